@@ -1,0 +1,108 @@
+//! Instance types and their offerings: what may be bought, where, how and for how much.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{Price, Resources};
+
+/// How an instance is paid for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CapacityType {
+    /// Spare capacity that EC2 may take back.
+    Spot,
+    /// At the list price, for as long as wanted.
+    OnDemand,
+}
+
+impl CapacityType {
+    /// Both, the cheaper kind first.
+    pub const ALL: [Self; 2] = [Self::Spot, Self::OnDemand];
+
+    /// As it stands in the label `karpenter.sh/capacity-type`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Spot => "spot",
+            Self::OnDemand => "on-demand",
+        }
+    }
+
+    /// The capacity type of a label value.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+}
+
+impl fmt::Display for CapacityType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// An instance type as one node class makes it. This is also the format of `--catalog` files.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InstanceType {
+    /// Its name, as `m5.large`.
+    pub name: String,
+    /// The labels that its nodes have.
+    pub labels: BTreeMap<String, String>,
+    /// What the machine has; the same as allocatable where a file does not say.
+    #[serde(default, skip_serializing_if = "Resources::is_empty")]
+    pub capacity: Resources,
+    /// What pods, daemonsets among them, may use.
+    pub allocatable: Resources,
+    /// Where and how it is sold.
+    pub offerings: Vec<Offering>,
+}
+
+impl InstanceType {
+    /// What counts against a pool's limits.
+    pub fn counted(&self) -> &Resources {
+        if self.capacity.is_empty() { &self.allocatable } else { &self.capacity }
+    }
+}
+
+/// One way to buy an instance type.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Offering {
+    /// Availability zone.
+    pub zone: String,
+    /// How it is paid for.
+    pub capacity_type: CapacityType,
+    /// Dollars per hour.
+    pub price: Price,
+    /// Whether it can be had at all.
+    pub available: bool,
+}
+
+/// An offering that EC2 could not supply, and until when it is left alone.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnavailableOffering {
+    /// Instance type; `*` for all.
+    pub instance_type: String,
+    /// Zone; `*` for all.
+    pub zone: String,
+    /// How it would have been paid for.
+    pub capacity_type: CapacityType,
+    /// Until when.
+    pub until: Timestamp,
+    /// EC2's error code.
+    pub reason: String,
+}
+
+impl UnavailableOffering {
+    /// Whether it speaks of this offering at this time.
+    pub fn covers(&self, instance_type: &str, offering: &Offering, now: Timestamp) -> bool {
+        let is = |pattern: &str, value: &str| pattern == "*" || pattern == value;
+        self.capacity_type == offering.capacity_type
+            && self.until > now
+            && is(&self.instance_type, instance_type)
+            && is(&self.zone, &offering.zone)
+    }
+}

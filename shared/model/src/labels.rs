@@ -1,0 +1,108 @@
+//! The label, taint, annotation and tag names that Kubernetes, Karpenter, kOps and Outrigger share.
+
+/// The pool that a node or claim belongs to.
+pub const NODE_POOL: &str = "karpenter.sh/nodepool";
+/// `spot`, `on-demand` or `reserved`.
+pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
+/// Set on a node whose labels and taints are in place.
+pub const REGISTERED: &str = "karpenter.sh/registered";
+/// Set on a node that is ready for pods.
+pub const INITIALIZED: &str = "karpenter.sh/initialized";
+/// The taint with which kOps (>= 1.36, manager Karpenter) starts a kubelet; whoever launches the node must remove it.
+pub const UNREGISTERED_TAINT: &str = "karpenter.sh/unregistered";
+/// The taint of a node that is being drained.
+pub const DISRUPTED_TAINT: &str = "karpenter.sh/disrupted";
+/// Asks that pod, node or claim be left alone by voluntary disruption.
+pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+/// The finalizer through which a deleted node is drained first.
+pub const TERMINATION_FINALIZER: &str = "karpenter.sh/termination";
+/// Availability zone.
+pub const ZONE: &str = "topology.kubernetes.io/zone";
+/// Availability zone id, the same zone in every account.
+pub const ZONE_ID: &str = "topology.k8s.aws/zone-id";
+/// Region.
+pub const REGION: &str = "topology.kubernetes.io/region";
+/// Host name; on kOps the instance id.
+pub const HOSTNAME: &str = "kubernetes.io/hostname";
+/// EC2 instance type.
+pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+/// `amd64` or `arm64`.
+pub const ARCH: &str = "kubernetes.io/arch";
+/// `linux`.
+pub const OS: &str = "kubernetes.io/os";
+/// Windows build number; well known to Karpenter, absent on kOps' Linux nodes.
+pub const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
+/// The domain of the labels that describe an instance type.
+pub const EC2_DOMAIN: &str = "karpenter.k8s.aws";
+/// The domain that Karpenter keeps to itself.
+pub const KARPENTER_DOMAIN: &str = "karpenter.sh";
+/// The tag that ties an instance to its intent.
+pub const INTENT: &str = "outrigger.dev/intent";
+/// The tag that says for which cluster Outrigger launched an instance.
+pub const CLUSTER: &str = "outrigger.dev/cluster";
+/// On a NodeClaim object that Outrigger keeps: the version of the claim that it shows.
+pub const CLAIM_VERSION: &str = "outrigger.dev/claim-version";
+/// Marks an InstanceGroup for which Outrigger makes a default NodePool.
+pub const MANAGED_ANNOTATION: &str = "outrigger.dev/managed";
+/// API group, version and kind of kOps' InstanceGroup in a nodeClassRef.
+pub const KOPS_GROUP: &str = "kops.k8s.io";
+/// API group of EC2NodeClass.
+pub const EC2_GROUP: &str = "karpenter.k8s.aws";
+
+/// The labels under [`EC2_DOMAIN`] that instance types carry (Karpenter AWS provider 1.14, `pkg/apis/v1/labels.go`).
+pub const EC2_LABELS: [&str; 29] = [
+    "karpenter.k8s.aws/capacity-reservation-id",
+    "karpenter.k8s.aws/capacity-reservation-interruptible",
+    "karpenter.k8s.aws/capacity-reservation-type",
+    "karpenter.k8s.aws/ec2nodeclass",
+    "karpenter.k8s.aws/instance-accelerator-count",
+    "karpenter.k8s.aws/instance-accelerator-manufacturer",
+    "karpenter.k8s.aws/instance-accelerator-name",
+    "karpenter.k8s.aws/instance-capability-flex",
+    "karpenter.k8s.aws/instance-category",
+    "karpenter.k8s.aws/instance-cpu",
+    "karpenter.k8s.aws/instance-cpu-manufacturer",
+    "karpenter.k8s.aws/instance-cpu-sustained-clock-speed-mhz",
+    "karpenter.k8s.aws/instance-ebs-bandwidth",
+    "karpenter.k8s.aws/instance-encryption-in-transit-supported",
+    "karpenter.k8s.aws/instance-family",
+    "karpenter.k8s.aws/instance-generation",
+    "karpenter.k8s.aws/instance-gpu-count",
+    "karpenter.k8s.aws/instance-gpu-manufacturer",
+    "karpenter.k8s.aws/instance-gpu-memory",
+    "karpenter.k8s.aws/instance-gpu-name",
+    "karpenter.k8s.aws/instance-hypervisor",
+    "karpenter.k8s.aws/instance-local-nvme",
+    "karpenter.k8s.aws/instance-memory",
+    "karpenter.k8s.aws/instance-network-bandwidth",
+    "karpenter.k8s.aws/instance-size",
+    "karpenter.k8s.aws/instance-tenancy",
+    "karpenter.k8s.aws/nitro-sandbox",
+    "karpenter.k8s.aws/placement-group-id",
+    "karpenter.k8s.aws/placement-group-partition",
+];
+
+const CORE_LABELS: [&str; 9] =
+    [NODE_POOL, CAPACITY_TYPE, ZONE, ZONE_ID, REGION, INSTANCE_TYPE, ARCH, OS, WINDOWS_BUILD];
+
+/// Whether every node has a value for the label even where the pool does not name it.
+pub fn is_well_known(key: &str) -> bool {
+    CORE_LABELS.contains(&key) || EC2_LABELS.contains(&key)
+}
+
+/// The current name of a label that Kubernetes has renamed.
+pub fn normalized(key: &str) -> &str {
+    match key {
+        "failure-domain.beta.kubernetes.io/zone" | "topology.ebs.csi.aws.com/zone" => ZONE,
+        "failure-domain.beta.kubernetes.io/region" => REGION,
+        "beta.kubernetes.io/arch" => ARCH,
+        "beta.kubernetes.io/os" => OS,
+        "beta.kubernetes.io/instance-type" => INSTANCE_TYPE,
+        other => other,
+    }
+}
+
+/// The part of a label key before its slash.
+pub fn domain(key: &str) -> &str {
+    key.split_once('/').map_or("", |(domain, _)| domain)
+}

@@ -1,0 +1,52 @@
+//! The nouns of Outrigger: quantities, requirements, pools, classes, pods, nodes, claims, and the three values of
+//! the loop - [`Snapshot`], [`Plan`] and [`Report`].
+//!
+//! Nothing here does IO, knows a clock, or depends on tokio, kube or an AWS crate.
+
+pub mod crd;
+pub mod duration;
+pub mod ec2_node_class;
+pub mod instance_type;
+pub mod invalid;
+pub mod labels;
+pub mod node;
+pub mod node_claim;
+pub mod node_claim_object;
+pub mod node_class;
+pub mod node_pool;
+pub mod plan;
+pub mod pod;
+pub mod price;
+pub mod quantity;
+pub mod report;
+pub mod requirement;
+pub mod requirements;
+pub mod resources;
+pub mod selector;
+pub mod snapshot;
+mod syntax;
+pub mod taint;
+
+pub use duration::NillableDuration;
+pub use ec2_node_class::{EC2NodeClass, EC2NodeClassSpec};
+pub use instance_type::{CapacityType, InstanceType, Offering, UnavailableOffering};
+pub use invalid::Invalid;
+pub use node::Node;
+pub use node_claim::{
+    ClaimState, FleetOverride, FleetRequest, Instance, Intent, IntentState, NodeClaim, NominatedPod,
+};
+pub use node_claim_object::NodeClaimObject;
+pub use node_class::{
+    Image, Kubelet, KubeletSettings, LaunchTemplate, NodeClass, OwnTemplate, RootVolume, Subnet,
+};
+pub use node_pool::{NodeClassRef, NodePool};
+pub use plan::{ExistingPlacement, Plan, PlannedNode, RankedType, Target, ZonePrice};
+pub use pod::{DaemonSet, Pod, PodRef, PodSpec, PodState};
+pub use price::Price;
+pub use quantity::Quantity;
+pub use report::{FilterStep, NodeReport, Outcome, PodsReport, PoolRefusal, Refusal, Report};
+pub use requirement::{Operator, Requirement, RequirementSpec};
+pub use requirements::{Conflict, Requirements};
+pub use resources::Resources;
+pub use snapshot::{ClassOffer, Snapshot};
+pub use taint::{Taint, TaintEffect, Toleration};

@@ -1,0 +1,64 @@
+//! Nodes of the cluster, as the API server knows them.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{Resources, Taint, labels};
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Node {
+    /// Its name; on kOps the instance id. Never an identity: names are used again.
+    pub name: String,
+    /// Its uid.
+    #[serde(default)]
+    pub uid: String,
+    /// The version of the object that was read; a change of it names this version.
+    #[serde(default)]
+    pub resource_version: String,
+    /// `aws:///<zone>/<instance id>`, which ties it to an instance and a claim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_id: Option<String>,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    #[serde(default)]
+    pub annotations: BTreeMap<String, String>,
+    /// Taints.
+    #[serde(default)]
+    pub taints: Vec<Taint>,
+    /// What the machine has.
+    pub capacity: Resources,
+    /// What pods may use of it.
+    pub allocatable: Resources,
+    /// Whether its Ready condition is true.
+    pub ready: bool,
+    /// Whether it is cordoned.
+    #[serde(default)]
+    pub unschedulable: bool,
+    /// Whether it is being deleted.
+    #[serde(default)]
+    pub deleting: bool,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+impl Node {
+    /// The instance id at the end of its providerID.
+    pub fn instance_id(&self) -> Option<&str> {
+        self.provider_id.as_deref()?.rsplit('/').next().filter(|id| id.starts_with("i-"))
+    }
+
+    /// Whether Outrigger (or Karpenter) has finished starting it.
+    pub fn is_initialized(&self) -> bool {
+        self.labels.get(labels::INITIALIZED).is_some_and(|value| value == "true")
+    }
+
+    /// The pool that it says it belongs to.
+    pub fn node_pool(&self) -> Option<&str> {
+        self.labels.get(labels::NODE_POOL).map(String::as_str)
+    }
+}

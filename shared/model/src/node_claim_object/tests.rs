@@ -1,0 +1,145 @@
+//! What `kubectl get nodeclaims` shows at each point of a claim's life.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{CapacityType, Instance, Price, Quantity, Requirements};
+
+fn claim() -> NodeClaim {
+    NodeClaim {
+        name: "default-7f4xk".into(),
+        state: ClaimState::Intent,
+        version: 1,
+        intent: "intent-1".into(),
+        node_pool: "default".into(),
+        node_class: NodeClassRef::instance_group("nodes"),
+        requirements: Requirements::new()
+            .with(labels::ARCH, Requirement::exactly("arm64"))
+            .with(labels::CAPACITY_TYPE, Requirement::any_of(["on-demand", "spot"])),
+        instance_types: vec!["m7g.large".into(), "c7g.xlarge".into()],
+        labels: BTreeMap::from([("team".to_owned(), "red".to_owned())]),
+        annotations: BTreeMap::from([("note".to_owned(), "kept".to_owned())]),
+        taints: Vec::new(),
+        startup_taints: Vec::new(),
+        expire_after: NillableDuration::NEVER,
+        termination_grace_period: Some(NillableDuration::seconds(600)),
+        requests: Resources::new().with("cpu", Quantity::millis(1_500)),
+        reserved: Resources::new().with("cpu", Quantity::units(4)).with("nodes", Quantity::units(1)),
+        allocatable: Resources::new().with("cpu", Quantity::units(2)),
+        nominated: Vec::new(),
+        created_at: "2026-11-21T10:00:00.75Z".parse().unwrap(),
+        instance: None,
+        node_name: None,
+        launched_at: None,
+        registered_at: None,
+        initialized_at: None,
+        last_error: None,
+    }
+}
+
+fn launched() -> NodeClaim {
+    NodeClaim {
+        state: ClaimState::Launched,
+        reserved: Resources::new().with("cpu", Quantity::units(2)).with("nodes", Quantity::units(1)),
+        launched_at: Some("2026-11-21T10:00:03Z".parse().unwrap()),
+        instance: Some(Instance {
+            id: "i-0abc".into(),
+            instance_type: "m7g.large".into(),
+            zone: "us-east-1b".into(),
+            capacity_type: CapacityType::Spot,
+            image_id: "ami-0def".into(),
+            price: Price::ZERO,
+        }),
+        ..claim()
+    }
+}
+
+#[track_caller]
+fn conditions(claim: &NodeClaim, expected: [(&str, &str, &str); 4]) {
+    let object = serde_json::to_value(mirror(claim)).unwrap();
+    let found: Vec<(&str, &str, &str)> = object["status"]["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| {
+            let text = |key: &str| c[key].as_str().unwrap();
+            (text("status"), text("reason"), text("lastTransitionTime"))
+        })
+        .collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn conditions_follow_the_claim() {
+    let created = "2026-11-21T10:00:00Z";
+    conditions(
+        &claim(),
+        [
+            ("Unknown", "AwaitingReconciliation", created),
+            ("Unknown", "NodeNotFound", created),
+            ("Unknown", "NodeNotFound", created),
+            ("Unknown", "ReconcilingDependents", created),
+        ],
+    );
+    let failed = NodeClaim { state: ClaimState::Failed, last_error: Some("no capacity".into()), ..claim() };
+    conditions(
+        &failed,
+        [
+            ("False", "LaunchFailed", created),
+            ("Unknown", "NodeNotFound", created),
+            ("Unknown", "NodeNotFound", created),
+            ("False", "UnhealthyDependents", created),
+        ],
+    );
+    let registered = NodeClaim { registered_at: Some("2026-11-21T10:01:00Z".parse().unwrap()), ..launched() };
+    conditions(
+        &registered,
+        [
+            ("True", "Launched", "2026-11-21T10:00:03Z"),
+            ("True", "Registered", "2026-11-21T10:01:00Z"),
+            ("Unknown", "NodeNotReady", created),
+            ("Unknown", "ReconcilingDependents", created),
+        ],
+    );
+    let initialized =
+        NodeClaim { initialized_at: Some("2026-11-21T10:01:20Z".parse().unwrap()), ..registered };
+    conditions(
+        &initialized,
+        [
+            ("True", "Launched", "2026-11-21T10:00:03Z"),
+            ("True", "Registered", "2026-11-21T10:01:00Z"),
+            ("True", "Initialized", "2026-11-21T10:01:20Z"),
+            ("True", "Ready", "2026-11-21T10:01:20Z"),
+        ],
+    );
+}
+
+#[test]
+fn why_it_failed_is_shown() {
+    let failed = NodeClaim { state: ClaimState::Failed, last_error: Some("no capacity".into()), ..claim() };
+    let status = mirror(&failed).status;
+    assert_eq!(status.conditions[3].message, "Launched is False: no capacity");
+}
+
+#[test]
+fn labels_come_from_requirements_then_from_the_instance() {
+    let labels = mirror(&claim()).metadata.labels;
+    let expected = [("karpenter.sh/nodepool", "default"), ("kubernetes.io/arch", "arm64"), ("team", "red")];
+    assert_eq!(labels.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect::<Vec<_>>(), expected);
+    let labels = serde_json::to_value(mirror(&launched()).metadata.labels).unwrap();
+    assert_eq!(
+        labels,
+        json!({
+            "karpenter.sh/capacity-type": "spot", "karpenter.sh/nodepool": "default", "kubernetes.io/arch": "arm64",
+            "node.kubernetes.io/instance-type": "m7g.large", "team": "red", "topology.kubernetes.io/zone": "us-east-1b",
+        })
+    );
+}
+
+#[test]
+fn the_whole_object() {
+    let object: Value = serde_json::to_value(mirror(&launched())).unwrap();
+    insta::assert_json_snapshot!(object);
+    let read: NodeClaimObject = serde_json::from_value(object).unwrap();
+    assert_eq!(read, mirror(&launched()));
+}

@@ -1,0 +1,237 @@
+//! A node class with every selector resolved: how machines of it are made, and what their nodes are like.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{NodeClassRef, Price, Quantity, Requirements, Resources, Taint};
+
+/// A kOps InstanceGroup or an EC2NodeClass, resolved against the account.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeClass {
+    /// What it was resolved from.
+    pub reference: NodeClassRef,
+    /// Why no machine may be made of it now; `None` when it is ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_ready: Option<String>,
+    /// What it demands of instance types: kOps' machineType and mixedInstancesPolicy.
+    #[serde(default)]
+    pub requirements: Requirements,
+    /// Labels that its nodes get beside the pool's.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// Taints that its nodes get beside the pool's.
+    #[serde(default)]
+    pub taints: Vec<Taint>,
+    /// Images, at most one for each architecture.
+    #[serde(default)]
+    pub images: Vec<Image>,
+    /// Subnets.
+    #[serde(default)]
+    pub subnets: Vec<Subnet>,
+    /// Tags of its instances, the node's own aside.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+    /// How the fleet request describes the machine.
+    pub launch: LaunchTemplate,
+    /// How allocatable is computed.
+    pub kubelet: Kubelet,
+    /// The root volume, which is paid for beside the instance.
+    pub root_volume: RootVolume,
+}
+
+/// An image for one architecture.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    /// `ami-…`.
+    pub id: String,
+    /// `amd64` or `arm64`.
+    pub arch: String,
+}
+
+/// A subnet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Subnet {
+    /// `subnet-…`.
+    pub id: String,
+    /// Its zone.
+    pub zone: String,
+    /// Its zone's id, the same in every account.
+    #[serde(default)]
+    pub zone_id: String,
+    /// How many addresses are free.
+    pub free_addresses: u32,
+}
+
+/// The launch template that a fleet request names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "carrier")]
+pub enum LaunchTemplate {
+    /// Borrow: kOps' own template; the version is pinned so that a request stays the same when it is sent again.
+    Borrowed {
+        /// `<ig>.<cluster>`.
+        name: String,
+        /// Version number.
+        version: String,
+    },
+    /// Own: a template that Outrigger writes under a name made of its content.
+    Own(OwnTemplate),
+    /// None: the class only serves to plan (a file, a simulation).
+    None,
+}
+
+/// What stands in a launch template that Outrigger writes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OwnTemplate {
+    /// User data, as the instance sees it.
+    pub user_data: String,
+    /// Name of the instance profile.
+    pub instance_profile: String,
+    /// Security group ids.
+    pub security_groups: Vec<String>,
+    /// Whether instances get a public address; the subnet decides when absent.
+    pub associate_public_ip: Option<bool>,
+    /// Device name of the root volume.
+    pub root_device: String,
+    /// Whether instance metadata needs a token.
+    pub metadata_tokens_required: bool,
+    /// How many hops metadata answers travel.
+    pub metadata_hop_limit: u8,
+    /// Whether instances are monitored in detail.
+    pub detailed_monitoring: bool,
+}
+
+/// How much of a machine is left for pods.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "rules")]
+pub enum Kubelet {
+    /// As nodeup configures it: nothing reserved unless the spec says so, 110 pods unless the network limits them.
+    Kops(KubeletSettings),
+    /// As Karpenter assumes for EC2NodeClass: its own reserves, pods limited by network interfaces.
+    Karpenter(KubeletSettings),
+}
+
+/// The kubelet settings that change allocatable.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct KubeletSettings {
+    /// Explicit number of pods.
+    pub max_pods: Option<u32>,
+    /// Pods per core at most.
+    pub pods_per_core: Option<u32>,
+    /// Whether the network gives pods addresses of the instance's interfaces (amazonvpc, cilium with ENI).
+    pub eni_limited: bool,
+    /// `kubeReserved`.
+    pub kube_reserved: Resources,
+    /// `systemReserved`.
+    pub system_reserved: Resources,
+    /// `evictionHard`: signal to amount or percentage, as `memory.available` to `100Mi`.
+    pub eviction_hard: BTreeMap<String, String>,
+}
+
+/// The root volume of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RootVolume {
+    /// Size.
+    pub size: Quantity,
+    /// EBS volume type.
+    pub kind: String,
+    /// I/O operations per second, where set.
+    #[serde(default)]
+    pub iops: Option<u32>,
+    /// MiB/s, where set.
+    #[serde(default)]
+    pub throughput: Option<u32>,
+    /// Whether it is encrypted.
+    #[serde(default)]
+    pub encrypted: bool,
+    /// The key that encrypts it, when not the account's default.
+    #[serde(default)]
+    pub kms_key: Option<String>,
+}
+
+/// Hours in a month as AWS bills EBS (730), for turning a monthly price into an hourly one.
+const HOURS_PER_MONTH: u64 = 730;
+
+impl RootVolume {
+    /// kOps' default: 128 GiB of gp3 (reference: kOps `pkg/apis/kops/util` defaults).
+    pub fn kops_default() -> Self {
+        Self {
+            size: Quantity::gibibytes(128),
+            kind: "gp3".into(),
+            iops: None,
+            throughput: None,
+            encrypted: true,
+            kms_key: None,
+        }
+    }
+
+    /// What its space costs per hour, at the list price of us-east-1 per GiB and month (2026-11).
+    pub fn price(&self) -> Price {
+        let nanos_per_gib_month: u64 = match self.kind.as_str() {
+            "gp2" => 100_000_000,
+            "io1" | "io2" => 125_000_000,
+            "st1" => 45_000_000,
+            "sc1" => 15_000_000,
+            "standard" => 50_000_000,
+            _ => 80_000_000,
+        };
+        let gib = u64::try_from(self.size.value() >> 30).unwrap_or(0);
+        Price::from_nanos(gib.saturating_mul(nanos_per_gib_month) / HOURS_PER_MONTH)
+    }
+}
+
+impl NodeClass {
+    /// A class that is good for planning alone: nothing can be launched from it.
+    pub fn for_planning(reference: NodeClassRef) -> Self {
+        let settings = KubeletSettings { eni_limited: true, ..KubeletSettings::default() };
+        let kubelet = if reference.is_instance_group() {
+            Kubelet::Kops(KubeletSettings { eni_limited: false, ..settings })
+        } else {
+            Kubelet::Karpenter(settings)
+        };
+        Self {
+            reference,
+            not_ready: None,
+            requirements: Requirements::new(),
+            labels: BTreeMap::new(),
+            taints: Vec::new(),
+            images: Vec::new(),
+            subnets: Vec::new(),
+            tags: BTreeMap::new(),
+            launch: LaunchTemplate::None,
+            kubelet,
+            root_volume: RootVolume::kops_default(),
+        }
+    }
+
+    /// An `EC2NodeClass` as far as planning needs it: its root volume and its kubelet settings. Nothing can be launched
+    /// from it.
+    pub fn for_planning_from(class: &crate::EC2NodeClass) -> Self {
+        Self {
+            kubelet: Kubelet::Karpenter(class.spec.kubelet_settings()),
+            root_volume: class.spec.root_volume(),
+            ..Self::for_planning(NodeClassRef::ec2(&class.name))
+        }
+    }
+
+    /// The image for an architecture.
+    pub fn image(&self, arch: &str) -> Option<&Image> {
+        self.images.iter().find(|image| image.arch == arch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kops_default_root_volume_costs_one_point_four_cents_an_hour() {
+        let price = RootVolume::kops_default().price().dollars();
+        assert!((price - 0.014).abs() < 0.0005, "{price}");
+    }
+}

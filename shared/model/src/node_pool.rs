@@ -1,0 +1,257 @@
+//! `NodePool` of `karpenter.sh/v1`: what a user asks of the nodes that may be launched.
+
+pub mod schedule;
+mod validate;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::crd::rules;
+use crate::duration::NillableDuration;
+use crate::invalid::{self, Invalid};
+use crate::{Requirement, RequirementSpec, Requirements, Resources, Taint, labels};
+
+/// A NodePool that has passed validation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodePool {
+    /// Its name.
+    pub name: String,
+    /// Its uid; empty when it came from a file.
+    #[serde(default)]
+    pub uid: String,
+    /// Its annotations.
+    #[serde(default)]
+    pub annotations: BTreeMap<String, String>,
+    /// What it asks for.
+    pub spec: NodePoolSpec,
+}
+
+/// The spec of a NodePool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules::pool()))]
+pub struct NodePoolSpec {
+    /// What each of its nodes is like.
+    pub template: NodeClaimTemplate,
+    /// How its nodes may be disrupted.
+    #[serde(default)]
+    pub disruption: Disruption,
+    /// How much it may hold at most, by resource; `nodes` counts nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Resources>,
+    /// Pools of higher weight are tried first; absent counts as 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100))]
+    pub weight: Option<u32>,
+    /// A fixed number of nodes. Static pools are refused for now, by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub replicas: Option<u32>,
+}
+
+/// The template of a pool's nodes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct NodeClaimTemplate {
+    /// Labels and annotations of its nodes.
+    #[serde(default)]
+    pub metadata: TemplateMetadata,
+    /// Everything else about them.
+    pub spec: NodeClaimTemplateSpec,
+}
+
+/// Labels and annotations that every node of a pool gets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct TemplateMetadata {
+    /// Labels.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("additionalProperties" = rules::label_value(), "maxProperties" = 100,
+        "x-kubernetes-map-type" = "atomic", "x-kubernetes-validations" = rules::labels()))]
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// What the nodes of a pool are like.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct NodeClaimTemplateSpec {
+    /// Which labels they must have.
+    #[schemars(length(max = 100), extend("x-kubernetes-validations" = rules::requirements()))]
+    pub requirements: Vec<RequirementSpec>,
+    /// The taints that they keep.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taints: Vec<Taint>,
+    /// Taints that something on the node removes once it has started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub startup_taints: Vec<Taint>,
+    /// How long a node lives.
+    #[serde(default = "NillableDuration::thirty_days")]
+    pub expire_after: NillableDuration,
+    /// How long a drain may take before what is left is deleted; unbounded when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^([0-9]+(s|m|h))+$"))]
+    pub termination_grace_period: Option<NillableDuration>,
+    /// How its machines are made.
+    #[schemars(extend("x-kubernetes-validations" = rules::node_class_ref()))]
+    pub node_class_ref: NodeClassRef,
+}
+
+/// The object that says how machines are made: a kOps InstanceGroup or an EC2NodeClass.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct NodeClassRef {
+    /// `kops.k8s.io` or `karpenter.k8s.aws`.
+    #[schemars(length(min = 1), regex(pattern = r"^[^/]*$"))]
+    pub group: String,
+    /// `InstanceGroup` or `EC2NodeClass`.
+    #[schemars(length(min = 1))]
+    pub kind: String,
+    /// Its name.
+    #[schemars(length(min = 1))]
+    pub name: String,
+}
+
+impl NodeClassRef {
+    /// A kOps InstanceGroup.
+    pub fn instance_group(name: impl Into<String>) -> Self {
+        Self { group: labels::KOPS_GROUP.into(), kind: "InstanceGroup".into(), name: name.into() }
+    }
+
+    /// An EC2NodeClass.
+    pub fn ec2(name: impl Into<String>) -> Self {
+        Self { group: labels::EC2_GROUP.into(), kind: "EC2NodeClass".into(), name: name.into() }
+    }
+
+    /// Whether kOps describes the machines.
+    pub fn is_instance_group(&self) -> bool {
+        self.group == labels::KOPS_GROUP && self.kind == "InstanceGroup"
+    }
+}
+
+impl std::fmt::Display for NodeClassRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.kind, self.name)
+    }
+}
+
+/// How the nodes of a pool may be disrupted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(inline)]
+pub struct Disruption {
+    /// How long after the last change of its pods a node may be consolidated.
+    pub consolidate_after: NillableDuration,
+    /// Which nodes may be consolidated.
+    pub consolidation_policy: ConsolidationPolicy,
+    /// How many nodes may be disrupted at once.
+    #[schemars(length(max = 50))]
+    pub budgets: Vec<Budget>,
+}
+
+impl Default for Disruption {
+    fn default() -> Self {
+        Self {
+            consolidate_after: NillableDuration::zero(),
+            consolidation_policy: ConsolidationPolicy::default(),
+            budgets: vec![Budget { nodes: "10%".into(), schedule: None, duration: None, reasons: None }],
+        }
+    }
+}
+
+/// Which nodes may be consolidated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub enum ConsolidationPolicy {
+    /// Only empty ones.
+    WhenEmpty,
+    /// Empty ones, and those whose pods fit elsewhere for less.
+    #[default]
+    WhenEmptyOrUnderutilized,
+    /// Those whose saving is worth the disruption.
+    Balanced,
+}
+
+/// How many nodes may be disrupted at once, perhaps only at some times or for some reasons.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline, extend("x-kubernetes-validations" = rules::budget()))]
+pub struct Budget {
+    /// A number of nodes or a percentage of the pool's.
+    #[serde(default = "ten_percent")]
+    #[schemars(regex(pattern = r"^((100|[0-9]{1,2})%|[0-9]+)$"))]
+    pub nodes: String,
+    /// When it begins to hold: five cron fields in UTC, or `@daily` and its like.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<String>,
+    /// How long it holds from then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^((([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?)$"))]
+    pub duration: Option<String>,
+    /// For which reasons; for all when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 50), extend("x-kubernetes-list-type" = "set"))]
+    pub reasons: Option<Vec<DisruptionReason>>,
+}
+
+fn ten_percent() -> String {
+    "10%".into()
+}
+
+/// Why a node may be disrupted by choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub enum DisruptionReason {
+    /// Its pods fit elsewhere for less.
+    Underutilized,
+    /// It has no pods that need it.
+    Empty,
+    /// It is no longer what its pool asks for.
+    Drifted,
+}
+
+impl NodePool {
+    /// Reads and checks one NodePool object; every complaint is returned, not only the first.
+    pub fn read(object: &Value) -> Result<Self, Vec<Invalid>> {
+        let name = invalid::name_of(object).unwrap_or_default();
+        let label = format!("NodePool/{name}");
+        if let Some(problem) = invalid::wrong_version(&label, object, "karpenter.sh/v1") {
+            return Err(vec![problem]);
+        }
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        let (spec, mut problems) = invalid::read_noting(&label, "spec", spec)?;
+        let pool = Self {
+            spec,
+            uid: invalid::text_at(object, "/metadata/uid"),
+            annotations: invalid::texts_at(object, "/metadata/annotations"),
+            name,
+        };
+        problems.extend(validate::problems(&pool));
+        if problems.is_empty() { Ok(pool) } else { Err(problems) }
+    }
+
+    /// The order in which pools are tried: weight from high to low, then name.
+    pub fn precedence(&self) -> (std::cmp::Reverse<u32>, &str) {
+        (std::cmp::Reverse(self.spec.weight.unwrap_or(0)), &self.name)
+    }
+
+    /// What is true of each of its nodes: its requirements, its labels and its own name.
+    pub fn requirements(&self) -> Requirements {
+        let mut requirements: Requirements = self.spec.template.spec.requirements.iter().collect();
+        requirements.add_all(&Requirements::from_labels(&self.spec.template.metadata.labels));
+        requirements.add(labels::NODE_POOL, Requirement::exactly(&self.name));
+        requirements
+    }
+
+    /// How its machines are made.
+    pub const fn node_class(&self) -> &NodeClassRef {
+        &self.spec.template.spec.node_class_ref
+    }
+}

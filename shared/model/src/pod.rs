@@ -1,0 +1,264 @@
+//! Pods, as far as a decision about nodes needs them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::selector::LabelSelector;
+use crate::{RequirementSpec, Requirements, Resources, Toleration, labels};
+
+/// A pod's name in its namespace, printed `namespace/name`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PodRef {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl fmt::Display for PodRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+impl Serialize for PodRef {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for PodRef {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let (namespace, name) = text.split_once('/').ok_or_else(|| {
+            serde::de::Error::custom(format!("{text:?} is not a pod; allowed: namespace/name"))
+        })?;
+        Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
+    }
+}
+
+/// A pod. Pods of one workload share their spec and labels, so a large cluster stays small in memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pod {
+    /// Namespace and name.
+    #[serde(rename = "pod")]
+    pub id: PodRef,
+    /// Its uid, the identity that survives a pod of the same name being made again.
+    pub uid: String,
+    /// Labels.
+    pub labels: Arc<BTreeMap<String, String>>,
+    /// What it asks for.
+    pub spec: Arc<PodSpec>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// The node that it is bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_name: Option<String>,
+    /// The node that the scheduler, or Outrigger, means it for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nominated_node: Option<String>,
+    /// Where it stands.
+    pub state: PodState,
+    /// The kind of the object that controls it; empty when none does.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub owner_kind: String,
+}
+
+/// Where a pod stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PodState {
+    /// Not bound, and the scheduler has not said why, or holds it back by a gate.
+    Waiting,
+    /// Not bound, since the scheduler found no node for it.
+    Unschedulable,
+    /// Bound to a node.
+    Bound,
+    /// Succeeded or failed: it uses nothing any more.
+    Finished,
+    /// Being deleted.
+    Terminating,
+}
+
+impl Pod {
+    /// Whether a node may be launched for it (Karpenter's `IsProvisionable`, nominations aside).
+    pub fn is_provisionable(&self) -> bool {
+        self.state == PodState::Unschedulable && !self.is_bound_to_its_node()
+    }
+
+    /// Whether it lives and dies with a node: daemonset and static pods.
+    pub fn is_bound_to_its_node(&self) -> bool {
+        matches!(self.owner_kind.as_str(), "DaemonSet" | "Node")
+    }
+
+    /// Whether it takes room on the node that it is bound to.
+    pub fn occupies(&self, node: &str) -> bool {
+        self.state != PodState::Finished && self.node_name.as_deref() == Some(node)
+    }
+}
+
+/// What pods of one kind ask of a node. Equal specs are one equivalence class to the planner.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodSpec {
+    /// What it takes: containers, init containers, sidecars and overhead, and one of `pods`.
+    pub requests: Resources,
+    /// Labels that the node must have.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub node_selector: BTreeMap<String, String>,
+    /// Alternatives of which the node must meet one; none means no condition.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub node_affinity: Vec<NodeSelectorTerm>,
+    /// Terms that the node should meet, by weight.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub preferred_node_affinity: Vec<Weighted<NodeSelectorTerm>>,
+    /// Taints that it bears.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tolerations: Vec<Toleration>,
+    /// How its like must be spread.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub topology_spread: Vec<TopologySpread>,
+    /// Pods that it must be near.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pod_affinity: Vec<PodAffinityTerm>,
+    /// Pods that it should be near.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub preferred_pod_affinity: Vec<Weighted<PodAffinityTerm>>,
+    /// Pods that it must be away from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pod_anti_affinity: Vec<PodAffinityTerm>,
+    /// Pods that it should be away from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub preferred_pod_anti_affinity: Vec<Weighted<PodAffinityTerm>>,
+    /// Ports of the node that it takes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub host_ports: Vec<HostPort>,
+    /// The PersistentVolumeClaims that it mounts, by name in its namespace.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub volume_claims: Vec<String>,
+    /// Whether it asks for devices through ResourceClaims.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub uses_resource_claims: bool,
+    /// Its priority.
+    pub priority: i32,
+}
+
+impl PodSpec {
+    /// The alternatives of what its node must be: its nodeSelector together with each required affinity term.
+    pub fn node_requirements(&self) -> Vec<Requirements> {
+        let selector = Requirements::from_labels(&self.node_selector);
+        if self.node_affinity.is_empty() {
+            return vec![selector];
+        }
+        let terms = self.node_affinity.iter().filter(|term| !term.is_empty());
+        terms
+            .map(|term| {
+                let mut requirements = selector.clone();
+                requirements.add_all(&term.match_expressions.iter().collect());
+                requirements
+            })
+            .collect()
+    }
+
+    /// Whether the pod opted out of being provisioned for (`karpenter.sh/nodepool DoesNotExist`).
+    pub fn opts_out(&self) -> bool {
+        let alternatives = self.node_requirements();
+        !alternatives.is_empty()
+            && alternatives
+                .iter()
+                .all(|r| r.get(labels::NODE_POOL).is_some_and(crate::Requirement::allows_absence_only))
+    }
+}
+
+/// One alternative of a node affinity. An empty one matches no node, as Kubernetes has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeSelectorTerm {
+    /// Requirements on labels.
+    #[serde(default)]
+    pub match_expressions: Vec<RequirementSpec>,
+    /// Whether it uses matchFields, which Karpenter and Outrigger refuse.
+    #[serde(default)]
+    pub has_match_fields: bool,
+}
+
+impl NodeSelectorTerm {
+    /// Whether nothing is asked, which matches no node.
+    pub const fn is_empty(&self) -> bool {
+        self.match_expressions.is_empty() && !self.has_match_fields
+    }
+}
+
+/// A preference with its weight, 1 to 100.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Weighted<T> {
+    /// Weight.
+    pub weight: i32,
+    /// What is preferred.
+    pub term: T,
+}
+
+/// How pods that match a selector must be spread over the values of a label.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TopologySpread {
+    /// The label whose values are the domains.
+    pub topology_key: String,
+    /// How many more pods the fullest domain may have than the emptiest.
+    pub max_skew: i32,
+    /// Whether it is only a wish (`ScheduleAnyway`).
+    pub schedule_anyway: bool,
+    /// The pods that are counted.
+    pub selector: LabelSelector,
+    /// Fewer eligible domains than this count as if an empty one existed.
+    #[serde(default)]
+    pub min_domains: Option<i32>,
+    /// Keys whose values in the pod's own labels narrow the selector.
+    #[serde(default)]
+    pub match_label_keys: Vec<String>,
+    /// Whether only nodes that the pod's affinity allows are counted (`Honor`, the default).
+    pub honor_affinity: bool,
+    /// Whether only nodes whose taints it tolerates are counted (`Honor`; the default is `Ignore`).
+    pub honor_taints: bool,
+}
+
+/// Pods that match a selector, and the label whose values say what is near.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodAffinityTerm {
+    /// The label whose values are the domains.
+    pub topology_key: String,
+    /// The pods that are meant.
+    pub selector: LabelSelector,
+    /// Namespaces by name.
+    #[serde(default)]
+    pub namespaces: Vec<String>,
+    /// Namespaces by label; `None` when only `namespaces` counts.
+    #[serde(default)]
+    pub namespace_selector: Option<LabelSelector>,
+}
+
+/// A port of the node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct HostPort {
+    /// Address; empty for every one.
+    pub ip: String,
+    /// Port number.
+    pub port: u16,
+    /// TCP, UDP or SCTP.
+    pub protocol: String,
+}
+
+/// A daemonset: what it adds to every node that it runs on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DaemonSet {
+    /// Namespace and name.
+    pub id: PodRef,
+    /// What each of its pods asks for.
+    pub spec: Arc<PodSpec>,
+}

@@ -1,0 +1,158 @@
+//! The Report: why the plan is what it is. Reasons are values; their `Display` is what people read.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Conflict, Invalid, PodRef, Price, Quantity, Taint};
+
+/// Why the plan is what it is.
+#[must_use = "a report that nobody reads explains nothing"]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// Where each pod went or why it went nowhere; pods with the same fate and the same needs are one entry.
+    pub pods: Vec<PodsReport>,
+    /// Why each planned node is what it is.
+    pub nodes: Vec<NodeReport>,
+    /// Objects that were refused.
+    pub invalid: Vec<Invalid>,
+}
+
+/// The fate of pods that ask for the same.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodsReport {
+    /// The pods.
+    pub pods: Vec<PodRef>,
+    /// Their fate.
+    pub outcome: Outcome,
+}
+
+/// What became of a pod.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Outcome {
+    /// It goes to a node or claim of this name.
+    Placed {
+        /// The node or claim.
+        on: String,
+    },
+    /// No node can be made for it: why each pool does not serve.
+    Unplaced {
+        /// Each pool with its reason, in the order in which they were tried; empty when there is no pool.
+        pools: Vec<PoolRefusal>,
+    },
+    /// It was left out of the decision.
+    Ignored {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Why a pool does not serve a pod.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolRefusal {
+    /// The pool.
+    pub node_pool: String,
+    /// The reason.
+    pub reason: Refusal,
+}
+
+impl fmt::Display for PoolRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NodePool {}: {}", self.node_pool, self.reason)
+    }
+}
+
+/// Why a pool does not serve a pod, or cannot launch at all.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Refusal {
+    /// The pod does not tolerate a taint of its nodes.
+    Taint(Taint),
+    /// Pod and pool ask for different labels.
+    Requirements(Conflict),
+    /// No instance type is left after each filter in turn.
+    NoInstanceType(Vec<FilterStep>),
+    /// A limit of the pool stands in the way.
+    Limit {
+        /// The resource.
+        resource: String,
+        /// The limit.
+        limit: Quantity,
+        /// What the pool holds already, this plan's nodes among it.
+        used: Quantity,
+        /// What the smallest suitable node would add.
+        needed: Quantity,
+    },
+    /// The pool's class cannot make machines now.
+    ClassNotReady(String),
+    /// The pod uses something that this version does not plan for.
+    Unsupported(String),
+}
+
+/// How many instance types a filter left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilterStep {
+    /// What was asked, as `memory 4Ti` or `kubernetes.io/arch In [arm64]`.
+    pub filter: String,
+    /// How many types passed it and all before it.
+    pub left: usize,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Taint(taint) => write!(f, "the pod does not tolerate its taint {taint}"),
+            Self::Requirements(conflict) => write!(f, "the pod asks for {conflict}"),
+            Self::NoInstanceType(steps) => {
+                f.write_str("no instance type is left: ")?;
+                let texts: Vec<_> =
+                    steps.iter().map(|s| format!("{} left by {}", s.left, s.filter)).collect();
+                f.write_str(&texts.join(", "))
+            }
+            Self::Limit { resource, limit, used, needed } => {
+                write!(f, "its limit of {resource} {limit} is reached: {used} used, {needed} more needed")
+            }
+            Self::ClassNotReady(why) => write!(f, "its node class is not ready: {why}"),
+            Self::Unsupported(what) => write!(f, "not planned for by this version: {what}"),
+        }
+    }
+}
+
+/// Why a planned node is what it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeReport {
+    /// Its claim.
+    pub claim: String,
+    /// How many types of the pool's remained at each step.
+    pub filters: Vec<FilterStep>,
+    /// The cheapest type, which its price is taken from.
+    pub cheapest: String,
+    /// That price.
+    pub price: Price,
+}
+
+impl Report {
+    /// The pods that no node can be made for, with the reasons.
+    pub fn unplaced(&self) -> impl Iterator<Item = (&PodRef, String)> {
+        self.pods.iter().flat_map(|entry| {
+            let reason = entry.outcome.unplaced_reason();
+            entry.pods.iter().filter_map(move |pod| reason.clone().map(|reason| (pod, reason)))
+        })
+    }
+}
+
+impl Outcome {
+    /// For an unplaced pod, every pool's reason in one line.
+    pub fn unplaced_reason(&self) -> Option<String> {
+        let Self::Unplaced { pools } = self else { return None };
+        if pools.is_empty() {
+            return Some("there is no usable NodePool".into());
+        }
+        Some(pools.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+    }
+}

@@ -1,0 +1,92 @@
+//! The Snapshot: everything that a decision may use, as one value.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    DaemonSet, InstanceType, Invalid, Node, NodeClaim, NodeClass, NodePool, Pod, UnavailableOffering,
+};
+
+/// Everything that a decision may use. It serialises, so a decision can be made again elsewhere; the format follows the
+/// types and is not promised to other versions.
+///
+/// It is gathered in a fixed order: the ledger's generation, then the configuration, then nodes, then pods. What changes
+/// in between makes us launch too little, which the next tick mends, rather than too much.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Snapshot {
+    /// The only "now" of the decision.
+    pub taken_at: Timestamp,
+    /// The cluster's name.
+    pub cluster: String,
+    /// How many plans the ledger had accepted; a plan is accepted only while this still holds.
+    pub generation: u64,
+    /// Pools that may launch nodes.
+    pub node_pools: Vec<NodePool>,
+    /// Objects that were refused, and why; the others go on without them.
+    #[serde(default)]
+    pub invalid: Vec<Invalid>,
+    /// The node classes that the pools use, with what each makes of the catalogue.
+    pub classes: Vec<ClassOffer>,
+    /// Offerings that EC2 lately could not supply.
+    #[serde(default)]
+    pub unavailable: Vec<UnavailableOffering>,
+    /// Nodes of the cluster.
+    pub nodes: Vec<Node>,
+    /// Pods of the cluster.
+    pub pods: Vec<Pod>,
+    /// Daemonsets of the cluster.
+    #[serde(default)]
+    pub daemon_sets: Vec<DaemonSet>,
+    /// Claims that are not over.
+    #[serde(default)]
+    pub claims: Vec<NodeClaim>,
+}
+
+/// A node class and the instance types that it can make, resolved for it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClassOffer {
+    /// The class.
+    pub class: NodeClass,
+    /// The instance types, in order of name. Classes with equal rules share one list.
+    pub instance_types: Arc<Vec<InstanceType>>,
+}
+
+impl Snapshot {
+    /// A snapshot of an empty cluster.
+    pub fn empty(cluster: impl Into<String>, taken_at: Timestamp) -> Self {
+        Self {
+            taken_at,
+            cluster: cluster.into(),
+            generation: 0,
+            node_pools: Vec::new(),
+            invalid: Vec::new(),
+            classes: Vec::new(),
+            unavailable: Vec::new(),
+            nodes: Vec::new(),
+            pods: Vec::new(),
+            daemon_sets: Vec::new(),
+            claims: Vec::new(),
+        }
+    }
+
+    /// What a pool's class can make; `None` when the class could not be found.
+    pub fn offer_for(&self, pool: &NodePool) -> Option<&ClassOffer> {
+        self.classes.iter().find(|offer| &offer.class.reference == pool.node_class())
+    }
+
+    /// The pods that take room on each node.
+    pub fn pods_by_node(&self) -> BTreeMap<&str, Vec<&Pod>> {
+        let mut by_node: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
+        for pod in &self.pods {
+            if let Some(node) = pod.node_name.as_deref().filter(|node| pod.occupies(node)) {
+                by_node.entry(node).or_default().push(pod);
+            }
+        }
+        by_node
+    }
+}
