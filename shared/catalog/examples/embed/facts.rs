@@ -1,0 +1,64 @@
+//! Facts put together from the lists.
+
+use anyhow::{Result, bail};
+use outrigger_catalog::{Gpus, InstanceTypeFacts, NeuronDevices};
+
+use crate::published::Table;
+use crate::source::{Row, Rows};
+
+/// The facts of every type of the list, in order of name.
+pub(crate) fn collect(types: &Rows, limits: &Rows, table: &Table) -> Result<Vec<InstanceTypeFacts>> {
+    let facts = types.iter().map(|row| of_type(row, limits.of_type(row.text("instance_type")?)?, table));
+    let mut facts = facts.collect::<Result<Vec<_>>>()?;
+    facts.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(facts)
+}
+
+/// EFA interfaces stand in no list, and the published table knows fewer types with branch interfaces than the list of
+/// limits (the list is newer); both are taken from the table, so that allocatable agrees with it.
+fn of_type(row: &Row, limits: &Row, table: &Table) -> Result<InstanceTypeFacts> {
+    let name = row.text("instance_type")?;
+    Ok(InstanceTypeFacts {
+        name: name.to_owned(),
+        arch: row.text("arch")?.to_owned(),
+        vcpus: row.number("cpu")?,
+        cpu_manufacturer: row.text("cpu_manufacturer")?.to_owned(),
+        clock_mhz: row.number("cpu_sustained_clock_speed_mhz")?,
+        memory_mib: row.number("memory")?,
+        hypervisor: row.text("hypervisor")?.to_owned(),
+        bare_metal: limits.is("bare_metal")?,
+        interfaces: limits.number("interfaces")?,
+        interfaces_on_default_card: limits.number("interfaces_on_default_card")?,
+        ipv4_per_interface: limits.number("ipv4_per_interface")?,
+        branch_interfaces: table.count(name, "vpc.amazonaws.com/pod-eni")?,
+        efa_interfaces: table.count(name, "vpc.amazonaws.com/efa")?,
+        network_mbps: row.known("network_bandwidth")?,
+        ebs_mbps: row.known("ebs_bandwidth")?,
+        local_nvme_gb: row.known("local_nvme")?,
+        encryption_in_transit: row.is("encryption_in_transit_supported")?,
+        gpus: gpus(row)?,
+        neuron: neuron(row)?,
+    })
+}
+
+fn gpus(row: &Row) -> Result<Option<Gpus>> {
+    let Some(count) = row.known("gpu_count")? else { return Ok(None) };
+    Ok(Some(Gpus {
+        count,
+        name: row.text("gpu_name")?.to_owned(),
+        manufacturer: row.text("gpu_manufacturer")?.to_owned(),
+        memory_mib: row.number("gpu_memory")?,
+    }))
+}
+
+/// The list does not count cores; AWS' documentation does, by kind of device.
+fn neuron(row: &Row) -> Result<Option<NeuronDevices>> {
+    let Some(count) = row.known("accelerator_count")? else { return Ok(None) };
+    let name = row.text("accelerator_name")?.to_owned();
+    let cores_per_device = match name.as_str() {
+        "inferentia" => 4,
+        "inferentia2" | "trainium" => 2,
+        _ => bail!("{name}: the number of cores of this accelerator is not known here"),
+    };
+    Ok(Some(NeuronDevices { count, name, cores_per_device }))
+}

@@ -1,0 +1,24 @@
+//! The catalogue of instance types: EC2's facts about each, the labels and the room for pods that follow from them,
+//! and where and for how much each is sold.
+//!
+//! [`Catalog::embedded`] serves where no AWS answers; `refresh` replaces it by what EC2 says. Either way
+//! [`Catalog::instance_types`] makes of it what a node class can launch.
+
+pub mod allocatable;
+pub mod catalog;
+pub mod embedded;
+pub mod error;
+pub mod facts;
+pub mod file;
+pub mod labels;
+pub mod offerings;
+
+mod resolve;
+mod wire;
+
+pub use allocatable::NodeResources;
+pub use catalog::{Catalog, Source, TypeEntry};
+pub use error::CatalogError;
+pub use facts::{Gpus, InstanceTypeFacts, NeuronDevices};
+pub use file::read_file;
+pub use offerings::mark_unavailable;

@@ -1,0 +1,141 @@
+//! What a node class makes of the catalogue.
+
+use std::collections::BTreeMap;
+
+use outrigger_model::labels::{CAPACITY_TYPE, REGION, ZONE, ZONE_ID};
+use outrigger_model::{InstanceType, NodeClass, Offering, Requirement};
+
+use crate::catalog::{Catalog, TypeEntry};
+use crate::{allocatable, labels};
+
+pub(crate) fn instance_types(catalog: &Catalog, class: &NodeClass) -> Vec<InstanceType> {
+    catalog.types.iter().filter_map(|entry| instance_type(entry, &catalog.region, class)).collect()
+}
+
+fn instance_type(entry: &TypeEntry, region: &str, class: &NodeClass) -> Option<InstanceType> {
+    let facts = &entry.facts;
+    if !class.images.is_empty() && class.image(&facts.arch).is_none() {
+        return None;
+    }
+    let offerings: Vec<Offering> = entry.offerings.iter().filter(|o| is_sold_to(class, o)).cloned().collect();
+    if offerings.is_empty() {
+        return None;
+    }
+    let mut labels = labels::of(facts);
+    labels.insert(REGION.to_owned(), region.to_owned());
+    if !is_wanted(class, &labels) {
+        return None;
+    }
+    let resources = allocatable::of(facts, &class.kubelet, class.root_volume.size);
+    Some(InstanceType {
+        name: facts.name.clone(),
+        labels,
+        capacity: resources.capacity,
+        allocatable: resources.allocatable,
+        offerings,
+    })
+}
+
+/// Whether the class may launch there: it has a subnet in the zone, and its requirements on zone and capacity type
+/// hold.
+fn is_sold_to(class: &NodeClass, offering: &Offering) -> bool {
+    let mut zone_ids =
+        class.subnets.iter().filter(|subnet| subnet.zone == offering.zone).map(|s| s.zone_id.as_str());
+    let has_subnet = class.subnets.is_empty() || zone_ids.clone().next().is_some();
+    has_subnet
+        && class.requirements.allow(ZONE, &offering.zone)
+        && class.requirements.allow(CAPACITY_TYPE, offering.capacity_type.as_str())
+        && class.requirements.get(ZONE_ID).is_none_or(|wanted| zone_ids.any(|id| wanted.has(id)))
+}
+
+/// Whether nodes of the type would meet the class's requirements. A label that neither the type nor the class gives
+/// them is absent: a requirement for GPUs leaves out what has none.
+fn is_wanted(class: &NodeClass, labels: &BTreeMap<String, String>) -> bool {
+    let of_offerings = [ZONE, ZONE_ID, CAPACITY_TYPE];
+    let is_met = |(key, wanted): (&str, &Requirement)| {
+        let value = labels.get(key).or_else(|| class.labels.get(key));
+        of_offerings.contains(&key)
+            || value.map_or_else(|| wanted.allows_absence(), |value| wanted.has(value))
+    };
+    class.requirements.iter().all(is_met)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use outrigger_model::{Image, NodeClassRef, Operator, Requirements, Subnet};
+
+    fn names(change: impl Fn(&mut NodeClass)) -> Vec<InstanceType> {
+        let mut class = NodeClass::for_planning(NodeClassRef::instance_group("nodes"));
+        change(&mut class);
+        instance_types(&Catalog::embedded("us-east-1", &[]).unwrap(), &class)
+    }
+
+    fn wanting(key: &str, operator: Operator, values: &[&str]) -> impl Fn(&mut NodeClass) {
+        let wanted = Requirements::new().with(key, Requirement::new(operator, values.iter().copied()));
+        move |class| class.requirements = wanted.clone()
+    }
+
+    #[test]
+    fn requirements_choose_types() {
+        let gpu = "karpenter.k8s.aws/instance-gpu-count";
+        let table = [
+            (names(|_| {}).len(), 1_345),
+            (
+                names(wanting("node.kubernetes.io/instance-type", Operator::In, &["m5.large", "x9.big"]))
+                    .len(),
+                1,
+            ),
+            (names(wanting(gpu, Operator::Gt, &["0"])).len(), 64),
+            (names(wanting(gpu, Operator::DoesNotExist, &[])).len(), 1_276),
+            (names(wanting("team", Operator::In, &["red"])).len(), 0),
+            (names(wanting("topology.kubernetes.io/region", Operator::In, &["us-east-1"])).len(), 1_345),
+            (names(wanting("topology.kubernetes.io/region", Operator::In, &["eu-west-1"])).len(), 0),
+        ];
+        for (index, (found, expected)) in table.into_iter().enumerate() {
+            assert_eq!(found, expected, "row {index}");
+        }
+        let labelled = names(|class| {
+            wanting("team", Operator::In, &["red"])(class);
+            class.labels.insert("team".into(), "red".into());
+        });
+        assert_eq!(labelled.len(), 1_345);
+    }
+
+    #[test]
+    fn requirements_and_subnets_choose_offerings() {
+        let spot = names(wanting(CAPACITY_TYPE, Operator::In, &["spot"]));
+        assert!(spot.iter().all(|kind| kind.offerings.len() == 3));
+        let zone = names(wanting(ZONE, Operator::NotIn, &["us-east-1a"]));
+        assert!(zone.iter().all(|kind| kind.offerings.iter().all(|o| o.zone != "us-east-1a")));
+        let subnet = |zone: &str, zone_id: &str| Subnet {
+            id: format!("subnet-{zone}"),
+            zone: zone.into(),
+            zone_id: zone_id.into(),
+            free_addresses: 9,
+        };
+        let two = vec![subnet("us-east-1a", "use1-az4"), subnet("us-east-1b", "use1-az6")];
+        assert!(names(|class| class.subnets.clone_from(&two)).iter().all(|kind| kind.offerings.len() == 4));
+        let by_id = names(|class| {
+            wanting(ZONE_ID, Operator::In, &["use1-az6"])(class);
+            class.subnets.clone_from(&two);
+        });
+        assert!(by_id.iter().flat_map(|kind| &kind.offerings).all(|o| o.zone == "us-east-1b"));
+        assert_eq!(by_id.len(), 1_345);
+        assert_eq!(names(|class| class.subnets = vec![subnet("us-east-1f", "")]).len(), 0);
+    }
+
+    #[test]
+    fn only_architectures_with_an_image_are_made() {
+        let arm = names(|class| class.images = vec![Image { id: "ami-1".into(), arch: "arm64".into() }]);
+        assert_eq!(arm.len(), 396);
+        assert!(arm.iter().all(|kind| kind.labels["kubernetes.io/arch"] == "arm64"));
+    }
+
+    #[test]
+    fn types_come_in_order_with_the_region_among_their_labels() {
+        let all = names(|_| {});
+        assert!(all.is_sorted_by(|a, b| a.name < b.name));
+        assert!(all.iter().all(|kind| kind.labels[REGION] == "us-east-1" && !kind.labels.contains_key(ZONE)));
+    }
+}
