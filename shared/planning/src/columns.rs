@@ -1,0 +1,98 @@
+//! Sets of columns: a column is one instance type bought in one way, spot or on demand.
+
+use outrigger_model::CapacityType;
+
+/// A set of columns of one template, as bits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ColumnSet {
+    words: Vec<u64>,
+}
+
+/// The column of an instance type, by its place in the class's list, bought in one way.
+pub(crate) const fn column(instance_type: usize, capacity_type: CapacityType) -> usize {
+    instance_type * 2 + matches!(capacity_type, CapacityType::OnDemand) as usize
+}
+
+/// How a column is bought.
+pub(crate) const fn capacity_of(column: usize) -> CapacityType {
+    if column.is_multiple_of(2) { CapacityType::Spot } else { CapacityType::OnDemand }
+}
+
+/// The place of a column's instance type in the class's list.
+pub(crate) const fn type_of(column: usize) -> usize {
+    column / 2
+}
+
+impl ColumnSet {
+    /// No column out of `count`.
+    pub(crate) fn none(count: usize) -> Self {
+        Self { words: vec![0; count.div_ceil(64)] }
+    }
+
+    /// The columns below `count` that pass a test.
+    pub(crate) fn of(count: usize, test: impl Fn(usize) -> bool) -> Self {
+        let mut set = Self::none(count);
+        (0..count).filter(|column| test(*column)).for_each(|column| set.insert(column));
+        set
+    }
+
+    pub(crate) fn insert(&mut self, column: usize) {
+        if let Some(word) = self.words.get_mut(column / 64) {
+            *word |= 1 << (column % 64);
+        }
+    }
+
+    pub(crate) fn contains(&self, column: usize) -> bool {
+        self.words.get(column / 64).is_some_and(|word| word >> (column % 64) & 1 == 1)
+    }
+
+    pub(crate) fn intersect(&mut self, other: &Self) {
+        self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word &= other);
+    }
+
+    pub(crate) fn unite(&mut self, other: &Self) {
+        self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= other);
+    }
+
+    pub(crate) fn is_subset(&self, other: &Self) -> bool {
+        self.words.iter().zip(&other.words).all(|(word, other)| word & !other == 0)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        self.words.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// How many instance types are in the set, however bought.
+    pub(crate) fn types(&self) -> usize {
+        let either = |word: &u64| (word | word >> 1) & 0x5555_5555_5555_5555;
+        self.words.iter().map(|word| either(word).count_ones() as usize).sum()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> {
+        self.words.iter().enumerate().flat_map(|(index, word)| {
+            let mut rest = *word;
+            std::iter::from_fn(move || {
+                let bit = (rest != 0).then(|| rest.trailing_zeros() as usize)?;
+                rest &= rest - 1;
+                Some(index * 64 + bit)
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_is_what_was_put_in() {
+        let set = ColumnSet::of(200, |column| [3, 64, 65, 199].contains(&column));
+        assert_eq!(set.iter().collect::<Vec<_>>(), [3, 64, 65, 199]);
+        assert_eq!((set.count(), set.types()), (4, 3));
+        assert!(set.contains(65) && !set.contains(66) && !set.contains(1_000));
+    }
+}

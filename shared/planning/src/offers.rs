@@ -1,0 +1,158 @@
+//! Which types a planned node offers: all that its pods fit, cheapest first, within bounds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use outrigger_model::labels::{CAPACITY_TYPE, ZONE};
+use outrigger_model::{CapacityType, PlannedNode};
+
+use crate::Options;
+use crate::columns::{capacity_of, type_of};
+use crate::templates::Template;
+
+/// How many distinct values of a label the offered types must keep.
+#[derive(Debug)]
+pub(crate) struct MinValues<'a> {
+    wanted: Vec<(&'a str, usize)>,
+}
+
+impl<'a> MinValues<'a> {
+    /// What a template's requirements ask.
+    pub(crate) fn of(template: &'a Template<'_>) -> Self {
+        let asked = template.requirements.iter();
+        let wanted = asked.filter_map(|(key, requirement)| Some((key, requirement.min_values()? as usize)));
+        Self { wanted: wanted.collect() }
+    }
+
+    /// Whether nothing is asked.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.wanted.is_empty()
+    }
+
+    /// The first label of which some columns keep too few values, with the number that is asked.
+    pub(crate) fn unmet(
+        &self,
+        template: &Template<'_>,
+        columns: &[usize],
+        zones: u64,
+    ) -> Option<(&'a str, usize)> {
+        self.wanted.iter().copied().find(|(key, wanted)| {
+            let values: BTreeSet<&str> =
+                columns.iter().flat_map(|column| values(template, *column, key, zones)).collect();
+            values.len() < *wanted
+        })
+    }
+}
+
+/// The values of a label that offering a column keeps possible. A node has one capacity type, but as in Karpenter all
+/// ways in which its type can be had count.
+fn values<'t>(template: &'t Template<'_>, column: usize, key: &str, zones: u64) -> Vec<&'t str> {
+    match key {
+        ZONE => template.zone_names(template.zones_of(column, zones)).collect(),
+        CAPACITY_TYPE => {
+            let columns = [type_of(column) * 2, type_of(column) * 2 + 1];
+            let bought = columns.into_iter().filter(|column| template.usable.contains(*column));
+            bought.map(|column| capacity_of(column).as_str()).collect()
+        }
+        key => template.label(type_of(column), key).into_iter().collect(),
+    }
+}
+
+/// What a node's pods fit.
+#[derive(Debug)]
+pub(crate) struct Fitting {
+    /// The columns, all bought in one way.
+    pub(crate) columns: Vec<usize>,
+    /// Nano-dollars per hour of the cheapest machine on demand that they fit too.
+    pub(crate) on_demand: Option<u64>,
+}
+
+/// The columns that a node offers out of those that its pods fit, cheapest first: within the price margin, for spot at
+/// least `spot_types_min`, as many as `minValues` needs, at most [`PlannedNode::MAX_TYPES`]. `None` when `minValues`
+/// cannot be kept.
+///
+/// As in Karpenter's AWS provider, metal and accelerators are left out while plain machines do, and spot that is dearer
+/// than on-demand too, unless `minValues` needs them.
+pub(crate) fn offered(
+    template: &Template<'_>,
+    fitting: &Fitting,
+    zones: u64,
+    min_values: &MinValues<'_>,
+    options: &Options<'_>,
+) -> Option<Vec<usize>> {
+    let mut priced: Vec<(u64, &str, usize)> = fitting
+        .columns
+        .iter()
+        .filter_map(|column| {
+            let price = template.cheapest(*column, zones)?;
+            Some((price, template.instance_type(*column).name.as_str(), *column))
+        })
+        .collect();
+    priced.sort_unstable();
+    let plain = |column: usize| !is_exotic(template, type_of(column));
+    let sensible = |price: u64, column: usize| {
+        let is_spot = capacity_of(column) == CapacityType::Spot;
+        plain(column) && !(is_spot && fitting.on_demand.is_some_and(|on_demand| price > on_demand))
+    };
+    let preferred: Vec<_> =
+        priced.iter().copied().filter(|(price, _, column)| sensible(*price, *column)).collect();
+    bounded(template, &preferred, zones, min_values, options)
+        .or_else(|| bounded(template, &priced, zones, min_values, options))
+}
+
+/// Whether a machine is metal or has accelerators, which nobody wants by accident.
+fn is_exotic(template: &Template<'_>, instance_type: usize) -> bool {
+    let has = |key: &str| template.label(instance_type, key).is_some();
+    has("karpenter.k8s.aws/instance-gpu-count")
+        || has("karpenter.k8s.aws/instance-accelerator-count")
+        || template.types.get(instance_type).is_some_and(|t| t.name.contains(".metal"))
+}
+
+/// The first of some columns in order of price, as many as the bounds say.
+fn bounded(
+    template: &Template<'_>,
+    priced: &[(u64, &str, usize)],
+    zones: u64,
+    min_values: &MinValues<'_>,
+    options: &Options<'_>,
+) -> Option<Vec<usize>> {
+    let (cheapest, _, first) = *priced.first()?;
+    let margin = u128::from(cheapest) * (100 + u128::from(options.price_margin_percent)) / 100;
+    let within = priced.iter().take_while(|(price, ..)| u128::from(*price) <= margin).count();
+    let least = if capacity_of(first) == CapacityType::Spot { options.spot_types_min } else { 1 };
+    let count = within.max(least).min(PlannedNode::MAX_TYPES).min(priced.len());
+    let ranked: Vec<usize> = priced.iter().map(|(.., column)| *column).collect();
+    let shortest = (count..=ranked.len().min(PlannedNode::MAX_TYPES))
+        .find(|count| min_values.unmet(template, &ranked[..*count], zones).is_none());
+    if let Some(count) = shortest {
+        return Some(ranked[..count].to_vec());
+    }
+    let varied = most_varied(template, &ranked, zones, min_values);
+    min_values.unmet(template, &varied, zones).is_none().then_some(varied)
+}
+
+/// As many columns as may be offered, those first that add a value that is still missing, in order of price.
+fn most_varied(
+    template: &Template<'_>,
+    ranked: &[usize],
+    zones: u64,
+    min_values: &MinValues<'_>,
+) -> Vec<usize> {
+    let mut seen: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let (mut chosen, mut others) = (Vec::new(), Vec::new());
+    for (place, column) in ranked.iter().enumerate() {
+        let mut adds = false;
+        for (key, wanted) in &min_values.wanted {
+            let seen = seen.entry(key).or_default();
+            if seen.len() < *wanted {
+                let before = seen.len();
+                seen.extend(values(template, *column, key, zones));
+                adds |= seen.len() > before;
+            }
+        }
+        if adds { chosen.push(place) } else { others.push(place) }
+    }
+    chosen.extend(others);
+    chosen.truncate(PlannedNode::MAX_TYPES);
+    chosen.sort_unstable();
+    chosen.into_iter().map(|place| ranked[place]).collect()
+}

@@ -1,0 +1,296 @@
+//! Templates: what each pool can launch - instance types and offerings, their prices, and the room that daemonsets
+//! leave on them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use outrigger_model::pod::HostPort;
+use outrigger_model::{
+    ClassOffer, InstanceType, NodeClass, NodePool, Price, Refusal, Requirement, Requirements, Snapshot, Taint,
+};
+
+use crate::Options;
+use crate::amounts::{self, Dimensions};
+use crate::columns::{ColumnSet, column, type_of};
+use crate::daemons::Daemon;
+
+/// How many zones one class may offer: a set of zones is one machine word.
+const ZONES_MAX: usize = 64;
+/// The price of an offering that cannot be had.
+const UNAVAILABLE: u64 = u64::MAX;
+
+/// A zone, with its id where a subnet tells it.
+#[derive(Debug)]
+pub(crate) struct Zone<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) id: Option<&'a str>,
+}
+
+/// What a pool can launch.
+#[derive(Debug)]
+pub(crate) struct Template<'a> {
+    /// Its place in the order in which pools are tried.
+    pub(crate) rank: usize,
+    /// The pool.
+    pub(crate) pool: &'a NodePool,
+    /// How its machines are made.
+    pub(crate) class: &'a NodeClass,
+    /// The instance types of the class, those that the pool excludes among them.
+    pub(crate) types: &'a [InstanceType],
+    /// What is true of all of its nodes.
+    pub(crate) requirements: Requirements,
+    /// The taints that pods must bear. Startup taints go away by themselves and are not among them.
+    pub(crate) taints: Vec<Taint>,
+    /// The zones of the class; sets of zones are bits over this list.
+    pub(crate) zones: Vec<Zone<'a>>,
+    /// The zones that the pool allows.
+    pub(crate) allowed_zones: u64,
+    /// The columns that the pool allows and that can be had.
+    pub(crate) usable: ColumnSet,
+    /// Nano-dollars per hour that a node costs beside its instance.
+    pub(crate) node_price: u64,
+    /// Labels that instance types carry.
+    pub(crate) type_keys: BTreeSet<&'a str>,
+    /// Labels that the pool and the class give to nodes.
+    pub(crate) node_keys: BTreeSet<String>,
+    /// For each daemonset, the columns that it runs on.
+    pub(crate) daemon_columns: Vec<ColumnSet>,
+    daemon_ports: Vec<&'a [HostPort]>,
+    index: BTreeMap<&'a str, usize>,
+    prices: Vec<u64>,
+    rooms: Vec<i64>,
+    width: usize,
+}
+
+/// The pools in the order in which they are tried: those that can launch, and those that cannot with the reason.
+pub(crate) struct Pools<'a> {
+    pub(crate) templates: Vec<Template<'a>>,
+    pub(crate) refused: Vec<(usize, &'a NodePool, Refusal)>,
+}
+
+impl<'a> Pools<'a> {
+    /// The pools of a snapshot.
+    pub(crate) fn of(
+        snapshot: &'a Snapshot,
+        options: &Options<'_>,
+        dimensions: &Dimensions,
+        daemons: &[Daemon<'a>],
+    ) -> Self {
+        let mut pools: Vec<&NodePool> = snapshot.node_pools.iter().collect();
+        pools.sort_by_key(|pool| pool.precedence());
+        let mut all = Self { templates: Vec::new(), refused: Vec::new() };
+        for (rank, pool) in pools.into_iter().enumerate() {
+            match offer_of(snapshot, pool) {
+                Ok(offer) => {
+                    let mut template = Template::new(rank, pool, offer, options);
+                    template.read_offerings(snapshot);
+                    template.set_rooms(dimensions, daemons);
+                    all.templates.push(template);
+                }
+                Err(refusal) => all.refused.push((rank, pool, *refusal)),
+            }
+        }
+        all
+    }
+}
+
+fn offer_of<'a>(snapshot: &'a Snapshot, pool: &NodePool) -> Result<&'a ClassOffer, Box<Refusal>> {
+    if pool.spec.replicas.is_some() {
+        return Err(Box::new(Refusal::Unsupported("static pools (spec.replicas)".into())));
+    }
+    let missing = || Box::new(Refusal::ClassNotReady(format!("{} was not found", pool.node_class())));
+    let offer = snapshot.offer_for(pool).ok_or_else(missing)?;
+    if let Some(reason) = &offer.class.not_ready {
+        return Err(Box::new(Refusal::ClassNotReady(reason.clone())));
+    }
+    let zones = zone_names(&offer.instance_types).len();
+    if zones > ZONES_MAX {
+        return Err(Box::new(Refusal::Unsupported(format!(
+            "{zones} zones in one class; allowed: {ZONES_MAX}"
+        ))));
+    }
+    Ok(offer)
+}
+
+fn zone_names(types: &[InstanceType]) -> BTreeSet<&str> {
+    types.iter().flat_map(|t| &t.offerings).map(|offering| offering.zone.as_str()).collect()
+}
+
+impl<'a> Template<'a> {
+    fn new(rank: usize, pool: &'a NodePool, offer: &'a ClassOffer, options: &Options<'_>) -> Self {
+        let (class, types) = (&offer.class, offer.instance_types.as_slice());
+        let zone_id = |name: &str| {
+            let subnet =
+                class.subnets.iter().find(|subnet| subnet.zone == name && !subnet.zone_id.is_empty());
+            subnet.map(|subnet| subnet.zone_id.as_str())
+        };
+        let requirements = node_requirements(pool, class);
+        let type_keys: BTreeSet<&str> =
+            types.iter().flat_map(|t| t.labels.keys()).map(String::as_str).collect();
+        let given = pool.spec.template.metadata.labels.keys().chain(class.labels.keys());
+        let node_keys = given.cloned().chain([node_class_label(class)]).collect();
+        Self {
+            rank,
+            pool,
+            class,
+            types,
+            requirements,
+            taints: pool.spec.template.spec.taints.iter().chain(&class.taints).cloned().collect(),
+            zones: zone_names(types).into_iter().map(|name| Zone { name, id: zone_id(name) }).collect(),
+            allowed_zones: 0,
+            usable: ColumnSet::none(0),
+            node_price: options.node_price.unwrap_or_else(|| class.root_volume.price()).nanos(),
+            type_keys,
+            node_keys,
+            daemon_columns: Vec::new(),
+            daemon_ports: Vec::new(),
+            index: types.iter().enumerate().map(|(index, t)| (t.name.as_str(), index)).collect(),
+            prices: Vec::new(),
+            rooms: Vec::new(),
+            width: 0,
+        }
+    }
+
+    /// Prices of what can be had, then the columns that the pool allows.
+    fn read_offerings(&mut self, snapshot: &Snapshot) {
+        self.prices = vec![UNAVAILABLE; self.columns() * self.zones.len()];
+        let subnets = &self.class.subnets;
+        for (index, instance_type) in self.types.iter().enumerate() {
+            let name = instance_type.name.as_str();
+            for offering in instance_type.offerings.iter().filter(|offering| offering.available) {
+                let lacking =
+                    snapshot.unavailable.iter().any(|u| u.covers(name, offering, snapshot.taken_at));
+                let subnet = subnets.is_empty() || subnets.iter().any(|subnet| subnet.zone == offering.zone);
+                let Ok(zone) = self.zones.binary_search_by(|zone| zone.name.cmp(offering.zone.as_str()))
+                else {
+                    continue;
+                };
+                if subnet && !lacking {
+                    let cell = column(index, offering.capacity_type) * self.zones.len() + zone;
+                    self.prices[cell] = self.prices[cell].min(offering.price.nanos());
+                }
+            }
+        }
+        let own = self.select_labels(&self.requirements);
+        self.allowed_zones = own.zones;
+        self.usable = ColumnSet::of(self.columns(), |column| {
+            own.columns.contains(column)
+                && self.has_image(type_of(column))
+                && self.cheapest(column, own.zones).is_some()
+        });
+    }
+
+    /// Whether the class has an image for the type's architecture; a class that only plans has none at all.
+    pub(crate) fn has_image(&self, instance_type: usize) -> bool {
+        let images = &self.class.images;
+        images.is_empty()
+            || self
+                .label(instance_type, outrigger_model::labels::ARCH)
+                .is_some_and(|arch| images.iter().any(|image| image.arch == arch))
+    }
+
+    /// What is left of each machine beside the daemonsets that run on it (Karpenter's daemon overhead). A daemonset
+    /// that some of the remaining zones or labels would admit counts.
+    fn set_rooms(&mut self, dimensions: &Dimensions, daemons: &[Daemon<'a>]) {
+        self.width = dimensions.count();
+        self.rooms = self.types.iter().flat_map(|t| dimensions.room(&t.allocatable).repeat(2)).collect();
+        self.daemon_columns = daemons.iter().map(|daemon| self.columns_of(daemon)).collect();
+        self.daemon_ports = daemons.iter().map(|daemon| daemon.spec.host_ports.as_slice()).collect();
+        for (daemon, columns) in daemons.iter().zip(&self.daemon_columns) {
+            for column in columns.iter() {
+                let room = &mut self.rooms[column * self.width..(column + 1) * self.width];
+                amounts::take(room, &daemon.request, 1);
+            }
+        }
+    }
+
+    fn columns_of(&self, daemon: &Daemon<'_>) -> ColumnSet {
+        let mut columns = ColumnSet::none(self.columns());
+        if daemon.tolerates(&self.taints) {
+            for wanted in &daemon.alternatives {
+                let selection = self.select_labels(wanted);
+                if self.requirements.meets(wanted).is_ok() && selection.zones & self.allowed_zones != 0 {
+                    columns.unite(&selection.columns);
+                }
+            }
+        }
+        columns
+    }
+
+    /// How many columns there are: each type, bought in either way.
+    pub(crate) const fn columns(&self) -> usize {
+        self.types.len() * 2
+    }
+
+    /// What a machine leaves to pods beside daemonsets.
+    pub(crate) fn room(&self, column: usize) -> &[i64] {
+        &self.rooms[column * self.width..(column + 1) * self.width]
+    }
+
+    /// The ports that daemonsets take on a machine.
+    pub(crate) fn daemon_ports(&self, column: usize) -> Vec<HostPort> {
+        let sets = self.daemon_columns.iter().zip(&self.daemon_ports);
+        sets.filter(|(columns, _)| columns.contains(column))
+            .flat_map(|(_, ports)| ports.iter().cloned())
+            .collect()
+    }
+
+    /// Nano-dollars per hour of a column in a zone.
+    pub(crate) fn price_in(&self, column: usize, zone: usize) -> Option<u64> {
+        self.prices.get(column * self.zones.len() + zone).copied().filter(|price| *price != UNAVAILABLE)
+    }
+
+    /// Nano-dollars per hour of a column's cheapest offering in some zones.
+    pub(crate) fn cheapest(&self, column: usize, zones: u64) -> Option<u64> {
+        bits(zones).filter_map(|zone| self.price_in(column, zone)).min()
+    }
+
+    /// The zones out of `zones` in which a column can be had.
+    pub(crate) fn zones_of(&self, column: usize, zones: u64) -> u64 {
+        let available = bits(zones).filter(|zone| self.price_in(column, *zone).is_some());
+        available.fold(0, |set, zone| set | 1 << zone)
+    }
+
+    /// The place of an instance type in the class's list.
+    pub(crate) fn type_index(&self, name: &str) -> Option<usize> {
+        self.index.get(name).copied()
+    }
+
+    /// The type of a column.
+    pub(crate) fn instance_type(&self, column: usize) -> &'a InstanceType {
+        &self.types[type_of(column)]
+    }
+
+    /// What a node costs beside its instance.
+    pub(crate) const fn node_cost(&self) -> Price {
+        Price::from_nanos(self.node_price)
+    }
+}
+
+/// The places of a set of zones.
+pub(crate) fn bits(mut set: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let place = (set != 0).then(|| set.trailing_zeros() as usize)?;
+        set &= set - 1;
+        Some(place)
+    })
+}
+
+/// What is true of each node of a pool: what the pool says, what the class demands, and the class's labels where the
+/// pool does not say.
+fn node_requirements(pool: &NodePool, class: &NodeClass) -> Requirements {
+    let mut requirements = pool.requirements();
+    requirements.add_all(&class.requirements);
+    let own = node_class_label(class);
+    let labels = class.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    for (key, value) in labels.chain([(own.as_str(), class.reference.name.as_str())]) {
+        if requirements.get(key).is_none() {
+            requirements.add(key, Requirement::exactly(value));
+        }
+    }
+    requirements
+}
+
+/// The label by which Karpenter names a node's class: group, slash, kind in lower case.
+pub(crate) fn node_class_label(class: &NodeClass) -> String {
+    format!("{}/{}", class.reference.group, class.reference.kind.to_lowercase())
+}

@@ -1,0 +1,15 @@
+//! What the planner guarantees: scenarios with the plan and report that they lead to, and properties that hold for
+//! every snapshot.
+
+#[cfg(test)]
+mod capacity;
+#[cfg(test)]
+mod checker;
+#[cfg(test)]
+mod fixtures;
+#[cfg(test)]
+mod flexibility;
+#[cfg(test)]
+mod needs;
+#[cfg(test)]
+mod properties;
