@@ -1,0 +1,172 @@
+//! Plan -> launches: planned nodes that are alike become one fleet request.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use outrigger_model::node_class::Subnet;
+use outrigger_model::{
+    ClaimState, ClassOffer, FleetOverride, FleetRequest, Intent, IntentState, NodeClaim, NodeClass, Plan,
+    PlannedNode, Requirement, labels,
+};
+use sha2::{Digest, Sha256};
+
+use crate::ports::{PreparedLaunch, TemplateRef};
+
+/// EC2 Fleet takes at most this many launch specifications in one request.
+const MAX_OVERRIDES: usize = 300;
+/// EC2 takes at most 50 tags; this many are left for the labels of a pool.
+const MAX_TAGS: usize = 50;
+/// kops-controller copies instance tags with this prefix to labels of the node.
+const LABEL_TAG: &str = "k8s.io/cluster-autoscaler/node-template/label/";
+/// The planned nodes by what their machines may be: one group is one request.
+pub(crate) fn groups(plan: &Plan) -> Vec<Vec<&PlannedNode>> {
+    let mut groups: Vec<Vec<&PlannedNode>> = Vec::new();
+    for node in &plan.nodes {
+        let like =
+            groups.iter_mut().find(|group| alike(group[0], node) && group.len() < PreparedLaunch::MAX_CLAIMS);
+        match like {
+            Some(group) => group.push(node),
+            None => groups.push(vec![node]),
+        }
+    }
+    groups
+}
+
+fn alike(a: &PlannedNode, b: &PlannedNode) -> bool {
+    a.node_pool == b.node_pool
+        && a.capacity_type == b.capacity_type
+        && a.instance_types == b.instance_types
+        && a.labels == b.labels
+}
+
+/// The launch for one group. The same plan and generation always make the same launch.
+pub(crate) fn launch(
+    cluster: &str,
+    generation: u64,
+    group: &[&PlannedNode],
+    offer: &ClassOffer,
+    template: TemplateRef,
+    now: Timestamp,
+) -> PreparedLaunch {
+    let id = intent_id(cluster, generation, group);
+    let request = FleetRequest {
+        token: id.clone(),
+        launch_template: template.name,
+        launch_template_version: template.version,
+        capacity_type: group[0].capacity_type,
+        count: u32::try_from(group.len()).unwrap_or(u32::MAX),
+        overrides: overrides(group[0], &offer.class),
+        tags: tags(cluster, &id, group[0], &offer.class),
+    };
+    let claims: Vec<_> = group.iter().map(|node| claim(node, &id, now)).collect();
+    let intent = Intent {
+        id,
+        state: IntentState::Prepared,
+        request,
+        claims: claims.iter().map(|claim| claim.name.clone()).collect(),
+        prepared_at: now,
+        sent_at: None,
+        ended_at: None,
+    };
+    PreparedLaunch { generation, intent, claims }
+}
+
+/// At most 64 characters, as a client token must be.
+fn intent_id(cluster: &str, generation: u64, group: &[&PlannedNode]) -> String {
+    let mut hash = Sha256::new();
+    hash.update(cluster);
+    hash.update(generation.to_be_bytes());
+    for node in group {
+        hash.update(&node.claim);
+        hash.update([0]);
+    }
+    let mut first = [0; 8];
+    first.copy_from_slice(&hash.finalize()[..8]);
+    format!("outrigger-{generation}-{:016x}", u64::from_be_bytes(first))
+}
+
+/// Every type in every remaining zone, cheapest first, one subnet for each zone.
+fn overrides(node: &PlannedNode, class: &NodeClass) -> Vec<FleetOverride> {
+    let subnets = roomiest_subnets(&class.subnets);
+    let mut overrides: Vec<_> = node
+        .instance_types
+        .iter()
+        .flat_map(|kind| kind.offerings.iter().map(move |offering| (kind, offering)))
+        .filter_map(|(kind, offering)| {
+            Some(FleetOverride {
+                instance_type: kind.name.clone(),
+                zone: offering.zone.clone(),
+                subnet: subnets.get(offering.zone.as_str())?.id.clone(),
+                image: class.image(&kind.arch)?.id.clone(),
+                price: offering.price,
+            })
+        })
+        .collect();
+    overrides.sort_by(|a, b| (a.price, &a.instance_type, &a.zone).cmp(&(b.price, &b.instance_type, &b.zone)));
+    overrides.truncate(MAX_OVERRIDES);
+    overrides
+}
+
+/// EC2 Fleet wants one subnet for each zone; the one with the most free addresses is taken.
+fn roomiest_subnets(subnets: &[Subnet]) -> BTreeMap<&str, &Subnet> {
+    let mut by_zone: BTreeMap<&str, &Subnet> = BTreeMap::new();
+    for subnet in subnets {
+        let best = by_zone.entry(subnet.zone.as_str()).or_insert(subnet);
+        if (subnet.free_addresses, &best.id) > (best.free_addresses, &subnet.id) {
+            *best = subnet;
+        }
+    }
+    by_zone
+}
+
+/// The class's tags, ours, and the node's labels as kops-controller reads them; lifecycle sets what does not fit.
+fn tags(cluster: &str, intent: &str, node: &PlannedNode, class: &NodeClass) -> BTreeMap<String, String> {
+    let mut tags = class.tags.clone();
+    tags.insert(labels::INTENT.into(), intent.into());
+    tags.insert(labels::CLUSTER.into(), cluster.into());
+    tags.insert(labels::NODE_POOL.into(), node.node_pool.clone());
+    if !class.reference.is_instance_group() {
+        tags.insert("karpenter.k8s.aws/ec2nodeclass".into(), class.reference.name.clone());
+    }
+    for (key, value) in &node.labels {
+        let tag = format!("{LABEL_TAG}{key}");
+        if tags.len() < MAX_TAGS && tag.len() <= 128 && value.len() <= 256 {
+            tags.entry(tag).or_insert_with(|| value.clone());
+        }
+    }
+    tags
+}
+
+fn claim(node: &PlannedNode, intent: &str, now: Timestamp) -> NodeClaim {
+    let mut node_labels = node.labels.clone();
+    let single =
+        |(key, requirement): (&str, &Requirement)| Some((key.to_owned(), requirement.single()?.to_owned()));
+    node_labels.extend(node.requirements.iter().filter_map(single));
+    NodeClaim {
+        name: node.claim.clone(),
+        state: ClaimState::Intent,
+        version: 0,
+        intent: intent.into(),
+        node_pool: node.node_pool.clone(),
+        node_class: node.node_class.clone(),
+        requirements: node.requirements.clone(),
+        instance_types: node.instance_types.iter().map(|kind| kind.name.clone()).collect(),
+        labels: node_labels,
+        annotations: node.annotations.clone(),
+        taints: node.taints.clone(),
+        startup_taints: node.startup_taints.clone(),
+        expire_after: node.expire_after,
+        termination_grace_period: node.termination_grace_period,
+        requests: node.requests.clone(),
+        reserved: node.reserved.clone(),
+        allocatable: node.allocatable.clone(),
+        nominated: node.pods.clone(),
+        created_at: now,
+        instance: None,
+        node_name: None,
+        launched_at: None,
+        registered_at: None,
+        initialized_at: None,
+        last_error: None,
+    }
+}

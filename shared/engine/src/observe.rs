@@ -1,0 +1,119 @@
+//! Ports -> Snapshot.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::sync::Arc;
+
+use outrigger_catalog::Catalog;
+use outrigger_model::{ClassOffer, InstanceType, NodeClass, NodeClassRef, Snapshot};
+
+use crate::ports::{ClassSource, ClusterError, ClusterState, Configuration, LedgerState, Ports};
+
+/// What is the same for every snapshot of a tick: the catalogue, and what it is for each class.
+pub(crate) struct Offers {
+    catalog: Catalog,
+    resolved: BTreeMap<NodeClassRef, ClassOffer>,
+}
+
+impl Offers {
+    pub(crate) const fn new(catalog: Catalog) -> Self {
+        Self { catalog, resolved: BTreeMap::new() }
+    }
+
+    /// The class with its instance types; computing them is kept for as long as the class stays the same.
+    fn offer(&mut self, class: NodeClass) -> ClassOffer {
+        match self.resolved.get(&class.reference) {
+            Some(known) if known.class == class => known.clone(),
+            _ => {
+                let instance_types =
+                    self.shared(&class).unwrap_or_else(|| self.catalog.instance_types(&class));
+                let offer = ClassOffer { class, instance_types };
+                self.resolved.insert(offer.class.reference.clone(), offer.clone());
+                offer
+            }
+        }
+    }
+
+    /// The list of another class under whose rules the catalogue comes out the same.
+    fn shared(&self, class: &NodeClass) -> Option<Arc<Vec<InstanceType>>> {
+        let same = |other: &NodeClass| {
+            other.kubelet == class.kubelet
+                && other.requirements == class.requirements
+                && other.root_volume == class.root_volume
+                && other.images == class.images
+                && other.subnets == class.subnets
+        };
+        self.resolved.values().find(|offer| same(&offer.class)).map(|offer| Arc::clone(&offer.instance_types))
+    }
+}
+
+/// Puts together what a decision may use. The ledger's state was loaded before `state` was last brought up to date, so
+/// that a node can be missing from the cluster's side only while its claim is still in the ledger's.
+pub(crate) async fn snapshot(
+    ports: Ports<'_>,
+    cluster: &str,
+    ledger: LedgerState,
+    state: &ClusterState,
+    offers: &mut Offers,
+) -> Result<Snapshot, ClusterError> {
+    let configuration = ports.cluster.configuration().await?;
+    for problem in &configuration.invalid {
+        tracing::warn!(%problem, "refused; the others go on without it");
+    }
+    let mut snapshot = Snapshot::empty(cluster, ports.clock.now());
+    for reference in references(&configuration) {
+        let class = resolve(ports, &configuration, reference).await;
+        snapshot.classes.push(offers.offer(class));
+    }
+    snapshot.generation = ledger.generation;
+    snapshot.claims = ledger.claims;
+    snapshot.unavailable = ledger.unavailable;
+    snapshot.node_pools = configuration.node_pools;
+    snapshot.invalid = configuration.invalid;
+    snapshot.nodes = state.nodes.values().cloned().collect();
+    snapshot.pods = state.pods.values().cloned().collect();
+    snapshot.daemon_sets.clone_from(&state.daemon_sets);
+    Ok(snapshot)
+}
+
+fn references(configuration: &Configuration) -> Vec<NodeClassRef> {
+    let mut references: Vec<_> =
+        configuration.node_pools.iter().map(|pool| pool.node_class().clone()).collect();
+    references.sort();
+    references.dedup();
+    references
+}
+
+/// A class that cannot be resolved keeps its pools from launching and lets the others go on.
+async fn resolve(ports: Ports<'_>, configuration: &Configuration, reference: NodeClassRef) -> NodeClass {
+    let not_ready =
+        |why: String| NodeClass { not_ready: Some(why), ..NodeClass::for_planning(reference.clone()) };
+    let source = if reference.is_instance_group() {
+        ClassSource::InstanceGroup(reference.name.clone())
+    } else {
+        let found = configuration.ec2_node_classes.iter().find(|class| class.name == reference.name);
+        match found {
+            Some(class) => ClassSource::Ec2(Box::new(class.clone())),
+            None => return not_ready(format!("there is no valid {reference}")),
+        }
+    };
+    match ports.cloud.resolve_class(&source).await {
+        Ok(class) => class,
+        Err(error) => {
+            let why = chain(&error);
+            tracing::warn!(class = %reference, error = why, "the node class could not be resolved");
+            not_ready(why)
+        }
+    }
+}
+
+/// An error and its causes in one line.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        text = format!("{text}: {next}");
+        cause = next.source();
+    }
+    text
+}

@@ -1,0 +1,42 @@
+//! The three ports in the model's words, and the clock. Adapters and the simulator implement them.
+
+pub mod cloud;
+pub mod cluster;
+pub mod ledger;
+
+use jiff::Timestamp;
+
+pub use cloud::{ClassSource, Cloud, CloudError, FleetAnswer, FleetError, Notice, TemplateRef};
+pub use cluster::{
+    Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, NodeChange, PodEvent,
+};
+pub use ledger::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch};
+
+/// Where "now" comes from. Waiting goes through tokio's timers, which the simulator runs in virtual time.
+pub trait Clock: Send + Sync {
+    /// The present time.
+    fn now(&self) -> Timestamp;
+}
+
+/// The wall clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WallClock;
+
+impl Clock for WallClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+}
+
+/// What a tick works with.
+#[derive(Clone, Copy)]
+pub struct Ports<'a> {
+    /// The Kubernetes cluster.
+    pub cluster: &'a dyn Cluster,
+    /// EC2 and what belongs to it.
+    pub cloud: &'a dyn Cloud,
+    /// The ledger.
+    pub ledger: &'a dyn Ledger,
+    /// The clock.
+    pub clock: &'a dyn Clock,
+}

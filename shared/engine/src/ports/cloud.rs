@@ -1,0 +1,139 @@
+//! EC2 and the services around it.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use outrigger_catalog::Catalog;
+use outrigger_model::EC2NodeClass;
+use outrigger_model::{FleetRequest, Instance, NodeClass, NodeClassRef};
+use serde::Serialize;
+
+/// EC2 and the services around it.
+#[async_trait]
+pub trait Cloud: Send + Sync {
+    /// The catalogue that `refresh` stored last; the embedded one where there is none.
+    async fn catalog(&self) -> Result<Catalog, CloudError>;
+
+    /// Asks EC2 for instance types, offerings and prices. What cannot be had is taken from the embedded catalogue.
+    async fn survey(&self) -> Result<Catalog, CloudError>;
+
+    /// Stores a catalogue for [`Cloud::catalog`].
+    async fn store_catalog(&self, catalog: &Catalog) -> Result<(), CloudError>;
+
+    /// Resolves a node class against the state store and the account. A class that exists but cannot launch now comes
+    /// back with `not_ready`; an error means that nothing is known.
+    async fn resolve_class(&self, source: &ClassSource) -> Result<NodeClass, CloudError>;
+
+    /// The launch template for a class, written first where it is our own and missing.
+    async fn ensure_template(&self, class: &NodeClass) -> Result<TemplateRef, CloudError>;
+
+    /// Sends one fleet request (type instant) and says what came of it.
+    async fn launch(&self, request: &FleetRequest) -> Result<FleetAnswer, CloudError>;
+
+    /// The instances that carry an intent's tag and are not terminated.
+    async fn instances_of(&self, intent: &str) -> Result<Vec<Instance>, CloudError>;
+
+    /// Rings other functions' bells. Losing a notice costs time only.
+    async fn publish(&self, notice: &Notice) -> Result<(), CloudError>;
+}
+
+/// What a node class is resolved from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ClassSource {
+    /// The kOps InstanceGroup of this name.
+    InstanceGroup(String),
+    /// An EC2NodeClass.
+    Ec2(Box<EC2NodeClass>),
+}
+
+impl ClassSource {
+    /// How pools refer to it.
+    pub fn reference(&self) -> NodeClassRef {
+        match self {
+            Self::InstanceGroup(name) => NodeClassRef::instance_group(name),
+            Self::Ec2(class) => NodeClassRef::ec2(&class.name),
+        }
+    }
+}
+
+/// A launch template as a fleet request names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TemplateRef {
+    /// Its name.
+    pub name: String,
+    /// Its version, a number.
+    pub version: String,
+}
+
+/// What EC2 Fleet did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FleetAnswer {
+    /// Instances that it launched, perhaps fewer than asked, in order of id.
+    pub instances: Vec<Instance>,
+    /// What it could not launch.
+    pub errors: Vec<FleetError>,
+}
+
+/// What EC2 Fleet could not launch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FleetError {
+    /// EC2's error code, as `InsufficientInstanceCapacity`.
+    pub code: String,
+    /// EC2's words.
+    pub message: String,
+    /// The override's instance type; empty when it names none.
+    pub instance_type: String,
+    /// The override's zone; empty when it names none.
+    pub zone: String,
+}
+
+/// Something that happened, for our own functions and for users who subscribe.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Notice {
+    /// EventBridge's detail-type, as `NodeClaims Launched`.
+    #[serde(skip)]
+    pub kind: &'static str,
+    /// The cluster.
+    pub cluster: String,
+    /// The claims that it is about.
+    pub claims: Vec<String>,
+    /// Anything else.
+    #[serde(flatten)]
+    pub detail: BTreeMap<String, serde_json::Value>,
+}
+
+/// Why a cloud operation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CloudError {
+    /// It was refused: nothing has happened.
+    #[error("{service} refused to {attempted}: {code}: {message}")]
+    Refused {
+        /// The service, as `EC2`.
+        service: &'static str,
+        /// What was attempted, as `create a fleet`.
+        attempted: String,
+        /// Its error code.
+        code: String,
+        /// Its words.
+        message: String,
+    },
+    /// No answer came: it may have happened or not, and may still happen.
+    #[error("{service} did not answer the attempt to {attempted}")]
+    Unknown {
+        /// The service.
+        service: &'static str,
+        /// What was attempted.
+        attempted: String,
+        /// The cause.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The answer, or a file of the state store, cannot be used.
+    #[error("{what} cannot be used: {why}")]
+    Unusable {
+        /// What it is, as `s3://store/cluster/config`.
+        what: String,
+        /// What is wrong with it.
+        why: String,
+    },
+}

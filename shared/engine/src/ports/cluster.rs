@@ -1,0 +1,193 @@
+//! The Kubernetes cluster, as far as Outrigger reads and changes it.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use outrigger_model::EC2NodeClass;
+#[cfg(doc)]
+use outrigger_model::labels;
+use outrigger_model::{DaemonSet, Invalid, Node, NodeClaim, NodePool, NominatedPod, Pod, PodRef, Taint};
+
+/// The Kubernetes cluster. Reads are consistent: a list that breaks off half way is an error, never a short answer.
+#[async_trait]
+pub trait Cluster: Send + Sync {
+    /// The uid of the namespace kube-system, which identifies the cluster.
+    async fn uid(&self) -> Result<String, ClusterError>;
+
+    /// NodePools and EC2NodeClasses, the broken ones set apart.
+    async fn configuration(&self) -> Result<Configuration, ClusterError>;
+
+    /// Nodes, then pods, then daemonsets, in this order, and the point from which [`Cluster::watch`] goes on.
+    async fn list(&self) -> Result<(ClusterState, Cursor), ClusterError>;
+
+    /// Changes of nodes and pods from `cursor` on. The stream ends, or yields an error, when it cannot go on; the caller
+    /// then lists again.
+    async fn watch(
+        &self,
+        cursor: Cursor,
+    ) -> Result<BoxStream<'static, Result<ClusterChange, ClusterError>>, ClusterError>;
+
+    /// All nodes.
+    async fn nodes(&self) -> Result<Vec<Node>, ClusterError>;
+
+    /// Changes labels, annotations and taints of a node, only while it is still the version that was read.
+    async fn change_node(&self, change: &NodeChange) -> Result<(), ClusterError>;
+
+    /// Sets `status.nominatedNodeName` of a pod that still has this uid and is not bound; otherwise does nothing.
+    async fn nominate(&self, pod: &NominatedPod, node: &str) -> Result<(), ClusterError>;
+
+    /// The NodeClaim objects that Outrigger keeps, by name, with the claim version that each shows: the value of its
+    /// annotation [`labels::CLAIM_VERSION`]. Objects without that annotation are somebody else's.
+    async fn mirrors(&self) -> Result<BTreeMap<String, u64>, ClusterError>;
+
+    /// Makes the NodeClaim object say what the ledger says; creates it where it is missing.
+    async fn mirror_claim(&self, claim: &NodeClaim) -> Result<(), ClusterError>;
+
+    /// Removes the NodeClaim object of a claim that is over; fine when it is not there.
+    async fn remove_mirror(&self, claim: &str) -> Result<(), ClusterError>;
+
+    /// Tells people about a pod. The same event again raises its count instead of adding one.
+    async fn publish_event(&self, event: &PodEvent) -> Result<(), ClusterError>;
+}
+
+/// What the users asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Configuration {
+    /// NodePools that passed validation.
+    pub node_pools: Vec<NodePool>,
+    /// EC2NodeClasses that passed validation.
+    pub ec2_node_classes: Vec<EC2NodeClass>,
+    /// What is wrong with the others.
+    pub invalid: Vec<Invalid>,
+}
+
+/// Nodes, pods and daemonsets. Pods are keyed by uid, since names are used again.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterState {
+    /// Nodes by name.
+    pub nodes: BTreeMap<String, Node>,
+    /// Pods by uid.
+    pub pods: BTreeMap<String, Pod>,
+    /// Daemonsets.
+    pub daemon_sets: Vec<DaemonSet>,
+}
+
+impl ClusterState {
+    /// Takes in one change.
+    pub fn apply(&mut self, change: ClusterChange) {
+        match change {
+            ClusterChange::Pod(pod) => {
+                self.pods.insert(pod.uid.clone(), *pod);
+            }
+            ClusterChange::PodGone { uid } => {
+                self.pods.remove(&uid);
+            }
+            ClusterChange::Node(node) => {
+                self.nodes.insert(node.name.clone(), *node);
+            }
+            ClusterChange::NodeGone { name } => {
+                self.nodes.remove(&name);
+            }
+        }
+    }
+}
+
+/// A change that a watch saw.
+#[derive(Clone, Debug)]
+pub enum ClusterChange {
+    /// A pod is new or different.
+    Pod(Box<Pod>),
+    /// A pod is gone.
+    PodGone {
+        /// Its uid.
+        uid: String,
+    },
+    /// A node is new or different.
+    Node(Box<Node>),
+    /// A node is gone.
+    NodeGone {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// Where a watch goes on: the resource versions of the lists.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cursor {
+    /// Of the list of nodes.
+    pub nodes: String,
+    /// Of the list of pods.
+    pub pods: String,
+}
+
+/// A change to a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeChange {
+    /// The node's name.
+    pub name: String,
+    /// The version that it must still have.
+    pub resource_version: String,
+    /// Labels to set; others stay.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations to set; others stay.
+    pub annotations: BTreeMap<String, String>,
+    /// All of its taints from now on.
+    pub taints: Vec<Taint>,
+}
+
+/// Something that people should know about a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodEvent {
+    /// The pod.
+    pub pod: PodRef,
+    /// Its uid.
+    pub uid: String,
+    /// Whether something is wrong.
+    pub warning: bool,
+    /// One word in upper camel case, as `FailedScheduling` or `Nominated`.
+    pub reason: &'static str,
+    /// A sentence.
+    pub message: String,
+}
+
+/// Why the cluster could not be read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// It cannot be reached, or did not answer in time.
+    #[error("the API server at {server} cannot be reached to {attempted}")]
+    Unreachable {
+        /// Its address.
+        server: String,
+        /// What was attempted, as `list pods`.
+        attempted: String,
+        /// The cause.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// It answered with an error.
+    #[error("the API server refused to {attempted}: {status} {message}")]
+    Refused {
+        /// What was attempted.
+        attempted: String,
+        /// HTTP status.
+        status: u16,
+        /// Its words.
+        message: String,
+    },
+    /// The object has changed since it was read, or the point of a watch is too old.
+    #[error("{what} has changed since it was read")]
+    Changed {
+        /// What has changed.
+        what: String,
+    },
+    /// An answer could not be understood.
+    #[error("the API server's answer to {attempted} could not be read")]
+    Unreadable {
+        /// What was attempted.
+        attempted: String,
+        /// The cause.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}

@@ -1,0 +1,186 @@
+//! The ledger: leases, intents, claims, unavailable offerings and reports of one cluster.
+//!
+//! Expected flow: [`Ledger::load`] reads the generation before anything else; a plan made from that state is accepted by
+//! [`Ledger::prepare`] only while the generation is unchanged and the lease's epoch is current, and raises it by one. Two
+//! functions that planned from the same state can therefore never both launch, whatever their leases say.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use outrigger_model::{Instance, Intent, NodeClaim, Report, Resources, UnavailableOffering};
+
+/// The ledger of one cluster. Every write is conditional; every read that a decision follows is strongly consistent.
+#[async_trait]
+pub trait Ledger: Send + Sync {
+    /// Ties an empty ledger to the cluster, or makes sure that it belongs to it.
+    ///
+    /// Errors with [`LedgerError::Foreign`] when it belongs to another cluster.
+    async fn bind(&self, cluster_uid: &str) -> Result<(), LedgerError>;
+
+    /// Takes the lease of a function for `ttl`; `None` when somebody else holds it.
+    async fn acquire(
+        &self,
+        function: &str,
+        owner: &str,
+        now: Timestamp,
+        ttl: Duration,
+    ) -> Result<Option<Lease>, LedgerError>;
+
+    /// Keeps a lease for another `ttl`. Errors with [`LedgerError::LeaseLost`] when it was taken.
+    async fn renew(&self, lease: &Lease, now: Timestamp, ttl: Duration) -> Result<(), LedgerError>;
+
+    /// Gives a lease back; fine when it was lost already.
+    async fn release(&self, lease: &Lease) -> Result<(), LedgerError>;
+
+    /// The generation, then everything that is not over.
+    async fn load(&self) -> Result<LedgerState, LedgerError>;
+
+    /// Writes a launch down: its intent (PREPARED) and its claims, as one. Returns the new generation.
+    ///
+    /// Errors with [`LedgerError::Conflict`] when the generation has moved on, and with [`LedgerError::LeaseLost`] when
+    /// the lease has.
+    async fn prepare(&self, lease: &Lease, launch: &PreparedLaunch) -> Result<u64, LedgerError>;
+
+    /// PREPARED -> SENT, just before the request goes out. Errors with [`LedgerError::LeaseLost`] when the lease has gone.
+    async fn mark_sent(&self, lease: &Lease, intent: &str, at: Timestamp) -> Result<(), LedgerError>;
+
+    /// SENT -> RESOLVED together with what became of each claim. Doing it twice is fine.
+    async fn resolve(
+        &self,
+        intent: &str,
+        outcomes: &[ClaimOutcome],
+        at: Timestamp,
+    ) -> Result<(), LedgerError>;
+
+    /// PREPARED or SENT -> ABANDONED; its claims become Failed.
+    async fn abandon(&self, intent: &str, why: &str, at: Timestamp) -> Result<(), LedgerError>;
+
+    /// Writes a claim that was read at `claim.version`; returns it with its new version.
+    ///
+    /// Errors with [`LedgerError::Conflict`] when somebody else wrote it meanwhile.
+    async fn update_claim(&self, claim: &NodeClaim) -> Result<NodeClaim, LedgerError>;
+
+    /// Remembers that offerings could not be had.
+    async fn put_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), LedgerError>;
+
+    /// Keeps the last report of a function, for `explain`.
+    async fn put_report(&self, function: &str, at: Timestamp, report: &Report) -> Result<(), LedgerError>;
+
+    /// The last report of a function.
+    async fn report(&self, function: &str) -> Result<Option<(Timestamp, Report)>, LedgerError>;
+}
+
+/// A lease on being the one that does a function's work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// The function.
+    pub function: String,
+    /// Who holds it.
+    pub owner: String,
+    /// Raised by one each time that it changes hands.
+    pub epoch: u64,
+}
+
+/// What the ledger holds that is not over.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LedgerState {
+    /// How many launches were accepted.
+    pub generation: u64,
+    /// Claims that are not over, in order of name.
+    pub claims: Vec<NodeClaim>,
+    /// Intents that are PREPARED or SENT, in order of id.
+    pub intents: Vec<Intent>,
+    /// Offerings that could not be had lately; the reader compares `until` itself.
+    pub unavailable: Vec<UnavailableOffering>,
+}
+
+/// A launch about to be written down.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PreparedLaunch {
+    /// The generation that the plan was made from.
+    pub generation: u64,
+    /// The intent.
+    pub intent: Intent,
+    /// Its claims, at most [`PreparedLaunch::MAX_CLAIMS`].
+    pub claims: Vec<NodeClaim>,
+}
+
+impl PreparedLaunch {
+    /// DynamoDB takes 100 items in one transaction; the intent, the generation and the lease are three of them.
+    pub const MAX_CLAIMS: usize = 97;
+}
+
+/// What became of a claim when its launch was answered.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ClaimOutcome {
+    /// It has an instance.
+    Launched {
+        /// The claim.
+        claim: String,
+        /// The instance.
+        instance: Instance,
+        /// What the instance's type takes of its pool's limits, and what it offers to pods.
+        shape: Option<(Resources, Resources)>,
+    },
+    /// It has none.
+    Failed {
+        /// The claim.
+        claim: String,
+        /// Why.
+        why: String,
+    },
+}
+
+/// Why the ledger could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// It cannot be reached; a write may have happened or not.
+    #[error("the ledger did not answer the attempt to {attempted}")]
+    Unreachable {
+        /// What was attempted.
+        attempted: String,
+        /// The cause.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// It answered with an error.
+    #[error("the ledger refused to {attempted}: {code}: {message}")]
+    Refused {
+        /// What was attempted.
+        attempted: String,
+        /// The error code.
+        code: String,
+        /// Its words.
+        message: String,
+    },
+    /// Somebody else wrote first.
+    #[error("{what} was written by somebody else meanwhile")]
+    Conflict {
+        /// What was written.
+        what: String,
+    },
+    /// The lease is no longer ours.
+    #[error("the lease of {function} has passed to somebody else")]
+    LeaseLost {
+        /// The function.
+        function: String,
+    },
+    /// It belongs to another cluster.
+    #[error("the ledger belongs to the cluster with uid {found}, not to {expected}")]
+    Foreign {
+        /// The uid in the ledger.
+        found: String,
+        /// The uid of the cluster.
+        expected: String,
+    },
+    /// An item cannot be understood; nothing is decided on a guess.
+    #[error("the ledger's item {item} cannot be read")]
+    Unreadable {
+        /// Its key.
+        item: String,
+        /// The cause.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}

@@ -1,0 +1,300 @@
+//! The provision tick: pods that the scheduler cannot place -> plan -> launches.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt};
+use outrigger_model::{Outcome as Fate, Plan, PodState, Report, Snapshot};
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::apply::{Outcome, apply};
+use crate::keeper::{Keeper, LONGEST_WAIT};
+use crate::observe::{Offers, chain, snapshot};
+use crate::ports::{CloudError, ClusterError, ClusterState, LedgerError, PodEvent, Ports};
+use crate::recover::recover;
+use crate::watch::{Waited, Watched};
+
+/// The name of the function and of its lease.
+pub const FUNCTION: &str = "provision";
+/// How many times one tick plans again for pods whose launch failed; what is left waits for the next tick.
+const MAX_REPLANS: u32 = 3;
+/// How many pods are told about their fate in one round; a flood of events would only delay the launches behind it.
+const MAX_EVENTS: usize = 500;
+/// How many events are on their way at once.
+const CONCURRENT_EVENTS: usize = 16;
+
+/// How a tick behaves.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The kOps cluster's name.
+    pub cluster: String,
+    /// Who we are, for the lease: new for every invocation.
+    pub owner: String,
+    /// How long the tick watches for pods; zero plans once and ends.
+    pub window: Duration,
+    /// A batch of pods closes when no further one came for this long (Karpenter's BATCH_IDLE_DURATION).
+    pub batch_idle: Duration,
+    /// A batch closes after this long in any case (Karpenter's BATCH_MAX_DURATION).
+    pub batch_max: Duration,
+}
+
+impl Settings {
+    /// Karpenter's batch of 1 s idle and 10 s at most, and a window of 55 s.
+    pub fn new(cluster: impl Into<String>, owner: impl Into<String>) -> Self {
+        Self {
+            cluster: cluster.into(),
+            owner: owner.into(),
+            window: Duration::from_secs(55),
+            batch_idle: Duration::from_secs(1),
+            batch_max: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What a tick did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Summary {
+    /// Whether another function held the lease, so that this one did nothing.
+    pub held_elsewhere: bool,
+    /// How many plans were made.
+    pub plans: u32,
+    /// Pods that were planned for.
+    pub pods: usize,
+    /// Pods that no node can be made for.
+    pub unplaced: usize,
+    /// Claims that were launched.
+    pub launched: Vec<String>,
+    /// Claims that could not be launched, and why.
+    pub failed: Vec<(String, String)>,
+    /// Claims whose launch was not answered yet.
+    pub unknown: Vec<String>,
+    /// Objects that were refused.
+    pub invalid: usize,
+}
+
+/// Why a tick ended early. What it had written down is safe; the next tick goes on from there.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The cluster.
+    #[error("provision stopped at the cluster")]
+    Cluster(#[from] ClusterError),
+    /// The cloud.
+    #[error("provision stopped at the cloud")]
+    Cloud(#[from] CloudError),
+    /// The ledger.
+    #[error("provision stopped at the ledger")]
+    Ledger(#[from] LedgerError),
+}
+
+/// One tick. Nothing that changes the world is begun after `deadline`.
+///
+/// Errors before the first plan leave the world as it was.
+pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> Result<Summary, Error> {
+    ports.ledger.bind(&ports.cluster.uid().await?).await?;
+    let Some(mut keeper) = Keeper::take(ports, FUNCTION, &settings.owner).await? else {
+        return Ok(Summary { held_elsewhere: true, ..Summary::default() });
+    };
+    let mut tick = Tick {
+        ports,
+        settings,
+        ends_at: deadline.min(Instant::now() + settings.window),
+        deadline,
+        handled: BTreeSet::new(),
+        replans: 0,
+        summary: Summary::default(),
+    };
+    let result = tick.run(&mut keeper).await;
+    keeper.give_back(ports).await;
+    result.map(|()| tick.summary)
+}
+
+struct Tick<'a> {
+    ports: Ports<'a>,
+    settings: &'a Settings,
+    ends_at: Instant,
+    deadline: Instant,
+    /// Uids of pods that this tick has planned for.
+    handled: BTreeSet<String>,
+    replans: u32,
+    summary: Summary,
+}
+
+impl Tick<'_> {
+    async fn run(&mut self, keeper: &mut Keeper) -> Result<(), Error> {
+        let recovered = recover(self.ports, &self.ports.ledger.load().await?.intents).await?;
+        self.note(recovered);
+        let mut watched = Watched::open(self.ports).await?;
+        let mut offers = Offers::new(self.ports.cloud.catalog().await?);
+        loop {
+            keeper.keep(self.ports).await?;
+            if self.has_new_pods(&watched.state) && Instant::now() < self.deadline {
+                if !self.settings.window.is_zero() {
+                    self.gather(&mut watched).await?;
+                }
+                keeper.keep(self.ports).await?;
+                self.round(keeper, &mut watched, &mut offers).await?;
+                continue;
+            }
+            let left = self.ends_at.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            watched.wait(self.ports, left.min(LONGEST_WAIT)).await?;
+        }
+    }
+
+    fn new_pods<'s>(&self, state: &'s ClusterState) -> impl Iterator<Item = &'s str> {
+        let handled = &self.handled;
+        state
+            .pods
+            .values()
+            .filter(move |pod| pod.state == PodState::Unschedulable && !pod.is_bound_to_its_node())
+            .map(|pod| pod.uid.as_str())
+            .filter(move |uid| !handled.contains(*uid))
+            .collect::<Vec<_>>()
+            .into_iter()
+    }
+
+    fn has_new_pods(&self, state: &ClusterState) -> bool {
+        self.new_pods(state).next().is_some()
+    }
+
+    /// Waits until no further pod has turned up for a while, so that pods that belong together are planned together.
+    async fn gather(&self, watched: &mut Watched) -> Result<(), Error> {
+        let closes_at = (Instant::now() + self.settings.batch_max).min(self.deadline);
+        let mut known = self.new_pods(&watched.state).count();
+        let mut quiet_at = Instant::now() + self.settings.batch_idle;
+        loop {
+            let left = quiet_at.min(closes_at).saturating_duration_since(Instant::now());
+            if left.is_zero() || watched.wait(self.ports, left).await? == Waited::Quiet {
+                return Ok(());
+            }
+            let now_known = self.new_pods(&watched.state).count();
+            if now_known > known {
+                quiet_at = Instant::now() + self.settings.batch_idle;
+            }
+            known = now_known;
+        }
+    }
+
+    /// One decision, from the ledger's state to what came of it.
+    async fn round(
+        &mut self,
+        keeper: &Keeper,
+        watched: &mut Watched,
+        offers: &mut Offers,
+    ) -> Result<(), Error> {
+        let ledger = self.ports.ledger.load().await?;
+        watched.wait(self.ports, Duration::ZERO).await?;
+        self.handled.extend(self.new_pods(&watched.state).map(str::to_owned).collect::<Vec<_>>());
+        let snapshot = snapshot(self.ports, &self.settings.cluster, ledger, &watched.state, offers).await?;
+        let deadline = self.deadline;
+        let (plan, report) =
+            outrigger_planning::provision(&snapshot, &options(&|| Instant::now() >= deadline));
+        self.count(&snapshot, &plan, &report);
+        let outcome = apply(self.ports, keeper.lease(), &snapshot, &plan).await?;
+        self.plan_again_for(&plan, &outcome);
+        self.note(outcome);
+        self.tell(&snapshot, &plan, &report).await;
+        if let Err(error) = self.ports.ledger.put_report(FUNCTION, snapshot.taken_at, &report).await {
+            tracing::warn!(error = chain(&error), "the report was not kept");
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, snapshot: &Snapshot, plan: &Plan, report: &Report) {
+        let on_new: usize = plan.nodes.iter().map(|node| node.pods.len()).sum();
+        let on_existing: usize = plan.existing.iter().map(|placement| placement.pods.len()).sum();
+        let unplaced = report.unplaced().count();
+        tracing::info!(
+            nodes = plan.nodes.len(),
+            on_new,
+            on_existing,
+            unplaced,
+            price = %plan.price(),
+            generation = plan.generation,
+            "planned"
+        );
+        self.summary.plans += 1;
+        self.summary.pods += on_new + on_existing + unplaced;
+        self.summary.unplaced = unplaced;
+        self.summary.invalid = snapshot.invalid.len();
+    }
+
+    /// Pods whose launch failed, or whose plan was overtaken, are new again: the offerings that could not be had are known
+    /// by now.
+    fn plan_again_for(&mut self, plan: &Plan, outcome: &Outcome) {
+        if self.replans >= MAX_REPLANS || (outcome.failed.is_empty() && !outcome.overtaken) {
+            return;
+        }
+        self.replans += 1;
+        let sound = |claim: &String| outcome.launched.contains(claim) || outcome.unknown.contains(claim);
+        for node in plan.nodes.iter().filter(|node| !sound(&node.claim)) {
+            for pod in &node.pods {
+                self.handled.remove(&pod.uid);
+            }
+        }
+    }
+
+    fn note(&mut self, outcome: Outcome) {
+        self.summary.launched.extend(outcome.launched);
+        self.summary.failed.extend(outcome.failed);
+        self.summary.unknown.extend(outcome.unknown);
+    }
+
+    /// Tells people what became of their pods, as Karpenter does: `Nominated` and `FailedScheduling`.
+    async fn tell(&self, snapshot: &Snapshot, plan: &Plan, report: &Report) {
+        let events = events(snapshot, plan, report);
+        if events.len() > MAX_EVENTS {
+            tracing::warn!(left_out = events.len() - MAX_EVENTS, "some pods get no event this time");
+        }
+        let mut told = Vec::new();
+        for event in events.into_iter().take(MAX_EVENTS) {
+            told.push(publish(self.ports, event).boxed());
+        }
+        futures::stream::iter(told).buffer_unordered(CONCURRENT_EVENTS).collect::<Vec<()>>().await;
+    }
+}
+
+async fn publish(ports: Ports<'_>, event: PodEvent) {
+    if let Err(error) = ports.cluster.publish_event(&event).await {
+        tracing::warn!(pod = %event.pod, error = chain(&error), "the event was not published");
+    }
+}
+
+fn options(time_is_up: &dyn Fn() -> bool) -> outrigger_planning::Options<'_> {
+    outrigger_planning::Options { time_is_up, ..outrigger_planning::Options::default() }
+}
+
+/// First the pods that nothing can be done for, since their owners have to act.
+fn events(snapshot: &Snapshot, plan: &Plan, report: &Report) -> Vec<PodEvent> {
+    let uids: std::collections::BTreeMap<_, _> =
+        snapshot.pods.iter().map(|pod| (&pod.id, pod.uid.as_str())).collect();
+    let mut events: Vec<_> = report
+        .unplaced()
+        .map(|(pod, reason)| PodEvent {
+            pod: pod.clone(),
+            uid: uids.get(pod).copied().unwrap_or_default().to_owned(),
+            warning: true,
+            reason: "FailedScheduling",
+            message: format!("Outrigger cannot launch a node for this pod: {reason}"),
+        })
+        .collect();
+    for entry in &report.pods {
+        if let Fate::Ignored { reason } = &entry.outcome {
+            tracing::debug!(pods = entry.pods.len(), reason, "left out of the decision");
+        }
+    }
+    for node in &plan.nodes {
+        events.extend(node.pods.iter().map(|nominated| PodEvent {
+            pod: nominated.pod.clone(),
+            uid: nominated.uid.clone(),
+            warning: false,
+            reason: "Nominated",
+            message: format!("Outrigger is launching nodeclaim/{} for this pod", node.claim),
+        }));
+    }
+    events
+}

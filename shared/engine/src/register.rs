@@ -1,0 +1,163 @@
+//! What a claim's node must still be given, and whether it is ready for pods: pure rules.
+
+use std::collections::BTreeMap;
+
+use outrigger_model::{Node, NodeClaim, Taint, labels};
+
+use crate::ports::NodeChange;
+
+/// The change that makes a node that has joined the node of its claim: labels, annotations, taints; the taint
+/// `karpenter.sh/unregistered` goes (Karpenter `nodeclaim/lifecycle/registration.go`).
+pub(crate) fn registration(claim: &NodeClaim, node: &Node) -> NodeChange {
+    let mut node_labels = claim.labels.clone();
+    node_labels.remove(labels::HOSTNAME);
+    node_labels.insert(labels::NODE_POOL.into(), claim.node_pool.clone());
+    node_labels.insert(labels::REGISTERED.into(), "true".into());
+    if let Some(instance) = &claim.instance {
+        node_labels.insert(labels::CAPACITY_TYPE.into(), instance.capacity_type.to_string());
+        node_labels.insert(labels::INSTANCE_TYPE.into(), instance.instance_type.clone());
+        node_labels.insert(labels::ZONE.into(), instance.zone.clone());
+    }
+    let mut taints: Vec<_> =
+        node.taints.iter().filter(|taint| taint.key != labels::UNREGISTERED_TAINT).cloned().collect();
+    for taint in claim.taints.iter().chain(&claim.startup_taints) {
+        if !taints.iter().any(|present| same_place(present, taint)) {
+            taints.push(taint.clone());
+        }
+    }
+    change(node, node_labels, claim.annotations.clone(), taints)
+}
+
+/// The change that says that a node is ready for pods.
+pub(crate) fn initialization(node: &Node) -> NodeChange {
+    let label = BTreeMap::from([(labels::INITIALIZED.to_owned(), "true".to_owned())]);
+    change(node, label, BTreeMap::new(), node.taints.clone())
+}
+
+fn change(
+    node: &Node,
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+    taints: Vec<Taint>,
+) -> NodeChange {
+    let (name, resource_version) = (node.name.clone(), node.resource_version.clone());
+    NodeChange { name, resource_version, labels, annotations, taints }
+}
+
+fn same_place(a: &Taint, b: &Taint) -> bool {
+    a.key == b.key && a.effect == b.effect
+}
+
+/// Why a registered node is not ready for pods yet; `None` when it is (Karpenter
+/// `nodeclaim/lifecycle/initialization.go`).
+pub(crate) fn not_initialized(claim: &NodeClaim, node: &Node) -> Option<String> {
+    if !node.ready {
+        return Some("its node is not Ready".into());
+    }
+    let waits_for = |taint: &&Taint| {
+        taint.is_ephemeral() || claim.startup_taints.iter().any(|startup| same_place(startup, taint))
+    };
+    if let Some(taint) = node.taints.iter().find(waits_for) {
+        return Some(format!("its node still has the taint {taint}"));
+    }
+    let missing = claim.requests.iter().find(|(name, quantity)| {
+        let extended = name.contains('/');
+        extended && !quantity.is_zero() && node.allocatable.get(name).is_zero()
+    });
+    missing.map(|(name, _)| format!("its node does not offer {name} yet"))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use jiff::Timestamp;
+    use outrigger_model::{
+        CapacityType, ClaimState, Instance, NillableDuration, NodeClassRef, Price, Quantity, Requirements,
+        Resources, TaintEffect,
+    };
+
+    pub(crate) fn claim() -> NodeClaim {
+        NodeClaim {
+            name: "web-1".into(),
+            state: ClaimState::Launched,
+            version: 1,
+            intent: "i".into(),
+            node_pool: "web".into(),
+            node_class: NodeClassRef::instance_group("nodes"),
+            requirements: Requirements::new(),
+            instance_types: vec!["m5.large".into()],
+            labels: BTreeMap::from([("team".into(), "red".into())]),
+            annotations: BTreeMap::from([("note".into(), "n".into())]),
+            taints: vec![Taint::new("dedicated", "web", TaintEffect::NoSchedule)],
+            startup_taints: vec![Taint::new("cni", "", TaintEffect::NoSchedule)],
+            expire_after: NillableDuration::NEVER,
+            termination_grace_period: None,
+            requests: Resources::new().with("nvidia.com/gpu", Quantity::units(1)),
+            reserved: Resources::new(),
+            allocatable: Resources::new(),
+            nominated: Vec::new(),
+            created_at: Timestamp::UNIX_EPOCH,
+            instance: Some(Instance {
+                id: "i-1".into(),
+                instance_type: "m5.large".into(),
+                zone: "us-east-1a".into(),
+                capacity_type: CapacityType::Spot,
+                image_id: "ami-1".into(),
+                price: Price::ZERO,
+            }),
+            node_name: None,
+            launched_at: None,
+            registered_at: None,
+            initialized_at: None,
+            last_error: None,
+        }
+    }
+
+    fn node(taints: Vec<Taint>) -> Node {
+        Node {
+            name: "i-1".into(),
+            uid: "u".into(),
+            resource_version: "7".into(),
+            provider_id: Some("aws:///us-east-1a/i-1".into()),
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            taints,
+            capacity: Resources::new(),
+            allocatable: Resources::new().with("nvidia.com/gpu", Quantity::units(1)),
+            ready: true,
+            unschedulable: false,
+            deleting: false,
+            created_at: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn registration_gives_labels_and_taints_and_opens_the_gate() {
+        let unregistered = Taint::new(labels::UNREGISTERED_TAINT, "", TaintEffect::NoExecute);
+        let change = registration(&claim(), &node(vec![unregistered]));
+        let taints: Vec<_> = change.taints.iter().map(ToString::to_string).collect();
+        assert_eq!(taints, ["dedicated=web:NoSchedule", "cni:NoSchedule"]);
+        assert_eq!(change.resource_version, "7");
+        let expected = [
+            (labels::CAPACITY_TYPE, "spot"),
+            (labels::NODE_POOL, "web"),
+            (labels::REGISTERED, "true"),
+            (labels::INSTANCE_TYPE, "m5.large"),
+            ("team", "red"),
+            (labels::ZONE, "us-east-1a"),
+        ];
+        let expected: BTreeMap<_, _> = expected.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+        assert_eq!(change.labels, expected);
+    }
+
+    #[test]
+    fn a_node_is_initialised_when_nothing_holds_it_back() {
+        assert_eq!(not_initialized(&claim(), &node(vec![])), None);
+        let startup = node(vec![Taint::new("cni", "", TaintEffect::NoSchedule)]);
+        assert!(not_initialized(&claim(), &startup).unwrap().contains("cni:NoSchedule"));
+        let unready = Node { ready: false, ..node(vec![]) };
+        assert!(not_initialized(&claim(), &unready).unwrap().contains("Ready"));
+        let no_gpu = Node { allocatable: Resources::new(), ..node(vec![]) };
+        assert!(not_initialized(&claim(), &no_gpu).unwrap().contains("nvidia.com/gpu"));
+    }
+}
