@@ -1,0 +1,173 @@
+//! What must be asked of the AWS account to make a node class, and the answers.
+
+use outrigger_model::Invalid;
+
+use crate::error::KopsError;
+use crate::names;
+use crate::spec::{Cluster, ClusterSubnet, InstanceGroup, Manager};
+use crate::state_store::StateStoreFiles;
+
+/// What must be asked of the account for one InstanceGroup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountQueries {
+    /// Subnets by id: the shared ones.
+    pub subnet_ids: Vec<String>,
+    /// Subnets by their tag `Name`: those that kOps made.
+    pub subnet_names: Vec<String>,
+    /// Security groups by their tag `Name`.
+    pub security_group_names: Vec<String>,
+    /// kOps' launch template, whose `$Default` version and user data are wanted.
+    pub launch_template: Option<String>,
+    /// The image; where the launch template names one by id, that one instead.
+    pub image: ImageReference,
+}
+
+/// How an InstanceGroup names its image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ImageReference {
+    /// `ami-…`.
+    Id(String),
+    /// An SSM parameter that holds an image id.
+    Parameter(String),
+    /// The newest image of that name.
+    Name {
+        /// Account id, or `self`.
+        owner: String,
+        /// Name; `*` stands for any text.
+        name: String,
+    },
+}
+
+/// The account's answers. Anything that was not found is simply missing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccountFacts {
+    /// Subnets.
+    pub subnets: Vec<SubnetFacts>,
+    /// Security groups.
+    pub security_groups: Vec<SecurityGroupFacts>,
+    /// Images.
+    pub images: Vec<ImageFacts>,
+    /// kOps' launch template.
+    pub launch_template: Option<LaunchTemplateFacts>,
+}
+
+/// A subnet of the account.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SubnetFacts {
+    /// `subnet-…`.
+    pub id: String,
+    /// Its tag `Name`.
+    pub name: String,
+    /// Its zone.
+    pub zone: String,
+    /// Its zone's id.
+    pub zone_id: String,
+    /// Free addresses.
+    pub free_addresses: u32,
+}
+
+/// A security group of the account.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SecurityGroupFacts {
+    /// `sg-…`.
+    pub id: String,
+    /// Its tag `Name`.
+    pub name: String,
+}
+
+/// An image.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImageFacts {
+    /// `ami-…`.
+    pub id: String,
+    /// `amd64` or `arm64`.
+    pub arch: String,
+    /// Its root device, as `/dev/xvda`.
+    pub root_device: String,
+}
+
+/// kOps' launch template of an InstanceGroup, in its default version.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LaunchTemplateFacts {
+    /// Its name.
+    pub name: String,
+    /// The number that `$Default` stands for.
+    pub version: String,
+    /// User data, as EC2 returns it (base64).
+    pub user_data: String,
+    /// The image that it names.
+    pub image: Option<String>,
+    /// Whether it asks for spot itself, which EC2 Fleet refuses.
+    pub asks_for_spot: bool,
+}
+
+/// What must be asked of the account.
+pub fn account_queries(files: &StateStoreFiles) -> Result<AccountQueries, KopsError> {
+    let cluster = Cluster::read(&files.cluster_spec)?;
+    let group = InstanceGroup::read(&files.group, &files.instance_group)?;
+    let subnets = subnets_of(&cluster, &group)?;
+    let name = |subnet: &&ClusterSubnet| format!("{}.{}", subnet.name, cluster.metadata.name);
+    let borrowed = group.manager() == Manager::CloudGroup;
+    let needs_security_group = !borrowed && group.spec.security_group_override.is_none();
+    Ok(AccountQueries {
+        subnet_ids: subnets.iter().filter_map(|subnet| subnet.id.clone()).collect(),
+        subnet_names: subnets.iter().filter(|subnet| subnet.id.is_none()).map(name).collect(),
+        security_group_names: needs_security_group
+            .then(|| names::nodes(&cluster.metadata.name))
+            .into_iter()
+            .collect(),
+        launch_template: borrowed.then(|| names::instances(&group.metadata.name, &cluster.metadata.name)),
+        image: image_reference(&group)?,
+    })
+}
+
+/// The cluster's subnets that the group uses: those it names, else all that are made for instances.
+pub(crate) fn subnets_of<'a>(
+    cluster: &'a Cluster,
+    group: &InstanceGroup,
+) -> Result<Vec<&'a ClusterSubnet>, KopsError> {
+    let all = &cluster.spec.subnets;
+    if group.spec.subnets.is_empty() {
+        return Ok(all.iter().filter(|s| !matches!(s.kind.as_str(), "Utility" | "DualStack")).collect());
+    }
+    let mut chosen = Vec::new();
+    let mut problems = Vec::new();
+    for (index, name) in group.spec.subnets.iter().enumerate() {
+        if let Some(subnet) = all.iter().find(|subnet| &subnet.name == name) {
+            chosen.push(subnet);
+        } else {
+            let known: Vec<_> = all.iter().map(|subnet| subnet.name.as_str()).collect();
+            let allowed = format!("a subnet of the cluster: {}", known.join(", "));
+            let field = format!("spec.subnets[{index}]");
+            problems.push(Invalid::new(group.label(), field, format!("{name:?}"), allowed));
+        }
+    }
+    crate::error::refuse(problems)?;
+    Ok(chosen)
+}
+
+/// How the group names its image (kOps `upup/pkg/fi/cloudup/awsup/aws_cloud.go`, its account aliases included).
+fn image_reference(group: &InstanceGroup) -> Result<ImageReference, KopsError> {
+    let image = group.spec.image.as_str();
+    if image.starts_with("ami-") {
+        return Ok(ImageReference::Id(image.to_owned()));
+    }
+    if let Some(parameter) = image.strip_prefix("ssm:") {
+        return Ok(ImageReference::Parameter(parameter.to_owned()));
+    }
+    let (owner, name) = image.split_once('/').unwrap_or(("self", image));
+    if name.is_empty() {
+        let allowed = "ami-…, ssm:<parameter>, <name> or <owner>/<name>";
+        let problem = Invalid::new(group.label(), "spec.image", format!("{image:?}"), allowed);
+        return Err(KopsError::Invalid { problems: vec![problem] });
+    }
+    let owner = match owner {
+        "amazon" | "amazon.com" => "137112412989",
+        "debian" | "debian10" | "debian11" | "debian12" | "debian13" => "136693071363",
+        "flatcar" => "075585003325",
+        "redhat" | "redhat.com" => "309956199498",
+        "ubuntu" => "099720109477",
+        other => other,
+    };
+    Ok(ImageReference::Name { owner: owner.to_owned(), name: name.to_owned() })
+}

@@ -1,0 +1,229 @@
+//! Node classes from a small state store, and what is said when one cannot be made.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that panics has failed")]
+
+use outrigger_kops::{
+    AccountFacts, ImageFacts, InstanceGroup, LaunchTemplateFacts, SecurityGroupFacts, StateStoreFiles,
+    SubnetFacts, account_queries, default_node_pool, node_class, sha256_base64,
+};
+use outrigger_model::{Kubelet, LaunchTemplate, NodeClass};
+
+const CLUSTER: &str = include_str!("fixtures/cluster-completed.spec");
+const NODES: &str = include_str!("fixtures/instancegroup/nodes");
+const DESCRIBED: &str = include_str!("fixtures/instancegroup/described");
+const NODEUP_CONFIG: &str = include_str!("fixtures/nodeupconfig.yaml");
+
+fn script(group: &str) -> String {
+    let hash = sha256_base64(NODEUP_CONFIG);
+    include_str!("fixtures/nodeupscript.sh").replace("GROUP", group).replace("HASH", &hash)
+}
+
+fn files(group: &str, instance_group: &str) -> StateStoreFiles {
+    StateStoreFiles {
+        cluster: "k8s.example.com".into(),
+        group: group.into(),
+        cluster_spec: CLUSTER.into(),
+        instance_group: instance_group.into(),
+        nodeup_config: Some(NODEUP_CONFIG.into()),
+        nodeup_script: (group == "described").then(|| script(group)),
+        kops_version: Some("1.34.1\n".into()),
+    }
+}
+
+fn account() -> AccountFacts {
+    let subnet = |id: &str, name: &str, zone: &str| SubnetFacts {
+        id: id.into(),
+        name: name.into(),
+        zone: zone.into(),
+        zone_id: format!("euw1-az{}", &zone[9..]),
+        free_addresses: 4_000,
+    };
+    AccountFacts {
+        subnets: vec![
+            subnet("subnet-0shared00000000b", "somebody else's", "eu-west-1b"),
+            subnet("subnet-0made00000000000a", "eu-west-1a.k8s.example.com", "eu-west-1a"),
+        ],
+        security_groups: vec![SecurityGroupFacts {
+            id: "sg-0nodes".into(),
+            name: "nodes.k8s.example.com".into(),
+        }],
+        images: vec![ImageFacts {
+            id: "ami-0amd64".into(),
+            arch: "amd64".into(),
+            root_device: "/dev/sda1".into(),
+        }],
+        launch_template: Some(LaunchTemplateFacts {
+            name: "nodes.k8s.example.com".into(),
+            version: "12".into(),
+            user_data: script("nodes"),
+            image: Some("ami-0amd64".into()),
+            asks_for_spot: false,
+        }),
+    }
+}
+
+fn nodes() -> NodeClass {
+    node_class(&files("nodes", NODES), &account()).unwrap()
+}
+
+#[test]
+fn the_account_is_asked_what_the_group_needs() {
+    insta::assert_debug_snapshot!("queries_borrowed", account_queries(&files("nodes", NODES)).unwrap());
+    insta::assert_debug_snapshot!("queries_own", account_queries(&files("described", DESCRIBED)).unwrap());
+}
+
+#[test]
+fn a_group_of_an_auto_scaling_group_borrows_its_template() {
+    let class = nodes();
+    assert_eq!(class.not_ready, None);
+    insta::assert_json_snapshot!("class_borrowed", class);
+}
+
+#[test]
+fn a_group_with_manager_karpenter_gets_a_template_of_its_own() {
+    let class = node_class(&files("described", DESCRIBED), &account()).unwrap();
+    assert_eq!(class.not_ready, None);
+    insta::assert_json_snapshot!("class_own", class);
+}
+
+#[test]
+fn pods_are_limited_by_interfaces_only_with_the_networks_that_do_so() {
+    for (networking, limited) in [
+        ("cilium:\n      enableNodePort: true\n      ipam: kubernetes", false),
+        ("cilium:\n      ipam: eni", true),
+        ("amazonvpc: {}", true),
+        ("calico: {}", false),
+    ] {
+        let old = "cilium:\n      enableNodePort: true\n      ipam: kubernetes\n      version: v1.18.6";
+        let cluster_spec = CLUSTER.replace(old, networking);
+        let class =
+            node_class(&StateStoreFiles { cluster_spec, ..files("nodes", NODES) }, &account()).unwrap();
+        let Kubelet::Kops(settings) = class.kubelet else { panic!("not kOps' rules") };
+        assert_eq!(settings.eni_limited, limited, "{networking}");
+    }
+}
+
+/// What each class says about why it is not ready; none may be launched from.
+fn not_ready(change: impl FnOnce(&mut StateStoreFiles, &mut AccountFacts)) -> String {
+    let (mut files, mut account) = (files("nodes", NODES), account());
+    change(&mut files, &mut account);
+    node_class(&files, &account).unwrap().not_ready.expect("it must not be ready")
+}
+
+#[test]
+fn what_keeps_a_group_from_launching_is_said() {
+    let template = |account: &mut AccountFacts| account.launch_template.take().unwrap();
+    let mut said = vec![
+        not_ready(|files, _| files.nodeup_config = Some(format!("{NODEUP_CONFIG}new: true\n"))),
+        not_ready(|files, _| files.nodeup_config = None),
+        not_ready(|_, account| account.launch_template = None),
+        not_ready(|_, account| {
+            account.launch_template =
+                Some(LaunchTemplateFacts { user_data: "#!/bin/sh\n".into(), ..template(account) });
+        }),
+        not_ready(|_, account| {
+            account.launch_template = Some(LaunchTemplateFacts { asks_for_spot: true, ..template(account) });
+        }),
+        not_ready(|files, _| files.instance_group = NODES.replace("  maxSize: 0\n", "")),
+        not_ready(|_, account| account.images.clear()),
+        not_ready(|_, account| account.subnets.clear()),
+    ];
+    for (version, script) in [(Some("1.33.2"), true), (None, true), (Some("1.36.0-beta.1"), false)] {
+        let mut old = files("described", DESCRIBED);
+        old.kops_version = version.map(str::to_owned);
+        old.nodeup_script = old.nodeup_script.filter(|_| script);
+        said.push(node_class(&old, &account()).unwrap().not_ready.expect("it must not be ready"));
+    }
+    insta::assert_snapshot!(said.join("\n"));
+}
+
+#[test]
+fn a_class_that_is_not_ready_cannot_be_launched_from() {
+    let files = StateStoreFiles { nodeup_config: None, ..files("nodes", NODES) };
+    assert_eq!(node_class(&files, &account()).unwrap().launch, LaunchTemplate::None);
+}
+
+#[test]
+fn what_cannot_be_honoured_is_refused_by_name() {
+    let nodes = |from: &str, to: &str| {
+        assert!(NODES.contains(from), "{from}");
+        node_class(&files("nodes", &NODES.replace(from, to)), &account()).unwrap_err().to_string()
+    };
+    let described = |from: &str, to: &str| {
+        assert!(DESCRIBED.contains(from), "{from}");
+        node_class(&files("described", &DESCRIBED.replace(from, to)), &account()).unwrap_err().to_string()
+    };
+    let many = (0..40).map(|index| format!("    t{index}: x")).collect::<Vec<_>>().join("\n") + "\n";
+    let said = [
+        nodes("role: Node", "role: ControlPlane"),
+        nodes("manager: CloudGroup", "manager: Argo"),
+        nodes("name: nodes", "name: others"),
+        nodes("kind: InstanceGroup", "kind: Cluster"),
+        nodes("dedicated=front:NoSchedule", "dedicated=front"),
+        nodes("    team: shop\n", "    aws:team: shop\n"),
+        nodes("    team: shop\n", &many),
+        nodes("  role: Node\n", "  role: Node\n  subnets:\n  - eu-west-1c\n"),
+        described("- a1.*", "- \"t*\""),
+        described("httpTokens: optional", "httpTokens: sometimes"),
+        described(
+            "  role: Node\n",
+            "  role: Node\n  cpuCredits: unlimited\n  tenancy: dedicated\n  volumes:\n  - device: /dev/xvdb\n",
+        ),
+    ];
+    // The image is looked at when the account is asked, before there is a class.
+    let image = "image: 099720109477/ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-amd64-server-20260210";
+    let image = NODES.replace(image, "image: self/");
+    let image = account_queries(&files("nodes", &image)).unwrap_err().to_string();
+    insta::assert_snapshot!(said.join("\n") + "\n" + &image);
+}
+
+#[test]
+fn what_is_no_yaml_is_an_error() {
+    for text in
+        ["", "kind: [", "{}", "- 1", "apiVersion: kops.k8s.io/v1alpha2\nkind: InstanceGroup\nspec: 3\n"]
+    {
+        let broken = node_class(&files("nodes", text), &account());
+        assert!(broken.is_err(), "{text:?}");
+        let broken = StateStoreFiles { cluster_spec: text.into(), ..files("nodes", NODES) };
+        assert!(node_class(&broken, &account()).is_err(), "{text:?}");
+    }
+}
+
+#[test]
+fn a_managed_group_gets_a_default_pool() {
+    let group = InstanceGroup::read("nodes", NODES).unwrap();
+    assert!(group.is_managed());
+    insta::assert_json_snapshot!("pool_of_auto_scaling_group", default_node_pool(&group).unwrap());
+    let group = InstanceGroup::read("described", DESCRIBED).unwrap();
+    assert!(!group.is_managed());
+    insta::assert_json_snapshot!("pool_of_karpenter_group", default_node_pool(&group).unwrap());
+}
+
+#[track_caller]
+fn buys(change: &str, expected: &[&str]) {
+    let yaml = DESCRIBED.replace("  role: Node\n", &format!("  role: Node\n{change}"));
+    let pool = default_node_pool(&InstanceGroup::read("described", &yaml).unwrap()).unwrap();
+    let requirement = pool.requirements();
+    let values = requirement.get("karpenter.sh/capacity-type").unwrap().values().unwrap().clone();
+    assert_eq!(values.into_iter().collect::<Vec<_>>(), expected, "{change}");
+}
+
+#[test]
+fn capacity_types_follow_from_the_fields_as_in_kops() {
+    buys("", &["on-demand"]);
+    buys("  maxPrice: \"0.1\"\n", &["spot"]);
+    buys("  spotDurationInMinutes: 60\n", &["spot"]);
+}
+
+#[test]
+fn a_default_pool_that_cannot_be_is_refused_by_name() {
+    let refused = |from: &str, to: &str| {
+        let group = InstanceGroup::read("described", &DESCRIBED.replace(from, to)).unwrap();
+        default_node_pool(&group).unwrap_err().to_string()
+    };
+    let said = [
+        refused("  maxSize: 12\n", "  maxSize: 12\n  minSize: 3\n"),
+        refused("  mixedInstancesPolicy:\n", "  mixedInstancesPolicy:\n    onDemandBase: 2\n"),
+        refused("maxInstanceLifetime: 168h", "maxInstanceLifetime: a week"),
+    ];
+    insta::assert_snapshot!(said.join("\n"));
+}
