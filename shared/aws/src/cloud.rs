@@ -1,0 +1,192 @@
+//! The Cloud port on AWS.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use outrigger_catalog::Catalog;
+use outrigger_engine::ports::{ClassSource, Cloud, CloudError, FleetAnswer, Notice, TemplateRef};
+use outrigger_kops::{account_queries, node_class, sha256_base64};
+use outrigger_model::{FleetRequest, Instance, Invalid, LaunchTemplate, NodeClass, NodeClassRef, NodePool};
+use tokio::time::Instant;
+
+use crate::ec2::{account, class, fleet, instances, template};
+use crate::s3::S3Location;
+use crate::{Aws, events, state_store, survey};
+
+/// How long a resolved class is good for within one process.
+const CLASS_LIFETIME: Duration = Duration::from_mins(1);
+/// The catalogue's name under its prefix.
+const CATALOG_OBJECT: &str = "catalog";
+
+/// Which cluster, and where its things lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AwsConfig {
+    /// The cluster's name.
+    pub cluster: String,
+    /// kOps' state store; without one, InstanceGroups cannot be resolved.
+    pub state_store: Option<S3Location>,
+    /// Where `refresh` keeps the catalogue; without one the embedded catalogue serves.
+    pub catalog: Option<S3Location>,
+    /// The event bus; the account's default one when absent.
+    pub event_bus: Option<String>,
+}
+
+/// EC2 and the services around it, for one cluster.
+#[derive(Debug)]
+pub struct AwsCloud {
+    aws: Aws,
+    config: AwsConfig,
+    classes: Mutex<BTreeMap<NodeClassRef, Resolved>>,
+    templates: Mutex<BTreeSet<String>>,
+}
+
+#[derive(Clone, Debug)]
+struct Resolved {
+    source: ClassSource,
+    class: NodeClass,
+    /// The hash of the nodeup configuration that the class was made from.
+    nodeup_config: Option<String>,
+    at: Instant,
+}
+
+impl AwsCloud {
+    /// The cloud of a cluster.
+    pub const fn new(aws: Aws, config: AwsConfig) -> Self {
+        Self { aws, config, classes: Mutex::new(BTreeMap::new()), templates: Mutex::new(BTreeSet::new()) }
+    }
+
+    /// The default NodePools of InstanceGroups that are annotated `outrigger.dev/managed: "true"`, and what is wrong with
+    /// those that cannot have one.
+    pub async fn managed_pools(&self) -> Result<(Vec<NodePool>, Vec<Invalid>), CloudError> {
+        match &self.config.state_store {
+            Some(store) => state_store::managed_pools(&self.aws, store, &self.config.cluster).await,
+            None => Ok((Vec::new(), Vec::new())),
+        }
+    }
+
+    async fn resolve(&self, source: &ClassSource) -> Result<(NodeClass, Option<String>), CloudError> {
+        let cluster = &self.config.cluster;
+        let group = match source {
+            ClassSource::InstanceGroup(group) => group,
+            ClassSource::Ec2(spec) => return Ok((class::resolve(&self.aws, cluster, spec).await?, None)),
+        };
+        let Some(store) = &self.config.state_store else {
+            return Err(CloudError::Unusable {
+                what: format!("InstanceGroup {group}"),
+                why: "no kOps state store is configured".into(),
+            });
+        };
+        let unusable = |error| state_store::unusable(store, cluster, group, &error);
+        let files = Box::pin(state_store::files(&self.aws, store, cluster, group)).await?;
+        let queries = account_queries(&files).map_err(unusable)?;
+        let facts = account::facts(&self.aws, &queries).await?;
+        let class = node_class(&files, &facts).map_err(unusable)?;
+        Ok((class, files.nodeup_config.as_deref().map(sha256_base64)))
+    }
+
+    /// Makes sure that what nodeup will be told is still what the class was made from. The class may be a minute old, and
+    /// machines that start with an old hash never join.
+    async fn check_nodeup_config(&self, class: &NodeClass) -> Result<(), CloudError> {
+        let known =
+            lock(&self.classes).get(&class.reference).and_then(|resolved| resolved.nodeup_config.clone());
+        let (Some(store), Some(known), true) =
+            (&self.config.state_store, known, class.reference.is_instance_group())
+        else {
+            return Ok(());
+        };
+        let group = &class.reference.name;
+        let config = state_store::nodeup_config(&self.aws, store, &self.config.cluster, group).await?;
+        if config.as_deref().map(sha256_base64).as_ref() == Some(&known) {
+            return Ok(());
+        }
+        lock(&self.classes).remove(&class.reference);
+        Err(CloudError::Unusable {
+            what: format!("{}", class.reference),
+            why: "kops update is in progress: its nodeupconfig.yaml has changed".into(),
+        })
+    }
+}
+
+#[async_trait]
+impl Cloud for AwsCloud {
+    async fn catalog(&self) -> Result<Catalog, CloudError> {
+        if let Some(location) = &self.config.catalog
+            && let Some(bytes) = location.get(&self.aws, CATALOG_OBJECT).await?
+        {
+            return Catalog::decode(&bytes).map_err(|error| survey::unusable(&error));
+        }
+        survey::embedded(&self.aws).await
+    }
+
+    async fn survey(&self) -> Result<Catalog, CloudError> {
+        survey::survey(&self.aws).await
+    }
+
+    async fn store_catalog(&self, catalog: &Catalog) -> Result<(), CloudError> {
+        let Some(location) = &self.config.catalog else {
+            return Err(CloudError::Unusable {
+                what: "the catalogue".into(),
+                why: "no place to keep it is configured".into(),
+            });
+        };
+        let bytes = catalog.encode().map_err(|error| survey::unusable(&error))?;
+        location.put(&self.aws, CATALOG_OBJECT, bytes).await
+    }
+
+    async fn resolve_class(&self, source: &ClassSource) -> Result<NodeClass, CloudError> {
+        let reference = source.reference();
+        if let Some(known) = lock(&self.classes).get(&reference)
+            && known.source == *source
+            && known.at.elapsed() < CLASS_LIFETIME
+        {
+            return Ok(known.class.clone());
+        }
+        let (class, nodeup_config) = Box::pin(self.resolve(source)).await?;
+        let resolved =
+            Resolved { source: source.clone(), class: class.clone(), nodeup_config, at: Instant::now() };
+        lock(&self.classes).insert(reference, resolved);
+        Ok(class)
+    }
+
+    async fn ensure_template(&self, class: &NodeClass) -> Result<TemplateRef, CloudError> {
+        self.check_nodeup_config(class).await?;
+        match &class.launch {
+            LaunchTemplate::Borrowed { name, version } => {
+                Ok(TemplateRef { name: name.clone(), version: version.clone() })
+            }
+            LaunchTemplate::Own(own) => {
+                template::ensure(&self.aws, &self.config.cluster, class, own, &self.templates).await
+            }
+            LaunchTemplate::None => Err(CloudError::Unusable {
+                what: class.reference.to_string(),
+                why: class.not_ready.clone().unwrap_or_else(|| "it only serves to plan".into()),
+            }),
+        }
+    }
+
+    async fn launch(&self, request: &FleetRequest) -> Result<FleetAnswer, CloudError> {
+        let answer = fleet::launch(&self.aws, request).await;
+        if let Err(CloudError::Refused { code, .. }) = &answer
+            && code.starts_with("InvalidLaunchTemplate")
+        {
+            // Somebody has removed the template: the next attempt writes it again.
+            lock(&self.templates).remove(&request.launch_template);
+        }
+        answer
+    }
+
+    async fn instances_of(&self, intent: &str) -> Result<Vec<Instance>, CloudError> {
+        instances::of_intent(&self.aws, intent).await
+    }
+
+    async fn publish(&self, notice: &Notice) -> Result<(), CloudError> {
+        events::publish(&self.aws, self.config.event_bus.as_deref(), notice).await
+    }
+}
+
+/// A map that was left in the middle of a change is still a map: each change is one insertion or removal.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,204 @@
+//! Launch templates that Outrigger writes. A template's name ends in the hash of its content, so a template of that name
+//! always has that content, in its version 1, and nobody ever changes one.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use aws_sdk_ec2::types::{
+    LaunchTemplateBlockDeviceMappingRequest, LaunchTemplateEbsBlockDeviceRequest,
+    LaunchTemplateHttpTokensState, LaunchTemplateIamInstanceProfileSpecificationRequest,
+    LaunchTemplateInstanceMetadataEndpointState, LaunchTemplateInstanceMetadataOptionsRequest,
+    LaunchTemplateInstanceNetworkInterfaceSpecificationRequest, LaunchTemplatesMonitoringRequest,
+    RequestLaunchTemplateData, ResourceType, TagSpecification, VolumeType,
+};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use outrigger_engine::ports::{CloudError, TemplateRef};
+use outrigger_model::{NodeClass, OwnTemplate, RootVolume};
+use serde::Serialize;
+
+use super::{SERVICE, tag};
+use crate::hash::hex_of_sha256;
+use crate::{Aws, errors};
+
+/// EC2's bound on user data before it is encoded.
+const MAX_USER_DATA_BYTES: usize = 16_384;
+/// EC2's bound on a template's name.
+const MAX_NAME_CHARS: usize = 128;
+/// The version that CreateLaunchTemplate makes.
+const VERSION: &str = "1";
+
+/// Writes the template of a class unless it is there already. `known` holds the names of those that this process wrote
+/// or found.
+pub(crate) async fn ensure(
+    aws: &Aws,
+    cluster: &str,
+    class: &NodeClass,
+    own: &OwnTemplate,
+    known: &Mutex<BTreeSet<String>>,
+) -> Result<TemplateRef, CloudError> {
+    let known = || known.lock().unwrap_or_else(PoisonError::into_inner);
+    let name = name(cluster, class, own)?;
+    let template = TemplateRef { name: name.clone(), version: VERSION.to_owned() };
+    if known().contains(&name) {
+        return Ok(template);
+    }
+    if own.user_data.len() > MAX_USER_DATA_BYTES {
+        return Err(CloudError::Unusable {
+            what: format!("the user data of {}", class.reference),
+            why: format!("it has {} bytes, and EC2 takes {MAX_USER_DATA_BYTES}", own.user_data.len()),
+        });
+    }
+    let create = aws
+        .ec2
+        .create_launch_template()
+        .launch_template_name(&name)
+        .version_description(format!("Outrigger: {} of {cluster}", class.reference))
+        .launch_template_data(data(own, &class.root_volume))
+        .tag_specifications(tags(cluster));
+    if let Err(error) = create.send().await {
+        match errors::cloud(SERVICE, format!("create launch template {name}"), error) {
+            CloudError::Refused { code, .. }
+                if code == "InvalidLaunchTemplateName.AlreadyExistsException" => {}
+            error => return Err(error),
+        }
+    }
+    known().insert(name);
+    Ok(template)
+}
+
+/// `outrigger/<cluster>/<class>-<hash>`, cut where it would be too long.
+fn name(cluster: &str, class: &NodeClass, own: &OwnTemplate) -> Result<String, CloudError> {
+    #[derive(Serialize)]
+    struct Content<'a>(&'a str, String, &'a OwnTemplate, &'a RootVolume);
+    let content = Content(cluster, class.reference.to_string(), own, &class.root_volume);
+    let bytes = serde_json::to_vec(&content).map_err(|error| CloudError::Unusable {
+        what: format!("the launch template of {}", class.reference),
+        why: error.to_string(),
+    })?;
+    let hash = hex_of_sha256(&bytes, 10);
+    let stem: String = format!("outrigger/{cluster}/{}", class.reference.name)
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || "().-_/".contains(c) { c } else { '-' })
+        .take(MAX_NAME_CHARS - hash.len() - 1)
+        .collect();
+    Ok(format!("{stem}-{hash}"))
+}
+
+fn data(own: &OwnTemplate, root: &RootVolume) -> RequestLaunchTemplateData {
+    let groups = Some(own.security_groups.clone());
+    let builder = RequestLaunchTemplateData::builder()
+        .user_data(STANDARD.encode(&own.user_data))
+        .iam_instance_profile(
+            LaunchTemplateIamInstanceProfileSpecificationRequest::builder()
+                .name(&own.instance_profile)
+                .build(),
+        )
+        .metadata_options(metadata_options(own))
+        .monitoring(LaunchTemplatesMonitoringRequest::builder().enabled(own.detailed_monitoring).build())
+        .set_block_device_mappings(
+            (!own.root_device.is_empty()).then(|| vec![root_mapping(&own.root_device, root)]),
+        );
+    // EC2 takes security groups either on the interface or beside it.
+    match own.associate_public_ip {
+        Some(public) => builder.network_interfaces(
+            LaunchTemplateInstanceNetworkInterfaceSpecificationRequest::builder()
+                .device_index(0)
+                .delete_on_termination(true)
+                .associate_public_ip_address(public)
+                .set_groups(groups)
+                .build(),
+        ),
+        None => builder.set_security_group_ids(groups),
+    }
+    .build()
+}
+
+fn metadata_options(own: &OwnTemplate) -> LaunchTemplateInstanceMetadataOptionsRequest {
+    let tokens = if own.metadata_tokens_required {
+        LaunchTemplateHttpTokensState::Required
+    } else {
+        LaunchTemplateHttpTokensState::Optional
+    };
+    LaunchTemplateInstanceMetadataOptionsRequest::builder()
+        .http_endpoint(LaunchTemplateInstanceMetadataEndpointState::Enabled)
+        .http_tokens(tokens)
+        .http_put_response_hop_limit(i32::from(own.metadata_hop_limit))
+        .build()
+}
+
+fn root_mapping(device: &str, root: &RootVolume) -> LaunchTemplateBlockDeviceMappingRequest {
+    let signed = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
+    let gib = i32::try_from((root.size.value() + (1 << 30) - 1) >> 30).unwrap_or(i32::MAX);
+    let ebs = LaunchTemplateEbsBlockDeviceRequest::builder()
+        .volume_size(gib)
+        .volume_type(VolumeType::from(root.kind.as_str()))
+        .set_iops(root.iops.map(signed))
+        .set_throughput(root.throughput.map(signed))
+        .encrypted(root.encrypted)
+        .set_kms_key_id(root.kms_key.clone())
+        .delete_on_termination(true)
+        .build();
+    LaunchTemplateBlockDeviceMappingRequest::builder().device_name(device).ebs(ebs).build()
+}
+
+/// Tags by which `kops delete cluster` finds the template. It must not have the tag `Name`: kOps removes every template
+/// whose Name is that of an InstanceGroup and which it did not write.
+fn tags(cluster: &str) -> TagSpecification {
+    TagSpecification::builder()
+        .resource_type(ResourceType::LaunchTemplate)
+        .tags(tag("KubernetesCluster", cluster))
+        .tags(tag(&format!("kubernetes.io/cluster/{cluster}"), "owned"))
+        .tags(tag("outrigger.dev/managed-by", "outrigger"))
+        .build()
+}
+
+#[cfg(test)]
+mod tests {
+    use outrigger_model::{NodeClassRef, Quantity};
+
+    use super::*;
+
+    fn own() -> OwnTemplate {
+        OwnTemplate {
+            user_data: "#!/bin/bash\necho hello\n".into(),
+            instance_profile: "nodes.k8s.example.com".into(),
+            security_groups: vec!["sg-1".into(), "sg-2".into()],
+            associate_public_ip: Some(false),
+            root_device: "/dev/xvda".into(),
+            metadata_tokens_required: true,
+            metadata_hop_limit: 1,
+            detailed_monitoring: false,
+        }
+    }
+
+    fn class() -> NodeClass {
+        NodeClass::for_planning(NodeClassRef::instance_group("nodes"))
+    }
+
+    #[test]
+    fn the_name_follows_from_the_content_alone() {
+        let first = name("k8s.example.com", &class(), &own()).unwrap();
+        assert_eq!(first, name("k8s.example.com", &class(), &own()).unwrap());
+        insta::assert_snapshot!(first);
+        let other = OwnTemplate { metadata_hop_limit: 2, ..own() };
+        assert_ne!(first, name("k8s.example.com", &class(), &other).unwrap());
+        let mut larger = class();
+        larger.root_volume.size = Quantity::gibibytes(200);
+        assert_ne!(first, name("k8s.example.com", &larger, &own()).unwrap());
+    }
+
+    #[test]
+    fn a_long_name_is_cut_to_what_ec2_takes() {
+        let long = name(&"a".repeat(300), &class(), &own()).unwrap();
+        assert_eq!(long.len(), MAX_NAME_CHARS);
+    }
+
+    #[test]
+    fn the_template_holds_what_the_class_says() {
+        insta::assert_debug_snapshot!("own_template", data(&own(), &RootVolume::kops_default()));
+        let beside = data(&OwnTemplate { associate_public_ip: None, ..own() }, &RootVolume::kops_default());
+        assert!(beside.network_interfaces().is_empty());
+        assert_eq!(beside.security_group_ids(), ["sg-1", "sg-2"]);
+    }
+}

@@ -1,0 +1,130 @@
+//! The ledger on DynamoDB: one table, partition key `pk` = `cluster#<kube-system uid>`, sort key `sk`.
+//!
+//! | `sk` | item |
+//! |---|---|
+//! | `meta` | the cluster's name and uid, the schema's version, the generation |
+//! | `lease#<function>` | owner, epoch, expiry |
+//! | `claim#<name>` | a NodeClaim: JSON in `body`; `state` and `version` stand beside it for conditions |
+//! | `intent#<id>` | an Intent: JSON in `body`; `state` stands beside it |
+//! | `ice#<capacity type>#<instance type>#<zone>` | an offering that could not be had |
+//! | `report#<function>` | the last report, compressed when it is large |
+//!
+//! Every write is conditional, every read strongly consistent, and there is no Scan. A write whose answer was lost is told
+//! apart from one that never happened by reading back what it would have written.
+
+mod claims;
+mod item;
+mod launches;
+mod leases;
+mod meta;
+mod outcomes;
+mod queries;
+mod reports;
+mod transaction;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use outrigger_engine::ports::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch};
+use outrigger_model::{IntentState, NodeClaim, Report, UnavailableOffering};
+
+use crate::Aws;
+use item::Item;
+
+/// The ledger of one cluster in a DynamoDB table.
+#[derive(Clone, Debug)]
+pub struct DynamoLedger {
+    client: aws_sdk_dynamodb::Client,
+    table: String,
+    cluster: String,
+    uid: String,
+}
+
+impl DynamoLedger {
+    /// The ledger of the cluster of this name, whose namespace kube-system has this uid.
+    pub fn new(
+        aws: &Aws,
+        table: impl Into<String>,
+        cluster: impl Into<String>,
+        uid: impl Into<String>,
+    ) -> Self {
+        Self { client: aws.dynamodb.clone(), table: table.into(), cluster: cluster.into(), uid: uid.into() }
+    }
+
+    /// An item of this cluster, empty but for its key.
+    fn item(&self, sort_key: impl Into<String>) -> Item {
+        Item::new(&self.uid, sort_key)
+    }
+}
+
+#[async_trait]
+impl Ledger for DynamoLedger {
+    async fn bind(&self, cluster_uid: &str) -> Result<(), LedgerError> {
+        meta::bind(self, cluster_uid).await
+    }
+
+    async fn acquire(
+        &self,
+        function: &str,
+        owner: &str,
+        now: Timestamp,
+        ttl: Duration,
+    ) -> Result<Option<Lease>, LedgerError> {
+        leases::acquire(self, function, owner, now, ttl).await
+    }
+
+    async fn renew(&self, lease: &Lease, now: Timestamp, ttl: Duration) -> Result<(), LedgerError> {
+        leases::renew(self, lease, now, ttl).await
+    }
+
+    async fn release(&self, lease: &Lease) -> Result<(), LedgerError> {
+        leases::release(self, lease).await
+    }
+
+    async fn load(&self) -> Result<LedgerState, LedgerError> {
+        queries::load(self).await
+    }
+
+    async fn prepare(&self, lease: &Lease, launch: &PreparedLaunch) -> Result<u64, LedgerError> {
+        launches::prepare(self, lease, launch).await
+    }
+
+    async fn mark_sent(&self, lease: &Lease, intent: &str, at: Timestamp) -> Result<(), LedgerError> {
+        launches::mark_sent(self, lease, intent, at).await
+    }
+
+    async fn resolve(
+        &self,
+        intent: &str,
+        outcomes: &[ClaimOutcome],
+        at: Timestamp,
+    ) -> Result<(), LedgerError> {
+        outcomes::finish(self, intent, IntentState::Resolved, outcomes, at).await
+    }
+
+    async fn abandon(&self, intent: &str, why: &str, at: Timestamp) -> Result<(), LedgerError> {
+        let Some(found) = queries::intent(self, intent).await? else {
+            return Err(LedgerError::Conflict { what: format!("intent {intent}") });
+        };
+        let failed = |claim: &String| ClaimOutcome::Failed { claim: claim.clone(), why: why.to_owned() };
+        let outcomes: Vec<_> = found.claims.iter().map(failed).collect();
+        outcomes::finish(self, intent, IntentState::Abandoned, &outcomes, at).await
+    }
+
+    async fn update_claim(&self, claim: &NodeClaim) -> Result<NodeClaim, LedgerError> {
+        claims::update(self, claim).await
+    }
+
+    async fn put_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), LedgerError> {
+        claims::put_unavailable(self, offerings).await
+    }
+
+    async fn put_report(&self, function: &str, at: Timestamp, report: &Report) -> Result<(), LedgerError> {
+        reports::put(self, function, at, report).await
+    }
+
+    async fn report(&self, function: &str) -> Result<Option<(Timestamp, Report)>, LedgerError> {
+        reports::get_report(self, function).await
+    }
+}

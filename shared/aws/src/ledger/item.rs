@@ -1,0 +1,162 @@
+//! Items of the table, and how model values are kept in them.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::primitives::Blob;
+use aws_sdk_dynamodb::types::AttributeValue;
+use outrigger_engine::ports::LedgerError;
+use outrigger_model::{Intent, NodeClaim, UnavailableOffering};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// How long rows that are over stay for people to look at.
+const KEPT_SECONDS: i64 = 7 * 24 * 3_600;
+
+pub(super) type Attributes = HashMap<String, AttributeValue>;
+
+/// An item under construction, or one that was read.
+#[derive(Clone, Debug)]
+pub(super) struct Item(Attributes);
+
+/// The attribute names that expressions use; several are reserved words, so all go through placeholders.
+pub(super) mod names {
+    pub(in crate::ledger) const PARTITION: &str = "pk";
+    pub(in crate::ledger) const SORT: &str = "sk";
+    pub(in crate::ledger) const BODY: &str = "body";
+    pub(in crate::ledger) const STATE: &str = "state";
+    pub(in crate::ledger) const VERSION: &str = "version";
+    pub(in crate::ledger) const GENERATION: &str = "generation";
+    pub(in crate::ledger) const OWNER: &str = "owner";
+    pub(in crate::ledger) const EPOCH: &str = "epoch";
+    pub(in crate::ledger) const EXPIRES: &str = "expires_ms";
+    pub(in crate::ledger) const UNTIL: &str = "until_ms";
+    /// DynamoDB's own time to live, in seconds: clears up and decides nothing.
+    pub(in crate::ledger) const TTL: &str = "ttl";
+}
+
+/// The sort key of a claim.
+pub(super) fn claim_key(name: &str) -> String {
+    format!("claim#{name}")
+}
+
+/// The sort key of an intent.
+pub(super) fn intent_key(id: &str) -> String {
+    format!("intent#{id}")
+}
+
+/// The sort key of a function's lease.
+pub(super) fn lease_key(function: &str) -> String {
+    format!("lease#{function}")
+}
+
+/// A number; DynamoDB sends numbers as text and keeps 38 digits.
+pub(super) fn number(value: impl Into<i128>) -> AttributeValue {
+    AttributeValue::N(value.into().to_string())
+}
+
+/// A text.
+pub(super) fn text(value: impl Into<String>) -> AttributeValue {
+    AttributeValue::S(value.into())
+}
+
+impl Item {
+    /// An item that has only its key.
+    pub(super) fn new(uid: &str, sort_key: impl Into<String>) -> Self {
+        Self(HashMap::from([
+            (names::PARTITION.to_owned(), text(format!("cluster#{uid}"))),
+            (names::SORT.to_owned(), text(sort_key)),
+        ]))
+    }
+
+    pub(super) fn with(mut self, name: &str, value: AttributeValue) -> Self {
+        self.0.insert(name.to_owned(), value);
+        self
+    }
+
+    pub(super) fn into_attributes(self) -> Attributes {
+        self.0
+    }
+
+    pub(super) const fn from_attributes(attributes: Attributes) -> Self {
+        Self(attributes)
+    }
+
+    pub(super) fn sort_key(&self) -> String {
+        self.text(names::SORT).unwrap_or_default().to_owned()
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name)?.as_s().ok().map(String::as_str)
+    }
+
+    pub(super) fn bytes(&self, name: &str) -> Option<&Blob> {
+        self.0.get(name)?.as_b().ok()
+    }
+
+    /// A number, or why the item cannot be read.
+    pub(super) fn number<N>(&self, name: &'static str) -> Result<N, LedgerError>
+    where
+        N: std::str::FromStr<Err: std::error::Error + Send + Sync + 'static>,
+    {
+        let Some(Ok(digits)) = self.0.get(name).map(AttributeValue::as_n) else {
+            return Err(self.unreadable(format!("it has no number {name}")));
+        };
+        digits.parse().map_err(|error: N::Err| self.unreadable(error))
+    }
+
+    /// The value that `body` holds, or why the item cannot be read.
+    pub(super) fn body<T: DeserializeOwned>(&self) -> Result<T, LedgerError> {
+        let Some(body) = self.text(names::BODY) else { return Err(self.unreadable("it has no body")) };
+        serde_json::from_str(body).map_err(|error| self.unreadable(error))
+    }
+
+    pub(super) fn unreadable(
+        &self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> LedgerError {
+        LedgerError::Unreadable { item: self.sort_key(), source: source.into() }
+    }
+
+    fn with_body(self, value: &impl Serialize) -> Result<Self, LedgerError> {
+        let body = serde_json::to_string(value).map_err(|error| self.unreadable(error))?;
+        Ok(self.with(names::BODY, text(body)))
+    }
+
+    /// The item of a claim.
+    pub(super) fn of_claim(
+        uid: &str,
+        claim: &NodeClaim,
+        ended_at: Option<jiff::Timestamp>,
+    ) -> Result<Self, LedgerError> {
+        let item = Self::new(uid, claim_key(&claim.name))
+            .with_body(claim)?
+            .with(names::STATE, text(format!("{:?}", claim.state)))
+            .with(names::VERSION, number(claim.version))
+            .with("intent", text(&claim.intent));
+        Ok(item.kept_after(ended_at))
+    }
+
+    /// The item of an intent.
+    pub(super) fn of_intent(uid: &str, intent: &Intent) -> Result<Self, LedgerError> {
+        let item = Self::new(uid, intent_key(&intent.id))
+            .with_body(intent)?
+            .with(names::STATE, text(format!("{:?}", intent.state)));
+        Ok(item.kept_after(intent.ended_at))
+    }
+
+    /// The item of an offering that could not be had. It stays an hour longer than it counts.
+    pub(super) fn of_unavailable(uid: &str, offering: &UnavailableOffering) -> Result<Self, LedgerError> {
+        let UnavailableOffering { instance_type, zone, capacity_type, until, .. } = offering;
+        Ok(Self::new(uid, format!("ice#{capacity_type}#{instance_type}#{zone}"))
+            .with_body(offering)?
+            .with(names::UNTIL, number(until.as_millisecond()))
+            .with(names::TTL, number(until.as_second() + 3_600)))
+    }
+
+    fn kept_after(self, ended_at: Option<jiff::Timestamp>) -> Self {
+        match ended_at {
+            Some(at) => self.with(names::TTL, number(at.as_second() + KEPT_SECONDS)),
+            None => self,
+        }
+    }
+}

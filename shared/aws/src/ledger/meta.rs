@@ -1,0 +1,82 @@
+//! The item that says which cluster the ledger belongs to, and in which form it is kept.
+
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
+use outrigger_engine::ports::LedgerError;
+
+use super::DynamoLedger;
+use super::item::{Item, names, number, text};
+use super::queries::get;
+use crate::errors;
+
+pub(super) const KEY: &str = "meta";
+/// Raised when older code could misread the table.
+const SCHEMA: u32 = 1;
+const CLUSTER: &str = "cluster";
+const UID: &str = "cluster_uid";
+const SCHEMA_NAME: &str = "schema";
+
+/// Writes the item where there is none, and makes sure that it speaks of this cluster and of no newer form.
+pub(super) async fn bind(ledger: &DynamoLedger, cluster_uid: &str) -> Result<(), LedgerError> {
+    if ledger.uid != cluster_uid {
+        return Err(LedgerError::Foreign { found: ledger.uid.clone(), expected: cluster_uid.to_owned() });
+    }
+    if let Some(found) = get(ledger, KEY).await? {
+        return check(ledger, &found);
+    }
+    let item = ledger
+        .item(KEY)
+        .with(CLUSTER, text(&ledger.cluster))
+        .with(UID, text(&ledger.uid))
+        .with(SCHEMA_NAME, number(SCHEMA))
+        .with(names::GENERATION, number(0));
+    let put = ledger
+        .client
+        .put_item()
+        .table_name(&ledger.table)
+        .set_item(Some(item.into_attributes()))
+        .condition_expression("attribute_not_exists(#sk)")
+        .expression_attribute_names("#sk", names::SORT)
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+    match put.send().await {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let condition =
+                error.as_service_error().is_some_and(PutItemError::is_conditional_check_failed_exception);
+            match get(ledger, KEY).await? {
+                Some(found) if condition => check(ledger, &found),
+                _ => Err(errors::ledger("bind the ledger to the cluster", error)),
+            }
+        }
+    }
+}
+
+/// The generation, which only a ledger that belongs to this cluster has.
+pub(super) async fn generation(ledger: &DynamoLedger) -> Result<u64, LedgerError> {
+    match get(ledger, KEY).await? {
+        Some(found) => {
+            check(ledger, &found)?;
+            found.number(names::GENERATION)
+        }
+        None => {
+            Err(LedgerError::Foreign { found: "nothing, it is empty".into(), expected: ledger.uid.clone() })
+        }
+    }
+}
+
+fn check(ledger: &DynamoLedger, found: &Item) -> Result<(), LedgerError> {
+    let (uid, cluster) = (found.text(UID).unwrap_or_default(), found.text(CLUSTER).unwrap_or_default());
+    if uid != ledger.uid || cluster != ledger.cluster {
+        return Err(LedgerError::Foreign {
+            found: format!("{uid} and name {cluster}"),
+            expected: format!("{} and name {}", ledger.uid, ledger.cluster),
+        });
+    }
+    let schema: u32 = found.number(SCHEMA_NAME)?;
+    if schema > SCHEMA {
+        return Err(
+            found.unreadable(format!("its schema is {schema}, and this Outrigger knows {SCHEMA} at most"))
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! Strongly consistent reads.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
+use outrigger_engine::ports::{LedgerError, LedgerState};
+use outrigger_model::{Intent, NodeClaim};
+
+use super::DynamoLedger;
+use super::item::{Attributes, Item, claim_key, intent_key, names, text};
+use super::meta;
+use crate::errors;
+
+/// DynamoDB's bound on one BatchGetItem.
+const BATCH: usize = 100;
+/// How often keys that DynamoDB left unread are asked for again.
+const BATCH_ATTEMPTS: u32 = 6;
+
+/// The generation first, then everything that is not over. Whatever is written in between carries a newer generation.
+pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerError> {
+    let generation = meta::generation(ledger).await?;
+    let (claims, intents, unavailable) = Box::pin(futures::future::try_join3(
+        query(ledger, "claim#", &["Gone", "Failed"]),
+        query(ledger, "intent#", &["Resolved", "Abandoned"]),
+        query(ledger, "ice#", &[]),
+    ))
+    .await?;
+    Ok(LedgerState {
+        generation,
+        claims: claims.iter().map(read_claim).collect::<Result<_, _>>()?,
+        intents: intents.iter().map(Item::body).collect::<Result<_, _>>()?,
+        unavailable: unavailable.iter().map(Item::body).collect::<Result<_, _>>()?,
+    })
+}
+
+/// One item.
+pub(super) async fn get(ledger: &DynamoLedger, sort_key: &str) -> Result<Option<Item>, LedgerError> {
+    let get = ledger
+        .client
+        .get_item()
+        .table_name(&ledger.table)
+        .set_key(Some(ledger.item(sort_key).into_attributes()))
+        .consistent_read(true);
+    let answer = get.send().await.map_err(|error| errors::ledger(format!("read {sort_key}"), error))?;
+    Ok(answer.item.map(Item::from_attributes))
+}
+
+/// One intent.
+pub(super) async fn intent(ledger: &DynamoLedger, id: &str) -> Result<Option<Intent>, LedgerError> {
+    get(ledger, &intent_key(id)).await?.as_ref().map(Item::body).transpose()
+}
+
+/// The claims of these names that exist, by name.
+pub(super) async fn claims(
+    ledger: &DynamoLedger,
+    claim_names: &[String],
+) -> Result<HashMap<String, NodeClaim>, LedgerError> {
+    let mut found = HashMap::new();
+    for batch in claim_names.chunks(BATCH) {
+        let mut keys: Vec<Attributes> =
+            batch.iter().map(|name| ledger.item(claim_key(name)).into_attributes()).collect();
+        for attempt in 0..BATCH_ATTEMPTS {
+            let (items, left) = get_batch(ledger, keys).await?;
+            for item in items {
+                let claim = read_claim(&item)?;
+                found.insert(claim.name.clone(), claim);
+            }
+            keys = left;
+            if keys.is_empty() {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50 << attempt)).await;
+        }
+        if !keys.is_empty() {
+            return Err(LedgerError::Unreachable {
+                attempted: "read the claims of a launch".into(),
+                source: "DynamoDB left keys unread".into(),
+            });
+        }
+    }
+    Ok(found)
+}
+
+async fn get_batch(
+    ledger: &DynamoLedger,
+    keys: Vec<Attributes>,
+) -> Result<(Vec<Item>, Vec<Attributes>), LedgerError> {
+    let attempted = "read the claims of a launch";
+    let request = KeysAndAttributes::builder().set_keys(Some(keys)).consistent_read(true).build();
+    let request = request
+        .map_err(|error| LedgerError::Unreachable { attempted: attempted.into(), source: error.into() })?;
+    let answer = ledger.client.batch_get_item().request_items(&ledger.table, request).send().await;
+    let answer = answer.map_err(|error| errors::ledger(attempted, error))?;
+    let items = answer.responses.unwrap_or_default().remove(&ledger.table).unwrap_or_default();
+    let left = answer.unprocessed_keys.unwrap_or_default().remove(&ledger.table);
+    Ok((
+        items.into_iter().map(Item::from_attributes).collect(),
+        left.map(|left| left.keys).unwrap_or_default(),
+    ))
+}
+
+/// All items whose sort key begins with `prefix`, but for those in one of the states `over`. A page that fails fails the
+/// whole: half a list is no list.
+async fn query(ledger: &DynamoLedger, prefix: &str, over: &[&str]) -> Result<Vec<Item>, LedgerError> {
+    let mut items = Vec::new();
+    let mut start: Option<HashMap<String, AttributeValue>> = None;
+    loop {
+        let mut query = ledger
+            .client
+            .query()
+            .table_name(&ledger.table)
+            .consistent_read(true)
+            .key_condition_expression("#pk = :pk AND begins_with(#sk, :prefix)")
+            .expression_attribute_names("#pk", names::PARTITION)
+            .expression_attribute_names("#sk", names::SORT)
+            .expression_attribute_values(":pk", text(format!("cluster#{}", ledger.uid)))
+            .expression_attribute_values(":prefix", text(prefix))
+            .set_exclusive_start_key(start.take());
+        if let [first, second] = over {
+            query = query
+                .filter_expression("NOT #state IN (:first, :second)")
+                .expression_attribute_names("#state", names::STATE)
+                .expression_attribute_values(":first", text(*first))
+                .expression_attribute_values(":second", text(*second));
+        }
+        let page = query.send().await.map_err(|error| errors::ledger(format!("list {prefix}"), error))?;
+        items.extend(page.items.unwrap_or_default().into_iter().map(Item::from_attributes));
+        start = page.last_evaluated_key.filter(|key| !key.is_empty());
+        if start.is_none() {
+            return Ok(items);
+        }
+    }
+}
+
+/// A claim; the version that conditions go by is the attribute's.
+fn read_claim(item: &Item) -> Result<NodeClaim, LedgerError> {
+    let mut claim: NodeClaim = item.body()?;
+    claim.version = item.number(names::VERSION)?;
+    Ok(claim)
+}

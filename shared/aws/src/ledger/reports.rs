@@ -1,0 +1,160 @@
+//! The last report of each function. DynamoDB takes 400 KB for an item, so a large one is compressed, and cut where even
+//! that is too much; a report explains, nothing depends on it.
+
+use std::io::{Read, Write};
+
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::primitives::Blob;
+use aws_sdk_dynamodb::types::AttributeValue;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use jiff::Timestamp;
+use outrigger_engine::ports::LedgerError;
+use outrigger_model::report::{Outcome, PodsReport, Report};
+
+use super::DynamoLedger;
+use super::item::{names, number, text};
+use super::queries::get;
+use crate::errors;
+
+const COMPRESS_ABOVE_BYTES: usize = 100 * 1024;
+const CUT_ABOVE_BYTES: usize = 350 * 1024;
+/// How many pods of one entry a cut report still names.
+const NAMED_PODS: usize = 20;
+const MAX_REPORT_BYTES: u64 = 64 << 20;
+const TAKEN_AT: &str = "taken_at_ms";
+
+/// Keeps a report, unless a later one is there.
+pub(super) async fn put(
+    ledger: &DynamoLedger,
+    function: &str,
+    at: Timestamp,
+    report: &Report,
+) -> Result<(), LedgerError> {
+    let item = ledger.item(format!("report#{function}")).with(TAKEN_AT, number(at.as_millisecond()));
+    let body = packed(report).map_err(|error| item.unreadable(error))?;
+    let put = ledger
+        .client
+        .put_item()
+        .table_name(&ledger.table)
+        .set_item(Some(item.with(names::BODY, body).into_attributes()))
+        .condition_expression("attribute_not_exists(#sk) OR #taken <= :taken")
+        .expression_attribute_names("#sk", names::SORT)
+        .expression_attribute_names("#taken", TAKEN_AT)
+        .expression_attribute_values(":taken", number(at.as_millisecond()));
+    match put.send().await {
+        Err(error)
+            if !error.as_service_error().is_some_and(PutItemError::is_conditional_check_failed_exception) =>
+        {
+            Err(errors::ledger(format!("write the report of {function}"), error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The last report of a function.
+pub(super) async fn get_report(
+    ledger: &DynamoLedger,
+    function: &str,
+) -> Result<Option<(Timestamp, Report)>, LedgerError> {
+    let Some(item) = get(ledger, &format!("report#{function}")).await? else { return Ok(None) };
+    let at = Timestamp::from_millisecond(item.number(TAKEN_AT)?).map_err(|error| item.unreadable(error))?;
+    let report = match item.bytes(names::BODY) {
+        Some(bytes) => unpacked(bytes).map_err(|error| item.unreadable(error))?,
+        None => item.body()?,
+    };
+    Ok(Some((at, report)))
+}
+
+/// The report as JSON, compressed JSON, or the compressed JSON of what fits of it.
+fn packed(report: &Report) -> Result<AttributeValue, std::io::Error> {
+    let json = serde_json::to_vec(report)?;
+    if json.len() <= COMPRESS_ABOVE_BYTES {
+        return Ok(text(String::from_utf8_lossy(&json)));
+    }
+    let mut bytes = compressed(&json)?;
+    let mut entries = report.pods.len().max(report.nodes.len());
+    while bytes.len() > CUT_ABOVE_BYTES && entries > 0 {
+        entries /= 2;
+        bytes = compressed(&serde_json::to_vec(&cut(report, entries))?)?;
+    }
+    Ok(AttributeValue::B(Blob::new(bytes)))
+}
+
+fn unpacked(bytes: &Blob) -> Result<Report, std::io::Error> {
+    let mut json = Vec::new();
+    GzDecoder::new(bytes.as_ref()).take(MAX_REPORT_BYTES).read_to_end(&mut json)?;
+    Ok(serde_json::from_slice(&json)?)
+}
+
+fn compressed(json: &[u8]) -> Result<Vec<u8>, std::io::Error> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(json)?;
+    encoder.finish()
+}
+
+/// The first entries of a report, with a last one that says how much is missing.
+fn cut(report: &Report, entries: usize) -> Report {
+    let mut pods: Vec<PodsReport> = report.pods.iter().take(entries).cloned().collect();
+    for entry in &mut pods {
+        entry.pods.truncate(NAMED_PODS);
+    }
+    let reason = format!(
+        "the report was cut: {entries} of {} groups of pods and of {} nodes are shown, {NAMED_PODS} pods of each group",
+        report.pods.len(),
+        report.nodes.len()
+    );
+    pods.push(PodsReport { pods: Vec::new(), outcome: Outcome::Ignored { reason } });
+    Report {
+        pods,
+        nodes: report.nodes.iter().take(entries).cloned().collect(),
+        invalid: report.invalid.iter().take(entries).cloned().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use outrigger_model::PodRef;
+
+    /// Names that do not compress, so that size follows from the number of pods.
+    fn report(pods: usize) -> Report {
+        let name = |index: usize| {
+            let hash = outrigger_kops::sha256_base64(&index.to_string());
+            PodRef { namespace: "default".into(), name: hash }
+        };
+        let entry = |index| PodsReport {
+            pods: vec![name(index)],
+            outcome: Outcome::Placed { on: name(index + 1).name },
+        };
+        Report { pods: (0..pods).map(entry).collect(), ..Report::default() }
+    }
+
+    #[test]
+    fn a_small_report_stays_readable() {
+        let small = report(10);
+        let packed = packed(&small).unwrap();
+        let read: Report = serde_json::from_str(packed.as_s().unwrap()).unwrap();
+        assert_eq!(read, small);
+    }
+
+    #[test]
+    fn a_large_report_is_compressed_whole() {
+        let large = report(2_000);
+        let packed = packed(&large).unwrap();
+        let bytes = packed.as_b().unwrap();
+        assert!(bytes.as_ref().len() < CUT_ABOVE_BYTES);
+        assert_eq!(unpacked(bytes).unwrap(), large);
+    }
+
+    #[test]
+    fn what_is_too_large_even_so_is_cut_with_a_note() {
+        let packed = packed(&report(40_000)).unwrap();
+        let bytes = packed.as_b().unwrap();
+        assert!(bytes.as_ref().len() <= CUT_ABOVE_BYTES);
+        let read = unpacked(bytes).unwrap();
+        let Outcome::Ignored { reason } = &read.pods.last().unwrap().outcome else { panic!("no note") };
+        assert!(reason.contains("of 40000 groups"), "{reason}");
+    }
+}

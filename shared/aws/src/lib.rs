@@ -1,0 +1,23 @@
+//! AWS behind Outrigger's ports: [`AwsCloud`] on EC2, S3, SSM, Pricing and EventBridge, and [`DynamoLedger`] on
+//! DynamoDB. Everything that talks to AWS goes through one [`Aws`], so timeouts, retries and endpoints are set once.
+
+mod client;
+mod cloud;
+mod ec2;
+mod errors;
+mod events;
+mod hash;
+mod ledger;
+mod pricing;
+mod s3;
+mod ssm;
+mod state_store;
+mod survey;
+mod token;
+
+pub use client::Aws;
+pub use cloud::{AwsCloud, AwsConfig};
+pub use ledger::DynamoLedger;
+pub use s3::S3Location;
+pub use ssm::Secret;
+pub use token::{ApiToken, TokenError, presigned_token};

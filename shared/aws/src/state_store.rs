@@ -1,0 +1,103 @@
+//! kOps' state store in S3. Only what a node class follows from is read; keys and secrets never are.
+
+use outrigger_engine::ports::CloudError;
+use outrigger_kops::{InstanceGroup, KopsError, StateStoreFiles, default_node_pool, paths};
+use outrigger_model::{Invalid, NodePool};
+
+use crate::Aws;
+use crate::s3::S3Location;
+
+/// The files of one InstanceGroup.
+pub(crate) async fn files(
+    aws: &Aws,
+    store: &S3Location,
+    cluster: &str,
+    group: &str,
+) -> Result<StateStoreFiles, CloudError> {
+    let directory = store.below(cluster);
+    let (group_path, config_path, script_path) =
+        (paths::instance_group(group), paths::nodeup_config(group), paths::nodeup_script(group));
+    let (cluster_spec, instance_group, nodeup_config, nodeup_script, kops_version) =
+        Box::pin(futures::future::try_join5(
+            directory.get_text(aws, paths::CLUSTER_SPEC),
+            directory.get_text(aws, &group_path),
+            directory.get_text(aws, &config_path),
+            directory.get_text(aws, &script_path),
+            directory.get_text(aws, paths::KOPS_VERSION),
+        ))
+        .await?;
+    let required = |content: Option<String>, path: &str| {
+        content.ok_or_else(|| CloudError::Unusable {
+            what: format!("{directory}{path}"),
+            why: "it does not exist".into(),
+        })
+    };
+    Ok(StateStoreFiles {
+        cluster: cluster.to_owned(),
+        group: group.to_owned(),
+        cluster_spec: required(cluster_spec, paths::CLUSTER_SPEC)?,
+        instance_group: required(instance_group, &group_path)?,
+        nodeup_config,
+        nodeup_script,
+        kops_version,
+    })
+}
+
+/// The nodeup configuration that is in force for a group now.
+pub(crate) async fn nodeup_config(
+    aws: &Aws,
+    store: &S3Location,
+    cluster: &str,
+    group: &str,
+) -> Result<Option<String>, CloudError> {
+    store.below(cluster).get_text(aws, &paths::nodeup_config(group)).await
+}
+
+/// The default NodePools of the groups that are annotated `outrigger.dev/managed: "true"`, and what is wrong with others
+/// that are.
+pub(crate) async fn managed_pools(
+    aws: &Aws,
+    store: &S3Location,
+    cluster: &str,
+) -> Result<(Vec<NodePool>, Vec<Invalid>), CloudError> {
+    let directory = store.below(cluster);
+    let (mut pools, mut invalid) = (Vec::new(), Vec::new());
+    for name in directory.list(aws, paths::INSTANCE_GROUPS).await? {
+        let path = paths::instance_group(&name);
+        let Some(yaml) = directory.get_text(aws, &path).await? else { continue };
+        // Most groups are none of ours, the control plane's among them; only annotated ones are judged.
+        if !yaml.contains(outrigger_model::labels::MANAGED_ANNOTATION) {
+            continue;
+        }
+        let read = InstanceGroup::read(&name, &yaml);
+        match read.and_then(|group| group.is_managed().then(|| default_node_pool(&group)).transpose()) {
+            Ok(pool) => pools.extend(pool),
+            Err(KopsError::Invalid { problems }) => invalid.extend(problems),
+            Err(error) => invalid.push(unreadable(&name, &error)),
+        }
+    }
+    Ok((pools, invalid))
+}
+
+/// An error of the state store as the port has it.
+pub(crate) fn unusable(store: &S3Location, cluster: &str, group: &str, error: &KopsError) -> CloudError {
+    CloudError::Unusable {
+        what: format!("InstanceGroup {group} in {}", store.below(cluster)),
+        why: with_causes(error),
+    }
+}
+
+fn unreadable(group: &str, error: &KopsError) -> Invalid {
+    Invalid::new(format!("InstanceGroup/{group}"), "", with_causes(error), "the YAML of an InstanceGroup")
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,387 @@
+//! EC2, S3, SSM and EventBridge on moto, which checks the wire format: classes, templates, fleets, the catalogue.
+#![cfg(feature = "system")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that panics has failed")]
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aws_config::SdkConfig;
+use aws_sdk_ec2::types::{RequestLaunchTemplateData, ResourceType, Tag, TagSpecification};
+use aws_sdk_ssm::types::ParameterType;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use outrigger_aws::{Aws, AwsCloud, AwsConfig};
+use outrigger_catalog::catalog::Source;
+use outrigger_engine::ports::{ClassSource, Cloud, CloudError, Notice};
+use outrigger_kops::sha256_base64;
+use outrigger_model::{CapacityType, EC2NodeClass, FleetOverride, FleetRequest, LaunchTemplate, Price};
+use serde_json::json;
+use support::{config, server};
+
+const NODEUP_CONFIG: &str = "ClusterName: k\nKubeletConfig:\n  maxPods: 64\n";
+
+/// A cluster of its own in moto: state store, subnets, security group and kOps' launch template of group `nodes`.
+struct Rig {
+    cluster: String,
+    cloud: AwsCloud,
+    sdk: SdkConfig,
+    ec2: aws_sdk_ec2::Client,
+    s3: aws_sdk_s3::Client,
+    image: String,
+    bucket: String,
+}
+
+fn tagged(kind: ResourceType, name: &str) -> TagSpecification {
+    let tag = Tag::builder().key("Name").value(name).build();
+    TagSpecification::builder().resource_type(kind).tags(tag).build()
+}
+
+fn script(hash: &str) -> String {
+    format!(
+        "#!/bin/bash\ncat > conf/kube_env.yaml << '__EOF_KUBE_ENV'\nNodeupConfigHash: {hash}\n__EOF_KUBE_ENV\n"
+    )
+}
+
+impl Rig {
+    async fn new() -> Self {
+        let sdk = config(&server("OUTRIGGER_TEST_MOTO")).await;
+        let ec2 = aws_sdk_ec2::Client::new(&sdk);
+        let s3_config = aws_sdk_s3::config::Builder::from(&sdk).force_path_style(true).build();
+        let s3 = aws_sdk_s3::Client::from_conf(s3_config);
+        let cluster = format!("k{}.example.com", Timestamp::now().as_nanosecond());
+        let bucket = format!("state-{}", cluster.replace('.', "-"));
+        s3.create_bucket().bucket(&bucket).send().await.unwrap();
+        let images = ec2.describe_images().owners("amazon").send().await.unwrap();
+        let x86 = |image: &&aws_sdk_ec2::types::Image| {
+            image.architecture().is_some_and(|arch| arch.as_str() == "x86_64")
+        };
+        let image = images.images().iter().find(x86).and_then(|image| image.image_id()).unwrap().to_owned();
+        let config = AwsConfig {
+            cluster: cluster.clone(),
+            state_store: Some(format!("s3://{bucket}").parse().unwrap()),
+            catalog: Some(format!("s3://{bucket}/catalog").parse().unwrap()),
+            event_bus: None,
+        };
+        let cloud = AwsCloud::new(Aws::new(sdk.clone()), config);
+        let rig = Self { cluster, cloud, sdk, ec2, s3, image, bucket };
+        rig.fill().await;
+        rig
+    }
+
+    async fn fill(&self) {
+        let cluster = &self.cluster;
+        let vpc = self.ec2.create_vpc().cidr_block("10.20.0.0/16").send().await.unwrap();
+        let vpc = vpc.vpc().unwrap().vpc_id().unwrap().to_owned();
+        let mut ids = Vec::new();
+        for (zone, cidr) in [("us-east-1a", "10.20.0.0/20"), ("us-east-1b", "10.20.16.0/20")] {
+            let name = format!("{zone}.{cluster}");
+            let made = self.ec2.create_subnet().vpc_id(&vpc).cidr_block(cidr).availability_zone(zone);
+            let made = made.tag_specifications(tagged(ResourceType::Subnet, &name)).send().await.unwrap();
+            ids.push(made.subnet().unwrap().subnet_id().unwrap().to_owned());
+        }
+        let shared = &ids[1];
+        let group = self.ec2.create_security_group().vpc_id(&vpc).group_name(format!("nodes.{cluster}"));
+        let group = group
+            .description("nodes")
+            .tag_specifications(tagged(ResourceType::SecurityGroup, &format!("nodes.{cluster}")));
+        group.send().await.unwrap();
+        self.put_template(&script(&sha256_base64(NODEUP_CONFIG)), false).await;
+        self.put("cluster-completed.spec", &format!(
+            "apiVersion: kops.k8s.io/v1alpha2\nkind: Cluster\nmetadata:\n  name: {cluster}\nspec:\n  networking:\n    cilium: {{}}\n  \
+             subnets:\n  - name: us-east-1a\n    type: Private\n    zone: us-east-1a\n  - name: b\n    id: {shared}\n    \
+             type: Private\n    zone: us-east-1b\n"
+        )).await;
+        for (name, spec) in [
+            ("nodes", "  manager: CloudGroup\n  minSize: 0\n  maxSize: 0\n"),
+            ("own", "  manager: Karpenter\n  maxSize: 5\n"),
+            ("broken", "  manager: Argo\n"),
+        ] {
+            let image = &self.image;
+            self.put(&format!("instancegroup/{name}"), &format!(
+                "apiVersion: kops.k8s.io/v1alpha2\nkind: InstanceGroup\nmetadata:\n  name: {name}\n  annotations:\n    \
+                 outrigger.dev/managed: \"true\"\nspec:\n  role: Node\n  image: {image}\n  machineType: m5.large\n{spec}"
+            )).await;
+            self.put(&format!("igconfig/node/{name}/nodeupconfig.yaml"), NODEUP_CONFIG).await;
+        }
+        self.put("igconfig/node/own/nodeupscript.sh", &script(&sha256_base64(NODEUP_CONFIG))).await;
+        self.put("kops-version.txt", "1.34.1").await;
+    }
+
+    async fn put(&self, path: &str, content: &str) {
+        let key = format!("{}/{path}", self.cluster);
+        let body = content.as_bytes().to_vec().into();
+        self.s3.put_object().bucket(&self.bucket).key(key).body(body).send().await.unwrap();
+    }
+
+    /// kOps' template of group `nodes`, or a new default version of it.
+    async fn put_template(&self, script: &str, again: bool) {
+        let name = format!("nodes.{}", self.cluster);
+        let data = RequestLaunchTemplateData::builder()
+            .image_id(&self.image)
+            .user_data(STANDARD.encode(script))
+            .build();
+        if again {
+            let version = self
+                .ec2
+                .create_launch_template_version()
+                .launch_template_name(&name)
+                .launch_template_data(data);
+            version.send().await.unwrap();
+            self.ec2
+                .modify_launch_template()
+                .launch_template_name(&name)
+                .default_version("2")
+                .send()
+                .await
+                .unwrap();
+        } else {
+            let create =
+                self.ec2.create_launch_template().launch_template_name(&name).launch_template_data(data);
+            create.send().await.unwrap();
+        }
+    }
+
+    async fn class(&self, group: &str) -> outrigger_model::NodeClass {
+        self.cloud.resolve_class(&ClassSource::InstanceGroup(group.into())).await.unwrap()
+    }
+
+    /// The same cloud without what this process remembers.
+    fn forgetful(&self) -> AwsCloud {
+        let config = AwsConfig {
+            cluster: self.cluster.clone(),
+            state_store: Some(format!("s3://{}", self.bucket).parse().unwrap()),
+            catalog: None,
+            event_bus: None,
+        };
+        AwsCloud::new(Aws::new(self.sdk.clone()), config)
+    }
+}
+
+#[tokio::test]
+async fn a_group_of_kops_becomes_a_class_that_borrows_its_template() {
+    let rig = Rig::new().await;
+    let class = rig.class("nodes").await;
+    assert_eq!(class.not_ready, None);
+    let zones: Vec<_> = class.subnets.iter().map(|subnet| subnet.zone.as_str()).collect();
+    assert_eq!(zones, ["us-east-1a", "us-east-1b"]);
+    assert!(class.subnets.iter().all(|subnet| subnet.free_addresses > 4_000 && !subnet.zone_id.is_empty()));
+    assert_eq!(
+        (class.images.len(), class.images[0].id.as_str(), class.images[0].arch.as_str()),
+        (1, rig.image.as_str(), "amd64")
+    );
+    let template = rig.cloud.ensure_template(&class).await.unwrap();
+    assert_eq!((template.name, template.version), (format!("nodes.{}", rig.cluster), "1".to_owned()));
+}
+
+#[tokio::test]
+async fn while_kops_updates_nothing_is_launched() {
+    let rig = Rig::new().await;
+    let class = rig.class("nodes").await;
+    let changed = format!("{NODEUP_CONFIG}Extra: true\n");
+    rig.put("igconfig/node/nodes/nodeupconfig.yaml", &changed).await;
+    let refused = rig.cloud.ensure_template(&class).await.unwrap_err().to_string();
+    assert!(refused.contains("kops update is in progress"), "{refused}");
+    let class = rig.class("nodes").await;
+    let why = class.not_ready.clone().unwrap();
+    assert!(why.starts_with("kops update is in progress"), "{why}");
+    assert!(matches!(rig.cloud.ensure_template(&class).await, Err(CloudError::Unusable { .. })));
+    rig.put_template(&script(&sha256_base64(&changed)), true).await;
+    let class = rig.forgetful().resolve_class(&ClassSource::InstanceGroup("nodes".into())).await.unwrap();
+    let LaunchTemplate::Borrowed { version, .. } = &class.launch else { panic!("{:?}", class.not_ready) };
+    assert_eq!(version, "2");
+}
+
+#[tokio::test]
+async fn a_group_with_manager_karpenter_gets_one_template_however_often_it_is_asked_for() {
+    let rig = Rig::new().await;
+    let class = rig.class("own").await;
+    assert_eq!(class.not_ready, None);
+    let first = rig.cloud.ensure_template(&class).await.unwrap();
+    let again = rig.forgetful().ensure_template(&class).await.unwrap();
+    assert_eq!(first, again);
+    let found = rig.ec2.describe_launch_templates().launch_template_names(&first.name).send().await.unwrap();
+    let tags: BTreeMap<_, _> = found.launch_templates()[0]
+        .tags()
+        .iter()
+        .map(|tag| (tag.key().unwrap_or_default(), tag.value().unwrap_or_default()))
+        .collect();
+    assert_eq!(tags.get("KubernetesCluster"), Some(&rig.cluster.as_str()));
+    assert_eq!(tags.get(format!("kubernetes.io/cluster/{}", rig.cluster).as_str()), Some(&"owned"));
+    assert!(!tags.contains_key("Name"));
+    let versions =
+        rig.ec2.describe_launch_template_versions().launch_template_name(&first.name).send().await.unwrap();
+    let [version] = versions.launch_template_versions() else { panic!("not one version") };
+    let data = version.launch_template_data().unwrap();
+    let user_data = String::from_utf8(STANDARD.decode(data.user_data().unwrap()).unwrap()).unwrap();
+    assert_eq!(user_data, script(&sha256_base64(NODEUP_CONFIG)));
+    assert_eq!(data.iam_instance_profile().unwrap().name(), Some(format!("nodes.{}", rig.cluster).as_str()));
+    assert_eq!(data.block_device_mappings()[0].ebs().unwrap().volume_size(), Some(128));
+}
+
+#[tokio::test]
+async fn what_cannot_be_resolved_says_what_and_why() {
+    let rig = Rig::new().await;
+    let broken =
+        rig.cloud.resolve_class(&ClassSource::InstanceGroup("broken".into())).await.unwrap_err().to_string();
+    assert!(broken.contains("spec.manager: found \"Argo\""), "{broken}");
+    let missing =
+        rig.cloud.resolve_class(&ClassSource::InstanceGroup("none".into())).await.unwrap_err().to_string();
+    assert!(missing.contains("instancegroup/none cannot be used: it does not exist"), "{missing}");
+    let (pools, invalid) = rig.cloud.managed_pools().await.unwrap();
+    let names: Vec<_> = pools.iter().map(|pool| pool.name.as_str()).collect();
+    assert_eq!((names, invalid.len()), (vec!["nodes", "own"], 1));
+    assert_eq!(invalid[0].object, "InstanceGroup/broken");
+}
+
+#[tokio::test]
+async fn an_ec2_node_class_is_resolved_by_its_selectors() {
+    let rig = Rig::new().await;
+    let class = |image: serde_json::Value| {
+        let object = json!({
+            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"},
+            "spec": {
+                "amiFamily": "Custom",
+                "amiSelectorTerms": [image],
+                "instanceProfile": "nodes",
+                "securityGroupSelectorTerms": [{"name": format!("nodes.{}", rig.cluster)}],
+                "subnetSelectorTerms": [{"tags": {"Name": format!("us-east-1a.{}", rig.cluster)}}],
+                "userData": "#!/bin/bash\n",
+            }
+        });
+        ClassSource::Ec2(Box::new(EC2NodeClass::read(&object).unwrap()))
+    };
+    let resolved = rig.cloud.resolve_class(&class(json!({"id": rig.image}))).await.unwrap();
+    assert_eq!(resolved.not_ready, None);
+    assert_eq!((resolved.subnets.len(), resolved.images[0].id.as_str()), (1, rig.image.as_str()));
+    let LaunchTemplate::Own(own) = &resolved.launch else { panic!("not our own template") };
+    assert_eq!((own.security_groups.len(), own.instance_profile.as_str()), (1, "nodes"));
+    rig.cloud.ensure_template(&resolved).await.unwrap();
+    let parameter = format!("/{}/image", rig.cluster);
+    let ssm = aws_sdk_ssm::Client::new(&rig.sdk);
+    ssm.put_parameter()
+        .name(&parameter)
+        .value(&rig.image)
+        .r#type(ParameterType::String)
+        .send()
+        .await
+        .unwrap();
+    let by_parameter = rig.cloud.resolve_class(&class(json!({"ssmParameter": parameter}))).await.unwrap();
+    assert_eq!(by_parameter.images, resolved.images);
+    let none = rig.cloud.resolve_class(&class(json!({"name": "no-such-image"}))).await.unwrap();
+    assert_eq!(none.not_ready.as_deref(), Some("spec.amiSelectorTerms select no image"));
+}
+
+async fn request(rig: &Rig, intent: &str, capacity_type: CapacityType) -> FleetRequest {
+    let class = rig.class("nodes").await;
+    let template = rig.cloud.ensure_template(&class).await.unwrap();
+    let mut tags = class.tags.clone();
+    tags.insert("outrigger.dev/intent".into(), intent.into());
+    let overrides = class.subnets.iter().map(|subnet| FleetOverride {
+        instance_type: "m5.large".into(),
+        zone: subnet.zone.clone(),
+        subnet: subnet.id.clone(),
+        image: class.images[0].id.clone(),
+        price: Price::from_nanos(96_000_000),
+    });
+    FleetRequest {
+        token: format!("{intent}.1"),
+        launch_template: template.name,
+        launch_template_version: template.version,
+        capacity_type,
+        count: 3,
+        overrides: overrides.collect(),
+        tags,
+    }
+}
+
+#[tokio::test]
+async fn a_fleet_is_launched_and_found_again_by_its_intent() {
+    let rig = Rig::new().await;
+    for capacity_type in CapacityType::ALL {
+        let intent = format!("{}-{capacity_type}", rig.cluster);
+        let request = request(&rig, &intent, capacity_type).await;
+        let answer = rig.cloud.launch(&request).await.unwrap();
+        assert_eq!((answer.instances.len(), answer.errors.len()), (3, 0));
+        let first = &answer.instances[0];
+        assert_eq!(
+            (first.zone.as_str(), first.price.nanos(), first.capacity_type),
+            ("us-east-1a", 96_000_000, capacity_type)
+        );
+        let found = rig.cloud.instances_of(&intent).await.unwrap();
+        let ids = |instances: &[outrigger_model::Instance]| -> BTreeSet<String> {
+            instances.iter().map(|instance| instance.id.clone()).collect()
+        };
+        assert_eq!(ids(&found), ids(&answer.instances));
+        assert!(
+            found
+                .iter()
+                .all(|instance| instance.capacity_type == capacity_type && instance.zone == "us-east-1a")
+        );
+        let described = rig.ec2.describe_instances().instance_ids(&first.id).send().await.unwrap();
+        let instance = &described.reservations()[0].instances()[0];
+        let tags: BTreeMap<_, _> =
+            instance.tags().iter().filter_map(|tag| Some((tag.key()?, tag.value()?))).collect();
+        assert_eq!(tags.get("kops.k8s.io/instancegroup"), Some(&"nodes"));
+        assert_eq!(tags.get("Name").copied(), Some(format!("nodes.{}", rig.cluster).as_str()));
+        rig.ec2.terminate_instances().instance_ids(&first.id).send().await.unwrap();
+        assert_eq!(rig.cloud.instances_of(&intent).await.unwrap().len(), 2);
+    }
+    assert_eq!(rig.cloud.instances_of("no such intent").await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_refusal_and_a_silence_are_told_apart() {
+    let rig = Rig::new().await;
+    let mut request = request(&rig, "x", CapacityType::OnDemand).await;
+    request.launch_template = "gone".into();
+    let refused = rig.cloud.launch(&request).await.unwrap_err();
+    assert!(
+        matches!(&refused, CloudError::Refused { code, .. } if code.starts_with("InvalidLaunchTemplate")),
+        "{refused}"
+    );
+    let silent =
+        AwsConfig { cluster: rig.cluster.clone(), state_store: None, catalog: None, event_bus: None };
+    let silent = AwsCloud::new(Aws::new(config("http://127.0.0.1:9").await), silent);
+    let unknown = silent.launch(&request).await.unwrap_err();
+    assert!(matches!(unknown, CloudError::Unknown { .. }), "{unknown}");
+    assert!(matches!(silent.instances_of("x").await, Err(CloudError::Unknown { .. })));
+}
+
+#[tokio::test]
+async fn the_catalogue_is_surveyed_kept_and_read_again() {
+    let rig = Rig::new().await;
+    assert_eq!(rig.cloud.catalog().await.unwrap().source, Source::Embedded);
+    let catalog = rig.cloud.survey().await.unwrap();
+    assert_eq!((catalog.source, catalog.spot_is_estimate), (Source::Refreshed, false));
+    assert!(catalog.types.len() > 700, "{}", catalog.types.len());
+    let m5 = catalog.entry("m5.large").unwrap();
+    assert_eq!((m5.facts.vcpus, m5.facts.memory_mib, m5.facts.interfaces), (2, 8_192, 3));
+    // moto has no Pricing service, so the list price is the embedded one.
+    assert_eq!(
+        catalog.price("m5.large", "us-east-1a", CapacityType::OnDemand),
+        Some(Price::from_nanos(96_000_000))
+    );
+    rig.cloud.store_catalog(&catalog).await.unwrap();
+    assert_eq!(rig.cloud.catalog().await.unwrap(), catalog);
+}
+
+#[tokio::test]
+async fn secrets_are_read_and_notices_sent() {
+    let rig = Rig::new().await;
+    let name = format!("/{}/token", rig.cluster);
+    let ssm = aws_sdk_ssm::Client::new(&rig.sdk);
+    ssm.put_parameter().name(&name).value("s3cret").r#type(ParameterType::SecureString).send().await.unwrap();
+    let aws = Aws::new(rig.sdk.clone());
+    assert_eq!(aws.secret(&name).await.unwrap().expose(), "s3cret");
+    assert!(matches!(aws.secret("/none").await, Err(CloudError::Unusable { .. })));
+    assert!(aws.api_token(&rig.cluster).await.unwrap().token.expose().starts_with("k8s-aws-v1."));
+    let notice = Notice {
+        kind: "NodeClaims Launched",
+        cluster: rig.cluster.clone(),
+        claims: vec!["general-1".into()],
+        detail: BTreeMap::new(),
+    };
+    rig.cloud.publish(&notice).await.unwrap();
+}

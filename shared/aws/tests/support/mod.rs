@@ -1,0 +1,140 @@
+//! What the tests against real servers share: configuration, a table, claims, and a proxy that loses answers.
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+pub(crate) mod lossy_proxy;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_credential_types::Credentials;
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+};
+use jiff::Timestamp;
+use outrigger_engine::ports::PreparedLaunch;
+use outrigger_model::{
+    CapacityType, ClaimState, FleetRequest, Instance, Intent, IntentState, NillableDuration, NodeClaim,
+    NodeClassRef, Price, Requirements, Resources,
+};
+
+/// The server that an environment variable names. The test runner starts it; without it these tests cannot pass.
+pub(crate) fn server(variable: &str) -> String {
+    std::env::var(variable)
+        .unwrap_or_else(|_| panic!("{variable} is not set; run these tests with cargo xtask test"))
+}
+
+/// A configuration for a server on this machine.
+pub(crate) async fn config(endpoint: &str) -> SdkConfig {
+    aws_config::defaults(BehaviorVersion::latest())
+        .endpoint_url(endpoint)
+        .region(Region::new("us-east-1"))
+        .credentials_provider(Credentials::new("AKIDTEST", "secret", None, None, "test"))
+        .retry_config(RetryConfig::standard().with_max_attempts(3))
+        .timeout_config(TimeoutConfig::builder().operation_timeout(Duration::from_mins(1)).build())
+        .load()
+        .await
+}
+
+/// A table of its own, keyed as template.yaml keys the real one.
+pub(crate) async fn table(config: &SdkConfig, name: &str) -> String {
+    let client = aws_sdk_dynamodb::Client::new(config);
+    let name = format!("{name}-{}", Timestamp::now().as_nanosecond());
+    let attribute = |name: &str| {
+        let attribute =
+            AttributeDefinition::builder().attribute_name(name).attribute_type(ScalarAttributeType::S);
+        attribute.build().unwrap()
+    };
+    let key =
+        |name: &str, kind| KeySchemaElement::builder().attribute_name(name).key_type(kind).build().unwrap();
+    client
+        .create_table()
+        .table_name(&name)
+        .attribute_definitions(attribute("pk"))
+        .attribute_definitions(attribute("sk"))
+        .key_schema(key("pk", KeyType::Hash))
+        .key_schema(key("sk", KeyType::Range))
+        .billing_mode(BillingMode::PayPerRequest)
+        .send()
+        .await
+        .unwrap();
+    name
+}
+
+/// Seconds after some instant.
+pub(crate) fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_790_000_000 + seconds).unwrap()
+}
+
+pub(crate) fn claim(name: &str, intent: &str) -> NodeClaim {
+    NodeClaim {
+        name: name.into(),
+        state: ClaimState::Intent,
+        version: 1,
+        intent: intent.into(),
+        node_pool: "general".into(),
+        node_class: NodeClassRef::instance_group("nodes"),
+        requirements: Requirements::new(),
+        instance_types: vec!["m5.large".into()],
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        taints: Vec::new(),
+        startup_taints: Vec::new(),
+        expire_after: NillableDuration::NEVER,
+        termination_grace_period: None,
+        requests: Resources::new(),
+        reserved: Resources::new(),
+        allocatable: Resources::new(),
+        nominated: Vec::new(),
+        created_at: at(0),
+        instance: None,
+        node_name: None,
+        launched_at: None,
+        registered_at: None,
+        initialized_at: None,
+        last_error: None,
+    }
+}
+
+pub(crate) fn request(intent: &str, count: u32) -> FleetRequest {
+    FleetRequest {
+        token: format!("{intent}.1"),
+        launch_template: "nodes.k8s.example.com".into(),
+        launch_template_version: "1".into(),
+        capacity_type: CapacityType::Spot,
+        count,
+        overrides: Vec::new(),
+        tags: BTreeMap::from([("outrigger.dev/intent".to_owned(), intent.to_owned())]),
+    }
+}
+
+/// A launch of `count` claims named `<intent>-<n>`.
+pub(crate) fn launch(intent: &str, generation: u64, count: u32) -> PreparedLaunch {
+    let claims: Vec<_> = (0..count).map(|index| claim(&format!("{intent}-{index:03}"), intent)).collect();
+    PreparedLaunch {
+        generation,
+        intent: Intent {
+            id: intent.into(),
+            state: IntentState::Prepared,
+            request: request(intent, count),
+            claims: claims.iter().map(|claim| claim.name.clone()).collect(),
+            prepared_at: at(1),
+            sent_at: None,
+            ended_at: None,
+        },
+        claims,
+    }
+}
+
+pub(crate) fn instance(id: &str) -> Instance {
+    Instance {
+        id: id.into(),
+        instance_type: "m5.large".into(),
+        zone: "us-east-1a".into(),
+        capacity_type: CapacityType::Spot,
+        image_id: "ami-1".into(),
+        price: Price::from_nanos(40_000_000),
+    }
+}
