@@ -1,0 +1,147 @@
+//! The [`Cluster`] port on kube-rs.
+
+mod access;
+mod claim;
+mod configuration;
+mod event;
+mod list;
+mod node;
+mod pod;
+mod token;
+mod transport;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use outrigger_engine::ports::{
+    Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, NodeChange, PodEvent,
+};
+use outrigger_model::{Node, NodeClaim, NominatedPod};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::convert::Interner;
+
+pub use access::{Access, AccessError};
+pub use token::{Token, TokenSource};
+use transport::{Call, Transport};
+
+/// The name under which Outrigger's changes stand in `managedFields`, and its events.
+const FIELD_MANAGER: &str = "outrigger";
+
+/// A live cluster.
+///
+/// One of these may serve many ticks: what pods have in common is kept from one list to the next, and a token until it
+/// is due.
+pub struct KubernetesCluster {
+    transport: Transport,
+    interner: Arc<Mutex<Interner>>,
+}
+
+impl KubernetesCluster {
+    /// A cluster behind an address, with tokens. Must be called within a tokio runtime.
+    pub fn connect(access: Access) -> Result<Self, AccessError> {
+        Ok(Self::over(access.transport()?))
+    }
+
+    /// The current context of a kubeconfig file. Must be called within a tokio runtime.
+    pub async fn from_kubeconfig(file: &Path) -> Result<Self, AccessError> {
+        Ok(Self::over(access::from_kubeconfig(file).await?))
+    }
+
+    fn over(transport: Transport) -> Self {
+        Self { transport, interner: Arc::default() }
+    }
+}
+
+/// Shows where the cluster is, never how one gets in.
+impl fmt::Debug for KubernetesCluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KubernetesCluster").field("server", &self.transport.server()).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Cluster for KubernetesCluster {
+    async fn uid(&self) -> Result<String, ClusterError> {
+        let call = Call::get("read the namespace kube-system", "/api/v1/namespaces/kube-system");
+        let namespace: Value = parse(&call, &self.transport.send(&call).await?)?;
+        let uid = namespace.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+        if uid.is_empty() {
+            return Err(unreadable(call.attempted, "the namespace has no uid".into()));
+        }
+        Ok(uid.to_owned())
+    }
+
+    async fn configuration(&self) -> Result<Configuration, ClusterError> {
+        configuration::read(&self.transport).await
+    }
+
+    async fn list(&self) -> Result<(ClusterState, Cursor), ClusterError> {
+        lock(&self.interner).forget_unused();
+        list::cluster(&self.transport, &self.interner).await
+    }
+
+    async fn watch(
+        &self,
+        cursor: Cursor,
+    ) -> Result<BoxStream<'static, Result<ClusterChange, ClusterError>>, ClusterError> {
+        watch::changes(&self.transport, &self.interner, &cursor).await
+    }
+
+    async fn nodes(&self) -> Result<Vec<Node>, ClusterError> {
+        let (nodes, _) = list::nodes(&self.transport).await?;
+        Ok(nodes.into_values().collect())
+    }
+
+    async fn change_node(&self, change: &NodeChange) -> Result<(), ClusterError> {
+        node::change(&self.transport, change).await
+    }
+
+    async fn nominate(&self, pod: &NominatedPod, node: &str) -> Result<(), ClusterError> {
+        pod::nominate(&self.transport, pod, node).await
+    }
+
+    async fn mirrors(&self) -> Result<BTreeMap<String, u64>, ClusterError> {
+        claim::mirrors(&self.transport).await
+    }
+
+    async fn mirror_claim(&self, claim: &NodeClaim) -> Result<(), ClusterError> {
+        claim::mirror(&self.transport, claim).await
+    }
+
+    async fn remove_mirror(&self, claim: &str) -> Result<(), ClusterError> {
+        claim::remove(&self.transport, claim).await
+    }
+
+    async fn publish_event(&self, event: &PodEvent) -> Result<(), ClusterError> {
+        event::publish(&self.transport, event).await
+    }
+}
+
+/// Reads an answer.
+fn parse<T: DeserializeOwned>(call: &Call, body: &[u8]) -> Result<T, ClusterError> {
+    serde_json::from_slice(body).map_err(|error| unreadable(call.attempted.clone(), error.into()))
+}
+
+fn unreadable(attempted: String, source: Box<dyn std::error::Error + Send + Sync>) -> ClusterError {
+    ClusterError::Unreadable { attempted, source }
+}
+
+/// The HTTP status with which a call was refused.
+fn refusal(error: &ClusterError) -> Option<u16> {
+    match error {
+        ClusterError::Refused { status, .. } => Some(*status),
+        _ => None,
+    }
+}
+
+/// An interner holds no state that a panic elsewhere could have left half done.
+fn lock(interner: &Mutex<Interner>) -> MutexGuard<'_, Interner> {
+    interner.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,91 @@
+//! NodeClaim objects, through which people see what the ledger knows.
+
+use std::collections::BTreeMap;
+
+use outrigger_engine::ports::ClusterError;
+use outrigger_model::{NodeClaim, labels, node_claim_object};
+use serde_json::{Value, json};
+
+use super::list::{Collection, collect};
+use super::transport::{APPLY_PATCH, Call, MERGE_PATCH, Transport};
+use super::{FIELD_MANAGER, parse, refusal, unreadable};
+
+const NODE_CLAIMS: Collection =
+    Collection { attempted: "list NodeClaims", path: "/apis/karpenter.sh/v1/nodeclaims", fields: "" };
+
+/// Our objects and the versions that they show; none where the definition is not installed. A version that is no number
+/// counts as 0, which is older than any, so that the object is written again.
+pub(super) async fn mirrors(transport: &Transport) -> Result<BTreeMap<String, u64>, ClusterError> {
+    let take = |all: &mut BTreeMap<String, u64>, json: &str| {
+        let object: Value = serde_json::from_str(json)
+            .map_err(|error| unreadable(NODE_CLAIMS.attempted.into(), error.into()))?;
+        let metadata = object.get("metadata");
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+        let version = text(metadata.and_then(|m| m.get("annotations")?.get(labels::CLAIM_VERSION)));
+        let name = text(metadata.and_then(|metadata| metadata.get("name")));
+        if let (Some(name), Some(version)) = (name, version) {
+            all.insert(name, version.parse().unwrap_or(0));
+        }
+        Ok(())
+    };
+    match collect(transport, &NODE_CLAIMS, take).await {
+        Ok((mirrors, _)) => Ok(mirrors),
+        Err(error) if refusal(&error) == Some(404) => Ok(BTreeMap::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Applies the object with the claim's version, then its status, as the one who owns all that is said in it.
+pub(super) async fn mirror(transport: &Transport, claim: &NodeClaim) -> Result<(), ClusterError> {
+    let attempted = format!("mirror the NodeClaim {}", claim.name);
+    let mut object = node_claim_object::mirror(claim);
+    object.metadata.annotations.insert(labels::CLAIM_VERSION.into(), claim.version.to_string());
+    let object = serde_json::to_value(object);
+    let mut object = object.map_err(|error| unreadable(attempted.clone(), error.into()))?;
+    let status = object.as_object_mut().and_then(|object| object.remove("status"));
+    let query = format!("fieldManager={FIELD_MANAGER}&force=true");
+    let path = path(&claim.name);
+    let call = Call::patch(&attempted, format!("{path}?{query}"), APPLY_PATCH, &object);
+    transport.send(&call).await?;
+    let Some(status) = status else { return Ok(()) };
+    let object = json!({
+        "apiVersion": object.get("apiVersion"),
+        "kind": object.get("kind"),
+        "metadata": { "name": claim.name },
+        "status": status,
+    });
+    let call = Call::patch(attempted, format!("{path}/status?{query}"), APPLY_PATCH, &object);
+    transport.send(&call).await.map(drop)
+}
+
+/// Deletes the object, and takes our finalizer off it; finalizers of others stay.
+pub(super) async fn remove(transport: &Transport, name: &str) -> Result<(), ClusterError> {
+    let attempted = format!("remove the NodeClaim {name}");
+    let call = Call::delete(&attempted, path(name));
+    let body = match transport.send(&call).await {
+        Err(error) if refusal(&error) == Some(404) => return Ok(()),
+        answer => answer?,
+    };
+    let deleted: Value = parse(&call, &body)?;
+    let finalizers = deleted.pointer("/metadata/finalizers").and_then(Value::as_array);
+    let finalizers = finalizers.map(Vec::as_slice).unwrap_or_default();
+    let others: Vec<&Value> =
+        finalizers.iter().filter(|finalizer| *finalizer != labels::TERMINATION_FINALIZER).collect();
+    if others.len() == finalizers.len() {
+        return Ok(());
+    }
+    let version = deleted.pointer("/metadata/resourceVersion");
+    let patch = json!({ "metadata": { "resourceVersion": version, "finalizers": others } });
+    let call = Call::patch(attempted, path(name), MERGE_PATCH, &patch);
+    match transport.send(&call).await {
+        Err(error) if refusal(&error) == Some(404) => Ok(()),
+        Err(error) if refusal(&error) == Some(409) => {
+            Err(ClusterError::Changed { what: format!("the NodeClaim {name}") })
+        }
+        answer => answer.map(drop),
+    }
+}
+
+fn path(name: &str) -> String {
+    format!("/apis/karpenter.sh/v1/nodeclaims/{name}")
+}

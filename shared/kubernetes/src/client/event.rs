@@ -1,0 +1,87 @@
+//! Events about pods, as `kubectl describe pod` shows them.
+
+use jiff::Timestamp;
+use outrigger_engine::ports::{ClusterError, PodEvent};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::transport::{Call, MERGE_PATCH, Transport};
+use super::{FIELD_MANAGER, parse, refusal};
+
+/// The API server takes no longer message.
+const MAX_MESSAGE_BYTES: usize = 1_024;
+/// Leaves room for the hash in a name of at most 253.
+const MAX_POD_NAME_BYTES: usize = 230;
+
+/// Makes an event, or raises the count of the one that says the same already. Losing a race for the count is fine:
+/// whoever won it has said the same.
+pub(super) async fn publish(transport: &Transport, event: &PodEvent) -> Result<(), ClusterError> {
+    let attempted = format!("publish an event about the pod {}", event.pod);
+    let events = format!("/api/v1/namespaces/{}/events", event.pod.namespace);
+    let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let call = Call::create(&attempted, &events, &object(event, &now));
+    match transport.send(&call).await {
+        Err(error) if refusal(&error) == Some(409) => {}
+        answer => return answer.map(drop),
+    }
+    let own = format!("{events}/{}", name(event));
+    let call = Call::get(&attempted, &own);
+    let present: Value = match transport.send(&call).await {
+        // It has just expired; the next time makes it anew.
+        Err(error) if refusal(&error) == Some(404) => return Ok(()),
+        answer => parse(&call, &answer?)?,
+    };
+    let count = present.get("count").and_then(Value::as_i64).unwrap_or(1);
+    let patch = json!({
+        "metadata": { "resourceVersion": present.pointer("/metadata/resourceVersion") },
+        "count": count.saturating_add(1),
+        "lastTimestamp": now,
+    });
+    match transport.send(&Call::patch(attempted, own, MERGE_PATCH, &patch)).await {
+        Err(error) if matches!(refusal(&error), Some(404 | 409)) => Ok(()),
+        answer => answer.map(drop),
+    }
+}
+
+fn object(event: &PodEvent, now: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": { "namespace": event.pod.namespace, "name": name(event) },
+        "involvedObject": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "namespace": event.pod.namespace,
+            "name": event.pod.name,
+            "uid": event.uid,
+        },
+        "type": if event.warning { "Warning" } else { "Normal" },
+        "reason": event.reason,
+        "message": cut(&event.message, MAX_MESSAGE_BYTES),
+        "source": { "component": FIELD_MANAGER },
+        "reportingComponent": FIELD_MANAGER,
+        "reportingInstance": FIELD_MANAGER,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    })
+}
+
+/// The pod's name and a hash of its uid and of what is said: the same again is the same object.
+fn name(event: &PodEvent) -> String {
+    let digest: [u8; 32] = Sha256::new()
+        .chain_update(event.uid.as_bytes())
+        .chain_update([0])
+        .chain_update(event.reason.as_bytes())
+        .chain_update([0])
+        .chain_update(event.message.as_bytes())
+        .finalize()
+        .into();
+    let hash = digest.iter().take(8).fold(0_u64, |hash, byte| hash << 8 | u64::from(*byte));
+    let pod = cut(&event.pod.name, MAX_POD_NAME_BYTES).trim_end_matches(['.', '-']);
+    format!("{pod}.{hash:016x}")
+}
+
+fn cut(text: &str, max_bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(max_bytes)]
+}

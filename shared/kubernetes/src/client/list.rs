@@ -1,0 +1,165 @@
+//! Lists, page by page: each page is turned into the model and dropped before the next one is asked for.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use k8s_openapi::api::{apps, core};
+use outrigger_engine::ports::{ClusterError, ClusterState, Cursor};
+use outrigger_model::{DaemonSet, Invalid, Node, Pod};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use url::form_urlencoded;
+
+use super::transport::{Call, Transport};
+use super::{lock, refusal, unreadable};
+use crate::convert::{self, Interner};
+use crate::wire;
+
+/// Pods that use nothing any more are left on the server; to a watch, a pod that finishes is gone.
+pub(super) const UNFINISHED: &str = "status.phase!=Succeeded,status.phase!=Failed";
+
+const PAGE_SIZE: &str = "500";
+/// How often a list starts again after its continue token has expired.
+const MAX_RESTARTS: u32 = 2;
+
+/// Something that can be listed.
+pub(super) struct Collection {
+    /// In words, as `list pods`.
+    pub(super) attempted: &'static str,
+    /// The path.
+    pub(super) path: &'static str,
+    /// The field selector; empty for everything.
+    pub(super) fields: &'static str,
+}
+
+pub(super) const NODES: Collection =
+    Collection { attempted: "list nodes", path: "/api/v1/nodes", fields: "" };
+pub(super) const PODS: Collection =
+    Collection { attempted: "list pods", path: "/api/v1/pods", fields: UNFINISHED };
+const DAEMON_SETS: Collection =
+    Collection { attempted: "list daemonsets", path: "/apis/apps/v1/daemonsets", fields: "" };
+
+#[derive(Deserialize)]
+struct Page<'a> {
+    #[serde(default)]
+    metadata: PageMetadata,
+    #[serde(borrow)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PageMetadata {
+    resource_version: String,
+    #[serde(rename = "continue")]
+    next: String,
+}
+
+/// Nodes before pods: what changes in between then makes the plan buy too little rather than too much.
+pub(super) async fn cluster(
+    transport: &Transport,
+    interner: &Mutex<Interner>,
+) -> Result<(ClusterState, Cursor), ClusterError> {
+    let (nodes, nodes_version) = nodes(transport).await?;
+    let take = |pods: &mut BTreeMap<String, Pod>, json: &str| {
+        let read = wire::read::<core::v1::Pod>("Pod", json);
+        match read.and_then(|pod| convert::pod(pod, &mut lock(interner))) {
+            Ok(pod) => drop(pods.insert(pod.uid.clone(), pod)),
+            Err(invalid) => skip(&invalid),
+        }
+        Ok(())
+    };
+    let (pods, pods_version) = collect(transport, &PODS, take).await?;
+    let take = |daemon_sets: &mut Vec<DaemonSet>, json: &str| {
+        let read = wire::read::<apps::v1::DaemonSet>("DaemonSet", json);
+        match read.and_then(|set| convert::daemon_set(set, &mut lock(interner))) {
+            Ok(set) => daemon_sets.push(set),
+            Err(invalid) => skip(&invalid),
+        }
+        Ok(())
+    };
+    let (daemon_sets, _) = collect(transport, &DAEMON_SETS, take).await?;
+    let cursor = Cursor { nodes: nodes_version, pods: pods_version };
+    Ok((ClusterState { nodes, pods, daemon_sets }, cursor))
+}
+
+/// All nodes by name, and the version of the list. A node that cannot be understood fails the list: a node that is
+/// taken for gone is worse than a tick without a decision.
+pub(super) async fn nodes(transport: &Transport) -> Result<(BTreeMap<String, Node>, String), ClusterError> {
+    let take = |nodes: &mut BTreeMap<String, Node>, json: &str| {
+        let node = wire::read::<core::v1::Node>("Node", json).and_then(convert::node);
+        let node = node.map_err(|invalid| unreadable(NODES.attempted.into(), invalid.into()))?;
+        nodes.insert(node.name.clone(), node);
+        Ok(())
+    };
+    collect(transport, &NODES, take).await
+}
+
+/// An unusable pod or daemonset is left out, and said so.
+pub(super) fn skip(invalid: &Invalid) {
+    tracing::warn!(object = invalid.object, %invalid, "the object cannot be used and is left out");
+}
+
+/// All items of a collection, and its version. A page that fails fails the list; an expired continue token starts it
+/// again, so that pages of two versions are never mixed.
+pub(super) async fn collect<T: Default + Send>(
+    transport: &Transport,
+    collection: &Collection,
+    mut take: impl FnMut(&mut T, &str) -> Result<(), ClusterError> + Send,
+) -> Result<(T, String), ClusterError> {
+    for _ in 0..=MAX_RESTARTS {
+        match collect_once(transport, collection, &mut take).await {
+            Err(error) if refusal(&error) == Some(410) => {
+                tracing::info!(attempted = collection.attempted, "the list took too long and starts again");
+            }
+            Ok(None) => {
+                tracing::info!(
+                    attempted = collection.attempted,
+                    "the list changed its version and starts again"
+                );
+            }
+            Ok(Some(all)) => return Ok(all),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(ClusterError::Changed { what: format!("what it takes to {}", collection.attempted) })
+}
+
+async fn collect_once<T: Default + Send>(
+    transport: &Transport,
+    collection: &Collection,
+    take: &mut (impl FnMut(&mut T, &str) -> Result<(), ClusterError> + Send),
+) -> Result<Option<(T, String)>, ClusterError> {
+    let mut all = T::default();
+    let mut version: Option<String> = None;
+    let mut next = String::new();
+    loop {
+        let call = Call::get(collection.attempted, page_path(collection, &next));
+        let body = transport.send(&call).await?;
+        let page: Page<'_> =
+            serde_json::from_slice(&body).map_err(|error| unreadable(call.attempted, error.into()))?;
+        let found = page.metadata.resource_version;
+        if version.get_or_insert_with(|| found.clone()) != &found {
+            return Ok(None);
+        }
+        for item in page.items.unwrap_or_default() {
+            take(&mut all, item.get())?;
+        }
+        next = page.metadata.next;
+        if next.is_empty() {
+            return Ok(Some((all, found)));
+        }
+    }
+}
+
+fn page_path(collection: &Collection, next: &str) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("limit", PAGE_SIZE);
+    if !collection.fields.is_empty() {
+        query.append_pair("fieldSelector", collection.fields);
+    }
+    if !next.is_empty() {
+        query.append_pair("continue", next);
+    }
+    format!("{}?{}", collection.path, query.finish())
+}

@@ -1,0 +1,274 @@
+//! Calls to the API server: a token, a time limit, and repetition where it does no harm.
+
+use std::error::Error;
+use std::time::Duration;
+
+use futures::stream::{BoxStream, StreamExt};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use kube::core::WatchEvent;
+use outrigger_engine::ports::ClusterError;
+use serde_json::Value;
+use tokio::time::{sleep, timeout};
+
+use super::token::Tokens;
+
+/// How long one call may take, its answer read.
+const CALL_TIMEOUT: Duration = Duration::from_secs(15);
+/// How often a call that may be repeated is sent at most.
+const MAX_TRIES: u32 = 3;
+/// The pause before the first repetition; each further one doubles it.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// A server that asks for more patience than this gets its answer passed on instead.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+type Cause = Box<dyn Error + Send + Sync>;
+
+/// A call to the API server.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    /// In words, as `list pods`.
+    pub(super) attempted: String,
+    method: Method,
+    path: String,
+    content_type: Option<&'static str>,
+    body: Vec<u8>,
+    repeatable: bool,
+}
+
+impl Call {
+    /// A read.
+    pub(super) fn get(attempted: impl Into<String>, path: impl Into<String>) -> Self {
+        Self::new(attempted, Method::GET, path, None, Vec::new(), true)
+    }
+
+    /// A change that is the same however often it is made.
+    pub(super) fn patch(
+        attempted: impl Into<String>,
+        path: impl Into<String>,
+        kind: &'static str,
+        body: &Value,
+    ) -> Self {
+        Self::new(attempted, Method::PATCH, path, Some(kind), body.to_string().into_bytes(), true)
+    }
+
+    /// A new object.
+    pub(super) fn create(attempted: impl Into<String>, path: impl Into<String>, body: &Value) -> Self {
+        let body = body.to_string().into_bytes();
+        Self::new(attempted, Method::POST, path, Some("application/json"), body, false)
+    }
+
+    /// The end of an object.
+    pub(super) fn delete(attempted: impl Into<String>, path: impl Into<String>) -> Self {
+        Self::new(attempted, Method::DELETE, path, None, Vec::new(), true)
+    }
+
+    fn new(
+        attempted: impl Into<String>,
+        method: Method,
+        path: impl Into<String>,
+        content_type: Option<&'static str>,
+        body: Vec<u8>,
+        repeatable: bool,
+    ) -> Self {
+        Self { attempted: attempted.into(), method, path: path.into(), content_type, body, repeatable }
+    }
+}
+
+/// JSON Patch, which may test before it changes.
+pub(super) const JSON_PATCH: &str = "application/json-patch+json";
+/// JSON Merge Patch, under which lists are replaced whole.
+pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";
+/// Server-side apply.
+pub(super) const APPLY_PATCH: &str = "application/apply-patch+yaml";
+
+/// What a watch yields.
+pub(super) type Events = BoxStream<'static, Result<WatchEvent<Value>, kube::Error>>;
+
+/// A connection to the API server.
+pub(super) struct Transport {
+    client: kube::Client,
+    server: String,
+    tokens: Option<Tokens>,
+}
+
+/// No answer within the time that a call may take.
+#[derive(Debug, thiserror::Error)]
+#[error("no answer within {} s", CALL_TIMEOUT.as_secs())]
+struct TimedOut;
+
+/// No token to show.
+#[derive(Debug, thiserror::Error)]
+#[error("no token for it could be had")]
+struct NoToken(#[source] Cause);
+
+enum Outcome {
+    Answer(StatusCode, HeaderMap, Vec<u8>),
+    /// The connection broke, or was never made; trying again may help.
+    Broken(kube::Error),
+}
+
+impl Transport {
+    pub(super) fn new(client: kube::Client, server: impl Into<String>, tokens: Option<Tokens>) -> Self {
+        Self { client, server: server.into(), tokens }
+    }
+
+    pub(super) fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Makes a call and returns the body of its answer; an answer that says no is [`ClusterError::Refused`].
+    pub(super) async fn send(&self, call: &Call) -> Result<Vec<u8>, ClusterError> {
+        let mut renewed = false;
+        let mut tries = 1;
+        loop {
+            let authorization = self.authorization(call).await?;
+            let attempt = timeout(CALL_TIMEOUT, self.attempt(call, authorization.clone())).await;
+            let outcome = attempt.map_err(|_| self.unreachable(call, TimedOut))??;
+            if let (Outcome::Answer(StatusCode::UNAUTHORIZED, ..), false, Some(sent)) =
+                (&outcome, renewed, &authorization)
+            {
+                renewed = true;
+                self.forget(sent).await;
+                continue;
+            }
+            match pause(&outcome, tries).filter(|_| call.repeatable && tries < MAX_TRIES) {
+                Some(pause) => {
+                    tracing::debug!(
+                        attempted = call.attempted,
+                        tries,
+                        ?pause,
+                        "the API server is asked again"
+                    );
+                    sleep(pause).await;
+                    tries += 1;
+                }
+                None => return self.conclude(call, outcome),
+            }
+        }
+    }
+
+    /// Opens a watch. A 401 is answered with a new token, once.
+    pub(super) async fn watch(&self, call: &Call) -> Result<Events, ClusterError> {
+        let mut renewed = false;
+        loop {
+            let authorization = self.authorization(call).await?;
+            let request = self.request(call, authorization.clone())?;
+            let opened = timeout(CALL_TIMEOUT, self.client.request_events(request)).await;
+            match opened.map_err(|_| self.unreachable(call, TimedOut))? {
+                Ok(events) => return Ok(events.boxed()),
+                Err(kube::Error::Api(status)) => match &authorization {
+                    Some(sent) if status.code == 401 && !renewed => {
+                        renewed = true;
+                        self.forget(sent).await;
+                    }
+                    _ => return Err(refused(call, status.code, status.message.clone())),
+                },
+                Err(error) => return Err(self.unreachable(call, cause(error))),
+            }
+        }
+    }
+
+    /// No answer came.
+    fn unreachable(&self, call: &Call, source: impl Into<Cause>) -> ClusterError {
+        let source = source.into();
+        ClusterError::Unreachable { server: self.server.clone(), attempted: call.attempted.clone(), source }
+    }
+
+    async fn attempt(
+        &self,
+        call: &Call,
+        authorization: Option<HeaderValue>,
+    ) -> Result<Outcome, ClusterError> {
+        let request = self.request(call, authorization)?;
+        let response = match self.client.send(request.map(kube::client::Body::from)).await {
+            Ok(response) => response,
+            Err(error) => return Ok(Outcome::Broken(error)),
+        };
+        let (parts, body) = response.into_parts();
+        Ok(match body.collect_bytes().await {
+            Ok(bytes) => Outcome::Answer(parts.status, parts.headers, bytes.into()),
+            Err(error) => Outcome::Broken(error),
+        })
+    }
+
+    fn request(
+        &self,
+        call: &Call,
+        authorization: Option<HeaderValue>,
+    ) -> Result<Request<Vec<u8>>, ClusterError> {
+        let mut request =
+            Request::builder().method(&call.method).uri(&call.path).header(ACCEPT, "application/json");
+        if let Some(authorization) = authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        if let Some(content_type) = call.content_type {
+            request = request.header(CONTENT_TYPE, content_type);
+        }
+        request.body(call.body.clone()).map_err(|error| self.unreachable(call, error))
+    }
+
+    async fn authorization(&self, call: &Call) -> Result<Option<HeaderValue>, ClusterError> {
+        let Some(tokens) = &self.tokens else { return Ok(None) };
+        match timeout(CALL_TIMEOUT, tokens.header()).await {
+            Ok(Ok(header)) => Ok(Some(header)),
+            Ok(Err(error)) => Err(self.unreachable(call, NoToken(error))),
+            Err(_) => Err(self.unreachable(call, NoToken(Box::new(TimedOut)))),
+        }
+    }
+
+    async fn forget(&self, sent: &HeaderValue) {
+        if let Some(tokens) = &self.tokens {
+            tokens.forget(sent).await;
+        }
+    }
+
+    fn conclude(&self, call: &Call, outcome: Outcome) -> Result<Vec<u8>, ClusterError> {
+        match outcome {
+            Outcome::Answer(status, _, body) if status.is_success() => Ok(body),
+            Outcome::Answer(status, _, body) => Err(refused(call, status.as_u16(), words(status, &body))),
+            Outcome::Broken(error) => Err(self.unreachable(call, cause(error))),
+        }
+    }
+}
+
+pub(super) fn refused(call: &Call, status: u16, message: String) -> ClusterError {
+    ClusterError::Refused { attempted: call.attempted.clone(), status, message }
+}
+
+/// The cause itself; kube's own words only repeat it.
+pub(super) fn cause(error: kube::Error) -> Cause {
+    match error {
+        kube::Error::Service(cause) => cause,
+        kube::Error::HyperError(cause) => cause.into(),
+        other => other.into(),
+    }
+}
+
+/// How long to wait before asking again; `None` where asking again cannot help.
+fn pause(outcome: &Outcome, tries: u32) -> Option<Duration> {
+    let doubled = FIRST_PAUSE * 2_u32.saturating_pow(tries - 1);
+    match outcome {
+        Outcome::Answer(status, headers, _)
+            if *status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() =>
+        {
+            let asked = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+            let pause = asked.map_or(doubled, Duration::from_secs);
+            (pause <= LONGEST_PAUSE).then_some(pause)
+        }
+        Outcome::Answer(..) => None,
+        Outcome::Broken(_) => Some(doubled),
+    }
+}
+
+/// What an answer says: the message of a Status, or the start of whatever it is.
+fn words(status: StatusCode, body: &[u8]) -> String {
+    let object: Option<Value> = serde_json::from_slice(body).ok();
+    if let Some(message) = object.as_ref().and_then(|object| object.get("message")).and_then(Value::as_str) {
+        return message.to_owned();
+    }
+    let text = String::from_utf8_lossy(body);
+    // A path that no API serves is answered with "404 page not found".
+    let text = text.trim().trim_start_matches(status.as_str()).trim_start();
+    text.chars().take(200).collect()
+}

@@ -1,0 +1,27 @@
+//! A daemonset of the API.
+
+use k8s_openapi::api::apps::v1 as wire;
+use outrigger_model::{DaemonSet, Invalid};
+
+use super::Interner;
+use super::affinity::Owner;
+use super::pod::reference;
+use super::problem::{Problem, Within};
+use super::spec::pod_spec;
+
+/// A daemonset: its name, and what a pod of its template would ask for.
+pub fn daemon_set(wire: wire::DaemonSet, interner: &mut Interner) -> Result<DaemonSet, Invalid> {
+    let id = reference(&wire.metadata);
+    let refuse = |problem: Problem| problem.about("DaemonSet", Some(&id.namespace), &id.name);
+    if id.name.is_empty() {
+        return Err(refuse(Problem::new("metadata.name", "nothing", "a name")));
+    }
+    let template = wire.spec.map(|spec| spec.template).unwrap_or_default();
+    let Some(pod) = template.spec else {
+        return Err(refuse(Problem::new("spec.template.spec", "nothing", "a pod's spec")));
+    };
+    let labels = template.metadata.and_then(|metadata| metadata.labels).unwrap_or_default();
+    let owner = Owner { namespace: &id.namespace, labels: &labels };
+    let spec = pod_spec(&pod, None, None, &owner).within("spec.template.spec").map_err(refuse)?;
+    Ok(DaemonSet { spec: interner.spec(spec), id })
+}

@@ -1,0 +1,92 @@
+//! A pod of the API.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1 as wire;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use outrigger_model::{Invalid, Pod, PodRef, PodState};
+
+use super::Interner;
+use super::affinity::Owner;
+use super::problem::{Problem, Within};
+use super::spec::pod_spec;
+
+/// The annotation that the kubelet puts on the API's image of a static pod.
+const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
+
+/// A pod. What a file written by hand leaves out is filled in: namespace `default`, `namespace/name` for the uid, and
+/// 1970 for its age.
+pub fn pod(wire: wire::Pod, interner: &mut Interner) -> Result<Pod, Invalid> {
+    let wire::Pod { metadata, spec, status } = wire;
+    let id = reference(&metadata);
+    let refuse = |problem: Problem| problem.about("Pod", Some(&id.namespace), &id.name);
+    if id.name.is_empty() {
+        return Err(refuse(Problem::new("metadata.name", "nothing", "a name")));
+    }
+    let Some(wire) = spec else {
+        return Err(refuse(Problem::new("spec", "nothing", "a pod's spec")));
+    };
+    let owner_kind = owner_kind(&metadata).to_owned();
+    let deleting = metadata.deletion_timestamp.is_some();
+    let labels = metadata.labels.unwrap_or_default();
+    let owner = Owner { namespace: &id.namespace, labels: &labels };
+    let spec = pod_spec(&wire, status.as_ref(), Some(&id.name), &owner).within("spec").map_err(refuse)?;
+    let uid = metadata.uid.filter(|uid| !uid.is_empty()).unwrap_or_else(|| id.to_string());
+    let state = state(&wire, status.as_ref(), deleting);
+    let nominated_node = status.and_then(|status| status.nominated_node_name);
+    Ok(Pod {
+        uid,
+        labels: interner.labels(labels),
+        spec: interner.spec(spec),
+        created_at: metadata.creation_timestamp.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+        node_name: wire.node_name.filter(|name| !name.is_empty()),
+        nominated_node: nominated_node.filter(|name| !name.is_empty()),
+        state,
+        owner_kind,
+        id,
+    })
+}
+
+/// Namespace and name; the namespace is `default` where none is given.
+pub(super) fn reference(metadata: &ObjectMeta) -> PodRef {
+    let namespace = metadata.namespace.clone().filter(|namespace| !namespace.is_empty());
+    PodRef {
+        namespace: namespace.unwrap_or_else(|| "default".into()),
+        name: metadata.name.clone().unwrap_or_default(),
+    }
+}
+
+/// Where the pod stands. Only the scheduler's own verdict makes it unschedulable; a pod held back by a gate waits.
+fn state(spec: &wire::PodSpec, status: Option<&wire::PodStatus>, deleting: bool) -> PodState {
+    let phase = status.and_then(|status| status.phase.as_deref());
+    if matches!(phase, Some("Succeeded" | "Failed")) {
+        return PodState::Finished;
+    }
+    if deleting {
+        return PodState::Terminating;
+    }
+    if spec.node_name.as_ref().is_some_and(|name| !name.is_empty()) {
+        return PodState::Bound;
+    }
+    let gated = spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty());
+    let mut conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default().iter();
+    let judged = conditions.any(|condition| {
+        condition.type_ == "PodScheduled"
+            && condition.status == "False"
+            && condition.reason.as_deref() == Some("Unschedulable")
+    });
+    if judged && !gated { PodState::Unschedulable } else { PodState::Waiting }
+}
+
+/// The kind of the controlling owner. A node or a daemonset counts even where it is not marked as the controller, and
+/// so does the mirror annotation, as Karpenter has it.
+fn owner_kind(metadata: &ObjectMeta) -> &str {
+    let owners = metadata.owner_references.as_deref().unwrap_or_default();
+    let bound_to_node = |kind: &str| matches!(kind, "Node" | "DaemonSet");
+    let owner = owners.iter().find(|owner| bound_to_node(&owner.kind));
+    let owner = owner.or_else(|| owners.iter().find(|owner| owner.controller == Some(true)));
+    if let Some(owner) = owner {
+        return &owner.kind;
+    }
+    let is_mirror = metadata.annotations.as_ref().is_some_and(|all| all.contains_key(MIRROR_ANNOTATION));
+    if is_mirror { "Node" } else { "" }
+}
