@@ -1,0 +1,177 @@
+//! Configuration from the environment, read once at start and checked with every complaint named.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What a function is told by its environment; `template.yaml` sets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Config {
+    /// `OUTRIGGER_CLUSTER`: the kOps cluster's name.
+    pub(crate) cluster: String,
+    /// `OUTRIGGER_TABLE`: the ledger's table.
+    pub(crate) table: String,
+    /// `OUTRIGGER_STATE_STORE`: kOps' state store, `s3://bucket[/prefix]`.
+    pub(crate) state_store: String,
+    /// `OUTRIGGER_CATALOG`: where the catalogue is kept, `s3://bucket/prefix`.
+    pub(crate) catalog: String,
+    /// `OUTRIGGER_EVENT_BUS`: where notices go.
+    pub(crate) event_bus: String,
+    /// `OUTRIGGER_POLL_WINDOW_SECONDS`: how long a tick watches.
+    pub(crate) poll_window: Duration,
+    /// How the API server is reached.
+    pub(crate) api_server: ApiServer,
+}
+
+/// How the API server is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ApiServer {
+    /// `OUTRIGGER_KUBECONFIG`: a file.
+    Kubeconfig(PathBuf),
+    /// `OUTRIGGER_API_SERVER`, `OUTRIGGER_API_CA` and how we prove who we are.
+    Direct {
+        /// `https://…`.
+        url: String,
+        /// PEM certificates, or none for the public roots.
+        ca: Option<String>,
+        /// `OUTRIGGER_API_SERVER_NAME`: the name in its certificate, where the address is another.
+        server_name: Option<String>,
+        /// How we prove who we are.
+        auth: Auth,
+    },
+}
+
+/// How we prove to the API server who we are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Auth {
+    /// aws-iam-authenticator: our role, signed. `OUTRIGGER_API_CLUSTER_ID` where it is not the cluster's name.
+    Iam {
+        /// The authenticator's cluster id.
+        cluster_id: String,
+    },
+    /// `OUTRIGGER_API_TOKEN_PARAMETER`: a bearer token in an SSM SecureString parameter.
+    TokenParameter(String),
+}
+
+/// Everything that is wrong with the environment.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the function is not configured: {}", .0.join("; "))]
+pub(crate) struct ConfigError(Vec<String>);
+
+/// The longest window that leaves a tick of one minute time to end.
+const MAX_WINDOW_SECONDS: u64 = 840;
+
+impl Config {
+    /// Reads the environment.
+    pub(crate) fn from_env() -> Result<Self, ConfigError> {
+        Self::from(&|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+    }
+
+    fn from(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        let mut problems = Vec::new();
+        let mut required = |name: &str, what: &str| {
+            variable(name).unwrap_or_else(|| {
+                problems.push(format!("{name} is not set; it must be {what}"));
+                String::new()
+            })
+        };
+        let cluster = required("OUTRIGGER_CLUSTER", "the name of the kOps cluster");
+        let table = required("OUTRIGGER_TABLE", "the name of the DynamoDB table");
+        let state_store = required("OUTRIGGER_STATE_STORE", "kOps' state store, as s3://bucket");
+        let catalog = required("OUTRIGGER_CATALOG", "where the catalogue is kept, as s3://bucket/prefix");
+        for (name, url) in [("OUTRIGGER_STATE_STORE", &state_store), ("OUTRIGGER_CATALOG", &catalog)] {
+            if !url.is_empty() && !url.starts_with("s3://") {
+                problems.push(format!("{name} is {url:?}; allowed: s3://bucket/prefix"));
+            }
+        }
+        let poll_window = poll_window(variable).unwrap_or_else(|problem| {
+            problems.push(problem);
+            Duration::ZERO
+        });
+        let api_server = api_server(variable, &cluster);
+        let event_bus = variable("OUTRIGGER_EVENT_BUS").unwrap_or_else(|| "default".into());
+        match api_server {
+            Ok(api_server) if problems.is_empty() => {
+                Ok(Self { cluster, table, state_store, catalog, event_bus, poll_window, api_server })
+            }
+            Ok(_) => Err(ConfigError(problems)),
+            Err(problem) => {
+                problems.push(problem);
+                Err(ConfigError(problems))
+            }
+        }
+    }
+}
+
+fn poll_window(variable: &dyn Fn(&str) -> Option<String>) -> Result<Duration, String> {
+    const NAME: &str = "OUTRIGGER_POLL_WINDOW_SECONDS";
+    let Some(text) = variable(NAME) else { return Ok(Duration::from_secs(55)) };
+    let seconds = text.parse().ok().filter(|seconds| *seconds <= MAX_WINDOW_SECONDS);
+    seconds
+        .map(Duration::from_secs)
+        .ok_or_else(|| format!("{NAME} is {text:?}; allowed: 0 to {MAX_WINDOW_SECONDS}, 0 for a single pass"))
+}
+
+fn api_server(variable: &dyn Fn(&str) -> Option<String>, cluster: &str) -> Result<ApiServer, String> {
+    if let Some(path) = variable("OUTRIGGER_KUBECONFIG") {
+        return Ok(ApiServer::Kubeconfig(path.into()));
+    }
+    let url = variable("OUTRIGGER_API_SERVER")
+        .ok_or("OUTRIGGER_API_SERVER is not set; it must be the API server's https:// address")?;
+    if !url.starts_with("https://") {
+        return Err(format!("OUTRIGGER_API_SERVER is {url:?}; allowed: an https:// address"));
+    }
+    let auth = match variable("OUTRIGGER_API_TOKEN_PARAMETER") {
+        Some(parameter) => Auth::TokenParameter(parameter),
+        None => Auth::Iam {
+            cluster_id: variable("OUTRIGGER_API_CLUSTER_ID").unwrap_or_else(|| cluster.to_owned()),
+        },
+    };
+    let (ca, server_name) = (variable("OUTRIGGER_API_CA"), variable("OUTRIGGER_API_SERVER_NAME"));
+    Ok(ApiServer::Direct { url, ca, server_name, auth })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Result<Config, ConfigError> {
+        Config::from(&|name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
+    }
+
+    const COMPLETE: [(&str, &str); 5] = [
+        ("OUTRIGGER_CLUSTER", "c.example.com"),
+        ("OUTRIGGER_TABLE", "outrigger"),
+        ("OUTRIGGER_STATE_STORE", "s3://store"),
+        ("OUTRIGGER_CATALOG", "s3://bucket/catalog"),
+        ("OUTRIGGER_API_SERVER", "https://api.c.example.com"),
+    ];
+
+    #[test]
+    fn a_complete_environment_is_taken_with_its_defaults() {
+        let config = read(&COMPLETE).unwrap();
+        assert_eq!((config.event_bus.as_str(), config.poll_window), ("default", Duration::from_secs(55)));
+        let ApiServer::Direct { auth, .. } = config.api_server else { panic!("{:?}", config.api_server) };
+        assert_eq!(auth, Auth::Iam { cluster_id: "c.example.com".into() });
+    }
+
+    #[test]
+    fn every_complaint_is_named_at_once() {
+        let error = read(&[
+            ("OUTRIGGER_CLUSTER", "c"),
+            ("OUTRIGGER_CATALOG", "/tmp/catalog"),
+            ("OUTRIGGER_POLL_WINDOW_SECONDS", "soon"),
+            ("OUTRIGGER_API_SERVER", "http://plain"),
+        ])
+        .unwrap_err()
+        .to_string();
+        for part in [
+            "OUTRIGGER_TABLE is not set",
+            "OUTRIGGER_STATE_STORE is not set",
+            "OUTRIGGER_CATALOG is \"/tmp/catalog\"; allowed: s3://bucket/prefix",
+            "OUTRIGGER_POLL_WINDOW_SECONDS is \"soon\"; allowed: 0 to 840",
+            "OUTRIGGER_API_SERVER is \"http://plain\"",
+        ] {
+            assert!(error.contains(part), "{part} in {error}");
+        }
+    }
+}

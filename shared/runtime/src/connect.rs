@@ -1,0 +1,92 @@
+//! Configuration -> the three ports on real servers.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use outrigger_aws::{Aws, AwsCloud, AwsConfig, DynamoLedger};
+use outrigger_engine::ports::{Clock, Cluster, Ports};
+use outrigger_kubernetes::{Access, KubernetesCluster, Token, TokenSource};
+
+use crate::config::{ApiServer, Auth, Config};
+
+/// Connections that every invocation of a process shares.
+pub(crate) struct Connections {
+    cluster: KubernetesCluster,
+    cloud: AwsCloud,
+    ledger: DynamoLedger,
+}
+
+impl Connections {
+    /// Connects. Only the API server is called, for the cluster's uid, which is the ledger's partition.
+    pub(crate) async fn open(config: &Config) -> anyhow::Result<Self> {
+        let aws = Aws::load(None).await;
+        let cluster = connect_cluster(config, &aws).await?;
+        let uid = cluster.uid().await?;
+        let ledger = DynamoLedger::new(&aws, &config.table, &config.cluster, uid);
+        let settings = AwsConfig {
+            cluster: config.cluster.clone(),
+            state_store: Some(config.state_store.parse()?),
+            catalog: Some(config.catalog.parse()?),
+            event_bus: Some(config.event_bus.clone()),
+        };
+        let cloud = AwsCloud::new(aws, settings);
+        Ok(Self { cluster, cloud, ledger })
+    }
+
+    /// The ports.
+    pub(crate) fn ports<'a>(&'a self, clock: &'a dyn Clock) -> Ports<'a> {
+        Ports { cluster: &self.cluster, cloud: &self.cloud, ledger: &self.ledger, clock }
+    }
+}
+
+async fn connect_cluster(config: &Config, aws: &Aws) -> anyhow::Result<KubernetesCluster> {
+    match &config.api_server {
+        ApiServer::Kubeconfig(path) => Ok(KubernetesCluster::from_kubeconfig(path).await?),
+        ApiServer::Direct { url, ca, server_name, auth } => {
+            let tokens: Arc<dyn TokenSource> = match auth {
+                Auth::Iam { cluster_id } => {
+                    Arc::new(Authenticator { aws: aws.clone(), cluster_id: cluster_id.clone() })
+                }
+                Auth::TokenParameter(name) => Arc::new(Stored { aws: aws.clone(), name: name.clone() }),
+            };
+            let (ca_pem, tls_server_name) = (ca.clone(), server_name.clone());
+            let access = Access { server: url.clone(), ca_pem, tls_server_name, tokens };
+            KubernetesCluster::connect(access)
+                .context("OUTRIGGER_API_SERVER and OUTRIGGER_API_CA say where it is")
+        }
+    }
+}
+
+/// Tokens for aws-iam-authenticator: our own role's signature, made here without a call.
+struct Authenticator {
+    aws: Aws,
+    cluster_id: String,
+}
+
+#[async_trait]
+impl TokenSource for Authenticator {
+    async fn token(&self) -> Result<Token, Box<dyn Error + Send + Sync>> {
+        let made = self.aws.api_token(&self.cluster_id).await?;
+        Ok(Token::new(made.token.expose(), made.usable_until.try_into()?))
+    }
+}
+
+/// A token that somebody keeps in SSM. It is read again now and then, so that it may be rotated there.
+struct Stored {
+    aws: Aws,
+    name: String,
+}
+
+/// How long a stored token is used before it is read again.
+const STORED_TOKEN_LIFETIME: SignedDuration = SignedDuration::from_mins(10);
+
+#[async_trait]
+impl TokenSource for Stored {
+    async fn token(&self) -> Result<Token, Box<dyn Error + Send + Sync>> {
+        let secret = self.aws.secret(&self.name).await?;
+        Ok(Token::new(secret.expose().trim(), Timestamp::now().checked_add(STORED_TOKEN_LIFETIME)?))
+    }
+}

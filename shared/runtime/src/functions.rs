@@ -1,0 +1,127 @@
+//! The functions: each re-reads the world, whatever event woke it.
+
+use std::time::Instant as Stopwatch;
+
+use anyhow::Context as _;
+use lambda_runtime::{Error, LambdaEvent, service_fn};
+use outrigger_engine::ports::{Ports, WallClock};
+use outrigger_engine::{lifecycle as lifecycle_tick, provision as provision_tick, refresh as refresh_tick};
+use serde_json::Value;
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+
+use crate::config::Config;
+use crate::connect::Connections;
+use crate::{deadline, metrics};
+
+/// Runs `provision` until Lambda ends the process.
+pub async fn provision() -> Result<(), Error> {
+    serve("provision", async |shell, owner, deadline| {
+        let config = &shell.config;
+        let settings = provision_tick::Settings {
+            window: config.poll_window,
+            ..provision_tick::Settings::new(&config.cluster, owner)
+        };
+        let summary = Box::pin(provision_tick::tick(shell.ports().await?, &settings, deadline)).await?;
+        shell.measure(&[
+            ("PodsPlanned", summary.pods as f64),
+            ("PodsUnplaced", summary.unplaced as f64),
+            ("NodesLaunched", summary.launched.len() as f64),
+            ("NodesFailed", summary.failed.len() as f64),
+            ("ObjectsRefused", summary.invalid as f64),
+        ]);
+        Ok(serde_json::to_value(summary)?)
+    })
+    .await
+}
+
+/// Runs `lifecycle` until Lambda ends the process.
+pub async fn lifecycle() -> Result<(), Error> {
+    serve("lifecycle", async |shell, owner, deadline| {
+        let settings = lifecycle_tick::Settings { owner, window: shell.config.poll_window };
+        let summary = Box::pin(lifecycle_tick::tick(shell.ports().await?, &settings, deadline)).await?;
+        shell.measure(&[
+            ("NodesRegistered", summary.registered.len() as f64),
+            ("NodesInitialized", summary.initialized.len() as f64),
+            ("NodesWaiting", summary.waiting.len() as f64),
+        ]);
+        Ok(serde_json::to_value(summary)?)
+    })
+    .await
+}
+
+/// Runs `refresh` until Lambda ends the process.
+pub async fn refresh() -> Result<(), Error> {
+    serve("refresh", async |shell, _, _| {
+        let summary = refresh_tick::tick(shell.ports().await?).await?;
+        shell.measure(&[
+            ("InstanceTypes", summary.instance_types as f64),
+            ("Offerings", summary.offerings as f64),
+        ]);
+        Ok(serde_json::to_value(summary)?)
+    })
+    .await
+}
+
+/// What every invocation of a process shares.
+struct Shell {
+    function: &'static str,
+    config: Config,
+    connections: OnceCell<Connections>,
+}
+
+impl Shell {
+    /// The ports. A connection that could not be made is tried again by the next invocation.
+    async fn ports(&self) -> anyhow::Result<Ports<'_>> {
+        // On the heap: the futures of the SDK's start-up are large, and only the first invocation needs them.
+        let open = || Box::pin(Connections::open(&self.config));
+        let connections = self.connections.get_or_try_init(open).await?;
+        Ok(connections.ports(&WallClock))
+    }
+
+    fn measure(&self, values: &[(&str, f64)]) {
+        let now = jiff::Timestamp::now().as_millisecond();
+        metrics::emit(&self.config.cluster, self.function, now, values);
+    }
+
+    async fn invoke<H>(&self, event: LambdaEvent<Value>, handler: &H) -> Result<Value, Error>
+    where
+        H: AsyncFn(&Self, String, Instant) -> anyhow::Result<Value>,
+    {
+        let stopwatch = Stopwatch::now();
+        let context = event.context;
+        let deadline = deadline::from_context(context.deadline);
+        let result = handler(self, context.request_id, deadline).await;
+        let seconds = stopwatch.elapsed().as_secs_f64();
+        self.measure(&[("TickSeconds", seconds), ("TickErrors", if result.is_err() { 1.0 } else { 0.0 })]);
+        match result {
+            Ok(summary) => {
+                tracing::info!(%summary, seconds, "done");
+                Ok(summary)
+            }
+            Err(error) => {
+                let chain = format!("{error:#}");
+                tracing::error!(error = chain, seconds, "nothing more is changed; the next tick tries again");
+                Err(chain.into())
+            }
+        }
+    }
+}
+
+async fn serve<H>(function: &'static str, handler: H) -> Result<(), Error>
+where
+    H: AsyncFn(&Shell, String, Instant) -> anyhow::Result<Value>,
+{
+    log_as_json();
+    let config = Config::from_env().context("the environment variables come from template.yaml")?;
+    let shell = Shell { function, config, connections: OnceCell::new() };
+    let (shell, handler) = (&shell, &handler);
+    lambda_runtime::run(service_fn(async move |event| shell.invoke(event, handler).await)).await
+}
+
+/// One JSON object a line; `RUST_LOG` chooses the levels. Nothing that is logged holds a credential.
+fn log_as_json() {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    tracing_subscriber::fmt().json().flatten_event(true).with_env_filter(filter).with_target(false).init();
+}

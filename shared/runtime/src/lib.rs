@@ -1,0 +1,11 @@
+//! The Lambda shell: configuration read once, logs, metrics, the deadline, and the wiring of ports to ticks. The
+//! functions' `main` only call in here.
+
+mod config;
+mod connect;
+mod deadline;
+mod functions;
+mod metrics;
+
+pub use functions::{lifecycle, provision, refresh};
+pub use lambda_runtime::Error;
