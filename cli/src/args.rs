@@ -1,0 +1,188 @@
+//! What the command takes.
+
+use std::path::PathBuf;
+
+use clap::{Args as Arguments, Parser, Subcommand};
+use outrigger_model::Price;
+
+use crate::output::Format;
+
+/// Plans, explains and simulates the nodes of kOps clusters. Nothing here needs a cluster or an AWS account.
+///
+/// Exit codes: 0 done, 1 some pods have no place, 2 bad usage or input.
+#[derive(Debug, Parser)]
+#[command(name = "outrigger", version, propagate_version = true, max_term_width = 110)]
+pub(crate) struct Args {
+    /// How the result is printed
+    #[arg(short, long, global = true, value_enum, default_value_t = Format::Text)]
+    pub(crate) output: Format,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Play a scenario in a simulated world, with the real functions in virtual time
+    ///
+    /// EC2, the cluster and the ledger are simulated; observing, planning and applying is the code that runs in Lambda. On a
+    /// terminal the timeline is live; elsewhere it is printed as plain lines, as fast as the machine goes.
+    Simulate(Simulate),
+    /// Decide once which nodes a cluster's waiting pods need; nothing is applied
+    ///
+    /// Pods count as waiting when the scheduler has marked them Unschedulable. NodePools must be among the files; a node
+    /// class that is not among them is assumed to be as kOps (InstanceGroup) or Karpenter (EC2NodeClass) make it. An object
+    /// that cannot be used is named on standard error, and the others go on without it.
+    Plan(Plan),
+    /// Say where one pod goes, or why each NodePool refuses it
+    Explain(Explain),
+    /// Print the definitions of NodePool, NodeClaim and EC2NodeClass, for kubectl apply
+    Crds(Crds),
+}
+
+/// What `simulate` takes.
+#[derive(Debug, Arguments)]
+#[command(after_long_help = SIMULATE_HELP)]
+pub(crate) struct Simulate {
+    /// The scenario
+    pub(crate) file: PathBuf,
+    /// Virtual seconds for each real second: a number, or max; on a terminal the default takes about 25 seconds
+    #[arg(long, value_name = "N|max", value_parser = parse_speed)]
+    pub(crate) speed: Option<Speed>,
+    /// Draw chance from this instead of the scenario's seed
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Print only the summary
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+/// What `plan` takes.
+#[derive(Debug, Arguments)]
+#[command(after_long_help = PLAN_HELP)]
+pub(crate) struct Plan {
+    #[command(flatten)]
+    pub(crate) source: Source,
+}
+
+/// What `explain` takes.
+#[derive(Debug, Arguments)]
+#[command(after_long_help = EXPLAIN_HELP)]
+pub(crate) struct Explain {
+    /// The pod, as namespace/name, or its name where only one pod has it
+    pub(crate) pod: String,
+    #[command(flatten)]
+    pub(crate) source: Source,
+}
+
+/// What a decision is made from.
+#[derive(Debug, Arguments)]
+pub(crate) struct Source {
+    /// What kubectl get -o yaml|json wrote, any number of times; - reads standard input
+    #[arg(short, long = "file", value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Instance types and prices from a JSON file instead of the embedded ones
+    #[arg(long, value_name = "FILE")]
+    pub(crate) catalog: Option<PathBuf>,
+    /// Region of the embedded instance types; by default that of the nodes in the files, else us-east-1
+    #[arg(long, conflicts_with = "catalog")]
+    pub(crate) region: Option<String>,
+    /// What each new node costs per hour beside its instance, instead of its class's root volume
+    #[arg(long, value_name = "USD", value_parser = parse_price)]
+    pub(crate) node_cost: Option<Price>,
+}
+
+/// What `crds` takes.
+#[derive(Debug, Arguments)]
+#[command(after_long_help = CRDS_HELP)]
+pub(crate) struct Crds {
+    /// Write one file for each into this folder instead of printing them
+    #[arg(long)]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+/// How fast a simulation goes on a terminal.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Speed {
+    /// As fast as the machine.
+    Max,
+    /// Virtual seconds for each real second.
+    Times(f64),
+}
+
+fn parse_speed(text: &str) -> Result<Speed, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0);
+    match (text, number) {
+        ("max", _) => Ok(Speed::Max),
+        (_, Some(number)) => Ok(Speed::Times(number)),
+        _ => Err("allowed: a number above 0, or max".into()),
+    }
+}
+
+fn parse_price(text: &str) -> Result<Price, String> {
+    let dollars = text.parse::<f64>().ok().and_then(Price::from_dollars);
+    dollars.ok_or_else(|| "allowed: dollars per hour from 0 to 1000000".into())
+}
+
+const SIMULATE_HELP: &str = "\
+Examples:
+  outrigger simulate examples/quickstart.yaml
+  outrigger simulate examples/quickstart.yaml --speed max --quiet
+  outrigger simulate examples/quickstart.yaml --seed 2 -o json
+
+Exit codes:
+  0  all pods are as the scenario expects: running, unless their workload says expect: Waiting
+  1  some are not, or Outrigger broke one of its own laws
+  2  bad usage or input
+
+A scenario is a YAML file; examples/README.md describes every field.";
+
+const PLAN_HELP: &str = "\
+Examples:
+  outrigger plan -f examples/cluster.yaml
+  outrigger plan -f examples/cluster.yaml --node-cost 0.014 -o json
+  kubectl get nodes,pods,daemonsets,nodepools -A -o yaml | outrigger plan -f -
+
+Exit codes:
+  0  every waiting pod has a place
+  1  some have none
+  2  bad usage or input";
+
+const EXPLAIN_HELP: &str = "\
+Examples:
+  outrigger explain default/render-0 -f examples/cluster.yaml
+  outrigger explain render-0 -f examples/cluster.yaml -o yaml
+
+Exit codes:
+  0  the pod has a place
+  1  it has none
+  2  bad usage or input";
+
+const CRDS_HELP: &str = "\
+Examples:
+  outrigger crds | kubectl apply --server-side -f -
+  outrigger crds --dir crds";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_of_the_arguments_holds_together() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn speeds_and_prices_are_checked() {
+        assert_eq!(parse_speed("max"), Ok(Speed::Max));
+        assert_eq!(parse_speed("30"), Ok(Speed::Times(30.0)));
+        for bad in ["0", "-1", "fast", "NaN", "inf"] {
+            assert!(parse_speed(bad).is_err(), "{bad}");
+        }
+        assert_eq!(parse_price("0.014"), Ok(Price::from_nanos(14_000_000)));
+        for bad in ["-1", "NaN", "cheap", "1e9"] {
+            assert!(parse_price(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! `outrigger crds`: the custom resources' definitions, printed or written to files.
+
+use serde_json::{Value, json};
+
+use crate::args;
+use crate::error::CliError;
+use crate::output::{Format, Outcome, json, say, yaml};
+
+/// Runs the command.
+pub(crate) fn run(command: &args::Crds, format: Format) -> Result<Outcome, CliError> {
+    let definitions = outrigger_model::crd::crds();
+    match (&command.dir, format) {
+        (Some(dir), _) => write(&definitions, dir, format)?,
+        (None, Format::Json) => {
+            say!("{}", json(&json!({"apiVersion": "v1", "kind": "List", "items": definitions}))?);
+        }
+        (None, Format::Text | Format::Yaml) => {
+            for definition in &definitions {
+                say!("---\n{}", yaml(definition)?.trim_end());
+            }
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+fn write(definitions: &[Value], dir: &std::path::Path, format: Format) -> Result<(), CliError> {
+    let failed = |path: &std::path::Path| {
+        let file = path.display().to_string();
+        move |source| CliError::Write { file, source }
+    };
+    std::fs::create_dir_all(dir).map_err(failed(dir))?;
+    for definition in definitions {
+        let name = definition.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("unnamed");
+        let (text, extension) = match format {
+            Format::Json => (json(definition)? + "\n", "json"),
+            Format::Text | Format::Yaml => (yaml(definition)?, "yaml"),
+        };
+        let path = dir.join(format!("{name}.{extension}"));
+        std::fs::write(&path, text).map_err(failed(&path))?;
+        say!("{}", path.display());
+    }
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! Why the command stopped, and how it says so.
+
+use std::error::Error;
+
+use anstream::eprintln;
+use outrigger_catalog::CatalogError;
+use outrigger_kubernetes::DumpError;
+use outrigger_model::Invalid;
+use outrigger_simulation::PlayError;
+use owo_colors::OwoColorize;
+
+/// Why the command stopped.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CliError {
+    /// A file cannot be read.
+    #[error("{file}: the file cannot be read")]
+    Read {
+        file: String,
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file cannot be written.
+    #[error("{file}: the file cannot be written")]
+    Write {
+        file: String,
+        #[source]
+        source: std::io::Error,
+    },
+    /// A dump cannot be used at all.
+    #[error(transparent)]
+    Dump(#[from] DumpError),
+    /// A catalogue cannot be used.
+    #[error("{from} cannot be used")]
+    Catalog {
+        from: String,
+        #[source]
+        source: CatalogError,
+    },
+    /// A scenario is wrong.
+    #[error("{}", lines(.0))]
+    Scenario(Vec<Invalid>),
+    /// A scenario cannot be played.
+    #[error(transparent)]
+    Play(#[from] PlayError),
+    /// What was asked for is not there.
+    #[error("{what}: found {found}; allowed: {allowed}")]
+    Missing { what: String, found: String, allowed: String },
+    /// The result cannot be printed.
+    #[error("the result cannot be written as {format}")]
+    Print {
+        format: &'static str,
+        #[source]
+        source: Box<dyn Error + Send + Sync>,
+    },
+}
+
+impl CliError {
+    /// The error and its causes, on standard error.
+    pub(crate) fn print(&self) {
+        eprintln!("{} {self}", "error:".red().bold());
+        for cause in std::iter::successors(self.source(), |&cause| cause.source()) {
+            eprintln!("  {} {cause}", "because:".dimmed());
+        }
+    }
+}
+
+fn lines(problems: &[Invalid]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}

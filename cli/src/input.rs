@@ -1,0 +1,133 @@
+//! Files -> Snapshot: what `plan` and `explain` decide from.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use outrigger_catalog::Catalog;
+use outrigger_kubernetes::Dump;
+use outrigger_model::{ClassOffer, InstanceType, NodeClass, NodePool, Plan, Report, Snapshot, labels};
+use outrigger_planning::Options;
+
+use crate::args::Source;
+use crate::error::CliError;
+use crate::output::spinner;
+
+/// The region of AWS' own examples, for files that do not say.
+const DEFAULT_REGION: &str = "us-east-1";
+
+/// A decision, and how long it took.
+pub(crate) struct Decision {
+    /// What it was made from.
+    pub(crate) snapshot: Snapshot,
+    /// What is to be done.
+    pub(crate) plan: Plan,
+    /// Why.
+    pub(crate) report: Report,
+    /// The decision alone; reading the files is left out.
+    pub(crate) seconds: f64,
+}
+
+/// Reads the files and decides.
+pub(crate) fn decide(source: &Source) -> Result<Decision, CliError> {
+    let progress = spinner("reading");
+    let snapshot = snapshot(source)?;
+    progress.set_message("planning");
+    let options = Options { node_price: source.node_cost, ..Options::default() };
+    let begun = std::time::Instant::now();
+    let (plan, report) = outrigger_planning::provision(&snapshot, &options);
+    let seconds = begun.elapsed().as_secs_f64();
+    progress.finish_and_clear();
+    Ok(Decision { snapshot, plan, report, seconds })
+}
+
+fn snapshot(source: &Source) -> Result<Snapshot, CliError> {
+    let dump = dump(source)?;
+    let classes = classes(&dump, source)?;
+    // The newest object's time stands for now, so that the same files make the same plan on any day.
+    let created =
+        dump.pods.iter().map(|pod| pod.created_at).chain(dump.nodes.iter().map(|node| node.created_at));
+    let taken_at = created.max().unwrap_or(Timestamp::UNIX_EPOCH);
+    Ok(Snapshot {
+        node_pools: dump.node_pools,
+        invalid: dump.invalid,
+        classes,
+        nodes: dump.nodes,
+        pods: dump.pods,
+        daemon_sets: dump.daemon_sets,
+        ..Snapshot::empty("dump", taken_at)
+    })
+}
+
+fn dump(source: &Source) -> Result<Dump, CliError> {
+    let mut texts = Vec::new();
+    for file in &source.files {
+        texts.push((file.display().to_string(), read(file)?));
+    }
+    let texts: Vec<_> = texts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    Ok(Dump::parse(&texts)?)
+}
+
+/// The text of a file; `-` is standard input.
+pub(crate) fn read(file: &Path) -> Result<String, CliError> {
+    let mut text = String::new();
+    let read = if file == Path::new("-") {
+        std::io::stdin().read_to_string(&mut text)
+    } else {
+        std::fs::File::open(file).and_then(|mut file| file.read_to_string(&mut text))
+    };
+    match read {
+        Ok(_) => Ok(text),
+        Err(source) => Err(CliError::Read { file: file.display().to_string(), source }),
+    }
+}
+
+/// The classes that the pools refer to, each with what it makes of the catalogue.
+fn classes(dump: &Dump, source: &Source) -> Result<Vec<ClassOffer>, CliError> {
+    let references: BTreeSet<_> = dump.node_pools.iter().map(NodePool::node_class).collect();
+    let given = match &source.catalog {
+        Some(file) => Some(Arc::new(catalog_file(file)?)),
+        None => None,
+    };
+    let catalog = match given {
+        Some(_) => None,
+        None => Some(embedded(dump, source)?),
+    };
+    let offer = |class: NodeClass| {
+        let computed = || catalog.as_ref().map(|catalog| catalog.instance_types(&class)).unwrap_or_default();
+        let instance_types = given.clone().unwrap_or_else(computed);
+        ClassOffer { class, instance_types }
+    };
+    let class = |reference: &&outrigger_model::NodeClassRef| {
+        let known = dump.ec2_node_classes.iter().find(|class| class.name == reference.name);
+        match known.filter(|_| !reference.is_instance_group()) {
+            Some(class) => NodeClass::for_planning_from(class),
+            None => NodeClass::for_planning((*reference).clone()),
+        }
+    };
+    Ok(references.iter().map(class).map(offer).collect())
+}
+
+fn catalog_file(file: &Path) -> Result<Vec<InstanceType>, CliError> {
+    let text = read(file)?;
+    let failed = |source| CliError::Catalog { from: format!("--catalog {}", file.display()), source };
+    outrigger_catalog::read_file(text.as_bytes()).map_err(failed)
+}
+
+/// The embedded catalogue of the region that was asked for or that the nodes are in, with the zones that the nodes are in
+/// among its own.
+fn embedded(dump: &Dump, source: &Source) -> Result<Catalog, CliError> {
+    let labelled = |key: &str| {
+        dump.nodes.iter().filter_map(|node| node.labels.get(key).cloned()).collect::<BTreeSet<_>>()
+    };
+    let of_nodes = labelled(labels::REGION).into_iter().next();
+    let region = source.region.clone().or(of_nodes).unwrap_or_else(|| DEFAULT_REGION.to_owned());
+    let mut zones: BTreeSet<String> =
+        labelled(labels::ZONE).into_iter().filter(|zone| zone.starts_with(&region)).collect();
+    zones.extend(outrigger_catalog::offerings::default_zones(&region));
+    let zones: Vec<_> = zones.into_iter().collect();
+    Catalog::embedded(&region, &zones)
+        .map_err(|source| CliError::Catalog { from: format!("region {region}"), source })
+}

@@ -1,0 +1,36 @@
+//! The `outrigger` command. This file only wires: arguments in, exit code out.
+
+mod args;
+mod crds;
+mod error;
+mod explain;
+mod input;
+mod live;
+mod output;
+mod plan;
+mod plan_text;
+mod simulate;
+mod simulate_text;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Command};
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let done = match args.command {
+        Command::Simulate(command) => simulate::run(&command, args.output),
+        Command::Plan(command) => plan::run(&command, args.output),
+        Command::Explain(command) => explain::run(&command, args.output),
+        Command::Crds(command) => crds::run(&command, args.output),
+    };
+    match done {
+        Ok(outcome) => outcome.into(),
+        Err(error) => {
+            error.print();
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! `outrigger plan`: one decision, as the JSON that other programs read or as text.
+
+use outrigger_model::{CapacityType, PlannedNode, PodRef, Price, RequirementSpec};
+use serde::Serialize;
+
+use crate::args;
+use crate::error::CliError;
+use crate::input::{Decision, decide};
+use crate::output::{Format, Outcome, print};
+use crate::plan_text;
+
+/// A plan as other programs read it. Names and meanings are stable.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PlanOutput {
+    /// Pods that the scheduler found no node for and that were planned for.
+    pub(crate) pods: usize,
+    /// Of these, pods on new nodes.
+    pub(crate) placed_new: usize,
+    /// Of these, pods that nodes which exist already have room for.
+    pub(crate) placed_existing: usize,
+    /// Of these, pods that no node can be made for.
+    pub(crate) unplaced: Vec<UnplacedPod>,
+    /// Dollars per hour of all new instances, each at its cheapest offering.
+    pub(crate) cost_per_hour: Price,
+    /// Dollars per hour that the new nodes cost beside their instances.
+    pub(crate) node_cost_per_hour: Price,
+    /// How long the decision took, reading and printing left out.
+    pub(crate) plan_seconds: f64,
+    /// New nodes.
+    pub(crate) nodes: Vec<NewNode>,
+    /// Nodes that exist, with the pods that they have room for.
+    pub(crate) existing: Vec<ExistingNode>,
+}
+
+/// A pod without a place.
+#[derive(Debug, Serialize)]
+pub(crate) struct UnplacedPod {
+    pub(crate) pod: PodRef,
+    pub(crate) reason: String,
+}
+
+/// A node to be launched.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NewNode {
+    pub(crate) node_pool: String,
+    pub(crate) capacity_type: CapacityType,
+    /// Its zone; null while several remain possible.
+    pub(crate) zone: Option<String>,
+    /// What it may be, cheapest first.
+    pub(crate) instance_types: Vec<String>,
+    /// Its cheapest available offering.
+    pub(crate) price_per_hour: Price,
+    pub(crate) pods: Vec<PodRef>,
+    pub(crate) requirements: Vec<RequirementSpec>,
+}
+
+/// A node that exists.
+#[derive(Debug, Serialize)]
+pub(crate) struct ExistingNode {
+    pub(crate) node: String,
+    pub(crate) pods: Vec<PodRef>,
+}
+
+/// Runs the command.
+pub(crate) fn run(command: &args::Plan, format: Format) -> Result<Outcome, CliError> {
+    let decision = decide(&command.source)?;
+    let output = output(&decision);
+    print(&output, format, || plan_text::print(&decision, &output))?;
+    plan_text::warn(&decision, format);
+    // A pod that could not be read has no place either.
+    let refused = decision.snapshot.invalid.iter().any(|problem| problem.object.starts_with("Pod/"));
+    Ok(if output.unplaced.is_empty() && !refused { Outcome::Done } else { Outcome::Unplaced })
+}
+
+fn output(decision: &Decision) -> PlanOutput {
+    let Decision { plan, report, .. } = decision;
+    let placed_new = plan.nodes.iter().map(|node| node.pods.len()).sum();
+    let placed_existing = plan.existing.iter().map(|placement| placement.pods.len()).sum();
+    let unplaced: Vec<_> =
+        report.unplaced().map(|(pod, reason)| UnplacedPod { pod: pod.clone(), reason }).collect();
+    let existing = plan.existing.iter().map(|placement| ExistingNode {
+        node: placement.target.name().to_owned(),
+        pods: placement.pods.iter().map(|nominated| nominated.pod.clone()).collect(),
+    });
+    PlanOutput {
+        pods: placed_new + placed_existing + unplaced.len(),
+        placed_new,
+        placed_existing,
+        unplaced,
+        cost_per_hour: plan.price(),
+        node_cost_per_hour: plan.node_price(),
+        plan_seconds: decision.seconds,
+        nodes: plan.nodes.iter().map(new_node).collect(),
+        existing: existing.collect(),
+    }
+}
+
+/// A planned node as other programs read it.
+pub(crate) fn new_node(node: &PlannedNode) -> NewNode {
+    let zone = match &node.zones[..] {
+        [only] => Some(only.clone()),
+        _ => None,
+    };
+    NewNode {
+        node_pool: node.node_pool.clone(),
+        capacity_type: node.capacity_type,
+        zone,
+        instance_types: node.instance_types.iter().map(|kind| kind.name.clone()).collect(),
+        price_per_hour: node.price,
+        pods: node.pods.iter().map(|nominated| nominated.pod.clone()).collect(),
+        requirements: node.requirements.to_specs(),
+    }
+}

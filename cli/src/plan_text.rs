@@ -1,0 +1,137 @@
+//! A plan for people: a line of totals, the new nodes, the pods without a place and why, and what was refused.
+
+use std::collections::BTreeMap;
+
+use anstream::eprintln;
+use outrigger_model::{FilterStep, Outcome, PodRef, PoolRefusal, Price, Refusal};
+use owo_colors::OwoColorize;
+
+use crate::input::Decision;
+use crate::output::{Format, count, say, table};
+use crate::plan::{NewNode, PlanOutput};
+
+/// How many names of a group are shown.
+const SHOWN: usize = 3;
+
+/// Prints the plan.
+pub(crate) fn print(decision: &Decision, output: &PlanOutput) {
+    say!("{}", totals(output).bold());
+    if !output.nodes.is_empty() {
+        say!("");
+        print_nodes(&output.nodes);
+    }
+    if !output.existing.is_empty() {
+        say!("");
+        let row = |node: &crate::plan::ExistingNode| {
+            vec![node.node.clone(), node.pods.len().to_string(), names(&node.pods)]
+        };
+        table(&["EXISTING NODE", "PODS", "WHICH"], &output.existing.iter().map(row).collect::<Vec<_>>());
+    }
+    print_unplaced(decision);
+}
+
+fn totals(output: &PlanOutput) -> String {
+    let total = output.cost_per_hour + output.node_cost_per_hour;
+    let places = [
+        (output.placed_new, count(output.nodes.len(), "new node")),
+        (output.placed_existing, count(output.existing.len(), "existing node")),
+    ];
+    let places = places.into_iter().filter(|(pods, _)| *pods > 0).map(|(pods, on)| format!("{pods} on {on}"));
+    let unplaced =
+        (!output.unplaced.is_empty()).then(|| format!("{} without a place", output.unplaced.len()));
+    let parts: Vec<_> = places.chain(unplaced).collect();
+    let pods = count(output.pods, "waiting pod");
+    if parts.is_empty() {
+        return format!("{pods}: nothing to do");
+    }
+    let planned_in = format!("{:.1} ms", output.plan_seconds * 1e3);
+    format!("{pods}: {}; {} with root volumes; planned in {planned_in}", parts.join(", "), money(total))
+}
+
+/// Dollars an hour, and in a month of 730 hours as AWS counts.
+pub(crate) fn money(price: Price) -> String {
+    format!("${:.4}/h (${:.2}/month)", price.dollars(), price.dollars() * 730.0)
+}
+
+/// Nodes that are the same but for their pods share a row.
+pub(crate) fn print_nodes(nodes: &[NewNode]) {
+    let mut groups: BTreeMap<_, Vec<&NewNode>> = BTreeMap::new();
+    for node in nodes {
+        let key =
+            (&node.node_pool, node.capacity_type, &node.zone, &node.instance_types, node.price_per_hour);
+        groups.entry(key).or_default().push(node);
+    }
+    let row = |nodes: &Vec<&NewNode>| {
+        let node = nodes[0];
+        let pods: Vec<_> = nodes.iter().flat_map(|node| node.pods.iter().cloned()).collect();
+        vec![
+            nodes.len().to_string(),
+            node.node_pool.clone(),
+            node.instance_types.first().cloned().unwrap_or_default(),
+            format!("+{}", node.instance_types.len().saturating_sub(1)),
+            node.capacity_type.to_string(),
+            node.zone.clone().unwrap_or_else(|| "any".into()),
+            format!("{:.4}", node.price_per_hour.dollars()),
+            pods.len().to_string(),
+            names(&pods),
+        ]
+    };
+    let headings = ["NEW", "NODEPOOL", "CHEAPEST", "TYPES", "CAPACITY", "ZONE", "$/H EACH", "PODS", "WHICH"];
+    table(&headings, &groups.values().map(row).collect::<Vec<_>>());
+}
+
+fn print_unplaced(decision: &Decision) {
+    for entry in &decision.report.pods {
+        let Outcome::Unplaced { pools } = &entry.outcome else { continue };
+        say!("");
+        let pods = count(entry.pods.len(), "pod");
+        say!("{} {}", format!("No place for {pods}:").red().bold(), names(&entry.pods));
+        print_refusals(pools);
+    }
+}
+
+/// Each pool's reason, or that there is no pool.
+pub(crate) fn print_refusals(pools: &[PoolRefusal]) {
+    if pools.is_empty() {
+        say!("  there is no usable NodePool");
+    }
+    for refusal in pools {
+        match &refusal.reason {
+            Refusal::NoInstanceType(steps) => {
+                say!("  NodePool {}: no instance type is left", refusal.node_pool);
+                narrowing(steps).for_each(|step| say!("  {:>7} left by {}", step.left, step.filter));
+            }
+            _ => say!("  {refusal}"),
+        }
+    }
+}
+
+/// The filters that took something away, and the first.
+pub(crate) fn narrowing(steps: &[FilterStep]) -> impl Iterator<Item = &FilterStep> {
+    let before = std::iter::once(None).chain(steps.iter().map(|step| Some(step.left)));
+    steps.iter().zip(before).filter(|(step, before)| Some(step.left) != *before).map(|(step, _)| step)
+}
+
+/// The first few names, and how many more there are.
+pub(crate) fn names(pods: &[PodRef]) -> String {
+    let shown: Vec<_> = pods.iter().take(SHOWN).map(ToString::to_string).collect();
+    match pods.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// What was refused or left out, on standard error, so that no format loses it.
+pub(crate) fn warn(decision: &Decision, format: Format) {
+    for problem in &decision.snapshot.invalid {
+        eprintln!("{} {problem}", "refused:".yellow().bold());
+    }
+    for entry in &decision.report.pods {
+        if let Outcome::Ignored { reason } = &entry.outcome {
+            eprintln!("{} {}: {reason}", "left out:".yellow().bold(), names(&entry.pods));
+        }
+    }
+    if decision.snapshot.node_pools.is_empty() && format == Format::Text {
+        eprintln!("{} the files hold no usable NodePool, so no node can be planned", "note:".yellow().bold());
+    }
+}

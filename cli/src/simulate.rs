@@ -1,0 +1,35 @@
+//! `outrigger simulate`: a scenario played under the real functions.
+
+use std::io::IsTerminal;
+
+use outrigger_simulation::{Scenario, Summary, play};
+
+use crate::args;
+use crate::error::CliError;
+use crate::input::read;
+use crate::live::{Live, Paced};
+use crate::output::{Format, Outcome, print};
+use crate::simulate_text;
+
+/// Runs the command.
+pub(crate) fn run(command: &args::Simulate, format: Format) -> Result<Outcome, CliError> {
+    let text = read(&command.file)?;
+    let mut scenario =
+        Scenario::read(&command.file.display().to_string(), &text).map_err(CliError::Scenario)?;
+    if let Some(seed) = command.seed {
+        scenario.seed = seed;
+    }
+    let shown = format == Format::Text && !command.quiet;
+    let live = shown && std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
+    let pace = Paced::new(command.speed, live, scenario.duration);
+    let mut observer = Live::new(shown, live, pace);
+    let ending = play(&scenario, &[], &mut observer)?;
+    observer.finish();
+    print(&ending.summary, format, || simulate_text::print(&ending.summary))?;
+    Ok(outcome(&ending.summary))
+}
+
+fn outcome(summary: &Summary) -> Outcome {
+    let sound = summary.unexpected.is_empty() && summary.broken_laws.is_empty();
+    if sound { Outcome::Done } else { Outcome::Unplaced }
+}

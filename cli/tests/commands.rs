@@ -1,0 +1,196 @@
+//! Whole commands, run as a user runs them: what they print and how they exit.
+
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// Runs the built command in the folder that the examples are named from.
+fn outrigger(arguments: &[&str], input: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_outrigger"))
+        .args(arguments)
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    if let Some(mut stdin) = child.stdin.take() {
+        // A command that does not read its input closes it, which is no failure here.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    child.wait_with_output().expect("the command ends")
+}
+
+/// What a command prints, its exit code first, with the one figure that differs from run to run made equal.
+fn transcript(arguments: &[&str], input: &str) -> String {
+    let output = outrigger(arguments, input);
+    let code = output.status.code().map_or_else(|| "none".to_owned(), |code| code.to_string());
+    let streams = [("stdout", output.stdout), ("stderr", output.stderr)];
+    let mut text = format!("exit code: {code}\n");
+    for (name, bytes) in streams {
+        let lines = String::from_utf8_lossy(&bytes).lines().map(timeless).collect::<Vec<_>>().join("\n");
+        if !lines.is_empty() {
+            write!(text, "--- {name}\n{lines}\n").expect("a string takes text");
+        }
+    }
+    text
+}
+
+fn timeless(line: &str) -> String {
+    match (line.split_once("planned in "), line.split_once("planSeconds")) {
+        (Some((head, _)), _) => format!("{head}planned in [time]"),
+        (_, Some((head, _))) => format!("{head}planSeconds [time]"),
+        _ => line.to_owned(),
+    }
+}
+
+const SMALL: [&str; 4] = ["-f", "cli/tests/data/small.yaml", "--catalog", "cli/tests/data/catalog.json"];
+
+fn with_small(arguments: &[&'static str]) -> Vec<&'static str> {
+    arguments.iter().chain(&SMALL).copied().collect()
+}
+
+#[test]
+fn plan_in_each_format() {
+    for format in ["text", "json", "yaml"] {
+        insta::assert_snapshot!(
+            format!("plan_{format}"),
+            transcript(&with_small(&["plan", "-o", format]), "")
+        );
+    }
+}
+
+#[test]
+fn node_cost_replaces_the_root_volume() {
+    let output = outrigger(&with_small(&["plan", "-o", "json", "--node-cost", "0.5"]), "");
+    let plan: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let nodes = plan["nodes"].as_array().unwrap().len();
+    assert_eq!(plan["nodeCostPerHour"], serde_json::json!(nodes as f64 * 0.5));
+}
+
+#[test]
+fn explain_says_where_a_pod_goes_or_why_not() {
+    for pod in ["web-0", "default/huge-0", "default/running-0", "missing"] {
+        let name = pod.replace('/', "_");
+        insta::assert_snapshot!(format!("explain_{name}"), transcript(&with_small(&["explain", pod]), ""));
+    }
+}
+
+#[test]
+fn plan_reads_standard_input() {
+    let dump =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/small.yaml")).unwrap();
+    let from_input = outrigger(&["plan", "-f", "-", "--catalog", "cli/tests/data/catalog.json"], &dump);
+    let from_file = outrigger(&with_small(&["plan"]), "");
+    let text =
+        |output: &Output| String::from_utf8_lossy(&output.stdout).lines().map(timeless).collect::<Vec<_>>();
+    assert_eq!(text(&from_input), text(&from_file));
+}
+
+#[test]
+fn bad_input_says_what_is_allowed() {
+    let cases: [(&str, &[&str], &str); 6] = [
+        ("bad_missing_file", &["plan", "-f", "no/such/file.yaml"], ""),
+        ("bad_not_yaml", &["plan", "-f", "-"], "a: [1"),
+        ("bad_region", &["plan", "-f", "-", "--region", "mars-1"], "{}"),
+        ("bad_pod", &["plan", "-f", "-"], "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n"),
+        (
+            "bad_catalog",
+            &["plan", "-f", "cli/tests/data/small.yaml", "--catalog", "-"],
+            "[{\"name\": \"m5.large\"}]",
+        ),
+        (
+            "bad_scenario",
+            &["simulate", "-"],
+            "kind: Scenario\napiVersion: outrigger.dev/v1alpha1\nmetadata: {name: x}\nspec: {durration: 1m}\n",
+        ),
+    ];
+    for (name, arguments, input) in cases {
+        insta::assert_snapshot!(name, transcript(arguments, input));
+    }
+}
+
+#[test]
+fn bad_usage_exits_with_two() {
+    for arguments in [
+        &["plan"][..],
+        &["fly"],
+        &["plan", "-f", "x", "--node-cost", "-1"],
+        &["simulate", "x", "--speed", "0"],
+    ] {
+        assert_eq!(outrigger(arguments, "").status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
+fn the_quickstart_ends_as_it_says() {
+    let run = || outrigger(&["simulate", "examples/quickstart.yaml", "-o", "json"], "");
+    let output = run();
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", summary["unexpected"]);
+    assert_eq!(summary["pods"]["running"], 81);
+    assert_eq!(
+        summary["pods"]["waiting"][0]["pods"],
+        serde_json::json!(["default/render-0", "default/render-1"])
+    );
+    assert_eq!(summary["brokenLaws"], serde_json::json!([]));
+    assert_eq!(run().stdout, output.stdout, "two runs print the same bytes");
+}
+
+#[test]
+fn a_simulation_off_a_terminal_is_plain_lines() {
+    let output = outrigger(&["simulate", "examples/quickstart.yaml"], "");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.starts_with("  0:05.0  default/web scaled from 0 to 6\n"), "{text}");
+    assert!(text.contains("provision died after"), "{text}");
+    assert!(!text.contains('\u{1b}'), "no escape codes off a terminal");
+}
+
+#[test]
+fn crds_are_printed_or_written() {
+    let printed = outrigger(&["crds"], "");
+    assert_eq!(String::from_utf8_lossy(&printed.stdout).matches("kind: CustomResourceDefinition").count(), 3);
+    let listed = outrigger(&["crds", "-o", "json"], "");
+    let list: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!(list["items"].as_array().unwrap().len(), 3);
+    let dir = tempfile::tempdir().unwrap();
+    let written = outrigger(&["crds", "--dir", dir.path().to_str().unwrap()], "");
+    assert_eq!(written.status.code(), Some(0));
+    let pools = std::fs::read_to_string(dir.path().join("nodepools.karpenter.sh.yaml")).unwrap();
+    assert!(pools.contains("kind: CustomResourceDefinition"));
+}
+
+/// Every example of the help texts that is one command runs as it is written.
+#[test]
+fn the_examples_of_the_help_texts_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut run = 0;
+    for command in ["simulate", "plan", "explain", "crds"] {
+        let help = outrigger(&[command, "--help"], "");
+        let help = String::from_utf8_lossy(&help.stdout).into_owned();
+        let examples = help.lines().filter_map(|line| line.trim().strip_prefix("outrigger "));
+        for example in examples.filter(|example| !example.contains('|')) {
+            let here = dir.path().join("crds").display().to_string();
+            let mut arguments: Vec<&str> = example.split_whitespace().collect();
+            if let Some(last) =
+                arguments.last_mut().filter(|last| **last == "crds" && example.contains("--dir"))
+            {
+                *last = &here;
+            }
+            let code = outrigger(&arguments, "").status.code();
+            assert!(matches!(code, Some(0 | 1)), "outrigger {example} exits with {code:?}");
+            run += 1;
+        }
+    }
+    assert!(run >= 8, "only {run} examples were found");
+}
+
+#[test]
+fn help_texts() {
+    for command in ["simulate", "plan", "explain", "crds"] {
+        insta::assert_snapshot!(format!("help_{command}"), transcript(&[command, "--help"], ""));
+    }
+}

@@ -1,0 +1,59 @@
+//! What the world will do by itself, in order of time; what is due at the same time happens in the order it was added.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Something that the world does by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A workload gets so many replicas.
+    Scale {
+        /// Its place in the scenario.
+        workload: usize,
+        /// How many.
+        replicas: u32,
+    },
+    /// An event of the scenario begins.
+    Begin(usize),
+    /// An event of the scenario is over.
+    End(usize),
+    /// An instance's kubelet registers its node.
+    Join(String),
+    /// The cloud controller has labelled a node.
+    Labelled(String),
+    /// A node's network is up.
+    Ready(String),
+    /// What runs on a node has removed its startup taints.
+    Started(String),
+}
+
+/// Steps by time.
+#[derive(Debug, Default)]
+pub(crate) struct Agenda {
+    steps: BTreeMap<(Duration, u64), Step>,
+    added: u64,
+}
+
+impl Agenda {
+    /// Puts a step on the agenda.
+    pub(crate) fn add(&mut self, at: Duration, step: Step) {
+        self.added += 1;
+        self.steps.insert((at, self.added), step);
+    }
+
+    /// Takes the next step that is due.
+    pub(crate) fn due(&mut self, elapsed: Duration) -> Option<Step> {
+        let first = self.steps.first_entry()?;
+        (first.key().0 <= elapsed).then(|| first.remove())
+    }
+
+    /// How many steps were ever added.
+    pub(crate) const fn added(&self) -> u64 {
+        self.added
+    }
+
+    /// When the next step is due.
+    pub(crate) fn next(&self) -> Option<Duration> {
+        self.steps.first_key_value().map(|((at, _), _)| *at)
+    }
+}

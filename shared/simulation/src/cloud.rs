@@ -1,0 +1,302 @@
+//! EC2 as a launcher meets it: capacity pools that run dry, fleets that are fulfilled in part, client tokens, and
+//! instances that a describe call sees late.
+
+mod classes;
+mod port;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use outrigger_catalog::Catalog;
+use outrigger_engine::ports::{CloudError, FleetAnswer, FleetError};
+use outrigger_model::{
+    CapacityType, FleetOverride, FleetRequest, Instance, InstanceType, NodeClass, NodeClassRef, Price, labels,
+};
+
+use crate::random::draw;
+use crate::time::Moment;
+
+/// EC2 Fleet takes at most this many overrides in one request.
+const MAX_OVERRIDES: usize = 300;
+/// How long a new instance may stay unseen by describe calls, usually and on a bad day.
+const USUAL_LAG_MILLIS: u64 = 4_000;
+const WORST_LAG_MILLIS: u64 = 90_000;
+/// How many machines an on-demand pool has; enough that only events empty it.
+const ON_DEMAND_DEPTH: u64 = 1_000;
+
+/// One account in one region.
+pub(crate) struct Ec2 {
+    seed: u64,
+    cluster: String,
+    region: String,
+    zones: Vec<String>,
+    catalog: Catalog,
+    types: Arc<Vec<InstanceType>>,
+    taken: BTreeMap<Pool, u64>,
+    droughts: Vec<Drought>,
+    machines: BTreeMap<String, Machine>,
+    tokens: BTreeMap<String, (FleetRequest, FleetAnswer)>,
+    /// What the root volumes of each class cost per hour.
+    volumes: BTreeMap<String, Price>,
+    fleets: u64,
+    /// How long a new instance may stay unseen by describe calls.
+    describe_lag_millis: u64,
+}
+
+/// A capacity pool.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Pool {
+    instance_type: String,
+    zone: String,
+    capacity_type: &'static str,
+}
+
+/// Pools that have nothing left for a time. An empty list means all.
+#[derive(Clone, Debug)]
+pub(crate) struct Drought {
+    /// Instance types.
+    pub instance_types: Vec<String>,
+    /// Zones.
+    pub zones: Vec<String>,
+    /// Capacity types.
+    pub capacity_type: Option<CapacityType>,
+    /// When it begins.
+    pub from: Duration,
+    /// When it is over.
+    pub until: Duration,
+}
+
+impl Drought {
+    fn covers(&self, pool: &Pool, elapsed: Duration) -> bool {
+        let among = |list: &[String], value: &String| list.is_empty() || list.contains(value);
+        (self.from..self.until).contains(&elapsed)
+            && self.capacity_type.is_none_or(|kind| kind.as_str() == pool.capacity_type)
+            && among(&self.instance_types, &pool.instance_type)
+            && among(&self.zones, &pool.zone)
+    }
+}
+
+/// A running instance.
+#[derive(Clone, Debug)]
+pub(crate) struct Machine {
+    /// What describe calls say of it.
+    pub instance: Instance,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+    /// What its root volume costs per hour.
+    pub volume: Price,
+    /// Its fleet's client token.
+    pub token: String,
+    /// When it was launched.
+    pub launched: Moment,
+    /// From when on describe calls see it.
+    visible: Duration,
+}
+
+impl Ec2 {
+    pub(crate) fn new(seed: u64, cluster: &str, place: (&str, &[String]), catalog: Catalog) -> Self {
+        let types = catalog.instance_types(&NodeClass::for_planning(NodeClassRef::instance_group("nodes")));
+        Self {
+            seed,
+            cluster: cluster.to_owned(),
+            region: place.0.to_owned(),
+            zones: place.1.to_vec(),
+            catalog,
+            types,
+            taken: BTreeMap::new(),
+            droughts: Vec::new(),
+            machines: BTreeMap::new(),
+            tokens: BTreeMap::new(),
+            volumes: BTreeMap::new(),
+            fleets: 0,
+            describe_lag_millis: USUAL_LAG_MILLIS,
+        }
+    }
+
+    /// The region.
+    pub(crate) fn region(&self) -> &str {
+        &self.region
+    }
+
+    /// Instances by id.
+    pub(crate) const fn machines(&self) -> &BTreeMap<String, Machine> {
+        &self.machines
+    }
+
+    /// How many fleet requests launched something.
+    pub(crate) const fn fleets(&self) -> u64 {
+        self.fleets
+    }
+
+    /// The facts of a type.
+    pub(crate) fn instance_type(&self, name: &str) -> Option<&InstanceType> {
+        let index = self.types.binary_search_by(|kind| kind.name.as_str().cmp(name)).ok()?;
+        self.types.get(index)
+    }
+
+    /// Lets describe calls lie further behind, or no longer.
+    fn set_bad_day(&mut self, bad: bool) {
+        self.describe_lag_millis = if bad { WORST_LAG_MILLIS } else { USUAL_LAG_MILLIS };
+    }
+
+    /// Empties pools for a time.
+    pub(crate) fn add_drought(&mut self, drought: Drought) {
+        self.droughts.push(drought);
+    }
+
+    fn instances_of(&self, tag: &str, value: &str, moment: Moment) -> Vec<Instance> {
+        let seen = |machine: &&Machine| machine.visible <= moment.elapsed;
+        let tagged = |machine: &&Machine| machine.tags.get(tag).is_some_and(|found| found == value);
+        self.machines.values().filter(seen).filter(tagged).map(|machine| machine.instance.clone()).collect()
+    }
+
+    /// `CreateFleet` of type instant.
+    fn create_fleet(&mut self, request: &FleetRequest, moment: Moment) -> Result<FleetAnswer, CloudError> {
+        if let Some((first, answer)) = self.tokens.get(&request.token) {
+            if first == request {
+                return Ok(answer.clone());
+            }
+            return Err(refused(
+                "IdempotentParameterMismatch",
+                "the client token was used with another request",
+            ));
+        }
+        self.check(request)?;
+        let mut answer = FleetAnswer::default();
+        let mut dry = BTreeSet::new();
+        for _ in 0..request.count {
+            let Some(chosen) = self.choose(request, moment, &mut dry) else { break };
+            let machine = self.machine(request, chosen, moment);
+            answer.instances.push(machine.instance.clone());
+            self.machines.insert(machine.instance.id.clone(), machine);
+        }
+        answer.errors = dry.into_iter().map(|pool| insufficient(pool, request.capacity_type)).collect();
+        self.fleets += u64::from(!answer.instances.is_empty());
+        self.tokens.insert(request.token.clone(), (request.clone(), answer.clone()));
+        Ok(answer)
+    }
+
+    fn check(&self, request: &FleetRequest) -> Result<(), CloudError> {
+        let template = request.launch_template.strip_suffix(&format!(".{}", self.cluster));
+        if template.is_none() || request.launch_template_version != "1" {
+            let message = format!("{} version {}", request.launch_template, request.launch_template_version);
+            return Err(refused("InvalidLaunchTemplateName.NotFoundException", &message));
+        }
+        let count = request.overrides.len();
+        if count == 0 || count > MAX_OVERRIDES {
+            let message = format!("{count} overrides, allowed are 1 to {MAX_OVERRIDES}");
+            return Err(refused("InvalidFleetConfiguration", &message));
+        }
+        for wanted in &request.overrides {
+            let arch =
+                self.instance_type(&wanted.instance_type).and_then(|kind| kind.labels.get(labels::ARCH));
+            let right = arch.is_some_and(|arch| classes::image_id(arch) == wanted.image)
+                && classes::subnet_id(&wanted.zone) == wanted.subnet
+                && self.zones.contains(&wanted.zone);
+            if !right {
+                let FleetOverride { instance_type, zone, image, subnet, .. } = wanted;
+                let message = format!("{instance_type} with image {image} in {zone}, subnet {subnet}");
+                return Err(refused("InvalidParameterValue", &message));
+            }
+        }
+        Ok(())
+    }
+
+    /// The override that EC2 takes next: the lowest price on demand, the best mix of price and depth on spot.
+    fn choose<'a>(
+        &mut self,
+        request: &'a FleetRequest,
+        moment: Moment,
+        dry: &mut BTreeSet<(String, String)>,
+    ) -> Option<&'a FleetOverride> {
+        let mut ranked: Vec<_> = request
+            .overrides
+            .iter()
+            .filter_map(|wanted| Some((self.rank(wanted, request.capacity_type)?, wanted)))
+            .collect();
+        ranked.sort_by(|(a, x), (b, y)| (a, &x.instance_type, &x.zone).cmp(&(b, &y.instance_type, &y.zone)));
+        for (_, wanted) in ranked {
+            let pool = Pool {
+                instance_type: wanted.instance_type.clone(),
+                zone: wanted.zone.clone(),
+                capacity_type: request.capacity_type.as_str(),
+            };
+            let depth = self.depth(&pool);
+            let empty = self.droughts.iter().any(|drought| drought.covers(&pool, moment.elapsed));
+            let taken = self.taken.entry(pool).or_default();
+            if !empty && *taken < depth {
+                *taken += 1;
+                return Some(wanted);
+            }
+            dry.insert((wanted.instance_type.clone(), wanted.zone.clone()));
+        }
+        None
+    }
+
+    /// Lower is better; `None` when the pool does not exist.
+    fn rank(&self, wanted: &FleetOverride, capacity_type: CapacityType) -> Option<Price> {
+        let price = self.price(&wanted.instance_type, &wanted.zone, capacity_type)?;
+        if capacity_type == CapacityType::OnDemand {
+            return Some(price);
+        }
+        let shallowness = draw(self.seed, &format!("rank/{}/{}", wanted.instance_type, wanted.zone), 40);
+        Some(price.percent(100 + shallowness))
+    }
+
+    fn price(&self, instance_type: &str, zone: &str, capacity_type: CapacityType) -> Option<Price> {
+        let offerings = &self.instance_type(instance_type)?.offerings;
+        let offering =
+            offerings.iter().find(|offer| offer.zone == zone && offer.capacity_type == capacity_type)?;
+        Some(offering.price)
+    }
+
+    /// How many machines a pool has in all.
+    fn depth(&self, pool: &Pool) -> u64 {
+        if pool.capacity_type == CapacityType::OnDemand.as_str() {
+            return ON_DEMAND_DEPTH;
+        }
+        4 + draw(self.seed, &format!("depth/{}/{}", pool.instance_type, pool.zone), 60)
+    }
+
+    fn machine(&self, request: &FleetRequest, chosen: &FleetOverride, moment: Moment) -> Machine {
+        let id = format!("i-{:017x}", self.machines.len() + 1);
+        let lag = draw(self.seed, &format!("visible/{id}"), self.describe_lag_millis);
+        let class = request.launch_template.strip_suffix(&format!(".{}", self.cluster)).unwrap_or_default();
+        Machine {
+            instance: Instance {
+                instance_type: chosen.instance_type.clone(),
+                zone: chosen.zone.clone(),
+                capacity_type: request.capacity_type,
+                image_id: chosen.image.clone(),
+                price: self
+                    .price(&chosen.instance_type, &chosen.zone, request.capacity_type)
+                    .unwrap_or(chosen.price),
+                id,
+            },
+            tags: request.tags.clone(),
+            volume: self.volumes.get(class).copied().unwrap_or_default(),
+            token: request.token.clone(),
+            launched: moment,
+            visible: moment.elapsed + Duration::from_millis(lag),
+        }
+    }
+}
+
+fn insufficient((instance_type, zone): (String, String), capacity_type: CapacityType) -> FleetError {
+    FleetError {
+        code: "InsufficientInstanceCapacity".into(),
+        message: format!("there is no {capacity_type} capacity for {instance_type} in {zone}"),
+        instance_type,
+        zone,
+    }
+}
+
+fn refused(code: &str, message: &str) -> CloudError {
+    CloudError::Refused {
+        service: "EC2",
+        attempted: "create a fleet".into(),
+        code: code.into(),
+        message: message.into(),
+    }
+}

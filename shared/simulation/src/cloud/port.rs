@@ -1,0 +1,95 @@
+//! The Cloud port in front of EC2.
+
+use async_trait::async_trait;
+use outrigger_catalog::Catalog;
+use outrigger_engine::ports::{ClassSource, Cloud, CloudError, FleetAnswer, Notice, TemplateRef};
+use outrigger_model::{FleetRequest, Instance, LaunchTemplate, NodeClass};
+
+use super::classes;
+use crate::door::{Call, Door, PortError, Service};
+use crate::faults::Trouble;
+use crate::state::INTENT_TAG;
+
+#[async_trait]
+impl Cloud for Door {
+    async fn catalog(&self) -> Result<Catalog, CloudError> {
+        self.call(Call::Catalog, |state, _| Ok(state.cloud.catalog.clone())).await
+    }
+
+    async fn survey(&self) -> Result<Catalog, CloudError> {
+        self.call(Call::Survey, |state, _| Ok(state.cloud.catalog.clone())).await
+    }
+
+    async fn store_catalog(&self, catalog: &Catalog) -> Result<(), CloudError> {
+        self.call(Call::StoreCatalog, |state, _| {
+            state.cloud.catalog = catalog.clone();
+            Ok(())
+        })
+        .await
+    }
+
+    async fn resolve_class(&self, source: &ClassSource) -> Result<NodeClass, CloudError> {
+        self.call(Call::ResolveClass, |state, _| {
+            let class = classes::resolve(source, &state.cloud.cluster, &state.cloud.zones);
+            state.cloud.volumes.insert(class.reference.name.clone(), class.root_volume.price());
+            Ok(class)
+        })
+        .await
+    }
+
+    async fn ensure_template(&self, class: &NodeClass) -> Result<TemplateRef, CloudError> {
+        self.call(Call::EnsureTemplate, |_, _| match &class.launch {
+            LaunchTemplate::Borrowed { name, version } => {
+                Ok(TemplateRef { name: name.clone(), version: version.clone() })
+            }
+            LaunchTemplate::Own(_) | LaunchTemplate::None => Err(CloudError::Unusable {
+                what: class.reference.to_string(),
+                why: "the simulated account only has launch templates that kOps wrote".into(),
+            }),
+        })
+        .await
+    }
+
+    async fn launch(&self, request: &FleetRequest) -> Result<FleetAnswer, CloudError> {
+        self.call(Call::CreateFleet, |state, moment| {
+            let known = state.cloud.machines.len();
+            let bad = state.faults.open(moment.elapsed).any(|trouble| matches!(trouble, Trouble::Chaos(_)));
+            state.cloud.set_bad_day(bad);
+            let answer = state.cloud.create_fleet(request, moment);
+            state.launched(request, &answer, known, moment);
+            answer
+        })
+        .await
+    }
+
+    async fn instances_of(&self, intent: &str) -> Result<Vec<Instance>, CloudError> {
+        self.call(Call::DescribeInstances, |state, moment| {
+            Ok(state.cloud.instances_of(INTENT_TAG, intent, moment))
+        })
+        .await
+    }
+
+    async fn publish(&self, notice: &Notice) -> Result<(), CloudError> {
+        self.call(Call::PutEvents, |state, _| {
+            state.ring(notice);
+            Ok(())
+        })
+        .await
+    }
+}
+
+impl PortError for CloudError {
+    fn unknown(call: Call) -> Self {
+        Self::Unknown { service: "EC2", attempted: call.words().into(), source: crate::door::no_answer() }
+    }
+
+    fn refused(call: Call) -> Self {
+        debug_assert_eq!(call.service(), Service::Cloud);
+        Self::Refused {
+            service: "EC2",
+            attempted: call.words().into(),
+            code: "RequestLimitExceeded".into(),
+            message: "request limit exceeded".into(),
+        }
+    }
+}

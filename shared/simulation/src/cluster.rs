@@ -1,0 +1,322 @@
+//! The cluster: its objects, the log of their changes that watches read, and the kubelets and controllers that change
+//! them.
+
+mod port;
+pub(crate) mod scheduler;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use outrigger_engine::ports::{ClusterChange, ClusterState, Configuration, Cursor, NodeChange, PodEvent};
+use outrigger_model::{
+    DaemonSet, InstanceType, Node, NodePool, NominatedPod, Pod, PodRef, PodState, Quantity, Resources, Taint,
+    TaintEffect, labels, resources,
+};
+
+use crate::cloud::Machine;
+use crate::scenario::{Scenario, Workload};
+use crate::time::Moment;
+
+/// How many changes a watch may lie behind before it must list again.
+const LOG_LENGTH: usize = 20_000;
+/// kops-controller copies instance tags with this prefix to labels of the node.
+const LABEL_TAG: &str = "k8s.io/cluster-autoscaler/node-template/label/";
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+
+/// The objects of the API server.
+pub(crate) struct Objects {
+    version: u64,
+    log: VecDeque<(u64, ClusterChange)>,
+    nodes: BTreeMap<String, Node>,
+    pods: BTreeMap<String, Pod>,
+    made: u64,
+    daemon_sets: Vec<DaemonSet>,
+    workloads: Vec<Replicas>,
+    configuration: Configuration,
+    mirrors: BTreeMap<String, u64>,
+    events: BTreeMap<(PodRef, &'static str), (String, u32)>,
+    /// Whether the scheduler has pods to look at that it has never tried.
+    has_new_pods: bool,
+    /// Nodes that may take a pod which they did not take before.
+    touched: BTreeSet<String>,
+}
+
+/// A workload and the pods that were made for it.
+struct Replicas {
+    workload: Workload,
+    next_index: u32,
+    uids: BTreeSet<String>,
+}
+
+impl Objects {
+    pub(crate) fn new(scenario: &Scenario) -> Self {
+        let replicas = |workload: &Workload| Replicas {
+            workload: workload.clone(),
+            next_index: 0,
+            uids: BTreeSet::new(),
+        };
+        Self {
+            version: 1,
+            log: VecDeque::new(),
+            nodes: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            made: 0,
+            daemon_sets: scenario.daemon_sets.clone(),
+            workloads: scenario.workloads.iter().map(replicas).collect(),
+            configuration: scenario.configuration.clone(),
+            mirrors: BTreeMap::new(),
+            events: BTreeMap::new(),
+            has_new_pods: false,
+            touched: BTreeSet::new(),
+        }
+    }
+
+    /// Raised by every change.
+    pub(crate) const fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// NodePools.
+    pub(crate) fn node_pools(&self) -> &[NodePool] {
+        &self.configuration.node_pools
+    }
+
+    /// Nodes by name.
+    pub(crate) const fn nodes(&self) -> &BTreeMap<String, Node> {
+        &self.nodes
+    }
+
+    /// Pods by uid.
+    pub(crate) const fn pods(&self) -> &BTreeMap<String, Pod> {
+        &self.pods
+    }
+
+    /// The NodeClaim objects, by name, with the version that each shows.
+    pub(crate) const fn mirrors(&self) -> &BTreeMap<String, u64> {
+        &self.mirrors
+    }
+
+    /// The last event of each reason about each pod.
+    pub(crate) const fn events(&self) -> &BTreeMap<(PodRef, &'static str), (String, u32)> {
+        &self.events
+    }
+
+    /// What the scheduler has to look at, if anything: the nodes that have changed since it was last asked.
+    pub(crate) fn take_touched(&mut self) -> Option<BTreeSet<String>> {
+        let new = std::mem::take(&mut self.has_new_pods);
+        let touched = std::mem::take(&mut self.touched);
+        (new || !touched.is_empty()).then_some(touched)
+    }
+
+    fn list(&self) -> (ClusterState, Cursor) {
+        let state = ClusterState {
+            nodes: self.nodes.clone(),
+            pods: self.pods.clone(),
+            daemon_sets: self.daemon_sets.clone(),
+        };
+        let version = self.version.to_string();
+        (state, Cursor { nodes: version.clone(), pods: version })
+    }
+
+    /// The first change after a version; an error when the log no longer reaches back that far.
+    fn change_after(&self, version: u64) -> Result<Option<(u64, ClusterChange)>, ()> {
+        let oldest = self.log.front().map_or(self.version + 1, |(first, _)| *first);
+        if version + 1 < oldest && version < self.version {
+            return Err(());
+        }
+        let index = usize::try_from((version + 1).saturating_sub(oldest)).unwrap_or(usize::MAX);
+        Ok(self.log.get(index).cloned())
+    }
+
+    /// Writes one change down under a new version.
+    fn record(&mut self, change: ClusterChange) {
+        self.log.push_back((self.version, change));
+        if self.log.len() > LOG_LENGTH {
+            self.log.pop_front();
+        }
+    }
+
+    fn put_pod(&mut self, pod: Pod) {
+        self.version += 1;
+        self.record(ClusterChange::Pod(Box::new(pod.clone())));
+        self.pods.insert(pod.uid.clone(), pod);
+    }
+
+    fn put_node(&mut self, mut node: Node) {
+        self.version += 1;
+        node.resource_version = self.version.to_string();
+        self.record(ClusterChange::Node(Box::new(node.clone())));
+        self.touched.insert(node.name.clone());
+        self.nodes.insert(node.name.clone(), node);
+    }
+
+    fn remove_pod(&mut self, uid: &str) {
+        self.version += 1;
+        self.record(ClusterChange::PodGone { uid: uid.to_owned() });
+        let pod = self.pods.remove(uid);
+        self.touched.extend(pod.and_then(|pod| pod.node_name));
+    }
+
+    /// A uid in the form of a UUID, in order of creation.
+    fn next_uid(&mut self) -> String {
+        self.made += 1;
+        format!("00000000-0000-4000-8000-{:012}", self.made)
+    }
+
+    /// Gives a workload so many replicas, as its controller does; says what it did.
+    pub(crate) fn scale(&mut self, workload: usize, replicas: u32, moment: Moment) -> String {
+        let Some(present) = self.workloads.get(workload) else { return String::new() };
+        let (had, id) = (present.uids.len(), present.workload.id.clone());
+        let wanted = usize::try_from(replicas).unwrap_or(usize::MAX);
+        for _ in had..wanted {
+            self.add_replica(workload, moment);
+        }
+        for uid in self.superfluous(workload, wanted) {
+            self.remove_pod(&uid);
+            if let Some(present) = self.workloads.get_mut(workload) {
+                present.uids.remove(&uid);
+            }
+        }
+        self.has_new_pods |= wanted > had;
+        format!("{id} scaled from {had} to {wanted}")
+    }
+
+    fn add_replica(&mut self, workload: usize, moment: Moment) {
+        let uid = self.next_uid();
+        let Some(present) = self.workloads.get_mut(workload) else { return };
+        let Workload { id, labels, spec, .. } = &present.workload;
+        let name = format!("{}-{}", id.name, present.next_index);
+        let pod = Pod {
+            id: PodRef { namespace: id.namespace.clone(), name },
+            uid: uid.clone(),
+            labels: Arc::clone(labels),
+            spec: Arc::clone(spec),
+            created_at: moment.at,
+            node_name: None,
+            nominated_node: None,
+            state: PodState::Waiting,
+            owner_kind: "ReplicaSet".into(),
+        };
+        present.next_index += 1;
+        present.uids.insert(uid);
+        self.put_pod(pod);
+    }
+
+    /// The pods that a smaller number leaves over: those that run nowhere first, then the youngest.
+    fn superfluous(&self, workload: usize, wanted: usize) -> Vec<String> {
+        let Some(present) = self.workloads.get(workload) else { return Vec::new() };
+        let mut uids: Vec<_> = present.uids.iter().collect();
+        uids.sort_by_key(|uid| {
+            let bound = self.pods.get(*uid).is_some_and(|pod| pod.node_name.is_some());
+            (std::cmp::Reverse(bound), *uid)
+        });
+        uids.into_iter().skip(wanted).cloned().collect()
+    }
+
+    /// A kubelet registers its node as kOps configures it.
+    pub(crate) fn join(&mut self, machine: &Machine, kind: &InstanceType, percent: u64, moment: Moment) {
+        let instance = &machine.instance;
+        let copied =
+            machine.tags.iter().filter_map(|(key, value)| Some((key.strip_prefix(LABEL_TAG)?, value)));
+        let mut node_labels: BTreeMap<String, String> =
+            copied.map(|(key, value)| (key.to_owned(), value.clone())).collect();
+        node_labels.insert(labels::HOSTNAME.into(), instance.id.clone());
+        for key in [labels::ARCH, labels::OS] {
+            if let Some(value) = kind.labels.get(key) {
+                node_labels.insert(key.into(), value.clone());
+            }
+        }
+        let uid = self.next_uid();
+        self.put_node(Node {
+            name: instance.id.clone(),
+            uid,
+            resource_version: String::new(),
+            provider_id: Some(instance.provider_id()),
+            labels: node_labels,
+            annotations: BTreeMap::new(),
+            taints: vec![
+                Taint::new(labels::UNREGISTERED_TAINT, "", TaintEffect::NoExecute),
+                Taint::new(UNINITIALIZED, "true", TaintEffect::NoSchedule),
+                Taint::new(NOT_READY, "", TaintEffect::NoSchedule),
+            ],
+            capacity: kind.counted().clone(),
+            allocatable: reduced(&kind.allocatable, percent),
+            ready: false,
+            unschedulable: false,
+            deleting: false,
+            created_at: moment.at,
+        });
+    }
+
+    /// The cloud controller labels a node and takes its taint off.
+    pub(crate) fn label_from_cloud(&mut self, node: &str, known: impl IntoIterator<Item = (String, String)>) {
+        let Some(mut node) = self.nodes.get(node).cloned() else { return };
+        node.labels.extend(known);
+        node.taints.retain(|taint| taint.key != UNINITIALIZED);
+        self.put_node(node);
+    }
+
+    /// A node's network is up.
+    pub(crate) fn make_ready(&mut self, node: &str) {
+        let Some(mut node) = self.nodes.get(node).cloned() else { return };
+        node.ready = true;
+        node.taints.retain(|taint| taint.key != NOT_READY);
+        self.put_node(node);
+    }
+
+    /// What runs on a node takes the startup taints of its pool off.
+    pub(crate) fn drop_startup_taints(&mut self, node: &str) {
+        let Some(mut node) = self.nodes.get(node).cloned() else { return };
+        let pools = &self.configuration.node_pools;
+        let pool = pools.iter().find(|pool| node.node_pool() == Some(pool.name.as_str()));
+        let Some(startup) = pool.map(|pool| &pool.spec.template.spec.startup_taints) else { return };
+        let before = node.taints.len();
+        node.taints.retain(|taint| !startup.iter().any(|s| s.key == taint.key && s.effect == taint.effect));
+        if node.taints.len() != before {
+            self.put_node(node);
+        }
+    }
+
+    /// Changes a node if it is still the version that was read; says whether it was, and whether the change registered it.
+    fn change_node(&mut self, change: &NodeChange) -> Option<bool> {
+        let found =
+            self.nodes.get(&change.name).filter(|node| node.resource_version == change.resource_version);
+        let mut node = found?.clone();
+        let registers =
+            change.labels.contains_key(labels::REGISTERED) && !node.labels.contains_key(labels::REGISTERED);
+        node.labels.extend(change.labels.clone());
+        node.annotations.extend(change.annotations.clone());
+        node.taints.clone_from(&change.taints);
+        self.put_node(node);
+        Some(registers)
+    }
+
+    fn nominate(&mut self, nominated: &NominatedPod, node: &str) {
+        let open = |pod: &&Pod| pod.id == nominated.pod && pod.node_name.is_none();
+        let Some(mut pod) = self.pods.get(&nominated.uid).filter(open).cloned() else { return };
+        pod.nominated_node = Some(node.to_owned());
+        // A change of status alone does not make kube-scheduler try a pod again.
+        self.put_pod(pod);
+    }
+
+    fn publish_event(&mut self, event: &PodEvent) {
+        let entry = self.events.entry((event.pod.clone(), event.reason)).or_insert((String::new(), 0));
+        entry.0.clone_from(&event.message);
+        entry.1 += 1;
+    }
+}
+
+/// The room of a node that has turned out smaller than its type promised. Pods are a setting, not something measured.
+fn reduced(allocatable: &Resources, percent: u64) -> Resources {
+    let percent = i64::try_from(percent).unwrap_or(100);
+    let part = |(name, quantity): (&str, Quantity)| {
+        let kept = match name {
+            resources::CPU => Quantity::millis(quantity.milli_value().saturating_mul(percent) / 100),
+            resources::MEMORY => Quantity::bytes(quantity.value() / 100 * percent),
+            _ => quantity,
+        };
+        (name.to_owned(), if percent == 100 { quantity } else { kept })
+    };
+    allocatable.iter().map(part).collect()
+}

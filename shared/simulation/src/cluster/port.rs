@@ -1,0 +1,136 @@
+//! The Cluster port in front of the objects.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::stream::{self, BoxStream, StreamExt};
+use outrigger_engine::ports::{
+    Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, NodeChange, PodEvent,
+};
+use outrigger_model::{Node, NodeClaim, NominatedPod};
+
+use crate::door::{Call, Door, PortError};
+use crate::faults::Fate;
+use crate::world::World;
+
+/// The uid of the namespace kube-system.
+pub(crate) const CLUSTER_UID: &str = "00000000-0000-4000-8000-000000000000";
+const SERVER: &str = "https://api.simulated";
+
+#[async_trait]
+impl Cluster for Door {
+    async fn uid(&self) -> Result<String, ClusterError> {
+        self.call(Call::ClusterUid, |_, _| Ok(CLUSTER_UID.to_owned())).await
+    }
+
+    async fn configuration(&self) -> Result<Configuration, ClusterError> {
+        self.call(Call::Configuration, |state, _| Ok(state.cluster.configuration.clone())).await
+    }
+
+    async fn list(&self) -> Result<(ClusterState, Cursor), ClusterError> {
+        self.call(Call::List, |state, _| Ok(state.cluster.list())).await
+    }
+
+    async fn watch(
+        &self,
+        cursor: Cursor,
+    ) -> Result<BoxStream<'static, Result<ClusterChange, ClusterError>>, ClusterError> {
+        let version = cursor.pods.parse::<u64>().map_err(|source| ClusterError::Unreadable {
+            attempted: "watch pods".into(),
+            source: Box::new(source),
+        })?;
+        self.call(Call::Watch, |_, _| Ok(())).await?;
+        let world = Arc::clone(self.world());
+        Ok(stream::unfold(Some((world, version)), next_change).boxed())
+    }
+
+    async fn nodes(&self) -> Result<Vec<Node>, ClusterError> {
+        self.call(Call::Nodes, |state, _| Ok(state.cluster.nodes.values().cloned().collect())).await
+    }
+
+    async fn change_node(&self, change: &NodeChange) -> Result<(), ClusterError> {
+        self.call(Call::ChangeNode, |state, moment| {
+            let Some(registers) = state.cluster.change_node(change) else {
+                return Err(ClusterError::Changed { what: format!("Node/{}", change.name) });
+            };
+            if registers {
+                state.registered(&change.name, moment);
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn nominate(&self, pod: &NominatedPod, node: &str) -> Result<(), ClusterError> {
+        self.call(Call::Nominate, |state, _| {
+            state.cluster.nominate(pod, node);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn mirrors(&self) -> Result<BTreeMap<String, u64>, ClusterError> {
+        self.call(Call::Mirrors, |state, _| Ok(state.cluster.mirrors.clone())).await
+    }
+
+    async fn mirror_claim(&self, claim: &NodeClaim) -> Result<(), ClusterError> {
+        self.call(Call::MirrorClaim, |state, _| {
+            state.cluster.mirrors.insert(claim.name.clone(), claim.version);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn remove_mirror(&self, claim: &str) -> Result<(), ClusterError> {
+        self.call(Call::RemoveMirror, |state, _| {
+            state.cluster.mirrors.remove(claim);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn publish_event(&self, event: &PodEvent) -> Result<(), ClusterError> {
+        self.call(Call::PublishEvent, |state, _| {
+            state.cluster.publish_event(event);
+            Ok(())
+        })
+        .await
+    }
+}
+
+type Watching = Option<(Arc<World>, u64)>;
+
+/// The next change of a watch; an error is its last item. Faults of the API server break it off.
+async fn next_change(watching: Watching) -> Option<(Result<ClusterChange, ClusterError>, Watching)> {
+    let (world, version) = watching?;
+    let mut versions = world.changes();
+    loop {
+        let next = world.look(|state, moment| match state.faults.outlook(Call::Watch, moment) {
+            Fate::Served => state
+                .cluster
+                .change_after(version)
+                .map_err(|()| ClusterError::Changed { what: "the list that the watch began from".into() }),
+            _ => Err(ClusterError::unknown(Call::Watch)),
+        });
+        match next {
+            Err(error) => return Some((Err(error), None)),
+            Ok(Some((version, change))) => return Some((Ok(change), Some((world, version)))),
+            Ok(None) => versions.changed().await.ok()?,
+        }
+    }
+}
+
+impl PortError for ClusterError {
+    fn unknown(call: Call) -> Self {
+        Self::Unreachable {
+            server: SERVER.into(),
+            attempted: call.words().into(),
+            source: crate::door::no_answer(),
+        }
+    }
+
+    fn refused(call: Call) -> Self {
+        Self::Refused { attempted: call.words().into(), status: 429, message: "too many requests".into() }
+    }
+}

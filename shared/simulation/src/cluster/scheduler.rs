@@ -1,0 +1,274 @@
+//! A small kube-scheduler: it filters by room, taints, node selector, node affinity and host ports, and of what is left
+//! takes the node with the most room, so it spreads where the planner packs. A nominated node is tried first, and room
+//! that is nominated to pods of the same or a higher priority counts as taken.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use outrigger_model::pod::HostPort;
+use outrigger_model::taint::{TolerationOperator, first_untolerated};
+use outrigger_model::{
+    DaemonSet, Pod, PodRef, PodSpec, PodState, Requirements, Resources, Taint, Toleration, resources,
+};
+
+use super::Objects;
+use crate::time::Moment;
+use crate::timeline::{Kind, Timeline, count};
+
+/// What one pass did.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Placed {
+    /// Pods by the node that they were bound to, daemons aside.
+    bound: BTreeMap<String, usize>,
+    /// Pods for which no node was found, and which were not known to be so.
+    unschedulable: usize,
+}
+
+/// A node as the scheduler sees it during one pass.
+struct Room<'a> {
+    labels: &'a BTreeMap<String, String>,
+    taints: &'a [Taint],
+    unschedulable: bool,
+    allocatable: &'a Resources,
+    free: Resources,
+    ports: Vec<HostPort>,
+    nominated: Vec<&'a Pod>,
+}
+
+/// What becomes of a pod in a pass.
+enum Verdict {
+    Bind(String),
+    NoNode,
+}
+
+/// One pass over the pods that have no node. Those that were tried before are tried again only when a node has changed
+/// that may take them, as kube-scheduler's queueing hints have it.
+pub(crate) fn run(objects: &mut Objects, touched: &BTreeSet<String>, moment: Moment) -> Placed {
+    for (daemon_set, node) in missing_daemons(objects) {
+        add_daemon(objects, &daemon_set, node, moment);
+    }
+    let mut placed = Placed::default();
+    for (uid, verdict) in verdicts(objects, touched) {
+        let Some(mut pod) = objects.pods.get(&uid).cloned() else { continue };
+        match verdict {
+            Verdict::Bind(node) => {
+                *placed.bound.entry(node.clone()).or_default() += 1;
+                pod.node_name = Some(node);
+                pod.nominated_node = None;
+                pod.state = PodState::Bound;
+            }
+            Verdict::NoNode if pod.state == PodState::Unschedulable && pod.nominated_node.is_none() => {
+                continue;
+            }
+            Verdict::NoNode => {
+                placed.unschedulable += usize::from(pod.state != PodState::Unschedulable);
+                pod.state = PodState::Unschedulable;
+                // kube-scheduler forgets a nomination when it has tried the pod in vain.
+                pod.nominated_node = None;
+            }
+        }
+        objects.put_pod(pod);
+    }
+    placed
+}
+
+impl Placed {
+    /// Puts the pass on the timeline.
+    pub(crate) fn tell(&self, timeline: &mut Timeline, moment: Moment) {
+        let pods: usize = self.bound.values().sum();
+        if pods > 0 {
+            let nodes = count(self.bound.len(), "node");
+            timeline.add(moment, Kind::Pods, format!("{} now on {nodes}", count(pods, "pod")));
+        }
+        if self.unschedulable > 0 {
+            timeline.add(moment, Kind::Pods, format!("no node for {}", count(self.unschedulable, "pod")));
+        }
+    }
+}
+
+/// What becomes of each pod without a node, in the scheduler's order: priority, then age.
+fn verdicts(objects: &Objects, touched: &BTreeSet<String>) -> Vec<(String, Verdict)> {
+    let mut rooms = rooms(objects);
+    let mut queue: Vec<&Pod> = objects.pods.values().filter(|pod| waits(pod)).collect();
+    queue.sort_by_key(|pod| (std::cmp::Reverse(pod.spec.priority), pod.created_at, pod.uid.as_str()));
+    // Room only shrinks during a pass, so a pod like one that found none need not look again.
+    let mut hopeless: BTreeSet<*const PodSpec> = BTreeSet::new();
+    let mut verdicts = Vec::new();
+    for pod in queue {
+        if pod.state == PodState::Unschedulable && !concerns(pod, touched, &rooms) {
+            continue;
+        }
+        let own = nominated_room(pod, &rooms);
+        let chosen = match own {
+            Some(node) => Some(node),
+            None if hopeless.contains(&Arc::as_ptr(&pod.spec)) => None,
+            None => best_room(pod, &rooms),
+        };
+        let verdict = if let Some(node) = chosen {
+            if let Some(room) = rooms.get_mut(&node) {
+                room.take(pod);
+            }
+            forget_nomination(pod, &mut rooms);
+            Verdict::Bind(node)
+        } else {
+            hopeless.insert(Arc::as_ptr(&pod.spec));
+            Verdict::NoNode
+        };
+        verdicts.push((pod.uid.clone(), verdict));
+    }
+    verdicts
+}
+
+/// Whether one of the changed nodes would take the pod if it had room for it.
+fn concerns(pod: &Pod, touched: &BTreeSet<String>, rooms: &BTreeMap<String, Room<'_>>) -> bool {
+    let alternatives = pod.spec.node_requirements();
+    touched.iter().filter_map(|name| rooms.get(name)).any(|room| room.admits(pod, &alternatives))
+}
+
+fn waits(pod: &Pod) -> bool {
+    pod.node_name.is_none() && matches!(pod.state, PodState::Waiting | PodState::Unschedulable)
+}
+
+fn rooms(objects: &Objects) -> BTreeMap<String, Room<'_>> {
+    let mut rooms: BTreeMap<String, Room<'_>> = BTreeMap::new();
+    for node in objects.nodes.values() {
+        let room = Room {
+            labels: &node.labels,
+            taints: &node.taints,
+            unschedulable: node.unschedulable || node.deleting,
+            allocatable: &node.allocatable,
+            free: node.allocatable.clone(),
+            ports: Vec::new(),
+            nominated: Vec::new(),
+        };
+        rooms.insert(node.name.clone(), room);
+    }
+    for pod in objects.pods.values() {
+        if let Some(room) = pod.node_name.as_ref().and_then(|name| rooms.get_mut(name)) {
+            if pod.state != PodState::Finished {
+                room.take(pod);
+            }
+        } else if let Some(room) = pod.nominated_node.as_ref().and_then(|name| rooms.get_mut(name)) {
+            room.nominated.push(pod);
+        }
+    }
+    rooms
+}
+
+impl Room<'_> {
+    fn take(&mut self, pod: &Pod) {
+        self.free.subtract(&pod.spec.requests);
+        self.ports.extend(pod.spec.host_ports.iter().cloned());
+    }
+
+    fn accepts(&self, pod: &Pod, alternatives: &[Requirements]) -> bool {
+        self.admits(pod, alternatives) && self.has_room(pod)
+    }
+
+    /// Everything but room.
+    fn admits(&self, pod: &Pod, alternatives: &[Requirements]) -> bool {
+        !self.unschedulable
+            && first_untolerated(self.taints, &pod.spec.tolerations).is_none()
+            && alternatives.iter().any(|wanted| wanted.match_labels(self.labels).is_ok())
+    }
+
+    fn has_room(&self, pod: &Pod) -> bool {
+        let mut free = self.free.clone();
+        let mut ports: Vec<&HostPort> = self.ports.iter().collect();
+        let ahead = |other: &&&Pod| other.uid != pod.uid && other.spec.priority >= pod.spec.priority;
+        for other in self.nominated.iter().filter(ahead) {
+            free.subtract(&other.spec.requests);
+            ports.extend(&other.spec.host_ports);
+        }
+        let wanted = &pod.spec.host_ports;
+        pod.spec.requests.fit(&free) && !wanted.iter().any(|w| ports.iter().any(|taken| collide(w, taken)))
+    }
+
+    /// How much of the node would stay free, as the mean of processor and memory; less where a soft taint asks to stay
+    /// away.
+    fn score(&self, pod: &Pod) -> f64 {
+        let left = |name: &str| {
+            let all = self.allocatable.get(name).as_f64();
+            let rest = (self.free.get(name) - pod.spec.requests.get(name)).as_f64();
+            if all > 0.0 { rest / all } else { 0.0 }
+        };
+        let soft = self.taints.iter().filter(|taint| {
+            !taint.is_hard() && !pod.spec.tolerations.iter().any(|toleration| toleration.tolerates(taint))
+        });
+        f64::midpoint(left(resources::CPU), left(resources::MEMORY)) - soft.count() as f64
+    }
+}
+
+fn nominated_room(pod: &Pod, rooms: &BTreeMap<String, Room<'_>>) -> Option<String> {
+    let name = pod.nominated_node.as_ref()?;
+    let accepted = rooms.get(name)?.accepts(pod, &pod.spec.node_requirements());
+    accepted.then(|| name.clone())
+}
+
+fn best_room(pod: &Pod, rooms: &BTreeMap<String, Room<'_>>) -> Option<String> {
+    let alternatives = pod.spec.node_requirements();
+    let fitting = rooms.iter().filter(|(_, room)| room.accepts(pod, &alternatives));
+    let scored = fitting.map(|(name, room)| (room.score(pod), name));
+    let best = scored.max_by(|(a, x), (b, y)| a.total_cmp(b).then_with(|| y.cmp(x)));
+    best.map(|(_, name)| name.clone())
+}
+
+fn forget_nomination(pod: &Pod, rooms: &mut BTreeMap<String, Room<'_>>) {
+    if let Some(room) = pod.nominated_node.as_ref().and_then(|name| rooms.get_mut(name)) {
+        room.nominated.retain(|other| other.uid != pod.uid);
+    }
+}
+
+/// Two ports of one node collide when number and protocol agree and either address is every address.
+fn collide(a: &HostPort, b: &HostPort) -> bool {
+    let every = |ip: &str| matches!(ip, "" | "0.0.0.0" | "::");
+    a.port == b.port && a.protocol == b.protocol && (a.ip == b.ip || every(&a.ip) || every(&b.ip))
+}
+
+/// Daemonsets and nodes that they belong on but do not run on yet. One that does not fit is tried again at every pass.
+fn missing_daemons(objects: &Objects) -> Vec<(DaemonSet, String)> {
+    let mut rooms = rooms(objects);
+    let present: BTreeSet<&PodRef> = objects.pods.values().map(|pod| &pod.id).collect();
+    let mut missing = Vec::new();
+    for daemon_set in &objects.daemon_sets {
+        let alternatives = daemon_set.spec.node_requirements();
+        for (node, room) in &mut rooms {
+            let pod = daemon(daemon_set, node, String::new(), jiff::Timestamp::UNIX_EPOCH);
+            if !present.contains(&pod.id) && room.accepts(&pod, &alternatives) {
+                room.take(&pod);
+                missing.push((daemon_set.clone(), node.clone()));
+            }
+        }
+    }
+    missing
+}
+
+fn add_daemon(objects: &mut Objects, daemon_set: &DaemonSet, node: String, moment: Moment) {
+    let uid = objects.next_uid();
+    let pod = daemon(daemon_set, &node, uid, moment.at);
+    objects.put_pod(Pod { node_name: Some(node), state: PodState::Bound, ..pod });
+}
+
+/// A daemonset's pod for a node, with the tolerations that its controller adds.
+fn daemon(daemon_set: &DaemonSet, node: &str, uid: String, created_at: jiff::Timestamp) -> Pod {
+    const TOLERATED: [&str; 6] =
+        ["not-ready", "unreachable", "disk-pressure", "memory-pressure", "pid-pressure", "unschedulable"];
+    let mut spec = PodSpec::clone(&daemon_set.spec);
+    spec.tolerations.extend(TOLERATED.map(|name| Toleration {
+        key: format!("node.kubernetes.io/{name}"),
+        operator: TolerationOperator::Exists,
+        ..Toleration::default()
+    }));
+    let name = format!("{}-{node}", daemon_set.id.name);
+    Pod {
+        id: PodRef { namespace: daemon_set.id.namespace.clone(), name },
+        uid,
+        labels: Arc::default(),
+        spec: Arc::new(spec),
+        created_at,
+        node_name: None,
+        nominated_node: None,
+        state: PodState::Waiting,
+        owner_kind: "DaemonSet".into(),
+    }
+}

@@ -1,0 +1,271 @@
+//! The way into the world: one door for each run of a function. It counts the calls, lets faults happen to them, and is
+//! where a function dies when the scenario or a test says so.
+
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use outrigger_engine::Ports;
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+
+use crate::faults::Fate;
+use crate::state::State;
+use crate::time::Moment;
+use crate::timeline::Kind;
+use crate::world::World;
+
+/// The calls that a function can make, by the names that scenarios use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Call {
+    /// The uid of the cluster.
+    ClusterUid,
+    /// NodePools and EC2NodeClasses.
+    Configuration,
+    /// Nodes, pods and daemonsets.
+    List,
+    /// A watch on nodes and pods.
+    Watch,
+    /// Nodes alone.
+    Nodes,
+    /// A change of a node.
+    ChangeNode,
+    /// A pod's nominated node.
+    Nominate,
+    /// NodeClaim objects listed.
+    Mirrors,
+    /// A NodeClaim object written.
+    MirrorClaim,
+    /// A NodeClaim object removed.
+    RemoveMirror,
+    /// An event about a pod.
+    PublishEvent,
+    /// The catalogue read.
+    Catalog,
+    /// Instance types, offerings and prices asked of EC2.
+    Survey,
+    /// The catalogue stored.
+    StoreCatalog,
+    /// A node class resolved.
+    ResolveClass,
+    /// A launch template ensured.
+    EnsureTemplate,
+    /// EC2 Fleet.
+    CreateFleet,
+    /// Instances by tag.
+    DescribeInstances,
+    /// Doorbells.
+    PutEvents,
+    /// The ledger tied to the cluster.
+    Bind,
+    /// A lease taken.
+    Acquire,
+    /// A lease kept.
+    Renew,
+    /// A lease given back.
+    Release,
+    /// The ledger read.
+    Load,
+    /// A launch written down.
+    Prepare,
+    /// A launch marked as sent.
+    MarkSent,
+    /// A launch's answer written down.
+    Resolve,
+    /// A launch given up.
+    Abandon,
+    /// A claim written.
+    UpdateClaim,
+    /// Unavailable offerings written.
+    PutUnavailable,
+    /// A report written.
+    PutReport,
+    /// A report read.
+    Report,
+}
+
+/// What stands behind a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Service {
+    /// The API server.
+    ApiServer,
+    /// EC2 and what belongs to it.
+    Cloud,
+    /// The ledger.
+    Ledger,
+}
+
+impl Call {
+    pub(crate) const fn service(self) -> Service {
+        match self {
+            Self::ClusterUid
+            | Self::Configuration
+            | Self::List
+            | Self::Watch
+            | Self::Nodes
+            | Self::ChangeNode
+            | Self::Nominate
+            | Self::Mirrors
+            | Self::MirrorClaim
+            | Self::RemoveMirror
+            | Self::PublishEvent => Service::ApiServer,
+            Self::Catalog
+            | Self::Survey
+            | Self::StoreCatalog
+            | Self::ResolveClass
+            | Self::EnsureTemplate
+            | Self::CreateFleet
+            | Self::DescribeInstances
+            | Self::PutEvents => Service::Cloud,
+            _ => Service::Ledger,
+        }
+    }
+
+    /// Whether EC2 itself answers it, and not the services around it.
+    pub(crate) const fn is_ec2(self) -> bool {
+        matches!(self, Self::Survey | Self::EnsureTemplate | Self::CreateFleet | Self::DescribeInstances)
+    }
+
+    /// What is attempted, as it stands in errors.
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::ClusterUid => "read the namespace kube-system",
+            Self::Configuration => "list NodePools",
+            Self::List => "list nodes and pods",
+            Self::Watch => "watch nodes and pods",
+            Self::Nodes => "list nodes",
+            Self::ChangeNode => "change a node",
+            Self::Nominate => "nominate a pod",
+            Self::Mirrors => "list NodeClaims",
+            Self::MirrorClaim => "write a NodeClaim",
+            Self::RemoveMirror => "remove a NodeClaim",
+            Self::PublishEvent => "publish an event",
+            Self::Catalog => "read the catalogue",
+            Self::Survey => "describe instance types",
+            Self::StoreCatalog => "store the catalogue",
+            Self::ResolveClass => "read the node class",
+            Self::EnsureTemplate => "describe the launch template",
+            Self::CreateFleet => "create a fleet",
+            Self::DescribeInstances => "describe instances",
+            Self::PutEvents => "put events",
+            Self::Bind => "read whose it is",
+            Self::Acquire => "take a lease",
+            Self::Renew => "renew a lease",
+            Self::Release => "give a lease back",
+            Self::Load => "read it",
+            Self::Prepare => "write a launch down",
+            Self::MarkSent => "mark a launch as sent",
+            Self::Resolve => "resolve a launch",
+            Self::Abandon => "abandon a launch",
+            Self::UpdateClaim => "write a claim",
+            Self::PutUnavailable => "write unavailable offerings",
+            Self::PutReport => "write a report",
+            Self::Report => "read a report",
+        }
+    }
+
+    /// How long a call takes, in milliseconds, as such calls do within a region.
+    const fn latency_millis(self) -> u64 {
+        match self {
+            Self::CreateFleet => 900,
+            Self::Survey => 2_000,
+            Self::Catalog | Self::List | Self::DescribeInstances => 60,
+            _ => 8,
+        }
+    }
+}
+
+/// When a function dies: after a call has done its work, with the answer still on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// After so many calls, the first being 1.
+    AfterCalls(u32),
+    /// After the first call of this name.
+    After(Call),
+}
+
+/// Errors that faults can make for a port.
+pub(crate) trait PortError {
+    /// No answer came.
+    fn unknown(call: Call) -> Self;
+    /// It was turned away before anything happened.
+    fn refused(call: Call) -> Self;
+}
+
+/// One run's way into the world.
+pub(crate) struct Door {
+    world: Arc<World>,
+    crash: Option<Crash>,
+    calls: AtomicU32,
+    died: Notify,
+}
+
+impl Door {
+    pub(crate) fn new(world: Arc<World>, crash: Option<Crash>) -> Self {
+        Self { world, crash, calls: AtomicU32::new(0), died: Notify::new() }
+    }
+
+    /// The world behind the ports of the engine.
+    pub(crate) fn ports(&self) -> Ports<'_> {
+        Ports { cluster: self, cloud: self, ledger: self, clock: self.world.engine_clock() }
+    }
+
+    pub(crate) const fn world(&self) -> &Arc<World> {
+        &self.world
+    }
+
+    /// Completes when the run has reached its crash point; whoever waits then drops the run.
+    pub(crate) async fn died(&self) {
+        self.died.notified().await;
+    }
+
+    /// How many calls were made.
+    pub(crate) fn calls(&self) -> u32 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// Makes one call: waits as long as it takes, lets a fault happen, acts, and perhaps never returns.
+    pub(crate) async fn call<T, E, F>(&self, call: Call, act: F) -> Result<T, E>
+    where
+        T: Send,
+        E: PortError + Send,
+        F: FnOnce(&mut State, Moment) -> Result<T, E> + Send,
+    {
+        tokio::time::sleep(Duration::from_millis(call.latency_millis())).await;
+        let result = self.world.with(|state, moment| {
+            let fate = state.faults.fate(call, moment);
+            if let Some(words) = fate.words().filter(|_| call == Call::CreateFleet) {
+                state.timeline.add(moment, Kind::Trouble, format!("CreateFleet {words}"));
+            }
+            match fate {
+                Fate::Served => act(state, moment),
+                Fate::Refused => Err(E::refused(call)),
+                Fate::Unheard => Err(E::unknown(call)),
+                Fate::AnswerLost => act(state, moment).and(Err(E::unknown(call))),
+            }
+        });
+        self.survive(call).await;
+        result
+    }
+
+    /// Returns unless this call was the run's last.
+    async fn survive(&self, call: Call) {
+        let made = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        let dies = match self.crash {
+            None => false,
+            Some(Crash::AfterCalls(count)) => made == count,
+            Some(Crash::After(name)) => call == name,
+        };
+        if dies {
+            self.died.notify_one();
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// The cause of an answer that never came.
+pub(crate) fn no_answer() -> Box<dyn Error + Send + Sync> {
+    Box::new(io::Error::from(io::ErrorKind::TimedOut))
+}

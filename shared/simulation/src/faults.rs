@@ -1,0 +1,104 @@
+//! What goes wrong with calls: windows that a scenario opens, and chance.
+
+use std::time::Duration;
+
+use crate::door::{Call, Service};
+use crate::random::draw;
+use crate::time::Moment;
+
+/// What becomes of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is done and answered.
+    Served,
+    /// It is turned away: nothing has happened.
+    Refused,
+    /// It never arrives, and no answer comes.
+    Unheard,
+    /// It is done, but the answer is lost.
+    AnswerLost,
+}
+
+impl Fate {
+    /// What went wrong, for the timeline.
+    pub(crate) const fn words(self) -> Option<&'static str> {
+        match self {
+            Self::Served => None,
+            Self::Refused => Some("was refused for its rate"),
+            Self::Unheard => Some("was not heard"),
+            Self::AnswerLost => Some("was heard, its answer lost"),
+        }
+    }
+}
+
+/// What a window does to calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// A service does not answer.
+    Down(Service),
+    /// EC2 refuses calls for their rate: one sort of them, or all.
+    Throttle(Option<Call>),
+    /// So many in a hundred calls fail, each in one of three ways.
+    Chaos(u64),
+}
+
+/// Trouble for a time.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    from: Duration,
+    until: Duration,
+    trouble: Trouble,
+}
+
+/// All trouble of a world.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    seed: u64,
+    windows: Vec<Window>,
+    calls: u64,
+}
+
+impl Faults {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self { seed, windows: Vec::new(), calls: 0 }
+    }
+
+    /// Opens a window.
+    pub(crate) fn add(&mut self, from: Duration, length: Duration, trouble: Trouble) {
+        self.windows.push(Window { from, until: from.saturating_add(length), trouble });
+    }
+
+    /// What becomes of the next call.
+    pub(crate) fn fate(&mut self, call: Call, moment: Moment) -> Fate {
+        self.calls += 1;
+        let mut fates = self.open(moment.elapsed).map(|trouble| match trouble {
+            Trouble::Down(service) if service == call.service() => Fate::Unheard,
+            Trouble::Throttle(only) if only.map_or(call.is_ec2(), |only| only == call) => Fate::Refused,
+            Trouble::Chaos(percent) => self.chance(call, percent),
+            Trouble::Down(_) | Trouble::Throttle(_) => Fate::Served,
+        });
+        fates.find(|fate| *fate != Fate::Served).unwrap_or(Fate::Served)
+    }
+
+    /// What would become of a call now, chance aside.
+    pub(crate) fn outlook(&self, call: Call, moment: Moment) -> Fate {
+        let down = self.open(moment.elapsed).any(|trouble| trouble == Trouble::Down(call.service()));
+        if down { Fate::Unheard } else { Fate::Served }
+    }
+
+    /// The trouble of a moment.
+    pub(crate) fn open(&self, elapsed: Duration) -> impl Iterator<Item = Trouble> {
+        let open = move |window: &&Window| (window.from..window.until).contains(&elapsed);
+        self.windows.iter().filter(open).map(|window| window.trouble)
+    }
+
+    fn chance(&self, call: Call, percent: u64) -> Fate {
+        let subject = format!("fault/{call:?}/{}", self.calls);
+        match draw(self.seed, &subject, 300) {
+            drawn if drawn < percent => Fate::Refused,
+            drawn if drawn < 2 * percent => Fate::Unheard,
+            drawn if drawn < 3 * percent => Fate::AnswerLost,
+            _ => Fate::Served,
+        }
+    }
+}

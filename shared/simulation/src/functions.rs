@@ -1,0 +1,176 @@
+//! The functions' schedule: provision each minute, lifecycle each minute and when its bell rings, each in its own run
+//! that may die.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use outrigger_engine::{lifecycle, provision};
+use tokio::time::{Instant, sleep_until};
+
+use crate::door::{Crash, Door};
+use crate::faults::Trouble;
+use crate::random::{draw, happens};
+use crate::scenario::{Function, Scenario};
+use crate::state::State;
+use crate::timeline::{Kind, count};
+use crate::world::{CLUSTER, World};
+
+/// How often the schedules ring.
+const PERIOD: Duration = Duration::from_mins(1);
+/// From the beginning of a run to the last moment at which it may change anything.
+const DEADLINE: Duration = Duration::from_secs(58);
+/// How long lifecycle goes on looking while claims wait for their nodes.
+const LIFECYCLE_WINDOW: Duration = Duration::from_secs(50);
+/// Where in a run chance may kill a function.
+const CALLS_OF_A_RUN: u64 = 40;
+
+/// A run that is to die: the `run`th of a function, counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kill {
+    /// Which function.
+    pub function: Function,
+    /// Which of its runs.
+    pub run: u32,
+    /// Where in it.
+    pub crash: Crash,
+}
+
+/// Rings provision each minute, for ever.
+pub(crate) async fn provision(world: &Arc<World>, scenario: &Scenario, kills: &[Kill]) {
+    loop {
+        run(world, scenario, Function::Provision, kills).await;
+        sleep_until(next_period(world)).await;
+    }
+}
+
+/// Rings lifecycle each minute and when a notice asks for it, for ever.
+pub(crate) async fn lifecycle(world: &Arc<World>, scenario: &Scenario, kills: &[Kill]) {
+    let mut changes = world.changes();
+    loop {
+        let heard = world.look(|state, _| state.rings);
+        run(world, scenario, Function::Lifecycle, kills).await;
+        let next = next_period(world);
+        while world.look(|state, _| state.rings) == heard && Instant::now() < next {
+            tokio::select! {
+                biased;
+                told = changes.changed() => if told.is_err() { return },
+                () = sleep_until(next) => {}
+            }
+        }
+    }
+}
+
+fn next_period(world: &World) -> Instant {
+    let periods = world.clock().elapsed().as_secs() / PERIOD.as_secs() + 1;
+    world.clock().instant(Duration::from_secs(periods * PERIOD.as_secs()))
+}
+
+/// One run of a function, which may die on the way.
+async fn run(world: &Arc<World>, scenario: &Scenario, function: Function, kills: &[Kill]) {
+    let (run, crash) = world.with(|state, moment| {
+        let run = state.runs.entry(function).or_default();
+        *run += 1;
+        let run = *run;
+        let asked = kills.iter().find(|kill| kill.function == function && kill.run == run);
+        (run, asked.map(|kill| kill.crash).or_else(|| crash(state, function, run, moment.elapsed)))
+    });
+    let door = Door::new(Arc::clone(world), crash);
+    let deadline = Instant::now() + DEADLINE;
+    let owner = format!("{function}-{run}");
+    let (died, told) = tokio::select! {
+        biased;
+        () = door.died() => (true, Some((Kind::Trouble, format!("{function} died after {} calls", door.calls())))),
+        told = tick(&door, scenario, function, owner, deadline) => (false, told),
+    };
+    drop(door);
+    world.with(|state, _| state.deaths += u32::from(died));
+    if let Some((kind, text)) = told {
+        world.with(|state, moment| state.timeline.add(moment, kind, text));
+    }
+}
+
+/// Where this run dies, if it does: as the scenario says, or by chance.
+fn crash(state: &mut State, function: Function, run: u32, elapsed: Duration) -> Option<Crash> {
+    if let Some(index) = state.kills.iter().position(|(killed, _)| *killed == function) {
+        return Some(state.kills.remove(index).1);
+    }
+    let percent = state.faults.open(elapsed).filter_map(|trouble| match trouble {
+        Trouble::Chaos(percent) => Some(percent),
+        Trouble::Down(_) | Trouble::Throttle(_) => None,
+    });
+    let percent = percent.max().unwrap_or(0);
+    let subject = format!("kill/{function}/{run}");
+    // A run makes dozens of calls, so that one run in a few dies where one call in a hundred fails.
+    happens(state.seed, &subject, percent.saturating_mul(5)).then(|| {
+        let calls = 1 + draw(state.seed, &format!("{subject}/calls"), CALLS_OF_A_RUN);
+        Crash::AfterCalls(u32::try_from(calls).unwrap_or(1))
+    })
+}
+
+type Told = Option<(Kind, String)>;
+
+async fn tick(
+    door: &Door,
+    scenario: &Scenario,
+    function: Function,
+    owner: String,
+    deadline: Instant,
+) -> Told {
+    match function {
+        Function::Provision => {
+            let mut settings = provision::Settings::new(CLUSTER, owner);
+            settings.window = scenario.poll_window;
+            told(function, provision::tick(door.ports(), &settings, deadline).await, |summary| {
+                let counts = [
+                    (summary.launched.len(), "launched"),
+                    (summary.failed.len(), "not launched"),
+                    (summary.unknown.len(), "unanswered"),
+                ];
+                let claims = counted("claims", &counts);
+                let unplaced = (summary.unplaced > 0)
+                    .then(|| format!("{} without a place", count(summary.unplaced, "pod")));
+                [claims, unplaced].into_iter().flatten().collect::<Vec<_>>().join("; ")
+            })
+        }
+        Function::Lifecycle => {
+            let settings = lifecycle::Settings { owner, window: LIFECYCLE_WINDOW };
+            told(function, lifecycle::tick(door.ports(), &settings, deadline).await, |summary| {
+                let counts =
+                    [(summary.registered.len(), "registered"), (summary.initialized.len(), "initialised")];
+                counted("claims", &counts).unwrap_or_default()
+            })
+        }
+    }
+}
+
+fn told<S, E: Error>(function: Function, result: Result<S, E>, text: impl FnOnce(&S) -> String) -> Told {
+    match result {
+        Err(error) => Some((Kind::Trouble, Chain(&error).to_string())),
+        Ok(summary) => {
+            let text = text(&summary);
+            (!text.is_empty()).then(|| (Kind::Function, format!("{function}: {text}")))
+        }
+    }
+}
+
+fn counted(what: &str, counts: &[(usize, &str)]) -> Option<String> {
+    let parts: Vec<_> = counts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, name)| format!("{count} {name}"))
+        .collect();
+    (!parts.is_empty()).then(|| format!("{what}: {}", parts.join(", ")))
+}
+
+/// An error and its causes in one line.
+struct Chain<'a>(&'a dyn Error);
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        std::iter::successors(self.0.source(), |&cause| cause.source())
+            .try_for_each(|cause| write!(f, ": {cause}"))
+    }
+}

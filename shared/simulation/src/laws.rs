@@ -1,0 +1,107 @@
+//! What must hold in every world, whatever goes wrong in it. A simulation checks itself: limits at every launch, the rest
+//! at the end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use outrigger_model::{IntentState, NodePool, Resources, labels, resources};
+
+use crate::cloud::Ec2;
+use crate::state::{INTENT_TAG, State};
+use crate::time::Moment;
+
+/// Pools whose machines together take more than the pool's limits.
+pub(crate) fn limits(cloud: &Ec2, pools: &[NodePool], moment: Moment) -> Vec<String> {
+    let mut used: BTreeMap<&str, Resources> = BTreeMap::new();
+    for machine in cloud.machines().values() {
+        let Some(pool) = machine.tags.get(labels::NODE_POOL) else { continue };
+        let used = used.entry(pool).or_default();
+        if let Some(kind) = cloud.instance_type(&machine.instance.instance_type) {
+            used.add(kind.counted());
+        }
+        used.add(&Resources::new().with(resources::NODES, outrigger_model::Quantity::units(1)));
+    }
+    let mut broken = Vec::new();
+    for pool in pools {
+        let (Some(limits), Some(used)) = (&pool.spec.limits, used.get(pool.name.as_str())) else { continue };
+        for (name, limit) in limits.iter().filter(|(name, limit)| used.get(name) > *limit) {
+            let seconds = moment.elapsed.as_secs();
+            let used = used.get(name);
+            broken.push(format!(
+                "after {seconds} s NodePool {} holds {name} {used} of at most {limit}",
+                pool.name
+            ));
+        }
+    }
+    broken
+}
+
+/// What is broken at the end of a run.
+pub(crate) fn broken(state: &State) -> Vec<String> {
+    let mut broken = state.broken.clone();
+    broken.extend(leaks(state));
+    broken.extend(double_launches(state));
+    broken.extend(overcommitted(state));
+    broken
+}
+
+/// Every instance belongs to a claim that is not over, or to a launch that is still open.
+fn leaks(state: &State) -> Vec<String> {
+    let claimed: BTreeSet<&str> = state
+        .ledger
+        .claims()
+        .filter(|claim| !claim.state.is_terminal())
+        .filter_map(outrigger_model::NodeClaim::instance_id)
+        .collect();
+    let open: BTreeSet<&str> = state
+        .ledger
+        .intents()
+        .filter(|intent| matches!(intent.state, IntentState::Prepared | IntentState::Sent))
+        .map(|intent| intent.id.as_str())
+        .collect();
+    let machines = state.cloud.machines().values();
+    let leaked = machines.filter(|machine| {
+        let intent = machine.tags.get(INTENT_TAG).map_or("", String::as_str);
+        !claimed.contains(machine.instance.id.as_str()) && !open.contains(intent)
+    });
+    leaked
+        .map(|machine| format!("{} belongs to no claim (launch {})", machine.instance.id, machine.token))
+        .collect()
+}
+
+/// No launch has more instances than claims, and no two claims share an instance.
+fn double_launches(state: &State) -> Vec<String> {
+    let mut by_intent: BTreeMap<&str, usize> = BTreeMap::new();
+    for machine in state.cloud.machines().values() {
+        *by_intent.entry(machine.tags.get(INTENT_TAG).map_or("", String::as_str)).or_default() += 1;
+    }
+    let mut broken = Vec::new();
+    for intent in state.ledger.intents() {
+        let (launched, asked) =
+            (by_intent.get(intent.id.as_str()).copied().unwrap_or(0), intent.claims.len());
+        if launched > asked {
+            broken.push(format!("launch {} has {launched} instances for {asked} claims", intent.id));
+        }
+    }
+    let mut seen = BTreeMap::new();
+    for claim in state.ledger.claims() {
+        let Some(instance) = claim.instance_id() else { continue };
+        if let Some(other) = seen.insert(instance, &claim.name) {
+            broken.push(format!("claims {other} and {} share {instance}", claim.name));
+        }
+    }
+    broken
+}
+
+/// The scheduler itself must not put more on a node than it offers.
+fn overcommitted(state: &State) -> Vec<String> {
+    let mut used: BTreeMap<&str, Resources> = BTreeMap::new();
+    for pod in state.cluster.pods().values() {
+        if let Some(node) = pod.node_name.as_deref() {
+            used.entry(node).or_default().add(&pod.spec.requests);
+        }
+    }
+    let nodes = state.cluster.nodes();
+    let over =
+        used.iter().filter(|(node, used)| nodes.get(**node).is_none_or(|node| !used.fit(&node.allocatable)));
+    over.map(|(node, used)| format!("node {node} holds {used}, more than it offers")).collect()
+}

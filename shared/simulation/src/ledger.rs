@@ -1,0 +1,208 @@
+//! The ledger in memory, with the conditions that the port promises. One write is one transaction.
+
+mod port;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use outrigger_engine::ports::{ClaimOutcome, Lease, LedgerError, LedgerState, PreparedLaunch};
+use outrigger_model::{ClaimState, Intent, IntentState, NodeClaim, Report, UnavailableOffering};
+
+use crate::time::after;
+
+/// Everything that the table holds.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    cluster_uid: Option<String>,
+    generation: u64,
+    leases: BTreeMap<String, HeldLease>,
+    claims: BTreeMap<String, NodeClaim>,
+    intents: BTreeMap<String, Intent>,
+    unavailable: BTreeMap<(String, String, &'static str), UnavailableOffering>,
+    reports: BTreeMap<String, (Timestamp, Report)>,
+}
+
+/// A lease stays as an item when it is given back, so that its epoch only ever rises.
+#[derive(Debug)]
+struct HeldLease {
+    owner: Option<String>,
+    epoch: u64,
+    expires_at: Timestamp,
+}
+
+impl Table {
+    /// Every claim ever written, in order of name.
+    pub(crate) fn claims(&self) -> impl Iterator<Item = &NodeClaim> {
+        self.claims.values()
+    }
+
+    /// Every intent ever written, in order of id.
+    pub(crate) fn intents(&self) -> impl Iterator<Item = &Intent> {
+        self.intents.values()
+    }
+
+    fn bind(&mut self, cluster_uid: &str) -> Result<(), LedgerError> {
+        let found = self.cluster_uid.get_or_insert_with(|| cluster_uid.to_owned());
+        if found == cluster_uid {
+            return Ok(());
+        }
+        Err(LedgerError::Foreign { found: found.clone(), expected: cluster_uid.to_owned() })
+    }
+
+    fn acquire(&mut self, function: &str, owner: &str, now: Timestamp, ttl: Duration) -> Option<Lease> {
+        let expires_at = after(now, ttl);
+        let lease =
+            self.leases.entry(function.to_owned()).or_insert(HeldLease { owner: None, epoch: 0, expires_at });
+        match lease.owner.as_deref() {
+            Some(holder) if holder == owner => {}
+            Some(_) if lease.expires_at > now => return None,
+            _ => lease.epoch += 1,
+        }
+        lease.owner = Some(owner.to_owned());
+        lease.expires_at = expires_at;
+        Some(Lease { function: function.to_owned(), owner: owner.to_owned(), epoch: lease.epoch })
+    }
+
+    fn renew(&mut self, lease: &Lease, now: Timestamp, ttl: Duration) -> Result<(), LedgerError> {
+        self.check_lease(lease)?;
+        if let Some(held) = self.leases.get_mut(&lease.function) {
+            held.expires_at = after(now, ttl);
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, lease: &Lease) {
+        if self.check_lease(lease).is_ok()
+            && let Some(held) = self.leases.get_mut(&lease.function)
+        {
+            held.owner = None;
+        }
+    }
+
+    fn check_lease(&self, lease: &Lease) -> Result<(), LedgerError> {
+        let held = self.leases.get(&lease.function);
+        let current =
+            |held: &HeldLease| held.epoch == lease.epoch && held.owner.as_ref() == Some(&lease.owner);
+        if held.is_some_and(current) {
+            Ok(())
+        } else {
+            Err(LedgerError::LeaseLost { function: lease.function.clone() })
+        }
+    }
+
+    fn load(&self) -> LedgerState {
+        let open = |intent: &&Intent| matches!(intent.state, IntentState::Prepared | IntentState::Sent);
+        LedgerState {
+            generation: self.generation,
+            claims: self.claims.values().filter(|claim| !claim.state.is_terminal()).cloned().collect(),
+            intents: self.intents.values().filter(open).cloned().collect(),
+            unavailable: self.unavailable.values().cloned().collect(),
+        }
+    }
+
+    fn prepare(&mut self, lease: &Lease, launch: &PreparedLaunch) -> Result<u64, LedgerError> {
+        self.check_lease(lease)?;
+        if launch.claims.len() > PreparedLaunch::MAX_CLAIMS {
+            return Err(LedgerError::Refused {
+                attempted: "prepare a launch".into(),
+                code: "ValidationException".into(),
+                message: format!(
+                    "a transaction takes 100 items, this one has {} claims",
+                    launch.claims.len()
+                ),
+            });
+        }
+        let taken = launch.claims.iter().any(|claim| self.claims.contains_key(&claim.name));
+        if launch.generation != self.generation || taken || self.intents.contains_key(&launch.intent.id) {
+            return Err(LedgerError::Conflict { what: "the generation".into() });
+        }
+        self.claims.extend(launch.claims.iter().map(|claim| (claim.name.clone(), claim.clone())));
+        self.intents.insert(launch.intent.id.clone(), launch.intent.clone());
+        self.generation += 1;
+        Ok(self.generation)
+    }
+
+    fn mark_sent(&mut self, lease: &Lease, intent: &str, at: Timestamp) -> Result<(), LedgerError> {
+        self.check_lease(lease)?;
+        let item = self.intent(intent, &[IntentState::Prepared])?;
+        item.state = IntentState::Sent;
+        item.sent_at = Some(at);
+        Ok(())
+    }
+
+    fn resolve(&mut self, intent: &str, outcomes: &[ClaimOutcome], at: Timestamp) -> Result<(), LedgerError> {
+        let item = self.intent(intent, &[IntentState::Sent, IntentState::Resolved])?;
+        if item.state == IntentState::Resolved {
+            return Ok(());
+        }
+        item.state = IntentState::Resolved;
+        item.ended_at = Some(at);
+        for outcome in outcomes {
+            self.settle(outcome, at);
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, outcome: &ClaimOutcome, at: Timestamp) {
+        let (ClaimOutcome::Launched { claim, .. } | ClaimOutcome::Failed { claim, .. }) = outcome;
+        let Some(claim) = self.claims.get_mut(claim).filter(|claim| claim.state == ClaimState::Intent) else {
+            return;
+        };
+        claim.version += 1;
+        match outcome {
+            ClaimOutcome::Launched { instance, shape, .. } => {
+                claim.state = ClaimState::Launched;
+                claim.instance = Some(instance.clone());
+                claim.launched_at = Some(at);
+                if let Some((reserved, allocatable)) = shape {
+                    claim.reserved = reserved.clone();
+                    claim.allocatable = allocatable.clone();
+                }
+            }
+            ClaimOutcome::Failed { why, .. } => {
+                claim.state = ClaimState::Failed;
+                claim.last_error = Some(why.clone());
+            }
+        }
+    }
+
+    fn abandon(&mut self, intent: &str, why: &str, at: Timestamp) -> Result<(), LedgerError> {
+        let allowed = [IntentState::Prepared, IntentState::Sent, IntentState::Abandoned];
+        let item = self.intent(intent, &allowed)?;
+        if item.state == IntentState::Abandoned {
+            return Ok(());
+        }
+        item.state = IntentState::Abandoned;
+        item.ended_at = Some(at);
+        for claim in item.claims.clone() {
+            self.settle(&ClaimOutcome::Failed { claim, why: why.to_owned() }, at);
+        }
+        Ok(())
+    }
+
+    fn intent(&mut self, id: &str, allowed: &[IntentState]) -> Result<&mut Intent, LedgerError> {
+        let found = self.intents.get_mut(id).filter(|intent| allowed.contains(&intent.state));
+        found.ok_or_else(|| LedgerError::Conflict { what: format!("intent {id}") })
+    }
+
+    fn update_claim(&mut self, claim: &NodeClaim) -> Result<NodeClaim, LedgerError> {
+        let stored = self.claims.get_mut(&claim.name).filter(|stored| stored.version == claim.version);
+        let stored = stored.ok_or_else(|| LedgerError::Conflict { what: format!("claim {}", claim.name) })?;
+        *stored = NodeClaim { version: claim.version + 1, ..claim.clone() };
+        Ok(stored.clone())
+    }
+
+    fn put_unavailable(&mut self, offerings: &[UnavailableOffering]) {
+        for offering in offerings {
+            let key =
+                (offering.instance_type.clone(), offering.zone.clone(), offering.capacity_type.as_str());
+            self.unavailable.insert(key, offering.clone());
+        }
+    }
+
+    /// The last report of a function.
+    pub(crate) fn report(&self, function: &str) -> Option<&(Timestamp, Report)> {
+        self.reports.get(function)
+    }
+}

@@ -1,0 +1,30 @@
+//! A seeded world behind the engine's ports: EC2 with capacity pools, a ledger and a cluster, in virtual time.
+//!
+//! [`Scenario::read`] reads what is to happen, [`play`] lets it happen under the very functions that run in Lambda, and
+//! [`Summary`] says what came of it. Nothing here reads a clock, the environment or a source of randomness: the same
+//! scenario makes the same bytes.
+
+pub mod door;
+pub mod functions;
+pub mod play;
+pub mod scenario;
+pub mod summary;
+pub mod timeline;
+
+mod agenda;
+mod cloud;
+mod cluster;
+mod faults;
+mod laws;
+mod ledger;
+mod random;
+mod state;
+mod time;
+mod world;
+
+pub use door::{Call, Crash};
+pub use functions::Kill;
+pub use play::{Ending, Observer, PlayError, Unobserved, play};
+pub use scenario::{Event, EventKind, Expect, Function, Scale, Scenario, Workload};
+pub use summary::{Figures, Summary};
+pub use timeline::{Happening, Kind};

@@ -1,0 +1,134 @@
+//! Playing a scenario: the world goes on by itself, the functions run beside it, and time passes only when all of them
+//! wait.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outrigger_model::{Intent, Node, NodeClaim, Pod};
+use tokio::runtime::Builder;
+use tokio::time::sleep_until;
+
+use crate::functions::{self, Kill};
+use crate::scenario::Scenario;
+use crate::summary::{Figures, Summary, figures, summary};
+use crate::timeline::Happening;
+use crate::world::World;
+
+/// How often an observer is told where the world stands.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// Watches a run. Whatever time it takes is not the world's time.
+pub trait Observer {
+    /// Something has happened.
+    fn happened(&mut self, happening: &Happening) {
+        let _ = happening;
+    }
+
+    /// So the world stands; told at least once in each of its seconds.
+    fn stands(&mut self, figures: &Figures) {
+        let _ = figures;
+    }
+}
+
+/// An observer that looks away.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unobserved;
+
+impl Observer for Unobserved {}
+
+/// The end of a run: what came of it, and the objects themselves for whoever checks them.
+#[derive(Clone, Debug)]
+pub struct Ending {
+    /// What came of it.
+    pub summary: Summary,
+    /// Every claim, over or not, in order of name.
+    pub claims: Vec<NodeClaim>,
+    /// Every intent, over or not, in order of id.
+    pub intents: Vec<Intent>,
+    /// Nodes in order of name.
+    pub nodes: Vec<Node>,
+    /// Pods in order of creation.
+    pub pods: Vec<Pod>,
+    /// Instance ids in order, with the launch that each belongs to.
+    pub instances: Vec<(String, String)>,
+    /// How many runs of functions have died.
+    pub deaths: u32,
+    /// How many NodeClaim objects there are.
+    pub mirrors: usize,
+    /// How many different events were published about pods.
+    pub events: usize,
+}
+
+/// Why a scenario cannot be played.
+#[derive(Debug, thiserror::Error)]
+pub enum PlayError {
+    /// There is no runtime to play it on.
+    #[error("the simulation cannot be started")]
+    Runtime(#[source] std::io::Error),
+}
+
+/// Plays a scenario from beginning to end. `kills` names runs of functions that die, beside those that the scenario kills.
+pub fn play(scenario: &Scenario, kills: &[Kill], observer: &mut dyn Observer) -> Result<Ending, PlayError> {
+    let runtime =
+        Builder::new_current_thread().enable_time().start_paused(true).build().map_err(PlayError::Runtime)?;
+    Ok(runtime.block_on(async {
+        let world = World::new(scenario);
+        let end = world.clock().instant(scenario.duration);
+        tokio::select! {
+            biased;
+            () = go_on(&world, scenario, observer) => {}
+            () = functions::provision(&world, scenario, kills) => {}
+            () = functions::lifecycle(&world, scenario, kills) => {}
+            () = sleep_until(end) => {}
+        }
+        ending(&world, scenario)
+    }))
+}
+
+/// The world by itself, until the end of the scenario.
+async fn go_on(world: &Arc<World>, scenario: &Scenario, observer: &mut dyn Observer) {
+    let mut changes = world.changes();
+    let mut told = 0;
+    loop {
+        while world.with(|state, moment| state.advance(moment, scenario)) {}
+        let (happenings, figures, next) = world.look(|state, moment| {
+            let happenings = state.timeline.since(told).to_vec();
+            (happenings, figures(state, moment, scenario.duration), state.agenda.next())
+        });
+        told += happenings.len();
+        for happening in &happenings {
+            observer.happened(happening);
+        }
+        observer.stands(&figures);
+        if figures.elapsed >= scenario.duration {
+            return;
+        }
+        let beat = Duration::from_secs(figures.elapsed.as_secs()) + BEAT;
+        let until = next.map_or(beat, |next| next.min(beat)).min(scenario.duration);
+        changes.mark_unchanged();
+        tokio::select! {
+            biased;
+            told = changes.changed() => if told.is_err() { return },
+            () = sleep_until(world.clock().instant(until)) => {}
+        }
+    }
+}
+
+fn ending(world: &World, scenario: &Scenario) -> Ending {
+    world.look(|state, moment| Ending {
+        summary: summary(state, moment, scenario),
+        claims: state.ledger.claims().cloned().collect(),
+        intents: state.ledger.intents().cloned().collect(),
+        nodes: state.cluster.nodes().values().cloned().collect(),
+        pods: state.cluster.pods().values().cloned().collect(),
+        instances: state
+            .cloud
+            .machines()
+            .iter()
+            .map(|(id, machine)| (id.clone(), machine.token.clone()))
+            .collect(),
+        deaths: state.deaths,
+        mirrors: state.cluster.mirrors().len(),
+        events: state.cluster.events().len(),
+    })
+}

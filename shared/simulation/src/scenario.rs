@@ -1,0 +1,79 @@
+//! Scenarios: what a world begins with and what happens in it, read from a YAML file.
+//!
+//! ```yaml
+//! apiVersion: outrigger.dev/v1alpha1
+//! kind: Scenario
+//! metadata: {name: example}
+//! spec:
+//!   seed: 7                   # the same file and seed give the same bytes; default 1
+//!   region: us-east-1         # of the embedded catalogue; default us-east-1
+//!   zones: [us-east-1a, us-east-1b, us-east-1c]   # default: the region's a, b and c
+//!   duration: 30m             # how long the world runs; default 15m
+//!   bootTime: 45s             # from launch to a node joining, give or take a fifth; default 45s
+//!   pollWindow: 55s           # how long each run of provision watches for pods; default 55s
+//!   allocatablePercent: 100   # what nodes really offer of what the catalogue promises; default 100
+//!   nodePools: []             # NodePool objects, as kubectl takes them
+//!   ec2NodeClasses: []        # EC2NodeClass objects; kOps InstanceGroups need not be written down
+//!   daemonSets:               # name, namespace and a standard pod template
+//!     - {name: agent, namespace: kube-system, template: {spec: {containers: []}}}
+//!   workloads:                # the same, with replicas over time
+//!     - {name: web, at: 10s, replicas: 3, expect: Running, template: {spec: {containers: []}},
+//!        scale: [{at: 5m, replicas: 9}]}
+//!   events:
+//!     - {at: 2m, kind: InsufficientCapacity, for: 5m, instanceTypes: [], zones: [us-east-1a], capacityType: spot}
+//!     - {at: 3m, kind: Throttle, for: 1m}            # EC2 refuses calls; only one with call: CreateFleet
+//!     - {at: 4m, kind: ApiServerDown, for: 1m}       # also LedgerDown, CloudDown: no answers
+//!     - {at: 5m, kind: Chaos, percent: 5, for: 5m}   # calls fail and functions die by chance
+//!     - {at: 6m, kind: KillFunction, function: provision, after: CreateFleet}
+//! ```
+
+mod event;
+mod file;
+mod wire;
+mod workload;
+
+use std::time::Duration;
+
+use outrigger_catalog::Catalog;
+use outrigger_engine::ports::Configuration;
+use outrigger_model::{DaemonSet, Invalid};
+
+pub use event::{Event, EventKind, Function};
+pub use workload::{Expect, Scale, Workload};
+
+/// A scenario that can be played.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Its name.
+    pub name: String,
+    /// What chance is drawn from.
+    pub seed: u64,
+    /// The zones in use.
+    pub zones: Vec<String>,
+    /// How long the world runs.
+    pub duration: Duration,
+    /// From launch to a node joining.
+    pub boot_time: Duration,
+    /// How long each run of provision watches for pods.
+    pub poll_window: Duration,
+    /// What nodes really offer of what the catalogue promises.
+    pub allocatable_percent: u64,
+    /// The region's instance types and prices.
+    pub catalog: Catalog,
+    /// NodePools and EC2NodeClasses.
+    pub configuration: Configuration,
+    /// Daemonsets.
+    pub daemon_sets: Vec<DaemonSet>,
+    /// Workloads.
+    pub workloads: Vec<Workload>,
+    /// What goes wrong.
+    pub events: Vec<Event>,
+}
+
+impl Scenario {
+    /// Reads a scenario file; every complaint is returned, not only the first.
+    pub fn read(file: &str, text: &str) -> Result<Self, Vec<Invalid>> {
+        file::read(text)
+            .map_err(|problems| problems.into_iter().map(|problem| problem.in_file(file)).collect())
+    }
+}

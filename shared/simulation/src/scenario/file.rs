@@ -1,0 +1,299 @@
+//! The scenario file checked and turned into a scenario.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use outrigger_catalog::Catalog;
+use outrigger_engine::ports::Configuration;
+use outrigger_kubernetes::Dump;
+use outrigger_model::{Invalid, NillableDuration, Pod, invalid};
+use serde_json::{Value, json};
+
+use super::wire::{Document, EventFile, KindFile, Spec, WorkloadFile};
+use super::{Event, EventKind, Scale, Scenario, Workload};
+use crate::door::Call;
+
+const API_VERSION: &str = "outrigger.dev/v1alpha1";
+/// More pods than this are more than Kubernetes supports in one cluster.
+const MAX_REPLICAS: u32 = 150_000;
+/// A month; a longer run is surely a slip of the pen.
+const MAX_DURATION: Duration = Duration::from_hours(31 * 24);
+
+/// Reads the text of a scenario file.
+pub(super) fn read(text: &str) -> Result<Scenario, Vec<Invalid>> {
+    let value: Value = serde_saphyr::from_str(text)
+        .map_err(|error| vec![Invalid::new("Scenario", "", "text that is not one YAML document", error)])?;
+    let document: Document = invalid::read("Scenario", "", &value)?;
+    let object = format!("Scenario/{}", document.metadata.name);
+    for (field, found, allowed) in
+        [("apiVersion", &document.api_version, API_VERSION), ("kind", &document.kind, "Scenario")]
+    {
+        if found != allowed {
+            return Err(vec![Invalid::new(object, field, format!("{found:?}"), allowed)]);
+        }
+    }
+    let spec: Spec = invalid::read(&object, "spec", &document.spec)?;
+    Reader { object, problems: Vec::new() }.scenario(document.metadata.name, &spec)
+}
+
+struct Reader {
+    object: String,
+    problems: Vec<Invalid>,
+}
+
+impl Reader {
+    fn refuse(
+        &mut self,
+        field: impl Into<String>,
+        found: impl std::fmt::Display,
+        allowed: impl std::fmt::Display,
+    ) {
+        self.problems.push(Invalid::new(&self.object, field, found, allowed));
+    }
+
+    fn scenario(mut self, name: String, spec: &Spec) -> Result<Scenario, Vec<Invalid>> {
+        let zones = self.zones(spec);
+        let catalog = match Catalog::embedded(&spec.region, &zones) {
+            Ok(catalog) => catalog,
+            Err(error) => {
+                self.refuse("spec.region", format!("{:?}", spec.region), error);
+                return Err(self.problems);
+            }
+        };
+        if !(50..=110).contains(&spec.allocatable_percent) {
+            self.refuse("spec.allocatablePercent", spec.allocatable_percent, "50 to 110");
+        }
+        if spec.duration.0.is_zero() || spec.duration.0 > MAX_DURATION {
+            self.refuse("spec.duration", NillableDuration::seconds(spec.duration.0.as_secs()), "1s to 744h");
+        }
+        let dump = self.objects(spec);
+        let workloads = self.workloads(spec, &dump.pods);
+        let events = self.events(spec, &zones, &catalog);
+        if !self.problems.is_empty() {
+            return Err(self.problems);
+        }
+        Ok(Scenario {
+            name,
+            seed: spec.seed,
+            zones,
+            duration: spec.duration.0,
+            boot_time: spec.boot_time.0,
+            poll_window: spec.poll_window.0,
+            allocatable_percent: spec.allocatable_percent,
+            catalog,
+            configuration: Configuration {
+                node_pools: dump.node_pools,
+                ec2_node_classes: dump.ec2_node_classes,
+                invalid: Vec::new(),
+            },
+            daemon_sets: dump.daemon_sets,
+            workloads,
+            events,
+        })
+    }
+
+    fn zones(&mut self, spec: &Spec) -> Vec<String> {
+        for (index, zone) in spec.zones.iter().enumerate() {
+            let letter = zone.strip_prefix(&spec.region);
+            if !letter
+                .is_some_and(|letter| letter.len() == 1 && letter.bytes().all(|b| b.is_ascii_lowercase()))
+            {
+                self.refuse(
+                    format!("spec.zones[{index}]"),
+                    format!("{zone:?}"),
+                    format!("zones of {}, as {}a", spec.region, spec.region),
+                );
+            }
+        }
+        if spec.zones.is_empty() {
+            return outrigger_catalog::offerings::default_zones(&spec.region);
+        }
+        spec.zones.clone()
+    }
+
+    /// Everything that is a Kubernetes object goes through the one converter, as a List.
+    fn objects(&mut self, spec: &Spec) -> Dump {
+        let mut items: Vec<Value> = spec.node_pools.iter().chain(&spec.ec2_node_classes).cloned().collect();
+        for set in &spec.daemon_sets {
+            items.push(json!({
+                "apiVersion": "apps/v1", "kind": "DaemonSet",
+                "metadata": {"name": set.name, "namespace": set.namespace},
+                "spec": {"selector": {}, "template": set.template},
+            }));
+        }
+        for (index, workload) in spec.workloads.iter().enumerate() {
+            let template = &workload.template;
+            items.push(json!({
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": {
+                    "name": workload.name, "namespace": workload.namespace, "uid": index.to_string(),
+                    "creationTimestamp": "2026-01-01T00:00:00Z",
+                    "labels": template.pointer("/metadata/labels").cloned().unwrap_or_else(|| json!({})),
+                },
+                "spec": template.get("spec").cloned().unwrap_or(Value::Null),
+            }));
+        }
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+        match Dump::parse(&[("", &list)]) {
+            Ok(mut dump) => {
+                self.problems.extend(std::mem::take(&mut dump.invalid).into_iter().map(in_scenario));
+                for (kind, count) in &dump.other {
+                    let found = format!("{count} of {kind}");
+                    self.refuse("spec.nodePools", found, "NodePool of karpenter.sh/v1");
+                }
+                dump
+            }
+            Err(error) => {
+                self.refuse("spec", error, "Kubernetes objects");
+                Dump::default()
+            }
+        }
+    }
+
+    fn workloads(&mut self, spec: &Spec, pods: &[Pod]) -> Vec<Workload> {
+        let mut seen = BTreeSet::new();
+        let mut workloads = Vec::new();
+        for (index, file) in spec.workloads.iter().enumerate() {
+            let field = format!("spec.workloads[{index}]");
+            if !seen.insert((&file.namespace, &file.name)) {
+                self.refuse(
+                    format!("{field}.name"),
+                    format!("{:?} twice", file.name),
+                    "each name once in a namespace",
+                );
+            }
+            let scale = self.scale(&field, file, spec.duration.0);
+            let uid = index.to_string();
+            let Some(pod) = pods.iter().find(|pod| pod.uid == uid) else { continue };
+            self.simulated(&field, pod);
+            workloads.push(Workload {
+                id: pod.id.clone(),
+                labels: Arc::clone(&pod.labels),
+                spec: Arc::clone(&pod.spec),
+                scale,
+                expect: file.expect,
+            });
+        }
+        workloads
+    }
+
+    fn scale(&mut self, field: &str, file: &WorkloadFile, duration: Duration) -> Vec<Scale> {
+        let first = Scale { at: file.at.0, replicas: file.replicas };
+        let rest = file.scale.iter().map(|scale| Scale { at: scale.at.0, replicas: scale.replicas });
+        let scale: Vec<_> = std::iter::once(first).chain(rest).collect();
+        for step in &scale {
+            if step.replicas > MAX_REPLICAS {
+                self.refuse(format!("{field}.replicas"), step.replicas, format!("up to {MAX_REPLICAS}"));
+            }
+            self.within(field, step.at, duration);
+        }
+        if scale.windows(2).any(|pair| pair[1].at <= pair[0].at) {
+            self.refuse(format!("{field}.scale"), "times out of order", "each later than the one before");
+        }
+        scale
+    }
+
+    fn within(&mut self, field: &str, at: Duration, duration: Duration) {
+        if at >= duration {
+            let found = NillableDuration::seconds(at.as_secs());
+            self.refuse(format!("{field}.at"), found, "times before spec.duration");
+        }
+    }
+
+    /// The small scheduler does not know everything that kube-scheduler does; what it would get wrong is refused.
+    fn simulated(&mut self, field: &str, pod: &Pod) {
+        let spec = &pod.spec;
+        let unknown = [
+            ("topologySpreadConstraints", spec.topology_spread.iter().any(|spread| !spread.schedule_anyway)),
+            ("affinity.podAffinity", !spec.pod_affinity.is_empty()),
+            ("affinity.podAntiAffinity", !spec.pod_anti_affinity.is_empty()),
+            ("volumes", !spec.volume_claims.is_empty()),
+            ("resourceClaims", spec.uses_resource_claims),
+        ];
+        for (name, _) in unknown.into_iter().filter(|(_, used)| *used) {
+            self.refuse(
+                format!("{field}.template.spec.{name}"),
+                "a hard constraint",
+                "what the simulated scheduler knows: requests, taints, node selector and affinity, host ports",
+            );
+        }
+    }
+
+    fn events(&mut self, spec: &Spec, zones: &[String], catalog: &Catalog) -> Vec<Event> {
+        let mut events = Vec::new();
+        for (index, file) in spec.events.iter().enumerate() {
+            let field = format!("spec.events[{index}]");
+            self.within(&field, file.at.0, spec.duration.0);
+            self.fields_of_kind(&field, file);
+            for name in file.instance_types.iter().flatten().filter(|name| catalog.entry(name).is_none()) {
+                self.refuse(format!("{field}.instanceTypes"), format!("{name:?}"), "types of the region");
+            }
+            for zone in file.zones.iter().flatten().filter(|zone| !zones.contains(zone)) {
+                self.refuse(format!("{field}.zones"), format!("{zone:?}"), zones.join(", "));
+            }
+            if file.call.is_some_and(|call| !call.is_ec2()) {
+                let allowed = "Survey, EnsureTemplate, CreateFleet or DescribeInstances";
+                self.refuse(
+                    format!("{field}.call"),
+                    format!("{:?}", file.call.unwrap_or(Call::Survey)),
+                    allowed,
+                );
+            }
+            if file.percent.is_some_and(|percent| percent > 50) {
+                self.refuse(format!("{field}.percent"), file.percent.unwrap_or_default(), "0 to 50");
+            }
+            events.extend(kind(file).map(|kind| Event { at: file.at.0, kind }));
+        }
+        events
+    }
+
+    /// Each kind of event has its own fields; one that is missing or means nothing is refused.
+    fn fields_of_kind(&mut self, field: &str, file: &EventFile) {
+        use KindFile::{Chaos, InsufficientCapacity, KillFunction, Throttle};
+        let kind = file.kind;
+        let rules = [
+            ("for", file.length.is_some(), kind != KillFunction, kind != KillFunction),
+            ("instanceTypes", file.instance_types.is_some(), false, kind == InsufficientCapacity),
+            ("zones", file.zones.is_some(), false, kind == InsufficientCapacity),
+            ("capacityType", file.capacity_type.is_some(), false, kind == InsufficientCapacity),
+            ("call", file.call.is_some(), false, kind == Throttle),
+            ("percent", file.percent.is_some(), kind == Chaos, kind == Chaos),
+            ("function", file.function.is_some(), kind == KillFunction, kind == KillFunction),
+            ("after", file.after.is_some(), kind == KillFunction, kind == KillFunction),
+        ];
+        for (name, present, needed, allowed) in rules {
+            let field = format!("{field}.{name}");
+            match (present, needed, allowed) {
+                (true, _, false) => self.refuse(field, "a value", format!("nothing, for {kind:?}")),
+                (false, true, _) => self.refuse(field, "nothing", format!("a value, which {kind:?} needs")),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn kind(file: &EventFile) -> Option<EventKind> {
+    let length = file.length.map(|span| span.0);
+    Some(match file.kind {
+        KindFile::InsufficientCapacity => EventKind::InsufficientCapacity {
+            instance_types: file.instance_types.clone().unwrap_or_default(),
+            zones: file.zones.clone().unwrap_or_default(),
+            capacity_type: file.capacity_type,
+            length: length?,
+        },
+        KindFile::Throttle => EventKind::Throttle { call: file.call, length: length? },
+        KindFile::ApiServerDown => EventKind::ApiServerDown(length?),
+        KindFile::LedgerDown => EventKind::LedgerDown(length?),
+        KindFile::CloudDown => EventKind::CloudDown(length?),
+        KindFile::Chaos => EventKind::Chaos { percent: file.percent?, length: length? },
+        KindFile::KillFunction => EventKind::KillFunction { function: file.function?, after: file.after? },
+    })
+}
+
+/// Workloads were read as pods; what is wrong with them is told in the words of the file.
+fn in_scenario(problem: Invalid) -> Invalid {
+    let Some(name) = problem.object.strip_prefix("Pod/") else { return Invalid { file: None, ..problem } };
+    let (object, field) = (format!("Workload/{name}"), format!("template.{}", problem.field));
+    Invalid { file: None, object, field, ..problem }
+}

@@ -1,0 +1,42 @@
+//! Workloads of a scenario.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use outrigger_model::{PodRef, PodSpec};
+use serde::{Deserialize, Serialize};
+
+/// Pods of one kind, whose number changes over time.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// Namespace and name.
+    pub id: PodRef,
+    /// Labels of its pods.
+    pub labels: Arc<BTreeMap<String, String>>,
+    /// What its pods ask for.
+    pub spec: Arc<PodSpec>,
+    /// How many there are, from when on.
+    pub scale: Vec<Scale>,
+    /// What is to become of its pods.
+    pub expect: Expect,
+}
+
+/// A number of replicas from a time on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// From when on.
+    pub at: Duration,
+    /// How many.
+    pub replicas: u32,
+}
+
+/// What is to become of a workload's pods by the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Expect {
+    /// All run.
+    #[default]
+    Running,
+    /// All wait, since no pool can serve them.
+    Waiting,
+}

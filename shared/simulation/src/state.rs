@@ -1,0 +1,212 @@
+//! Everything that is true of a world at one moment, and the rules that join its parts: launched machines boot, booted
+//! machines join, joined nodes become ready.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use outrigger_engine::ports::{CloudError, FleetAnswer, Notice};
+use outrigger_model::{FleetRequest, labels};
+
+use crate::agenda::{Agenda, Step};
+use crate::cloud::Ec2;
+use crate::cluster::Objects;
+use crate::door::Crash;
+use crate::faults::Faults;
+use crate::laws;
+use crate::ledger::Table;
+use crate::random::draw;
+use crate::scenario::{Function, Scenario};
+use crate::time::Moment;
+use crate::timeline::{Kind, Timeline};
+
+/// The tag by which the engine finds the instances of a launch again.
+pub(crate) const INTENT_TAG: &str = "outrigger.dev/intent";
+/// From a node joining to the cloud controller having labelled it.
+const LABELLED_AFTER: Duration = Duration::from_secs(3);
+/// From a node joining to its network being up.
+const READY_AFTER: Duration = Duration::from_secs(8);
+/// From a node being registered to its agents having removed its startup taints.
+const STARTED_AFTER: Duration = Duration::from_secs(5);
+
+/// A world at one moment.
+pub(crate) struct State {
+    pub seed: u64,
+    pub boot_time: Duration,
+    pub allocatable_percent: u64,
+    pub cloud: Ec2,
+    pub ledger: Table,
+    pub cluster: Objects,
+    pub agenda: Agenda,
+    pub faults: Faults,
+    pub timeline: Timeline,
+    /// How often the doorbell of lifecycle was rung.
+    pub rings: u64,
+    /// Functions whose next run dies, and where.
+    pub kills: Vec<(Function, Crash)>,
+    /// How many runs each function has had.
+    pub runs: BTreeMap<Function, u32>,
+    /// How many runs have died.
+    pub deaths: u32,
+    /// Laws that were broken on the way.
+    pub broken: Vec<String>,
+}
+
+impl State {
+    /// The world before anything has happened.
+    pub(crate) fn new(scenario: &Scenario, cloud: Ec2) -> Self {
+        let mut agenda = Agenda::default();
+        for (index, workload) in scenario.workloads.iter().enumerate() {
+            for scale in &workload.scale {
+                agenda.add(scale.at, Step::Scale { workload: index, replicas: scale.replicas });
+            }
+        }
+        for (index, event) in scenario.events.iter().enumerate() {
+            agenda.add(event.at, Step::Begin(index));
+            if let Some(length) = event.length() {
+                agenda.add(event.at.saturating_add(length), Step::End(index));
+            }
+        }
+        Self {
+            seed: scenario.seed,
+            boot_time: scenario.boot_time,
+            allocatable_percent: scenario.allocatable_percent,
+            cloud,
+            ledger: Table::default(),
+            cluster: Objects::new(scenario),
+            agenda,
+            faults: Faults::new(scenario.seed),
+            timeline: Timeline::default(),
+            rings: 0,
+            kills: Vec::new(),
+            runs: BTreeMap::new(),
+            deaths: 0,
+            broken: Vec::new(),
+        }
+    }
+
+    /// Takes note of what a fleet request did. `known` is how many machines there were before it.
+    pub(crate) fn launched(
+        &mut self,
+        request: &FleetRequest,
+        answer: &Result<FleetAnswer, CloudError>,
+        known: usize,
+        moment: Moment,
+    ) {
+        let pool = request.tags.get(labels::NODE_POOL).map_or("?", String::as_str);
+        let fresh: Vec<_> = self.cloud.machines().values().skip(known).cloned().collect();
+        for machine in &fresh {
+            let id = &machine.instance.id;
+            let percent = 80 + draw(self.seed, &format!("boot/{id}"), 41);
+            let boot = self.boot_time.mul_f64(percent as f64 / 100.0);
+            self.agenda.add(moment.elapsed.saturating_add(boot), Step::Join(id.clone()));
+        }
+        let (kind, text) = match answer {
+            Err(error) => (Kind::Trouble, format!("NodePool {pool}: {error}")),
+            Ok(_) if fresh.is_empty() => {
+                (Kind::Trouble, format!("NodePool {pool}: nothing launched{}", why(answer)))
+            }
+            Ok(_) => {
+                let kinds = crate::summary::grouped(fresh.iter().map(|machine| {
+                    let instance = &machine.instance;
+                    format!("{} {} {}", instance.instance_type, instance.capacity_type, instance.zone)
+                }));
+                (Kind::Launch, format!("NodePool {pool}: launched {kinds}{}", why(answer)))
+            }
+        };
+        self.timeline.add(moment, kind, text);
+        self.broken.extend(laws::limits(&self.cloud, self.cluster.node_pools(), moment));
+    }
+
+    /// Lifecycle looks again.
+    pub(crate) const fn ring(&mut self, _: &Notice) {
+        self.rings += 1;
+    }
+
+    /// Raised by everything that somebody may wait for.
+    pub(crate) fn version(&self) -> (u64, u64, u64) {
+        (self.cluster.version(), self.agenda.added(), self.rings)
+    }
+
+    /// Does what is due and lets the scheduler place pods; says whether anything happened.
+    pub(crate) fn advance(&mut self, moment: Moment, scenario: &Scenario) -> bool {
+        let mut happened = false;
+        while let Some(step) = self.agenda.due(moment.elapsed) {
+            happened = true;
+            self.perform(step, moment, scenario);
+        }
+        if let Some(touched) = self.cluster.take_touched() {
+            happened = true;
+            let placed = crate::cluster::scheduler::run(&mut self.cluster, &touched, moment);
+            placed.tell(&mut self.timeline, moment);
+        }
+        happened
+    }
+
+    fn perform(&mut self, step: Step, moment: Moment, scenario: &Scenario) {
+        match step {
+            Step::Scale { workload, replicas } => {
+                let text = self.cluster.scale(workload, replicas, moment);
+                self.timeline.add(moment, Kind::Workload, text);
+            }
+            Step::Begin(index) => {
+                if let Some(event) = scenario.events.get(index) {
+                    event.begin(self);
+                    self.timeline.add(moment, Kind::Event, event.to_string());
+                }
+            }
+            Step::End(index) => {
+                if let Some(event) = scenario.events.get(index) {
+                    self.timeline.add(moment, Kind::Event, format!("over: {event}"));
+                }
+            }
+            Step::Join(id) => self.join(&id, moment),
+            Step::Labelled(node) => self.label(&node),
+            Step::Ready(node) => {
+                self.cluster.make_ready(&node);
+                self.timeline.add(moment, Kind::Node, format!("{node} is Ready"));
+            }
+            Step::Started(node) => self.cluster.drop_startup_taints(&node),
+        }
+    }
+
+    fn join(&mut self, id: &str, moment: Moment) {
+        let Some(machine) = self.cloud.machines().get(id) else { return };
+        let Some(kind) = self.cloud.instance_type(&machine.instance.instance_type) else { return };
+        self.cluster.join(machine, kind, self.allocatable_percent, moment);
+        let instance = &machine.instance;
+        let text =
+            format!("{id} joined: {} {} {}", instance.instance_type, instance.capacity_type, instance.zone);
+        self.timeline.add(moment, Kind::Node, text);
+        self.agenda.add(moment.elapsed + LABELLED_AFTER, Step::Labelled(id.to_owned()));
+        self.agenda.add(moment.elapsed + READY_AFTER, Step::Ready(id.to_owned()));
+    }
+
+    /// The cloud controller says what it knows of an instance.
+    fn label(&mut self, id: &str) {
+        let Some(machine) = self.cloud.machines().get(id) else { return };
+        let known = [
+            (labels::INSTANCE_TYPE, machine.instance.instance_type.as_str()),
+            (labels::ZONE, machine.instance.zone.as_str()),
+            (labels::REGION, self.cloud.region()),
+        ];
+        let known = known.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        self.cluster.label_from_cloud(id, known);
+    }
+
+    /// A node was given its labels by lifecycle; what runs on it takes the startup taints off a little later.
+    pub(crate) fn registered(&mut self, node: &str, moment: Moment) {
+        self.agenda.add(moment.elapsed + STARTED_AFTER, Step::Started(node.to_owned()));
+        self.timeline.add(moment, Kind::Node, format!("{node} is registered"));
+    }
+}
+
+fn why(answer: &Result<FleetAnswer, CloudError>) -> String {
+    let Ok(answer) = answer else { return String::new() };
+    if answer.errors.is_empty() {
+        return String::new();
+    }
+    let shown = answer.errors.iter().take(3).map(|error| format!("{} {}", error.instance_type, error.zone));
+    let more = answer.errors.len().saturating_sub(3);
+    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("; no capacity for {}{tail}", shown.collect::<Vec<_>>().join(", "))
+}

@@ -1,0 +1,87 @@
+//! A small cluster under the real functions, with room for what each test adds.
+#![allow(dead_code, reason = "each test uses a part")]
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
+use outrigger_simulation::{Ending, Kill, Scenario, Unobserved, play};
+
+/// Two pools and four workloads, all of which fit; none can take room that was planned for another, so that what is bought
+/// does not hang on the order in which nodes join. The pods of `late` take a port, so their two nodes are one fleet of two. `{extra}` is put under `spec`.
+const SCENARIO: &str = r#"
+apiVersion: outrigger.dev/v1alpha1
+kind: Scenario
+metadata: {name: small}
+spec:
+  seed: {seed}
+  duration: {duration}
+  bootTime: 30s
+  nodePools:
+    - apiVersion: karpenter.sh/v1
+      kind: NodePool
+      metadata: {name: general}
+      spec:
+        limits: {cpu: "40"}
+        template:
+          spec:
+            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
+            requirements:
+              - {key: karpenter.sh/capacity-type, operator: In, values: [spot, on-demand]}
+              - {key: karpenter.k8s.aws/instance-family, operator: In, values: [c6g, m6g, c6a, m6a]}
+    - apiVersion: karpenter.sh/v1
+      kind: NodePool
+      metadata: {name: batch}
+      spec:
+        limits: {cpu: "16", nodes: "4"}
+        template:
+          spec:
+            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: batch}
+            taints: [{key: dedicated, value: batch, effect: NoSchedule}]
+            startupTaints: [{key: example.com/agent, effect: NoSchedule}]
+            requirements:
+              - {key: karpenter.sh/capacity-type, operator: In, values: [spot]}
+              - {key: karpenter.k8s.aws/instance-family, operator: In, values: [c6a]}
+              - {key: dedicated, operator: In, values: [batch]}
+  daemonSets:
+    - {name: cni, namespace: kube-system, template: {spec: {tolerations: [{operator: Exists}], containers: [{name: c, image: i, resources: {requests: {cpu: 50m, memory: 64Mi}}}]}}}
+  workloads:
+    - {name: web, at: 2s, replicas: 10, template: {metadata: {labels: {app: web}}, spec: {nodeSelector: {karpenter.sh/capacity-type: spot}, containers: [{name: c, image: i, resources: {requests: {cpu: 500m, memory: 1Gi}}}]}}}
+    - {name: steady, at: 2s, replicas: 3, template: {spec: {nodeSelector: {karpenter.sh/capacity-type: on-demand}, containers: [{name: c, image: i, resources: {requests: {cpu: 900m, memory: 1Gi}}}]}}}
+    - {name: etl, at: 2s, replicas: 4, template: {spec: {nodeSelector: {dedicated: batch}, tolerations: [{key: dedicated, operator: Exists}], containers: [{name: c, image: i, resources: {requests: {cpu: "1", memory: 1Gi}}}]}}}
+    - {name: late, at: 3m, replicas: 2, template: {spec: {nodeSelector: {kubernetes.io/arch: arm64, karpenter.sh/capacity-type: spot}, containers: [{name: c, image: i, ports: [{containerPort: 80, hostPort: 80}], resources: {requests: {cpu: "1500m", memory: 2Gi}}}]}}}
+{extra}
+"#;
+
+/// The small cluster's file.
+pub(crate) fn text(seed: u64, duration: &str, extra: &str) -> String {
+    SCENARIO.replace("{seed}", &seed.to_string()).replace("{duration}", duration).replace("{extra}", extra)
+}
+
+/// Plays the small cluster, whose limits are tight.
+pub(crate) fn run(seed: u64, duration: &str, extra: &str, kills: &[Kill]) -> Ending {
+    run_text(&text(seed, duration, extra), kills)
+}
+
+/// Plays the small cluster with limits that no plan comes near, so that its plans are the same whenever they are made.
+pub(crate) fn run_unlimited(seed: u64, duration: &str, extra: &str, kills: &[Kill]) -> Ending {
+    let text = text(seed, duration, extra);
+    let unlimited = text
+        .replace(r#"{cpu: "40"}"#, r#"{cpu: "4000"}"#)
+        .replace(r#"{cpu: "16", nodes: "4"}"#, r#"{cpu: "4000"}"#);
+    assert_ne!(text, unlimited, "the limits are written otherwise");
+    run_text(&unlimited, kills)
+}
+
+fn run_text(text: &str, kills: &[Kill]) -> Ending {
+    let scenario = Scenario::read("small.yaml", text).expect("the scenario is valid");
+    play(&scenario, kills, &mut Unobserved).expect("the scenario can be played")
+}
+
+/// The timeline as text, for messages of failed tests.
+pub(crate) fn timeline(ending: &Ending) -> String {
+    let line = |h: &outrigger_simulation::Happening| format!("{:>8.1} {}", h.at.as_secs_f64(), h.text);
+    ending.summary.timeline.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The summary as it is printed.
+pub(crate) fn json(ending: &Ending) -> String {
+    serde_json::to_string(&ending.summary).expect("a summary is JSON")
+}

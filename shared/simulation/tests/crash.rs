@@ -1,0 +1,64 @@
+//! A function may die after any of its calls: the next run makes of the world exactly what the dead one meant to.
+
+mod common;
+
+use outrigger_simulation::{Crash, Ending, Function, Kill};
+
+/// What must be the same whether or not a function died: the instances by what they are.
+fn bought(ending: &Ending) -> Vec<(String, String, usize)> {
+    let nodes = &ending.summary.nodes;
+    nodes.iter().map(|n| (n.node_pool.clone(), n.capacity_type.to_string(), n.count)).collect()
+}
+
+fn check(ending: &Ending, undisturbed: &Ending, what: &str) {
+    let story = || format!("{what}\n{}", common::timeline(ending));
+    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
+    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
+    let claims = ending.claims.iter().filter(|claim| !claim.state.is_terminal());
+    let claimed: Vec<_> = claims.filter_map(|claim| claim.instance_id()).collect();
+    assert_eq!(claimed.len(), ending.instances.len(), "each instance has its claim\n{}", story());
+    assert_eq!(pools(&bought(ending)), pools(&bought(undisturbed)), "{}", story());
+}
+
+/// Counts by pool and capacity type.
+fn pools(bought: &[(String, String, usize)]) -> std::collections::BTreeMap<(String, String), usize> {
+    let mut pools = std::collections::BTreeMap::new();
+    for (pool, kind, count) in bought {
+        *pools.entry((pool.clone(), kind.clone())).or_default() += count;
+    }
+    pools
+}
+
+fn enumerate(function: Function, run: u32, at_least: u32) {
+    let undisturbed = common::run_unlimited(1, "5m", "", &[]);
+    check(&undisturbed, &undisturbed, "undisturbed");
+    for calls in 1_u32.. {
+        let kill = Kill { function, run, crash: Crash::AfterCalls(calls) };
+        let ending = common::run_unlimited(1, "5m", "", &[kill]);
+        if ending.deaths == 0 {
+            assert!(calls > at_least, "only {calls} calls were enumerated");
+            return;
+        }
+        check(&ending, &undisturbed, &format!("{function} run {run} died after {calls} calls"));
+    }
+}
+
+#[test]
+fn provision_may_die_after_any_call() {
+    enumerate(Function::Provision, 1, 25);
+}
+
+#[test]
+fn lifecycle_may_die_after_any_call() {
+    enumerate(Function::Lifecycle, 2, 25);
+}
+
+#[test]
+fn provision_may_die_twice_in_a_row() {
+    let undisturbed = common::run_unlimited(1, "5m", "", &[]);
+    for calls in (1..40).step_by(3) {
+        let kill = |run| Kill { function: Function::Provision, run, crash: Crash::AfterCalls(calls) };
+        let ending = common::run_unlimited(1, "5m", "", &[kill(1), kill(2)]);
+        check(&ending, &undisturbed, &format!("provision died twice after {calls} calls"));
+    }
+}

@@ -1,0 +1,110 @@
+//! What is wrong with a scenario file is said with object, field, what was found and what is allowed - all of it at once.
+
+mod common;
+
+use outrigger_simulation::Scenario;
+
+fn complaints(text: &str) -> Vec<String> {
+    match Scenario::read("file.yaml", text) {
+        Ok(_) => Vec::new(),
+        Err(problems) => problems.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn check(text: &str, expected: &[&str]) {
+    let found = complaints(text);
+    assert_eq!(found.len(), expected.len(), "{found:#?}");
+    for (found, expected) in found.iter().zip(expected) {
+        assert!(found.starts_with(&format!("file.yaml: {expected}")), "{found}\nis not\n{expected}");
+    }
+}
+
+const HEAD: &str = "apiVersion: outrigger.dev/v1alpha1\nkind: Scenario\nmetadata: {name: x}\nspec:\n";
+
+fn spec(text: &str, expected: &[&str]) {
+    check(&format!("{HEAD}{text}"), expected);
+}
+
+#[test]
+fn the_small_cluster_is_fine() {
+    check(&common::text(1, "5m", ""), &[]);
+}
+
+#[test]
+fn documents_of_another_kind_are_refused() {
+    check("a: [", &["Scenario: found text that is not one YAML document; allowed: "]);
+    check(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: x}",
+        &["Scenario/x: apiVersion: found \"v1\"; allowed: outrigger.dev/v1alpha1"],
+    );
+}
+
+#[test]
+fn fields_that_mean_nothing_are_refused_by_name() {
+    spec("  sede: 1", &["Scenario/x: spec.sede: found this field; allowed: only fields"]);
+    spec(
+        "  duration: Never",
+        &["Scenario/x: spec.duration: found \"Never\"; allowed: a duration as 90s or 1h30m"],
+    );
+    spec("  region: us-west-9", &["Scenario/x: spec.region: found \"us-west-9\"; allowed: "]);
+    spec(
+        "  zones: [eu-west-1a]\n  allocatablePercent: 5",
+        &[
+            "Scenario/x: spec.zones[0]: found \"eu-west-1a\"; allowed: zones of us-east-1, as us-east-1a",
+            "Scenario/x: spec.allocatablePercent: found 5; allowed: 50 to 110",
+        ],
+    );
+}
+
+#[test]
+fn each_kind_of_event_has_its_own_fields() {
+    spec(
+        "  events: [{at: 1m, kind: Throttle}, {at: 2m, kind: KillFunction, for: 1m, function: provision, after: CreateFleet}]",
+        &[
+            "Scenario/x: spec.events[0].for: found nothing; allowed: a value, which Throttle needs",
+            "Scenario/x: spec.events[1].for: found a value; allowed: nothing, for KillFunction",
+        ],
+    );
+    spec(
+        "  events: [{at: 1m, kind: InsufficientCapacity, for: 1m, instanceTypes: [m5.huge], zones: [us-east-1z]}]",
+        &[
+            "Scenario/x: spec.events[0].instanceTypes: found \"m5.huge\"; allowed: types of the region",
+            "Scenario/x: spec.events[0].zones: found \"us-east-1z\"; allowed: us-east-1a, us-east-1b, us-east-1c",
+        ],
+    );
+    spec(
+        "  events: [{at: 2h, kind: Chaos, percent: 80, for: 1m}]",
+        &[
+            "Scenario/x: spec.events[0].at: found 2h; allowed: times before spec.duration",
+            "Scenario/x: spec.events[0].percent: found 80; allowed: 0 to 50",
+        ],
+    );
+}
+
+#[test]
+fn what_the_scheduler_does_not_know_is_refused() {
+    let affinity = "podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {a: b}}}]}";
+    let text = format!(
+        "  workloads: [{{name: w, replicas: 1, template: {{spec: {{affinity: {{{affinity}}}, containers: [{{name: c, image: i}}]}}}}}}]"
+    );
+    spec(
+        &text,
+        &[
+            "Scenario/x: spec.workloads[0].template.spec.affinity.podAntiAffinity: found a hard constraint; allowed: ",
+        ],
+    );
+}
+
+#[test]
+fn pools_and_templates_are_read_as_kubernetes_reads_them() {
+    spec(
+        "  workloads: [{name: w, replicas: 1, template: {spec: {containers: [{name: c, resources: {requests: {cpu: lots}}}]}}}]",
+        &[
+            "Workload/default/w: template.spec.containers[0].resources.requests.cpu: found \"lots\"; allowed: ",
+        ],
+    );
+    spec(
+        "  nodePools: [{apiVersion: karpenter.sh/v1beta1, kind: NodePool, metadata: {name: p}}]",
+        &["NodePool/p: apiVersion: found \"karpenter.sh/v1beta1\"; allowed: karpenter.sh/v1"],
+    );
+}
