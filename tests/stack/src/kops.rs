@@ -1,0 +1,178 @@
+//! The state store of a small kOps 1.34 cluster: what `kops update cluster` leaves in S3 and in launch
+//! templates.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
+
+use crate::seed::{CLUSTER, STATE_BUCKET};
+
+const KOPS_VERSION: &str = "1.34.1";
+
+/// Keeps pods off a node until it is registered. With manager Karpenter kOps adds it itself; the borrowed groups name it
+/// in their spec, as the README asks.
+const GATE: (&str, &str, &str) = ("karpenter.sh/unregistered", "", "NoExecute");
+
+/// The instance groups of the cluster. Their specs lie in `kops/instancegroup-<name>.yaml`; what kOps derives
+/// from a spec is here.
+pub const GROUPS: [Group; 4] = [
+    Group {
+        name: "nodes",
+        spec: include_str!("../kops/instancegroup-nodes.yaml"),
+        machine_type: "m5.large",
+        arm: false,
+        labels: &[],
+        taints: &[GATE],
+        has_launch_template: true,
+    },
+    Group {
+        name: "nodes-arm",
+        spec: include_str!("../kops/instancegroup-nodes-arm.yaml"),
+        machine_type: "m6g.large",
+        arm: true,
+        labels: &[],
+        taints: &[GATE],
+        has_launch_template: true,
+    },
+    Group {
+        name: "dedicated",
+        spec: include_str!("../kops/instancegroup-dedicated.yaml"),
+        machine_type: "c5.xlarge",
+        arm: false,
+        labels: &[("example.com/workload", "batch")],
+        taints: &[("dedicated", "batch", "NoSchedule"), GATE],
+        has_launch_template: true,
+    },
+    // With manager Karpenter, kOps makes no launch template and adds the registration taint itself.
+    Group {
+        name: "own",
+        spec: include_str!("../kops/instancegroup-own.yaml"),
+        machine_type: "m5.large",
+        arm: false,
+        labels: &[],
+        taints: &[GATE],
+        has_launch_template: false,
+    },
+];
+
+/// An instance group.
+#[derive(Clone, Copy, Debug)]
+pub struct Group {
+    /// Its name.
+    pub name: &'static str,
+    /// The type in its launch template.
+    pub machine_type: &'static str,
+    /// Whether it has a launch template: those of manager `CloudGroup` have.
+    pub has_launch_template: bool,
+    spec: &'static str,
+    arm: bool,
+    labels: &'static [(&'static str, &'static str)],
+    taints: &'static [(&'static str, &'static str, &'static str)],
+}
+
+impl Group {
+    /// The tags that kOps gives to the group's launch template, instances and volumes.
+    pub fn tags(&self) -> Vec<(String, String)> {
+        let cache = "k8s.io/cluster-autoscaler/node-template";
+        let mut tags = vec![
+            ("Name".to_owned(), format!("{}.{CLUSTER}", self.name)),
+            ("KubernetesCluster".to_owned(), CLUSTER.to_owned()),
+            (format!("kubernetes.io/cluster/{CLUSTER}"), "owned".to_owned()),
+            (format!("{cache}/label/node-role.kubernetes.io/node"), String::new()),
+            ("k8s.io/role/node".to_owned(), "1".to_owned()),
+            ("kops.k8s.io/instancegroup".to_owned(), self.name.to_owned()),
+        ];
+        let label = |(key, value): &(&str, &str)| (format!("{cache}/label/{key}"), (*value).to_owned());
+        tags.extend(self.labels.iter().map(label));
+        let taint = |(key, value, effect): &(&str, &str, &str)| {
+            (format!("{cache}/taint/{key}"), format!("{value}:{effect}"))
+        };
+        tags.extend(self.taints.iter().map(taint));
+        tags
+    }
+}
+
+/// A subnet of the cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct Subnet {
+    /// Its id.
+    pub id: String,
+    /// Its availability zone, which is also its name in the cluster's spec.
+    pub zone: String,
+    /// Its addresses.
+    pub cidr: String,
+}
+
+/// What only the account knows: ids of network and images.
+#[derive(Clone, Debug)]
+pub(crate) struct Site {
+    /// The network.
+    pub vpc: String,
+    /// Its subnets.
+    pub subnets: Vec<Subnet>,
+    /// The security group of nodes.
+    pub security_group: String,
+    /// Name and id of the amd64 image.
+    pub amd64: (String, String),
+    /// Name and id of the arm64 image.
+    pub arm64: (String, String),
+}
+
+impl Site {
+    /// Every object of the state store: key and content.
+    pub(crate) fn objects(&self) -> Vec<(String, String)> {
+        let spec = self.fill(include_str!("../kops/cluster.yaml"));
+        let mut objects = vec![
+            (format!("{CLUSTER}/config"), spec.clone()),
+            (format!("{CLUSTER}/cluster-completed.spec"), spec),
+            (format!("{CLUSTER}/kops-version.txt"), KOPS_VERSION.to_owned()),
+        ];
+        for group in &GROUPS {
+            let folder = format!("{CLUSTER}/igconfig/node/{}", group.name);
+            objects.push((format!("{CLUSTER}/instancegroup/{}", group.name), self.fill(group.spec)));
+            objects.push((format!("{folder}/nodeupconfig.yaml"), self.nodeup_config(group)));
+            if !group.has_launch_template {
+                objects.push((format!("{folder}/nodeupscript.sh"), self.script(group)));
+            }
+        }
+        objects
+    }
+
+    /// The user data of a group's instances; it carries the hash that nodeup compares before it joins.
+    pub(crate) fn script(&self, group: &Group) -> String {
+        let script = self.fill(include_str!("../kops/nodeupscript.sh"));
+        script.replace("{{group}}", group.name).replace("{{hash}}", &nodeup_hash(&self.nodeup_config(group)))
+    }
+
+    /// The image id of a group.
+    pub(crate) fn image(&self, group: &Group) -> &str {
+        if group.arm { &self.arm64.1 } else { &self.amd64.1 }
+    }
+
+    fn nodeup_config(&self, group: &Group) -> String {
+        let taint = |(key, value, effect): &(&str, &str, &str)| format!("\n  - {key}={value}:{effect}");
+        let taints = group.taints.iter().map(taint).collect::<Vec<_>>().concat();
+        let taints = if taints.is_empty() { taints } else { format!("\n  taints:{taints}") };
+        self.fill(include_str!("../kops/nodeupconfig.yaml")).replace("{{taints}}", &taints)
+    }
+
+    fn fill(&self, template: &str) -> String {
+        let subnet = |one: &Subnet| {
+            let (cidr, id, zone) = (&one.cidr, &one.id, &one.zone);
+            format!("  - cidr: {cidr}\n    id: {id}\n    name: {zone}\n    type: Public\n    zone: {zone}")
+        };
+        let subnets: Vec<String> = self.subnets.iter().map(subnet).collect();
+        template
+            .replace("{{cluster}}", CLUSTER)
+            .replace("{{state-bucket}}", STATE_BUCKET)
+            .replace("{{vpc}}", &self.vpc)
+            .replace("{{subnets}}", &subnets.join("\n"))
+            .replace("{{image-amd64}}", &format!("137112412989/{}", self.amd64.0))
+            .replace("{{image-arm64}}", &format!("137112412989/{}", self.arm64.0))
+    }
+}
+
+/// What nodeup compares: base64 of the SHA-256 of nodeupconfig.yaml.
+pub fn nodeup_hash(nodeup_config: &str) -> String {
+    STANDARD.encode(Sha256::digest(nodeup_config.as_bytes()))
+}

@@ -1,0 +1,44 @@
+//! The local stack: a real Kubernetes control plane and stand-ins for AWS, installed, started and stopped as
+//! one.
+//!
+//! Tests start one with [`Stack::start`]; people with `cargo xtask stack up`. Everything that runs listens on
+//! 127.0.0.1 on free ports, writes under one directory, and ends with the stack.
+
+mod aws;
+mod cache;
+mod control_plane;
+mod functions;
+mod http;
+mod keys;
+mod kops;
+mod kubernetes;
+mod node_agent;
+mod node_object;
+mod options;
+mod ports;
+mod process;
+mod runtime_api;
+mod schedule;
+mod seed;
+mod stack;
+mod stand_ins;
+mod state;
+mod ticker;
+mod tools;
+
+pub use aws::{ACCOUNT, Aws, REGION, parameter};
+pub use cache::Cache;
+pub use functions::FunctionProcess;
+pub use http::{Answer, Http};
+pub use kops::{GROUPS, Group, nodeup_hash};
+pub use kubernetes::Kubernetes;
+pub use node_agent::{NodeAgent, Settings as NodeAgentSettings};
+pub use options::{Options, Runner, all_functions};
+pub use process::{Identity, Launch, Process};
+pub use runtime_api::{Outcome, RuntimeApi};
+pub use schedule::{EVENT_SOURCE, FUNCTIONS, Function, doorbell_queue};
+pub use seed::{CATALOG_BUCKET, CLUSTER, STATE_BUCKET, TABLE};
+pub use stack::Stack;
+pub use state::{Endpoints, Part, PartStatus, State};
+pub use ticker::{Rates, Ticker, scheduled_event};
+pub use tools::Tools;

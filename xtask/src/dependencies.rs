@@ -1,0 +1,53 @@
+//! Dependencies that must never appear: the judgement knows no IO, and the default command compiles no cloud.
+
+use anyhow::{Result, bail};
+
+use crate::command::{cargo, output};
+
+/// A package, and what none of its normal dependencies may be.
+type Rule = (&'static str, fn(&str) -> bool);
+
+const RULES: [Rule; 3] =
+    [("outrigger-model", is_outside), ("outrigger-planning", is_outside), ("outrigger", is_cloud)];
+
+/// Walks each package's tree of default features.
+pub(crate) fn run() -> Result<()> {
+    for (package, forbidden) in RULES {
+        let mut tree = cargo("tree")?;
+        tree.args(["-p", package, "-e", "normal", "--prefix", "none", "--format", "{p}"]);
+        let tree = output(&mut tree)?;
+        let names = tree.lines().filter_map(|line| line.split_whitespace().next());
+        let mut found: Vec<&str> = names.filter(|name| forbidden(name)).collect();
+        found.sort_unstable();
+        found.dedup();
+        if let Some(first) = found.first() {
+            let all = found.join(", ");
+            bail!("{package} depends on {all}; see how with `cargo tree -e normal -p {package} -i {first}`");
+        }
+        eprintln!("{package}: nothing forbidden");
+    }
+    Ok(())
+}
+
+/// What does IO, or speaks another system's language.
+fn is_outside(name: &str) -> bool {
+    is_cloud(name) || matches!(name, "tokio" | "lambda_runtime" | "k8s-openapi")
+}
+
+/// What talks to AWS or to a cluster.
+fn is_cloud(name: &str) -> bool {
+    name.starts_with("aws") || name.starts_with("kube")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_cloud, is_outside};
+
+    #[test]
+    fn rules_tell_clouds_from_crates() {
+        assert!(["aws-sdk-ec2", "aws_lambda_events", "kube-client"].into_iter().all(is_cloud));
+        assert!(!is_cloud("tokio") && is_outside("tokio"));
+        assert!(!is_cloud("k8s-openapi") && is_outside("k8s-openapi"));
+        assert!(!is_outside("serde"));
+    }
+}

@@ -1,0 +1,79 @@
+//! `cargo xtask`: the project's chores, each one command.
+
+mod check;
+mod command;
+mod crds;
+mod dependencies;
+mod sources;
+mod stack;
+mod steps;
+mod template;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Checks, builds, tests, and the local stack.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Everything in order: tools, checks, tests, template, build, system tests.
+    Test,
+    /// Format, lints, forbidden dependencies, and the rules for sources.
+    Check,
+    /// Build the functions with `sam build`.
+    Build,
+    /// Check template.yaml with SAM and cfn-lint.
+    Validate,
+    /// Compare infra/kubernetes/crds with what the command prints, or write it.
+    Crds {
+        /// Write instead of comparing.
+        #[arg(long)]
+        write: bool,
+    },
+    /// Install every program that the stack and the build need.
+    Tools,
+    /// Measure on the local stack: `start`, `latency`, `memory`, or all of them. Needs `build` first.
+    Bench {
+        /// Which measurement.
+        which: Option<String>,
+    },
+    /// The local stack: `up`, `down`, `status`; see `cargo xtask stack --help`.
+    #[command(disable_help_flag = true)]
+    Stack {
+        /// What the stack's own command takes.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    // The error's own words are for people; a backtrace of this program would help nobody.
+    match run(Arguments::parse().chore) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(chore: Chore) -> Result<()> {
+    match chore {
+        Chore::Test => steps::run(steps::TEST),
+        Chore::Check => steps::run(steps::CHECK),
+        Chore::Build => template::build(),
+        Chore::Validate => template::validate(),
+        Chore::Crds { write } => crds::run(write),
+        Chore::Tools => stack::tools(),
+        Chore::Bench { which } => steps::bench(which.as_deref()),
+        Chore::Stack { arguments } => stack::run(&arguments),
+    }
+}

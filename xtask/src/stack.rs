@@ -1,0 +1,58 @@
+//! The local stack's own command, built and run.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::command::{cargo, metadata, output, program, root, run as start};
+
+/// Folders of the programs that build and check the template.
+pub(crate) struct Tools {
+    /// cargo-lambda and zig.
+    pub(crate) lambda: PathBuf,
+    /// SAM CLI and cfn-lint.
+    pub(crate) sam: PathBuf,
+}
+
+/// Runs `stack` with these arguments.
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    start(command()?.args(arguments))
+}
+
+/// Installs every tool and says where it lies.
+pub(crate) fn tools() -> Result<()> {
+    start(command()?.arg("tools"))
+}
+
+/// Installs every tool and returns what the template needs.
+pub(crate) fn installed() -> Result<Tools> {
+    let text = output(command()?.args(["tools", "-o", "json"]))?;
+    let all: Value = serde_json::from_str(&text).context("reading the list of tools")?;
+    let folder = |name: &str| {
+        let path = all[name].as_str().map(PathBuf::from);
+        path.with_context(|| format!("the list of tools lacks {name}"))
+    };
+    Ok(Tools { lambda: folder("lambda")?, sam: folder("sam")? })
+}
+
+/// Where the servers of a stack that is up listen, as the environment that the cloud tests read.
+pub(crate) fn endpoints(directory: &str) -> Result<[(&'static str, String); 2]> {
+    let path = root()?.join(directory).join("stack.json");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    let state: Value = serde_json::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
+    let url = |name: &str| {
+        let url = state["endpoints"][name].as_str().map(str::to_owned);
+        url.with_context(|| format!("{} names no endpoint {name}", path.display()))
+    };
+    Ok([("OUTRIGGER_TEST_DYNAMODB", url("dynamodb")?), ("OUTRIGGER_TEST_MOTO", url("aws")?)])
+}
+
+/// The built program; its companions, the ticker and the node agent, lie beside it.
+fn command() -> Result<Command> {
+    start(cargo("build")?.args(["--quiet", "--release", "-p", "outrigger-stack", "--bins"]))?;
+    let metadata = metadata()?;
+    let target = metadata["target_directory"].as_str().context("cargo metadata names no target directory")?;
+    program(Path::new(target).join("release/stack"))
+}
