@@ -1,0 +1,5 @@
+//! What the whole-system tests and the benchmarks share: objects to create, waiting, and a proxy that breaks things.
+
+pub mod objects;
+pub mod proxy;
+pub mod world;

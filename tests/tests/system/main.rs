@@ -1,0 +1,11 @@
+//! The whole system on real parts: real control plane, ledger and function binaries.
+//!
+//! Each test starts its own stack and ends it. They run one at a time (`--test-threads=1`): the machine has two cores.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+mod crashes;
+mod definitions;
+mod main_job;
+mod outages;
+mod refused;
