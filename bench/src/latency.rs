@@ -1,0 +1,132 @@
+//! From a pod's creation to the fleet request that carries its node, through the scheduler's verdict and the batch.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use outrigger_stack::{Kubernetes, Stack, scheduled_event};
+use outrigger_tests::proxy::{Mode, Proxy};
+use outrigger_tests::world::{ledger, start};
+use serde_json::{Value, json};
+
+use crate::percentile;
+
+/// Burst sizes and how often each is measured.
+const BURSTS: [(usize, usize); 3] = [(1, 10), (50, 5), (500, 3)];
+const CREATORS: usize = 4;
+
+/// When each fleet request went by, by its client token.
+type Sent = Arc<Mutex<BTreeMap<String, Instant>>>;
+
+/// Measures and prints.
+pub(crate) fn run() -> Result<()> {
+    for (size, runs) in BURSTS {
+        let mut times = Vec::new();
+        for _ in 0..runs {
+            times.extend(burst(size)?);
+        }
+        times.sort_by(f64::total_cmp);
+        println!(
+            "burst of {size}, {runs} runs, pod created to CreateFleet sent: p50 {:.2} s, p99 {:.2} s, max {:.2} s",
+            percentile(&times, 50),
+            percentile(&times, 99),
+            percentile(&times, 100)
+        );
+    }
+    Ok(())
+}
+
+/// One burst on a fresh stack whose provision function is watching; seconds for each pod.
+fn burst(size: usize) -> Result<Vec<f64>> {
+    let stack = start()?;
+    let proxy = Proxy::start(stack.state().endpoints.aws.trim_start_matches("http://"))?;
+    let sent = Sent::default();
+    let noted = Arc::clone(&sent);
+    let note = move |request: &[u8]| {
+        let text = String::from_utf8_lossy(request);
+        let token = text.split("ClientToken=").nth(1).and_then(|rest| rest.split(['&', '\r', '\n']).next());
+        if let Some(token) = token {
+            noted.lock().unwrap_or_else(PoisonError::into_inner).insert(token.to_owned(), Instant::now());
+        }
+    };
+    proxy.set(Mode::Note { text: "Action=CreateFleet", then: Arc::new(note) });
+    let url = format!("http://127.0.0.1:{}", proxy.port());
+    let environment = [("AWS_ENDPOINT_URL", url.as_str()), ("OUTRIGGER_POLL_WINDOW_SECONDS", "30")];
+    let process = stack.start_function("provision", &environment)?;
+    let created = thread::scope(|scope| {
+        let invoked = scope.spawn(|| stack.invoke("provision", &scheduled_event("provision")));
+        // The tick has listed and is watching by then; what is measured is the watch, not the start.
+        thread::sleep(Duration::from_secs(3));
+        let created = create(stack.kubernetes(), size);
+        let _ = invoked.join();
+        created
+    })?;
+    drop(process);
+    let sent = sent.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let times = per_pod(&stack, &created, &sent)?;
+    anyhow::ensure!(times.len() == size, "only {} of {size} pods got a fleet request", times.len());
+    Ok(times)
+}
+
+/// Creates pods side by side; when each was asked for, by uid.
+fn create(kubernetes: &Kubernetes, size: usize) -> Result<BTreeMap<String, Instant>> {
+    let parts: Vec<Result<BTreeMap<String, Instant>>> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..CREATORS.min(size))
+            .map(|part| {
+                scope.spawn(move || {
+                    let numbers = (part..size).step_by(CREATORS);
+                    numbers.map(|number| create_one(kubernetes, number)).collect()
+                })
+            })
+            .collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    });
+    let mut all = BTreeMap::new();
+    for part in parts {
+        all.extend(part?);
+    }
+    Ok(all)
+}
+
+fn create_one(kubernetes: &Kubernetes, number: usize) -> Result<(String, Instant)> {
+    let shape = number % 10;
+    let requests =
+        json!({"cpu": format!("{}m", 100 + 50 * shape), "memory": format!("{}Mi", 128 << (shape % 5))});
+    let pod = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": format!("pod-{number}"), "namespace": "default"},
+        "spec": {"containers": [{
+            "name": "main",
+            "image": "registry.k8s.io/pause:3.10",
+            "resources": {"requests": requests},
+        }]},
+    });
+    let asked = Instant::now();
+    let made = kubernetes.create("/api/v1/namespaces/default/pods", &pod)?;
+    let uid = made["metadata"]["uid"].as_str().context("the API server gave the pod no uid")?;
+    Ok((uid.to_owned(), asked))
+}
+
+/// Pod -> claim -> intent -> request.
+fn per_pod(
+    stack: &Stack,
+    created: &BTreeMap<String, Instant>,
+    sent: &BTreeMap<String, Instant>,
+) -> Result<Vec<f64>> {
+    let mut times = Vec::new();
+    for item in ledger(stack, "claim#")? {
+        let claim: Value =
+            serde_json::from_str(item["body"]["S"].as_str().context("a claim without a body")?)?;
+        let at = claim["intent"].as_str().and_then(|intent| sent.get(intent));
+        for pod in claim["nominated"].as_array().into_iter().flatten() {
+            let asked = pod["uid"].as_str().and_then(|uid| created.get(uid));
+            if let (Some(at), Some(asked)) = (at, asked) {
+                times.push(at.duration_since(*asked).as_secs_f64());
+            }
+        }
+    }
+    Ok(times)
+}
