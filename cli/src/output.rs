@@ -30,6 +30,8 @@ pub(crate) enum Outcome {
     Done,
     /// Some pods have no place.
     Unplaced,
+    /// Some objects of the input were refused; the result was made without them.
+    Refused,
 }
 
 impl From<Outcome> for ExitCode {
@@ -37,6 +39,7 @@ impl From<Outcome> for ExitCode {
         match outcome {
             Outcome::Done => Self::SUCCESS,
             Outcome::Unplaced => Self::from(1),
+            Outcome::Refused => Self::from(2),
         }
     }
 }

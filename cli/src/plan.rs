@@ -69,9 +69,13 @@ pub(crate) fn run(command: &args::Plan, format: Format) -> Result<Outcome, CliEr
     let output = output(&decision);
     print(&output, format, || plan_text::print(&decision, &output))?;
     plan_text::warn(&decision, format);
-    // A pod that could not be read has no place either.
-    let refused = decision.snapshot.invalid.iter().any(|problem| problem.object.starts_with("Pod/"));
-    Ok(if output.unplaced.is_empty() && !refused { Outcome::Done } else { Outcome::Unplaced })
+    Ok(if !decision.snapshot.invalid.is_empty() {
+        Outcome::Refused
+    } else if output.unplaced.is_empty() {
+        Outcome::Done
+    } else {
+        Outcome::Unplaced
+    })
 }
 
 fn output(decision: &Decision) -> PlanOutput {

@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use outrigger_model::{ClaimState, Node, NodeClaim};
+use outrigger_catalog::Catalog;
+use outrigger_model::resources::NODES;
+use outrigger_model::{ClaimState, Node, NodeClaim, Quantity};
 use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::keeper::Keeper;
 use crate::observe::chain;
-use crate::ports::{ClusterError, LedgerError, Ports};
+use crate::ports::{CloudError, ClusterError, LedgerError, Ports};
 use crate::register;
 
 /// The name of the function and of its lease.
@@ -48,6 +50,9 @@ pub enum Error {
     /// The cluster.
     #[error("lifecycle stopped at the cluster")]
     Cluster(#[from] ClusterError),
+    /// The cloud.
+    #[error("lifecycle stopped at the cloud")]
+    Cloud(#[from] CloudError),
     /// The ledger.
     #[error("lifecycle stopped at the ledger")]
     Ledger(#[from] LedgerError),
@@ -59,7 +64,13 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
     let Some(mut keeper) = Keeper::take(ports, FUNCTION, &settings.owner).await? else {
         return Ok(Summary { held_elsewhere: true, ..Summary::default() });
     };
-    let mut tick = Tick { ports, summary: Summary::default(), mirrored: None, nominated: BTreeSet::new() };
+    let mut tick = Tick {
+        ports,
+        summary: Summary::default(),
+        mirrored: None,
+        catalog: None,
+        nominated: BTreeSet::new(),
+    };
     let result = tick.run(&mut keeper, deadline.min(Instant::now() + settings.window)).await;
     keeper.give_back(ports).await;
     result.map(|()| tick.summary)
@@ -70,6 +81,8 @@ struct Tick<'a> {
     summary: Summary,
     /// The version of each claim that its NodeClaim object shows; `None` until it was read.
     mirrored: Option<BTreeMap<String, u64>>,
+    /// Read when the first node is registered.
+    catalog: Option<Catalog>,
     /// Claims whose pods were nominated before their node has joined.
     nominated: BTreeSet<String>,
 }
@@ -137,16 +150,31 @@ impl Tick<'_> {
     /// Nominates just before the change that opens the node to pods, so that the planned ones are first: kube-scheduler
     /// forgets a nomination when it has tried the pod in vain.
     async fn register(&mut self, claim: &mut NodeClaim, node: &Node) -> Result<(), Error> {
+        let type_labels = self.type_labels(claim).await?;
         self.nominate(claim).await;
-        self.ports.cluster.change_node(&register::registration(claim, node)).await?;
+        self.ports.cluster.change_node(&register::registration(claim, node, type_labels)).await?;
         claim.state = ClaimState::Registered;
         claim.node_name = Some(node.name.clone());
         claim.registered_at = Some(self.ports.clock.now());
+        // What was planned was the worst case; the node says what it is.
+        claim.reserved = node.capacity.clone().with(NODES, Quantity::units(1));
+        claim.allocatable.clone_from(&node.allocatable);
         claim.last_error = None;
         *claim = self.ports.ledger.update_claim(claim).await?;
         self.summary.registered.push(claim.name.clone());
         tracing::info!(claim = claim.name, node = node.name, "registered");
         Ok(())
+    }
+
+    /// The labels of the claim's instance type, as pods may select them; none for a type that the catalogue lacks.
+    async fn type_labels(&mut self, claim: &NodeClaim) -> Result<BTreeMap<String, String>, Error> {
+        let catalog = match self.catalog.take() {
+            Some(catalog) => catalog,
+            None => self.ports.cloud.catalog().await?,
+        };
+        let catalog = self.catalog.insert(catalog);
+        let entry = claim.instance.as_ref().and_then(|instance| catalog.entry(&instance.instance_type));
+        Ok(entry.map(|entry| outrigger_catalog::labels::of(&entry.facts)).unwrap_or_default())
     }
 
     async fn initialize(&mut self, claim: &mut NodeClaim, node: &Node) -> Result<Option<String>, Error> {

@@ -5,13 +5,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use outrigger_model::{Intent, IntentState};
 
-use crate::apply::{Outcome, send_marked, settle};
+use crate::apply::{Outcome, settle};
 use crate::observe::chain;
 use crate::ports::{FleetAnswer, LedgerError, Ports};
 
 /// How long a request may still be on its way after the function that sent it has died.
 const IN_FLIGHT: Duration = Duration::from_secs(30);
-/// How long EC2 may take to show an instance that it has launched, or the rest of a fleet.
+/// How long EC2 may take to show the rest of a fleet of which it shows a part.
 const SETTLED: Duration = Duration::from_mins(2);
 /// After this an unanswered launch of which nothing is to be seen is given up; it is longer than any client token is
 /// certain to hold and any function runs.
@@ -24,7 +24,8 @@ enum Step {
     Abandon(&'static str),
     /// Its instances are all there, or no more will come.
     Adopt,
-    /// Nothing of it is to be seen: send the very same request with the same token.
+    /// Not all of it is to be seen: send the very same request with the same token. An answer settles it; a refusal
+    /// speaks of this sending only, since the first may have been heard.
     Resend,
     /// Too early to tell.
     Wait,
@@ -61,7 +62,13 @@ pub(crate) async fn recover(ports: Ports<'_>, intents: &[Intent]) -> Result<Outc
                 let answer = FleetAnswer { instances: seen, errors: Vec::new() };
                 settle(ports, intent, None, answer).await?
             }
-            Step::Resend => send_marked(ports, intent, None).await?,
+            Step::Resend => match ports.cloud.launch(&intent.request).await {
+                Ok(answer) => settle(ports, intent, None, answer).await?,
+                Err(error) => {
+                    tracing::warn!(intent = intent.id, error = chain(&error), "no answer yet; it stays open");
+                    Outcome { unknown: intent.claims.clone(), ..Outcome::default() }
+                }
+            },
         };
         total.launched.extend(outcome.launched);
         total.failed.extend(outcome.failed);
@@ -81,6 +88,7 @@ fn next_step(intent: &Intent, seen: usize, now: Timestamp) -> Step {
         0 if age < ABANDONED => Step::Resend,
         0 => Step::Abandon("nothing of it was seen in 15 minutes"),
         _ if age < SETTLED => Step::Wait,
+        _ if age < ABANDONED => Step::Resend,
         _ => Step::Adopt,
     }
 }
@@ -122,7 +130,8 @@ mod tests {
             (IntentState::Sent, 0, 1, Step::Wait),
             (IntentState::Sent, 0, 31, Step::Resend),
             (IntentState::Sent, 1, 31, Step::Wait),
-            (IntentState::Sent, 1, 121, Step::Adopt),
+            (IntentState::Sent, 1, 121, Step::Resend),
+            (IntentState::Sent, 1, 901, Step::Adopt),
             (IntentState::Sent, 0, 901, Step::Abandon("nothing of it was seen in 15 minutes")),
         ];
         for (state, seen, second, expected) in table {

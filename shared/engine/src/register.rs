@@ -7,9 +7,15 @@ use outrigger_model::{Node, NodeClaim, Taint, labels};
 use crate::ports::NodeChange;
 
 /// The change that makes a node that has joined the node of its claim: labels, annotations, taints; the taint
-/// `karpenter.sh/unregistered` goes (Karpenter `nodeclaim/lifecycle/registration.go`).
-pub(crate) fn registration(claim: &NodeClaim, node: &Node) -> NodeChange {
-    let mut node_labels = claim.labels.clone();
+/// `karpenter.sh/unregistered` goes (Karpenter `nodeclaim/lifecycle/registration.go`). The user's labels win over those of
+/// the instance type.
+pub(crate) fn registration(
+    claim: &NodeClaim,
+    node: &Node,
+    type_labels: BTreeMap<String, String>,
+) -> NodeChange {
+    let mut node_labels = type_labels;
+    node_labels.extend(claim.labels.clone());
     node_labels.remove(labels::HOSTNAME);
     node_labels.insert(labels::NODE_POOL.into(), claim.node_pool.clone());
     node_labels.insert(labels::REGISTERED.into(), "true".into());
@@ -134,11 +140,16 @@ pub(crate) mod tests {
     #[test]
     fn registration_gives_labels_and_taints_and_opens_the_gate() {
         let unregistered = Taint::new(labels::UNREGISTERED_TAINT, "", TaintEffect::NoExecute);
-        let change = registration(&claim(), &node(vec![unregistered]));
+        let of_type = BTreeMap::from([
+            ("karpenter.k8s.aws/instance-cpu".to_owned(), "2".to_owned()),
+            ("team".to_owned(), "of the type".to_owned()),
+        ]);
+        let change = registration(&claim(), &node(vec![unregistered]), of_type);
         let taints: Vec<_> = change.taints.iter().map(ToString::to_string).collect();
         assert_eq!(taints, ["dedicated=web:NoSchedule", "cni:NoSchedule"]);
         assert_eq!(change.resource_version, "7");
         let expected = [
+            ("karpenter.k8s.aws/instance-cpu", "2"),
             (labels::CAPACITY_TYPE, "spot"),
             (labels::NODE_POOL, "web"),
             (labels::REGISTERED, "true"),

@@ -265,6 +265,8 @@ impl Reader {
 fn read_yaml(text: &str) -> Result<Vec<Value>, Box<serde_saphyr::Error>> {
     let size = text.len().max(1 << 20);
     let options = serde_saphyr::options! {
+        // YAML 1.2: a label with the value no or n is a text.
+        strict_booleans: true,
         budget: serde_saphyr::budget! {
             max_events: size,
             max_nodes: size,

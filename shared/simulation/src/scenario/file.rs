@@ -22,7 +22,9 @@ const MAX_DURATION: Duration = Duration::from_hours(31 * 24);
 
 /// Reads the text of a scenario file.
 pub(super) fn read(text: &str) -> Result<Scenario, Vec<Invalid>> {
-    let value: Value = serde_saphyr::from_str(text)
+    // YAML 1.2: a label with the value no or n is a text.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    let value: Value = serde_saphyr::from_str_with_options(text, options)
         .map_err(|error| vec![Invalid::new("Scenario", "", "text that is not one YAML document", error)])?;
     let document: Document = invalid::read("Scenario", "", &value)?;
     let object = format!("Scenario/{}", document.metadata.name);
