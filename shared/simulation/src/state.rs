@@ -20,7 +20,7 @@ use crate::time::Moment;
 use crate::timeline::{Kind, Timeline};
 
 /// The tag by which the engine finds the instances of a launch again.
-pub(crate) const INTENT_TAG: &str = "outrigger.dev/intent";
+pub(crate) const INTENT_TAG: &str = outrigger_model::labels::INTENT;
 /// From a node joining to the cloud controller having labelled it.
 const LABELLED_AFTER: Duration = Duration::from_secs(3);
 /// From a node joining to its network being up.

@@ -4,8 +4,10 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+mod carriers;
 mod crashes;
 mod definitions;
 mod main_job;
 mod outages;
+mod refresh;
 mod refused;
