@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::TickError;
 use crate::ports::{Lease, LedgerError, Ports};
 
 /// How long a lease lasts without being renewed; a dead function's work waits no longer than this.
@@ -20,12 +21,13 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Takes the lease of `function`; `None` when somebody else holds it.
+    /// Makes sure that the ledger is this cluster's, and takes the lease of `function`; `None` when somebody else holds it.
     pub(crate) async fn take(
         ports: Ports<'_>,
         function: &str,
         owner: &str,
-    ) -> Result<Option<Self>, LedgerError> {
+    ) -> Result<Option<Self>, TickError> {
+        ports.ledger.bind(&ports.cluster.uid().await?).await?;
         let now = ports.clock.now();
         let lease = ports.ledger.acquire(function, owner, now, TTL).await?;
         Ok(lease.map(|lease| Self { lease, expires_at: after(now, TTL) }))

@@ -2,6 +2,7 @@
 //! this code; they differ in what stands behind the ports.
 
 mod apply;
+mod error;
 mod fleet;
 mod keeper;
 mod observe;
@@ -15,4 +16,5 @@ pub mod ports;
 pub mod provision;
 pub mod refresh;
 
+pub use error::TickError;
 pub use ports::{Clock, Ports, WallClock};

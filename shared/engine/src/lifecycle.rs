@@ -9,9 +9,10 @@ use outrigger_model::{ClaimState, Node, NodeClaim, Quantity};
 use serde::Serialize;
 use tokio::time::Instant;
 
+use crate::TickError;
 use crate::keeper::Keeper;
 use crate::observe::chain;
-use crate::ports::{CloudError, ClusterError, LedgerError, Ports};
+use crate::ports::{ClusterError, Ports};
 use crate::register;
 
 /// The name of the function and of its lease.
@@ -44,23 +45,8 @@ pub struct Summary {
     pub waiting: BTreeMap<String, String>,
 }
 
-/// Why a tick ended early; the next one goes on from there.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The cluster.
-    #[error("lifecycle stopped at the cluster")]
-    Cluster(#[from] ClusterError),
-    /// The cloud.
-    #[error("lifecycle stopped at the cloud")]
-    Cloud(#[from] CloudError),
-    /// The ledger.
-    #[error("lifecycle stopped at the ledger")]
-    Ledger(#[from] LedgerError),
-}
-
 /// One tick. It ends as soon as no claim waits for anything, and never later than its window or `deadline`.
-pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> Result<Summary, Error> {
-    ports.ledger.bind(&ports.cluster.uid().await?).await?;
+pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> Result<Summary, TickError> {
     let Some(mut keeper) = Keeper::take(ports, FUNCTION, &settings.owner).await? else {
         return Ok(Summary { held_elsewhere: true, ..Summary::default() });
     };
@@ -88,7 +74,7 @@ struct Tick<'a> {
 }
 
 impl Tick<'_> {
-    async fn run(&mut self, keeper: &mut Keeper, ends_at: Instant) -> Result<(), Error> {
+    async fn run(&mut self, keeper: &mut Keeper, ends_at: Instant) -> Result<(), TickError> {
         loop {
             keeper.keep(self.ports).await?;
             let waiting = self.pass().await?;
@@ -100,7 +86,7 @@ impl Tick<'_> {
     }
 
     /// Looks at every claim once; says whether any still waits.
-    async fn pass(&mut self) -> Result<bool, Error> {
+    async fn pass(&mut self) -> Result<bool, TickError> {
         let mut claims = self.ports.ledger.load().await?.claims;
         self.summary.waiting.clear();
         if claims.iter().any(is_young) {
@@ -120,7 +106,7 @@ impl Tick<'_> {
     }
 
     /// Takes one claim as far as its nodes allow.
-    async fn advance(&mut self, claim: &mut NodeClaim, nodes: &[&Node]) -> Result<(), Error> {
+    async fn advance(&mut self, claim: &mut NodeClaim, nodes: &[&Node]) -> Result<(), TickError> {
         let waits_for = match (claim.state, nodes) {
             (ClaimState::Intent, _) => Some("its launch".to_owned()),
             (_, []) => {
@@ -149,7 +135,7 @@ impl Tick<'_> {
 
     /// Nominates just before the change that opens the node to pods, so that the planned ones are first: kube-scheduler
     /// forgets a nomination when it has tried the pod in vain.
-    async fn register(&mut self, claim: &mut NodeClaim, node: &Node) -> Result<(), Error> {
+    async fn register(&mut self, claim: &mut NodeClaim, node: &Node) -> Result<(), TickError> {
         let type_labels = self.type_labels(claim).await?;
         self.nominate(claim).await;
         self.ports.cluster.change_node(&register::registration(claim, node, type_labels)).await?;
@@ -167,7 +153,7 @@ impl Tick<'_> {
     }
 
     /// The labels of the claim's instance type, as pods may select them; none for a type that the catalogue lacks.
-    async fn type_labels(&mut self, claim: &NodeClaim) -> Result<BTreeMap<String, String>, Error> {
+    async fn type_labels(&mut self, claim: &NodeClaim) -> Result<BTreeMap<String, String>, TickError> {
         let catalog = match self.catalog.take() {
             Some(catalog) => catalog,
             None => self.ports.cloud.catalog().await?,
@@ -177,7 +163,7 @@ impl Tick<'_> {
         Ok(entry.map(|entry| outrigger_catalog::labels::of(&entry.facts)).unwrap_or_default())
     }
 
-    async fn initialize(&mut self, claim: &mut NodeClaim, node: &Node) -> Result<Option<String>, Error> {
+    async fn initialize(&mut self, claim: &mut NodeClaim, node: &Node) -> Result<Option<String>, TickError> {
         if let Some(why) = register::not_initialized(claim, node) {
             return Ok(Some(why));
         }
@@ -201,7 +187,7 @@ impl Tick<'_> {
         }
     }
 
-    async fn say_when_late(&self, claim: &mut NodeClaim) -> Result<(), Error> {
+    async fn say_when_late(&self, claim: &mut NodeClaim) -> Result<(), TickError> {
         let since = claim.launched_at.unwrap_or(claim.created_at);
         let age = self.ports.clock.now().duration_since(since).unsigned_abs();
         if age < REGISTRATION_TIMEOUT || claim.last_error.is_some() {

@@ -8,10 +8,11 @@ use outrigger_model::{Outcome as Fate, Plan, PodState, Report, Snapshot};
 use serde::Serialize;
 use tokio::time::Instant;
 
+use crate::TickError;
 use crate::apply::{Outcome, apply};
 use crate::keeper::{Keeper, LONGEST_WAIT};
 use crate::observe::{Offers, chain, snapshot};
-use crate::ports::{CloudError, ClusterError, ClusterState, LedgerError, PodEvent, Ports};
+use crate::ports::{ClusterState, PodEvent, Ports};
 use crate::recover::recover;
 use crate::watch::{Waited, Watched};
 
@@ -74,25 +75,10 @@ pub struct Summary {
     pub invalid: usize,
 }
 
-/// Why a tick ended early. What it had written down is safe; the next tick goes on from there.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The cluster.
-    #[error("provision stopped at the cluster")]
-    Cluster(#[from] ClusterError),
-    /// The cloud.
-    #[error("provision stopped at the cloud")]
-    Cloud(#[from] CloudError),
-    /// The ledger.
-    #[error("provision stopped at the ledger")]
-    Ledger(#[from] LedgerError),
-}
-
 /// One tick. Nothing that changes the world is begun after `deadline`.
 ///
 /// Errors before the first plan leave the world as it was.
-pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> Result<Summary, Error> {
-    ports.ledger.bind(&ports.cluster.uid().await?).await?;
+pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> Result<Summary, TickError> {
     let Some(mut keeper) = Keeper::take(ports, FUNCTION, &settings.owner).await? else {
         return Ok(Summary { held_elsewhere: true, ..Summary::default() });
     };
@@ -122,7 +108,7 @@ struct Tick<'a> {
 }
 
 impl Tick<'_> {
-    async fn run(&mut self, keeper: &mut Keeper) -> Result<(), Error> {
+    async fn run(&mut self, keeper: &mut Keeper) -> Result<(), TickError> {
         let recovered = recover(self.ports, &self.ports.ledger.load().await?.intents).await?;
         self.note(recovered);
         let mut watched = Watched::open(self.ports).await?;
@@ -162,7 +148,7 @@ impl Tick<'_> {
     }
 
     /// Waits until no further pod has turned up for a while, so that pods that belong together are planned together.
-    async fn gather(&self, watched: &mut Watched) -> Result<(), Error> {
+    async fn gather(&self, watched: &mut Watched) -> Result<(), TickError> {
         let closes_at = (Instant::now() + self.settings.batch_max).min(self.deadline);
         let mut known = self.new_pods(&watched.state).count();
         let mut quiet_at = Instant::now() + self.settings.batch_idle;
@@ -185,7 +171,7 @@ impl Tick<'_> {
         keeper: &Keeper,
         watched: &mut Watched,
         offers: &mut Offers,
-    ) -> Result<(), Error> {
+    ) -> Result<(), TickError> {
         let ledger = self.ports.ledger.load().await?;
         watched.wait(self.ports, Duration::ZERO).await?;
         self.handled.extend(self.new_pods(&watched.state).map(str::to_owned).collect::<Vec<_>>());
@@ -194,6 +180,10 @@ impl Tick<'_> {
         let (plan, report) =
             outrigger_planning::provision(&snapshot, &options(&|| Instant::now() >= deadline));
         self.count(&snapshot, &plan, &report);
+        if Instant::now() >= deadline {
+            tracing::warn!("no time is left to launch what was planned; the next tick plans again");
+            return Ok(());
+        }
         let outcome = apply(self.ports, keeper.lease(), &snapshot, &plan).await?;
         self.plan_again_for(&plan, &outcome);
         self.note(outcome);
