@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::percentile;
 
 /// Burst sizes and how often each is measured.
-const BURSTS: [(usize, usize); 3] = [(1, 10), (50, 5), (500, 3)];
+const BURSTS: [(usize, usize); 3] = [(1, 5), (50, 3), (500, 3)];
 const CREATORS: usize = 4;
 
 /// When each fleet request went by, by its client token.
@@ -53,7 +53,7 @@ fn burst(size: usize) -> Result<Vec<f64>> {
     };
     proxy.set(Mode::Note { text: "Action=CreateFleet", then: Arc::new(note) });
     let url = format!("http://127.0.0.1:{}", proxy.port());
-    let environment = [("AWS_ENDPOINT_URL", url.as_str()), ("OUTRIGGER_POLL_WINDOW_SECONDS", "30")];
+    let environment = [("AWS_ENDPOINT_URL", url.as_str()), ("OUTRIGGER_POLL_WINDOW_SECONDS", "20")];
     let process = stack.start_function("provision", &environment)?;
     let created = thread::scope(|scope| {
         let invoked = scope.spawn(|| stack.invoke("provision", &scheduled_event("provision")));

@@ -124,6 +124,8 @@ fn check_seed(stack: &Stack) {
 fn deploy(kubernetes: &Kubernetes, replicas: u32) {
     let container =
         json!({"name": "web", "image": "web", "resources": {"requests": {"cpu": "200m", "memory": "64Mi"}}});
+    // Nobody registers nodes here, so their gate stays shut to all but those who bear it.
+    let gate = json!({"key": "karpenter.sh/unregistered", "operator": "Exists"});
     let deployment = json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -131,7 +133,7 @@ fn deploy(kubernetes: &Kubernetes, replicas: u32) {
         "spec": {
             "replicas": replicas,
             "selector": {"matchLabels": {"app": "web"}},
-            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container], "tolerations": [gate]}},
         },
     });
     kubernetes
