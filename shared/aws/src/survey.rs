@@ -82,7 +82,13 @@ fn entry(
         let prices =
             [(CapacityType::Spot, spot_price.filter(|_| sold_as_spot)), (CapacityType::OnDemand, list_price)];
         offered.extend(prices.into_iter().filter_map(|(capacity_type, price)| {
-            price.map(|price| Offering { zone: zone.clone(), capacity_type, price, available: true })
+            price.map(|price| Offering {
+                zone: zone.clone(),
+                capacity_type,
+                price,
+                available: true,
+                reservation: None,
+            })
         }));
     }
     (!offered.is_empty()).then(|| TypeEntry { facts: facts.completed(), offerings: offered })

@@ -30,6 +30,7 @@ pub fn in_zones(zones: &[String], on_demand: Price, spot: Price) -> Vec<Offering
         capacity_type,
         price,
         available: true,
+        reservation: None,
     };
     let both =
         |zone| [offering(zone, CapacityType::Spot, spot), offering(zone, CapacityType::OnDemand, on_demand)];

@@ -130,6 +130,7 @@ pub(crate) mod tests {
             taints,
             capacity: Resources::new(),
             allocatable: Resources::new().with("nvidia.com/gpu", Quantity::units(1)),
+            volume_limits: BTreeMap::new(),
             ready: true,
             unschedulable: false,
             deleting: false,

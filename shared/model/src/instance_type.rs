@@ -12,6 +12,8 @@ use crate::{Price, Resources};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CapacityType {
+    /// Paid for already, in a capacity reservation.
+    Reserved,
     /// Spare capacity that EC2 may take back.
     Spot,
     /// At the list price, for as long as wanted.
@@ -19,12 +21,13 @@ pub enum CapacityType {
 }
 
 impl CapacityType {
-    /// Both, the cheaper kind first.
-    pub const ALL: [Self; 2] = [Self::Spot, Self::OnDemand];
+    /// All, in the order in which Karpenter prefers them.
+    pub const ALL: [Self; 3] = [Self::Reserved, Self::Spot, Self::OnDemand];
 
     /// As it stands in the label `karpenter.sh/capacity-type`.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Reserved => "reserved",
             Self::Spot => "spot",
             Self::OnDemand => "on-demand",
         }
@@ -78,6 +81,18 @@ pub struct Offering {
     pub price: Price,
     /// Whether it can be had at all.
     pub available: bool,
+    /// The reservation that it draws on, when it is reserved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<Reservation>,
+}
+
+/// A capacity reservation that instances can still be started in.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Reservation {
+    /// `cr-…`.
+    pub id: String,
+    /// How many more instances it has room for.
+    pub count: u32,
 }
 
 /// An offering that EC2 could not supply, and until when it is left alone.

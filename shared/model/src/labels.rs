@@ -44,6 +44,15 @@ pub const CLUSTER: &str = "outrigger.dev/cluster";
 pub const CLAIM_VERSION: &str = "outrigger.dev/claim-version";
 /// Marks an InstanceGroup for which Outrigger makes a default NodePool.
 pub const MANAGED_ANNOTATION: &str = "outrigger.dev/managed";
+/// On pods: those of a namespace with the same value are placed together or not at all.
+pub const POD_GROUP: &str = "outrigger.dev/pod-group";
+/// On a NodePool: how much a plan that rests on few large nodes counts as dearer, as `0.2`; 0 when absent. A node that
+/// would carry all of the plan counts as this much of its price more, one that carries a tenth as a tenth of it.
+pub const RISK_WEIGHT: &str = "outrigger.dev/risk-weight";
+/// On a NodeClaim: minValues could not be kept and were lowered (`MinValuesPolicy` BestEffort).
+pub const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed";
+/// The reservation that a reserved node draws on.
+pub const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
 /// API group, version and kind of kOps' InstanceGroup in a nodeClassRef.
 pub const KOPS_GROUP: &str = "kops.k8s.io";
 /// API group of EC2NodeClass.

@@ -3,6 +3,7 @@
 //!
 //! Nothing here does IO, knows a clock, or depends on tokio, kube or an AWS crate.
 
+pub mod capacity_buffer;
 pub mod crd;
 pub mod duration;
 pub mod ec2_node_class;
@@ -13,6 +14,7 @@ pub mod node;
 pub mod node_claim;
 pub mod node_claim_object;
 pub mod node_class;
+pub mod node_overlay;
 pub mod node_pool;
 pub mod plan;
 pub mod pod;
@@ -26,10 +28,12 @@ pub mod selector;
 pub mod snapshot;
 mod syntax;
 pub mod taint;
+pub mod volume;
 
+pub use capacity_buffer::CapacityBuffer;
 pub use duration::NillableDuration;
 pub use ec2_node_class::{EC2NodeClass, EC2NodeClassSpec};
-pub use instance_type::{CapacityType, InstanceType, Offering, UnavailableOffering};
+pub use instance_type::{CapacityType, InstanceType, Offering, Reservation, UnavailableOffering};
 pub use invalid::Invalid;
 pub use node::Node;
 pub use node_claim::{
@@ -39,6 +43,7 @@ pub use node_claim_object::NodeClaimObject;
 pub use node_class::{
     Image, Kubelet, KubeletSettings, LaunchTemplate, NodeClass, OwnTemplate, RootVolume, Subnet,
 };
+pub use node_overlay::{NodeOverlay, PriceOverlay};
 pub use node_pool::{NodeClassRef, NodePool};
 pub use plan::{ExistingPlacement, Plan, PlannedNode, RankedType, Target, ZonePrice};
 pub use pod::{DaemonSet, Pod, PodRef, PodSpec, PodState};
@@ -50,3 +55,4 @@ pub use requirements::{Conflict, Requirements};
 pub use resources::Resources;
 pub use snapshot::{ClassOffer, Snapshot};
 pub use taint::{Taint, TaintEffect, Toleration};
+pub use volume::VolumeClaim;

@@ -34,6 +34,9 @@ pub struct Node {
     pub capacity: Resources,
     /// What pods may use of it.
     pub allocatable: Resources,
+    /// How many volumes each CSI driver attaches at most (`CSINode`); a driver that is not named has no limit.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub volume_limits: BTreeMap<String, u32>,
     /// Whether its Ready condition is true.
     pub ready: bool,
     /// Whether it is cordoned.

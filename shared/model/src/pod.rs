@@ -67,6 +67,13 @@ pub struct Pod {
     /// The kind of the object that controls it; empty when none does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub owner_kind: String,
+    /// The PersistentVolumeClaims that it mounts, by name in its namespace. They stand here and not in the spec, which
+    /// the pods of a StatefulSet share.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volume_claims: Vec<String>,
+    /// The pod group of its namespace that is placed whole or not at all (annotation `outrigger.dev/pod-group`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
 }
 
 /// Where a pod stands.
@@ -137,9 +144,6 @@ pub struct PodSpec {
     /// Ports of the node that it takes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub host_ports: Vec<HostPort>,
-    /// The PersistentVolumeClaims that it mounts, by name in its namespace.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub volume_claims: Vec<String>,
     /// Whether it asks for devices through ResourceClaims.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub uses_resource_claims: bool,

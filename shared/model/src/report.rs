@@ -58,11 +58,15 @@ pub struct PoolRefusal {
     pub node_pool: String,
     /// The reason.
     pub reason: Refusal,
+    /// What may be meant or done instead, as `did you mean topology.kubernetes.io/zone?`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
 }
 
 impl fmt::Display for PoolRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "NodePool {}: {}", self.node_pool, self.reason)
+        write!(f, "NodePool {}: {}", self.node_pool, self.reason)?;
+        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, " ({hint})"))
     }
 }
 
@@ -87,6 +91,17 @@ pub enum Refusal {
         /// What the smallest suitable node would add.
         needed: Quantity,
     },
+    /// A rule about where pods lie among one another leaves no place: the rule, and why.
+    Topology {
+        /// The rule, as `topology spread over topology.kubernetes.io/zone (maxSkew 1)`.
+        rule: String,
+        /// What stands in the way.
+        reason: String,
+    },
+    /// Its volumes cannot be attached there.
+    Volume(String),
+    /// The pod group is not placed whole.
+    Group(String),
     /// The pool's class cannot make machines now.
     ClassNotReady(String),
     /// The pod uses something that this version does not plan for.
@@ -116,6 +131,8 @@ impl fmt::Display for Refusal {
             Self::Limit { resource, limit, used, needed } => {
                 write!(f, "its limit of {resource} {limit} is reached: {used} used, {needed} more needed")
             }
+            Self::Topology { rule, reason } => write!(f, "{rule}: {reason}"),
+            Self::Volume(why) | Self::Group(why) => f.write_str(why),
             Self::ClassNotReady(why) => write!(f, "its node class is not ready: {why}"),
             Self::Unsupported(what) => write!(f, "not planned for by this version: {what}"),
         }

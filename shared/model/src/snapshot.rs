@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    DaemonSet, InstanceType, Invalid, Node, NodeClaim, NodeClass, NodePool, Pod, UnavailableOffering,
+    CapacityBuffer, DaemonSet, InstanceType, Invalid, Node, NodeClaim, NodeClass, NodeOverlay, NodePool, Pod,
+    UnavailableOffering, VolumeClaim,
 };
 
 /// Everything that a decision may use. It serialises, so a decision can be made again elsewhere; the format follows the
@@ -44,6 +45,18 @@ pub struct Snapshot {
     /// Claims that are not over.
     #[serde(default)]
     pub claims: Vec<NodeClaim>,
+    /// The labels of namespaces, for pod affinity terms that select namespaces by label.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub namespaces: BTreeMap<String, BTreeMap<String, String>>,
+    /// The PersistentVolumeClaims that pods mount.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volume_claims: Vec<VolumeClaim>,
+    /// NodeOverlays.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overlays: Vec<NodeOverlay>,
+    /// CapacityBuffers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub buffers: Vec<CapacityBuffer>,
 }
 
 /// A node class and the instance types that it can make, resolved for it.
@@ -71,6 +84,10 @@ impl Snapshot {
             pods: Vec::new(),
             daemon_sets: Vec::new(),
             claims: Vec::new(),
+            namespaces: BTreeMap::new(),
+            volume_claims: Vec::new(),
+            overlays: Vec::new(),
+            buffers: Vec::new(),
         }
     }
 

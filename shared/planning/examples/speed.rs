@@ -74,6 +74,8 @@ fn snapshot(types: Vec<InstanceType>, count: u64) -> Result<Snapshot, serde_json
             nominated_node: None,
             state: PodState::Unschedulable,
             owner_kind: "ReplicaSet".into(),
+            volume_claims: Vec::new(),
+            group: None,
         });
     }
     Ok(snapshot)

@@ -31,5 +31,5 @@ mod selection;
 mod shadow_prices;
 mod templates;
 
-pub use options::Options;
+pub use options::{MinValuesPolicy, Options, Preferences};
 pub use provision::provision;

@@ -6,7 +6,7 @@ use outrigger_model::labels::{CAPACITY_TYPE, ZONE};
 use outrigger_model::{CapacityType, PlannedNode};
 
 use crate::Options;
-use crate::columns::{capacity_of, type_of};
+use crate::columns::{self, capacity_of, type_of};
 use crate::templates::Template;
 
 /// How many distinct values of a label the offered types must keep.
@@ -49,9 +49,9 @@ fn values<'t>(template: &'t Template<'_>, column: usize, key: &str, zones: u64) 
     match key {
         ZONE => template.zone_names(template.zones_of(column, zones)).collect(),
         CAPACITY_TYPE => {
-            let columns = [type_of(column) * 2, type_of(column) * 2 + 1];
-            let bought = columns.into_iter().filter(|column| template.usable.contains(*column));
-            bought.map(|column| capacity_of(column).as_str()).collect()
+            let ways = CapacityType::ALL.into_iter();
+            let bought = ways.filter(|way| template.usable.contains(columns::column(type_of(column), *way)));
+            bought.map(CapacityType::as_str).collect()
         }
         key => template.label(type_of(column), key).into_iter().collect(),
     }

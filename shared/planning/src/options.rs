@@ -15,14 +15,45 @@ pub struct Options<'a> {
     pub spot_types_min: usize,
     /// What each node costs per hour beside its instance; the class's root volume when absent.
     pub node_price: Option<Price>,
+    /// What becomes of soft rules (Karpenter's `PREFERENCE_POLICY`). Default: respected.
+    pub preferences: Preferences,
+    /// What becomes of pools' `minValues` that cannot be kept (Karpenter's `MIN_VALUES_POLICY`). Default: strict.
+    pub min_values: MinValuesPolicy,
     /// Answers whether the time for the decision is over. The plan then holds what was decided so far, and the pods
     /// that were not reached are reported as left out. The caller owns the clock; by default it never is.
     pub time_is_up: &'a dyn Fn() -> bool,
 }
 
+/// What becomes of preferred affinities and of spreads that are only a wish.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Preferences {
+    /// They count as hard rules first, and are given up one by one where they leave no place.
+    #[default]
+    Respect,
+    /// They are not looked at.
+    Ignore,
+}
+
+/// What becomes of `minValues` that cannot be kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MinValuesPolicy {
+    /// The node is not opened.
+    #[default]
+    Strict,
+    /// The node is opened with as many values as there are, and its claim says so.
+    BestEffort,
+}
+
 impl Default for Options<'_> {
     fn default() -> Self {
-        Self { price_margin_percent: 50, spot_types_min: 15, node_price: None, time_is_up: &never }
+        Self {
+            price_margin_percent: 50,
+            spot_types_min: 15,
+            node_price: None,
+            preferences: Preferences::default(),
+            min_values: MinValuesPolicy::default(),
+            time_is_up: &never,
+        }
     }
 }
 
@@ -32,6 +63,8 @@ impl fmt::Debug for Options<'_> {
             .field("price_margin_percent", &self.price_margin_percent)
             .field("spot_types_min", &self.spot_types_min)
             .field("node_price", &self.node_price)
+            .field("preferences", &self.preferences)
+            .field("min_values", &self.min_values)
             .finish_non_exhaustive()
     }
 }

@@ -72,9 +72,6 @@ pub(crate) fn unsupported(spec: &PodSpec) -> Option<String> {
     for term in &spec.pod_anti_affinity {
         what.push(format!("required pod anti-affinity on {}", term.topology_key));
     }
-    for claim in &spec.volume_claims {
-        what.push(format!("the PersistentVolumeClaim {claim}"));
-    }
     if spec.uses_resource_claims {
         what.push("resource claims".to_owned());
     }

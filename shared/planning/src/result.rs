@@ -99,6 +99,7 @@ impl<'a> Writer<'a, '_> {
         let refusal = |(_, pool, reason): (usize, &outrigger_model::NodePool, Refusal)| PoolRefusal {
             node_pool: pool.name.clone(),
             reason,
+            hint: None,
         };
         Outcome::Unplaced { pools: pools.into_iter().map(refusal).collect() }
     }

@@ -10,7 +10,7 @@ use outrigger_model::{
 
 use crate::Options;
 use crate::amounts::{self, Dimensions};
-use crate::columns::{ColumnSet, column, type_of};
+use crate::columns::{ColumnSet, WAYS, column, type_of};
 use crate::daemons::Daemon;
 
 /// How many zones one class may offer: a set of zones is one machine word.
@@ -192,7 +192,7 @@ impl<'a> Template<'a> {
     /// that some of the remaining zones or labels would admit counts.
     fn set_rooms(&mut self, dimensions: &Dimensions, daemons: &[Daemon<'a>]) {
         self.width = dimensions.count();
-        self.rooms = self.types.iter().flat_map(|t| dimensions.room(&t.allocatable).repeat(2)).collect();
+        self.rooms = self.types.iter().flat_map(|t| dimensions.room(&t.allocatable).repeat(WAYS)).collect();
         self.daemon_columns = daemons.iter().map(|daemon| self.columns_of(daemon)).collect();
         self.daemon_ports = daemons.iter().map(|daemon| daemon.spec.host_ports.as_slice()).collect();
         for (daemon, columns) in daemons.iter().zip(&self.daemon_columns) {
@@ -216,9 +216,9 @@ impl<'a> Template<'a> {
         columns
     }
 
-    /// How many columns there are: each type, bought in either way.
+    /// How many columns there are: each type, bought in any way.
     pub(crate) const fn columns(&self) -> usize {
-        self.types.len() * 2
+        self.types.len() * WAYS
     }
 
     /// What a machine leaves to pods beside daemonsets.

@@ -197,6 +197,8 @@ impl Objects {
             nominated_node: None,
             state: PodState::Waiting,
             owner_kind: "ReplicaSet".into(),
+            volume_claims: Vec::new(),
+            group: None,
         };
         present.next_index += 1;
         present.uids.insert(uid);
@@ -242,6 +244,7 @@ impl Objects {
             ],
             capacity: kind.counted().clone(),
             allocatable: reduced(&kind.allocatable, percent),
+            volume_limits: BTreeMap::new(),
             ready: false,
             unschedulable: false,
             deleting: false,

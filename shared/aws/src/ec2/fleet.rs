@@ -49,7 +49,7 @@ fn send(
 fn input(request: &FleetRequest) -> Option<CreateFleetInputBuilder> {
     let (default_kind, spot) = match request.capacity_type {
         CapacityType::Spot => (DefaultTargetCapacityType::Spot, true),
-        CapacityType::OnDemand => (DefaultTargetCapacityType::OnDemand, false),
+        CapacityType::OnDemand | CapacityType::Reserved => (DefaultTargetCapacityType::OnDemand, false),
     };
     let template = FleetLaunchTemplateSpecificationRequest::builder()
         .launch_template_name(&request.launch_template)

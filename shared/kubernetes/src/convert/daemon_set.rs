@@ -22,6 +22,6 @@ pub fn daemon_set(wire: wire::DaemonSet, interner: &mut Interner) -> Result<Daem
     };
     let labels = template.metadata.and_then(|metadata| metadata.labels).unwrap_or_default();
     let owner = Owner { namespace: &id.namespace, labels: &labels };
-    let spec = pod_spec(&pod, None, None, &owner).within("spec.template.spec").map_err(refuse)?;
+    let spec = pod_spec(&pod, None, &owner).within("spec.template.spec").map_err(refuse)?;
     Ok(DaemonSet { spec: interner.spec(spec), id })
 }

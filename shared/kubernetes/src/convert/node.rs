@@ -1,5 +1,7 @@
 //! A node of the API.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as wire;
 use outrigger_model::{Invalid, Node};
@@ -37,6 +39,7 @@ fn read(wire: wire::Node) -> Result<Node, Problem> {
         taints: each("taints", spec.taints.as_deref(), taint).within("spec")?,
         capacity,
         allocatable,
+        volume_limits: BTreeMap::new(),
         ready,
         unschedulable: spec.unschedulable.unwrap_or(false),
         deleting: metadata.deletion_timestamp.is_some(),

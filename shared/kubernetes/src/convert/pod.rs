@@ -3,12 +3,12 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as wire;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use outrigger_model::{Invalid, Pod, PodRef, PodState};
+use outrigger_model::{Invalid, Pod, PodRef, PodState, labels};
 
 use super::Interner;
 use super::affinity::Owner;
 use super::problem::{Problem, Within};
-use super::spec::pod_spec;
+use super::spec::{pod_spec, volume_claims};
 
 /// The annotation that the kubelet puts on the API's image of a static pod.
 const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
@@ -28,8 +28,9 @@ pub fn pod(wire: wire::Pod, interner: &mut Interner) -> Result<Pod, Invalid> {
     let owner_kind = owner_kind(&metadata).to_owned();
     let deleting = metadata.deletion_timestamp.is_some();
     let labels = metadata.labels.unwrap_or_default();
+    let group = metadata.annotations.and_then(|mut all| all.remove(labels::POD_GROUP));
     let owner = Owner { namespace: &id.namespace, labels: &labels };
-    let spec = pod_spec(&wire, status.as_ref(), Some(&id.name), &owner).within("spec").map_err(refuse)?;
+    let spec = pod_spec(&wire, status.as_ref(), &owner).within("spec").map_err(refuse)?;
     let uid = metadata.uid.filter(|uid| !uid.is_empty()).unwrap_or_else(|| id.to_string());
     let state = state(&wire, status.as_ref(), deleting);
     let nominated_node = status.and_then(|status| status.nominated_node_name);
@@ -38,10 +39,12 @@ pub fn pod(wire: wire::Pod, interner: &mut Interner) -> Result<Pod, Invalid> {
         labels: interner.labels(labels),
         spec: interner.spec(spec),
         created_at: metadata.creation_timestamp.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
-        node_name: wire.node_name.filter(|name| !name.is_empty()),
+        node_name: wire.node_name.clone().filter(|name| !name.is_empty()),
         nominated_node: nominated_node.filter(|name| !name.is_empty()),
         state,
         owner_kind,
+        volume_claims: volume_claims(&wire, &id.name),
+        group,
         id,
     })
 }

@@ -8,14 +8,13 @@ use super::affinity::{self, Owner};
 use super::problem::{Problem, Within, each};
 use super::{requests, spread, tolerations};
 
-/// The spec of a pod, or of a template when it has no `pod_name`.
+/// The spec of a pod, or of a template.
 ///
 /// The scheduler's name is not looked at: Karpenter provisions for pods of every scheduler that reports them as
 /// unschedulable.
 pub(super) fn pod_spec(
     wire: &wire::PodSpec,
     status: Option<&wire::PodStatus>,
-    pod_name: Option<&str>,
     owner: &Owner<'_>,
 ) -> Result<PodSpec, Problem> {
     let mut spec = PodSpec {
@@ -28,7 +27,6 @@ pub(super) fn pod_spec(
             |constraint| spread::constraint(constraint, owner.labels),
         )?,
         host_ports: host_ports(wire)?,
-        volume_claims: volume_claims(wire, pod_name),
         uses_resource_claims: wire.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()),
         priority: wire.priority.unwrap_or(0),
         ..PodSpec::default()
@@ -75,9 +73,8 @@ fn container_ports(
     Ok(())
 }
 
-/// The claims that a pod mounts, in order. A generic ephemeral volume is a claim named `<pod>-<volume>`; a template has
-/// no pod yet, and so no such claim.
-fn volume_claims(wire: &wire::PodSpec, pod_name: Option<&str>) -> Vec<String> {
+/// The claims that a pod mounts, in order. A generic ephemeral volume is a claim named `<pod>-<volume>`.
+pub(super) fn volume_claims(wire: &wire::PodSpec, pod_name: &str) -> Vec<String> {
     let volumes = wire.volumes.iter().flatten();
     let mut claims: Vec<String> = volumes
         .filter_map(|volume| {
@@ -85,7 +82,7 @@ fn volume_claims(wire: &wire::PodSpec, pod_name: Option<&str>) -> Vec<String> {
                 return Some(claim.claim_name.clone());
             }
             volume.ephemeral.as_ref()?.volume_claim_template.as_ref()?;
-            pod_name.map(|pod| format!("{pod}-{}", volume.name))
+            Some(format!("{pod_name}-{}", volume.name))
         })
         .collect();
     claims.sort();

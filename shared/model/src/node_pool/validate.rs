@@ -106,12 +106,8 @@ fn restriction(key: &str) -> Option<&'static str> {
 }
 
 fn check_capacity_type(field: &str, value: &str, problems: &mut Problems) {
-    if value == "reserved" {
-        let allowed =
-            "spot and on-demand: Outrigger does not launch into capacity reservations yet; remove this value";
-        problems.refuse(field, shown(&value), allowed);
-    } else if CapacityType::named(value).is_none() {
-        problems.refuse(field, shown(&value), "spot and on-demand");
+    if CapacityType::named(value).is_none() {
+        problems.refuse(field, shown(&value), "spot, on-demand and reserved");
     }
 }
 

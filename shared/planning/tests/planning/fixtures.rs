@@ -37,12 +37,15 @@ pub(crate) fn machine(name: &str, arch: &str, cpus: i64, gib: i64, millidollars:
     let offerings = ZONES.iter().enumerate().flat_map(|(place, zone)| {
         let dearer = millidollars * 1_000_000 / 50 * place as u64;
         let prices = [millidollars * 1_000_000 / 3 + dearer, millidollars * 1_000_000];
-        CapacityType::ALL.into_iter().zip(prices).map(move |(capacity_type, nanos)| Offering {
-            zone: (*zone).to_owned(),
-            capacity_type,
-            price: Price::from_nanos(nanos),
-            available: true,
-        })
+        [CapacityType::Spot, CapacityType::OnDemand].into_iter().zip(prices).map(
+            move |(capacity_type, nanos)| Offering {
+                zone: (*zone).to_owned(),
+                capacity_type,
+                price: Price::from_nanos(nanos),
+                available: true,
+                reservation: None,
+            },
+        )
     });
     InstanceType {
         name: name.into(),
@@ -145,6 +148,8 @@ pub(crate) fn pods(name: &str, count: usize, spec: PodSpec) -> Vec<Pod> {
         nominated_node: None,
         state: PodState::Unschedulable,
         owner_kind: "ReplicaSet".into(),
+        volume_claims: Vec::new(),
+        group: None,
     };
     (0..count).map(pod).collect()
 }

@@ -270,5 +270,7 @@ fn daemon(daemon_set: &DaemonSet, node: &str, uid: String, created_at: jiff::Tim
         nominated_node: None,
         state: PodState::Waiting,
         owner_kind: "DaemonSet".into(),
+        volume_claims: Vec::new(),
+        group: None,
     }
 }

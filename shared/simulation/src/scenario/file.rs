@@ -210,7 +210,7 @@ impl Reader {
             ("topologySpreadConstraints", spec.topology_spread.iter().any(|spread| !spread.schedule_anyway)),
             ("affinity.podAffinity", !spec.pod_affinity.is_empty()),
             ("affinity.podAntiAffinity", !spec.pod_anti_affinity.is_empty()),
-            ("volumes", !spec.volume_claims.is_empty()),
+            ("volumes", !pod.volume_claims.is_empty()),
             ("resourceClaims", spec.uses_resource_claims),
         ];
         for (name, _) in unknown.into_iter().filter(|(_, used)| *used) {

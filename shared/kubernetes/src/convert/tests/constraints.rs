@@ -215,7 +215,7 @@ fn host_ports_of_containers_and_sidecars() {
 
 #[test]
 fn volumes_and_devices() {
-    let read = spec(&json!({
+    let pod = with_spec(&json!({
         "volumes": [
             { "name": "scratch", "ephemeral": { "volumeClaimTemplate": { "spec": {} } } },
             { "name": "data", "persistentVolumeClaim": { "claimName": "data-web-0" } },
@@ -223,8 +223,10 @@ fn volumes_and_devices() {
         ],
         "resourceClaims": [{ "name": "gpu", "resourceClaimName": "one" }],
         "priority": 1000,
-    }));
-    assert_eq!(read.volume_claims, ["data-web-0", "web-0-scratch"]);
+    }))
+    .unwrap();
+    let read = &pod.spec;
+    assert_eq!(pod.volume_claims, ["data-web-0", "web-0-scratch"]);
     assert!(read.uses_resource_claims && read.priority == 1000);
 }
 
