@@ -8,13 +8,16 @@ mod structural;
 
 use serde_json::{Value, json};
 
+use crate::capacity_buffer::CapacityBufferSpec;
 use crate::node_claim_object::{Condition, NodeClaimSpec, NodeClaimStatus};
+use crate::node_overlay::NodeOverlaySpec;
 use crate::node_pool::NodePoolSpec;
 use crate::{EC2NodeClassSpec, Resources, labels};
 
-/// The definitions of `EC2NodeClass`, `NodeClaim` and `NodePool`, as objects of `apiextensions.k8s.io/v1`.
+/// The definitions of `CapacityBuffer`, `EC2NodeClass`, `NodeClaim`, `NodeOverlay` and `NodePool`, as objects of
+/// `apiextensions.k8s.io/v1`.
 pub fn crds() -> Vec<Value> {
-    vec![ec2_node_classes(), node_claims(), node_pools()]
+    vec![capacity_buffers(), ec2_node_classes(), node_claims(), node_overlays(), node_pools()]
 }
 
 /// One resource.
@@ -23,6 +26,10 @@ struct Definition {
     kind: &'static str,
     plural: &'static str,
     short_names: &'static [&'static str],
+    category: &'static str,
+    scope: &'static str,
+    /// Versions with the same fields; objects are stored as the first.
+    versions: &'static [&'static str],
     columns: &'static [Column],
     spec: Value,
     status: Value,
@@ -44,6 +51,9 @@ const fn column(heading: &'static str, kind: &'static str, path: &'static str) -
 const fn wide(heading: &'static str, kind: &'static str, path: &'static str) -> Column {
     Column { heading, kind, path, wide: true }
 }
+
+const KARPENTER: &str = "karpenter";
+const CLUSTER: &str = "Cluster";
 
 const READY: Column = column("Ready", "string", r#".status.conditions[?(@.type=="Ready")].status"#);
 const AGE: Column = column("Age", "date", ".metadata.creationTimestamp");
@@ -78,6 +88,15 @@ const EC2_NODE_CLASS_COLUMNS: [Column; 4] = [
     wide("InstanceProfile", "string", ".spec.instanceProfile"),
 ];
 
+const NODE_OVERLAY_COLUMNS: [Column; 3] = [READY, AGE, wide("Weight", "integer", ".spec.weight")];
+
+const CAPACITY_BUFFER_COLUMNS: [Column; 4] = [
+    column("Strategy", "string", ".spec.provisioningStrategy"),
+    column("PodTemplate", "string", ".status.podTemplateRef.name"),
+    column("Replicas", "integer", ".status.replicas"),
+    AGE,
+];
+
 fn node_pools() -> Value {
     let mut spec = structural::schema_of::<NodePoolSpec>();
     accept_time_added(&mut spec, "/properties/template/properties/spec");
@@ -95,6 +114,9 @@ fn node_pools() -> Value {
         kind: "NodePool",
         plural: "nodepools",
         short_names: &[],
+        category: KARPENTER,
+        scope: CLUSTER,
+        versions: &["v1"],
         columns: &NODE_POOL_COLUMNS,
         spec,
         status,
@@ -117,6 +139,9 @@ fn node_claims() -> Value {
         kind: "NodeClaim",
         plural: "nodeclaims",
         short_names: &[],
+        category: KARPENTER,
+        scope: CLUSTER,
+        versions: &["v1"],
         columns: &NODE_CLAIM_COLUMNS,
         spec,
         status,
@@ -131,6 +156,9 @@ fn ec2_node_classes() -> Value {
         kind: "EC2NodeClass",
         plural: "ec2nodeclasses",
         short_names: &["ec2nc", "ec2ncs"],
+        category: KARPENTER,
+        scope: CLUSTER,
+        versions: &["v1"],
         columns: &EC2_NODE_CLASS_COLUMNS,
         spec: structural::schema_of::<EC2NodeClassSpec>(),
         status: open_status(),
@@ -139,17 +167,52 @@ fn ec2_node_classes() -> Value {
     .to_value()
 }
 
+fn node_overlays() -> Value {
+    Definition {
+        group: labels::KARPENTER_DOMAIN,
+        kind: "NodeOverlay",
+        plural: "nodeoverlays",
+        short_names: &["overlays"],
+        category: KARPENTER,
+        scope: CLUSTER,
+        versions: &["v1alpha1"],
+        columns: &NODE_OVERLAY_COLUMNS,
+        spec: structural::schema_of::<NodeOverlaySpec>(),
+        status: open_status(),
+        subresources: json!({"status": {}}),
+    }
+    .to_value()
+}
+
+/// Cluster Autoscaler and Karpenter define it as well; older ones of them stored it as v1alpha1.
+fn capacity_buffers() -> Value {
+    Definition {
+        group: "autoscaling.x-k8s.io",
+        kind: "CapacityBuffer",
+        plural: "capacitybuffers",
+        short_names: &["cb"],
+        category: "autoscaling",
+        scope: "Namespaced",
+        versions: &["v1beta1", "v1alpha1"],
+        columns: &CAPACITY_BUFFER_COLUMNS,
+        spec: structural::schema_of::<CapacityBufferSpec>(),
+        status: open_status(),
+        subresources: json!({"status": {}}),
+    }
+    .to_value()
+}
+
 impl Definition {
     fn to_value(&self) -> Value {
-        let Self { group, kind, plural, short_names, columns, spec, status, subresources } = self;
-        let columns: Vec<Value> = columns.iter().map(Column::to_value).collect();
+        let Self { group, kind, plural, short_names, category, scope, versions, .. } = self;
         let mut names = json!({
             "kind": kind, "listKind": format!("{kind}List"), "plural": plural, "singular": kind.to_ascii_lowercase(),
-            "categories": ["karpenter"],
+            "categories": [category],
         });
         if !short_names.is_empty() {
             set(&mut names, "", "shortNames", json!(short_names));
         }
+        let versions = versions.iter().enumerate().map(|(index, name)| self.version(name, index == 0));
         json!({
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
@@ -157,26 +220,30 @@ impl Definition {
             "spec": {
                 "group": group,
                 "names": names,
-                "scope": "Cluster",
-                "versions": [{
-                    "name": "v1",
-                    "served": true,
-                    "storage": true,
-                    "subresources": subresources,
-                    "additionalPrinterColumns": columns,
-                    "schema": {"openAPIV3Schema": {
-                        "type": "object",
-                        "required": ["spec"],
-                        "properties": {
-                            "apiVersion": {"type": "string"},
-                            "kind": {"type": "string"},
-                            "metadata": {"type": "object"},
-                            "spec": spec,
-                            "status": status,
-                        },
-                    }},
-                }],
+                "scope": scope,
+                "versions": versions.collect::<Vec<Value>>(),
             },
+        })
+    }
+
+    fn version(&self, name: &str, stored: bool) -> Value {
+        json!({
+            "name": name,
+            "served": true,
+            "storage": stored,
+            "subresources": self.subresources,
+            "additionalPrinterColumns": self.columns.iter().map(Column::to_value).collect::<Vec<Value>>(),
+            "schema": {"openAPIV3Schema": {
+                "type": "object",
+                "required": ["spec"],
+                "properties": {
+                    "apiVersion": {"type": "string"},
+                    "kind": {"type": "string"},
+                    "metadata": {"type": "object"},
+                    "spec": self.spec,
+                    "status": self.status,
+                },
+            }},
         })
     }
 }

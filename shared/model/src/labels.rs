@@ -99,6 +99,29 @@ pub fn is_well_known(key: &str) -> bool {
     CORE_LABELS.contains(&key) || EC2_LABELS.contains(&key)
 }
 
+/// A well-known label that differs from `key` in little, or whose name is the same in another domain.
+pub fn near(key: &str) -> Option<&'static str> {
+    let name = |key: &str| key.rsplit('/').next().unwrap_or_default().to_owned();
+    let known = || CORE_LABELS.into_iter().chain(EC2_LABELS).chain([HOSTNAME]);
+    let same_name = known().find(|label| name(label) == name(key));
+    same_name.or_else(|| known().find(|label| edits(label, key) <= 2))
+}
+
+/// How many letters must be put in, taken out or changed to make one text of the other (Levenshtein).
+fn edits(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut corner = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.iter().enumerate() {
+            let kept = corner + usize::from(x != *y);
+            corner = row[j + 1];
+            row[j + 1] = kept.min(corner + 1).min(row[j] + 1);
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
 /// The current name of a label that Kubernetes has renamed.
 pub fn normalized(key: &str) -> &str {
     match key {

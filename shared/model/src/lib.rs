@@ -26,11 +26,11 @@ pub mod requirements;
 pub mod resources;
 pub mod selector;
 pub mod snapshot;
-mod syntax;
+pub mod syntax;
 pub mod taint;
 pub mod volume;
 
-pub use capacity_buffer::CapacityBuffer;
+pub use capacity_buffer::{CapacityBuffer, CapacityBufferObject};
 pub use duration::NillableDuration;
 pub use ec2_node_class::{EC2NodeClass, EC2NodeClassSpec};
 pub use instance_type::{CapacityType, InstanceType, Offering, Reservation, UnavailableOffering};

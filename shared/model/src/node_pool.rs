@@ -1,7 +1,7 @@
 //! `NodePool` of `karpenter.sh/v1`: what a user asks of the nodes that may be launched.
 
 pub mod schedule;
-mod validate;
+pub(crate) mod validate;
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ pub struct NodePoolSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100))]
     pub weight: Option<u32>,
-    /// A fixed number of nodes. Static pools are refused for now, by name.
+    /// A fixed number of nodes, whatever the pods ask for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub replicas: Option<u32>,
@@ -240,6 +240,13 @@ impl NodePool {
     /// The order in which pools are tried: weight from high to low, then name.
     pub fn precedence(&self) -> (std::cmp::Reverse<u32>, &str) {
         (std::cmp::Reverse(self.spec.weight.unwrap_or(0)), &self.name)
+    }
+
+    /// How much a plan that rests on few large nodes counts as dearer (annotation `outrigger.dev/risk-weight`); 0, which
+    /// is price alone, when absent.
+    pub fn risk_weight(&self) -> f64 {
+        let weight = self.annotations.get(labels::RISK_WEIGHT).and_then(|text| text.parse().ok());
+        weight.filter(|weight: &f64| weight.is_finite() && *weight >= 0.0).unwrap_or(0.0)
     }
 
     /// What is true of each of its nodes: its requirements, its labels and its own name.

@@ -168,6 +168,13 @@ impl PodSpec {
             .collect()
     }
 
+    /// Whether some term about other pods selects their namespaces by label.
+    pub fn selects_namespaces(&self) -> bool {
+        let required = self.pod_affinity.iter().chain(&self.pod_anti_affinity);
+        let preferred = self.preferred_pod_affinity.iter().chain(&self.preferred_pod_anti_affinity);
+        required.chain(preferred.map(|wish| &wish.term)).any(|term| term.namespace_selector.is_some())
+    }
+
     /// Whether the pod opted out of being provisioned for (`karpenter.sh/nodepool DoesNotExist`).
     pub fn opts_out(&self) -> bool {
         let alternatives = self.node_requirements();

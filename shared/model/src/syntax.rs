@@ -2,13 +2,13 @@
 //! (`k8s.io/apimachinery/pkg/util/validation`).
 
 /// What a label key, taint key or annotation key may be, for messages.
-pub(crate) const KEY: &str = "at most 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit; before \
+pub const KEY: &str = "at most 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit; before \
      it a DNS name and a slash, where wanted";
 /// What a label value may be, for messages.
-pub(crate) const VALUE: &str =
+pub const VALUE: &str =
     "at most 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit; or nothing";
 /// What the name of a pool or class may be, for messages.
-pub(crate) const NAME: &str =
+pub const NAME: &str =
     "a DNS name of at most 63 lower-case letters, digits, '-' or '.', since it becomes a label value";
 
 /// The longest name and the longest value of a label.
@@ -17,7 +17,7 @@ const MAX_NAME: usize = 63;
 const MAX_PREFIX: usize = 253;
 
 /// Whether a text may be a label key: `name` or `prefix/name`.
-pub(crate) fn is_key(text: &str) -> bool {
+pub fn is_key(text: &str) -> bool {
     let (prefix, name) = match text.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
         None => (None, text),
@@ -27,7 +27,7 @@ pub(crate) fn is_key(text: &str) -> bool {
 }
 
 /// Whether a text may be a label value; the empty text may.
-pub(crate) fn is_value(text: &str) -> bool {
+pub fn is_value(text: &str) -> bool {
     let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     let edges = |b: Option<&u8>| b.is_none_or(u8::is_ascii_alphanumeric);
     let bytes = text.as_bytes();
@@ -35,7 +35,7 @@ pub(crate) fn is_value(text: &str) -> bool {
 }
 
 /// Whether a text may name an object whose name becomes a label value.
-pub(crate) fn is_name(text: &str) -> bool {
+pub fn is_name(text: &str) -> bool {
     text.len() <= MAX_NAME && is_dns_name(text)
 }
 

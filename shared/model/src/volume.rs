@@ -1,9 +1,11 @@
 //! PersistentVolumeClaims as far as a decision about nodes needs them: where the volume can be attached, and by which
 //! driver.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
-use crate::{PodRef, Requirements};
+use crate::{Pod, PodRef, PodState, Requirements};
 
 /// A PersistentVolumeClaim that some pod mounts, with what its volume and StorageClass say about nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -21,7 +23,28 @@ pub struct VolumeClaim {
     /// allowedTopologies; none means that any node will do (Karpenter `volumetopology.go`).
     #[serde(default)]
     pub alternatives: Vec<Requirements>,
-    /// Why a pod that mounts it cannot be planned for, as `it is being deleted`; absent when it can.
+    /// Why a pod that mounts it cannot be planned for, whole and with the claim's name, as `PersistentVolumeClaim
+    /// shop/data: it is being deleted`; absent when it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+}
+
+impl VolumeClaim {
+    /// A claim that keeps its pods from being planned for.
+    pub fn unusable(id: PodRef, why: &str) -> Self {
+        let problem = Some(format!("PersistentVolumeClaim {id}: {why}"));
+        Self { id, driver: String::new(), handle: String::new(), alternatives: Vec::new(), problem }
+    }
+}
+
+/// The claims that a decision about these pods has to know: those that any of them mounts, since attachments are counted
+/// for each node; none while no pod that waits for a node mounts one.
+pub fn claims_to_know<'a>(pods: impl Iterator<Item = &'a Pod> + Clone) -> BTreeSet<PodRef> {
+    let mounts = |pod: &&Pod| !pod.volume_claims.is_empty();
+    if !pods.clone().filter(mounts).any(Pod::is_provisionable) {
+        return BTreeSet::new();
+    }
+    let mounting = pods.filter(mounts).filter(|pod| pod.state != PodState::Finished);
+    let claim = |pod: &Pod, name: &String| PodRef { namespace: pod.id.namespace.clone(), name: name.clone() };
+    mounting.flat_map(|pod| pod.volume_claims.iter().map(move |name| claim(pod, name))).collect()
 }

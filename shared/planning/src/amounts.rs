@@ -8,10 +8,26 @@ use std::collections::BTreeSet;
 use outrigger_model::resources::{CPU, MEMORY, PODS};
 use outrigger_model::{Quantity, Resources};
 
-/// The resources that matter to one decision: cpu, memory, pods, and what else its pods ask for.
+use crate::topology::{GroupId, Rule};
+use crate::volumes::EBS_ATTACHMENTS;
+
+/// The resources that matter to one decision: cpu, memory, pods, and what else its pods ask for. After them come the
+/// attachments of volumes where pods have any, and the slots: a rule that lets only so many pods of a kind onto each
+/// node makes room for them scarce, and scarce room has a price.
 #[derive(Debug)]
 pub(crate) struct Dimensions {
     names: Vec<String>,
+    attachments: bool,
+    slots: Vec<Slot>,
+}
+
+/// Room for pods of which a rule allows only so many on each node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot {
+    /// The group that the rule counts.
+    pub(crate) group: GroupId,
+    /// How many fit on a node.
+    pub(crate) most: u32,
 }
 
 impl Dimensions {
@@ -28,26 +44,69 @@ impl Dimensions {
             .map(|(name, _)| name)
             .filter(|n| !common.contains(n))
             .collect();
-        Self { names: common.into_iter().chain(others).map(str::to_owned).collect() }
+        let names = common.into_iter().chain(others).map(str::to_owned).collect();
+        Self { names, attachments: false, slots: Vec::new() }
+    }
+
+    /// The same, with attachments of volumes and with slots.
+    #[must_use]
+    pub(crate) fn with(mut self, attachments: bool, slots: Vec<Slot>) -> Self {
+        (self.attachments, self.slots) = (attachments, slots);
+        self
     }
 
     /// How many there are.
     pub(crate) const fn count(&self) -> usize {
-        self.names.len()
+        self.names.len() + self.attachments as usize + self.slots.len()
     }
 
-    /// Their names, in the order of every row.
+    /// The names of the resources, in the order of every row.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
     }
 
     /// A request as a row, rounded up. Less than nothing counts as nothing.
     pub(crate) fn request(&self, resources: &Resources) -> Vec<i64> {
-        self.names.iter().map(|name| rounded_up(name, resources.get(name)).max(0)).collect()
+        let mut row: Vec<i64> =
+            self.names.iter().map(|name| rounded_up(name, resources.get(name)).max(0)).collect();
+        row.resize(self.count(), 0);
+        row
     }
 
-    /// What there is as a row, rounded down.
+    /// Adds what a pod takes beside resources: so many attachments, and a slot for each rule that counts the pod.
+    pub(crate) fn add_to_request(&self, row: &mut [i64], attachments: u32, rules: &[Rule]) {
+        let mut place = self.names.len();
+        if self.attachments {
+            row[place] = i64::from(attachments);
+            place += 1;
+        }
+        for (slot, amount) in self.slots.iter().zip(&mut row[place..]) {
+            *amount = i64::from(rules.iter().any(|rule| rule.group == slot.group && rule.selects_itself));
+        }
+    }
+
+    /// What a new machine has as a row, rounded down.
     pub(crate) fn room(&self, resources: &Resources) -> Vec<i64> {
+        let mut row = self.resources(resources);
+        row.extend(self.attachments.then_some(EBS_ATTACHMENTS));
+        row.extend(self.slots.iter().map(|slot| i64::from(slot.most)));
+        row
+    }
+
+    /// What an existing machine has. Its attachments and rules are looked at one by one, so there is no end of them here.
+    pub(crate) fn room_of_existing(&self, resources: &Resources) -> Vec<i64> {
+        let mut row = self.resources(resources);
+        self.lift_extras(&mut row);
+        row
+    }
+
+    /// Takes the bounds off attachments and slots.
+    pub(crate) fn lift_extras(&self, row: &mut Vec<i64>) {
+        row.truncate(self.names.len());
+        row.resize(self.count(), i64::MAX / 2);
+    }
+
+    fn resources(&self, resources: &Resources) -> Vec<i64> {
         self.names.iter().map(|name| -rounded_up(name, Quantity::ZERO - resources.get(name))).collect()
     }
 }

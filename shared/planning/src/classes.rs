@@ -1,16 +1,28 @@
-//! Equivalence classes: pods that ask for the same are one thing to decide about, with a count.
+//! Equivalence classes: pods that ask for the same, and that the same rules count, are one thing to decide about.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
 use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
-use outrigger_model::{Pod, PodSpec, Requirements};
+use outrigger_model::{Pod, PodSpec, Snapshot};
 
-use crate::amounts::Dimensions;
+use crate::Options;
+use crate::amounts::{Dimensions, Slot};
+use crate::topology::groups::Asker;
+use crate::topology::rules::WeightedRule;
+use crate::topology::{GroupId, Groups, RuleKind};
+use crate::volumes::{Mounts, Volumes};
+use crate::ways::{self, Way};
 
 /// Maps whose hashes are the same in every run; nothing iterates over them all the same.
 pub(crate) type FixedMap<K, V> = HashMap<K, V, BuildHasherDefault<DefaultHasher>>;
+
+/// How many rules get a slot of their own; further ones are kept all the same, only without a price.
+const SLOTS_MAX: usize = 6;
+/// A rule that holds fewer than one in so many of all pods does not make room scarce.
+const SLOT_SHARE: usize = 50;
 
 /// Pods that ask for the same.
 #[derive(Debug)]
@@ -21,45 +33,152 @@ pub(crate) struct PodClass<'a> {
     pub(crate) pods: Vec<&'a Pod>,
     /// What each of them takes.
     pub(crate) request: Vec<i64>,
-    /// What its node must be like: any of these. None means that no node will do.
-    pub(crate) alternatives: Vec<Requirements>,
+    /// The ways in which they may be placed, the best first: what their node must be like, and the rules that hold.
+    /// None means that no node will do.
+    pub(crate) ways: Vec<Way>,
+    /// The groups that count them.
+    pub(crate) selected_by: Vec<GroupId>,
+    /// What their volumes ask.
+    pub(crate) mounts: Mounts<'a>,
 }
 
-/// Groups pods by equal specs. Pods that share a spec in memory are told so by its address, without comparing it.
-pub(crate) fn group<'a>(pods: impl Iterator<Item = &'a Pod>) -> Vec<(&'a PodSpec, Vec<&'a Pod>)> {
-    let mut by_address: FixedMap<*const PodSpec, usize> = FixedMap::default();
-    let mut by_content: FixedMap<&PodSpec, usize> = FixedMap::default();
-    let mut groups: Vec<(&PodSpec, Vec<&Pod>)> = Vec::new();
-    for pod in pods {
-        let index = *by_address.entry(Arc::as_ptr(&pod.spec)).or_insert_with(|| {
-            *by_content.entry(pod.spec.as_ref()).or_insert_with(|| {
-                groups.push((pod.spec.as_ref(), Vec::new()));
-                groups.len() - 1
-            })
-        });
-        groups[index].1.push(pod);
+/// Pods that are equal in all that can matter.
+struct Kind<'a> {
+    spec: &'a PodSpec,
+    asker: Asker<'a>,
+    mounts: Mounts<'a>,
+    pods: Vec<&'a Pod>,
+}
+
+/// The classes of some pods, with the groups that their rules and those of the pods that run count.
+pub(crate) fn classes<'a>(
+    snapshot: &'a Snapshot,
+    pods: impl Iterator<Item = &'a Pod>,
+    volumes: &Volumes<'a>,
+    soft_taints: bool,
+    options: &Options<'_>,
+) -> (Vec<PodClass<'a>>, Groups<'a>) {
+    let kinds = kinds(pods, volumes);
+    let mut groups = Groups::default();
+    let rules: Vec<Vec<WeightedRule>> =
+        kinds.iter().map(|kind| groups.rules(snapshot, kind.spec, kind.asker)).collect();
+    enter_running(snapshot, &mut groups);
+    let mut known: FixedMap<(&PodSpec, &[WeightedRule], Vec<GroupId>, Mounts<'_>), usize> =
+        FixedMap::default();
+    let mut classes: Vec<PodClass<'_>> = Vec::new();
+    for (kind, rules) in kinds.into_iter().zip(&rules) {
+        let selected_by = groups.selecting(kind.asker);
+        let index =
+            *known.entry((kind.spec, rules, selected_by.clone(), kind.mounts.clone())).or_insert_with(|| {
+                let ways = ways::ways(kind.spec, rules, &kind.mounts, soft_taints, options.preferences);
+                classes.push(PodClass {
+                    spec: kind.spec,
+                    pods: Vec::new(),
+                    request: Vec::new(),
+                    ways,
+                    selected_by,
+                    mounts: kind.mounts,
+                });
+                classes.len() - 1
+            });
+        classes[index].pods.extend(kind.pods);
     }
-    groups
+    (classes, groups)
 }
 
-/// The classes of some groups in the order in which they are placed: Karpenter's first-fit decreasing, the most cpu
-/// first, then the most memory, then the oldest pod, then the uid.
-pub(crate) fn ordered<'a>(
-    groups: Vec<(&'a PodSpec, Vec<&'a Pod>)>,
-    dimensions: &Dimensions,
-) -> Vec<PodClass<'a>> {
-    let mut classes: Vec<PodClass<'a>> = groups
-        .into_iter()
-        .map(|(spec, mut pods)| {
-            pods.sort_by(|a, b| (a.created_at, &a.uid, &a.id).cmp(&(b.created_at, &b.uid, &b.id)));
-            let request = dimensions.request(&spec.requests);
-            PodClass { spec, pods, request, alternatives: spec.node_requirements() }
-        })
-        .collect();
+/// Groups equal pods. Pods that share spec and labels in memory are told so by their addresses, without comparing.
+fn kinds<'a>(pods: impl Iterator<Item = &'a Pod>, volumes: &Volumes<'a>) -> Vec<Kind<'a>> {
+    let mut specs: Interned<'a, PodSpec> = Interned::default();
+    let mut labels: Interned<'a, BTreeMap<String, String>> = Interned::default();
+    let mut known: FixedMap<(usize, usize, &str, Mounts<'a>), usize> = FixedMap::default();
+    let mut kinds: Vec<Kind<'a>> = Vec::new();
+    for pod in pods {
+        let mounts = volumes.mounts(pod);
+        let key = (specs.id(&pod.spec), labels.id(&pod.labels), pod.id.namespace.as_str(), mounts.clone());
+        let index = *known.entry(key).or_insert_with(|| {
+            let asker = Asker { namespace: &pod.id.namespace, labels: &pod.labels };
+            kinds.push(Kind { spec: &pod.spec, asker, mounts, pods: Vec::new() });
+            kinds.len() - 1
+        });
+        kinds[index].pods.push(pod);
+    }
+    kinds
+}
+
+/// Running pods keep others away too (Karpenter's inverse anti-affinity groups).
+fn enter_running<'a>(snapshot: &'a Snapshot, groups: &mut Groups<'a>) {
+    let running = snapshot.pods.iter().filter(|pod| pod.node_name.is_some());
+    for pod in running.filter(|pod| !pod.spec.pod_anti_affinity.is_empty()) {
+        let asker = Asker { namespace: &pod.id.namespace, labels: &pod.labels };
+        groups.rules(snapshot, &pod.spec, asker);
+    }
+}
+
+/// Puts the classes and their pods in order and their requests into rows: the highest priority first, then Karpenter's
+/// first-fit decreasing - the most cpu, then the most memory, then the oldest pod, then the uid.
+pub(crate) fn order(classes: &mut [PodClass<'_>], dimensions: &Dimensions) {
+    for class in classes.iter_mut() {
+        class.pods.sort_by(|a, b| (a.created_at, &a.uid, &a.id).cmp(&(b.created_at, &b.uid, &b.id)));
+        class.request = dimensions.request(&class.spec.requests);
+        let rules = class.ways.first().map_or(&[][..], |way| &way.rules);
+        dimensions.add_to_request(&mut class.request, class.mounts.ebs(), rules);
+    }
     classes.sort_by(|a, b| {
-        let size = |class: &PodClass<'_>| (class.request[Dimensions::CPU], class.request[Dimensions::MEMORY]);
-        let age = |class: &PodClass<'a>| class.pods.first().map(|pod| (pod.created_at, &pod.uid, &pod.id));
-        size(b).cmp(&size(a)).then_with(|| age(a).cmp(&age(b)))
+        let size = |class: &PodClass<'_>| {
+            let row = &class.request;
+            (class.spec.priority, row[Dimensions::CPU], row[Dimensions::MEMORY])
+        };
+        let age = |class: &PodClass<'_>| class.pods.first().map(|pod| pod.created_at);
+        let name = |pods: &[&Pod]| pods.first().map(|pod| (pod.uid.clone(), pod.id.clone()));
+        let by_size = Reverse(size(a)).cmp(&Reverse(size(b)));
+        by_size.then_with(|| age(a).cmp(&age(b))).then_with(|| name(&a.pods).cmp(&name(&b.pods)))
     });
-    classes
+}
+
+/// The dimensions of some classes. Rules that hold many pods apart from their like get slots.
+pub(crate) fn dimensions(classes: &[PodClass<'_>]) -> Dimensions {
+    let attachments = classes.iter().any(|class| class.mounts.ebs() > 0);
+    let mut demand: BTreeMap<GroupId, (usize, u32, &str)> = BTreeMap::new();
+    for class in classes {
+        for rule in class.ways.first().iter().flat_map(|way| &way.rules) {
+            let most = match rule.kind {
+                RuleKind::Apart => 1,
+                RuleKind::Spread { max_skew, .. } => max_skew,
+                RuleKind::Near => continue,
+            };
+            if rule.is_per_host && rule.selects_itself {
+                let name = class.pods.iter().map(|pod| pod.uid.as_str()).min().unwrap_or_default();
+                let entry = demand.entry(rule.group).or_insert((0, most, name));
+                *entry = (entry.0 + class.pods.len(), entry.1.min(most), entry.2.min(name));
+            }
+        }
+    }
+    let all: usize = classes.iter().map(|class| class.pods.len()).sum();
+    let matters = |pods: usize| pods * SLOT_SHARE >= all && pods > 1;
+    let mut demand: Vec<_> = demand.into_iter().filter(|(_, (pods, ..))| matters(*pods)).collect();
+    demand.sort_by_key(|(_, (pods, _, name))| (Reverse(*pods), *name));
+    let slots =
+        demand.into_iter().take(SLOTS_MAX).map(|(group, (_, most, _))| Slot { group, most }).collect();
+    Dimensions::of(classes.iter().map(|class| &class.spec.requests)).with(attachments, slots)
+}
+
+/// Gives equal values the same number.
+struct Interned<'a, T> {
+    by_address: FixedMap<*const T, usize>,
+    by_content: FixedMap<&'a T, usize>,
+}
+
+impl<T> Default for Interned<'_, T> {
+    fn default() -> Self {
+        Self { by_address: FixedMap::default(), by_content: FixedMap::default() }
+    }
+}
+
+impl<'a, T: std::hash::Hash + Eq> Interned<'a, T> {
+    fn id(&mut self, value: &'a Arc<T>) -> usize {
+        *self.by_address.entry(Arc::as_ptr(value)).or_insert_with(|| {
+            let next = self.by_content.len();
+            *self.by_content.entry(value.as_ref()).or_insert(next)
+        })
+    }
 }

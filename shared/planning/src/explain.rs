@@ -1,7 +1,7 @@
 //! Why a pool cannot take a pod: the filters in order, each with how many instance types it left.
 
 use outrigger_model::taint::first_untolerated;
-use outrigger_model::{FilterStep, Refusal, Requirements};
+use outrigger_model::{FilterStep, Refusal, Requirements, labels};
 
 use crate::amounts::Dimensions;
 use crate::classes::PodClass;
@@ -9,13 +9,24 @@ use crate::columns::{ColumnSet, type_of};
 use crate::ports;
 use crate::selection::Aspect;
 use crate::templates::Template;
+use crate::topology::{Groups, Rule, RuleKind};
 
-/// Why a template cannot take pods of a class, limits and minValues aside. Of several alternatives the first speaks.
-pub(crate) fn refusal(class: &PodClass<'_>, template: &Template<'_>, dimensions: &Dimensions) -> Refusal {
+/// Why a template cannot take pods of a class, limits and minValues aside. Of several ways the last speaks, which asks
+/// for the least.
+pub(crate) fn refusal(
+    class: &PodClass<'_>,
+    template: &Template<'_>,
+    dimensions: &Dimensions,
+    rule: Option<Rule>,
+    groups: &Groups<'_>,
+) -> Refusal {
+    if template.is_static() {
+        return Refusal::Unsupported("it has a fixed number of nodes (spec.replicas)".into());
+    }
     if let Some(taint) = first_untolerated(&template.taints, &class.spec.tolerations) {
         return Refusal::Taint(taint.clone());
     }
-    let Some(wanted) = class.alternatives.first() else {
+    let Some(wanted) = class.ways.last().map(|way| &way.requirements) else {
         let filter = "a required node affinity of empty terms, which no node meets".to_owned();
         return Refusal::NoInstanceType(vec![FilterStep { filter, left: 0 }]);
     };
@@ -29,7 +40,36 @@ pub(crate) fn refusal(class: &PodClass<'_>, template: &Template<'_>, dimensions:
     sieve.labels(wanted);
     sieve.offerings(wanted);
     sieve.requests(class, dimensions);
-    Refusal::NoInstanceType(sieve.steps)
+    match rule.filter(|_| !sieve.columns.is_empty()) {
+        Some(rule) => Refusal::Topology {
+            rule: rule.describe(groups.all[rule.group].key),
+            reason: reason(&rule, groups.all[rule.group].key),
+        },
+        None => Refusal::NoInstanceType(sieve.steps),
+    }
+}
+
+fn reason(rule: &Rule, key: &str) -> String {
+    match rule.kind {
+        RuleKind::Spread { .. } => format!("one more pod in any {key} that it may be in would break it"),
+        RuleKind::Near => format!("no pod that it must be near is in a {key} that it may be in"),
+        RuleKind::Apart => format!("every {key} that it may be in has a pod that it must be away from"),
+    }
+}
+
+/// What may be meant or done instead.
+pub(crate) fn hint(class: &PodClass<'_>, refusal: &Refusal) -> Option<String> {
+    let memory = class.spec.requests.get(outrigger_model::resources::MEMORY);
+    match refusal {
+        _ if !memory.is_zero() && memory < outrigger_model::Quantity::mebibytes(1) => {
+            Some(format!("memory {memory} is less than 1Mi: was M or Mi meant instead of m?"))
+        }
+        Refusal::Requirements(conflict) if conflict.offered.is_none() => {
+            labels::near(&conflict.key).map(|near| format!("did you mean {near}?"))
+        }
+        Refusal::Limit { .. } => Some("raise spec.limits of the pool, or wait until it shrinks".into()),
+        _ => None,
+    }
 }
 
 struct Sieve<'a> {

@@ -7,30 +7,41 @@ use outrigger_model::pod::HostPort;
 use outrigger_model::{CapacityType, Requirements};
 
 use crate::amounts;
-use crate::columns::{ColumnSet, capacity_of};
+use crate::bins::{Bin, Bins, Shape};
+use crate::columns::capacity_of;
 use crate::ports;
-use crate::selection::Selection;
+use crate::selections::Selected;
 use crate::templates::Template;
+use crate::topology::Host;
 
-/// A class of pods that may join a node.
+const PODS_AT_ONCE_MAX: u32 = 4_096;
+
+/// A bin whose pods may join a node.
 #[derive(Debug)]
 pub(crate) struct Guest<'a> {
-    /// Its class.
-    pub(crate) class: usize,
+    /// The bin.
+    pub(crate) bin: &'a Bin,
     /// What each pod takes.
-    pub(crate) request: &'a [i64],
-    /// How many pods are left.
-    pub(crate) left: u32,
-    /// The columns that a pod of it fits.
-    pub(crate) columns: &'a ColumnSet,
+    pub(crate) shape: Shape<'a>,
     /// What it asks of labels.
-    pub(crate) selection: &'a Selection,
-    /// The ports that each pod takes.
-    pub(crate) ports: &'a [HostPort],
+    pub(crate) selected: &'a Selected,
     /// What a pod costs at least, in dollars per hour, wherever it goes.
     pub(crate) worth: f64,
     /// Whether the node would be opened for it too. Others only fill what is left.
     pub(crate) is_peer: bool,
+}
+
+/// What a node is opened for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seed {
+    /// The guest whose pod comes first.
+    pub(crate) guest: usize,
+    /// The batch of that pod; any when none.
+    pub(crate) member: Option<usize>,
+    /// Whether it may be the first of those that it must be near.
+    pub(crate) founds: bool,
+    /// Whether all pods of the batch should be on this node.
+    pub(crate) whole: bool,
 }
 
 /// What goes onto one machine.
@@ -40,25 +51,45 @@ pub(crate) struct Filling {
     pub(crate) zones: u64,
     pub(crate) node: Requirements,
     /// Guests by place, and how many pods of each.
-    pub(crate) pods: Vec<(usize, u32)>,
+    pub(crate) guests: Vec<(usize, u32)>,
+    /// Batches, and how many pods of each.
+    pub(crate) members: Vec<(usize, u32)>,
     pub(crate) packed: Vec<i64>,
+    pub(crate) ports: Vec<HostPort>,
+    pub(crate) host: Host,
     pub(crate) worth_of_peers: f64,
     pub(crate) worth_of_others: f64,
 }
 
-/// Fills a machine: one pod of the lead, which the node is opened for, then its peers, then what else fits. With
-/// `alone`, the lead's one pod is all. `None` when not even that fits.
-pub(crate) fn fill(
-    template: &Template<'_>,
-    column: usize,
-    guests: &[Guest<'_>],
-    lead: usize,
-    unit_prices: &[f64],
-    alone: bool,
-) -> Option<Filling> {
-    let mut filler = Filler::new(template, column, guests, unit_prices);
-    if !guests.get(lead)?.columns.contains(column) || filler.add(lead, 1) == 0 {
-        return None;
+/// What a machine is filled from.
+#[derive(Clone, Copy)]
+pub(crate) struct Party<'a> {
+    pub(crate) template: &'a Template<'a>,
+    pub(crate) bins: &'a Bins<'a>,
+    pub(crate) guests: &'a [Guest<'a>],
+    pub(crate) unit_prices: &'a [f64],
+    /// What a pod of each guest takes, row by row.
+    pub(crate) requests: &'a [f64],
+}
+
+/// What a pod of each guest takes, row by row, as numbers that multiply fast.
+pub(crate) fn requests(guests: &[Guest<'_>]) -> Vec<f64> {
+    guests.iter().flat_map(|guest| guest.shape.request.iter().map(|amount| *amount as f64)).collect()
+}
+
+/// Fills a machine: the pods that the node is opened for, then their peers, then what else fits. With `alone`, the first
+/// pods are all. `None` when not even those fit.
+pub(crate) fn fill(party: Party<'_>, column: usize, seeds: &[Seed], alone: bool) -> Option<Filling> {
+    let mut filler = Filler::new(party, column);
+    for seed in seeds {
+        let fits = party.guests.get(seed.guest)?.bin.columns.contains(column);
+        if !fits || filler.add(seed.guest, seed.member, 1, seed.founds) == 0 {
+            return None;
+        }
+        if let Some(member) = seed.member.filter(|_| seed.whole) {
+            let rest = party.bins.members[member].left - 1;
+            filler.add(seed.guest, Some(member), rest, false);
+        }
     }
     if !alone {
         filler.fill_with(true);
@@ -68,41 +99,42 @@ pub(crate) fn fill(
 }
 
 struct Filler<'a> {
-    template: &'a Template<'a>,
+    party: Party<'a>,
     column: usize,
-    guests: &'a [Guest<'a>],
     free: Vec<i64>,
     /// The worth of each dimension over the square of its size, the metric of the dot product.
     metric: Vec<f64>,
-    ports: Vec<HostPort>,
+    daemon_ports: Vec<HostPort>,
     counts: Vec<u32>,
     filling: Filling,
 }
 
 impl<'a> Filler<'a> {
-    fn new(template: &'a Template<'a>, column: usize, guests: &'a [Guest<'a>], unit_prices: &[f64]) -> Self {
-        let room = template.room(column);
-        let all: f64 = amounts::worth(room, unit_prices).max(f64::MIN_POSITIVE);
-        let metric = room.iter().zip(unit_prices).map(|(size, price)| {
+    fn new(party: Party<'a>, column: usize) -> Self {
+        let room = party.template.room(column);
+        let all: f64 = amounts::worth(room, party.unit_prices).max(f64::MIN_POSITIVE);
+        let metric = room.iter().zip(party.unit_prices).map(|(size, price)| {
             let size = (*size).max(1) as f64;
             // A resource that is worth nothing still breaks ties.
             (price * size / all + 1e-3) / (size * size)
         });
         let metric = metric.collect();
         Self {
-            template,
+            party,
             column,
-            guests,
             free: room.to_vec(),
             metric,
-            ports: template.daemon_ports(column),
-            counts: vec![0; guests.len()],
+            daemon_ports: party.template.daemon_ports(column),
+            counts: vec![0; party.guests.len()],
             filling: Filling {
                 capacity_type: capacity_of(column),
-                zones: template.allowed_zones,
+                zones: party.template.allowed_zones,
                 node: Requirements::new(),
-                pods: Vec::new(),
+                guests: Vec::new(),
+                members: Vec::new(),
                 packed: vec![0; room.len()],
+                ports: Vec::new(),
+                host: Host::default(),
                 worth_of_peers: 0.0,
                 worth_of_others: 0.0,
             },
@@ -111,74 +143,133 @@ impl<'a> Filler<'a> {
 
     /// Adds guests of one kind until none of them fits any more. What does not fit once never fits again.
     fn fill_with(&mut self, peers: bool) {
-        let mut open: Vec<usize> = (0..self.guests.len())
+        let guests = self.party.guests;
+        let mut open: Vec<usize> = (0..guests.len())
             .filter(|guest| {
-                let it = &self.guests[*guest];
-                it.is_peer == peers && it.columns.contains(self.column)
+                let it = &guests[*guest];
+                it.is_peer == peers && it.bin.columns.contains(self.column)
             })
             .collect();
-        loop {
-            open.retain(|guest| {
-                let it = &self.guests[*guest];
-                it.left > self.counts[*guest] && amounts::fits(it.request, &self.free)
-            });
-            let Some(best) = self.best_of(&open) else { return };
-            if self.add(best, self.portion(best)) == 0 {
+        while let Some(best) = self.best_of(&mut open) {
+            if self.add(best, None, self.portion(best), false) == 0 {
                 open.retain(|guest| *guest != best);
             }
         }
     }
 
-    fn best_of(&self, open: &[usize]) -> Option<usize> {
+    /// The guest whose needs lie most in the direction of what is free; those that do not fit any more are dropped.
+    fn best_of(&self, open: &mut Vec<usize>) -> Option<usize> {
+        let free: Vec<f64> = self.free.iter().map(|free| *free as f64).collect();
+        let weights: Vec<f64> = free.iter().zip(&self.metric).map(|(free, m)| free * m).collect();
+        let width = free.len();
         let mut best: Option<(f64, usize)> = None;
-        for guest in open {
-            let request = self.guests[*guest].request;
-            let parts = request.iter().zip(&self.free).zip(&self.metric);
-            let product: f64 = parts.map(|((amount, free), m)| *amount as f64 * *free as f64 * m).sum();
-            if best.is_none_or(|(most, _)| product > most) {
+        open.retain(|guest| {
+            let row = &self.party.requests[guest * width..(guest + 1) * width];
+            let (mut fits, mut product) = (true, 0.0);
+            for ((amount, free), weight) in row.iter().zip(&free).zip(&weights) {
+                fits &= amount <= free;
+                product += amount * weight;
+            }
+            fits &= self.party.guests[*guest].bin.left > self.counts[*guest];
+            if fits && best.is_none_or(|(most, _)| product > most) {
                 best = Some((product, *guest));
             }
-        }
+            fits
+        });
         best.map(|(_, guest)| guest)
     }
 
-    /// How many at once: an eighth of what fits, so that directions are weighed again while there is room.
+    /// How many at once: what takes an eighth of the room, so that directions are weighed again while there is some.
     fn portion(&self, guest: usize) -> u32 {
-        let it = &self.guests[guest];
-        amounts::copies(it.request, &self.free, it.left - self.counts[guest]).div_ceil(8)
+        let it = &self.party.guests[guest];
+        let fit = amounts::copies(it.shape.request, &self.free, PODS_AT_ONCE_MAX);
+        let left = it.bin.left - self.counts[guest];
+        fit.div_ceil(8).min(left)
     }
 
-    /// Adds up to `count` pods of a guest; says how many.
-    fn add(&mut self, guest: usize, count: u32) -> u32 {
-        let it = &self.guests[guest];
-        let count = if it.ports.is_empty() { count } else { count.min(1) };
-        let count = amounts::copies(it.request, &self.free, count);
-        if count == 0 || ports::clash(it.ports, &self.ports) {
+    /// Adds up to `count` pods of a guest, of one batch or of any; says how many.
+    fn add(&mut self, guest: usize, member: Option<usize>, count: u32, founds: bool) -> u32 {
+        let it = &self.party.guests[guest];
+        let count = if it.shape.ports.is_empty() { count } else { count.min(1) };
+        let count = amounts::copies(it.shape.request, &self.free, count);
+        let clash = !it.shape.ports.is_empty()
+            && (ports::clash(it.shape.ports, &self.filling.ports)
+                || ports::clash(it.shape.ports, &self.daemon_ports));
+        if count == 0 || clash {
             return 0;
         }
-        let zones = self.filling.zones & it.selection.zones;
-        if self.template.cheapest(self.column, zones).is_none() {
+        let zones = self.filling.zones & it.selected.selection.zones;
+        if zones != self.filling.zones && self.party.template.cheapest(self.column, zones).is_none() {
             return 0;
         }
-        if !it.selection.node.is_empty() {
-            let Some(node) = self.template.narrow(&self.filling.node, &it.selection.node) else { return 0 };
+        let asked = &it.selected.selection.node;
+        let node =
+            if asked.is_empty() { None } else { Some(self.party.template.narrow(&self.filling.node, asked)) };
+        if matches!(node, Some(None)) {
+            return 0;
+        }
+        let added = match member {
+            Some(member) => self.add_member(member, count, founds),
+            None => self.add_members(&it.bin.members, count),
+        };
+        if added == 0 {
+            return 0;
+        }
+        if let Some(Some(node)) = node {
             self.filling.node = node;
         }
         self.filling.zones = zones;
-        self.ports.extend(it.ports.iter().cloned());
-        amounts::take(&mut self.free, it.request, count);
-        amounts::add(&mut self.filling.packed, it.request, count);
-        let worth = it.worth * f64::from(count);
-        let sum =
-            if it.is_peer { &mut self.filling.worth_of_peers } else { &mut self.filling.worth_of_others };
-        *sum += worth;
-        if self.counts[guest] == 0 {
-            self.filling.pods.push((guest, 0));
+        self.settle(guest, added);
+        added
+    }
+
+    fn add_members(&mut self, members: &[usize], count: u32) -> u32 {
+        let mut added = 0;
+        for member in members {
+            if added == count {
+                break;
+            }
+            added += self.add_member(*member, count - added, false);
         }
-        self.counts[guest] += count;
-        if let Some(entry) = self.filling.pods.iter_mut().find(|(other, _)| *other == guest) {
-            entry.1 = self.counts[guest];
+        added
+    }
+
+    fn add_member(&mut self, member: usize, count: u32, founds: bool) -> u32 {
+        let it = &self.party.bins.members[member];
+        let place = self.filling.members.iter().position(|(other, _)| *other == member);
+        let here = place.map_or(0, |place| self.filling.members[place].1);
+        let wanted = count.min(it.left - here);
+        let count = if it.rules.is_empty() && it.on_hosts.is_empty() {
+            wanted
+        } else {
+            self.filling.host.room_for(&it.rules, &it.on_hosts, wanted, founds)
+        };
+        if count > 0 {
+            self.filling.host.take(&it.rules, &it.on_hosts, count);
+            match place {
+                Some(place) => self.filling.members[place].1 += count,
+                None => self.filling.members.push((member, count)),
+            }
         }
         count
+    }
+
+    /// Takes the room of pods that were added.
+    fn settle(&mut self, guest: usize, added: u32) {
+        let it = &self.party.guests[guest];
+        self.filling.ports.extend(it.shape.ports.iter().cloned());
+        amounts::take(&mut self.free, it.shape.request, added);
+        amounts::add(&mut self.filling.packed, it.shape.request, added);
+        let worth = it.worth * f64::from(added);
+        let filling = &mut self.filling;
+        let sum = if it.is_peer { &mut filling.worth_of_peers } else { &mut filling.worth_of_others };
+        *sum += worth;
+        if self.counts[guest] == 0 {
+            filling.guests.push((guest, 0));
+        }
+        self.counts[guest] += added;
+        if let Some(entry) = filling.guests.iter_mut().find(|(other, _)| *other == guest) {
+            entry.1 = self.counts[guest];
+        }
     }
 }

@@ -3,18 +3,19 @@
 //! No IO, no clock (`snapshot.taken_at` is now), no environment, no randomness: the same snapshot gives the same bytes.
 //! What may go where follows Karpenter's rules; which nodes are opened follows the price.
 //!
-//! The way through [`provision`]: `queue` says which pods and groups equal ones into `classes`; `templates` say what
-//! each pool can launch and `limits` how much; `existing` fills the room that is there; `packing` opens nodes, with
-//! `fill` trying one machine at a time, `shadow_prices` saying what room is worth and `offers` choosing the types that
-//! a node offers; `result` writes the Plan and the Report, with `explain` for every pod that found no place.
+//! The way through [`provision`]: `queue` says which pods; `classes` makes one of those that ask the same, with the
+//! `ways` in which each may be placed and the `topology` rules about the pods beside it; `templates` say what each pool
+//! can launch and `limits` how much; `placing` fills the `rooms` that are there and gives a domain to every pod on which
+//! a rule depends; `packing` opens nodes for the `bins` that are left, with `fill` trying one machine at a time,
+//! `shadow_prices` saying what room is worth and `offers` choosing the types that a node offers; `result` writes the
+//! Plan and the Report, with `explain` for every pod that found no place.
 
 mod amounts;
+mod bins;
 pub mod check;
-mod choices;
 mod classes;
 mod columns;
 mod daemons;
-mod existing;
 mod explain;
 mod fill;
 mod limits;
@@ -22,14 +23,19 @@ mod naming;
 mod offers;
 mod options;
 mod packing;
+mod placing;
 mod ports;
 mod provision;
 mod queue;
 mod result;
 mod rooms;
 mod selection;
+mod selections;
 mod shadow_prices;
 mod templates;
+mod topology;
+mod volumes;
+mod ways;
 
 pub use options::{MinValuesPolicy, Options, Preferences};
 pub use provision::provision;

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::labels::{CAPACITY_TYPE, ZONE};
-use outrigger_model::{CapacityType, PlannedNode};
+use outrigger_model::{CapacityType, InstanceType, PlannedNode};
 
-use crate::Options;
-use crate::columns::{self, capacity_of, type_of};
+use crate::columns::{self, ColumnSet, capacity_of, type_of};
 use crate::templates::Template;
+use crate::{MinValuesPolicy, Options};
 
 /// How many distinct values of a label the offered types must keep.
 #[derive(Debug)]
@@ -62,6 +62,8 @@ fn values<'t>(template: &'t Template<'_>, column: usize, key: &str, zones: u64) 
 pub(crate) struct Fitting {
     /// The columns, all bought in one way.
     pub(crate) columns: Vec<usize>,
+    /// The zones.
+    pub(crate) zones: u64,
     /// Nano-dollars per hour of the cheapest machine on demand that they fit too.
     pub(crate) on_demand: Option<u64>,
 }
@@ -79,48 +81,72 @@ pub(crate) fn offered(
     min_values: &MinValues<'_>,
     options: &Options<'_>,
 ) -> Option<Vec<usize>> {
-    let mut priced: Vec<(u64, &str, usize)> = fitting
-        .columns
-        .iter()
-        .filter_map(|column| {
-            let price = template.cheapest(*column, zones)?;
-            Some((price, template.instance_type(*column).name.as_str(), *column))
-        })
-        .collect();
-    priced.sort_unstable();
-    let plain = |column: usize| !is_exotic(template, type_of(column));
+    let fits = ColumnSet::from_columns(template.columns(), &fitting.columns);
+    let order = template.by_price(zones);
+    let priced: Vec<(u64, usize)> =
+        order.iter().copied().filter(|(_, column)| fits.contains(*column)).collect();
     let sensible = |price: u64, column: usize| {
         let is_spot = capacity_of(column) == CapacityType::Spot;
-        plain(column) && !(is_spot && fitting.on_demand.is_some_and(|on_demand| price > on_demand))
+        !template.exotic[type_of(column)]
+            && !(is_spot && fitting.on_demand.is_some_and(|on_demand| price > on_demand))
     };
     let preferred: Vec<_> =
-        priced.iter().copied().filter(|(price, _, column)| sensible(*price, *column)).collect();
+        priced.iter().copied().filter(|(price, column)| sensible(*price, *column)).collect();
     bounded(template, &preferred, zones, min_values, options)
         .or_else(|| bounded(template, &priced, zones, min_values, options))
 }
 
+/// What strict `minValues` left, or else what there is without them where the policy is to do what one can; and whether
+/// they were lowered.
+pub(crate) fn or_best_effort(
+    strict: Option<Vec<usize>>,
+    template: &Template<'_>,
+    fitting: &Fitting,
+    options: &Options<'_>,
+) -> Option<(Vec<usize>, bool)> {
+    let found = match strict {
+        Some(offers) => (offers, false),
+        None if options.min_values == MinValuesPolicy::Strict => return None,
+        None => {
+            let none = MinValues { wanted: Vec::new() };
+            (offered(template, fitting, fitting.zones, &none, options)?, true)
+        }
+    };
+    (!found.0.is_empty()).then_some(found)
+}
+
+/// How much of a spot node's expected price is the mean of the cheapest types that it offers; the rest is the cheapest.
+const SPREAD_WEIGHT: f64 = 0.5;
+
+/// What a node is expected to cost that offers types at these prices, cheapest first: between the cheapest and the mean.
+pub(crate) fn expected(prices: &[u64]) -> Option<f64> {
+    let cheapest = *prices.first()? as f64;
+    let mean = prices.iter().map(|price| *price as f64).sum::<f64>() / prices.len() as f64;
+    Some((1.0 - SPREAD_WEIGHT) * cheapest + SPREAD_WEIGHT * mean)
+}
+
 /// Whether a machine is metal or has accelerators, which nobody wants by accident.
-fn is_exotic(template: &Template<'_>, instance_type: usize) -> bool {
-    let has = |key: &str| template.label(instance_type, key).is_some();
+pub(crate) fn is_exotic(instance_type: &InstanceType) -> bool {
+    let has = |key: &str| instance_type.labels.contains_key(key);
     has("karpenter.k8s.aws/instance-gpu-count")
         || has("karpenter.k8s.aws/instance-accelerator-count")
-        || template.types.get(instance_type).is_some_and(|t| t.name.contains(".metal"))
+        || instance_type.name.contains(".metal")
 }
 
 /// The first of some columns in order of price, as many as the bounds say.
 fn bounded(
     template: &Template<'_>,
-    priced: &[(u64, &str, usize)],
+    priced: &[(u64, usize)],
     zones: u64,
     min_values: &MinValues<'_>,
     options: &Options<'_>,
 ) -> Option<Vec<usize>> {
-    let (cheapest, _, first) = *priced.first()?;
+    let (cheapest, first) = *priced.first()?;
     let margin = u128::from(cheapest) * (100 + u128::from(options.price_margin_percent)) / 100;
-    let within = priced.iter().take_while(|(price, ..)| u128::from(*price) <= margin).count();
+    let within = priced.iter().take_while(|(price, _)| u128::from(*price) <= margin).count();
     let least = if capacity_of(first) == CapacityType::Spot { options.spot_types_min } else { 1 };
     let count = within.max(least).min(PlannedNode::MAX_TYPES).min(priced.len());
-    let ranked: Vec<usize> = priced.iter().map(|(.., column)| *column).collect();
+    let ranked: Vec<usize> = priced.iter().map(|(_, column)| *column).collect();
     let shortest = (count..=ranked.len().min(PlannedNode::MAX_TYPES))
         .find(|count| min_values.unmet(template, &ranked[..*count], zones).is_none());
     if let Some(count) = shortest {

@@ -1,219 +1,373 @@
 //! Opening nodes: which machine next, with which pods, until every pod has a place or every pool has refused it.
 //!
-//! Each step takes a lead - the class with the fewest choices, then the largest - and fills every machine that is worth
-//! a look with it and its like. The machine that costs least for what it carries wins, and its filling is repeated
+//! Each step takes a lead - the bin with the fewest choices, then the largest - and `search` fills every machine that is
+//! worth a look with it and its like. The machine that costs least for what it carries wins, and its filling is repeated
 //! while there are pods for it, so the work grows with the kinds of pods and hardly with their number.
 
-use outrigger_model::{CapacityType, FilterStep, Refusal, Requirements, Resources};
+mod draft;
+mod search;
 
-use crate::choices::{Choice, Choices};
+use std::collections::BTreeMap;
+
+use outrigger_model::{FilterStep, Refusal, Resources};
+
+use crate::amounts;
+use crate::bins::{Bins, Member};
 use crate::classes::PodClass;
-use crate::columns::{ColumnSet, capacity_of, type_of};
-use crate::fill::{self, Filling, Guest};
-use crate::limits::{Limits, with_one_node};
-use crate::offers::{self, Fitting, MinValues};
+use crate::columns::{ColumnSet, type_of};
+use crate::fill::{Filling, Guest, Party, Seed};
+use crate::limits::Limits;
+use crate::selections::Selections;
 use crate::templates::Template;
-use crate::{Options, amounts};
+use crate::topology::RuleKind;
+use crate::{Options, fill};
+pub(crate) use draft::Draft;
+use search::Search;
 
-/// How many machines are tried for one node. They are tried from the best possible ratio of cost to worth downwards,
-/// and the search ends sooner when no further one can win.
-const MACHINES_TRIED_MAX: usize = 48;
-const NANOS_PER_DOLLAR: f64 = 1e9;
-
-/// Class and alternative of each guest of a filling.
-type Joined = Vec<(usize, usize)>;
-
-/// A node that is to be opened.
-#[derive(Clone, Debug)]
-pub(crate) struct Draft {
-    /// Its template.
-    pub(crate) template: usize,
-    /// How it is paid for.
-    pub(crate) capacity_type: CapacityType,
-    /// The zones that remain possible.
-    pub(crate) zones: u64,
-    /// What its pods leave of the labels that the pool leaves open.
-    pub(crate) node: Requirements,
-    /// Its pods: class, which of the class's alternatives, how many.
-    pub(crate) pods: Vec<(usize, usize, u32)>,
-    /// What it offers, cheapest first.
-    pub(crate) offers: Vec<usize>,
-    /// What it may take of its pool's limits at most.
-    pub(crate) reserved: Resources,
-    /// How many types its pods' labels left, how many of them can be bought this way, and how many its pods fit.
-    pub(crate) types_left: [usize; 3],
-}
+/// How far the cost of a repeated machine may rise above its first before another search.
+const REPEAT_SLACK: f64 = 1.01;
 
 /// What packing came to.
 pub(crate) struct Packed {
     /// The nodes to open.
     pub(crate) drafts: Vec<Draft>,
-    /// Refusals that only showed while packing, by class and template.
+    /// Refusals that only showed while packing, by batch and template.
     pub(crate) refusals: Vec<(usize, usize, Refusal)>,
-    /// Whether the time was up while a class could still have been placed.
+    /// Whether the time was up while a batch could still have been placed.
     pub(crate) unreached: Vec<bool>,
 }
 
 /// What packing works on.
-pub(crate) struct Packer<'a, 'b> {
-    pub(crate) classes: &'b [PodClass<'a>],
-    pub(crate) templates: &'b [Template<'a>],
-    pub(crate) options: &'b Options<'b>,
-    pub(crate) choices: Choices,
-    pub(crate) limits: Vec<Limits>,
-    pub(crate) left: Vec<u32>,
+pub(crate) struct Packer<'b> {
+    classes: &'b [PodClass<'b>],
+    templates: &'b [Template<'b>],
+    options: &'b Options<'b>,
+    selections: &'b mut Selections,
+    limits: Vec<Limits>,
+    bins: Bins<'b>,
+    /// What all pods together ask for, in the units of every row.
+    demand: Vec<f64>,
+    /// How many more instances each reservation has room for.
+    reserved_left: BTreeMap<String, u32>,
+    /// Dollars per hour that all pods cost at least.
+    total_worth: f64,
 }
 
-impl Packer<'_, '_> {
-    /// Opens nodes until no pod is left that some pool would still take.
+/// The best filling of one lead.
+struct Found {
+    filling: Filling,
+    column: usize,
+    ratio: f64,
+}
+
+impl<'b> Packer<'b> {
+    /// A packer of some batches. With `tiers`, pods of a higher priority have nodes opened for them first.
+    pub(crate) fn new(
+        classes: &'b [PodClass<'b>],
+        templates: &'b [Template<'b>],
+        options: &'b Options<'b>,
+        selections: &'b mut Selections,
+        limits: Vec<Limits>,
+        bins: Bins<'b>,
+        demand: Vec<f64>,
+    ) -> Self {
+        let mut reserved_left = BTreeMap::new();
+        for template in templates {
+            for reservation in template.reservations() {
+                reserved_left.insert(reservation.id.clone(), reservation.count);
+            }
+        }
+        let mut packer = Self {
+            classes,
+            templates,
+            options,
+            selections,
+            limits,
+            bins,
+            demand,
+            reserved_left,
+            total_worth: 0.0,
+        };
+        for member in 0..packer.bins.members.len() {
+            packer.advance(member);
+        }
+        packer
+    }
+
+    /// Opens nodes until no pod is left that some pool would still take. Static pools come first, then pods that must be
+    /// near others on their node, since they are the hardest to join later.
     pub(crate) fn pack(mut self) -> Packed {
-        let (mut drafts, mut refusals) = (Vec::new(), Vec::new());
-        self.choices.price(self.templates, self.classes, &self.left);
-        while let Some(lead) = self.choices.lead(&self.left) {
+        let mut packed = Packed { drafts: Vec::new(), refusals: Vec::new(), unreached: Vec::new() };
+        self.open_static(&mut packed.drafts);
+        self.price_all();
+        self.gather(&mut packed);
+        while let Some(lead) = self.bins.lead(self.selections) {
             if (self.options.time_is_up)() {
                 break;
             }
-            self.choices.price_group_of(lead, self.templates, self.classes, &self.left);
-            let refusal = match self.best_filling(lead) {
-                Ok((filling, guests)) => {
-                    let opened = self.open(&filling, &guests);
-                    let nothing = opened.is_empty();
-                    drafts.extend(opened);
-                    nothing.then(|| Box::new(nothing_left()))
+            let seed = |guest| Seed { guest, member: None, founds: false, whole: false };
+            match self.best(lead, &|guests, _| vec![seed(guests)]) {
+                Ok(found) => {
+                    let opened = self.open_repeatedly(lead, &found);
+                    if opened.is_empty() {
+                        self.refuse_bin(lead, &nothing_left(), &mut packed);
+                    }
+                    packed.drafts.extend(opened);
                 }
-                Err(refusal) => Some(refusal),
-            };
-            if let (Some(refusal), Some(choice)) = (refusal, self.choices.current(lead)) {
-                refusals.push((lead, choice.template, *refusal));
-                self.choices.move_on(lead);
+                Err(refusal) => self.refuse_bin(lead, &refusal, &mut packed),
             }
         }
-        let unreached = (0..self.left.len()).map(|class| self.choices.current(class).is_some()).collect();
-        Packed { drafts, refusals, unreached }
+        packed.unreached = self.bins.members.iter().map(|it| it.left > 0 && it.bin.is_some()).collect();
+        packed
     }
 
-    /// The filling that costs least for what it carries, with the class and alternative of each guest.
-    fn best_filling(&self, lead: usize) -> Result<(Filling, Joined), Box<Refusal>> {
-        let choice = self.choices.current(lead).ok_or_else(|| Box::new(nothing_left()))?;
-        let template = &self.templates[choice.template];
-        let admitted = self.admitted(choice.template);
-        let mut candidates = choice.columns.clone();
+    fn advance(&mut self, member: usize) {
+        self.bins.advance(member, self.templates, self.classes, self.selections, &self.demand);
+    }
+
+    fn refuse_bin(&mut self, bin: usize, refusal: &Refusal, packed: &mut Packed) {
+        for member in self.bins.all[bin].members.clone() {
+            self.refuse(member, refusal.clone(), packed);
+        }
+    }
+
+    fn refuse(&mut self, member: usize, refusal: Refusal, packed: &mut Packed) {
+        if let Some(bin) = self.bins.members[member].bin {
+            let template = self.selections.all[self.bins.all[bin].selected].template;
+            packed.refusals.push((member, template, refusal));
+            self.advance(member);
+        }
+    }
+
+    /// How much of all that is to be placed some pods are, by their worth.
+    fn share_of_all(&self, worth: f64) -> f64 {
+        if self.total_worth > 0.0 { (worth / self.total_worth).min(1.0) } else { 0.0 }
+    }
+
+    fn price_all(&mut self) {
+        for selected in 0..self.selections.all.len() {
+            self.price(selected);
+        }
+        let worth = |it: &Member<'_>| {
+            let bin = &self.bins.all[it.bin?];
+            let unit_prices = &self.selections.all[bin.selected].unit_prices;
+            Some(amounts::worth(self.bins.shapes[bin.shape].request, unit_prices) * f64::from(it.left))
+        };
+        self.total_worth = self.bins.members.iter().filter_map(worth).sum();
+    }
+
+    /// Works out anew what room is worth to the pods that are left, where their mix has changed.
+    fn price(&mut self, selected: usize) {
+        let demand = self.bins.demand(selected, self.demand.len());
+        if demand.iter().any(|amount| *amount > 0.0) && self.selections.is_stale(selected, &demand) {
+            self.selections.price(self.templates, selected, &demand);
+        }
+    }
+
+    /// Opens nodes for pods that must be on one node with others: with one of those where the rule does not count the
+    /// pods themselves, on nodes that are planned already where none of those is left to be placed.
+    fn gather(&mut self, packed: &mut Packed) {
+        for member in 0..self.bins.members.len() {
+            while self.bins.members[member].left > 0 {
+                let it = &self.bins.members[member];
+                let (Some(lead), Some(near)) = (it.bin, it.rules.iter().find(|r| r.kind == RuleKind::Near))
+                else {
+                    break;
+                };
+                let near = *near;
+                if (self.options.time_is_up)() {
+                    return;
+                }
+                if self.join_opened(member, &mut packed.drafts) {
+                    continue;
+                }
+                let home = packed.drafts.iter().any(|draft| draft.host.counted(near.group) > 0);
+                let founds = near.selects_itself && !home;
+                let companion = self.companion(member, near.group);
+                if !founds && companion.is_none() {
+                    let rule = near.describe(outrigger_model::labels::HOSTNAME);
+                    let reason = "the nodes with pods that it must be near are full".to_owned();
+                    self.refuse(member, Refusal::Topology { rule, reason }, packed);
+                    continue;
+                }
+                let seeds = |lead: usize, place_of: &dyn Fn(usize) -> Option<usize>| {
+                    let own = Seed { guest: lead, member: Some(member), founds, whole: true };
+                    let first = companion.filter(|_| !founds).and_then(|(bin, other)| {
+                        let guest = place_of(bin)?;
+                        Some(Seed { guest, member: Some(other), founds: false, whole: false })
+                    });
+                    first.into_iter().chain([own]).collect()
+                };
+                let found = self.best(lead, &seeds);
+                let opened = found.ok().and_then(|found| self.open(&found.filling, lead));
+                match opened {
+                    Some(draft) => packed.drafts.push(draft),
+                    None => self.refuse(member, nothing_left(), packed),
+                }
+            }
+        }
+    }
+
+    /// A batch with pods left that the group counts, in the template of the member's bin.
+    fn companion(&self, member: usize, group: usize) -> Option<(usize, usize)> {
+        let template = |bin: usize| self.selections.all[self.bins.all[bin].selected].template;
+        let own = template(self.bins.members[member].bin?);
+        let counts = |it: &Member<'_>| it.left > 0 && it.on_hosts.contains(&group);
+        self.bins.members.iter().enumerate().find_map(|(other, it)| {
+            let bin = it.bin.filter(|bin| other != member && counts(it) && template(*bin) == own)?;
+            Some((bin, other))
+        })
+    }
+
+    /// Puts one pod of a batch onto a node that is planned already.
+    fn join_opened(&mut self, member: usize, drafts: &mut [Draft]) -> bool {
+        let Some(bin) = self.bins.members[member].bin else { return false };
+        let place =
+            drafts.iter_mut().find_map(|draft| self.joined(draft, bin, member).map(|joined| *draft = joined));
+        if place.is_some() {
+            self.bins.take(member, 1);
+        }
+        place.is_some()
+    }
+
+    /// The filling that costs least for what it carries. `seeds` says what the node is opened for, given the lead's place
+    /// among the guests and the place of any bin.
+    fn best(
+        &mut self,
+        lead: usize,
+        seeds: &dyn Fn(usize, &dyn Fn(usize) -> Option<usize>) -> Vec<Seed>,
+    ) -> Result<Found, Box<Refusal>> {
+        let selected = self.bins.all[lead].selected;
+        self.price(selected);
+        let template = self.selections.all[selected].template;
+        let admitted = self.admitted(template);
+        let mut candidates = self.bins.all[lead].columns.clone();
         candidates.intersect(&admitted);
         if candidates.is_empty() {
-            return Err(Box::new(self.limit_refusal(choice)));
+            return Err(Box::new(self.limit_refusal(lead)));
         }
-        let (guests, place) = self.guests(lead, choice);
-        let search = Search { packer: self, template, choice, guests: &guests, place, admitted: &admitted };
-        let found = search.full(&candidates).or_else(|| search.alone(&candidates));
-        let filling = found.ok_or_else(|| Box::new(search.min_values_refusal(&candidates)))?;
-        let alternative = |guest: &Guest<'_>| self.choices.current(guest.class).map_or(0, |c| c.alternative);
-        Ok((filling, guests.iter().map(|guest| (guest.class, alternative(guest))).collect()))
+        let guests = self.guests(lead);
+        let place_of = |bin: usize| guests.iter().position(|(other, _)| *other == bin);
+        let Some(place) = place_of(lead) else { return Err(Box::new(nothing_left())) };
+        let seeds = seeds(place, &place_of);
+        let guests: Vec<Guest<'_>> = guests.into_iter().map(|(_, guest)| guest).collect();
+        let party = Party {
+            template: &self.templates[template],
+            bins: &self.bins,
+            guests: &guests,
+            unit_prices: &self.selections.all[selected].unit_prices,
+            requests: &fill::requests(&guests),
+        };
+        let search = Search {
+            packer: self,
+            party,
+            lead: &self.bins.all[lead],
+            selected: &self.selections.all[selected],
+            seeds: &seeds,
+            admitted: &admitted,
+        };
+        search.best(&candidates).ok_or_else(|| Box::new(search.min_values_refusal(&candidates)))
     }
 
-    /// The classes that may share a node with the lead, and the lead's place among them.
-    fn guests(&self, lead: usize, of_lead: &Choice) -> (Vec<Guest<'_>>, usize) {
-        let peers = &self.choices.groups[of_lead.group].selection.columns;
-        let (mut guests, mut place) = (Vec::new(), 0);
-        for (class, left) in self.left.iter().enumerate().filter(|(_, left)| **left > 0) {
-            let Some(choice) = self.choices.current(class).filter(|c| c.template == of_lead.template) else {
+    /// The bins that may share a node with the lead.
+    fn guests(&self, lead: usize) -> Vec<(usize, Guest<'_>)> {
+        let lead = &self.bins.all[lead];
+        let of_lead = &self.selections.all[lead.selected];
+        let peers = &of_lead.selection;
+        let mut guests = Vec::new();
+        for (index, bin) in self.bins.all.iter().enumerate().filter(|(_, bin)| bin.left > 0) {
+            let selected = &self.selections.all[bin.selected];
+            if selected.template != of_lead.template {
                 continue;
-            };
-            if class == lead {
-                place = guests.len();
             }
-            let group = &self.choices.groups[choice.group];
-            let request = self.classes[class].request.as_slice();
-            guests.push(Guest {
-                class,
-                request,
-                left: *left,
-                columns: &choice.columns,
-                selection: &group.selection,
-                ports: &self.classes[class].spec.host_ports,
-                worth: amounts::worth(request, &group.unit_prices),
-                is_peer: group.selection.columns.is_subset(peers),
-            });
+            let shape = self.bins.shapes[bin.shape];
+            let same = bin.selected == lead.selected
+                || (selected.selection.zones & !peers.zones == 0
+                    && selected.selection.columns.is_subset(&peers.columns));
+            let worth = amounts::worth(shape.request, &selected.unit_prices);
+            let is_peer = same && bin.tier == lead.tier;
+            guests.push((index, Guest { bin, shape, selected, worth, is_peer }));
         }
-        (guests, place)
+        guests
+    }
+
+    /// Opens the node, and more like it while that costs no more than the first: the same filling again while there are
+    /// pods for at least two of each, else the same machine filled anew.
+    fn open_repeatedly(&mut self, lead: usize, first: &Found) -> Vec<Draft> {
+        let mut drafts: Vec<Draft> = Vec::new();
+        let mut filling = first.filling.clone();
+        loop {
+            let bound = filling.members.iter().any(|(member, _)| {
+                let it = &self.bins.members[*member];
+                !it.rules.is_empty() || !it.on_hosts.is_empty()
+            });
+            let left = |(member, count): &(usize, u32)| self.bins.members[*member].left / count;
+            let times = filling.members.iter().map(left).min().unwrap_or(0) / 2;
+            for _ in 0..if bound { 1 } else { times.max(1) } {
+                let Some(draft) = self.open(&filling, lead) else { return drafts };
+                drafts.push(draft);
+            }
+            if self.bins.all[lead].left == 0 || (self.options.time_is_up)() {
+                return drafts;
+            }
+            match self.again(lead, first) {
+                Some(next) => filling = next,
+                None => return drafts,
+            }
+        }
+    }
+
+    /// The same machine filled with what is left, unless that costs more for what it carries.
+    fn again(&self, lead: usize, first: &Found) -> Option<Filling> {
+        let bin = &self.bins.all[lead];
+        let selected = &self.selections.all[bin.selected];
+        let admitted = self.admitted(selected.template);
+        let guests = self.guests(lead);
+        let place = guests.iter().position(|(other, _)| *other == lead)?;
+        let guests: Vec<Guest<'_>> = guests.into_iter().map(|(_, guest)| guest).collect();
+        let party = Party {
+            template: &self.templates[selected.template],
+            bins: &self.bins,
+            guests: &guests,
+            unit_prices: &selected.unit_prices,
+            requests: &fill::requests(&guests),
+        };
+        let seeds = [Seed { guest: place, member: None, founds: false, whole: false }];
+        let search = Search { packer: self, party, lead: bin, selected, seeds: &seeds, admitted: &admitted };
+        let filling = fill::fill(party, first.column, &seeds, false)?;
+        let score = search.score(&filling)?;
+        (score.types_lacking == 0 && score.ratio <= first.ratio * REPEAT_SLACK).then_some(filling)
     }
 
     /// The columns whose machines the pool's limits still admit.
     fn admitted(&self, template: usize) -> ColumnSet {
-        let (limits, template) = (&self.limits[template], &self.templates[template]);
-        if limits.are_absent() {
-            return template.usable.clone();
-        }
-        let admitted: Vec<bool> = template.types.iter().map(|t| limits.admit(t)).collect();
-        ColumnSet::of(template.columns(), |column| {
-            template.usable.contains(column) && admitted[type_of(column)]
+        let usable = &self.templates[template].usable;
+        let Some(admitted) = self.limits[template].admitted() else { return usable.clone() };
+        ColumnSet::of(self.templates[template].columns(), |column| {
+            usable.contains(column) && admitted[type_of(column)]
         })
     }
 
     /// The limit that the smallest suitable machine would break.
-    fn limit_refusal(&self, choice: &Choice) -> Refusal {
-        let template = &self.templates[choice.template];
-        let smallest = choice.columns.iter().map(|column| template.instance_type(column)).min_by_key(|t| {
+    fn limit_refusal(&self, lead: usize) -> Refusal {
+        let bin = &self.bins.all[lead];
+        let template = self.selections.all[bin.selected].template;
+        let of = &self.templates[template];
+        let smallest = bin.columns.iter().map(|column| of.instance_type(column)).min_by_key(|t| {
             let size = t.counted();
             (size.get("cpu"), size.get("memory"), &t.name)
         });
-        let refusal = smallest.and_then(|t| self.limits[choice.template].refusal(t));
-        refusal.unwrap_or_else(nothing_left)
+        smallest.and_then(|t| self.limits[template].refusal(t)).unwrap_or_else(nothing_left)
     }
 
-    /// Opens the node, and more like it while there are enough pods for at least two of each. Each takes its share of
-    /// the pool's limits, so the types that it may offer are found anew where there are limits.
-    fn open(&mut self, filling: &Filling, guests: &[(usize, usize)]) -> Vec<Draft> {
-        let pods: Vec<(usize, usize, u32)> =
-            filling.pods.iter().map(|(guest, count)| (guests[*guest].0, guests[*guest].1, *count)).collect();
-        let Some(template) =
-            pods.first().and_then(|(class, ..)| self.choices.current(*class)).map(|c| c.template)
-        else {
-            return Vec::new();
-        };
-        let enough = pods.iter().map(|(class, _, count)| self.left[*class] / count).min().unwrap_or(0);
-        let mut drafts: Vec<Draft> = Vec::new();
-        for _ in 0..(enough / 2).max(1) {
-            let limited = !self.limits[template].are_absent();
-            let draft = match drafts.last() {
-                Some(last) if !limited => Some(last.clone()),
-                _ => self.draft(template, filling, &pods),
-            };
-            let Some(draft) = draft else { break };
-            self.limits[template].reserve(&draft.reserved);
-            for (class, _, count) in &draft.pods {
-                self.left[*class] -= count;
+    /// Takes what a draft holds out of what is left.
+    fn book(&mut self, draft: &Draft) {
+        self.limits[draft.template].reserve(&draft.reserved);
+        for id in &draft.reservations {
+            if let Some(left) = self.reserved_left.get_mut(id) {
+                *left = left.saturating_sub(1);
             }
-            drafts.push(draft);
         }
-        drafts
-    }
-
-    fn draft(&self, template: usize, filling: &Filling, pods: &[(usize, usize, u32)]) -> Option<Draft> {
-        let of = &self.templates[template];
-        let (mut by_labels, mut fitting) = (of.usable.clone(), self.admitted(template));
-        for choice in pods.iter().filter_map(|(class, ..)| self.choices.current(*class)) {
-            by_labels.intersect(&self.choices.groups[choice.group].selection.columns);
-            fitting.intersect(&choice.columns);
-        }
-        let bought = by_labels.iter().filter(|column| capacity_of(*column) == filling.capacity_type).count();
-        let fitting = carrying(of, &fitting, filling);
-        let offers = offers::offered(of, &fitting, filling.zones, &MinValues::of(of), self.options)
-            .filter(|o| !o.is_empty())?;
-        let mut reserved = Resources::new();
-        for column in &offers {
-            reserved.raise_to(of.instance_type(*column).counted());
-        }
-        let zones = offers.iter().fold(0, |set, column| set | of.zones_of(*column, filling.zones));
-        Some(Draft {
-            template,
-            capacity_type: filling.capacity_type,
-            zones,
-            node: filling.node.clone(),
-            pods: pods.to_vec(),
-            reserved: with_one_node(&reserved),
-            types_left: [by_labels.types(), bought, fitting.columns.len()],
-            offers,
-        })
     }
 }
 
@@ -222,135 +376,11 @@ fn nothing_left() -> Refusal {
     Refusal::NoInstanceType(vec![FilterStep { filter, left: 0 }])
 }
 
-/// The machines out of some that carry a filling, at a price, in one of its zones.
-fn carrying(template: &Template<'_>, columns: &ColumnSet, filling: &Filling) -> Fitting {
-    let mut fitting = Fitting { columns: Vec::new(), on_demand: None };
-    for column in columns.iter().filter(|column| amounts::fits(&filling.packed, template.room(*column))) {
-        let Some(price) = template.cheapest(column, filling.zones) else { continue };
-        if capacity_of(column) == filling.capacity_type {
-            fitting.columns.push(column);
-        }
-        if capacity_of(column) == CapacityType::OnDemand {
-            fitting.on_demand = Some(fitting.on_demand.map_or(price, |least: u64| least.min(price)));
-        }
+/// What every type of a draft holds of its pool's limits at most.
+fn reserved(template: &Template<'_>, offers: &[usize]) -> Resources {
+    let mut reserved = Resources::new();
+    for column in offers {
+        reserved.raise_to(template.instance_type(*column).counted());
     }
-    fitting
-}
-
-/// The search for the best machine for one lead.
-struct Search<'s, 'a, 'b> {
-    packer: &'s Packer<'a, 'b>,
-    template: &'s Template<'a>,
-    choice: &'s Choice,
-    guests: &'s [Guest<'s>],
-    place: usize,
-    admitted: &'s ColumnSet,
-}
-
-/// How good a filling is: how many types it lacks of the flexibility that spot needs, then its cost over its worth.
-#[derive(Clone, Copy, PartialEq, PartialOrd)]
-struct Score {
-    types_lacking: usize,
-    ratio: f64,
-}
-
-impl Search<'_, '_, '_> {
-    fn unit_prices(&self) -> &[f64] {
-        &self.packer.choices.groups[self.choice.group].unit_prices
-    }
-
-    fn cost(&self, price: u64) -> f64 {
-        price.saturating_add(self.template.node_price) as f64 / NANOS_PER_DOLLAR
-    }
-
-    /// The best filling of any candidate. Flexibility is weighed within each capacity type and cost between them: an
-    /// inflexible spot node is no reason to pay for on-demand.
-    fn full(&self, candidates: &ColumnSet) -> Option<Filling> {
-        let mut best: [Option<(Score, Filling)>; 2] = [None, None];
-        for (bound, column) in self.ranked(candidates).into_iter().take(MACHINES_TRIED_MAX) {
-            let kind = usize::from(capacity_of(column) == CapacityType::OnDemand);
-            let is_beaten = |best: &Option<(Score, Filling)>| {
-                best.as_ref().is_some_and(|(score, _)| score.types_lacking == 0 && score.ratio <= bound)
-            };
-            if is_beaten(&best[kind]) || is_beaten(&best[1 - kind]) {
-                continue;
-            }
-            let prices = self.unit_prices();
-            let Some(filling) = fill::fill(self.template, column, self.guests, self.place, prices, false)
-            else {
-                continue;
-            };
-            let Some(score) = self.score(&filling) else { continue };
-            if best[kind].as_ref().is_none_or(|(other, _)| score < *other) {
-                best[kind] = Some((score, filling));
-            }
-        }
-        let found = best.into_iter().flatten();
-        found.min_by(|(a, _), (b, _)| a.ratio.total_cmp(&b.ratio)).map(|(_, filling)| filling)
-    }
-
-    /// Candidates by the least cost for their worth that a perfect filling would reach.
-    fn ranked(&self, candidates: &ColumnSet) -> Vec<(f64, usize)> {
-        let zones = self.packer.choices.groups[self.choice.group].selection.zones;
-        let mut ranked: Vec<(f64, usize)> = candidates
-            .iter()
-            .filter_map(|column| {
-                let cost = self.cost(self.template.cheapest(column, zones)?);
-                let worth = amounts::worth(self.template.room(column), self.unit_prices());
-                Some((cost / worth.max(f64::MIN_POSITIVE), column))
-            })
-            .collect();
-        ranked.sort_by(|(a, x), (b, y)| a.total_cmp(b).then(x.cmp(y)));
-        ranked
-    }
-
-    /// `None` when the pool's minValues cannot be kept with this filling.
-    fn score(&self, filling: &Filling) -> Option<Score> {
-        let fitting = self.fitting(filling);
-        let cheapest =
-            fitting.columns.iter().filter_map(|c| self.template.cheapest(*c, filling.zones)).min()?;
-        let min_values = MinValues::of(self.template);
-        let options = self.packer.options;
-        if !min_values.is_empty() {
-            offers::offered(self.template, &fitting, filling.zones, &min_values, options)?;
-        }
-        let types_lacking = if filling.capacity_type == CapacityType::Spot {
-            let spot = self.choice.columns.iter().filter(|column| capacity_of(*column) == CapacityType::Spot);
-            let possible = spot.count() >= options.spot_types_min;
-            if possible { options.spot_types_min.saturating_sub(fitting.columns.len()) } else { 0 }
-        } else {
-            0
-        };
-        let cost = self.cost(cheapest);
-        // What fills the gaps pays for its place, though never for the whole node.
-        let own = (cost - filling.worth_of_others).max(cost / 10.0);
-        Some(Score { types_lacking, ratio: own / filling.worth_of_peers.max(f64::MIN_POSITIVE) })
-    }
-
-    fn fitting(&self, filling: &Filling) -> Fitting {
-        let mut columns = self.admitted.clone();
-        filling.pods.iter().for_each(|(guest, _)| columns.intersect(self.guests[*guest].columns));
-        carrying(self.template, &columns, filling)
-    }
-
-    /// One pod of the lead and nothing else: what is left to try where full nodes offer too few kinds of machines.
-    fn alone(&self, candidates: &ColumnSet) -> Option<Filling> {
-        self.ranked(candidates).into_iter().find_map(|(_, column)| {
-            let filling =
-                fill::fill(self.template, column, self.guests, self.place, self.unit_prices(), true)?;
-            self.score(&filling).map(|_| filling)
-        })
-    }
-
-    fn min_values_refusal(&self, candidates: &ColumnSet) -> Refusal {
-        let columns: Vec<usize> = candidates.iter().collect();
-        let zones = self.packer.choices.groups[self.choice.group].selection.zones;
-        let unmet = MinValues::of(self.template).unmet(self.template, &columns, zones);
-        let step = |filter, left| FilterStep { filter, left };
-        let filter = match unmet {
-            Some((key, count)) => format!("minValues {count} of {key}"),
-            None => format!("minValues with at most {} types", outrigger_model::PlannedNode::MAX_TYPES),
-        };
-        Refusal::NoInstanceType(vec![step("labels and requests".into(), candidates.types()), step(filter, 0)])
-    }
+    crate::limits::with_one_node(&reserved)
 }

@@ -1,15 +1,26 @@
 //! The decision about pods that no node has room for.
 
-use outrigger_model::{Plan, Report, Snapshot};
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::amounts::Dimensions;
-use crate::choices::Choices;
+use outrigger_model::{
+    Outcome, Plan, Pod, PodRef, PodsReport, PoolRefusal, Refusal, Report, Snapshot, TaintEffect,
+};
+
+use crate::bins::Bins;
+use crate::classes::PodClass;
 use crate::limits::Limits;
 use crate::packing::Packer;
+use crate::placing::Placer;
 use crate::result::Writer;
 use crate::rooms::Builder;
+use crate::selections::Selections;
 use crate::templates::Pools;
-use crate::{Options, classes, daemons, existing, queue};
+use crate::topology::{Counts, Host};
+use crate::volumes::Volumes;
+use crate::{Options, classes, daemons, queue};
+
+/// A pod group: its namespace and its name.
+type GroupName<'a> = (&'a str, &'a str);
 
 /// Plans nodes for the pods of a snapshot that the scheduler has found no node for.
 ///
@@ -17,31 +28,136 @@ use crate::{Options, classes, daemons, existing, queue};
 /// reason. The same snapshot and options give the same bytes, unless [`Options::time_is_up`] ends the search sooner.
 #[must_use = "a plan does nothing until it is applied"]
 pub fn provision(snapshot: &Snapshot, options: &Options<'_>) -> (Plan, Report) {
-    let queue = queue::queue(snapshot);
-    let asked = queue.groups.iter().map(|(spec, _)| &spec.requests);
-    let dimensions = Dimensions::of(asked);
-    let classes = classes::ordered(queue.groups, &dimensions);
+    let volumes = Volumes::of(snapshot);
+    let buffers = queue::buffer_pods(snapshot);
+    let queue = queue::queue(snapshot, &buffers, &volumes);
+    let mut pods = queue.pods;
+    let mut broken: BTreeMap<GroupName<'_>, Vec<&Pod>> = BTreeMap::new();
+    loop {
+        let mut decision = decide(snapshot, options, &volumes, &pods, false);
+        if decision.limits_bind && priorities(&pods) > 1 && !(options.time_is_up)() {
+            decision = decide(snapshot, options, &volumes, &pods, true);
+        }
+        let unplaced = decision.report.unplaced().map(|(pod, _)| pod).collect::<BTreeSet<_>>();
+        let new: BTreeSet<GroupName<'_>> =
+            pods.iter().filter(|pod| unplaced.contains(&pod.id)).filter_map(|pod| group_of(pod)).collect();
+        if new.is_empty() {
+            decision
+                .report
+                .pods
+                .extend(broken.into_iter().map(|(name, pods)| not_whole(snapshot, name, &pods)));
+            decision.report.pods.extend(queue.ignored);
+            return (decision.plan, decision.report);
+        }
+        let (out, rest) =
+            pods.into_iter().partition(|pod| group_of(pod).is_some_and(|group| new.contains(&group)));
+        pods = rest;
+        let out: Vec<&Pod> = out;
+        for pod in out {
+            broken.entry(group_of(pod).unwrap_or_default()).or_default().push(pod);
+        }
+    }
+}
+
+fn group_of(pod: &Pod) -> Option<GroupName<'_>> {
+    pod.group.as_deref().map(|group| (pod.id.namespace.as_str(), group))
+}
+
+fn priorities(pods: &[&Pod]) -> usize {
+    pods.iter().map(|pod| pod.spec.priority).collect::<BTreeSet<_>>().len()
+}
+
+/// Why the pods of a group have no place although some of them might have one.
+fn not_whole(snapshot: &Snapshot, (_, name): GroupName<'_>, pods: &[&Pod]) -> PodsReport {
+    let why =
+        format!("its pod group {name} is placed whole or not at all, and not all of its pods have a place");
+    let refusal = |pool: &outrigger_model::NodePool| PoolRefusal {
+        node_pool: pool.name.clone(),
+        reason: Refusal::Group(why.clone()),
+        hint: None,
+    };
+    let mut ids: Vec<PodRef> = pods.iter().map(|pod| pod.id.clone()).collect();
+    ids.sort();
+    PodsReport {
+        pods: ids,
+        outcome: Outcome::Unplaced { pools: snapshot.node_pools.iter().map(refusal).collect() },
+    }
+}
+
+struct Decision {
+    plan: Plan,
+    report: Report,
+    /// Whether a pool's limit, and nothing else, kept a pod out.
+    limits_bind: bool,
+}
+
+/// One decision about some pods. With `tiers`, pods of a higher priority have nodes opened for them first.
+fn decide<'a>(
+    snapshot: &'a Snapshot,
+    options: &'a Options<'a>,
+    volumes: &Volumes<'a>,
+    pods: &[&'a Pod],
+    tiers: bool,
+) -> Decision {
+    let soft_taints = has_soft_taints(snapshot);
+    let (mut classes, groups) =
+        classes::classes(snapshot, pods.iter().copied(), volumes, soft_taints, options);
+    let dimensions = classes::dimensions(&classes);
+    classes::order(&mut classes, &dimensions);
     let plannable: Vec<bool> = classes.iter().map(|class| queue::unsupported(class.spec).is_none()).collect();
     let daemons = daemons::daemons(snapshot, &dimensions);
     let pools = Pools::of(snapshot, options, &dimensions, &daemons);
-    let builder =
-        Builder { snapshot, templates: &pools.templates, dimensions: &dimensions, daemons: &daemons };
-    let settled = existing::settle(&classes, &plannable, &mut builder.rooms());
-    let left = settled.left.iter().zip(&plannable);
-    let search = Packer {
+    let templates = &pools.templates;
+    let builder = Builder { snapshot, templates, dimensions: &dimensions, daemons: &daemons, volumes };
+    let mut rooms = builder.rooms();
+    let mut hosts: BTreeMap<&str, &mut Host> =
+        rooms.iter_mut().map(|room| (room.name, &mut room.host)).collect();
+    let counts = Counts::of(snapshot, &groups, templates, &mut hosts);
+    let key_of = counts.key_of.clone();
+    let demand = demand(&classes, dimensions.count());
+    let mut selections = Selections::default();
+    let placer = Placer {
         classes: &classes,
-        templates: &pools.templates,
-        options,
-        choices: Choices::of(&classes, &plannable, &pools.templates),
-        limits: pools.templates.iter().map(|template| Limits::of(snapshot, template.pool)).collect(),
-        left: left.map(|(pods, plannable)| if *plannable { count(pods) } else { 0 }).collect(),
+        templates,
+        rooms,
+        counts,
+        selections: &mut selections,
+        volumes,
+        demand: demand.clone(),
     };
-    let packed = search.pack();
-    let writer =
-        Writer { snapshot, classes: &classes, pools: &pools, daemons: &daemons, dimensions: &dimensions };
-    writer.write(settled, &packed, queue.ignored)
+    let placed = placer.place(&plannable);
+    let bins = Bins::of(&placed.batches, &classes, &key_of, tiers);
+    let limits =
+        templates.iter().map(|template| Limits::of(snapshot, template.pool, template.types)).collect();
+    let packer = Packer::new(&classes, templates, options, &mut selections, limits, bins, demand);
+    let packed = packer.pack();
+    let limits_bind = packed.refusals.iter().any(|(.., refusal)| matches!(refusal, Refusal::Limit { .. }));
+    let writer = Writer {
+        snapshot,
+        classes: &classes,
+        pools: &pools,
+        daemons: &daemons,
+        dimensions: &dimensions,
+        groups: &groups,
+    };
+    let (plan, report) = writer.write(&placed, &packed);
+    Decision { plan, report, limits_bind }
 }
 
-fn count<T>(items: &[T]) -> u32 {
-    u32::try_from(items.len()).unwrap_or(u32::MAX)
+fn has_soft_taints(snapshot: &Snapshot) -> bool {
+    let of_pools = snapshot.node_pools.iter().flat_map(|pool| &pool.spec.template.spec.taints);
+    let of_classes = snapshot.classes.iter().flat_map(|offer| &offer.class.taints);
+    let of_nodes = snapshot.nodes.iter().flat_map(|node| &node.taints);
+    of_pools.chain(of_classes).chain(of_nodes).any(|taint| taint.effect == TaintEffect::PreferNoSchedule)
+}
+
+/// What all pods together ask for, in the units of every row.
+fn demand(classes: &[PodClass<'_>], width: usize) -> Vec<f64> {
+    let mut demand = vec![0.0; width];
+    for class in classes {
+        for (sum, amount) in demand.iter_mut().zip(&class.request) {
+            *sum += *amount as f64 * class.pods.len() as f64;
+        }
+    }
+    demand
 }

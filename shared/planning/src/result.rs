@@ -12,13 +12,14 @@ use crate::amounts::Dimensions;
 use crate::classes::PodClass;
 use crate::columns::type_of;
 use crate::daemons::Daemon;
-use crate::existing::Settled;
 use crate::explain;
 use crate::naming::ClaimNames;
 use crate::packing::{Draft, Packed};
+use crate::placing::{Batch, Placed};
 use crate::queue;
 use crate::selection::Aspect;
 use crate::templates::{Pools, Template, bits};
+use crate::topology::{Groups, Rule};
 
 /// What the result is written from.
 pub(crate) struct Writer<'a, 'b> {
@@ -27,89 +28,126 @@ pub(crate) struct Writer<'a, 'b> {
     pub(crate) pools: &'b Pools<'a>,
     pub(crate) daemons: &'b [Daemon<'a>],
     pub(crate) dimensions: &'b Dimensions,
+    pub(crate) groups: &'b Groups<'a>,
+}
+
+/// What is known of why pods have no place.
+struct Unplaced<'p> {
+    /// The rule that left none.
+    rule: Option<Rule>,
+    /// The batch that packing could not place.
+    batch: Option<usize>,
+    packed: &'p Packed,
 }
 
 type Fates = BTreeMap<(usize, usize), (String, Vec<PodRef>)>;
 
 impl<'a> Writer<'a, '_> {
-    /// The plan and the report of what was settled and packed.
-    pub(crate) fn write(
-        &self,
-        settled: Settled<'a>,
-        packed: &Packed,
-        ignored: Vec<PodsReport>,
-    ) -> (Plan, Report) {
+    /// The plan and the report of what was placed and packed.
+    pub(crate) fn write(&self, placed: &Placed<'a>, packed: &Packed) -> (Plan, Report) {
         let mut plan = Plan::nothing(self.snapshot.taken_at, self.snapshot.generation);
         let mut report =
             Report { pods: Vec::new(), nodes: Vec::new(), invalid: self.snapshot.invalid.clone() };
         let mut fates = Fates::new();
-        for (order, (target, pods)) in settled.placed.into_iter().enumerate() {
-            for (class, pod) in &pods {
+        for (order, (target, pods)) in placed.rooms.iter().enumerate() {
+            for (class, pod) in pods {
                 let fate =
                     fates.entry((*class, order)).or_insert_with(|| (target.name().to_owned(), Vec::new()));
                 fate.1.push(pod.id.clone());
             }
-            plan.existing
-                .push(ExistingPlacement { target, pods: nominated(pods.iter().map(|(_, pod)| *pod)) });
+            let pods = nominated(pods.iter().map(|(_, pod)| *pod));
+            if !pods.is_empty() {
+                plan.existing.push(ExistingPlacement { target: target.clone(), pods });
+            }
         }
         let mut names = ClaimNames::new(self.snapshot);
-        let mut queues: Vec<_> = settled.left.into_iter().map(Vec::into_iter).collect();
-        for draft in &packed.drafts {
-            let order = plan.existing.len() + plan.nodes.len();
+        let mut queues: Vec<_> = placed.batches.iter().map(|batch| batch.pods.iter().copied()).collect();
+        for (order, draft) in packed.drafts.iter().enumerate() {
             let name = names.next(&self.pools.templates[draft.template].pool.name);
             let mut pods: Vec<&Pod> = Vec::new();
-            for (class, _, count) in &draft.pods {
-                let taken: Vec<&Pod> = queues[*class].by_ref().take(*count as usize).collect();
-                let ids = taken.iter().map(|pod| pod.id.clone()).collect();
-                fates.insert((*class, order), (name.clone(), ids));
+            for (batch, _, count) in &draft.pods {
+                let taken: Vec<&Pod> = queues[*batch].by_ref().take(*count as usize).collect();
+                let key = (placed.batches[*batch].class, placed.rooms.len() + order);
+                let fate = fates.entry(key).or_insert_with(|| (name.clone(), Vec::new()));
+                fate.1.extend(taken.iter().map(|pod| pod.id.clone()));
                 pods.extend(taken);
             }
-            let node = self.planned_node(name, draft, &pods);
+            let node = self.planned_node(name, draft, &placed.batches, &pods);
             report.nodes.push(self.node_report(draft, &node));
             plan.nodes.push(node);
         }
         report.pods = fates.into_values().map(|(on, pods)| entry(pods, Outcome::Placed { on })).collect();
-        for (class, rest) in queues.into_iter().enumerate() {
-            let pods: Vec<PodRef> = rest.map(|pod| pod.id.clone()).collect();
-            if !pods.is_empty() {
-                report.pods.push(entry(pods, self.outcome_of_unplaced(class, packed)));
-            }
-        }
-        report.pods.extend(ignored);
+        self.write_unplaced(placed, packed, queues, &mut report);
         (plan, report)
     }
 
-    fn outcome_of_unplaced(&self, class: usize, packed: &Packed) -> Outcome {
-        let unsupported = queue::unsupported(self.classes[class].spec);
+    fn write_unplaced(
+        &self,
+        placed: &Placed<'a>,
+        packed: &Packed,
+        queues: Vec<impl Iterator<Item = &'a Pod>>,
+        report: &mut Report,
+    ) {
+        let mut unplaced: BTreeMap<usize, (Vec<PodRef>, Unplaced<'_>)> = BTreeMap::new();
+        for stuck in &placed.stuck {
+            let ids = stuck.pods.iter().map(|pod| pod.id.clone()).collect();
+            unplaced.insert(stuck.class, (ids, Unplaced { rule: stuck.rule, batch: None, packed }));
+        }
+        for (batch, rest) in queues.into_iter().enumerate() {
+            let ids: Vec<PodRef> = rest.map(|pod| pod.id.clone()).collect();
+            if !ids.is_empty() {
+                let none = Unplaced { rule: None, batch: Some(batch), packed };
+                unplaced
+                    .entry(placed.batches[batch].class)
+                    .or_insert_with(|| (Vec::new(), none))
+                    .0
+                    .extend(ids);
+            }
+        }
+        for (class, (pods, why)) in unplaced {
+            report.pods.push(entry(pods, self.outcome_of_unplaced(class, &why)));
+        }
+    }
+
+    fn outcome_of_unplaced(&self, class: usize, why: &Unplaced<'_>) -> Outcome {
+        if why.batch.is_some_and(|batch| why.packed.unreached[batch]) {
+            return Outcome::Ignored { reason: "the time for this decision was over before its turn".into() };
+        }
+        let of = &self.classes[class];
+        let unsupported = queue::unsupported(of.spec);
         let refused = self.pools.refused.iter().map(|(rank, pool, refusal)| (*rank, *pool, refusal.clone()));
         let templates = self.pools.templates.iter().enumerate().map(|(index, template)| {
-            let seen = packed.refusals.iter().find(|(c, t, _)| (*c, *t) == (class, index));
+            let mut seen = why.packed.refusals.iter();
+            let seen = seen.find(|(batch, t, _)| Some(*batch) == why.batch && *t == index);
             let refusal = match (&unsupported, seen) {
                 (Some(what), _) => Refusal::Unsupported(what.clone()),
                 (None, Some((.., refusal))) => refusal.clone(),
-                (None, None) => explain::refusal(&self.classes[class], template, self.dimensions),
+                (None, None) => explain::refusal(of, template, self.dimensions, why.rule, self.groups),
             };
             (template.rank, template.pool, refusal)
         });
-        if packed.unreached[class] {
-            return Outcome::Ignored { reason: "the time for this decision was over before its turn".into() };
-        }
         let mut pools: Vec<_> = refused.chain(templates).collect();
         pools.sort_by_key(|(rank, ..)| *rank);
         let refusal = |(_, pool, reason): (usize, &outrigger_model::NodePool, Refusal)| PoolRefusal {
             node_pool: pool.name.clone(),
+            hint: explain::hint(of, &reason),
             reason,
-            hint: None,
         };
         Outcome::Unplaced { pools: pools.into_iter().map(refusal).collect() }
     }
 
-    fn planned_node(&self, claim: String, draft: &Draft, pods: &[&Pod]) -> PlannedNode {
+    fn planned_node(
+        &self,
+        claim: String,
+        draft: &Draft,
+        batches: &[Batch<'a>],
+        pods: &[&Pod],
+    ) -> PlannedNode {
         let template = &self.pools.templates[draft.template];
         let spec = &template.pool.spec.template;
         let instance_types: Vec<RankedType> =
             draft.offers.iter().map(|column| ranked_type(template, *column, draft.zones)).collect();
-        let requirements = self.requirements(draft);
+        let requirements = self.requirements(draft, batches);
         PlannedNode {
             claim,
             node_pool: template.pool.name.clone(),
@@ -118,7 +156,7 @@ impl<'a> Writer<'a, '_> {
             zones: template.zone_names(draft.zones).map(str::to_owned).collect(),
             labels: node_labels(template, &requirements, draft.capacity_type),
             requirements,
-            annotations: spec.metadata.annotations.clone(),
+            annotations: self.annotations(draft),
             taints: template.taints.clone(),
             startup_taints: spec.spec.startup_taints.clone(),
             expire_after: spec.spec.expire_after,
@@ -133,14 +171,28 @@ impl<'a> Writer<'a, '_> {
         }
     }
 
+    fn annotations(&self, draft: &Draft) -> BTreeMap<String, String> {
+        let template = &self.pools.templates[draft.template];
+        let mut annotations = template.pool.spec.template.metadata.annotations.clone();
+        if draft.min_values_relaxed {
+            annotations.insert(labels::MIN_VALUES_RELAXED.to_owned(), "true".to_owned());
+        }
+        annotations
+    }
+
     /// The pool's demands and the pods' together.
-    fn requirements(&self, draft: &Draft) -> Requirements {
+    fn requirements(&self, draft: &Draft, batches: &[Batch<'_>]) -> Requirements {
         let template = &self.pools.templates[draft.template];
         let mut requirements = template.requirements.clone();
-        for (class, alternative, _) in &draft.pods {
-            if let Some(wanted) = self.classes[*class].alternatives.get(*alternative) {
-                requirements.add_all(wanted);
+        for (batch, way, _) in &draft.pods {
+            let batch = &batches[*batch];
+            if let Some(way) = self.classes[batch.class].ways.get(*way) {
+                requirements.add_all(&way.requirements);
             }
+            requirements.add_all(&batch.pins);
+        }
+        if !draft.reservations.is_empty() {
+            requirements.add(labels::RESERVATION_ID, Requirement::any_of(draft.reservations.iter().cloned()));
         }
         for (key, requirement) in draft.node.iter() {
             requirements.add(key, requirement.clone());
@@ -193,8 +245,10 @@ fn entry(mut pods: Vec<PodRef>, outcome: Outcome) -> PodsReport {
 }
 
 fn nominated<'p>(pods: impl Iterator<Item = &'p Pod>) -> Vec<NominatedPod> {
-    let mut nominated: Vec<_> =
-        pods.map(|pod| NominatedPod { pod: pod.id.clone(), uid: pod.uid.clone() }).collect();
+    let mut nominated: Vec<_> = pods
+        .filter(|pod| !queue::is_buffer(pod))
+        .map(|pod| NominatedPod { pod: pod.id.clone(), uid: pod.uid.clone() })
+        .collect();
     nominated.sort();
     nominated
 }

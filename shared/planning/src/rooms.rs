@@ -4,29 +4,38 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::pod::HostPort;
-use outrigger_model::taint::first_untolerated;
 use outrigger_model::{
-    CapacityType, ClaimState, Node, NodeClaim, Pod, PodState, Snapshot, Taint, Target, labels,
+    CapacityType, ClaimState, Node, NodeClaim, Pod, PodSpec, PodState, Snapshot, Taint, Target, VolumeClaim,
+    labels,
 };
 
 use crate::amounts::{self, Dimensions};
-use crate::classes::PodClass;
 use crate::columns::column;
 use crate::daemons::Daemon;
 use crate::ports;
 use crate::templates::Template;
+use crate::topology::Host;
+use crate::volumes::Volumes;
+use crate::ways::Way;
 
 /// A node or a claim that pods can be planned onto.
 #[derive(Debug)]
 pub(crate) struct Room<'a> {
     /// Which node or claim.
     pub(crate) target: Target,
+    /// The name of the node or claim.
+    pub(crate) name: &'a str,
     /// Its claim, when it has one.
     pub(crate) claim: Option<&'a NodeClaim>,
     /// What is free.
     pub(crate) free: Vec<i64>,
     /// Ports of the node that are taken.
     pub(crate) ports: Vec<HostPort>,
+    /// The pods on it that rules about single nodes count.
+    pub(crate) host: Host,
+    /// The volumes that each driver has attached to it, and how many it can attach.
+    attached: BTreeMap<&'a str, BTreeSet<&'a str>>,
+    attachable: Option<&'a BTreeMap<String, u32>>,
     taints: Vec<Taint>,
     labels: Labels<'a>,
 }
@@ -46,33 +55,73 @@ struct Possible {
     absent: bool,
 }
 
-impl Room<'_> {
-    /// Whether pods of this class may be here, room and ports aside.
-    pub(crate) fn admits(&self, class: &PodClass<'_>) -> bool {
-        first_untolerated(&self.taints, &class.spec.tolerations).is_none()
-            && class.alternatives.iter().any(|wanted| match &self.labels {
-                Labels::Known(labels) => wanted.match_labels(labels).is_ok(),
-                Labels::Possible(labels) => wanted.iter().all(|(key, requirement)| match labels.get(key) {
-                    None => requirement.allows_absence(),
-                    Some(possible) => {
-                        (!possible.absent || requirement.allows_absence())
-                            && possible.values.iter().all(|value| requirement.has(value))
-                    }
-                }),
-            })
+impl<'a> Room<'a> {
+    /// Whether pods of this spec may be here in this way, as far as labels and taints say.
+    pub(crate) fn admits(&self, spec: &PodSpec, way: &Way) -> bool {
+        let bears = self.taints.iter().all(|taint| {
+            (way.bears_soft_taints && !taint.is_hard()) || spec.tolerations.iter().any(|t| t.tolerates(taint))
+        });
+        bears
+            && match &self.labels {
+                Labels::Known(labels) => way.requirements.match_labels(labels).is_ok(),
+                Labels::Possible(labels) => {
+                    way.requirements.iter().all(|(key, requirement)| match labels.get(key) {
+                        None => requirement.allows_absence(),
+                        Some(possible) => {
+                            (!possible.absent || requirement.allows_absence())
+                                && possible.values.iter().all(|value| requirement.has(value))
+                        }
+                    })
+                }
+            }
     }
 
-    /// How many pods of this class there is room for.
-    pub(crate) fn copies(&self, class: &PodClass<'_>, wanted: u32) -> u32 {
-        let wanted = if class.spec.host_ports.is_empty() { wanted } else { wanted.min(1) };
-        let copies = amounts::copies(&class.request, &self.free, wanted);
-        if copies > 0 && ports::clash(&class.spec.host_ports, &self.ports) { 0 } else { copies }
+    /// The value of a label; none where it is absent or not yet known.
+    pub(crate) fn label(&self, key: &str) -> Option<&str> {
+        match &self.labels {
+            Labels::Known(labels) => labels.get(key).map(String::as_str),
+            Labels::Possible(labels) => {
+                let possible = labels.get(key).filter(|possible| !possible.absent)?;
+                let only = possible.values.first().filter(|_| possible.values.len() == 1);
+                only.map(String::as_str)
+            }
+        }
     }
 
-    /// Takes room for pods of this class.
-    pub(crate) fn take(&mut self, class: &PodClass<'_>, times: u32) {
-        amounts::take(&mut self.free, &class.request, times);
-        self.ports.extend(class.spec.host_ports.iter().cloned());
+    /// How many pods with such a request and such ports there is room for.
+    pub(crate) fn copies(&self, request: &[i64], ports: &[HostPort], wanted: u32) -> u32 {
+        let wanted = if ports.is_empty() { wanted } else { wanted.min(1) };
+        let copies = amounts::copies(request, &self.free, wanted);
+        if copies > 0 && ports::clash(ports, &self.ports) { 0 } else { copies }
+    }
+
+    /// Whether the drivers can attach these volumes beside those that are attached (`CSINode`).
+    pub(crate) fn attaches<'v>(&self, claims: impl Iterator<Item = &'v VolumeClaim>) -> bool {
+        let Some(limits) = self.attachable else { return true };
+        let mut new: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for claim in claims {
+            let attached = self.attached.get(claim.driver.as_str());
+            if attached.is_none_or(|attached| !attached.contains(claim.handle.as_str())) {
+                new.entry(&claim.driver).or_default().insert(&claim.handle);
+            }
+        }
+        new.into_iter().all(|(driver, new)| {
+            let attached = self.attached.get(driver).map_or(0, BTreeSet::len);
+            limits.get(driver).is_none_or(|limit| attached + new.len() <= *limit as usize)
+        })
+    }
+
+    /// Attaches volumes.
+    pub(crate) fn attach(&mut self, claims: impl Iterator<Item = &'a VolumeClaim>) {
+        for claim in claims.filter(|claim| !claim.driver.is_empty()) {
+            self.attached.entry(&claim.driver).or_default().insert(&claim.handle);
+        }
+    }
+
+    /// Takes room for pods.
+    pub(crate) fn take(&mut self, request: &[i64], ports: &[HostPort], times: u32) {
+        amounts::take(&mut self.free, request, times);
+        self.ports.extend(ports.iter().cloned());
     }
 }
 
@@ -82,6 +131,7 @@ pub(crate) struct Builder<'a, 'b> {
     pub(crate) templates: &'b [Template<'a>],
     pub(crate) dimensions: &'b Dimensions,
     pub(crate) daemons: &'b [Daemon<'a>],
+    pub(crate) volumes: &'b Volumes<'a>,
 }
 
 impl<'a> Builder<'a, '_> {
@@ -144,7 +194,12 @@ impl<'a> Builder<'a, '_> {
             && !self.snapshot.nodes.iter().any(is_its)
     }
 
-    fn room_of_node(&self, node: &'a Node, claim: Option<&'a NodeClaim>, pods: &[&Pod]) -> Option<Room<'a>> {
+    fn room_of_node(
+        &self,
+        node: &'a Node,
+        claim: Option<&'a NodeClaim>,
+        pods: &[&'a Pod],
+    ) -> Option<Room<'a>> {
         let ours = claim.is_some() || node.node_pool().is_some();
         let young = ours && !node.is_initialized();
         let open =
@@ -165,9 +220,13 @@ impl<'a> Builder<'a, '_> {
         let taints = self.held_taints(node, claim, young);
         let mut room = Room {
             target: Target::Node(node.name.clone()),
+            name: &node.name,
             claim,
-            free: self.dimensions.room(&allocatable),
+            free: self.dimensions.room_of_existing(&allocatable),
             ports: Vec::new(),
+            host: Host::default(),
+            attached: BTreeMap::new(),
+            attachable: Some(&node.volume_limits).filter(|limits| !limits.is_empty()),
             taints,
             labels: Labels::Known(labels),
         };
@@ -178,7 +237,7 @@ impl<'a> Builder<'a, '_> {
     /// The taints that keep pods away. Those that a young node of ours loses by itself do not, and those that it does
     /// not have yet do (Karpenter `pkg/scheduling/taints.go`).
     fn held_taints(&self, node: &Node, claim: Option<&NodeClaim>, young: bool) -> Vec<Taint> {
-        let mut taints: Vec<Taint> = node.taints.iter().filter(|taint| taint.is_hard()).cloned().collect();
+        let mut taints: Vec<Taint> = node.taints.clone();
         if !young {
             return taints;
         }
@@ -197,7 +256,7 @@ impl<'a> Builder<'a, '_> {
 
     /// Takes out what runs on a node, and what its daemonsets will still add: what they ask for less what of them is
     /// there already, never below nothing.
-    fn take_pods(&self, room: &mut Room<'_>, pods: &[&Pod]) {
+    fn take_pods(&self, room: &mut Room<'a>, pods: &[&'a Pod]) {
         let mut expected = vec![0; self.dimensions.count()];
         if let Labels::Known(labels) = &room.labels {
             for daemon in self.daemons.iter().filter(|daemon| daemon.runs_on(labels, &room.taints)) {
@@ -209,6 +268,7 @@ impl<'a> Builder<'a, '_> {
             let request = self.dimensions.request(&pod.spec.requests);
             amounts::take(&mut room.free, &request, 1);
             room.ports.extend(pod.spec.host_ports.iter().cloned());
+            room.attach(self.volumes.of_pod(pod));
             if pod.owner_kind == "DaemonSet" {
                 amounts::take(&mut expected, &request, 1);
             }
@@ -231,14 +291,18 @@ impl<'a> Builder<'a, '_> {
             let types: Option<Vec<usize>> = names.iter().map(|name| template.type_index(name)).collect();
             types.filter(|types| !types.is_empty()).map(|types| (template, types))
         });
-        let taints = claim.taints.iter().filter(|taint| taint.is_hard()).cloned().collect();
-        let (free, ports) = self.room_of_types(claim, known.as_ref());
+        let (mut free, ports) = self.room_of_types(claim, known.as_ref());
+        self.dimensions.lift_extras(&mut free);
         Room {
             target: Target::Claim(claim.name.clone()),
+            name: &claim.name,
             claim: Some(claim),
             free,
             ports,
-            taints,
+            host: Host::default(),
+            attached: BTreeMap::new(),
+            attachable: None,
+            taints: claim.taints.clone(),
             labels: Labels::Possible(possible_labels(claim, known.as_ref())),
         }
     }

@@ -1,21 +1,27 @@
 //! Templates: what each pool can launch - instance types and offerings, their prices, and the room that daemonsets
 //! leave on them.
 
+use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use outrigger_model::labels::ZONE;
 use outrigger_model::pod::HostPort;
 use outrigger_model::{
-    ClassOffer, InstanceType, NodeClass, NodePool, Price, Refusal, Requirement, Requirements, Snapshot, Taint,
+    CapacityType, ClassOffer, InstanceType, NodeClass, NodeOverlay, NodePool, PodSpec, Price, Refusal,
+    Requirement, Requirements, Reservation, Resources, Snapshot, Taint,
 };
 
-use crate::Options;
 use crate::amounts::{self, Dimensions};
-use crate::columns::{ColumnSet, WAYS, column, type_of};
+use crate::columns::{ColumnSet, WAYS, capacity_of, column, type_of};
 use crate::daemons::Daemon;
+use crate::selection::Aspect;
+use crate::{Options, offers};
 
 /// How many zones one class may offer: a set of zones is one machine word.
 const ZONES_MAX: usize = 64;
 /// The price of an offering that cannot be had.
+pub(crate) const NANOS_PER_DOLLAR: f64 = 1e9;
 const UNAVAILABLE: u64 = u64::MAX;
 
 /// A zone, with its id where a subnet tells it.
@@ -48,6 +54,8 @@ pub(crate) struct Template<'a> {
     pub(crate) usable: ColumnSet,
     /// Nano-dollars per hour that a node costs beside its instance.
     pub(crate) node_price: u64,
+    /// How much dearer a node counts that would carry all of the plan; one that carries a part, as much of it.
+    pub(crate) risk_weight: f64,
     /// Labels that instance types carry.
     pub(crate) type_keys: BTreeSet<&'a str>,
     /// Labels that the pool and the class give to nodes.
@@ -57,6 +65,14 @@ pub(crate) struct Template<'a> {
     daemon_ports: Vec<&'a [HostPort]>,
     index: BTreeMap<&'a str, usize>,
     prices: Vec<u64>,
+    /// The reservation behind each price of a reserved column, with how many instances it has room for.
+    reservations: BTreeMap<usize, &'a Reservation>,
+    /// What overlays add to each type.
+    added: BTreeMap<usize, Resources>,
+    /// The usable columns with their price in all allowed zones and in each, the cheapest first.
+    by_price: Vec<(u64, Vec<(u64, usize)>)>,
+    /// Types that are metal or have accelerators.
+    pub(crate) exotic: Vec<bool>,
     rooms: Vec<i64>,
     width: usize,
 }
@@ -94,9 +110,6 @@ impl<'a> Pools<'a> {
 }
 
 fn offer_of<'a>(snapshot: &'a Snapshot, pool: &NodePool) -> Result<&'a ClassOffer, Box<Refusal>> {
-    if pool.spec.replicas.is_some() {
-        return Err(Box::new(Refusal::Unsupported("static pools (spec.replicas)".into())));
-    }
     let missing = || Box::new(Refusal::ClassNotReady(format!("{} was not found", pool.node_class())));
     let offer = snapshot.offer_for(pool).ok_or_else(missing)?;
     if let Some(reason) = &offer.class.not_ready {
@@ -139,12 +152,17 @@ impl<'a> Template<'a> {
             allowed_zones: 0,
             usable: ColumnSet::none(0),
             node_price: options.node_price.unwrap_or_else(|| class.root_volume.price()).nanos(),
+            risk_weight: pool.risk_weight(),
             type_keys,
             node_keys,
             daemon_columns: Vec::new(),
             daemon_ports: Vec::new(),
             index: types.iter().enumerate().map(|(index, t)| (t.name.as_str(), index)).collect(),
             prices: Vec::new(),
+            reservations: BTreeMap::new(),
+            added: BTreeMap::new(),
+            by_price: Vec::new(),
+            exotic: types.iter().map(offers::is_exotic).collect(),
             rooms: Vec::new(),
             width: 0,
         }
@@ -164,12 +182,22 @@ impl<'a> Template<'a> {
                 else {
                     continue;
                 };
-                if subnet && !lacking {
-                    let cell = column(index, offering.capacity_type) * self.zones.len() + zone;
-                    self.prices[cell] = self.prices[cell].min(offering.price.nanos());
+                let cell = column(index, offering.capacity_type) * self.zones.len() + zone;
+                let reservation = offering.reservation.as_ref();
+                let is_reserved = offering.capacity_type == CapacityType::Reserved;
+                if !subnet || lacking || is_reserved && reservation.is_none_or(|r| r.count == 0) {
+                    continue;
+                }
+                self.prices[cell] = self.prices[cell].min(offering.price.nanos());
+                if let Some(reservation) = reservation.filter(|_| is_reserved) {
+                    let known = self.reservations.entry(cell).or_insert(reservation);
+                    if reservation.count > known.count {
+                        *known = reservation;
+                    }
                 }
             }
         }
+        self.lay_over(&snapshot.overlays);
         let own = self.select_labels(&self.requirements);
         self.allowed_zones = own.zones;
         self.usable = ColumnSet::of(self.columns(), |column| {
@@ -177,6 +205,47 @@ impl<'a> Template<'a> {
                 && self.has_image(type_of(column))
                 && self.cheapest(column, own.zones).is_some()
         });
+        let each = bits(own.zones).map(|zone| 1 << zone);
+        let sets: BTreeSet<u64> = std::iter::once(own.zones).chain(each).collect();
+        self.by_price = sets.into_iter().map(|zones| (zones, self.order(zones))).collect();
+    }
+
+    /// The usable columns with their prices in some zones, the cheapest first, between equals in order of name.
+    pub(crate) fn by_price(&self, zones: u64) -> Cow<'_, [(u64, usize)]> {
+        let known = self.by_price.iter().find(|(known, _)| *known == zones);
+        known.map_or_else(|| Cow::Owned(self.order(zones)), |(_, order)| Cow::Borrowed(order.as_slice()))
+    }
+
+    fn order(&self, zones: u64) -> Vec<(u64, usize)> {
+        let priced = self.usable.iter().filter_map(|column| Some((self.cheapest(column, zones)?, column)));
+        let mut order: Vec<_> = priced.collect();
+        order.sort_unstable();
+        order
+    }
+
+    /// Puts NodeOverlays over prices and machines: the heaviest counts, between equals the first by name.
+    fn lay_over(&mut self, overlays: &[NodeOverlay]) {
+        let mut overlays: Vec<&NodeOverlay> = overlays.iter().collect();
+        overlays.sort_by_key(|overlay| (overlay.weight, Reverse(&overlay.name)));
+        let listed = self.prices.clone();
+        for overlay in overlays {
+            if self.requirements.meets(&overlay.requirements).is_err() {
+                continue;
+            }
+            let about = self.select_labels(&overlay.requirements);
+            for column in about.columns.iter() {
+                let added = self.added.entry(type_of(column)).or_default();
+                overlay.capacity.iter().for_each(|(name, amount)| added.set(name, amount));
+                let Some(overlaid) = overlay.price else { continue };
+                for zone in bits(about.zones) {
+                    let cell = column * self.zones.len() + zone;
+                    if listed[cell] != UNAVAILABLE {
+                        self.prices[cell] = overlaid.apply(Price::from_nanos(listed[cell])).nanos();
+                    }
+                }
+            }
+        }
+        self.added.retain(|_, added| !added.is_empty());
     }
 
     /// Whether the class has an image for the type's architecture; a class that only plans has none at all.
@@ -192,7 +261,17 @@ impl<'a> Template<'a> {
     /// that some of the remaining zones or labels would admit counts.
     fn set_rooms(&mut self, dimensions: &Dimensions, daemons: &[Daemon<'a>]) {
         self.width = dimensions.count();
-        self.rooms = self.types.iter().flat_map(|t| dimensions.room(&t.allocatable).repeat(WAYS)).collect();
+        let room = |(index, of): (usize, &InstanceType)| {
+            let added = self.added.get(&index);
+            let row = dimensions.room(&of.allocatable);
+            let row = added.map_or(row, |added| {
+                let mut allocatable = of.allocatable.clone();
+                added.iter().for_each(|(name, amount)| allocatable.set(name, amount));
+                dimensions.room(&allocatable)
+            });
+            row.repeat(WAYS)
+        };
+        self.rooms = self.types.iter().enumerate().flat_map(room).collect();
         self.daemon_columns = daemons.iter().map(|daemon| self.columns_of(daemon)).collect();
         self.daemon_ports = daemons.iter().map(|daemon| daemon.spec.host_ports.as_slice()).collect();
         for (daemon, columns) in daemons.iter().zip(&self.daemon_columns) {
@@ -242,6 +321,62 @@ impl<'a> Template<'a> {
     /// Nano-dollars per hour of a column's cheapest offering in some zones.
     pub(crate) fn cheapest(&self, column: usize, zones: u64) -> Option<u64> {
         bits(zones).filter_map(|zone| self.price_in(column, zone)).min()
+    }
+
+    /// Dollars per hour of a node on a column in some zones, its root volume with it.
+    pub(crate) fn node_dollars(&self, column: usize, zones: u64) -> Option<f64> {
+        Some(self.cheapest(column, zones)?.saturating_add(self.node_price) as f64 / NANOS_PER_DOLLAR)
+    }
+
+    /// The reservation behind a reserved column in a zone.
+    pub(crate) fn reservation(&self, column: usize, zone: usize) -> Option<&'a Reservation> {
+        self.reservations.get(&(column * self.zones.len() + zone)).copied()
+    }
+
+    /// The reservations that its offerings draw on.
+    pub(crate) fn reservations(&self) -> impl Iterator<Item = &'a Reservation> {
+        self.reservations.values().copied()
+    }
+
+    /// Whether pods of some spec may be on its nodes as far as taints say; the way says whether those of the effect
+    /// `PreferNoSchedule` matter.
+    pub(crate) fn bears(&self, spec: &PodSpec, bears_soft_taints: bool) -> bool {
+        self.taints.iter().all(|taint| {
+            (bears_soft_taints && !taint.is_hard()) || spec.tolerations.iter().any(|t| t.tolerates(taint))
+        })
+    }
+
+    /// Whether it launches a fixed number of nodes and nothing else.
+    pub(crate) const fn is_static(&self) -> bool {
+        self.pool.spec.replicas.is_some()
+    }
+
+    /// The values that a label may have on its nodes, as far as they can be listed.
+    pub(crate) fn values_of(&self, key: &str) -> Vec<String> {
+        if self.is_static() {
+            return Vec::new();
+        }
+        match self.aspect(key) {
+            Aspect::Zone => {
+                let usable = |zone: &usize| self.usable.iter().any(|c| self.price_in(c, *zone).is_some());
+                let zones = bits(self.allowed_zones).filter(usable).filter_map(|zone| self.zones.get(zone));
+                let name = |zone: &Zone<'a>| if key == ZONE { Some(zone.name) } else { zone.id };
+                zones.filter_map(name).map(str::to_owned).collect()
+            }
+            Aspect::CapacityType => {
+                let ways = CapacityType::ALL.into_iter();
+                let usable = |way: &CapacityType| self.usable.iter().any(|c| capacity_of(c) == *way);
+                ways.filter(usable).map(|way| way.to_string()).collect()
+            }
+            Aspect::InstanceType => {
+                let labels = self.usable.iter().filter_map(|column| self.label(type_of(column), key));
+                labels.collect::<BTreeSet<_>>().into_iter().map(str::to_owned).collect()
+            }
+            Aspect::Node => {
+                let values = self.requirements.get(key).and_then(Requirement::values);
+                values.into_iter().flatten().cloned().collect()
+            }
+        }
     }
 
     /// The zones out of `zones` in which a column can be had.

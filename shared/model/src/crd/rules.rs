@@ -64,6 +64,60 @@ pub(crate) fn requirements() -> Value {
     rules.into()
 }
 
+/// Rules of an overlay's spec.
+pub(crate) fn overlay() -> Value {
+    rules(&[(
+        "!has(self.price) || !has(self.priceAdjustment)",
+        "an overlay has a price or a priceAdjustment, not both",
+    )])
+}
+
+/// Rules of an overlay's requirements. Those about keys are looser than a pool's: an overlay may name pools.
+pub(crate) fn overlay_requirements() -> Value {
+    rules(&[
+        (
+            "self.all(r, !(r.operator in ['In', 'NotIn']) || (has(r.values) && r.values.size() > 0))",
+            "a requirement with the operator In or NotIn has at least one value",
+        ),
+        (
+            "self.all(r, !(r.operator in ['Gt', 'Lt', 'Gte', 'Lte']) || (has(r.values) && r.values.size() == 1 && \
+             int(r.values[0]) >= 0))",
+            "a requirement with the operator Gt, Lt, Gte or Lte has one whole number of 0 or more",
+        ),
+        (
+            "self.all(r, r.key in ['karpenter.sh/capacity-type', 'karpenter.sh/nodepool'] || \
+             !r.key.matches('^([^/]*[.])?karpenter[.]sh/'))",
+            "of the domain karpenter.sh only the labels karpenter.sh/capacity-type and karpenter.sh/nodepool may be named",
+        ),
+        (
+            "self.all(r, r.key != 'kubernetes.io/hostname')",
+            "the label kubernetes.io/hostname differs between nodes",
+        ),
+    ])
+}
+
+/// Rules of an overlay's capacity.
+pub(crate) fn overlay_capacity() -> Value {
+    rules(&[(
+        "self.all(name, !(name in ['cpu', 'memory', 'ephemeral-storage', 'pods']))",
+        "only extended resources may be added",
+    )])
+}
+
+/// Rules of a buffer's spec.
+pub(crate) fn buffer() -> Value {
+    rules(&[
+        (
+            "!has(self.podTemplateRef) || has(self.replicas) || has(self.limits)",
+            "a buffer with a podTemplateRef has replicas or limits",
+        ),
+        (
+            "!(has(self.podTemplateRef) && has(self.scalableRef))",
+            "a buffer has a podTemplateRef or a scalableRef, not both",
+        ),
+    ])
+}
+
 /// Rules of a pool's reference to its class.
 pub(crate) fn node_class_ref() -> Value {
     rules(&[

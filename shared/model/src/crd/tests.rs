@@ -97,6 +97,7 @@ fn defaults_are_those_of_version_1() {
     let found: Vec<(&str, Value)> =
         found.iter().map(|(path, default)| (path.as_str(), default.clone())).collect();
     let expected = [
+        ("CapacityBuffer.spec.provisioningStrategy", json!("buffer.x-k8s.io/active-capacity")),
         ("EC2NodeClass.spec.metadataOptions.httpEndpoint", json!("enabled")),
         ("EC2NodeClass.spec.metadataOptions.httpProtocolIPv6", json!("disabled")),
         ("EC2NodeClass.spec.metadataOptions.httpPutResponseHopLimit", json!(1)),
@@ -130,8 +131,10 @@ fn names_and_columns() {
     assert_eq!(
         summary,
         [
+            "\"capacitybuffers.autoscaling.x-k8s.io\" [\"cb\"]: Strategy PodTemplate Replicas Age",
             "\"ec2nodeclasses.karpenter.k8s.aws\" [\"ec2nc\",\"ec2ncs\"]: Ready Age Role InstanceProfile",
             "\"nodeclaims.karpenter.sh\" null: Type Capacity Zone Node Ready Age ImageID ID NodePool NodeClass",
+            "\"nodeoverlays.karpenter.sh\" [\"overlays\"]: Ready Age Weight",
             "\"nodepools.karpenter.sh\" null: NodeClass Nodes Ready Age Weight CPU Memory",
         ]
     );

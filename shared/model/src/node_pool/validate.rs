@@ -11,7 +11,8 @@ use crate::invalid::{Invalid, Problems, shown};
 use crate::{CapacityType, NillableDuration, Operator, RequirementSpec, Resources, Taint, labels, syntax};
 
 const MAX_LABELS: usize = 100;
-const MAX_REQUIREMENTS: usize = 100;
+/// The most requirements that a pool or an overlay may have.
+pub(crate) const MAX_REQUIREMENTS: usize = 100;
 const MAX_BUDGETS: usize = 50;
 const MAX_KEY: usize = 316;
 const TEMPLATE: &str = "spec.template.spec";
@@ -119,15 +120,26 @@ fn check_requirements(requirements: &[RequirementSpec], problems: &mut Problems)
     }
     for (index, requirement) in requirements.iter().enumerate() {
         let field = format!("{field}[{index}]");
-        if requirement.key.len() > MAX_KEY {
-            let found = format!("a key of {} characters", requirement.key.len());
-            problems.refuse(format!("{field}.key"), found, format!("at most {MAX_KEY}"));
-        } else {
-            check_key(&format!("{field}.key"), &requirement.key, problems);
-        }
-        check_values(&field, requirement, problems);
+        check_requirement(&field, requirement, false, problems);
         check_min_values(&field, requirement, problems);
     }
+}
+
+/// Checks the key and the values of one requirement; `any_domain` lifts the rules about whose keys may be named.
+pub(crate) fn check_requirement(
+    field: &str,
+    requirement: &RequirementSpec,
+    any_domain: bool,
+    problems: &mut Problems,
+) {
+    let key = &requirement.key;
+    if key.len() > MAX_KEY {
+        let found = format!("a key of {} characters", key.len());
+        problems.refuse(format!("{field}.key"), found, format!("at most {MAX_KEY}"));
+    } else if !any_domain {
+        check_key(&format!("{field}.key"), key, problems);
+    }
+    check_values(field, requirement, problems);
 }
 
 fn check_values(field: &str, requirement: &RequirementSpec, problems: &mut Problems) {

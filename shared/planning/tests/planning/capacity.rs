@@ -274,7 +274,9 @@ fn pools_that_cannot_launch() {
 
 #[test]
 fn node_cost_decides_between_many_and_few() {
-    let snapshot = with_pods(&[("web", 24, spec(450, 900))]);
+    // On demand, where the cheapest type is what EC2 picks.
+    let on_demand = selecting(labels::CAPACITY_TYPE, "on-demand");
+    let snapshot = with_pods(&[("web", 24, spec_with(450, 900, on_demand))]);
     let count = |dollars: f64| {
         let options = Options { node_price: Price::from_dollars(dollars), ..Options::default() };
         let (plan, report) = provision(&snapshot, &options);

@@ -160,21 +160,12 @@ fn host_ports() {
 
 #[test]
 fn unsupported_needs() {
-    let term = json!({"topologyKey": labels::HOSTNAME, "selector": {}});
-    let spread = |anyway: bool| {
-        json!({"topologySpread": [{"topologyKey": labels::ZONE, "maxSkew": 1, "scheduleAnyway": anyway,
-            "selector": {}, "honorAffinity": true, "honorTaints": false}]})
-    };
     check(
         "unsupported",
-        "What is not planned for yet is never placed on a guess; wishes are no hindrance.",
+        "What cannot be planned for with certainty is never placed on a guess.",
         &with_pods(&[
-            ("apart", 1, spec_with(100, 128, json!({"podAntiAffinity": [term]}))),
-            ("near", 1, spec_with(100, 128, json!({"podAffinity": [term]}))),
-            ("spread", 1, spec_with(100, 128, spread(false))),
-            ("volume", 1, spec_with(100, 128, json!({"volumeClaims": ["data"]}))),
             ("device", 1, spec_with(100, 128, json!({"usesResourceClaims": true}))),
-            ("wish", 1, spec_with(100, 128, spread(true))),
+            ("field", 1, spec_with(100, 128, json!({"nodeAffinity": [{"hasMatchFields": true}]}))),
         ]),
     );
 }

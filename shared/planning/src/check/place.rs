@@ -1,0 +1,191 @@
+//! Places: nodes as they are, or as they may become, with the pods on them.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use outrigger_model::labels::{CAPACITY_TYPE, INSTANCE_TYPE, REGION, ZONE, ZONE_ID};
+use outrigger_model::{
+    CapacityType, Conflict, InstanceType, Node, NodeClaim, PlannedNode, Pod, Price, Requirement,
+    Requirements, Resources, Taint, Toleration,
+};
+
+/// Where pods may be.
+#[derive(Clone)]
+pub(super) struct Place<'a> {
+    /// What the node or claim is called.
+    pub(super) name: &'a str,
+    pub(super) site: Site<'a>,
+    /// The taints that it has once it has started.
+    pub(super) taints: Vec<Taint>,
+    /// The labels that it has whatever it becomes.
+    pub(super) labels: BTreeMap<&'a str, Cow<'a, str>>,
+    /// All that it may become; none when nothing is known of it.
+    pub(super) outcomes: Vec<Outcome<'a>>,
+    /// The pods that are there, or that its claim holds room for, by name.
+    pub(super) residents: Vec<&'a Pod>,
+    /// The pods that the plan puts there, by name.
+    pub(super) placed: Vec<&'a Pod>,
+}
+
+/// What a place is.
+#[derive(Clone, Copy)]
+pub(super) enum Site<'a> {
+    Node(&'a Node),
+    Claim(&'a NodeClaim),
+    Planned(&'a PlannedNode),
+}
+
+/// One thing that a place may become.
+#[derive(Clone)]
+pub(super) struct Outcome<'a> {
+    pub(super) machine: Machine<'a>,
+    /// What the plan says it costs; `None` where nothing is bought.
+    pub(super) price: Option<Price>,
+    /// What pods, daemonsets among them, may use.
+    pub(super) allocatable: Cow<'a, Resources>,
+}
+
+/// A machine as far as it is known; all of its facts are labels of a node that has joined.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Machine<'a> {
+    pub(super) instance_type: Option<&'a InstanceType>,
+    pub(super) zone: Option<&'a str>,
+    pub(super) zone_id: Option<&'a str>,
+    pub(super) capacity_type: Option<CapacityType>,
+}
+
+impl<'a> Machine<'a> {
+    /// The value of a label that the machine itself gives.
+    pub(super) fn label(&self, key: &str) -> Option<&'a str> {
+        let of_type = |key: &str| self.instance_type.and_then(|t| t.labels.get(key)).map(String::as_str);
+        match key {
+            ZONE => self.zone.or_else(|| of_type(ZONE)),
+            ZONE_ID => self.zone_id.or_else(|| of_type(ZONE_ID)),
+            REGION => of_type(REGION).or_else(|| region_of(self.zone?)),
+            CAPACITY_TYPE => self.capacity_type.map(CapacityType::as_str),
+            INSTANCE_TYPE => self.instance_type.map(|t| t.name.as_str()),
+            _ => of_type(key),
+        }
+    }
+
+    /// What the machine is called in messages.
+    pub(super) fn name(&self) -> &'a str {
+        self.instance_type.map_or("it is", |t| t.name.as_str())
+    }
+}
+
+/// The region that a zone's name begins with, up to its first number: `us-east-1` of `us-east-1-bos-1a`.
+fn region_of(zone: &str) -> Option<&str> {
+    let from = zone.find(|c: char| c.is_ascii_digit())?;
+    let length = zone[from..].find(|c: char| !c.is_ascii_digit()).unwrap_or(zone.len() - from);
+    Some(&zone[..from + length])
+}
+
+impl<'a> Place<'a> {
+    pub(super) fn planned(&self) -> Option<&'a PlannedNode> {
+        if let Site::Planned(node) = self.site { Some(node) } else { None }
+    }
+
+    /// The value of a label if the place becomes this. What the machine is comes before what anybody says of it.
+    pub(super) fn label<'s>(&'s self, outcome: &Outcome<'a>, key: &str) -> Option<&'s str> {
+        outcome.machine.label(key).or_else(|| self.labels.get(key).map(AsRef::as_ref))
+    }
+
+    /// All values that a label may come to have; `None` among them when it may be absent.
+    pub(super) fn values(&self, key: &str) -> BTreeSet<Option<&str>> {
+        let of_zone = [ZONE, ZONE_ID, REGION].contains(&key);
+        let mut last: Option<&InstanceType> = None;
+        let mut values = BTreeSet::new();
+        for outcome in &self.outcomes {
+            // Outcomes of one type stand together, and but for the zone's own labels they are alike.
+            let same = match (last, outcome.machine.instance_type) {
+                (Some(a), Some(b)) => std::ptr::eq(a, b),
+                _ => false,
+            };
+            if of_zone || !same {
+                values.insert(self.label(outcome, key));
+                last = outcome.machine.instance_type;
+            }
+        }
+        values
+    }
+}
+
+/// What may become of a place, with the values of each label looked up once.
+pub(super) struct Prospects<'p, 'a> {
+    place: &'p Place<'a>,
+    values: BTreeMap<String, BTreeSet<Option<&'p str>>>,
+}
+
+impl<'p, 'a> Prospects<'p, 'a> {
+    pub(super) fn of(place: &'p Place<'a>) -> Self {
+        Self { place, values: BTreeMap::new() }
+    }
+
+    /// Whether one of the alternatives is met on every outcome; if not, what the first that meets none has instead.
+    pub(super) fn meet(&mut self, alternatives: &[Requirements]) -> Result<(), String> {
+        // One alternative that every value of every label meets is met on every outcome.
+        if alternatives.iter().any(|wanted| self.all_meet(wanted)) {
+            return Ok(());
+        }
+        for outcome in &self.place.outcomes {
+            let mut conflicts = Vec::new();
+            for wanted in alternatives {
+                match admits(wanted, |key| self.place.label(outcome, key)) {
+                    Ok(()) => break,
+                    Err(conflict) => conflicts.push(conflict.to_string()),
+                }
+            }
+            if conflicts.len() == alternatives.len() {
+                return Err(conflicts.join(" or "));
+            }
+        }
+        Ok(())
+    }
+
+    /// For each outcome, whether it meets one of the alternatives.
+    pub(super) fn each_meets(&mut self, alternatives: &[Requirements]) -> Vec<bool> {
+        let outcomes = &self.place.outcomes;
+        if alternatives.iter().any(|wanted| self.all_meet(wanted)) {
+            return vec![true; outcomes.len()];
+        }
+        let meets = |outcome: &Outcome<'a>| {
+            alternatives.iter().any(|wanted| admits(wanted, |key| self.place.label(outcome, key)).is_ok())
+        };
+        outcomes.iter().map(meets).collect()
+    }
+
+    fn all_meet(&mut self, wanted: &Requirements) -> bool {
+        wanted.iter().all(|(key, requirement)| {
+            if !self.values.contains_key(key) {
+                self.values.insert(key.to_owned(), self.place.values(key));
+            }
+            self.values.get(key).is_some_and(|values| values.iter().all(|value| meets(requirement, *value)))
+        })
+    }
+}
+
+/// Whether a label that has this value, or is absent, meets a requirement.
+pub(super) fn meets(requirement: &Requirement, value: Option<&str>) -> bool {
+    value.map_or_else(|| requirement.allows_absence(), |value| requirement.has(value))
+}
+
+/// Whether these labels meet all requirements; if not, the first that they do not meet.
+pub(super) fn admits<'v>(
+    wanted: &Requirements,
+    value: impl Fn(&str) -> Option<&'v str>,
+) -> Result<(), Conflict> {
+    for (key, requirement) in wanted.iter() {
+        let value = value(key);
+        if !meets(requirement, value) {
+            let (key, wanted) = (key.to_owned(), requirement.to_string());
+            return Err(Conflict { key, wanted, offered: value.map(str::to_owned) });
+        }
+    }
+    Ok(())
+}
+
+/// Whether these tolerations bear all hard taints; if not, the first that they do not bear.
+pub(super) fn unbearable<'t>(taints: &'t [Taint], tolerations: &[Toleration]) -> Option<&'t Taint> {
+    taints.iter().find(|taint| taint.is_hard() && !tolerations.iter().any(|t| t.tolerates(taint)))
+}

@@ -1,0 +1,213 @@
+//! Drafts: nodes that are to be opened, with what they offer.
+
+use outrigger_model::pod::HostPort;
+use outrigger_model::{CapacityType, Requirements, Resources};
+
+use super::{Packer, reserved};
+use crate::columns::{ColumnSet, capacity_of, column};
+use crate::fill::Filling;
+use crate::offers::{self, Fitting, MinValues};
+use crate::templates::{Template, bits};
+use crate::topology::Host;
+use crate::{amounts, ports};
+
+/// A node that is to be opened.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft {
+    /// Its template.
+    pub(crate) template: usize,
+    /// How it is paid for.
+    pub(crate) capacity_type: CapacityType,
+    /// The zones that remain possible.
+    pub(crate) zones: u64,
+    /// What its pods leave of the labels that the pool leaves open.
+    pub(crate) node: Requirements,
+    /// Its pods: batch, in which way, how many.
+    pub(crate) pods: Vec<(usize, usize, u32)>,
+    /// What it offers, cheapest first.
+    pub(crate) offers: Vec<usize>,
+    /// Whether minValues were lowered for it.
+    pub(crate) min_values_relaxed: bool,
+    /// The reservations that it may draw on.
+    pub(crate) reservations: Vec<String>,
+    /// What it may take of its pool's limits at most.
+    pub(crate) reserved: Resources,
+    /// How many types its pods' labels left, how many of them can be bought this way, and how many its pods fit.
+    pub(crate) types_left: [usize; 3],
+    /// What its pods take.
+    pub(crate) packed: Vec<i64>,
+    /// The ports that its pods take.
+    pub(crate) ports: Vec<HostPort>,
+    /// The pods on it that rules about single nodes count.
+    pub(crate) host: Host,
+}
+
+impl Packer<'_> {
+    /// Opens a node with some pods; none when the pool's limits, reservations or minValues do not let it.
+    pub(super) fn open(&mut self, filling: &Filling, lead: usize) -> Option<Draft> {
+        let template = self.selections.all[self.bins.all[lead].selected].template;
+        let pods = filling.members.iter();
+        let pods = pods.map(|(member, count)| (*member, self.bins.members[*member].way, *count)).collect();
+        let draft = self.draft(template, filling, pods)?;
+        self.book(&draft);
+        for (member, count) in &filling.members {
+            self.bins.take(*member, *count);
+        }
+        Some(draft)
+    }
+
+    fn draft(&self, template: usize, filling: &Filling, pods: Vec<(usize, usize, u32)>) -> Option<Draft> {
+        let of = &self.templates[template];
+        let (mut by_labels, mut fitting) = (of.usable.clone(), self.admitted(template));
+        for (member, ..) in &pods {
+            let bin = &self.bins.all[self.bins.members[*member].bin?];
+            by_labels.intersect(&self.selections.all[bin.selected].selection.columns);
+            fitting.intersect(&bin.columns);
+        }
+        let bought = by_labels.iter().filter(|column| capacity_of(*column) == filling.capacity_type).count();
+        let all = carrying(of, &fitting, filling, |column, zone| self.reservation_left(of, column, zone));
+        let min_values = MinValues::of(of);
+        let strict = offers::offered(of, &all, all.zones, &min_values, self.options);
+        let (offers, min_values_relaxed) = offers::or_best_effort(strict, of, &all, self.options)?;
+        let zones = offers.iter().fold(0, |set, column| set | of.zones_of(*column, all.zones));
+        let mut reservations: Vec<String> = offers
+            .iter()
+            .flat_map(|column| bits(zones).filter_map(|zone| Some(of.reservation(*column, zone)?.id.clone())))
+            .collect();
+        reservations.sort_unstable();
+        reservations.dedup();
+        Some(Draft {
+            template,
+            capacity_type: filling.capacity_type,
+            zones,
+            node: filling.node.clone(),
+            pods,
+            reserved: reserved(of, &offers),
+            types_left: [by_labels.types(), bought, all.columns.len()],
+            offers,
+            min_values_relaxed,
+            reservations,
+            packed: filling.packed.clone(),
+            ports: filling.ports.clone(),
+            host: filling.host.clone(),
+        })
+    }
+
+    /// Whether a column can be had in a zone as far as reservations say.
+    pub(super) fn reservation_left(&self, of: &Template<'_>, column: usize, zone: usize) -> bool {
+        capacity_of(column) != CapacityType::Reserved
+            || of.reservation(column, zone).is_some_and(|it| self.reserved_left.get(&it.id) > Some(&0))
+    }
+
+    /// A draft with one more pod of a batch; none when it does not take it.
+    pub(super) fn joined(&self, draft: &Draft, bin: usize, member: usize) -> Option<Draft> {
+        let bin = &self.bins.all[bin];
+        let selected = &self.selections.all[bin.selected];
+        let it = &self.bins.members[member];
+        let shape = self.bins.shapes[bin.shape];
+        let of = &self.templates[draft.template];
+        let zones = draft.zones & selected.selection.zones;
+        let takes = selected.template == draft.template
+            && zones != 0
+            && draft.host.room_for(&it.rules, &it.on_hosts, 1, false) == 1
+            && !ports::clash(shape.ports, &draft.ports);
+        if !takes {
+            return None;
+        }
+        let mut joined = draft.clone();
+        amounts::add(&mut joined.packed, shape.request, 1);
+        joined.node = of.narrow(&draft.node, &selected.selection.node)?;
+        joined.zones = zones;
+        joined.offers.retain(|column| {
+            bin.columns.contains(*column)
+                && of.cheapest(*column, zones).is_some()
+                && amounts::fits(&joined.packed, of.room(*column))
+        });
+        let keeps_choice = joined.offers.len() * 2 >= draft.offers.len();
+        let met = MinValues::of(of).unmet(of, &joined.offers, zones).is_none();
+        if joined.offers.is_empty() || !keeps_choice || !met {
+            return None;
+        }
+        joined.host.take(&it.rules, &it.on_hosts, 1);
+        joined.ports.extend(shape.ports.iter().cloned());
+        match joined.pods.iter_mut().find(|(other, ..)| *other == member) {
+            Some(entry) => entry.2 += 1,
+            None => joined.pods.push((member, it.way, 1)),
+        }
+        Some(joined)
+    }
+
+    /// The nodes that static pools still lack. They carry no pods yet, and may be any machine of their pool.
+    pub(super) fn open_static(&mut self, drafts: &mut Vec<Draft>) {
+        for (index, template) in self.templates.iter().enumerate().filter(|(_, of)| of.is_static()) {
+            let wanted = u64::from(template.pool.spec.replicas.unwrap_or(0));
+            for _ in self.limits[index].nodes()..wanted {
+                let Some(draft) = self.static_draft(index) else { break };
+                self.book(&draft);
+                drafts.push(draft);
+            }
+        }
+    }
+
+    fn static_draft(&self, index: usize) -> Option<Draft> {
+        let of = &self.templates[index];
+        let admitted = self.admitted(index);
+        let ways = CapacityType::ALL.into_iter();
+        let kind = |way: &CapacityType| {
+            (0..of.types.len()).any(|index| {
+                let column = column(index, *way);
+                let mut zones = bits(of.allowed_zones);
+                admitted.contains(column)
+                    && zones.any(|z| of.price_in(column, z).is_some() && self.reservation_left(of, column, z))
+            })
+        };
+        let capacity_type = ways.into_iter().find(kind)?;
+        let filling = Filling {
+            capacity_type,
+            zones: of.allowed_zones,
+            node: Requirements::new(),
+            guests: Vec::new(),
+            members: Vec::new(),
+            packed: vec![0; self.demand.len()],
+            ports: Vec::new(),
+            host: Host::default(),
+            worth_of_peers: 0.0,
+            worth_of_others: 0.0,
+        };
+        self.draft(index, &filling, Vec::new())
+    }
+}
+
+/// The machines out of some that carry a filling, at a price, in one of its zones.
+pub(super) fn carrying(
+    template: &Template<'_>,
+    columns: &ColumnSet,
+    filling: &Filling,
+    is_left: impl Fn(usize, usize) -> bool,
+) -> Fitting {
+    let mut fitting = Fitting { columns: Vec::new(), zones: filling.zones, on_demand: None };
+    let carries = |column: &usize| amounts::fits(&filling.packed, template.room(*column));
+    if filling.capacity_type == CapacityType::Reserved {
+        // One type in one zone: a node counts against each reservation that it may draw on.
+        let places = columns.iter().filter(|column| capacity_of(*column) == CapacityType::Reserved);
+        let first = places.filter(carries).find_map(|column| {
+            let mut zones = bits(template.zones_of(column, filling.zones));
+            zones.find(|zone| is_left(column, *zone)).map(|zone| (column, zone))
+        });
+        if let Some((column, zone)) = first {
+            fitting.columns.push(column);
+            fitting.zones = 1 << zone;
+        }
+        return fitting;
+    }
+    for column in columns.iter().filter(carries) {
+        let Some(price) = template.cheapest(column, filling.zones) else { continue };
+        if capacity_of(column) == filling.capacity_type {
+            fitting.columns.push(column);
+        }
+        if capacity_of(column) == CapacityType::OnDemand {
+            fitting.on_demand = Some(fitting.on_demand.map_or(price, |least: u64| least.min(price)));
+        }
+    }
+    fitting
+}

@@ -1,0 +1,202 @@
+//! Options: the domains in which nodes can be made for a class, and which of them the rules leave.
+
+use std::rc::Rc;
+
+use outrigger_model::{Requirement, Requirements};
+
+use super::{Domains, Work};
+use crate::amounts;
+use crate::topology::{GroupId, Rule, RuleKind};
+
+/// How many combinations of domains are looked at for one class.
+const OPTIONS_MAX: usize = 512;
+
+/// One domain for each key that matters to a class.
+#[derive(Clone, Debug)]
+pub(super) struct Choice {
+    /// Key and domain.
+    pub(super) domains: Domains,
+    /// The same as requirements on the node.
+    pub(super) pins: Requirements,
+    /// Whether a pod fits a machine there.
+    pub(super) fits: bool,
+    /// What a pod costs there at least, in dollars per hour.
+    price: f64,
+}
+
+impl Choice {
+    /// Its domain by a key; none where the key does not matter.
+    pub(super) fn domain(&self, key: usize) -> Option<usize> {
+        self.domains.iter().find(|(other, _)| *other == key).map(|(_, domain)| *domain)
+    }
+}
+
+impl Work<'_, '_> {
+    /// The option that the rules allow with the fewest pods that are counted, and of those the cheapest.
+    pub(super) fn find_option(&mut self, class: usize, way: usize) -> Option<Choice> {
+        let options = self.options(class, way);
+        let rules = &self.of.classes[class].ways[way].rules;
+        let joins = |rule: &Rule| {
+            self.on_new[rule.group] > 0 || (rule.selects_itself && self.of.counts.total(rule.group) == 0)
+        };
+        let lonely =
+            rules.iter().find(|rule| rule.is_per_host && rule.kind == RuleKind::Near && !joins(rule));
+        let mut blocked_by = lonely.copied();
+        let mut best: Option<(u64, &Choice)> = None;
+        for option in options.iter().filter(|option| option.fits && lonely.is_none()) {
+            let domain = |key: usize| option.domain(key);
+            if let Some(rule) = self.broken(class, way, domain) {
+                blocked_by = Some(rule);
+                continue;
+            }
+            let crowd = self.crowd(class, way, option);
+            if best.is_none_or(|(least, _)| crowd < least) {
+                best = Some((crowd, option));
+            }
+        }
+        let best = best.map(|(_, option)| option.clone());
+        if best.is_none() && blocked_by.is_some() {
+            self.progress[class].blocked_by = blocked_by;
+        }
+        best
+    }
+
+    /// The domains in which nodes can be made for a class in one way, the cheapest first.
+    pub(super) fn options(&mut self, class: usize, way: usize) -> Rc<Vec<Choice>> {
+        if let Some(options) = &self.progress[class].options[way] {
+            return Rc::clone(options);
+        }
+        let keys = self.keys(class, way);
+        let mut options = vec![(Domains::new(), self.of.classes[class].ways[way].requirements.clone())];
+        for key in keys {
+            let it = &self.of.counts.keys[key];
+            let wider = options.iter().flat_map(|(domains, wanted)| {
+                let values = it.values.iter().enumerate().filter(|(_, value)| wanted.allow(it.name, value));
+                values.map(move |(domain, value)| {
+                    let domains = domains.iter().copied().chain([(key, domain)]).collect();
+                    (domains, wanted.clone().with(it.name, Requirement::exactly(value)))
+                })
+            });
+            options = wider.take(OPTIONS_MAX).collect();
+        }
+        let mut found: Vec<Choice> = options
+            .into_iter()
+            .filter_map(|(domains, wanted)| self.option(class, way, domains, &wanted))
+            .collect();
+        found.sort_by(|a, b| a.price.total_cmp(&b.price).then_with(|| a.domains.cmp(&b.domains)));
+        let found = Rc::new(found);
+        self.progress[class].options[way] = Some(Rc::clone(&found));
+        found
+    }
+
+    /// The keys by which a class needs a domain: those of its rules, and of rules of others that count it.
+    fn keys(&self, class: usize, way: usize) -> Vec<usize> {
+        let of = &self.of.classes[class];
+        let counts = &self.of.counts;
+        let own = of.ways[way].rules.iter().map(|rule| rule.group);
+        let of_others = of.selected_by.iter().copied().filter(|group| counts.binds[*group]);
+        let mut keys: Vec<usize> = own.chain(of_others).filter_map(|group| counts.key_of[group]).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    /// An option, when some pool makes nodes like that.
+    fn option(
+        &mut self,
+        class: usize,
+        way: usize,
+        domains: Domains,
+        wanted: &Requirements,
+    ) -> Option<Choice> {
+        let of = &self.of.classes[class];
+        let mut found = None;
+        for (index, template) in self.of.templates.iter().enumerate().filter(|(_, t)| !t.is_static()) {
+            if !template.bears(of.spec, of.ways[way].bears_soft_taints) {
+                continue;
+            }
+            let selected = self.of.selections.find(self.of.templates, index, wanted, &self.of.demand);
+            let Some(selected) = selected.map(|selected| &self.of.selections.all[selected]) else { continue };
+            let fits = |column: usize| amounts::fits(&of.request, template.room(column));
+            let fits = selected.selection.columns.iter().any(fits);
+            let price = amounts::worth(&of.request, &selected.unit_prices);
+            let option = found.get_or_insert((fits, price));
+            if fits && !option.0 {
+                *option = (fits, price);
+            }
+            if fits {
+                break;
+            }
+        }
+        let (fits, price) = found?;
+        let mut pins = Requirements::new();
+        for (key, domain) in &domains {
+            let key = &self.of.counts.keys[*key];
+            pins.add(key.name, Requirement::exactly(&key.values[*domain]));
+        }
+        Some(Choice { domains, pins, fits, price })
+    }
+
+    /// How many pods that spread rules count are there already.
+    fn crowd(&self, class: usize, way: usize, option: &Choice) -> u64 {
+        let of = &self.of.classes[class];
+        let counts = &self.of.counts;
+        let spreads = |group: &GroupId| {
+            counts.binds[*group] || of.ways[way].rules.iter().any(|rule| rule.group == *group)
+        };
+        let counted = of.selected_by.iter().filter(|group| spreads(group)).filter_map(|group| {
+            let domain = option.domain(counts.key_of[*group]?)?;
+            Some(u64::from(counts.counted(*group, domain)))
+        });
+        counted.sum()
+    }
+
+    /// The first rule that a place in these domains would break, the class's own or that of pods which bar it.
+    pub(super) fn broken(
+        &self,
+        class: usize,
+        way: usize,
+        domain: impl Fn(usize) -> Option<usize>,
+    ) -> Option<Rule> {
+        let of = &self.of.classes[class];
+        let counts = &self.of.counts;
+        let own = of.ways[way].rules.iter().find(|rule| {
+            let Some(key) = counts.key_of[rule.group] else { return false };
+            let Some(domain) = domain(key) else { return true };
+            let counted = counts.counted(rule.group, domain);
+            match rule.kind {
+                RuleKind::Spread { max_skew, min_domains } => {
+                    let least = self.least(class, way, rule, key, min_domains);
+                    counted + u32::from(rule.selects_itself) > max_skew.saturating_add(least)
+                }
+                RuleKind::Near => counted == 0 && !(rule.selects_itself && counts.total(rule.group) == 0),
+                RuleKind::Apart => counted > 0,
+            }
+        });
+        own.copied().or_else(|| {
+            let barred = of.selected_by.iter().find(|group| {
+                let domain = counts.key_of[**group].and_then(&domain);
+                domain.is_some_and(|domain| counts.is_barred(**group, domain))
+            })?;
+            let kind = RuleKind::Apart;
+            Some(Rule { group: *barred, kind, selects_itself: false, is_per_host: false, is_wish: false })
+        })
+    }
+
+    /// How many pods the emptiest domain has that the class may be in: one where a node that counts is, or can be made.
+    fn least(&self, class: usize, way: usize, rule: &Rule, key: usize, min_domains: u32) -> u32 {
+        let counts = &self.of.counts;
+        let options = self.progress[class].options[way].as_deref();
+        let can_be = |domain: usize| {
+            options.is_none_or(|all| all.iter().any(|option| option.domain(key) == Some(domain)))
+        };
+        let domains = 0..counts.keys[key].values.len();
+        let eligible = domains.filter(|domain| counts.is_inhabited(rule.group, *domain) || can_be(*domain));
+        let (mut found, mut least) = (0, u32::MAX);
+        for domain in eligible {
+            found += 1;
+            least = least.min(counts.counted(rule.group, domain));
+        }
+        if found < min_domains || found == 0 { 0 } else { least }
+    }
+}
