@@ -1,24 +1,95 @@
-//! `cargo xtask bench`: the stack's numbers - from a pod to its fleet request, a function's start, its memory.
+//! `cargo xtask bench`: the planner beside Karpenter's scheduler, and the stack's numbers - from a pod to its fleet
+//! request, a function's start, its memory.
 
 mod latency;
 mod memory;
+mod planner;
+mod search;
 mod start;
+mod table;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::{Parser, Subcommand};
+use outrigger_bench::{Recipe, Scenario, catalogue};
 
-fn main() -> Result<()> {
-    let chosen = std::env::args().nth(1);
-    let wanted = |name: &str| chosen.as_deref().is_none_or(|chosen| chosen == name);
-    if wanted("start") {
-        start::run()?;
+/// Measures, and prints what it saw.
+#[derive(Parser)]
+#[command(name = "cargo xtask bench", bin_name = "cargo xtask bench", max_term_width = 110)]
+struct Arguments {
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Our planner and Karpenter's scheduler on the same files
+    Planner(planner::Settings),
+    /// From starting a function to its first call
+    Start,
+    /// From a pod to its fleet request
+    Latency,
+    /// A function's peak memory on a large cluster
+    Memory,
+    /// Write a scenario's file
+    Scenario(ScenarioSettings),
+    /// Our planner and Karpenter's scheduler on random small clusters
+    Differential(search::Settings),
+    /// One decision of ours about one file, as JSON
+    #[command(hide = true)]
+    Decide(planner::Decide),
+}
+
+#[derive(clap::Args)]
+struct ScenarioSettings {
+    /// Which
+    scenario: Scenario,
+    /// How many pods wait
+    pods: usize,
+    /// Where it is written
+    file: PathBuf,
+    /// Where chance starts
+    #[arg(long, default_value_t = planner::SEED)]
+    seed: u64,
+    /// A pod list of Alibaba's cluster-trace-gpu-v2023 for the scenario gpu
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    // The error's own words are for people; a backtrace of this program would help nobody.
+    match run(Arguments::parse().what) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
     }
-    if wanted("latency") {
-        latency::run()?;
+}
+
+fn run(what: Option<What>) -> Result<()> {
+    match what {
+        None => {
+            planner::run(&planner::Settings::default())?;
+            start::run()?;
+            latency::run()?;
+            memory::run()
+        }
+        Some(What::Planner(settings)) => planner::run(&settings),
+        Some(What::Start) => start::run(),
+        Some(What::Latency) => latency::run(),
+        Some(What::Memory) => memory::run(),
+        Some(What::Scenario(settings)) => write_scenario(settings),
+        Some(What::Differential(settings)) => search::run(&settings),
+        Some(What::Decide(decide)) => planner::decide(&decide),
     }
-    if wanted("memory") {
-        memory::run()?;
-    }
-    Ok(())
+}
+
+fn write_scenario(settings: ScenarioSettings) -> Result<()> {
+    let ScenarioSettings { scenario, pods, file, seed, trace } = settings;
+    Recipe { scenario, pods, seed, types: &catalogue::embedded()?, trace }.write(&file)
 }
 
 /// The value below which `percent` of the sorted values lie.

@@ -40,10 +40,13 @@ enum Chore {
     },
     /// Install every program that the stack and the build need.
     Tools,
-    /// Measure on the local stack: `start`, `latency`, `memory`, or all of them. Needs `build` first.
+    /// Measure: `planner` beside Karpenter's scheduler; `start`, `latency`, `memory` on the local stack, which need
+    /// `build` first; all without a word. See `cargo xtask bench --help`.
+    #[command(disable_help_flag = true)]
     Bench {
-        /// Which measurement.
-        which: Option<String>,
+        /// What the bench's own command takes.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
     },
     /// The local stack: `up`, `down`, `status`; see `cargo xtask stack --help`.
     #[command(disable_help_flag = true)]
@@ -73,7 +76,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Validate => template::validate(),
         Chore::Crds { write } => crds::run(write),
         Chore::Tools => stack::tools(),
-        Chore::Bench { which } => steps::bench(which.as_deref()),
+        Chore::Bench { arguments } => steps::bench(&arguments),
         Chore::Stack { arguments } => stack::run(&arguments),
     }
 }

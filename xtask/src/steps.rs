@@ -28,6 +28,7 @@ pub(crate) const TEST: &[Step] = &[
     ("forbidden dependencies", dependencies::run),
     ("lints", check::lints),
     ("tests", unit_tests),
+    ("the planner beside Karpenter's scheduler", differential),
     ("definitions in infra/kubernetes/crds", || crds::run(false)),
     ("template", template::validate),
     ("functions, with sam build", template::build),
@@ -62,6 +63,20 @@ fn unit_tests() -> Result<()> {
     start(without_cloud(cargo("test")?.args(["--release", "--workspace"])))
 }
 
+/// Random scenarios to both; the program that asks Karpenter's scheduler is one of the tools.
+fn differential() -> Result<()> {
+    let mut tests = cargo("test")?;
+    start(tests.args([
+        "--release",
+        "-p",
+        "outrigger-bench",
+        "--features",
+        "karpenter",
+        "--test",
+        "differential",
+    ]))
+}
+
 /// The servers that the ledger and the cloud port are tested on stay up for this step only.
 fn cloud_tests() -> Result<()> {
     let directory = "target/cloud-tests";
@@ -85,7 +100,7 @@ fn system_tests() -> Result<()> {
     )
 }
 
-/// Runs the measurements, all or one.
-pub(crate) fn bench(which: Option<&str>) -> Result<()> {
-    start(cargo("run")?.args(["--release", "-p", "outrigger-bench", "--"]).args(which))
+/// Runs the measurements.
+pub(crate) fn bench(arguments: &[String]) -> Result<()> {
+    start(cargo("run")?.args(["--quiet", "--release", "-p", "outrigger-bench", "--"]).args(arguments))
 }

@@ -152,7 +152,8 @@ pub struct PodSpec {
 }
 
 impl PodSpec {
-    /// The alternatives of what its node must be: its nodeSelector together with each required affinity term.
+    /// The alternatives of what its node must be: its nodeSelector together with each required affinity term. A term that
+    /// asks for what cannot hold together is none, since no node meets it.
     pub fn node_requirements(&self) -> Vec<Requirements> {
         let selector = Requirements::from_labels(&self.node_selector);
         if self.node_affinity.is_empty() {
@@ -160,10 +161,16 @@ impl PodSpec {
         }
         let terms = self.node_affinity.iter().filter(|term| !term.is_empty());
         terms
-            .map(|term| {
+            .filter_map(|term| {
                 let mut requirements = selector.clone();
-                requirements.add_all(&term.match_expressions.iter().collect());
-                requirements
+                for expression in &term.match_expressions {
+                    let wanted = Requirements::from_iter([expression]);
+                    if requirements.contradict(&wanted) {
+                        return None;
+                    }
+                    requirements.add_all(&wanted);
+                }
+                Some(requirements)
             })
             .collect()
     }

@@ -65,6 +65,15 @@ impl Requirements {
         }
     }
 
+    /// Whether `other` asks of some label what cannot hold together with what is asked of it here.
+    pub fn contradict(&self, other: &Self) -> bool {
+        other.0.iter().any(|(key, wanted)| {
+            self.0.get(key).is_some_and(|own| {
+                !(own.intersects(wanted) || own.allows_absence() && wanted.allows_absence())
+            })
+        })
+    }
+
     /// The same, narrowed by one more.
     #[must_use]
     pub fn with(mut self, key: &str, requirement: Requirement) -> Self {

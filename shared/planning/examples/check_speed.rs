@@ -133,7 +133,7 @@ impl Scene {
             "nodeAffinity": affinity,
             "topologySpread": [{"topologyKey": labels::ZONE, "maxSkew": 1, "scheduleAnyway": false,
                 "selector": selector, "honorAffinity": true, "honorTaints": false},
-                {"topologyKey": labels::HOSTNAME, "maxSkew": 20, "scheduleAnyway": false,
+                {"topologyKey": labels::HOSTNAME, "maxSkew": 30, "scheduleAnyway": false,
                 "selector": selector, "honorAffinity": true, "honorTaints": true}],
         });
         if self.labels == usize::MAX && self.classes == usize::MAX {

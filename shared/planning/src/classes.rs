@@ -42,6 +42,9 @@ pub(crate) struct PodClass<'a> {
     pub(crate) mounts: Mounts<'a>,
 }
 
+/// What tells classes apart.
+type ClassKey<'a, 'r> = (&'a PodSpec, &'r [WeightedRule], Vec<GroupId>, Mounts<'a>);
+
 /// Pods that are equal in all that can matter.
 struct Kind<'a> {
     spec: &'a PodSpec,
@@ -63,8 +66,7 @@ pub(crate) fn classes<'a>(
     let rules: Vec<Vec<WeightedRule>> =
         kinds.iter().map(|kind| groups.rules(snapshot, kind.spec, kind.asker)).collect();
     enter_running(snapshot, &mut groups);
-    let mut known: FixedMap<(&PodSpec, &[WeightedRule], Vec<GroupId>, Mounts<'_>), usize> =
-        FixedMap::default();
+    let mut known: FixedMap<ClassKey<'_, '_>, usize> = FixedMap::default();
     let mut classes: Vec<PodClass<'_>> = Vec::new();
     for (kind, rules) in kinds.into_iter().zip(&rules) {
         let selected_by = groups.selecting(kind.asker);

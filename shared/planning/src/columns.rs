@@ -42,7 +42,9 @@ impl ColumnSet {
     /// These columns out of `count`.
     pub(crate) fn from_columns(count: usize, columns: &[usize]) -> Self {
         let mut set = Self::none(count);
-        columns.iter().for_each(|column| set.insert(*column));
+        for column in columns {
+            set.insert(*column);
+        }
         set
     }
 

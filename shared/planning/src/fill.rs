@@ -1,7 +1,7 @@
 //! Filling one machine: which of the pods that are left go together onto it.
 //!
-//! The rule is the dot product of vector bin packing: take the pods whose needs lie most in the direction of what is
-//! still free, larger ones first, so that cpu and memory run out together.
+//! The rule is a greedy one of vector bin packing: take the pods that are worth most for the share of the free room that
+//! they take, larger ones first, so that cpu and memory run out together.
 
 use outrigger_model::pod::HostPort;
 use outrigger_model::{CapacityType, Requirements};
@@ -15,10 +15,14 @@ use crate::templates::Template;
 use crate::topology::Host;
 
 const PODS_AT_ONCE_MAX: u32 = 4_096;
+/// What breaks ties between pods that are worth nothing, in dollars per hour.
+const TINY: f64 = 1e-9;
 
 /// A bin whose pods may join a node.
 #[derive(Debug)]
 pub(crate) struct Guest<'a> {
+    /// The place of its bin.
+    pub(crate) index: usize,
     /// The bin.
     pub(crate) bin: &'a Bin,
     /// What each pod takes.
@@ -34,14 +38,21 @@ pub(crate) struct Guest<'a> {
 /// What a node is opened for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seed {
-    /// The guest whose pod comes first.
-    pub(crate) guest: usize,
+    /// The bin whose pod comes first.
+    pub(crate) bin: usize,
     /// The batch of that pod; any when none.
     pub(crate) member: Option<usize>,
     /// Whether it may be the first of those that it must be near.
     pub(crate) founds: bool,
     /// Whether all pods of the batch should be on this node.
     pub(crate) whole: bool,
+}
+
+impl Seed {
+    /// Any pod of a bin.
+    pub(crate) const fn of(bin: usize) -> Self {
+        Self { bin, member: None, founds: false, whole: false }
+    }
 }
 
 /// What goes onto one machine.
@@ -68,8 +79,24 @@ pub(crate) struct Party<'a> {
     pub(crate) bins: &'a Bins<'a>,
     pub(crate) guests: &'a [Guest<'a>],
     pub(crate) unit_prices: &'a [f64],
+    /// What room is worth to the guests that only fill what is left, on average.
+    pub(crate) others_prices: &'a [f64],
     /// What a pod of each guest takes, row by row.
     pub(crate) requests: &'a [f64],
+}
+
+/// What room is worth to the guests that are not peers, on average over what they ask for.
+pub(crate) fn others_prices(guests: &[Guest<'_>], width: usize) -> Vec<f64> {
+    let (mut asked, mut worth) = (vec![0.0; width], vec![0.0; width]);
+    for guest in guests.iter().filter(|guest| !guest.is_peer) {
+        let left = f64::from(guest.bin.left);
+        for (place, amount) in guest.shape.request.iter().enumerate() {
+            let amount = *amount as f64 * left;
+            asked[place] += amount;
+            worth[place] += amount * guest.selected.unit_prices[place];
+        }
+    }
+    asked.iter().zip(worth).map(|(asked, worth)| if *asked > 0.0 { worth / asked } else { 0.0 }).collect()
 }
 
 /// What a pod of each guest takes, row by row, as numbers that multiply fast.
@@ -82,13 +109,14 @@ pub(crate) fn requests(guests: &[Guest<'_>]) -> Vec<f64> {
 pub(crate) fn fill(party: Party<'_>, column: usize, seeds: &[Seed], alone: bool) -> Option<Filling> {
     let mut filler = Filler::new(party, column);
     for seed in seeds {
-        let fits = party.guests.get(seed.guest)?.bin.columns.contains(column);
-        if !fits || filler.add(seed.guest, seed.member, 1, seed.founds) == 0 {
+        let guest = party.guests.iter().position(|guest| guest.index == seed.bin)?;
+        let fits = party.guests[guest].bin.columns.contains(column);
+        if !fits || filler.add(guest, seed.member, 1, seed.founds) == 0 {
             return None;
         }
         if let Some(member) = seed.member.filter(|_| seed.whole) {
             let rest = party.bins.members[member].left - 1;
-            filler.add(seed.guest, Some(member), rest, false);
+            filler.add(guest, Some(member), rest, false);
         }
     }
     if !alone {
@@ -102,8 +130,6 @@ struct Filler<'a> {
     party: Party<'a>,
     column: usize,
     free: Vec<i64>,
-    /// The worth of each dimension over the square of its size, the metric of the dot product.
-    metric: Vec<f64>,
     daemon_ports: Vec<HostPort>,
     counts: Vec<u32>,
     filling: Filling,
@@ -112,18 +138,10 @@ struct Filler<'a> {
 impl<'a> Filler<'a> {
     fn new(party: Party<'a>, column: usize) -> Self {
         let room = party.template.room(column);
-        let all: f64 = amounts::worth(room, party.unit_prices).max(f64::MIN_POSITIVE);
-        let metric = room.iter().zip(party.unit_prices).map(|(size, price)| {
-            let size = (*size).max(1) as f64;
-            // A resource that is worth nothing still breaks ties.
-            (price * size / all + 1e-3) / (size * size)
-        });
-        let metric = metric.collect();
         Self {
             party,
             column,
             free: room.to_vec(),
-            metric,
             daemon_ports: party.template.daemon_ports(column),
             counts: vec![0; party.guests.len()],
             filling: Filling {
@@ -144,35 +162,44 @@ impl<'a> Filler<'a> {
     /// Adds guests of one kind until none of them fits any more. What does not fit once never fits again.
     fn fill_with(&mut self, peers: bool) {
         let guests = self.party.guests;
+        let unit_prices = if peers { self.party.unit_prices } else { self.party.others_prices };
         let mut open: Vec<usize> = (0..guests.len())
             .filter(|guest| {
                 let it = &guests[*guest];
                 it.is_peer == peers && it.bin.columns.contains(self.column)
             })
             .collect();
-        while let Some(best) = self.best_of(&mut open) {
+        while let Some(best) = self.best_of(&mut open, unit_prices) {
             if self.add(best, None, self.portion(best), false) == 0 {
                 open.retain(|guest| *guest != best);
             }
         }
     }
 
-    /// The guest whose needs lie most in the direction of what is free; those that do not fit any more are dropped.
-    fn best_of(&self, open: &mut Vec<usize>) -> Option<usize> {
+    /// The guest that is worth most, and most for the share of the free room that it takes: what is scarce on this
+    /// machine goes to those that need little of it, and large pods come before small ones. Those that do not fit any more
+    /// are dropped.
+    fn best_of(&self, open: &mut Vec<usize>, unit_prices: &[f64]) -> Option<usize> {
         let free: Vec<f64> = self.free.iter().map(|free| *free as f64).collect();
-        let weights: Vec<f64> = free.iter().zip(&self.metric).map(|(free, m)| free * m).collect();
+        let shares: Vec<f64> = free.iter().map(|free| if *free > 0.0 { free.recip() } else { 0.0 }).collect();
         let width = free.len();
         let mut best: Option<(f64, usize)> = None;
         open.retain(|guest| {
             let row = &self.party.requests[guest * width..(guest + 1) * width];
-            let (mut fits, mut product) = (true, 0.0);
-            for ((amount, free), weight) in row.iter().zip(&free).zip(&weights) {
-                fits &= amount <= free;
-                product += amount * weight;
+            let (mut fits, mut worth, mut share) = (true, 0.0, 0.0);
+            for (place, amount) in row.iter().enumerate() {
+                fits &= *amount <= free[place];
+                worth += amount * unit_prices[place];
+                share += amount * shares[place];
             }
             fits &= self.party.guests[*guest].bin.left > self.counts[*guest];
-            if fits && best.is_none_or(|(most, _)| product > most) {
-                best = Some((product, *guest));
+            if fits {
+                // A resource that is worth nothing still breaks ties.
+                let worth: f64 = worth + share * TINY;
+                let value = worth * worth.sqrt().sqrt() / share.max(f64::MIN_POSITIVE);
+                if best.is_none_or(|(most, _)| value > most) {
+                    best = Some((value, *guest));
+                }
             }
             fits
         });

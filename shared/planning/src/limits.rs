@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use outrigger_model::resources::NODES;
 use outrigger_model::{InstanceType, NodeClaim, NodePool, Quantity, Refusal, Resources, Snapshot};
 
+use crate::columns::type_of;
+
 /// A pool's limits and what it holds of them, the nodes planned so far among it.
 pub(crate) struct Limits {
-    limits: Option<Resources>,
+    most: Option<Resources>,
     used: Resources,
     nodes: u64,
     /// For each limit, what each type would add to it, in the order of the class's list.
@@ -20,7 +22,7 @@ impl Limits {
         let limits = pool.spec.limits.clone().filter(|limits| !limits.is_empty());
         let mut used = Resources::new();
         if limits.is_none() && pool.spec.replicas.is_none() {
-            return Self { limits, used, nodes: 0, added: Vec::new() };
+            return Self { most: limits, used, nodes: 0, added: Vec::new() };
         }
         let mut nodes = 0;
         let mut claimed = BTreeSet::new();
@@ -43,7 +45,7 @@ impl Limits {
             (name.to_owned(), types.iter().map(amount).collect())
         });
         let added = added.collect();
-        Self { limits, used, nodes, added }
+        Self { most: limits, used, nodes, added }
     }
 
     /// How many nodes the pool has or is getting; counted only where it has limits or is static.
@@ -53,12 +55,12 @@ impl Limits {
 
     /// Whether the pool has no limit at all.
     pub(crate) const fn are_absent(&self) -> bool {
-        self.limits.is_none()
+        self.most.is_none()
     }
 
     /// Whether a node of each type may still be added; none when all may.
     pub(crate) fn admitted(&self) -> Option<Vec<bool>> {
-        let limits = self.limits.as_ref()?;
+        let limits = self.most.as_ref()?;
         let mut admitted: Option<Vec<bool>> = None;
         for (name, added) in &self.added {
             let (used, limit) = (self.used.get(name), limits.get(name));
@@ -74,12 +76,25 @@ impl Limits {
 
     /// The limit that a node of this type would break.
     pub(crate) fn refusal(&self, instance_type: &InstanceType) -> Option<Refusal> {
-        let limits = self.limits.as_ref()?;
+        let limits = self.most.as_ref()?;
         limits.iter().find_map(|(name, limit)| {
             let (used, needed) = (self.used.get(name), added_by(instance_type, name));
             let broken = !needed.is_zero() && used + needed > limit;
             broken.then(|| Refusal::Limit { resource: name.to_owned(), limit, used, needed })
         })
+    }
+
+    /// Leaves out of some columns those that take more of a limited resource than the first.
+    pub(crate) fn keep_smallest(&self, columns: &mut Vec<usize>) {
+        let Some(first) = columns.first().map(|column| type_of(*column)) else { return };
+        columns.retain(|column| self.added.iter().all(|(_, added)| added[type_of(*column)] <= added[first]));
+    }
+
+    /// Gives back what a planned node would have held.
+    pub(crate) fn release(&mut self, reserved: &Resources) {
+        if !self.are_absent() {
+            self.used.subtract(reserved);
+        }
     }
 
     /// Takes what a planned node may hold at most.

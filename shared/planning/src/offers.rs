@@ -87,8 +87,8 @@ pub(crate) fn offered(
         order.iter().copied().filter(|(_, column)| fits.contains(*column)).collect();
     let sensible = |price: u64, column: usize| {
         let is_spot = capacity_of(column) == CapacityType::Spot;
-        !template.exotic[type_of(column)]
-            && !(is_spot && fitting.on_demand.is_some_and(|on_demand| price > on_demand))
+        let dearer = is_spot && fitting.on_demand.is_some_and(|on_demand| price > on_demand);
+        !template.exotic[type_of(column)] && !dearer
     };
     let preferred: Vec<_> =
         priced.iter().copied().filter(|(price, column)| sensible(*price, *column)).collect();

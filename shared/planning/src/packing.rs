@@ -5,6 +5,7 @@
 //! while there are pods for it, so the work grows with the kinds of pods and hardly with their number.
 
 mod draft;
+mod improve;
 mod search;
 
 use std::collections::BTreeMap;
@@ -39,18 +40,20 @@ pub(crate) struct Packed {
 
 /// What packing works on.
 pub(crate) struct Packer<'b> {
-    classes: &'b [PodClass<'b>],
-    templates: &'b [Template<'b>],
-    options: &'b Options<'b>,
-    selections: &'b mut Selections,
-    limits: Vec<Limits>,
-    bins: Bins<'b>,
+    pub(crate) classes: &'b [PodClass<'b>],
+    pub(crate) templates: &'b [Template<'b>],
+    pub(crate) options: &'b Options<'b>,
+    pub(crate) selections: &'b mut Selections,
+    pub(crate) limits: Vec<Limits>,
+    pub(crate) bins: Bins<'b>,
     /// What all pods together ask for, in the units of every row.
-    demand: Vec<f64>,
+    pub(crate) demand: Vec<f64>,
     /// How many more instances each reservation has room for.
-    reserved_left: BTreeMap<String, u32>,
-    /// Dollars per hour that all pods cost at least.
-    total_worth: f64,
+    pub(crate) reserved_left: BTreeMap<String, u32>,
+    /// Dollars per hour that all pods cost at least; known once packing begins.
+    pub(crate) total_worth: f64,
+    /// Whether nodes offer no larger types than they need, so that limits go further.
+    pub(crate) tight: bool,
 }
 
 /// The best filling of one lead.
@@ -60,44 +63,14 @@ struct Found {
     ratio: f64,
 }
 
-impl<'b> Packer<'b> {
-    /// A packer of some batches. With `tiers`, pods of a higher priority have nodes opened for them first.
-    pub(crate) fn new(
-        classes: &'b [PodClass<'b>],
-        templates: &'b [Template<'b>],
-        options: &'b Options<'b>,
-        selections: &'b mut Selections,
-        limits: Vec<Limits>,
-        bins: Bins<'b>,
-        demand: Vec<f64>,
-    ) -> Self {
-        let mut reserved_left = BTreeMap::new();
-        for template in templates {
-            for reservation in template.reservations() {
-                reserved_left.insert(reservation.id.clone(), reservation.count);
-            }
-        }
-        let mut packer = Self {
-            classes,
-            templates,
-            options,
-            selections,
-            limits,
-            bins,
-            demand,
-            reserved_left,
-            total_worth: 0.0,
-        };
-        for member in 0..packer.bins.members.len() {
-            packer.advance(member);
-        }
-        packer
-    }
-
+impl Packer<'_> {
     /// Opens nodes until no pod is left that some pool would still take. Static pools come first, then pods that must be
     /// near others on their node, since they are the hardest to join later.
     pub(crate) fn pack(mut self) -> Packed {
         let mut packed = Packed { drafts: Vec::new(), refusals: Vec::new(), unreached: Vec::new() };
+        for member in 0..self.bins.members.len() {
+            self.advance(member);
+        }
         self.open_static(&mut packed.drafts);
         self.price_all();
         self.gather(&mut packed);
@@ -105,8 +78,7 @@ impl<'b> Packer<'b> {
             if (self.options.time_is_up)() {
                 break;
             }
-            let seed = |guest| Seed { guest, member: None, founds: false, whole: false };
-            match self.best(lead, &|guests, _| vec![seed(guests)]) {
+            match self.best(lead, &[Seed::of(lead)]) {
                 Ok(found) => {
                     let opened = self.open_repeatedly(lead, &found);
                     if opened.is_empty() {
@@ -117,6 +89,7 @@ impl<'b> Packer<'b> {
                 Err(refusal) => self.refuse_bin(lead, &refusal, &mut packed),
             }
         }
+        self.improve(&mut packed.drafts);
         packed.unreached = self.bins.members.iter().map(|it| it.left > 0 && it.bin.is_some()).collect();
         packed
     }
@@ -182,22 +155,18 @@ impl<'b> Packer<'b> {
                     continue;
                 }
                 let home = packed.drafts.iter().any(|draft| draft.host.counted(near.group) > 0);
-                let founds = near.selects_itself && !home;
                 let companion = self.companion(member, near.group);
+                let founds = near.selects_itself && !home && companion.is_none();
                 if !founds && companion.is_none() {
                     let rule = near.describe(outrigger_model::labels::HOSTNAME);
                     let reason = "the nodes with pods that it must be near are full".to_owned();
                     self.refuse(member, Refusal::Topology { rule, reason }, packed);
                     continue;
                 }
-                let seeds = |lead: usize, place_of: &dyn Fn(usize) -> Option<usize>| {
-                    let own = Seed { guest: lead, member: Some(member), founds, whole: true };
-                    let first = companion.filter(|_| !founds).and_then(|(bin, other)| {
-                        let guest = place_of(bin)?;
-                        Some(Seed { guest, member: Some(other), founds: false, whole: false })
-                    });
-                    first.into_iter().chain([own]).collect()
-                };
+                let own = Seed { member: Some(member), founds, whole: true, ..Seed::of(lead) };
+                let first = companion.filter(|_| !founds);
+                let first = first.map(|(bin, other)| Seed { member: Some(other), ..Seed::of(bin) });
+                let seeds: Vec<Seed> = first.into_iter().chain([own]).collect();
                 let found = self.best(lead, &seeds);
                 let opened = found.ok().and_then(|found| self.open(&found.filling, lead));
                 match opened {
@@ -222,21 +191,24 @@ impl<'b> Packer<'b> {
     /// Puts one pod of a batch onto a node that is planned already.
     fn join_opened(&mut self, member: usize, drafts: &mut [Draft]) -> bool {
         let Some(bin) = self.bins.members[member].bin else { return false };
-        let place =
-            drafts.iter_mut().find_map(|draft| self.joined(draft, bin, member).map(|joined| *draft = joined));
-        if place.is_some() {
-            self.bins.take(member, 1);
+        for draft in drafts {
+            self.limits[draft.template].release(&draft.reserved);
+            let joined = self.joined(draft, bin, member);
+            let is_joined = joined.is_some();
+            if let Some(joined) = joined {
+                *draft = joined;
+            }
+            self.limits[draft.template].reserve(&draft.reserved);
+            if is_joined {
+                self.bins.take(member, 1);
+                return true;
+            }
         }
-        place.is_some()
+        false
     }
 
-    /// The filling that costs least for what it carries. `seeds` says what the node is opened for, given the lead's place
-    /// among the guests and the place of any bin.
-    fn best(
-        &mut self,
-        lead: usize,
-        seeds: &dyn Fn(usize, &dyn Fn(usize) -> Option<usize>) -> Vec<Seed>,
-    ) -> Result<Found, Box<Refusal>> {
+    /// The filling that costs least for what it carries, opened for some pods.
+    fn best(&mut self, lead: usize, seeds: &[Seed]) -> Result<Found, Box<Refusal>> {
         let selected = self.bins.all[lead].selected;
         self.price(selected);
         let template = self.selections.all[selected].template;
@@ -247,15 +219,12 @@ impl<'b> Packer<'b> {
             return Err(Box::new(self.limit_refusal(lead)));
         }
         let guests = self.guests(lead);
-        let place_of = |bin: usize| guests.iter().position(|(other, _)| *other == bin);
-        let Some(place) = place_of(lead) else { return Err(Box::new(nothing_left())) };
-        let seeds = seeds(place, &place_of);
-        let guests: Vec<Guest<'_>> = guests.into_iter().map(|(_, guest)| guest).collect();
         let party = Party {
             template: &self.templates[template],
             bins: &self.bins,
             guests: &guests,
             unit_prices: &self.selections.all[selected].unit_prices,
+            others_prices: &fill::others_prices(&guests, self.demand.len()),
             requests: &fill::requests(&guests),
         };
         let search = Search {
@@ -263,14 +232,14 @@ impl<'b> Packer<'b> {
             party,
             lead: &self.bins.all[lead],
             selected: &self.selections.all[selected],
-            seeds: &seeds,
+            seeds,
             admitted: &admitted,
         };
         search.best(&candidates).ok_or_else(|| Box::new(search.min_values_refusal(&candidates)))
     }
 
     /// The bins that may share a node with the lead.
-    fn guests(&self, lead: usize) -> Vec<(usize, Guest<'_>)> {
+    fn guests(&self, lead: usize) -> Vec<Guest<'_>> {
         let lead = &self.bins.all[lead];
         let of_lead = &self.selections.all[lead.selected];
         let peers = &of_lead.selection;
@@ -286,7 +255,7 @@ impl<'b> Packer<'b> {
                     && selected.selection.columns.is_subset(&peers.columns));
             let worth = amounts::worth(shape.request, &selected.unit_prices);
             let is_peer = same && bin.tier == lead.tier;
-            guests.push((index, Guest { bin, shape, selected, worth, is_peer }));
+            guests.push(Guest { index, bin, shape, selected, worth, is_peer });
         }
         guests
     }
@@ -323,20 +292,20 @@ impl<'b> Packer<'b> {
         let selected = &self.selections.all[bin.selected];
         let admitted = self.admitted(selected.template);
         let guests = self.guests(lead);
-        let place = guests.iter().position(|(other, _)| *other == lead)?;
-        let guests: Vec<Guest<'_>> = guests.into_iter().map(|(_, guest)| guest).collect();
         let party = Party {
             template: &self.templates[selected.template],
             bins: &self.bins,
             guests: &guests,
             unit_prices: &selected.unit_prices,
+            others_prices: &fill::others_prices(&guests, self.demand.len()),
             requests: &fill::requests(&guests),
         };
-        let seeds = [Seed { guest: place, member: None, founds: false, whole: false }];
+        let seeds = [Seed::of(lead)];
         let search = Search { packer: self, party, lead: bin, selected, seeds: &seeds, admitted: &admitted };
         let filling = fill::fill(party, first.column, &seeds, false)?;
         let score = search.score(&filling)?;
-        (score.types_lacking == 0 && score.ratio <= first.ratio * REPEAT_SLACK).then_some(filling)
+        (score.apart == 0 && score.types_lacking == 0 && score.ratio <= first.ratio * REPEAT_SLACK)
+            .then_some(filling)
     }
 
     /// The columns whose machines the pool's limits still admit.
@@ -381,6 +350,7 @@ fn reserved(template: &Template<'_>, offers: &[usize]) -> Resources {
     let mut reserved = Resources::new();
     for column in offers {
         reserved.raise_to(template.instance_type(*column).counted());
+        template.added(*column).into_iter().for_each(|added| reserved.raise_to(added));
     }
     crate::limits::with_one_node(&reserved)
 }

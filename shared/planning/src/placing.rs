@@ -8,6 +8,7 @@
 mod nominations;
 mod options;
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use outrigger_model::{Pod, Requirements, Target, Toleration};
@@ -29,7 +30,9 @@ pub(crate) struct Batch<'a> {
     pub(crate) class: usize,
     /// The way in which they were placed; later ones may still be tried.
     pub(crate) way: usize,
-    /// The domains that they were given.
+    /// The domains that they were given, by key.
+    pub(crate) domains: Domains,
+    /// The same as requirements on the node.
     pub(crate) pins: Requirements,
     /// The pods.
     pub(crate) pods: Vec<&'a Pod>,
@@ -66,7 +69,14 @@ pub(crate) struct Placer<'a, 'b> {
     pub(crate) volumes: &'b Volumes<'a>,
     /// What all pods together ask for, in the units of every row.
     pub(crate) demand: Vec<f64>,
+    /// How many pods of a class new nodes in some domains can take, where an earlier attempt found out.
+    pub(crate) quotas: &'b Quotas,
 }
+
+/// Key and domain, for each key that matters.
+pub(crate) type Domains = Vec<(usize, usize)>;
+/// Numbers of pods by class and domains.
+pub(crate) type Quotas = BTreeMap<(usize, Domains), usize>;
 
 impl<'a> Placer<'a, '_> {
     /// Places the classes that can be planned for.
@@ -74,9 +84,10 @@ impl<'a> Placer<'a, '_> {
         let mut work = Work::new(self);
         let mut left: Vec<Vec<&'a Pod>> = work.of.classes.iter().map(|class| class.pods.clone()).collect();
         work.place_nominated(plannable, &mut left);
+        let order = work.order(plannable);
         loop {
             let mut moved = false;
-            for class in (0..left.len()).filter(|class| plannable[*class]) {
+            for class in order.iter().copied() {
                 let pods = std::mem::take(&mut left[class]);
                 let before = pods.len();
                 left[class] = if before == 0 { pods } else { work.place_class(class, pods) };
@@ -101,7 +112,6 @@ struct Progress {
 }
 
 type Admission = (Requirements, Vec<Toleration>, bool);
-type Domains = Vec<(usize, usize)>;
 
 struct Work<'a, 'b> {
     of: Placer<'a, 'b>,
@@ -116,12 +126,15 @@ struct Work<'a, 'b> {
     batch_of: FixedMap<(usize, usize, Domains), usize>,
     /// How many pods of each group are on new nodes.
     on_new: Vec<u32>,
+    /// How many pods of each class were given to new nodes in each domain, where there are quotas.
+    given: Quotas,
 }
 
 impl<'a, 'b> Work<'a, 'b> {
     fn new(mut of: Placer<'a, 'b>) -> Self {
         for rule in of.classes.iter().flat_map(|class| &class.ways).flat_map(|way| &way.rules) {
             of.counts.binds[rule.group] |= !rule.is_wish;
+            of.counts.spreads[rule.group] |= !rule.is_wish && matches!(rule.kind, RuleKind::Spread { .. });
         }
         let domains = of.rooms.iter().map(|room| of.counts.domains_of(|key| room.label(key))).collect();
         let on_hosts = of.classes.iter().map(|class| {
@@ -137,8 +150,34 @@ impl<'a, 'b> Work<'a, 'b> {
             batches: Vec::new(),
             batch_of: FixedMap::default(),
             on_new: vec![0; of.counts.key_of.len()],
+            given: Quotas::new(),
             of,
         }
+    }
+
+    /// The classes in the order in which they are placed. Pods that keep others out of their domain come first, so that
+    /// there still is one without those; then pods that only other pods' rules count: they go where they like, and those
+    /// with the rules find out where that is. Pods that must be near others come last.
+    fn order(&self, plannable: &[bool]) -> Vec<usize> {
+        let counts = &self.of.counts;
+        let turn = |class: &PodClass<'_>| {
+            let required = || class.ways.iter().flat_map(|way| &way.rules).filter(|rule| !rule.is_wish);
+            if required().any(|rule| rule.kind == RuleKind::Near) {
+                4
+            } else if required().any(|rule| rule.kind == RuleKind::Apart && !rule.is_per_host) {
+                0
+            } else if required().any(|rule| !rule.is_per_host) {
+                3
+            } else {
+                1 + u8::from(!class.selected_by.iter().any(|group| counts.binds[*group]))
+            }
+        };
+        let mut order: Vec<usize> = (0..plannable.len()).filter(|class| plannable[*class]).collect();
+        order.sort_by_key(|class| {
+            let class = &self.of.classes[*class];
+            (std::cmp::Reverse(class.spec.priority), turn(class))
+        });
+        order
     }
 
     /// Pods go where they are nominated already, which makes a second decision repeat the first.
@@ -317,8 +356,12 @@ impl<'a, 'b> Work<'a, 'b> {
             self.on_new[*group] += times;
         }
         self.of.counts.add(&of.ways[way].rules, &of.selected_by, times, |key| option.domain(key));
+        if !self.of.quotas.is_empty() {
+            *self.given.entry((class, option.domains.clone())).or_default() += pods.len();
+        }
         let batch = *self.batch_of.entry((class, way, option.domains.clone())).or_insert_with(|| {
-            self.batches.push(Batch { class, way, pins: option.pins.clone(), pods: Vec::new() });
+            let (domains, pins) = (option.domains.clone(), option.pins.clone());
+            self.batches.push(Batch { class, way, domains, pins, pods: Vec::new() });
             self.batches.len() - 1
         });
         self.batches[batch].pods.extend(pods);

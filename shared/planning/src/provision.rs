@@ -9,15 +9,18 @@ use outrigger_model::{
 use crate::bins::Bins;
 use crate::classes::PodClass;
 use crate::limits::Limits;
-use crate::packing::Packer;
-use crate::placing::Placer;
+use crate::packing::{Packed, Packer};
+use crate::placing::{Batch, Placer, Quotas};
 use crate::result::Writer;
 use crate::rooms::Builder;
 use crate::selections::Selections;
-use crate::templates::Pools;
+use crate::templates::{Pools, Template};
 use crate::topology::{Counts, Host};
 use crate::volumes::Volumes;
 use crate::{Options, classes, daemons, queue};
+
+/// How often placing is told what packing found.
+const BALANCING_ROUNDS_MAX: usize = 4;
 
 /// A pod group: its namespace and its name.
 type GroupName<'a> = (&'a str, &'a str);
@@ -34,10 +37,7 @@ pub fn provision(snapshot: &Snapshot, options: &Options<'_>) -> (Plan, Report) {
     let mut pods = queue.pods;
     let mut broken: BTreeMap<GroupName<'_>, Vec<&Pod>> = BTreeMap::new();
     loop {
-        let mut decision = decide(snapshot, options, &volumes, &pods, false);
-        if decision.limits_bind && priorities(&pods) > 1 && !(options.time_is_up)() {
-            decision = decide(snapshot, options, &volumes, &pods, true);
-        }
+        let mut decision = best_decision(snapshot, options, &volumes, &pods);
         let unplaced = decision.report.unplaced().map(|(pod, _)| pod).collect::<BTreeSet<_>>();
         let new: BTreeSet<GroupName<'_>> =
             pods.iter().filter(|pod| unplaced.contains(&pod.id)).filter_map(|pod| group_of(pod)).collect();
@@ -89,15 +89,55 @@ struct Decision {
     report: Report,
     /// Whether a pool's limit, and nothing else, kept a pod out.
     limits_bind: bool,
+    /// How many pods of a class new nodes in some domains took, where they did not take all.
+    short: Quotas,
 }
 
-/// One decision about some pods. With `tiers`, pods of a higher priority have nodes opened for them first.
+/// What is different about a further attempt.
+#[derive(Clone, Default)]
+struct Attempt {
+    /// Pods of a higher priority have nodes opened for them first.
+    tiers: bool,
+    /// Nodes offer no larger types than they need.
+    tight: bool,
+    /// What is known of how many pods find nodes where.
+    quotas: Quotas,
+}
+
+/// Decides, and once more where limits bind: with smaller nodes, and by priority. Where pods found no node in a domain
+/// that others were to be balanced against, placing is told and begins anew.
+fn best_decision<'a>(
+    snapshot: &'a Snapshot,
+    options: &'a Options<'a>,
+    volumes: &Volumes<'a>,
+    pods: &[&'a Pod],
+) -> Decision {
+    let mut attempt = Attempt::default();
+    let mut decision = decide(snapshot, options, volumes, pods, &attempt);
+    if decision.limits_bind && !(options.time_is_up)() {
+        attempt = Attempt { tiers: priorities(pods) > 1, tight: true, quotas: Quotas::new() };
+        decision = decide(snapshot, options, volumes, pods, &attempt);
+    }
+    for _ in 0..BALANCING_ROUNDS_MAX {
+        if decision.short.is_empty() || (options.time_is_up)() {
+            break;
+        }
+        for (place, count) in std::mem::take(&mut decision.short) {
+            let quota = attempt.quotas.entry(place).or_insert(count);
+            *quota = count.min(*quota);
+        }
+        decision = decide(snapshot, options, volumes, pods, &attempt);
+    }
+    decision
+}
+
+/// One decision about some pods.
 fn decide<'a>(
     snapshot: &'a Snapshot,
     options: &'a Options<'a>,
     volumes: &Volumes<'a>,
     pods: &[&'a Pod],
-    tiers: bool,
+    attempt: &Attempt,
 ) -> Decision {
     let soft_taints = has_soft_taints(snapshot);
     let (mut classes, groups) =
@@ -116,7 +156,7 @@ fn decide<'a>(
     let key_of = counts.key_of.clone();
     let demand = demand(&classes, dimensions.count());
     let mut selections = Selections::default();
-    let placer = Placer {
+    let placing = Placer {
         classes: &classes,
         templates,
         rooms,
@@ -124,14 +164,26 @@ fn decide<'a>(
         selections: &mut selections,
         volumes,
         demand: demand.clone(),
+        quotas: &attempt.quotas,
     };
-    let placed = placer.place(&plannable);
-    let bins = Bins::of(&placed.batches, &classes, &key_of, tiers);
+    let placed = placing.place(&plannable);
+    let bins = Bins::of(&placed.batches, &classes, &key_of, attempt.tiers);
     let limits =
         templates.iter().map(|template| Limits::of(snapshot, template.pool, template.types)).collect();
-    let packer = Packer::new(&classes, templates, options, &mut selections, limits, bins, demand);
-    let packed = packer.pack();
-    let limits_bind = packed.refusals.iter().any(|(.., refusal)| matches!(refusal, Refusal::Limit { .. }));
+    let packer = Packer {
+        classes: &classes,
+        templates,
+        options,
+        selections: &mut selections,
+        limits,
+        bins,
+        demand,
+        reserved_left: reservations(templates),
+        total_worth: 0.0,
+        tight: attempt.tight,
+    };
+    let found = packer.pack();
+    let limits_bind = found.refusals.iter().any(|(.., refusal)| matches!(refusal, Refusal::Limit { .. }));
     let writer = Writer {
         snapshot,
         classes: &classes,
@@ -140,8 +192,33 @@ fn decide<'a>(
         dimensions: &dimensions,
         groups: &groups,
     };
-    let (plan, report) = writer.write(&placed, &packed);
-    Decision { plan, report, limits_bind }
+    let (plan, report) = writer.write(&placed, &found);
+    Decision { plan, report, limits_bind, short: short(&placed.batches, &found) }
+}
+
+/// How many more instances each reservation has room for; where pools differ about it, the fewest.
+fn reservations(templates: &[Template<'_>]) -> BTreeMap<String, u32> {
+    let mut left = BTreeMap::new();
+    for reservation in templates.iter().flat_map(Template::reservations) {
+        let count = left.entry(reservation.id.clone()).or_insert(reservation.count);
+        *count = reservation.count.min(*count);
+    }
+    left
+}
+
+/// The domains in which packing did not find nodes for all pods of a class.
+fn short(batches: &[Batch<'_>], packed: &Packed) -> Quotas {
+    let mut taken = vec![0; batches.len()];
+    for portion in packed.drafts.iter().flat_map(|draft| &draft.pods) {
+        taken[portion.member] += portion.count as usize;
+    }
+    let mut short = Quotas::new();
+    for (index, batch) in batches.iter().enumerate().filter(|(_, batch)| !batch.domains.is_empty()) {
+        if taken[index] < batch.pods.len() && !packed.unreached[index] {
+            *short.entry((batch.class, batch.domains.clone())).or_default() += taken[index];
+        }
+    }
+    short
 }
 
 fn has_soft_taints(snapshot: &Snapshot) -> bool {

@@ -79,17 +79,12 @@ pub(crate) fn queue<'a>(snapshot: &'a Snapshot, buffers: &'a [Pod], volumes: &Vo
     Queue { pods, ignored }
 }
 
-/// Nodes that exist and are not of a claim: a pod nominated to one of them waits for a preemption there. A nomination
-/// to a node of a claim is our own, and one to a node that is gone holds nothing back.
+/// Nodes that are making room: a pod nominated to one of them waits for a preemption there. Any other nomination is our
+/// own or holds nothing back.
 fn preemptions(snapshot: &Snapshot) -> BTreeSet<&str> {
-    let claimed: BTreeSet<&str> = snapshot
-        .claims
-        .iter()
-        .flat_map(|claim| [claim.node_name.as_deref(), claim.instance_id()])
-        .flatten()
-        .collect();
-    let nodes = snapshot.nodes.iter().map(|node| node.name.as_str());
-    nodes.filter(|name| !claimed.contains(name)).collect()
+    let leaving = snapshot.pods.iter().filter(|pod| pod.state == PodState::Terminating);
+    let nodes: BTreeSet<&str> = leaving.filter_map(|pod| pod.node_name.as_deref()).collect();
+    snapshot.nodes.iter().map(|node| node.name.as_str()).filter(|name| nodes.contains(name)).collect()
 }
 
 /// What a pod asks for that Outrigger does not plan for; none when it can be placed with certainty.

@@ -50,7 +50,7 @@ impl<'a> Writer<'a, '_> {
             Report { pods: Vec::new(), nodes: Vec::new(), invalid: self.snapshot.invalid.clone() };
         let mut fates = Fates::new();
         for (order, (target, pods)) in placed.rooms.iter().enumerate() {
-            for (class, pod) in pods {
+            for (class, pod) in pods.iter().filter(|(_, pod)| !queue::is_buffer(pod)) {
                 let fate =
                     fates.entry((*class, order)).or_insert_with(|| (target.name().to_owned(), Vec::new()));
                 fate.1.push(pod.id.clone());
@@ -65,12 +65,16 @@ impl<'a> Writer<'a, '_> {
         for (order, draft) in packed.drafts.iter().enumerate() {
             let name = names.next(&self.pools.templates[draft.template].pool.name);
             let mut pods: Vec<&Pod> = Vec::new();
-            for (batch, _, count) in &draft.pods {
-                let taken: Vec<&Pod> = queues[*batch].by_ref().take(*count as usize).collect();
-                let key = (placed.batches[*batch].class, placed.rooms.len() + order);
+            for portion in &draft.pods {
+                let taken: Vec<&Pod> = queues[portion.member].by_ref().take(portion.count as usize).collect();
+                pods.extend(taken.iter().copied());
+                let real = || taken.iter().filter(|pod| !queue::is_buffer(pod));
+                if real().next().is_none() {
+                    continue;
+                }
+                let key = (placed.batches[portion.member].class, placed.rooms.len() + order);
                 let fate = fates.entry(key).or_insert_with(|| (name.clone(), Vec::new()));
-                fate.1.extend(taken.iter().map(|pod| pod.id.clone()));
-                pods.extend(taken);
+                fate.1.extend(real().map(|pod| pod.id.clone()));
             }
             let node = self.planned_node(name, draft, &placed.batches, &pods);
             report.nodes.push(self.node_report(draft, &node));
@@ -184,9 +188,9 @@ impl<'a> Writer<'a, '_> {
     fn requirements(&self, draft: &Draft, batches: &[Batch<'_>]) -> Requirements {
         let template = &self.pools.templates[draft.template];
         let mut requirements = template.requirements.clone();
-        for (batch, way, _) in &draft.pods {
-            let batch = &batches[*batch];
-            if let Some(way) = self.classes[batch.class].ways.get(*way) {
+        for portion in &draft.pods {
+            let batch = &batches[portion.member];
+            if let Some(way) = self.classes[batch.class].ways.get(portion.way) {
                 requirements.add_all(&way.requirements);
             }
             requirements.add_all(&batch.pins);

@@ -333,6 +333,11 @@ impl<'a> Template<'a> {
         self.reservations.get(&(column * self.zones.len() + zone)).copied()
     }
 
+    /// What overlays add to a column's machine.
+    pub(crate) fn added(&self, column: usize) -> Option<&Resources> {
+        self.added.get(&type_of(column))
+    }
+
     /// The reservations that its offerings draw on.
     pub(crate) fn reservations(&self) -> impl Iterator<Item = &'a Reservation> {
         self.reservations.values().copied()

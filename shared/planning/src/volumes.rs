@@ -57,11 +57,10 @@ impl<'a> Volumes<'a> {
     pub(crate) fn problem(&self, pod: &'a Pod) -> Option<String> {
         pod.volume_claims.iter().find_map(|name| {
             let found = self.claims.get(&(pod.id.namespace.as_str(), name.as_str()));
-            let problem = match found {
-                None => Some("it was not found"),
-                Some(claim) => claim.problem.as_deref(),
-            };
-            problem.map(|problem| format!("its PersistentVolumeClaim {name} cannot be used: {problem}"))
+            match found {
+                None => Some(format!("PersistentVolumeClaim {}/{name}: not found", pod.id.namespace)),
+                Some(claim) => claim.problem.clone(),
+            }
         })
     }
 

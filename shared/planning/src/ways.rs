@@ -36,8 +36,8 @@ pub(crate) fn ways(
     let Some(mut state) = State::of(spec, rules, preferences) else { return Vec::new() };
     let mut ways: Vec<Way> = Vec::new();
     let mut note = |state: &State<'_>, bears_soft_taints| {
-        let wanted = state.requirements(spec);
-        for place in &mounts.places {
+        let Some(wanted) = state.requirements(spec) else { return };
+        for place in mounts.places.iter().filter(|place| !wanted.contradict(place)) {
             let mut requirements = wanted.clone();
             requirements.add_all(place);
             let way = Way { requirements, rules: state.rules(), bears_soft_taints };
@@ -102,13 +102,20 @@ impl<'a> State<'a> {
         })
     }
 
-    fn requirements(&self, spec: &PodSpec) -> Requirements {
+    /// What is asked of the node; none when it cannot hold together.
+    fn requirements(&self, spec: &PodSpec) -> Option<Requirements> {
         let mut requirements = Requirements::from_labels(&spec.node_selector);
         let terms = self.terms.first().copied().into_iter().chain(self.nodes.first().map(|wish| &wish.term));
         for term in terms {
-            requirements.add_all(&term.match_expressions.iter().collect());
+            for expression in &term.match_expressions {
+                let wanted = Requirements::from_iter([expression]);
+                if requirements.contradict(&wanted) {
+                    return None;
+                }
+                requirements.add_all(&wanted);
+            }
         }
-        requirements
+        Some(requirements)
     }
 
     fn rules(&self) -> Vec<Rule> {

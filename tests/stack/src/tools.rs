@@ -56,6 +56,23 @@ const LAMBDA: Tool = Tool {
 };
 const SAM: Tool =
     Tool { name: "sam", pins: pins!("sam", "requirements.txt"), usually: "1 minute", build: pip_install };
+const KARPENTER: Tool = Tool {
+    name: "karpenter",
+    pins: &[
+        ("go.mod", include_str!("../../../bench/karpenter/go.mod")),
+        ("go.sum", include_str!("../../../bench/karpenter/go.sum")),
+        ("answer.go", include_str!("../../../bench/karpenter/answer.go")),
+        ("catalog.go", include_str!("../../../bench/karpenter/catalog.go")),
+        ("decide.go", include_str!("../../../bench/karpenter/decide.go")),
+        ("main.go", include_str!("../../../bench/karpenter/main.go")),
+        ("plan.go", include_str!("../../../bench/karpenter/plan.go")),
+        ("provider.go", include_str!("../../../bench/karpenter/provider.go")),
+        ("snapshot.go", include_str!("../../../bench/karpenter/snapshot.go")),
+        ("store.go", include_str!("../../../bench/karpenter/store.go")),
+    ],
+    usually: "2 to 4 minutes",
+    build: |folder| go_build(folder, ".", "karpenter", ""),
+};
 
 /// Where every program lies.
 #[derive(Clone, Debug, Serialize)]
@@ -98,6 +115,11 @@ impl Tools {
     /// programs.
     pub fn ensure_sam(cache: &Cache) -> Result<PathBuf> {
         Ok(cache.ensure(&SAM)?.join("venv/bin"))
+    }
+
+    /// Builds the program that puts snapshots to Karpenter's own scheduler; returns the program.
+    pub fn ensure_karpenter(cache: &Cache) -> Result<PathBuf> {
+        Ok(cache.ensure(&KARPENTER)?.join("bin/karpenter"))
     }
 }
 

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use super::schedule::{self, Schedule};
 use super::{Budget, NodeClassRef, NodePool, NodePoolSpec, TemplateMetadata};
 use crate::invalid::{Invalid, Problems, shown};
+use crate::resources::NODES;
 use crate::{CapacityType, NillableDuration, Operator, RequirementSpec, Resources, Taint, labels, syntax};
 
 const MAX_LABELS: usize = 100;
@@ -23,6 +24,13 @@ pub(super) fn problems(pool: &NodePool) -> Vec<Invalid> {
     let template = &pool.spec.template;
     if !syntax::is_name(&pool.name) {
         problems.refuse("metadata.name", shown(&pool.name), syntax::NAME);
+    }
+    if let Some(weight) = pool.annotations.get(labels::RISK_WEIGHT) {
+        let number = weight.parse::<f64>().ok().filter(|weight| (0.0..=100.0).contains(weight));
+        if number.is_none() {
+            let field = format!("metadata.annotations[{}]", labels::RISK_WEIGHT);
+            problems.refuse(field, shown(weight), "a number from 0 to 100, as 0.2");
+        }
     }
     check_size(&pool.spec, &mut problems);
     check_metadata(&template.metadata, &mut problems);
@@ -46,10 +54,15 @@ fn check_size(spec: &NodePoolSpec, problems: &mut Problems) {
     if let Some(weight) = spec.weight.filter(|weight| !(1..=100).contains(weight)) {
         problems.refuse("spec.weight", weight, "a whole number from 1 to 100, or nothing, which counts as 0");
     }
-    if let Some(replicas) = spec.replicas {
-        let allowed = "nothing: static pools are not acted on by Outrigger yet; remove it, and pending pods decide \
-                       how many nodes there are";
-        problems.refuse("spec.replicas", replicas, allowed);
+    if spec.replicas.is_some() {
+        if let Some(weight) = spec.weight {
+            problems.refuse("spec.weight", weight, "nothing where spec.replicas fixes the number of nodes");
+        }
+        let limits = spec.limits.iter().flat_map(Resources::iter);
+        for (name, quantity) in limits.filter(|(name, _)| *name != NODES) {
+            let allowed = "only nodes where spec.replicas fixes the number of nodes";
+            problems.refuse(format!("spec.limits[{name}]"), quantity, allowed);
+        }
     }
     let limits = spec.limits.iter().flat_map(Resources::iter);
     for (name, quantity) in limits.filter(|(_, quantity)| quantity.is_negative()) {

@@ -11,6 +11,19 @@ use crate::templates::{Template, bits};
 use crate::topology::Host;
 use crate::{amounts, ports};
 
+/// Pods of one batch on a node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Portion {
+    /// The batch.
+    pub(crate) member: usize,
+    /// The bin that it was in.
+    pub(crate) bin: usize,
+    /// The way in which they were placed.
+    pub(crate) way: usize,
+    /// How many.
+    pub(crate) count: u32,
+}
+
 /// A node that is to be opened.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
@@ -22,8 +35,10 @@ pub(crate) struct Draft {
     pub(crate) zones: u64,
     /// What its pods leave of the labels that the pool leaves open.
     pub(crate) node: Requirements,
-    /// Its pods: batch, in which way, how many.
-    pub(crate) pods: Vec<(usize, usize, u32)>,
+    /// Its pods.
+    pub(crate) pods: Vec<Portion>,
+    /// The columns that all of its pods may be on, whether or not they fit together.
+    pub(crate) columns: ColumnSet,
     /// What it offers, cheapest first.
     pub(crate) offers: Vec<usize>,
     /// Whether minValues were lowered for it.
@@ -42,12 +57,33 @@ pub(crate) struct Draft {
     pub(crate) host: Host,
 }
 
+impl Draft {
+    /// What is on it, as something that can be added to.
+    pub(super) fn filling(&self) -> Filling {
+        Filling {
+            capacity_type: self.capacity_type,
+            zones: self.zones,
+            node: self.node.clone(),
+            guests: Vec::new(),
+            members: Vec::new(),
+            packed: self.packed.clone(),
+            ports: self.ports.clone(),
+            host: self.host.clone(),
+            worth_of_peers: 0.0,
+            worth_of_others: 0.0,
+        }
+    }
+}
+
 impl Packer<'_> {
     /// Opens a node with some pods; none when the pool's limits, reservations or minValues do not let it.
     pub(super) fn open(&mut self, filling: &Filling, lead: usize) -> Option<Draft> {
         let template = self.selections.all[self.bins.all[lead].selected].template;
-        let pods = filling.members.iter();
-        let pods = pods.map(|(member, count)| (*member, self.bins.members[*member].way, *count)).collect();
+        let portion = |(member, count): &(usize, u32)| {
+            let it = &self.bins.members[*member];
+            Some(Portion { member: *member, bin: it.bin?, way: it.way, count: *count })
+        };
+        let pods = filling.members.iter().filter_map(portion).collect();
         let draft = self.draft(template, filling, pods)?;
         self.book(&draft);
         for (member, count) in &filling.members {
@@ -56,11 +92,11 @@ impl Packer<'_> {
         Some(draft)
     }
 
-    fn draft(&self, template: usize, filling: &Filling, pods: Vec<(usize, usize, u32)>) -> Option<Draft> {
+    pub(super) fn draft(&self, template: usize, filling: &Filling, pods: Vec<Portion>) -> Option<Draft> {
         let of = &self.templates[template];
         let (mut by_labels, mut fitting) = (of.usable.clone(), self.admitted(template));
-        for (member, ..) in &pods {
-            let bin = &self.bins.all[self.bins.members[*member].bin?];
+        for portion in &pods {
+            let bin = &self.bins.all[portion.bin];
             by_labels.intersect(&self.selections.all[bin.selected].selection.columns);
             fitting.intersect(&bin.columns);
         }
@@ -68,7 +104,10 @@ impl Packer<'_> {
         let all = carrying(of, &fitting, filling, |column, zone| self.reservation_left(of, column, zone));
         let min_values = MinValues::of(of);
         let strict = offers::offered(of, &all, all.zones, &min_values, self.options);
-        let (offers, min_values_relaxed) = offers::or_best_effort(strict, of, &all, self.options)?;
+        let (mut offers, min_values_relaxed) = offers::or_best_effort(strict, of, &all, self.options)?;
+        if self.tight && min_values.is_empty() {
+            self.limits[template].keep_smallest(&mut offers);
+        }
         let zones = offers.iter().fold(0, |set, column| set | of.zones_of(*column, all.zones));
         let mut reservations: Vec<String> = offers
             .iter()
@@ -85,6 +124,7 @@ impl Packer<'_> {
             reserved: reserved(of, &offers),
             types_left: [by_labels.types(), bought, all.columns.len()],
             offers,
+            columns: fitting,
             min_values_relaxed,
             reservations,
             packed: filling.packed.clone(),
@@ -114,27 +154,31 @@ impl Packer<'_> {
         if !takes {
             return None;
         }
-        let mut joined = draft.clone();
-        amounts::add(&mut joined.packed, shape.request, 1);
-        joined.node = of.narrow(&draft.node, &selected.selection.node)?;
-        joined.zones = zones;
-        joined.offers.retain(|column| {
-            bin.columns.contains(*column)
-                && of.cheapest(*column, zones).is_some()
-                && amounts::fits(&joined.packed, of.room(*column))
-        });
-        let keeps_choice = joined.offers.len() * 2 >= draft.offers.len();
-        let met = MinValues::of(of).unmet(of, &joined.offers, zones).is_none();
-        if joined.offers.is_empty() || !keeps_choice || !met {
-            return None;
+        let node = of.narrow(&draft.node, &selected.selection.node)?;
+        let mut filling = Filling { zones, node, ..draft.filling() };
+        amounts::add(&mut filling.packed, shape.request, 1);
+        filling.host.take(&it.rules, &it.on_hosts, 1);
+        filling.ports.extend(shape.ports.iter().cloned());
+        let mut pods = draft.pods.clone();
+        match pods.iter_mut().find(|portion| portion.member == member) {
+            Some(portion) => portion.count += 1,
+            None => pods.push(Portion { member, bin: it.bin?, way: it.way, count: 1 }),
         }
-        joined.host.take(&it.rules, &it.on_hosts, 1);
-        joined.ports.extend(shape.ports.iter().cloned());
-        match joined.pods.iter_mut().find(|(other, ..)| *other == member) {
-            Some(entry) => entry.2 += 1,
-            None => joined.pods.push((member, it.way, 1)),
-        }
-        Some(joined)
+        self.draft(draft.template, &filling, pods)
+    }
+
+    /// Those of a draft's offers that still carry its pods in some zones, in order of their price there.
+    pub(super) fn still_offered(&self, draft: &Draft, zones: u64) -> Vec<usize> {
+        let of = &self.templates[draft.template];
+        let offered = ColumnSet::from_columns(of.columns(), &draft.offers);
+        let order = of.by_price(zones);
+        let columns = order.iter().map(|(_, column)| *column);
+        let carries = |column: &usize| {
+            offered.contains(*column)
+                && draft.columns.contains(*column)
+                && amounts::fits(&draft.packed, of.room(*column))
+        };
+        columns.filter(carries).collect()
     }
 
     /// The nodes that static pools still lack. They carry no pods yet, and may be any machine of their pool.

@@ -15,6 +15,8 @@ use crate::{MinValuesPolicy, amounts};
 /// How many machines are tried for one node. They are tried from the best possible ratio of cost to worth downwards,
 /// and the search ends sooner when no further one can win.
 const MACHINES_TRIED_MAX: usize = 48;
+/// How much of their worth the pods that a node is opened for pay at least, whatever others pay.
+const OWN_SHARE_MIN: f64 = 0.9;
 /// How many of them are put in order at all.
 const MACHINES_RANKED: usize = 256;
 
@@ -27,52 +29,49 @@ pub(super) struct Search<'s, 'b> {
     pub(super) admitted: &'s ColumnSet,
 }
 
-/// How good a filling is: how many types it lacks of the flexibility that spot needs, and pods of those that should be
-/// together, then its cost over its worth.
+/// How good a filling is, the most important thing first.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 pub(super) struct Score {
+    /// How many pods that should be on this node are not.
+    pub(super) apart: u32,
+    /// How many types it lacks of the flexibility that spot needs.
     pub(super) types_lacking: usize,
+    /// Its cost over its worth, with what EC2 may choose in mind.
     pub(super) ratio: f64,
+    /// The same as its cheapest type.
+    pub(super) least: f64,
 }
 
 /// What could fill a machine: more room than the pods ask for that are left is worth nothing.
 struct Prospects {
     peers: Vec<f64>,
     others: Vec<f64>,
-    /// What others cost elsewhere, over what they would cost at the lead's prices.
-    others_price: f64,
 }
 
 impl Prospects {
     fn of(party: Party<'_>) -> Self {
         let width = party.unit_prices.len();
-        let mut prospects = Self { peers: vec![0.0; width], others: vec![0.0; width], others_price: 0.0 };
-        let (mut elsewhere, mut here) = (0.0, 0.0);
+        let mut prospects = Self { peers: vec![0.0; width], others: vec![0.0; width] };
         for guest in party.guests {
             let left = f64::from(guest.bin.left);
             let sums = if guest.is_peer { &mut prospects.peers } else { &mut prospects.others };
             for (sum, amount) in sums.iter_mut().zip(guest.shape.request) {
                 *sum += *amount as f64 * left;
             }
-            if !guest.is_peer {
-                elsewhere += guest.worth * left;
-                here += amounts::worth(guest.shape.request, party.unit_prices) * left;
-            }
         }
-        prospects.others_price = if here > 0.0 { elsewhere / here } else { 0.0 };
         prospects
     }
 
     /// The least cost for the peers' worth that a perfect filling would reach.
-    fn ratio(&self, cost: f64, room: &[i64], unit_prices: &[f64]) -> f64 {
+    fn ratio(&self, cost: f64, room: &[i64], party: Party<'_>) -> f64 {
         let (mut of_peers, mut of_others) = (0.0, 0.0);
         for (place, room) in room.iter().enumerate() {
             let room = *room as f64;
             let peers = room.min(self.peers[place]);
-            of_peers += peers * unit_prices[place];
-            of_others += (room - peers).min(self.others[place]) * unit_prices[place];
+            of_peers += peers * party.unit_prices[place];
+            of_others += (room - peers).min(self.others[place]) * party.others_prices[place];
         }
-        (cost - of_others * self.others_price).max(cost / 10.0) / of_peers.max(f64::MIN_POSITIVE)
+        (cost - of_others).max(of_peers * OWN_SHARE_MIN) / of_peers.max(f64::MIN_POSITIVE)
     }
 }
 
@@ -111,7 +110,9 @@ impl Search<'_, '_> {
         for (bound, column) in self.ranked(candidates).into_iter().take(MACHINES_TRIED_MAX) {
             let kind = usize::from(capacity_of(column) == CapacityType::OnDemand);
             let is_beaten = |best: &Option<(Score, Found)>| {
-                best.as_ref().is_some_and(|(score, _)| score.types_lacking == 0 && score.ratio <= bound)
+                best.as_ref().is_some_and(|(score, _)| {
+                    score.apart == 0 && score.types_lacking == 0 && score.least <= bound
+                })
             };
             if is_beaten(&best[kind]) || is_beaten(&best[1 - kind]) {
                 continue;
@@ -123,7 +124,7 @@ impl Search<'_, '_> {
             }
         }
         let found = best.into_iter().flatten();
-        let least = found.min_by(|(a, _), (b, _)| a.ratio.total_cmp(&b.ratio));
+        let least = found.min_by(|(a, _), (b, _)| a.apart.cmp(&b.apart).then(a.least.total_cmp(&b.least)));
         least.map(|(_, found)| found)
     }
 
@@ -137,7 +138,7 @@ impl Search<'_, '_> {
             .filter(|column| capacity_of(*column) != CapacityType::Reserved)
             .filter_map(|column| {
                 let cost = template.node_dollars(column, zones)?;
-                Some((prospects.ratio(cost, template.room(column), self.party.unit_prices), column))
+                Some((prospects.ratio(cost, template.room(column), self.party), column))
             })
             .collect();
         let order = |(a, x): &(f64, usize), (b, y): &(f64, usize)| a.total_cmp(b).then(x.cmp(y));
@@ -160,9 +161,14 @@ impl Search<'_, '_> {
         }
         let is_spot = filling.capacity_type == CapacityType::Spot;
         let prices = self.cheapest(filling, if is_spot { options.spot_types_min } else { 1 });
-        let cost = (offers::expected(&prices)? + template.node_price as f64) / NANOS_PER_DOLLAR;
         let worth = filling.worth_of_peers + filling.worth_of_others;
-        let cost = cost * (1.0 + template.risk_weight * self.packer.share_of_all(worth));
+        let risk = 1.0 + template.risk_weight * self.packer.share_of_all(worth);
+        // What fills the gaps pays for its place, though never for that of those the node is for.
+        let ratio = |price: f64| {
+            let cost = (price + template.node_price as f64) / NANOS_PER_DOLLAR * risk;
+            let own = (cost - filling.worth_of_others).max(filling.worth_of_peers * OWN_SHARE_MIN);
+            own / filling.worth_of_peers.max(f64::MIN_POSITIVE)
+        };
         let types_lacking = if is_spot { self.lacking(prices.len()) } else { 0 };
         let whole = self.seeds.iter().filter(|seed| seed.whole).filter_map(|seed| seed.member);
         let apart: u32 = whole
@@ -171,10 +177,12 @@ impl Search<'_, '_> {
                 self.party.bins.members[member].left - here
             })
             .sum();
-        // What fills the gaps pays for its place, though never for the whole node.
-        let own = (cost - filling.worth_of_others).max(cost / 10.0);
-        let ratio = own / filling.worth_of_peers.max(f64::MIN_POSITIVE);
-        Some(Score { types_lacking: types_lacking + apart as usize, ratio })
+        Some(Score {
+            apart,
+            types_lacking,
+            ratio: ratio(offers::expected(&prices)?),
+            least: ratio(*prices.first()? as f64),
+        })
     }
 
     /// The prices of the cheapest machines that carry a filling, at most so many.

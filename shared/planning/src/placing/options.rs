@@ -43,7 +43,12 @@ impl Work<'_, '_> {
             rules.iter().find(|rule| rule.is_per_host && rule.kind == RuleKind::Near && !joins(rule));
         let mut blocked_by = lonely.copied();
         let mut best: Option<(u64, &Choice)> = None;
-        for option in options.iter().filter(|option| option.fits && lonely.is_none()) {
+        let has_room = |option: &&Choice| {
+            let key = (class, option.domains.clone());
+            self.of.quotas.get(&key).is_none_or(|quota| self.given.get(&key).unwrap_or(&0) < quota)
+        };
+        let open = options.iter().filter(|option| option.fits && lonely.is_none());
+        for option in open.filter(|option| self.of.quotas.is_empty() || has_room(option)) {
             let domain = |key: usize| option.domain(key);
             if let Some(rule) = self.broken(class, way, domain) {
                 blocked_by = Some(rule);
@@ -142,7 +147,8 @@ impl Work<'_, '_> {
         let of = &self.of.classes[class];
         let counts = &self.of.counts;
         let spreads = |group: &GroupId| {
-            counts.binds[*group] || of.ways[way].rules.iter().any(|rule| rule.group == *group)
+            let wished = |rule: &Rule| rule.group == *group && matches!(rule.kind, RuleKind::Spread { .. });
+            counts.spreads[*group] || of.ways[way].rules.iter().any(wished)
         };
         let counted = of.selected_by.iter().filter(|group| spreads(group)).filter_map(|group| {
             let domain = option.domain(counts.key_of[*group]?)?;

@@ -28,6 +28,8 @@ pub(crate) struct Counts<'a> {
     pub(crate) key_of: Vec<Option<usize>>,
     /// Whether pods that a group counts must have a known domain, since somebody's required rule depends on it.
     pub(crate) binds: Vec<bool>,
+    /// Whether somebody's required spread counts by a group.
+    pub(crate) spreads: Vec<bool>,
     counted: Vec<Vec<u32>>,
     barring: Vec<Vec<u32>>,
     total: Vec<u32>,
@@ -111,6 +113,7 @@ impl<'a> Counts<'a> {
             keys,
             key_of,
             binds: vec![false; groups.all.len()],
+            spreads: vec![false; groups.all.len()],
             counted: zeros.clone(),
             barring: zeros,
             total: vec![0; groups.all.len()],

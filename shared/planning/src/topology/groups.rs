@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use outrigger_model::pod::NodeSelectorTerm;
+use outrigger_model::pod::{NodeSelectorTerm, PodAffinityTerm};
 use outrigger_model::selector::LabelSelector;
 use outrigger_model::taint::first_untolerated;
 use outrigger_model::{Node, PodSpec, Requirements, Snapshot, Toleration, labels};
@@ -22,6 +22,9 @@ pub(crate) struct Group<'a> {
     pub(crate) key: &'a str,
     namespaces: Namespaces<'a>,
     selector: &'a LabelSelector,
+    /// Further selections that a counted pod must meet: kube-scheduler counts only pods that all required affinity terms
+    /// of a pod select.
+    also: Vec<(Namespaces<'a>, &'a LabelSelector)>,
     /// Labels that the counted pods share with the pod that asks (`matchLabelKeys`).
     shared: Vec<(&'a str, &'a str)>,
     /// Which nodes count.
@@ -32,6 +35,31 @@ pub(crate) struct Group<'a> {
 enum Namespaces<'a> {
     All,
     These(BTreeSet<&'a str>),
+}
+
+impl<'a> Namespaces<'a> {
+    /// The namespaces that an affinity term means.
+    fn of(snapshot: &'a Snapshot, term: &'a PodAffinityTerm, asker: Asker<'a>) -> Self {
+        let mut these: BTreeSet<&str> = term.namespaces.iter().map(String::as_str).collect();
+        let by_label = term.namespace_selector.as_ref();
+        if by_label.is_some_and(|all| all.match_labels.is_empty() && all.match_expressions.is_empty()) {
+            return Self::All;
+        }
+        if let Some(selector) = by_label {
+            let named = snapshot.namespaces.iter().filter(|(_, labels)| selector.matches(labels));
+            these.extend(named.map(|(name, _)| name.as_str()));
+        } else if these.is_empty() {
+            these.insert(asker.namespace);
+        }
+        Self::These(these)
+    }
+
+    fn contain(&self, namespace: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::These(these) => these.contains(namespace),
+        }
+    }
 }
 
 /// Which nodes' pods a spread counts: those that the asking pod's node affinity and tolerations allow, as its policies
@@ -143,26 +171,21 @@ impl<'a> Group<'a> {
                     key,
                     namespaces: Namespaces::These(BTreeSet::from([asker.namespace])),
                     selector: &spread.selector,
+                    also: Vec::new(),
                     shared,
                     nodes: NodeFilter { affinity, tolerations },
                 }
             }
             Constraint::Near(term) | Constraint::Apart(term) => {
-                let mut these: BTreeSet<&str> = term.namespaces.iter().map(String::as_str).collect();
-                let by_label = term.namespace_selector.as_ref();
-                if let Some(selector) = by_label {
-                    let named = snapshot.namespaces.iter().filter(|(_, labels)| selector.matches(labels));
-                    these.extend(named.map(|(name, _)| name.as_str()));
-                }
-                let everywhere = by_label
-                    .is_some_and(|all| all.match_labels.is_empty() && all.match_expressions.is_empty());
-                if these.is_empty() && by_label.is_none() {
-                    these.insert(asker.namespace);
-                }
+                let is_required = spec.pod_affinity.iter().any(|other| std::ptr::eq(other, term));
+                let others =
+                    spec.pod_affinity.iter().filter(|other| is_required && !std::ptr::eq(*other, term));
+                let namespaces = |term: &'a PodAffinityTerm| Namespaces::of(snapshot, term, asker);
                 Self {
                     key,
-                    namespaces: if everywhere { Namespaces::All } else { Namespaces::These(these) },
+                    namespaces: namespaces(term),
                     selector: &term.selector,
+                    also: others.map(|other| (namespaces(other), &other.selector)).collect(),
                     shared: Vec::new(),
                     nodes: NodeFilter::default(),
                 }
@@ -177,11 +200,11 @@ impl<'a> Group<'a> {
 
     /// Whether such a pod is counted.
     pub(crate) fn selects(&self, pod: Asker<'_>) -> bool {
-        let here = match &self.namespaces {
-            Namespaces::All => true,
-            Namespaces::These(these) => these.contains(pod.namespace),
+        let selects = |namespaces: &Namespaces<'_>, selector: &LabelSelector| {
+            namespaces.contain(pod.namespace) && selector.matches(pod.labels)
         };
-        here && self.selector.matches(pod.labels)
+        selects(&self.namespaces, self.selector)
+            && self.also.iter().all(|(namespaces, selector)| selects(namespaces, selector))
             && self.shared.iter().all(|(key, value)| pod.labels.get(*key).is_some_and(|v| v == value))
     }
 }

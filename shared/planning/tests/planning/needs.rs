@@ -1,7 +1,7 @@
 //! What pods ask of nodes, one small cluster after another, each with the guarantee that it proves. The snapshot files
 //! show plan and report.
 
-use outrigger_model::{Taint, TaintEffect, labels};
+use outrigger_model::{PodState, Taint, TaintEffect, labels};
 use serde_json::json;
 
 use crate::fixtures::{
@@ -176,6 +176,9 @@ fn pods_that_are_left_out() {
     let mut snapshot = with_pods(&[("foreign", 1, spec_with(100, 128, none)), ("urgent", 2, spec(100, 128))]);
     snapshot.nodes.push(node("i-busy", "m6a.large"));
     snapshot.nodes[0].taints.push(Taint::new("busy", "", TaintEffect::NoSchedule));
+    let mut leaving = pods("leaving", 1, spec(100, 128)).remove(0);
+    (leaving.state, leaving.node_name) = (PodState::Terminating, Some("i-busy".into()));
+    snapshot.pods.push(leaving);
     snapshot.pods[1].nominated_node = Some("i-busy".into());
     snapshot.pods[2].nominated_node = Some("i-gone".into());
     check(

@@ -163,6 +163,7 @@ fn tools(output: Output) -> Result<()> {
     let sam = Tools::ensure_sam(&cache)?;
     let mut all = serde_json::to_value(&tools)?;
     all["sam"] = json!(sam);
+    all["karpenter"] = json!(Tools::ensure_karpenter(&cache)?);
     let mut out = std::io::stdout().lock();
     if output == Output::Json {
         writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;

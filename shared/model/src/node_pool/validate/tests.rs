@@ -116,6 +116,10 @@ fn labels(labels: &Value) -> Vec<Change> {
     vec![("/spec/template/metadata", json!({"labels": labels}))]
 }
 
+fn risk(weight: &str) -> Vec<Change> {
+    vec![("/metadata/annotations", json!({"outrigger.dev/risk-weight": weight}))]
+}
+
 fn budgets(budgets: &Value) -> Vec<Change> {
     vec![("/spec/disruption", json!({"budgets": budgets}))]
 }
@@ -129,7 +133,14 @@ fn spec_rules() -> Vec<(&'static str, Vec<Change>)> {
         ("name", vec![("/metadata/name", json!("General_Pool"))]),
         ("unknown field", vec![("/spec/template/spec/kubelet", json!({"maxPods": 20}))]),
         ("weight", vec![("/spec/weight", json!(0))]),
-        ("static pool", vec![("/spec/replicas", json!(3))]),
+        (
+            "static pool",
+            vec![
+                ("/spec/replicas", json!(3)),
+                ("/spec/weight", json!(5)),
+                ("/spec/limits", json!({"cpu": "9"})),
+            ],
+        ),
         ("negative limit", vec![("/spec/limits", json!({"cpu": "-1", "memory": "1Gi"}))]),
         ("no class", vec![("/spec/template/spec/nodeClassRef", json!({}))]),
         ("foreign class", class("karpenter.azure.com", "AKSNodeClass", "general")),
@@ -158,7 +169,7 @@ fn label_rules() -> Vec<(&'static str, Vec<Change>)> {
         ("label of the host", labels(&json!({"kubernetes.io/hostname": "x"}))),
         ("label of Karpenter's domain", labels(&json!({"sub.karpenter.sh/registered": "true"}))),
         ("unknown label of EC2's domain", labels(&json!({"karpenter.k8s.aws/instance-colour": "red"}))),
-        ("capacity type as a label", labels(&json!({"karpenter.sh/capacity-type": "reserved"}))),
+        ("capacity type as a label", labels(&json!({"karpenter.sh/capacity-type": "cheap"}))),
         ("too many labels", labels(&many)),
         ("annotation key", vec![("/spec/template/metadata", annotations)]),
     ]
@@ -189,7 +200,9 @@ fn requirement_rules() -> Vec<(&'static str, Vec<Change>)> {
         ("Lt with a text", requirement("karpenter.k8s.aws/instance-cpu", "Lt", &["many"])),
         ("Gte with a negative number", requirement("karpenter.k8s.aws/instance-cpu", "Gte", &["-1"])),
         ("Lte without values", requirement("karpenter.k8s.aws/instance-cpu", "Lte", &[])),
-        ("reserved capacity", requirement("karpenter.sh/capacity-type", "In", &["reserved", "spot"])),
+        ("capacity type", requirement("karpenter.sh/capacity-type", "In", &["cheap", "spot"])),
+        ("risk weight", risk("much")),
+        ("negative risk weight", risk("-1")),
         ("unknown capacity", requirement("karpenter.sh/capacity-type", "In", &["Spot"])),
         ("minValues of 0", min_values("In", &["red"], 0)),
         ("minValues of 51", min_values("Exists", &[], 51)),

@@ -103,6 +103,20 @@ const AFFINITIES: &[Case] = &[
         ALONE,
     ),
     case(
+        "nor may a pod go first that others would have called elsewhere",
+        || {
+            let either = json!({"podAffinity": [{"topologyKey": ZONE, "namespaces": ["default"], "selector":
+                {"matchExpressions": [{"key": "app", "operator": "In", "values": ["api", "db"]}]}}]});
+            let stage = Stage::new().wait("api", 1, either).wait("db", 1, near(ZONE, "db"));
+            stage.plan("default-a", &[A], &["api-0"]).plan("default-b", &[A], &["db-0"])
+        },
+        |stage| stage.rezone(1, &[B]),
+        &[
+            "pod default/api-0: placed on default-a, against its pod affinity over topology.kubernetes.io/zone: none \
+           of the 1 such pods is near for certain",
+        ],
+    ),
+    case(
         "pods that must be near each other need somebody to begin with",
         || {
             let stage = Stage::new().node("i-a", A, &[("old", json!({}))]);

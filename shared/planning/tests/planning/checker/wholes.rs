@@ -100,6 +100,20 @@ const RESERVATIONS_AND_OVERLAYS: &[Case] = &[
         &["capacity reservation cr-2: 2 planned nodes may draw on it; allowed: 1"],
     ),
     case(
+        "the least that is said of its room counts",
+        reserved,
+        |stage| {
+            let types = &mut stage.snapshot.classes[0].instance_types;
+            let mut more = (**types).clone();
+            let large = more.iter().find(|t| t.name == "m6a.large").unwrap();
+            let mut smaller = large.offerings.iter().rfind(|o| o.reservation.is_some()).unwrap().clone();
+            smaller.reservation = Some(Reservation { id: "cr-2".into(), count: 0 });
+            more.last_mut().unwrap().offerings.push(smaller);
+            *types = Arc::new(more);
+        },
+        &["capacity reservation cr-2: 1 planned nodes may draw on it; allowed: 0"],
+    ),
+    case(
         "a reserved node names its reservations",
         reserved,
         |stage| {

@@ -1,0 +1,130 @@
+//! Scenarios: clusters with waiting pods, written as the List that `kubectl get -o json` prints. The same recipe gives the
+//! same bytes.
+
+mod builder;
+mod existing;
+mod fleet;
+mod gpu;
+mod mixed;
+mod preferences;
+mod volumes;
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use outrigger_model::InstanceType;
+use serde_json::{Value, json};
+
+use builder::Builder;
+
+/// What waits, and why it is hard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Scenario {
+    /// Pods that ask for cpu and memory only
+    Generic,
+    /// The mix of Karpenter's own scheduling benchmark: a fifth each plain, spread over zones, spread over hosts, with their
+    /// like in one zone, and alone on their host
+    Diverse,
+    /// Many services of 1 to 60 replicas with skewed shapes, spreads, architectures and daemonsets
+    Fleet,
+    /// A shared GPU cluster's tasks
+    Gpu,
+    /// Preferred node affinity, pod affinity and anti-affinity
+    Preferences,
+    /// StatefulSets whose volumes are in a zone already or will be where the pod goes
+    Volumes,
+    /// A node for each 20 waiting pods exists already and is half full
+    Existing,
+}
+
+/// What a scenario is made from.
+#[derive(Clone, Debug)]
+pub struct Recipe<'a> {
+    /// Which.
+    pub scenario: Scenario,
+    /// How many pods wait.
+    pub pods: usize,
+    /// Where chance starts.
+    pub seed: u64,
+    /// What nodes that exist already are made of.
+    pub types: &'a [InstanceType],
+    /// For [`Scenario::Gpu`]: a pod list of Alibaba's cluster-trace-gpu-v2023, read instead of drawing tasks.
+    pub trace: Option<PathBuf>,
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
+    }
+}
+
+impl Recipe<'_> {
+    /// Writes the List into a file.
+    pub fn write(&self, file: &Path) -> Result<()> {
+        let failed = || format!("writing {}", file.display());
+        let mut out = BufWriter::new(File::create(file).with_context(failed)?);
+        self.write_to(&mut out).with_context(failed)
+    }
+
+    /// The List as a value.
+    pub fn list(&self) -> Result<Value> {
+        let mut items = Vec::new();
+        self.make(&mut |item| items.push(item))?;
+        Ok(json!({"apiVersion": "v1", "kind": "List", "items": items}))
+    }
+
+    /// Item by item, since a hundred thousand pods are large as values.
+    fn write_to(&self, out: &mut impl Write) -> Result<()> {
+        out.write_all(br#"{"apiVersion":"v1","kind":"List","items":["#)?;
+        let mut written: io::Result<()> = Ok(());
+        let mut gap = "";
+        self.make(&mut |item| {
+            if written.is_ok() {
+                written = write!(out, "{gap}{item}");
+                gap = ",\n";
+            }
+        })?;
+        written?;
+        out.write_all(b"]}\n")?;
+        out.flush()?;
+        Ok(())
+    }
+
+    fn make(&self, emit: &mut dyn FnMut(Value)) -> Result<()> {
+        let mut builder = Builder::new(self.seed, emit);
+        match self.scenario {
+            Scenario::Generic => mixed::generic(&mut builder, self.pods),
+            Scenario::Diverse => mixed::diverse(&mut builder, self.pods),
+            Scenario::Fleet => fleet::fleet(&mut builder, self.pods),
+            Scenario::Gpu => gpu::gpu(&mut builder, self.pods, self.trace.as_deref())?,
+            Scenario::Preferences => preferences::preferences(&mut builder, self.pods),
+            Scenario::Volumes => volumes::volumes(&mut builder, self.pods),
+            Scenario::Existing => existing::existing(&mut builder, self.pods, self.types),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_scenario_holds_as_many_waiting_pods_as_asked_for() {
+        let types = crate::catalogue::embedded().unwrap();
+        for scenario in Scenario::value_variants() {
+            for pods in [1, 97, 500] {
+                let recipe = Recipe { scenario: *scenario, pods, seed: 42, types: &types, trace: None };
+                let list = recipe.list().unwrap();
+                let items = list["items"].as_array().unwrap();
+                let waiting = items.iter().filter(|i| i["kind"] == "Pod" && i["spec"]["nodeName"].is_null());
+                assert_eq!(waiting.count(), pods, "{scenario}");
+                assert_eq!(recipe.list().unwrap(), list, "{scenario} again");
+            }
+        }
+    }
+}

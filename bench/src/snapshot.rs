@@ -1,0 +1,46 @@
+//! A scenario's objects and a catalogue become a Snapshot, by the way that `outrigger plan` takes.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use jiff::Timestamp;
+use outrigger_kubernetes::Dump;
+use outrigger_model::{ClassOffer, InstanceType, NodeClass, NodePool, Snapshot};
+
+/// Reads a file of Kubernetes objects.
+pub fn read(file: &Path, types: &Arc<Vec<InstanceType>>) -> Result<Snapshot> {
+    let dump = Dump::read(&[file])?;
+    of(dump, types).with_context(|| format!("in {}", file.display()))
+}
+
+/// Reads a List that is at hand already.
+pub fn parse(list: &str, types: &Arc<Vec<InstanceType>>) -> Result<Snapshot> {
+    of(Dump::parse(&[("scenario", list)])?, types)
+}
+
+/// Every object must be one that we can use: a scenario that loses some would compare apples with pears.
+fn of(dump: Dump, types: &Arc<Vec<InstanceType>>) -> Result<Snapshot> {
+    ensure!(dump.invalid.is_empty(), "objects that cannot be used: {:#?}", dump.invalid);
+    let created =
+        dump.pods.iter().map(|pod| pod.created_at).chain(dump.nodes.iter().map(|node| node.created_at));
+    let taken_at = created.max().unwrap_or(Timestamp::UNIX_EPOCH);
+    let references: BTreeSet<_> = dump.node_pools.iter().map(NodePool::node_class).cloned().collect();
+    let offer = |reference| ClassOffer {
+        class: NodeClass::for_planning(reference),
+        instance_types: Arc::clone(types),
+    };
+    Ok(Snapshot {
+        classes: references.into_iter().map(offer).collect(),
+        node_pools: dump.node_pools,
+        nodes: dump.nodes,
+        pods: dump.pods,
+        daemon_sets: dump.daemon_sets,
+        namespaces: dump.namespaces,
+        volume_claims: dump.volume_claims,
+        overlays: dump.overlays,
+        buffers: dump.buffers,
+        ..Snapshot::empty("bench", taken_at)
+    })
+}
