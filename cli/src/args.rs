@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as Arguments, Parser, Subcommand};
+use clap::{Args as Arguments, Parser, Subcommand, ValueEnum};
 use outrigger_model::Price;
+use outrigger_planning as planning;
 
 use crate::output::Format;
 
 /// Plans, explains and simulates the nodes of kOps clusters. Nothing here needs a cluster or an AWS account.
 ///
-/// Exit codes: 0 done, 1 some pods have no place, 2 bad usage or input.
+/// Exit codes: 0 done, 1 some pods have no place, 2 bad usage or input, 3 a plan that breaks a rule (plan --check).
 #[derive(Debug, Parser)]
 #[command(name = "outrigger", version, propagate_version = true, max_term_width = 110)]
 pub(crate) struct Args {
@@ -34,9 +35,11 @@ pub(crate) enum Command {
     /// class that is not among them is assumed to be as kOps (InstanceGroup) or Karpenter (EC2NodeClass) make it. An object
     /// that cannot be used is named on standard error, and the others go on without it.
     Plan(Plan),
-    /// Say where one pod goes, or why each NodePool refuses it
+    /// Say where one pod goes, or why each NodePool refuses it; or why a node is what it is
     Explain(Explain),
-    /// Print the definitions of NodePool, NodeClaim and EC2NodeClass, for kubectl apply
+    /// Print the definitions of the custom resources, for kubectl apply
+    ///
+    /// They are NodePool, NodeClaim, NodeOverlay, EC2NodeClass and CapacityBuffer.
     Crds(Crds),
 }
 
@@ -63,14 +66,19 @@ pub(crate) struct Simulate {
 pub(crate) struct Plan {
     #[command(flatten)]
     pub(crate) source: Source,
+    /// Check the plan against every rule with code that has no part in planning
+    #[arg(long)]
+    pub(crate) check: bool,
 }
 
 /// What `explain` takes.
 #[derive(Debug, Arguments)]
 #[command(after_long_help = EXPLAIN_HELP)]
 pub(crate) struct Explain {
-    /// The pod, as namespace/name, or its name where only one pod has it
-    pub(crate) pod: String,
+    /// A pod, as namespace/name, or its name where only one pod has it; a planned node, as the name of its claim or its
+    /// place in the plan from 1 on; or a node that exists
+    #[arg(value_name = "POD|NODE")]
+    pub(crate) what: String,
     #[command(flatten)]
     pub(crate) source: Source,
 }
@@ -90,6 +98,48 @@ pub(crate) struct Source {
     /// What each new node costs per hour beside its instance, instead of its class's root volume
     #[arg(long, value_name = "USD", value_parser = parse_price)]
     pub(crate) node_cost: Option<Price>,
+    /// What becomes of preferred affinities and of spreads that are only a wish
+    #[arg(long, value_enum, default_value_t = Preferences::Respect)]
+    pub(crate) preferences: Preferences,
+    /// What becomes of a pool's minValues that cannot be kept
+    #[arg(long, value_enum, default_value_t = MinValues::Strict)]
+    pub(crate) min_values: MinValues,
+}
+
+/// Karpenter's `PREFERENCE_POLICY`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Preferences {
+    /// They hold as long as they leave a place
+    Respect,
+    /// They are not looked at
+    Ignore,
+}
+
+/// Karpenter's `MIN_VALUES_POLICY`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MinValues {
+    /// The node is not opened
+    Strict,
+    /// The node offers as many values as there are
+    BestEffort,
+}
+
+impl From<Preferences> for planning::Preferences {
+    fn from(preferences: Preferences) -> Self {
+        match preferences {
+            Preferences::Respect => Self::Respect,
+            Preferences::Ignore => Self::Ignore,
+        }
+    }
+}
+
+impl From<MinValues> for planning::MinValuesPolicy {
+    fn from(policy: MinValues) -> Self {
+        match policy {
+            MinValues::Strict => Self::Strict,
+            MinValues::BestEffort => Self::BestEffort,
+        }
+    }
 }
 
 /// What `crds` takes.
@@ -141,21 +191,33 @@ const PLAN_HELP: &str = "\
 Examples:
   outrigger plan -f examples/cluster.yaml
   outrigger plan -f examples/cluster.yaml --node-cost 0.014 -o json
+  outrigger plan -f examples/cluster.yaml --check --preferences ignore
   kubectl get nodes,pods,daemonsets,nodepools -A -o yaml | outrigger plan -f -
+
+The files may also hold:
+  ec2nodeclasses, nodeoverlays  what pools refer to, and other prices and capacities
+  persistentvolumeclaims, persistentvolumes, storageclasses, csinodes
+                                where the volumes of pods can be attached; pods that mount
+                                one need them
+  namespaces                    for affinity that selects namespaces by label
+  capacitybuffers, with the podtemplates, deployments, statefulsets or replicasets they name
+                                room that is kept free
 
 Exit codes:
   0  every waiting pod has a place
   1  some have none
-  2  bad usage or input";
+  2  bad usage or input; wrong objects are named, and the plan is made without them
+  3  the plan breaks a rule (only with --check), which is a fault of Outrigger";
 
 const EXPLAIN_HELP: &str = "\
 Examples:
   outrigger explain default/render-0 -f examples/cluster.yaml
   outrigger explain render-0 -f examples/cluster.yaml -o yaml
+  outrigger explain 1 -f examples/cluster.yaml
 
 Exit codes:
-  0  the pod has a place
-  1  it has none
+  0  the pod has a place, or it is a node
+  1  the pod has none
   2  bad usage or input";
 
 const CRDS_HELP: &str = "\

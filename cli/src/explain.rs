@@ -1,6 +1,8 @@
-//! `outrigger explain`: where one pod goes, or why each pool refuses it.
+//! `outrigger explain`: where one pod goes, or why each pool refuses it; or why a node is what it is.
 
-use outrigger_model::{NodeReport, Outcome as Fate, PodRef, PodState};
+mod node;
+
+use outrigger_model::{NodeReport, Outcome as Fate, Pod, PodRef, PodState};
 use owo_colors::OwoColorize;
 use serde::Serialize;
 
@@ -11,10 +13,19 @@ use crate::output::{Format, Outcome, print, say};
 use crate::plan::{NewNode, new_node};
 use crate::plan_text;
 
+/// What there is to say about what was asked for.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Explanation {
+    Pod(Box<PodExplanation>),
+    Planned(Box<node::Planned>),
+    Existing(Box<node::Existing>),
+}
+
 /// What there is to say about one pod.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Explanation {
+struct PodExplanation {
     /// The pod.
     pod: PodRef,
     /// Where it stands in the files.
@@ -36,62 +47,88 @@ struct Explanation {
 /// Runs the command.
 pub(crate) fn run(command: &args::Explain, format: Format) -> Result<Outcome, CliError> {
     let decision = decide(&command.source)?;
-    let explanation = explain(&decision, &command.pod)?;
-    print(&explanation, format, || print_text(&explanation))?;
-    let unplaced = matches!(explanation.outcome, Some(Fate::Unplaced { .. }));
-    Ok(if unplaced { Outcome::Unplaced } else { Outcome::Done })
+    let explanation = explain(&decision, &command.what)?;
+    print(&explanation, format, || explanation.print_text())?;
+    Ok(match &explanation {
+        Explanation::Pod(pod) if matches!(pod.outcome, Some(Fate::Unplaced { .. })) => Outcome::Unplaced,
+        _ => Outcome::Done,
+    })
 }
 
 fn explain(decision: &Decision, asked: &str) -> Result<Explanation, CliError> {
-    let named = |pod: &&outrigger_model::Pod| pod.id.name == asked || pod.id.to_string() == asked;
-    let found: Vec<_> = decision.snapshot.pods.iter().filter(named).collect();
-    let missing = |found: String, allowed: &str| CliError::Missing {
-        what: format!("POD {asked}"),
-        found,
-        allowed: allowed.into(),
+    let pods = &decision.snapshot.pods;
+    let named = |pod: &&Pod| pod.id.name == asked || pod.id.to_string() == asked;
+    let found: Vec<_> = pods.iter().filter(named).collect();
+    if let [only] = &found[..] {
+        return Ok(Explanation::Pod(Box::new(explain_pod(decision, only))));
+    }
+    let missing =
+        |found: String, allowed: String| CliError::Missing { what: asked.to_owned(), found, allowed };
+    if !found.is_empty() {
+        let candidates: Vec<_> = found.iter().map(|pod| pod.id.to_string()).collect();
+        return Err(missing(candidates.join(", "), "one of these".into()));
+    }
+    if let Some(planned) = node::planned(decision, asked) {
+        return Ok(Explanation::Planned(Box::new(planned)));
+    }
+    if let Some(existing) = node::existing(decision, asked) {
+        return Ok(Explanation::Existing(Box::new(existing)));
+    }
+    let places = match decision.plan.nodes.len() {
+        0 => String::new(),
+        last => format!(", a planned node by its claim or its place in the plan from 1 to {last}"),
     };
-    let pod = match &found[..] {
-        [only] => *only,
-        [] => return Err(missing("no such pod in the files".into(), "namespace/name of a pod in the files")),
-        several => {
-            let candidates: Vec<_> = several.iter().map(|pod| pod.id.to_string()).collect();
-            return Err(missing(candidates.join(", "), "one of these"));
-        }
-    };
+    let allowed = format!("namespace/name of a pod in the files{places}, or the name of a node in the files");
+    Err(missing("no pod and no node of this name".into(), allowed))
+}
+
+fn explain_pod(decision: &Decision, pod: &Pod) -> PodExplanation {
     let entry = decision.report.pods.iter().find(|entry| entry.pods.contains(&pod.id));
-    let on =
-        decision.plan.nodes.iter().find(|node| node.pods.iter().any(|nominated| nominated.pod == pod.id));
+    let nodes = &decision.plan.nodes;
+    let on = nodes.iter().find(|node| node.pods.iter().any(|nominated| nominated.pod == pod.id));
     let why = on.and_then(|node| decision.report.nodes.iter().find(|report| report.claim == node.claim));
-    Ok(Explanation {
+    PodExplanation {
         pod: pod.id.clone(),
         state: pod.state,
         node_name: pod.node_name.clone(),
         outcome: entry.map(|entry| entry.outcome.clone()),
         node: on.map(new_node),
         why: why.cloned(),
-    })
+    }
 }
 
-fn print_text(explanation: &Explanation) {
-    let pod = explanation.pod.to_string();
-    let pod = pod.bold();
-    match (&explanation.outcome, &explanation.node, &explanation.node_name) {
-        (Some(Fate::Unplaced { pools }), ..) => {
-            say!("{pod}: {}", "no node can be made for it".red());
-            plan_text::print_refusals(pools);
+impl Explanation {
+    fn print_text(&self) {
+        match self {
+            Self::Pod(pod) => pod.print_text(),
+            Self::Planned(node) => node.print_text(),
+            Self::Existing(node) => node.print_text(),
         }
-        (Some(Fate::Ignored { reason }), ..) => say!("{pod}: left out of the decision: {reason}"),
-        (Some(Fate::Placed { .. }), Some(node), _) => {
-            say!("{pod}: {}", "goes to a new node".green());
-            plan_text::print_nodes(std::slice::from_ref(node));
-            explanation.why.iter().for_each(print_why);
+    }
+}
+
+impl PodExplanation {
+    fn print_text(&self) {
+        let pod = self.pod.to_string();
+        let pod = pod.bold();
+        match (&self.outcome, &self.node, &self.node_name) {
+            (Some(Fate::Unplaced { pools }), ..) => {
+                say!("{pod}: {}", "no node can be made for it".red());
+                plan_text::print_refusals(pools);
+            }
+            (Some(Fate::Ignored { reason }), ..) => say!("{pod}: left out of the decision: {reason}"),
+            (Some(Fate::Placed { .. }), Some(node), _) => {
+                say!("{pod}: {}", "goes to a new node".green());
+                plan_text::print_nodes(std::slice::from_ref(node));
+                self.why.iter().for_each(print_why);
+            }
+            (Some(Fate::Placed { on }), ..) => say!("{pod}: {} {on}", "there is room for it on".green()),
+            (None, _, Some(node)) => say!("{pod}: runs on {node}, so there is nothing to decide"),
+            (None, ..) => say!(
+                "{pod}: is {:?}; a node is planned for once the scheduler marks it Unschedulable",
+                self.state
+            ),
         }
-        (Some(Fate::Placed { on }), ..) => say!("{pod}: {} {on}", "there is room for it on".green()),
-        (None, _, Some(node)) => say!("{pod}: runs on {node}, so there is nothing to decide"),
-        (None, ..) => say!(
-            "{pod}: is {:?}; a node is planned for once the scheduler marks it Unschedulable",
-            explanation.state
-        ),
     }
 }
 

@@ -1,13 +1,14 @@
 //! Files -> Snapshot: what `plan` and `explain` decide from.
 
 use std::collections::BTreeSet;
-use std::io::Read;
+use std::fs::File;
+use std::io::{BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use outrigger_catalog::Catalog;
-use outrigger_kubernetes::Dump;
+use outrigger_kubernetes::{Dump, DumpReader};
 use outrigger_model::{ClassOffer, InstanceType, NodeClass, NodePool, Plan, Report, Snapshot, labels};
 use outrigger_planning::Options;
 
@@ -28,55 +29,78 @@ pub(crate) struct Decision {
     pub(crate) report: Report,
     /// The decision alone; reading the files is left out.
     pub(crate) seconds: f64,
+    /// Whether the files say nothing of the volumes that pods mount.
+    pub(crate) lacks_volumes: bool,
 }
 
 /// Reads the files and decides.
 pub(crate) fn decide(source: &Source) -> Result<Decision, CliError> {
     let progress = spinner("reading");
-    let snapshot = snapshot(source)?;
+    let (snapshot, lacks_volumes) = snapshot(source)?;
     progress.set_message("planning");
-    let options = Options { node_price: source.node_cost, ..Options::default() };
+    let options = Options {
+        node_price: source.node_cost,
+        preferences: source.preferences.into(),
+        min_values: source.min_values.into(),
+        ..Options::default()
+    };
     let begun = std::time::Instant::now();
     let (plan, report) = outrigger_planning::provision(&snapshot, &options);
     let seconds = begun.elapsed().as_secs_f64();
     progress.finish_and_clear();
-    Ok(Decision { snapshot, plan, report, seconds })
+    Ok(Decision { snapshot, plan, report, seconds, lacks_volumes })
 }
 
-fn snapshot(source: &Source) -> Result<Snapshot, CliError> {
+/// What is decided from, and whether it lacks the volumes that pods mount.
+fn snapshot(source: &Source) -> Result<(Snapshot, bool), CliError> {
     let dump = dump(source)?;
     let classes = classes(&dump, source)?;
     // The newest object's time stands for now, so that the same files make the same plan on any day.
     let created =
         dump.pods.iter().map(|pod| pod.created_at).chain(dump.nodes.iter().map(|node| node.created_at));
     let taken_at = created.max().unwrap_or(Timestamp::UNIX_EPOCH);
-    Ok(Snapshot {
+    let lacks_volumes = !dump.volume_claims.is_empty() && !dump.has_volume_claims;
+    let snapshot = Snapshot {
         node_pools: dump.node_pools,
         invalid: dump.invalid,
         classes,
         nodes: dump.nodes,
         pods: dump.pods,
         daemon_sets: dump.daemon_sets,
+        namespaces: dump.namespaces,
+        volume_claims: dump.volume_claims,
+        overlays: dump.overlays,
+        buffers: dump.buffers,
         ..Snapshot::empty("dump", taken_at)
-    })
+    };
+    Ok((snapshot, lacks_volumes))
 }
 
 fn dump(source: &Source) -> Result<Dump, CliError> {
-    let mut texts = Vec::new();
+    let mut reader = DumpReader::default();
     for file in &source.files {
-        texts.push((file.display().to_string(), read(file)?));
+        let name = file.display().to_string();
+        if is_standard_input(file) {
+            reader.add(&name, std::io::stdin().lock())?;
+            continue;
+        }
+        let opened = File::open(file).map_err(|source| CliError::Read { file: name.clone(), source })?;
+        reader.add(&name, BufReader::with_capacity(1 << 20, opened))?;
     }
-    let texts: Vec<_> = texts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-    Ok(Dump::parse(&texts)?)
+    Ok(reader.finish())
+}
+
+fn is_standard_input(file: &Path) -> bool {
+    file == Path::new("-")
 }
 
 /// The text of a file; `-` is standard input.
 pub(crate) fn read(file: &Path) -> Result<String, CliError> {
     let mut text = String::new();
-    let read = if file == Path::new("-") {
+    let read = if is_standard_input(file) {
         std::io::stdin().read_to_string(&mut text)
     } else {
-        std::fs::File::open(file).and_then(|mut file| file.read_to_string(&mut text))
+        File::open(file).and_then(|mut file| file.read_to_string(&mut text))
     };
     match read {
         Ok(_) => Ok(text),

@@ -32,6 +32,8 @@ pub(crate) enum Outcome {
     Unplaced,
     /// Some objects of the input were refused; the result was made without them.
     Refused,
+    /// The result breaks a rule that it was checked against.
+    Broken,
 }
 
 impl From<Outcome> for ExitCode {
@@ -40,6 +42,7 @@ impl From<Outcome> for ExitCode {
             Outcome::Done => Self::SUCCESS,
             Outcome::Unplaced => Self::from(1),
             Outcome::Refused => Self::from(2),
+            Outcome::Broken => Self::from(3),
         }
     }
 }

@@ -1,12 +1,15 @@
 //! `outrigger plan`: one decision, as the JSON that other programs read or as text.
 
+use anstream::eprintln;
 use outrigger_model::{CapacityType, PlannedNode, PodRef, Price, RequirementSpec};
+use outrigger_planning::check::check_with_report;
+use owo_colors::OwoColorize;
 use serde::Serialize;
 
 use crate::args;
 use crate::error::CliError;
 use crate::input::{Decision, decide};
-use crate::output::{Format, Outcome, print};
+use crate::output::{Format, Outcome, count, print, say};
 use crate::plan_text;
 
 /// A plan as other programs read it. Names and meanings are stable.
@@ -44,6 +47,8 @@ pub(crate) struct UnplacedPod {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NewNode {
+    /// The name of its claim, by which `explain` knows it.
+    pub(crate) claim: String,
     pub(crate) node_pool: String,
     pub(crate) capacity_type: CapacityType,
     /// Its zone; null while several remain possible.
@@ -69,6 +74,9 @@ pub(crate) fn run(command: &args::Plan, format: Format) -> Result<Outcome, CliEr
     let output = output(&decision);
     print(&output, format, || plan_text::print(&decision, &output))?;
     plan_text::warn(&decision, format);
+    if command.check && !holds(&decision, &output, format) {
+        return Ok(Outcome::Broken);
+    }
     Ok(if !decision.snapshot.invalid.is_empty() {
         Outcome::Refused
     } else if output.unplaced.is_empty() {
@@ -76,6 +84,28 @@ pub(crate) fn run(command: &args::Plan, format: Format) -> Result<Outcome, CliEr
     } else {
         Outcome::Unplaced
     })
+}
+
+/// Checks the plan and says what came of it: in text beside the plan, else on standard error.
+fn holds(decision: &Decision, output: &PlanOutput, format: Format) -> bool {
+    let Decision { snapshot, plan, report, .. } = decision;
+    let violations = check_with_report(snapshot, plan, report);
+    for violation in &violations {
+        eprintln!("{} {violation}", "broken rule:".red().bold());
+    }
+    let pods = count(output.placed_new + output.placed_existing, "pod");
+    let nodes = count(output.nodes.len() + output.existing.len(), "node");
+    let verdict = match violations.len() {
+        0 => format!("checked: {pods} on {nodes} hold every rule"),
+        broken => {
+            format!("checked: {pods} on {nodes}; {} broken, a fault of Outrigger", count(broken, "rule"))
+        }
+    };
+    match format {
+        Format::Text => say!("\n{verdict}"),
+        Format::Json | Format::Yaml => eprintln!("{verdict}"),
+    }
+    violations.is_empty()
 }
 
 fn output(decision: &Decision) -> PlanOutput {
@@ -108,6 +138,7 @@ pub(crate) fn new_node(node: &PlannedNode) -> NewNode {
         _ => None,
     };
     NewNode {
+        claim: node.claim.clone(),
         node_pool: node.node_pool.clone(),
         capacity_type: node.capacity_type,
         zone,

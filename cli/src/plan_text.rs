@@ -32,14 +32,17 @@ pub(crate) fn print(decision: &Decision, output: &PlanOutput) {
 
 fn totals(output: &PlanOutput) -> String {
     let total = output.cost_per_hour + output.node_cost_per_hour;
+    let (loaded, free): (Vec<_>, Vec<_>) = output.nodes.iter().partition(|node| !node.pods.is_empty());
     let places = [
-        (output.placed_new, count(output.nodes.len(), "new node")),
+        (output.placed_new, count(loaded.len(), "new node")),
         (output.placed_existing, count(output.existing.len(), "existing node")),
     ];
     let places = places.into_iter().filter(|(pods, _)| *pods > 0).map(|(pods, on)| format!("{pods} on {on}"));
+    // Buffers and static pools have nodes that no waiting pod asks for.
+    let free = (!free.is_empty()).then(|| format!("{} without waiting pods", count(free.len(), "new node")));
     let unplaced =
         (!output.unplaced.is_empty()).then(|| format!("{} without a place", output.unplaced.len()));
-    let parts: Vec<_> = places.chain(unplaced).collect();
+    let parts: Vec<_> = places.chain(free).chain(unplaced).collect();
     let pods = count(output.pods, "waiting pod");
     if parts.is_empty() {
         return format!("{pods}: nothing to do");
@@ -130,6 +133,12 @@ pub(crate) fn warn(decision: &Decision, format: Format) {
         if let Outcome::Ignored { reason } = &entry.outcome {
             eprintln!("{} {}: {reason}", "left out:".yellow().bold(), names(&entry.pods));
         }
+    }
+    if decision.lacks_volumes {
+        let kinds = "persistentvolumeclaims, persistentvolumes, storageclasses and csinodes";
+        let lack =
+            format!("pods mount volumes, of which the files say nothing; add {kinds} to what kubectl gets");
+        eprintln!("{} {lack}", "note:".yellow().bold());
     }
     if decision.snapshot.node_pools.is_empty() && format == Format::Text {
         eprintln!("{} the files hold no usable NodePool, so no node can be planned", "note:".yellow().bold());

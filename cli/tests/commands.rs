@@ -72,10 +72,86 @@ fn node_cost_replaces_the_root_volume() {
 }
 
 #[test]
-fn explain_says_where_a_pod_goes_or_why_not() {
-    for pod in ["web-0", "default/huge-0", "default/running-0", "missing"] {
+fn explain_says_where_a_pod_goes_or_why_not_and_what_a_node_is() {
+    for pod in ["web-0", "default/huge-0", "default/running-0", "missing", "1", "i-1"] {
         let name = pod.replace('/', "_");
         insta::assert_snapshot!(format!("explain_{name}"), transcript(&with_small(&["explain", pod]), ""));
+    }
+}
+
+#[test]
+fn a_planned_node_is_known_by_its_claim_as_well() {
+    let output = outrigger(&with_small(&["plan", "-o", "json"]), "");
+    let plan: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let claim = plan["nodes"][0]["claim"].as_str().unwrap();
+    let by = |name: &str| outrigger(&[&["explain", name][..], &SMALL].concat(), "").stdout;
+    assert_eq!(String::from_utf8_lossy(&by(claim)), String::from_utf8_lossy(&by("1")));
+    assert!(String::from_utf8_lossy(&by(claim)).starts_with(claim));
+}
+
+#[test]
+fn a_checked_plan_says_so() {
+    let output = outrigger(&with_small(&["plan", "--check"]), "");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.trim_end().ends_with("checked: 4 pods on 4 nodes hold every rule"), "{text}");
+    let output = outrigger(&with_small(&["plan", "--check", "-o", "json"]), "");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("checked: 4 pods on 4 nodes hold every rule"), "{told}");
+    assert!(
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).is_ok(),
+        "one JSON value on standard output"
+    );
+}
+
+#[test]
+fn what_pods_refer_to_is_read_and_what_is_wrong_with_it_is_named() {
+    let arguments = ["plan", "-f", "cli/tests/data/related.yaml", "--catalog", "cli/tests/data/catalog.json"];
+    let output = outrigger(&arguments, "");
+    insta::assert_snapshot!("related", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn pods_with_volumes_ask_for_what_the_files_lack() {
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {containers: [], volumes: [{name: d, \
+               persistentVolumeClaim: {claimName: c}}]}\nstatus: {conditions: [{type: PodScheduled, status: 'False', \
+               reason: Unschedulable}]}\n";
+    let output = outrigger(&["plan", "-f", "-"], pod);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        told.contains("note: pods mount volumes, of which the files say nothing; add persistentvolumeclaims"),
+        "{told}"
+    );
+}
+
+#[test]
+fn hostile_files_are_refused_without_a_crash() {
+    let deep = |open: &str, close: &str| format!("{}{}", open.repeat(100_000), close.repeat(100_000));
+    let nested = format!(
+        r#"{{"apiVersion": "v1", "kind": "Pod", "metadata": {{"name": "deep", "annotations": {}}}}}"#,
+        deep("[", "]")
+    );
+    let pool = format!(
+        r#"{{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {{"name": "deep"}}, "spec": {}}}"#,
+        deep("[", "]")
+    );
+    let many_keys =
+        format!("{{{}}}", (0..300_000).map(|n| format!("\"k{n}\":0")).collect::<Vec<_>>().join(","));
+    let cases = [
+        (deep("[", "]"), "because: recursion limit exceeded"),
+        (deep("{\"items\":[", "]}"), "because: recursion limit exceeded"),
+        (nested, "refused: -: Pod/deep: the object: found"),
+        (pool, "refused: -: NodePool/deep: the object: found"),
+        (deep("- ", "\n"), "error: -: this is not YAML"),
+        (format!("a: {}", deep("[", "]")), "error: -: this is not YAML"),
+        ("{\"kind\": \"List\", \"items\": 3}".to_owned(), "refused: -: object 2: kind: found 3"),
+        (many_keys, "refused: -: object 1: kind: found nothing"),
+        ("\u{0}".to_owned(), "error: -: this is not YAML"),
+    ];
+    for (input, expected) in cases {
+        let output = outrigger(&["plan", "-f", "-"], &input);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains(expected), "{expected}: {told}");
     }
 }
 
@@ -120,6 +196,8 @@ fn bad_usage_exits_with_two() {
         &["fly"],
         &["plan", "-f", "x", "--node-cost", "-1"],
         &["simulate", "x", "--speed", "0"],
+        &["plan", "-f", "x", "--preferences", "sometimes"],
+        &["plan", "-f", "x", "--min-values", "none"],
     ] {
         assert_eq!(outrigger(arguments, "").status.code(), Some(2), "{arguments:?}");
     }
@@ -152,10 +230,10 @@ fn a_simulation_off_a_terminal_is_plain_lines() {
 #[test]
 fn crds_are_printed_or_written() {
     let printed = outrigger(&["crds"], "");
-    assert_eq!(String::from_utf8_lossy(&printed.stdout).matches("kind: CustomResourceDefinition").count(), 3);
+    assert_eq!(String::from_utf8_lossy(&printed.stdout).matches("kind: CustomResourceDefinition").count(), 5);
     let listed = outrigger(&["crds", "-o", "json"], "");
     let list: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
-    assert_eq!(list["items"].as_array().unwrap().len(), 3);
+    assert_eq!(list["items"].as_array().unwrap().len(), 5);
     let dir = tempfile::tempdir().unwrap();
     let written = outrigger(&["crds", "--dir", dir.path().to_str().unwrap()], "");
     assert_eq!(written.status.code(), Some(0));

@@ -5,9 +5,10 @@ use std::error::Error;
 use std::sync::Arc;
 
 use outrigger_catalog::Catalog;
-use outrigger_model::{ClassOffer, InstanceType, NodeClass, NodeClassRef, Snapshot};
+use outrigger_model::volume::claims_to_know;
+use outrigger_model::{ClassOffer, InstanceType, NodeClass, NodeClassRef, Snapshot, VolumeClaim};
 
-use crate::ports::{ClassSource, ClusterError, ClusterState, Configuration, LedgerState, Ports};
+use crate::ports::{ClassSource, ClusterError, ClusterState, Configuration, LedgerState, Ports, Volumes};
 
 /// What is the same for every snapshot of a tick: the catalogue, and what it is for each class.
 pub(crate) struct Offers {
@@ -70,10 +71,39 @@ pub(crate) async fn snapshot(
     snapshot.unavailable = ledger.unavailable;
     snapshot.node_pools = configuration.node_pools;
     snapshot.invalid = configuration.invalid;
+    snapshot.overlays = configuration.overlays;
+    snapshot.buffers = configuration.buffers;
     snapshot.nodes = state.nodes.values().cloned().collect();
     snapshot.pods = state.pods.values().cloned().collect();
     snapshot.daemon_sets.clone_from(&state.daemon_sets);
+    add_volumes(ports, &mut snapshot).await?;
+    if snapshot.pods.iter().any(|pod| pod.spec.selects_namespaces()) {
+        snapshot.namespaces = ports.cluster.namespaces().await?;
+    }
     Ok(snapshot)
+}
+
+/// Volumes are looked at only while a pod that waits for a node mounts one: most clusters never pay for them. A right
+/// that is missing concerns the pods with volumes alone, and the others go on.
+async fn add_volumes(ports: Ports<'_>, snapshot: &mut Snapshot) -> Result<(), ClusterError> {
+    let mounted = claims_to_know(snapshot.pods.iter());
+    if mounted.is_empty() {
+        return Ok(());
+    }
+    let mut volumes = match ports.cluster.volumes(&mounted).await {
+        Err(error @ ClusterError::Refused { status: 403, .. }) => {
+            let why = chain(&error);
+            tracing::warn!(error = why, "pods with volumes are left waiting");
+            let claims = mounted.into_iter().map(|id| VolumeClaim::unusable(id, &why)).collect();
+            Volumes { claims, limits: BTreeMap::new() }
+        }
+        answer => answer?,
+    };
+    for node in &mut snapshot.nodes {
+        node.volume_limits = volumes.limits.remove(&node.name).unwrap_or_default();
+    }
+    snapshot.volume_claims = volumes.claims;
+    Ok(())
 }
 
 fn references(configuration: &Configuration) -> Vec<NodeClassRef> {

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 pub use cloud::{ClassSource, Cloud, CloudError, FleetAnswer, FleetError, Notice, TemplateRef};
 pub use cluster::{
-    Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, NodeChange, PodEvent,
+    Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, NodeChange, PodEvent, Volumes,
 };
 pub use ledger::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch};
 

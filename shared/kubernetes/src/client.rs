@@ -7,11 +7,12 @@ mod event;
 mod list;
 mod node;
 mod pod;
+mod related;
 mod token;
 mod transport;
 mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,9 +20,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use outrigger_engine::ports::{
-    Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, NodeChange, PodEvent,
+    Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, NodeChange, PodEvent, Volumes,
 };
-use outrigger_model::{Node, NodeClaim, NominatedPod};
+use outrigger_model::{Node, NodeClaim, NominatedPod, PodRef};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -92,6 +93,14 @@ impl Cluster for KubernetesCluster {
         cursor: Cursor,
     ) -> Result<BoxStream<'static, Result<ClusterChange, ClusterError>>, ClusterError> {
         watch::changes(&self.transport, &self.interner, &cursor).await
+    }
+
+    async fn volumes(&self, mounted: &BTreeSet<PodRef>) -> Result<Volumes, ClusterError> {
+        related::volumes(&self.transport, mounted).await
+    }
+
+    async fn namespaces(&self) -> Result<BTreeMap<String, BTreeMap<String, String>>, ClusterError> {
+        related::namespaces(&self.transport).await
     }
 
     async fn nodes(&self) -> Result<Vec<Node>, ClusterError> {

@@ -1,11 +1,14 @@
-//! Pods, nodes and daemonsets of the API turned into the model's.
+//! Objects of the API turned into the model's.
 //!
 //! An object that cannot be understood is refused with its name, the field, what stands there and what may; the caller
 //! goes on without it.
 
 mod affinity;
+mod bounds;
+mod csi_node;
 mod daemon_set;
 mod interner;
+mod namespace;
 mod node;
 mod pod;
 mod problem;
@@ -13,12 +16,18 @@ mod requests;
 mod selector;
 mod spec;
 mod spread;
+mod template;
 mod tolerations;
+mod volume;
 
 #[cfg(test)]
 mod tests;
 
+pub use csi_node::csi_node;
 pub use daemon_set::daemon_set;
 pub use interner::Interner;
+pub use namespace::{namespace, unlabelled_namespace};
 pub use node::node;
 pub use pod::pod;
+pub use template::{Template, Templated, capacity_buffer, template};
+pub use volume::Volumes;

@@ -1,27 +1,46 @@
 //! Objects as the API writes them, one at a time, so that a broken one spoils nothing beside itself.
 
-use std::borrow::Cow;
+use std::fmt;
 
 use outrigger_model::Invalid;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use serde_json::value::RawValue;
 use serde_path_to_error::Segment;
 
-/// A list, or a page of one, whose items are left as they are written.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Envelope<'a> {
-    /// Group and version.
-    #[serde(borrow)]
-    pub(crate) api_version: Option<Cow<'a, str>>,
-    /// Kind.
-    #[serde(borrow)]
-    pub(crate) kind: Option<Cow<'a, str>>,
-    /// The items of a list.
-    #[serde(borrow, default)]
-    pub(crate) items: Option<Vec<&'a RawValue>>,
+/// One object of a file: as text, where it was JSON, or as a value.
+#[derive(Debug)]
+pub(crate) enum Object {
+    /// JSON.
+    Text(String),
+    /// What YAML was read into.
+    Value(Value),
+}
+
+impl Object {
+    /// Reads it as a type.
+    pub(crate) fn read<T: DeserializeOwned>(&self, kind: &str) -> Result<T, Invalid> {
+        match self {
+            Self::Text(json) => read(kind, json),
+            Self::Value(value) => read_value(kind, value),
+        }
+    }
+
+    /// The whole of it as a value.
+    pub(crate) fn into_value(self, kind: &str) -> Result<Value, Invalid> {
+        match self {
+            Self::Text(json) => serde_json::from_str(&json).map_err(|error| unreadable(kind, &json, error)),
+            Self::Value(value) => Ok(value),
+        }
+    }
+
+    /// `Kind/name` or `Kind/namespace/name`.
+    pub(crate) fn label(&self, kind: &str) -> String {
+        match self {
+            Self::Text(json) => label_in(kind, json),
+            Self::Value(value) => label(kind, value),
+        }
+    }
 }
 
 /// Reads one object. The error names the field by its path, what stands there and what may.
@@ -33,24 +52,59 @@ pub(crate) fn read<T: DeserializeOwned>(kind: &str, json: &str) -> Result<T, Inv
                 Ok(_) => Invalid::new(label(kind, &value), "the object", "a field twice", error),
                 Err(invalid) => invalid,
             },
-            Err(_) => Invalid::new(kind, "the object", "something else", error),
+            Err(cause) => unreadable(kind, json, cause),
         }
     })
 }
 
 /// Reads one object out of a value.
 pub(crate) fn read_value<T: DeserializeOwned>(kind: &str, value: &Value) -> Result<T, Invalid> {
-    serde_path_to_error::deserialize(value).map_err(|error| {
-        let found = found_at(value, error.path());
-        Invalid::new(label(kind, value), error.path().to_string(), found, error.inner())
+    // Following the path costs time, which only broken objects are worth.
+    T::deserialize(value).or_else(|_| {
+        serde_path_to_error::deserialize(value).map_err(|error| {
+            let found = found_at(value, error.path());
+            Invalid::new(label(kind, value), error.path().to_string(), found, error.inner())
+        })
     })
 }
 
 /// `Kind/name` or `Kind/namespace/name`.
 pub(crate) fn label(kind: &str, object: &Value) -> String {
     let text = |pointer| object.pointer(pointer).and_then(Value::as_str);
-    let name = text("/metadata/name").unwrap_or_default();
-    match text("/metadata/namespace") {
+    joined(kind, text("/metadata/namespace"), text("/metadata/name").unwrap_or_default())
+}
+
+/// A text of any length as it is shown to people.
+pub(crate) fn short(text: impl fmt::Display) -> String {
+    let text = text.to_string();
+    if text.chars().count() > 120 { text.chars().take(117).chain("...".chars()).collect() } else { text }
+}
+
+/// The complaint about an object that is no value, which is one that is nested too deeply.
+fn unreadable(kind: &str, json: &str, error: serde_json::Error) -> Invalid {
+    Invalid::new(label_in(kind, json), "the object", short(json), error)
+}
+
+/// The name of an object without reading the rest of it.
+fn label_in(kind: &str, json: &str) -> String {
+    #[derive(Default, Deserialize)]
+    struct Named {
+        #[serde(default)]
+        metadata: Metadata,
+    }
+    #[derive(Default, Deserialize)]
+    struct Metadata {
+        #[serde(default)]
+        namespace: Option<String>,
+        #[serde(default)]
+        name: Option<String>,
+    }
+    let Named { metadata } = serde_json::from_str(json).unwrap_or_default();
+    joined(kind, metadata.namespace.as_deref(), metadata.name.as_deref().unwrap_or_default())
+}
+
+fn joined(kind: &str, namespace: Option<&str>, name: &str) -> String {
+    match namespace {
         Some(namespace) => format!("{kind}/{namespace}/{name}"),
         None => format!("{kind}/{name}"),
     }
@@ -65,6 +119,5 @@ fn found_at(value: &Value, path: &serde_path_to_error::Path) -> String {
             Segment::Enum { .. } | Segment::Unknown => found,
         };
     }
-    let text = found.map_or_else(|| "nothing".to_owned(), Value::to_string);
-    if text.chars().count() > 120 { text.chars().take(117).chain("...".chars()).collect() } else { text }
+    found.map_or_else(|| "nothing".to_owned(), short)
 }

@@ -56,6 +56,29 @@ fn told(dump: &Dump) -> String {
     lines.extend(dump.nodes.iter().map(|node| format!("Node {} has {}", node.name, node.allocatable)));
     lines.extend(dump.daemon_sets.iter().map(|set| format!("DaemonSet {}", set.id)));
     lines.extend(dump.node_pools.iter().map(|pool| format!("NodePool {}", pool.name)));
+    lines.extend(dump.nodes.iter().flat_map(|node| {
+        node.volume_limits
+            .iter()
+            .map(|(driver, limit)| format!("Node {} attaches {limit} of {driver}", node.name))
+    }));
+    lines.extend(dump.volume_claims.iter().map(|claim| {
+        let places: Vec<_> = claim.alternatives.iter().map(ToString::to_string).collect();
+        let places = places.join(" or ");
+        let attached =
+            || format!("PersistentVolumeClaim {}: {} of {}: {places}", claim.id, claim.handle, claim.driver);
+        claim.problem.clone().unwrap_or_else(attached)
+    }));
+    lines.extend(dump.namespaces.iter().map(|(name, labels)| format!("Namespace {name} {labels:?}")));
+    lines.extend(
+        dump.overlays.iter().map(|overlay| format!("NodeOverlay {} {:?}", overlay.name, overlay.price)),
+    );
+    lines.extend(dump.buffers.iter().map(|buffer| {
+        let requests = &buffer.spec.requests;
+        format!(
+            "CapacityBuffer {}: {} of {requests}, priority {}",
+            buffer.id, buffer.count, buffer.spec.priority
+        )
+    }));
     lines.extend(dump.other.iter().map(|(kind, count)| format!("{count} of {kind}")));
     lines.extend(dump.invalid.iter().map(ToString::to_string));
     lines.join("\n")
@@ -75,6 +98,185 @@ fn documents_lists_and_json_mix() {
     1 of Node.longhorn.io
     1 of Service
     "#);
+}
+
+/// Whatever pods refer to, in an order in which nothing is known of what refers to it.
+const RELATED: &str = r#"
+apiVersion: autoscaling.x-k8s.io/v1beta1
+kind: CapacityBuffer
+metadata: { namespace: shop, name: spare }
+spec: { scalableRef: { apiGroup: apps, kind: Deployment, name: web }, percentage: 30 }
+---
+apiVersion: autoscaling.x-k8s.io/v1alpha1
+kind: CapacityBuffer
+metadata: { namespace: shop, name: lost }
+spec: { podTemplateRef: { name: gone }, replicas: 1 }
+---
+apiVersion: v1
+kind: Pod
+metadata: { namespace: shop, name: db-0, uid: u-1 }
+spec:
+  containers: []
+  volumes:
+  - { name: data, persistentVolumeClaim: { claimName: data } }
+  - { name: scratch, ephemeral: { volumeClaimTemplate: { spec: {} } } }
+  affinity:
+    podAntiAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+      - { topologyKey: kubernetes.io/hostname, namespaceSelector: { matchLabels: { tier: gold } }, labelSelector: {} }
+status: { conditions: [{ type: PodScheduled, status: "False", reason: Unschedulable }] }
+---
+apiVersion: v1
+kind: Pod
+metadata: { namespace: other, name: db-1, uid: u-2 }
+spec: { nodeName: i-1, containers: [], volumes: [{ name: d, persistentVolumeClaim: { claimName: data } }] }
+---
+apiVersion: storage.k8s.io/v1
+kind: CSINode
+metadata: { name: i-1 }
+spec: { drivers: [{ name: ebs.csi.aws.com, nodeID: i-1, allocatable: { count: 25 } }] }
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: { namespace: shop, name: data, annotations: { pv.kubernetes.io/bind-completed: "yes" } }
+spec: { volumeName: pv-1 }
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: { namespace: other, name: data }
+spec: { storageClassName: gp3 }
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: { name: pv-1 }
+spec:
+  csi: { driver: ebs.csi.aws.com, volumeHandle: vol-1 }
+  nodeAffinity: { required: { nodeSelectorTerms: [{ matchExpressions: [{ key: topology.kubernetes.io/zone, operator: In, values: [a] }] }] } }
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: { name: gp3 }
+provisioner: ebs.csi.aws.com
+volumeBindingMode: WaitForFirstConsumer
+---
+apiVersion: v1
+kind: Namespace
+metadata: { name: shop, labels: { tier: gold } }
+---
+apiVersion: karpenter.sh/v1alpha1
+kind: NodeOverlay
+metadata: { name: discount }
+spec: { requirements: [], priceAdjustment: "-10%" }
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: { namespace: shop, name: web }
+spec:
+  replicas: 4
+  selector: {}
+  template:
+    metadata: { labels: { app: web } }
+    spec:
+      priority: 1000
+      containers: [{ name: a, resources: { requests: { cpu: 500m } } }]
+      volumes: [{ name: d, persistentVolumeClaim: { claimName: data } }]
+---
+apiVersion: v1
+kind: Node
+metadata: { name: i-1 }
+"#;
+
+#[test]
+fn what_pods_refer_to_is_put_together() {
+    insta::assert_snapshot!(told(&Dump::parse(&[("r.yaml", RELATED)]).unwrap()), @r#"
+    Pod other/db-1 takes pods 1
+    Pod shop/db-0 takes pods 1
+    Node i-1 has 
+    Node i-1 attaches 25 of ebs.csi.aws.com
+    PersistentVolumeClaim other/data: other/data of ebs.csi.aws.com: 
+    PersistentVolumeClaim shop/data: vol-1 of ebs.csi.aws.com: topology.kubernetes.io/zone In [a]
+    PersistentVolumeClaim shop/db-0-scratch: not found
+    Namespace other {"kubernetes.io/metadata.name": "other"}
+    Namespace shop {"kubernetes.io/metadata.name": "shop", "tier": "gold"}
+    NodeOverlay discount Some(Scale(-100000))
+    CapacityBuffer shop/spare: 2 of cpu 500m, pods 1, priority -2147483648
+    1 of CSINode.storage.k8s.io
+    1 of Deployment.apps
+    1 of Namespace
+    1 of PersistentVolume
+    2 of PersistentVolumeClaim
+    1 of StorageClass.storage.k8s.io
+    r.yaml: CapacityBuffer/shop/lost: spec.podTemplateRef: found PodTemplate shop/gone, which is not there; allowed: one that exists in the buffer's namespace
+    "#);
+}
+
+#[test]
+fn volumes_that_no_waiting_pod_mounts_are_left_out() {
+    let bound = RELATED.replace("Unschedulable", "Scheduled");
+    assert_eq!(Dump::parse(&[("r.yaml", &bound)]).unwrap().volume_claims, []);
+}
+
+#[test]
+fn lists_are_known_by_their_kind_wherever_it_stands() {
+    let dump = |text: &str| told(&Dump::parse(&[("f", text)]).unwrap());
+    let pod = r#"{"metadata":{"name":"a"},"spec":{"containers":[]}}"#;
+    let first = dump(&format!(r#"{{"apiVersion":"v1","kind":"PodList","items":[{pod}]}}"#));
+    assert_eq!(first, "Pod default/a takes pods 1");
+    assert_eq!(dump(&format!(r#"{{"items":[{pod}],"apiVersion":"v1","kind":"PodList"}}"#)), first);
+    assert_eq!(dump(&format!("kind: PodList\nitems:\n- {pod}\napiVersion: v1\n")), first);
+    let nested =
+        format!(r#"{{"kind":"List","items":[{{"items":[{pod}],"kind":"PodList","apiVersion":"v1"}}]}}"#);
+    assert_eq!(dump(&nested), first);
+    let kindless = dump(&format!(r#"{{"kind":"List","items":[{pod}, null]}}"#));
+    assert_eq!(kindless, "f: object 2: kind: found nothing; allowed: a kind, as Pod");
+    let strange = dump(r#"{"items":[],"apiVersion":"v1","kind":"Pod"}"#);
+    assert_eq!(strange, "f: object 1: kind: found items in a Pod; allowed: a Kubernetes object or List");
+}
+
+#[test]
+fn yaml_streams_are_cut_into_documents() {
+    let pod = |name: &str| {
+        format!("apiVersion: v1\nkind: Pod\nmetadata: {{ name: {name} }}\nspec: {{ containers: [] }}\n")
+    };
+    let text = format!(
+        "%YAML 1.2\n---\n{}...\n# between\n---   # comment\n{}--- {{apiVersion: v1, kind: Pod, metadata: {{name: c}}, \
+         spec: {{containers: []}}}}\n---\n---\n{}  # a block of text\n  notes: |\n    --- no marker\n",
+        pod("a"),
+        pod("b"),
+        pod("d")
+            .replace("metadata: { name: d }\n", "metadata:\n  name: d\n")
+            .replace("spec: { containers: [] }\n", "spec:\n  containers: []\n"),
+    );
+    let dump = Dump::parse(&[("f", &text)]).unwrap();
+    let names: Vec<_> = dump.pods.iter().map(|pod| pod.id.name.as_str()).collect();
+    assert_eq!(names, ["a", "b", "c", "d"], "{:?}", dump.invalid);
+    let broken = format!("{}---\n{}---\na: [1\n", pod("a"), pod("b"));
+    let error = Dump::parse(&[("f", &broken)]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "f: this is not YAML as kubectl writes it (lines are counted from line 11 on)"
+    );
+}
+
+#[test]
+fn a_pod_counts_once() {
+    let pod = |name: &str, uid: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{ name: {name}, uid: {uid} }}\nspec: {{ containers: [] }}\n---\n"
+        )
+    };
+    let told = |pods: &[String]| told(&Dump::parse(&[("f", &pods.concat())]).unwrap());
+    let once = "allowed: each object once; the first is used";
+    assert_eq!(
+        told(&[pod("a", "u"), pod("a", "v")]),
+        format!(
+            "Pod default/a takes pods 1\nf: Pod/default/a: metadata: found default/a a second time; {once}"
+        )
+    );
+    assert_eq!(
+        told(&[pod("a", "u"), pod("b", "u")]),
+        format!("Pod default/a takes pods 1\nf: Pod/default/b: metadata.uid: found u a second time; {once}")
+    );
 }
 
 #[test]
@@ -119,7 +321,7 @@ metadata: { name: kindless }
 ";
     insta::assert_snapshot!(told(&Dump::parse(&[("file.yaml", text)]).unwrap()), @r#"
     Pod shop/good takes pods 1
-    file.yaml: Pod/shop/quantity: spec.containers[0].resources.requests.memory: found "1gb"; allowed: a quantity such as 500m, 2 or 1.5Gi, not below nothing
+    file.yaml: Pod/shop/quantity: spec.containers[0].resources.requests.memory: found "1gb"; allowed: a quantity such as 500m, 2 or 1.5Gi, from 0 to below 2^63
     file.yaml: Pod/shop/type: spec.priority: found "high"; allowed: invalid type: string "high", expected i32
     file.yaml: Pod/shop/good: metadata: found shop/good a second time; allowed: each object once; the first is used
     file.yaml: NodePool/old: apiVersion: found "karpenter.sh/v1beta1"; allowed: karpenter.sh/v1
@@ -162,10 +364,10 @@ fn files_that_are_nothing_say_where() {
         let error = Dump::parse(&[("f", text)]).unwrap_err();
         format!("{error}: {}", error.source().unwrap())
     };
-    insta::assert_snapshot!(fails(r#"{"kind": "Pod", "#), @"f: this is not JSON as kubectl writes it: EOF while parsing an object at line 1 column 16");
+    insta::assert_snapshot!(fails(r#"{"kind": "Pod", "#), @"f: this is not JSON as kubectl writes it: EOF while parsing a value at line 1 column 16");
     insta::assert_snapshot!(fails("kind: Pod\n  metadata: x\n"), @r#"
     f: this is not YAML as kubectl writes it: error: line 2 column 11: mapping values are not allowed in this context
-     --> <input>:2:11
+     --> input:2:11
       |
     1 | kind: Pod
     2 |   metadata: x

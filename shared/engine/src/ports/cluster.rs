@@ -1,13 +1,16 @@
 //! The Kubernetes cluster, as far as Outrigger reads and changes it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use outrigger_model::EC2NodeClass;
 #[cfg(doc)]
 use outrigger_model::labels;
-use outrigger_model::{DaemonSet, Invalid, Node, NodeClaim, NodePool, NominatedPod, Pod, PodRef, Taint};
+use outrigger_model::{
+    CapacityBuffer, DaemonSet, Invalid, Node, NodeClaim, NodeOverlay, NodePool, NominatedPod, Pod, PodRef,
+    Taint, VolumeClaim,
+};
 
 /// The Kubernetes cluster. Reads are consistent: a list that breaks off half way is an error, never a short answer.
 #[async_trait]
@@ -15,7 +18,8 @@ pub trait Cluster: Send + Sync {
     /// The uid of the namespace kube-system, which identifies the cluster.
     async fn uid(&self) -> Result<String, ClusterError>;
 
-    /// NodePools and EC2NodeClasses, the broken ones set apart.
+    /// NodePools, EC2NodeClasses, NodeOverlays and CapacityBuffers, the broken ones set apart. A kind that is not
+    /// installed has no objects.
     async fn configuration(&self) -> Result<Configuration, ClusterError>;
 
     /// Nodes, then pods, then daemonsets, in this order, and the point from which [`Cluster::watch`] goes on.
@@ -27,6 +31,13 @@ pub trait Cluster: Send + Sync {
         &self,
         cursor: Cursor,
     ) -> Result<BoxStream<'static, Result<ClusterChange, ClusterError>>, ClusterError>;
+
+    /// What these PersistentVolumeClaims mean for nodes, one answer for each in order of name, and how many volumes each
+    /// node may attach.
+    async fn volumes(&self, mounted: &BTreeSet<PodRef>) -> Result<Volumes, ClusterError>;
+
+    /// The labels of all namespaces, by name.
+    async fn namespaces(&self) -> Result<BTreeMap<String, BTreeMap<String, String>>, ClusterError>;
 
     /// All nodes.
     async fn nodes(&self) -> Result<Vec<Node>, ClusterError>;
@@ -58,8 +69,21 @@ pub struct Configuration {
     pub node_pools: Vec<NodePool>,
     /// EC2NodeClasses that passed validation.
     pub ec2_node_classes: Vec<EC2NodeClass>,
+    /// NodeOverlays that passed validation.
+    pub overlays: Vec<NodeOverlay>,
+    /// CapacityBuffers that passed validation, with their templates.
+    pub buffers: Vec<CapacityBuffer>,
     /// What is wrong with the others.
     pub invalid: Vec<Invalid>,
+}
+
+/// Volumes, as far as decisions need them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Volumes {
+    /// The claims that were asked for, in order of name.
+    pub claims: Vec<VolumeClaim>,
+    /// How many volumes each driver attaches at most, by the node's name.
+    pub limits: BTreeMap<String, BTreeMap<String, u32>>,
 }
 
 /// Nodes, pods and daemonsets. Pods are keyed by uid, since names are used again.

@@ -1,52 +1,171 @@
-//! NodePools and EC2NodeClasses, as users wrote them.
+//! NodePools, EC2NodeClasses, NodeOverlays and CapacityBuffers, as users wrote them.
 
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::{apps, core};
 use outrigger_engine::ports::{ClusterError, Configuration};
-
-use outrigger_model::{EC2NodeClass, Invalid, NodePool};
+use outrigger_model::capacity_buffer::TemplateRef;
+use outrigger_model::{CapacityBufferObject, EC2NodeClass, Invalid, NodeOverlay, NodePool};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::list::{Collection, collect};
-use super::transport::Transport;
+use super::transport::{Call, Transport};
 use super::{refusal, unreadable};
+use crate::convert::{self, Interner, Template, Templated};
+use crate::wire;
 
-const NODE_POOLS: Collection =
-    Collection { attempted: "list NodePools", path: "/apis/karpenter.sh/v1/nodepools", fields: "" };
-const EC2_NODE_CLASSES: Collection = Collection {
-    attempted: "list EC2NodeClasses",
-    path: "/apis/karpenter.k8s.aws/v1/ec2nodeclasses",
-    fields: "",
-};
+const NODE_POOLS: Collection = all("list NodePools", "/apis/karpenter.sh/v1/nodepools");
+const EC2_NODE_CLASSES: Collection = all("list EC2NodeClasses", "/apis/karpenter.k8s.aws/v1/ec2nodeclasses");
+const NODE_OVERLAYS: Collection = all("list NodeOverlays", "/apis/karpenter.sh/v1alpha1/nodeoverlays");
+/// CapacityBuffers in the versions in which they may be served.
+const BUFFERS: [Collection; 2] = [
+    all("list CapacityBuffers", "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers"),
+    all("list CapacityBuffers", "/apis/autoscaling.x-k8s.io/v1alpha1/capacitybuffers"),
+];
 
-/// Reads both kinds; objects that do not pass validation are set apart. A pool that is being deleted launches nothing,
-/// as Karpenter has it, and is left out.
+/// What helps where a right is missing.
+const RIGHTS: &str = "the rights of infra/kubernetes/rbac.yaml for whoever runs the functions";
+
+const fn all(attempted: &'static str, path: &'static str) -> Collection {
+    Collection { attempted, path, fields: "" }
+}
+
+/// Reads all kinds; objects that do not pass validation are set apart. A pool that is being deleted launches nothing, as
+/// Karpenter has it, and is left out; so are overlays and buffers.
 pub(super) async fn read(transport: &Transport) -> Result<Configuration, ClusterError> {
     let mut configuration = Configuration::default();
-    for object in objects(transport, &NODE_POOLS).await? {
-        if object.pointer("/metadata/deletionTimestamp").is_some() {
-            tracing::info!(pool = ?object.pointer("/metadata/name"), "the NodePool is being deleted");
-            continue;
-        }
-        sort_out(NodePool::read(&object), &mut configuration.node_pools, &mut configuration.invalid);
+    let (pools, classes, overlays, buffers) = futures::try_join!(
+        objects(transport, &NODE_POOLS),
+        objects(transport, &EC2_NODE_CLASSES),
+        optional(transport, std::slice::from_ref(&NODE_OVERLAYS), "NodeOverlay"),
+        optional(transport, &BUFFERS, "CapacityBuffer"),
+    )?;
+    for pool in pools.unwrap_or_default().iter().filter(|pool| stays(pool)) {
+        sort_out(NodePool::read(pool), &mut configuration.node_pools, &mut configuration.invalid);
     }
-    for object in objects(transport, &EC2_NODE_CLASSES).await? {
-        let read = EC2NodeClass::read(&object);
+    for class in classes.unwrap_or_default() {
+        let read = EC2NodeClass::read(&class);
         sort_out(read, &mut configuration.ec2_node_classes, &mut configuration.invalid);
     }
+    for overlay in sound(overlays, &mut configuration).iter().filter(|overlay| stays(overlay)) {
+        sort_out(NodeOverlay::read(overlay), &mut configuration.overlays, &mut configuration.invalid);
+    }
+    let mut found = Vec::new();
+    for buffer in sound(buffers, &mut configuration).iter().filter(|buffer| stays(buffer)) {
+        sort_out(CapacityBufferObject::read(buffer), &mut found, &mut configuration.invalid);
+    }
+    resolve(transport, &found, &mut configuration).await?;
     Ok(configuration)
 }
 
+/// Puts buffers and their templates together. Each template is read by its name, since buffers are few and workloads many.
+async fn resolve(
+    transport: &Transport,
+    buffers: &[CapacityBufferObject],
+    configuration: &mut Configuration,
+) -> Result<(), ClusterError> {
+    let mut templates = BTreeMap::new();
+    let mut interner = Interner::default();
+    for buffer in buffers {
+        let Some(reference) = buffer.template() else { continue };
+        if !templates.contains_key(&reference) {
+            let read = template(transport, &reference, &mut interner).await?;
+            templates.insert(reference.clone(), read);
+        }
+        let template = templates.get(&reference).and_then(Option::as_ref);
+        match convert::capacity_buffer(buffer, template) {
+            Ok(buffer) => configuration.buffers.push(buffer),
+            Err(problem) => configuration.invalid.push(problem),
+        }
+    }
+    Ok(())
+}
+
+/// A template; none where there is no such object.
+async fn template(
+    transport: &Transport,
+    reference: &TemplateRef,
+    interner: &mut Interner,
+) -> Result<Option<Result<Template, Invalid>>, ClusterError> {
+    let TemplateRef { kind, id } = reference;
+    let (api, plural) = match *kind {
+        "PodTemplate" => ("/api/v1", "podtemplates"),
+        "StatefulSet" => ("/apis/apps/v1", "statefulsets"),
+        "ReplicaSet" => ("/apis/apps/v1", "replicasets"),
+        _ => ("/apis/apps/v1", "deployments"),
+    };
+    let path = format!("{api}/namespaces/{}/{plural}/{}", id.namespace, id.name);
+    let call = Call::get(format!("read the {reference}"), path);
+    let body = match transport.send(&call).await {
+        Err(error) if refusal(&error) == Some(404) => return Ok(None),
+        Err(error) if refusal(&error) == Some(403) => {
+            let problem = Invalid::new(format!("{kind}/{}/{}", id.namespace, id.name), "", error, RIGHTS);
+            return Ok(Some(Err(problem)));
+        }
+        answer => answer?,
+    };
+    let json = String::from_utf8_lossy(&body);
+    let read = match *kind {
+        "PodTemplate" => typed::<core::v1::PodTemplate>(kind, &json).map(Templated::PodTemplate),
+        "StatefulSet" => typed::<apps::v1::StatefulSet>(kind, &json).map(Templated::StatefulSet),
+        "ReplicaSet" => typed::<apps::v1::ReplicaSet>(kind, &json).map(Templated::ReplicaSet),
+        _ => typed::<apps::v1::Deployment>(kind, &json).map(Templated::Deployment),
+    };
+    Ok(Some(read.and_then(|read| convert::template(read, interner).1)))
+}
+
+fn typed<T: DeserializeOwned>(kind: &str, json: &str) -> Result<T, Invalid> {
+    wire::read(kind, json)
+}
+
+/// The objects of a kind that nobody needs to have, in the first of its versions that is served. A right that is missing
+/// is a complaint beside the others, and stops nothing.
+async fn optional(
+    transport: &Transport,
+    versions: &[Collection],
+    kind: &str,
+) -> Result<Result<Vec<Value>, Invalid>, ClusterError> {
+    for collection in versions {
+        match objects(transport, collection).await {
+            Ok(None) => {}
+            Ok(Some(objects)) => return Ok(Ok(objects)),
+            Err(error) if refusal(&error) == Some(403) => {
+                return Ok(Err(Invalid::new(kind, "", error, RIGHTS)));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Ok(Vec::new()))
+}
+
 /// All objects of a kind; none where its definition is not installed.
-async fn objects(transport: &Transport, collection: &Collection) -> Result<Vec<Value>, ClusterError> {
+async fn objects(transport: &Transport, collection: &Collection) -> Result<Option<Vec<Value>>, ClusterError> {
     let take = |all: &mut Vec<Value>, json: &str| {
         let object = serde_json::from_str(json);
         all.push(object.map_err(|error| unreadable(collection.attempted.into(), error.into()))?);
         Ok(())
     };
     match collect(transport, collection, take).await {
-        Ok((objects, _)) => Ok(objects),
-        Err(error) if refusal(&error) == Some(404) => Ok(Vec::new()),
+        Ok((objects, _)) => Ok(Some(objects)),
+        Err(error) if refusal(&error) == Some(404) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+fn stays(object: &Value) -> bool {
+    let leaves = object.pointer("/metadata/deletionTimestamp").is_some();
+    if leaves {
+        tracing::info!(name = ?object.pointer("/metadata/name"), "the object is being deleted and does not count");
+    }
+    !leaves
+}
+
+fn sound(read: Result<Vec<Value>, Invalid>, configuration: &mut Configuration) -> Vec<Value> {
+    read.unwrap_or_else(|problem| {
+        configuration.invalid.push(problem);
+        Vec::new()
+    })
 }
 
 fn sort_out<T>(read: Result<T, Vec<Invalid>>, valid: &mut Vec<T>, invalid: &mut Vec<Invalid>) {

@@ -95,7 +95,7 @@ pub(super) async fn nodes(transport: &Transport) -> Result<(BTreeMap<String, Nod
     collect(transport, &NODES, take).await
 }
 
-/// An unusable pod or daemonset is left out, and said so.
+/// An unusable object is left out, and said so.
 pub(super) fn skip(invalid: &Invalid) {
     tracing::warn!(object = invalid.object, %invalid, "the object cannot be used and is left out");
 }

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1 as wire;
 use outrigger_model::pod::{NodeSelectorTerm, PodAffinityTerm, Weighted};
 use outrigger_model::{Operator, PodSpec};
 
+use super::bounds::{self, MAX_PARTS, MAX_TERMS};
 use super::problem::{Problem, Within, each};
 use super::selector::{narrow, requirement, selector};
 
@@ -46,32 +47,38 @@ fn read_node_affinity(spec: &mut PodSpec, affinity: &wire::NodeAffinity) -> Resu
             let field = format!("{REQUIRED}.nodeSelectorTerms");
             return Err(Problem::new(field, "no terms", "one term or more"));
         }
-        let terms = each("nodeSelectorTerms", Some(&required.node_selector_terms), node_term);
+        let terms = each("nodeSelectorTerms", Some(&required.node_selector_terms), MAX_TERMS, node_term);
         spec.node_affinity = terms.within(REQUIRED)?;
     }
     let preferred = affinity.preferred_during_scheduling_ignored_during_execution.as_deref();
-    spec.preferred_node_affinity = each(PREFERRED, preferred, |wire| {
+    spec.preferred_node_affinity = each(PREFERRED, preferred, MAX_TERMS, |wire| {
         let weight = weight(wire.weight)?;
         Ok(Weighted { weight, term: node_term(&wire.preference).within("preference")? })
     })?;
     Ok(())
 }
 
-fn node_term(wire: &wire::NodeSelectorTerm) -> Result<NodeSelectorTerm, Problem> {
-    let match_expressions = each("matchExpressions", wire.match_expressions.as_deref(), |expression| {
-        let operator = match expression.operator.as_str() {
-            "In" => Operator::In,
-            "NotIn" => Operator::NotIn,
-            "Exists" => Operator::Exists,
-            "DoesNotExist" => Operator::DoesNotExist,
-            "Gt" => Operator::Gt,
-            "Lt" => Operator::Lt,
-            other => {
-                return Err(Problem::text("operator", other, "In, NotIn, Exists, DoesNotExist, Gt or Lt"));
-            }
-        };
-        requirement(&expression.key, operator, expression.values.as_deref())
-    })?;
+/// One alternative of a node affinity.
+pub(super) fn node_term(wire: &wire::NodeSelectorTerm) -> Result<NodeSelectorTerm, Problem> {
+    let match_expressions =
+        each("matchExpressions", wire.match_expressions.as_deref(), MAX_TERMS, |expression| {
+            let operator = match expression.operator.as_str() {
+                "In" => Operator::In,
+                "NotIn" => Operator::NotIn,
+                "Exists" => Operator::Exists,
+                "DoesNotExist" => Operator::DoesNotExist,
+                "Gt" => Operator::Gt,
+                "Lt" => Operator::Lt,
+                other => {
+                    return Err(Problem::text(
+                        "operator",
+                        other,
+                        "In, NotIn, Exists, DoesNotExist, Gt or Lt",
+                    ));
+                }
+            };
+            requirement(&expression.key, operator, expression.values.as_deref())
+        })?;
     let has_match_fields = wire.match_fields.as_ref().is_some_and(|fields| !fields.is_empty());
     Ok(NodeSelectorTerm { match_expressions, has_match_fields })
 }
@@ -83,8 +90,8 @@ fn pod_terms(
     preferred: Option<&[wire::WeightedPodAffinityTerm]>,
     owner: &Owner<'_>,
 ) -> Result<PodTerms, Problem> {
-    let required = each(REQUIRED, required, |wire| pod_term(wire, owner))?;
-    let preferred = each(PREFERRED, preferred, |wire| {
+    let required = each(REQUIRED, required, MAX_TERMS, |wire| pod_term(wire, owner))?;
+    let preferred = each(PREFERRED, preferred, MAX_TERMS, |wire| {
         let weight = weight(wire.weight)?;
         Ok(Weighted { weight, term: pod_term(&wire.pod_affinity_term, owner).within("podAffinityTerm")? })
     })?;
@@ -93,8 +100,13 @@ fn pod_terms(
 
 /// A term that names no namespace and has no namespaceSelector means the pod's own namespace, which is filled in here.
 fn pod_term(wire: &wire::PodAffinityTerm, owner: &Owner<'_>) -> Result<PodAffinityTerm, Problem> {
-    if wire.topology_key.is_empty() {
-        return Err(Problem::new("topologyKey", "nothing", "a label key"));
+    bounds::key("topologyKey", &wire.topology_key)?;
+    for (field, list) in [
+        ("namespaces", &wire.namespaces),
+        ("matchLabelKeys", &wire.match_label_keys),
+        ("mismatchLabelKeys", &wire.mismatch_label_keys),
+    ] {
+        bounds::at_most(field, list.as_deref().unwrap_or_default(), MAX_PARTS)?;
     }
     let mut term = PodAffinityTerm {
         topology_key: wire.topology_key.clone(),

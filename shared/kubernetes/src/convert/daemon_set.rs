@@ -3,11 +3,11 @@
 use k8s_openapi::api::apps::v1 as wire;
 use outrigger_model::{DaemonSet, Invalid};
 
-use super::Interner;
 use super::affinity::Owner;
 use super::pod::reference;
 use super::problem::{Problem, Within};
 use super::spec::pod_spec;
+use super::{Interner, bounds};
 
 /// A daemonset: its name, and what a pod of its template would ask for.
 pub fn daemon_set(wire: wire::DaemonSet, interner: &mut Interner) -> Result<DaemonSet, Invalid> {
@@ -21,6 +21,7 @@ pub fn daemon_set(wire: wire::DaemonSet, interner: &mut Interner) -> Result<Daem
         return Err(refuse(Problem::new("spec.template.spec", "nothing", "a pod's spec")));
     };
     let labels = template.metadata.and_then(|metadata| metadata.labels).unwrap_or_default();
+    bounds::labels("spec.template.metadata.labels", Some(&labels)).map_err(refuse)?;
     let owner = Owner { namespace: &id.namespace, labels: &labels };
     let spec = pod_spec(&pod, None, &owner).within("spec.template.spec").map_err(refuse)?;
     Ok(DaemonSet { spec: interner.spec(spec), id })

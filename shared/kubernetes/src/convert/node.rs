@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as wire;
 use outrigger_model::{Invalid, Node};
 
+use super::bounds::{self, MAX_PARTS};
 use super::problem::{Problem, Within, each};
 use super::requests::resources;
 use super::tolerations::taint;
@@ -20,6 +21,7 @@ fn read(wire: wire::Node) -> Result<Node, Problem> {
     let wire::Node { metadata, spec, status } = wire;
     let name = metadata.name.filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| Problem::new("metadata.name", "nothing", "a name"))?;
+    bounds::labels("metadata.labels", metadata.labels.as_ref())?;
     let (spec, status) = (spec.unwrap_or_default(), status.unwrap_or_default());
     let mut conditions = status.conditions.iter().flatten();
     let ready = conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True");
@@ -36,7 +38,7 @@ fn read(wire: wire::Node) -> Result<Node, Problem> {
         provider_id: spec.provider_id.filter(|id| !id.is_empty()),
         labels: metadata.labels.unwrap_or_default(),
         annotations: metadata.annotations.unwrap_or_default(),
-        taints: each("taints", spec.taints.as_deref(), taint).within("spec")?,
+        taints: each("taints", spec.taints.as_deref(), MAX_PARTS, taint).within("spec")?,
         capacity,
         allocatable,
         volume_limits: BTreeMap::new(),

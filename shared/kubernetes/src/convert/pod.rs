@@ -5,10 +5,11 @@ use k8s_openapi::api::core::v1 as wire;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use outrigger_model::{Invalid, Pod, PodRef, PodState, labels};
 
-use super::Interner;
 use super::affinity::Owner;
+use super::bounds::MAX_PARTS;
 use super::problem::{Problem, Within};
 use super::spec::{pod_spec, volume_claims};
+use super::{Interner, bounds};
 
 /// The annotation that the kubelet puts on the API's image of a static pod.
 const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
@@ -29,6 +30,8 @@ pub fn pod(wire: wire::Pod, interner: &mut Interner) -> Result<Pod, Invalid> {
     let deleting = metadata.deletion_timestamp.is_some();
     let labels = metadata.labels.unwrap_or_default();
     let group = metadata.annotations.and_then(|mut all| all.remove(labels::POD_GROUP));
+    bounds::labels("metadata.labels", Some(&labels)).map_err(refuse)?;
+    check_statuses(status.as_ref()).within("status").map_err(refuse)?;
     let owner = Owner { namespace: &id.namespace, labels: &labels };
     let spec = pod_spec(&wire, status.as_ref(), &owner).within("spec").map_err(refuse)?;
     let uid = metadata.uid.filter(|uid| !uid.is_empty()).unwrap_or_else(|| id.to_string());
@@ -47,6 +50,14 @@ pub fn pod(wire: wire::Pod, interner: &mut Interner) -> Result<Pod, Invalid> {
         group,
         id,
     })
+}
+
+/// Each container's status is looked up by its name.
+fn check_statuses(status: Option<&wire::PodStatus>) -> Result<(), Problem> {
+    let Some(status) = status else { return Ok(()) };
+    let init = status.init_container_statuses.as_deref().unwrap_or_default();
+    bounds::at_most("initContainerStatuses", init, MAX_PARTS)?;
+    bounds::at_most("containerStatuses", status.container_statuses.as_deref().unwrap_or_default(), MAX_PARTS)
 }
 
 /// Namespace and name; the namespace is `default` where none is given.

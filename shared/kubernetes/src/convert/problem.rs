@@ -4,6 +4,8 @@ use std::fmt;
 
 use outrigger_model::Invalid;
 
+use super::bounds;
+
 /// What is wrong with a field, and where it is as far as is known yet.
 #[derive(Debug)]
 pub(super) struct Problem {
@@ -54,12 +56,15 @@ impl<T> Within<T> for Result<T, Problem> {
     }
 }
 
-/// Converts each item of an optional list; a problem names the list and the index.
+/// Converts each item of an optional list of at most so many; a problem names the list and the index.
 pub(super) fn each<W, T>(
     list: &str,
     items: Option<&[W]>,
+    most: usize,
     mut convert: impl FnMut(&W) -> Result<T, Problem>,
 ) -> Result<Vec<T>, Problem> {
-    let items = items.unwrap_or_default().iter().enumerate();
+    let items = items.unwrap_or_default();
+    bounds::at_most(list, items, most)?;
+    let items = items.iter().enumerate();
     items.map(|(index, item)| convert(item).within_item(list, index)).collect()
 }

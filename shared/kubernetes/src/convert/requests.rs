@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 use outrigger_model::resources::{CPU, MEMORY, PODS};
 use outrigger_model::{Quantity, Resources};
 
+use super::bounds::MAX_TERMS;
 use super::problem::{Problem, Within};
 
 const HUGE_PAGES: &str = "hugepages-";
@@ -27,11 +28,18 @@ pub(super) fn of_pod(spec: &PodSpec, status: Option<&PodStatus>) -> Result<Resou
     Ok(named)
 }
 
-/// Amounts under `field`, each of which must be a quantity that is not below nothing.
+/// Amounts under `field`, each of which must be a quantity that is from 0 to below 2^63.
 pub(super) fn resources(
     field: &str,
     wire: Option<&BTreeMap<String, WireQuantity>>,
 ) -> Result<Resources, Problem> {
+    if let Some(many) = wire.map(BTreeMap::len).filter(|count| *count > MAX_TERMS) {
+        return Err(Problem::new(
+            field,
+            format_args!("{many} resources"),
+            format_args!("at most {MAX_TERMS}"),
+        ));
+    }
     wire.into_iter()
         .flatten()
         .map(|(name, text)| Ok((name.as_str(), quantity(field, name, &text.0)?)))
@@ -39,7 +47,7 @@ pub(super) fn resources(
 }
 
 fn quantity(field: &str, name: &str, text: &str) -> Result<Quantity, Problem> {
-    let allowed = "a quantity such as 500m, 2 or 1.5Gi, not below nothing";
+    let allowed = "a quantity such as 500m, 2 or 1.5Gi, from 0 to below 2^63";
     let parsed = text.parse().ok().filter(|quantity: &Quantity| !quantity.is_negative());
     parsed.ok_or_else(|| Problem::text(format!("{field}.{name}"), text, allowed))
 }

@@ -6,21 +6,24 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector as WireSelecto
 use outrigger_model::selector::LabelSelector;
 use outrigger_model::{Operator, RequirementSpec};
 
+use super::bounds::{self, MAX_TERMS, MAX_VALUES};
 use super::problem::{Problem, each};
 
 /// A selector; an absent one selects nothing, an empty one everything, as Kubernetes has it.
 pub(super) fn selector(wire: Option<&WireSelector>) -> Result<LabelSelector, Problem> {
     let Some(wire) = wire else { return Ok(nothing()) };
-    let match_expressions = each("matchExpressions", wire.match_expressions.as_deref(), |expression| {
-        let operator = match expression.operator.as_str() {
-            "In" => Operator::In,
-            "NotIn" => Operator::NotIn,
-            "Exists" => Operator::Exists,
-            "DoesNotExist" => Operator::DoesNotExist,
-            other => return Err(Problem::text("operator", other, "In, NotIn, Exists or DoesNotExist")),
-        };
-        requirement(&expression.key, operator, expression.values.as_deref())
-    })?;
+    let match_expressions =
+        each("matchExpressions", wire.match_expressions.as_deref(), MAX_TERMS, |expression| {
+            let operator = match expression.operator.as_str() {
+                "In" => Operator::In,
+                "NotIn" => Operator::NotIn,
+                "Exists" => Operator::Exists,
+                "DoesNotExist" => Operator::DoesNotExist,
+                other => return Err(Problem::text("operator", other, "In, NotIn, Exists or DoesNotExist")),
+            };
+            requirement(&expression.key, operator, expression.values.as_deref())
+        })?;
+    bounds::labels("matchLabels", wire.match_labels.as_ref())?;
     Ok(LabelSelector { match_labels: wire.match_labels.clone().unwrap_or_default(), match_expressions })
 }
 
@@ -31,6 +34,8 @@ pub(super) fn requirement(
     values: Option<&[String]>,
 ) -> Result<RequirementSpec, Problem> {
     let values = values.unwrap_or_default();
+    bounds::key("key", key)?;
+    bounds::at_most("values", values, MAX_VALUES)?;
     let allowed = match operator {
         Operator::In | Operator::NotIn if values.is_empty() => "one value or more with In and NotIn",
         Operator::Exists | Operator::DoesNotExist if !values.is_empty() => {

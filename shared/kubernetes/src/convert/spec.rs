@@ -5,6 +5,7 @@ use outrigger_model::PodSpec;
 use outrigger_model::pod::HostPort;
 
 use super::affinity::{self, Owner};
+use super::bounds::{self, MAX_PARTS, MAX_TERMS};
 use super::problem::{Problem, Within, each};
 use super::{requests, spread, tolerations};
 
@@ -17,13 +18,15 @@ pub(super) fn pod_spec(
     status: Option<&wire::PodStatus>,
     owner: &Owner<'_>,
 ) -> Result<PodSpec, Problem> {
+    check_size(wire)?;
     let mut spec = PodSpec {
         requests: requests::of_pod(wire, status)?,
         node_selector: wire.node_selector.clone().unwrap_or_default(),
-        tolerations: each("tolerations", wire.tolerations.as_deref(), tolerations::toleration)?,
+        tolerations: each("tolerations", wire.tolerations.as_deref(), MAX_PARTS, tolerations::toleration)?,
         topology_spread: each(
             "topologySpreadConstraints",
             wire.topology_spread_constraints.as_deref(),
+            MAX_TERMS,
             |constraint| spread::constraint(constraint, owner.labels),
         )?,
         host_ports: host_ports(wire)?,
@@ -35,6 +38,13 @@ pub(super) fn pod_spec(
         affinity::read(&mut spec, affinity, owner).within("affinity")?;
     }
     Ok(spec)
+}
+
+fn check_size(wire: &wire::PodSpec) -> Result<(), Problem> {
+    bounds::at_most("containers", &wire.containers, MAX_PARTS)?;
+    bounds::at_most("initContainers", wire.init_containers.as_deref().unwrap_or_default(), MAX_PARTS)?;
+    bounds::at_most("volumes", wire.volumes.as_deref().unwrap_or_default(), MAX_PARTS)?;
+    bounds::labels("nodeSelector", wire.node_selector.as_ref())
 }
 
 /// Ports of the node that containers and sidecars take, in order. On the host's network every container port is one.
@@ -50,6 +60,10 @@ fn host_ports(wire: &wire::PodSpec) -> Result<Vec<HostPort>, Problem> {
     }
     ports.sort();
     ports.dedup();
+    if ports.len() > MAX_PARTS {
+        let found = format!("{} ports of the host", ports.len());
+        return Err(Problem::new("containers", found, format_args!("at most {MAX_PARTS}")));
+    }
     Ok(ports)
 }
 
@@ -58,6 +72,7 @@ fn container_ports(
     container: &wire::Container,
     on_host: bool,
 ) -> Result<(), Problem> {
+    bounds::at_most("ports", container.ports.as_deref().unwrap_or_default(), MAX_PARTS)?;
     for (index, wire) in container.ports.iter().flatten().enumerate() {
         let number =
             wire.host_port.filter(|port| *port != 0).or_else(|| on_host.then_some(wire.container_port));

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use outrigger_model::Operator;
 use outrigger_model::pod::TopologySpread;
 
+use super::bounds::{self, MAX_PARTS};
 use super::problem::{Problem, Within};
 use super::selector::{narrow, selector};
 
@@ -14,9 +15,7 @@ pub(super) fn constraint(
     wire: &TopologySpreadConstraint,
     labels: &BTreeMap<String, String>,
 ) -> Result<TopologySpread, Problem> {
-    if wire.topology_key.is_empty() {
-        return Err(Problem::new("topologyKey", "nothing", "a label key"));
-    }
+    bounds::key("topologyKey", &wire.topology_key)?;
     if wire.max_skew < 1 {
         return Err(Problem::new("maxSkew", wire.max_skew, "1 or more"));
     }
@@ -28,6 +27,7 @@ pub(super) fn constraint(
         "ScheduleAnyway" => true,
         other => return Err(Problem::text("whenUnsatisfiable", other, "DoNotSchedule or ScheduleAnyway")),
     };
+    bounds::at_most("matchLabelKeys", wire.match_label_keys.as_deref().unwrap_or_default(), MAX_PARTS)?;
     let mut selector = selector(wire.label_selector.as_ref()).within("labelSelector")?;
     narrow(&mut selector, wire.match_label_keys.as_deref(), Operator::In, labels);
     Ok(TopologySpread {

@@ -1,8 +1,10 @@
 //! Tables of pods as users write them, and what becomes of them.
 
 mod constraints;
+mod hostile;
 mod requests;
 mod states;
+mod volumes;
 
 use k8s_openapi::api::core::v1 as wire;
 use outrigger_model::{Invalid, Pod};

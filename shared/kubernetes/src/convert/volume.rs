@@ -1,0 +1,164 @@
+//! PersistentVolumeClaims with their volumes and StorageClasses: where the pods that mount them may run.
+//!
+//! The rules are Karpenter's (`scheduling/volumetopology.go` and `volumeusage.go`, 1.14) and, where these say less,
+//! kube-scheduler's (volume binding and volume zone).
+
+mod driver;
+mod objects;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::api::storage::v1 as storage;
+use outrigger_model::{Invalid, PodRef, VolumeClaim};
+
+use super::pod::reference;
+use objects::{Claim, StorageClass, Volume};
+
+/// The claims, volumes and StorageClasses of a cluster, as far as decisions need them.
+#[derive(Debug, Default)]
+pub struct Volumes {
+    claims: BTreeMap<PodRef, Result<Claim, Invalid>>,
+    persistent: BTreeMap<String, Result<Volume, Invalid>>,
+    classes: BTreeMap<String, Result<StorageClass, Invalid>>,
+}
+
+impl Volumes {
+    /// Takes in a PersistentVolumeClaim. One that cannot be understood keeps its pods waiting.
+    pub fn add_claim(&mut self, wire: core::PersistentVolumeClaim) -> Result<(), Invalid> {
+        let id = reference(&wire.metadata);
+        let read = objects::claim(wire)
+            .map_err(|problem| problem.about("PersistentVolumeClaim", Some(&id.namespace), &id.name));
+        keep(&mut self.claims, id, read)
+    }
+
+    /// Takes in a PersistentVolume. One that cannot be understood keeps the pods that mount it waiting.
+    pub fn add_volume(&mut self, wire: core::PersistentVolume) -> Result<(), Invalid> {
+        let name = wire.metadata.name.clone().unwrap_or_default();
+        let read = objects::volume(wire).map_err(|problem| problem.about("PersistentVolume", None, &name));
+        keep(&mut self.persistent, name, read)
+    }
+
+    /// Takes in a StorageClass. One that cannot be understood keeps the pods of its unbound claims waiting.
+    pub fn add_class(&mut self, wire: storage::StorageClass) -> Result<(), Invalid> {
+        let name = wire.metadata.name.clone().unwrap_or_default();
+        let read = objects::class(wire).map_err(|problem| problem.about("StorageClass", None, &name));
+        keep(&mut self.classes, name, read)
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn join(mut self, other: Self) -> Self {
+        self.claims.extend(other.claims);
+        self.persistent.extend(other.persistent);
+        self.classes.extend(other.classes);
+        self
+    }
+
+    /// What the mounted claims mean for nodes, in order of name. A claim that there is no object for says so.
+    pub fn claims(&self, mounted: &BTreeSet<PodRef>) -> Vec<VolumeClaim> {
+        let default = self.default_class();
+        mounted.iter().map(|id| self.resolve(id, default)).collect()
+    }
+
+    /// The newest of the classes that are marked as the default, and the first by name of equally new ones.
+    fn default_class(&self) -> Option<&str> {
+        let classes = self.classes.iter().filter_map(|(name, class)| Some((name, class.as_ref().ok()?)));
+        let newest =
+            classes.filter_map(|(name, class)| Some((class.default_since?, std::cmp::Reverse(name))));
+        newest.max().map(|(_, name)| name.0.as_str())
+    }
+
+    fn resolve(&self, id: &PodRef, default: Option<&str>) -> VolumeClaim {
+        let unusable = |why: &str| VolumeClaim::unusable(id.clone(), why);
+        let claim = match self.claims.get(id) {
+            Some(Ok(claim)) => claim,
+            Some(Err(problem)) => return unusable(&complaint(problem)),
+            None => return unusable("not found"),
+        };
+        if claim.deleting {
+            return unusable("it is being deleted");
+        }
+        if claim.lost {
+            return unusable(&format!("its PersistentVolume {} is lost", claim.volume));
+        }
+        let resolved =
+            if claim.volume.is_empty() { self.unbound(id, claim, default) } else { self.bound(claim) };
+        match resolved {
+            Ok((driver, handle, alternatives)) => {
+                VolumeClaim { id: id.clone(), driver, handle, alternatives, problem: None }
+            }
+            Err(why) => unusable(&why),
+        }
+    }
+
+    fn bound(&self, claim: &Claim) -> Result<Attachment, String> {
+        let name = &claim.volume;
+        let volume = match self.persistent.get(name) {
+            Some(Ok(volume)) => volume,
+            Some(Err(problem)) => return Err(format!("its PersistentVolume {name}: {}", complaint(problem))),
+            None => return Err(format!("its PersistentVolume {name}: not found")),
+        };
+        if volume.deleting {
+            return Err(format!("its PersistentVolume {name} is being deleted"));
+        }
+        if !claim.bind_completed {
+            let annotation = objects::BIND_COMPLETED;
+            return Err(format!(
+                "it is not yet bound to its PersistentVolume {name} (no annotation {annotation})"
+            ));
+        }
+        let alternatives = volume.alternatives.clone();
+        let alternatives = alternatives.ok_or_else(|| {
+            format!(
+                "the node affinity of its PersistentVolume {name} has only empty terms, which no node meets"
+            )
+        })?;
+        Ok((volume.driver.clone(), volume.handle.clone(), alternatives))
+    }
+
+    /// A claim without a volume: its volume will be made where the pod goes, if its class waits for that.
+    fn unbound(&self, id: &PodRef, claim: &Claim, default: Option<&str>) -> Result<Attachment, String> {
+        let name = match claim.class.as_deref().or(default) {
+            Some("") => return Err("it is unbound and its storageClassName is empty".into()),
+            Some(name) => name,
+            None => return Err("it is unbound and has no StorageClass, nor is there a default one".into()),
+        };
+        let class = match self.classes.get(name) {
+            Some(Ok(class)) => class,
+            Some(Err(problem)) => return Err(format!("its StorageClass {name}: {}", complaint(problem))),
+            None => return Err(format!("its StorageClass {name}: not found")),
+        };
+        if !class.waits {
+            return Err(format!(
+                "it is unbound and its StorageClass {name} binds at once (volumeBindingMode Immediate), before there is a pod"
+            ));
+        }
+        let alternatives = class.alternatives.clone().ok_or_else(|| {
+            format!(
+                "the allowedTopologies of its StorageClass {name} have only empty terms, which no node meets"
+            )
+        })?;
+        Ok((class.driver.clone(), id.to_string(), alternatives))
+    }
+}
+
+/// Driver, handle and alternatives.
+type Attachment = (String, String, Vec<outrigger_model::Requirements>);
+
+/// Keeps what was read under its name, and hands a complaint back.
+fn keep<K: Ord, T>(
+    all: &mut BTreeMap<K, Result<T, Invalid>>,
+    name: K,
+    read: Result<T, Invalid>,
+) -> Result<(), Invalid> {
+    let complaint = read.as_ref().err().cloned();
+    all.insert(name, read);
+    complaint.map_or(Ok(()), Err)
+}
+
+/// A complaint without the name of its object, which is said already.
+fn complaint(problem: &Invalid) -> String {
+    let Invalid { field, found, allowed, .. } = problem;
+    format!("{field}: found {found}; allowed: {allowed}")
+}

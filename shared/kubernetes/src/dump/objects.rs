@@ -1,0 +1,294 @@
+//! Objects by version and kind, turned into the model; what refers to other objects is put together at the end.
+
+use std::collections::{BTreeMap, HashSet};
+
+use k8s_openapi::api::{apps, core, storage};
+use outrigger_model::capacity_buffer::{self, TemplateRef};
+use outrigger_model::volume::claims_to_know;
+use outrigger_model::{CapacityBufferObject, EC2NodeClass, Invalid, NodeOverlay, NodePool, Pod, labels};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::Dump;
+use super::stream::Sink;
+use crate::convert::{self, Interner, Template, Templated, Volumes};
+use crate::wire::Object;
+
+/// What has been read so far.
+#[derive(Debug, Default)]
+pub(super) struct Objects {
+    dump: Dump,
+    file: String,
+    documents: usize,
+    interner: Interner,
+    seen: HashSet<(&'static str, String)>,
+    volumes: Volumes,
+    volume_limits: BTreeMap<String, BTreeMap<String, u32>>,
+    buffers: Vec<(String, CapacityBufferObject)>,
+    templates: BTreeMap<TemplateRef, Result<Template, Invalid>>,
+}
+
+impl Sink for Objects {
+    fn document(&mut self) {
+        self.documents += 1;
+    }
+
+    fn strange(&mut self, found: String) {
+        let object = format!("object {}", self.documents);
+        self.refuse(Invalid::new(object, "kind", found, "a Kubernetes object or List"));
+    }
+
+    fn object(&mut self, version: &str, kind: &str, object: Object) {
+        match (version, kind) {
+            (_, "") => {
+                let name = format!("object {}", self.documents);
+                self.refuse(Invalid::new(name, "kind", "nothing", "a kind, as Pod"));
+            }
+            ("v1", "Pod") => self.add_pod(&object),
+            ("v1", "Node") => self.add_node(&object),
+            ("apps/v1", "DaemonSet") => self.add_daemon_set(&object),
+            ("karpenter.sh/v1", "NodePool") => {
+                self.add_configured("NodePool", object, NodePool::read, |dump| &mut dump.node_pools);
+            }
+            ("karpenter.k8s.aws/v1", "EC2NodeClass") => {
+                self.add_configured("EC2NodeClass", object, EC2NodeClass::read, |dump| {
+                    &mut dump.ec2_node_classes
+                });
+            }
+            ("karpenter.sh/v1alpha1", "NodeOverlay") => {
+                self.add_configured("NodeOverlay", object, NodeOverlay::read, |dump| &mut dump.overlays);
+            }
+            (version, "CapacityBuffer") if capacity_buffer::VERSIONS.contains(&version) => {
+                self.add_buffer(object);
+            }
+            _ => {
+                self.add_other(version, kind, &object);
+                self.add_related(version, kind, &object);
+            }
+        }
+    }
+}
+
+impl Objects {
+    /// What comes now comes from this file.
+    pub(super) fn begin_file(&mut self, file: &str) {
+        file.clone_into(&mut self.file);
+        self.documents = 0;
+    }
+
+    fn add_pod(&mut self, object: &Object) {
+        let read = object.read::<core::v1::Pod>("Pod");
+        let read = read.and_then(|pod| convert::pod(pod, &mut self.interner));
+        let Some(pod) = self.sound(read) else { return };
+        let id = pod.id.to_string();
+        let label = format!("Pod/{}/{}", pod.id.namespace, pod.id.name);
+        if pod.uid != id && self.seen.contains(&("uid", pod.uid.clone())) {
+            return self.refuse_twice(label, "metadata.uid", &pod.uid);
+        }
+        if self.is_new("Pod", label, &id) {
+            self.seen.insert(("uid", pod.uid.clone()));
+            self.dump.pods.push(pod);
+        }
+    }
+
+    fn add_node(&mut self, object: &Object) {
+        let read = object.read::<core::v1::Node>("Node").and_then(convert::node);
+        let Some(node) = self.sound(read) else { return };
+        if self.is_new("Node", format!("Node/{}", node.name), &node.name) {
+            self.dump.nodes.push(node);
+        }
+    }
+
+    fn add_daemon_set(&mut self, object: &Object) {
+        let read = object.read::<apps::v1::DaemonSet>("DaemonSet");
+        let read = read.and_then(|set| convert::daemon_set(set, &mut self.interner));
+        let Some(set) = self.sound(read) else { return };
+        let id = set.id.to_string();
+        if self.is_new("DaemonSet", format!("DaemonSet/{id}"), &id) {
+            self.dump.daemon_sets.push(set);
+        }
+    }
+
+    /// An object that the model reads itself.
+    fn add_configured<T>(
+        &mut self,
+        kind: &'static str,
+        object: Object,
+        read: impl Fn(&Value) -> Result<T, Vec<Invalid>>,
+        all: impl Fn(&mut Dump) -> &mut Vec<T>,
+    ) {
+        let label = object.label(kind);
+        let Some(read) = self.read_configured(kind, object, read) else { return };
+        if self.is_new(kind, label.clone(), &label) {
+            all(&mut self.dump).push(read);
+        }
+    }
+
+    fn add_buffer(&mut self, object: Object) {
+        let read = self.read_configured("CapacityBuffer", object, CapacityBufferObject::read);
+        let Some(buffer) = read else { return };
+        let id = buffer.id.to_string();
+        if self.is_new("CapacityBuffer", format!("CapacityBuffer/{id}"), &id) {
+            self.buffers.push((self.file.clone(), buffer));
+        }
+    }
+
+    fn read_configured<T>(
+        &mut self,
+        kind: &str,
+        object: Object,
+        read: impl Fn(&Value) -> Result<T, Vec<Invalid>>,
+    ) -> Option<T> {
+        let read = object.into_value(kind).map_err(|problem| vec![problem]).and_then(|object| read(&object));
+        read.map_err(|problems| problems.into_iter().for_each(|problem| self.refuse(problem))).ok()
+    }
+
+    /// Objects that say something of others.
+    fn add_related(&mut self, version: &str, kind: &str, object: &Object) {
+        match (version, kind) {
+            ("v1", "PersistentVolumeClaim") => {
+                self.dump.has_volume_claims = true;
+                self.add_volume_part("PersistentVolumeClaim", object, Volumes::add_claim);
+            }
+            ("v1", "PersistentVolume") => {
+                self.add_volume_part("PersistentVolume", object, Volumes::add_volume);
+            }
+            ("storage.k8s.io/v1", "StorageClass") => {
+                self.add_volume_part("StorageClass", object, Volumes::add_class);
+            }
+            ("storage.k8s.io/v1", "CSINode") => {
+                let read = object.read::<storage::v1::CSINode>("CSINode").and_then(convert::csi_node);
+                let Some((name, limits)) = self.sound(read) else { return };
+                if self.is_new("CSINode", format!("CSINode/{name}"), &name) {
+                    self.volume_limits.insert(name, limits);
+                }
+            }
+            ("v1", "Namespace") => {
+                let read = object.read::<core::v1::Namespace>("Namespace").and_then(convert::namespace);
+                let Some((name, labels)) = self.sound(read) else { return };
+                if self.is_new("Namespace", format!("Namespace/{name}"), &name) {
+                    self.dump.namespaces.insert(name, labels);
+                }
+            }
+            ("v1", "PodTemplate") => self.add_template("PodTemplate", object, Templated::PodTemplate),
+            ("apps/v1", "Deployment") => self.add_template("Deployment", object, Templated::Deployment),
+            ("apps/v1", "StatefulSet") => self.add_template("StatefulSet", object, Templated::StatefulSet),
+            ("apps/v1", "ReplicaSet") => self.add_template("ReplicaSet", object, Templated::ReplicaSet),
+            _ => {}
+        }
+    }
+
+    fn add_volume_part<T: DeserializeOwned>(
+        &mut self,
+        kind: &'static str,
+        object: &Object,
+        add: impl FnOnce(&mut Volumes, T) -> Result<(), Invalid>,
+    ) {
+        let label = object.label(kind);
+        if !self.is_new(kind, label.clone(), &label) {
+            return;
+        }
+        let added = object.read::<T>(kind).and_then(|read| add(&mut self.volumes, read));
+        self.sound(added);
+    }
+
+    /// A template that cannot be used matters only to the buffers that name it, which say so.
+    fn add_template<T: DeserializeOwned>(
+        &mut self,
+        kind: &'static str,
+        object: &Object,
+        templated: impl FnOnce(T) -> Templated,
+    ) {
+        let label = object.label(kind);
+        if !self.is_new(kind, label.clone(), &label) {
+            return;
+        }
+        if let Some(read) = self.sound(object.read::<T>(kind)) {
+            let (reference, template) = convert::template(templated(read), &mut self.interner);
+            self.templates.insert(reference, template);
+        }
+    }
+
+    /// Counts an object; an old version of a kind that we do use is an error instead, since leaving it out in silence
+    /// would change the answer.
+    fn add_other(&mut self, version: &str, kind: &str, object: &Object) {
+        let group = version.split_once('/').map_or("", |(group, _)| group);
+        let allowed = match (group, kind) {
+            (labels::KARPENTER_DOMAIN, "NodePool") => "karpenter.sh/v1",
+            (labels::KARPENTER_DOMAIN, "NodeOverlay") => "karpenter.sh/v1alpha1",
+            (labels::EC2_GROUP, "EC2NodeClass") => "karpenter.k8s.aws/v1",
+            ("autoscaling.x-k8s.io", "CapacityBuffer") => "autoscaling.x-k8s.io/v1beta1",
+            (
+                "",
+                "Pod" | "Node" | "PersistentVolumeClaim" | "PersistentVolume" | "Namespace" | "PodTemplate",
+            ) => "v1",
+            ("" | "storage.k8s.io", "StorageClass" | "CSINode") => "storage.k8s.io/v1",
+            ("" | "apps", "DaemonSet" | "Deployment" | "StatefulSet" | "ReplicaSet") => "apps/v1",
+            _ => "",
+        };
+        if !allowed.is_empty() && allowed != version {
+            let found = format!("{version:?}");
+            return self.refuse(Invalid::new(object.label(kind), "apiVersion", found, allowed));
+        }
+        let name = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
+        *self.dump.other.entry(name).or_default() += 1;
+    }
+
+    fn is_new(&mut self, kind: &'static str, object: String, identity: &str) -> bool {
+        let new = self.seen.insert((kind, identity.to_owned()));
+        if !new {
+            self.refuse_twice(object, "metadata", identity);
+        }
+        new
+    }
+
+    fn refuse_twice(&mut self, object: String, field: &str, identity: &str) {
+        let found = format!("{identity} a second time");
+        self.refuse(Invalid::new(object, field, found, "each object once; the first is used"));
+    }
+
+    fn sound<T>(&mut self, read: Result<T, Invalid>) -> Option<T> {
+        read.map_err(|problem| self.refuse(problem)).ok()
+    }
+
+    fn refuse(&mut self, problem: Invalid) {
+        self.dump.invalid.push(problem.in_file(&self.file));
+    }
+
+    /// Everything that was read.
+    pub(super) fn finish(mut self) -> Dump {
+        for (file, buffer) in std::mem::take(&mut self.buffers) {
+            let template = buffer.template().and_then(|reference| self.templates.get(&reference));
+            match convert::capacity_buffer(&buffer, template) {
+                Ok(buffer) => self.dump.buffers.push(buffer),
+                Err(problem) => self.dump.invalid.push(problem.in_file(file)),
+            }
+        }
+        let mut dump = self.dump;
+        dump.volume_claims = self.volumes.claims(&claims_to_know(dump.pods.iter()));
+        for node in &mut dump.nodes {
+            node.volume_limits = self.volume_limits.remove(&node.name).unwrap_or_default();
+        }
+        name_namespaces(&mut dump.namespaces, &dump.pods);
+        dump.pods.sort_by(|a, b| (&a.id, &a.uid).cmp(&(&b.id, &b.uid)));
+        dump.nodes.sort_by(|a, b| a.name.cmp(&b.name));
+        dump.daemon_sets.sort_by(|a, b| a.id.cmp(&b.id));
+        dump.node_pools.sort_by(|a, b| a.name.cmp(&b.name));
+        dump.ec2_node_classes.sort_by(|a, b| a.name.cmp(&b.name));
+        dump.overlays.sort_by(|a, b| a.name.cmp(&b.name));
+        dump.buffers.sort_by(|a, b| a.id.cmp(&b.id));
+        dump
+    }
+}
+
+/// Gives the namespaces that only pods mention the one label that each has.
+fn name_namespaces(namespaces: &mut BTreeMap<String, BTreeMap<String, String>>, pods: &[Pod]) {
+    if pods.iter().any(|pod| pod.spec.selects_namespaces()) {
+        for pod in pods.iter().filter(|pod| !pod.id.namespace.is_empty()) {
+            let name = &pod.id.namespace;
+            if !namespaces.contains_key(name) {
+                namespaces.insert(name.clone(), convert::unlabelled_namespace(name));
+            }
+        }
+    }
+}
