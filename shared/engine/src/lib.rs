@@ -6,6 +6,7 @@ mod error;
 mod fleet;
 mod keeper;
 mod observe;
+mod opening;
 mod recover;
 mod register;
 mod watch;

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use outrigger_catalog::Catalog;
-use outrigger_model::resources::NODES;
-use outrigger_model::{ClaimState, Node, NodeClaim, Quantity};
+use outrigger_model::{ClaimState, Node, NodeClaim};
 use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::TickError;
 use crate::keeper::Keeper;
 use crate::observe::chain;
+use crate::opening::{self, Joined};
 use crate::ports::{ClusterError, Ports};
 use crate::register;
 
@@ -92,12 +92,19 @@ impl Tick<'_> {
         if claims.iter().any(is_young) {
             let nodes = self.ports.cluster.nodes().await?;
             let by_instance = index(&nodes);
+            let mut joined = Vec::new();
+            let mut others = Vec::new();
             for claim in claims.iter_mut().filter(|claim| is_young(claim)) {
                 let on = claim.instance_id().and_then(|id| by_instance.get(id)).cloned().unwrap_or_default();
-                // A claim that cannot go on must not hold up the others.
+                match (claim.state, on.as_slice()) {
+                    (ClaimState::Launched, [node]) => joined.push((claim, *node)),
+                    _ => others.push((claim, on)),
+                }
+            }
+            self.open(joined).await;
+            for (claim, on) in others {
                 if let Err(error) = self.advance(claim, &on).await {
-                    tracing::warn!(claim = claim.name, error = chain(&error), "the claim could not go on");
-                    self.summary.waiting.insert(claim.name.clone(), chain(&error));
+                    self.cannot_go_on(&claim.name, &error);
                 }
             }
         }
@@ -105,21 +112,49 @@ impl Tick<'_> {
         Ok(!self.summary.waiting.is_empty())
     }
 
-    /// Takes one claim as far as its nodes allow.
+    /// Registers all nodes that have joined since the last pass, together.
+    async fn open(&mut self, joined: Vec<(&mut NodeClaim, &Node)>) {
+        let mut batch = Vec::new();
+        for (claim, node) in joined {
+            match self.type_labels(claim).await {
+                Ok(type_labels) => {
+                    let change = register::registration(claim, node, type_labels);
+                    batch.push(Joined { claim, node, change });
+                }
+                Err(error) => self.cannot_go_on(&claim.name, &error),
+            }
+        }
+        if batch.is_empty() {
+            return;
+        }
+        for (claim, result) in opening::open(self.ports, batch).await {
+            match result {
+                Ok(()) => {
+                    self.summary.waiting.insert(claim.clone(), "its node to be ready".to_owned());
+                    self.summary.registered.push(claim);
+                }
+                Err(error) => self.cannot_go_on(&claim, &error),
+            }
+        }
+    }
+
+    /// A claim that cannot go on must not hold up the others.
+    fn cannot_go_on(&mut self, claim: &str, error: &TickError) {
+        tracing::warn!(claim, error = chain(error), "the claim could not go on");
+        self.summary.waiting.insert(claim.to_owned(), chain(error));
+    }
+
+    /// Takes one claim as far as its nodes allow; [`Tick::open`] has seen to those whose node is to be registered.
     async fn advance(&mut self, claim: &mut NodeClaim, nodes: &[&Node]) -> Result<(), TickError> {
         let waits_for = match (claim.state, nodes) {
             (ClaimState::Intent, _) => Some("its launch".to_owned()),
             (_, []) => {
                 // A node that joins without the gate is open at once, so its pods must know it beforehand.
                 if self.nominated.insert(claim.name.clone()) {
-                    self.nominate(claim).await;
+                    opening::nominate(self.ports, claim).await;
                 }
                 self.say_when_late(claim).await?;
                 Some("its node to join".to_owned())
-            }
-            (ClaimState::Launched, [node]) => {
-                self.register(claim, node).await?;
-                Some("its node to be ready".to_owned())
             }
             (_, [node]) => self.initialize(claim, node).await?,
             (_, several) => {
@@ -130,25 +165,6 @@ impl Tick<'_> {
         if let Some(what) = waits_for {
             self.summary.waiting.insert(claim.name.clone(), what);
         }
-        Ok(())
-    }
-
-    /// Nominates just before the change that opens the node to pods, so that the planned ones are first: kube-scheduler
-    /// forgets a nomination when it has tried the pod in vain.
-    async fn register(&mut self, claim: &mut NodeClaim, node: &Node) -> Result<(), TickError> {
-        let type_labels = self.type_labels(claim).await?;
-        self.nominate(claim).await;
-        self.ports.cluster.change_node(&register::registration(claim, node, type_labels)).await?;
-        claim.state = ClaimState::Registered;
-        claim.node_name = Some(node.name.clone());
-        claim.registered_at = Some(self.ports.clock.now());
-        // What was planned was the worst case; the node says what it is.
-        claim.reserved = node.capacity.clone().with(NODES, Quantity::units(1));
-        claim.allocatable.clone_from(&node.allocatable);
-        claim.last_error = None;
-        *claim = self.ports.ledger.update_claim(claim).await?;
-        self.summary.registered.push(claim.name.clone());
-        tracing::info!(claim = claim.name, node = node.name, "registered");
         Ok(())
     }
 
@@ -165,6 +181,8 @@ impl Tick<'_> {
 
     async fn initialize(&mut self, claim: &mut NodeClaim, node: &Node) -> Result<Option<String>, TickError> {
         if let Some(why) = register::not_initialized(claim, node) {
+            // Every node that becomes ready before this one may have cost its pods their nominations.
+            opening::nominate(self.ports, claim).await;
             return Ok(Some(why));
         }
         self.ports.cluster.change_node(&register::initialization(node)).await?;
@@ -174,17 +192,6 @@ impl Tick<'_> {
         self.summary.initialized.push(claim.name.clone());
         tracing::info!(claim = claim.name, node = node.name, "initialised");
         Ok(None)
-    }
-
-    /// Points the planned pods at their node, so that kube-scheduler makes of the plan what it was meant to be. On kOps
-    /// the name of a node is known before it joins: it is the instance id.
-    async fn nominate(&self, claim: &NodeClaim) {
-        let Some(node) = claim.node_name.as_deref().or_else(|| claim.instance_id()) else { return };
-        for pod in &claim.nominated {
-            if let Err(error) = self.ports.cluster.nominate(pod, node).await {
-                tracing::warn!(pod = %pod.pod, node, error = chain(&error), "the pod was not nominated");
-            }
-        }
     }
 
     async fn say_when_late(&self, claim: &mut NodeClaim) -> Result<(), TickError> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use outrigger_model::{Outcome as Fate, Plan, PodState, Report, Snapshot};
+use outrigger_model::{NodePool, Outcome as Fate, Plan, PodState, Report, Snapshot};
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::TickError;
 use crate::apply::{Outcome, apply};
 use crate::keeper::{Keeper, LONGEST_WAIT};
 use crate::observe::{Offers, chain, snapshot};
-use crate::ports::{ClusterState, PodEvent, Ports};
+use crate::ports::{ClusterState, Configuration, PodEvent, Ports};
 use crate::recover::recover;
 use crate::watch::{Waited, Watched};
 
@@ -88,6 +88,7 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
         ends_at: deadline.min(Instant::now() + settings.window),
         deadline,
         handled: BTreeSet::new(),
+        standing: false,
         replans: 0,
         summary: Summary::default(),
     };
@@ -103,6 +104,8 @@ struct Tick<'a> {
     deadline: Instant,
     /// Uids of pods that this tick has planned for.
     handled: BTreeSet<String>,
+    /// Whether a plan is due that pods alone do not ask for.
+    standing: bool,
     replans: u32,
     summary: Summary,
 }
@@ -113,10 +116,12 @@ impl Tick<'_> {
         self.note(recovered);
         let mut watched = Watched::open(self.ports).await?;
         let mut offers = Offers::new(self.ports.cloud.catalog().await?);
+        self.standing = has_standing_demand(&self.ports.cluster.configuration().await?);
         loop {
             keeper.keep(self.ports).await?;
-            if self.has_new_pods(&watched.state) && Instant::now() < self.deadline {
-                if !self.settings.window.is_zero() {
+            let has_new_pods = self.has_new_pods(&watched.state);
+            if (has_new_pods || self.standing) && Instant::now() < self.deadline {
+                if has_new_pods && !self.settings.window.is_zero() {
                     self.gather(&mut watched).await?;
                 }
                 keeper.keep(self.ports).await?;
@@ -175,6 +180,7 @@ impl Tick<'_> {
         let ledger = self.ports.ledger.load().await?;
         watched.wait(self.ports, Duration::ZERO).await?;
         self.handled.extend(self.new_pods(&watched.state).map(str::to_owned).collect::<Vec<_>>());
+        self.standing = false;
         let snapshot = snapshot(self.ports, &self.settings.cluster, ledger, &watched.state, offers).await?;
         let deadline = self.deadline;
         let (plan, report) =
@@ -214,7 +220,7 @@ impl Tick<'_> {
     }
 
     /// Pods whose launch failed, or whose plan was overtaken, are new again: the offerings that could not be had are known
-    /// by now.
+    /// by now. A static pool or a buffer is still short of a node without pods.
     fn plan_again_for(&mut self, plan: &Plan, outcome: &Outcome) {
         if self.replans >= MAX_REPLANS || (outcome.failed.is_empty() && !outcome.overtaken) {
             return;
@@ -222,6 +228,7 @@ impl Tick<'_> {
         self.replans += 1;
         let sound = |claim: &String| outcome.launched.contains(claim) || outcome.unknown.contains(claim);
         for node in plan.nodes.iter().filter(|node| !sound(&node.claim)) {
+            self.standing |= node.pods.is_empty();
             for pod in &node.pods {
                 self.handled.remove(&pod.uid);
             }
@@ -246,6 +253,13 @@ impl Tick<'_> {
         }
         futures::stream::iter(told).buffer_unordered(CONCURRENT_EVENTS).collect::<Vec<()>>().await;
     }
+}
+
+/// Whether nodes may be wanted that no pod waits for: those of static pools, and the room of CapacityBuffers. Whether they
+/// are there already is for the plan to say, once a tick; without either an idle tick plans nothing.
+fn has_standing_demand(configuration: &Configuration) -> bool {
+    let asks = |pool: &NodePool| pool.spec.replicas.is_some_and(|replicas| replicas > 0);
+    configuration.node_pools.iter().any(asks) || configuration.buffers.iter().any(|buffer| buffer.count > 0)
 }
 
 async fn publish(ports: Ports<'_>, event: PodEvent) {

@@ -109,6 +109,14 @@ impl Objects {
         (new || !touched.is_empty()).then_some(touched)
     }
 
+    fn namespaces(&self) -> BTreeMap<String, BTreeMap<String, String>> {
+        let named = |pod: &Pod| {
+            let name = pod.id.namespace.clone();
+            (name.clone(), BTreeMap::from([("kubernetes.io/metadata.name".to_owned(), name)]))
+        };
+        self.pods.values().map(named).collect()
+    }
+
     fn list(&self) -> (ClusterState, Cursor) {
         let state = ClusterState {
             nodes: self.nodes.clone(),

@@ -22,12 +22,16 @@ use crate::world::World;
 pub enum Call {
     /// The uid of the cluster.
     ClusterUid,
-    /// NodePools and EC2NodeClasses.
+    /// NodePools, EC2NodeClasses, NodeOverlays and CapacityBuffers.
     Configuration,
     /// Nodes, pods and daemonsets.
     List,
     /// A watch on nodes and pods.
     Watch,
+    /// Volumes.
+    Volumes,
+    /// Namespaces.
+    Namespaces,
     /// Nodes alone.
     Nodes,
     /// A change of a node.
@@ -104,6 +108,8 @@ impl Call {
             | Self::Configuration
             | Self::List
             | Self::Watch
+            | Self::Volumes
+            | Self::Namespaces
             | Self::Nodes
             | Self::ChangeNode
             | Self::Nominate
@@ -135,6 +141,8 @@ impl Call {
             Self::Configuration => "list NodePools",
             Self::List => "list nodes and pods",
             Self::Watch => "watch nodes and pods",
+            Self::Volumes => "list volumes",
+            Self::Namespaces => "list namespaces",
             Self::Nodes => "list nodes",
             Self::ChangeNode => "change a node",
             Self::Nominate => "nominate a pod",

@@ -1,14 +1,14 @@
 //! The Cluster port in front of the objects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt};
 use outrigger_engine::ports::{
-    Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, NodeChange, PodEvent,
+    Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, NodeChange, PodEvent, Volumes,
 };
-use outrigger_model::{Node, NodeClaim, NominatedPod};
+use outrigger_model::{Node, NodeClaim, NominatedPod, PodRef, VolumeClaim};
 
 use crate::door::{Call, Door, PortError};
 use crate::faults::Fate;
@@ -43,6 +43,20 @@ impl Cluster for Door {
         self.call(Call::Watch, |_, _| Ok(())).await?;
         let world = Arc::clone(self.world());
         Ok(stream::unfold(Some((world, version)), next_change).boxed())
+    }
+
+    /// The world has no volumes: scenarios with pods that mount one are refused.
+    async fn volumes(&self, mounted: &BTreeSet<PodRef>) -> Result<Volumes, ClusterError> {
+        self.call(Call::Volumes, |_, _| {
+            let missing = mounted.iter().map(|id| VolumeClaim::unusable(id.clone(), "not found"));
+            Ok(Volumes { claims: missing.collect(), limits: BTreeMap::new() })
+        })
+        .await
+    }
+
+    /// Those that pods are in, with no labels but their names.
+    async fn namespaces(&self) -> Result<BTreeMap<String, BTreeMap<String, String>>, ClusterError> {
+        self.call(Call::Namespaces, |state, _| Ok(state.cluster.namespaces())).await
     }
 
     async fn nodes(&self) -> Result<Vec<Node>, ClusterError> {

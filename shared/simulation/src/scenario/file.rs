@@ -87,6 +87,8 @@ impl Reader {
             configuration: Configuration {
                 node_pools: dump.node_pools,
                 ec2_node_classes: dump.ec2_node_classes,
+                overlays: dump.overlays,
+                buffers: dump.buffers,
                 invalid: Vec::new(),
             },
             daemon_sets: dump.daemon_sets,

@@ -71,8 +71,17 @@ pub(crate) fn run_unlimited(seed: u64, duration: &str, extra: &str, kills: &[Kil
 }
 
 fn run_text(text: &str, kills: &[Kill]) -> Ending {
-    let scenario = Scenario::read("small.yaml", text).expect("the scenario is valid");
-    play(&scenario, kills, &mut Unobserved).expect("the scenario can be played")
+    run_scenario(&scenario(text), kills)
+}
+
+/// Reads a scenario that must be valid.
+pub(crate) fn scenario(text: &str) -> Scenario {
+    Scenario::read("test.yaml", text).expect("the scenario is valid")
+}
+
+/// Plays a scenario.
+pub(crate) fn run_scenario(scenario: &Scenario, kills: &[Kill]) -> Ending {
+    play(scenario, kills, &mut Unobserved).expect("the scenario can be played")
 }
 
 /// The timeline as text, for messages of failed tests.
