@@ -49,6 +49,7 @@ pub(crate) struct ControlPlane {
     api_port: u16,
     keys: Keys,
     tied: bool,
+    feature_gates: Option<String>,
 }
 
 impl ControlPlane {
@@ -66,7 +67,22 @@ impl ControlPlane {
         write_kubeconfig(&outrigger_kubeconfig, &url, &keys.ca_pem, "outrigger", OUTRIGGER_TOKEN)?;
         let admin = Kubernetes::new(&url, ADMIN_TOKEN, &keys.ca_pem)?;
         let directory = directory.to_owned();
-        Ok(Self { admin_kubeconfig, outrigger_kubeconfig, admin, directory, api_port, keys, tied })
+        Ok(Self {
+            admin_kubeconfig,
+            outrigger_kubeconfig,
+            admin,
+            directory,
+            api_port,
+            keys,
+            tied,
+            feature_gates: None,
+        })
+    }
+
+    /// With feature gates other than the defaults, as `A=true,B=false`, for the API server and the scheduler.
+    pub(crate) fn with_feature_gates(mut self, gates: Option<&str>) -> Self {
+        self.feature_gates = gates.map(|gates| format!("--feature-gates={gates}"));
+        self
     }
 
     /// Starts etcd; it serves long before the API server has read its flags.
@@ -104,6 +120,7 @@ impl ControlPlane {
             // the API.
             .with(["--service-cluster-ip-range=10.0.0.0/24", "--disable-admission-plugins=ServiceAccount"])
             .with(["--endpoint-reconciler-type=none"])
+            .with(self.feature_gates.clone())
             .start()
     }
 
@@ -116,6 +133,7 @@ impl ControlPlane {
     pub(crate) fn scheduler(&self, tools: &Tools) -> Result<Process> {
         self.client("kube-scheduler", &tools.kubernetes.join("kube-scheduler"))
             .with(["--leader-elect=false", "--secure-port=0", "--kube-api-qps=300", "--kube-api-burst=600"])
+            .with(self.feature_gates.clone())
             .start()
     }
 

@@ -1,5 +1,6 @@
 //! A small blocking HTTP client: bytes out, bytes in, and a status that never turns into an error by itself.
 
+use std::io::{BufRead, BufReader};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -90,5 +91,23 @@ impl Http {
         let body = response.body_mut().with_config().limit(BODY_LIMIT).lossy_utf8(true).read_to_string();
         let body = body.with_context(|| format!("reading the answer to {method} {url}"))?;
         Ok(Answer { status, function_error, body })
+    }
+
+    /// Asks for something that goes on for as long as the server likes, and hands back its lines as they come.
+    pub fn lines(
+        &self,
+        url: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<impl Iterator<Item = std::io::Result<String>> + use<>> {
+        let mut request = ureq::http::Request::builder().method("GET").uri(url);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = self.agent.configure_request(request.body(())?).timeout_global(None).build();
+        let response = self.agent.run(request).with_context(|| format!("GET {url}"))?;
+        if response.status() != 200 {
+            bail!("GET {url}: the server answered {}", response.status());
+        }
+        Ok(BufReader::new(response.into_body().into_reader()).lines())
     }
 }

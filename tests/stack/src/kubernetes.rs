@@ -73,6 +73,14 @@ impl Kubernetes {
         }
     }
 
+    /// What happens in a collection from `version` on, as the watch events that the server sends. It ends when the
+    /// server ends it.
+    pub fn watch(&self, path: &str, version: &str) -> Result<impl Iterator<Item = Result<Value>> + use<>> {
+        let url = format!("{}{path}?watch=true&allowWatchBookmarks=true&resourceVersion={version}", self.url);
+        let lines = self.http.lines(&url, &[("authorization", self.token.as_str())])?;
+        Ok(lines.map(|line| Ok(serde_json::from_str(&line?)?)))
+    }
+
     /// Creates an object in a collection.
     pub fn create(&self, path: &str, object: &Value) -> Result<Value> {
         self.json("POST", path, Some(object))

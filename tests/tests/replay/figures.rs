@@ -1,0 +1,43 @@
+//! The table of what came of the scenarios.
+
+use std::collections::BTreeMap;
+
+use crate::settle::Figures;
+
+/// Prints the table's heading.
+pub(crate) fn heading() {
+    println!(
+        "\n{:<36} {:>7} {:>5} {:>8} {:>6} {:>4} {:>9} {:>8} {:>7}",
+        "scenario", "planned", "nodes", "bound 1", "rounds", "left", "$/h", "settled", "seconds"
+    );
+}
+
+/// Prints a scenario's line, and why pods were not bound at first.
+pub(crate) fn line(one: &Figures) {
+    if let Some(failure) = &one.failure {
+        println!("{:<36} {failure}", one.scenario);
+        return;
+    }
+    println!(
+        "{:<36} {:>7} {:>5} {:>7.1}% {:>6} {:>4} {:>9.4} {:>7.3}x {:>7.1}",
+        one.scenario,
+        one.planned,
+        one.nodes,
+        one.first_round(),
+        one.rounds,
+        one.left,
+        one.planned_cost,
+        one.cost_ratio(),
+        one.seconds,
+    );
+    if one.left_by_right + one.preempted > 0 {
+        println!("    {} left as they may be, {} preempted", one.left_by_right, one.preempted);
+    }
+    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (pod, reason) in &one.refusals {
+        reasons.entry(reason).or_default().push(&pod.name);
+    }
+    for (reason, pods) in reasons {
+        println!("    {} not bound at first, as {}: {reason}", pods.len(), pods[0]);
+    }
+}

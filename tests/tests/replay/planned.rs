@@ -1,0 +1,182 @@
+//! A plan as the replay needs it: nodes to join with their pods, and what they cost. It is made of our plan, or of another
+//! planner's.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use outrigger_bench::karpenter::{ForeignNode, ForeignPlan};
+use outrigger_model::resources::{CPU, MEMORY};
+use outrigger_model::{
+    CapacityType, InstanceType, Plan, PlannedNode, PodRef, Price, Requirement, Requirements, Resources,
+    Snapshot, Taint, labels,
+};
+
+/// Nodes that join, and pods.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Planned {
+    /// New nodes.
+    pub(crate) nodes: Vec<NodeToJoin>,
+    /// Nodes that exist already, with the pods that they have room for.
+    pub(crate) on_existing: BTreeMap<String, Vec<PodRef>>,
+    /// Dollars per hour of instances and of what nodes cost beside them.
+    pub(crate) price: Price,
+}
+
+/// A node that joins as its smallest offered type.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeToJoin {
+    /// Its name.
+    pub(crate) name: String,
+    /// The labels that it has once it is registered.
+    pub(crate) labels: BTreeMap<String, String>,
+    /// The taints that it keeps.
+    pub(crate) taints: Vec<Taint>,
+    /// Taints that something on it removes.
+    pub(crate) startup_taints: Vec<Taint>,
+    /// What the machine has.
+    pub(crate) capacity: Resources,
+    /// What pods may use of it.
+    pub(crate) allocatable: Resources,
+    /// The pods that it was planned for.
+    pub(crate) pods: Vec<PodRef>,
+}
+
+impl Planned {
+    /// Of our own plan.
+    pub(crate) fn of(plan: &Plan, snapshot: &Snapshot) -> Result<Self> {
+        let on_existing = plan.existing.iter().map(|placement| {
+            let pods = placement.pods.iter().map(|nominated| nominated.pod.clone());
+            (placement.target.name().to_owned(), pods.collect())
+        });
+        Ok(Self {
+            nodes: plan.nodes.iter().map(|node| NodeToJoin::of(node, snapshot)).collect::<Result<_>>()?,
+            on_existing: on_existing.collect(),
+            price: plan.price() + plan.node_price(),
+        })
+    }
+
+    /// Of the plan of Karpenter's scheduler.
+    pub(crate) fn foreign(plan: &ForeignPlan, snapshot: &Snapshot) -> Result<Self> {
+        let mut planned = Self::default();
+        for (index, node) in plan.nodes.iter().enumerate() {
+            let name = format!("node-{}-{index}", snapshot.generation);
+            let (node, price) = NodeToJoin::foreign(node, name, snapshot)?;
+            planned.nodes.push(node);
+            planned.price += price;
+        }
+        let existing = plan.existing.iter();
+        planned.on_existing =
+            existing.map(|placed| (placed.node.clone(), references(&placed.pods))).collect();
+        Ok(planned)
+    }
+
+    /// Every pod that has a place in it.
+    pub(crate) fn pods(&self) -> Vec<PodRef> {
+        let on_new = self.nodes.iter().flat_map(|node| &node.pods);
+        on_new.chain(self.on_existing.values().flatten()).cloned().collect()
+    }
+
+    /// Whether nothing would happen.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nodes.is_empty() && self.on_existing.is_empty()
+    }
+}
+
+impl NodeToJoin {
+    fn of(node: &PlannedNode, snapshot: &Snapshot) -> Result<Self> {
+        let pool = snapshot.node_pools.iter().find(|pool| pool.name == node.node_pool);
+        let offer = pool.and_then(|pool| snapshot.offer_for(pool)).context("a plan for an unknown pool")?;
+        let known = offer.instance_types.iter();
+        let offered = known.filter_map(|kind| {
+            Some((kind, node.instance_types.iter().find(|ranked| ranked.name == kind.name)?))
+        });
+        let (kind, ranked) = offered
+            .min_by_key(|(kind, _)| size(kind))
+            .with_context(|| format!("{} offers no instance type that is known", node.claim))?;
+        let zone = ranked.offerings.first().map(|offering| offering.zone.clone()).unwrap_or_default();
+        let reservation = node.requirements.get(labels::RESERVATION_ID).and_then(Requirement::any);
+        let reservation = reservation.filter(|_| node.capacity_type == CapacityType::Reserved);
+        // As registration gives them: the type's, then the claim's, then what the instance is.
+        let mut all = kind.labels.clone();
+        all.extend(node.labels.clone());
+        all.extend(reservation.map(|id| (labels::RESERVATION_ID.to_owned(), id)));
+        let of_instance = [
+            (labels::ZONE, zone),
+            (labels::CAPACITY_TYPE, node.capacity_type.to_string()),
+            (labels::NODE_POOL, node.node_pool.clone()),
+            (labels::HOSTNAME, node.claim.clone()),
+        ];
+        all.extend(of_instance.map(|(key, value)| (key.to_owned(), value)));
+        // What an overlay speaks of is on the machine, although the catalogue does not know it.
+        let overlays =
+            snapshot.overlays.iter().filter(|overlay| overlay.requirements.match_labels(&all).is_ok());
+        let (mut capacity, mut allocatable) = (kind.counted().clone(), kind.allocatable.clone());
+        for overlay in overlays {
+            capacity.raise_to(&overlay.capacity);
+            allocatable.raise_to(&overlay.capacity);
+        }
+        Ok(Self {
+            name: node.claim.clone(),
+            labels: all,
+            taints: node.taints.clone(),
+            startup_taints: node.startup_taints.clone(),
+            capacity,
+            allocatable,
+            pods: node.pods.iter().map(|nominated| nominated.pod.clone()).collect(),
+        })
+    }
+}
+
+impl NodeToJoin {
+    /// A node of Karpenter's plan, and what it costs with its root volume.
+    fn foreign(node: &ForeignNode, name: String, snapshot: &Snapshot) -> Result<(Self, Price)> {
+        let pool = snapshot.node_pools.iter().find(|pool| pool.name == node.node_pool);
+        let pool = pool.context("a plan for an unknown pool")?;
+        let offer = snapshot.offer_for(pool).context("a plan for an unknown class")?;
+        let offered = offer.instance_types.iter().filter(|kind| node.instance_types.contains(&kind.name));
+        let kind = offered.min_by_key(|kind| size(kind)).context("a node without a known instance type")?;
+        let wanted: Requirements = node.requirements.iter().collect();
+        let sold = kind.offerings.iter().filter(|offering| {
+            offering.available
+                && offering.capacity_type == node.capacity_type
+                && wanted.allow(labels::ZONE, &offering.zone)
+        });
+        let zone = sold.min_by_key(|offering| offering.price).map(|offering| offering.zone.clone());
+        let template = &pool.spec.template;
+        let mut all = kind.labels.clone();
+        // Karpenter's node gets the labels of its claim: the template's, and a value of each requirement that the pool
+        // and its pods have narrowed.
+        let narrowed = wanted.iter().filter(|(key, _)| !kind.labels.contains_key(*key));
+        all.extend(narrowed.filter_map(|(key, requirement)| Some((key.to_owned(), requirement.any()?))));
+        all.extend(template.metadata.labels.clone());
+        let of_instance = [
+            (labels::ZONE, zone.context("a node that is sold in no zone")?),
+            (labels::CAPACITY_TYPE, node.capacity_type.to_string()),
+            (labels::NODE_POOL, node.node_pool.clone()),
+            (labels::HOSTNAME, name.clone()),
+        ];
+        all.extend(of_instance.map(|(key, value)| (key.to_owned(), value)));
+        let price = Price::from_dollars(node.price_per_hour).context("a price that is none")?;
+        let node = Self {
+            name,
+            labels: all,
+            taints: template.spec.taints.clone(),
+            startup_taints: template.spec.startup_taints.clone(),
+            capacity: kind.counted().clone(),
+            allocatable: kind.allocatable.clone(),
+            pods: references(&node.pods),
+        };
+        Ok((node, price + offer.class.root_volume.price()))
+    }
+}
+
+/// `namespace/name` as both planners write it.
+fn references(pods: &[String]) -> Vec<PodRef> {
+    let split = pods.iter().filter_map(|pod| pod.split_once('/'));
+    split.map(|(namespace, name)| PodRef { namespace: namespace.to_owned(), name: name.to_owned() }).collect()
+}
+
+/// What makes one type smaller than another.
+fn size(kind: &InstanceType) -> (outrigger_model::Quantity, outrigger_model::Quantity) {
+    (kind.allocatable.get(CPU), kind.allocatable.get(MEMORY))
+}

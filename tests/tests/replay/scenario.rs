@@ -1,0 +1,113 @@
+//! A scenario: what is there, which pods come, and how many of them can have no place.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
+
+use anyhow::{Result, bail};
+use jiff::Timestamp;
+use outrigger_kubernetes::Dump;
+use outrigger_model::{ClassOffer, InstanceType, NodeClass, NodeClassRef, NodePool, PodRef, Snapshot};
+use serde_json::{Value, json};
+
+/// What is there, and which pods come.
+#[derive(Clone)]
+pub(crate) struct Scenario {
+    /// Its name in the table.
+    pub(crate) name: String,
+    /// What is there before the pods: pools, daemonsets, nodes, running pods, volumes.
+    pub(crate) objects: Vec<Value>,
+    /// The pods that come.
+    pub(crate) pods: Vec<Value>,
+    /// The beginning of the names of those that may be left without a node; empty when none may.
+    pub(crate) optional: &'static str,
+    /// What a snapshot of it has that is not read from objects, such as reservations.
+    pub(crate) adjust: fn(&mut Snapshot),
+}
+
+impl Scenario {
+    /// One in which every pod has a place. Every cluster of kOps has a node of the control plane.
+    pub(crate) fn new(name: &str, mut objects: Vec<Value>, pods: Vec<Value>) -> Self {
+        objects.push(control_plane());
+        Self { name: name.to_owned(), objects, pods, optional: "", adjust: |_| {} }
+    }
+
+    /// Whether a pod may be left without a node.
+    pub(crate) fn may_be_left(&self, pod: &PodRef) -> bool {
+        !self.optional.is_empty() && pod.name.starts_with(self.optional)
+    }
+
+    /// The daemonsets.
+    pub(crate) fn daemon_sets(&self) -> Vec<&Value> {
+        self.objects.iter().filter(|object| object["kind"] == "DaemonSet").collect()
+    }
+
+    /// All that is known to a planner: what the API server holds, and those objects of the scenario that it does not.
+    pub(crate) fn list(&self, mut from_server: Vec<Value>) -> Value {
+        let only_ours = ["NodePool", "DaemonSet", "NodeOverlay", "CapacityBuffer", "PodTemplate"];
+        let ours = self.objects.iter().filter(|object| only_ours.iter().any(|kind| object["kind"] == *kind));
+        from_server.extend(ours.cloned());
+        json!({"apiVersion": "v1", "kind": "List", "items": from_server})
+    }
+
+    /// What a decision may use.
+    pub(crate) fn snapshot(&self, list: &Value, generation: u64) -> Result<Snapshot> {
+        let dump = Dump::parse(&[("the API server", &list.to_string())])?;
+        if let Some(invalid) = dump.invalid.first() {
+            bail!("{}: an object is not accepted: {invalid}", self.name);
+        }
+        let references: BTreeSet<_> = dump.node_pools.iter().map(NodePool::node_class).collect();
+        let offer = |reference: &NodeClassRef| {
+            Ok(ClassOffer {
+                class: NodeClass::for_planning(reference.clone()),
+                instance_types: instance_types()?,
+            })
+        };
+        let mut snapshot = Snapshot {
+            generation,
+            classes: references.into_iter().map(offer).collect::<Result<_>>()?,
+            node_pools: dump.node_pools,
+            nodes: dump.nodes,
+            pods: dump.pods,
+            daemon_sets: dump.daemon_sets,
+            namespaces: dump.namespaces,
+            volume_claims: dump.volume_claims,
+            overlays: dump.overlays,
+            buffers: dump.buffers,
+            ..Snapshot::empty("replay", Timestamp::now())
+        };
+        (self.adjust)(&mut snapshot);
+        Ok(snapshot)
+    }
+}
+
+fn control_plane() -> Value {
+    let room = json!({"cpu": "2", "memory": "7800Mi", "pods": "110"});
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "control-plane", "labels": {
+            "kubernetes.io/hostname": "control-plane",
+            "kubernetes.io/arch": "amd64",
+            "kubernetes.io/os": "linux",
+            "node-role.kubernetes.io/control-plane": "",
+            "topology.kubernetes.io/region": "us-east-1",
+            "topology.kubernetes.io/zone": "us-east-1a",
+        }},
+        "spec": {"taints": [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]},
+        "status": {
+            "capacity": room,
+            "allocatable": room,
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    })
+}
+
+/// What can be bought: the embedded catalogue.
+pub(crate) fn instance_types() -> Result<Arc<Vec<InstanceType>>> {
+    static TYPES: OnceLock<Arc<Vec<InstanceType>>> = OnceLock::new();
+    if let Some(types) = TYPES.get() {
+        return Ok(Arc::clone(types));
+    }
+    let types = Arc::new(outrigger_bench::catalogue::embedded()?);
+    Ok(Arc::clone(TYPES.get_or_init(|| types)))
+}

@@ -1,0 +1,118 @@
+//! Pod affinity and anti-affinity.
+
+use serde_json::{Value, json};
+
+use super::objects::{app, default_pool, namespace, node, on, pods, with};
+use super::spread::{HOST, ZONE};
+use crate::scenario::Scenario;
+
+/// All of them.
+pub(super) fn all() -> Vec<Scenario> {
+    vec![
+        together_in_a_zone(),
+        beside_another(),
+        apart_on_hosts(),
+        apart_in_zones(),
+        names_of_namespaces(),
+        labels_of_namespaces(),
+        running_pods_keep_away(),
+        wishes(),
+    ]
+}
+
+fn term(key: &str, selector: &Value) -> Value {
+    json!({"topologyKey": key, "labelSelector": selector})
+}
+
+/// A pod spec with required terms of `podAffinity` or `podAntiAffinity`.
+fn required(kind: &str, terms: &[Value]) -> Value {
+    json!({"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": terms}}})
+}
+
+fn free(count: usize) -> Vec<Value> {
+    pods("free", count, "500m", "1Gi", &json!({}))
+}
+
+fn together_in_a_zone() -> Scenario {
+    let near = |name: &str| required("podAffinity", &[term(ZONE, &app(name))]);
+    let mut all = pods("web", 20, "900m", "1Gi", &near("web"));
+    all.extend(pods("api", 15, "600m", "2Gi", &near("api")));
+    all.extend(free(20));
+    Scenario::new("affinity to its own kind, zone", vec![default_pool()], all)
+}
+
+fn beside_another() -> Scenario {
+    let mut all = pods("web", 8, "700m", "1Gi", &required("podAntiAffinity", &[term(HOST, &app("web"))]));
+    all.extend(pods("cache", 16, "200m", "1Gi", &required("podAffinity", &[term(HOST, &app("web"))])));
+    all.extend(pods("reader", 15, "400m", "1Gi", &required("podAffinity", &[term(ZONE, &app("writer"))])));
+    all.extend(pods("writer", 2, "1", "1Gi", &json!({"nodeSelector": {ZONE: "us-east-1b"}})));
+    all.extend(free(20));
+    Scenario::new("affinity to another kind", vec![default_pool()], all)
+}
+
+fn apart_on_hosts() -> Scenario {
+    let apart = |name: &str| required("podAntiAffinity", &[term(HOST, &app(name))]);
+    let mut all = pods("db", 10, "800m", "2Gi", &apart("db"));
+    all.extend(pods("mq", 8, "300m", "1Gi", &apart("mq")));
+    all.extend(free(50));
+    Scenario::new("anti-affinity, hosts", vec![default_pool()], all)
+}
+
+fn apart_in_zones() -> Scenario {
+    let apart = |name: &str| required("podAntiAffinity", &[term(ZONE, &app(name))]);
+    let mut all = pods("db", 3, "800m", "2Gi", &apart("db"));
+    // Kept away from one that may itself be anywhere.
+    all.extend(pods("quiet", 10, "400m", "1Gi", &required("podAntiAffinity", &[term(ZONE, &app("noisy"))])));
+    all.extend(pods("noisy", 10, "400m", "1Gi", &json!({})));
+    all.extend(free(20));
+    Scenario::new("anti-affinity, zones", vec![default_pool()], all)
+}
+
+fn in_namespace(name: &str, some: Vec<Value>) -> Vec<Value> {
+    with(some, &json!({"metadata": {"namespace": name}}))
+}
+
+fn names_of_namespaces() -> Scenario {
+    let objects = vec![default_pool(), namespace("shop", "prod"), namespace("lab", "test")];
+    let mut to_shop = term(ZONE, &app("db"));
+    to_shop["namespaces"] = json!(["shop"]);
+    let mut all =
+        in_namespace("shop", pods("db", 4, "1", "2Gi", &json!({"nodeSelector": {ZONE: "us-east-1c"}})));
+    all.extend(pods("db", 4, "1", "2Gi", &json!({"nodeSelector": {ZONE: "us-east-1a"}})));
+    all.extend(in_namespace("lab", pods("client", 15, "500m", "1Gi", &required("podAffinity", &[to_shop]))));
+    all.extend(free(20));
+    Scenario::new("affinity, namespaces by name", objects, all)
+}
+
+fn labels_of_namespaces() -> Scenario {
+    let objects = vec![default_pool(), namespace("shop", "prod"), namespace("lab", "test")];
+    let mut from_prod = term(HOST, &app("worker"));
+    from_prod["namespaceSelector"] = json!({"matchLabels": {"env": "prod"}});
+    let lonely = required("podAntiAffinity", &[from_prod]);
+    let mut all = in_namespace("shop", pods("worker", 6, "500m", "1Gi", &lonely));
+    all.extend(in_namespace("lab", pods("worker", 20, "500m", "1Gi", &json!({}))));
+    all.extend(free(20));
+    Scenario::new("anti-affinity, namespaces by label", objects, all)
+}
+
+/// The running pods' own anti-affinity bars the pods that come.
+fn running_pods_keep_away() -> Scenario {
+    let mut objects = vec![default_pool(), node("old-a", "us-east-1a"), node("old-b", "us-east-1b")];
+    let away = required("podAntiAffinity", &[term(ZONE, &app("web"))]);
+    objects.extend(on("old-a", pods("hermit", 1, "1", "1Gi", &away)));
+    let mut all = pods("web", 25, "900m", "1Gi", &json!({}));
+    all.extend(pods("hermit-new", 5, "500m", "1Gi", &away));
+    all.extend(free(10));
+    Scenario::new("anti-affinity of running pods", objects, all)
+}
+
+fn wishes() -> Scenario {
+    let wish = |term: Value| json!({"weight": 100, "podAffinityTerm": term});
+    let spec = json!({"affinity": {
+        "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish(term(ZONE, &app("web")))]},
+        "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish(term(HOST, &app("web")))]},
+    }});
+    let mut all = pods("web", 20, "700m", "1Gi", &spec);
+    all.extend(free(30));
+    Scenario::new("preferred pod affinity", vec![default_pool()], all)
+}

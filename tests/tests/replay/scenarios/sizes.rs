@@ -1,0 +1,24 @@
+//! The benchmark's mixes of pods, of any number.
+
+use anyhow::Result;
+use outrigger_bench::Recipe;
+use outrigger_bench::scenario::Scenario as Mix;
+use serde_json::Value;
+
+use crate::scenario::{Scenario, instance_types};
+
+/// Where chance starts; the benchmark starts there, too.
+const SEED: u64 = 42;
+
+/// So many pods of one of the benchmark's scenarios.
+pub(crate) fn drawn(mix: Mix, pods: usize) -> Result<Scenario> {
+    let types = instance_types()?;
+    let recipe = Recipe { scenario: mix, pods, seed: SEED, types: &types, trace: None };
+    let items = match recipe.list()?["items"].take() {
+        Value::Array(items) => items,
+        _ => Vec::new(),
+    };
+    let waits = |item: &Value| item["kind"] == "Pod" && item["spec"]["nodeName"].is_null();
+    let (pods_that_come, objects): (Vec<_>, Vec<_>) = items.into_iter().partition(waits);
+    Ok(Scenario::new(&format!("{mix} {pods}"), objects, pods_that_come))
+}

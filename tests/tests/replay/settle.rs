@@ -1,0 +1,184 @@
+//! Plan, replay, plan again for what is left, until every pod that can have a place is bound.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use outrigger_model::{PodRef, Snapshot};
+use serde_json::Value;
+
+use crate::cluster::Cluster;
+use crate::joining::{self, Opening};
+use crate::planned::Planned;
+use crate::pods::State;
+use crate::scenario::Scenario;
+use crate::volumes;
+
+/// kube-scheduler tries a pod again after at most ten seconds; one whose state has not changed for longer stays as it is.
+const QUIET: Duration = Duration::from_secs(12);
+/// How long anything may take at most.
+const LONGEST: Duration = Duration::from_secs(180);
+/// How often the provisioner looks.
+const PROVISIONING: Duration = Duration::from_millis(300);
+/// After so many rounds we give up.
+const ROUNDS_MAX: usize = 3;
+
+/// What came of a scenario.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Figures {
+    /// Its name.
+    pub(crate) scenario: String,
+    /// Pods that the first plan had a place for.
+    pub(crate) planned: usize,
+    /// New nodes of the first plan.
+    pub(crate) nodes: usize,
+    /// Of the planned pods, those bound after the first round.
+    pub(crate) bound_first: usize,
+    /// Plans that were replayed.
+    pub(crate) rounds: usize,
+    /// Pods that are without a node at the end and should have one.
+    pub(crate) left: usize,
+    /// Pods that are without a node at the end and may be.
+    pub(crate) left_by_right: usize,
+    /// Running pods that kube-scheduler deleted to make room.
+    pub(crate) preempted: usize,
+    /// Dollars per hour of the first plan.
+    pub(crate) planned_cost: f64,
+    /// Dollars per hour of all plans.
+    pub(crate) settled_cost: f64,
+    /// Why pods were not bound in the first round, in the scheduler's words.
+    pub(crate) refusals: Vec<(PodRef, String)>,
+    /// How long it took.
+    pub(crate) seconds: f64,
+    /// Why there are no figures.
+    pub(crate) failure: Option<String>,
+}
+
+impl Figures {
+    /// Of a scenario that could not be played to its end.
+    pub(crate) fn failed(scenario: &str, error: &anyhow::Error) -> Self {
+        Self { scenario: scenario.to_owned(), failure: Some(format!("{error:#}")), ..Self::default() }
+    }
+
+    /// Of a whole table.
+    pub(crate) fn total(all: &[Self]) -> Self {
+        let mut total = Self { scenario: format!("all {} scenarios", all.len()), ..Self::default() };
+        for one in all {
+            total.planned += one.planned;
+            total.nodes += one.nodes;
+            total.bound_first += one.bound_first;
+            total.rounds = total.rounds.max(one.rounds);
+            total.left += one.left;
+            total.left_by_right += one.left_by_right;
+            total.preempted += one.preempted;
+            total.planned_cost += one.planned_cost;
+            total.settled_cost += one.settled_cost;
+            total.seconds += one.seconds;
+        }
+        total
+    }
+
+    /// Percent of the planned pods bound in the first round.
+    pub(crate) fn first_round(&self) -> f64 {
+        if self.planned == 0 { 100.0 } else { 100.0 * self.bound_first as f64 / self.planned as f64 }
+    }
+
+    /// All nodes bought, over those first planned.
+    pub(crate) fn cost_ratio(&self) -> f64 {
+        if self.planned_cost > 0.0 { self.settled_cost / self.planned_cost } else { 1.0 }
+    }
+}
+
+/// Makes a plan of what is known: as our model has it, and as the List that it was read from.
+pub(crate) type Planner<'a> = &'a dyn Fn(&Snapshot, &Value) -> Result<Planned>;
+
+/// Runs a scenario on an emptied cluster.
+pub(crate) fn settle(
+    cluster: &Cluster,
+    scenario: &Scenario,
+    opening: Opening,
+    plan: Planner<'_>,
+) -> Result<Figures> {
+    let began = Instant::now();
+    cluster.clear().context("emptying the cluster")?;
+    cluster.create(&scenario.objects)?;
+    cluster.create(&scenario.pods)?;
+    let pending: Vec<PodRef> = scenario.pods.iter().map(reference).collect();
+    cluster.pods.wait("the scheduler's first word on every pod", LONGEST, |state| {
+        let judged =
+            |pod| state.all.get(pod).is_some_and(|seen| seen.node.is_some() || seen.refusal.is_some());
+        pending.iter().all(judged)
+    })?;
+    let deleted_before = cluster.pods.lock().deleted;
+    let mut figures = Figures { scenario: scenario.name.clone(), ..Figures::default() };
+    for round in 1..=ROUNDS_MAX {
+        let list = scenario.list(cluster.read_back()?);
+        let snapshot = scenario.snapshot(&list, round as u64)?;
+        let planned = plan(&snapshot, &list)?;
+        if planned.is_empty() {
+            break;
+        }
+        replay(cluster, scenario, &planned, &snapshot, opening)?;
+        figures.note(round, &planned, cluster);
+        if cluster.pods.lock().unbound(&pending).is_empty() {
+            break;
+        }
+    }
+    let state = cluster.pods.lock();
+    let (may_be_left, left): (Vec<_>, Vec<_>) =
+        state.unbound(&pending).into_iter().partition(|pod| scenario.may_be_left(pod));
+    (figures.left, figures.left_by_right) = (left.len(), may_be_left.len());
+    figures.preempted = state.deleted - deleted_before;
+    figures.seconds = began.elapsed().as_secs_f64();
+    Ok(figures)
+}
+
+/// The nodes of one plan join, and the scheduler does what it will.
+fn replay(
+    cluster: &Cluster,
+    scenario: &Scenario,
+    planned: &Planned,
+    snapshot: &Snapshot,
+    opening: Opening,
+) -> Result<()> {
+    joining::join(cluster, planned, snapshot, &scenario.daemon_sets(), opening)?;
+    let pods = planned.pods();
+    let began = Instant::now();
+    let settled = |state: &State| state.unbound(&pods).is_empty() || state.quiet_since(began) > QUIET;
+    if !volumes::are_in(scenario) {
+        return cluster.pods.wait("the planned pods", LONGEST, settled);
+    }
+    // A pod whose volume is being made waits for it.
+    while began.elapsed() < LONGEST {
+        volumes::provide(cluster.api())?;
+        if cluster.pods.wait_up_to(PROVISIONING, settled)? {
+            return Ok(());
+        }
+    }
+    bail!("waited {LONGEST:?} in vain for the planned pods")
+}
+
+impl Figures {
+    fn note(&mut self, round: usize, planned: &Planned, cluster: &Cluster) {
+        let pods = planned.pods();
+        let state = cluster.pods.lock();
+        let unbound = state.unbound(&pods);
+        if round == 1 {
+            (self.planned, self.nodes) = (pods.len(), planned.nodes.len());
+            self.bound_first = pods.len() - unbound.len();
+            self.planned_cost = planned.price.dollars();
+            let refusal = |pod: &PodRef| state.all.get(pod).and_then(|seen| seen.refusal.clone());
+            self.refusals =
+                unbound.iter().map(|pod| ((*pod).clone(), refusal(pod).unwrap_or_default())).collect();
+        }
+        self.rounds = round;
+        self.settled_cost += planned.price.dollars();
+    }
+}
+
+fn reference(pod: &Value) -> PodRef {
+    let text = |key: &str| pod["metadata"][key].as_str().map(str::to_owned);
+    PodRef {
+        namespace: text("namespace").unwrap_or_else(|| "default".into()),
+        name: text("name").unwrap_or_default(),
+    }
+}
