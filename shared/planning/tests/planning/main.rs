@@ -13,3 +13,5 @@ mod flexibility;
 mod needs;
 #[cfg(test)]
 mod properties;
+#[cfg(test)]
+mod topology;
