@@ -22,6 +22,9 @@ use crate::{Aws, errors};
 pub(crate) async fn launch(aws: &Aws, request: &FleetRequest) -> Result<FleetAnswer, CloudError> {
     let attempted = || format!("create a fleet of {}", request.count);
     let unusable = |why: String| CloudError::Unusable { what: "the fleet request".into(), why };
+    if request.capacity_type == CapacityType::Reserved {
+        return Err(unusable("launches into capacity reservations are not built yet".into()));
+    }
     let input =
         input(request).ok_or_else(|| unusable(format!("{} instances are too many", request.count)))?;
     let input = input.build().map_err(|error| unusable(error.to_string()))?;
