@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use jiff::Timestamp;
 use outrigger_kubernetes::Dump;
 use outrigger_model::{ClassOffer, InstanceType, NodeClass, NodePool, Snapshot};
 
@@ -23,24 +22,10 @@ pub fn parse(list: &str, types: &Arc<Vec<InstanceType>>) -> Result<Snapshot> {
 /// Every object must be one that we can use: a scenario that loses some would compare apples with pears.
 fn of(dump: Dump, types: &Arc<Vec<InstanceType>>) -> Result<Snapshot> {
     ensure!(dump.invalid.is_empty(), "objects that cannot be used: {:#?}", dump.invalid);
-    let created =
-        dump.pods.iter().map(|pod| pod.created_at).chain(dump.nodes.iter().map(|node| node.created_at));
-    let taken_at = created.max().unwrap_or(Timestamp::UNIX_EPOCH);
     let references: BTreeSet<_> = dump.node_pools.iter().map(NodePool::node_class).cloned().collect();
     let offer = |reference| ClassOffer {
         class: NodeClass::for_planning(reference),
         instance_types: Arc::clone(types),
     };
-    Ok(Snapshot {
-        classes: references.into_iter().map(offer).collect(),
-        node_pools: dump.node_pools,
-        nodes: dump.nodes,
-        pods: dump.pods,
-        daemon_sets: dump.daemon_sets,
-        namespaces: dump.namespaces,
-        volume_claims: dump.volume_claims,
-        overlays: dump.overlays,
-        buffers: dump.buffers,
-        ..Snapshot::empty("bench", taken_at)
-    })
+    Ok(dump.into_snapshot("bench", references.into_iter().map(offer).collect()))
 }

@@ -6,7 +6,6 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use outrigger_catalog::Catalog;
 use outrigger_kubernetes::{Dump, DumpReader};
 use outrigger_model::{ClassOffer, InstanceType, NodeClass, NodePool, Plan, Report, Snapshot, labels};
@@ -55,25 +54,8 @@ pub(crate) fn decide(source: &Source) -> Result<Decision, CliError> {
 fn snapshot(source: &Source) -> Result<(Snapshot, bool), CliError> {
     let dump = dump(source)?;
     let classes = classes(&dump, source)?;
-    // The newest object's time stands for now, so that the same files make the same plan on any day.
-    let created =
-        dump.pods.iter().map(|pod| pod.created_at).chain(dump.nodes.iter().map(|node| node.created_at));
-    let taken_at = created.max().unwrap_or(Timestamp::UNIX_EPOCH);
     let lacks_volumes = !dump.volume_claims.is_empty() && !dump.has_volume_claims;
-    let snapshot = Snapshot {
-        node_pools: dump.node_pools,
-        invalid: dump.invalid,
-        classes,
-        nodes: dump.nodes,
-        pods: dump.pods,
-        daemon_sets: dump.daemon_sets,
-        namespaces: dump.namespaces,
-        volume_claims: dump.volume_claims,
-        overlays: dump.overlays,
-        buffers: dump.buffers,
-        ..Snapshot::empty("dump", taken_at)
-    };
-    Ok((snapshot, lacks_volumes))
+    Ok((dump.into_snapshot("dump", classes), lacks_volumes))
 }
 
 fn dump(source: &Source) -> Result<Dump, CliError> {

@@ -9,8 +9,10 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
+use jiff::Timestamp;
 use outrigger_model::{
-    CapacityBuffer, DaemonSet, EC2NodeClass, Invalid, Node, NodeOverlay, NodePool, Pod, VolumeClaim,
+    CapacityBuffer, ClassOffer, DaemonSet, EC2NodeClass, Invalid, Node, NodeOverlay, NodePool, Pod, Snapshot,
+    VolumeClaim,
 };
 
 use objects::Objects;
@@ -43,6 +45,29 @@ pub struct Dump {
     pub other: BTreeMap<String, usize>,
     /// Objects that cannot be used, and why.
     pub invalid: Vec<Invalid>,
+}
+
+impl Dump {
+    /// The snapshot of a cluster with these node classes. The newest object's time stands for now, so that the same files
+    /// make the same plan on any day.
+    pub fn into_snapshot(self, cluster: &str, classes: Vec<ClassOffer>) -> Snapshot {
+        let of_pods = self.pods.iter().map(|pod| pod.created_at);
+        let created = of_pods.chain(self.nodes.iter().map(|node| node.created_at));
+        let taken_at = created.max().unwrap_or(Timestamp::UNIX_EPOCH);
+        Snapshot {
+            classes,
+            node_pools: self.node_pools,
+            invalid: self.invalid,
+            nodes: self.nodes,
+            pods: self.pods,
+            daemon_sets: self.daemon_sets,
+            namespaces: self.namespaces,
+            volume_claims: self.volume_claims,
+            overlays: self.overlays,
+            buffers: self.buffers,
+            ..Snapshot::empty(cluster, taken_at)
+        }
+    }
 }
 
 /// Why a file cannot be used at all.

@@ -62,19 +62,9 @@ impl Scenario {
                 instance_types: instance_types()?,
             })
         };
-        let mut snapshot = Snapshot {
-            generation,
-            classes: references.into_iter().map(offer).collect::<Result<_>>()?,
-            node_pools: dump.node_pools,
-            nodes: dump.nodes,
-            pods: dump.pods,
-            daemon_sets: dump.daemon_sets,
-            namespaces: dump.namespaces,
-            volume_claims: dump.volume_claims,
-            overlays: dump.overlays,
-            buffers: dump.buffers,
-            ..Snapshot::empty("replay", Timestamp::now())
-        };
+        let classes = references.into_iter().map(offer).collect::<Result<_>>()?;
+        let mut snapshot =
+            Snapshot { generation, taken_at: Timestamp::now(), ..dump.into_snapshot("replay", classes) };
         (self.adjust)(&mut snapshot);
         Ok(snapshot)
     }
