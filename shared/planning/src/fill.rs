@@ -3,6 +3,8 @@
 //! The rule is a greedy one of vector bin packing: take the pods that are worth most for the share of the free room that
 //! they take, larger ones first, so that cpu and memory run out together.
 
+mod candidates;
+
 use outrigger_model::pod::HostPort;
 use outrigger_model::{CapacityType, Requirements};
 
@@ -13,10 +15,9 @@ use crate::ports;
 use crate::selections::Selected;
 use crate::templates::Template;
 use crate::topology::Host;
+pub(crate) use candidates::Candidates;
 
 const PODS_AT_ONCE_MAX: u32 = 4_096;
-/// What breaks ties between pods that are worth nothing, in dollars per hour.
-const TINY: f64 = 1e-9;
 
 /// A bin whose pods may join a node.
 #[derive(Debug)]
@@ -79,29 +80,13 @@ pub(crate) struct Party<'a> {
     pub(crate) bins: &'a Bins<'a>,
     pub(crate) guests: &'a [Guest<'a>],
     pub(crate) unit_prices: &'a [f64],
-    /// What room is worth to the guests that only fill what is left, on average.
-    pub(crate) others_prices: &'a [f64],
-    /// What a pod of each guest takes, row by row.
-    pub(crate) requests: &'a [f64],
+    /// The guests that the node is opened for, and the others.
+    pub(crate) candidates: &'a [Candidates; 2],
 }
 
-/// What room is worth to the guests that are not peers, on average over what they ask for.
-pub(crate) fn others_prices(guests: &[Guest<'_>], width: usize) -> Vec<f64> {
-    let (mut asked, mut worth) = (vec![0.0; width], vec![0.0; width]);
-    for guest in guests.iter().filter(|guest| !guest.is_peer) {
-        let left = f64::from(guest.bin.left);
-        for (place, amount) in guest.shape.request.iter().enumerate() {
-            let amount = *amount as f64 * left;
-            asked[place] += amount;
-            worth[place] += amount * guest.selected.unit_prices[place];
-        }
-    }
-    asked.iter().zip(worth).map(|(asked, worth)| if *asked > 0.0 { worth / asked } else { 0.0 }).collect()
-}
-
-/// What a pod of each guest takes, row by row, as numbers that multiply fast.
-pub(crate) fn requests(guests: &[Guest<'_>]) -> Vec<f64> {
-    guests.iter().flat_map(|guest| guest.shape.request.iter().map(|amount| *amount as f64)).collect()
+/// The guests as candidates: peers, then the others.
+pub(crate) fn candidates(guests: &[Guest<'_>], unit_prices: &[f64]) -> [Candidates; 2] {
+    [Candidates::of(guests, unit_prices, true), Candidates::of(guests, unit_prices, false)]
 }
 
 /// Fills a machine: the pods that the node is opened for, then their peers, then what else fits. With `alone`, the first
@@ -120,8 +105,9 @@ pub(crate) fn fill(party: Party<'_>, column: usize, seeds: &[Seed], alone: bool)
         }
     }
     if !alone {
-        filler.fill_with(true);
-        filler.fill_with(false);
+        for candidates in party.candidates {
+            filler.fill_with(candidates);
+        }
     }
     Some(filler.filling)
 }
@@ -159,51 +145,16 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// Adds guests of one kind until none of them fits any more. What does not fit once never fits again.
-    fn fill_with(&mut self, peers: bool) {
-        let guests = self.party.guests;
-        let unit_prices = if peers { self.party.unit_prices } else { self.party.others_prices };
-        let mut open: Vec<usize> = (0..guests.len())
-            .filter(|guest| {
-                let it = &guests[*guest];
-                it.is_peer == peers && it.bin.columns.contains(self.column)
-            })
-            .collect();
-        while let Some(best) = self.best_of(&mut open, unit_prices) {
-            if self.add(best, None, self.portion(best), false) == 0 {
-                open.retain(|guest| *guest != best);
+    /// Adds candidates until none of them fits any more. What does not fit once never fits again.
+    fn fill_with(&mut self, all: &Candidates) {
+        let mut candidates = all.on(self.column, self.party.template.room(self.column), self.party.guests);
+        while let Some(best) = candidates.best(&self.free) {
+            let guest = candidates.guest(best);
+            let added = self.add(guest, None, self.portion(guest), false);
+            if added == 0 || self.counts[guest] == self.party.guests[guest].bin.left {
+                candidates.rule_out(best);
             }
         }
-    }
-
-    /// The guest that is worth most, and most for the share of the free room that it takes: what is scarce on this
-    /// machine goes to those that need little of it, and large pods come before small ones. Those that do not fit any more
-    /// are dropped.
-    fn best_of(&self, open: &mut Vec<usize>, unit_prices: &[f64]) -> Option<usize> {
-        let free: Vec<f64> = self.free.iter().map(|free| *free as f64).collect();
-        let shares: Vec<f64> = free.iter().map(|free| if *free > 0.0 { free.recip() } else { 0.0 }).collect();
-        let width = free.len();
-        let mut best: Option<(f64, usize)> = None;
-        open.retain(|guest| {
-            let row = &self.party.requests[guest * width..(guest + 1) * width];
-            let (mut fits, mut worth, mut share) = (true, 0.0, 0.0);
-            for (place, amount) in row.iter().enumerate() {
-                fits &= *amount <= free[place];
-                worth += amount * unit_prices[place];
-                share += amount * shares[place];
-            }
-            fits &= self.party.guests[*guest].bin.left > self.counts[*guest];
-            if fits {
-                // A resource that is worth nothing still breaks ties.
-                let worth: f64 = worth + share * TINY;
-                let value = worth * worth.sqrt().sqrt() / share.max(f64::MIN_POSITIVE);
-                if best.is_none_or(|(most, _)| value > most) {
-                    best = Some((value, *guest));
-                }
-            }
-            fits
-        });
-        best.map(|(_, guest)| guest)
     }
 
     /// How many at once: what takes an eighth of the room, so that directions are weighed again while there is some.

@@ -25,6 +25,7 @@ mod options;
 mod packing;
 mod placing;
 mod ports;
+mod price_order;
 mod provision;
 mod queue;
 mod result;

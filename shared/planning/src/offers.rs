@@ -84,7 +84,7 @@ pub(crate) fn offered(
     let fits = ColumnSet::from_columns(template.columns(), &fitting.columns);
     let order = template.by_price(zones);
     let priced: Vec<(u64, usize)> =
-        order.iter().copied().filter(|(_, column)| fits.contains(*column)).collect();
+        order.entries().iter().copied().filter(|(_, column)| fits.contains(*column)).collect();
     let sensible = |price: u64, column: usize| {
         let is_spot = capacity_of(column) == CapacityType::Spot;
         let dearer = is_spot && fitting.on_demand.is_some_and(|on_demand| price > on_demand);
@@ -118,11 +118,23 @@ pub(crate) fn or_best_effort(
 /// How much of a spot node's expected price is the mean of the cheapest types that it offers; the rest is the cheapest.
 const SPREAD_WEIGHT: f64 = 0.5;
 
-/// What a node is expected to cost that offers types at these prices, cheapest first: between the cheapest and the mean.
-pub(crate) fn expected(prices: &[u64]) -> Option<f64> {
-    let cheapest = *prices.first()? as f64;
-    let mean = prices.iter().map(|price| *price as f64).sum::<f64>() / prices.len() as f64;
-    Some((1.0 - SPREAD_WEIGHT) * cheapest + SPREAD_WEIGHT * mean)
+/// Nano-dollars per hour that a node is expected to cost whose pods fit machines at these prices, cheapest first: on
+/// demand the cheapest, for spot between the cheapest and the mean of those that it should offer.
+pub(crate) fn expected(
+    mut prices: impl Iterator<Item = u64>,
+    way: CapacityType,
+    spot_types_min: usize,
+) -> Option<f64> {
+    let cheapest = prices.next()? as f64;
+    if way != CapacityType::Spot {
+        return Some(cheapest);
+    }
+    let (mut sum, mut count) = (cheapest, 1.0);
+    for price in prices.take(spot_types_min.saturating_sub(1)) {
+        sum += price as f64;
+        count += 1.0;
+    }
+    Some((1.0 - SPREAD_WEIGHT) * cheapest + SPREAD_WEIGHT * sum / count)
 }
 
 /// Whether a machine is metal or has accelerators, which nobody wants by accident.

@@ -6,6 +6,7 @@
 
 mod draft;
 mod improve;
+mod prospects;
 mod search;
 
 use std::collections::BTreeMap;
@@ -27,6 +28,8 @@ use search::Search;
 
 /// How far the cost of a repeated machine may rise above its first before another search.
 const REPEAT_SLACK: f64 = 1.01;
+/// How much of their worth the pods that a node is opened for pay at least, whatever others pay.
+const OWN_SHARE_MIN: f64 = 0.9;
 
 /// What packing came to.
 pub(crate) struct Packed {
@@ -132,9 +135,15 @@ impl Packer<'_> {
     /// Works out anew what room is worth to the pods that are left, where their mix has changed.
     fn price(&mut self, selected: usize) {
         let demand = self.bins.demand(selected, self.demand.len());
-        if demand.iter().any(|amount| *amount > 0.0) && self.selections.is_stale(selected, &demand) {
+        if self.selections.is_stale(selected, &demand) {
             self.selections.price(self.templates, selected, &demand);
         }
+    }
+
+    /// Whether the mix of the pods that are left is another than that which prices are for.
+    fn is_stale(&self, selected: usize) -> bool {
+        let demand = self.bins.demand(selected, self.demand.len());
+        self.selections.is_stale(selected, &demand)
     }
 
     /// Opens nodes for pods that must be on one node with others: with one of those where the rule does not count the
@@ -219,13 +228,14 @@ impl Packer<'_> {
             return Err(Box::new(self.limit_refusal(lead)));
         }
         let guests = self.guests(lead);
+        let unit_prices = &self.selections.all[selected].unit_prices;
+        let candidate_guests = fill::candidates(&guests, unit_prices);
         let party = Party {
             template: &self.templates[template],
             bins: &self.bins,
             guests: &guests,
-            unit_prices: &self.selections.all[selected].unit_prices,
-            others_prices: &fill::others_prices(&guests, self.demand.len()),
-            requests: &fill::requests(&guests),
+            unit_prices,
+            candidates: &candidate_guests,
         };
         let search = Search {
             packer: self,
@@ -275,6 +285,9 @@ impl Packer<'_> {
             for _ in 0..if bound { 1 } else { times.max(1) } {
                 let Some(draft) = self.open(&filling, lead) else { return drafts };
                 drafts.push(draft);
+                if self.is_stale(self.bins.all[lead].selected) {
+                    return drafts;
+                }
             }
             if self.bins.all[lead].left == 0 || (self.options.time_is_up)() {
                 return drafts;
@@ -292,13 +305,13 @@ impl Packer<'_> {
         let selected = &self.selections.all[bin.selected];
         let admitted = self.admitted(selected.template);
         let guests = self.guests(lead);
+        let candidate_guests = fill::candidates(&guests, &selected.unit_prices);
         let party = Party {
             template: &self.templates[selected.template],
             bins: &self.bins,
             guests: &guests,
             unit_prices: &selected.unit_prices,
-            others_prices: &fill::others_prices(&guests, self.demand.len()),
-            requests: &fill::requests(&guests),
+            candidates: &candidate_guests,
         };
         let seeds = [Seed::of(lead)];
         let search = Search { packer: self, party, lead: bin, selected, seeds: &seeds, admitted: &admitted };

@@ -155,7 +155,7 @@ fn decide<'a>(
     let counts = Counts::of(snapshot, &groups, templates, &mut hosts);
     let key_of = counts.key_of.clone();
     let demand = demand(&classes, dimensions.count());
-    let mut selections = Selections::default();
+    let mut selections = Selections::new(options);
     let placing = Placer {
         classes: &classes,
         templates,

@@ -1,9 +1,10 @@
 //! Templates: what each pool can launch - instance types and offerings, their prices, and the room that daemonsets
 //! leave on them.
 
-use std::borrow::Cow;
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use outrigger_model::labels::ZONE;
 use outrigger_model::pod::HostPort;
@@ -15,6 +16,7 @@ use outrigger_model::{
 use crate::amounts::{self, Dimensions};
 use crate::columns::{ColumnSet, WAYS, capacity_of, column, type_of};
 use crate::daemons::Daemon;
+use crate::price_order::PriceOrder;
 use crate::selection::Aspect;
 use crate::{Options, offers};
 
@@ -69,8 +71,8 @@ pub(crate) struct Template<'a> {
     reservations: BTreeMap<usize, &'a Reservation>,
     /// What overlays add to each type.
     added: BTreeMap<usize, Resources>,
-    /// The usable columns with their price in all allowed zones and in each, the cheapest first.
-    by_price: Vec<(u64, Vec<(u64, usize)>)>,
+    /// The usable columns in order of price, for each set of zones that was asked for.
+    by_price: RefCell<Vec<Rc<PriceOrder>>>,
     /// Types that are metal or have accelerators.
     pub(crate) exotic: Vec<bool>,
     rooms: Vec<i64>,
@@ -161,7 +163,7 @@ impl<'a> Template<'a> {
             prices: Vec::new(),
             reservations: BTreeMap::new(),
             added: BTreeMap::new(),
-            by_price: Vec::new(),
+            by_price: RefCell::default(),
             exotic: types.iter().map(offers::is_exotic).collect(),
             rooms: Vec::new(),
             width: 0,
@@ -205,21 +207,17 @@ impl<'a> Template<'a> {
                 && self.has_image(type_of(column))
                 && self.cheapest(column, own.zones).is_some()
         });
-        let each = bits(own.zones).map(|zone| 1 << zone);
-        let sets: BTreeSet<u64> = std::iter::once(own.zones).chain(each).collect();
-        self.by_price = sets.into_iter().map(|zones| (zones, self.order(zones))).collect();
     }
 
-    /// The usable columns with their prices in some zones, the cheapest first, between equals in order of name.
-    pub(crate) fn by_price(&self, zones: u64) -> Cow<'_, [(u64, usize)]> {
-        let known = self.by_price.iter().find(|(known, _)| *known == zones);
-        known.map_or_else(|| Cow::Owned(self.order(zones)), |(_, order)| Cow::Borrowed(order.as_slice()))
-    }
-
-    fn order(&self, zones: u64) -> Vec<(u64, usize)> {
+    /// The usable columns in order of their price in some zones.
+    pub(crate) fn by_price(&self, zones: u64) -> Rc<PriceOrder> {
+        let mut known = self.by_price.borrow_mut();
+        if let Some(order) = known.iter().find(|order| order.zones == zones) {
+            return Rc::clone(order);
+        }
         let priced = self.usable.iter().filter_map(|column| Some((self.cheapest(column, zones)?, column)));
-        let mut order: Vec<_> = priced.collect();
-        order.sort_unstable();
+        let order = Rc::new(PriceOrder::new(zones, priced.collect(), self.width, |column| self.room(column)));
+        known.push(Rc::clone(&order));
         order
     }
 
@@ -325,7 +323,12 @@ impl<'a> Template<'a> {
 
     /// Dollars per hour of a node on a column in some zones, its root volume with it.
     pub(crate) fn node_dollars(&self, column: usize, zones: u64) -> Option<f64> {
-        Some(self.cheapest(column, zones)?.saturating_add(self.node_price) as f64 / NANOS_PER_DOLLAR)
+        Some(self.with_node(self.cheapest(column, zones)? as f64))
+    }
+
+    /// Dollars per hour of a node whose instance costs so many nano-dollars, its root volume with it.
+    pub(crate) fn with_node(&self, price: f64) -> f64 {
+        (price + self.node_price as f64) / NANOS_PER_DOLLAR
     }
 
     /// The reservation behind a reserved column in a zone.

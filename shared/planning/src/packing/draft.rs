@@ -172,13 +172,8 @@ impl Packer<'_> {
         let of = &self.templates[draft.template];
         let offered = ColumnSet::from_columns(of.columns(), &draft.offers);
         let order = of.by_price(zones);
-        let columns = order.iter().map(|(_, column)| *column);
-        let carries = |column: &usize| {
-            offered.contains(*column)
-                && draft.columns.contains(*column)
-                && amounts::fits(&draft.packed, of.room(*column))
-        };
-        columns.filter(carries).collect()
+        let carriers = order.carriers(draft.capacity_type, &draft.packed).map(|(_, column)| column);
+        carriers.filter(|column| offered.contains(*column) && draft.columns.contains(*column)).collect()
     }
 
     /// The nodes that static pools still lack. They carry no pods yet, and may be any machine of their pool.

@@ -10,7 +10,6 @@ use outrigger_model::CapacityType;
 use super::Packer;
 use super::draft::{Draft, Portion};
 use crate::amounts;
-use crate::columns::capacity_of;
 use crate::fill::Filling;
 use crate::offers::MinValues;
 use crate::ports;
@@ -108,12 +107,9 @@ impl Packer<'_> {
             zones &= draft.zones;
         }
         let order = of.by_price(zones);
-        let carries = |column: usize| {
-            columns.contains(column)
-                && capacity_of(column) != CapacityType::Reserved
-                && amounts::fits(&packed, of.room(column))
-        };
-        let (price, _) = order.iter().find(|(_, column)| carries(*column))?;
+        let cheapest = |way| order.carriers(way, &packed).find(|(_, column)| columns.contains(*column));
+        let (price, _) =
+            [CapacityType::Spot, CapacityType::OnDemand].into_iter().filter_map(cheapest).min()?;
         Some(price.saturating_add(of.node_price))
     }
 

@@ -1,22 +1,24 @@
 //! The search for the best machine for one lead.
 
+use std::collections::BTreeMap;
+
 use outrigger_model::{CapacityType, FilterStep, Refusal};
 
 use super::draft::carrying;
-use super::{Found, Packer};
+use super::prospects::Prospects;
+use super::{Found, OWN_SHARE_MIN, Packer};
+use crate::MinValuesPolicy;
+use crate::amounts::Dimensions;
 use crate::bins::Bin;
 use crate::columns::{ColumnSet, capacity_of};
 use crate::fill::{self, Filling, Party, Seed};
 use crate::offers::{self, Fitting, MinValues};
 use crate::selections::Selected;
 use crate::templates::NANOS_PER_DOLLAR;
-use crate::{MinValuesPolicy, amounts};
 
-/// How many machines are tried for one node. They are tried from the best possible ratio of cost to worth downwards,
-/// and the search ends sooner when no further one can win.
-const MACHINES_TRIED_MAX: usize = 48;
-/// How much of their worth the pods that a node is opened for pay at least, whatever others pay.
-const OWN_SHARE_MIN: f64 = 0.9;
+/// How many machines of one size are tried for one node. They are tried from the best possible ratio of cost to worth
+/// downwards, and the search ends sooner when no further one can win.
+const TRIES_PER_SIZE: usize = 4;
 /// How many of them are put in order at all.
 const MACHINES_RANKED: usize = 256;
 
@@ -42,36 +44,24 @@ pub(super) struct Score {
     pub(super) least: f64,
 }
 
-/// What could fill a machine: more room than the pods ask for that are left is worth nothing.
-struct Prospects {
-    peers: Vec<f64>,
-    others: Vec<f64>,
+/// The machines that were tried, by way to pay and size.
+#[derive(Default)]
+struct Tries<'s> {
+    rooms: BTreeMap<(CapacityType, u32), Vec<&'s [i64]>>,
 }
 
-impl Prospects {
-    fn of(party: Party<'_>) -> Self {
-        let width = party.unit_prices.len();
-        let mut prospects = Self { peers: vec![0.0; width], others: vec![0.0; width] };
-        for guest in party.guests {
-            let left = f64::from(guest.bin.left);
-            let sums = if guest.is_peer { &mut prospects.peers } else { &mut prospects.others };
-            for (sum, amount) in sums.iter_mut().zip(guest.shape.request) {
-                *sum += *amount as f64 * left;
-            }
+impl<'s> Tries<'s> {
+    /// Whether a machine shall be tried: not for one that leaves the same room as another, nor for the next of a size of
+    /// which enough were tried. There are two sizes to each doubling of cpu.
+    fn note(&mut self, column: usize, room: &'s [i64]) -> bool {
+        let cpu = room[Dimensions::CPU].max(1).unsigned_abs();
+        let size = cpu.ilog2() * 2 + u32::from(cpu >> (cpu.ilog2().max(1) - 1) == 0b11);
+        let rooms = self.rooms.entry((capacity_of(column), size)).or_default();
+        let is_new = rooms.len() < TRIES_PER_SIZE && !rooms.contains(&room);
+        if is_new {
+            rooms.push(room);
         }
-        prospects
-    }
-
-    /// The least cost for the peers' worth that a perfect filling would reach.
-    fn ratio(&self, cost: f64, room: &[i64], party: Party<'_>) -> f64 {
-        let (mut of_peers, mut of_others) = (0.0, 0.0);
-        for (place, room) in room.iter().enumerate() {
-            let room = *room as f64;
-            let peers = room.min(self.peers[place]);
-            of_peers += peers * party.unit_prices[place];
-            of_others += (room - peers).min(self.others[place]) * party.others_prices[place];
-        }
-        (cost - of_others).max(of_peers * OWN_SHARE_MIN) / of_peers.max(f64::MIN_POSITIVE)
+        is_new
     }
 }
 
@@ -107,14 +97,19 @@ impl Search<'_, '_> {
     /// between them: an inflexible spot node is no reason to pay for on-demand.
     fn full(&self, candidates: &ColumnSet) -> Option<Found> {
         let mut best: [Option<(Score, Found)>; 2] = [None, None];
-        for (bound, column) in self.ranked(candidates).into_iter().take(MACHINES_TRIED_MAX) {
+        let mut tries = Tries::default();
+        for (bound, column) in self.ranked(candidates) {
             let kind = usize::from(capacity_of(column) == CapacityType::OnDemand);
-            let is_beaten = |best: &Option<(Score, Found)>| {
+            let is_beaten = |best: &Option<(Score, Found)>, by: fn(&Score) -> f64| {
                 best.as_ref().is_some_and(|(score, _)| {
-                    score.apart == 0 && score.types_lacking == 0 && score.least <= bound
+                    score.apart == 0 && score.types_lacking == 0 && by(score) <= bound
                 })
             };
-            if is_beaten(&best[kind]) || is_beaten(&best[1 - kind]) {
+            if is_beaten(&best[kind], |score| score.ratio) || is_beaten(&best[1 - kind], |score| score.least)
+            {
+                continue;
+            }
+            if !tries.note(column, self.party.template.room(column)) {
                 continue;
             }
             let Some(filling) = fill::fill(self.party, column, self.seeds, false) else { continue };
@@ -137,7 +132,8 @@ impl Search<'_, '_> {
             .iter()
             .filter(|column| capacity_of(*column) != CapacityType::Reserved)
             .filter_map(|column| {
-                let cost = template.node_dollars(column, zones)?;
+                let expected = self.selected.expected[column];
+                let cost = if expected.is_nan() { template.node_dollars(column, zones)? } else { expected };
                 Some((prospects.ratio(cost, template.room(column), self.party), column))
             })
             .collect();
@@ -180,7 +176,7 @@ impl Search<'_, '_> {
         Some(Score {
             apart,
             types_lacking,
-            ratio: ratio(offers::expected(&prices)?),
+            ratio: ratio(offers::expected(prices.iter().copied(), filling.capacity_type, prices.len())?),
             least: ratio(*prices.first()? as f64),
         })
     }
@@ -190,12 +186,9 @@ impl Search<'_, '_> {
         let template = self.party.template;
         let columns = self.columns(filling);
         let order = template.by_price(filling.zones);
-        let carries = |(_, column): &&(u64, usize)| {
-            capacity_of(*column) == filling.capacity_type
-                && columns.contains(*column)
-                && amounts::fits(&filling.packed, template.room(*column))
-        };
-        order.iter().filter(carries).take(count).map(|(price, _)| *price).collect()
+        let carriers = order.carriers(filling.capacity_type, &filling.packed);
+        let admitted = carriers.filter(|(_, column)| columns.contains(*column));
+        admitted.take(count).map(|(price, _)| price).collect()
     }
 
     /// How many types a spot node lacks of those that the pool could offer for one pod.
