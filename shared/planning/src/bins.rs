@@ -5,10 +5,10 @@ use outrigger_model::pod::HostPort;
 use crate::classes::{FixedMap, PodClass};
 use crate::columns::ColumnSet;
 use crate::placing::Batch;
+use crate::ports;
 use crate::selections::Selections;
 use crate::templates::Template;
 use crate::topology::{GroupId, Rule};
-use crate::{amounts, ports};
 
 /// Pods of several batches that differ only in the rules about the pods beside them.
 #[derive(Debug)]
@@ -61,6 +61,8 @@ pub(crate) struct Bins<'b> {
     pub(crate) members: Vec<Member<'b>>,
     pub(crate) shapes: Vec<Shape<'b>>,
     known: FixedMap<(usize, usize, i32), Option<usize>>,
+    /// The columns of a template that one pod of a shape fits.
+    fitting: FixedMap<(usize, usize), ColumnSet>,
 }
 
 impl<'b> Bins<'b> {
@@ -95,7 +97,7 @@ impl<'b> Bins<'b> {
             }
         });
         let members = members.collect();
-        Self { all: Vec::new(), members, shapes, known: FixedMap::default() }
+        Self { all: Vec::new(), members, shapes, known: FixedMap::default(), fitting: FixedMap::default() }
     }
 
     /// Moves a batch on to its next choice: the pools in their order, then the next way with all pools again.
@@ -161,14 +163,16 @@ impl<'b> Bins<'b> {
         if let Some(known) = self.known.get(&(selected, shape, tier)) {
             return *known;
         }
+        let selection = &selections.all[selected];
         let of = self.shapes[shape];
-        let mut columns = ColumnSet::none(template.columns());
-        for column in selections.all[selected].selection.columns.iter() {
-            let fits = amounts::fits(of.request, template.room(column));
-            if fits && (of.ports.is_empty() || !ports::clash(of.ports, &template.daemon_ports(column))) {
-                columns.insert(column);
+        let mut columns = selection.selection.columns.clone();
+        columns.intersect(self.fitting.entry((selection.template, shape)).or_insert_with(|| {
+            let mut carriers = template.carriers(of.request);
+            if !of.ports.is_empty() {
+                carriers.retain(|column| !ports::clash(of.ports, &template.daemon_ports(column)));
             }
-        }
+            carriers
+        }));
         let bin = (!columns.is_empty()).then(|| {
             self.all.push(Bin { selected, shape, tier, columns, members: Vec::new(), left: 0 });
             self.all.len() - 1

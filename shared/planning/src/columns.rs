@@ -59,7 +59,20 @@ impl ColumnSet {
     }
 
     pub(crate) fn intersect(&mut self, other: &Self) {
-        self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word &= other);
+        self.intersect_words(&other.words);
+    }
+
+    /// Keeps those whose bits are set.
+    pub(crate) fn intersect_words(&mut self, words: &[u64]) {
+        self.words.iter_mut().zip(words).for_each(|(word, other)| *word &= other);
+    }
+
+    /// Keeps those that pass a test.
+    pub(crate) fn retain(&mut self, test: impl Fn(usize) -> bool) {
+        let out: Vec<usize> = self.iter().filter(|column| !test(*column)).collect();
+        for column in out {
+            self.words[column / 64] &= !(1 << (column % 64));
+        }
     }
 
     pub(crate) fn unite(&mut self, other: &Self) {

@@ -78,6 +78,7 @@ pub(crate) struct Filling {
 pub(crate) struct Party<'a> {
     pub(crate) template: &'a Template<'a>,
     pub(crate) bins: &'a Bins<'a>,
+    pub(crate) selections: &'a [Selected],
     pub(crate) guests: &'a [Guest<'a>],
     pub(crate) unit_prices: &'a [f64],
     /// The guests that the node is opened for, and the others.
@@ -147,7 +148,8 @@ impl<'a> Filler<'a> {
 
     /// Adds candidates until none of them fits any more. What does not fit once never fits again.
     fn fill_with(&mut self, all: &Candidates) {
-        let mut candidates = all.on(self.column, self.party.template.room(self.column), self.party.guests);
+        let mut candidates =
+            all.on(self.column, self.party.template.room(self.column), self.party.selections);
         while let Some(best) = candidates.best(&self.free) {
             let guest = candidates.guest(best);
             let added = self.add(guest, None, self.portion(guest), false);

@@ -233,6 +233,7 @@ impl Packer<'_> {
         let party = Party {
             template: &self.templates[template],
             bins: &self.bins,
+            selections: &self.selections.all,
             guests: &guests,
             unit_prices,
             candidates: &candidate_guests,
@@ -309,6 +310,7 @@ impl Packer<'_> {
         let party = Party {
             template: &self.templates[selected.template],
             bins: &self.bins,
+            selections: &self.selections.all,
             guests: &guests,
             unit_prices: &selected.unit_prices,
             candidates: &candidate_guests,

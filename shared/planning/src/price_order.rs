@@ -1,15 +1,13 @@
 //! The machines of a template in order of their price, so that the cheapest which carry some pods are found quickly.
 //!
-//! For some amounts of each resource a set of bits says which machines have at least that much room. Sets that are
-//! intersected word by word leave few machines to be looked at, however many the catalogue has.
+//! For each amount of a resource that some machine has, a set of bits says which machines have at least that much. Sets
+//! that are intersected word by word leave just the machines that carry the pods, however many the catalogue has.
+
+use std::collections::BTreeSet;
 
 use outrigger_model::CapacityType;
 
-use crate::amounts;
 use crate::columns::{WAYS, capacity_of};
-
-/// How many amounts of a resource have a set of their own; what lies between two is looked at machine by machine.
-const STEPS_MAX: usize = 64;
 
 /// The machines that have a price in some zones, cheapest first, between equals in order of name.
 #[derive(Debug)]
@@ -18,13 +16,16 @@ pub(crate) struct PriceOrder {
     pub(crate) zones: u64,
     /// Nano-dollars per hour and column.
     entries: Vec<(u64, usize)>,
-    /// What each entry leaves to pods, row by row.
-    rooms: Vec<i64>,
-    width: usize,
     /// The entries bought in each way.
     ways: [Vec<u64>; WAYS],
-    /// For each resource, amounts in ascending order with the entries that have at least as much room.
-    steps: Vec<Vec<(i64, Vec<u64>)>>,
+    /// Which entries have how much room.
+    steps: Vec<Steps>,
+}
+
+/// The amounts of one resource that there are, in ascending order, each with the places that have at least as much.
+#[derive(Debug)]
+pub(crate) struct Steps {
+    steps: Vec<(i64, Vec<u64>)>,
 }
 
 impl PriceOrder {
@@ -43,8 +44,7 @@ impl PriceOrder {
             set(&mut ways[capacity_of(*column) as usize], place);
             rooms.extend_from_slice(room(*column));
         }
-        let steps = (0..width).map(|dimension| steps(&rooms, width, dimension, words)).collect();
-        Self { zones, entries, rooms, width, ways, steps }
+        Self { zones, entries, ways, steps: Steps::of_rows(&rooms, width) }
     }
 
     /// The entries bought in one way that have room for what is packed, cheapest first.
@@ -53,19 +53,14 @@ impl PriceOrder {
         way: CapacityType,
         packed: &'o [i64],
     ) -> impl Iterator<Item = (u64, usize)> + 'o {
-        let mut sets: Vec<&[u64]> = Vec::with_capacity(self.width + 1);
-        sets.push(&self.ways[way as usize]);
-        for (steps, amount) in self.steps.iter().zip(packed) {
-            // The largest step that is no more than what is asked keeps all that have enough.
-            let below = steps.partition_point(|(least, _)| least <= amount);
-            if let Some((_, holders)) = below.checked_sub(1).and_then(|step| steps.get(step)) {
-                sets.push(holders);
-            }
-        }
+        let asked = self.steps.iter().zip(packed).map(|(steps, amount)| steps.at_least(*amount));
+        let sets: Option<Vec<&[u64]>> =
+            std::iter::once(Some(self.ways[way as usize].as_slice())).chain(asked).collect();
+        let words = if sets.is_some() { self.entries.len().div_ceil(64) } else { 0 };
+        let sets = sets.unwrap_or_default();
         let word = move |word: usize| sets.iter().fold(u64::MAX, |bits, set| bits & set[word]);
-        (0..self.entries.len().div_ceil(64))
+        (0..words)
             .flat_map(move |index| crate::templates::bits(word(index)).map(move |bit| index * 64 + bit))
-            .filter(|place| amounts::fits(packed, self.room(*place)))
             .map(|place| self.entries[place])
     }
 
@@ -73,34 +68,38 @@ impl PriceOrder {
     pub(crate) fn entries(&self) -> &[(u64, usize)] {
         &self.entries
     }
-
-    fn room(&self, place: usize) -> &[i64] {
-        &self.rooms[place * self.width..(place + 1) * self.width]
-    }
 }
 
-/// Some amounts of one resource, from the least that any machine has upwards, with those that have at least as much.
-fn steps(rooms: &[i64], width: usize, dimension: usize, words: usize) -> Vec<(i64, Vec<u64>)> {
-    let rooms = || rooms.iter().skip(dimension).step_by(width).copied();
-    let mut amounts: Vec<i64> = rooms().collect();
-    amounts.sort_unstable();
-    amounts.dedup();
-    let stride = amounts.len().div_ceil(STEPS_MAX).max(1);
-    let mut steps: Vec<(i64, Vec<u64>)> =
-        amounts.into_iter().step_by(stride).map(|amount| (amount, vec![0; words])).collect();
-    for (place, room) in rooms().enumerate() {
-        let above = steps.partition_point(|(least, _)| *least <= room);
-        if let Some((_, holders)) = above.checked_sub(1).and_then(|step| steps.get_mut(step)) {
-            set(holders, place);
-        }
+impl Steps {
+    /// The steps of each of the `width` numbers in some rows.
+    pub(crate) fn of_rows(rows: &[i64], width: usize) -> Vec<Self> {
+        (0..width).map(|dimension| Self::of(rows.iter().skip(dimension).step_by(width).copied())).collect()
     }
-    for step in (1..steps.len()).rev() {
-        let (lower, upper) = steps.split_at_mut(step);
-        if let (Some((_, lower)), Some((_, upper))) = (lower.last_mut(), upper.first()) {
-            lower.iter_mut().zip(upper).for_each(|(lower, upper)| *lower |= upper);
+
+    fn of(amounts: impl ExactSizeIterator<Item = i64> + Clone) -> Self {
+        let words = amounts.len().div_ceil(64);
+        let distinct: BTreeSet<i64> = amounts.clone().collect();
+        let mut steps: Vec<(i64, Vec<u64>)> =
+            distinct.into_iter().map(|amount| (amount, vec![0; words])).collect();
+        for (place, amount) in amounts.enumerate() {
+            if let Ok(step) = steps.binary_search_by_key(&amount, |(step, _)| *step) {
+                set(&mut steps[step].1, place);
+            }
         }
+        for step in (1..steps.len()).rev() {
+            let (lower, upper) = steps.split_at_mut(step);
+            if let (Some((_, lower)), Some((_, upper))) = (lower.last_mut(), upper.first()) {
+                lower.iter_mut().zip(upper).for_each(|(lower, upper)| *lower |= upper);
+            }
+        }
+        Self { steps }
     }
-    steps
+
+    /// The places that have at least so much, as bits; none when there are none.
+    pub(crate) fn at_least(&self, amount: i64) -> Option<&[u64]> {
+        let step = self.steps.partition_point(|(step, _)| *step < amount);
+        self.steps.get(step).map(|(_, holders)| holders.as_slice())
+    }
 }
 
 fn set(words: &mut [u64], place: usize) {
@@ -112,6 +111,7 @@ fn set(words: &mut [u64], place: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::amounts;
     use crate::columns::column;
     use proptest::prelude::*;
 

@@ -209,11 +209,18 @@ impl<'a> Writer<'a, '_> {
     /// What the pods ask for, and what daemonsets add on the machine where they add most.
     fn requests(&self, draft: &Draft, pods: &[&Pod]) -> Resources {
         let template = &self.pools.templates[draft.template];
+        let runs = |column: usize| template.daemon_columns.iter().map(move |it| it.contains(column));
         let mut most = Resources::new();
+        let mut before: Option<usize> = None;
         for column in &draft.offers {
+            // The same daemonsets run on most types that a node offers.
+            if before.is_some_and(|before| runs(before).eq(runs(*column))) {
+                continue;
+            }
+            before = Some(*column);
             let mut overhead = Resources::new();
-            let runs = self.daemons.iter().zip(&template.daemon_columns).filter(|(_, c)| c.contains(*column));
-            runs.for_each(|(daemon, _)| overhead.add(&daemon.spec.requests));
+            let here = self.daemons.iter().zip(runs(*column)).filter(|(_, runs)| *runs);
+            here.for_each(|(daemon, _)| overhead.add(&daemon.spec.requests));
             most.raise_to(&overhead);
         }
         for pod in pods {

@@ -1,7 +1,9 @@
 //! Which machines, zones and ways to buy meet a set of label requirements on one template.
 
 use outrigger_model::labels::{self, CAPACITY_TYPE, INSTANCE_TYPE, NODE_POOL, REGION, ZONE, ZONE_ID};
-use outrigger_model::{Conflict, Requirement, Requirements};
+use std::rc::Rc;
+
+use outrigger_model::{CapacityType, Conflict, Requirement, Requirements};
 
 use crate::columns::{ColumnSet, capacity_of, type_of};
 use crate::templates::{Template, bits};
@@ -81,13 +83,25 @@ impl Template<'_> {
                 Aspect::Node => {}
             }
         }
-        let types: Vec<bool> = (0..self.types.len())
-            .map(|index| of_types.iter().all(|(key, requirement)| self.type_meets(index, key, requirement)))
-            .collect();
-        let columns = ColumnSet::of(self.columns(), |column| {
-            types[type_of(column)] && bought.has(capacity_of(column).as_str())
-        });
+        let bought = CapacityType::ALL.map(|way| bought.has(way.as_str()));
+        let mut columns = ColumnSet::of(self.columns(), |column| bought[capacity_of(column) as usize]);
+        for (key, requirement) in of_types {
+            columns.intersect(&self.columns_meeting(key, requirement));
+        }
         Selection { columns, zones, node }
+    }
+
+    /// The columns whose instance types meet a requirement. Pods ask for the same few things again and again.
+    fn columns_meeting(&self, key: &str, requirement: &Requirement) -> Rc<ColumnSet> {
+        let mut known = self.meeting.borrow_mut();
+        if let Some((.., columns)) = known.iter().find(|(k, r, _)| k == key && r == requirement) {
+            return Rc::clone(columns);
+        }
+        let types: Vec<bool> =
+            (0..self.types.len()).map(|index| self.type_meets(index, key, requirement)).collect();
+        let columns = Rc::new(ColumnSet::of(self.columns(), |column| types[type_of(column)]));
+        known.push((key.to_owned(), requirement.clone(), Rc::clone(&columns)));
+        columns
     }
 
     /// Whether the pool leaves a label open between several values.

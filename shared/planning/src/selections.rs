@@ -6,7 +6,7 @@ use outrigger_model::{CapacityType, Requirements};
 use crate::classes::FixedMap;
 use crate::columns::capacity_of;
 use crate::selection::Selection;
-use crate::shadow_prices::shadow_prices;
+use crate::shadow_prices::{shadow_prices, smooth_shadow_prices};
 use crate::templates::Template;
 use crate::{Options, amounts, offers};
 
@@ -24,14 +24,25 @@ pub(crate) struct Selected {
     pub(crate) template: usize,
     /// What meets them.
     pub(crate) selection: Selection,
-    /// What a unit of each resource is worth there, in dollars per hour.
+    /// What a unit of each resource is worth there, in dollars per hour; roughly, as long as `mix` is empty.
     pub(crate) unit_prices: Vec<f64>,
-    /// Dollars per hour that a full node of each column is expected to cost; not a number until it was worth a look.
-    pub(crate) expected: Vec<f64>,
+    /// The columns that can be bought, cheapest first, with what a node of each costs in dollars per hour; of those that
+    /// leave the same room only the cheapest.
+    contenders: Vec<(f64, usize)>,
+    /// What a full node of each is expected to cost, where it was worth a look.
+    expected: Vec<Option<f64>>,
     /// The mix of the demand that the prices are for, as shares of the whole.
     mix: Vec<f64>,
     /// How many offerings they have.
     pub(crate) width: u32,
+}
+
+impl Selected {
+    /// The columns that can be bought, with what a full node of each is expected to cost, in dollars per hour.
+    pub(crate) fn contenders(&self) -> impl Iterator<Item = (f64, usize)> {
+        let costs = self.contenders.iter().zip(&self.expected);
+        costs.map(|((cost, column), expected)| (expected.unwrap_or(*cost), *column))
+    }
 }
 
 /// All selections of a decision.
@@ -51,7 +62,7 @@ impl Selections {
     }
 
     /// The machines of a template that meet some requirements; none when there are none. What room on them is worth is
-    /// worked out for the given demand, in the units of every row.
+    /// worked out roughly, for the given demand in the units of every row; [`Selections::price`] does it well.
     pub(crate) fn find(
         &mut self,
         templates: &[Template<'_>],
@@ -67,15 +78,13 @@ impl Selections {
         let found = selection.map(|selection| {
             let zones = |column| of.zones_of(column, selection.zones).count_ones();
             let width = selection.columns.iter().map(zones).sum();
-            self.all.push(Selected {
-                template,
-                selection,
-                unit_prices: Vec::new(),
-                expected: vec![f64::NAN; of.columns()],
-                mix: Vec::new(),
-                width,
-            });
-            self.price(templates, self.all.len() - 1, demand);
+            let contenders = contenders(of, &selection);
+            let machines: Vec<_> =
+                contenders.iter().map(|(cost, column)| (*cost, of.room(*column))).collect();
+            let unit_prices = shadow_prices(demand, &machines);
+            let expected = vec![None; contenders.len()];
+            let mix = Vec::new();
+            self.all.push(Selected { template, selection, unit_prices, contenders, expected, mix, width });
             self.all.len() - 1
         });
         self.known.insert((template, wanted.clone()), found);
@@ -88,29 +97,24 @@ impl Selections {
         let of = &mut self.all[selected];
         let template = &templates[of.template];
         let order = template.by_price(of.selection.zones);
-        let is_priced = |column: usize| {
-            of.selection.columns.contains(column) && capacity_of(column) != CapacityType::Reserved
-        };
-        let priced = order.entries().iter().filter(|(_, column)| is_priced(*column));
-        let (listed, columns): (Vec<(f64, &[i64])>, Vec<usize>) = priced
-            .map(|(price, column)| ((template.with_node(*price as f64), template.room(*column)), *column))
-            .unzip();
+        let rooms = of.contenders.iter().map(|(cost, column)| (*cost, template.room(*column)));
+        let listed: Vec<(f64, &[i64])> = rooms.collect();
         let listed_prices = shadow_prices(demand, &listed);
-        let mut expected: Vec<(f64, &[i64])> = Vec::new();
-        for ((cost, room), column) in listed.iter().zip(columns) {
+        let mut machines: Vec<(f64, &[i64])> = Vec::new();
+        for ((cost, column), known) in of.contenders.iter().zip(&mut of.expected) {
+            let room = template.room(*column);
             if *cost <= NEAR * amounts::worth(room, &listed_prices) {
-                let known = &mut of.expected[column];
-                if known.is_nan() {
-                    let like = order.carriers(capacity_of(column), room);
-                    let like = like.filter(|(_, other)| of.selection.columns.contains(*other));
-                    let like = like.map(|(price, _)| price);
-                    let price = offers::expected(like, capacity_of(column), self.spot_types_min);
-                    *known = price.map_or(*cost, |price| template.with_node(price));
-                }
-                expected.push((*known, *room));
+                let way = capacity_of(*column);
+                let expected = *known.get_or_insert_with(|| {
+                    let like =
+                        order.carriers(way, room).filter(|(_, other)| of.selection.columns.contains(*other));
+                    let price = offers::expected(like.map(|(price, _)| price), way, self.spot_types_min);
+                    price.map_or(*cost, |price| template.with_node(price))
+                });
+                machines.push((expected, room));
             }
         }
-        of.unit_prices = smooth(demand, &expected);
+        of.unit_prices = smooth_shadow_prices(demand, &machines, TILT);
         of.mix = mix(demand, &of.unit_prices);
     }
 
@@ -121,23 +125,21 @@ impl Selections {
         }
         let of = &self.all[selected];
         let mix = mix(demand, &of.unit_prices);
-        mix.iter().zip(&of.mix).any(|(new, old)| (new - old).abs() > MIX_SLACK)
+        of.mix.is_empty() || mix.iter().zip(&of.mix).any(|(new, old)| (new - old).abs() > MIX_SLACK)
     }
 }
 
-/// Shadow prices, averaged over the demand and demands that have a little more of one resource each. Prices for one
-/// demand alone jump: what it has enough of is worth nothing at all, and is then wasted until it is scarce. An average
-/// keeps what prices are for, since no machine is worth more than it costs at any of those that go into it.
-fn smooth(demand: &[f64], machines: &[(f64, &[i64])]) -> Vec<f64> {
-    let mut sum = shadow_prices(demand, machines);
-    let mut count = 1.0;
-    for dimension in (0..demand.len()).filter(|dimension| demand[*dimension] > 0.0) {
-        let mut tilted = demand.to_vec();
-        tilted[dimension] *= 1.0 + TILT;
-        sum.iter_mut().zip(shadow_prices(&tilted, machines)).for_each(|(sum, price)| *sum += price);
-        count += 1.0;
-    }
-    sum.into_iter().map(|sum| sum / count).collect()
+/// The columns of a selection that can be bought, of those that leave the same room only the cheapest.
+fn contenders(template: &Template<'_>, selection: &Selection) -> Vec<(f64, usize)> {
+    let mut seen = vec![false; template.columns()];
+    let order = template.by_price(selection.zones);
+    let is_new = |(_, column): &&(u64, usize)| {
+        selection.columns.contains(*column)
+            && capacity_of(*column) != CapacityType::Reserved
+            && !std::mem::replace(&mut seen[template.like(*column)], true)
+    };
+    let found = order.entries().iter().filter(is_new);
+    found.map(|(price, column)| (template.with_node(*price as f64), *column)).collect()
 }
 
 /// How much of a demand's worth each resource is.

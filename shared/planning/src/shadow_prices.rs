@@ -11,25 +11,31 @@ const TINY: f64 = 1e-9;
 ///
 /// `machines` are costs and room. A demand that no machine can meet is worth nothing.
 pub(crate) fn shadow_prices(demand: &[f64], machines: &[(f64, &[i64])]) -> Vec<f64> {
-    let wanted: Vec<usize> = (0..demand.len()).filter(|d| demand[*d] > 0.0).collect();
-    let mut dictionary = Dictionary::new(demand, &wanted, machines);
-    for _ in 0..PIVOTS_MAX {
-        let Some((row, column)) = dictionary.next_pivot() else { break };
-        dictionary.pivot(row, column);
+    Dictionary::new(demand, machines).solved().prices(demand)
+}
+
+/// Shadow prices, averaged over the demand and demands that have more of one resource each, by the share `tilt`.
+///
+/// Prices for one demand alone jump: what it has enough of is worth nothing at all, and is then wasted until it is
+/// scarce. An average keeps what prices are for, since no machine is worth more than it costs at any of those that go
+/// into it.
+pub(crate) fn smooth_shadow_prices(demand: &[f64], machines: &[(f64, &[i64])], tilt: f64) -> Vec<f64> {
+    let best = Dictionary::new(demand, machines).solved();
+    let mut sum = best.prices(demand);
+    for tilted in 0..best.width {
+        let prices = best.tilted(tilted, tilt).solved().prices(demand);
+        sum.iter_mut().zip(prices).for_each(|(sum, price)| *sum += price);
     }
-    let mut prices = vec![0.0; demand.len()];
-    for (row, variable) in dictionary.basic.iter().enumerate() {
-        if let Some(dimension) = wanted.get(*variable) {
-            prices[*dimension] = dictionary.bounds[row].max(0.0) / demand[*dimension];
-        }
-    }
-    prices
+    sum.into_iter().map(|sum| sum / (best.width + 1) as f64).collect()
 }
 
 /// The simplex method's dictionary: each row a machine, each column a resource. The origin is feasible, since costs are
 /// not negative, so no first phase is needed. Amounts are scaled by the demand, which makes all numbers of one size.
+#[derive(Clone)]
 struct Dictionary {
     width: usize,
+    /// The resources that are asked for: the first variables.
+    wanted: Vec<usize>,
     cells: Vec<f64>,
     bounds: Vec<f64>,
     gains: Vec<f64>,
@@ -38,18 +44,50 @@ struct Dictionary {
 }
 
 impl Dictionary {
-    fn new(demand: &[f64], wanted: &[usize], machines: &[(f64, &[i64])]) -> Self {
+    fn new(demand: &[f64], machines: &[(f64, &[i64])]) -> Self {
+        let wanted: Vec<usize> = (0..demand.len()).filter(|d| demand[*d] > 0.0).collect();
         let width = wanted.len();
         let scaled = |room: &[i64], d: usize| room[d].max(0) as f64 / demand[d];
         let cells = machines.iter().flat_map(|(_, room)| wanted.iter().map(|d| scaled(room, *d))).collect();
         Self {
             width,
+            wanted,
             cells,
             bounds: machines.iter().map(|(cost, _)| *cost).collect(),
             gains: vec![1.0; width],
             basic: (width..width + machines.len()).collect(),
             free: (0..width).collect(),
         }
+    }
+
+    fn solved(mut self) -> Self {
+        for _ in 0..PIVOTS_MAX {
+            let Some((row, column)) = self.next_pivot() else { break };
+            self.pivot(row, column);
+        }
+        self
+    }
+
+    /// The same with more of one resource asked for: what it has at its optimum is where the search goes on.
+    fn tilted(&self, variable: usize, tilt: f64) -> Self {
+        let mut tilted = self.clone();
+        if let Some(column) = self.free.iter().position(|free| *free == variable) {
+            tilted.gains[column] += tilt;
+        } else if let Some(row) = self.basic.iter().position(|basic| *basic == variable) {
+            let line = &self.cells[row * self.width..(row + 1) * self.width];
+            tilted.gains.iter_mut().zip(line).for_each(|(gain, cell)| *gain -= tilt * cell);
+        }
+        tilted
+    }
+
+    fn prices(&self, demand: &[f64]) -> Vec<f64> {
+        let mut prices = vec![0.0; demand.len()];
+        for (row, variable) in self.basic.iter().enumerate() {
+            if let Some(dimension) = self.wanted.get(*variable) {
+                prices[*dimension] = self.bounds[row].max(0.0) / demand[*dimension];
+            }
+        }
+        prices
     }
 
     /// The column that gains most and the row that bounds it first; none at the optimum.
@@ -121,11 +159,29 @@ mod tests {
             machines in prop::collection::vec((0.01..10.0_f64, prop::collection::vec(0..1_000_i64, 3)), 1..40),
         ) {
             let columns: Vec<(f64, &[i64])> = machines.iter().map(|(cost, room)| (*cost, room.as_slice())).collect();
-            let prices = shadow_prices(&demand, &columns);
-            prop_assert!(prices.iter().all(|price| *price >= 0.0));
-            for (cost, room) in columns {
-                let worth = crate::amounts::worth(room, &prices);
-                prop_assert!(worth <= cost * (1.0 + 1e-6) + 1e-9, "{worth} for {cost}");
+            for prices in [shadow_prices(&demand, &columns), smooth_shadow_prices(&demand, &columns, 0.3)] {
+                prop_assert!(prices.iter().all(|price| *price >= 0.0));
+                for (cost, room) in &columns {
+                    let worth = crate::amounts::worth(room, &prices);
+                    prop_assert!(worth <= cost * (1.0 + 1e-6) + 1e-9, "{worth} for {cost}");
+                }
+            }
+        }
+
+        #[test]
+        fn going_on_from_an_optimum_finds_what_beginning_anew_finds(
+            demand in prop::collection::vec(1.0..1e4_f64, 3),
+            machines in prop::collection::vec((0.01..10.0_f64, prop::collection::vec(1..1_000_i64, 3)), 1..40),
+        ) {
+            let columns: Vec<(f64, &[i64])> = machines.iter().map(|(cost, room)| (*cost, room.as_slice())).collect();
+            let best = Dictionary::new(&demand, &columns).solved();
+            for place in 0..3 {
+                let mut tilted = demand.clone();
+                tilted[place] *= 1.3;
+                let worth = |prices: Vec<f64>| tilted.iter().zip(prices).map(|(d, price)| d * price).sum::<f64>();
+                let anew = worth(shadow_prices(&tilted, &columns));
+                let on = worth(best.tilted(place, 0.3).solved().prices(&demand));
+                prop_assert!((anew - on).abs() <= 1e-6 * anew, "{anew} and {on}");
             }
         }
     }

@@ -14,9 +14,10 @@ use outrigger_model::{
 };
 
 use crate::amounts::{self, Dimensions};
+use crate::classes::FixedMap;
 use crate::columns::{ColumnSet, WAYS, capacity_of, column, type_of};
 use crate::daemons::Daemon;
-use crate::price_order::PriceOrder;
+use crate::price_order::{PriceOrder, Steps};
 use crate::selection::Aspect;
 use crate::{Options, offers};
 
@@ -73,9 +74,15 @@ pub(crate) struct Template<'a> {
     added: BTreeMap<usize, Resources>,
     /// The usable columns in order of price, for each set of zones that was asked for.
     by_price: RefCell<Vec<Rc<PriceOrder>>>,
+    /// The columns whose types meet a requirement, for those that were asked for.
+    pub(crate) meeting: RefCell<Vec<(String, Requirement, Rc<ColumnSet>)>>,
     /// Types that are metal or have accelerators.
     pub(crate) exotic: Vec<bool>,
     rooms: Vec<i64>,
+    /// For each column the first that is bought in the same way and leaves the same room.
+    like: Vec<usize>,
+    /// Which columns have how much room.
+    steps: Vec<Steps>,
     width: usize,
 }
 
@@ -126,8 +133,29 @@ fn offer_of<'a>(snapshot: &'a Snapshot, pool: &NodePool) -> Result<&'a ClassOffe
     Ok(offer)
 }
 
-fn zone_names(types: &[InstanceType]) -> BTreeSet<&str> {
-    types.iter().flat_map(|t| &t.offerings).map(|offering| offering.zone.as_str()).collect()
+/// The keys of all labels that instance types carry. Most types have the same keys as the one before.
+fn type_keys(types: &[InstanceType]) -> BTreeSet<&str> {
+    let mut keys: BTreeSet<&str> = BTreeSet::new();
+    let mut before: Option<&InstanceType> = None;
+    for instance_type in types {
+        if before.is_none_or(|before| !before.labels.keys().eq(instance_type.labels.keys())) {
+            keys.extend(instance_type.labels.keys().map(String::as_str));
+        }
+        before = Some(instance_type);
+    }
+    keys
+}
+
+/// The names of all zones, in order.
+fn zone_names(types: &[InstanceType]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for offering in types.iter().flat_map(|t| &t.offerings) {
+        if !names.contains(&offering.zone.as_str()) {
+            names.push(&offering.zone);
+        }
+    }
+    names.sort_unstable();
+    names
 }
 
 impl<'a> Template<'a> {
@@ -139,8 +167,6 @@ impl<'a> Template<'a> {
             subnet.map(|subnet| subnet.zone_id.as_str())
         };
         let requirements = node_requirements(pool, class);
-        let type_keys: BTreeSet<&str> =
-            types.iter().flat_map(|t| t.labels.keys()).map(String::as_str).collect();
         let given = pool.spec.template.metadata.labels.keys().chain(class.labels.keys());
         let node_keys = given.cloned().chain([node_class_label(class)]).collect();
         Self {
@@ -155,7 +181,7 @@ impl<'a> Template<'a> {
             usable: ColumnSet::none(0),
             node_price: options.node_price.unwrap_or_else(|| class.root_volume.price()).nanos(),
             risk_weight: pool.risk_weight(),
-            type_keys,
+            type_keys: type_keys(types),
             node_keys,
             daemon_columns: Vec::new(),
             daemon_ports: Vec::new(),
@@ -164,8 +190,11 @@ impl<'a> Template<'a> {
             reservations: BTreeMap::new(),
             added: BTreeMap::new(),
             by_price: RefCell::default(),
+            meeting: RefCell::default(),
             exotic: types.iter().map(offers::is_exotic).collect(),
             rooms: Vec::new(),
+            like: Vec::new(),
+            steps: Vec::new(),
             width: 0,
         }
     }
@@ -219,6 +248,18 @@ impl<'a> Template<'a> {
         let order = Rc::new(PriceOrder::new(zones, priced.collect(), self.width, |column| self.room(column)));
         known.push(Rc::clone(&order));
         order
+    }
+
+    /// The usable columns that have room for a request.
+    pub(crate) fn carriers(&self, request: &[i64]) -> ColumnSet {
+        let mut carriers = self.usable.clone();
+        for (steps, amount) in self.steps.iter().zip(request) {
+            match steps.at_least(*amount) {
+                Some(holders) => carriers.intersect_words(holders),
+                None => return ColumnSet::none(self.columns()),
+            }
+        }
+        carriers
     }
 
     /// Puts NodeOverlays over prices and machines: the heaviest counts, between equals the first by name.
@@ -278,6 +319,11 @@ impl<'a> Template<'a> {
                 amounts::take(room, &daemon.request, 1);
             }
         }
+        let mut known: FixedMap<(CapacityType, &[i64]), usize> = FixedMap::default();
+        let rooms = self.rooms.chunks(self.width.max(1)).enumerate();
+        let like = rooms.map(|(column, room)| *known.entry((capacity_of(column), room)).or_insert(column));
+        self.like = like.collect();
+        self.steps = Steps::of_rows(&self.rooms, self.width);
     }
 
     fn columns_of(&self, daemon: &Daemon<'_>) -> ColumnSet {
@@ -303,6 +349,11 @@ impl<'a> Template<'a> {
         &self.rooms[column * self.width..(column + 1) * self.width]
     }
 
+    /// The first column that is bought in the same way as this one and leaves the same room.
+    pub(crate) fn like(&self, column: usize) -> usize {
+        self.like[column]
+    }
+
     /// The ports that daemonsets take on a machine.
     pub(crate) fn daemon_ports(&self, column: usize) -> Vec<HostPort> {
         let sets = self.daemon_columns.iter().zip(&self.daemon_ports);
@@ -319,11 +370,6 @@ impl<'a> Template<'a> {
     /// Nano-dollars per hour of a column's cheapest offering in some zones.
     pub(crate) fn cheapest(&self, column: usize, zones: u64) -> Option<u64> {
         bits(zones).filter_map(|zone| self.price_in(column, zone)).min()
-    }
-
-    /// Dollars per hour of a node on a column in some zones, its root volume with it.
-    pub(crate) fn node_dollars(&self, column: usize, zones: u64) -> Option<f64> {
-        Some(self.with_node(self.cheapest(column, zones)? as f64))
     }
 
     /// Dollars per hour of a node whose instance costs so many nano-dollars, its root volume with it.

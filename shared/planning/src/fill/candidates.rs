@@ -2,6 +2,7 @@
 
 use super::Guest;
 use crate::amounts;
+use crate::selections::Selected;
 
 /// What breaks ties between pods that are worth nothing, in dollars per hour.
 const TINY: f64 = 1e-9;
@@ -11,6 +12,8 @@ const SIZE_EXPONENT: f64 = 1.25;
 const ALIKE: f64 = 0.4;
 /// Candidates that cannot be chosen any more are swept out when they are more than one in so many.
 const SWEPT_AT: usize = 4;
+/// How much of what the best is worth those are worth that are on the short list.
+const NEAR_BEST: f64 = 0.7;
 /// What a candidate weighs that is out.
 const OUT: f64 = -1.0;
 
@@ -21,10 +24,16 @@ pub(crate) struct Candidates {
     guests: Vec<usize>,
     /// What a pod of each is worth, with larger ones ahead of smaller ones.
     weights: Vec<f64>,
+    /// What each asks of labels, as a place in `selections`.
+    selected: Vec<usize>,
+    selections: Vec<usize>,
     /// What a pod of each takes, resource by resource.
     requests: Vec<Vec<f64>>,
     /// How many are out.
     out: usize,
+    /// The places that may still be best, and what all others are worth less than.
+    short_list: Vec<usize>,
+    least_listed: f64,
     /// What a unit of each resource is worth on the node that is opened.
     unit_prices: Vec<f64>,
     /// How much a share of each resource of the machine counts.
@@ -43,17 +52,24 @@ impl Candidates {
                 row.push(*amount as f64);
             }
             let worth = if peers { amounts::worth(guest.shape.request, unit_prices) } else { guest.worth };
+            let known = candidates.selections.iter().position(|other| *other == guest.bin.selected);
+            let selected = known.unwrap_or_else(|| {
+                candidates.selections.push(guest.bin.selected);
+                candidates.selections.len() - 1
+            });
+            candidates.selected.push(selected);
             candidates.guests.push(place);
             candidates.weights.push((worth + TINY).powf(SIZE_EXPONENT));
         }
         candidates
     }
 
-    /// Those that may be on a machine.
-    pub(super) fn on(&self, column: usize, room: &[i64], guests: &[Guest<'_>]) -> Self {
-        let admitted: Vec<usize> = (0..self.guests.len())
-            .filter(|place| guests[self.guests[*place]].bin.columns.contains(column))
-            .collect();
+    /// Those that may be on a machine as far as labels say.
+    pub(super) fn on(&self, column: usize, room: &[i64], selections: &[Selected]) -> Self {
+        let may_be = |selected: &usize| selections[*selected].selection.columns.contains(column);
+        let may_be: Vec<bool> = self.selections.iter().map(may_be).collect();
+        let admitted: Vec<usize> =
+            (0..self.guests.len()).filter(|place| may_be[self.selected[*place]]).collect();
         let pick = |row: &Vec<f64>| admitted.iter().map(|place| row[*place]).collect();
         Self {
             guests: admitted.iter().map(|place| self.guests[*place]).collect(),
@@ -66,22 +82,49 @@ impl Candidates {
 
     /// The place of the best candidate: what is scarce goes to those that need little of it, and large pods come before
     /// small ones. Those that do not fit any more are out, since room never grows.
+    ///
+    /// As room shrinks, so does what every candidate is worth for its share of it. Those that came near the best one are
+    /// on a short list; as long as one of them is worth more than all others were, the others need no look.
     pub(super) fn best(&mut self, free: &[i64]) -> Option<usize> {
-        self.sweep();
-        self.weigh(free);
-        let mut best = (0.0, None);
-        self.out = 0;
-        for (place, weight) in self.weights.iter_mut().enumerate() {
-            if self.excess[place] > 0.0 {
-                *weight = OUT;
+        let known = self.best_of_short_list(free);
+        known.or_else(|| self.best_of_all(free))
+    }
+
+    fn best_of_short_list(&mut self, free: &[i64]) -> Option<usize> {
+        let (mut most, mut best) = (self.least_listed, None);
+        for place in &self.short_list {
+            let (mut share, mut fits) = (0.0, true);
+            for ((row, free), emphasis) in self.requests.iter().zip(free).zip(&self.emphasis) {
+                let free = *free as f64;
+                fits &= row[*place] <= free;
+                share += row[*place] * part(free, *emphasis);
             }
-            self.out += usize::from(*weight < 0.0);
-            let value = *weight / self.shares[place].max(f64::MIN_POSITIVE);
-            if value > best.0 {
-                best = (value, Some(place));
+            if !fits {
+                self.weights[*place] = OUT;
+            }
+            if self.weights[*place] > most * share {
+                (most, best) = (self.weights[*place] / share.max(f64::MIN_POSITIVE), Some(*place));
             }
         }
-        best.1
+        best
+    }
+
+    fn best_of_all(&mut self, free: &[i64]) -> Option<usize> {
+        self.sweep();
+        self.weigh(free);
+        let (mut most, mut best) = (0.0, None);
+        for (place, (weight, share)) in self.weights.iter().zip(&self.shares).enumerate() {
+            // Compared without dividing, which takes longest; hardly any place is better than all before it.
+            if *weight > most * share {
+                (most, best) = (weight / share.max(f64::MIN_POSITIVE), Some(place));
+            }
+        }
+        self.least_listed = most * NEAR_BEST;
+        self.short_list.clear();
+        let values = self.weights.iter().zip(&self.shares).enumerate();
+        let near = values.filter(|(_, (weight, share))| **weight > self.least_listed * **share);
+        self.short_list.extend(near.map(|(place, _)| place));
+        best
     }
 
     /// The guest at a place.
@@ -94,7 +137,7 @@ impl Candidates {
         self.weights[place] = OUT;
     }
 
-    /// Shares of the free room, and by how much each asks for more than there is of anything.
+    /// Works out shares of the free room, and rules out those that ask for more than there is of anything.
     fn weigh(&mut self, free: &[i64]) {
         let count = self.weights.len();
         self.shares.clear();
@@ -103,12 +146,17 @@ impl Candidates {
         self.excess.resize(count, f64::NEG_INFINITY);
         for ((row, free), emphasis) in self.requests.iter().zip(free).zip(&self.emphasis) {
             let free = *free as f64;
-            let part = if free > 0.0 { emphasis / free } else { 0.0 };
+            let part = part(free, *emphasis);
             for ((share, excess), amount) in self.shares.iter_mut().zip(&mut self.excess).zip(row) {
                 *share += amount * part;
-                *excess = f64::max(*excess, amount - free);
+                let more = amount - free;
+                *excess = if more > *excess { more } else { *excess };
             }
         }
+        for (weight, excess) in self.weights.iter_mut().zip(&self.excess) {
+            *weight = if *excess > 0.0 { OUT } else { *weight };
+        }
+        self.out = self.weights.iter().filter(|weight| **weight < 0.0).count();
     }
 
     /// Drops those that are out once they are many.
@@ -123,6 +171,11 @@ impl Candidates {
         keep(&mut self.guests, &kept);
         self.out = 0;
     }
+}
+
+/// What a unit of a resource counts of which so much is free.
+fn part(free: f64, emphasis: f64) -> f64 {
+    if free > 0.0 { emphasis / free } else { 0.0 }
 }
 
 /// How much a share of each resource counts: in part by what all of it is worth on this machine, so that no kind of pod

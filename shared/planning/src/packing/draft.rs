@@ -239,14 +239,9 @@ pub(super) fn carrying(
         }
         return fitting;
     }
-    for column in columns.iter().filter(carries) {
-        let Some(price) = template.cheapest(column, filling.zones) else { continue };
-        if capacity_of(column) == filling.capacity_type {
-            fitting.columns.push(column);
-        }
-        if capacity_of(column) == CapacityType::OnDemand {
-            fitting.on_demand = Some(fitting.on_demand.map_or(price, |least: u64| least.min(price)));
-        }
-    }
+    let order = template.by_price(filling.zones);
+    let bought = |way| order.carriers(way, &filling.packed).filter(|(_, column)| columns.contains(*column));
+    fitting.columns = bought(filling.capacity_type).map(|(_, column)| column).collect();
+    fitting.on_demand = bought(CapacityType::OnDemand).next().map(|(price, _)| price);
     fitting
 }

@@ -73,7 +73,7 @@ impl Packer<'_> {
                 if group.len() > 2 {
                     match self.gain(drafts, &group) {
                         Some(gain) => note(Some(gain), &group),
-                        None if self.price_together(drafts, &group).is_none() => {
+                        None if self.price_together(drafts, &group, u64::MAX).is_none() => {
                             group.pop();
                         }
                         None => {}
@@ -87,13 +87,14 @@ impl Packer<'_> {
 
     /// What one node instead of several saves, in nano-dollars per hour.
     fn gain(&self, drafts: &[Draft], nodes: &[usize]) -> Option<u64> {
-        let together = self.price_together(drafts, nodes)?;
         let apart: u64 = nodes.iter().map(|node| self.cost(&drafts[*node])).sum();
+        let together = self.price_together(drafts, nodes, apart)?;
         apart.checked_sub(together).filter(|gain| *gain > apart / 1_000)
     }
 
-    /// What one node for the pods of several would cost, whatever rules say about the pods on one node.
-    fn price_together(&self, drafts: &[Draft], nodes: &[usize]) -> Option<u64> {
+    /// What one node for the pods of several would cost, whatever rules say about the pods on one node; none when that is
+    /// more than `most`.
+    fn price_together(&self, drafts: &[Draft], nodes: &[usize], most: u64) -> Option<u64> {
         let first = &drafts[*nodes.first()?];
         let of = &self.templates[first.template];
         let (mut packed, mut columns, mut zones) =
@@ -106,8 +107,15 @@ impl Packer<'_> {
             columns.intersect(&draft.columns);
             zones &= draft.zones;
         }
+        if zones == 0 || columns.is_empty() {
+            return None;
+        }
         let order = of.by_price(zones);
-        let cheapest = |way| order.carriers(way, &packed).find(|(_, column)| columns.contains(*column));
+        let most = most.saturating_sub(of.node_price);
+        let cheapest = |way| {
+            let mut affordable = order.carriers(way, &packed).take_while(|(price, _)| *price <= most);
+            affordable.find(|(_, column)| columns.contains(*column))
+        };
         let (price, _) =
             [CapacityType::Spot, CapacityType::OnDemand].into_iter().filter_map(cheapest).min()?;
         Some(price.saturating_add(of.node_price))

@@ -18,7 +18,7 @@ use crate::templates::NANOS_PER_DOLLAR;
 
 /// How many machines of one size are tried for one node. They are tried from the best possible ratio of cost to worth
 /// downwards, and the search ends sooner when no further one can win.
-const TRIES_PER_SIZE: usize = 4;
+const TRIES_PER_SIZE: usize = 2;
 /// How many of them are put in order at all.
 const MACHINES_RANKED: usize = 256;
 
@@ -125,24 +125,18 @@ impl Search<'_, '_> {
 
     /// Candidates by the least cost for their worth that a perfect filling would reach.
     fn ranked(&self, candidates: &ColumnSet) -> Vec<(f64, usize)> {
-        let zones = self.selected.selection.zones;
         let template = self.party.template;
         let prospects = Prospects::of(self.party);
-        let mut ranked: Vec<(f64, usize)> = candidates
-            .iter()
-            .filter(|column| capacity_of(*column) != CapacityType::Reserved)
-            .filter_map(|column| {
-                let expected = self.selected.expected[column];
-                let cost = if expected.is_nan() { template.node_dollars(column, zones)? } else { expected };
-                Some((prospects.ratio(cost, template.room(column), self.party), column))
-            })
-            .collect();
+        let contenders = self.selected.contenders().filter(|(_, column)| candidates.contains(*column));
+        let ratio =
+            |(cost, column): (f64, usize)| (prospects.ratio(cost, template.room(column), self.party), column);
+        let mut ranked: Vec<(f64, usize)> = contenders.map(ratio).collect();
         let order = |(a, x): &(f64, usize), (b, y): &(f64, usize)| a.total_cmp(b).then(x.cmp(y));
         if ranked.len() > MACHINES_RANKED {
             ranked.select_nth_unstable_by(MACHINES_RANKED, order);
             ranked.truncate(MACHINES_RANKED);
         }
-        ranked.sort_by(order);
+        ranked.sort_unstable_by(order);
         ranked
     }
 
