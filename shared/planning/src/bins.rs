@@ -135,6 +135,35 @@ impl<'b> Bins<'b> {
         }
     }
 
+    /// Moves a batch to a template out of turn, in its current way; false when it cannot be there.
+    pub(crate) fn move_to(
+        &mut self,
+        member: usize,
+        index: usize,
+        templates: &[Template<'_>],
+        classes: &[PodClass<'_>],
+        selections: &mut Selections,
+        demand: &[f64],
+    ) -> bool {
+        let it = &self.members[member];
+        let class = &classes[it.class];
+        let Some(way) = class.ways.get(it.way) else { return false };
+        if templates[index].is_static() || !templates[index].bears(class.spec, way.bears_soft_taints) {
+            return false;
+        }
+        let mut wanted = way.requirements.clone();
+        wanted.add_all(&it.batch.pins);
+        let (shape, tier) = (it.shape, it.tier);
+        let selected = selections.find(templates, index, &wanted, demand);
+        let bin =
+            selected.and_then(|selected| self.bin(selected, shape, tier, &templates[index], selections));
+        if let Some(bin) = bin {
+            self.leave(member);
+            self.join(member, bin);
+        }
+        bin.is_some()
+    }
+
     fn leave(&mut self, member: usize) {
         if let Some(bin) = self.members[member].bin.take() {
             self.all[bin].members.retain(|other| *other != member);

@@ -137,12 +137,15 @@ pub(crate) fn order(classes: &mut [PodClass<'_>], dimensions: &Dimensions) {
     });
 }
 
-/// The dimensions of some classes. Rules that hold many pods apart from their like get slots.
-pub(crate) fn dimensions(classes: &[PodClass<'_>]) -> Dimensions {
+/// The dimensions of some classes. Rules that hold many pods apart from their like get slots; with wishes, those that
+/// are given up only when no node can be had do too.
+pub(crate) fn dimensions(classes: &[PodClass<'_>], with_wishes: bool) -> Dimensions {
     let attachments = classes.iter().any(|class| class.mounts.ebs() > 0);
     let mut demand: BTreeMap<GroupId, (usize, u32, &str)> = BTreeMap::new();
     for class in classes {
-        for rule in class.ways.first().iter().flat_map(|way| &way.rules) {
+        let rules = || class.ways.first().into_iter().flat_map(|way| &way.rules);
+        let is_together = rules().any(|rule| rule.is_per_host && rule.kind == RuleKind::Near);
+        for rule in rules().filter(|rule| !rule.is_wish || with_wishes && !is_together) {
             let most = match rule.kind {
                 RuleKind::Apart => 1,
                 RuleKind::Spread { max_skew, .. } => max_skew,

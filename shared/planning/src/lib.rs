@@ -3,7 +3,8 @@
 //! No IO, no clock (`snapshot.taken_at` is now), no environment, no randomness: the same snapshot gives the same bytes.
 //! What may go where follows Karpenter's rules; which nodes are opened follows the price.
 //!
-//! The way through [`provision`]: `queue` says which pods; `classes` makes one of those that ask the same, with the
+//! The way through [`provision`]: `queue` says which pods; `attempts` decides about them once, or again where that
+//! promises more; `classes` makes one of those that ask the same, with the
 //! `ways` in which each may be placed and the `topology` rules about the pods beside it; `templates` say what each pool
 //! can launch and `limits` how much; `placing` fills the `rooms` that are there and gives a domain to every pod on which
 //! a rule depends; `packing` opens nodes for the `bins` that are left, with `fill` trying one machine at a time,
@@ -11,6 +12,7 @@
 //! Plan and the Report, with `explain` for every pod that found no place.
 
 mod amounts;
+mod attempts;
 mod bins;
 pub mod check;
 mod classes;

@@ -106,7 +106,7 @@ impl Limits {
 }
 
 /// What a node of a type adds to a limit.
-fn added_by(instance_type: &InstanceType, name: &str) -> Quantity {
+pub(crate) fn added_by(instance_type: &InstanceType, name: &str) -> Quantity {
     if name == NODES { Quantity::units(1) } else { instance_type.counted().get(name) }
 }
 

@@ -4,7 +4,9 @@
 //! worth a look with it and its like. The machine that costs least for what it carries wins, and its filling is repeated
 //! while there are pods for it, so the work grows with the kinds of pods and hardly with their number.
 
+mod domains;
 mod draft;
+mod gather;
 mod improve;
 mod prospects;
 mod search;
@@ -19,9 +21,9 @@ use crate::classes::PodClass;
 use crate::columns::{ColumnSet, type_of};
 use crate::fill::{Filling, Guest, Party, Seed};
 use crate::limits::Limits;
+use crate::offers::{self, Fitting, MinValues};
 use crate::selections::Selections;
 use crate::templates::Template;
-use crate::topology::RuleKind;
 use crate::{Options, fill};
 pub(crate) use draft::Draft;
 use search::Search;
@@ -41,6 +43,23 @@ pub(crate) struct Packed {
     pub(crate) unreached: Vec<bool>,
 }
 
+impl Packed {
+    /// Puts the types that nodes offer in the order of other prices, within the bounds of those.
+    pub(crate) fn price_again(&mut self, templates: &[Template<'_>], options: &Options<'_>) {
+        for draft in &mut self.drafts {
+            let of = &templates[draft.template];
+            let columns = draft.offers.clone();
+            let fitting = Fitting { columns, zones: draft.zones, on_demand: None };
+            let offers = offers::offered(of, &fitting, draft.zones, &MinValues::of(of), options);
+            draft.offers = offers.filter(|offers| !offers.is_empty()).unwrap_or_else(|| {
+                let order = of.by_price(draft.zones);
+                let known = order.entries().iter().map(|(_, column)| *column);
+                known.filter(|column| draft.offers.contains(column)).collect()
+            });
+        }
+    }
+}
+
 /// What packing works on.
 pub(crate) struct Packer<'b> {
     pub(crate) classes: &'b [PodClass<'b>],
@@ -51,6 +70,8 @@ pub(crate) struct Packer<'b> {
     pub(crate) bins: Bins<'b>,
     /// What all pods together ask for, in the units of every row.
     pub(crate) demand: Vec<f64>,
+    /// For each group, whether pods that it counts are on nodes that are there.
+    pub(crate) is_there: Vec<bool>,
     /// How many more instances each reservation has room for.
     pub(crate) reserved_left: BTreeMap<String, u32>,
     /// Dollars per hour that all pods cost at least; known once packing begins.
@@ -144,76 +165,6 @@ impl Packer<'_> {
     fn is_stale(&self, selected: usize) -> bool {
         let demand = self.bins.demand(selected, self.demand.len());
         self.selections.is_stale(selected, &demand)
-    }
-
-    /// Opens nodes for pods that must be on one node with others: with one of those where the rule does not count the
-    /// pods themselves, on nodes that are planned already where none of those is left to be placed.
-    fn gather(&mut self, packed: &mut Packed) {
-        for member in 0..self.bins.members.len() {
-            while self.bins.members[member].left > 0 {
-                let it = &self.bins.members[member];
-                let (Some(lead), Some(near)) = (it.bin, it.rules.iter().find(|r| r.kind == RuleKind::Near))
-                else {
-                    break;
-                };
-                let near = *near;
-                if (self.options.time_is_up)() {
-                    return;
-                }
-                if self.join_opened(member, &mut packed.drafts) {
-                    continue;
-                }
-                let home = packed.drafts.iter().any(|draft| draft.host.counted(near.group) > 0);
-                let companion = self.companion(member, near.group);
-                let founds = near.selects_itself && !home && companion.is_none();
-                if !founds && companion.is_none() {
-                    let rule = near.describe(outrigger_model::labels::HOSTNAME);
-                    let reason = "the nodes with pods that it must be near are full".to_owned();
-                    self.refuse(member, Refusal::Topology { rule, reason }, packed);
-                    continue;
-                }
-                let own = Seed { member: Some(member), founds, whole: true, ..Seed::of(lead) };
-                let first = companion.filter(|_| !founds);
-                let first = first.map(|(bin, other)| Seed { member: Some(other), ..Seed::of(bin) });
-                let seeds: Vec<Seed> = first.into_iter().chain([own]).collect();
-                let found = self.best(lead, &seeds);
-                let opened = found.ok().and_then(|found| self.open(&found.filling, lead));
-                match opened {
-                    Some(draft) => packed.drafts.push(draft),
-                    None => self.refuse(member, nothing_left(), packed),
-                }
-            }
-        }
-    }
-
-    /// A batch with pods left that the group counts, in the template of the member's bin.
-    fn companion(&self, member: usize, group: usize) -> Option<(usize, usize)> {
-        let template = |bin: usize| self.selections.all[self.bins.all[bin].selected].template;
-        let own = template(self.bins.members[member].bin?);
-        let counts = |it: &Member<'_>| it.left > 0 && it.on_hosts.contains(&group);
-        self.bins.members.iter().enumerate().find_map(|(other, it)| {
-            let bin = it.bin.filter(|bin| other != member && counts(it) && template(*bin) == own)?;
-            Some((bin, other))
-        })
-    }
-
-    /// Puts one pod of a batch onto a node that is planned already.
-    fn join_opened(&mut self, member: usize, drafts: &mut [Draft]) -> bool {
-        let Some(bin) = self.bins.members[member].bin else { return false };
-        for draft in drafts {
-            self.limits[draft.template].release(&draft.reserved);
-            let joined = self.joined(draft, bin, member);
-            let is_joined = joined.is_some();
-            if let Some(joined) = joined {
-                *draft = joined;
-            }
-            self.limits[draft.template].reserve(&draft.reserved);
-            if is_joined {
-                self.bins.take(member, 1);
-                return true;
-            }
-        }
-        false
     }
 
     /// The filling that costs least for what it carries, opened for some pods.

@@ -5,8 +5,11 @@
 //! those. What needs a node leaves here as batches, pinned to their domains, so that packing has to keep only the rules
 //! about single nodes. Pods that no rule about domains touches go through in bulk.
 
+mod balance;
+mod existing;
 mod nominations;
 mod options;
+mod order;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -17,11 +20,13 @@ use crate::classes::{FixedMap, PodClass};
 use crate::rooms::Room;
 use crate::selections::Selections;
 use crate::templates::Template;
-use crate::topology::{Counts, GroupId, Rule, RuleKind};
+use crate::topology::{Counts, GroupId, Rule, RuleKind, Standing};
 use crate::volumes::Volumes;
-use crate::ways::Way;
+pub(crate) use balance::Balance;
+use balance::Carriers;
 use nominations::Nominations;
 use options::Choice;
+pub(crate) use order::Order;
 
 /// Pods of one class that need new nodes of one kind.
 #[derive(Debug)]
@@ -34,8 +39,30 @@ pub(crate) struct Batch<'a> {
     pub(crate) domains: Domains,
     /// The same as requirements on the node.
     pub(crate) pins: Requirements,
+    /// The groups that may not count the node although they count the pods.
+    doubts: Vec<(GroupId, Standing)>,
     /// The pods.
     pub(crate) pods: Vec<&'a Pod>,
+}
+
+impl Batch<'_> {
+    fn domain(&self, key: usize) -> Option<usize> {
+        self.domains.iter().find(|(other, _)| *other == key).map(|(_, domain)| *domain)
+    }
+
+    /// Whether a group may or may not count its pods.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        self.doubts.iter().any(|(_, standing)| *standing == Standing::Unsure)
+    }
+
+    fn standing(&self, group: GroupId) -> Standing {
+        standing(&self.doubts, group)
+    }
+}
+
+/// How a group counts a node, with what is known of groups that may not.
+fn standing(doubts: &[(GroupId, Standing)], group: GroupId) -> Standing {
+    doubts.iter().find(|(other, _)| *other == group).map_or(Standing::Counted, |(_, standing)| *standing)
 }
 
 /// Pods that have no place, and the rule that leaves none where it is one.
@@ -57,6 +84,12 @@ pub(crate) struct Placed<'a> {
     pub(crate) batches: Vec<Batch<'a>>,
     /// What has no place.
     pub(crate) stuck: Vec<Stuck<'a>>,
+    /// For each group, whether pods that it counts are on nodes that are there.
+    pub(crate) is_there: Vec<bool>,
+    /// Whether it matters if pods with a spread come before others that it counts.
+    pub(crate) may_spread_first: bool,
+    /// Whether the rules about domains hold at the end.
+    pub(crate) balance: Balance<'a>,
 }
 
 /// What placing works on.
@@ -71,6 +104,12 @@ pub(crate) struct Placer<'a, 'b> {
     pub(crate) demand: Vec<f64>,
     /// How many pods of a class new nodes in some domains can take, where an earlier attempt found out.
     pub(crate) quotas: &'b Quotas,
+    /// Who comes first where pods keep others away.
+    pub(crate) order: Order,
+    /// Whether nodes are to be such that it is certain who counts their pods.
+    pub(crate) settles: bool,
+    /// Whether pods that would break a spread of pods which have a place get none.
+    pub(crate) guards: bool,
 }
 
 /// Key and domain, for each key that matters.
@@ -118,6 +157,8 @@ struct Work<'a, 'b> {
     progress: Vec<Progress>,
     /// For each room and key, its domain.
     domains: Vec<Vec<Option<usize>>>,
+    /// For each room, the groups that may not count it.
+    doubts: Vec<Vec<(GroupId, Standing)>>,
     admissions: FixedMap<Admission, Rc<Vec<usize>>>,
     /// The groups about single nodes that count each class.
     on_hosts: Vec<Vec<GroupId>>,
@@ -128,13 +169,23 @@ struct Work<'a, 'b> {
     on_new: Vec<u32>,
     /// How many pods of each class were given to new nodes in each domain, where there are quotas.
     given: Quotas,
+    /// The required rules about domains of pods that have a place.
+    carriers: Carriers,
+    /// Whether some class wants none of a group's pods in its domain.
+    keeps_apart: Vec<bool>,
+    /// Whether some class must have a group's pods in its domain.
+    wanted_near: Vec<bool>,
 }
 
 impl<'a, 'b> Work<'a, 'b> {
     fn new(mut of: Placer<'a, 'b>) -> Self {
+        let mut keeps_apart = vec![false; of.counts.key_of.len()];
+        let mut wanted_near = keeps_apart.clone();
         for rule in of.classes.iter().flat_map(|class| &class.ways).flat_map(|way| &way.rules) {
             of.counts.binds[rule.group] |= !rule.is_wish;
             of.counts.spreads[rule.group] |= !rule.is_wish && matches!(rule.kind, RuleKind::Spread { .. });
+            keeps_apart[rule.group] |= !rule.is_wish && rule.kind == RuleKind::Apart;
+            wanted_near[rule.group] |= !rule.is_wish && rule.kind == RuleKind::Near;
         }
         let domains = of.rooms.iter().map(|room| of.counts.domains_of(|key| room.label(key))).collect();
         let on_hosts = of.classes.iter().map(|class| {
@@ -151,33 +202,12 @@ impl<'a, 'b> Work<'a, 'b> {
             batch_of: FixedMap::default(),
             on_new: vec![0; of.counts.key_of.len()],
             given: Quotas::new(),
+            carriers: Carriers::new(),
+            doubts: doubts_of(&of),
+            keeps_apart,
+            wanted_near,
             of,
         }
-    }
-
-    /// The classes in the order in which they are placed. Pods that keep others out of their domain come first, so that
-    /// there still is one without those; then pods that only other pods' rules count: they go where they like, and those
-    /// with the rules find out where that is. Pods that must be near others come last.
-    fn order(&self, plannable: &[bool]) -> Vec<usize> {
-        let counts = &self.of.counts;
-        let turn = |class: &PodClass<'_>| {
-            let required = || class.ways.iter().flat_map(|way| &way.rules).filter(|rule| !rule.is_wish);
-            if required().any(|rule| rule.kind == RuleKind::Near) {
-                4
-            } else if required().any(|rule| rule.kind == RuleKind::Apart && !rule.is_per_host) {
-                0
-            } else if required().any(|rule| !rule.is_per_host) {
-                3
-            } else {
-                1 + u8::from(!class.selected_by.iter().any(|group| counts.binds[*group]))
-            }
-        };
-        let mut order: Vec<usize> = (0..plannable.len()).filter(|class| plannable[*class]).collect();
-        order.sort_by_key(|class| {
-            let class = &self.of.classes[*class];
-            (std::cmp::Reverse(class.spec.priority), turn(class))
-        });
-        order
     }
 
     /// Pods go where they are nominated already, which makes a second decision repeat the first.
@@ -268,117 +298,59 @@ impl<'a, 'b> Work<'a, 'b> {
         false
     }
 
-    /// The first room that takes a pod.
-    fn find_room(&mut self, class: usize, way: usize, pod: &'a Pod) -> Option<usize> {
-        let rooms = self.admitted(class, way);
-        let start = self.progress[class].admitted[way].as_ref().map_or(0, |(_, full)| *full);
-        let (mut full, mut found) = (start, None);
-        for (place, room) in rooms.iter().enumerate().skip(start) {
-            if full == place && self.is_full(class, way, *room) {
-                full += 1;
-            } else if self.takes(class, way, *room, pod) {
-                found = Some(*room);
-                break;
-            }
-        }
-        if let Some((_, known)) = &mut self.progress[class].admitted[way] {
-            *known = full;
-        }
-        found
-    }
-
-    /// Whether a room will never again take a pod of a class.
-    fn is_full(&self, class: usize, way: usize, room: usize) -> bool {
-        let of = &self.of.classes[class];
-        let rules = &of.ways[way].rules;
-        let near = rules.iter().any(|rule| rule.kind == RuleKind::Near);
-        let room = &self.of.rooms[room];
-        room.copies(&of.request, &of.spec.host_ports, 1) == 0
-            || !near && room.host.room_for(rules, &self.on_hosts[class], 1, false) == 0
-    }
-
-    /// Whether a room takes a pod now.
-    fn takes(&self, class: usize, way: usize, room: usize, pod: &'a Pod) -> bool {
-        let of = &self.of.classes[class];
-        let rules = &of.ways[way].rules;
-        let it = &self.of.rooms[room];
-        let domain = |key: usize| self.domains[room][key];
-        it.copies(&of.request, &of.spec.host_ports, 1) == 1
-            && it.host.room_for(rules, &self.on_hosts[class], 1, self.founds(rules)) == 1
-            && self.broken(class, way, domain).is_none()
-            && it.admits(of.spec, &of.ways[way])
-            && it.attaches(self.of.volumes.of_pod(pod))
-    }
-
-    /// Whether a pod may be the first of those that it must be near on its node.
-    fn founds(&self, rules: &[Rule]) -> bool {
-        let mut near = rules.iter().filter(|rule| rule.kind == RuleKind::Near && rule.is_per_host);
-        near.all(|rule| rule.selects_itself && self.of.counts.total(rule.group) == 0)
-    }
-
-    /// The rooms that admit a class in a way, as far as labels and taints say.
-    fn admitted(&mut self, class: usize, way: usize) -> Rc<Vec<usize>> {
-        if let Some((rooms, _)) = &self.progress[class].admitted[way] {
-            return Rc::clone(rooms);
-        }
-        let of = &self.of.classes[class];
-        let it: &Way = &of.ways[way];
-        let key = (it.requirements.clone(), of.spec.tolerations.clone(), it.bears_soft_taints);
-        let rooms = self.admissions.entry(key).or_insert_with(|| {
-            let rooms = self.of.rooms.iter().enumerate().filter(|(_, room)| room.admits(of.spec, it));
-            Rc::new(rooms.map(|(room, _)| room).collect())
-        });
-        let rooms = Rc::clone(rooms);
-        self.progress[class].admitted[way] = Some((Rc::clone(&rooms), 0));
-        rooms
-    }
-
-    fn take_room(&mut self, class: usize, way: usize, room: usize, pod: &'a Pod) {
-        self.of.rooms[room].attach(self.of.volumes.of_pod(pod));
-        self.placed[room].push((class, pod));
-        self.count_in_room(class, way, room, 1);
-    }
-
-    fn count_in_room(&mut self, class: usize, way: usize, room: usize, times: u32) {
-        let of = &self.of.classes[class];
-        let rules = &of.ways[way].rules;
-        let it = &mut self.of.rooms[room];
-        it.take(&of.request, &of.spec.host_ports, times);
-        it.host.take(rules, &self.on_hosts[class], times);
-        let domains = &self.domains[room];
-        self.of.counts.add(rules, &of.selected_by, times, |key| domains[key]);
-    }
-
     fn add_to_batch(&mut self, class: usize, way: usize, option: &Choice, pods: Vec<&'a Pod>) {
         let of = &self.of.classes[class];
         let times = u32::try_from(pods.len()).unwrap_or(u32::MAX);
         for group in &of.selected_by {
             self.on_new[*group] += times;
         }
-        self.of.counts.add(&of.ways[way].rules, &of.selected_by, times, |key| option.domain(key));
+        let counted = |group: GroupId| standing(&option.doubts, group);
+        self.of.counts.add(&of.ways[way].rules, &of.selected_by, times, |key| option.domain(key), counted);
         if !self.of.quotas.is_empty() {
             *self.given.entry((class, option.domains.clone())).or_default() += pods.len();
         }
         let batch = *self.batch_of.entry((class, way, option.domains.clone())).or_insert_with(|| {
             let (domains, pins) = (option.domains.clone(), option.pins.clone());
-            self.batches.push(Batch { class, way, domains, pins, pods: Vec::new() });
+            let doubts = option.doubts.clone();
+            self.batches.push(Batch { class, way, domains, pins, doubts, pods: Vec::new() });
             self.batches.len() - 1
         });
         self.batches[batch].pods.extend(pods);
+        self.note_carriers(class, way, times, Some(batch), |key| option.domain(key));
     }
 
     fn finish(self, left: Vec<Vec<&'a Pod>>) -> Placed<'a> {
+        let may_spread_first = self.may_spread_first();
         let used = self.of.rooms.iter().zip(self.placed).filter(|(_, pods)| !pods.is_empty());
         let stuck =
             left.into_iter().zip(&self.progress).enumerate().filter(|(_, (pods, _))| !pods.is_empty());
+        let is_there = self.on_new.iter().enumerate().map(|(group, new)| self.of.counts.total(group) > *new);
+        let rooms = &self.of.rooms;
+        let flying = |key: &str, value: &str| {
+            rooms.iter().any(|room| room.possible(key).is_some_and(|possible| possible.contains(value)))
+        };
         Placed {
             rooms: used.map(|(room, pods)| (room.target.clone(), pods)).collect(),
             stuck: stuck
                 .map(|(class, (pods, progress))| Stuck { class, pods, rule: progress.blocked_by })
                 .collect(),
             batches: self.batches,
+            is_there: is_there.collect(),
+            may_spread_first,
+            balance: Balance::new(self.of.counts, self.carriers, flying),
         }
     }
+}
+
+/// For each room, the groups that may not count it.
+fn doubts_of(of: &Placer<'_, '_>) -> Vec<Vec<(GroupId, Standing)>> {
+    let groups = (0..of.counts.key_of.len()).filter(|group| of.counts.key_of[*group].is_some());
+    let groups: Vec<GroupId> = groups.filter(|group| !of.counts.site(*group).is_everywhere()).collect();
+    let doubts = of.rooms.iter().map(|room| {
+        let all = groups.iter().map(|group| (*group, room.standing(of.counts.site(*group))));
+        all.filter(|(_, standing)| *standing != Standing::Counted).collect()
+    });
+    doubts.collect()
 }
 
 impl Progress {

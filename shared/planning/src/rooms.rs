@@ -1,5 +1,7 @@
 //! Rooms: nodes of the cluster and claims on their way, with what is free on each.
 
+mod open;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -22,7 +22,7 @@ pub(crate) enum Aspect {
 }
 
 /// What meets some requirements.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Selection {
     /// Machines and ways to buy them.
     pub(crate) columns: ColumnSet,

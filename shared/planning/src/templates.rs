@@ -1,6 +1,9 @@
 //! Templates: what each pool can launch - instance types and offerings, their prices, and the room that daemonsets
 //! leave on them.
 
+mod pools;
+mod surcharge;
+
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,8 +12,8 @@ use std::rc::Rc;
 use outrigger_model::labels::ZONE;
 use outrigger_model::pod::HostPort;
 use outrigger_model::{
-    CapacityType, ClassOffer, InstanceType, NodeClass, NodeOverlay, NodePool, PodSpec, Price, Refusal,
-    Requirement, Requirements, Reservation, Resources, Snapshot, Taint,
+    CapacityType, ClassOffer, InstanceType, NodeClass, NodeOverlay, NodePool, PodSpec, Price, Requirement,
+    Requirements, Reservation, Resources, Snapshot, Taint,
 };
 
 use crate::amounts::{self, Dimensions};
@@ -20,6 +23,7 @@ use crate::daemons::Daemon;
 use crate::price_order::{PriceOrder, Steps};
 use crate::selection::Aspect;
 use crate::{Options, offers};
+pub(crate) use pools::Pools;
 
 /// How many zones one class may offer: a set of zones is one machine word.
 const ZONES_MAX: usize = 64;
@@ -84,53 +88,6 @@ pub(crate) struct Template<'a> {
     /// Which columns have how much room.
     steps: Vec<Steps>,
     width: usize,
-}
-
-/// The pools in the order in which they are tried: those that can launch, and those that cannot with the reason.
-pub(crate) struct Pools<'a> {
-    pub(crate) templates: Vec<Template<'a>>,
-    pub(crate) refused: Vec<(usize, &'a NodePool, Refusal)>,
-}
-
-impl<'a> Pools<'a> {
-    /// The pools of a snapshot.
-    pub(crate) fn of(
-        snapshot: &'a Snapshot,
-        options: &Options<'_>,
-        dimensions: &Dimensions,
-        daemons: &[Daemon<'a>],
-    ) -> Self {
-        let mut pools: Vec<&NodePool> = snapshot.node_pools.iter().collect();
-        pools.sort_by_key(|pool| pool.precedence());
-        let mut all = Self { templates: Vec::new(), refused: Vec::new() };
-        for (rank, pool) in pools.into_iter().enumerate() {
-            match offer_of(snapshot, pool) {
-                Ok(offer) => {
-                    let mut template = Template::new(rank, pool, offer, options);
-                    template.read_offerings(snapshot);
-                    template.set_rooms(dimensions, daemons);
-                    all.templates.push(template);
-                }
-                Err(refusal) => all.refused.push((rank, pool, *refusal)),
-            }
-        }
-        all
-    }
-}
-
-fn offer_of<'a>(snapshot: &'a Snapshot, pool: &NodePool) -> Result<&'a ClassOffer, Box<Refusal>> {
-    let missing = || Box::new(Refusal::ClassNotReady(format!("{} was not found", pool.node_class())));
-    let offer = snapshot.offer_for(pool).ok_or_else(missing)?;
-    if let Some(reason) = &offer.class.not_ready {
-        return Err(Box::new(Refusal::ClassNotReady(reason.clone())));
-    }
-    let zones = zone_names(&offer.instance_types).len();
-    if zones > ZONES_MAX {
-        return Err(Box::new(Refusal::Unsupported(format!(
-            "{zones} zones in one class; allowed: {ZONES_MAX}"
-        ))));
-    }
-    Ok(offer)
 }
 
 /// The keys of all labels that instance types carry. Most types have the same keys as the one before.

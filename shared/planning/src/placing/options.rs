@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use outrigger_model::{Requirement, Requirements};
 
-use super::{Domains, Work};
+use super::{Domains, Order, Work};
 use crate::amounts;
-use crate::topology::{GroupId, Rule, RuleKind};
+use crate::topology::{GroupId, Rule, RuleKind, Standing};
 
 /// How many combinations of domains are looked at for one class.
 const OPTIONS_MAX: usize = 512;
@@ -20,6 +20,8 @@ pub(super) struct Choice {
     pub(super) pins: Requirements,
     /// Whether a pod fits a machine there.
     pub(super) fits: bool,
+    /// The groups that may not count a node there.
+    pub(super) doubts: Vec<(GroupId, Standing)>,
     /// What a pod costs there at least, in dollars per hour.
     price: f64,
 }
@@ -42,7 +44,7 @@ impl Work<'_, '_> {
         let lonely =
             rules.iter().find(|rule| rule.is_per_host && rule.kind == RuleKind::Near && !joins(rule));
         let mut blocked_by = lonely.copied();
-        let mut best: Option<(u64, &Choice)> = None;
+        let mut best: Option<((usize, u64), &Choice)> = None;
         let has_room = |option: &&Choice| {
             let key = (class, option.domains.clone());
             self.of.quotas.get(&key).is_none_or(|quota| self.given.get(&key).unwrap_or(&0) < quota)
@@ -50,11 +52,11 @@ impl Work<'_, '_> {
         let open = options.iter().filter(|option| option.fits && lonely.is_none());
         for option in open.filter(|option| self.of.quotas.is_empty() || has_room(option)) {
             let domain = |key: usize| option.domain(key);
-            if let Some(rule) = self.broken(class, way, domain) {
+            if let Some(rule) = self.broken(class, way, domain).or_else(|| self.upset(class, domain)) {
                 blocked_by = Some(rule);
                 continue;
             }
-            let crowd = self.crowd(class, way, option);
+            let crowd = (self.taken_from_others(class, option), self.crowd(class, way, option));
             if best.is_none_or(|(least, _)| crowd < least) {
                 best = Some((crowd, option));
             }
@@ -139,16 +141,83 @@ impl Work<'_, '_> {
             let key = &self.of.counts.keys[*key];
             pins.add(key.name, Requirement::exactly(&key.values[*domain]));
         }
-        Some(Choice { domains, pins, fits, price })
+        let doubts = self.doubts_about(class, way, wanted);
+        if self.of.settles
+            && let Some(settled) = self.settled(class, way, &domains, wanted, &doubts)
+        {
+            return Some(settled);
+        }
+        Some(Choice { domains, pins, fits, doubts, price })
+    }
+
+    /// How many more rules would keep their pods out of these domains; where those come first, nobody asks.
+    fn taken_from_others(&self, class: usize, option: &Choice) -> usize {
+        if self.of.order != Order::KeptApart {
+            return 0;
+        }
+        let counts = &self.of.counts;
+        let takes = |group: &&GroupId| {
+            let domain = counts.key_of[**group].and_then(|key| option.domain(key));
+            self.keeps_apart[**group] && domain.is_some_and(|domain| counts.counted(**group, domain) == 0)
+        };
+        self.of.classes[class].selected_by.iter().filter(takes).count()
+    }
+
+    /// The same option with nodes that a group counts for certain, where it may or may not.
+    fn settled(
+        &mut self,
+        class: usize,
+        way: usize,
+        domains: &Domains,
+        wanted: &Requirements,
+        doubts: &[(GroupId, Standing)],
+    ) -> Option<Choice> {
+        let (group, _) = doubts.iter().find(|(_, standing)| *standing == Standing::Unsure)?;
+        let alternatives = self.of.counts.site(*group).alternatives.clone()?;
+        alternatives.iter().filter(|alternative| !wanted.contradict(alternative)).find_map(|alternative| {
+            let mut both = wanted.clone();
+            both.add_all(alternative);
+            let mut option = self.option(class, way, domains.clone(), &both).filter(|option| option.fits)?;
+            option.pins.add_all(alternative);
+            Some(option)
+        })
+    }
+
+    /// The groups that select a class and may not count its nodes. Those of its own rules do.
+    fn doubts_about(&self, class: usize, way: usize, wanted: &Requirements) -> Vec<(GroupId, Standing)> {
+        let of = &self.of.classes[class];
+        let counts = &self.of.counts;
+        let way = &of.ways[way];
+        let is_own = |group: &GroupId| way.rules.iter().any(|rule| rule.group == *group);
+        let in_question = of.selected_by.iter().copied().filter(|group| {
+            counts.binds[*group]
+                && counts.key_of[*group].is_some()
+                && !counts.site(*group).is_everywhere()
+                && !is_own(group)
+        });
+        let standing = |group: GroupId| {
+            let all = self.of.templates.iter();
+            let bearing = all.filter(|t| !t.is_static() && t.bears(of.spec, way.bears_soft_taints));
+            (group, counts.site(group).standing(bearing, wanted))
+        };
+        in_question.map(standing).filter(|(_, standing)| *standing != Standing::Counted).collect()
+    }
+
+    /// Whether pods of a group are to be everywhere, since others must be near them.
+    fn is_wanted_near(&self, group: GroupId) -> bool {
+        self.of.order == Order::NearEverywhere && self.wanted_near[group]
     }
 
     /// How many pods that spread rules count are there already.
     fn crowd(&self, class: usize, way: usize, option: &Choice) -> u64 {
         let of = &self.of.classes[class];
         let counts = &self.of.counts;
+        let is_free = self.of.order == Order::SpreadFirst;
         let spreads = |group: &GroupId| {
             let wished = |rule: &Rule| rule.group == *group && matches!(rule.kind, RuleKind::Spread { .. });
-            counts.spreads[*group] || of.ways[way].rules.iter().any(wished)
+            counts.spreads[*group] && !is_free
+                || self.is_wanted_near(*group)
+                || of.ways[way].rules.iter().any(wished)
         };
         let counted = of.selected_by.iter().filter(|group| spreads(group)).filter_map(|group| {
             let domain = option.domain(counts.key_of[*group]?)?;
@@ -172,7 +241,7 @@ impl Work<'_, '_> {
             let counted = counts.counted(rule.group, domain);
             match rule.kind {
                 RuleKind::Spread { max_skew, min_domains } => {
-                    let least = self.least(class, way, rule, key, min_domains);
+                    let least = counts.least(rule.group, min_domains);
                     counted + u32::from(rule.selects_itself) > max_skew.saturating_add(least)
                 }
                 RuleKind::Near => counted == 0 && !(rule.selects_itself && counts.total(rule.group) == 0),
@@ -187,22 +256,5 @@ impl Work<'_, '_> {
             let kind = RuleKind::Apart;
             Some(Rule { group: *barred, kind, selects_itself: false, is_per_host: false, is_wish: false })
         })
-    }
-
-    /// How many pods the emptiest domain has that the class may be in: one where a node that counts is, or can be made.
-    fn least(&self, class: usize, way: usize, rule: &Rule, key: usize, min_domains: u32) -> u32 {
-        let counts = &self.of.counts;
-        let options = self.progress[class].options[way].as_deref();
-        let can_be = |domain: usize| {
-            options.is_none_or(|all| all.iter().any(|option| option.domain(key) == Some(domain)))
-        };
-        let domains = 0..counts.keys[key].values.len();
-        let eligible = domains.filter(|domain| counts.is_inhabited(rule.group, *domain) || can_be(*domain));
-        let (mut found, mut least) = (0, u32::MAX);
-        for domain in eligible {
-            found += 1;
-            least = least.min(counts.counted(rule.group, domain));
-        }
-        if found < min_domains || found == 0 { 0 } else { least }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use outrigger_model::{Node, Pod, PodState, Snapshot};
 
 use super::groups::{Asker, NodeFilter};
+use super::sites::{Site, Standing};
 use super::{GroupId, Groups, Host, Rule, RuleKind};
 use crate::classes::FixedMap;
 use crate::templates::Template;
@@ -30,21 +31,15 @@ pub(crate) struct Counts<'a> {
     pub(crate) binds: Vec<bool>,
     /// Whether somebody's required spread counts by a group.
     pub(crate) spreads: Vec<bool>,
+    /// Pods that are counted in each domain, or may be.
     counted: Vec<Vec<u32>>,
+    /// Pods that are counted for certain.
+    certain: Vec<Vec<u32>>,
     barring: Vec<Vec<u32>>,
     total: Vec<u32>,
     /// For each group, which of the `sites` say where it counts.
     site_of: Vec<usize>,
-    sites: Vec<Site>,
-}
-
-/// The nodes on which groups with the same node filter count.
-#[derive(Debug)]
-struct Site {
-    /// For each node, in order of name.
-    counts: Vec<bool>,
-    /// For each key and domain, whether such a node is there.
-    inhabited: Vec<Vec<bool>>,
+    sites: Vec<Site<'a>>,
 }
 
 /// A node's place in order of name, and its domain by each key.
@@ -58,7 +53,7 @@ impl<'a> Counts<'a> {
     pub(crate) fn of(
         snapshot: &'a Snapshot,
         groups: &Groups<'a>,
-        templates: &[Template<'a>],
+        templates: &[&Template<'a>],
         hosts: &mut BTreeMap<&str, &mut Host>,
     ) -> Self {
         let mut counts = Self::without_pods(snapshot, groups, templates);
@@ -72,7 +67,7 @@ impl<'a> Counts<'a> {
             .enumerate()
             .map(|(place, (name, node))| (*name, counts.place(place, node)))
             .collect();
-        counts.survey(groups, &nodes, &places);
+        counts.survey(groups, &nodes, &places, templates);
         let mut known: FixedMap<(*const BTreeMap<String, String>, &str), Vec<GroupId>> = FixedMap::default();
         for pod in snapshot.pods.iter().filter(|pod| pod.state == PodState::Bound) {
             let Some(name) = pod.node_name.as_deref() else { continue };
@@ -93,7 +88,7 @@ impl<'a> Counts<'a> {
         counts
     }
 
-    fn without_pods(snapshot: &'a Snapshot, groups: &Groups<'a>, templates: &[Template<'a>]) -> Self {
+    fn without_pods(snapshot: &'a Snapshot, groups: &Groups<'a>, templates: &[&Template<'a>]) -> Self {
         let mut keys: Vec<Key<'a>> = Vec::new();
         let mut key_of = Vec::new();
         for group in &groups.all {
@@ -115,6 +110,7 @@ impl<'a> Counts<'a> {
             binds: vec![false; groups.all.len()],
             spreads: vec![false; groups.all.len()],
             counted: zeros.clone(),
+            certain: zeros.clone(),
             barring: zeros,
             total: vec![0; groups.all.len()],
             site_of: vec![0; groups.all.len()],
@@ -136,23 +132,19 @@ impl<'a> Counts<'a> {
     }
 
     /// Finds out on which nodes each group counts; groups with equal filters share the answer.
-    fn survey(&mut self, groups: &Groups<'_>, nodes: &BTreeMap<&str, &Node>, places: &BTreeMap<&str, Place>) {
+    fn survey(
+        &mut self,
+        groups: &Groups<'a>,
+        nodes: &BTreeMap<&str, &Node>,
+        places: &BTreeMap<&str, Place>,
+        templates: &[&Template<'a>],
+    ) {
+        let nodes: Vec<&Node> = nodes.values().copied().collect();
+        let places: Vec<&[Option<usize>]> = places.values().map(|place| place.domains.as_slice()).collect();
         let mut known: FixedMap<&NodeFilter<'_>, usize> = FixedMap::default();
         for (group, site_of) in groups.all.iter().zip(&mut self.site_of) {
             *site_of = *known.entry(&group.nodes).or_insert_with(|| {
-                let alternatives = group.nodes.alternatives();
-                let counts: Vec<bool> =
-                    nodes.values().map(|node| group.nodes.passes(alternatives.as_deref(), node)).collect();
-                let mut inhabited: Vec<Vec<bool>> =
-                    self.keys.iter().map(|key| vec![false; key.values.len()]).collect();
-                for place in places.values().filter(|place| counts[place.node]) {
-                    for (inhabited, domain) in inhabited.iter_mut().zip(&place.domains) {
-                        if let Some(domain) = domain {
-                            inhabited[*domain] = true;
-                        }
-                    }
-                }
-                self.sites.push(Site { counts, inhabited });
+                self.sites.push(Site::of(&group.nodes, &nodes, &places, &self.keys, templates));
                 self.sites.len() - 1
             });
         }
@@ -161,7 +153,7 @@ impl<'a> Counts<'a> {
     /// The domain of a node in a group's eyes; none where it has none or does not count.
     fn domain(&self, group: GroupId, place: &Place) -> Option<usize> {
         let domain = place.domains[self.key_of[group]?]?;
-        self.sites[self.site_of[group]].counts[place.node].then_some(domain)
+        self.sites[self.site_of[group]].counts(place.node).then_some(domain)
     }
 
     fn add_running(
@@ -177,6 +169,7 @@ impl<'a> Counts<'a> {
             self.total[*group] += 1;
             if let Some(domain) = self.domain(*group, place) {
                 self.counted[*group][domain] += 1;
+                self.certain[*group][domain] += 1;
             }
         }
         let asker = Asker { namespace: &pod.id.namespace, labels: &pod.labels };
@@ -194,9 +187,19 @@ impl<'a> Counts<'a> {
         }
     }
 
-    /// How many pods of a group are in a domain.
+    /// How many pods of a group are in a domain, or may be.
     pub(crate) fn counted(&self, group: GroupId, domain: usize) -> u32 {
         self.counted[group][domain]
+    }
+
+    /// How many pods of a group are in some domain, or may be.
+    pub(crate) fn counted_in_all(&self, group: GroupId) -> u32 {
+        self.counted[group].iter().sum()
+    }
+
+    /// How many pods of a group are in a domain for certain.
+    pub(crate) fn certain(&self, group: GroupId, domain: usize) -> u32 {
+        self.certain[group][domain]
     }
 
     /// How many pods of a group there are at all.
@@ -204,10 +207,14 @@ impl<'a> Counts<'a> {
         self.total[group]
     }
 
-    /// Whether a node that the group counts is in the domain.
-    pub(crate) fn is_inhabited(&self, group: GroupId, domain: usize) -> bool {
-        let Some(key) = self.key_of[group] else { return false };
-        self.sites.get(self.site_of[group]).is_some_and(|site| site.inhabited[key][domain])
+    /// Whether a node that the group counts is in the domain, or can be made there.
+    pub(crate) fn reaches(&self, group: GroupId, domain: usize) -> bool {
+        self.key_of[group].is_some_and(|key| self.site(group).reaches(key, domain))
+    }
+
+    /// Where a group counts.
+    pub(crate) fn site(&self, group: GroupId) -> &Site<'a> {
+        &self.sites[self.site_of[group]]
     }
 
     /// Whether pods in a domain want none of the group's pods near.
@@ -215,18 +222,69 @@ impl<'a> Counts<'a> {
         self.barring[group][domain] > 0
     }
 
-    /// Counts pods that were given a place, in the domains of its node as far as they are known.
+    /// How many pods the emptiest domain has for certain, of those where a node that counts is or can be made.
+    pub(crate) fn least(&self, group: GroupId, min_domains: u32) -> u32 {
+        self.least_of(group, min_domains, |domain| self.reaches(group, domain))
+    }
+
+    /// The same of the domains where such a node is and of those that new nodes may be in, by key.
+    pub(crate) fn least_with(&self, group: GroupId, min_domains: u32, opened: &[Vec<bool>]) -> u32 {
+        self.least_of(group, min_domains, |domain| {
+            self.key_of[group].is_some_and(|key| {
+                opened[key][domain] && self.reaches(group, domain)
+                    || self.site(group).is_inhabited(key, domain)
+            })
+        })
+    }
+
+    fn least_of(&self, group: GroupId, min_domains: u32, is_eligible: impl Fn(usize) -> bool) -> u32 {
+        let (mut found, mut least) = (0, u32::MAX);
+        for domain in (0..self.certain[group].len()).filter(|domain| is_eligible(*domain)) {
+            found += 1;
+            least = least.min(self.certain(group, domain));
+        }
+        if found < min_domains || found == 0 { 0 } else { least }
+    }
+
+    /// Takes back pods that were counted and found no place after all.
+    pub(crate) fn remove(
+        &mut self,
+        selected_by: &[GroupId],
+        times: u32,
+        domain: impl Fn(usize) -> Option<usize>,
+        standing: impl Fn(GroupId) -> Standing,
+    ) {
+        for group in selected_by {
+            let Some(domain) = self.key_of[*group].and_then(&domain) else { continue };
+            let standing = standing(*group);
+            let less =
+                |count: &mut u32, is_in: bool| *count = count.saturating_sub(if is_in { times } else { 0 });
+            less(&mut self.counted[*group][domain], standing != Standing::Out);
+            less(&mut self.certain[*group][domain], standing == Standing::Counted);
+        }
+    }
+
+    /// Counts pods that were given a place, in the domains of its node as far as they are known. `standing` says which
+    /// groups count the node.
     pub(crate) fn add(
         &mut self,
         rules: &[Rule],
         selected_by: &[GroupId],
         times: u32,
         domain: impl Fn(usize) -> Option<usize>,
+        standing: impl Fn(GroupId) -> Standing,
     ) {
         for group in selected_by {
             self.total[*group] += times;
             if let Some(domain) = self.key_of[*group].and_then(&domain) {
-                self.counted[*group][domain] += times;
+                match standing(*group) {
+                    Standing::Counted => {
+                        self.counted[*group][domain] += times;
+                        self.certain[*group][domain] += times;
+                    }
+                    Standing::Unsure => self.counted[*group][domain] += times,
+                    Standing::Out => {}
+                }
             }
         }
         for rule in rules.iter().filter(|rule| rule.kind == RuleKind::Apart && !rule.is_wish) {
@@ -238,7 +296,7 @@ impl<'a> Counts<'a> {
 }
 
 /// The values that a label has on nodes that are there and on those that the pools can make.
-fn universe(snapshot: &Snapshot, templates: &[Template<'_>], key: &str) -> Vec<String> {
+fn universe(snapshot: &Snapshot, templates: &[&Template<'_>], key: &str) -> Vec<String> {
     let of_nodes = snapshot.nodes.iter().filter_map(|node| node.labels.get(key).cloned());
     let mut values: Vec<String> =
         of_nodes.chain(templates.iter().flat_map(|template| template.values_of(key))).collect();

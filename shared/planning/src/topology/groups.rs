@@ -209,13 +209,18 @@ impl<'a> Group<'a> {
     }
 }
 
-impl NodeFilter<'_> {
+impl<'a> NodeFilter<'a> {
     /// What a node must be like to count: any of these; none when labels do not matter.
     pub(super) fn alternatives(&self) -> Option<Vec<Requirements>> {
         self.affinity.map(|(selector, terms)| {
             let (node_selector, node_affinity) = (selector.clone(), terms.to_vec());
             PodSpec { node_selector, node_affinity, ..PodSpec::default() }.node_requirements()
         })
+    }
+
+    /// The taints that a node which counts may have; none when they do not matter.
+    pub(super) const fn tolerations(&self) -> Option<&'a [Toleration]> {
+        self.tolerations
     }
 
     /// Whether pods on this node are counted, and its domain counts as one.

@@ -21,7 +21,7 @@ pub(crate) struct Rule {
 }
 
 /// What a rule asks of the domain that a pod goes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum RuleKind {
     /// It has at most `max_skew` pods more than the emptiest, which counts as empty while there are fewer domains than
     /// `min_domains`.

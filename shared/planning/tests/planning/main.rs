@@ -2,6 +2,8 @@
 //! every snapshot.
 
 #[cfg(test)]
+mod attempts;
+#[cfg(test)]
 mod capacity;
 #[cfg(test)]
 mod checker;

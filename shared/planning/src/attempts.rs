@@ -1,0 +1,384 @@
+//! Attempts: one decision after another about the same pods, as long as something speaks for another one.
+//!
+//! Most clusters need one. Where limits bind, spread pods find no nodes or rules keep pods from one another, the next
+//! attempt knows what the last one ran into, and the best of all is the decision.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use outrigger_model::{Plan, Pod, Refusal, Report, Snapshot, TaintEffect};
+
+use crate::bins::Bins;
+use crate::classes::PodClass;
+use crate::limits::Limits;
+use crate::packing::{Packed, Packer};
+use crate::placing::{Batch, Order, Placed, Placer, Quotas};
+use crate::result::Writer;
+use crate::rooms::Builder;
+use crate::selections::Selections;
+use crate::templates::{Pools, Template};
+use crate::topology::{Counts, Groups, Host, RuleKind};
+use crate::volumes::Volumes;
+use crate::{Options, classes, daemons, queue};
+
+/// How often placing is told what packing found.
+const BALANCING_ROUNDS_MAX: usize = 4;
+/// Up to how many pods an attempt is made only for a lower price.
+const PODS_SEARCHED_MAX: usize = 256;
+/// How many times its least price each unit of a limited resource costs more, in one attempt after another.
+const SURCHARGES: [u64; 3] = [1, 8, 4_096];
+
+/// What was decided.
+pub(crate) struct Decision {
+    /// The plan.
+    pub(crate) plan: Plan,
+    /// The report.
+    pub(crate) report: Report,
+    /// How good it is.
+    rank: Rank,
+    /// What speaks for another attempt.
+    causes: BTreeSet<Cause>,
+    /// The limits that kept pods out: template and resource.
+    limits: BTreeSet<(usize, String)>,
+    /// How many pods of a class new nodes in some domains took, where they did not take all.
+    short: Quotas,
+}
+
+/// What speaks for another attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Cause {
+    /// Pods have no place since others that they must be away from are everywhere, or the other way round.
+    KeptApart,
+    /// Pods have no place since those that they must be near are not where they may be.
+    NotNear,
+    /// Pods have no place, or a rule does not hold, where it is open whether others are counted.
+    Unsettled,
+    /// Pods with a spread might rather come before others that it counts.
+    MaySpreadFirst,
+}
+
+/// What makes a decision better than another, the most important thing first; less is better.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    /// Rules about domains that do not hold at the end.
+    broken: usize,
+    /// Pods without a place, of each priority from the highest down; empty when there are none.
+    unplaced: Vec<usize>,
+    /// Nano-dollars per hour.
+    cost: u64,
+}
+
+/// What is different about a further attempt.
+#[derive(Clone, Default)]
+struct Attempt {
+    /// Nodes offer no larger types than they need, wishes about single nodes take no room, and pods of a higher priority
+    /// have nodes opened for them first.
+    tight: bool,
+    /// What limited resources of templates cost more, as times their least price.
+    surcharges: Vec<(usize, String, u64)>,
+    /// Who comes first where pods keep others away.
+    order: Order,
+    /// Nodes are such that it is certain who counts their pods.
+    settles: bool,
+    /// Pods that would break a spread of pods which have a place get none.
+    guards: bool,
+    /// What is known of how many pods find nodes where.
+    quotas: Quotas,
+}
+
+/// What all attempts are about.
+struct Question<'a, 'b> {
+    snapshot: &'a Snapshot,
+    options: &'a Options<'a>,
+    volumes: &'b Volumes<'a>,
+    pods: &'b [&'a Pod],
+}
+
+/// The best of all attempts. Where limits bind, nodes are smaller, what is limited costs more and a higher priority comes
+/// first; where pods found no node in a domain that others were to be balanced against, placing is told; where pods keep
+/// others away or a rule does not hold, the others come first.
+pub(crate) fn best_decision<'a>(
+    snapshot: &'a Snapshot,
+    options: &'a Options<'a>,
+    volumes: &Volumes<'a>,
+    pods: &[&'a Pod],
+) -> Decision {
+    let question = Question { snapshot, options, volumes, pods };
+    let mut best = question.tried(Attempt::default());
+    let mut base = Attempt::default();
+    if !best.limits.is_empty() {
+        best = question.within_limits(best, &mut base);
+    }
+    let try_order = |best: Decision, order: Order| best.or_try(&question, Attempt { order, ..base.clone() });
+    if best.causes.contains(&Cause::KeptApart) || best.rank.broken > 0 {
+        best = try_order(best, Order::KeptApart);
+    }
+    if best.causes.contains(&Cause::NotNear) {
+        best = try_order(best, Order::NearEverywhere);
+    }
+    if best.causes.contains(&Cause::MaySpreadFirst) && pods.len() <= PODS_SEARCHED_MAX {
+        best = try_order(best, Order::SpreadFirst);
+        let guarded = Attempt { order: Order::SpreadFirst, guards: true, ..base.clone() };
+        best = best.or_try(&question, guarded);
+    }
+    for order in [Order::KeepingApart, Order::KeptApart] {
+        if best.causes.contains(&Cause::Unsettled) {
+            best = best.or_try(&question, Attempt { order, settles: true, ..base.clone() });
+        }
+    }
+    for order in [Order::KeepingApart, Order::KeptApart] {
+        if best.rank.broken > 0 {
+            best = best.or_try(&question, Attempt { order, guards: true, ..base.clone() });
+        }
+    }
+    best
+}
+
+impl Decision {
+    /// The better of two, the earlier between equals.
+    fn or(self, other: Self) -> Self {
+        if other.rank < self.rank { other } else { self }
+    }
+
+    /// The better of this and of a further attempt, where there is time for it.
+    fn or_try(self, question: &Question<'_, '_>, attempt: Attempt) -> Self {
+        if (question.options.time_is_up)() { self } else { self.or(question.tried(attempt)) }
+    }
+}
+
+impl<'a> Question<'a, '_> {
+    /// Attempts within limits that bind; `base` becomes what the best of them differs in.
+    fn within_limits(&self, mut best: Decision, base: &mut Attempt) -> Decision {
+        let bound = best.limits.clone();
+        *base = Attempt { tight: true, ..Attempt::default() };
+        best = best.or_try(self, base.clone());
+        for times in SURCHARGES {
+            if (self.options.time_is_up)() {
+                break;
+            }
+            let surcharges = bound.iter().map(|(template, resource)| (*template, resource.clone(), times));
+            let attempt = Attempt { tight: true, surcharges: surcharges.collect(), ..Attempt::default() };
+            let next = self.tried(attempt.clone());
+            if next.rank < best.rank {
+                (best, *base) = (next, attempt);
+            }
+        }
+        best
+    }
+
+    /// Decides in one way, and again as long as nodes are missing in domains that others were balanced against.
+    fn tried(&self, mut attempt: Attempt) -> Decision {
+        let mut best = self.decide(&attempt);
+        for _ in 0..BALANCING_ROUNDS_MAX {
+            if best.short.is_empty() || (self.options.time_is_up)() {
+                break;
+            }
+            for (place, count) in std::mem::take(&mut best.short) {
+                let quota = attempt.quotas.entry(place).or_insert(count);
+                *quota = count.min(*quota);
+            }
+            let mut next = self.decide(&attempt);
+            let short = std::mem::take(&mut next.short);
+            best = best.or(next);
+            best.short = short;
+        }
+        best
+    }
+
+    fn decide(&self, attempt: &Attempt) -> Decision {
+        let Self { snapshot, options, volumes, pods } = *self;
+        let soft_taints = has_soft_taints(snapshot);
+        let (mut classes, groups) =
+            classes::classes(snapshot, pods.iter().copied(), volumes, soft_taints, options);
+        let dimensions = classes::dimensions(&classes, !attempt.tight);
+        classes::order(&mut classes, &dimensions);
+        let daemons = daemons::daemons(snapshot, &dimensions);
+        let pools = Pools::of(snapshot, options, &dimensions, &daemons);
+        let dearer = (!attempt.surcharges.is_empty())
+            .then(|| Pools::of(snapshot, options, &dimensions, &daemons).with(&attempt.surcharges));
+        let templates = &dearer.as_ref().unwrap_or(&pools).templates;
+        let builder = Builder { snapshot, templates, dimensions: &dimensions, daemons: &daemons, volumes };
+        let demand = demand(&classes, dimensions.count());
+        let mut selections = Selections::new(options);
+        let (placed, key_of) = self.placed(attempt, &builder, &classes, &groups, &mut selections);
+        let bins = Bins::of(&placed.batches, &classes, &key_of, attempt.tight && priorities(pods) > 1);
+        let limits =
+            templates.iter().map(|template| Limits::of(snapshot, template.pool, template.types)).collect();
+        let packer = Packer {
+            classes: &classes,
+            templates,
+            options,
+            selections: &mut selections,
+            limits,
+            bins,
+            demand,
+            is_there: placed.is_there.clone(),
+            reserved_left: reservations(templates),
+            total_worth: 0.0,
+            tight: attempt.tight,
+        };
+        let mut found = packer.pack();
+        if dearer.is_some() {
+            found.price_again(&pools.templates, options);
+        }
+        let writer = Writer {
+            snapshot,
+            classes: &classes,
+            pools: &pools,
+            daemons: &daemons,
+            dimensions: &dimensions,
+            groups: &groups,
+        };
+        let (plan, report) = writer.write(&placed, &found);
+        judged(plan, report, pods, Outcome { placed, found, classes: &classes, templates: &pools.templates })
+    }
+
+    /// Places pods, and says which label each group goes by.
+    fn placed<'p>(
+        &self,
+        attempt: &Attempt,
+        builder: &Builder<'p, '_>,
+        classes: &[PodClass<'p>],
+        groups: &Groups<'p>,
+        selections: &mut Selections,
+    ) -> (Placed<'p>, Vec<Option<usize>>)
+    where
+        'a: 'p,
+    {
+        let templates = builder.templates;
+        let plannable: Vec<bool> =
+            classes.iter().map(|class| queue::unsupported(class.spec).is_none()).collect();
+        let mut rooms = builder.rooms();
+        let mut hosts: BTreeMap<&str, &mut Host> =
+            rooms.iter_mut().map(|room| (room.name, &mut room.host)).collect();
+        let in_play: Vec<&Template<'_>> =
+            templates.iter().filter(|template| is_in_play(template, classes)).collect();
+        let counts = Counts::of(self.snapshot, groups, &in_play, &mut hosts);
+        let key_of = counts.key_of.clone();
+        let placing = Placer {
+            classes,
+            templates,
+            rooms,
+            counts,
+            selections,
+            volumes: self.volumes,
+            demand: demand(classes, builder.dimensions.count()),
+            quotas: &attempt.quotas,
+            order: attempt.order,
+            settles: attempt.settles,
+            guards: attempt.guards,
+        };
+        (placing.place(&plannable), key_of)
+    }
+}
+
+/// What an attempt came to.
+struct Outcome<'a, 'b> {
+    placed: Placed<'a>,
+    found: Packed,
+    classes: &'b [PodClass<'a>],
+    templates: &'b [Template<'a>],
+}
+
+/// How good a plan is, and what speaks for another attempt.
+fn judged(plan: Plan, report: Report, pods: &[&Pod], outcome: Outcome<'_, '_>) -> Decision {
+    let Outcome { placed, found, classes, templates } = outcome;
+    let taken = taken(&placed.batches, &found);
+    let broken = placed.balance.broken(&placed.batches, classes, &taken, |key, value| {
+        found.drafts.iter().any(|draft| draft.may_have(&templates[draft.template], key, value))
+    });
+    let stuck = |kind: fn(RuleKind) -> bool| {
+        placed.stuck.iter().filter_map(|stuck| stuck.rule).any(|rule| kind(rule.kind))
+    };
+    let is_unsettled = placed.batches.iter().any(Batch::is_unsettled)
+        && (broken > 0 || stuck(|kind| matches!(kind, RuleKind::Spread { .. })));
+    let causes = [
+        (Cause::KeptApart, stuck(|kind| kind == RuleKind::Apart)),
+        (Cause::NotNear, stuck(|kind| kind == RuleKind::Near)),
+        (Cause::Unsettled, is_unsettled),
+        (Cause::MaySpreadFirst, placed.may_spread_first),
+    ];
+    let limits = found.refusals.iter().filter_map(|(_, template, refusal)| match refusal {
+        Refusal::Limit { resource, .. } => Some((*template, resource.clone())),
+        _ => None,
+    });
+    let cost = plan.price().nanos().saturating_add(plan.node_price().nanos());
+    Decision {
+        rank: Rank { broken, unplaced: unplaced(&report, pods), cost },
+        causes: causes.into_iter().filter(|(_, holds)| *holds).map(|(cause, _)| cause).collect(),
+        limits: limits.collect(),
+        short: short(&placed.batches, &found, &taken),
+        plan,
+        report,
+    }
+}
+
+fn priorities(pods: &[&Pod]) -> usize {
+    pods.iter().map(|pod| pod.spec.priority).collect::<BTreeSet<_>>().len()
+}
+
+/// How many pods without a place there are of each priority, from the highest down.
+fn unplaced(report: &Report, pods: &[&Pod]) -> Vec<usize> {
+    let unplaced: BTreeSet<_> = report.unplaced().map(|(pod, _)| pod).collect();
+    if unplaced.is_empty() {
+        return Vec::new();
+    }
+    let mut counts: BTreeMap<Reverse<i32>, usize> = BTreeMap::new();
+    for pod in pods {
+        *counts.entry(Reverse(pod.spec.priority)).or_default() += usize::from(unplaced.contains(&pod.id));
+    }
+    counts.into_values().collect()
+}
+
+/// How many more instances each reservation has room for; where pools differ about it, the fewest.
+fn reservations(templates: &[Template<'_>]) -> BTreeMap<String, u32> {
+    let mut left = BTreeMap::new();
+    for reservation in templates.iter().flat_map(Template::reservations) {
+        let count = left.entry(reservation.id.clone()).or_insert(reservation.count);
+        *count = reservation.count.min(*count);
+    }
+    left
+}
+
+/// Whether pods of some class may be on a template's nodes as far as taints say.
+fn is_in_play(template: &Template<'_>, classes: &[PodClass<'_>]) -> bool {
+    classes.iter().any(|class| template.bears(class.spec, true))
+}
+
+/// How many pods of each batch have a node.
+fn taken(batches: &[Batch<'_>], packed: &Packed) -> Vec<usize> {
+    let mut taken = vec![0; batches.len()];
+    for portion in packed.drafts.iter().flat_map(|draft| &draft.pods) {
+        taken[portion.member] += portion.count as usize;
+    }
+    taken
+}
+
+/// The domains in which packing did not find nodes for all pods of a class.
+fn short(batches: &[Batch<'_>], packed: &Packed, taken: &[usize]) -> Quotas {
+    let mut short = Quotas::new();
+    for (index, batch) in batches.iter().enumerate().filter(|(_, batch)| !batch.domains.is_empty()) {
+        if taken[index] < batch.pods.len() && !packed.unreached[index] {
+            *short.entry((batch.class, batch.domains.clone())).or_default() += taken[index];
+        }
+    }
+    short
+}
+
+fn has_soft_taints(snapshot: &Snapshot) -> bool {
+    let of_pools = snapshot.node_pools.iter().flat_map(|pool| &pool.spec.template.spec.taints);
+    let of_classes = snapshot.classes.iter().flat_map(|offer| &offer.class.taints);
+    let of_nodes = snapshot.nodes.iter().flat_map(|node| &node.taints);
+    of_pools.chain(of_classes).chain(of_nodes).any(|taint| taint.effect == TaintEffect::PreferNoSchedule)
+}
+
+/// What all pods together ask for, in the units of every row.
+fn demand(classes: &[PodClass<'_>], width: usize) -> Vec<f64> {
+    let mut demand = vec![0.0; width];
+    for class in classes {
+        for (sum, amount) in demand.iter_mut().zip(&class.request) {
+            *sum += *amount as f64 * class.pods.len() as f64;
+        }
+    }
+    demand
+}

@@ -1,0 +1,65 @@
+//! The pools of a snapshot, in their order.
+
+use outrigger_model::{ClassOffer, NodePool, Refusal, Snapshot};
+
+use super::{Template, ZONES_MAX, zone_names};
+use crate::Options;
+use crate::amounts::Dimensions;
+use crate::daemons::Daemon;
+
+/// The pools in the order in which they are tried: those that can launch, and those that cannot with the reason.
+pub(crate) struct Pools<'a> {
+    pub(crate) templates: Vec<Template<'a>>,
+    pub(crate) refused: Vec<(usize, &'a NodePool, Refusal)>,
+}
+
+impl<'a> Pools<'a> {
+    /// The pools of a snapshot.
+    pub(crate) fn of(
+        snapshot: &'a Snapshot,
+        options: &Options<'_>,
+        dimensions: &Dimensions,
+        daemons: &[Daemon<'a>],
+    ) -> Self {
+        let mut pools: Vec<&NodePool> = snapshot.node_pools.iter().collect();
+        pools.sort_by_key(|pool| pool.precedence());
+        let mut all = Self { templates: Vec::new(), refused: Vec::new() };
+        for (rank, pool) in pools.into_iter().enumerate() {
+            match offer_of(snapshot, pool) {
+                Ok(offer) => {
+                    let mut template = Template::new(rank, pool, offer, options);
+                    template.read_offerings(snapshot);
+                    template.set_rooms(dimensions, daemons);
+                    all.templates.push(template);
+                }
+                Err(refusal) => all.refused.push((rank, pool, *refusal)),
+            }
+        }
+        all
+    }
+
+    /// The same where limited resources of templates cost more, as so many times their least price.
+    pub(crate) fn with(mut self, surcharges: &[(usize, String, u64)]) -> Self {
+        for (template, resource, times) in surcharges {
+            if let Some(template) = self.templates.get_mut(*template) {
+                template.surcharge(resource, *times);
+            }
+        }
+        self
+    }
+}
+
+fn offer_of<'a>(snapshot: &'a Snapshot, pool: &NodePool) -> Result<&'a ClassOffer, Box<Refusal>> {
+    let missing = || Box::new(Refusal::ClassNotReady(format!("{} was not found", pool.node_class())));
+    let offer = snapshot.offer_for(pool).ok_or_else(missing)?;
+    if let Some(reason) = &offer.class.not_ready {
+        return Err(Box::new(Refusal::ClassNotReady(reason.clone())));
+    }
+    let zones = zone_names(&offer.instance_types).len();
+    if zones > ZONES_MAX {
+        return Err(Box::new(Refusal::Unsupported(format!(
+            "{zones} zones in one class; allowed: {ZONES_MAX}"
+        ))));
+    }
+    Ok(offer)
+}

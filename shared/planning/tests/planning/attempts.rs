@@ -1,0 +1,164 @@
+//! Small clusters whose first plan falls short: rules that keep pods from one another, limits that bind, spreads that
+//! count others. Each line is a cluster, how many of its pods have a place, and on how many new nodes.
+
+use std::sync::Arc;
+
+use outrigger_model::{PodRef, Requirement, Requirements, Snapshot, VolumeClaim, labels};
+use serde_json::{Value, json};
+
+use crate::fixtures::{
+    ZONES, applied, bound, cluster, node, planned, pods, pool, spec, spec_with, taint, with_pods,
+};
+
+fn term(key: &str, app: &str) -> Value {
+    json!({"topologyKey": key, "selector": {"matchLabels": {"app": app}}, "namespaces": ["default"]})
+}
+
+fn spread(key: &str, app: &str, anyway: bool) -> Value {
+    json!({"topologyKey": key, "maxSkew": 1, "scheduleAnyway": anyway, "honorAffinity": true, "honorTaints": false,
+        "selector": {"matchLabels": {"app": app}}})
+}
+
+fn in_zone(zone: &str) -> Value {
+    json!({"matchExpressions": [{"key": labels::ZONE, "operator": "In", "values": [zone]}]})
+}
+
+/// Gives the pods of an app the labels of another, so that the same rules count them.
+fn labelled(mut snapshot: Snapshot, from: &str, to: &str) -> Snapshot {
+    let labels = Arc::new([("app".to_owned(), to.to_owned())].into());
+    for pod in snapshot.pods.iter_mut().filter(|pod| pod.labels["app"] == from) {
+        pod.labels = Arc::clone(&labels);
+    }
+    snapshot
+}
+
+/// Binds one volume to each pod of an app, in the zones in turn.
+fn with_volumes(mut snapshot: Snapshot, app: &str, zones: &[&str]) -> Snapshot {
+    let prefix = format!("{app}-");
+    let pods = snapshot.pods.iter_mut().filter(|pod| pod.id.name.starts_with(&prefix));
+    for (pod, zone) in pods.zip(zones.iter().cycle()) {
+        let id = PodRef { namespace: "default".into(), name: pod.id.name.clone() };
+        pod.volume_claims.push(id.name.clone());
+        snapshot.volume_claims.push(VolumeClaim {
+            driver: "ebs.csi.aws.com".into(),
+            handle: id.name.clone(),
+            alternatives: vec![Requirements::new().with(labels::ZONE, Requirement::exactly(*zone))],
+            problem: None,
+            id,
+        });
+    }
+    snapshot
+}
+
+#[track_caller]
+fn check(snapshot: &Snapshot, placed: usize, new_nodes: usize) {
+    let (plan, _) = planned(snapshot);
+    let new: usize = plan.nodes.iter().map(|node| node.pods.len()).sum();
+    let old: usize = plan.existing.iter().map(|placement| placement.pods.len()).sum();
+    assert_eq!((new + old, plan.nodes.len()), (placed, new_nodes));
+}
+
+#[test]
+fn pods_that_others_avoid_leave_them_a_zone() {
+    let shy = spec_with(100, 128, json!({"podAntiAffinity": [term(labels::ZONE, "web")]}));
+    check(&with_pods(&[("web", 6, spec(250, 128)), ("shy", 3, shy.clone())]), 9, 2);
+    let lonely = labelled(with_pods(&[("web", 6, spec(250, 128)), ("shy", 3, shy)]), "shy", "web");
+    check(&lonely, 8, 3);
+}
+
+#[test]
+fn a_spread_counts_all_domains_that_a_wish_or_a_volume_leaves_out() {
+    let wish = json!({"topologySpread": [spread(labels::ZONE, "web", false)],
+        "preferredNodeAffinity": [{"weight": 1, "term": in_zone(ZONES[0])}]});
+    check(&with_pods(&[("web", 2, spec_with(100, 128, wish))]), 2, 2);
+    let own = json!({"topologySpread": [spread(labels::ZONE, "web", false)]});
+    let volumes = with_pods(&[("web", 4, spec_with(100, 128, own))]);
+    check(&with_volumes(volumes, "web", &ZONES[..1]), 1, 1);
+}
+
+#[test]
+fn a_spread_counts_only_nodes_that_its_policies_admit() {
+    let own = json!({"nodeSelector": {labels::CAPACITY_TYPE: "spot"},
+        "topologySpread": [spread(labels::ZONE, "web", false)]});
+    let mut snapshot = with_pods(&[("web", 6, spec_with(100, 128, own)), ("plain", 5, spec(100, 128))]);
+    snapshot.nodes.push(node("i-1", "m6a.2xlarge"));
+    check(&labelled(snapshot, "plain", "web"), 11, 3);
+}
+
+#[test]
+fn pods_near_others_do_not_upset_a_spread() {
+    let family = spec_with(100, 128, json!({"podAffinity": [term(labels::HOSTNAME, "web")]}));
+    let own = spec_with(500, 128, json!({"topologySpread": [spread(labels::ZONE, "web", false)]}));
+    let snapshot = with_pods(&[("family", 4, family), ("plain", 4, spec(100, 128)), ("web", 6, own)]);
+    check(&labelled(labelled(snapshot, "family", "web"), "plain", "web"), 14, 3);
+}
+
+#[test]
+fn pods_that_must_be_together_find_one_another_across_pools() {
+    let family = spec_with(100, 128, json!({"podAffinity": [term(labels::HOSTNAME, "web")]}));
+    let tolerant = spec_with(100, 128, json!({"tolerations": [{"key": "dedicated", "operator": "Exists"}]}));
+    let mut snapshot = cluster();
+    snapshot.node_pools.push(pool("a", json!({"template": {"spec": {"taints": [taint("dedicated")]}}})));
+    snapshot.node_pools.push(pool("b", json!({})));
+    snapshot.pods = pods("family", 1, family);
+    snapshot.pods.extend(pods("web", 1, tolerant));
+    check(&labelled(snapshot, "family", "web"), 2, 1);
+}
+
+#[test]
+fn nobody_is_the_first_of_a_family_that_lives_elsewhere() {
+    let family = json!({"podAffinity": [term(labels::HOSTNAME, "web")],
+        "nodeAffinity": [in_zone(ZONES[1])]});
+    let mut snapshot = with_pods(&[("web", 1, spec(100, 128)), ("family", 2, spec_with(100, 128, family))]);
+    snapshot.node_pools.push(pool("other", json!({})));
+    check(&with_volumes(labelled(snapshot, "family", "web"), "web", &ZONES[..1]), 1, 1);
+}
+
+#[test]
+fn the_largest_part_of_a_family_that_cannot_be_whole_has_a_place() {
+    let family = spec_with(100, 128, json!({"podAffinity": [term(labels::HOSTNAME, "family")]}));
+    check(&with_volumes(with_pods(&[("family", 4, family)]), "family", &ZONES), 2, 1);
+}
+
+#[test]
+fn a_wish_to_be_apart_gives_way_to_the_need_to_be_together() {
+    let family = json!({"podAffinity": [term(labels::HOSTNAME, "family")],
+        "topologySpread": [spread(labels::HOSTNAME, "family", true)]});
+    check(&with_pods(&[("family", 4, spec_with(100, 128, family))]), 4, 1);
+}
+
+#[test]
+fn pods_near_running_ones_come_before_others_take_the_room() {
+    let family = spec_with(500, 128, json!({"podAffinity": [term(labels::HOSTNAME, "old")]}));
+    let mut snapshot = with_pods(&[("web", 4, spec(500, 128)), ("family", 2, family)]);
+    snapshot.nodes.push(node("i-1", "c6a.large"));
+    snapshot.pods.extend(bound("i-1", pods("old", 1, spec(100, 128))));
+    check(&snapshot, 6, 1);
+}
+
+#[test]
+fn within_a_limit_on_nodes_they_are_larger() {
+    let mut snapshot = with_pods(&[("web", 12, spec(500, 128))]);
+    snapshot.node_pools = vec![pool("default", json!({"limits": {"nodes": "1"}}))];
+    check(&snapshot, 12, 1);
+}
+
+#[test]
+fn pods_near_others_have_them_in_every_zone_that_they_need() {
+    let near = spec_with(100, 128, json!({"podAffinity": [term(labels::ZONE, "cache")]}));
+    let snapshot = with_pods(&[("cache", 3, spec(250, 128)), ("near", 6, near)]);
+    check(&with_volumes(snapshot, "near", &ZONES), 9, 3);
+}
+
+#[test]
+fn a_claim_may_come_up_in_any_of_its_zones() {
+    let shy = json!({"podAntiAffinity": [term(labels::HOSTNAME, "shy"), term(labels::ZONE, "web")]});
+    let mut snapshot = with_pods(&[("plain", 1, spec(100, 128))]);
+    let (plan, _) = planned(&snapshot);
+    snapshot = applied(&snapshot, &plan);
+    snapshot.pods.extend(pods("shy", 3, spec_with(100, 128, shy)));
+    let (plan, _) = planned(&snapshot);
+    snapshot = applied(&snapshot, &plan);
+    snapshot.pods.extend(pods("web", 1, spec(100, 128)));
+    let _ = planned(&snapshot);
+}
