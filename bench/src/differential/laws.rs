@@ -127,6 +127,7 @@ fn claim(snapshot: &Snapshot, node: &PlannedNode) -> NodeClaim {
         launched_at: None,
         registered_at: None,
         initialized_at: None,
+        termination: None,
         last_error: None,
     }
 }

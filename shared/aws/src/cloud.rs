@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use outrigger_catalog::Catalog;
-use outrigger_engine::ports::{ClassSource, Cloud, CloudError, FleetAnswer, Notice, TemplateRef};
+use outrigger_engine::ports::{ClassSource, Cloud, CloudError, FleetAnswer, Machine, Notice, TemplateRef};
 use outrigger_kops::{account_queries, node_class, sha256_base64};
 use outrigger_model::{FleetRequest, Instance, Invalid, LaunchTemplate, NodeClass, NodeClassRef, NodePool};
 use tokio::time::Instant;
 
-use crate::ec2::{account, class, fleet, instances, template};
+use crate::ec2::{account, class, ending, fleet, instances, template};
 use crate::s3::S3Location;
 use crate::{Aws, events, state_store, survey};
 
@@ -179,6 +179,18 @@ impl Cloud for AwsCloud {
 
     async fn instances_of(&self, intent: &str) -> Result<Vec<Instance>, CloudError> {
         instances::of_intent(&self.aws, intent).await
+    }
+
+    async fn machines(&self) -> Result<Vec<Machine>, CloudError> {
+        instances::of_cluster(&self.aws, &self.config.cluster).await
+    }
+
+    async fn terminate(&self, instances: &[String]) -> Result<BTreeMap<String, String>, CloudError> {
+        ending::terminate(&self.aws, instances).await
+    }
+
+    async fn console_tail(&self, instance: &str) -> Result<Option<String>, CloudError> {
+        ending::console_tail(&self.aws, instance).await
     }
 
     async fn publish(&self, notice: &Notice) -> Result<(), CloudError> {

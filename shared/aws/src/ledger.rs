@@ -7,6 +7,7 @@
 //! | `claim#<name>` | a NodeClaim: JSON in `body`; `state` and `version` stand beside it for conditions |
 //! | `intent#<id>` | an Intent: JSON in `body`; `state` stands beside it |
 //! | `ice#<capacity type>#<instance type>#<zone>` | an offering that could not be had |
+//! | `sweep` | what the last sweep found amiss: JSON in `body` |
 //! | `report#<function>` | the last report, compressed when it is large |
 //!
 //! Every write is conditional, every read strongly consistent, and there is no Scan. A write whose answer was lost is told
@@ -20,13 +21,14 @@ mod meta;
 mod outcomes;
 mod queries;
 mod reports;
+mod sweeps;
 mod transaction;
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use outrigger_engine::ports::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch};
+use outrigger_engine::ports::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep};
 use outrigger_model::{IntentState, NodeClaim, Report, UnavailableOffering};
 
 use crate::Aws;
@@ -112,8 +114,20 @@ impl Ledger for DynamoLedger {
         outcomes::finish(self, intent, IntentState::Abandoned, &outcomes, at).await
     }
 
-    async fn update_claim(&self, claim: &NodeClaim) -> Result<NodeClaim, LedgerError> {
-        claims::update(self, claim).await
+    async fn claim(&self, name: &str) -> Result<Option<NodeClaim>, LedgerError> {
+        queries::claim(self, name).await
+    }
+
+    async fn update_claim(&self, claim: &NodeClaim, lease: Option<&Lease>) -> Result<NodeClaim, LedgerError> {
+        claims::update(self, claim, lease).await
+    }
+
+    async fn sweep(&self) -> Result<Sweep, LedgerError> {
+        sweeps::get_sweep(self).await
+    }
+
+    async fn put_sweep(&self, sweep: &Sweep, lease: Option<&Lease>) -> Result<(), LedgerError> {
+        sweeps::put_sweep(self, sweep, lease).await
     }
 
     async fn put_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), LedgerError> {

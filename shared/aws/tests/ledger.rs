@@ -260,7 +260,7 @@ async fn of_many_that_write_a_claim_one_does_per_version() {
         let racers = (0..RACERS).map(|racer| {
             let (ledger, mut claim) = (ledger.clone(), claim.clone());
             claim.node_name = Some(format!("{round}-{racer}"));
-            tokio::spawn(async move { ledger.update_claim(&claim).await })
+            tokio::spawn(async move { ledger.update_claim(&claim, None).await })
         });
         let mut written = Vec::new();
         for racer in racers.collect::<Vec<_>>() {
@@ -271,7 +271,7 @@ async fn of_many_that_write_a_claim_one_does_per_version() {
         claim = written.remove(0);
     }
     claim.state = ClaimState::Gone;
-    ledger.update_claim(&claim).await.unwrap();
+    ledger.update_claim(&claim, None).await.unwrap();
     assert!(ledger.load().await.unwrap().claims.is_empty());
 }
 
@@ -309,7 +309,7 @@ async fn a_claim_or_lease_whose_answer_is_lost_is_known_to_be_written() {
     let mut claim = rig.ledger.load().await.unwrap().claims.remove(0);
     for losses in [1, 3] {
         proxy.lose_next(losses);
-        claim = claims.update_claim(&claim).await.unwrap();
+        claim = claims.update_claim(&claim, None).await.unwrap();
     }
     assert_eq!((claim.version, proxy.lost()), (3, 4));
     assert_eq!(rig.ledger.load().await.unwrap().claims, [claim]);

@@ -167,6 +167,7 @@ fn claim(node: &PlannedNode, intent: &str, now: Timestamp) -> NodeClaim {
         launched_at: None,
         registered_at: None,
         initialized_at: None,
+        termination: None,
         last_error: None,
     }
 }

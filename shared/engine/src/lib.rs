@@ -2,13 +2,20 @@
 //! this code; they differ in what stands behind the ports.
 
 mod apply;
+mod collect;
+mod drain;
 mod error;
+mod evict;
 mod fleet;
+mod guards;
 mod keeper;
+mod liveness;
+mod mirror;
 mod observe;
 mod opening;
 mod recover;
 mod register;
+mod release;
 mod watch;
 
 pub mod fleet_errors;
@@ -16,6 +23,8 @@ pub mod lifecycle;
 pub mod ports;
 pub mod provision;
 pub mod refresh;
+pub mod terminate;
 
 pub use error::TickError;
+pub use guards::Guards;
 pub use ports::{Clock, Ports, WallClock};

@@ -1,34 +1,58 @@
-//! The lifecycle tick: launched claims -> registered nodes -> nodes ready for pods, and the mirror that kubectl shows.
+//! The lifecycle tick: launched claims -> registered nodes -> nodes ready for pods; claims that must end -> drained nodes ->
+//! terminated instances; what is amiss between EC2, ledger and cluster; and the mirror that kubectl shows.
+
+mod ending;
+mod starting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use outrigger_catalog::Catalog;
-use outrigger_model::{ClaimState, Node, NodeClaim};
+use outrigger_model::{Intent, Node, NodeClaim};
 use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::TickError;
+use crate::evict::Patience;
+use crate::guards::Guards;
 use crate::keeper::Keeper;
+use crate::mirror::Mirrors;
 use crate::observe::chain;
-use crate::opening::{self, Joined};
-use crate::ports::{ClusterError, Ports};
-use crate::register;
+use crate::ports::{Lease, Machine, Notice, Ports, Sweep};
 
 /// The name of the function and of its lease.
 pub const FUNCTION: &str = "lifecycle";
-/// How often nodes are looked at while claims wait for them.
+/// How often nodes are looked at while claims wait for something.
 const PAUSE: Duration = Duration::from_secs(2);
-/// After this a node that has not joined is said to be late (Karpenter's registrationTimeout).
-const REGISTRATION_TIMEOUT: Duration = Duration::from_mins(15);
+/// How often EC2 is asked while instances end (Karpenter's requeue of instance termination).
+const ASK_EC2_EVERY: Duration = Duration::from_secs(5);
 
 /// How a tick behaves.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// The kOps cluster's name.
+    pub cluster: String,
     /// Who we are, for the lease: new for every invocation.
     pub owner: String,
-    /// How long the tick goes on looking while claims wait for their nodes; zero looks once.
+    /// How long the tick goes on looking while claims wait for something; zero looks once.
     pub window: Duration,
+    /// How long a registered node may take to be ready for pods; without a limit it may take for ever.
+    pub initialization_timeout: Option<Duration>,
+    /// What keeps it from doing harm.
+    pub guards: Guards,
+}
+
+impl Settings {
+    /// A window of 55 s, half an hour for nodes to become ready, and all guards on.
+    pub fn new(cluster: impl Into<String>, owner: impl Into<String>) -> Self {
+        Self {
+            cluster: cluster.into(),
+            owner: owner.into(),
+            window: Duration::from_secs(55),
+            initialization_timeout: Some(Duration::from_mins(30)),
+            guards: Guards::default(),
+        }
+    }
 }
 
 /// What a tick did.
@@ -41,43 +65,79 @@ pub struct Summary {
     pub registered: Vec<String>,
     /// Claims whose nodes became ready for pods.
     pub initialized: Vec<String>,
+    /// Claims whose end began.
+    pub ending: Vec<String>,
+    /// Claims that are over: their instances are gone.
+    pub gone: Vec<String>,
+    /// Instances without a claim that were terminated.
+    pub orphans: Vec<String>,
+    /// How many instances a sweep would have ended, when that was so many that it ended none.
+    pub breaker: Option<usize>,
     /// Claims that still wait, and for what.
     pub waiting: BTreeMap<String, String>,
 }
 
-/// One tick. It ends as soon as no claim waits for anything, and never later than its window or `deadline`.
+/// One tick. It ends as soon as no claim waits for anything, and never later than its window or `deadline`, after which it
+/// changes nothing.
 pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> Result<Summary, TickError> {
     let Some(mut keeper) = Keeper::take(ports, FUNCTION, &settings.owner).await? else {
         return Ok(Summary { held_elsewhere: true, ..Summary::default() });
     };
     let mut tick = Tick {
         ports,
+        settings,
+        deadline,
         summary: Summary::default(),
-        mirrored: None,
+        mirrors: Mirrors::default(),
         catalog: None,
         nominated: BTreeSet::new(),
+        patience: Patience::default(),
+        machines: None,
+        asked: BTreeSet::new(),
+        is_ending: false,
+        sweep: Sweep::default(),
     };
     let result = tick.run(&mut keeper, deadline.min(Instant::now() + settings.window)).await;
+    tick.announce().await;
     keeper.give_back(ports).await;
     result.map(|()| tick.summary)
 }
 
 struct Tick<'a> {
     ports: Ports<'a>,
+    settings: &'a Settings,
+    deadline: Instant,
     summary: Summary,
-    /// The version of each claim that its NodeClaim object shows; `None` until it was read.
-    mirrored: Option<BTreeMap<String, u64>>,
+    mirrors: Mirrors,
     /// Read when the first node is registered.
     catalog: Option<Catalog>,
     /// Claims whose pods were nominated before their node has joined.
     nominated: BTreeSet<String>,
+    patience: Patience,
+    /// What EC2 showed, and when it was asked.
+    machines: Option<(Instant, Vec<Machine>)>,
+    /// Instances that EC2 was told to terminate since then.
+    asked: BTreeSet<String>,
+    /// Whether the last pass saw claims that end.
+    is_ending: bool,
+    /// What the last sweep found.
+    sweep: Sweep,
+}
+
+/// What one pass works with.
+struct World {
+    claims: Vec<NodeClaim>,
+    intents: Vec<Intent>,
+    nodes: Vec<Node>,
 }
 
 impl Tick<'_> {
     async fn run(&mut self, keeper: &mut Keeper, ends_at: Instant) -> Result<(), TickError> {
+        self.sweep = self.ports.ledger.sweep().await?;
         loop {
             keeper.keep(self.ports).await?;
-            let waiting = self.pass().await?;
+            self.pass(keeper.lease()).await?;
+            let waiting = !self.summary.waiting.is_empty();
             if !waiting || Instant::now() + PAUSE >= ends_at {
                 return Ok(());
             }
@@ -85,57 +145,65 @@ impl Tick<'_> {
         }
     }
 
-    /// Looks at every claim once; says whether any still waits.
-    async fn pass(&mut self) -> Result<bool, TickError> {
-        let mut claims = self.ports.ledger.load().await?.claims;
+    /// Looks at every claim once.
+    async fn pass(&mut self, lease: &Lease) -> Result<(), TickError> {
         self.summary.waiting.clear();
-        if claims.iter().any(is_young) {
-            let nodes = self.ports.cluster.nodes().await?;
-            let by_instance = index(&nodes);
-            let mut joined = Vec::new();
-            let mut others = Vec::new();
-            for claim in claims.iter_mut().filter(|claim| is_young(claim)) {
-                let on = claim.instance_id().and_then(|id| by_instance.get(id)).cloned().unwrap_or_default();
-                match (claim.state, on.as_slice()) {
-                    (ClaimState::Launched, [node]) => joined.push((claim, *node)),
-                    _ => others.push((claim, on)),
-                }
-            }
-            self.open(joined).await;
-            for (claim, on) in others {
-                if let Err(error) = self.advance(claim, &on).await {
-                    self.cannot_go_on(&claim.name, &error);
-                }
-            }
+        let lease = self.settings.guards.fence.then_some(lease);
+        let mut world = self.look().await?;
+        if self.time_is_up() {
+            return Ok(());
         }
-        self.mirror(claims).await;
-        Ok(!self.summary.waiting.is_empty())
+        let nodes = world.nodes;
+        let by_instance = index(&nodes);
+        if self.sweep_is_due() {
+            self.sweep(&mut world.claims, &world.intents, (&nodes, &by_instance), lease).await?;
+        }
+        self.begin_ends(&mut world.claims, (&nodes, &by_instance), lease).await;
+        if self.time_is_up() {
+            return Ok(());
+        }
+        self.start(&mut world.claims, &by_instance).await;
+        if self.time_is_up() {
+            return Ok(());
+        }
+        self.end(&mut world.claims, &by_instance, lease).await;
+        self.mirrors.write(self.ports, &world.claims).await;
+        Ok(())
     }
 
-    /// Registers all nodes that have joined since the last pass, together.
-    async fn open(&mut self, joined: Vec<(&mut NodeClaim, &Node)>) {
-        let mut batch = Vec::new();
-        for (claim, node) in joined {
-            match self.type_labels(claim).await {
-                Ok(type_labels) => {
-                    let change = register::registration(claim, node, type_labels);
-                    batch.push(Joined { claim, node, change });
-                }
-                Err(error) => self.cannot_go_on(&claim.name, &error),
-            }
+    /// EC2 first, then the ledger, then the nodes: whatever EC2 shows was written down before the ledger is read.
+    async fn look(&mut self) -> Result<World, TickError> {
+        if self.settings.guards.cloud_first {
+            self.ask_ec2().await;
         }
-        if batch.is_empty() {
+        self.mirrors.look(self.ports).await;
+        let ledger = self.ports.ledger.load().await?;
+        if !self.settings.guards.cloud_first {
+            self.ask_ec2().await;
+        }
+        let nobody = ledger.claims.is_empty() && !self.sweep_is_due();
+        let nodes = if nobody { Vec::new() } else { self.ports.cluster.nodes().await? };
+        Ok(World { claims: ledger.claims, intents: ledger.intents, nodes })
+    }
+
+    /// Without an answer nothing is concluded about instances in this pass; the rest goes on.
+    async fn ask_ec2(&mut self) {
+        let is_fresh = self.machines.as_ref().is_some_and(|(at, _)| at.elapsed() < ASK_EC2_EVERY);
+        if is_fresh || !(self.is_ending || self.time_for_a_sweep()) {
             return;
         }
-        for (claim, result) in opening::open(self.ports, batch).await {
-            match result {
-                Ok(()) => {
-                    self.summary.waiting.insert(claim.clone(), "its node to be ready".to_owned());
-                    self.summary.registered.push(claim);
-                }
-                Err(error) => self.cannot_go_on(&claim, &error),
+        self.asked.clear();
+        self.machines = match self.ports.cloud.machines().await {
+            Ok(machines) => Some((Instant::now(), machines)),
+            Err(error) => {
+                tracing::warn!(error = chain(&error), "EC2 does not say what it runs");
+                None
             }
-        }
+        };
+    }
+
+    fn time_is_up(&self) -> bool {
+        Instant::now() >= self.deadline
     }
 
     /// A claim that cannot go on must not hold up the others.
@@ -144,114 +212,40 @@ impl Tick<'_> {
         self.summary.waiting.insert(claim.to_owned(), chain(error));
     }
 
-    /// Takes one claim as far as its nodes allow; [`Tick::open`] has seen to those whose node is to be registered.
-    async fn advance(&mut self, claim: &mut NodeClaim, nodes: &[&Node]) -> Result<(), TickError> {
-        let waits_for = match (claim.state, nodes) {
-            (ClaimState::Intent, _) => Some("its launch".to_owned()),
-            (_, []) => {
-                // A node that joins without the gate is open at once, so its pods must know it beforehand.
-                if self.nominated.insert(claim.name.clone()) {
-                    opening::nominate(self.ports, claim).await;
-                }
-                self.say_when_late(claim).await?;
-                Some("its node to join".to_owned())
+    /// Tells whoever listens. Losing a notice costs nothing but the news.
+    async fn announce(&self) {
+        let detail = self.summary.breaker.map(|count| ("instances".to_owned(), count.into()));
+        let news = [
+            ("NodeClaims Terminated", self.summary.gone.clone(), None),
+            ("Breaker Opened", Vec::new(), detail),
+        ];
+        for (kind, claims, detail) in news {
+            if claims.is_empty() && detail.is_none() {
+                continue;
             }
-            (_, [node]) => self.initialize(claim, node).await?,
-            (_, several) => {
-                let names: Vec<_> = several.iter().map(|node| node.name.as_str()).collect();
-                Some(format!("only one node with its providerID to be left of {}", names.join(", ")))
-            }
-        };
-        if let Some(what) = waits_for {
-            self.summary.waiting.insert(claim.name.clone(), what);
-        }
-        Ok(())
-    }
-
-    /// The labels of the claim's instance type, as pods may select them; none for a type that the catalogue lacks.
-    async fn type_labels(&mut self, claim: &NodeClaim) -> Result<BTreeMap<String, String>, TickError> {
-        let catalog = match self.catalog.take() {
-            Some(catalog) => catalog,
-            None => self.ports.cloud.catalog().await?,
-        };
-        let catalog = self.catalog.insert(catalog);
-        let entry = claim.instance.as_ref().and_then(|instance| catalog.entry(&instance.instance_type));
-        Ok(entry.map(|entry| outrigger_catalog::labels::of(&entry.facts)).unwrap_or_default())
-    }
-
-    async fn initialize(&mut self, claim: &mut NodeClaim, node: &Node) -> Result<Option<String>, TickError> {
-        if let Some(why) = register::not_initialized(claim, node) {
-            // Every node that becomes ready before this one may have cost its pods their nominations.
-            opening::nominate(self.ports, claim).await;
-            return Ok(Some(why));
-        }
-        self.ports.cluster.change_node(&register::initialization(node)).await?;
-        claim.state = ClaimState::Initialized;
-        claim.initialized_at = Some(self.ports.clock.now());
-        *claim = self.ports.ledger.update_claim(claim).await?;
-        self.summary.initialized.push(claim.name.clone());
-        tracing::info!(claim = claim.name, node = node.name, "initialised");
-        Ok(None)
-    }
-
-    async fn say_when_late(&self, claim: &mut NodeClaim) -> Result<(), TickError> {
-        let since = claim.launched_at.unwrap_or(claim.created_at);
-        let age = self.ports.clock.now().duration_since(since).unsigned_abs();
-        if age < REGISTRATION_TIMEOUT || claim.last_error.is_some() {
-            return Ok(());
-        }
-        tracing::error!(
-            claim = claim.name,
-            instance = claim.instance_id(),
-            "the node has not joined in 15 minutes"
-        );
-        claim.last_error = Some("its node has not joined in 15 minutes".into());
-        *claim = self.ports.ledger.update_claim(claim).await?;
-        Ok(())
-    }
-
-    /// Makes the NodeClaim objects say what the ledger says. They are for people: when it fails, the claims go on and the
-    /// next pass tries again.
-    async fn mirror(&mut self, claims: Vec<NodeClaim>) {
-        if let Err(error) = self.try_mirror(claims).await {
-            tracing::warn!(error = chain(&error), "the NodeClaim objects are not up to date");
-            self.mirrored = None;
-        }
-    }
-
-    async fn try_mirror(&mut self, claims: Vec<NodeClaim>) -> Result<(), ClusterError> {
-        let mut shown = match self.mirrored.take() {
-            Some(shown) => shown,
-            None => self.ports.cluster.mirrors().await?,
-        };
-        let claims: BTreeMap<_, _> = claims.into_iter().map(|claim| (claim.name.clone(), claim)).collect();
-        for claim in claims.values().filter(|claim| claim.state != ClaimState::Intent) {
-            if shown.get(&claim.name) != Some(&claim.version) {
-                self.ports.cluster.mirror_claim(claim).await?;
-                shown.insert(claim.name.clone(), claim.version);
+            let (cluster, detail) = (self.settings.cluster.clone(), detail.into_iter().collect());
+            let notice = Notice { kind, cluster, claims, detail };
+            if let Err(error) = self.ports.cloud.publish(&notice).await {
+                tracing::warn!(kind, error = chain(&error), "the notice was not published");
             }
         }
-        let over: Vec<_> = shown.keys().filter(|name| !claims.contains_key(*name)).cloned().collect();
-        for name in over {
-            self.ports.cluster.remove_mirror(&name).await?;
-            shown.remove(&name);
-        }
-        self.mirrored = Some(shown);
-        Ok(())
     }
 }
 
-fn is_young(claim: &NodeClaim) -> bool {
-    claim.state <= ClaimState::Registered
-}
+/// Nodes by instance id.
+type ByInstance<'n> = BTreeMap<&'n str, Vec<&'n Node>>;
 
 /// Nodes by instance id; a providerID that two nodes carry leads to both.
-fn index(nodes: &[Node]) -> BTreeMap<&str, Vec<&Node>> {
-    let mut by_instance: BTreeMap<&str, Vec<&Node>> = BTreeMap::new();
+fn index(nodes: &[Node]) -> ByInstance<'_> {
+    let mut by_instance = ByInstance::new();
     for node in nodes {
         if let Some(id) = node.instance_id() {
             by_instance.entry(id).or_default().push(node);
         }
     }
     by_instance
+}
+
+fn nodes_of<'n>(claim: &NodeClaim, by_instance: &ByInstance<'n>) -> Vec<&'n Node> {
+    claim.instance_id().and_then(|id| by_instance.get(id)).cloned().unwrap_or_default()
 }

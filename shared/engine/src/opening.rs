@@ -164,7 +164,8 @@ async fn register(ports: Ports<'_>, joined: Joined<'_>) -> Result<(), TickError>
     claim.reserved = node.capacity.clone().with(NODES, Quantity::units(1));
     claim.allocatable.clone_from(&node.allocatable);
     claim.last_error = None;
-    *claim = ports.ledger.update_claim(claim).await?;
+    // Without the lease: nodes are opened many at a time, and the version alone keeps two writers apart.
+    *claim = ports.ledger.update_claim(claim, None).await?;
     tracing::info!(claim = claim.name, node = node.name, "registered");
     Ok(())
 }

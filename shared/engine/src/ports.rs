@@ -6,11 +6,14 @@ pub mod ledger;
 
 use jiff::Timestamp;
 
-pub use cloud::{ClassSource, Cloud, CloudError, FleetAnswer, FleetError, Notice, TemplateRef};
-pub use cluster::{
-    Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, NodeChange, PodEvent, Volumes,
+pub use cloud::{
+    ClassSource, Cloud, CloudError, FleetAnswer, FleetError, InstanceState, Machine, Notice, TemplateRef,
 };
-pub use ledger::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch};
+pub use cluster::{
+    Attachment, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event, Eviction,
+    Mirror, NodeChange, PodOnNode, Subject, Volumes,
+};
+pub use ledger::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep};
 
 /// Where "now" comes from. Waiting goes through tokio's timers, which the simulator runs in virtual time.
 pub trait Clock: Send + Sync {

@@ -12,7 +12,7 @@ use crate::TickError;
 use crate::apply::{Outcome, apply};
 use crate::keeper::{Keeper, LONGEST_WAIT};
 use crate::observe::{Offers, chain, snapshot};
-use crate::ports::{ClusterState, Configuration, PodEvent, Ports};
+use crate::ports::{ClusterState, Configuration, Event, Ports, Subject};
 use crate::recover::recover;
 use crate::watch::{Waited, Watched};
 
@@ -262,9 +262,9 @@ fn has_standing_demand(configuration: &Configuration) -> bool {
     configuration.node_pools.iter().any(asks) || configuration.buffers.iter().any(|buffer| buffer.count > 0)
 }
 
-async fn publish(ports: Ports<'_>, event: PodEvent) {
+async fn publish(ports: Ports<'_>, event: Event) {
     if let Err(error) = ports.cluster.publish_event(&event).await {
-        tracing::warn!(pod = %event.pod, error = chain(&error), "the event was not published");
+        tracing::warn!(about = %event.about, error = chain(&error), "the event was not published");
     }
 }
 
@@ -273,14 +273,16 @@ fn options(time_is_up: &dyn Fn() -> bool) -> outrigger_planning::Options<'_> {
 }
 
 /// First the pods that nothing can be done for, since their owners have to act.
-fn events(snapshot: &Snapshot, plan: &Plan, report: &Report) -> Vec<PodEvent> {
+fn events(snapshot: &Snapshot, plan: &Plan, report: &Report) -> Vec<Event> {
     let uids: std::collections::BTreeMap<_, _> =
         snapshot.pods.iter().map(|pod| (&pod.id, pod.uid.as_str())).collect();
     let mut events: Vec<_> = report
         .unplaced()
-        .map(|(pod, reason)| PodEvent {
-            pod: pod.clone(),
-            uid: uids.get(pod).copied().unwrap_or_default().to_owned(),
+        .map(|(pod, reason)| Event {
+            about: Subject::Pod {
+                id: pod.clone(),
+                uid: uids.get(pod).copied().unwrap_or_default().to_owned(),
+            },
             warning: true,
             reason: "FailedScheduling",
             message: format!("Outrigger cannot launch a node for this pod: {reason}"),
@@ -292,9 +294,8 @@ fn events(snapshot: &Snapshot, plan: &Plan, report: &Report) -> Vec<PodEvent> {
         }
     }
     for node in &plan.nodes {
-        events.extend(node.pods.iter().map(|nominated| PodEvent {
-            pod: nominated.pod.clone(),
-            uid: nominated.uid.clone(),
+        events.extend(node.pods.iter().map(|nominated| Event {
+            about: Subject::Pod { id: nominated.pod.clone(), uid: nominated.uid.clone() },
             warning: false,
             reason: "Nominated",
             message: format!("Outrigger is launching nodeclaim/{} for this pod", node.claim),

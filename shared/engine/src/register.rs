@@ -31,23 +31,37 @@ pub(crate) fn registration(
             taints.push(taint.clone());
         }
     }
-    change(node, node_labels, claim.annotations.clone(), taints)
+    let mut annotations = claim.annotations.clone();
+    annotations.insert(labels::CLAIM.into(), claim.name.clone());
+    NodeChange { labels: node_labels, annotations, taints, ..ours(node) }
+}
+
+/// The change that makes a node's deletion wait for us, and nothing else.
+pub(crate) fn ours(node: &Node) -> NodeChange {
+    let mut finalizers = node.finalizers.clone();
+    // The API server takes no new finalizer once an object is being deleted.
+    if !node.deleting && !node.has_our_finalizer() {
+        finalizers.push(labels::TERMINATION_FINALIZER.into());
+    }
+    NodeChange { finalizers, ..unchanged(node) }
 }
 
 /// The change that says that a node is ready for pods.
 pub(crate) fn initialization(node: &Node) -> NodeChange {
     let label = BTreeMap::from([(labels::INITIALIZED.to_owned(), "true".to_owned())]);
-    change(node, label, BTreeMap::new(), node.taints.clone())
+    NodeChange { labels: label, ..unchanged(node) }
 }
 
-fn change(
-    node: &Node,
-    labels: BTreeMap<String, String>,
-    annotations: BTreeMap<String, String>,
-    taints: Vec<Taint>,
-) -> NodeChange {
-    let (name, resource_version) = (node.name.clone(), node.resource_version.clone());
-    NodeChange { name, resource_version, labels, annotations, taints }
+/// The change that leaves a node as it is.
+pub(crate) fn unchanged(node: &Node) -> NodeChange {
+    NodeChange {
+        name: node.name.clone(),
+        resource_version: node.resource_version.clone(),
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        finalizers: node.finalizers.clone(),
+        taints: node.taints.clone(),
+    }
 }
 
 fn same_place(a: &Taint, b: &Taint) -> bool {
@@ -115,11 +129,12 @@ pub(crate) mod tests {
             launched_at: None,
             registered_at: None,
             initialized_at: None,
+            termination: None,
             last_error: None,
         }
     }
 
-    fn node(taints: Vec<Taint>) -> Node {
+    pub(crate) fn node(taints: Vec<Taint>) -> Node {
         Node {
             name: "i-1".into(),
             uid: "u".into(),
@@ -127,6 +142,7 @@ pub(crate) mod tests {
             provider_id: Some("aws:///us-east-1a/i-1".into()),
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),
+            finalizers: vec!["example.com/own".into()],
             taints,
             capacity: Resources::new(),
             allocatable: Resources::new().with("nvidia.com/gpu", Quantity::units(1)),
@@ -149,6 +165,8 @@ pub(crate) mod tests {
         let taints: Vec<_> = change.taints.iter().map(ToString::to_string).collect();
         assert_eq!(taints, ["dedicated=web:NoSchedule", "cni:NoSchedule"]);
         assert_eq!(change.resource_version, "7");
+        assert_eq!(change.finalizers, ["example.com/own", labels::TERMINATION_FINALIZER]);
+        assert_eq!(change.annotations[labels::CLAIM], "web-1");
         let expected = [
             ("karpenter.k8s.aws/instance-cpu", "2"),
             (labels::CAPACITY_TYPE, "spot"),

@@ -3,7 +3,9 @@
 mod access;
 mod claim;
 mod configuration;
+mod departure;
 mod event;
+mod finalizer;
 mod list;
 mod node;
 mod pod;
@@ -16,13 +18,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use outrigger_engine::ports::{
-    Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, NodeChange, PodEvent, Volumes,
+    Attachment, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event, Eviction,
+    Mirror, NodeChange, PodOnNode, Volumes,
 };
-use outrigger_model::{Node, NodeClaim, NominatedPod, PodRef};
+use outrigger_model::{Node, NodeClaim, NominatedPod, Pod, PodRef};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -112,11 +116,31 @@ impl Cluster for KubernetesCluster {
         node::change(&self.transport, change).await
     }
 
+    async fn release_node(&self, name: &str, uid: &str) -> Result<(), ClusterError> {
+        node::release(&self.transport, name, uid).await
+    }
+
+    async fn pods_on(&self, node: &str) -> Result<Vec<PodOnNode>, ClusterError> {
+        departure::pods_on(&self.transport, &self.interner, node).await
+    }
+
+    async fn evict(&self, pod: &Pod) -> Result<Eviction, ClusterError> {
+        departure::evict(&self.transport, pod).await
+    }
+
+    async fn delete_pod(&self, pod: &Pod, grace: Duration) -> Result<(), ClusterError> {
+        departure::delete(&self.transport, pod, grace).await
+    }
+
+    async fn attachments(&self, nodes: &BTreeSet<String>) -> Result<Vec<Attachment>, ClusterError> {
+        related::attachments(&self.transport, nodes).await
+    }
+
     async fn nominate(&self, pod: &NominatedPod, node: &str) -> Result<(), ClusterError> {
         pod::nominate(&self.transport, pod, node).await
     }
 
-    async fn mirrors(&self) -> Result<BTreeMap<String, u64>, ClusterError> {
+    async fn mirrors(&self) -> Result<BTreeMap<String, Mirror>, ClusterError> {
         claim::mirrors(&self.transport).await
     }
 
@@ -128,7 +152,7 @@ impl Cluster for KubernetesCluster {
         claim::remove(&self.transport, claim).await
     }
 
-    async fn publish_event(&self, event: &PodEvent) -> Result<(), ClusterError> {
+    async fn publish_event(&self, event: &Event) -> Result<(), ClusterError> {
         event::publish(&self.transport, event).await
     }
 }

@@ -42,6 +42,12 @@ pub const INTENT: &str = "outrigger.dev/intent";
 pub const CLUSTER: &str = "outrigger.dev/cluster";
 /// On a NodeClaim object that Outrigger keeps: the version of the claim that it shows.
 pub const CLAIM_VERSION: &str = "outrigger.dev/claim-version";
+/// On a Node: the name of its claim, which tells our nodes from Karpenter's.
+pub const CLAIM: &str = "outrigger.dev/claim";
+/// On a NodeClaim object: when patience with the pods of its node ends (Karpenter's annotation).
+pub const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
+/// Keeps load balancers of the cloud provider from sending a node that is being drained anything new.
+pub const EXCLUDE_FROM_LOAD_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 /// Marks an InstanceGroup for which Outrigger makes a default NodePool.
 pub const MANAGED_ANNOTATION: &str = "outrigger.dev/managed";
 /// On pods: those of a namespace with the same value are placed together or not at all.

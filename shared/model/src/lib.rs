@@ -5,6 +5,7 @@
 
 pub mod capacity_buffer;
 pub mod crd;
+pub mod do_not_disrupt;
 pub mod duration;
 pub mod ec2_node_class;
 pub mod instance_type;
@@ -28,9 +29,11 @@ pub mod selector;
 pub mod snapshot;
 pub mod syntax;
 pub mod taint;
+pub mod termination;
 pub mod volume;
 
 pub use capacity_buffer::{CapacityBuffer, CapacityBufferObject};
+pub use do_not_disrupt::DoNotDisrupt;
 pub use duration::NillableDuration;
 pub use ec2_node_class::{EC2NodeClass, EC2NodeClassSpec};
 pub use instance_type::{CapacityType, InstanceType, Offering, Reservation, UnavailableOffering};
@@ -55,4 +58,5 @@ pub use requirements::{Conflict, Requirements};
 pub use resources::Resources;
 pub use snapshot::{ClassOffer, Snapshot};
 pub use taint::{Taint, TaintEffect, Toleration};
+pub use termination::{Termination, TerminationReason};
 pub use volume::VolumeClaim;

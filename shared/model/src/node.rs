@@ -27,6 +27,9 @@ pub struct Node {
     /// Annotations.
     #[serde(default)]
     pub annotations: BTreeMap<String, String>,
+    /// Finalizers: while one is left, the object outlives its deletion.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub finalizers: Vec<String>,
     /// Taints.
     #[serde(default)]
     pub taints: Vec<Taint>,
@@ -58,6 +61,11 @@ impl Node {
     /// Whether Outrigger (or Karpenter) has finished starting it.
     pub fn is_initialized(&self) -> bool {
         self.labels.get(labels::INITIALIZED).is_some_and(|value| value == "true")
+    }
+
+    /// Whether its deletion waits for us.
+    pub fn has_our_finalizer(&self) -> bool {
+        self.finalizers.iter().any(|finalizer| finalizer == labels::TERMINATION_FINALIZER)
     }
 
     /// The pool that it says it belongs to.

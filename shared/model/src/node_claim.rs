@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{CapacityType, NillableDuration, NodeClassRef, PodRef, Price, Requirements, Resources, Taint};
+use crate::{
+    CapacityType, NillableDuration, NodeClassRef, PodRef, Price, Requirements, Resources, Taint, Termination,
+};
 
 /// Where a claim stands. States only move forward (reference: reliability 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -32,6 +34,19 @@ impl ClaimState {
     /// Whether the claim is over.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Gone | Self::Failed)
+    }
+
+    /// Whether a claim that stands here may come to stand there next. Staying is no step.
+    pub const fn may_become(self, next: Self) -> bool {
+        matches!(
+            (self, next),
+            (Self::Intent, Self::Launched | Self::Failed)
+                | (Self::Launched, Self::Registered | Self::Terminating)
+                | (Self::Registered, Self::Initialized | Self::Draining | Self::Terminating)
+                | (Self::Initialized, Self::Draining | Self::Terminating)
+                | (Self::Draining, Self::Terminating)
+                | (Self::Terminating, Self::Gone)
+        )
     }
 
     /// Whether pods may still be planned onto its node.
@@ -101,6 +116,9 @@ pub struct NodeClaim {
     /// When its node was initialised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initialized_at: Option<Timestamp>,
+    /// Its end, once that is decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub termination: Option<Termination>,
     /// The last thing that went wrong with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,

@@ -41,6 +41,9 @@ pub struct ObjectMetadata {
     /// Annotations.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
+    /// Finalizers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub finalizers: Vec<String>,
 }
 
 /// What was decided about a node.
@@ -149,11 +152,22 @@ pub fn mirror(claim: &NodeClaim) -> NodeClaimObject {
         metadata: ObjectMetadata {
             name: claim.name.clone(),
             labels: labels_of(claim),
-            annotations: claim.annotations.clone(),
+            annotations: annotations_of(claim),
+            finalizers: vec![labels::TERMINATION_FINALIZER.into()],
         },
         spec: spec_of(claim),
         status: status_of(claim),
     }
+}
+
+/// The claim's own, and until when its drain may take.
+fn annotations_of(claim: &NodeClaim) -> BTreeMap<String, String> {
+    let mut all = claim.annotations.clone();
+    if let Some(by) = claim.termination.as_ref().and_then(|termination| termination.by) {
+        let by = Timestamp::from_second(by.as_second()).unwrap_or(by);
+        all.insert(labels::TERMINATION_TIMESTAMP.into(), by.to_string());
+    }
+    all
 }
 
 /// The pool, every requirement that leaves one value, the claim's own labels, and what its instance turned out to be.
@@ -243,7 +257,25 @@ fn conditions_of(claim: &NodeClaim) -> Vec<Condition> {
     };
     let steps = [launched, registered, initialized];
     let ready = ready(&steps, claim);
-    steps.into_iter().chain([ready]).collect()
+    steps.into_iter().chain([ready]).chain(conditions_of_the_end(claim)).collect()
+}
+
+/// Why the claim ends and how far its end has come; nothing while it lives.
+fn conditions_of_the_end(claim: &NodeClaim) -> Vec<Condition> {
+    let Some(end) = &claim.termination else { return Vec::new() };
+    let reason = end.reason.to_string();
+    let mut all =
+        vec![condition("DisruptionReason", ConditionStatus::True, (&reason, &end.message), end.since)];
+    if claim.registered_at.is_some() {
+        let error = claim.last_error.as_deref().unwrap_or("its pods are leaving");
+        all.push(end.drained_at.map_or_else(
+            || condition("Drained", ConditionStatus::Unknown, ("Draining", error), end.since),
+            |at| reached("Drained", at),
+        ));
+        all.extend(end.detached_at.map(|at| reached("VolumesDetached", at)));
+    }
+    all.extend(end.terminating_at.map(|at| reached("InstanceTerminating", at)));
+    all
 }
 
 fn ready(steps: &[Condition], claim: &NodeClaim) -> Condition {

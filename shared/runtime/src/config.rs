@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use outrigger_model::NillableDuration;
+
 /// What a function is told by its environment; `template.yaml` sets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
@@ -18,6 +20,10 @@ pub(crate) struct Config {
     pub(crate) event_bus: String,
     /// `OUTRIGGER_POLL_WINDOW_SECONDS`: how long a tick watches.
     pub(crate) poll_window: Duration,
+    /// `OUTRIGGER_INITIALIZATION_TIMEOUT`: how long a registered node may take to be ready; without a limit for `Never`.
+    pub(crate) initialization_timeout: Option<Duration>,
+    /// `OUTRIGGER_SWEEP_ANYWAY`: an operator's word that a large sweep is meant.
+    pub(crate) sweep_anyway: bool,
     /// How the API server is reached.
     pub(crate) api_server: ApiServer,
 }
@@ -87,12 +93,28 @@ impl Config {
             problems.push(problem);
             Duration::ZERO
         });
+        let initialization_timeout = initialization_timeout(variable).unwrap_or_else(|problem| {
+            problems.push(problem);
+            None
+        });
+        let sweep_anyway = flag(variable, "OUTRIGGER_SWEEP_ANYWAY").unwrap_or_else(|problem| {
+            problems.push(problem);
+            false
+        });
         let api_server = api_server(variable, &cluster);
         let event_bus = variable("OUTRIGGER_EVENT_BUS").unwrap_or_else(|| "default".into());
         match api_server {
-            Ok(api_server) if problems.is_empty() => {
-                Ok(Self { cluster, table, state_store, catalog, event_bus, poll_window, api_server })
-            }
+            Ok(api_server) if problems.is_empty() => Ok(Self {
+                cluster,
+                table,
+                state_store,
+                catalog,
+                event_bus,
+                poll_window,
+                initialization_timeout,
+                sweep_anyway,
+                api_server,
+            }),
             Ok(_) => Err(ConfigError(problems)),
             Err(problem) => {
                 problems.push(problem);
@@ -109,6 +131,24 @@ fn poll_window(variable: &dyn Fn(&str) -> Option<String>) -> Result<Duration, St
     seconds
         .map(Duration::from_secs)
         .ok_or_else(|| format!("{NAME} is {text:?}; allowed: 0 to {MAX_WINDOW_SECONDS}, 0 for a single pass"))
+}
+
+fn initialization_timeout(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Duration>, String> {
+    const NAME: &str = "OUTRIGGER_INITIALIZATION_TIMEOUT";
+    let Some(text) = variable(NAME) else { return Ok(Some(Duration::from_mins(30))) };
+    let timeout =
+        text.parse::<NillableDuration>().ok().filter(|timeout| timeout.get() != Some(Duration::ZERO));
+    timeout
+        .map(NillableDuration::get)
+        .ok_or_else(|| format!("{NAME} is {text:?}; allowed: a duration as 30m or 1h30m, or Never"))
+}
+
+fn flag(variable: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<bool, String> {
+    match variable(name).as_deref() {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(other) => Err(format!("{name} is {other:?}; allowed: true or false")),
+    }
 }
 
 fn api_server(variable: &dyn Fn(&str) -> Option<String>, cluster: &str) -> Result<ApiServer, String> {
@@ -161,6 +201,8 @@ mod tests {
             ("OUTRIGGER_CATALOG", "/tmp/catalog"),
             ("OUTRIGGER_POLL_WINDOW_SECONDS", "soon"),
             ("OUTRIGGER_API_SERVER", "http://plain"),
+            ("OUTRIGGER_INITIALIZATION_TIMEOUT", "later"),
+            ("OUTRIGGER_SWEEP_ANYWAY", "yes"),
         ])
         .unwrap_err()
         .to_string();
@@ -170,6 +212,8 @@ mod tests {
             "OUTRIGGER_CATALOG is \"/tmp/catalog\"; allowed: s3://bucket/prefix",
             "OUTRIGGER_POLL_WINDOW_SECONDS is \"soon\"; allowed: 0 to 840",
             "OUTRIGGER_API_SERVER is \"http://plain\"",
+            "OUTRIGGER_INITIALIZATION_TIMEOUT is \"later\"; allowed: a duration",
+            "OUTRIGGER_SWEEP_ANYWAY is \"yes\"; allowed: true or false",
         ] {
             assert!(error.contains(part), "{part} in {error}");
         }

@@ -4,6 +4,7 @@ use std::time::Instant as Stopwatch;
 
 use anyhow::Context as _;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
+use outrigger_engine::Guards;
 use outrigger_engine::ports::{Ports, WallClock};
 use outrigger_engine::{lifecycle as lifecycle_tick, provision as provision_tick, refresh as refresh_tick};
 use serde_json::Value;
@@ -38,12 +39,23 @@ pub async fn provision() -> Result<(), Error> {
 /// Runs `lifecycle` until Lambda ends the process.
 pub async fn lifecycle() -> Result<(), Error> {
     serve("lifecycle", async |shell, owner, deadline| {
-        let settings = lifecycle_tick::Settings { owner, window: shell.config.poll_window };
+        let config = &shell.config;
+        let guards = Guards { breaker: !config.sweep_anyway, ..Guards::default() };
+        let settings = lifecycle_tick::Settings {
+            window: config.poll_window,
+            initialization_timeout: config.initialization_timeout,
+            guards,
+            ..lifecycle_tick::Settings::new(&config.cluster, owner)
+        };
         let summary = Box::pin(lifecycle_tick::tick(shell.ports().await?, &settings, deadline)).await?;
         shell.measure(&[
             ("NodesRegistered", summary.registered.len() as f64),
             ("NodesInitialized", summary.initialized.len() as f64),
             ("NodesWaiting", summary.waiting.len() as f64),
+            ("NodesEnding", summary.ending.len() as f64),
+            ("NodesTerminated", summary.gone.len() as f64),
+            ("OrphansTerminated", summary.orphans.len() as f64),
+            ("BreakerOpen", if summary.breaker.is_some() { 1.0 } else { 0.0 }),
         ]);
         Ok(serde_json::to_value(summary)?)
     })

@@ -23,6 +23,12 @@ pub(crate) enum Step {
     Labelled(String),
     /// A node's network is up.
     Ready(String),
+    /// A pod that was asked to end has done so, by uid.
+    PodEnds(String),
+    /// An instance that was being terminated is no more.
+    Ended(String),
+    /// The node of an instance that is no more is not ready.
+    Lost(String),
     /// What runs on a node has removed its startup taints.
     Started(String),
 }

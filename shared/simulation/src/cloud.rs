@@ -3,13 +3,14 @@
 
 mod classes;
 mod port;
+mod standing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use outrigger_catalog::Catalog;
-use outrigger_engine::ports::{CloudError, FleetAnswer, FleetError};
+use outrigger_engine::ports::{CloudError, FleetAnswer, FleetError, InstanceState};
 use outrigger_model::{
     CapacityType, FleetOverride, FleetRequest, Instance, InstanceType, NodeClass, NodeClassRef, Price, labels,
 };
@@ -42,6 +43,8 @@ pub(crate) struct Ec2 {
     fleets: u64,
     /// How long a new instance may stay unseen by describe calls.
     describe_lag_millis: u64,
+    /// Whether new machines never join.
+    is_mute: bool,
 }
 
 /// A capacity pool.
@@ -77,7 +80,7 @@ impl Drought {
     }
 }
 
-/// A running instance.
+/// An instance.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
     /// What describe calls say of it.
@@ -90,8 +93,27 @@ pub(crate) struct Machine {
     pub token: String,
     /// When it was launched.
     pub launched: Moment,
+    /// Where it stands.
+    pub state: InstanceState,
+    /// When it stopped costing anything.
+    pub ended: Option<Duration>,
+    /// Whether its kubelet will ever register.
+    pub joins: bool,
     /// From when on describe calls see it.
     visible: Duration,
+}
+
+impl Machine {
+    /// Whether it is there and will stay.
+    pub(crate) const fn is_live(&self) -> bool {
+        !self.state.is_ending()
+    }
+
+    /// Whether one of ours launched it for this cluster.
+    pub(crate) fn is_ours(&self, cluster: &str) -> bool {
+        self.tags.contains_key(labels::INTENT)
+            && self.tags.get(labels::CLUSTER).is_some_and(|found| found == cluster)
+    }
 }
 
 impl Ec2 {
@@ -111,6 +133,7 @@ impl Ec2 {
             volumes: BTreeMap::new(),
             fleets: 0,
             describe_lag_millis: USUAL_LAG_MILLIS,
+            is_mute: false,
         }
     }
 
@@ -119,9 +142,14 @@ impl Ec2 {
         &self.region
     }
 
-    /// Instances by id.
+    /// Instances by id, those that have ended among them.
     pub(crate) const fn machines(&self) -> &BTreeMap<String, Machine> {
         &self.machines
+    }
+
+    /// Instances that are there and will stay.
+    pub(crate) fn live(&self) -> impl Iterator<Item = &Machine> {
+        self.machines.values().filter(|machine| machine.is_live())
     }
 
     /// How many fleet requests launched something.
@@ -148,7 +176,9 @@ impl Ec2 {
     fn instances_of(&self, tag: &str, value: &str, moment: Moment) -> Vec<Instance> {
         let seen = |machine: &&Machine| machine.visible <= moment.elapsed;
         let tagged = |machine: &&Machine| machine.tags.get(tag).is_some_and(|found| found == value);
-        self.machines.values().filter(seen).filter(tagged).map(|machine| machine.instance.clone()).collect()
+        let there = |machine: &&Machine| machine.state != InstanceState::Terminated;
+        let found = self.machines.values().filter(seen).filter(there).filter(tagged);
+        found.map(|machine| machine.instance.clone()).collect()
     }
 
     /// `CreateFleet` of type instant.
@@ -278,6 +308,9 @@ impl Ec2 {
             volume: self.volumes.get(class).copied().unwrap_or_default(),
             token: request.token.clone(),
             launched: moment,
+            state: InstanceState::Running,
+            ended: None,
+            joins: !self.is_mute,
             visible: moment.elapsed + Duration::from_millis(lag),
         }
     }

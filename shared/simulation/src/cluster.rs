@@ -1,20 +1,24 @@
 //! The cluster: its objects, the log of their changes that watches read, and the kubelets and controllers that change
 //! them.
 
+mod departure;
 mod port;
 pub(crate) mod scheduler;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
-use outrigger_engine::ports::{ClusterChange, ClusterState, Configuration, Cursor, NodeChange, PodEvent};
+use outrigger_engine::ports::{
+    ClusterChange, ClusterState, Configuration, Cursor, Event, Mirror, NodeChange, Subject,
+};
 use outrigger_model::{
     DaemonSet, InstanceType, Node, NodePool, NominatedPod, Pod, PodRef, PodState, Quantity, Resources, Taint,
     TaintEffect, labels, resources,
 };
 
 use crate::cloud::Machine;
-use crate::scenario::{Scenario, Workload};
+use crate::scenario::{DisruptionBudget, Scenario, Workload};
 use crate::time::Moment;
 
 /// How many changes a watch may lie behind before it must list again.
@@ -34,8 +38,13 @@ pub(crate) struct Objects {
     daemon_sets: Vec<DaemonSet>,
     workloads: Vec<Replicas>,
     configuration: Configuration,
-    mirrors: BTreeMap<String, u64>,
-    events: BTreeMap<(PodRef, &'static str), (String, u32)>,
+    mirrors: BTreeMap<String, Mirror>,
+    events: BTreeMap<(Subject, &'static str), (String, u32)>,
+    /// What matters of pods when they have to leave, by uid.
+    lives: BTreeMap<String, departure::Life>,
+    budgets: Vec<DisruptionBudget>,
+    /// Since when nodes are closed for their drain. The scheduler notices a little later.
+    closed_at: BTreeMap<String, Duration>,
     /// Whether the scheduler has pods to look at that it has never tried.
     has_new_pods: bool,
     /// Nodes that may take a pod which they did not take before.
@@ -67,6 +76,9 @@ impl Objects {
             configuration: scenario.configuration.clone(),
             mirrors: BTreeMap::new(),
             events: BTreeMap::new(),
+            lives: BTreeMap::new(),
+            budgets: scenario.budgets.clone(),
+            closed_at: BTreeMap::new(),
             has_new_pods: false,
             touched: BTreeSet::new(),
         }
@@ -82,6 +94,11 @@ impl Objects {
         &self.configuration.node_pools
     }
 
+    /// Whether a node was closed for its drain.
+    pub(crate) fn is_closed(&self, node: &str) -> bool {
+        self.closed_at.contains_key(node)
+    }
+
     /// Nodes by name.
     pub(crate) const fn nodes(&self) -> &BTreeMap<String, Node> {
         &self.nodes
@@ -93,12 +110,12 @@ impl Objects {
     }
 
     /// The NodeClaim objects, by name, with the version that each shows.
-    pub(crate) const fn mirrors(&self) -> &BTreeMap<String, u64> {
+    pub(crate) const fn mirrors(&self) -> &BTreeMap<String, Mirror> {
         &self.mirrors
     }
 
-    /// The last event of each reason about each pod.
-    pub(crate) const fn events(&self) -> &BTreeMap<(PodRef, &'static str), (String, u32)> {
+    /// The last event of each reason about each object.
+    pub(crate) const fn events(&self) -> &BTreeMap<(Subject, &'static str), (String, u32)> {
         &self.events
     }
 
@@ -162,6 +179,7 @@ impl Objects {
     fn remove_pod(&mut self, uid: &str) {
         self.version += 1;
         self.record(ClusterChange::PodGone { uid: uid.to_owned() });
+        self.lives.remove(uid);
         let pod = self.pods.remove(uid);
         self.touched.extend(pod.and_then(|pod| pod.node_name));
     }
@@ -194,6 +212,12 @@ impl Objects {
         let uid = self.next_uid();
         let Some(present) = self.workloads.get_mut(workload) else { return };
         let Workload { id, labels, spec, .. } = &present.workload;
+        let life = departure::Life {
+            grace: present.workload.grace,
+            do_not_disrupt: present.workload.do_not_disrupt.clone(),
+            deleting_until: None,
+        };
+        self.lives.insert(uid.clone(), life);
         let name = format!("{}-{}", id.name, present.next_index);
         let pod = Pod {
             id: PodRef { namespace: id.namespace.clone(), name },
@@ -245,6 +269,7 @@ impl Objects {
             provider_id: Some(instance.provider_id()),
             labels: node_labels,
             annotations: BTreeMap::new(),
+            finalizers: Vec::new(),
             taints: vec![
                 Taint::new(labels::UNREGISTERED_TAINT, "", TaintEffect::NoExecute),
                 Taint::new(UNINITIALIZED, "true", TaintEffect::NoSchedule),
@@ -290,7 +315,7 @@ impl Objects {
     }
 
     /// Changes a node if it is still the version that was read; says whether it was, and whether the change registered it.
-    fn change_node(&mut self, change: &NodeChange) -> Option<bool> {
+    fn change_node(&mut self, change: &NodeChange, moment: Moment) -> Option<bool> {
         let found =
             self.nodes.get(&change.name).filter(|node| node.resource_version == change.resource_version);
         let mut node = found?.clone();
@@ -298,7 +323,12 @@ impl Objects {
             change.labels.contains_key(labels::REGISTERED) && !node.labels.contains_key(labels::REGISTERED);
         node.labels.extend(change.labels.clone());
         node.annotations.extend(change.annotations.clone());
+        let is_closed = |taints: &[Taint]| taints.iter().any(|taint| taint.key == labels::DISRUPTED_TAINT);
+        if is_closed(&change.taints) && !is_closed(&node.taints) {
+            self.closed_at.insert(node.name.clone(), moment.elapsed);
+        }
         node.taints.clone_from(&change.taints);
+        node.finalizers.clone_from(&change.finalizers);
         self.put_node(node);
         Some(registers)
     }
@@ -311,8 +341,8 @@ impl Objects {
         self.put_pod(pod);
     }
 
-    fn publish_event(&mut self, event: &PodEvent) {
-        let entry = self.events.entry((event.pod.clone(), event.reason)).or_insert((String::new(), 0));
+    fn publish_event(&mut self, event: &Event) {
+        let entry = self.events.entry((event.about.clone(), event.reason)).or_insert((String::new(), 0));
         entry.0.clone_from(&event.message);
         entry.1 += 1;
     }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use crate::faults::Fate;
+use crate::scenario::Function;
 use crate::state::State;
 use crate::time::Moment;
 use crate::timeline::Kind;
@@ -36,6 +37,16 @@ pub enum Call {
     Nodes,
     /// A change of a node.
     ChangeNode,
+    /// A node deleted, our finalizer off.
+    ReleaseNode,
+    /// The pods of a node.
+    PodsOn,
+    /// A pod asked to leave.
+    Evict,
+    /// A pod deleted.
+    DeletePod,
+    /// Attached volumes.
+    Attachments,
     /// A pod's nominated node.
     Nominate,
     /// NodeClaim objects listed.
@@ -58,8 +69,14 @@ pub enum Call {
     EnsureTemplate,
     /// EC2 Fleet.
     CreateFleet,
-    /// Instances by tag.
+    /// Instances by the tag of their launch.
     DescribeInstances,
+    /// All instances of the cluster.
+    DescribeMachines,
+    /// Instances terminated.
+    TerminateInstances,
+    /// The console of an instance.
+    GetConsoleOutput,
     /// Doorbells.
     PutEvents,
     /// The ledger tied to the cluster.
@@ -80,8 +97,14 @@ pub enum Call {
     Resolve,
     /// A launch given up.
     Abandon,
+    /// A claim read.
+    Claim,
     /// A claim written.
     UpdateClaim,
+    /// The last sweep read.
+    Sweep,
+    /// A sweep written.
+    PutSweep,
     /// Unavailable offerings written.
     PutUnavailable,
     /// A report written.
@@ -112,6 +135,11 @@ impl Call {
             | Self::Namespaces
             | Self::Nodes
             | Self::ChangeNode
+            | Self::ReleaseNode
+            | Self::PodsOn
+            | Self::Evict
+            | Self::DeletePod
+            | Self::Attachments
             | Self::Nominate
             | Self::Mirrors
             | Self::MirrorClaim
@@ -124,6 +152,9 @@ impl Call {
             | Self::EnsureTemplate
             | Self::CreateFleet
             | Self::DescribeInstances
+            | Self::DescribeMachines
+            | Self::TerminateInstances
+            | Self::GetConsoleOutput
             | Self::PutEvents => Service::Cloud,
             _ => Service::Ledger,
         }
@@ -131,7 +162,16 @@ impl Call {
 
     /// Whether EC2 itself answers it, and not the services around it.
     pub(crate) const fn is_ec2(self) -> bool {
-        matches!(self, Self::Survey | Self::EnsureTemplate | Self::CreateFleet | Self::DescribeInstances)
+        matches!(
+            self,
+            Self::Survey
+                | Self::EnsureTemplate
+                | Self::CreateFleet
+                | Self::DescribeInstances
+                | Self::DescribeMachines
+                | Self::TerminateInstances
+                | Self::GetConsoleOutput
+        )
     }
 
     /// What is attempted, as it stands in errors.
@@ -145,6 +185,11 @@ impl Call {
             Self::Namespaces => "list namespaces",
             Self::Nodes => "list nodes",
             Self::ChangeNode => "change a node",
+            Self::ReleaseNode => "release a node",
+            Self::PodsOn => "list the pods of a node",
+            Self::Evict => "evict a pod",
+            Self::DeletePod => "delete a pod",
+            Self::Attachments => "list volume attachments",
             Self::Nominate => "nominate a pod",
             Self::Mirrors => "list NodeClaims",
             Self::MirrorClaim => "write a NodeClaim",
@@ -157,6 +202,9 @@ impl Call {
             Self::EnsureTemplate => "describe the launch template",
             Self::CreateFleet => "create a fleet",
             Self::DescribeInstances => "describe instances",
+            Self::DescribeMachines => "describe the cluster's instances",
+            Self::TerminateInstances => "terminate instances",
+            Self::GetConsoleOutput => "read a console",
             Self::PutEvents => "put events",
             Self::Bind => "read whose it is",
             Self::Acquire => "take a lease",
@@ -167,7 +215,10 @@ impl Call {
             Self::MarkSent => "mark a launch as sent",
             Self::Resolve => "resolve a launch",
             Self::Abandon => "abandon a launch",
+            Self::Claim => "read a claim",
             Self::UpdateClaim => "write a claim",
+            Self::Sweep => "read the last sweep",
+            Self::PutSweep => "write a sweep",
             Self::PutUnavailable => "write unavailable offerings",
             Self::PutReport => "write a report",
             Self::Report => "read a report",
@@ -179,7 +230,11 @@ impl Call {
         match self {
             Self::CreateFleet => 900,
             Self::Survey => 2_000,
-            Self::Catalog | Self::List | Self::DescribeInstances => 60,
+            Self::Catalog
+            | Self::List
+            | Self::DescribeInstances
+            | Self::DescribeMachines
+            | Self::TerminateInstances => 60,
             _ => 8,
         }
     }
@@ -205,19 +260,26 @@ pub(crate) trait PortError {
 /// One run's way into the world.
 pub(crate) struct Door {
     world: Arc<World>,
+    function: Function,
+    owner: String,
     crash: Option<Crash>,
     calls: AtomicU32,
     died: Notify,
 }
 
 impl Door {
-    pub(crate) fn new(world: Arc<World>, crash: Option<Crash>) -> Self {
-        Self { world, crash, calls: AtomicU32::new(0), died: Notify::new() }
+    pub(crate) fn new(world: Arc<World>, function: Function, owner: String, crash: Option<Crash>) -> Self {
+        Self { world, function, owner, crash, calls: AtomicU32::new(0), died: Notify::new() }
     }
 
     /// The world behind the ports of the engine.
     pub(crate) fn ports(&self) -> Ports<'_> {
         Ports { cluster: self, cloud: self, ledger: self, clock: self.world.engine_clock() }
+    }
+
+    /// The function whose run this is, and who it is.
+    pub(crate) fn run(&self) -> (Function, &str) {
+        (self.function, &self.owner)
     }
 
     pub(crate) const fn world(&self) -> &Arc<World> {
@@ -241,7 +303,12 @@ impl Door {
         E: PortError + Send,
         F: FnOnce(&mut State, Moment) -> Result<T, E> + Send,
     {
-        tokio::time::sleep(Duration::from_millis(call.latency_millis())).await;
+        let delay = self.world.with(|state, moment| {
+            let frozen = state.freezes.iter().position(|(of, at, _)| *of == self.function && *at == call);
+            let frozen = frozen.map(|index| state.freezes.remove(index).2).unwrap_or_default();
+            state.faults.delay(moment).saturating_add(frozen)
+        });
+        tokio::time::sleep(delay.saturating_add(Duration::from_millis(call.latency_millis()))).await;
         let result = self.world.with(|state, moment| {
             let fate = state.faults.fate(call, moment);
             if let Some(words) = fate.words().filter(|_| call == Call::CreateFleet) {

@@ -6,6 +6,9 @@ use crate::door::{Call, Service};
 use crate::random::draw;
 use crate::time::Moment;
 
+/// How much longer a call takes at most while calls are slow.
+const SLOWEST_MILLIS: u64 = 4_000;
+
 /// What becomes of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
@@ -38,6 +41,14 @@ pub(crate) enum Trouble {
     Down(Service),
     /// EC2 refuses calls for their rate: one sort of them, or all.
     Throttle(Option<Call>),
+    /// Calls take up to some seconds longer.
+    Slow,
+    /// New machines never join.
+    NeverJoin,
+    /// Nodes that join never become ready.
+    NeverReady,
+    /// Pods that are asked to end never do.
+    PodsHang,
     /// So many in a hundred calls fail, each in one of three ways.
     Chaos(u64),
 }
@@ -75,7 +86,12 @@ impl Faults {
             Trouble::Down(service) if service == call.service() => Fate::Unheard,
             Trouble::Throttle(only) if only.map_or(call.is_ec2(), |only| only == call) => Fate::Refused,
             Trouble::Chaos(percent) => self.chance(call, percent),
-            Trouble::Down(_) | Trouble::Throttle(_) => Fate::Served,
+            Trouble::Down(_)
+            | Trouble::Throttle(_)
+            | Trouble::Slow
+            | Trouble::NeverJoin
+            | Trouble::NeverReady
+            | Trouble::PodsHang => Fate::Served,
         });
         fates.find(|fate| *fate != Fate::Served).unwrap_or(Fate::Served)
     }
@@ -84,6 +100,13 @@ impl Faults {
     pub(crate) fn outlook(&self, call: Call, moment: Moment) -> Fate {
         let down = self.open(moment.elapsed).any(|trouble| trouble == Trouble::Down(call.service()));
         if down { Fate::Unheard } else { Fate::Served }
+    }
+
+    /// How much longer than usual the next call takes.
+    pub(crate) fn delay(&self, moment: Moment) -> Duration {
+        let slow = self.open(moment.elapsed).any(|trouble| trouble == Trouble::Slow);
+        let millis = if slow { draw(self.seed, &format!("slow/{}", self.calls), SLOWEST_MILLIS) } else { 0 };
+        Duration::from_millis(millis)
     }
 
     /// The trouble of a moment.

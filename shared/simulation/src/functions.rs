@@ -62,6 +62,17 @@ pub(crate) async fn lifecycle(world: &Arc<World>, scenario: &Scenario, kills: &[
     }
 }
 
+/// Rings lifecycle each minute beside [`lifecycle`], where a scenario lets one of two runs stand still.
+pub(crate) async fn second_lifecycle(world: &Arc<World>, scenario: &Scenario, kills: &[Kill]) {
+    if !scenario.overlaps(Function::Lifecycle) {
+        return std::future::pending().await;
+    }
+    loop {
+        sleep_until(next_period(world)).await;
+        run(world, scenario, Function::Lifecycle, kills).await;
+    }
+}
+
 fn next_period(world: &World) -> Instant {
     let periods = world.clock().elapsed().as_secs() / PERIOD.as_secs() + 1;
     world.clock().instant(Duration::from_secs(periods * PERIOD.as_secs()))
@@ -76,9 +87,9 @@ async fn run(world: &Arc<World>, scenario: &Scenario, function: Function, kills:
         let asked = kills.iter().find(|kill| kill.function == function && kill.run == run);
         (run, asked.map(|kill| kill.crash).or_else(|| crash(state, function, run, moment.elapsed)))
     });
-    let door = Door::new(Arc::clone(world), crash);
     let deadline = Instant::now() + DEADLINE;
     let owner = format!("{function}-{run}");
+    let door = Door::new(Arc::clone(world), function, owner.clone(), crash);
     let (died, told) = tokio::select! {
         biased;
         () = door.died() => (true, Some((Kind::Trouble, format!("{function} died after {} calls", door.calls())))),
@@ -98,7 +109,7 @@ fn crash(state: &mut State, function: Function, run: u32, elapsed: Duration) -> 
     }
     let percent = state.faults.open(elapsed).filter_map(|trouble| match trouble {
         Trouble::Chaos(percent) => Some(percent),
-        Trouble::Down(_) | Trouble::Throttle(_) => None,
+        _ => None,
     });
     let percent = percent.max().unwrap_or(0);
     let subject = format!("kill/{function}/{run}");
@@ -135,11 +146,25 @@ async fn tick(
             })
         }
         Function::Lifecycle => {
-            let settings = lifecycle::Settings { owner, window: LIFECYCLE_WINDOW };
+            let settings = lifecycle::Settings {
+                window: LIFECYCLE_WINDOW,
+                initialization_timeout: Some(scenario.initialization_timeout),
+                guards: scenario.guards,
+                ..lifecycle::Settings::new(CLUSTER, owner)
+            };
             told(function, lifecycle::tick(door.ports(), &settings, deadline).await, |summary| {
-                let counts =
-                    [(summary.registered.len(), "registered"), (summary.initialized.len(), "initialised")];
-                counted("claims", &counts).unwrap_or_default()
+                let counts = [
+                    (summary.registered.len(), "registered"),
+                    (summary.initialized.len(), "initialised"),
+                    (summary.ending.len(), "to end"),
+                    (summary.gone.len(), "gone"),
+                ];
+                let claims = counted("claims", &counts);
+                let orphans = (!summary.orphans.is_empty())
+                    .then(|| format!("{} terminated", count(summary.orphans.len(), "orphan")));
+                let breaker =
+                    summary.breaker.map(|count| format!("the breaker is open: {count} would have ended"));
+                [claims, orphans, breaker].into_iter().flatten().collect::<Vec<_>>().join("; ")
             })
         }
     }

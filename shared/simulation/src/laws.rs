@@ -1,6 +1,8 @@
 //! What must hold in every world, whatever goes wrong in it. A simulation checks itself: limits at every launch, the rest
 //! at the end.
 
+pub(crate) mod departure;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::{IntentState, NodePool, Resources, labels, resources};
@@ -12,7 +14,7 @@ use crate::time::Moment;
 /// Pools whose machines together take more than the pool's limits.
 pub(crate) fn limits(cloud: &Ec2, pools: &[NodePool], moment: Moment) -> Vec<String> {
     let mut used: BTreeMap<&str, Resources> = BTreeMap::new();
-    for machine in cloud.machines().values() {
+    for machine in cloud.live() {
         let Some(pool) = machine.tags.get(labels::NODE_POOL) else { continue };
         let used = used.entry(pool).or_default();
         if let Some(kind) = cloud.instance_type(&machine.instance.instance_type) {
@@ -38,6 +40,8 @@ pub(crate) fn limits(cloud: &Ec2, pools: &[NodePool], moment: Moment) -> Vec<Str
 /// What is broken at the end of a run.
 pub(crate) fn broken(state: &State) -> Vec<String> {
     let mut broken = state.broken.clone();
+    broken.extend(state.ledger.broken().iter().cloned());
+    broken.extend(unfinished(state));
     broken.extend(leaks(state));
     broken.extend(double_launches(state));
     broken.extend(overcommitted(state));
@@ -58,14 +62,30 @@ fn leaks(state: &State) -> Vec<String> {
         .filter(|intent| matches!(intent.state, IntentState::Prepared | IntentState::Sent))
         .map(|intent| intent.id.as_str())
         .collect();
-    let machines = state.cloud.machines().values();
-    let leaked = machines.filter(|machine| {
+    let ours = state.cloud.live().filter(|machine| machine.is_ours(state.cloud.cluster()));
+    let leaked = ours.filter(|machine| {
         let intent = machine.tags.get(INTENT_TAG).map_or("", String::as_str);
         !claimed.contains(machine.instance.id.as_str()) && !open.contains(intent)
     });
     leaked
         .map(|machine| format!("{} belongs to no claim (launch {})", machine.instance.id, machine.token))
         .collect()
+}
+
+/// Nobody else's instance is gone, and no node outlives its machine by more than a drain's patience.
+fn unfinished(state: &State) -> Vec<String> {
+    let machines = state.cloud.machines();
+    let foreign = machines.values().filter(|machine| !machine.is_ours(state.cloud.cluster()));
+    let ended = foreign.filter(|machine| !machine.is_live());
+    let mut broken: Vec<_> =
+        ended.map(|machine| format!("{} has ended, which is not ours", machine.instance.id)).collect();
+    for (name, mirror) in state.cluster.mirrors() {
+        let is_known = state.ledger.claims().any(|claim| &claim.name == name);
+        if !is_known && !mirror.deleting {
+            broken.push(format!("NodeClaim/{name} shows a claim that the ledger does not know"));
+        }
+    }
+    broken
 }
 
 /// No launch has more instances than claims, and no two claims share an instance.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use outrigger_engine::ports::{ClaimOutcome, Lease, LedgerError, LedgerState, PreparedLaunch};
+use outrigger_engine::ports::{ClaimOutcome, Lease, LedgerError, LedgerState, PreparedLaunch, Sweep};
 use outrigger_model::{ClaimState, Intent, IntentState, NodeClaim, Report, UnavailableOffering};
 
 use crate::time::after;
@@ -21,6 +21,9 @@ pub(crate) struct Table {
     intents: BTreeMap<String, Intent>,
     unavailable: BTreeMap<(String, String, &'static str), UnavailableOffering>,
     reports: BTreeMap<String, (Timestamp, Report)>,
+    sweep: Sweep,
+    /// Writes of claims that no claim may undergo.
+    broken: Vec<String>,
 }
 
 /// A lease stays as an item when it is given back, so that its epoch only ever rises.
@@ -186,11 +189,34 @@ impl Table {
         found.ok_or_else(|| LedgerError::Conflict { what: format!("intent {id}") })
     }
 
-    fn update_claim(&mut self, claim: &NodeClaim) -> Result<NodeClaim, LedgerError> {
+    /// Who holds the lease of a function.
+    pub(crate) fn holder(&self, function: &str, now: Timestamp) -> Option<&str> {
+        let lease = self.leases.get(function).filter(|lease| lease.expires_at > now)?;
+        lease.owner.as_deref()
+    }
+
+    /// Laws that writes have broken.
+    pub(crate) fn broken(&self) -> &[String] {
+        &self.broken
+    }
+
+    fn update_claim(&mut self, claim: &NodeClaim, lease: Option<&Lease>) -> Result<NodeClaim, LedgerError> {
+        if let Some(lease) = lease {
+            self.check_lease(lease)?;
+        }
         let stored = self.claims.get_mut(&claim.name).filter(|stored| stored.version == claim.version);
         let stored = stored.ok_or_else(|| LedgerError::Conflict { what: format!("claim {}", claim.name) })?;
+        self.broken.extend(backwards(stored, claim));
         *stored = NodeClaim { version: claim.version + 1, ..claim.clone() };
         Ok(stored.clone())
+    }
+
+    fn put_sweep(&mut self, sweep: &Sweep, lease: Option<&Lease>) -> Result<(), LedgerError> {
+        if let Some(lease) = lease {
+            self.check_lease(lease)?;
+        }
+        self.sweep = sweep.clone();
+        Ok(())
     }
 
     fn put_unavailable(&mut self, offerings: &[UnavailableOffering]) {
@@ -205,4 +231,18 @@ impl Table {
     pub(crate) fn report(&self, function: &str) -> Option<&(Timestamp, Report)> {
         self.reports.get(function)
     }
+}
+
+/// What a write does to a claim that must never happen: a step that is none, or patience that grows.
+fn backwards(before: &NodeClaim, after: &NodeClaim) -> Vec<String> {
+    let mut broken = Vec::new();
+    let (from, to) = (before.state, after.state);
+    if from != to && !from.may_become(to) || from == to && from.is_terminal() {
+        broken.push(format!("claim {} went from {from:?} to {to:?}", after.name));
+    }
+    let by = |claim: &NodeClaim| claim.termination.as_ref().map(|end| end.by.unwrap_or(Timestamp::MAX));
+    if by(before).is_some_and(|before| by(after).is_none_or(|after| after > before)) {
+        broken.push(format!("claim {} was given more time to end", after.name));
+    }
+    broken
 }

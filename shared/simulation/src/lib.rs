@@ -25,6 +25,6 @@ mod world;
 pub use door::{Call, Crash};
 pub use functions::Kill;
 pub use play::{Ending, Observer, PlayError, Unobserved, play};
-pub use scenario::{Event, EventKind, Expect, Function, Scale, Scenario, Workload};
+pub use scenario::{DisruptionBudget, Event, EventKind, Expect, Function, Scale, Scenario, Workload};
 pub use summary::{Figures, Summary};
 pub use timeline::{Happening, Kind};

@@ -49,14 +49,16 @@ pub struct Ending {
     pub nodes: Vec<Node>,
     /// Pods in order of creation.
     pub pods: Vec<Pod>,
-    /// Instance ids in order, with the launch that each belongs to.
+    /// Ids of living instances in order, with the launch that each belongs to.
     pub instances: Vec<(String, String)>,
     /// How many runs of functions have died.
     pub deaths: u32,
     /// How many NodeClaim objects there are.
     pub mirrors: usize,
-    /// How many different events were published about pods.
+    /// How many different events were published.
     pub events: usize,
+    /// The last event of each reason about each object: what it is about, why, and what it says.
+    pub told: Vec<(String, &'static str, String)>,
 }
 
 /// Why a scenario cannot be played.
@@ -79,6 +81,7 @@ pub fn play(scenario: &Scenario, kills: &[Kill], observer: &mut dyn Observer) ->
             () = go_on(&world, scenario, observer) => {}
             () = functions::provision(&world, scenario, kills) => {}
             () = functions::lifecycle(&world, scenario, kills) => {}
+            () = functions::second_lifecycle(&world, scenario, kills) => {}
             () = sleep_until(end) => {}
         }
         ending(&world, scenario)
@@ -123,12 +126,17 @@ fn ending(world: &World, scenario: &Scenario) -> Ending {
         pods: state.cluster.pods().values().cloned().collect(),
         instances: state
             .cloud
-            .machines()
-            .iter()
-            .map(|(id, machine)| (id.clone(), machine.token.clone()))
+            .live()
+            .map(|machine| (machine.instance.id.clone(), machine.token.clone()))
             .collect(),
         deaths: state.deaths,
         mirrors: state.cluster.mirrors().len(),
         events: state.cluster.events().len(),
+        told: state
+            .cluster
+            .events()
+            .iter()
+            .map(|((about, reason), (message, _))| (about.to_string(), *reason, message.clone()))
+            .collect(),
     })
 }

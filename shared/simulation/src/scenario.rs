@@ -19,12 +19,20 @@
 //!   workloads:                # the same, with replicas over time
 //!     - {name: web, at: 10s, replicas: 3, expect: Running, template: {spec: {containers: []}},
 //!        scale: [{at: 5m, replicas: 9}]}
+//!   podDisruptionBudgets:     # minAvailable or maxUnavailable, as numbers
+//!     - {name: web, matchLabels: {app: web}, minAvailable: 2}
+//!   initializationTimeout: 30m   # how long lifecycle waits for a registered node; default 30m
 //!   events:
 //!     - {at: 2m, kind: InsufficientCapacity, for: 5m, instanceTypes: [], zones: [us-east-1a], capacityType: spot}
 //!     - {at: 3m, kind: Throttle, for: 1m}            # EC2 refuses calls; only one with call: CreateFleet
 //!     - {at: 4m, kind: ApiServerDown, for: 1m}       # also LedgerDown, CloudDown: no answers
 //!     - {at: 5m, kind: Chaos, percent: 5, for: 5m}   # calls fail and functions die by chance
 //!     - {at: 6m, kind: KillFunction, function: provision, after: CreateFleet}
+//!     - {at: 7m, kind: DeleteNodes, count: 1}        # the oldest; also DeleteNodeClaims, ReclaimInstances (not by us)
+//!     - {at: 7m, kind: StrayInstances, count: 1}     # ours, but of no launch; ForeignInstances: nobody's of ours
+//!     - {at: 8m, kind: Freeze, function: lifecycle, call: PutSweep, for: 1m}   # stands still before that call
+//!     - {at: 8m, kind: Slow, for: 1m}                # calls take long
+//!     - {at: 8m, kind: NeverJoin, for: 1m}           # machines launched meanwhile; also NeverReady, PodsHang
 //! ```
 
 mod event;
@@ -35,11 +43,12 @@ mod workload;
 use std::time::Duration;
 
 use outrigger_catalog::Catalog;
+use outrigger_engine::Guards;
 use outrigger_engine::ports::Configuration;
 use outrigger_model::{DaemonSet, Invalid};
 
 pub use event::{Event, EventKind, Function};
-pub use workload::{Expect, Scale, Workload};
+pub use workload::{DisruptionBudget, Expect, Scale, Workload};
 
 /// A scenario that can be played.
 #[derive(Clone, Debug)]
@@ -66,11 +75,24 @@ pub struct Scenario {
     pub daemon_sets: Vec<DaemonSet>,
     /// Workloads.
     pub workloads: Vec<Workload>,
+    /// PodDisruptionBudgets.
+    pub budgets: Vec<DisruptionBudget>,
+    /// How long lifecycle waits for a registered node to be ready.
+    pub initialization_timeout: Duration,
+    /// What keeps lifecycle from doing harm; all on.
+    pub guards: Guards,
     /// What goes wrong.
     pub events: Vec<Event>,
 }
 
 impl Scenario {
+    /// Whether two runs of a function may be under way at once: one stands still and the next begins.
+    pub(crate) fn overlaps(&self, function: Function) -> bool {
+        let freezes =
+            |event: &Event| matches!(&event.kind, EventKind::Freeze { function: of, .. } if *of == function);
+        self.events.iter().any(freezes)
+    }
+
     /// Reads a scenario file; every complaint is returned, not only the first.
     pub fn read(file: &str, text: &str) -> Result<Self, Vec<Invalid>> {
         file::read(text)

@@ -1,6 +1,8 @@
 //! Everything that is true of a world at one moment, and the rules that join its parts: launched machines boot, booted
 //! machines join, joined nodes become ready.
 
+mod departure;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -8,10 +10,10 @@ use outrigger_engine::ports::{CloudError, FleetAnswer, Notice};
 use outrigger_model::{FleetRequest, labels};
 
 use crate::agenda::{Agenda, Step};
-use crate::cloud::Ec2;
+use crate::cloud::{Ec2, Machine};
 use crate::cluster::Objects;
-use crate::door::Crash;
-use crate::faults::Faults;
+use crate::door::{Call, Crash};
+use crate::faults::{Faults, Trouble};
 use crate::laws;
 use crate::ledger::Table;
 use crate::random::draw;
@@ -43,10 +45,14 @@ pub(crate) struct State {
     pub rings: u64,
     /// Functions whose next run dies, and where.
     pub kills: Vec<(Function, Crash)>,
+    /// Functions that stand still before a call, and for how long.
+    pub freezes: Vec<(Function, Call, Duration)>,
     /// How many runs each function has had.
     pub runs: BTreeMap<Function, u32>,
     /// How many runs have died.
     pub deaths: u32,
+    /// When instances without a claim were terminated.
+    pub orphans_ended: Vec<Duration>,
     /// Laws that were broken on the way.
     pub broken: Vec<String>,
 }
@@ -78,8 +84,10 @@ impl State {
             timeline: Timeline::default(),
             rings: 0,
             kills: Vec::new(),
+            freezes: Vec::new(),
             runs: BTreeMap::new(),
             deaths: 0,
+            orphans_ended: Vec::new(),
             broken: Vec::new(),
         }
     }
@@ -98,7 +106,9 @@ impl State {
             let id = &machine.instance.id;
             let percent = 80 + draw(self.seed, &format!("boot/{id}"), 41);
             let boot = self.boot_time.mul_f64(percent as f64 / 100.0);
-            self.agenda.add(moment.elapsed.saturating_add(boot), Step::Join(id.clone()));
+            if machine.joins {
+                self.agenda.add(moment.elapsed.saturating_add(boot), Step::Join(id.clone()));
+            }
         }
         let (kind, text) = match answer {
             Err(error) => (Kind::Trouble, format!("NodePool {pool}: {error}")),
@@ -138,6 +148,7 @@ impl State {
             happened = true;
             let placed = crate::cluster::scheduler::run(&mut self.cluster, &touched, moment);
             placed.tell(&mut self.timeline, moment);
+            self.broken.extend(laws::departure::binding(self, placed.nodes()));
         }
         happened
     }
@@ -150,7 +161,7 @@ impl State {
             }
             Step::Begin(index) => {
                 if let Some(event) = scenario.events.get(index) {
-                    event.begin(self);
+                    event.begin(self, moment);
                     self.timeline.add(moment, Kind::Event, event.to_string());
                 }
             }
@@ -161,16 +172,20 @@ impl State {
             }
             Step::Join(id) => self.join(&id, moment),
             Step::Labelled(node) => self.label(&node),
+            Step::Ready(node) if !self.cloud.machines().get(&node).is_some_and(Machine::is_live) => {}
             Step::Ready(node) => {
                 self.cluster.make_ready(&node);
                 self.timeline.add(moment, Kind::Node, format!("{node} is Ready"));
             }
+            Step::PodEnds(uid) => self.pod_ends(&uid),
+            Step::Ended(id) => self.cloud.terminated(&id),
+            Step::Lost(node) => self.cluster.lose(&node),
             Step::Started(node) => self.cluster.drop_startup_taints(&node),
         }
     }
 
     fn join(&mut self, id: &str, moment: Moment) {
-        let Some(machine) = self.cloud.machines().get(id) else { return };
+        let Some(machine) = self.cloud.machines().get(id).filter(|machine| machine.is_live()) else { return };
         let Some(kind) = self.cloud.instance_type(&machine.instance.instance_type) else { return };
         self.cluster.join(machine, kind, self.allocatable_percent, moment);
         let instance = &machine.instance;
@@ -178,7 +193,9 @@ impl State {
             format!("{id} joined: {} {} {}", instance.instance_type, instance.capacity_type, instance.zone);
         self.timeline.add(moment, Kind::Node, text);
         self.agenda.add(moment.elapsed + LABELLED_AFTER, Step::Labelled(id.to_owned()));
-        self.agenda.add(moment.elapsed + READY_AFTER, Step::Ready(id.to_owned()));
+        if !self.faults.open(moment.elapsed).any(|trouble| trouble == Trouble::NeverReady) {
+            self.agenda.add(moment.elapsed + READY_AFTER, Step::Ready(id.to_owned()));
+        }
     }
 
     /// The cloud controller says what it knows of an instance.

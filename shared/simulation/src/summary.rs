@@ -111,15 +111,14 @@ pub(crate) fn figures(state: &State, moment: Moment, duration: Duration) -> Figu
         *(if pod.node_name.is_some() { &mut running } else { &mut waiting }) += 1;
     }
     let nodes = state.cluster.nodes().values().filter(|node| node.is_initialized()).count();
-    let machines = state.cloud.machines();
-    let cost_per_hour = machines.values().map(|machine| machine.instance.price + machine.volume).sum();
+    let cost_per_hour = state.cloud.live().map(|machine| machine.instance.price + machine.volume).sum();
     Figures {
         elapsed: moment.elapsed,
         duration,
         running,
         waiting,
         nodes,
-        starting: machines.len().saturating_sub(nodes),
+        starting: state.cloud.live().count().saturating_sub(nodes),
         cost_per_hour,
         spent: spent(state, moment),
     }
@@ -128,7 +127,7 @@ pub(crate) fn figures(state: &State, moment: Moment, duration: Duration) -> Figu
 /// What came of a world.
 pub(crate) fn summary(state: &State, moment: Moment, scenario: &Scenario) -> Summary {
     let figures = figures(state, moment, scenario.duration);
-    let node_cost_per_hour = state.cloud.machines().values().map(|machine| machine.volume).sum();
+    let node_cost_per_hour = state.cloud.live().map(|machine| machine.volume).sum();
     Summary {
         scenario: scenario.name.clone(),
         seed: scenario.seed,
@@ -159,13 +158,17 @@ pub(crate) fn grouped(texts: impl Iterator<Item = String>) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// Nothing is ever given back in this version, so each machine is paid for from its launch on.
+/// Each machine is paid for from its launch until it is told to end.
 fn spent(state: &State, moment: Moment) -> f64 {
-    let hours = |from: Duration| moment.elapsed.saturating_sub(from).as_secs_f64() / 3_600.0;
+    let hours = |from: Duration, until: Option<Duration>| {
+        until.unwrap_or(moment.elapsed).saturating_sub(from).as_secs_f64() / 3_600.0
+    };
     let machines = state.cloud.machines().values();
     // An empty sum of floats is minus nothing, which nobody wants to read.
     machines.fold(0.0, |spent, machine| {
-        spent + (machine.instance.price + machine.volume).dollars() * hours(machine.launched.elapsed)
+        spent
+            + (machine.instance.price + machine.volume).dollars()
+                * hours(machine.launched.elapsed, machine.ended)
     })
 }
 
@@ -174,7 +177,7 @@ type Likeness = (String, String, CapacityType, String);
 
 fn nodes(state: &State) -> Vec<Nodes> {
     let mut groups: BTreeMap<Likeness, Nodes> = BTreeMap::new();
-    for machine in state.cloud.machines().values() {
+    for machine in state.cloud.live() {
         let instance = machine.instance.clone();
         let node_pool = machine.tags.get(labels::NODE_POOL).cloned().unwrap_or_default();
         let key = (

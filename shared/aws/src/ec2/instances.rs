@@ -1,8 +1,8 @@
-//! Instances by the launch that they belong to.
+//! Instances by the launch, or by the cluster, that they belong to.
 
-use aws_sdk_ec2::types::{InstanceLifecycleType, InstanceStateName, Reservation};
-use outrigger_engine::ports::CloudError;
-use outrigger_model::{CapacityType, Instance, Price};
+use aws_sdk_ec2::types::{Filter, InstanceLifecycleType, InstanceStateName, Reservation};
+use outrigger_engine::ports::{CloudError, InstanceState, Machine};
+use outrigger_model::{CapacityType, Instance, Price, labels};
 
 use super::{SERVICE, filter};
 use crate::{Aws, errors};
@@ -19,21 +19,58 @@ pub(crate) async fn of_intent(aws: &Aws, intent: &str) -> Result<Vec<Instance>, 
         InstanceStateName::Stopping,
         InstanceStateName::Stopped,
     ];
-    let mut pages = aws
-        .ec2
-        .describe_instances()
-        .filters(filter(INTENT_TAG, [intent]))
-        .filters(filter("instance-state-name", states.map(|state| state.as_str().to_owned())))
-        .into_paginator()
-        .send();
-    let mut found = Vec::new();
-    while let Some(page) = pages.next().await {
-        let page =
-            page.map_err(|error| errors::cloud(SERVICE, format!("list the instances of {intent}"), error))?;
-        found.extend(page.reservations().iter().flat_map(Reservation::instances).map(read));
-    }
+    let wanted = vec![
+        filter(INTENT_TAG, [intent]),
+        filter("instance-state-name", states.map(|state| state.as_str().to_owned())),
+    ];
+    let mut found = described(aws, wanted, &format!("list the instances of {intent}"), read).await?;
     found.sort_by(|a, b| a.id.cmp(&b.id));
     Ok(found)
+}
+
+/// All instances of a cluster, those that were terminated lately among them. One page that fails fails the whole.
+pub(crate) async fn of_cluster(aws: &Aws, cluster: &str) -> Result<Vec<Machine>, CloudError> {
+    let wanted = vec![filter(format!("tag:{}", labels::CLUSTER), [cluster])];
+    let mut found = described(aws, wanted, "list the cluster's instances", machine).await?;
+    found.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(found)
+}
+
+async fn described<T>(
+    aws: &Aws,
+    wanted: Vec<Filter>,
+    attempted: &str,
+    read: fn(&aws_sdk_ec2::types::Instance) -> T,
+) -> Result<Vec<T>, CloudError> {
+    let mut pages = aws.ec2.describe_instances().set_filters(Some(wanted)).into_paginator().send();
+    let mut found = Vec::new();
+    while let Some(page) = pages.next().await {
+        let page = page.map_err(|error| errors::cloud(SERVICE, attempted, error))?;
+        found.extend(page.reservations().iter().flat_map(Reservation::instances).map(read));
+    }
+    Ok(found)
+}
+
+/// An instance as a sweep looks at it. A state that is not known counts as running, which is let be.
+fn machine(instance: &aws_sdk_ec2::types::Instance) -> Machine {
+    let tag = |key: &str| {
+        let found = instance.tags().iter().find(|tag| tag.key() == Some(key));
+        found.and_then(|tag| tag.value()).map(str::to_owned)
+    };
+    let state = match instance.state().and_then(|state| state.name()) {
+        Some(InstanceStateName::Pending) => InstanceState::Pending,
+        Some(InstanceStateName::ShuttingDown) => InstanceState::ShuttingDown,
+        Some(InstanceStateName::Stopped) => InstanceState::Stopped,
+        Some(InstanceStateName::Stopping) => InstanceState::Stopping,
+        Some(InstanceStateName::Terminated) => InstanceState::Terminated,
+        _ => InstanceState::Running,
+    };
+    Machine {
+        id: instance.instance_id().unwrap_or_default().to_owned(),
+        intent: tag(labels::INTENT),
+        node_pool: tag(labels::NODE_POOL),
+        state,
+    }
 }
 
 /// An instance as described. Its price is not among what EC2 says.

@@ -117,7 +117,8 @@ impl Item {
         LedgerError::Unreadable { item: self.sort_key(), source: source.into() }
     }
 
-    fn with_body(self, value: &impl Serialize) -> Result<Self, LedgerError> {
+    /// The item with a value in its `body`.
+    pub(super) fn with_body(self, value: &impl Serialize) -> Result<Self, LedgerError> {
         let body = serde_json::to_string(value).map_err(|error| self.unreadable(error))?;
         Ok(self.with(names::BODY, text(body)))
     }

@@ -50,6 +50,11 @@ pub(super) async fn intent(ledger: &DynamoLedger, id: &str) -> Result<Option<Int
     get(ledger, &intent_key(id)).await?.as_ref().map(Item::body).transpose()
 }
 
+/// One claim.
+pub(super) async fn claim(ledger: &DynamoLedger, name: &str) -> Result<Option<NodeClaim>, LedgerError> {
+    get(ledger, &claim_key(name)).await?.as_ref().map(read_claim).transpose()
+}
+
 /// The claims of these names that exist, by name.
 pub(super) async fn claims(
     ledger: &DynamoLedger,

@@ -94,6 +94,7 @@ pub(crate) fn claim(name: &str, intent: &str) -> NodeClaim {
         launched_at: None,
         registered_at: None,
         initialized_at: None,
+        termination: None,
         last_error: None,
     }
 }

@@ -33,6 +33,16 @@ pub trait Cloud: Send + Sync {
     /// The instances that carry an intent's tag and are not terminated.
     async fn instances_of(&self, intent: &str) -> Result<Vec<Instance>, CloudError>;
 
+    /// Every instance that carries this cluster's tag (`outrigger.dev/cluster`), those that were terminated lately among them,
+    /// in order of id. What is not in the answer may still exist: EC2 shows new instances late.
+    async fn machines(&self) -> Result<Vec<Machine>, CloudError>;
+
+    /// Terminates instances, and says of those that EC2 refused to terminate why. One that is gone already is no refusal.
+    async fn terminate(&self, instances: &[String]) -> Result<BTreeMap<String, String>, CloudError>;
+
+    /// The last lines that an instance wrote to its console; `None` while there are none.
+    async fn console_tail(&self, instance: &str) -> Result<Option<String>, CloudError>;
+
     /// Rings other functions' bells. Losing a notice costs time only.
     async fn publish(&self, notice: &Notice) -> Result<(), CloudError>;
 }
@@ -63,6 +73,43 @@ pub struct TemplateRef {
     pub name: String,
     /// Its version, a number.
     pub version: String,
+}
+
+/// An instance with the tags by which it is ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// `i-…`.
+    pub id: String,
+    /// The launch that it belongs to (tag `outrigger.dev/intent`); an instance without one was not launched by us.
+    pub intent: Option<String>,
+    /// Its pool (tag `karpenter.sh/nodepool`).
+    pub node_pool: Option<String>,
+    /// Where it stands.
+    pub state: InstanceState,
+}
+
+/// Where an instance stands, in EC2's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InstanceState {
+    /// It boots.
+    Pending,
+    /// It runs.
+    Running,
+    /// It is being stopped.
+    Stopping,
+    /// It is stopped.
+    Stopped,
+    /// It is being terminated.
+    ShuttingDown,
+    /// It is no more.
+    Terminated,
+}
+
+impl InstanceState {
+    /// Whether nothing can save it any more.
+    pub const fn is_ending(self) -> bool {
+        matches!(self, Self::ShuttingDown | Self::Terminated)
+    }
 }
 
 /// What EC2 Fleet did.

@@ -1,9 +1,12 @@
 //! The Kubernetes cluster, as far as Outrigger reads and changes it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
+use jiff::Timestamp;
 use outrigger_model::EC2NodeClass;
 #[cfg(doc)]
 use outrigger_model::labels;
@@ -42,24 +45,41 @@ pub trait Cluster: Send + Sync {
     /// All nodes.
     async fn nodes(&self) -> Result<Vec<Node>, ClusterError>;
 
-    /// Changes labels, annotations and taints of a node, only while it is still the version that was read.
+    /// Changes labels, annotations, finalizers and taints of a node, only while it is still the version that was read.
     async fn change_node(&self, change: &NodeChange) -> Result<(), ClusterError>;
+
+    /// Deletes a Node object while it has this uid, and takes our finalizer off it; finalizers of others stay. Fine when it
+    /// is gone.
+    async fn release_node(&self, name: &str, uid: &str) -> Result<(), ClusterError>;
+
+    /// All pods that are bound to a node, finished ones among them.
+    async fn pods_on(&self, node: &str) -> Result<Vec<PodOnNode>, ClusterError>;
+
+    /// Asks a pod to leave through the Eviction API, which heeds PodDisruptionBudgets, while it has this uid.
+    async fn evict(&self, pod: &Pod) -> Result<Eviction, ClusterError>;
+
+    /// Deletes a pod whatever protects it, while it has this uid. `grace` counts in whole seconds and is at least one: with
+    /// none the pod would be forgotten before it has ended. Fine when it is gone.
+    async fn delete_pod(&self, pod: &Pod, grace: Duration) -> Result<(), ClusterError>;
+
+    /// The volumes that are attached to any of these nodes.
+    async fn attachments(&self, nodes: &BTreeSet<String>) -> Result<Vec<Attachment>, ClusterError>;
 
     /// Sets `status.nominatedNodeName` of a pod that still has this uid and is not bound; otherwise does nothing.
     async fn nominate(&self, pod: &NominatedPod, node: &str) -> Result<(), ClusterError>;
 
-    /// The NodeClaim objects that Outrigger keeps, by name, with the claim version that each shows: the value of its
-    /// annotation [`labels::CLAIM_VERSION`]. Objects without that annotation are somebody else's.
-    async fn mirrors(&self) -> Result<BTreeMap<String, u64>, ClusterError>;
+    /// The NodeClaim objects that Outrigger keeps, by name. Objects without the annotation [`labels::CLAIM_VERSION`] are
+    /// somebody else's.
+    async fn mirrors(&self) -> Result<BTreeMap<String, Mirror>, ClusterError>;
 
-    /// Makes the NodeClaim object say what the ledger says; creates it where it is missing.
+    /// Makes the NodeClaim object say what the ledger says, with our finalizer on it; creates it where it is missing.
     async fn mirror_claim(&self, claim: &NodeClaim) -> Result<(), ClusterError>;
 
-    /// Removes the NodeClaim object of a claim that is over; fine when it is not there.
+    /// Removes the NodeClaim object of a claim that is over, and our finalizer from it; fine when it is not there.
     async fn remove_mirror(&self, claim: &str) -> Result<(), ClusterError>;
 
-    /// Tells people about a pod. The same event again raises its count instead of adding one.
-    async fn publish_event(&self, event: &PodEvent) -> Result<(), ClusterError>;
+    /// Tells people about an object. The same event again raises its count instead of adding one.
+    async fn publish_event(&self, event: &Event) -> Result<(), ClusterError>;
 }
 
 /// What the users asked for.
@@ -156,17 +176,118 @@ pub struct NodeChange {
     pub labels: BTreeMap<String, String>,
     /// Annotations to set; others stay.
     pub annotations: BTreeMap<String, String>,
+    /// All of its finalizers from now on.
+    pub finalizers: Vec<String>,
     /// All of its taints from now on.
     pub taints: Vec<Taint>,
 }
 
-/// Something that people should know about a pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PodEvent {
+/// A pod that is bound to a node, with what matters when it has to leave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodOnNode {
     /// The pod.
-    pub pod: PodRef,
+    pub pod: Pod,
+    /// Its annotation [`labels::DO_NOT_DISRUPT`].
+    pub do_not_disrupt: Option<String>,
+    /// When the kubelet took it on; `None` before that.
+    pub started_at: Option<Timestamp>,
+    /// When it must have ended: the time of its deletion and the grace that it was given.
+    pub deleting_until: Option<Timestamp>,
+    /// How long it may take to end when it is asked to.
+    pub grace: Duration,
+}
+
+/// What became of a request to leave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Eviction {
+    /// The pod is ending.
+    Accepted,
+    /// There is no such pod any more.
+    Gone,
+    /// A PodDisruptionBudget forbids it now, or several apply, which the API does not support.
+    Blocked {
+        /// The API server's words, which name the budget.
+        why: String,
+    },
+}
+
+/// A volume that is attached to a node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Attachment {
+    /// The node.
+    pub node: String,
+    /// The PersistentVolume.
+    pub volume: String,
+    /// The PersistentVolumeClaim that it is bound to.
+    pub claim: Option<PodRef>,
+    /// Whether several nodes may attach it at once, so that nobody waits for its detachment.
+    pub shared: bool,
+}
+
+/// A NodeClaim object that shows a claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mirror {
     /// Its uid.
     pub uid: String,
+    /// The claim version that it shows.
+    pub version: u64,
+    /// Whether somebody deleted it.
+    pub deleting: bool,
+}
+
+/// What an event is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// A pod.
+    Pod {
+        /// Namespace and name.
+        id: PodRef,
+        /// Its uid.
+        uid: String,
+    },
+    /// A node.
+    Node {
+        /// Its name.
+        name: String,
+        /// Its uid.
+        uid: String,
+    },
+    /// A NodeClaim object.
+    NodeClaim {
+        /// Its name.
+        name: String,
+        /// Its uid; empty where it is not known.
+        uid: String,
+    },
+}
+
+impl Subject {
+    /// A pod.
+    pub fn pod(pod: &Pod) -> Self {
+        Self::Pod { id: pod.id.clone(), uid: pod.uid.clone() }
+    }
+
+    /// A node.
+    pub fn node(node: &Node) -> Self {
+        Self::Node { name: node.name.clone(), uid: node.uid.clone() }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pod { id, .. } => write!(f, "the pod {id}"),
+            Self::Node { name, .. } => write!(f, "the node {name}"),
+            Self::NodeClaim { name, .. } => write!(f, "the NodeClaim {name}"),
+        }
+    }
+}
+
+/// Something that people should know about an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The object.
+    pub about: Subject,
     /// Whether something is wrong.
     pub warning: bool,
     /// One word in upper camel case, as `FailedScheduling` or `Nominated`.

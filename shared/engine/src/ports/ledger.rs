@@ -1,14 +1,16 @@
-//! The ledger: leases, intents, claims, unavailable offerings and reports of one cluster.
+//! The ledger: leases, intents, claims, sweeps, unavailable offerings and reports of one cluster.
 //!
 //! Expected flow: [`Ledger::load`] reads the generation before anything else; a plan made from that state is accepted by
 //! [`Ledger::prepare`] only while the generation is unchanged and the lease's epoch is current, and raises it by one. Two
 //! functions that planned from the same state can therefore never both launch, whatever their leases say.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use outrigger_model::{Instance, Intent, NodeClaim, Report, Resources, UnavailableOffering};
+use serde::{Deserialize, Serialize};
 
 /// The ledger of one cluster. Every write is conditional; every read that a decision follows is strongly consistent.
 #[async_trait]
@@ -56,10 +58,22 @@ pub trait Ledger: Send + Sync {
     /// PREPARED or SENT -> ABANDONED; its claims become Failed.
     async fn abandon(&self, intent: &str, why: &str, at: Timestamp) -> Result<(), LedgerError>;
 
-    /// Writes a claim that was read at `claim.version`; returns it with its new version.
+    /// One claim, over or not; `None` where there is none, or it has been cleared up.
+    async fn claim(&self, name: &str) -> Result<Option<NodeClaim>, LedgerError>;
+
+    /// Writes a claim that was read at `claim.version`; returns it with its new version. With a lease, only while that is
+    /// ours.
     ///
-    /// Errors with [`LedgerError::Conflict`] when somebody else wrote it meanwhile.
-    async fn update_claim(&self, claim: &NodeClaim) -> Result<NodeClaim, LedgerError>;
+    /// Errors with [`LedgerError::Conflict`] when somebody else wrote it meanwhile, and with [`LedgerError::LeaseLost`] when
+    /// the lease has gone.
+    async fn update_claim(&self, claim: &NodeClaim, lease: Option<&Lease>) -> Result<NodeClaim, LedgerError>;
+
+    /// What the last sweep found; an empty one before the first.
+    async fn sweep(&self) -> Result<Sweep, LedgerError>;
+
+    /// Keeps what a sweep found; with a lease, only while that is ours. Errors with [`LedgerError::LeaseLost`] when it has
+    /// gone.
+    async fn put_sweep(&self, sweep: &Sweep, lease: Option<&Lease>) -> Result<(), LedgerError>;
 
     /// Remembers that offerings could not be had.
     async fn put_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), LedgerError>;
@@ -93,6 +107,27 @@ pub struct LedgerState {
     pub intents: Vec<Intent>,
     /// Offerings that could not be had lately; the reader compares `until` itself.
     pub unavailable: Vec<UnavailableOffering>,
+}
+
+/// What sweeps found amiss. One look proves nothing, so each finding keeps the time of the first sweep that made it, for as
+/// long as every sweep makes it again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Sweep {
+    /// When it was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    /// Instances that no claim and no open launch accounts for, by id.
+    pub orphans: BTreeMap<String, Timestamp>,
+    /// Claims whose instance EC2 does not show, by name.
+    pub missing: BTreeMap<String, Timestamp>,
+    /// Claims whose Node is gone, by name.
+    pub nodeless: BTreeMap<String, Timestamp>,
+    /// Nodes of ours that have neither claim nor instance, by uid.
+    pub abandoned: BTreeMap<String, Timestamp>,
+    /// How many instances the breaker kept from being terminated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub breaker: Option<usize>,
 }
 
 /// A launch about to be written down.

@@ -2,29 +2,34 @@
 
 use std::collections::BTreeMap;
 
-use outrigger_engine::ports::ClusterError;
+use outrigger_engine::ports::{ClusterError, Mirror};
 use outrigger_model::{NodeClaim, labels, node_claim_object};
 use serde_json::{Value, json};
 
 use super::list::{Collection, collect};
-use super::transport::{APPLY_PATCH, Call, MERGE_PATCH, Transport};
-use super::{FIELD_MANAGER, parse, refusal, unreadable};
+use super::transport::{APPLY_PATCH, Call, Transport};
+use super::{FIELD_MANAGER, finalizer, refusal, unreadable};
 
-const NODE_CLAIMS: Collection =
+const NODE_CLAIMS: Collection<'_> =
     Collection { attempted: "list NodeClaims", path: "/apis/karpenter.sh/v1/nodeclaims", fields: "" };
 
-/// Our objects and the versions that they show; none where the definition is not installed. A version that is no number
-/// counts as 0, which is older than any, so that the object is written again.
-pub(super) async fn mirrors(transport: &Transport) -> Result<BTreeMap<String, u64>, ClusterError> {
-    let take = |all: &mut BTreeMap<String, u64>, json: &str| {
+/// Our objects and what they show; none where the definition is not installed. A version that is no number counts as 0, which
+/// is older than any, so that the object is written again.
+pub(super) async fn mirrors(transport: &Transport) -> Result<BTreeMap<String, Mirror>, ClusterError> {
+    let take = |all: &mut BTreeMap<String, Mirror>, json: &str| {
         let object: Value = serde_json::from_str(json)
             .map_err(|error| unreadable(NODE_CLAIMS.attempted.into(), error.into()))?;
         let metadata = object.get("metadata");
         let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+        let field = |name: &str| text(metadata.and_then(|metadata| metadata.get(name)));
         let version = text(metadata.and_then(|m| m.get("annotations")?.get(labels::CLAIM_VERSION)));
-        let name = text(metadata.and_then(|metadata| metadata.get("name")));
-        if let (Some(name), Some(version)) = (name, version) {
-            all.insert(name, version.parse().unwrap_or(0));
+        if let (Some(name), Some(version)) = (field("name"), version) {
+            let mirror = Mirror {
+                uid: field("uid").unwrap_or_default(),
+                version: version.parse().unwrap_or(0),
+                deleting: field("deletionTimestamp").is_some(),
+            };
+            all.insert(name, mirror);
         }
         Ok(())
     };
@@ -61,29 +66,9 @@ pub(super) async fn mirror(transport: &Transport, claim: &NodeClaim) -> Result<(
 /// Deletes the object, and takes our finalizer off it; finalizers of others stay.
 pub(super) async fn remove(transport: &Transport, name: &str) -> Result<(), ClusterError> {
     let attempted = format!("remove the NodeClaim {name}");
-    let call = Call::delete(&attempted, path(name));
-    let body = match transport.send(&call).await {
-        Err(error) if refusal(&error) == Some(404) => return Ok(()),
-        answer => answer?,
-    };
-    let deleted: Value = parse(&call, &body)?;
-    let finalizers = deleted.pointer("/metadata/finalizers").and_then(Value::as_array);
-    let finalizers = finalizers.map(Vec::as_slice).unwrap_or_default();
-    let others: Vec<&Value> =
-        finalizers.iter().filter(|finalizer| *finalizer != labels::TERMINATION_FINALIZER).collect();
-    if others.len() == finalizers.len() {
-        return Ok(());
-    }
-    let version = deleted.pointer("/metadata/resourceVersion");
-    let patch = json!({ "metadata": { "resourceVersion": version, "finalizers": others } });
-    let call = Call::patch(attempted, path(name), MERGE_PATCH, &patch);
-    match transport.send(&call).await {
-        Err(error) if refusal(&error) == Some(404) => Ok(()),
-        Err(error) if refusal(&error) == Some(409) => {
-            Err(ClusterError::Changed { what: format!("the NodeClaim {name}") })
-        }
-        answer => answer.map(drop),
-    }
+    let call = Call::delete(&attempted, path(name), &json!({}));
+    let gone = format!("the NodeClaim {name}");
+    finalizer::delete(transport, call, &path(name), gone).await
 }
 
 fn path(name: &str) -> String {

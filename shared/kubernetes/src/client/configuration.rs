@@ -15,11 +15,12 @@ use super::{refusal, unreadable};
 use crate::convert::{self, Interner, Template, Templated};
 use crate::wire;
 
-const NODE_POOLS: Collection = all("list NodePools", "/apis/karpenter.sh/v1/nodepools");
-const EC2_NODE_CLASSES: Collection = all("list EC2NodeClasses", "/apis/karpenter.k8s.aws/v1/ec2nodeclasses");
-const NODE_OVERLAYS: Collection = all("list NodeOverlays", "/apis/karpenter.sh/v1alpha1/nodeoverlays");
+const NODE_POOLS: Collection<'_> = all("list NodePools", "/apis/karpenter.sh/v1/nodepools");
+const EC2_NODE_CLASSES: Collection<'_> =
+    all("list EC2NodeClasses", "/apis/karpenter.k8s.aws/v1/ec2nodeclasses");
+const NODE_OVERLAYS: Collection<'_> = all("list NodeOverlays", "/apis/karpenter.sh/v1alpha1/nodeoverlays");
 /// CapacityBuffers in the versions in which they may be served.
-const BUFFERS: [Collection; 2] = [
+const BUFFERS: [Collection<'_>; 2] = [
     all("list CapacityBuffers", "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers"),
     all("list CapacityBuffers", "/apis/autoscaling.x-k8s.io/v1alpha1/capacitybuffers"),
 ];
@@ -27,7 +28,7 @@ const BUFFERS: [Collection; 2] = [
 /// What helps where a right is missing.
 const RIGHTS: &str = "the rights of infra/kubernetes/rbac.yaml for whoever runs the functions";
 
-const fn all(attempted: &'static str, path: &'static str) -> Collection {
+const fn all(attempted: &'static str, path: &'static str) -> Collection<'static> {
     Collection { attempted, path, fields: "" }
 }
 
@@ -123,7 +124,7 @@ fn typed<T: DeserializeOwned>(kind: &str, json: &str) -> Result<T, Invalid> {
 /// is a complaint beside the others, and stops nothing.
 async fn optional(
     transport: &Transport,
-    versions: &[Collection],
+    versions: &[Collection<'_>],
     kind: &str,
 ) -> Result<Result<Vec<Value>, Invalid>, ClusterError> {
     for collection in versions {
@@ -140,7 +141,10 @@ async fn optional(
 }
 
 /// All objects of a kind; none where its definition is not installed.
-async fn objects(transport: &Transport, collection: &Collection) -> Result<Option<Vec<Value>>, ClusterError> {
+async fn objects(
+    transport: &Transport,
+    collection: &Collection<'_>,
+) -> Result<Option<Vec<Value>>, ClusterError> {
     let take = |all: &mut Vec<Value>, json: &str| {
         let object = serde_json::from_str(json);
         all.push(object.map_err(|error| unreadable(collection.attempted.into(), error.into()))?);

@@ -1,7 +1,7 @@
-//! Events about pods, as `kubectl describe pod` shows them.
+//! Events about pods, nodes and NodeClaims, as `kubectl describe` shows them.
 
 use jiff::Timestamp;
-use outrigger_engine::ports::{ClusterError, PodEvent};
+use outrigger_engine::ports::{ClusterError, Event, Subject};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -11,13 +11,13 @@ use super::{FIELD_MANAGER, parse, refusal};
 /// The API server takes no longer message.
 const MAX_MESSAGE_BYTES: usize = 1_024;
 /// Leaves room for the hash in a name of at most 253.
-const MAX_POD_NAME_BYTES: usize = 230;
+const MAX_NAME_BYTES: usize = 230;
 
 /// Makes an event, or raises the count of the one that says the same already. Losing a race for the count is fine:
 /// whoever won it has said the same.
-pub(super) async fn publish(transport: &Transport, event: &PodEvent) -> Result<(), ClusterError> {
-    let attempted = format!("publish an event about the pod {}", event.pod);
-    let events = format!("/api/v1/namespaces/{}/events", event.pod.namespace);
+pub(super) async fn publish(transport: &Transport, event: &Event) -> Result<(), ClusterError> {
+    let attempted = format!("publish an event about {}", event.about);
+    let events = format!("/api/v1/namespaces/{}/events", Involved::of(&event.about).events_in);
     let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let call = Call::create(&attempted, &events, &object(event, &now));
     match transport.send(&call).await {
@@ -43,17 +43,54 @@ pub(super) async fn publish(transport: &Transport, event: &PodEvent) -> Result<(
     }
 }
 
-fn object(event: &PodEvent, now: &str) -> Value {
+/// An object as an event names it.
+struct Involved<'a> {
+    api_version: &'a str,
+    kind: &'a str,
+    namespace: Option<&'a str>,
+    name: &'a str,
+    uid: &'a str,
+    /// The namespace of the event itself: that of the object, or `default` for those that have none.
+    events_in: &'a str,
+}
+
+impl<'a> Involved<'a> {
+    fn of(about: &'a Subject) -> Self {
+        let of_cluster = |api_version, kind, name: &'a str, uid: &'a str| Self {
+            api_version,
+            kind,
+            namespace: None,
+            name,
+            uid,
+            events_in: "default",
+        };
+        match about {
+            Subject::Pod { id, uid } => Self {
+                api_version: "v1",
+                kind: "Pod",
+                namespace: Some(&id.namespace),
+                name: &id.name,
+                uid,
+                events_in: &id.namespace,
+            },
+            Subject::Node { name, uid } => of_cluster("v1", "Node", name, uid),
+            Subject::NodeClaim { name, uid } => of_cluster("karpenter.sh/v1", "NodeClaim", name, uid),
+        }
+    }
+}
+
+fn object(event: &Event, now: &str) -> Value {
+    let involved = Involved::of(&event.about);
     json!({
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": { "namespace": event.pod.namespace, "name": name(event) },
+        "metadata": { "namespace": involved.events_in, "name": name(event) },
         "involvedObject": {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "namespace": event.pod.namespace,
-            "name": event.pod.name,
-            "uid": event.uid,
+            "apiVersion": involved.api_version,
+            "kind": involved.kind,
+            "namespace": involved.namespace,
+            "name": involved.name,
+            "uid": involved.uid,
         },
         "type": if event.warning { "Warning" } else { "Normal" },
         "reason": event.reason,
@@ -67,10 +104,11 @@ fn object(event: &PodEvent, now: &str) -> Value {
     })
 }
 
-/// The pod's name and a hash of its uid and of what is said: the same again is the same object.
-fn name(event: &PodEvent) -> String {
+/// The object's name and a hash of its uid and of what is said: the same again is the same object.
+fn name(event: &Event) -> String {
+    let involved = Involved::of(&event.about);
     let digest: [u8; 32] = Sha256::new()
-        .chain_update(event.uid.as_bytes())
+        .chain_update(involved.uid.as_bytes())
         .chain_update([0])
         .chain_update(event.reason.as_bytes())
         .chain_update([0])
@@ -78,8 +116,8 @@ fn name(event: &PodEvent) -> String {
         .finalize()
         .into();
     let hash = digest.iter().take(8).fold(0_u64, |hash, byte| hash << 8 | u64::from(*byte));
-    let pod = cut(&event.pod.name, MAX_POD_NAME_BYTES).trim_end_matches(['.', '-']);
-    format!("{pod}.{hash:016x}")
+    let object = cut(involved.name, MAX_NAME_BYTES).trim_end_matches(['.', '-']);
+    format!("{object}.{hash:016x}")
 }
 
 fn cut(text: &str, max_bytes: usize) -> &str {

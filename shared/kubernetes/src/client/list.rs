@@ -23,20 +23,20 @@ const PAGE_SIZE: &str = "500";
 const MAX_RESTARTS: u32 = 2;
 
 /// Something that can be listed.
-pub(super) struct Collection {
+pub(super) struct Collection<'a> {
     /// In words, as `list pods`.
-    pub(super) attempted: &'static str,
+    pub(super) attempted: &'a str,
     /// The path.
-    pub(super) path: &'static str,
+    pub(super) path: &'a str,
     /// The field selector; empty for everything.
-    pub(super) fields: &'static str,
+    pub(super) fields: &'a str,
 }
 
-pub(super) const NODES: Collection =
+pub(super) const NODES: Collection<'_> =
     Collection { attempted: "list nodes", path: "/api/v1/nodes", fields: "" };
-pub(super) const PODS: Collection =
+pub(super) const PODS: Collection<'_> =
     Collection { attempted: "list pods", path: "/api/v1/pods", fields: UNFINISHED };
-const DAEMON_SETS: Collection =
+const DAEMON_SETS: Collection<'_> =
     Collection { attempted: "list daemonsets", path: "/apis/apps/v1/daemonsets", fields: "" };
 
 #[derive(Deserialize)]
@@ -104,7 +104,7 @@ pub(super) fn skip(invalid: &Invalid) {
 /// again, so that pages of two versions are never mixed.
 pub(super) async fn collect<T: Default + Send>(
     transport: &Transport,
-    collection: &Collection,
+    collection: &Collection<'_>,
     mut take: impl FnMut(&mut T, &str) -> Result<(), ClusterError> + Send,
 ) -> Result<(T, String), ClusterError> {
     for _ in 0..=MAX_RESTARTS {
@@ -127,7 +127,7 @@ pub(super) async fn collect<T: Default + Send>(
 
 async fn collect_once<T: Default + Send>(
     transport: &Transport,
-    collection: &Collection,
+    collection: &Collection<'_>,
     take: &mut (impl FnMut(&mut T, &str) -> Result<(), ClusterError> + Send),
 ) -> Result<Option<(T, String)>, ClusterError> {
     let mut all = T::default();
@@ -152,7 +152,7 @@ async fn collect_once<T: Default + Send>(
     }
 }
 
-fn page_path(collection: &Collection, next: &str) -> String {
+fn page_path(collection: &Collection<'_>, next: &str) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.append_pair("limit", PAGE_SIZE);
     if !collection.fields.is_empty() {

@@ -1,14 +1,14 @@
-//! Changes of nodes.
+//! Changes of nodes, and their end.
 
 use outrigger_engine::ports::{ClusterError, NodeChange};
 use serde_json::json;
 
-use super::refusal;
 use super::transport::{Call, MERGE_PATCH, Transport};
+use super::{finalizer, refusal};
 
 /// Changes a node while it still has the version that was read.
 ///
-/// A merge patch replaces the taints whole. A strategic patch would merge them by key, and lose one of two taints that
+/// A merge patch replaces taints and finalizers whole. A strategic patch would merge them by key, and lose one of two taints that
 /// differ only in their effect.
 pub(super) async fn change(transport: &Transport, change: &NodeChange) -> Result<(), ClusterError> {
     let patch = json!({
@@ -16,6 +16,7 @@ pub(super) async fn change(transport: &Transport, change: &NodeChange) -> Result
             "resourceVersion": change.resource_version,
             "labels": change.labels,
             "annotations": change.annotations,
+            "finalizers": change.finalizers,
         },
         "spec": { "taints": change.taints },
     });
@@ -27,4 +28,12 @@ pub(super) async fn change(transport: &Transport, change: &NodeChange) -> Result
         }
         answer => answer.map(drop),
     }
+}
+
+/// Deletes the node of this uid, and takes our finalizer off it.
+pub(super) async fn release(transport: &Transport, name: &str, uid: &str) -> Result<(), ClusterError> {
+    let path = format!("/api/v1/nodes/{name}");
+    let options = json!({ "preconditions": { "uid": uid } });
+    let call = Call::delete(format!("release the node {name}"), &path, &options);
+    finalizer::delete(transport, call, &path, format!("the node {name}")).await
 }

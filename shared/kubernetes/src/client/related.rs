@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::{core, storage};
-use outrigger_engine::ports::{self, ClusterError};
+use outrigger_engine::ports::{self, Attachment, ClusterError};
 use outrigger_model::{Invalid, PodRef};
 use serde::de::DeserializeOwned;
 
@@ -12,13 +12,15 @@ use super::transport::Transport;
 use crate::convert::{self, Volumes};
 use crate::wire;
 
-const CLAIMS: Collection = all("list PersistentVolumeClaims", "/api/v1/persistentvolumeclaims");
-const VOLUMES: Collection = all("list PersistentVolumes", "/api/v1/persistentvolumes");
-const CLASSES: Collection = all("list StorageClasses", "/apis/storage.k8s.io/v1/storageclasses");
-const CSI_NODES: Collection = all("list CSINodes", "/apis/storage.k8s.io/v1/csinodes");
-const NAMESPACES: Collection = all("list namespaces", "/api/v1/namespaces");
+const CLAIMS: Collection<'_> = all("list PersistentVolumeClaims", "/api/v1/persistentvolumeclaims");
+const VOLUMES: Collection<'_> = all("list PersistentVolumes", "/api/v1/persistentvolumes");
+const CLASSES: Collection<'_> = all("list StorageClasses", "/apis/storage.k8s.io/v1/storageclasses");
+const CSI_NODES: Collection<'_> = all("list CSINodes", "/apis/storage.k8s.io/v1/csinodes");
+const ATTACHMENTS: Collection<'_> =
+    all("list VolumeAttachments", "/apis/storage.k8s.io/v1/volumeattachments");
+const NAMESPACES: Collection<'_> = all("list namespaces", "/api/v1/namespaces");
 
-const fn all(attempted: &'static str, path: &'static str) -> Collection {
+const fn all(attempted: &'static str, path: &'static str) -> Collection<'static> {
     Collection { attempted, path, fields: "" }
 }
 
@@ -37,6 +39,40 @@ pub(super) async fn volumes(
         }),
     )?;
     Ok(ports::Volumes { claims: claims.join(volumes).join(classes).claims(mounted), limits })
+}
+
+/// The volumes attached to these nodes. Volumes that cannot be read count as bound to nothing, and are waited for.
+pub(super) async fn attachments(
+    transport: &Transport,
+    nodes: &BTreeSet<String>,
+) -> Result<Vec<Attachment>, ClusterError> {
+    let take = |all: &mut Vec<(String, String)>, wire: storage::v1::VolumeAttachment| {
+        let node = wire.spec.node_name;
+        if let Some(volume) = wire.spec.source.persistent_volume_name.filter(|_| nodes.contains(&node)) {
+            all.push((volume, node));
+        }
+        Ok(())
+    };
+    let mut attached = parts(transport, &ATTACHMENTS, "VolumeAttachment", take).await?;
+    if attached.is_empty() {
+        return Ok(Vec::new());
+    }
+    attached.sort();
+    let take = |all: &mut BTreeMap<String, (Option<PodRef>, bool)>, wire: core::v1::PersistentVolume| {
+        let spec = wire.spec.unwrap_or_default();
+        let claim =
+            spec.claim_ref.and_then(|claim| Some(PodRef { namespace: claim.namespace?, name: claim.name? }));
+        let modes = spec.access_modes.unwrap_or_default();
+        let shared = modes.iter().any(|mode| mode == "ReadWriteMany" || mode == "ReadOnlyMany");
+        all.insert(wire.metadata.name.unwrap_or_default(), (claim, shared));
+        Ok(())
+    };
+    let volumes = parts(transport, &VOLUMES, "PersistentVolume", take).await?;
+    let told = |(volume, node): (String, String)| {
+        let (claim, shared) = volumes.get(&volume).cloned().unwrap_or_default();
+        Attachment { node, volume, claim, shared }
+    };
+    Ok(attached.into_iter().map(told).collect())
 }
 
 /// The labels of all namespaces. Without the labels of one, a rule about its pods would go unheeded, so that one which
@@ -59,7 +95,7 @@ pub(super) async fn namespaces(
 /// All objects of a collection, each taken in by `add` as it comes by.
 async fn parts<T: Default + Send, W: DeserializeOwned>(
     transport: &Transport,
-    collection: &Collection,
+    collection: &Collection<'_>,
     kind: &str,
     add: impl Fn(&mut T, W) -> Result<(), Invalid> + Send + Sync,
 ) -> Result<T, ClusterError> {

@@ -58,9 +58,10 @@ impl Call {
         Self::new(attempted, Method::POST, path, Some("application/json"), body, false)
     }
 
-    /// The end of an object.
-    pub(super) fn delete(attempted: impl Into<String>, path: impl Into<String>) -> Self {
-        Self::new(attempted, Method::DELETE, path, None, Vec::new(), true)
+    /// The end of an object, with DeleteOptions.
+    pub(super) fn delete(attempted: impl Into<String>, path: impl Into<String>, options: &Value) -> Self {
+        let body = options.to_string().into_bytes();
+        Self::new(attempted, Method::DELETE, path, Some("application/json"), body, true)
     }
 
     fn new(
@@ -261,11 +262,14 @@ fn pause(outcome: &Outcome, tries: u32) -> Option<Duration> {
     }
 }
 
-/// What an answer says: the message of a Status, or the start of whatever it is.
+/// What an answer says: the message of a Status and its causes, or the start of whatever it is.
 fn words(status: StatusCode, body: &[u8]) -> String {
     let object: Option<Value> = serde_json::from_slice(body).ok();
     if let Some(message) = object.as_ref().and_then(|object| object.get("message")).and_then(Value::as_str) {
-        return message.to_owned();
+        let causes = object.as_ref().and_then(|object| object.pointer("/details/causes")?.as_array());
+        let causes = causes.into_iter().flatten().filter_map(|cause| cause.get("message")?.as_str());
+        let news = causes.filter(|cause| !message.contains(cause));
+        return std::iter::once(message).chain(news).collect::<Vec<_>>().join(" ");
     }
     let text = String::from_utf8_lossy(body);
     // A path that no API serves is answered with "404 page not found".

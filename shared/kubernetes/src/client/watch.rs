@@ -43,7 +43,7 @@ pub(super) async fn changes(
 /// A watch of one collection. It ends after the first error.
 async fn open(
     transport: &Transport,
-    collection: &Collection,
+    collection: &Collection<'_>,
     attempted: &'static str,
     version: &str,
     convert: impl Fn(bool, &Value) -> Result<Option<ClusterChange>, ClusterError> + Send + 'static,
@@ -73,7 +73,7 @@ async fn open(
     Ok(until_error.filter_map(|change| ready(change.transpose())).boxed())
 }
 
-fn path(collection: &Collection, version: &str) -> String {
+fn path(collection: &Collection<'_>, version: &str) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.append_pair("watch", "true").append_pair("allowWatchBookmarks", "true");
     query.append_pair("timeoutSeconds", &SERVER_TIMEOUT_SECONDS.to_string());

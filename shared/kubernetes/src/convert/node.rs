@@ -38,6 +38,7 @@ fn read(wire: wire::Node) -> Result<Node, Problem> {
         provider_id: spec.provider_id.filter(|id| !id.is_empty()),
         labels: metadata.labels.unwrap_or_default(),
         annotations: metadata.annotations.unwrap_or_default(),
+        finalizers: metadata.finalizers.unwrap_or_default(),
         taints: each("taints", spec.taints.as_deref(), MAX_PARTS, taint).within("spec")?,
         capacity,
         allocatable,

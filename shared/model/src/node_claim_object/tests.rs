@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{CapacityType, Instance, Price, Quantity, Requirements};
+use crate::{CapacityType, Instance, Price, Quantity, Requirements, Termination, TerminationReason};
 
 fn claim() -> NodeClaim {
     NodeClaim {
@@ -33,6 +33,7 @@ fn claim() -> NodeClaim {
         launched_at: None,
         registered_at: None,
         initialized_at: None,
+        termination: None,
         last_error: None,
     }
 }
@@ -112,6 +113,43 @@ fn conditions_follow_the_claim() {
             ("True", "Ready", "2026-11-21T10:01:20Z"),
         ],
     );
+}
+
+#[test]
+fn the_end_shows_how_far_it_has_come() {
+    let since: Timestamp = "2026-11-21T11:00:00Z".parse().unwrap();
+    let end = Termination {
+        reason: TerminationReason::Deleted,
+        message: "its Node was deleted".into(),
+        since,
+        by: Some("2026-11-21T11:10:00.5Z".parse().unwrap()),
+        tainted_at: None,
+        drained_at: None,
+        detached_at: None,
+        terminating_at: None,
+    };
+    let told = |end: &Termination| {
+        let claim = NodeClaim {
+            state: ClaimState::Draining,
+            registered_at: Some(since),
+            termination: Some(end.clone()),
+            ..launched()
+        };
+        let object = mirror(&claim);
+        assert_eq!(object.metadata.annotations[labels::TERMINATION_TIMESTAMP], "2026-11-21T11:10:00Z");
+        let conditions = object.status.conditions.into_iter().skip(4);
+        conditions.map(|it| format!("{} {:?} {}", it.kind, it.status, it.reason)).collect::<Vec<_>>()
+    };
+    let begun = "DisruptionReason True Deleted";
+    assert_eq!(told(&end), [begun, "Drained Unknown Draining"]);
+    let gone =
+        Termination { drained_at: Some(since), detached_at: Some(since), terminating_at: Some(since), ..end };
+    let rest = [
+        "Drained True Drained",
+        "VolumesDetached True VolumesDetached",
+        "InstanceTerminating True InstanceTerminating",
+    ];
+    assert_eq!(told(&gone), [&[begun][..], &rest].concat());
 }
 
 #[test]

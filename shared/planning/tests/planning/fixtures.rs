@@ -214,6 +214,7 @@ pub(crate) fn claim(node: &PlannedNode, created_at: Timestamp) -> NodeClaim {
         launched_at: None,
         registered_at: None,
         initialized_at: None,
+        termination: None,
         last_error: None,
     }
 }

@@ -1,8 +1,10 @@
 //! The Cloud port in front of EC2.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use outrigger_catalog::Catalog;
-use outrigger_engine::ports::{ClassSource, Cloud, CloudError, FleetAnswer, Notice, TemplateRef};
+use outrigger_engine::ports::{ClassSource, Cloud, CloudError, FleetAnswer, Machine, Notice, TemplateRef};
 use outrigger_model::{FleetRequest, Instance, LaunchTemplate, NodeClass};
 
 use super::classes;
@@ -53,6 +55,8 @@ impl Cloud for Door {
     async fn launch(&self, request: &FleetRequest) -> Result<FleetAnswer, CloudError> {
         self.call(Call::CreateFleet, |state, moment| {
             let known = state.cloud.machines.len();
+            state.cloud.is_mute =
+                state.faults.open(moment.elapsed).any(|trouble| trouble == Trouble::NeverJoin);
             let bad = state.faults.open(moment.elapsed).any(|trouble| matches!(trouble, Trouble::Chaos(_)));
             state.cloud.set_bad_day(bad);
             let answer = state.cloud.create_fleet(request, moment);
@@ -69,9 +73,34 @@ impl Cloud for Door {
         .await
     }
 
+    async fn machines(&self) -> Result<Vec<Machine>, CloudError> {
+        self.call(Call::DescribeMachines, |state, moment| Ok(state.cloud.describe(moment))).await
+    }
+
+    async fn terminate(&self, instances: &[String]) -> Result<BTreeMap<String, String>, CloudError> {
+        self.call(Call::TerminateInstances, |state, moment| {
+            for id in instances {
+                state.terminate(id, moment);
+            }
+            Ok(BTreeMap::new())
+        })
+        .await
+    }
+
+    async fn console_tail(&self, instance: &str) -> Result<Option<String>, CloudError> {
+        self.call(Call::GetConsoleOutput, |state, _| {
+            let known = state.cloud.machines.contains_key(instance);
+            Ok(known.then(|| "nodeup: the configuration does not match its hash".to_owned()))
+        })
+        .await
+    }
+
     async fn publish(&self, notice: &Notice) -> Result<(), CloudError> {
         self.call(Call::PutEvents, |state, _| {
-            state.ring(notice);
+            // Lifecycle's own news wake nobody.
+            if notice.kind == "NodeClaims Launched" {
+                state.ring(notice);
+            }
             Ok(())
         })
         .await

@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt};
 use outrigger_engine::ports::{
-    Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, NodeChange, PodEvent, Volumes,
+    Attachment, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event, Eviction,
+    Mirror, NodeChange, PodOnNode, Volumes,
 };
-use outrigger_model::{Node, NodeClaim, NominatedPod, PodRef, VolumeClaim};
+use outrigger_model::{Node, NodeClaim, NominatedPod, Pod, PodRef, VolumeClaim};
 
 use crate::door::{Call, Door, PortError};
 use crate::faults::Fate;
@@ -65,7 +67,7 @@ impl Cluster for Door {
 
     async fn change_node(&self, change: &NodeChange) -> Result<(), ClusterError> {
         self.call(Call::ChangeNode, |state, moment| {
-            let Some(registers) = state.cluster.change_node(change) else {
+            let Some(registers) = state.cluster.change_node(change, moment) else {
                 return Err(ClusterError::Changed { what: format!("Node/{}", change.name) });
             };
             if registers {
@@ -76,6 +78,36 @@ impl Cluster for Door {
         .await
     }
 
+    async fn release_node(&self, name: &str, uid: &str) -> Result<(), ClusterError> {
+        self.call(Call::ReleaseNode, |state, moment| {
+            state.broken.extend(crate::laws::departure::release(state, name));
+            state.cluster.release_node(name, uid, moment);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn pods_on(&self, node: &str) -> Result<Vec<PodOnNode>, ClusterError> {
+        self.call(Call::PodsOn, |state, _| Ok(state.cluster.pods_on(node))).await
+    }
+
+    async fn evict(&self, pod: &Pod) -> Result<Eviction, ClusterError> {
+        self.call(Call::Evict, |state, moment| Ok(state.evict(pod, moment))).await
+    }
+
+    async fn delete_pod(&self, pod: &Pod, grace: Duration) -> Result<(), ClusterError> {
+        self.call(Call::DeletePod, |state, moment| {
+            state.delete_pod(pod, grace, moment);
+            Ok(())
+        })
+        .await
+    }
+
+    /// The world has no volumes.
+    async fn attachments(&self, _: &BTreeSet<String>) -> Result<Vec<Attachment>, ClusterError> {
+        self.call(Call::Attachments, |_, _| Ok(Vec::new())).await
+    }
+
     async fn nominate(&self, pod: &NominatedPod, node: &str) -> Result<(), ClusterError> {
         self.call(Call::Nominate, |state, _| {
             state.cluster.nominate(pod, node);
@@ -84,13 +116,13 @@ impl Cluster for Door {
         .await
     }
 
-    async fn mirrors(&self) -> Result<BTreeMap<String, u64>, ClusterError> {
+    async fn mirrors(&self) -> Result<BTreeMap<String, Mirror>, ClusterError> {
         self.call(Call::Mirrors, |state, _| Ok(state.cluster.mirrors.clone())).await
     }
 
     async fn mirror_claim(&self, claim: &NodeClaim) -> Result<(), ClusterError> {
         self.call(Call::MirrorClaim, |state, _| {
-            state.cluster.mirrors.insert(claim.name.clone(), claim.version);
+            state.cluster.put_mirror(&claim.name, claim.version);
             Ok(())
         })
         .await
@@ -104,7 +136,7 @@ impl Cluster for Door {
         .await
     }
 
-    async fn publish_event(&self, event: &PodEvent) -> Result<(), ClusterError> {
+    async fn publish_event(&self, event: &Event) -> Result<(), ClusterError> {
         self.call(Call::PublishEvent, |state, _| {
             state.cluster.publish_event(event);
             Ok(())

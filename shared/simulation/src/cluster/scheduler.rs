@@ -2,18 +2,23 @@
 //! takes the node with the most room, so it spreads where the planner packs. A nominated node is tried first, and room
 //! that is nominated to pods of the same or a higher priority counts as taken.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use outrigger_model::pod::HostPort;
 use outrigger_model::taint::{TolerationOperator, first_untolerated};
 use outrigger_model::{
-    DaemonSet, Pod, PodRef, PodSpec, PodState, Requirements, Resources, Taint, Toleration, resources,
+    DaemonSet, Pod, PodRef, PodSpec, PodState, Requirements, Resources, Taint, Toleration, labels, resources,
 };
 
 use super::Objects;
 use crate::time::Moment;
 use crate::timeline::{Kind, Timeline, count};
+
+/// From a node being closed to the scheduler having noticed.
+const NOTICED_AFTER: Duration = Duration::from_secs(3);
 
 /// What one pass did.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -29,6 +34,8 @@ struct Room<'a> {
     labels: &'a BTreeMap<String, String>,
     taints: &'a [Taint],
     unschedulable: bool,
+    /// Whether the scheduler has not noticed yet that the node is being drained.
+    seems_open: bool,
     allocatable: &'a Resources,
     free: Resources,
     ports: Vec<HostPort>,
@@ -44,11 +51,11 @@ enum Verdict {
 /// One pass over the pods that have no node. Those that were tried before are tried again only when a node has changed
 /// that may take them, as kube-scheduler's queueing hints have it.
 pub(crate) fn run(objects: &mut Objects, touched: &BTreeSet<String>, moment: Moment) -> Placed {
-    for (daemon_set, node) in missing_daemons(objects) {
+    for (daemon_set, node) in missing_daemons(objects, moment) {
         add_daemon(objects, &daemon_set, node, moment);
     }
     let mut placed = Placed::default();
-    for (uid, verdict) in verdicts(objects, touched) {
+    for (uid, verdict) in verdicts(objects, touched, moment) {
         let Some(mut pod) = objects.pods.get(&uid).cloned() else { continue };
         match verdict {
             Verdict::Bind(node) => {
@@ -73,6 +80,11 @@ pub(crate) fn run(objects: &mut Objects, touched: &BTreeSet<String>, moment: Mom
 }
 
 impl Placed {
+    /// The nodes that pods were bound to.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = &str> {
+        self.bound.keys().map(String::as_str)
+    }
+
     /// Puts the pass on the timeline.
     pub(crate) fn tell(&self, timeline: &mut Timeline, moment: Moment) {
         let pods: usize = self.bound.values().sum();
@@ -87,8 +99,8 @@ impl Placed {
 }
 
 /// What becomes of each pod without a node, in the scheduler's order: priority, then age.
-fn verdicts(objects: &Objects, touched: &BTreeSet<String>) -> Vec<(String, Verdict)> {
-    let mut rooms = rooms(objects);
+fn verdicts(objects: &Objects, touched: &BTreeSet<String>, moment: Moment) -> Vec<(String, Verdict)> {
+    let mut rooms = rooms(objects, moment);
     let mut queue: Vec<&Pod> = objects.pods.values().filter(|pod| waits(pod)).collect();
     queue.sort_by_key(|pod| (std::cmp::Reverse(pod.spec.priority), pod.created_at, pod.uid.as_str()));
     // Room only shrinks during a pass, so a pod like one that found none need not look again.
@@ -129,13 +141,17 @@ fn waits(pod: &Pod) -> bool {
     pod.node_name.is_none() && matches!(pod.state, PodState::Waiting | PodState::Unschedulable)
 }
 
-fn rooms(objects: &Objects) -> BTreeMap<String, Room<'_>> {
+fn rooms(objects: &Objects, moment: Moment) -> BTreeMap<String, Room<'_>> {
     let mut rooms: BTreeMap<String, Room<'_>> = BTreeMap::new();
     for node in objects.nodes.values() {
         let room = Room {
             labels: &node.labels,
             taints: &node.taints,
-            unschedulable: node.unschedulable || node.deleting,
+            unschedulable: node.unschedulable,
+            seems_open: objects
+                .closed_at
+                .get(&node.name)
+                .is_some_and(|at| moment.elapsed < at.saturating_add(NOTICED_AFTER)),
             allocatable: &node.allocatable,
             free: node.allocatable.clone(),
             ports: Vec::new(),
@@ -165,10 +181,17 @@ impl Room<'_> {
         self.admits(pod, alternatives) && self.has_room(pod)
     }
 
+    fn known_taints(&self) -> Cow<'_, [Taint]> {
+        if !self.seems_open {
+            return Cow::Borrowed(self.taints);
+        }
+        self.taints.iter().filter(|taint| taint.key != labels::DISRUPTED_TAINT).cloned().collect()
+    }
+
     /// Everything but room.
     fn admits(&self, pod: &Pod, alternatives: &[Requirements]) -> bool {
         !self.unschedulable
-            && first_untolerated(self.taints, &pod.spec.tolerations).is_none()
+            && first_untolerated(&self.known_taints(), &pod.spec.tolerations).is_none()
             && alternatives.iter().any(|wanted| wanted.match_labels(self.labels).is_ok())
     }
 
@@ -226,8 +249,8 @@ fn collide(a: &HostPort, b: &HostPort) -> bool {
 }
 
 /// Daemonsets and nodes that they belong on but do not run on yet. One that does not fit is tried again at every pass.
-fn missing_daemons(objects: &Objects) -> Vec<(DaemonSet, String)> {
-    let mut rooms = rooms(objects);
+fn missing_daemons(objects: &Objects, moment: Moment) -> Vec<(DaemonSet, String)> {
+    let mut rooms = rooms(objects, moment);
     let present: BTreeSet<&PodRef> = objects.pods.values().map(|pod| &pod.id).collect();
     let mut missing = Vec::new();
     for daemon_set in &objects.daemon_sets {

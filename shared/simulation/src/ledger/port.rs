@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use outrigger_engine::ports::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch};
+use outrigger_engine::ports::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep};
 use outrigger_model::{NodeClaim, Report, UnavailableOffering};
 
 use crate::door::{Call, Door, PortError};
@@ -62,8 +62,34 @@ impl Ledger for Door {
         self.call(Call::Abandon, |state, _| state.ledger.abandon(intent, why, at)).await
     }
 
-    async fn update_claim(&self, claim: &NodeClaim) -> Result<NodeClaim, LedgerError> {
-        self.call(Call::UpdateClaim, |state, _| state.ledger.update_claim(claim)).await
+    async fn claim(&self, name: &str) -> Result<Option<NodeClaim>, LedgerError> {
+        self.call(Call::Claim, |state, _| Ok(state.ledger.claims.get(name).cloned())).await
+    }
+
+    async fn update_claim(&self, claim: &NodeClaim, lease: Option<&Lease>) -> Result<NodeClaim, LedgerError> {
+        self.call(Call::UpdateClaim, |state, moment| {
+            let written = state.ledger.update_claim(claim, lease)?;
+            state.tell_of(&written, moment);
+            Ok(written)
+        })
+        .await
+    }
+
+    async fn sweep(&self) -> Result<Sweep, LedgerError> {
+        self.call(Call::Sweep, |state, _| Ok(state.ledger.sweep.clone())).await
+    }
+
+    async fn put_sweep(&self, sweep: &Sweep, lease: Option<&Lease>) -> Result<(), LedgerError> {
+        let (function, owner) = self.run();
+        self.call(Call::PutSweep, |state, moment| {
+            state.ledger.put_sweep(sweep, lease)?;
+            let holder = state.ledger.holder(&function.to_string(), moment.at);
+            if holder.is_some_and(|holder| holder != owner) {
+                state.broken.push(format!("{owner} wrote a sweep under somebody else's lease"));
+            }
+            Ok(())
+        })
+        .await
     }
 
     async fn put_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), LedgerError> {

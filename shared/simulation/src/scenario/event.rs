@@ -10,6 +10,8 @@ use crate::cloud::Drought;
 use crate::door::{Call, Crash, Service};
 use crate::faults::Trouble;
 use crate::state::State;
+use crate::time::Moment;
+use crate::timeline::count;
 
 /// Something that goes wrong at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +56,33 @@ pub enum EventKind {
         /// For how long.
         length: Duration,
     },
+    /// Calls take longer.
+    Slow(Duration),
+    /// The next run of a function that comes to a call stands still before it.
+    Freeze {
+        /// Which function.
+        function: Function,
+        /// Before which call.
+        before: Call,
+        /// For how long.
+        length: Duration,
+    },
+    /// Machines that are launched meanwhile never join.
+    NeverJoin(Duration),
+    /// Nodes that join meanwhile never become ready.
+    NeverReady(Duration),
+    /// Pods that are asked to end meanwhile never do.
+    PodsHang(Duration),
+    /// Somebody deletes the oldest nodes, so many of them.
+    DeleteNodes(usize),
+    /// Somebody deletes the NodeClaim objects of the oldest nodes.
+    DeleteNodeClaims(usize),
+    /// The machines of the oldest nodes are terminated, and not by us.
+    ReclaimInstances(usize),
+    /// Instances with our tags appear that belong to no launch.
+    StrayInstances(usize),
+    /// Instances appear that are not ours.
+    ForeignInstances(usize),
     /// The next run of a function dies.
     KillFunction {
         /// Which function.
@@ -91,13 +120,23 @@ impl Event {
             | EventKind::ApiServerDown(length)
             | EventKind::LedgerDown(length)
             | EventKind::CloudDown(length)
+            | EventKind::Slow(length)
+            | EventKind::NeverJoin(length)
+            | EventKind::NeverReady(length)
+            | EventKind::PodsHang(length)
             | EventKind::Chaos { length, .. } => Some(*length),
-            EventKind::KillFunction { .. } => None,
+            EventKind::KillFunction { .. }
+            | EventKind::Freeze { .. }
+            | EventKind::DeleteNodes(_)
+            | EventKind::DeleteNodeClaims(_)
+            | EventKind::ReclaimInstances(_)
+            | EventKind::StrayInstances(_)
+            | EventKind::ForeignInstances(_) => None,
         }
     }
 
     /// Lets it happen to the world.
-    pub(crate) fn begin(&self, state: &mut State) {
+    pub(crate) fn begin(&self, state: &mut State, moment: Moment) {
         let mut trouble = |length: &Duration, trouble| state.faults.add(self.at, *length, trouble);
         match &self.kind {
             EventKind::InsufficientCapacity { instance_types, zones, capacity_type, length } => {
@@ -114,6 +153,18 @@ impl Event {
             EventKind::LedgerDown(length) => trouble(length, Trouble::Down(Service::Ledger)),
             EventKind::CloudDown(length) => trouble(length, Trouble::Down(Service::Cloud)),
             EventKind::Chaos { percent, length } => trouble(length, Trouble::Chaos(*percent)),
+            EventKind::Slow(length) => trouble(length, Trouble::Slow),
+            EventKind::Freeze { function, before, length } => {
+                state.freezes.push((*function, *before, *length));
+            }
+            EventKind::NeverJoin(length) => trouble(length, Trouble::NeverJoin),
+            EventKind::NeverReady(length) => trouble(length, Trouble::NeverReady),
+            EventKind::PodsHang(length) => trouble(length, Trouble::PodsHang),
+            EventKind::DeleteNodes(count) => state.delete_nodes(*count, moment),
+            EventKind::DeleteNodeClaims(count) => state.delete_claims(*count),
+            EventKind::ReclaimInstances(count) => state.reclaim(*count, moment),
+            EventKind::StrayInstances(count) => state.appear(*count, true, moment),
+            EventKind::ForeignInstances(count) => state.appear(*count, false, moment),
             EventKind::KillFunction { function, after } => {
                 state.kills.push((*function, Crash::After(*after)));
             }
@@ -138,6 +189,24 @@ impl fmt::Display for Event {
             EventKind::LedgerDown(_) => f.write_str("the ledger does not answer"),
             EventKind::CloudDown(_) => f.write_str("EC2 does not answer"),
             EventKind::Chaos { percent, .. } => write!(f, "{percent} % of all calls fail, functions die"),
+            EventKind::Slow(_) => f.write_str("calls take long"),
+            EventKind::Freeze { function, before, length } => {
+                write!(f, "the next {before:?} of {function} will stand still for {} s", length.as_secs())
+            }
+            EventKind::NeverJoin(_) => f.write_str("machines do not join"),
+            EventKind::NeverReady(_) => f.write_str("nodes do not become ready"),
+            EventKind::PodsHang(_) => f.write_str("pods do not end"),
+            EventKind::DeleteNodes(number) => write!(f, "somebody deletes {}", count(*number, "node")),
+            EventKind::DeleteNodeClaims(number) => {
+                write!(f, "somebody deletes {}", count(*number, "NodeClaim"))
+            }
+            EventKind::ReclaimInstances(number) => write!(f, "EC2 ends {}", count(*number, "instance")),
+            EventKind::StrayInstances(number) => {
+                write!(f, "{} of no launch", count(*number, "instance"))
+            }
+            EventKind::ForeignInstances(number) => {
+                write!(f, "{} of somebody else", count(*number, "instance"))
+            }
             EventKind::KillFunction { function, after } => {
                 write!(f, "the next run of {function} will die after {after:?}")
             }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outrigger_catalog::Catalog;
+use outrigger_engine::Guards;
 use outrigger_engine::ports::Configuration;
 use outrigger_kubernetes::Dump;
-use outrigger_model::{Invalid, NillableDuration, Pod, invalid};
+use outrigger_model::{Invalid, NillableDuration, Pod, PodRef, invalid};
 use serde_json::{Value, json};
 
 use super::wire::{Document, EventFile, KindFile, Spec, WorkloadFile};
-use super::{Event, EventKind, Scale, Scenario, Workload};
+use super::{DisruptionBudget, Event, EventKind, Scale, Scenario, Workload};
 use crate::door::Call;
 
 const API_VERSION: &str = "outrigger.dev/v1alpha1";
@@ -71,6 +72,7 @@ impl Reader {
         }
         let dump = self.objects(spec);
         let workloads = self.workloads(spec, &dump.pods);
+        let budgets = self.budgets(spec);
         let events = self.events(spec, &zones, &catalog);
         if !self.problems.is_empty() {
             return Err(self.problems);
@@ -93,6 +95,9 @@ impl Reader {
             },
             daemon_sets: dump.daemon_sets,
             workloads,
+            budgets,
+            initialization_timeout: spec.initialization_timeout.0,
+            guards: Guards::default(),
             events,
         })
     }
@@ -175,11 +180,33 @@ impl Reader {
                 id: pod.id.clone(),
                 labels: Arc::clone(&pod.labels),
                 spec: Arc::clone(&pod.spec),
+                grace: grace(&file.template),
+                do_not_disrupt: do_not_disrupt(&file.template),
                 scale,
                 expect: file.expect,
             });
         }
         workloads
+    }
+
+    fn budgets(&mut self, spec: &Spec) -> Vec<DisruptionBudget> {
+        let mut budgets = Vec::new();
+        for (index, file) in spec.pod_disruption_budgets.iter().enumerate() {
+            if file.min_available.is_some() == file.max_unavailable.is_some() {
+                self.refuse(
+                    format!("spec.podDisruptionBudgets[{index}]"),
+                    "both or neither of minAvailable and maxUnavailable",
+                    "one of them",
+                );
+            }
+            budgets.push(DisruptionBudget {
+                id: PodRef { namespace: file.namespace.clone(), name: file.name.clone() },
+                match_labels: file.match_labels.clone(),
+                min_available: file.min_available,
+                max_unavailable: file.max_unavailable,
+            });
+        }
+        budgets
     }
 
     fn scale(&mut self, field: &str, file: &WorkloadFile, duration: Duration) -> Vec<Scale> {
@@ -236,8 +263,8 @@ impl Reader {
             for zone in file.zones.iter().flatten().filter(|zone| !zones.contains(zone)) {
                 self.refuse(format!("{field}.zones"), format!("{zone:?}"), zones.join(", "));
             }
-            if file.call.is_some_and(|call| !call.is_ec2()) {
-                let allowed = "Survey, EnsureTemplate, CreateFleet or DescribeInstances";
+            if file.kind == KindFile::Throttle && file.call.is_some_and(|call| !call.is_ec2()) {
+                let allowed = "Survey, EnsureTemplate, CreateFleet, DescribeInstances, DescribeMachines, TerminateInstances or GetConsoleOutput";
                 self.refuse(
                     format!("{field}.call"),
                     format!("{:?}", file.call.unwrap_or(Call::Survey)),
@@ -254,16 +281,19 @@ impl Reader {
 
     /// Each kind of event has its own fields; one that is missing or means nothing is refused.
     fn fields_of_kind(&mut self, field: &str, file: &EventFile) {
-        use KindFile::{Chaos, InsufficientCapacity, KillFunction, Throttle};
+        use KindFile::{Chaos, Freeze, InsufficientCapacity, KillFunction, Throttle};
         let kind = file.kind;
+        let counts = kind.counts();
+        let runs = matches!(kind, KillFunction | Freeze);
         let rules = [
-            ("for", file.length.is_some(), kind != KillFunction, kind != KillFunction),
+            ("for", file.length.is_some(), kind != KillFunction && !counts, kind != KillFunction && !counts),
+            ("count", file.count.is_some(), counts, counts),
             ("instanceTypes", file.instance_types.is_some(), false, kind == InsufficientCapacity),
             ("zones", file.zones.is_some(), false, kind == InsufficientCapacity),
             ("capacityType", file.capacity_type.is_some(), false, kind == InsufficientCapacity),
-            ("call", file.call.is_some(), false, kind == Throttle),
+            ("call", file.call.is_some(), kind == Freeze, matches!(kind, Throttle | Freeze)),
             ("percent", file.percent.is_some(), kind == Chaos, kind == Chaos),
-            ("function", file.function.is_some(), kind == KillFunction, kind == KillFunction),
+            ("function", file.function.is_some(), runs, runs),
             ("after", file.after.is_some(), kind == KillFunction, kind == KillFunction),
         ];
         for (name, present, needed, allowed) in rules {
@@ -292,7 +322,46 @@ fn kind(file: &EventFile) -> Option<EventKind> {
         KindFile::CloudDown => EventKind::CloudDown(length?),
         KindFile::Chaos => EventKind::Chaos { percent: file.percent?, length: length? },
         KindFile::KillFunction => EventKind::KillFunction { function: file.function?, after: file.after? },
+        KindFile::Slow => EventKind::Slow(length?),
+        KindFile::Freeze => {
+            EventKind::Freeze { function: file.function?, before: file.call?, length: length? }
+        }
+        KindFile::NeverJoin => EventKind::NeverJoin(length?),
+        KindFile::NeverReady => EventKind::NeverReady(length?),
+        KindFile::PodsHang => EventKind::PodsHang(length?),
+        KindFile::DeleteNodes => EventKind::DeleteNodes(file.count?),
+        KindFile::DeleteNodeClaims => EventKind::DeleteNodeClaims(file.count?),
+        KindFile::ReclaimInstances => EventKind::ReclaimInstances(file.count?),
+        KindFile::StrayInstances => EventKind::StrayInstances(file.count?),
+        KindFile::ForeignInstances => EventKind::ForeignInstances(file.count?),
     })
+}
+
+impl KindFile {
+    /// Whether it happens to a number of things, once.
+    const fn counts(self) -> bool {
+        matches!(
+            self,
+            Self::DeleteNodes
+                | Self::DeleteNodeClaims
+                | Self::ReclaimInstances
+                | Self::StrayInstances
+                | Self::ForeignInstances
+        )
+    }
+}
+
+/// What Kubernetes gives a pod that says nothing of it.
+const DEFAULT_GRACE: Duration = Duration::from_secs(30);
+
+fn grace(template: &Value) -> Duration {
+    let seconds = template.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_u64);
+    seconds.map_or(DEFAULT_GRACE, Duration::from_secs)
+}
+
+fn do_not_disrupt(template: &Value) -> Option<String> {
+    let annotation = template.pointer("/metadata/annotations/karpenter.sh~1do-not-disrupt");
+    annotation.and_then(Value::as_str).map(str::to_owned)
 }
 
 /// Workloads were read as pods; what is wrong with them is told in the words of the file.

@@ -1,5 +1,6 @@
 //! The scenario file as it is written.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outrigger_model::{CapacityType, NillableDuration};
@@ -50,6 +51,10 @@ pub(super) struct Spec {
     #[serde(default)]
     pub(super) workloads: Vec<WorkloadFile>,
     #[serde(default)]
+    pub(super) pod_disruption_budgets: Vec<BudgetFile>,
+    #[serde(default = "thirty_minutes")]
+    pub(super) initialization_timeout: Span,
+    #[serde(default)]
     pub(super) events: Vec<EventFile>,
 }
 
@@ -77,6 +82,17 @@ pub(super) struct WorkloadFile {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct BudgetFile {
+    pub(super) name: String,
+    #[serde(default = "default_namespace")]
+    pub(super) namespace: String,
+    pub(super) match_labels: BTreeMap<String, String>,
+    pub(super) min_available: Option<u32>,
+    pub(super) max_unavailable: Option<u32>,
+}
+
+#[derive(Deserialize)]
 pub(super) struct ScaleFile {
     pub(super) at: Span,
     pub(super) replicas: u32,
@@ -96,6 +112,7 @@ pub(super) struct EventFile {
     pub(super) function: Option<Function>,
     pub(super) after: Option<Call>,
     pub(super) call: Option<Call>,
+    pub(super) count: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -107,6 +124,16 @@ pub(super) enum KindFile {
     CloudDown,
     Chaos,
     KillFunction,
+    Slow,
+    Freeze,
+    NeverJoin,
+    NeverReady,
+    PodsHang,
+    DeleteNodes,
+    DeleteNodeClaims,
+    ReclaimInstances,
+    StrayInstances,
+    ForeignInstances,
 }
 
 /// A duration as `1h30m`, never `Never`.
@@ -131,6 +158,9 @@ fn default_region() -> String {
 }
 fn default_namespace() -> String {
     "default".into()
+}
+const fn thirty_minutes() -> Span {
+    Span(Duration::from_mins(30))
 }
 const fn fifteen_minutes() -> Span {
     Span(Duration::from_mins(15))

@@ -16,10 +16,27 @@ pub struct Workload {
     pub labels: Arc<BTreeMap<String, String>>,
     /// What its pods ask for.
     pub spec: Arc<PodSpec>,
+    /// How long a pod of it may take to end (`terminationGracePeriodSeconds`).
+    pub grace: Duration,
+    /// Their annotation `karpenter.sh/do-not-disrupt`.
+    pub do_not_disrupt: Option<String>,
     /// How many there are, from when on.
     pub scale: Vec<Scale>,
     /// What is to become of its pods.
     pub expect: Expect,
+}
+
+/// A PodDisruptionBudget.
+#[derive(Clone, Debug)]
+pub struct DisruptionBudget {
+    /// Namespace and name.
+    pub id: PodRef,
+    /// The labels of the pods that it protects.
+    pub match_labels: BTreeMap<String, String>,
+    /// How many of them must stay.
+    pub min_available: Option<u32>,
+    /// How many of them may be away.
+    pub max_unavailable: Option<u32>,
 }
 
 /// A number of replicas from a time on.

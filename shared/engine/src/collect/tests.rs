@@ -1,0 +1,218 @@
+//! Small worlds that do not agree with themselves, and what a sweep makes of each.
+
+use outrigger_model::{FleetRequest, Instance, IntentState};
+
+use super::*;
+use crate::register::tests::{claim, node};
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(10_000 + second).unwrap()
+}
+
+fn machine(id: &str, state: InstanceState) -> Machine {
+    Machine { id: id.into(), intent: Some("over".into()), node_pool: None, state }
+}
+
+fn claim_of(id: &str, state: ClaimState) -> NodeClaim {
+    let instance = claim().instance.map(|instance| Instance { id: id.into(), ..instance });
+    NodeClaim { name: format!("claim-{id}"), state, instance, ..claim() }
+}
+
+fn node_of(id: &str, claim: Option<&str>, ready: bool) -> Node {
+    let annotations = claim.map(|claim| (labels::CLAIM.to_owned(), claim.to_owned()));
+    Node {
+        name: id.into(),
+        uid: format!("uid-{id}"),
+        provider_id: Some(format!("aws:///us-east-1a/{id}")),
+        annotations: annotations.into_iter().collect(),
+        ready,
+        ..node(Vec::new())
+    }
+}
+
+fn open_intent(id: &str) -> Intent {
+    let request = FleetRequest {
+        token: id.into(),
+        launch_template: "l".into(),
+        launch_template_version: "1".into(),
+        capacity_type: outrigger_model::CapacityType::Spot,
+        count: 1,
+        overrides: Vec::new(),
+        tags: BTreeMap::new(),
+    };
+    Intent {
+        id: id.into(),
+        state: IntentState::Sent,
+        request,
+        claims: Vec::new(),
+        prepared_at: at(0),
+        sent_at: Some(at(0)),
+        ended_at: None,
+    }
+}
+
+#[derive(Default)]
+struct World {
+    machines: Vec<Machine>,
+    claims: Vec<NodeClaim>,
+    intents: Vec<Intent>,
+    nodes: Vec<Node>,
+    guards: Guards,
+}
+
+impl World {
+    /// Sweeps at these seconds, one after the other; what the last one does, in words.
+    fn swept(&self, seconds: &[i64]) -> Vec<String> {
+        let mut on: BTreeMap<&str, Vec<&Node>> = BTreeMap::new();
+        for node in &self.nodes {
+            on.entry(node.instance_id().unwrap()).or_default().push(node);
+        }
+        let Self { machines, claims, intents, nodes, guards } = self;
+        let seen = Seen { machines, claims, intents, nodes, on: &on };
+        let mut before = Sweep::default();
+        let mut told = Vec::new();
+        for second in seconds {
+            let findings = sweep(&seen, &before, *guards, at(*second));
+            let orphans = findings.orphans.iter().map(|id| format!("terminate {id}"));
+            let ending = findings.ending.iter().map(|end| format!("{} {}", end.cause.reason, end.claim));
+            let nodes = findings.abandoned.iter().map(|node| format!("release {}", node.name));
+            let breaker = findings.sweep.breaker.map(|count| format!("breaker {count}"));
+            told = orphans.chain(ending).chain(nodes).chain(breaker).collect();
+            before = findings.sweep;
+        }
+        told
+    }
+}
+
+#[test]
+fn an_orphan_is_terminated_once_two_sweeps_agree() {
+    let orphan = || World { machines: vec![machine("i-1", InstanceState::Running)], ..World::default() };
+    assert_eq!(orphan().swept(&[0]), [""; 0]);
+    assert_eq!(orphan().swept(&[0, 59]), [""; 0]);
+    assert_eq!(orphan().swept(&[0, 30, 60]), ["terminate i-1"]);
+    let hasty = Guards { two_sweeps: false, ..Guards::default() };
+    assert_eq!(World { guards: hasty, ..orphan() }.swept(&[0]), ["terminate i-1"]);
+}
+
+#[test]
+fn what_is_accounted_for_or_is_not_ours_is_no_orphan() {
+    let running = || vec![machine("i-1", InstanceState::Running)];
+    let worlds = [
+        World {
+            claims: vec![claim_of("i-1", ClaimState::Launched)],
+            machines: running(),
+            ..World::default()
+        },
+        World { intents: vec![open_intent("over")], machines: running(), ..World::default() },
+        World {
+            machines: vec![Machine { intent: None, ..machine("i-1", InstanceState::Running) }],
+            ..World::default()
+        },
+        World { machines: vec![machine("i-1", InstanceState::ShuttingDown)], ..World::default() },
+        World { nodes: vec![node_of("i-1", Some("lost"), true)], machines: running(), ..World::default() },
+    ];
+    for (index, world) in worlds.iter().enumerate() {
+        assert_eq!(world.swept(&[0, 60, 120]), [""; 0], "world {index}");
+    }
+    let deleted = Node { deleting: true, ..node_of("i-1", Some("lost"), true) };
+    let wanted_gone = World { nodes: vec![deleted], machines: running(), ..World::default() };
+    assert_eq!(wanted_gone.swept(&[0, 60]), ["terminate i-1"]);
+}
+
+#[test]
+fn claims_end_when_their_instance_has() {
+    use InstanceState::{Running, ShuttingDown, Stopped, Terminated};
+    // Claim, what EC2 shows, the node's readiness (none: no node), seconds of the sweeps, what the last one does.
+    let table = [
+        (ClaimState::Launched, Some(Terminated), None, vec![0], vec!["InstanceGone claim-i-1"]),
+        (ClaimState::Initialized, Some(ShuttingDown), Some(true), vec![0], vec!["InstanceGone claim-i-1"]),
+        (ClaimState::Draining, Some(Terminated), Some(false), vec![0], vec!["InstanceGone claim-i-1"]),
+        (ClaimState::Terminating, Some(Terminated), Some(false), vec![0], vec![]),
+        (ClaimState::Initialized, Some(Stopped), Some(false), vec![0], vec!["Lost claim-i-1"]),
+        (ClaimState::Draining, Some(Stopped), Some(false), vec![0], vec![]),
+        (ClaimState::Initialized, Some(Running), None, vec![0], vec![]),
+        (ClaimState::Initialized, Some(Running), None, vec![0, 60], vec!["Lost claim-i-1"]),
+        (ClaimState::Launched, Some(Running), None, vec![0, 60], vec![]),
+        (ClaimState::Initialized, None, Some(false), vec![0, 299], vec![]),
+        (ClaimState::Initialized, None, Some(false), vec![0, 300], vec!["InstanceGone claim-i-1"]),
+        (ClaimState::Initialized, None, Some(true), vec![0, 300], vec![]),
+        (ClaimState::Launched, None, None, vec![0, 300], vec![]),
+    ];
+    for (state, shown, ready, seconds, expected) in table {
+        let world = World {
+            machines: shown.map(|state| machine("i-1", state)).into_iter().collect(),
+            claims: vec![claim_of("i-1", state)],
+            nodes: ready.map(|ready| node_of("i-1", Some("claim-i-1"), ready)).into_iter().collect(),
+            ..World::default()
+        };
+        assert_eq!(world.swept(&seconds), expected, "{state:?} {shown:?} {ready:?}");
+    }
+}
+
+#[test]
+fn what_turned_up_again_was_never_missed() {
+    let claims = vec![claim_of("i-1", ClaimState::Initialized)];
+    let nodes = vec![node_of("i-1", Some("claim-i-1"), false)];
+    let on = BTreeMap::from([("i-1", vec![&nodes[0]])]);
+    let shown = [machine("i-1", InstanceState::Running)];
+    let look = |machines: &[Machine], before: &Sweep, second| {
+        let seen = Seen { machines, claims: &claims, intents: &[], nodes: &nodes, on: &on };
+        let findings = sweep(&seen, before, Guards::default(), at(second));
+        assert_eq!(findings.ending.len(), 0);
+        findings.sweep
+    };
+    let missed = look(&[], &Sweep::default(), 0);
+    assert_eq!(missed.missing.len(), 1);
+    let back = look(&shown, &missed, 200);
+    assert_eq!(back.missing.len(), 0);
+    look(&[], &back, 310);
+}
+
+#[test]
+fn nodes_of_ours_are_released_when_nothing_stands_behind_them() {
+    let world = |shown: Option<InstanceState>, claim: Option<&str>, ready: bool| World {
+        machines: shown.map(|state| machine("i-1", state)).into_iter().collect(),
+        nodes: vec![node_of("i-1", claim, ready)],
+        ..World::default()
+    };
+    let terminated = Some(InstanceState::Terminated);
+    assert_eq!(world(terminated, Some("over"), true).swept(&[0]), [""; 0]);
+    assert_eq!(world(terminated, Some("over"), true).swept(&[0, 60]), ["release i-1"]);
+    assert_eq!(world(terminated, None, true).swept(&[0, 60]), ["release i-1"], "ours by its instance");
+    assert_eq!(world(None, Some("over"), false).swept(&[0, 299]), [""; 0]);
+    assert_eq!(world(None, Some("over"), false).swept(&[0, 300]), ["release i-1"]);
+    assert_eq!(world(None, Some("over"), true).swept(&[0, 300]), [""; 0], "a node that is ready lives");
+    assert_eq!(world(None, None, false).swept(&[0, 300]), [""; 0], "Karpenter's, or nobody's");
+    assert_eq!(world(Some(InstanceState::ShuttingDown), Some("over"), false).swept(&[0, 300]), [""; 0]);
+}
+
+#[test]
+fn a_sweep_that_would_end_too_much_does_nothing() {
+    let orphans = |count: usize, claimed: usize| World {
+        machines: (0..count + claimed).map(|n| machine(&format!("i-{n}"), InstanceState::Running)).collect(),
+        claims: (count..count + claimed).map(|n| claim_of(&format!("i-{n}"), ClaimState::Launched)).collect(),
+        ..World::default()
+    };
+    assert_eq!(orphans(3, 0).swept(&[0, 60]).len(), 3);
+    assert_eq!(orphans(4, 0).swept(&[0, 60]), ["breaker 4"]);
+    assert_eq!(orphans(4, 35).swept(&[0, 60]), ["breaker 4"]);
+    assert_eq!(orphans(4, 36).swept(&[0, 60]).len(), 4);
+    let operator = Guards { breaker: false, ..Guards::default() };
+    assert_eq!(World { guards: operator, ..orphans(4, 0) }.swept(&[0, 60]).len(), 4);
+    let mut reclaimed = orphans(0, 5);
+    for machine in &mut reclaimed.machines {
+        machine.state = InstanceState::Terminated;
+    }
+    assert_eq!(reclaimed.swept(&[0]).len(), 5, "what EC2 says itself needs no breaker");
+}
+
+#[test]
+fn when_most_nodes_are_not_ready_absence_proves_nothing() {
+    let ids = ["i-1", "i-2", "i-3", "i-4", "i-5"];
+    let world = World {
+        claims: vec![claim_of("i-1", ClaimState::Initialized)],
+        nodes: ids.iter().map(|id| node_of(id, None, false)).collect(),
+        ..World::default()
+    };
+    assert_eq!(world.swept(&[0, 600]), [""; 0]);
+}

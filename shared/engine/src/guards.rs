@@ -1,0 +1,33 @@
+//! What keeps lifecycle from doing harm.
+
+/// Each of these guards against one way of losing pods or instances. All are on; a test switches one off to prove that the
+/// simulation would notice, and an operator switches the breaker off to let a large sweep go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
+pub struct Guards {
+    /// After a node was tainted, the scheduler is given time to notice before its pods are looked at.
+    pub taint_wait: bool,
+    /// What one sweep finds amiss must be found again by a later one.
+    pub two_sweeps: bool,
+    /// EC2 is asked before the ledger is read, so that every instance that is seen was written down.
+    pub cloud_first: bool,
+    /// A sweep that would end more than three instances and a tenth of all does nothing.
+    pub breaker: bool,
+    /// Absence of an instance counts for nothing while it may be too young to be shown.
+    pub absence_wait: bool,
+    /// What lifecycle writes is accepted only while its lease holds.
+    pub fence: bool,
+}
+
+impl Default for Guards {
+    fn default() -> Self {
+        Self {
+            taint_wait: true,
+            two_sweeps: true,
+            cloud_first: true,
+            breaker: true,
+            absence_wait: true,
+            fence: true,
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Claims on their way out: why they must end, the drain, the end of their instances, and sweeps.
+
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt};
+use outrigger_model::{ClaimState, Intent, Node, NodeClaim, TerminationReason};
+
+use super::{ByInstance, Tick, nodes_of};
+use crate::TickError;
+use crate::collect::{self, Findings, Seen};
+use crate::evict::Draining;
+use crate::liveness;
+use crate::observe::chain;
+use crate::ports::{Event, Lease, Subject};
+use crate::release::Release;
+use crate::terminate::{Cause, begin};
+
+/// How many nodes are drained at once.
+const CONCURRENT_DRAINS: usize = 8;
+/// How often EC2, ledger and cluster are compared.
+const SWEEP_EVERY: Duration = Duration::from_secs(50);
+
+impl Tick<'_> {
+    pub(super) fn time_for_a_sweep(&self) -> bool {
+        let now = self.ports.clock.now();
+        let passed = |at| Duration::try_from(now.duration_since(at)).unwrap_or_default();
+        self.sweep.at.is_none_or(|at| passed(at) >= SWEEP_EVERY)
+    }
+
+    pub(super) fn sweep_is_due(&self) -> bool {
+        self.machines.is_some() && self.time_for_a_sweep()
+    }
+
+    /// Compares EC2, ledger and cluster. What was found is written down before anything is done about it.
+    pub(super) async fn sweep(
+        &mut self,
+        claims: &mut [NodeClaim],
+        intents: &[Intent],
+        (nodes, on): (&[Node], &ByInstance<'_>),
+        lease: Option<&Lease>,
+    ) -> Result<(), TickError> {
+        let Some((_, machines)) = &self.machines else { return Ok(()) };
+        let seen = Seen { machines, claims, intents, nodes, on };
+        let findings = collect::sweep(&seen, &self.sweep, self.settings.guards, self.ports.clock.now());
+        self.ports.ledger.put_sweep(&findings.sweep, lease).await?;
+        let Findings { sweep, orphans, ending, abandoned } = findings;
+        if let Some(count) = sweep.breaker {
+            tracing::error!(count, "a sweep would end too many instances at once, and ends none");
+        }
+        self.summary.breaker = sweep.breaker;
+        self.sweep = sweep;
+        for node in abandoned {
+            tracing::warn!(node = node.name, "nothing stands behind the node; it is released");
+            if let Err(error) = self.ports.cluster.release_node(&node.name, &node.uid).await {
+                tracing::warn!(node = node.name, error = chain(&error), "the node was not released");
+            }
+        }
+        self.terminate_orphans(orphans).await;
+        for end in ending {
+            if let Some(claim) = claims.iter_mut().find(|claim| claim.name == end.claim) {
+                self.begin_end(claim, &end.cause, lease).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn terminate_orphans(&mut self, orphans: Vec<String>) {
+        if orphans.is_empty() {
+            return;
+        }
+        tracing::warn!(?orphans, "no claim accounts for these instances; they are terminated");
+        match self.ports.cloud.terminate(&orphans).await {
+            Ok(refused) => {
+                for (instance, why) in &refused {
+                    tracing::error!(instance, why, "the orphan was not terminated");
+                }
+                self.summary.orphans.extend(orphans.into_iter().filter(|id| !refused.contains_key(id)));
+            }
+            Err(error) => tracing::warn!(error = chain(&error), "the orphans were not terminated"),
+        }
+    }
+
+    /// Begins the end of claims whose Node or NodeClaim somebody deleted, and of those whose time is up.
+    pub(super) async fn begin_ends(
+        &mut self,
+        claims: &mut [NodeClaim],
+        (nodes, by_instance): (&[Node], &ByInstance<'_>),
+        lease: Option<&Lease>,
+    ) {
+        let is_partitioned = liveness::is_partitioned(nodes.iter());
+        for claim in claims.iter_mut().filter(|claim| claim.state.accepts_pods()) {
+            if self.time_is_up() {
+                return;
+            }
+            let on = nodes_of(claim, by_instance);
+            let (timeout, now) = (self.settings.initialization_timeout, self.ports.clock.now());
+            let cause = self
+                .deletion(claim, &on)
+                .or_else(|| liveness::overdue(claim, &on, timeout, is_partitioned, now));
+            if let Some(cause) = cause {
+                let cause = self.with_console(claim, cause).await;
+                self.begin_end(claim, &cause, lease).await;
+            }
+        }
+    }
+
+    fn deletion(&self, claim: &NodeClaim, nodes: &[&Node]) -> Option<Cause> {
+        let deleted =
+            |what: &str| Some(Cause::new(TerminationReason::Deleted, format!("its {what} was deleted")));
+        if nodes.iter().any(|node| node.deleting) {
+            return deleted("Node");
+        }
+        if self.mirrors.is_deleted(&claim.name) { deleted("NodeClaim") } else { None }
+    }
+
+    /// Why a machine did not join stands at the end of what it wrote to its console.
+    async fn with_console(&self, claim: &NodeClaim, cause: Cause) -> Cause {
+        let (TerminationReason::NotRegistered, Some(id)) = (cause.reason, claim.instance_id()) else {
+            return cause;
+        };
+        match self.ports.cloud.console_tail(id).await {
+            Ok(Some(tail)) => {
+                let message = format!("{}; the last lines of its console: {tail}", cause.message);
+                Cause { message, ..cause }
+            }
+            Ok(None) => cause,
+            Err(error) => {
+                tracing::warn!(claim = claim.name, error = chain(&error), "its console could not be read");
+                cause
+            }
+        }
+    }
+
+    async fn begin_end(&mut self, claim: &mut NodeClaim, cause: &Cause, lease: Option<&Lease>) {
+        match begin(self.ports, &claim.name, cause, lease).await {
+            Ok(None) => {}
+            Ok(Some(next)) => {
+                *claim = next;
+                self.summary.ending.push(claim.name.clone());
+                let about =
+                    Subject::NodeClaim { name: claim.name.clone(), uid: self.mirrors.uid(&claim.name) };
+                let warning = cause.reason != TerminationReason::Deleted;
+                let (reason, message) = (cause.reason.as_str(), cause.message.clone());
+                let event = Event { about, warning, reason, message };
+                if let Err(error) = self.ports.cluster.publish_event(&event).await {
+                    tracing::warn!(claim = claim.name, error = chain(&error), "the event was not published");
+                }
+            }
+            Err(error) => self.cannot_go_on(&claim.name, &error.into()),
+        }
+    }
+
+    /// Takes every claim that ends as far as its pods and its instance allow.
+    pub(super) async fn end(
+        &mut self,
+        claims: &mut [NodeClaim],
+        by_instance: &ByInstance<'_>,
+        lease: Option<&Lease>,
+    ) {
+        let draining =
+            Draining { ports: self.ports, lease, patience: &self.patience, guards: self.settings.guards };
+        let mut drains = Vec::new();
+        for claim in claims.iter_mut().filter(|claim| claim.state == ClaimState::Draining) {
+            let on = nodes_of(claim, by_instance);
+            let drain = async move {
+                let result = draining.advance(claim, &on).await;
+                (claim.name.clone(), result)
+            };
+            drains.push(drain.boxed());
+        }
+        let drained: Vec<_> =
+            futures::stream::iter(drains).buffer_unordered(CONCURRENT_DRAINS).collect().await;
+        for (claim, result) in drained {
+            self.note(claim, result);
+        }
+        let terminating: Vec<_> =
+            claims.iter_mut().filter(|claim| claim.state == ClaimState::Terminating).collect();
+        if !terminating.is_empty() && !self.time_is_up() {
+            self.terminate(terminating, by_instance, lease).await;
+        }
+        self.is_ending =
+            claims.iter().any(|claim| matches!(claim.state, ClaimState::Draining | ClaimState::Terminating));
+    }
+
+    async fn terminate(
+        &mut self,
+        claims: Vec<&mut NodeClaim>,
+        nodes: &ByInstance<'_>,
+        lease: Option<&Lease>,
+    ) {
+        let Some((_, machines)) = &self.machines else {
+            let waits = claims.iter().map(|claim| (claim.name.clone(), "EC2 to answer".to_owned()));
+            self.summary.waiting.extend(waits);
+            return;
+        };
+        let (ports, guards, missing) = (self.ports, self.settings.guards, &self.sweep.missing);
+        let release = Release { ports, lease, guards, machines, missing, nodes };
+        for (claim, result) in release.advance(claims, &mut self.asked).await {
+            if matches!(result, Ok(None)) {
+                self.summary.gone.push(claim.clone());
+            }
+            self.note(claim, result);
+        }
+    }
+
+    fn note(&mut self, claim: String, result: Result<Option<String>, TickError>) {
+        match result {
+            Ok(Some(what)) => drop(self.summary.waiting.insert(claim, what)),
+            Ok(None) => {}
+            Err(error) => self.cannot_go_on(&claim, &error),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The beginning of a claim's end. Anybody may begin it, with a lease or without: it only ever moves forward, and doing it
+//! twice is doing it once.
+
+use jiff::Timestamp;
+use outrigger_model::{ClaimState, NillableDuration, NodeClaim, Termination, TerminationReason};
+
+use crate::ports::{Lease, LedgerError, Ports};
+
+/// How often a claim that somebody else writes at the same time is tried again.
+const ATTEMPTS: usize = 5;
+
+/// Why a claim is to end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// Why.
+    pub reason: TerminationReason,
+    /// Why, for people.
+    pub message: String,
+    /// When patience with its pods ends at the latest; the claim's own `terminationGracePeriod` may end it earlier.
+    pub by: Option<Timestamp>,
+}
+
+impl Cause {
+    /// A cause that sets no time limit of its own.
+    pub fn new(reason: TerminationReason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), by: None }
+    }
+}
+
+/// Begins the end of a claim: one whose node has joined drains, one that nothing runs on is terminated. Returns the claim as
+/// it was written, or `None` when nothing had to be: it ends already, is over, was never launched, or is not known.
+///
+/// Works without the lease, as for a spot interruption: the claim's version keeps two writers apart.
+pub async fn begin(
+    ports: Ports<'_>,
+    claim: &str,
+    cause: &Cause,
+    lease: Option<&Lease>,
+) -> Result<Option<NodeClaim>, LedgerError> {
+    for _ in 0..ATTEMPTS {
+        let Some(found) = ports.ledger.claim(claim).await? else { return Ok(None) };
+        let Some(next) = ending(&found, cause, ports.clock.now()) else { return Ok(None) };
+        match ports.ledger.update_claim(&next, lease).await {
+            Err(LedgerError::Conflict { .. }) => {}
+            answer => {
+                let (state, reason, why) = (next.state, cause.reason, &cause.message);
+                tracing::info!(claim, ?state, %reason, why, "the claim ends");
+                return answer.map(Some);
+            }
+        }
+    }
+    Err(LedgerError::Conflict { what: format!("claim {claim}") })
+}
+
+/// The claim once its end has begun, or has to come sooner; `None` when the cause changes nothing.
+pub(crate) fn ending(claim: &NodeClaim, cause: &Cause, now: Timestamp) -> Option<NodeClaim> {
+    let state = match (claim.state, cause.reason.is_past_draining()) {
+        (ClaimState::Registered | ClaimState::Initialized | ClaimState::Draining, false) => {
+            ClaimState::Draining
+        }
+        (ClaimState::Launched, _)
+        | (ClaimState::Registered | ClaimState::Initialized | ClaimState::Draining, true) => {
+            ClaimState::Terminating
+        }
+        (ClaimState::Intent | ClaimState::Terminating | ClaimState::Gone | ClaimState::Failed, _) => {
+            return None;
+        }
+    };
+    let mut end = claim.termination.clone().unwrap_or_else(|| begun(claim, cause, now));
+    end.by = end.by.into_iter().chain(cause.by).min();
+    if state == ClaimState::Terminating {
+        end.terminating_at = end.terminating_at.or(Some(now));
+    }
+    let changed = state != claim.state || claim.termination.as_ref() != Some(&end);
+    changed.then(|| NodeClaim { state, termination: Some(end), ..claim.clone() })
+}
+
+fn begun(claim: &NodeClaim, cause: &Cause, now: Timestamp) -> Termination {
+    let grace = claim.termination_grace_period.and_then(NillableDuration::get);
+    Termination {
+        reason: cause.reason,
+        message: cause.message.clone(),
+        since: now,
+        by: grace.map(|grace| now.saturating_add(grace).unwrap_or(Timestamp::MAX)),
+        tainted_at: None,
+        drained_at: None,
+        detached_at: None,
+        terminating_at: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::register::tests::claim;
+
+    const ALL: [ClaimState; 8] = [
+        ClaimState::Intent,
+        ClaimState::Launched,
+        ClaimState::Registered,
+        ClaimState::Initialized,
+        ClaimState::Draining,
+        ClaimState::Terminating,
+        ClaimState::Gone,
+        ClaimState::Failed,
+    ];
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn states_only_move_along_their_edges() {
+        for reason in [TerminationReason::Deleted, TerminationReason::InstanceGone] {
+            for state in ALL {
+                let before = NodeClaim { state, ..claim() };
+                let after = ending(&before, &Cause::new(reason, "test"), at(0));
+                let became = after.map(|claim| claim.state);
+                let expected = match state {
+                    ClaimState::Launched => Some(ClaimState::Terminating),
+                    ClaimState::Registered | ClaimState::Initialized | ClaimState::Draining => {
+                        let past = reason == TerminationReason::InstanceGone;
+                        Some(if past { ClaimState::Terminating } else { ClaimState::Draining })
+                    }
+                    _ => None,
+                };
+                assert_eq!(became, expected, "{state:?} {reason}");
+                assert!(became.is_none_or(|next| next == state || state.may_become(next)), "{state:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn patience_ends_at_the_earliest_time_that_anybody_named() {
+        let draining = |by: Option<i64>, asked: Option<i64>, now: i64| {
+            let grace = by.map(|seconds| NillableDuration::seconds(seconds.unsigned_abs()));
+            let living =
+                NodeClaim { state: ClaimState::Initialized, termination_grace_period: grace, ..claim() };
+            let cause = Cause { by: asked.map(at), ..Cause::new(TerminationReason::Deleted, "test") };
+            ending(&living, &cause, at(now)).unwrap()
+        };
+        let by = |claim: &NodeClaim| claim.termination.as_ref().unwrap().by.map(Timestamp::as_second);
+        assert_eq!(by(&draining(None, None, 10)), None);
+        assert_eq!(by(&draining(Some(60), None, 10)), Some(70));
+        assert_eq!(by(&draining(Some(60), Some(30), 10)), Some(30));
+        assert_eq!(by(&draining(Some(60), Some(300), 10)), Some(70));
+        let ends = draining(Some(60), None, 10);
+        let again = |asked: Option<i64>| {
+            let cause = Cause { by: asked.map(at), ..Cause::new(TerminationReason::Interrupted, "again") };
+            ending(&ends, &cause, at(20))
+        };
+        assert_eq!(again(None), None, "a second cause is no news");
+        assert_eq!(again(Some(100)), None, "and never a reprieve");
+        let sooner = again(Some(50)).unwrap();
+        assert_eq!((by(&sooner), sooner.state), (Some(50), ClaimState::Draining));
+        assert_eq!(sooner.termination.unwrap().reason, TerminationReason::Deleted);
+    }
+}

@@ -1,0 +1,203 @@
+//! How pods and nodes leave: evictions under budgets, deletions with grace, and what controllers make again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use outrigger_engine::ports::{Eviction, Mirror, PodOnNode};
+use outrigger_model::{DoNotDisrupt, Pod, PodState, labels};
+
+use super::Objects;
+use crate::scenario::DisruptionBudget;
+use crate::time::{Moment, after};
+
+/// What matters of a pod only when it has to leave.
+#[derive(Clone, Debug)]
+pub(crate) struct Life {
+    pub(super) grace: Duration,
+    pub(super) do_not_disrupt: Option<String>,
+    /// By when it must have ended, once it was asked to.
+    pub(super) deleting_until: Option<jiff::Timestamp>,
+}
+
+impl Default for Life {
+    fn default() -> Self {
+        Self { grace: Duration::from_secs(30), do_not_disrupt: None, deleting_until: None }
+    }
+}
+
+impl Objects {
+    fn life(&self, pod: &Pod) -> Life {
+        self.lives.get(&pod.uid).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn pods_on(&self, node: &str) -> Vec<PodOnNode> {
+        let on = self.pods.values().filter(|pod| pod.node_name.as_deref() == Some(node));
+        on.map(|pod| {
+            let life = self.life(pod);
+            PodOnNode {
+                pod: pod.clone(),
+                do_not_disrupt: life.do_not_disrupt,
+                started_at: Some(pod.created_at),
+                deleting_until: life.deleting_until,
+                grace: life.grace,
+            }
+        })
+        .collect()
+    }
+
+    /// Whether a pod asks to be left alone.
+    pub(crate) fn is_protected(&self, pod: &Pod, moment: Moment) -> bool {
+        let wish = self.life(pod).do_not_disrupt;
+        let wish = wish.and_then(|wish| wish.parse::<DoNotDisrupt>().ok());
+        wish.is_some_and(|wish| wish.is_active(Some(pod.created_at), moment.at))
+    }
+
+    /// By when a pod that was asked to end must have done so.
+    pub(crate) fn deleting_until(&self, pod: &Pod) -> Option<jiff::Timestamp> {
+        self.life(pod).deleting_until
+    }
+
+    /// How long a pod may take to end.
+    pub(crate) fn grace(&self, pod: &Pod) -> Duration {
+        self.life(pod).grace
+    }
+
+    /// What the Eviction API says to a request, before anything is done.
+    pub(crate) fn judge(&self, pod: &Pod) -> Eviction {
+        let Some(found) = self.pods.get(&pod.uid) else { return Eviction::Gone };
+        if found.node_name.is_none() || found.state != PodState::Bound {
+            return Eviction::Accepted;
+        }
+        let over: Vec<&DisruptionBudget> =
+            self.budgets.iter().filter(|budget| covers(budget, found)).collect();
+        match over.as_slice() {
+            [] => Eviction::Accepted,
+            [budget] if self.allowed(budget) > 0 => Eviction::Accepted,
+            [budget] => Eviction::Blocked {
+                why: format!("Cannot evict pod as it would violate the disruption budget {}", budget.id.name),
+            },
+            _ => Eviction::Blocked {
+                why: "This pod has more than one PodDisruptionBudget, which is not supported".into(),
+            },
+        }
+    }
+
+    /// How many pods of a budget may go.
+    fn allowed(&self, budget: &DisruptionBudget) -> usize {
+        let mut healthy = 0_usize;
+        for pod in self.pods.values().filter(|pod| covers(budget, pod)) {
+            let node = pod.node_name.as_ref().and_then(|node| self.nodes.get(node));
+            healthy += usize::from(pod.state == PodState::Bound && node.is_some_and(|node| node.ready));
+        }
+        let of_budget = self.workloads.iter().filter(|replicas| {
+            replicas.workload.id.namespace == budget.id.namespace
+                && matches(&budget.match_labels, &replicas.workload.labels)
+        });
+        let expected: usize = of_budget.map(|replicas| replicas.uids.len()).sum();
+        let number = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
+        let desired = match (budget.min_available, budget.max_unavailable) {
+            (Some(least), _) => number(least),
+            (None, most) => expected.saturating_sub(number(most.unwrap_or(0))),
+        };
+        healthy.saturating_sub(desired)
+    }
+
+    /// A pod is asked to end; its controller makes another at once. Returns how long it may take; `None` when it ends
+    /// already, or is gone.
+    pub(crate) fn delete_pod(&mut self, uid: &str, grace: Duration, moment: Moment) -> Option<Duration> {
+        let mut pod = self.pods.get(uid).filter(|pod| pod.state != PodState::Terminating)?.clone();
+        self.replace(uid, moment);
+        if pod.node_name.is_none() {
+            self.remove_pod(uid);
+            return None;
+        }
+        pod.state = PodState::Terminating;
+        let life = self.lives.entry(uid.to_owned()).or_default();
+        life.deleting_until = Some(after(moment.at, grace));
+        self.put_pod(pod);
+        Some(grace)
+    }
+
+    /// A pod that was asked to end has done so.
+    pub(crate) fn end_pod(&mut self, uid: &str) {
+        if self.pods.get(uid).is_some_and(|pod| pod.state == PodState::Terminating) {
+            self.remove_pod(uid);
+        }
+    }
+
+    /// Somebody deletes a node. While a finalizer is left it stays.
+    pub(crate) fn delete_node(&mut self, name: &str, moment: Moment) {
+        let Some(mut node) = self.nodes.get(name).cloned() else { return };
+        if node.finalizers.is_empty() {
+            self.remove_node(name, moment);
+        } else if !node.deleting {
+            node.deleting = true;
+            self.put_node(node);
+        }
+    }
+
+    /// A node deleted and our finalizer taken off it.
+    pub(super) fn release_node(&mut self, name: &str, uid: &str, moment: Moment) {
+        let Some(mut node) = self.nodes.get(name).filter(|node| node.uid == uid).cloned() else { return };
+        node.finalizers.retain(|finalizer| finalizer != labels::TERMINATION_FINALIZER);
+        self.put_node(node);
+        self.delete_node(name, moment);
+    }
+
+    /// The node goes, and with it what was bound to it.
+    fn remove_node(&mut self, name: &str, moment: Moment) {
+        self.version += 1;
+        self.record(outrigger_engine::ports::ClusterChange::NodeGone { name: name.to_owned() });
+        self.nodes.remove(name);
+        self.closed_at.remove(name);
+        let orphaned: Vec<String> = self
+            .pods
+            .values()
+            .filter(|pod| pod.node_name.as_deref() == Some(name))
+            .map(|pod| pod.uid.clone())
+            .collect();
+        for uid in orphaned {
+            self.replace(&uid, moment);
+            self.remove_pod(&uid);
+        }
+    }
+
+    /// A node whose machine has gone is not ready any more.
+    pub(crate) fn lose(&mut self, name: &str) {
+        if let Some(mut node) = self.nodes.get(name).cloned() {
+            node.ready = false;
+            self.put_node(node);
+        }
+    }
+
+    /// The controller of a pod that leaves makes another.
+    fn replace(&mut self, uid: &str, moment: Moment) {
+        let owner = self.workloads.iter_mut().position(|replicas| replicas.uids.remove(uid));
+        if let Some(workload) = owner {
+            self.add_replica(workload, moment);
+            self.has_new_pods = true;
+        }
+    }
+
+    /// Somebody deletes a NodeClaim object.
+    pub(crate) fn delete_mirror(&mut self, name: &str) {
+        if let Some(mirror) = self.mirrors.get_mut(name) {
+            mirror.deleting = true;
+        }
+    }
+
+    /// A NodeClaim object as it was written.
+    pub(super) fn put_mirror(&mut self, name: &str, version: u64) {
+        let made = self.mirrors.contains_key(name).then(String::new).unwrap_or_else(|| self.next_uid());
+        let mirror = self.mirrors.entry(name.to_owned()).or_insert(Mirror { uid: made, ..Mirror::default() });
+        mirror.version = version;
+    }
+}
+
+fn covers(budget: &DisruptionBudget, pod: &Pod) -> bool {
+    budget.id.namespace == pod.id.namespace && matches(&budget.match_labels, &pod.labels)
+}
+
+fn matches(selector: &BTreeMap<String, String>, labels: &BTreeMap<String, String>) -> bool {
+    selector.iter().all(|(key, value)| labels.get(key) == Some(value))
+}

@@ -1,0 +1,135 @@
+//! What must hold whenever a pod or an instance is made to leave.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use outrigger_model::{ClaimState, NodeClaim, Pod, PodState, Taint, TaintEffect, TerminationReason, labels};
+
+use crate::cloud::Machine;
+use crate::state::State;
+use crate::time::Moment;
+
+/// An instance may be shut down so long before the world's clock says that patience has ended.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
+/// Pods that should have ended so long ago are nobody's concern.
+const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
+/// Terminations of orphans that lie so close together are one sweep's.
+const ONE_SWEEP: Duration = Duration::from_secs(30);
+
+/// No pod that asks to be left alone is evicted, and none that lives and dies with its node.
+pub(crate) fn eviction(state: &State, pod: &Pod, moment: Moment) -> Vec<String> {
+    let mut broken = Vec::new();
+    if state.cluster.is_protected(pod, moment) {
+        broken.push(format!("{} was evicted although it asks not to be disrupted", pod.id));
+    }
+    if stays(pod) {
+        broken.push(format!("{} was evicted although it may stay", pod.id));
+    }
+    broken
+}
+
+/// Force is for the end of patience only, and never without grace.
+pub(crate) fn forced_deletion(state: &State, pod: &Pod, grace: Duration, moment: Moment) -> Vec<String> {
+    let mut broken = Vec::new();
+    if grace < Duration::from_secs(1) {
+        broken.push(format!("{} was deleted without grace", pod.id));
+    }
+    if stays(pod) {
+        broken.push(format!("{} was deleted although it may stay", pod.id));
+    }
+    let by = pod.node_name.as_deref().and_then(|node| claim_on(state, node)).and_then(by);
+    let in_time = by.is_some_and(|by| {
+        SignedDuration::try_from(state.cluster.grace(pod) + CLOCK_TOLERANCE)
+            .is_ok_and(|grace| by.duration_since(moment.at) <= grace)
+    });
+    if !in_time {
+        broken.push(format!("{} was deleted by force before its time", pod.id));
+    }
+    broken
+}
+
+/// We terminate what is ours, and only when its pods have left, when patience has ended, or when there is nothing to save.
+pub(crate) fn termination(state: &State, id: &str, moment: Moment) -> Vec<String> {
+    let Some(machine) = state.cloud.machines().get(id).filter(|machine| machine.is_live()) else {
+        return Vec::new();
+    };
+    if !machine.is_ours(state.cloud.cluster()) {
+        return vec![format!("{id} was terminated, which is not ours")];
+    }
+    let claim = claim_on(state, id);
+    if claim.is_none() && is_launching(state, machine) {
+        return vec![format!("{id} was terminated while its launch is open")];
+    }
+    if let Some(claim) = claim.filter(|claim| claim.state < ClaimState::Terminating) {
+        return vec![format!("{id} was terminated while its claim lives: {}", claim.name)];
+    }
+    let nothing_to_save = claim.is_some_and(|claim| {
+        let reason = claim.termination.as_ref().map(|end| end.reason);
+        claim.registered_at.is_none() || reason == Some(TerminationReason::InstanceGone)
+    });
+    let overdue = claim.and_then(by).is_some_and(|by| moment.at >= by);
+    if nothing_to_save || overdue {
+        return Vec::new();
+    }
+    let on = state.cluster.pods().values().filter(|pod| pod.node_name.as_deref() == Some(id));
+    on.filter(|pod| is_alive(state, pod, moment))
+        .map(|pod| format!("{id} was terminated under {}", pod.id))
+        .collect()
+}
+
+/// No sweep ends more orphans than three, and than a tenth of everything.
+pub(crate) fn orphans(state: &State, moment: Moment) -> Vec<String> {
+    let since = moment.elapsed.saturating_sub(ONE_SWEEP);
+    let ended = state.orphans_ended.iter().filter(|at| **at >= since).count();
+    let all = state.cloud.live().count() + ended;
+    let broken = ended > 3.max(all / 10);
+    broken.then(|| format!("{ended} of {all} instances were terminated at once")).into_iter().collect()
+}
+
+/// No pod is bound to a machine that we have given up: the scheduler must have noticed before.
+pub(crate) fn binding<'s>(state: &State, nodes: impl Iterator<Item = &'s str>) -> Vec<String> {
+    let dying = |node: &&str| {
+        let machine = state.cloud.machines().get(*node);
+        state.cluster.is_closed(node) && machine.is_some_and(|machine| !machine.is_live())
+    };
+    nodes.filter(dying).map(|node| format!("pods were bound to {node}, which was given up")).collect()
+}
+
+/// A claim is over only when its instance is.
+pub(crate) fn closing(state: &State, claim: &NodeClaim) -> Vec<String> {
+    let machine = claim.instance_id().and_then(|id| state.cloud.machines().get(id));
+    let alive = claim.state == ClaimState::Gone && machine.is_some_and(Machine::is_live);
+    alive.then(|| format!("claim {} was closed while its instance lives", claim.name)).into_iter().collect()
+}
+
+/// A node is released only when its machine has ended.
+pub(crate) fn release(state: &State, name: &str) -> Vec<String> {
+    let machine = state.cloud.machines().get(name).filter(|machine| machine.is_live());
+    machine.map(|_| format!("node {name} was released while its machine lives")).into_iter().collect()
+}
+
+fn claim_on<'s>(state: &'s State, instance: &str) -> Option<&'s NodeClaim> {
+    let of = |claim: &&NodeClaim| claim.instance_id() == Some(instance) && claim.state != ClaimState::Gone;
+    state.ledger.claims().find(of)
+}
+
+fn by(claim: &NodeClaim) -> Option<Timestamp> {
+    claim.termination.as_ref()?.by
+}
+
+fn is_launching(state: &State, machine: &Machine) -> bool {
+    let intent = machine.tags.get(labels::INTENT);
+    state.ledger.intents().any(|open| Some(&open.id) == intent && open.ended_at.is_none())
+}
+
+/// Whether somebody would miss the pod.
+fn is_alive(state: &State, pod: &Pod, moment: Moment) -> bool {
+    let stuck =
+        state.cluster.deleting_until(pod).is_some_and(|until| moment.at.duration_since(until) >= STUCK_AFTER);
+    !stays(pod) && !stuck && pod.state != PodState::Finished
+}
+
+fn stays(pod: &Pod) -> bool {
+    let taint = Taint::new(labels::DISRUPTED_TAINT, "", TaintEffect::NoSchedule);
+    pod.owner_kind == "Node" || pod.spec.tolerations.iter().any(|toleration| toleration.tolerates(&taint))
+}

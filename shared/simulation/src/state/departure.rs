@@ -1,0 +1,142 @@
+//! How things leave the world: at our wish, at somebody else's, or by accident. What must not happen on the way is noted.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use outrigger_engine::ports::Eviction;
+use outrigger_model::{ClaimState, Node, NodeClaim, Pod, labels};
+
+use super::State;
+use crate::agenda::Step;
+use crate::faults::Trouble;
+use crate::laws::departure as laws;
+use crate::random::draw;
+use crate::time::Moment;
+use crate::timeline::{Kind, count};
+
+/// From an instance being terminated to its kubelet being missed.
+const MISSED_AFTER: Duration = Duration::from_secs(40);
+
+impl State {
+    /// The Eviction API.
+    pub(crate) fn evict(&mut self, pod: &Pod, moment: Moment) -> Eviction {
+        let verdict = self.cluster.judge(pod);
+        if verdict == Eviction::Accepted {
+            self.broken.extend(laws::eviction(self, pod, moment));
+            let grace = self.cluster.grace(pod);
+            self.ask_to_end(&pod.uid, grace, moment);
+        }
+        verdict
+    }
+
+    /// A pod deleted whatever protects it.
+    pub(crate) fn delete_pod(&mut self, pod: &Pod, grace: Duration, moment: Moment) {
+        self.broken.extend(laws::forced_deletion(self, pod, grace, moment));
+        self.timeline.add(moment, Kind::Pods, format!("{} is deleted by force", pod.id));
+        self.ask_to_end(&pod.uid, grace, moment);
+    }
+
+    fn ask_to_end(&mut self, uid: &str, grace: Duration, moment: Moment) {
+        let Some(grace) = self.cluster.delete_pod(uid, grace, moment) else { return };
+        if self.faults.open(moment.elapsed).any(|trouble| trouble == Trouble::PodsHang) {
+            return;
+        }
+        let most = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX).clamp(1, 8_000);
+        let takes = Duration::from_millis(1 + draw(self.seed, &format!("end/{uid}"), most));
+        self.agenda.add(moment.elapsed.saturating_add(takes), Step::PodEnds(uid.to_owned()));
+    }
+
+    /// A pod has ended, if there is still a kubelet to end it.
+    pub(super) fn pod_ends(&mut self, uid: &str) {
+        let node = self.cluster.pods().get(uid).and_then(|pod| pod.node_name.clone());
+        let machine = node.and_then(|node| self.cloud.machines().get(&node));
+        if machine.is_some_and(super::Machine::is_live) {
+            self.cluster.end_pod(uid);
+        }
+    }
+
+    /// `TerminateInstances` at our wish.
+    pub(crate) fn terminate(&mut self, id: &str, moment: Moment) {
+        self.broken.extend(laws::termination(self, id, moment));
+        let unclaimed = self.is_unclaimed(id);
+        if self.end(id, moment) && unclaimed {
+            self.orphans_ended.push(moment.elapsed);
+            self.broken.extend(laws::orphans(self, moment));
+        }
+    }
+
+    fn is_unclaimed(&self, id: &str) -> bool {
+        !self.ledger.claims().any(|claim| claim.instance_id() == Some(id))
+    }
+
+    /// Ends an instance; says whether it did.
+    fn end(&mut self, id: &str, moment: Moment) -> bool {
+        if self.cloud.end(id, moment).is_none() {
+            return false;
+        }
+        let shuts_down = Duration::from_secs(20 + draw(self.seed, &format!("shutdown/{id}"), 25));
+        self.agenda.add(moment.elapsed.saturating_add(shuts_down), Step::Ended(id.to_owned()));
+        self.agenda.add(moment.elapsed.saturating_add(MISSED_AFTER), Step::Lost(id.to_owned()));
+        self.timeline.add(moment, Kind::Node, format!("{id} is being terminated"));
+        true
+    }
+
+    /// EC2 ends the machines of the oldest nodes.
+    pub(crate) fn reclaim(&mut self, number: usize, moment: Moment) {
+        for id in self.oldest(number) {
+            self.end(&id, moment);
+        }
+    }
+
+    /// Somebody deletes the oldest nodes.
+    pub(crate) fn delete_nodes(&mut self, number: usize, moment: Moment) {
+        for name in self.oldest(number) {
+            self.cluster.delete_node(&name, moment);
+        }
+    }
+
+    /// Somebody deletes the NodeClaim objects of the oldest nodes.
+    pub(crate) fn delete_claims(&mut self, number: usize) {
+        for node in self.oldest(number) {
+            let claim = self.cluster.nodes().get(&node).and_then(|node| node.annotations.get(labels::CLAIM));
+            if let Some(claim) = claim.cloned() {
+                self.cluster.delete_mirror(&claim);
+            }
+        }
+    }
+
+    /// The oldest nodes that are ready for pods and stay.
+    fn oldest(&self, number: usize) -> Vec<String> {
+        let stays = |node: &&Node| node.is_initialized() && !node.deleting && node.ready;
+        let mut nodes: Vec<&Node> = self.cluster.nodes().values().filter(stays).collect();
+        nodes.sort_by_key(|node| (node.created_at, node.name.as_str()));
+        nodes.into_iter().take(number).map(|node| node.name.clone()).collect()
+    }
+
+    /// Instances appear that no launch answers for: with our tags, or with somebody else's.
+    pub(crate) fn appear(&mut self, number: usize, is_ours: bool, moment: Moment) {
+        for index in 0..number {
+            let intent = format!("stray-{}-{index}", moment.elapsed.as_secs());
+            let owner = if is_ours { self.cloud.cluster() } else { "somebody-else.example.com" };
+            let tags = [(labels::CLUSTER, owner), (labels::INTENT, intent.as_str())];
+            let tags: BTreeMap<_, _> =
+                tags.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().collect();
+            self.cloud.appear(tags, moment);
+        }
+        self.timeline.add(moment, Kind::Trouble, format!("{} appeared", count(number, "instance")));
+    }
+
+    /// What was written of a claim that ends.
+    pub(crate) fn tell_of(&mut self, claim: &NodeClaim, moment: Moment) {
+        self.broken.extend(laws::closing(self, claim));
+        let Some(end) = &claim.termination else { return };
+        let text = match claim.state {
+            ClaimState::Draining if end.tainted_at.is_none() => "is to be drained",
+            ClaimState::Terminating => "is given up",
+            ClaimState::Gone => "is gone",
+            _ => return,
+        };
+        let text = format!("claim {} {text}: {}", claim.name, end.reason);
+        self.timeline.add(moment, Kind::Node, text);
+    }
+}

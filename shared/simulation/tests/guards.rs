@@ -1,0 +1,139 @@
+//! Each guard of lifecycle is switched off once: a world that it saved then breaks a law. Otherwise the simulation would be
+//! blind to what the guard is for.
+
+mod common;
+
+use outrigger_engine::Guards;
+use outrigger_simulation::Ending;
+
+const SCENARIO: &str = r"
+apiVersion: outrigger.dev/v1alpha1
+kind: Scenario
+metadata: {name: guards}
+spec:
+  seed: {seed}
+  duration: {duration}
+  bootTime: 25s
+  nodePools:
+    - apiVersion: karpenter.sh/v1
+      kind: NodePool
+      metadata: {name: general}
+      spec:
+        template:
+          spec:
+            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
+            requirements:
+              - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+              - {key: node.kubernetes.io/instance-type, operator: In, values: [m6a.large]}
+  workloads:
+    - {name: web, at: 2s, replicas: 2, scale: [{scale}], template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 400m, memory: 1Gi}}}]}}}
+  events: [{events}]
+";
+
+const ON: Guards = Guards {
+    taint_wait: true,
+    two_sweeps: true,
+    cloud_first: true,
+    breaker: true,
+    absence_wait: true,
+    fence: true,
+};
+
+struct World {
+    duration: &'static str,
+    scale: &'static str,
+    events: &'static str,
+    /// What is said of a law that the guard keeps.
+    law: &'static str,
+}
+
+impl World {
+    fn play(&self, seed: u64, guards: Guards) -> Ending {
+        let text = SCENARIO
+            .replace("{seed}", &seed.to_string())
+            .replace("{duration}", self.duration)
+            .replace("{scale}", self.scale)
+            .replace("{events}", self.events);
+        let mut scenario = common::scenario(&text);
+        scenario.guards = guards;
+        common::run_scenario(&scenario, &[])
+    }
+
+    fn breaks(&self, ending: &Ending) -> bool {
+        ending.summary.broken_laws.iter().any(|broken| broken.contains(self.law))
+    }
+
+    /// With the guards `on` no seed breaks the law, and with those `off` one does.
+    fn check(&self, seeds: u64, on: &[Guards], off: Guards) {
+        for guards in on {
+            for seed in 1..=seeds {
+                let ending = self.play(seed, *guards);
+                assert!(!self.breaks(&ending), "seed {seed}: {}", common::timeline(&ending));
+            }
+        }
+        let broken = (1..=seeds).find(|seed| self.breaks(&self.play(*seed, off)));
+        assert!(
+            broken.is_some(),
+            "no seed of {seeds} breaks a law: {}",
+            common::timeline(&self.play(1, off))
+        );
+    }
+}
+
+#[test]
+fn the_wait_after_the_taint_keeps_pods_off_machines_that_end() {
+    // The node is empty when it is deleted, and pods come before the scheduler has noticed.
+    let world = World {
+        duration: "5m",
+        scale: "{at: 150s, replicas: 0}, {at: 181s, replicas: 2}",
+        events: "{at: 3m, kind: DeleteNodes, count: 1}",
+        law: "which was given up",
+    };
+    world.check(3, &[ON], Guards { taint_wait: false, ..ON });
+}
+
+#[test]
+fn a_claim_is_not_closed_while_its_instance_may_only_be_late() {
+    let world = World {
+        duration: "9m",
+        scale: "",
+        events: "{at: 0s, kind: Chaos, percent: 0, for: 10s}, {at: 1m, kind: DeleteNodes, count: 1}",
+        law: "was closed while its instance lives",
+    };
+    world.check(10, &[ON], Guards { absence_wait: false, ..ON });
+}
+
+#[test]
+fn what_was_launched_a_moment_ago_is_no_orphan() {
+    // Nodes are launched while lifecycle stands still between its two looks.
+    let world = World {
+        duration: "6m",
+        scale: "{at: 121s, replicas: 12}",
+        events: "{at: 119s, kind: Freeze, function: lifecycle, call: DescribeMachines, for: 15s}",
+        law: "was terminated while its claim lives",
+    };
+    let either = [ON, Guards { two_sweeps: false, ..ON }, Guards { cloud_first: false, ..ON }];
+    world.check(5, &either, Guards { cloud_first: false, two_sweeps: false, ..ON });
+}
+
+#[test]
+fn the_breaker_stops_a_sweep_that_would_end_too_much() {
+    let world = World {
+        duration: "6m",
+        scale: "",
+        events: "{at: 2m, kind: StrayInstances, count: 6}",
+        law: "were terminated at once",
+    };
+    world.check(2, &[ON], Guards { breaker: false, ..ON });
+}
+
+#[test]
+fn who_has_lost_the_lease_writes_no_sweep() {
+    let world = World {
+        duration: "6m",
+        scale: "",
+        events: "{at: 1m, kind: Freeze, function: lifecycle, call: PutSweep, for: 70s}, {at: 115s, kind: DeleteNodes, count: 1}",
+        law: "under somebody else's lease",
+    };
+    world.check(2, &[ON], Guards { fence: false, ..ON });
+}
