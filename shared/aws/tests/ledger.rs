@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use outrigger_aws::{Aws, DynamoLedger};
-use outrigger_engine::ports::{ClaimOutcome, Ledger, LedgerError, PreparedLaunch};
+use outrigger_engine::ports::{ClaimOutcome, Ledger, LedgerError, PreparedLaunch, Sweep};
 use outrigger_model::report::{Outcome, PodsReport};
 use outrigger_model::{CapacityType, ClaimState, IntentState, PodRef, Report, UnavailableOffering};
 use support::lossy_proxy::LossyProxy;
@@ -273,6 +273,46 @@ async fn of_many_that_write_a_claim_one_does_per_version() {
     claim.state = ClaimState::Gone;
     ledger.update_claim(&claim, None).await.unwrap();
     assert!(ledger.load().await.unwrap().claims.is_empty());
+}
+
+#[tokio::test]
+async fn only_who_holds_the_lease_writes_under_it() {
+    let rig = bound().await;
+    let ledger = &rig.ledger;
+    let provision = ledger.acquire("provision", "a", at(0), TTL).await.unwrap().unwrap();
+    ledger.prepare(&provision, &launch("i", 0, 8)).await.unwrap();
+    let first = ledger.acquire("lifecycle", "first", at(0), TTL).await.unwrap().unwrap();
+    // As many drains as go on at once, all of them checking the one lease.
+    let claims = ledger.load().await.unwrap().claims;
+    let writers = claims.iter().map(|claim| {
+        let (ledger, lease, mut claim) = (ledger.clone(), first.clone(), claim.clone());
+        claim.node_name = Some(claim.name.clone());
+        tokio::spawn(async move { ledger.update_claim(&claim, Some(&lease)).await })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        assert_eq!(writer.await.unwrap().unwrap().version, 2);
+    }
+    let claim = ledger.claim("i-003").await.unwrap().unwrap();
+    assert_eq!((claim.version, claim.node_name.as_deref()), (2, Some("i-003")));
+    assert_eq!(ledger.claim("i-999").await.unwrap(), None);
+    let (lossy, proxy) = rig.through_proxy("TransactWriteItems").await;
+    proxy.lose_next(3);
+    let claim = lossy.update_claim(&claim, Some(&first)).await.unwrap();
+    assert_eq!((claim.version, proxy.lost()), (3, 3));
+    let sweep = Sweep { orphans: [("i-1".to_owned(), at(1))].into(), ..Sweep::default() };
+    assert_eq!(ledger.sweep().await.unwrap(), Sweep::default());
+    ledger.put_sweep(&sweep, Some(&first)).await.unwrap();
+
+    let second = ledger.acquire("lifecycle", "second", at(60), TTL).await.unwrap().unwrap();
+    let late = ledger.update_claim(&claim, Some(&first)).await;
+    assert!(matches!(late, Err(LedgerError::LeaseLost { .. })), "{late:?}");
+    let late = ledger.put_sweep(&Sweep::default(), Some(&first)).await;
+    assert!(matches!(late, Err(LedgerError::LeaseLost { .. })), "{late:?}");
+    assert_eq!(ledger.sweep().await.unwrap(), sweep);
+    assert_eq!(ledger.claim("i-003").await.unwrap().unwrap(), claim);
+    ledger.update_claim(&claim, Some(&second)).await.unwrap();
+    let stale = ledger.update_claim(&claim, Some(&second)).await;
+    assert!(matches!(stale, Err(LedgerError::Conflict { .. })), "{stale:?}");
 }
 
 #[tokio::test]

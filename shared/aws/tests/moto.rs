@@ -16,7 +16,9 @@ use outrigger_aws::{Aws, AwsCloud, AwsConfig};
 use outrigger_catalog::catalog::Source;
 use outrigger_engine::ports::{ClassSource, Cloud, CloudError, Notice};
 use outrigger_kops::sha256_base64;
-use outrigger_model::{CapacityType, EC2NodeClass, FleetOverride, FleetRequest, LaunchTemplate, Price};
+use outrigger_model::{
+    CapacityType, EC2NodeClass, FleetOverride, FleetRequest, LaunchTemplate, Price, labels,
+};
 use serde_json::json;
 use support::{config, server};
 
@@ -329,6 +331,32 @@ async fn a_fleet_is_launched_and_found_again_by_its_intent() {
         assert_eq!(rig.cloud.instances_of(&intent).await.unwrap().len(), 2);
     }
     assert_eq!(rig.cloud.instances_of("no such intent").await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn instances_are_found_by_their_cluster_and_ended() {
+    let rig = Rig::new().await;
+    let mut wanted = request(&rig, "ending", CapacityType::OnDemand).await;
+    wanted.tags.insert(labels::CLUSTER.into(), rig.cluster.clone());
+    wanted.tags.insert(labels::NODE_POOL.into(), "general".into());
+    let launched = rig.cloud.launch(&wanted).await.unwrap().instances;
+    let mut ids: Vec<String> = launched.iter().map(|instance| instance.id.clone()).collect();
+    ids.sort();
+    let machines = rig.cloud.machines().await.unwrap();
+    assert_eq!(machines.iter().map(|machine| machine.id.clone()).collect::<Vec<_>>(), ids);
+    for machine in &machines {
+        let tags = (machine.intent.as_deref(), machine.node_pool.as_deref());
+        assert_eq!(tags, (Some("ending"), Some("general")));
+        assert!(!machine.state.is_ending(), "{machine:?}");
+        rig.cloud.console_tail(&machine.id).await.unwrap();
+    }
+    // One id that EC2 does not know must not save the others.
+    ids.insert(0, "i-00000000000000000".into());
+    assert_eq!(rig.cloud.terminate(&ids).await.unwrap(), BTreeMap::new());
+    let machines = rig.cloud.machines().await.unwrap();
+    assert!(machines.iter().all(|machine| machine.state.is_ending()), "{machines:?}");
+    assert_eq!(rig.cloud.terminate(&ids).await.unwrap(), BTreeMap::new(), "twice is once");
+    assert_eq!(rig.cloud.instances_of("ending").await.unwrap(), []);
 }
 
 #[tokio::test]

@@ -79,20 +79,22 @@ impl Draining<'_> {
         let Some(end) = claim.termination.clone() else {
             return Ok(Some("the reason for its end, which was not written down".into()));
         };
-        if !nodes.is_empty() && !self.is_closed(claim, &end, nodes).await? {
-            return Ok(Some("the scheduler to notice that its node is closed".into()));
+        let drained = self.drain(claim, &end, nodes).await;
+        let now = self.ports.clock.now();
+        let left = match &drained {
+            Ok(None) => None,
+            Ok(Some(what)) => Some(what.clone()),
+            Err(error) => Some(chain(error)),
+        };
+        if left.is_some() && !end.is_overdue(now) {
+            return drained;
         }
-        let waits_for = self.empty(claim, nodes).await?;
-        let overdue = end.is_overdue(self.ports.clock.now());
-        if waits_for.is_some() && !overdue {
-            return Ok(waits_for);
-        }
-        if let Some(left) = &waits_for {
+        // Time is up even for pods that cannot be asked to leave, or whose node cannot be changed.
+        if let Some(left) = &left {
             tracing::warn!(claim = claim.name, left, "patience has ended before the drain");
         }
-        let now = self.ports.clock.now();
         self.write(claim, ClaimState::Terminating, |end| {
-            if waits_for.is_none() {
+            if left.is_none() {
                 end.drained_at = end.drained_at.or(Some(now));
                 end.detached_at = end.detached_at.or(Some(now));
             }
@@ -100,6 +102,18 @@ impl Draining<'_> {
         })
         .await?;
         Ok(None)
+    }
+
+    async fn drain(
+        self,
+        claim: &mut NodeClaim,
+        end: &Termination,
+        nodes: &[&Node],
+    ) -> Result<Option<String>, TickError> {
+        if !nodes.is_empty() && !self.is_closed(claim, end, nodes).await? {
+            return Ok(Some("the scheduler to notice that its node is closed".into()));
+        }
+        self.empty(claim, nodes).await
     }
 
     /// Keeps new pods away from the nodes; says whether that was so long ago that everybody has noticed.

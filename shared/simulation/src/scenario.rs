@@ -24,7 +24,7 @@
 //!   initializationTimeout: 30m   # how long lifecycle waits for a registered node; default 30m
 //!   events:
 //!     - {at: 2m, kind: InsufficientCapacity, for: 5m, instanceTypes: [], zones: [us-east-1a], capacityType: spot}
-//!     - {at: 3m, kind: Throttle, for: 1m}            # EC2 refuses calls; only one with call: CreateFleet
+//!     - {at: 3m, kind: Throttle, for: 1m}            # EC2 refuses calls; with call: CreateFleet only that, with Evict the API server
 //!     - {at: 4m, kind: ApiServerDown, for: 1m}       # also LedgerDown, CloudDown: no answers
 //!     - {at: 5m, kind: Chaos, percent: 5, for: 5m}   # calls fail and functions die by chance
 //!     - {at: 6m, kind: KillFunction, function: provision, after: CreateFleet}

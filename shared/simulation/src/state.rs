@@ -3,7 +3,7 @@
 
 mod departure;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use outrigger_engine::ports::{CloudError, FleetAnswer, Notice};
@@ -51,6 +51,8 @@ pub(crate) struct State {
     pub runs: BTreeMap<Function, u32>,
     /// How many runs have died.
     pub deaths: u32,
+    /// Instances that were terminated at our wish.
+    pub given_up: BTreeSet<String>,
     /// When instances without a claim were terminated.
     pub orphans_ended: Vec<Duration>,
     /// Laws that were broken on the way.
@@ -87,6 +89,7 @@ impl State {
             freezes: Vec::new(),
             runs: BTreeMap::new(),
             deaths: 0,
+            given_up: BTreeSet::new(),
             orphans_ended: Vec::new(),
             broken: Vec::new(),
         }

@@ -7,6 +7,7 @@
 mod carriers;
 mod crashes;
 mod definitions;
+mod ending;
 mod main_job;
 mod outages;
 mod refresh;

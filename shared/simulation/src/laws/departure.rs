@@ -88,10 +88,7 @@ pub(crate) fn orphans(state: &State, moment: Moment) -> Vec<String> {
 
 /// No pod is bound to a machine that we have given up: the scheduler must have noticed before.
 pub(crate) fn binding<'s>(state: &State, nodes: impl Iterator<Item = &'s str>) -> Vec<String> {
-    let dying = |node: &&str| {
-        let machine = state.cloud.machines().get(*node);
-        state.cluster.is_closed(node) && machine.is_some_and(|machine| !machine.is_live())
-    };
+    let dying = |node: &&str| state.cluster.is_closed(node) && state.given_up.contains(*node);
     nodes.filter(dying).map(|node| format!("pods were bound to {node}, which was given up")).collect()
 }
 

@@ -36,9 +36,9 @@ pub enum EventKind {
         /// For how long.
         length: Duration,
     },
-    /// EC2 refuses calls for their rate.
+    /// EC2, or who else answers the call, refuses it for its rate.
     Throttle {
-        /// The only call that it refuses; every call when absent.
+        /// The only call that is refused; every call of EC2 when absent.
         call: Option<Call>,
         /// For how long.
         length: Duration,
@@ -184,7 +184,7 @@ impl fmt::Display for Event {
                 write!(f, "EC2 has no {kind}capacity for {types} in {}", listed(zones, "any zone"))
             }
             EventKind::Throttle { call: None, .. } => f.write_str("EC2 refuses calls for their rate"),
-            EventKind::Throttle { call: Some(call), .. } => write!(f, "EC2 refuses {call:?} for its rate"),
+            EventKind::Throttle { call: Some(call), .. } => write!(f, "{call:?} is refused for its rate"),
             EventKind::ApiServerDown(_) => f.write_str("the API server does not answer"),
             EventKind::LedgerDown(_) => f.write_str("the ledger does not answer"),
             EventKind::CloudDown(_) => f.write_str("EC2 does not answer"),

@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 
 use super::wire::{Document, EventFile, KindFile, Spec, WorkloadFile};
 use super::{DisruptionBudget, Event, EventKind, Scale, Scenario, Workload};
-use crate::door::Call;
 
 const API_VERSION: &str = "outrigger.dev/v1alpha1";
 /// More pods than this are more than Kubernetes supports in one cluster.
@@ -262,14 +261,6 @@ impl Reader {
             }
             for zone in file.zones.iter().flatten().filter(|zone| !zones.contains(zone)) {
                 self.refuse(format!("{field}.zones"), format!("{zone:?}"), zones.join(", "));
-            }
-            if file.kind == KindFile::Throttle && file.call.is_some_and(|call| !call.is_ec2()) {
-                let allowed = "Survey, EnsureTemplate, CreateFleet, DescribeInstances, DescribeMachines, TerminateInstances or GetConsoleOutput";
-                self.refuse(
-                    format!("{field}.call"),
-                    format!("{:?}", file.call.unwrap_or(Call::Survey)),
-                    allowed,
-                );
             }
             if file.percent.is_some_and(|percent| percent > 50) {
                 self.refuse(format!("{field}.percent"), file.percent.unwrap_or_default(), "0 to 50");

@@ -59,7 +59,11 @@ impl State {
     pub(crate) fn terminate(&mut self, id: &str, moment: Moment) {
         self.broken.extend(laws::termination(self, id, moment));
         let unclaimed = self.is_unclaimed(id);
-        if self.end(id, moment) && unclaimed {
+        if !self.end(id, moment) {
+            return;
+        }
+        self.given_up.insert(id.to_owned());
+        if unclaimed {
             self.orphans_ended.push(moment.elapsed);
             self.broken.extend(laws::orphans(self, moment));
         }

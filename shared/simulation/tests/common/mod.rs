@@ -94,3 +94,10 @@ pub(crate) fn timeline(ending: &Ending) -> String {
 pub(crate) fn json(ending: &Ending) -> String {
     serde_json::to_string(&ending.summary).expect("a summary is JSON")
 }
+
+/// The worlds that chance plays with, `usual` of them; others are asked for with `OUTRIGGER_SEEDS`, as `1000` or `900..1000`.
+pub(crate) fn seeds(usual: u64) -> std::ops::RangeInclusive<u64> {
+    let number = |text: &str| text.parse().expect("OUTRIGGER_SEEDS is a number or FIRST..LAST");
+    let Ok(text) = std::env::var("OUTRIGGER_SEEDS") else { return 1..=usual };
+    text.split_once("..").map_or_else(|| 1..=number(&text), |(first, last)| number(first)..=number(last))
+}
