@@ -10,7 +10,9 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use outrigger_aws::{Aws, DynamoLedger};
 use outrigger_engine::ports::{ClaimOutcome, Ledger, LedgerError, PreparedLaunch, Sweep};
 use outrigger_model::report::{Outcome, PodsReport};
-use outrigger_model::{CapacityType, ClaimState, IntentState, PodRef, Report, UnavailableOffering};
+use outrigger_model::{
+    CapacityType, ClaimState, IntentState, NodeClaim, PodRef, Report, UnavailableOffering,
+};
 use support::lossy_proxy::LossyProxy;
 use support::{at, config, instance, launch, server, table};
 
@@ -311,7 +313,8 @@ async fn only_who_holds_the_lease_writes_under_it() {
     assert_eq!(ledger.sweep().await.unwrap(), sweep);
     assert_eq!(ledger.claim("i-003").await.unwrap().unwrap(), claim);
     ledger.update_claim(&claim, Some(&second)).await.unwrap();
-    let stale = ledger.update_claim(&claim, Some(&second)).await;
+    let stale = NodeClaim { node_name: None, ..claim };
+    let stale = ledger.update_claim(&stale, Some(&second)).await;
     assert!(matches!(stale, Err(LedgerError::Conflict { .. })), "{stale:?}");
 }
 
