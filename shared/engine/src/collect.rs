@@ -15,8 +15,8 @@ use crate::ports::{InstanceState, Machine, Sweep};
 use crate::release::ABSENCE_WAIT;
 use crate::terminate::Cause;
 
-/// Two sweeps that confirm each other lie at least so far apart.
-const CONFIRMED_AFTER: Duration = Duration::from_mins(1);
+/// Two sweeps that confirm each other lie at least so far apart; a little less than the minute between two ticks.
+const CONFIRMED_AFTER: Duration = Duration::from_secs(55);
 /// A sweep may always end so many instances.
 const ALWAYS_ALLOWED: usize = 3;
 /// Beyond that it may end one in so many.

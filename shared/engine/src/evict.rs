@@ -13,18 +13,14 @@ use crate::TickError;
 use crate::drain::{self, Drain, TAINT_WAIT};
 use crate::guards::Guards;
 use crate::observe::chain;
-use crate::ports::{
-    ClusterError, Event, Eviction, Lease, LedgerError, NodeChange, PodOnNode, Ports, Subject,
-};
-use crate::register::unchanged;
+use crate::ports::{ClusterError, Event, Eviction, Lease, LedgerError, PodOnNode, Ports, Subject};
+use crate::terminate::close;
 
 /// How many pods of one node are asked at once.
 const CONCURRENT_EVICTIONS: usize = 16;
 /// The pauses between two requests for the same pod (Karpenter's eviction queue).
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// The value that Karpenter gives the label that keeps load balancers away.
-const EXCLUDED_BY: &str = "karpenter";
 
 /// What one tick knows about pods that would not leave. Losing it costs a few requests.
 #[derive(Debug, Default)]
@@ -123,8 +119,8 @@ impl Draining<'_> {
         end: &Termination,
         nodes: &[&Node],
     ) -> Result<bool, TickError> {
-        for change in nodes.iter().filter_map(|node| closing(node)) {
-            self.ports.cluster.change_node(&change).await?;
+        for node in nodes {
+            close(self.ports, node).await?;
         }
         let now = self.ports.clock.now();
         let Some(tainted_at) = end.tainted_at else {
@@ -238,21 +234,4 @@ impl Draining<'_> {
         *claim = self.ports.ledger.update_claim(&next, self.lease).await?;
         Ok(())
     }
-}
-
-/// What keeps new pods and new connections away from a node; `None` when it is so already.
-fn closing(node: &Node) -> Option<NodeChange> {
-    let taint = drain::taint();
-    let excluded = node.labels.contains_key(labels::EXCLUDE_FROM_LOAD_BALANCERS);
-    if excluded && node.taints.contains(&taint) {
-        return None;
-    }
-    let mut change = unchanged(node);
-    if !excluded {
-        change.labels.insert(labels::EXCLUDE_FROM_LOAD_BALANCERS.into(), EXCLUDED_BY.into());
-    }
-    if !change.taints.contains(&taint) {
-        change.taints.push(taint);
-    }
-    Some(change)
 }

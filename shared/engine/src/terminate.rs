@@ -2,12 +2,19 @@
 //! twice is doing it once.
 
 use jiff::Timestamp;
-use outrigger_model::{ClaimState, NillableDuration, NodeClaim, Termination, TerminationReason};
+use outrigger_model::{
+    ClaimState, NillableDuration, Node, NodeClaim, Termination, TerminationReason, labels,
+};
 
-use crate::ports::{Lease, LedgerError, Ports};
+use crate::drain;
+use crate::ports::{ClusterError, Lease, LedgerError, NodeChange, Ports};
+use crate::register::unchanged;
 
 /// How often a claim that somebody else writes at the same time is tried again.
 const ATTEMPTS: usize = 5;
+
+/// The value that Karpenter gives the label that keeps load balancers away.
+const EXCLUDED_BY: &str = "karpenter";
 
 /// Why a claim is to end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +59,15 @@ pub async fn begin(
     Err(LedgerError::Conflict { what: format!("claim {claim}") })
 }
 
+/// Keeps new pods away from a node, and load balancers from sending it anything new; fine when it is so already. Works
+/// without the lease, and before the end of its claim has begun.
+pub async fn close(ports: Ports<'_>, node: &Node) -> Result<(), ClusterError> {
+    match closing(node) {
+        Some(change) => ports.cluster.change_node(&change).await,
+        None => Ok(()),
+    }
+}
+
 /// The claim once its end has begun, or has to come sooner; `None` when the cause changes nothing.
 pub(crate) fn ending(claim: &NodeClaim, cause: &Cause, now: Timestamp) -> Option<NodeClaim> {
     let state = match (claim.state, cause.reason.is_past_draining()) {
@@ -89,10 +105,27 @@ fn begun(claim: &NodeClaim, cause: &Cause, now: Timestamp) -> Termination {
     }
 }
 
+/// What keeps new pods and new connections away from a node; `None` when it is so already.
+fn closing(node: &Node) -> Option<NodeChange> {
+    let taint = drain::taint();
+    let excluded = node.labels.contains_key(labels::EXCLUDE_FROM_LOAD_BALANCERS);
+    if excluded && node.taints.contains(&taint) {
+        return None;
+    }
+    let mut change = unchanged(node);
+    if !excluded {
+        change.labels.insert(labels::EXCLUDE_FROM_LOAD_BALANCERS.into(), EXCLUDED_BY.into());
+    }
+    if !change.taints.contains(&taint) {
+        change.taints.push(taint);
+    }
+    Some(change)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::register::tests::claim;
+    use crate::register::tests::{claim, node};
 
     const ALL: [ClaimState; 8] = [
         ClaimState::Intent,
@@ -104,6 +137,22 @@ mod tests {
         ClaimState::Gone,
         ClaimState::Failed,
     ];
+
+    #[test]
+    fn a_node_is_closed_once() {
+        let open = node(Vec::new());
+        let change = closing(&open).unwrap();
+        assert_eq!(change.taints, [drain::taint()]);
+        assert_eq!(change.labels[labels::EXCLUDE_FROM_LOAD_BALANCERS], "karpenter");
+        assert_eq!(
+            (&change.finalizers, &change.resource_version),
+            (&open.finalizers, &open.resource_version)
+        );
+        let closed = Node { labels: change.labels, ..node(change.taints) };
+        assert_eq!(closing(&closed), None);
+        let reopened = Node { taints: Vec::new(), ..closed };
+        assert_eq!(closing(&reopened).unwrap().labels.len(), 0, "the label is there");
+    }
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()

@@ -37,6 +37,24 @@ pub(crate) fn limits(cloud: &Ec2, pools: &[NodePool], moment: Moment) -> Vec<Str
     broken
 }
 
+/// What is broken right now, whatever is under way: two claims that share an instance, and
+/// instances that run for a claim which is over.
+pub(crate) fn now(state: &State) -> Vec<String> {
+    let mut broken = Vec::new();
+    let mut seen = BTreeMap::new();
+    for claim in state.ledger.claims() {
+        let Some(instance) = claim.instance_id() else { continue };
+        if let Some(other) = seen.insert(instance, &claim.name) {
+            broken.push(format!("claims {other} and {} share {instance}", claim.name));
+        }
+        let lives = state.cloud.machines().get(instance).is_some_and(crate::cloud::Machine::is_live);
+        if claim.state.is_terminal() && lives {
+            broken.push(format!("{instance} runs for claim {}, which is over", claim.name));
+        }
+    }
+    broken
+}
+
 /// What is broken at the end of a run.
 pub(crate) fn broken(state: &State) -> Vec<String> {
     let mut broken = state.broken.clone();
@@ -100,13 +118,6 @@ fn double_launches(state: &State) -> Vec<String> {
             (by_intent.get(intent.id.as_str()).copied().unwrap_or(0), intent.claims.len());
         if launched > asked {
             broken.push(format!("launch {} has {launched} instances for {asked} claims", intent.id));
-        }
-    }
-    let mut seen = BTreeMap::new();
-    for claim in state.ledger.claims() {
-        let Some(instance) = claim.instance_id() else { continue };
-        if let Some(other) = seen.insert(instance, &claim.name) {
-            broken.push(format!("claims {other} and {} share {instance}", claim.name));
         }
     }
     broken

@@ -9,6 +9,7 @@ use tokio::runtime::Builder;
 use tokio::time::sleep_until;
 
 use crate::functions::{self, Kill};
+use crate::laws;
 use crate::scenario::Scenario;
 use crate::summary::{Figures, Summary, figures, summary};
 use crate::timeline::Happening;
@@ -94,6 +95,13 @@ async fn go_on(world: &Arc<World>, scenario: &Scenario, observer: &mut dyn Obser
     let mut told = 0;
     loop {
         while world.with(|state, moment| state.advance(moment, scenario)) {}
+        world.with(|state, _| {
+            for broken in laws::now(state) {
+                if !state.broken.contains(&broken) {
+                    state.broken.push(broken);
+                }
+            }
+        });
         let (happenings, figures, next) = world.look(|state, moment| {
             let happenings = state.timeline.since(told).to_vec();
             (happenings, figures(state, moment, scenario.duration), state.agenda.next())

@@ -80,6 +80,8 @@ fn check_settled(ending: &Ending, what: &str) {
     let story = || format!("{what}\n{}", common::timeline(ending));
     assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
     assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
+    let open = ending.intents.iter().filter(|intent| intent.ended_at.is_none()).count();
+    assert_eq!(open, 0, "no launch stays open\n{}", story());
     let living: Vec<&NodeClaim> = ending.claims.iter().filter(|claim| !claim.state.is_terminal()).collect();
     for claim in &living {
         assert_eq!(claim.state, ClaimState::Initialized, "{}\n{}", claim.name, story());

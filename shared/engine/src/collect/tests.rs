@@ -88,7 +88,7 @@ impl World {
 fn an_orphan_is_terminated_once_two_sweeps_agree() {
     let orphan = || World { machines: vec![machine("i-1", InstanceState::Running)], ..World::default() };
     assert_eq!(orphan().swept(&[0]), [""; 0]);
-    assert_eq!(orphan().swept(&[0, 59]), [""; 0]);
+    assert_eq!(orphan().swept(&[0, 54]), [""; 0]);
     assert_eq!(orphan().swept(&[0, 30, 60]), ["terminate i-1"]);
     let hasty = Guards { two_sweeps: false, ..Guards::default() };
     assert_eq!(World { guards: hasty, ..orphan() }.swept(&[0]), ["terminate i-1"]);
