@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use outrigger_model::{Plan, Pod, Refusal, Report, Snapshot, TaintEffect};
 
 use crate::bins::Bins;
-use crate::classes::PodClass;
+use crate::classes::{FixedMap, PodClass};
 use crate::limits::Limits;
 use crate::packing::{Packed, Packer};
 use crate::placing::{Batch, Order, Placed, Placer, Quotas};
@@ -216,6 +216,7 @@ impl<'a> Question<'a, '_> {
             reserved_left: reservations(templates),
             total_worth: 0.0,
             tight: attempt.tight,
+            homes: FixedMap::default(),
         };
         let mut found = packer.pack();
         if dearer.is_some() {

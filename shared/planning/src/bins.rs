@@ -11,7 +11,7 @@ use crate::templates::Template;
 use crate::topology::{GroupId, Rule};
 
 /// Pods of several batches that differ only in the rules about the pods beside them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Bin {
     /// Where they may go.
     pub(crate) selected: usize,
@@ -35,7 +35,7 @@ pub(crate) struct Shape<'b> {
 }
 
 /// A batch on its way through the pools.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Member<'b> {
     /// Its class.
     pub(crate) class: usize,
@@ -56,6 +56,7 @@ pub(crate) struct Member<'b> {
 }
 
 /// All bins, and the batches in them.
+#[derive(Clone)]
 pub(crate) struct Bins<'b> {
     pub(crate) all: Vec<Bin>,
     pub(crate) members: Vec<Member<'b>>,
@@ -135,6 +136,12 @@ impl<'b> Bins<'b> {
         }
     }
 
+    /// Puts a batch that has been refused everywhere back before its first choice.
+    pub(crate) fn restart(&mut self, member: usize) {
+        let it = &mut self.members[member];
+        (it.way, it.next_template) = (it.batch.way, 0);
+    }
+
     /// Moves a batch to a template out of turn, in its current way; false when it cannot be there.
     pub(crate) fn move_to(
         &mut self,
@@ -145,23 +152,36 @@ impl<'b> Bins<'b> {
         selections: &mut Selections,
         demand: &[f64],
     ) -> bool {
-        let it = &self.members[member];
-        let class = &classes[it.class];
-        let Some(way) = class.ways.get(it.way) else { return false };
-        if templates[index].is_static() || !templates[index].bears(class.spec, way.bears_soft_taints) {
-            return false;
-        }
-        let mut wanted = way.requirements.clone();
-        wanted.add_all(&it.batch.pins);
-        let (shape, tier) = (it.shape, it.tier);
-        let selected = selections.find(templates, index, &wanted, demand);
-        let bin =
-            selected.and_then(|selected| self.bin(selected, shape, tier, &templates[index], selections));
+        let way = self.members[member].way;
+        let bin = self.home((member, way), index, templates, classes, selections, demand);
         if let Some(bin) = bin {
             self.leave(member);
             self.join(member, bin);
         }
         bin.is_some()
+    }
+
+    /// The bin that a batch is in when it is in some way on nodes of a template.
+    pub(crate) fn home(
+        &mut self,
+        (member, way): (usize, usize),
+        index: usize,
+        templates: &[Template<'_>],
+        classes: &[PodClass<'_>],
+        selections: &mut Selections,
+        demand: &[f64],
+    ) -> Option<usize> {
+        let it = &self.members[member];
+        let class = &classes[it.class];
+        let way = class.ways.get(way)?;
+        if templates[index].is_static() || !templates[index].bears(class.spec, way.bears_soft_taints) {
+            return None;
+        }
+        let mut wanted = way.requirements.clone();
+        wanted.add_all(&it.batch.pins);
+        let (shape, tier) = (it.shape, it.tier);
+        let selected = selections.find(templates, index, &wanted, demand)?;
+        self.bin(selected, shape, tier, &templates[index], selections)
     }
 
     fn leave(&mut self, member: usize) {

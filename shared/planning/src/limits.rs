@@ -8,6 +8,7 @@ use outrigger_model::{InstanceType, NodeClaim, NodePool, Quantity, Refusal, Reso
 use crate::columns::type_of;
 
 /// A pool's limits and what it holds of them, the nodes planned so far among it.
+#[derive(Clone)]
 pub(crate) struct Limits {
     most: Option<Resources>,
     used: Resources,

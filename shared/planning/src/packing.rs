@@ -4,10 +4,12 @@
 //! worth a look with it and its like. The machine that costs least for what it carries wins, and its filling is repeated
 //! while there are pods for it, so the work grows with the kinds of pods and hardly with their number.
 
+mod across;
 mod domains;
 mod draft;
 mod gather;
 mod improve;
+mod pilot;
 mod prospects;
 mod search;
 
@@ -17,13 +19,14 @@ use outrigger_model::{FilterStep, Refusal, Resources};
 
 use crate::amounts;
 use crate::bins::{Bins, Member};
-use crate::classes::PodClass;
+use crate::classes::{FixedMap, PodClass};
 use crate::columns::{ColumnSet, type_of};
 use crate::fill::{Filling, Guest, Party, Seed};
 use crate::limits::Limits;
 use crate::offers::{self, Fitting, MinValues};
 use crate::selections::Selections;
 use crate::templates::Template;
+use crate::topology::RuleKind;
 use crate::{Options, fill};
 pub(crate) use draft::Draft;
 use search::Search;
@@ -34,6 +37,7 @@ const REPEAT_SLACK: f64 = 1.01;
 const OWN_SHARE_MIN: f64 = 0.9;
 
 /// What packing came to.
+#[derive(Clone)]
 pub(crate) struct Packed {
     /// The nodes to open.
     pub(crate) drafts: Vec<Draft>,
@@ -78,6 +82,8 @@ pub(crate) struct Packer<'b> {
     pub(crate) total_worth: f64,
     /// Whether nodes offer no larger types than they need, so that limits go further.
     pub(crate) tight: bool,
+    /// The bins of batches in their ways by template, where nodes of several pools are looked at together.
+    pub(crate) homes: FixedMap<(usize, usize, usize), Option<usize>>,
 }
 
 /// The best filling of one lead.
@@ -98,6 +104,45 @@ impl Packer<'_> {
         self.open_static(&mut packed.drafts);
         self.price_all();
         self.gather(&mut packed);
+        let start = self.start(&packed);
+        self.open_all(&mut packed);
+        self.improve(&mut packed.drafts);
+        if let Some(start) = start {
+            self.look_ahead(&start, &mut packed);
+        }
+        while !(self.options.time_is_up)() && self.retry(&mut packed) {}
+        packed.unreached = self.bins.members.iter().map(|it| it.left > 0 && it.bin.is_some()).collect();
+        packed
+    }
+
+    /// Tries again to place pods that limits kept out, now that fewer nodes may do; false when nothing came of it.
+    fn retry(&mut self, packed: &mut Packed) -> bool {
+        let is_limit = |refusal: &Refusal| matches!(refusal, Refusal::Limit { .. });
+        let mut refused: Vec<usize> = packed.refusals.iter().map(|(member, ..)| *member).collect();
+        refused.sort_unstable();
+        refused.dedup();
+        refused.retain(|member| {
+            let it = &self.bins.members[*member];
+            let own = packed.refusals.iter().filter(|(other, ..)| other == member);
+            let is_alone = it.rules.iter().all(|rule| rule.kind != RuleKind::Near);
+            it.left > 0 && it.bin.is_none() && is_alone && own.map(|(.., why)| why).any(is_limit)
+        });
+        let before: u32 = refused.iter().map(|member| self.bins.members[*member].left).sum();
+        packed.refusals.retain(|(member, ..)| refused.binary_search(member).is_err());
+        for member in &refused {
+            self.bins.restart(*member);
+            self.advance(*member);
+        }
+        self.open_all(packed);
+        let after: u32 = refused.iter().map(|member| self.bins.members[*member].left).sum();
+        if after < before {
+            self.improve(&mut packed.drafts);
+        }
+        after < before
+    }
+
+    /// Opens nodes for all that is left.
+    fn open_all(&mut self, packed: &mut Packed) {
         while let Some(lead) = self.bins.lead(self.selections) {
             if (self.options.time_is_up)() {
                 break;
@@ -106,16 +151,13 @@ impl Packer<'_> {
                 Ok(found) => {
                     let opened = self.open_repeatedly(lead, &found);
                     if opened.is_empty() {
-                        self.refuse_bin(lead, &nothing_left(), &mut packed);
+                        self.refuse_bin(lead, &nothing_left(), packed);
                     }
                     packed.drafts.extend(opened);
                 }
-                Err(refusal) => self.refuse_bin(lead, &refusal, &mut packed),
+                Err(refusal) => self.refuse_bin(lead, &refusal, packed),
             }
         }
-        self.improve(&mut packed.drafts);
-        packed.unreached = self.bins.members.iter().map(|it| it.left > 0 && it.bin.is_some()).collect();
-        packed
     }
 
     fn advance(&mut self, member: usize) {
@@ -178,26 +220,26 @@ impl Packer<'_> {
         if candidates.is_empty() {
             return Err(Box::new(self.limit_refusal(lead)));
         }
+        self.with_search(lead, seeds, |search| {
+            search.best(&candidates).ok_or_else(|| Box::new(search.min_values_refusal(&candidates)))
+        })
+    }
+
+    /// Searches for the best machine for a lead, in whatever way.
+    fn with_search<T>(&self, lead: usize, seeds: &[Seed], of: impl FnOnce(&Search<'_, '_>) -> T) -> T {
+        let bin = &self.bins.all[lead];
+        let selected = &self.selections.all[bin.selected];
+        let admitted = self.admitted(selected.template);
         let guests = self.guests(lead);
-        let unit_prices = &self.selections.all[selected].unit_prices;
-        let candidate_guests = fill::candidates(&guests, unit_prices);
         let party = Party {
-            template: &self.templates[template],
+            template: &self.templates[selected.template],
             bins: &self.bins,
             selections: &self.selections.all,
             guests: &guests,
-            unit_prices,
-            candidates: &candidate_guests,
+            unit_prices: &selected.unit_prices,
+            candidates: &fill::candidates(&guests, &selected.unit_prices),
         };
-        let search = Search {
-            packer: self,
-            party,
-            lead: &self.bins.all[lead],
-            selected: &self.selections.all[selected],
-            seeds,
-            admitted: &admitted,
-        };
-        search.best(&candidates).ok_or_else(|| Box::new(search.min_values_refusal(&candidates)))
+        of(&Search { packer: self, party, lead: bin, selected, seeds, admitted: &admitted })
     }
 
     /// The bins that may share a node with the lead.
@@ -253,25 +295,12 @@ impl Packer<'_> {
 
     /// The same machine filled with what is left, unless that costs more for what it carries.
     fn again(&self, lead: usize, first: &Found) -> Option<Filling> {
-        let bin = &self.bins.all[lead];
-        let selected = &self.selections.all[bin.selected];
-        let admitted = self.admitted(selected.template);
-        let guests = self.guests(lead);
-        let candidate_guests = fill::candidates(&guests, &selected.unit_prices);
-        let party = Party {
-            template: &self.templates[selected.template],
-            bins: &self.bins,
-            selections: &self.selections.all,
-            guests: &guests,
-            unit_prices: &selected.unit_prices,
-            candidates: &candidate_guests,
-        };
-        let seeds = [Seed::of(lead)];
-        let search = Search { packer: self, party, lead: bin, selected, seeds: &seeds, admitted: &admitted };
-        let filling = fill::fill(party, first.column, &seeds, false)?;
-        let score = search.score(&filling)?;
-        (score.apart == 0 && score.types_lacking == 0 && score.ratio <= first.ratio * REPEAT_SLACK)
-            .then_some(filling)
+        self.with_search(lead, &[Seed::of(lead)], |search| {
+            let filling = fill::fill(search.party, first.column, search.seeds, false)?;
+            let score = search.score(&filling)?;
+            (score.apart == 0 && score.types_lacking == 0 && score.ratio <= first.ratio * REPEAT_SLACK)
+                .then_some(filling)
+        })
     }
 
     /// The columns whose machines the pool's limits still admit.

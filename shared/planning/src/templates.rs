@@ -207,6 +207,23 @@ impl<'a> Template<'a> {
         order
     }
 
+    /// The cheapest of some columns, spot or on demand, that has room for what is packed in some zones and costs no more
+    /// than `most` nano-dollars per hour.
+    pub(crate) fn cheapest_carrier(
+        &self,
+        columns: &ColumnSet,
+        zones: u64,
+        packed: &[i64],
+        most: u64,
+    ) -> Option<(u64, usize)> {
+        let order = self.by_price(zones);
+        let cheapest = |way| {
+            let mut affordable = order.carriers(way, packed).take_while(|(price, _)| *price <= most);
+            affordable.find(|(_, column)| columns.contains(*column))
+        };
+        [CapacityType::Spot, CapacityType::OnDemand].into_iter().filter_map(cheapest).min()
+    }
+
     /// The usable columns that have room for a request.
     pub(crate) fn carriers(&self, request: &[i64]) -> ColumnSet {
         let mut carriers = self.usable.clone();

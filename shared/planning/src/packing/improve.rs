@@ -24,11 +24,12 @@ impl Packer<'_> {
     /// Makes fewer or cheaper nodes of some, as long as there is time and something is won.
     pub(super) fn improve(&mut self, drafts: &mut Vec<Draft>) {
         self.dissolve_all(drafts);
+        self.find_homes(drafts);
         while !(self.options.time_is_up)() && self.merge_best(drafts) {}
     }
 
     /// Nano-dollars per hour of a node as its cheapest type.
-    fn cost(&self, draft: &Draft) -> u64 {
+    pub(super) fn cost(&self, draft: &Draft) -> u64 {
         let of = &self.templates[draft.template];
         let price = draft.offers.first().and_then(|column| of.cheapest(*column, draft.zones)).unwrap_or(0);
         price.saturating_add(of.node_price)
@@ -73,7 +74,9 @@ impl Packer<'_> {
                 if group.len() > 2 {
                     match self.gain(drafts, &group) {
                         Some(gain) => note(Some(gain), &group),
-                        None if self.price_together(drafts, &group, u64::MAX).is_none() => {
+                        None if self.price_together(drafts, &group, u64::MAX).is_none()
+                            && self.price_across(drafts, &group).is_none() =>
+                        {
                             group.pop();
                         }
                         None => {}
@@ -88,7 +91,8 @@ impl Packer<'_> {
     /// What one node instead of several saves, in nano-dollars per hour.
     fn gain(&self, drafts: &[Draft], nodes: &[usize]) -> Option<u64> {
         let apart: u64 = nodes.iter().map(|node| self.cost(&drafts[*node])).sum();
-        let together = self.price_together(drafts, nodes, apart)?;
+        let across = self.price_across(drafts, nodes).map(|(price, _)| price);
+        let together = self.price_together(drafts, nodes, apart).into_iter().chain(across).min()?;
         apart.checked_sub(together).filter(|gain| *gain > apart / 1_000)
     }
 
@@ -110,14 +114,8 @@ impl Packer<'_> {
         if zones == 0 || columns.is_empty() {
             return None;
         }
-        let order = of.by_price(zones);
         let most = most.saturating_sub(of.node_price);
-        let cheapest = |way| {
-            let mut affordable = order.carriers(way, &packed).take_while(|(price, _)| *price <= most);
-            affordable.find(|(_, column)| columns.contains(*column))
-        };
-        let (price, _) =
-            [CapacityType::Spot, CapacityType::OnDemand].into_iter().filter_map(cheapest).min()?;
+        let (price, _) = of.cheapest_carrier(&columns, zones, &packed, most)?;
         Some(price.saturating_add(of.node_price))
     }
 
@@ -145,12 +143,25 @@ impl Packer<'_> {
         true
     }
 
-    /// One node with the pods of several, in the way to pay that is cheaper.
+    /// One node with the pods of several, of the pool and in the way to pay that is cheapest.
     fn merged(&self, drafts: &[Draft], nodes: &[usize]) -> Option<Draft> {
+        let own = self.merged_in_own(drafts, nodes).into_iter();
+        let across = self.price_across(drafts, nodes).and_then(|(_, template)| {
+            let together = self.together(drafts, nodes, template)?;
+            self.bought_cheapest(drafts, nodes, together.template, &together.filling, &together.pods)
+        });
+        own.chain(across).min_by_key(|draft| self.cost(draft))
+    }
+
+    /// The same of the pool that they are all in.
+    fn merged_in_own(&self, drafts: &[Draft], nodes: &[usize]) -> Option<Draft> {
         let first = &drafts[*nodes.first()?];
         let mut filling = empty(first);
         let mut pods: Vec<Portion> = Vec::new();
         for draft in nodes.iter().map(|node| &drafts[*node]) {
+            if draft.template != first.template {
+                return None;
+            }
             let of = &self.templates[draft.template];
             filling.zones &= draft.zones;
             filling.node = of.narrow(&filling.node, &draft.node)?;
@@ -163,9 +174,21 @@ impl Packer<'_> {
                 }
             }
         }
+        self.bought_cheapest(drafts, nodes, first.template, &filling, &pods)
+    }
+
+    /// A node instead of some, in the way to pay that is cheaper and leaves no less choice than theirs.
+    fn bought_cheapest(
+        &self,
+        drafts: &[Draft],
+        nodes: &[usize],
+        template: usize,
+        filling: &Filling,
+        pods: &[Portion],
+    ) -> Option<Draft> {
         let choices = [CapacityType::Spot, CapacityType::OnDemand].into_iter().filter_map(|capacity_type| {
             let filling = Filling { capacity_type, ..filling.clone() };
-            let draft = self.draft(first.template, &filling, pods.clone())?;
+            let draft = self.draft(template, &filling, pods.to_vec())?;
             let least = nodes.iter().map(|node| &drafts[*node]).filter(|d| d.capacity_type == capacity_type);
             let least = least.map(|draft| draft.offers.len()).min().unwrap_or(1);
             (draft.offers.len() >= least.min(self.options.spot_types_min)).then_some(draft)
@@ -174,7 +197,7 @@ impl Packer<'_> {
     }
 
     /// Adds pods to a filling; none when a rule or a port stands against it.
-    fn add(&self, filling: &mut Filling, portion: &Portion) -> Option<()> {
+    pub(super) fn add(&self, filling: &mut Filling, portion: &Portion) -> Option<()> {
         let bin = &self.bins.all[portion.bin];
         let shape = self.bins.shapes[bin.shape];
         let it = &self.bins.members[portion.member];

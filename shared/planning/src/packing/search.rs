@@ -124,7 +124,7 @@ impl Search<'_, '_> {
     }
 
     /// Candidates by the least cost for their worth that a perfect filling would reach.
-    fn ranked(&self, candidates: &ColumnSet) -> Vec<(f64, usize)> {
+    pub(super) fn ranked(&self, candidates: &ColumnSet) -> Vec<(f64, usize)> {
         let template = self.party.template;
         let prospects = Prospects::of(self.party);
         let contenders = self.selected.contenders().filter(|(_, column)| candidates.contains(*column));

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use outrigger_model::{PodRef, Requirement, Requirements, Snapshot, VolumeClaim, labels};
+use outrigger_model::{
+    CapacityType, PodRef, Price, Requirement, Requirements, Snapshot, VolumeClaim, labels,
+};
 use serde_json::{Value, json};
 
 use crate::fixtures::{
@@ -161,4 +163,36 @@ fn a_claim_may_come_up_in_any_of_its_zones() {
     snapshot = applied(&snapshot, &plan);
     snapshot.pods.extend(pods("web", 1, spec(100, 128)));
     let _ = planned(&snapshot);
+}
+
+#[test]
+fn pods_of_several_pools_share_a_node() {
+    let tolerant = spec_with(100, 128, json!({"tolerations": [{"key": "dedicated", "operator": "Exists"}]}));
+    let mut snapshot = cluster();
+    snapshot.node_pools.push(pool("a", json!({"template": {"spec": {"taints": [taint("dedicated")]}}})));
+    snapshot.node_pools.push(pool("b", json!({})));
+    snapshot.pods = pods("tolerant", 1, tolerant);
+    snapshot.pods.extend(pods("web", 3, spec(100, 128)));
+    check(&snapshot, 4, 1);
+    // A pool of a higher weight is asked first, and its pods do not leave it for a new node of another.
+    snapshot.node_pools[0].spec.weight = Some(10);
+    snapshot.pods.truncate(1);
+    let (plan, _) = planned(&snapshot);
+    assert_eq!(plan.nodes[0].node_pool, "a");
+}
+
+#[test]
+fn the_first_machine_is_chosen_with_the_last_in_mind() {
+    let mut snapshot = with_pods(&[("web", 14, spec(1_000, 128))]);
+    let prices = [("c6a.large", 180), ("c6a.xlarge", 300), ("c6a.2xlarge", 750)];
+    let types = snapshot.classes[0].instance_types.iter().filter_map(|kind| {
+        let (_, millidollars) = prices.iter().find(|(name, _)| *name == kind.name)?;
+        let mut kind = kind.clone();
+        kind.offerings.retain(|offering| offering.capacity_type == CapacityType::OnDemand);
+        kind.offerings.iter_mut().for_each(|it| it.price = Price::from_nanos(millidollars * 1_000_000));
+        Some(kind)
+    });
+    snapshot.classes[0].instance_types = Arc::new(types.collect());
+    // Machines of 3 pods cost least for each when they are full, but five of them more than two of 7 pods.
+    check(&snapshot, 14, 2);
 }
