@@ -73,6 +73,24 @@ pub(crate) struct Filling {
     pub(crate) worth_of_others: f64,
 }
 
+impl Filling {
+    /// Nothing yet, on a machine bought in some way in some zones, for rows of `width` numbers.
+    pub(crate) fn empty(capacity_type: CapacityType, zones: u64, width: usize) -> Self {
+        Self {
+            capacity_type,
+            zones,
+            node: Requirements::new(),
+            guests: Vec::new(),
+            members: Vec::new(),
+            packed: vec![0; width],
+            ports: Vec::new(),
+            host: Host::default(),
+            worth_of_peers: 0.0,
+            worth_of_others: 0.0,
+        }
+    }
+}
+
 /// What a machine is filled from.
 #[derive(Clone, Copy)]
 pub(crate) struct Party<'a> {
@@ -131,18 +149,7 @@ impl<'a> Filler<'a> {
             free: room.to_vec(),
             daemon_ports: party.template.daemon_ports(column),
             counts: vec![0; party.guests.len()],
-            filling: Filling {
-                capacity_type: capacity_of(column),
-                zones: party.template.allowed_zones,
-                node: Requirements::new(),
-                guests: Vec::new(),
-                members: Vec::new(),
-                packed: vec![0; room.len()],
-                ports: Vec::new(),
-                host: Host::default(),
-                worth_of_peers: 0.0,
-                worth_of_others: 0.0,
-            },
+            filling: Filling::empty(capacity_of(column), party.template.allowed_zones, room.len()),
         }
     }
 

@@ -1,13 +1,12 @@
 //! Nodes of several pools that are better one: pods that different pools were first asked for may share a node all the
 //! same, as Karpenter puts a pod onto any node that it has planned already.
 
-use outrigger_model::{CapacityType, Requirements};
+use outrigger_model::CapacityType;
 
 use super::Packer;
 use super::draft::{Draft, Portion};
 use crate::columns::ColumnSet;
 use crate::fill::Filling;
-use crate::topology::Host;
 
 /// Up to how many nodes are looked at across pools.
 const NODES_MAX: usize = 24;
@@ -67,18 +66,7 @@ impl Packer<'_> {
         let of = &self.templates[template];
         let mut together = Together {
             template,
-            filling: Filling {
-                capacity_type: CapacityType::Spot,
-                zones: of.allowed_zones,
-                node: Requirements::new(),
-                guests: Vec::new(),
-                members: Vec::new(),
-                packed: vec![0; self.demand.len()],
-                ports: Vec::new(),
-                host: Host::default(),
-                worth_of_peers: 0.0,
-                worth_of_others: 0.0,
-            },
+            filling: Filling::empty(CapacityType::Spot, of.allowed_zones, self.demand.len()),
             pods: Vec::new(),
             columns: of.usable.clone(),
         };

@@ -61,16 +61,11 @@ impl Draft {
     /// What is on it, as something that can be added to.
     pub(super) fn filling(&self) -> Filling {
         Filling {
-            capacity_type: self.capacity_type,
-            zones: self.zones,
             node: self.node.clone(),
-            guests: Vec::new(),
-            members: Vec::new(),
             packed: self.packed.clone(),
             ports: self.ports.clone(),
             host: self.host.clone(),
-            worth_of_peers: 0.0,
-            worth_of_others: 0.0,
+            ..Filling::empty(self.capacity_type, self.zones, 0)
         }
     }
 }
@@ -201,18 +196,7 @@ impl Packer<'_> {
             })
         };
         let capacity_type = ways.into_iter().find(kind)?;
-        let filling = Filling {
-            capacity_type,
-            zones: of.allowed_zones,
-            node: Requirements::new(),
-            guests: Vec::new(),
-            members: Vec::new(),
-            packed: vec![0; self.demand.len()],
-            ports: Vec::new(),
-            host: Host::default(),
-            worth_of_peers: 0.0,
-            worth_of_others: 0.0,
-        };
+        let filling = Filling::empty(capacity_type, of.allowed_zones, self.demand.len());
         self.draft(index, &filling, Vec::new())
     }
 }
