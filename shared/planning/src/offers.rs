@@ -77,11 +77,11 @@ pub(crate) struct Fitting {
 pub(crate) fn offered(
     template: &Template<'_>,
     fitting: &Fitting,
-    zones: u64,
     min_values: &MinValues<'_>,
     options: &Options<'_>,
 ) -> Option<Vec<usize>> {
     let fits = ColumnSet::from_columns(template.columns(), &fitting.columns);
+    let zones = fitting.zones;
     let order = template.by_price(zones);
     let priced: Vec<(u64, usize)> =
         order.entries().iter().copied().filter(|(_, column)| fits.contains(*column)).collect();
@@ -109,7 +109,7 @@ pub(crate) fn or_best_effort(
         None if options.min_values == MinValuesPolicy::Strict => return None,
         None => {
             let none = MinValues { wanted: Vec::new() };
-            (offered(template, fitting, fitting.zones, &none, options)?, true)
+            (offered(template, fitting, &none, options)?, true)
         }
     };
     (!found.0.is_empty()).then_some(found)

@@ -54,7 +54,7 @@ impl Packed {
             let of = &templates[draft.template];
             let columns = draft.offers.clone();
             let fitting = Fitting { columns, zones: draft.zones, on_demand: None };
-            let offers = offers::offered(of, &fitting, draft.zones, &MinValues::of(of), options);
+            let offers = offers::offered(of, &fitting, &MinValues::of(of), options);
             draft.offers = offers.filter(|offers| !offers.is_empty()).unwrap_or_else(|| {
                 let order = of.by_price(draft.zones);
                 let known = order.entries().iter().map(|(_, column)| *column);

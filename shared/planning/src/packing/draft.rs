@@ -98,7 +98,7 @@ impl Packer<'_> {
         let bought = by_labels.iter().filter(|column| capacity_of(*column) == filling.capacity_type).count();
         let all = carrying(of, &fitting, filling, |column, zone| self.reservation_left(of, column, zone));
         let min_values = MinValues::of(of);
-        let strict = offers::offered(of, &all, all.zones, &min_values, self.options);
+        let strict = offers::offered(of, &all, &min_values, self.options);
         let (mut offers, min_values_relaxed) = offers::or_best_effort(strict, of, &all, self.options)?;
         if self.tight && min_values.is_empty() {
             self.limits[template].keep_smallest(&mut offers);

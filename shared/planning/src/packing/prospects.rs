@@ -17,10 +17,10 @@ struct Layer {
     prices: Vec<f64>,
 }
 
-/// Peers, and three layers of others.
-const LAYERS: usize = 4;
-/// The least share of what room is worth to peers that others pay in each layer but the last.
-const LAYER_SHARES: [f64; LAYERS - 1] = [f64::INFINITY, 0.9, 0.6];
+/// The least share of what room is worth to peers that others pay in each of their layers but the last.
+const SHARES: [f64; 2] = [0.9, 0.6];
+/// Peers, and the layers of others.
+const LAYERS: usize = SHARES.len() + 2;
 
 impl Prospects {
     pub(super) fn of(party: Party<'_>) -> Self {
@@ -31,8 +31,8 @@ impl Prospects {
             let left = f64::from(guest.bin.left);
             let share =
                 guest.worth / amounts::worth(guest.shape.request, party.unit_prices).max(f64::MIN_POSITIVE);
-            let others = LAYER_SHARES.iter().take_while(|least| share < **least).count();
-            let layer = &mut layers[if guest.is_peer { 0 } else { others }];
+            let below = SHARES.iter().take_while(|least| share < **least).count();
+            let layer = &mut layers[if guest.is_peer { 0 } else { 1 + below }];
             for (place, amount) in guest.shape.request.iter().enumerate() {
                 let amount = *amount as f64 * left;
                 layer.asked[place] += amount;

@@ -147,7 +147,7 @@ impl Search<'_, '_> {
         let min_values = MinValues::of(template);
         if !min_values.is_empty() && options.min_values == MinValuesPolicy::Strict {
             let fitting = self.fitting(filling);
-            offers::offered(template, &fitting, fitting.zones, &min_values, options)?;
+            offers::offered(template, &fitting, &min_values, options)?;
         }
         let is_spot = filling.capacity_type == CapacityType::Spot;
         let prices = self.cheapest(filling, if is_spot { options.spot_types_min } else { 1 });
