@@ -23,8 +23,8 @@ pub struct Catalog {
     pub source: Source,
     /// Whether spot prices are [`offerings::SPOT_ESTIMATE_PERCENT`] of on-demand for want of real ones.
     pub spot_is_estimate: bool,
-    /// The types, in order of name, each once.
-    pub types: Vec<TypeEntry>,
+    /// The types, in order of name, each once. They are many, and never change once they are known: clones share them.
+    pub types: Arc<Vec<TypeEntry>>,
 }
 
 /// Where a catalogue comes from.
@@ -65,7 +65,7 @@ impl Catalog {
             taken_at: embedded::TAKEN_AT,
             source: Source::Embedded,
             spot_is_estimate: true,
-            types: embedded::facts()?.iter().filter_map(entry).collect(),
+            types: Arc::new(embedded::facts()?.iter().filter_map(entry).collect()),
         })
     }
 
@@ -79,7 +79,20 @@ impl Catalog {
     ) -> Self {
         types.sort_by(|a, b| a.facts.name.cmp(&b.facts.name));
         types.dedup_by(|next, first| next.facts.name == first.facts.name);
-        Self { region: region.into(), taken_at, source: Source::Refreshed, spot_is_estimate, types }
+        Self {
+            region: region.into(),
+            taken_at,
+            source: Source::Refreshed,
+            spot_is_estimate,
+            types: Arc::new(types),
+        }
+    }
+
+    /// The same with those types alone whose facts are wanted.
+    #[must_use]
+    pub fn only(&self, wanted: impl Fn(&InstanceTypeFacts) -> bool) -> Self {
+        let types = self.types.iter().filter(|entry| wanted(&entry.facts)).cloned().collect();
+        Self { types: Arc::new(types), ..self.clone() }
     }
 
     /// What a node class can make of the catalogue, in order of name.
@@ -135,11 +148,13 @@ mod tests {
 
     #[test]
     fn refreshed_types_are_put_in_order() {
-        let mut types = Catalog::embedded("us-east-1", &[]).unwrap().types;
+        let mut types = Catalog::embedded("us-east-1", &[]).unwrap().types.to_vec();
         let expected = types.clone();
         types.reverse();
         types.push(TypeEntry { offerings: Vec::new(), ..expected[0].clone() });
         let catalog = Catalog::refreshed("us-east-1", embedded::TAKEN_AT, false, types);
-        assert_eq!(catalog.types, expected);
+        assert_eq!(*catalog.types, expected);
+        let large = catalog.only(|facts| facts.name == "m5.large");
+        assert_eq!((large.types.len(), large.entry("m5.large")), (1, catalog.entry("m5.large")));
     }
 }

@@ -8,6 +8,7 @@
 //!   seed: 7                   # the same file and seed give the same bytes; default 1
 //!   region: us-east-1         # of the embedded catalogue; default us-east-1
 //!   zones: [us-east-1a, us-east-1b, us-east-1c]   # default: the region's a, b and c
+//!   instanceTypes: [m6a, c6g.large]   # families and types that are sold; default: all of the region
 //!   duration: 30m             # how long the world runs; default 15m
 //!   bootTime: 45s             # from launch to a node joining, give or take a fifth; default 45s
 //!   pollWindow: 55s           # how long each run of provision watches for pods; default 55s

@@ -15,6 +15,7 @@ metadata: {name: ending}
 spec:
   seed: {seed}
   duration: {duration}
+  instanceTypes: [m6a]
   bootTime: 25s
   nodePools:
     - apiVersion: karpenter.sh/v1

@@ -13,6 +13,7 @@ metadata: {name: guards}
 spec:
   seed: {seed}
   duration: {duration}
+  instanceTypes: [m6a]
   bootTime: 25s
   nodePools:
     - apiVersion: karpenter.sh/v1

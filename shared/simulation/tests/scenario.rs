@@ -48,6 +48,12 @@ fn fields_that_mean_nothing_are_refused_by_name() {
     );
     spec("  region: us-west-9", &["Scenario/x: spec.region: found \"us-west-9\"; allowed: "]);
     spec(
+        "  instanceTypes: [m6a.large, m6z]",
+        &[
+            "Scenario/x: spec.instanceTypes[1]: found \"m6z\"; allowed: families and types of us-east-1, as m6a",
+        ],
+    );
+    spec(
         "  zones: [eu-west-1a]\n  allocatablePercent: 5",
         &[
             "Scenario/x: spec.zones[0]: found \"eu-west-1a\"; allowed: zones of us-east-1, as us-east-1a",

@@ -15,6 +15,7 @@ metadata: {name: standing}
 spec:
   duration: 8m
   bootTime: 30s
+  instanceTypes: [m6a]
   nodePools:
     - apiVersion: karpenter.sh/v1
       kind: NodePool

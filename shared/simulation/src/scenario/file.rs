@@ -63,6 +63,7 @@ impl Reader {
                 return Err(self.problems);
             }
         };
+        let catalog = self.sold(spec, catalog);
         if !(50..=110).contains(&spec.allocatable_percent) {
             self.refuse("spec.allocatablePercent", spec.allocatable_percent, "50 to 110");
         }
@@ -118,6 +119,26 @@ impl Reader {
             return outrigger_catalog::offerings::default_zones(&spec.region);
         }
         spec.zones.clone()
+    }
+
+    /// The types that the file names, or all.
+    fn sold(&mut self, spec: &Spec, catalog: Catalog) -> Catalog {
+        if spec.instance_types.is_empty() {
+            return catalog;
+        }
+        let means = |wanted: &str, name: &str| {
+            wanted == name || name.split_once('.').is_some_and(|(family, _)| wanted == family)
+        };
+        for (index, wanted) in spec.instance_types.iter().enumerate() {
+            if !catalog.types.iter().any(|entry| means(wanted, &entry.facts.name)) {
+                self.refuse(
+                    format!("spec.instanceTypes[{index}]"),
+                    format!("{wanted:?}"),
+                    format!("families and types of {}, as m6a and m6a.large", spec.region),
+                );
+            }
+        }
+        catalog.only(|facts| spec.instance_types.iter().any(|wanted| means(wanted, &facts.name)))
     }
 
     /// Everything that is a Kubernetes object goes through the one converter, as a List.

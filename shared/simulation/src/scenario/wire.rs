@@ -34,6 +34,8 @@ pub(super) struct Spec {
     pub(super) region: String,
     #[serde(default)]
     pub(super) zones: Vec<String>,
+    #[serde(default)]
+    pub(super) instance_types: Vec<String>,
     #[serde(default = "fifteen_minutes")]
     pub(super) duration: Span,
     #[serde(default = "forty_five_seconds")]

@@ -13,6 +13,7 @@ metadata: {name: small}
 spec:
   seed: {seed}
   duration: {duration}
+  instanceTypes: [c6g, m6g, c6a, m6a]
   bootTime: 30s
   nodePools:
     - apiVersion: karpenter.sh/v1
