@@ -48,6 +48,14 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Play simulated worlds from seeds, as many as asked for: `--seeds 100000`, one with its story: `--from 17`. See
+    /// `cargo xtask simulate --help`.
+    #[command(disable_help_flag = true)]
+    Simulate {
+        /// What the player's own command takes.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// The local stack: `up`, `down`, `status`; see `cargo xtask stack --help`.
     #[command(disable_help_flag = true)]
     Stack {
@@ -77,6 +85,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Crds { write } => crds::run(write),
         Chore::Tools => stack::tools(),
         Chore::Bench { arguments } => steps::bench(&arguments),
+        Chore::Simulate { arguments } => steps::simulate(&arguments),
         Chore::Stack { arguments } => stack::run(&arguments),
     }
 }

@@ -104,3 +104,9 @@ fn system_tests() -> Result<()> {
 pub(crate) fn bench(arguments: &[String]) -> Result<()> {
     start(cargo("run")?.args(["--quiet", "--release", "-p", "outrigger-bench", "--"]).args(arguments))
 }
+
+/// Plays simulated worlds: the same that the tests of `outrigger-simulation` play, but any number of them.
+pub(crate) fn simulate(arguments: &[String]) -> Result<()> {
+    let player = ["--quiet", "--release", "-p", "outrigger-simulation", "--example", "seeds", "--"];
+    start(cargo("run")?.args(player).args(arguments))
+}

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use crate::faults::Fate;
+use crate::laws;
 use crate::scenario::Function;
 use crate::state::State;
 use crate::time::Moment;
@@ -174,6 +175,33 @@ impl Call {
         )
     }
 
+    /// Whether it leaves the world as it is.
+    const fn only_reads(self) -> bool {
+        matches!(
+            self,
+            Self::ClusterUid
+                | Self::Configuration
+                | Self::List
+                | Self::Watch
+                | Self::Volumes
+                | Self::Namespaces
+                | Self::Nodes
+                | Self::PodsOn
+                | Self::Attachments
+                | Self::Mirrors
+                | Self::Catalog
+                | Self::Survey
+                | Self::ResolveClass
+                | Self::DescribeInstances
+                | Self::DescribeMachines
+                | Self::GetConsoleOutput
+                | Self::Load
+                | Self::Claim
+                | Self::Sweep
+                | Self::Report
+        )
+    }
+
     /// What is attempted, as it stands in errors.
     pub(crate) const fn words(self) -> &'static str {
         match self {
@@ -314,12 +342,16 @@ impl Door {
             if let Some(words) = fate.words().filter(|_| call == Call::CreateFleet) {
                 state.timeline.add(moment, Kind::Trouble, format!("CreateFleet {words}"));
             }
-            match fate {
+            let result = match fate {
                 Fate::Served => act(state, moment),
                 Fate::Refused => Err(E::refused(call)),
                 Fate::Unheard => Err(E::unknown(call)),
                 Fate::AnswerLost => act(state, moment).and(Err(E::unknown(call))),
+            };
+            if !call.only_reads() {
+                laws::check(state);
             }
+            result
         });
         self.survive(call).await;
         result

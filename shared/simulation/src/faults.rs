@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::door::{Call, Service};
 use crate::random::draw;
+use crate::scenario::Function;
 use crate::time::Moment;
 
 /// How much longer a call takes at most while calls are slow.
@@ -43,6 +44,10 @@ pub(crate) enum Trouble {
     Throttle(Option<Call>),
     /// Calls take up to some seconds longer.
     Slow,
+    /// Each minute's run of a function is begun twice.
+    Duplicate(Function),
+    /// New machines join late.
+    LateJoin,
     /// New machines never join.
     NeverJoin,
     /// Nodes that join never become ready.
@@ -89,6 +94,8 @@ impl Faults {
             Trouble::Down(_)
             | Trouble::Throttle(_)
             | Trouble::Slow
+            | Trouble::Duplicate(_)
+            | Trouble::LateJoin
             | Trouble::NeverJoin
             | Trouble::NeverReady
             | Trouble::PodsHang => Fate::Served,

@@ -62,14 +62,19 @@ pub(crate) async fn lifecycle(world: &Arc<World>, scenario: &Scenario, kills: &[
     }
 }
 
-/// Rings lifecycle each minute beside [`lifecycle`], where a scenario lets one of two runs stand still.
-pub(crate) async fn second_lifecycle(world: &Arc<World>, scenario: &Scenario, kills: &[Kill]) {
-    if !scenario.overlaps(Function::Lifecycle) {
+/// Rings a function a second time each minute: while the first run stands still, and where runs are begun twice. As in
+/// Lambda, it is the functions that must see to it that two of them do no harm.
+pub(crate) async fn second(world: &Arc<World>, scenario: &Scenario, function: Function, kills: &[Kill]) {
+    if !scenario.overlaps(function) {
         return std::future::pending().await;
     }
     loop {
         sleep_until(next_period(world)).await;
-        run(world, scenario, Function::Lifecycle, kills).await;
+        let twice = |trouble| trouble == Trouble::Duplicate(function);
+        let is_begun_twice = world.look(|state, moment| state.faults.open(moment.elapsed).any(twice));
+        if is_begun_twice || scenario.freezes(function) {
+            run(world, scenario, function, kills).await;
+        }
     }
 }
 

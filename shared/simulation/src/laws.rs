@@ -37,9 +37,18 @@ pub(crate) fn limits(cloud: &Ec2, pools: &[NodePool], moment: Moment) -> Vec<Str
     broken
 }
 
+/// Takes note of what is broken right now. Called after every step of the world and every call that changes something.
+pub(crate) fn check(state: &mut State) {
+    for broken in now(state) {
+        if !state.broken.contains(&broken) {
+            state.broken.push(broken);
+        }
+    }
+}
+
 /// What is broken right now, whatever is under way: two claims that share an instance, and
 /// instances that run for a claim which is over.
-pub(crate) fn now(state: &State) -> Vec<String> {
+fn now(state: &State) -> Vec<String> {
     let mut broken = Vec::new();
     let mut seen = BTreeMap::new();
     for claim in state.ledger.claims() {

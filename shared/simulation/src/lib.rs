@@ -6,6 +6,7 @@
 
 pub mod door;
 pub mod functions;
+pub mod judge;
 pub mod play;
 pub mod scenario;
 pub mod summary;
@@ -24,6 +25,7 @@ mod world;
 
 pub use door::{Call, Crash};
 pub use functions::Kill;
+pub use judge::{Failure, Worlds};
 pub use play::{Ending, Observer, PlayError, Unobserved, play};
 pub use scenario::{DisruptionBudget, Event, EventKind, Expect, Function, Scale, Scenario, Workload};
 pub use summary::{Figures, Summary};

@@ -10,7 +10,7 @@ use tokio::time::sleep_until;
 
 use crate::functions::{self, Kill};
 use crate::laws;
-use crate::scenario::Scenario;
+use crate::scenario::{Function, Scenario};
 use crate::summary::{Figures, Summary, figures, summary};
 use crate::timeline::Happening;
 use crate::world::World;
@@ -29,13 +29,22 @@ pub trait Observer {
     fn stands(&mut self, figures: &Figures) {
         let _ = figures;
     }
+
+    /// Whether it wants to be told anything at all; a world that nobody looks at is played faster.
+    fn looks(&self) -> bool {
+        true
+    }
 }
 
 /// An observer that looks away.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unobserved;
 
-impl Observer for Unobserved {}
+impl Observer for Unobserved {
+    fn looks(&self) -> bool {
+        false
+    }
+}
 
 /// The end of a run: what came of it, and the objects themselves for whoever checks them.
 #[derive(Clone, Debug)]
@@ -82,7 +91,8 @@ pub fn play(scenario: &Scenario, kills: &[Kill], observer: &mut dyn Observer) ->
             () = go_on(&world, scenario, observer) => {}
             () = functions::provision(&world, scenario, kills) => {}
             () = functions::lifecycle(&world, scenario, kills) => {}
-            () = functions::second_lifecycle(&world, scenario, kills) => {}
+            () = functions::second(&world, scenario, Function::Provision, kills) => {}
+            () = functions::second(&world, scenario, Function::Lifecycle, kills) => {}
             () = sleep_until(end) => {}
         }
         ending(&world, scenario)
@@ -94,27 +104,20 @@ async fn go_on(world: &Arc<World>, scenario: &Scenario, observer: &mut dyn Obser
     let mut changes = world.changes();
     let mut told = 0;
     loop {
-        while world.with(|state, moment| state.advance(moment, scenario)) {}
-        world.with(|state, _| {
-            for broken in laws::now(state) {
-                if !state.broken.contains(&broken) {
-                    state.broken.push(broken);
-                }
-            }
-        });
-        let (happenings, figures, next) = world.look(|state, moment| {
-            let happenings = state.timeline.since(told).to_vec();
-            (happenings, figures(state, moment, scenario.duration), state.agenda.next())
-        });
-        told += happenings.len();
-        for happening in &happenings {
-            observer.happened(happening);
+        while world.with(|state, moment| {
+            let happened = state.advance(moment, scenario);
+            laws::check(state);
+            happened
+        }) {}
+        if observer.looks() {
+            tell(world, scenario, observer, &mut told);
         }
-        observer.stands(&figures);
-        if figures.elapsed >= scenario.duration {
+        let (elapsed, next) = world.look(|state, moment| (moment.elapsed, state.agenda.next()));
+        if elapsed >= scenario.duration {
             return;
         }
-        let beat = Duration::from_secs(figures.elapsed.as_secs()) + BEAT;
+        let beat =
+            if observer.looks() { Duration::from_secs(elapsed.as_secs()) + BEAT } else { scenario.duration };
         let until = next.map_or(beat, |next| next.min(beat)).min(scenario.duration);
         changes.mark_unchanged();
         tokio::select! {
@@ -123,6 +126,18 @@ async fn go_on(world: &Arc<World>, scenario: &Scenario, observer: &mut dyn Obser
             () = sleep_until(world.clock().instant(until)) => {}
         }
     }
+}
+
+/// Tells an observer what has happened since it was last told, and where the world stands.
+fn tell(world: &World, scenario: &Scenario, observer: &mut dyn Observer, told: &mut usize) {
+    let (happenings, figures) = world.look(|state, moment| {
+        (state.timeline.since(*told).to_vec(), figures(state, moment, scenario.duration))
+    });
+    *told += happenings.len();
+    for happening in &happenings {
+        observer.happened(happening);
+    }
+    observer.stands(&figures);
 }
 
 fn ending(world: &World, scenario: &Scenario) -> Ending {

@@ -33,7 +33,8 @@
 //!     - {at: 7m, kind: StrayInstances, count: 1}     # ours, but of no launch; ForeignInstances: nobody's of ours
 //!     - {at: 8m, kind: Freeze, function: lifecycle, call: PutSweep, for: 1m}   # stands still before that call
 //!     - {at: 8m, kind: Slow, for: 1m}                # calls take long
-//!     - {at: 8m, kind: NeverJoin, for: 1m}           # machines launched meanwhile; also NeverReady, PodsHang
+//!     - {at: 8m, kind: Duplicate, function: provision, for: 5m}   # each minute's run is begun twice
+//!     - {at: 8m, kind: NeverJoin, for: 1m}           # machines launched meanwhile; also LateJoin, NeverReady, PodsHang
 //! ```
 
 mod event;
@@ -87,8 +88,14 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Whether two runs of a function may be under way at once: one stands still and the next begins.
+    /// Whether two runs of a function may be under way at once: one stands still and the next begins, or both are begun.
     pub(crate) fn overlaps(&self, function: Function) -> bool {
+        let twice = |event: &Event| matches!(&event.kind, EventKind::Duplicate { function: of, .. } if *of == function);
+        self.freezes(function) || self.events.iter().any(twice)
+    }
+
+    /// Whether a run of a function may stand still.
+    pub(crate) fn freezes(&self, function: Function) -> bool {
         let freezes =
             |event: &Event| matches!(&event.kind, EventKind::Freeze { function: of, .. } if *of == function);
         self.events.iter().any(freezes)

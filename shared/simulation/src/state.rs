@@ -27,6 +27,8 @@ pub(crate) const INTENT_TAG: &str = outrigger_model::labels::INTENT;
 const LABELLED_AFTER: Duration = Duration::from_secs(3);
 /// From a node joining to its network being up.
 const READY_AFTER: Duration = Duration::from_secs(8);
+/// How much longer machines that join late take at most; Karpenter gives up a node after 15 minutes.
+const LATEST_SECONDS: u64 = 20 * 60;
 /// From a node being registered to its agents having removed its startup taints.
 const STARTED_AFTER: Duration = Duration::from_secs(5);
 
@@ -108,7 +110,10 @@ impl State {
         for machine in &fresh {
             let id = &machine.instance.id;
             let percent = 80 + draw(self.seed, &format!("boot/{id}"), 41);
-            let boot = self.boot_time.mul_f64(percent as f64 / 100.0);
+            let mut boot = self.boot_time.mul_f64(percent as f64 / 100.0);
+            if self.faults.open(moment.elapsed).any(|trouble| trouble == Trouble::LateJoin) {
+                boot += Duration::from_secs(draw(self.seed, &format!("late/{id}"), LATEST_SECONDS));
+            }
             if machine.joins {
                 self.agenda.add(moment.elapsed.saturating_add(boot), Step::Join(id.clone()));
             }

@@ -67,8 +67,17 @@ pub enum EventKind {
         /// For how long.
         length: Duration,
     },
+    /// Each minute's run of a function is begun twice.
+    Duplicate {
+        /// Which function.
+        function: Function,
+        /// For how long.
+        length: Duration,
+    },
     /// Machines that are launched meanwhile never join.
     NeverJoin(Duration),
+    /// Machines that are launched meanwhile take many minutes to join, some of them longer than anybody waits.
+    LateJoin(Duration),
     /// Nodes that join meanwhile never become ready.
     NeverReady(Duration),
     /// Pods that are asked to end meanwhile never do.
@@ -121,7 +130,9 @@ impl Event {
             | EventKind::LedgerDown(length)
             | EventKind::CloudDown(length)
             | EventKind::Slow(length)
+            | EventKind::Duplicate { length, .. }
             | EventKind::NeverJoin(length)
+            | EventKind::LateJoin(length)
             | EventKind::NeverReady(length)
             | EventKind::PodsHang(length)
             | EventKind::Chaos { length, .. } => Some(*length),
@@ -157,7 +168,9 @@ impl Event {
             EventKind::Freeze { function, before, length } => {
                 state.freezes.push((*function, *before, *length));
             }
+            EventKind::Duplicate { function, length } => trouble(length, Trouble::Duplicate(*function)),
             EventKind::NeverJoin(length) => trouble(length, Trouble::NeverJoin),
+            EventKind::LateJoin(length) => trouble(length, Trouble::LateJoin),
             EventKind::NeverReady(length) => trouble(length, Trouble::NeverReady),
             EventKind::PodsHang(length) => trouble(length, Trouble::PodsHang),
             EventKind::DeleteNodes(count) => state.delete_nodes(*count, moment),
@@ -193,6 +206,8 @@ impl fmt::Display for Event {
             EventKind::Freeze { function, before, length } => {
                 write!(f, "the next {before:?} of {function} will stand still for {} s", length.as_secs())
             }
+            EventKind::Duplicate { function, .. } => write!(f, "each run of {function} is begun twice"),
+            EventKind::LateJoin(_) => f.write_str("machines join late"),
             EventKind::NeverJoin(_) => f.write_str("machines do not join"),
             EventKind::NeverReady(_) => f.write_str("nodes do not become ready"),
             EventKind::PodsHang(_) => f.write_str("pods do not end"),

@@ -293,10 +293,10 @@ impl Reader {
 
     /// Each kind of event has its own fields; one that is missing or means nothing is refused.
     fn fields_of_kind(&mut self, field: &str, file: &EventFile) {
-        use KindFile::{Chaos, Freeze, InsufficientCapacity, KillFunction, Throttle};
+        use KindFile::{Chaos, Duplicate, Freeze, InsufficientCapacity, KillFunction, Throttle};
         let kind = file.kind;
         let counts = kind.counts();
-        let runs = matches!(kind, KillFunction | Freeze);
+        let runs = matches!(kind, KillFunction | Freeze | Duplicate);
         let rules = [
             ("for", file.length.is_some(), kind != KillFunction && !counts, kind != KillFunction && !counts),
             ("count", file.count.is_some(), counts, counts),
@@ -338,7 +338,9 @@ fn kind(file: &EventFile) -> Option<EventKind> {
         KindFile::Freeze => {
             EventKind::Freeze { function: file.function?, before: file.call?, length: length? }
         }
+        KindFile::Duplicate => EventKind::Duplicate { function: file.function?, length: length? },
         KindFile::NeverJoin => EventKind::NeverJoin(length?),
+        KindFile::LateJoin => EventKind::LateJoin(length?),
         KindFile::NeverReady => EventKind::NeverReady(length?),
         KindFile::PodsHang => EventKind::PodsHang(length?),
         KindFile::DeleteNodes => EventKind::DeleteNodes(file.count?),

@@ -1,0 +1,148 @@
+//! `cargo xtask simulate`: plays the worlds of many seeds, and tells of those that fail.
+
+use std::io::{IsTerminal, Write, stderr};
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use outrigger_simulation::{Failure, Scenario, Worlds};
+
+/// So many failures are told in full; of the others only the seed.
+const TOLD: usize = 3;
+
+/// Plays seeded worlds and checks that nothing is leaked, doubled, lost or killed unkindly in any of them.
+#[derive(Parser)]
+#[command(name = "cargo xtask simulate")]
+struct Arguments {
+    /// How many seeds are played.
+    #[arg(long, default_value_t = 1)]
+    seeds: u64,
+    /// The first of them.
+    #[arg(long, default_value_t = 1)]
+    from: u64,
+    /// A scenario that is played with each seed, instead of worlds in which everything is drawn.
+    #[arg(long, value_name = "FILE")]
+    scenario: Option<PathBuf>,
+    /// How many are played at once; default: one for each processor.
+    #[arg(long)]
+    threads: Option<NonZero<usize>>,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether nothing failed.
+fn run(arguments: &Arguments) -> Result<bool> {
+    let worlds = worlds(arguments)?;
+    if arguments.seeds == 1 {
+        let outcome = worlds.judge(arguments.from)?;
+        println!("{}{}", outcome.story(), verdict(&outcome));
+        return Ok(outcome.complaints.is_empty());
+    }
+    let available = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
+    let threads = arguments.threads.unwrap_or(available).get();
+    let last = arguments.from.saturating_add(arguments.seeds).saturating_sub(1);
+    let progress = Progress::new(arguments.seeds);
+    let failures =
+        worlds.run(arguments.from..=last, threads, &|played, failed| progress.show(played, failed))?;
+    let took = progress.end();
+    for failure in failures.iter().take(TOLD) {
+        println!("\n{}{}", failure.story(), verdict(failure));
+        println!("play it alone: {}", replay(arguments, failure.seed));
+    }
+    let seeds: Vec<_> = failures.iter().map(|failure| failure.seed.to_string()).collect();
+    let (from, count) = (arguments.from, arguments.seeds);
+    if seeds.is_empty() {
+        println!("seeds {from} to {last}: all {count} are clean, in {took:.1} s");
+    } else {
+        println!("\nseeds {from} to {last}: {} of {count} failed, in {took:.1} s", seeds.len());
+        println!("{}", seeds.join(" "));
+    }
+    Ok(seeds.is_empty())
+}
+
+fn worlds(arguments: &Arguments) -> Result<Worlds> {
+    let read = match &arguments.scenario {
+        None => Worlds::chance(),
+        Some(path) => {
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("{} cannot be read", path.display()))?;
+            Scenario::read(&path.display().to_string(), &text)
+                .map(|scenario| Worlds::Given(Box::new(scenario)))
+        }
+    };
+    read.or_else(|problems| {
+        let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        bail!("{}", lines.join("\n"))
+    })
+}
+
+fn verdict(failure: &Failure) -> String {
+    if failure.complaints.is_empty() {
+        return format!("seed {}: clean", failure.seed);
+    }
+    let lines: Vec<_> = failure.complaints.iter().map(|complaint| format!("  {complaint}\n")).collect();
+    format!("seed {} failed:\n{}", failure.seed, lines.concat().trim_end())
+}
+
+fn replay(arguments: &Arguments, seed: u64) -> String {
+    let scenario = arguments.scenario.as_ref().map(|path| format!(" --scenario {}", path.display()));
+    format!("cargo xtask simulate --from {seed}{}", scenario.unwrap_or_default())
+}
+
+/// A line that says how far it is: rewritten on a terminal, and now and then a new one elsewhere.
+struct Progress {
+    began: Instant,
+    seeds: u64,
+    told: Mutex<Instant>,
+    every: Duration,
+}
+
+impl Progress {
+    fn new(seeds: u64) -> Self {
+        let every = if stderr().is_terminal() { Duration::from_millis(200) } else { Duration::from_secs(30) };
+        let now = Instant::now();
+        Self { began: now, seeds, told: Mutex::new(now), every }
+    }
+
+    fn show(&self, played: u64, failed: usize) {
+        let Ok(mut told) = self.told.try_lock() else { return };
+        if told.elapsed() < self.every {
+            return;
+        }
+        *told = Instant::now();
+        let rate = played as f64 / self.began.elapsed().as_secs_f64();
+        let left = self.seeds.saturating_sub(played) as f64 / rate;
+        let line = format!(
+            "{played} of {} seeds, {failed} failed, {rate:.0} a second, {left:.0} s left",
+            self.seeds
+        );
+        if stderr().is_terminal() {
+            eprint!("\r\x1b[2K{line}");
+            // Nothing is lost but a line about progress.
+            let _ = stderr().flush();
+        } else {
+            eprintln!("{line}");
+        }
+    }
+
+    /// Clears the line; says how long everything took, in seconds.
+    fn end(&self) -> f64 {
+        if stderr().is_terminal() {
+            eprint!("\r\x1b[2K");
+        }
+        self.began.elapsed().as_secs_f64()
+    }
+}

@@ -1,0 +1,306 @@
+//! Worlds drawn from a seed: what the cluster is like, what it asks for, and all that goes wrong for a quarter of an hour.
+
+use std::time::Duration;
+
+use outrigger_model::{CapacityType, Invalid, NillableDuration};
+
+use super::{Asks, Trial};
+use crate::door::Call;
+use crate::random::draw;
+use crate::scenario::{DisruptionBudget, Event, EventKind, Function, Scale, Scenario};
+
+/// One pool of one type on demand, whose pods move between few nodes.
+const STEADY: &str = include_str!("steady.yaml");
+/// Two pools, spot and on demand, of several families, with limits and startup taints.
+const MIXED: &str = include_str!("mixed.yaml");
+/// Demand changes and trouble begins before this.
+const CALM_AFTER: u64 = 12 * 60;
+/// Calls before which a function may stand still, or after which it may die.
+const FATEFUL: [(Function, Call); 14] = [
+    (Function::Provision, Call::Acquire),
+    (Function::Provision, Call::Prepare),
+    (Function::Provision, Call::MarkSent),
+    (Function::Provision, Call::CreateFleet),
+    (Function::Provision, Call::Resolve),
+    (Function::Provision, Call::DescribeInstances),
+    (Function::Lifecycle, Call::DescribeMachines),
+    (Function::Lifecycle, Call::ChangeNode),
+    (Function::Lifecycle, Call::UpdateClaim),
+    (Function::Lifecycle, Call::Evict),
+    (Function::Lifecycle, Call::PutSweep),
+    (Function::Lifecycle, Call::TerminateInstances),
+    (Function::Lifecycle, Call::ReleaseNode),
+    (Function::Lifecycle, Call::Load),
+];
+
+/// What is refused for its rate: all of EC2, or one call.
+const THROTTLED: [Option<Call>; 6] = [
+    None,
+    Some(Call::CreateFleet),
+    Some(Call::TerminateInstances),
+    Some(Call::Evict),
+    Some(Call::ChangeNode),
+    Some(Call::UpdateClaim),
+];
+/// An event that lasts, by the name of its draw.
+type Lasting = (&'static str, fn(Duration) -> EventKind);
+/// An event that happens to a number of things, by the name of its draw, with how often it does.
+type Counted = (&'static str, fn(usize) -> EventKind, u64);
+
+/// The worlds of chance.
+#[derive(Clone, Debug)]
+pub struct Chance {
+    steady: Scenario,
+    mixed: Scenario,
+}
+
+impl Chance {
+    pub(super) fn new() -> Result<Self, Vec<Invalid>> {
+        let read = |name: &str, text: &str| Scenario::read(name, text);
+        Ok(Self { steady: read("steady.yaml", STEADY)?, mixed: read("mixed.yaml", MIXED)? })
+    }
+
+    /// The world of a seed.
+    pub(super) fn trial(&self, seed: u64) -> Trial {
+        let dice = Dice { seed };
+        let base = if dice.below("base", 2) == 0 { &self.steady } else { &self.mixed };
+        let mut scenario = Scenario { seed, ..base.clone() };
+        scenario.boot_time = dice.seconds("boot", 10, 60);
+        if dice.happens("single pass", 25) {
+            scenario.poll_window = Duration::ZERO;
+        }
+        if dice.happens("small", 20) {
+            scenario.allocatable_percent = 97;
+        }
+        let asks = pools(&dice, &mut scenario);
+        demand(&dice, &mut scenario);
+        protection(&dice, &mut scenario);
+        scenario.events = trouble(&dice, &scenario);
+        Trial { scenario, asks }
+    }
+}
+
+/// Draws, each by its own name, so that one more changes no other.
+struct Dice {
+    seed: u64,
+}
+
+impl Dice {
+    fn below(&self, subject: &str, bound: u64) -> u64 {
+        draw(self.seed, &format!("chance/{subject}"), bound)
+    }
+
+    fn happens(&self, subject: &str, percent: u64) -> bool {
+        self.below(subject, 100) < percent
+    }
+
+    fn seconds(&self, subject: &str, least: u64, most: u64) -> Duration {
+        Duration::from_secs(least + self.below(subject, most - least + 1))
+    }
+
+    fn pick<'t, T>(&self, subject: &str, among: &'t [T]) -> &'t T {
+        let length = u64::try_from(among.len()).unwrap_or(u64::MAX);
+        &among[usize::try_from(self.below(subject, length)).unwrap_or_default()]
+    }
+
+    /// How many of something there are: none most often.
+    fn few(&self, subject: &str, percent: u64, most: usize) -> usize {
+        let more = usize::try_from(self.below(&format!("{subject}/more"), most as u64)).unwrap_or_default();
+        if self.happens(subject, percent) { 1 + more } else { 0 }
+    }
+}
+
+/// How patient the pools are. Where nodes expire all the time the world never comes to rest.
+fn pools(dice: &Dice, scenario: &mut Scenario) -> Asks {
+    let patience = match dice.below("patience", 4) {
+        0 => Some(NillableDuration::seconds(60)),
+        1 => Some(NillableDuration::seconds(180)),
+        _ => None,
+    };
+    let expires = dice.happens("expires", 12);
+    for pool in &mut scenario.configuration.node_pools {
+        let template = &mut pool.spec.template.spec;
+        template.termination_grace_period = patience;
+        if expires {
+            template.expire_after = NillableDuration::seconds(60 * (9 + dice.below("expiry", 15)));
+        }
+    }
+    if expires { Asks::Laws } else { Asks::Rest }
+}
+
+/// Workloads grow and shrink.
+fn demand(dice: &Dice, scenario: &mut Scenario) {
+    for (index, workload) in scenario.workloads.iter_mut().enumerate() {
+        let Some(first) = workload.scale.first().copied() else { continue };
+        for step in 1..=dice.few(&format!("steps/{index}"), 60, 3) {
+            let subject = format!("step/{index}/{step}");
+            let at = Duration::from_secs(150 * step as u64) + dice.seconds(&subject, 0, 140);
+            let most = u64::from(first.replicas) * 2;
+            let replicas = u32::try_from(dice.below(&format!("{subject}/to"), most + 1)).unwrap_or_default();
+            if workload.scale.last().is_some_and(|last| last.at < at) {
+                workload.scale.push(Scale { at, replicas });
+            }
+        }
+    }
+}
+
+/// Budgets, and pods that ask to be left alone. What would hold a drain for ever is drawn only where patience ends.
+fn protection(dice: &Dice, scenario: &mut Scenario) {
+    let ends = scenario
+        .configuration
+        .node_pools
+        .iter()
+        .all(|pool| pool.spec.template.spec.termination_grace_period.is_some());
+    for (index, workload) in scenario.workloads.iter_mut().enumerate() {
+        if ends && dice.happens(&format!("left alone/{index}"), 20) {
+            workload.do_not_disrupt = Some("true".into());
+        }
+        if workload.labels.is_empty() {
+            continue;
+        }
+        let number = match dice.below(&format!("budget/{index}"), 4) {
+            0 if ends => 0,
+            0 | 1 => 1,
+            2 => 2,
+            _ => continue,
+        };
+        scenario.budgets.push(DisruptionBudget {
+            id: workload.id.clone(),
+            match_labels: workload.labels.as_ref().clone(),
+            min_available: None,
+            max_unavailable: Some(number),
+        });
+    }
+}
+
+/// All that goes wrong.
+fn trouble(dice: &Dice, scenario: &Scenario) -> Vec<Event> {
+    let mut drawn = Drawn { dice, events: Vec::new() };
+    drawn.calls();
+    drawn.capacity(scenario);
+    drawn.functions();
+    drawn.machines();
+    drawn.people();
+    drawn.events.sort_by_key(|event| event.at);
+    drawn.events
+}
+
+struct Drawn<'a> {
+    dice: &'a Dice,
+    events: Vec<Event>,
+}
+
+impl Drawn<'_> {
+    fn add(&mut self, subject: &str, kind: EventKind) {
+        let at = self.dice.seconds(&format!("{subject}/at"), 0, CALM_AFTER);
+        self.events.push(Event { at, kind });
+    }
+
+    fn length(&self, subject: &str, least: u64, most: u64) -> Duration {
+        self.dice.seconds(&format!("{subject}/for"), least, most)
+    }
+
+    /// Calls that fail, that are refused, and that take long.
+    fn calls(&mut self) {
+        if self.dice.happens("chaos", 70) {
+            let length = self.length("chaos", 60, 8 * 60);
+            let percent = 2 + self.dice.below("chaos/percent", 12);
+            self.add("chaos", EventKind::Chaos { percent, length });
+        }
+        let kinds: [Lasting; 4] = [
+            ("api", EventKind::ApiServerDown),
+            ("ledger", EventKind::LedgerDown),
+            ("cloud", EventKind::CloudDown),
+            ("slow", EventKind::Slow),
+        ];
+        for (name, kind) in kinds {
+            if self.dice.happens(name, 22) {
+                let length = self.length(name, 10, 180);
+                self.add(name, kind(length));
+            }
+        }
+        if self.dice.happens("throttle", 30) {
+            let call = *self.dice.pick("throttle/call", &THROTTLED);
+            let length = self.length("throttle", 20, 150);
+            self.add("throttle", EventKind::Throttle { call, length });
+        }
+    }
+
+    /// Pools of EC2 that run dry.
+    fn capacity(&mut self, scenario: &Scenario) {
+        for number in 0..self.dice.few("dry", 35, 3) {
+            let subject = format!("dry/{number}");
+            let zones = if self.dice.happens(&format!("{subject}/zone"), 50) {
+                vec![self.dice.pick(&format!("{subject}/which"), &scenario.zones).clone()]
+            } else {
+                Vec::new()
+            };
+            let kinds = [None, Some(CapacityType::Spot), Some(CapacityType::OnDemand)];
+            let capacity_type = *self.dice.pick(&format!("{subject}/kind"), &kinds);
+            let length = self.length(&subject, 20, 5 * 60);
+            let instance_types = Vec::new();
+            self.add(
+                &subject,
+                EventKind::InsufficientCapacity { instance_types, zones, capacity_type, length },
+            );
+        }
+    }
+
+    /// Functions that die, stand still, and run twice at once.
+    fn functions(&mut self) {
+        for number in 0..self.dice.few("kill", 50, 4) {
+            let subject = format!("kill/{number}");
+            let (function, after) = *self.dice.pick(&subject, &FATEFUL);
+            self.add(&subject, EventKind::KillFunction { function, after });
+        }
+        for number in 0..self.dice.few("freeze", 35, 3) {
+            let subject = format!("freeze/{number}");
+            let (function, before) = *self.dice.pick(&subject, &FATEFUL);
+            let length = self.length(&subject, 5, 120);
+            self.add(&subject, EventKind::Freeze { function, before, length });
+        }
+        for function in [Function::Provision, Function::Lifecycle] {
+            let subject = format!("twice/{function}");
+            if self.dice.happens(&subject, 25) {
+                let length = self.length(&subject, 60, 6 * 60);
+                self.add(&subject, EventKind::Duplicate { function, length });
+            }
+        }
+    }
+
+    /// Machines that do not join or join late, nodes that are not ready, pods that do not end.
+    fn machines(&mut self) {
+        let kinds: [(Lasting, u64); 4] = [
+            (("mute", EventKind::NeverJoin), 60),
+            (("late", EventKind::LateJoin), 90),
+            (("unready", EventKind::NeverReady), 60),
+            (("hang", EventKind::PodsHang), 150),
+        ];
+        for ((name, kind), most) in kinds {
+            if self.dice.happens(name, 18) {
+                let length = self.length(name, 5, most);
+                self.add(name, kind(length));
+            }
+        }
+    }
+
+    /// What others do: users, EC2, and whoever else has an account.
+    fn people(&mut self) {
+        let kinds: [Counted; 5] = [
+            ("delete nodes", EventKind::DeleteNodes, 55),
+            ("delete claims", EventKind::DeleteNodeClaims, 45),
+            ("reclaim", EventKind::ReclaimInstances, 50),
+            ("strays", EventKind::StrayInstances, 35),
+            ("foreign", EventKind::ForeignInstances, 30),
+        ];
+        for (name, kind, percent) in kinds {
+            let times = if self.dice.happens(&format!("{name}/again"), 30) { 2 } else { 1 };
+            for time in 0..times {
+                let count = self.dice.few(&format!("{name}/{time}"), percent, 2);
+                if count > 0 {
+                    self.add(&format!("{name}/{time}"), kind(count));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What must be true of a world at its end.
+
+use std::time::Duration;
+
+use outrigger_model::{ClaimState, NodeClaim};
+
+use super::Asks;
+use crate::play::Ending;
+
+/// Trouble is long over by then, and so is everything that it caused.
+pub(crate) const REST_BY: Duration = Duration::from_mins(45);
+
+/// What was not as it must be.
+pub(crate) fn complaints(ending: &Ending, asks: Asks) -> Vec<String> {
+    let mut complaints = ending.summary.broken_laws.clone();
+    if asks != Asks::Laws {
+        complaints.extend(ending.summary.unexpected.iter().cloned());
+    }
+    if asks == Asks::Rest {
+        complaints.extend(left_over(ending));
+        complaints.extend(restless(ending));
+    }
+    complaints
+}
+
+/// Launches that stay open, claims that are not ready, and what ledger, EC2 and cluster do not agree about.
+fn left_over(ending: &Ending) -> Vec<String> {
+    let open = ending.intents.iter().filter(|intent| intent.ended_at.is_none());
+    let mut left: Vec<_> = open.map(|intent| format!("launch {} is still open", intent.id)).collect();
+    let living: Vec<&NodeClaim> = ending.claims.iter().filter(|claim| !claim.state.is_terminal()).collect();
+    let unready = living.iter().filter(|claim| claim.state != ClaimState::Initialized);
+    left.extend(unready.map(|claim| format!("claim {} is still {:?}", claim.name, claim.state)));
+    let instances = ending.instances.iter().filter(|(_, launch)| launch != "none").count();
+    for (count, what) in
+        [(instances, "instances"), (ending.nodes.len(), "nodes"), (ending.mirrors, "NodeClaim objects")]
+    {
+        if count != living.len() {
+            left.push(format!("{} claims live, and {count} {what}", living.len()));
+        }
+    }
+    left
+}
+
+/// Nothing is done any more once demand is fixed and all trouble is over.
+fn restless(ending: &Ending) -> Option<String> {
+    let late = ending.summary.timeline.iter().find(|happening| happening.at > REST_BY)?;
+    Some(format!("after {} s something still happens: {}", late.at.as_secs(), late.text))
+}
