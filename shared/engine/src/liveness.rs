@@ -45,10 +45,11 @@ pub(crate) fn overdue(
 }
 
 /// Whether so many nodes are not ready that the fault is not theirs (Cluster Autoscaler's rule: more than three, and more
-/// than 45 %).
+/// than 45 %). Nodes of ours that have never been ready for pods say nothing about the others: they may all have the same
+/// fault, and would otherwise be paid for until they expire.
 pub(crate) fn is_partitioned<'a>(nodes: impl Iterator<Item = &'a Node>) -> bool {
     let (mut all, mut unready) = (0_usize, 0_usize);
-    for node in nodes {
+    for node in nodes.filter(|node| node.is_initialized() || node.node_pool().is_none()) {
         all += 1;
         unready += usize::from(!node.ready);
     }
@@ -120,5 +121,10 @@ mod tests {
             let nodes = std::iter::repeat_n(&ready, good).chain(std::iter::repeat_n(&unready, bad));
             assert_eq!(is_partitioned(nodes), expected, "{good} {bad}");
         }
+        let mut young = unready;
+        young.labels.insert(outrigger_model::labels::NODE_POOL.into(), "web".into());
+        assert!(!is_partitioned(std::iter::repeat_n(&young, 9)), "none of them was ever ready");
+        young.labels.insert(outrigger_model::labels::INITIALIZED.into(), "true".into());
+        assert!(is_partitioned(std::iter::repeat_n(&young, 9)));
     }
 }

@@ -286,11 +286,15 @@ impl Drawn<'_> {
 
     /// What others do: users, EC2, and whoever else has an account.
     fn people(&mut self) {
-        let kinds: [Counted; 5] = [
+        // More than three strays would open the breaker, which waits for a person.
+        let count = self.dice.few("strays", 35, 2);
+        if count > 0 {
+            self.add("strays", EventKind::StrayInstances(count));
+        }
+        let kinds: [Counted; 4] = [
             ("delete nodes", EventKind::DeleteNodes, 55),
             ("delete claims", EventKind::DeleteNodeClaims, 45),
             ("reclaim", EventKind::ReclaimInstances, 50),
-            ("strays", EventKind::StrayInstances, 35),
             ("foreign", EventKind::ForeignInstances, 30),
         ];
         for (name, kind, percent) in kinds {
