@@ -16,6 +16,7 @@ use outrigger_model::{
 };
 
 use crate::random::draw;
+use crate::scenario::{Promises, Scenario};
 use crate::time::Moment;
 
 /// EC2 Fleet takes at most this many overrides in one request.
@@ -45,6 +46,7 @@ pub(crate) struct Ec2 {
     describe_lag_millis: u64,
     /// Whether new machines never join.
     is_mute: bool,
+    promises: Promises,
 }
 
 /// A capacity pool.
@@ -117,13 +119,14 @@ impl Machine {
 }
 
 impl Ec2 {
-    pub(crate) fn new(seed: u64, cluster: &str, place: (&str, &[String]), catalog: Catalog) -> Self {
+    pub(crate) fn new(scenario: &Scenario, cluster: &str) -> Self {
+        let catalog = scenario.catalog.clone();
         let types = catalog.instance_types(&NodeClass::for_planning(NodeClassRef::instance_group("nodes")));
         Self {
-            seed,
+            seed: scenario.seed,
             cluster: cluster.to_owned(),
-            region: place.0.to_owned(),
-            zones: place.1.to_vec(),
+            region: catalog.region.clone(),
+            zones: scenario.zones.clone(),
             catalog,
             types,
             taken: BTreeMap::new(),
@@ -134,6 +137,7 @@ impl Ec2 {
             fleets: 0,
             describe_lag_millis: USUAL_LAG_MILLIS,
             is_mute: false,
+            promises: scenario.promises,
         }
     }
 
@@ -174,6 +178,9 @@ impl Ec2 {
     }
 
     fn instances_of(&self, tag: &str, value: &str, moment: Moment) -> Vec<Instance> {
+        if !self.promises.tags {
+            return Vec::new();
+        }
         let seen = |machine: &&Machine| machine.visible <= moment.elapsed;
         let tagged = |machine: &&Machine| machine.tags.get(tag).is_some_and(|found| found == value);
         let there = |machine: &&Machine| machine.state != InstanceState::Terminated;
@@ -183,7 +190,7 @@ impl Ec2 {
 
     /// `CreateFleet` of type instant.
     fn create_fleet(&mut self, request: &FleetRequest, moment: Moment) -> Result<FleetAnswer, CloudError> {
-        if let Some((first, answer)) = self.tokens.get(&request.token) {
+        if let Some((first, answer)) = self.tokens.get(&request.token).filter(|_| self.promises.tokens) {
             if first == request {
                 return Ok(answer.clone());
             }

@@ -27,6 +27,8 @@ pub use door::{Call, Crash};
 pub use functions::Kill;
 pub use judge::{Failure, Worlds};
 pub use play::{Ending, Observer, PlayError, Unobserved, play};
-pub use scenario::{DisruptionBudget, Event, EventKind, Expect, Function, Scale, Scenario, Workload};
+pub use scenario::{
+    DisruptionBudget, Event, EventKind, Expect, Function, Promises, Scale, Scenario, Workload,
+};
 pub use summary::{Figures, Summary};
 pub use timeline::{Happening, Kind};

@@ -39,6 +39,7 @@
 
 mod event;
 mod file;
+mod promises;
 mod wire;
 mod workload;
 
@@ -50,6 +51,7 @@ use outrigger_engine::ports::Configuration;
 use outrigger_model::{DaemonSet, Invalid};
 
 pub use event::{Event, EventKind, Function};
+pub use promises::Promises;
 pub use workload::{DisruptionBudget, Expect, Scale, Workload};
 
 /// A scenario that can be played.
@@ -83,6 +85,8 @@ pub struct Scenario {
     pub initialization_timeout: Duration,
     /// What keeps lifecycle from doing harm; all on.
     pub guards: Guards,
+    /// What AWS does for us; everything that it promises.
+    pub promises: Promises,
     /// What goes wrong.
     pub events: Vec<Event>,
 }

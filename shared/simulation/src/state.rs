@@ -81,7 +81,7 @@ impl State {
             boot_time: scenario.boot_time,
             allocatable_percent: scenario.allocatable_percent,
             cloud,
-            ledger: Table::default(),
+            ledger: Table::new(scenario.promises),
             cluster: Objects::new(scenario),
             agenda,
             faults: Faults::new(scenario.seed),

@@ -23,8 +23,7 @@ pub(crate) struct World {
 impl World {
     /// The world at the beginning of a scenario; must be called within a runtime whose time is paused.
     pub(crate) fn new(scenario: &Scenario) -> Arc<Self> {
-        let region = scenario.catalog.region.as_str();
-        let cloud = Ec2::new(scenario.seed, CLUSTER, (region, &scenario.zones), scenario.catalog.clone());
+        let cloud = Ec2::new(scenario, CLUSTER);
         Arc::new(Self {
             state: Mutex::new(State::new(scenario, cloud)),
             clock: VirtualClock::start(),

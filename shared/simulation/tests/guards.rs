@@ -1,10 +1,10 @@
-//! Each guard of lifecycle is switched off once: a world that it saved then breaks a law. Otherwise the simulation would be
-//! blind to what the guard is for.
+//! Each guard is switched off once, and each promise of AWS that the engine builds on is broken once: a world that it saved
+//! then breaks a law. Otherwise the simulation would be blind to what the guard is for.
 
 mod common;
 
 use outrigger_engine::Guards;
-use outrigger_simulation::Ending;
+use outrigger_simulation::{Ending, Promises};
 
 const SCENARIO: &str = r"
 apiVersion: outrigger.dev/v1alpha1
@@ -40,16 +40,18 @@ const ON: Guards = Guards {
     fence: true,
 };
 
-struct World {
+const KEPT: Promises = Promises { tokens: true, tags: true, epochs: true };
+
+struct World<'a> {
     duration: &'static str,
     scale: &'static str,
-    events: &'static str,
+    events: &'a str,
     /// What is said of a law that the guard keeps.
     law: &'static str,
 }
 
-impl World {
-    fn play(&self, seed: u64, guards: Guards) -> Ending {
+impl World<'_> {
+    fn play(&self, seed: u64, (guards, promises): (Guards, Promises)) -> Ending {
         let text = SCENARIO
             .replace("{seed}", &seed.to_string())
             .replace("{duration}", self.duration)
@@ -57,6 +59,7 @@ impl World {
             .replace("{events}", self.events);
         let mut scenario = common::scenario(&text);
         scenario.guards = guards;
+        scenario.promises = promises;
         common::run_scenario(&scenario, &[])
     }
 
@@ -66,6 +69,17 @@ impl World {
 
     /// With the guards `on` no seed breaks the law, and with those `off` one does.
     fn check(&self, seeds: u64, on: &[Guards], off: Guards) {
+        let on: Vec<_> = on.iter().map(|guards| (*guards, KEPT)).collect();
+        self.compare(seeds, &on, (off, KEPT));
+    }
+
+    /// As [`World::check`], for what the engine builds on and does not do itself.
+    fn check_promise(&self, seeds: u64, on: &[Promises], off: Promises) {
+        let on: Vec<_> = on.iter().map(|promises| (ON, *promises)).collect();
+        self.compare(seeds, &on, (ON, off));
+    }
+
+    fn compare(&self, seeds: u64, on: &[(Guards, Promises)], off: (Guards, Promises)) {
         for guards in on {
             for seed in 1..=seeds {
                 let ending = self.play(seed, *guards);
@@ -137,4 +151,34 @@ fn who_has_lost_the_lease_writes_no_sweep() {
         law: "under somebody else's lease",
     };
     world.check(2, &[ON], Guards { fence: false, ..ON });
+}
+
+/// Provision dies with the answer of EC2 still on its way, and the next run sees nothing of the instance yet.
+const UNANSWERED: &str = "{at: 0s, kind: KillFunction, function: provision, after: CreateFleet}";
+
+#[test]
+fn a_launch_that_is_sent_again_under_its_token_is_not_doubled() {
+    let events = format!("{UNANSWERED}, {{at: 0s, kind: Chaos, percent: 0, for: 10s}}");
+    let world = World { duration: "6m", scale: "", events: &events, law: "instances for" };
+    world.check_promise(10, &[KEPT], Promises { tokens: false, ..KEPT });
+}
+
+#[test]
+fn a_launch_that_is_found_by_its_tag_is_not_sent_again() {
+    let world = World { duration: "6m", scale: "", events: UNANSWERED, law: "instances for" };
+    // Nobody knows for how long EC2 remembers a token.
+    let either = [KEPT, Promises { tokens: false, ..KEPT }, Promises { tags: false, ..KEPT }];
+    world.check_promise(5, &either, Promises { tokens: false, tags: false, ..KEPT });
+}
+
+#[test]
+fn who_has_lost_the_lease_launches_nothing() {
+    // The first run stands still with its plan in hand until the second has begun.
+    let world = World {
+        duration: "4m",
+        scale: "",
+        events: "{at: 0s, kind: Freeze, function: provision, call: Prepare, for: 57s}",
+        law: "wrote a launch under somebody else's lease",
+    };
+    world.check_promise(2, &[KEPT], Promises { epochs: false, ..KEPT });
 }

@@ -8,6 +8,8 @@ use outrigger_engine::ports::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerSt
 use outrigger_model::{NodeClaim, Report, UnavailableOffering};
 
 use crate::door::{Call, Door, PortError};
+use crate::state::State;
+use crate::time::Moment;
 
 #[async_trait]
 impl Ledger for Door {
@@ -42,7 +44,12 @@ impl Ledger for Door {
     }
 
     async fn prepare(&self, lease: &Lease, launch: &PreparedLaunch) -> Result<u64, LedgerError> {
-        self.call(Call::Prepare, |state, _| state.ledger.prepare(lease, launch)).await
+        self.call(Call::Prepare, |state, moment| {
+            let generation = state.ledger.prepare(lease, launch)?;
+            self.note_trespass(state, moment, "a launch");
+            Ok(generation)
+        })
+        .await
     }
 
     async fn mark_sent(&self, lease: &Lease, intent: &str, at: Timestamp) -> Result<(), LedgerError> {
@@ -80,13 +87,9 @@ impl Ledger for Door {
     }
 
     async fn put_sweep(&self, sweep: &Sweep, lease: Option<&Lease>) -> Result<(), LedgerError> {
-        let (function, owner) = self.run();
         self.call(Call::PutSweep, |state, moment| {
             state.ledger.put_sweep(sweep, lease)?;
-            let holder = state.ledger.holder(&function.to_string(), moment.at);
-            if holder.is_some_and(|holder| holder != owner) {
-                state.broken.push(format!("{owner} wrote a sweep under somebody else's lease"));
-            }
+            self.note_trespass(state, moment, "a sweep");
             Ok(())
         })
         .await
@@ -110,6 +113,17 @@ impl Ledger for Door {
 
     async fn report(&self, function: &str) -> Result<Option<(Timestamp, Report)>, LedgerError> {
         self.call(Call::Report, |state, _| Ok(state.ledger.report(function).cloned())).await
+    }
+}
+
+impl Door {
+    /// Takes note when this run wrote something while another held its function's lease.
+    fn note_trespass(&self, state: &mut State, moment: Moment, what: &str) {
+        let (function, owner) = self.run();
+        let holder = state.ledger.holder(&function.to_string(), moment.at);
+        if holder.is_some_and(|holder| holder != owner) {
+            state.broken.push(format!("{owner} wrote {what} under somebody else's lease"));
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use outrigger_model::{Invalid, NillableDuration, Pod, PodRef, invalid};
 use serde_json::{Value, json};
 
 use super::wire::{Document, EventFile, KindFile, Spec, WorkloadFile};
-use super::{DisruptionBudget, Event, EventKind, Scale, Scenario, Workload};
+use super::{DisruptionBudget, Event, EventKind, Promises, Scale, Scenario, Workload};
 
 const API_VERSION: &str = "outrigger.dev/v1alpha1";
 /// More pods than this are more than Kubernetes supports in one cluster.
@@ -98,6 +98,7 @@ impl Reader {
             budgets,
             initialization_timeout: spec.initialization_timeout.0,
             guards: Guards::default(),
+            promises: Promises::default(),
             events,
         })
     }
