@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use outrigger_catalog::Catalog;
-use outrigger_engine::ports::{ClassSource, Cloud, CloudError, FleetAnswer, Machine, Notice, TemplateRef};
+use outrigger_engine::ports::{
+    ClassSource, Cloud, CloudError, FleetAnswer, InstanceStatus, Machine, Notice, TemplateRef,
+};
 use outrigger_kops::{account_queries, node_class, sha256_base64};
 use outrigger_model::{FleetRequest, Instance, Invalid, LaunchTemplate, NodeClass, NodeClassRef, NodePool};
 use tokio::time::Instant;
 
-use crate::ec2::{account, class, ending, fleet, instances, template};
+use crate::ec2::{account, class, ending, fleet, instances, status, template};
 use crate::s3::S3Location;
 use crate::{Aws, events, state_store, survey};
 
@@ -183,6 +185,10 @@ impl Cloud for AwsCloud {
 
     async fn machines(&self) -> Result<Vec<Machine>, CloudError> {
         instances::of_cluster(&self.aws, &self.config.cluster).await
+    }
+
+    async fn instance_statuses(&self) -> Result<Vec<InstanceStatus>, CloudError> {
+        status::unwell(&self.aws).await
     }
 
     async fn terminate(&self, instances: &[String]) -> Result<BTreeMap<String, String>, CloudError> {

@@ -350,6 +350,7 @@ async fn instances_are_found_by_their_cluster_and_ended() {
         assert!(!machine.state.is_ending(), "{machine:?}");
         rig.cloud.console_tail(&machine.id).await.unwrap();
     }
+    assert_eq!(rig.cloud.instance_statuses().await.unwrap(), [], "all are well");
     // One id that EC2 does not know must not save the others.
     ids.insert(0, "i-00000000000000000".into());
     assert_eq!(rig.cloud.terminate(&ids).await.unwrap(), BTreeMap::new());

@@ -50,9 +50,12 @@ impl Patience {
         asked.again.insert(pod.uid.clone(), (Instant::now() + pause, pause));
     }
 
-    /// Whether this is news; the same is told once in a tick.
-    fn is_news(&self, event: &Event) -> bool {
-        self.lock().told.insert((event.about.clone(), event.reason, event.message.clone()))
+    /// Tells people, the same thing once in a tick. Losing an event holds nothing up.
+    pub(crate) async fn tell(&self, ports: Ports<'_>, event: Event) {
+        let is_news = self.lock().told.insert((event.about.clone(), event.reason, event.message.clone()));
+        if is_news && let Err(error) = ports.cluster.publish_event(&event).await {
+            tracing::warn!(about = %event.about, error = chain(&error), "the event was not published");
+        }
     }
 }
 
@@ -63,6 +66,16 @@ pub(crate) struct Draining<'a> {
     pub(crate) lease: Option<&'a Lease>,
     pub(crate) patience: &'a Patience,
     pub(crate) guards: Guards,
+}
+
+/// How far a node has been emptied.
+enum Drained {
+    /// The scheduler may not have noticed yet that it is closed.
+    Closing,
+    /// This is still on it.
+    Leaving(String),
+    /// Nothing is left.
+    Empty,
 }
 
 impl Draining<'_> {
@@ -77,14 +90,17 @@ impl Draining<'_> {
         };
         let drained = self.drain(claim, &end, nodes).await;
         let now = self.ports.clock.now();
-        let left = match &drained {
-            Ok(None) => None,
-            Ok(Some(what)) => Some(what.clone()),
-            Err(error) => Some(chain(error)),
+        let left = match drained {
+            // Seconds, in which no pod must be bound to a machine that is given up.
+            Ok(Drained::Closing) => {
+                return Ok(Some("the scheduler to notice that its node is closed".into()));
+            }
+            Ok(Drained::Leaving(what)) if !end.is_overdue(now) => return Ok(Some(what)),
+            Err(error) if !end.is_overdue(now) => return Err(error),
+            Ok(Drained::Empty) => None,
+            Ok(Drained::Leaving(what)) => Some(what),
+            Err(error) => Some(chain(&error)),
         };
-        if left.is_some() && !end.is_overdue(now) {
-            return drained;
-        }
         // Time is up even for pods that cannot be asked to leave, or whose node cannot be changed.
         if let Some(left) = &left {
             tracing::warn!(claim = claim.name, left, "patience has ended before the drain");
@@ -105,11 +121,11 @@ impl Draining<'_> {
         claim: &mut NodeClaim,
         end: &Termination,
         nodes: &[&Node],
-    ) -> Result<Option<String>, TickError> {
+    ) -> Result<Drained, TickError> {
         if !nodes.is_empty() && !self.is_closed(claim, end, nodes).await? {
-            return Ok(Some("the scheduler to notice that its node is closed".into()));
+            return Ok(Drained::Closing);
         }
-        self.empty(claim, nodes).await
+        Ok(self.empty(claim, nodes).await?.map_or(Drained::Empty, Drained::Leaving))
     }
 
     /// Keeps new pods away from the nodes; says whether that was so long ago that everybody has noticed.
@@ -211,14 +227,8 @@ impl Draining<'_> {
         self.tell(Subject::pod(pod), true, "FailedDraining", message).await;
     }
 
-    /// Events are for people: losing one holds nothing up.
     async fn tell(self, about: Subject, warning: bool, reason: &'static str, message: String) {
-        let event = Event { about, warning, reason, message };
-        if self.patience.is_news(&event)
-            && let Err(error) = self.ports.cluster.publish_event(&event).await
-        {
-            tracing::warn!(about = %event.about, error = chain(&error), "the event was not published");
-        }
+        self.patience.tell(self.ports, Event { about, warning, reason, message }).await;
     }
 
     async fn write(

@@ -15,6 +15,8 @@ pub struct Guards {
     pub breaker: bool,
     /// Absence of an instance counts for nothing while it may be too young to be shown.
     pub absence_wait: bool,
+    /// Repair stops where more than a fifth of a pool is unhealthy: then the fault is not the nodes'.
+    pub repair_breaker: bool,
     /// What lifecycle writes is accepted only while its lease holds.
     pub fence: bool,
 }
@@ -27,6 +29,7 @@ impl Default for Guards {
             cloud_first: true,
             breaker: true,
             absence_wait: true,
+            repair_breaker: true,
             fence: true,
         }
     }

@@ -16,6 +16,7 @@ mod opening;
 mod recover;
 mod register;
 mod release;
+mod repair;
 mod watch;
 
 pub mod fleet_errors;

@@ -2,6 +2,7 @@
 //! terminated instances; what is amiss between EC2, ledger and cluster; and the mirror that kubectl shows.
 
 mod ending;
+mod health;
 mod starting;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +19,7 @@ use crate::guards::Guards;
 use crate::keeper::Keeper;
 use crate::mirror::Mirrors;
 use crate::observe::chain;
-use crate::ports::{Lease, Machine, Notice, Ports, Sweep};
+use crate::ports::{InstanceStatus, Lease, Machine, Notice, Ports, Sweep};
 
 /// The name of the function and of its lease.
 pub const FUNCTION: &str = "lifecycle";
@@ -38,18 +39,22 @@ pub struct Settings {
     pub window: Duration,
     /// How long a registered node may take to be ready for pods; without a limit it may take for ever.
     pub initialization_timeout: Option<Duration>,
+    /// Whether nodes whose conditions say that they are broken are replaced (Karpenter's feature gate NodeRepair). What EC2's
+    /// own checks say of an instance counts in any case.
+    pub node_repair: bool,
     /// What keeps it from doing harm.
     pub guards: Guards,
 }
 
 impl Settings {
-    /// A window of 55 s, half an hour for nodes to become ready, and all guards on.
+    /// A window of 55 s, half an hour for nodes to become ready, no repair by conditions, and all guards on.
     pub fn new(cluster: impl Into<String>, owner: impl Into<String>) -> Self {
         Self {
             cluster: cluster.into(),
             owner: owner.into(),
             window: Duration::from_secs(55),
             initialization_timeout: Some(Duration::from_mins(30)),
+            node_repair: false,
             guards: Guards::default(),
         }
     }
@@ -73,6 +78,8 @@ pub struct Summary {
     pub orphans: Vec<String>,
     /// How many instances a sweep would have ended, when that was so many that it ended none.
     pub breaker: Option<usize>,
+    /// Claims whose nodes should be repaired, and why they are not.
+    pub repair_blocked: BTreeMap<String, String>,
     /// Claims that still wait, and for what.
     pub waiting: BTreeMap<String, String>,
 }
@@ -95,6 +102,7 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
         machines: None,
         asked: BTreeSet::new(),
         is_ending: false,
+        statuses: Vec::new(),
         sweep: Sweep::default(),
     };
     let result = tick.run(&mut keeper, deadline.min(Instant::now() + settings.window)).await;
@@ -118,6 +126,8 @@ struct Tick<'a> {
     machines: Option<(Instant, Vec<Machine>)>,
     /// Instances that EC2 was told to terminate since then.
     asked: BTreeSet<String>,
+    /// What EC2 said at the last sweep of this tick about instances that are not well.
+    statuses: Vec<InstanceStatus>,
     /// Whether the last pass saw claims that end.
     is_ending: bool,
     /// What the last sweep found.
@@ -148,6 +158,7 @@ impl Tick<'_> {
     /// Looks at every claim once.
     async fn pass(&mut self, lease: &Lease) -> Result<(), TickError> {
         self.summary.waiting.clear();
+        self.summary.repair_blocked.clear();
         let lease = self.settings.guards.fence.then_some(lease);
         let mut world = self.look().await?;
         if self.time_is_up() {
@@ -156,9 +167,11 @@ impl Tick<'_> {
         let nodes = world.nodes;
         let by_instance = index(&nodes);
         if self.sweep_is_due() {
+            self.ask_for_statuses().await;
             self.sweep(&mut world.claims, &world.intents, (&nodes, &by_instance), lease).await?;
         }
         self.begin_ends(&mut world.claims, (&nodes, &by_instance), lease).await;
+        self.repair(&mut world.claims, (&nodes, &by_instance), lease).await;
         if self.time_is_up() {
             return Ok(());
         }

@@ -7,7 +7,8 @@ pub mod ledger;
 use jiff::Timestamp;
 
 pub use cloud::{
-    ClassSource, Cloud, CloudError, FleetAnswer, FleetError, InstanceState, Machine, Notice, TemplateRef,
+    ClassSource, Cloud, CloudError, FleetAnswer, FleetError, InstanceProblem, InstanceState, InstanceStatus,
+    Machine, Notice, TemplateRef,
 };
 pub use cluster::{
     Attachment, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event, Eviction,

@@ -147,6 +147,7 @@ pub(crate) mod tests {
             capacity: Resources::new(),
             allocatable: Resources::new().with("nvidia.com/gpu", Quantity::units(1)),
             volume_limits: BTreeMap::new(),
+            conditions: BTreeMap::new(),
             ready: true,
             unschedulable: false,
             deleting: false,

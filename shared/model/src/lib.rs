@@ -38,7 +38,7 @@ pub use duration::NillableDuration;
 pub use ec2_node_class::{EC2NodeClass, EC2NodeClassSpec};
 pub use instance_type::{CapacityType, InstanceType, Offering, Reservation, UnavailableOffering};
 pub use invalid::Invalid;
-pub use node::Node;
+pub use node::{Node, NodeCondition};
 pub use node_claim::{
     ClaimState, FleetOverride, FleetRequest, Instance, Intent, IntentState, NodeClaim, NominatedPod,
 };

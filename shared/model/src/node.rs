@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::node_claim_object::ConditionStatus;
 use crate::{Resources, Taint, labels};
 
 /// A node.
@@ -40,6 +41,9 @@ pub struct Node {
     /// How many volumes each CSI driver attaches at most (`CSINode`); a driver that is not named has no limit.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub volume_limits: BTreeMap<String, u32>,
+    /// What its kubelet, and whoever watches over it, report of it, by type.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub conditions: BTreeMap<String, NodeCondition>,
     /// Whether its Ready condition is true.
     pub ready: bool,
     /// Whether it is cordoned.
@@ -50,6 +54,16 @@ pub struct Node {
     pub deleting: bool,
     /// When it was made.
     pub created_at: Timestamp,
+}
+
+/// A condition of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeCondition {
+    /// Whether it is true.
+    pub status: ConditionStatus,
+    /// Since when, by the cluster's clock; `None` where nobody wrote it down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
 }
 
 impl Node {

@@ -20,6 +20,8 @@ pub enum TerminationReason {
     InstanceGone,
     /// Its instance was stopped, or its Node removed from under it.
     Lost,
+    /// It is beyond repair: a condition of its node, or EC2's own checks, say so for too long.
+    Unhealthy,
     /// EC2 is about to take its instance back.
     Interrupted,
     /// A command of disruption: emptiness, drift or consolidation.
@@ -36,6 +38,7 @@ impl TerminationReason {
             Self::NotInitialized => "NotInitialized",
             Self::InstanceGone => "InstanceGone",
             Self::Lost => "Lost",
+            Self::Unhealthy => "Unhealthy",
             Self::Interrupted => "Interrupted",
             Self::Disrupted => "Disrupted",
         }

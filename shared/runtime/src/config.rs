@@ -24,6 +24,8 @@ pub(crate) struct Config {
     pub(crate) initialization_timeout: Option<Duration>,
     /// `OUTRIGGER_SWEEP_ANYWAY`: an operator's word that a large sweep is meant.
     pub(crate) sweep_anyway: bool,
+    /// `OUTRIGGER_NODE_REPAIR`: whether nodes whose conditions say that they are broken are replaced.
+    pub(crate) node_repair: bool,
     /// How the API server is reached.
     pub(crate) api_server: ApiServer,
 }
@@ -97,10 +99,14 @@ impl Config {
             problems.push(problem);
             None
         });
-        let sweep_anyway = flag(variable, "OUTRIGGER_SWEEP_ANYWAY").unwrap_or_else(|problem| {
-            problems.push(problem);
-            false
-        });
+        let mut switch = |name| {
+            flag(variable, name).unwrap_or_else(|problem| {
+                problems.push(problem);
+                false
+            })
+        };
+        let sweep_anyway = switch("OUTRIGGER_SWEEP_ANYWAY");
+        let node_repair = switch("OUTRIGGER_NODE_REPAIR");
         let api_server = api_server(variable, &cluster);
         let event_bus = variable("OUTRIGGER_EVENT_BUS").unwrap_or_else(|| "default".into());
         match api_server {
@@ -113,6 +119,7 @@ impl Config {
                 poll_window,
                 initialization_timeout,
                 sweep_anyway,
+                node_repair,
                 api_server,
             }),
             Ok(_) => Err(ConfigError(problems)),
@@ -203,6 +210,7 @@ mod tests {
             ("OUTRIGGER_API_SERVER", "http://plain"),
             ("OUTRIGGER_INITIALIZATION_TIMEOUT", "later"),
             ("OUTRIGGER_SWEEP_ANYWAY", "yes"),
+            ("OUTRIGGER_NODE_REPAIR", "1"),
         ])
         .unwrap_err()
         .to_string();
@@ -213,6 +221,7 @@ mod tests {
             "OUTRIGGER_POLL_WINDOW_SECONDS is \"soon\"; allowed: 0 to 840",
             "OUTRIGGER_API_SERVER is \"http://plain\"",
             "OUTRIGGER_INITIALIZATION_TIMEOUT is \"later\"; allowed: a duration",
+            "OUTRIGGER_NODE_REPAIR is \"1\"; allowed: true or false",
             "OUTRIGGER_SWEEP_ANYWAY is \"yes\"; allowed: true or false",
         ] {
             assert!(error.contains(part), "{part} in {error}");

@@ -44,6 +44,7 @@ pub async fn lifecycle() -> Result<(), Error> {
         let settings = lifecycle_tick::Settings {
             window: config.poll_window,
             initialization_timeout: config.initialization_timeout,
+            node_repair: config.node_repair,
             guards,
             ..lifecycle_tick::Settings::new(&config.cluster, owner)
         };
@@ -55,6 +56,7 @@ pub async fn lifecycle() -> Result<(), Error> {
             ("NodesEnding", summary.ending.len() as f64),
             ("NodesTerminated", summary.gone.len() as f64),
             ("OrphansTerminated", summary.orphans.len() as f64),
+            ("RepairsBlocked", summary.repair_blocked.len() as f64),
             ("BreakerOpen", if summary.breaker.is_some() { 1.0 } else { 0.0 }),
         ]);
         Ok(serde_json::to_value(summary)?)

@@ -29,6 +29,8 @@ pub(crate) enum Step {
     Ended(String),
     /// The node of an instance that is no more is not ready.
     Lost(String),
+    /// Pods of a node that has not been heard of for too long are deleted.
+    Deserted(String),
     /// What runs on a node has removed its startup taints.
     Started(String),
 }

@@ -2,6 +2,7 @@
 //! instances that a describe call sees late.
 
 mod classes;
+mod health;
 mod port;
 mod standing;
 
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outrigger_catalog::Catalog;
-use outrigger_engine::ports::{CloudError, FleetAnswer, FleetError, InstanceState};
+use outrigger_engine::ports::{CloudError, FleetAnswer, FleetError, InstanceProblem, InstanceState};
 use outrigger_model::{
     CapacityType, FleetOverride, FleetRequest, Instance, InstanceType, NodeClass, NodeClassRef, Price, labels,
 };
@@ -47,6 +48,8 @@ pub(crate) struct Ec2 {
     /// Whether new machines never join.
     is_mute: bool,
     promises: Promises,
+    /// What is wrong with machines, by id.
+    problems: BTreeMap<String, Vec<InstanceProblem>>,
 }
 
 /// A capacity pool.
@@ -111,6 +114,11 @@ impl Machine {
         !self.state.is_ending()
     }
 
+    /// Whether somebody works on it.
+    pub(crate) const fn is_running(&self) -> bool {
+        matches!(self.state, InstanceState::Running)
+    }
+
     /// Whether one of ours launched it for this cluster.
     pub(crate) fn is_ours(&self, cluster: &str) -> bool {
         self.tags.contains_key(labels::INTENT)
@@ -138,6 +146,7 @@ impl Ec2 {
             describe_lag_millis: USUAL_LAG_MILLIS,
             is_mute: false,
             promises: scenario.promises,
+            problems: BTreeMap::new(),
         }
     }
 

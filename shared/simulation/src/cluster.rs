@@ -2,6 +2,7 @@
 //! them.
 
 mod departure;
+mod health;
 mod port;
 pub(crate) mod scheduler;
 
@@ -278,6 +279,7 @@ impl Objects {
             capacity: kind.counted().clone(),
             allocatable: reduced(&kind.allocatable, percent),
             volume_limits: BTreeMap::new(),
+            conditions: BTreeMap::new(),
             ready: false,
             unschedulable: false,
             deleting: false,
@@ -290,14 +292,6 @@ impl Objects {
         let Some(mut node) = self.nodes.get(node).cloned() else { return };
         node.labels.extend(known);
         node.taints.retain(|taint| taint.key != UNINITIALIZED);
-        self.put_node(node);
-    }
-
-    /// A node's network is up.
-    pub(crate) fn make_ready(&mut self, node: &str) {
-        let Some(mut node) = self.nodes.get(node).cloned() else { return };
-        node.ready = true;
-        node.taints.retain(|taint| taint.key != NOT_READY);
         self.put_node(node);
     }
 

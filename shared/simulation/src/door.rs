@@ -74,6 +74,8 @@ pub enum Call {
     DescribeInstances,
     /// All instances of the cluster.
     DescribeMachines,
+    /// How instances are.
+    DescribeInstanceStatus,
     /// Instances terminated.
     TerminateInstances,
     /// The console of an instance.
@@ -154,6 +156,7 @@ impl Call {
             | Self::CreateFleet
             | Self::DescribeInstances
             | Self::DescribeMachines
+            | Self::DescribeInstanceStatus
             | Self::TerminateInstances
             | Self::GetConsoleOutput
             | Self::PutEvents => Service::Cloud,
@@ -170,6 +173,7 @@ impl Call {
                 | Self::CreateFleet
                 | Self::DescribeInstances
                 | Self::DescribeMachines
+                | Self::DescribeInstanceStatus
                 | Self::TerminateInstances
                 | Self::GetConsoleOutput
         )
@@ -231,6 +235,7 @@ impl Call {
             Self::CreateFleet => "create a fleet",
             Self::DescribeInstances => "describe instances",
             Self::DescribeMachines => "describe the cluster's instances",
+            Self::DescribeInstanceStatus => "describe how instances are",
             Self::TerminateInstances => "terminate instances",
             Self::GetConsoleOutput => "read a console",
             Self::PutEvents => "put events",
@@ -262,6 +267,7 @@ impl Call {
             | Self::List
             | Self::DescribeInstances
             | Self::DescribeMachines
+            | Self::DescribeInstanceStatus
             | Self::TerminateInstances => 60,
             _ => 8,
         }

@@ -154,6 +154,7 @@ async fn tick(
             let settings = lifecycle::Settings {
                 window: LIFECYCLE_WINDOW,
                 initialization_timeout: Some(scenario.initialization_timeout),
+                node_repair: scenario.node_repair,
                 guards: scenario.guards,
                 ..lifecycle::Settings::new(CLUSTER, owner)
             };

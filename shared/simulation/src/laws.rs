@@ -2,6 +2,7 @@
 //! at the end.
 
 pub(crate) mod departure;
+pub(crate) mod health;
 
 use std::collections::{BTreeMap, BTreeSet};
 

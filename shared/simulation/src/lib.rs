@@ -28,7 +28,7 @@ pub use functions::Kill;
 pub use judge::{Failure, Worlds};
 pub use play::{Ending, Observer, PlayError, Unobserved, play};
 pub use scenario::{
-    DisruptionBudget, Event, EventKind, Expect, Function, Promises, Scale, Scenario, Workload,
+    DisruptionBudget, Event, EventKind, Expect, Function, Mishap, Promises, Scale, Scenario, Workload,
 };
 pub use summary::{Figures, Summary};
 pub use timeline::{Happening, Kind};

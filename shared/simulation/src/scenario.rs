@@ -23,6 +23,7 @@
 //!   podDisruptionBudgets:     # minAvailable or maxUnavailable, as numbers
 //!     - {name: web, matchLabels: {app: web}, minAvailable: 2}
 //!   initializationTimeout: 30m   # how long lifecycle waits for a registered node; default 30m
+//!   nodeRepair: true          # whether nodes whose conditions say that they are broken are replaced; default false
 //!   events:
 //!     - {at: 2m, kind: InsufficientCapacity, for: 5m, instanceTypes: [], zones: [us-east-1a], capacityType: spot}
 //!     - {at: 3m, kind: Throttle, for: 1m}            # EC2 refuses calls; with call: CreateFleet only that, with Evict the API server
@@ -30,6 +31,8 @@
 //!     - {at: 5m, kind: Chaos, percent: 5, for: 5m}   # calls fail and functions die by chance
 //!     - {at: 6m, kind: KillFunction, function: provision, after: CreateFleet}
 //!     - {at: 7m, kind: DeleteNodes, count: 1}        # the oldest; also DeleteNodeClaims, ReclaimInstances (not by us)
+//!     - {at: 7m, kind: FailStatusChecks, count: 1}   # also PlanRetirement, StopInstances, SilenceKubelets, BreakHardware,
+//!                                                    # CloseNodes (tainted, never drained), DuplicateNodes
 //!     - {at: 7m, kind: StrayInstances, count: 1}     # ours, but of no launch; ForeignInstances: nobody's of ours
 //!     - {at: 8m, kind: Freeze, function: lifecycle, call: PutSweep, for: 1m}   # stands still before that call
 //!     - {at: 8m, kind: Slow, for: 1m}                # calls take long
@@ -39,6 +42,7 @@
 
 mod event;
 mod file;
+mod mishap;
 mod promises;
 mod wire;
 mod workload;
@@ -51,6 +55,7 @@ use outrigger_engine::ports::Configuration;
 use outrigger_model::{DaemonSet, Invalid};
 
 pub use event::{Event, EventKind, Function};
+pub use mishap::Mishap;
 pub use promises::Promises;
 pub use workload::{DisruptionBudget, Expect, Scale, Workload};
 
@@ -83,6 +88,8 @@ pub struct Scenario {
     pub budgets: Vec<DisruptionBudget>,
     /// How long lifecycle waits for a registered node to be ready.
     pub initialization_timeout: Duration,
+    /// Whether lifecycle replaces nodes whose conditions say that they are broken.
+    pub node_repair: bool,
     /// What keeps lifecycle from doing harm; all on.
     pub guards: Guards,
     /// What AWS does for us; everything that it promises.

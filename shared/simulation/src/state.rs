@@ -2,6 +2,7 @@
 //! machines join, joined nodes become ready.
 
 mod departure;
+mod health;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -55,6 +56,8 @@ pub(crate) struct State {
     pub deaths: u32,
     /// Instances that were terminated at our wish.
     pub given_up: BTreeSet<String>,
+    /// Nodes whose kubelets are not heard of any more.
+    pub silent: BTreeSet<String>,
     /// When instances without a claim were terminated.
     pub orphans_ended: Vec<Duration>,
     /// Laws that were broken on the way.
@@ -92,6 +95,7 @@ impl State {
             runs: BTreeMap::new(),
             deaths: 0,
             given_up: BTreeSet::new(),
+            silent: BTreeSet::new(),
             orphans_ended: Vec::new(),
             broken: Vec::new(),
         }
@@ -182,12 +186,13 @@ impl State {
             Step::Labelled(node) => self.label(&node),
             Step::Ready(node) if !self.cloud.machines().get(&node).is_some_and(Machine::is_live) => {}
             Step::Ready(node) => {
-                self.cluster.make_ready(&node);
+                self.cluster.make_ready(&node, moment);
                 self.timeline.add(moment, Kind::Node, format!("{node} is Ready"));
             }
             Step::PodEnds(uid) => self.pod_ends(&uid),
             Step::Ended(id) => self.cloud.terminated(&id),
-            Step::Lost(node) => self.cluster.lose(&node),
+            Step::Lost(node) => self.lose(node, moment),
+            Step::Deserted(node) => self.desert(&node, moment),
             Step::Started(node) => self.cluster.drop_startup_taints(&node),
         }
     }

@@ -37,6 +37,7 @@ const ON: Guards = Guards {
     cloud_first: true,
     breaker: true,
     absence_wait: true,
+    repair_breaker: true,
     fence: true,
 };
 
@@ -181,4 +182,15 @@ fn who_has_lost_the_lease_launches_nothing() {
         law: "wrote a launch under somebody else's lease",
     };
     world.check_promise(2, &[KEPT], Promises { epochs: false, ..KEPT });
+}
+
+#[test]
+fn repair_stops_where_the_fault_is_not_the_nodes() {
+    let world = World {
+        duration: "9m",
+        scale: "{at: 121s, replicas: 12}",
+        events: "{at: 4m, kind: FailStatusChecks, count: 4}",
+        law: "nodes were unhealthy",
+    };
+    world.check(2, &[ON], Guards { repair_breaker: false, ..ON });
 }

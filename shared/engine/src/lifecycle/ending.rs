@@ -131,7 +131,7 @@ impl Tick<'_> {
         }
     }
 
-    async fn begin_end(&mut self, claim: &mut NodeClaim, cause: &Cause, lease: Option<&Lease>) {
+    pub(super) async fn begin_end(&mut self, claim: &mut NodeClaim, cause: &Cause, lease: Option<&Lease>) {
         match begin(self.ports, &claim.name, cause, lease).await {
             Ok(None) => {}
             Ok(Some(next)) => {

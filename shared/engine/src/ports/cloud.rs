@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use outrigger_catalog::Catalog;
 use outrigger_model::EC2NodeClass;
 use outrigger_model::{FleetRequest, Instance, NodeClass, NodeClassRef};
@@ -36,6 +37,10 @@ pub trait Cloud: Send + Sync {
     /// Every instance that carries this cluster's tag (`outrigger.dev/cluster`), those that were terminated lately among them,
     /// in order of id. What is not in the answer may still exist: EC2 shows new instances late.
     async fn machines(&self) -> Result<Vec<Machine>, CloudError>;
+
+    /// What is wrong with running instances, by EC2's own checks and plans, in order of id. Instances that are not ours may be
+    /// among them: EC2 cannot be asked for those of a cluster alone.
+    async fn instance_statuses(&self) -> Result<Vec<InstanceStatus>, CloudError>;
 
     /// Terminates instances, and says of those that EC2 refused to terminate why. One that is gone already is no refusal.
     async fn terminate(&self, instances: &[String]) -> Result<BTreeMap<String, String>, CloudError>;
@@ -109,6 +114,41 @@ impl InstanceState {
     /// Whether nothing can save it any more.
     pub const fn is_ending(self) -> bool {
         matches!(self, Self::ShuttingDown | Self::Terminated)
+    }
+}
+
+/// Something that is wrong with an instance; one with several problems has several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstanceStatus {
+    /// `i-…`.
+    pub id: String,
+    /// What.
+    pub problem: InstanceProblem,
+}
+
+/// What is wrong with an instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InstanceProblem {
+    /// A status check fails. Those of attached EBS volumes are left out, since they may be volumes of pods.
+    Impaired {
+        /// Which, as `instance reachability` or `system reachability`.
+        check: String,
+        /// Since when, by EC2's clock.
+        since: Timestamp,
+    },
+    /// EC2 is going to stop it, to end it, or to work on it.
+    Planned {
+        /// EC2's code, as `instance-retirement`.
+        event: String,
+        /// When at the earliest.
+        at: Option<Timestamp>,
+    },
+}
+
+impl InstanceProblem {
+    /// Whether a check fails.
+    pub const fn is_impairment(&self) -> bool {
+        matches!(self, Self::Impaired { .. })
     }
 }
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as wire;
-use outrigger_model::{Invalid, Node};
+use outrigger_model::node_claim_object::ConditionStatus;
+use outrigger_model::{Invalid, Node, NodeCondition};
 
 use super::bounds::{self, MAX_PARTS};
 use super::problem::{Problem, Within, each};
@@ -23,8 +24,9 @@ fn read(wire: wire::Node) -> Result<Node, Problem> {
     let name = name.ok_or_else(|| Problem::new("metadata.name", "nothing", "a name"))?;
     bounds::labels("metadata.labels", metadata.labels.as_ref())?;
     let (spec, status) = (spec.unwrap_or_default(), status.unwrap_or_default());
-    let mut conditions = status.conditions.iter().flatten();
-    let ready = conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True");
+    let conditions: BTreeMap<String, NodeCondition> =
+        status.conditions.iter().flatten().map(|wire| (wire.type_.clone(), condition(wire))).collect();
+    let ready = conditions.get("Ready").is_some_and(|ready| ready.status == ConditionStatus::True);
     let capacity = resources("capacity", status.capacity.as_ref()).within("status")?;
     let allocatable = match &status.allocatable {
         Some(allocatable) => resources("allocatable", Some(allocatable)).within("status")?,
@@ -43,9 +45,19 @@ fn read(wire: wire::Node) -> Result<Node, Problem> {
         capacity,
         allocatable,
         volume_limits: BTreeMap::new(),
+        conditions,
         ready,
         unschedulable: spec.unschedulable.unwrap_or(false),
         deleting: metadata.deletion_timestamp.is_some(),
         created_at: metadata.creation_timestamp.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
     })
+}
+
+fn condition(wire: &wire::NodeCondition) -> NodeCondition {
+    let status = match wire.status.as_str() {
+        "True" => ConditionStatus::True,
+        "False" => ConditionStatus::False,
+        _ => ConditionStatus::Unknown,
+    };
+    NodeCondition { status, since: wire.last_transition_time.as_ref().map(|time| time.0) }
 }

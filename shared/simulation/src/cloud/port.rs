@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use outrigger_catalog::Catalog;
-use outrigger_engine::ports::{ClassSource, Cloud, CloudError, FleetAnswer, Machine, Notice, TemplateRef};
+use outrigger_engine::ports::{
+    ClassSource, Cloud, CloudError, FleetAnswer, InstanceStatus, Machine, Notice, TemplateRef,
+};
 use outrigger_model::{FleetRequest, Instance, LaunchTemplate, NodeClass};
 
 use super::classes;
@@ -75,6 +77,10 @@ impl Cloud for Door {
 
     async fn machines(&self) -> Result<Vec<Machine>, CloudError> {
         self.call(Call::DescribeMachines, |state, moment| Ok(state.cloud.describe(moment))).await
+    }
+
+    async fn instance_statuses(&self) -> Result<Vec<InstanceStatus>, CloudError> {
+        self.call(Call::DescribeInstanceStatus, |state, moment| Ok(state.cloud.statuses(moment))).await
     }
 
     async fn terminate(&self, instances: &[String]) -> Result<BTreeMap<String, String>, CloudError> {

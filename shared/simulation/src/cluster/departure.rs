@@ -162,14 +162,6 @@ impl Objects {
         }
     }
 
-    /// A node whose machine has gone is not ready any more.
-    pub(crate) fn lose(&mut self, name: &str) {
-        if let Some(mut node) = self.nodes.get(name).cloned() {
-            node.ready = false;
-            self.put_node(node);
-        }
-    }
-
     /// The controller of a pod that leaves makes another.
     fn replace(&mut self, uid: &str, moment: Moment) {
         let owner = self.workloads.iter_mut().position(|replicas| replicas.uids.remove(uid));

@@ -6,6 +6,7 @@ use std::time::Duration;
 use outrigger_model::CapacityType;
 use serde::{Deserialize, Serialize};
 
+use super::Mishap;
 use crate::cloud::Drought;
 use crate::door::{Call, Crash, Service};
 use crate::faults::Trouble;
@@ -88,6 +89,8 @@ pub enum EventKind {
     DeleteNodeClaims(usize),
     /// The machines of the oldest nodes are terminated, and not by us.
     ReclaimInstances(usize),
+    /// Something befalls the oldest nodes, so many of them.
+    Mishap(Mishap, usize),
     /// Instances with our tags appear that belong to no launch.
     StrayInstances(usize),
     /// Instances appear that are not ours.
@@ -141,6 +144,7 @@ impl Event {
             | EventKind::DeleteNodes(_)
             | EventKind::DeleteNodeClaims(_)
             | EventKind::ReclaimInstances(_)
+            | EventKind::Mishap(..)
             | EventKind::StrayInstances(_)
             | EventKind::ForeignInstances(_) => None,
         }
@@ -176,6 +180,7 @@ impl Event {
             EventKind::DeleteNodes(count) => state.delete_nodes(*count, moment),
             EventKind::DeleteNodeClaims(count) => state.delete_claims(*count),
             EventKind::ReclaimInstances(count) => state.reclaim(*count, moment),
+            EventKind::Mishap(mishap, count) => mishap.begin(*count, state, moment),
             EventKind::StrayInstances(count) => state.appear(*count, true, moment),
             EventKind::ForeignInstances(count) => state.appear(*count, false, moment),
             EventKind::KillFunction { function, after } => {
@@ -216,6 +221,7 @@ impl fmt::Display for Event {
                 write!(f, "somebody deletes {}", count(*number, "NodeClaim"))
             }
             EventKind::ReclaimInstances(number) => write!(f, "EC2 ends {}", count(*number, "instance")),
+            EventKind::Mishap(mishap, number) => mishap.tell(*number, f),
             EventKind::StrayInstances(number) => {
                 write!(f, "{} of no launch", count(*number, "instance"))
             }

@@ -12,7 +12,7 @@ use outrigger_model::{Invalid, NillableDuration, Pod, PodRef, invalid};
 use serde_json::{Value, json};
 
 use super::wire::{Document, EventFile, KindFile, Spec, WorkloadFile};
-use super::{DisruptionBudget, Event, EventKind, Promises, Scale, Scenario, Workload};
+use super::{DisruptionBudget, Event, EventKind, Mishap, Promises, Scale, Scenario, Workload};
 
 const API_VERSION: &str = "outrigger.dev/v1alpha1";
 /// More pods than this are more than Kubernetes supports in one cluster.
@@ -97,6 +97,7 @@ impl Reader {
             workloads,
             budgets,
             initialization_timeout: spec.initialization_timeout.0,
+            node_repair: spec.node_repair,
             guards: Guards::default(),
             promises: Promises::default(),
             events,
@@ -347,6 +348,13 @@ fn kind(file: &EventFile) -> Option<EventKind> {
         KindFile::DeleteNodes => EventKind::DeleteNodes(file.count?),
         KindFile::DeleteNodeClaims => EventKind::DeleteNodeClaims(file.count?),
         KindFile::ReclaimInstances => EventKind::ReclaimInstances(file.count?),
+        KindFile::FailStatusChecks
+        | KindFile::PlanRetirement
+        | KindFile::StopInstances
+        | KindFile::SilenceKubelets
+        | KindFile::BreakHardware
+        | KindFile::CloseNodes
+        | KindFile::DuplicateNodes => EventKind::Mishap(Mishap::of(file.kind)?, file.count?),
         KindFile::StrayInstances => EventKind::StrayInstances(file.count?),
         KindFile::ForeignInstances => EventKind::ForeignInstances(file.count?),
     })
@@ -362,7 +370,7 @@ impl KindFile {
                 | Self::ReclaimInstances
                 | Self::StrayInstances
                 | Self::ForeignInstances
-        )
+        ) || Mishap::of(self).is_some()
     }
 }
 

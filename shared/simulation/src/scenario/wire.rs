@@ -57,6 +57,8 @@ pub(super) struct Spec {
     #[serde(default = "thirty_minutes")]
     pub(super) initialization_timeout: Span,
     #[serde(default)]
+    pub(super) node_repair: bool,
+    #[serde(default)]
     pub(super) events: Vec<EventFile>,
 }
 
@@ -136,6 +138,13 @@ pub(super) enum KindFile {
     DeleteNodes,
     DeleteNodeClaims,
     ReclaimInstances,
+    FailStatusChecks,
+    PlanRetirement,
+    StopInstances,
+    SilenceKubelets,
+    BreakHardware,
+    CloseNodes,
+    DuplicateNodes,
     StrayInstances,
     ForeignInstances,
 }

@@ -15,7 +15,7 @@ use crate::time::Moment;
 use crate::timeline::{Kind, count};
 
 /// From an instance being terminated to its kubelet being missed.
-const MISSED_AFTER: Duration = Duration::from_secs(40);
+pub(super) const MISSED_AFTER: Duration = Duration::from_secs(40);
 
 impl State {
     /// The Eviction API.
@@ -23,8 +23,7 @@ impl State {
         let verdict = self.cluster.judge(pod);
         if verdict == Eviction::Accepted {
             self.broken.extend(laws::eviction(self, pod, moment));
-            let grace = self.cluster.grace(pod);
-            self.ask_to_end(&pod.uid, grace, moment);
+            self.ask_to_end(&pod.uid, moment);
         }
         verdict
     }
@@ -33,10 +32,16 @@ impl State {
     pub(crate) fn delete_pod(&mut self, pod: &Pod, grace: Duration, moment: Moment) {
         self.broken.extend(laws::forced_deletion(self, pod, grace, moment));
         self.timeline.add(moment, Kind::Pods, format!("{} is deleted by force", pod.id));
-        self.ask_to_end(&pod.uid, grace, moment);
+        self.ask_to_end_within(&pod.uid, grace, moment);
     }
 
-    fn ask_to_end(&mut self, uid: &str, grace: Duration, moment: Moment) {
+    /// A pod is asked to end, with the grace that it asks for itself.
+    pub(super) fn ask_to_end(&mut self, uid: &str, moment: Moment) {
+        let grace = self.cluster.pods().get(uid).map(|pod| self.cluster.grace(pod));
+        self.ask_to_end_within(uid, grace.unwrap_or_default(), moment);
+    }
+
+    fn ask_to_end_within(&mut self, uid: &str, grace: Duration, moment: Moment) {
         let Some(grace) = self.cluster.delete_pod(uid, grace, moment) else { return };
         if self.faults.open(moment.elapsed).any(|trouble| trouble == Trouble::PodsHang) {
             return;
@@ -49,8 +54,9 @@ impl State {
     /// A pod has ended, if there is still a kubelet to end it.
     pub(super) fn pod_ends(&mut self, uid: &str) {
         let node = self.cluster.pods().get(uid).and_then(|pod| pod.node_name.clone());
-        let machine = node.and_then(|node| self.cloud.machines().get(&node));
-        if machine.is_some_and(super::Machine::is_live) {
+        let heard = node.filter(|node| !self.silent.contains(node));
+        let machine = heard.and_then(|node| self.cloud.machines().get(&node));
+        if machine.is_some_and(super::Machine::is_running) {
             self.cluster.end_pod(uid);
         }
     }
@@ -110,7 +116,7 @@ impl State {
     }
 
     /// The oldest nodes that are ready for pods and stay.
-    fn oldest(&self, number: usize) -> Vec<String> {
+    pub(crate) fn oldest(&self, number: usize) -> Vec<String> {
         let stays = |node: &&Node| node.is_initialized() && !node.deleting && node.ready;
         let mut nodes: Vec<&Node> = self.cluster.nodes().values().filter(stays).collect();
         nodes.sort_by_key(|node| (node.created_at, node.name.as_str()));
@@ -133,6 +139,7 @@ impl State {
     /// What was written of a claim that ends.
     pub(crate) fn tell_of(&mut self, claim: &NodeClaim, moment: Moment) {
         self.broken.extend(laws::closing(self, claim));
+        self.broken.extend(crate::laws::health::repair(self, claim));
         let Some(end) = &claim.termination else { return };
         let text = match claim.state {
             ClaimState::Draining if end.tainted_at.is_none() => "is to be drained",

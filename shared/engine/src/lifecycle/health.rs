@@ -1,0 +1,56 @@
+//! Nodes that do not heal: what EC2 says of their instances, what their conditions say, and their repair.
+
+use outrigger_model::{Node, NodeClaim};
+
+use super::{ByInstance, Tick, nodes_of};
+use crate::observe::chain;
+use crate::ports::{Event, Lease, Subject};
+use crate::repair::{Health, Verdict};
+
+impl Tick<'_> {
+    /// Asks EC2 what is wrong with its instances. Without an answer nothing is.
+    pub(super) async fn ask_for_statuses(&mut self) {
+        self.statuses = match self.ports.cloud.instance_statuses().await {
+            Ok(statuses) => statuses,
+            Err(error) => {
+                tracing::warn!(error = chain(&error), "EC2 does not say how its instances are");
+                Vec::new()
+            }
+        };
+    }
+
+    /// Begins the end of claims whose nodes do not heal, or hastens it.
+    pub(super) async fn repair(
+        &mut self,
+        claims: &mut [NodeClaim],
+        (nodes, by_instance): (&[Node], &ByInstance<'_>),
+        lease: Option<&Lease>,
+    ) {
+        let statuses = std::mem::take(&mut self.statuses);
+        let (guards, now) = (self.settings.guards, self.ports.clock.now());
+        let health = Health::new(nodes, &statuses, self.settings.node_repair, guards, now);
+        for claim in claims.iter_mut() {
+            let on = nodes_of(claim, by_instance);
+            match health.verdict(claim, &on) {
+                None => {}
+                Some(Verdict::End(cause)) => self.begin_end(claim, &cause, lease).await,
+                Some(Verdict::Blocked(why)) => self.tell_of_blocked_repair(claim, &on, why).await,
+            }
+            if self.time_is_up() {
+                break;
+            }
+        }
+        self.statuses = statuses;
+    }
+
+    async fn tell_of_blocked_repair(&mut self, claim: &NodeClaim, nodes: &[&Node], why: String) {
+        tracing::warn!(claim = claim.name, why, "the node is not repaired");
+        for node in nodes {
+            let (about, reason) = (Subject::node(node), "NodeRepairBlocked");
+            self.patience
+                .tell(self.ports, Event { about, warning: true, reason, message: why.clone() })
+                .await;
+        }
+        self.summary.repair_blocked.insert(claim.name.clone(), why);
+    }
+}

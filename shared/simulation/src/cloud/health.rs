@@ -1,0 +1,56 @@
+//! Machines that are not well, as `DescribeInstanceStatus` shows them, and machines that are stopped.
+
+use std::time::Duration;
+
+use outrigger_engine::ports::{InstanceProblem, InstanceState, InstanceStatus};
+
+use super::Ec2;
+use crate::time::{Moment, after};
+
+/// From EC2 telling of a retirement to the day itself.
+const NOTICE: Duration = Duration::from_hours(14 * 24);
+
+impl Ec2 {
+    /// `DescribeInstanceStatus`: running instances, of whomever, that are not well.
+    pub(super) fn statuses(&self, moment: Moment) -> Vec<InstanceStatus> {
+        let running = |id: &&String| {
+            let machine = self.machines.get(*id);
+            machine.is_some_and(|m| m.state == InstanceState::Running && m.visible <= moment.elapsed)
+        };
+        let unwell = self.problems.iter().filter(|(id, _)| running(id));
+        unwell
+            .flat_map(|(id, problems)| {
+                problems.iter().map(|problem| InstanceStatus { id: id.clone(), problem: problem.clone() })
+            })
+            .collect()
+    }
+
+    /// Whether a check of a machine fails.
+    pub(crate) fn is_impaired(&self, id: &str) -> bool {
+        self.problems.get(id).is_some_and(|problems| problems.iter().any(InstanceProblem::is_impairment))
+    }
+
+    /// A check of a machine fails from now on.
+    pub(crate) fn fail_check(&mut self, id: &str, moment: Moment) {
+        let problem = InstanceProblem::Impaired { check: "system reachability".into(), since: moment.at };
+        self.problems.entry(id.to_owned()).or_default().push(problem);
+    }
+
+    /// EC2 plans to retire a machine.
+    pub(crate) fn plan_retirement(&mut self, id: &str, moment: Moment) {
+        let at = Some(after(moment.at, NOTICE));
+        let problem = InstanceProblem::Planned { event: "instance-retirement".into(), at };
+        self.problems.entry(id.to_owned()).or_default().push(problem);
+    }
+
+    /// A machine is stopped; says whether it ran.
+    pub(crate) fn stop(&mut self, id: &str) -> bool {
+        match self.machines.get_mut(id) {
+            Some(machine) if machine.state == InstanceState::Running => {
+                machine.state = InstanceState::Stopped;
+                true
+            }
+            _ => false,
+        }
+    }
+}

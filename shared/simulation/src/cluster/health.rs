@@ -1,0 +1,74 @@
+//! Nodes whose conditions change, and Node objects as nobody should have made them.
+
+use outrigger_model::node_claim_object::ConditionStatus;
+use outrigger_model::{Node, NodeCondition, Pod, Taint, TaintEffect, labels};
+
+use super::Objects;
+use crate::time::Moment;
+
+/// What the node controller puts on nodes that it does not hear of.
+const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+
+impl Objects {
+    /// A node whose kubelet is missed is not ready any more, and takes no pods.
+    pub(crate) fn lose(&mut self, name: &str, moment: Moment) {
+        self.change(name, |node| {
+            node.ready = false;
+            node.taints.push(Taint::new(UNREACHABLE, "", TaintEffect::NoSchedule));
+            set(node, "Ready", ConditionStatus::Unknown, moment);
+        });
+    }
+
+    /// The pods, by uid, that do not bear that their node is not heard of.
+    pub(crate) fn deserters(&self, node: &str) -> Vec<String> {
+        let taint = Taint::new(UNREACHABLE, "", TaintEffect::NoExecute);
+        let is_lost = self.nodes.get(node).is_some_and(|node| !node.ready);
+        let bears = |pod: &Pod| pod.spec.tolerations.iter().any(|toleration| toleration.tolerates(&taint));
+        let on = self.pods.values().filter(|pod| is_lost && pod.occupies(node) && !bears(pod));
+        on.map(|pod| pod.uid.clone()).collect()
+    }
+
+    /// A node's network is up.
+    pub(crate) fn make_ready(&mut self, name: &str, moment: Moment) {
+        self.change(name, |node| {
+            node.ready = true;
+            node.taints.retain(|taint| taint.key != super::NOT_READY);
+            set(node, "Ready", ConditionStatus::True, moment);
+        });
+    }
+
+    /// A monitor reports that a node's accelerators have failed.
+    pub(crate) fn break_hardware(&mut self, name: &str, moment: Moment) {
+        self.change(name, |node| set(node, "AcceleratedHardwareReady", ConditionStatus::False, moment));
+    }
+
+    /// Somebody closes a node as for a drain.
+    pub(crate) fn close_node(&mut self, name: &str, moment: Moment) {
+        self.change(name, |node| {
+            node.taints.push(Taint::new(labels::DISRUPTED_TAINT, "", TaintEffect::NoSchedule));
+            node.labels.insert(labels::EXCLUDE_FROM_LOAD_BALANCERS.into(), "karpenter".into());
+        });
+        self.closed_at.insert(name.to_owned(), moment.elapsed);
+    }
+
+    /// A second Node with the providerID of another.
+    pub(crate) fn duplicate_node(&mut self, name: &str, moment: Moment) {
+        let uid = self.next_uid();
+        let Some(node) = self.nodes.get(name) else { return };
+        let taints = vec![Taint::new(super::NOT_READY, "", TaintEffect::NoSchedule)];
+        let name = format!("{name}-again");
+        let double = Node { name, uid, ready: false, taints, created_at: moment.at, ..node.clone() };
+        self.put_node(double);
+    }
+
+    fn change(&mut self, name: &str, change: impl FnOnce(&mut Node)) {
+        if let Some(mut node) = self.nodes.get(name).cloned() {
+            change(&mut node);
+            self.put_node(node);
+        }
+    }
+}
+
+fn set(node: &mut Node, condition: &str, status: ConditionStatus, moment: Moment) {
+    node.conditions.insert(condition.to_owned(), NodeCondition { status, since: Some(moment.at) });
+}

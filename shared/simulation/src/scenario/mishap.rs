@@ -1,0 +1,73 @@
+//! What befalls the oldest nodes of a world, beside being deleted or reclaimed.
+
+use std::fmt;
+
+use super::wire::KindFile;
+use crate::state::State;
+use crate::time::Moment;
+use crate::timeline::count;
+
+/// What befalls a node, its machine or its objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mishap {
+    /// EC2's system status check of the machine fails from now on.
+    FailStatusChecks,
+    /// EC2 plans to retire the machine.
+    PlanRetirement,
+    /// Somebody stops the machine.
+    StopInstances,
+    /// The kubelet is not heard of any more: the condition Ready becomes Unknown, and pods do not end.
+    SilenceKubelets,
+    /// The condition AcceleratedHardwareReady becomes False.
+    BreakHardware,
+    /// Somebody closes the node as for a drain, and never drains it.
+    CloseNodes,
+    /// A second Node with the same providerID appears.
+    DuplicateNodes,
+}
+
+impl Mishap {
+    /// The mishap that a kind of event in a scenario file is.
+    pub(super) const fn of(kind: KindFile) -> Option<Self> {
+        match kind {
+            KindFile::FailStatusChecks => Some(Self::FailStatusChecks),
+            KindFile::PlanRetirement => Some(Self::PlanRetirement),
+            KindFile::StopInstances => Some(Self::StopInstances),
+            KindFile::SilenceKubelets => Some(Self::SilenceKubelets),
+            KindFile::BreakHardware => Some(Self::BreakHardware),
+            KindFile::CloseNodes => Some(Self::CloseNodes),
+            KindFile::DuplicateNodes => Some(Self::DuplicateNodes),
+            _ => None,
+        }
+    }
+
+    /// Lets it befall so many of the oldest nodes.
+    pub(super) fn begin(self, number: usize, state: &mut State, moment: Moment) {
+        for id in state.oldest(number) {
+            match self {
+                Self::FailStatusChecks => state.cloud.fail_check(&id, moment),
+                Self::PlanRetirement => state.cloud.plan_retirement(&id, moment),
+                Self::StopInstances => state.stop(&id, moment),
+                Self::SilenceKubelets => state.silence(&id, moment),
+                Self::BreakHardware => state.cluster.break_hardware(&id, moment),
+                Self::CloseNodes => state.cluster.close_node(&id, moment),
+                Self::DuplicateNodes => state.cluster.duplicate_node(&id, moment),
+            }
+        }
+    }
+
+    /// What it is for so many nodes, for people.
+    pub(super) fn tell(self, number: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let instances = count(number, "instance");
+        let nodes = count(number, "node");
+        match self {
+            Self::FailStatusChecks => write!(f, "the status checks of {instances} fail"),
+            Self::PlanRetirement => write!(f, "EC2 plans to retire {instances}"),
+            Self::StopInstances => write!(f, "somebody stops {instances}"),
+            Self::SilenceKubelets => write!(f, "the kubelets of {nodes} fall silent"),
+            Self::BreakHardware => write!(f, "the accelerators of {nodes} break"),
+            Self::CloseNodes => write!(f, "somebody closes {nodes} as for a drain"),
+            Self::DuplicateNodes => write!(f, "{nodes} appear a second time"),
+        }
+    }
+}

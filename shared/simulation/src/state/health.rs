@@ -1,0 +1,39 @@
+//! Machines and kubelets that fail while their nodes stay.
+
+use std::time::Duration;
+
+use super::State;
+use super::departure::MISSED_AFTER;
+use crate::agenda::Step;
+use crate::time::Moment;
+
+/// How long pods bear a node that is not heard of (`DefaultTolerationSeconds`).
+const DESERTED_AFTER: Duration = Duration::from_mins(5);
+
+impl State {
+    /// A kubelet is missed.
+    pub(super) fn lose(&mut self, node: String, moment: Moment) {
+        self.cluster.lose(&node, moment);
+        self.agenda.add(moment.elapsed.saturating_add(DESERTED_AFTER), Step::Deserted(node));
+    }
+
+    /// The pods of a node that is still not heard of are deleted, so that others take their place.
+    pub(super) fn desert(&mut self, node: &str, moment: Moment) {
+        for uid in self.cluster.deserters(node) {
+            self.ask_to_end(&uid, moment);
+        }
+    }
+
+    /// Somebody stops a machine; its kubelet is missed a little later.
+    pub(crate) fn stop(&mut self, id: &str, moment: Moment) {
+        if self.cloud.stop(id) {
+            self.agenda.add(moment.elapsed.saturating_add(MISSED_AFTER), Step::Lost(id.to_owned()));
+        }
+    }
+
+    /// A kubelet is not heard of any more, and ends no pod.
+    pub(crate) fn silence(&mut self, id: &str, moment: Moment) {
+        self.silent.insert(id.to_owned());
+        self.agenda.add(moment.elapsed.saturating_add(MISSED_AFTER), Step::Lost(id.to_owned()));
+    }
+}

@@ -1,0 +1,126 @@
+//! Nodes that do not heal: replaced where that helps, left alone where too many are unwell at once.
+
+mod common;
+
+use outrigger_model::{ClaimState, TerminationReason};
+use outrigger_simulation::Ending;
+
+/// One pool whose nodes are full with three pods each. `{extra}` is put in.
+const SCENARIO: &str = r"
+apiVersion: outrigger.dev/v1alpha1
+kind: Scenario
+metadata: {name: health}
+spec:
+  seed: {seed}
+  duration: {duration}
+  bootTime: 25s
+  nodeRepair: {repair}
+  nodePools:
+    - apiVersion: karpenter.sh/v1
+      kind: NodePool
+      metadata: {name: general}
+      spec:
+        template:
+          spec:
+            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
+            requirements:
+              - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+              - {key: node.kubernetes.io/instance-type, operator: In, values: [m6a.large]}
+  workloads:
+    - {name: web, at: 2s, replicas: 12, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 500m, memory: 1Gi}}}]}}}
+  podDisruptionBudgets: [{name: web, matchLabels: {app: web}, {budget}}]
+  events: [{events}]
+";
+
+struct World {
+    duration: &'static str,
+    repair: bool,
+    budget: &'static str,
+    events: &'static str,
+}
+
+const WORLD: World = World { duration: "12m", repair: true, budget: "maxUnavailable: 1", events: "" };
+
+impl World {
+    fn play(&self, seed: u64) -> Ending {
+        let text = SCENARIO
+            .replace("{seed}", &seed.to_string())
+            .replace("{duration}", self.duration)
+            .replace("{repair}", &self.repair.to_string())
+            .replace("{budget}", self.budget)
+            .replace("{events}", self.events);
+        common::run_scenario(&common::scenario(&text), &[])
+    }
+}
+
+/// Nothing was broken on the way, everything runs, and so many claims have ended for the reason.
+fn check(ending: &Ending, reason: TerminationReason, count: usize) {
+    let story = || common::timeline(ending);
+    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
+    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
+    let over = ending.claims.iter().filter(|claim| claim.state == ClaimState::Gone);
+    let for_it = over.filter(|claim| claim.termination.as_ref().is_some_and(|end| end.reason == reason));
+    assert_eq!(for_it.count(), count, "{}", story());
+    let living = ending.claims.iter().filter(|claim| claim.state == ClaimState::Initialized).count();
+    assert_eq!((living, living), (ending.nodes.len(), ending.instances.len()), "{}", story());
+}
+
+fn told(ending: &Ending, reason: &str, part: &str) -> bool {
+    ending.told.iter().any(|(_, told, message)| *told == reason && message.contains(part))
+}
+
+#[test]
+fn an_instance_whose_status_check_fails_is_replaced_whatever_its_pods_allow() {
+    for budget in ["maxUnavailable: 1", "minAvailable: 12"] {
+        let failing = "{at: 3m, kind: FailStatusChecks, count: 1}";
+        let ending = World { budget, repair: false, events: failing, ..WORLD }.play(1);
+        check(&ending, TerminationReason::Unhealthy, 1);
+        assert!(told(&ending, "Unhealthy", "system reachability"), "{:?}", ending.told);
+    }
+}
+
+#[test]
+fn an_instance_that_ec2_will_retire_is_drained_kindly() {
+    let retiring = "{at: 3m, kind: PlanRetirement, count: 2}";
+    check(&World { events: retiring, ..WORLD }.play(1), TerminationReason::Interrupted, 2);
+    let held = World { budget: "minAvailable: 12", events: retiring, ..WORLD }.play(1);
+    let draining = held.claims.iter().filter(|claim| claim.state == ClaimState::Draining).count();
+    assert_eq!(draining, 2, "{}", common::timeline(&held));
+    assert!(told(&held, "FailedDraining", "budget web"), "{:?}", held.told);
+}
+
+#[test]
+fn a_stopped_instance_is_lost_capacity() {
+    let ending =
+        World { duration: "25m", events: "{at: 3m, kind: StopInstances, count: 1}", ..WORLD }.play(1);
+    check(&ending, TerminationReason::Lost, 1);
+}
+
+#[test]
+fn a_node_that_is_not_heard_of_is_repaired_after_half_an_hour() {
+    let silent = "{at: 3m, kind: SilenceKubelets, count: 1}";
+    let ending = World { duration: "42m", events: silent, ..WORLD }.play(1);
+    check(&ending, TerminationReason::Unhealthy, 1);
+    let end = ending.claims.iter().find_map(|claim| claim.termination.clone()).unwrap();
+    let after = end.since.duration_since("2026-01-01T00:00:00Z".parse().unwrap()).as_secs();
+    assert!((33 * 60..36 * 60).contains(&after), "{after} s");
+    let without = World { repair: false, duration: "42m", events: silent, ..WORLD }.play(1);
+    assert!(without.claims.iter().all(|claim| claim.termination.is_none()), "repair is off");
+}
+
+#[test]
+fn broken_accelerators_are_tolerated_for_ten_minutes() {
+    let broken = "{at: 3m, kind: BreakHardware, count: 1}";
+    check(&World { duration: "17m", events: broken, ..WORLD }.play(1), TerminationReason::Unhealthy, 1);
+    check(&World { events: broken, ..WORLD }.play(1), TerminationReason::Unhealthy, 0);
+}
+
+#[test]
+fn many_unhealthy_nodes_of_a_pool_are_left_alone_and_named() {
+    for events in ["{at: 3m, kind: FailStatusChecks, count: 3}", "{at: 3m, kind: BreakHardware, count: 3}"] {
+        let ending = World { duration: "17m", events, ..WORLD }.play(1);
+        let story = common::timeline(&ending);
+        assert!(ending.claims.iter().all(|claim| claim.termination.is_none()), "{story}");
+        assert!(told(&ending, "NodeRepairBlocked", "3 of 3 nodes of NodePool general"), "{:?}", ending.told);
+    }
+}
