@@ -2,10 +2,11 @@
 //! once applied there is nothing left to launch; and who may choose from more types does not pay more. A plan that does
 //! not hold is said to be that, and nothing else of it is looked at.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::Result;
-use outrigger_model::{ClaimState, NodeClaim, Plan, PlannedNode, Snapshot};
+use outrigger_model::{ClaimState, NodeClaim, Plan, PlannedNode, Snapshot, Target};
 use outrigger_planning::{Options, check, provision};
 use serde_json::Value;
 
@@ -98,12 +99,26 @@ fn shape(node: &PlannedNode) -> String {
     format!("{first} for {}", pods.join(" "))
 }
 
-/// The world a minute after the plan's claims were written down.
+/// The world a minute after the plan's claims were written down, and its pods nominated to the nodes that have room for
+/// them.
 fn applied(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
     let mut next = snapshot.clone();
     next.generation += 1;
     next.claims.extend(plan.nodes.iter().map(|node| claim(snapshot, node)));
     next.taken_at += jiff::SignedDuration::from_secs(60);
+    for placement in &plan.existing {
+        match &placement.target {
+            Target::Node(node) => {
+                let uids: BTreeSet<&str> = placement.pods.iter().map(|pod| pod.uid.as_str()).collect();
+                let pods = next.pods.iter_mut().filter(|pod| uids.contains(pod.uid.as_str()));
+                pods.for_each(|pod| pod.nominated_node = Some(node.clone()));
+            }
+            Target::Claim(name) => {
+                let claims = next.claims.iter_mut().filter(|claim| &claim.name == name);
+                claims.for_each(|claim| claim.nominated.extend(placement.pods.iter().cloned()));
+            }
+        }
+    }
     next
 }
 

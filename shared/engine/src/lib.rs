@@ -11,6 +11,7 @@ mod guards;
 mod keeper;
 mod liveness;
 mod mirror;
+mod nomination;
 mod observe;
 mod opening;
 mod recover;

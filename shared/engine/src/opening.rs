@@ -8,15 +8,16 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use outrigger_model::resources::NODES;
-use outrigger_model::{ClaimState, Node, NodeClaim, NominatedPod, Pod, PodState, Quantity};
+use outrigger_model::{ClaimState, Node, NodeClaim, Pod, PodState, Quantity};
 use tokio::time::Instant;
 
 use crate::TickError;
+use crate::nomination::{Nomination, send};
 use crate::observe::chain;
 use crate::ports::{NodeChange, Ports};
 use crate::watch::Watched;
 
-/// How many nominations, or changes of nodes, are on their way at once.
+/// How many changes of nodes are on their way at once.
 const CONCURRENT_CALLS: usize = 16;
 /// How long nominations are looked after before the nodes are opened, and again after that. In a cluster whose running
 /// nodes are full each lost nomination wakes the other pods, so waiting until all hold could take for ever.
@@ -39,7 +40,7 @@ pub(crate) struct Joined<'a> {
 pub(crate) async fn open(ports: Ports<'_>, batch: Vec<Joined<'_>>) -> Vec<(String, Result<(), TickError>)> {
     let planned = batch.iter().flat_map(|joined| nominations(joined.claim, &joined.node.name)).collect();
     let mut nominated = Nominated::begin(ports, planned).await;
-    nominated.look_after(ports, Nomination::is_held).await;
+    nominated.look_after(ports, is_held).await;
     let mut registering = Vec::new();
     for joined in batch {
         let name = joined.claim.name.clone();
@@ -57,18 +58,9 @@ pub(crate) async fn nominate(ports: Ports<'_>, claim: &NodeClaim) {
     }
 }
 
-/// A pod and the node that it was planned for.
-#[derive(Clone, Debug)]
-struct Nomination {
-    pod: NominatedPod,
-    node: String,
-}
-
-impl Nomination {
-    /// Whether the pod is pointed at its node, or need not be.
-    fn is_held(&self, pod: Option<&Pod>) -> bool {
-        is_over(pod) || pod.and_then(|pod| pod.nominated_node.as_deref()) == Some(self.node.as_str())
-    }
+/// Whether a pod is pointed at its node, or need not be.
+fn is_held(nomination: &Nomination, pod: Option<&Pod>) -> bool {
+    is_over(pod) || pod.and_then(|pod| pod.nominated_node.as_deref()) == Some(nomination.node.as_str())
 }
 
 /// Whether there is nothing to nominate any more: the pod has a node, or is gone.
@@ -99,7 +91,7 @@ impl Nominated {
     async fn look_after(&mut self, ports: Ports<'_>, done: fn(&Nomination, Option<&Pod>) -> bool) {
         let patience_ends = Instant::now() + PATIENCE;
         loop {
-            send(ports, &self.missing(Nomination::is_held)).await;
+            send(ports, &self.missing(is_held)).await;
             let until = (Instant::now() + PACE).min(patience_ends);
             while self.watched.is_some() && !self.missing(done).is_empty() {
                 let left = until.saturating_duration_since(Instant::now());
@@ -137,20 +129,6 @@ async fn watch(ports: Ports<'_>) -> Option<Watched> {
             None
         }
     }
-}
-
-async fn send(ports: Ports<'_>, nominations: &[&Nomination]) {
-    let mut calls = Vec::new();
-    for nomination in nominations {
-        let Nomination { pod, node } = nomination;
-        let call = async move {
-            if let Err(error) = ports.cluster.nominate(pod, node).await {
-                tracing::warn!(pod = %pod.pod, node, error = chain(&error), "the pod was not nominated");
-            }
-        };
-        calls.push(call.boxed());
-    }
-    futures::stream::iter(calls).buffer_unordered(CONCURRENT_CALLS).collect::<Vec<()>>().await;
 }
 
 /// The node first, then the claim: when the claim cannot be written, the next pass does both again.

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use crate::TickError;
 use crate::apply::{Outcome, apply};
 use crate::keeper::{Keeper, LONGEST_WAIT};
+use crate::nomination::hold_room;
 use crate::observe::{Offers, chain, snapshot};
 use crate::ports::{ClusterState, Configuration, Event, Ports, Subject};
 use crate::recover::recover;
@@ -193,6 +194,7 @@ impl Tick<'_> {
         let outcome = apply(self.ports, keeper.lease(), &snapshot, &plan).await?;
         self.plan_again_for(&plan, &outcome);
         self.note(outcome);
+        hold_room(self.ports, keeper.lease(), &snapshot, &plan).await?;
         self.tell(&snapshot, &plan, &report).await;
         if let Err(error) = self.ports.ledger.put_report(FUNCTION, snapshot.taken_at, &report).await {
             tracing::warn!(error = chain(&error), "the report was not kept");
