@@ -7,6 +7,7 @@
 //! | `claim#<name>` | a NodeClaim: JSON in `body`; `state` and `version` stand beside it for conditions |
 //! | `intent#<id>` | an Intent: JSON in `body`; `state` stands beside it |
 //! | `ice#<capacity type>#<instance type>#<zone>` | an offering that could not be had |
+//! | `health` | how launches have fared lately: JSON in `body`, its `version` beside it |
 //! | `sweep` | what the last sweep found amiss: JSON in `body` |
 //! | `report#<function>` | the last report, compressed when it is large |
 //!
@@ -14,6 +15,7 @@
 //! apart from one that never happened by reading back what it would have written.
 
 mod claims;
+mod health;
 mod item;
 mod launches;
 mod leases;
@@ -29,7 +31,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use outrigger_engine::ports::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep};
-use outrigger_model::{IntentState, NodeClaim, Report, UnavailableOffering};
+use outrigger_model::{Intent, IntentState, LaunchHealth, NodeClaim, Report, UnavailableOffering};
 
 use crate::Aws;
 use item::Item;
@@ -64,6 +66,10 @@ impl DynamoLedger {
 impl Ledger for DynamoLedger {
     async fn bind(&self, cluster_uid: &str) -> Result<(), LedgerError> {
         meta::bind(self, cluster_uid).await
+    }
+
+    async fn is_new(&self) -> Result<bool, LedgerError> {
+        Ok(queries::get(self, meta::KEY).await?.is_none())
     }
 
     async fn acquire(
@@ -114,6 +120,14 @@ impl Ledger for DynamoLedger {
         outcomes::finish(self, intent, IntentState::Abandoned, &outcomes, at).await
     }
 
+    async fn intent(&self, id: &str) -> Result<Option<Intent>, LedgerError> {
+        queries::intent(self, id).await
+    }
+
+    async fn adopt(&self, claim: &NodeClaim, lease: Option<&Lease>) -> Result<(), LedgerError> {
+        launches::adopt(self, claim, lease).await
+    }
+
     async fn claim(&self, name: &str) -> Result<Option<NodeClaim>, LedgerError> {
         queries::claim(self, name).await
     }
@@ -132,6 +146,18 @@ impl Ledger for DynamoLedger {
 
     async fn put_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), LedgerError> {
         claims::put_unavailable(self, offerings).await
+    }
+
+    async fn clear_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), LedgerError> {
+        claims::clear_unavailable(self, offerings).await
+    }
+
+    async fn health(&self) -> Result<LaunchHealth, LedgerError> {
+        health::get_health(self).await
+    }
+
+    async fn put_health(&self, health: &LaunchHealth) -> Result<(), LedgerError> {
+        health::put_health(self, health).await
     }
 
     async fn put_report(&self, function: &str, at: Timestamp, report: &Report) -> Result<(), LedgerError> {

@@ -392,6 +392,7 @@ async fn an_offering_stays_out_for_the_longest_time_said() {
         capacity_type: CapacityType::Spot,
         until: at(until),
         reason: "InsufficientInstanceCapacity".into(),
+        failures: 1,
     };
     let zones: Vec<_> = (0..20).map(|index| out(&format!("zone-{index:02}"), 100)).collect();
     ledger.put_unavailable(&zones).await.unwrap();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use outrigger_model::{CapacityType, InstanceType, Offering, Price, UnavailableOffering};
+use outrigger_model::{CapacityType, InstanceType, Offering, Price, UnavailableOffering, vcpu_quota};
 
 /// What a spot instance is taken to cost where no spot price is known, in percent of on-demand.
 ///
@@ -49,7 +49,8 @@ pub fn mark_unavailable(
         by_type.entry(&item.instance_type).or_default().push(item);
     }
     let covered = |kind: &InstanceType| {
-        let items = [kind.name.as_str(), "*"].into_iter().filter_map(|name| by_type.get(name)).flatten();
+        let names = [kind.name.as_str(), vcpu_quota(&kind.name), "*"];
+        let items = names.into_iter().filter_map(|name| by_type.get(name)).flatten();
         let items: Vec<&UnavailableOffering> = items.copied().collect();
         let is_covered = |offering: &Offering| {
             offering.available && items.iter().any(|item| item.covers(&kind.name, offering, now))
@@ -101,6 +102,7 @@ mod tests {
             capacity_type: CapacityType::Spot,
             until: Timestamp::from_second(until).unwrap(),
             reason: "InsufficientInstanceCapacity".into(),
+            failures: 1,
         }
     }
 
@@ -114,6 +116,8 @@ mod tests {
             (vec![item("m5.large", "*", 101)], 2),
             (vec![item("*", "*", 101), item("m5.large", "a", 101)], 4),
             (vec![item("c5.large", "a", 101)], 0),
+            (vec![item("quota:Standard", "a", 101)], 2),
+            (vec![item("quota:P", "*", 101)], 0),
         ];
         for (unavailable, expected) in table {
             let mut marked = types();

@@ -43,6 +43,8 @@ pub(crate) struct Findings<'a> {
     pub(crate) sweep: Sweep,
     /// Instances to terminate that belong to no claim.
     pub(crate) orphans: Vec<String>,
+    /// All instances that no claim and no open launch accounts for, whatever may be done about them.
+    pub(crate) unaccounted: Vec<String>,
     /// Claims that must end.
     pub(crate) ending: Vec<Ending>,
     /// Nodes that nothing stands behind any more.
@@ -105,24 +107,34 @@ impl<'a> Judge<'_, 'a> {
     }
 
     /// Instances of ours that neither a claim nor an open launch accounts for. One without a launch's tag was not launched by
-    /// us, and one whose node was registered had a claim, which the ledger has lost: it is left to people.
+    /// us, and one whose node was registered had a claim, which the ledger has forgotten: it is left to people, or adopted.
     fn orphans(&mut self) {
         let open: BTreeSet<&str> = self.seen.intents.iter().map(|intent| intent.id.as_str()).collect();
         for machine in self.seen.machines {
             let launched = machine.intent.as_deref().is_some_and(|intent| !open.contains(intent));
             let registered = |node: &&Node| node.annotations.contains_key(labels::CLAIM) && !node.deleting;
-            if !launched
-                || machine.state.is_ending()
-                || self.claimed.contains(machine.id.as_str())
-                || self.nodes_of(&machine.id).iter().any(registered)
-            {
+            if !launched || machine.state.is_ending() || self.claimed.contains(machine.id.as_str()) {
                 continue;
             }
-            let since = self.before.orphans.get(&machine.id).copied();
-            self.findings.sweep.orphans.insert(machine.id.clone(), since.unwrap_or(self.now));
+            let is_forgotten = self.nodes_of(&machine.id).iter().any(registered);
+            let sweep = &mut self.findings.sweep;
+            let (before, now) = if is_forgotten {
+                (&self.before.forgotten, &mut sweep.forgotten)
+            } else {
+                (&self.before.orphans, &mut sweep.orphans)
+            };
+            let since = before.get(&machine.id).copied();
+            now.insert(machine.id.clone(), since.unwrap_or(self.now));
             if self.confirmed(since, CONFIRMED_AFTER) {
-                self.findings.orphans.push(machine.id.clone());
+                self.findings.unaccounted.push(machine.id.clone());
+                if !is_forgotten {
+                    self.findings.orphans.push(machine.id.clone());
+                }
             }
+        }
+        // A ledger that has forgotten nodes is no judge of instances.
+        if !self.findings.sweep.forgotten.is_empty() {
+            self.findings.orphans.clear();
         }
     }
 

@@ -14,4 +14,15 @@ pub enum TickError {
     /// The ledger.
     #[error("the tick stopped at the ledger")]
     Ledger(#[from] LedgerError),
+    /// The ledger is empty, and yet there is something of ours.
+    #[error(
+        "the ledger is empty, but {instances} instances and {nodes} nodes are Outrigger's: nothing is launched or terminated. \
+         Name the right table, or set Adopt to true when its items were lost (OUTRIGGER_ADOPT of lifecycle)"
+    )]
+    LostLedger {
+        /// Instances with our tags.
+        instances: usize,
+        /// Nodes that were registered by us.
+        nodes: usize,
+    },
 }

@@ -39,7 +39,8 @@ fn alike(a: &PlannedNode, b: &PlannedNode) -> bool {
         && a.labels == b.labels
 }
 
-/// The launch for one group. The same plan and generation always make the same launch.
+/// The launch for one group. The same plan, generation and time always make the same launch. The time makes its token another
+/// than that of a launch which an older copy of the ledger has forgotten.
 pub(crate) fn launch(
     cluster: &str,
     generation: u64,
@@ -48,7 +49,7 @@ pub(crate) fn launch(
     template: TemplateRef,
     now: Timestamp,
 ) -> PreparedLaunch {
-    let id = intent_id(cluster, generation, group);
+    let id = intent_id(cluster, generation, group, now);
     let request = FleetRequest {
         token: id.clone(),
         launch_template: template.name,
@@ -72,10 +73,11 @@ pub(crate) fn launch(
 }
 
 /// At most 64 characters, as a client token must be.
-fn intent_id(cluster: &str, generation: u64, group: &[&PlannedNode]) -> String {
+fn intent_id(cluster: &str, generation: u64, group: &[&PlannedNode], now: Timestamp) -> String {
     let mut hash = Sha256::new();
     hash.update(cluster);
     hash.update(generation.to_be_bytes());
+    hash.update(now.as_nanosecond().to_be_bytes());
     for node in group {
         hash.update(&node.claim);
         hash.update([0]);

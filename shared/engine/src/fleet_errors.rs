@@ -1,109 +1,202 @@
-//! What EC2 Fleet's error codes mean for the offerings that they name.
+//! What EC2's error codes mean for a launch: what is left alone for a while, and whose fault it is.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use outrigger_model::{CapacityType, FleetRequest, UnavailableOffering};
+use outrigger_model::launch_health::Backoff;
+use outrigger_model::{FleetRequest, UnavailableOffering, labels, vcpu_quota};
 
 use crate::ports::FleetError;
 
 /// How long an offering is left alone after EC2 could not supply it (Karpenter's `UnavailableOfferingsTTL`).
 pub const UNAVAILABLE_FOR: Duration = Duration::from_mins(3);
+/// How long offerings are left alone: doubled each time that they are found wanting again.
+const UNAVAILABLE: Backoff = Backoff { first: UNAVAILABLE_FOR, longest: Duration::from_mins(24) };
 
-/// How much of the catalogue an error speaks of.
+/// What an error code speaks of, and so what is done about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scope {
-    /// The type in the zone.
+pub enum ErrorClass {
+    /// The type in the zone cannot be had.
     Offering,
-    /// Every type in the zone: the subnet has no addresses left.
-    Zone,
-    /// The capacity type as a whole: a quota, or the spot role is missing.
+    /// A quota on vCPUs is reached: all types that count against it, in all zones.
+    Quota,
+    /// A quota on the capacity type is reached, or the role for spot is missing: all types in all zones.
     CapacityType,
+    /// The subnet has no addresses left.
+    Subnet,
+    /// There were too many requests: nothing is wrong with this one.
+    Throttled,
+    /// We are not allowed to launch this. Waiting does not mend it.
+    Unauthorized,
+    /// The launch template is not there (any more): it is looked up, or written, again.
+    Template,
+    /// The request is wrong, or nobody knows what the code means: the offering is left alone where one is named, and when
+    /// nothing was launched the pool's breaker counts it.
+    Configuration,
 }
 
-/// Codes of capacity that cannot be had (Karpenter AWS provider `pkg/errors/errors.go`, 1.14) and their scope.
-const UNAVAILABLE: [(&str, Scope); 9] = [
-    ("InsufficientInstanceCapacity", Scope::Offering),
-    ("UnfulfillableCapacity", Scope::Offering),
-    ("Unsupported", Scope::Offering),
-    ("VcpuLimitExceeded", Scope::Offering),
-    ("ReservationCapacityExceeded", Scope::Offering),
-    ("InsufficientFreeAddressesInSubnet", Scope::Zone),
-    ("MaxSpotInstanceCountExceeded", Scope::CapacityType),
-    ("MaxFleetCountExceeded", Scope::CapacityType),
-    ("AuthFailure.ServiceLinkedRoleCreationNotPermitted", Scope::CapacityType),
+/// What each code speaks of (Karpenter AWS provider 1.14 `pkg/errors/errors.go`, EC2 API reference, error codes).
+const CLASSES: [(&str, ErrorClass); 36] = [
+    ("InsufficientInstanceCapacity", ErrorClass::Offering),
+    ("InsufficientCapacity", ErrorClass::Offering),
+    ("InsufficientHostCapacity", ErrorClass::Offering),
+    ("InsufficientReservedInstanceCapacity", ErrorClass::Offering),
+    ("InstanceTypeNotAvailable", ErrorClass::Offering),
+    ("ReservationCapacityExceeded", ErrorClass::Offering),
+    ("SpotMaxPriceTooLow", ErrorClass::Offering),
+    ("UnfulfillableCapacity", ErrorClass::Offering),
+    ("Unsupported", ErrorClass::Offering),
+    ("UnsupportedOperation", ErrorClass::Offering),
+    ("VolumeTypeNotAvailableInZone", ErrorClass::Offering),
+    ("VcpuLimitExceeded", ErrorClass::Quota),
+    ("InstanceLimitExceeded", ErrorClass::CapacityType),
+    ("MaxFleetCountExceeded", ErrorClass::CapacityType),
+    ("MaxSpotFleetRequestCountExceeded", ErrorClass::CapacityType),
+    ("MaxSpotInstanceCountExceeded", ErrorClass::CapacityType),
+    ("AuthFailure.ServiceLinkedRoleCreationNotPermitted", ErrorClass::CapacityType),
+    ("InsufficientFreeAddressesInSubnet", ErrorClass::Subnet),
+    ("EC2ThrottledException", ErrorClass::Throttled),
+    ("RequestLimitExceeded", ErrorClass::Throttled),
+    ("RequestThrottled", ErrorClass::Throttled),
+    ("RequestThrottledException", ErrorClass::Throttled),
+    ("SlowDown", ErrorClass::Throttled),
+    ("ThrottledException", ErrorClass::Throttled),
+    ("Throttling", ErrorClass::Throttled),
+    ("ThrottlingException", ErrorClass::Throttled),
+    ("TooManyRequestsException", ErrorClass::Throttled),
+    ("AccessDenied", ErrorClass::Unauthorized),
+    ("AccessDeniedException", ErrorClass::Unauthorized),
+    ("AuthFailure", ErrorClass::Unauthorized),
+    ("Blocked", ErrorClass::Unauthorized),
+    ("OptInRequired", ErrorClass::Unauthorized),
+    ("PendingVerification", ErrorClass::Unauthorized),
+    ("UnauthorizedOperation", ErrorClass::Unauthorized),
+    // The same client token with another request: a new attempt has a new token.
+    ("IdempotentParameterMismatch", ErrorClass::Template),
+    ("InvalidParameterValue", ErrorClass::Configuration),
 ];
 
-/// The offerings that the errors of a fleet request say cannot be had, until when.
-pub fn unavailable_offerings(
-    request: &FleetRequest,
-    errors: &[FleetError],
-    now: Timestamp,
-) -> Vec<UnavailableOffering> {
-    let until = now.saturating_add(UNAVAILABLE_FOR).unwrap_or(Timestamp::MAX);
-    let mut offerings: Vec<_> = errors
-        .iter()
-        .filter_map(|error| {
-            let (_, scope) = UNAVAILABLE.iter().find(|(code, _)| *code == error.code)?;
-            let (instance_type, zone) = match scope {
-                Scope::Offering => (named(&error.instance_type)?, named(&error.zone)?),
-                Scope::Zone => ("*".to_owned(), named(&error.zone)?),
-                Scope::CapacityType => ("*".to_owned(), "*".to_owned()),
-            };
-            let capacity_type: CapacityType = request.capacity_type;
-            Some(UnavailableOffering {
-                instance_type,
-                zone,
-                capacity_type,
-                until,
-                reason: error.code.clone(),
-            })
-        })
-        .collect();
-    offerings.sort();
-    offerings.dedup();
-    offerings
+/// What a code speaks of; one that is not known is a [`ErrorClass::Configuration`], which harms nobody but its pool.
+pub fn class(code: &str) -> ErrorClass {
+    if code.starts_with("InvalidLaunchTemplate") {
+        return ErrorClass::Template;
+    }
+    let known = CLASSES.iter().find(|(known, _)| *known == code);
+    known.map_or(ErrorClass::Configuration, |(_, class)| *class)
 }
 
-/// An error that does not say which offering it means must not close all of them.
-fn named(text: &str) -> Option<String> {
-    (!text.is_empty()).then(|| text.to_owned())
+/// What the errors of one launch come to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Offerings that are left alone, until when.
+    pub offerings: Vec<UnavailableOffering>,
+    /// Subnets that are left alone, by id, with the reason.
+    pub subnets: BTreeMap<String, String>,
+    /// Whether there were too many requests.
+    pub throttled: bool,
+    /// What is wrong with the pool, when nothing was launched.
+    pub fault: Option<Fault>,
+}
+
+/// What keeps a pool from launching.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The pool.
+    pub node_pool: String,
+    /// [`ErrorClass::Unauthorized`], [`ErrorClass::Template`] or [`ErrorClass::Configuration`].
+    pub class: ErrorClass,
+    /// The launch.
+    pub intent: String,
+    /// EC2's code and words, for people.
+    pub why: String,
+}
+
+/// Judges the errors of a launch. `known` are the offerings that were lately left alone, which are left alone for longer now.
+pub fn judge(
+    request: &FleetRequest,
+    errors: &[FleetError],
+    launched: bool,
+    known: &[UnavailableOffering],
+    now: Timestamp,
+) -> Verdict {
+    let mut verdict = Verdict::default();
+    for error in errors {
+        let class = class(&error.code);
+        verdict.throttled |= class == ErrorClass::Throttled;
+        if class == ErrorClass::Subnet {
+            let why = || format!("{}: {}", error.code, error.message);
+            verdict.subnets.extend(subnets(request, error).into_iter().map(|subnet| (subnet, why())));
+        }
+        verdict.offerings.extend(
+            patterns(request, error, class)
+                .into_iter()
+                .map(|(instance_type, zone)| again(request, (instance_type, zone), error, known, now)),
+        );
+        let is_fault =
+            matches!(class, ErrorClass::Unauthorized | ErrorClass::Template | ErrorClass::Configuration);
+        if is_fault && !launched && verdict.fault.is_none() {
+            verdict.fault = Some(Fault {
+                node_pool: request.tags.get(labels::NODE_POOL).cloned().unwrap_or_default(),
+                class,
+                intent: request.token.clone(),
+                why: format!("{}: {}", error.code, readable(&error.message)),
+            });
+        }
+    }
+    verdict.offerings.sort();
+    verdict.offerings.dedup();
+    verdict
+}
+
+/// The offerings that an error speaks of: type and zone, or patterns for many. One that does not say which offering it means
+/// must not close all of them.
+fn patterns(request: &FleetRequest, error: &FleetError, class: ErrorClass) -> BTreeSet<(String, String)> {
+    let all = || "*".to_owned();
+    match class {
+        ErrorClass::Offering | ErrorClass::Configuration => {
+            let named = !error.instance_type.is_empty() && !error.zone.is_empty();
+            named.then(|| (error.instance_type.clone(), error.zone.clone())).into_iter().collect()
+        }
+        ErrorClass::Quota if error.instance_type.is_empty() => {
+            let types = request.overrides.iter().map(|wanted| wanted.instance_type.as_str());
+            types.map(|name| (vcpu_quota(name).to_owned(), all())).collect()
+        }
+        ErrorClass::Quota => BTreeSet::from([(vcpu_quota(&error.instance_type).to_owned(), all())]),
+        ErrorClass::CapacityType => BTreeSet::from([(all(), all())]),
+        ErrorClass::Subnet | ErrorClass::Throttled | ErrorClass::Unauthorized | ErrorClass::Template => {
+            BTreeSet::new()
+        }
+    }
+}
+
+/// The subnets that an error speaks of: the one in its zone, or the one that its words name.
+fn subnets(request: &FleetRequest, error: &FleetError) -> BTreeSet<String> {
+    let spoken_of = |wanted: &&outrigger_model::FleetOverride| {
+        wanted.zone == error.zone || error.message.contains(wanted.subnet.as_str())
+    };
+    request.overrides.iter().filter(spoken_of).map(|wanted| wanted.subnet.clone()).collect()
+}
+
+fn again(
+    request: &FleetRequest,
+    (instance_type, zone): (String, String),
+    error: &FleetError,
+    known: &[UnavailableOffering],
+    now: Timestamp,
+) -> UnavailableOffering {
+    let capacity_type = request.capacity_type;
+    let before = known.iter().find(|known| {
+        known.instance_type == instance_type && known.zone == zone && known.capacity_type == capacity_type
+    });
+    let (until, failures) = UNAVAILABLE.next(before.map(|before| (before.until, before.failures)), now);
+    UnavailableOffering { instance_type, zone, capacity_type, until, reason: error.code.clone(), failures }
+}
+
+/// EC2's words without the encoded part, which only STS can read.
+fn readable(message: &str) -> &str {
+    message.split("Encoded authorization failure message").next().unwrap_or(message).trim()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeMap;
-
-    fn closed(code: &str, instance_type: &str, zone: &str) -> Vec<(String, String)> {
-        let request = FleetRequest {
-            token: String::new(),
-            launch_template: String::new(),
-            launch_template_version: String::new(),
-            capacity_type: CapacityType::Spot,
-            count: 1,
-            overrides: Vec::new(),
-            tags: BTreeMap::new(),
-        };
-        let error = FleetError {
-            code: code.into(),
-            message: String::new(),
-            instance_type: instance_type.into(),
-            zone: zone.into(),
-        };
-        unavailable_offerings(&request, &[error], Timestamp::UNIX_EPOCH)
-            .into_iter()
-            .map(|offering| (offering.instance_type, offering.zone))
-            .collect()
-    }
-
-    #[test]
-    fn each_code_closes_what_it_speaks_of() {
-        let pair = |a: &str, b: &str| vec![(a.to_owned(), b.to_owned())];
-        assert_eq!(closed("InsufficientInstanceCapacity", "m5.large", "a"), pair("m5.large", "a"));
-        assert_eq!(closed("InsufficientFreeAddressesInSubnet", "m5.large", "a"), pair("*", "a"));
-        assert_eq!(closed("MaxSpotInstanceCountExceeded", "", ""), pair("*", "*"));
-        assert_eq!(closed("InsufficientInstanceCapacity", "", ""), vec![]);
-        assert_eq!(closed("InvalidParameterValue", "m5.large", "a"), vec![]);
-    }
-}
+mod tests;

@@ -1,4 +1,4 @@
-//! What keeps lifecycle from doing harm.
+//! What keeps the functions from doing harm.
 
 /// Each of these guards against one way of losing pods or instances. All are on; a test switches one off to prove that the
 /// simulation would notice, and an operator switches the breaker off to let a large sweep go on.
@@ -19,6 +19,8 @@ pub struct Guards {
     pub repair_breaker: bool,
     /// What lifecycle writes is accepted only while its lease holds.
     pub fence: bool,
+    /// Pools whose nodes come to nothing, and pods that none helps, are left alone for a while.
+    pub pool_breaker: bool,
 }
 
 impl Default for Guards {
@@ -31,6 +33,7 @@ impl Default for Guards {
             absence_wait: true,
             repair_breaker: true,
             fence: true,
+            pool_breaker: true,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::TickError;
+use crate::adoption::check_new_ledger;
 use crate::ports::{Lease, LedgerError, Ports};
 
 /// How long a lease lasts without being renewed; a dead function's work waits no longer than this.
@@ -21,12 +22,13 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Makes sure that the ledger is this cluster's, and takes the lease of `function`; `None` when somebody else holds it.
+    /// Makes sure that the ledger is this cluster's and has not forgotten everything, and takes the lease of `function`; `None` when somebody else holds it.
     pub(crate) async fn take(
         ports: Ports<'_>,
         function: &str,
         owner: &str,
     ) -> Result<Option<Self>, TickError> {
+        check_new_ledger(ports).await?;
         ports.ledger.bind(&ports.cluster.uid().await?).await?;
         let now = ports.clock.now();
         let lease = ports.ledger.acquire(function, owner, now, TTL).await?;

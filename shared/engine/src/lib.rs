@@ -1,6 +1,8 @@
 //! The loop of Outrigger: observe through three ports, plan, apply. Every function, the simulator and the tests run
 //! this code; they differ in what stands behind the ports.
 
+mod adoption;
+mod allowance;
 mod apply;
 mod collect;
 mod drain;
@@ -8,12 +10,16 @@ mod error;
 mod evict;
 mod fleet;
 mod guards;
+mod health;
+mod in_vain;
 mod keeper;
+mod launch;
 mod liveness;
 mod mirror;
 mod nomination;
 mod observe;
 mod opening;
+mod pace;
 mod recover;
 mod register;
 mod release;

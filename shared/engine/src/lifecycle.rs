@@ -1,6 +1,7 @@
 //! The lifecycle tick: launched claims -> registered nodes -> nodes ready for pods; claims that must end -> drained nodes ->
 //! terminated instances; what is amiss between EC2, ledger and cluster; and the mirror that kubectl shows.
 
+mod adoption;
 mod ending;
 mod health;
 mod starting;
@@ -42,6 +43,8 @@ pub struct Settings {
     /// Whether nodes whose conditions say that they are broken are replaced (Karpenter's feature gate NodeRepair). What EC2's
     /// own checks say of an instance counts in any case.
     pub node_repair: bool,
+    /// Whether instances that the ledger has forgotten become claims again: an operator's word that it was lost or restored.
+    pub adopt: bool,
     /// What keeps it from doing harm.
     pub guards: Guards,
 }
@@ -55,6 +58,7 @@ impl Settings {
             window: Duration::from_secs(55),
             initialization_timeout: Some(Duration::from_mins(30)),
             node_repair: false,
+            adopt: false,
             guards: Guards::default(),
         }
     }
@@ -76,6 +80,11 @@ pub struct Summary {
     pub gone: Vec<String>,
     /// Instances without a claim that were terminated.
     pub orphans: Vec<String>,
+    /// Claims that were made for instances which the ledger had forgotten.
+    pub adopted: Vec<String>,
+    /// How many nodes the ledger has forgotten. While it has forgotten any, no instance is terminated because no claim
+    /// accounts for it.
+    pub forgotten: usize,
     /// How many instances a sweep would have ended, when that was so many that it ended none.
     pub breaker: Option<usize>,
     /// Claims whose nodes should be repaired, and why they are not.
@@ -87,6 +96,10 @@ pub struct Summary {
 /// One tick. It ends as soon as no claim waits for anything, and never later than its window or `deadline`, after which it
 /// changes nothing.
 pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> Result<Summary, TickError> {
+    if settings.adopt {
+        // An empty ledger is begun anew; whose instances these are, their tags say.
+        ports.ledger.bind(&ports.cluster.uid().await?).await?;
+    }
     let Some(mut keeper) = Keeper::take(ports, FUNCTION, &settings.owner).await? else {
         return Ok(Summary { held_elsewhere: true, ..Summary::default() });
     };

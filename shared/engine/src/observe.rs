@@ -1,6 +1,6 @@
 //! Ports -> Snapshot.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use outrigger_catalog::Catalog;
 use outrigger_model::volume::claims_to_know;
 use outrigger_model::{ClassOffer, InstanceType, NodeClass, NodeClassRef, Snapshot, VolumeClaim};
 
+use crate::health;
 use crate::ports::{ClassSource, ClusterError, ClusterState, Configuration, LedgerState, Ports, Volumes};
 
 /// What is the same for every snapshot of a tick: the catalogue, and what it is for each class.
@@ -62,10 +63,15 @@ pub(crate) async fn snapshot(
         tracing::warn!(%problem, "refused; the others go on without it");
     }
     let mut snapshot = Snapshot::empty(cluster, ports.clock.now());
+    let closed = health::closed_subnets(&ledger.health, snapshot.taken_at);
     for reference in references(&configuration) {
         let class = resolve(ports, &configuration, reference).await;
-        snapshot.classes.push(offers.offer(class));
+        let mut offer = offers.offer(class);
+        close_subnets(&mut offer.class, &closed);
+        snapshot.classes.push(offer);
     }
+    snapshot.paused = health::paused(&ledger.health, snapshot.taken_at);
+    snapshot.quarantined = health::quarantined(&ledger.health, snapshot.taken_at);
     snapshot.generation = ledger.generation;
     snapshot.claims = ledger.claims;
     snapshot.unavailable = ledger.unavailable;
@@ -81,6 +87,16 @@ pub(crate) async fn snapshot(
         snapshot.namespaces = ports.cluster.namespaces().await?;
     }
     Ok(snapshot)
+}
+
+/// A zone can be used while one of its subnets has addresses. A class without any subnet left can launch nothing; no subnets
+/// at all would mean that all zones will do.
+fn close_subnets(class: &mut NodeClass, closed: &BTreeSet<&str>) {
+    let before = class.subnets.len();
+    class.subnets.retain(|subnet| !closed.contains(subnet.id.as_str()));
+    if class.subnets.is_empty() && before > 0 && class.not_ready.is_none() {
+        class.not_ready = Some("none of its subnets has free addresses".into());
+    }
 }
 
 /// Volumes are looked at only while a pod that waits for a node mounts one: most clusters never pay for them. A right

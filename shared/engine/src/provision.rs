@@ -1,6 +1,8 @@
 //! The provision tick: pods that the scheduler cannot place -> plan -> launches.
 
-use std::collections::BTreeSet;
+mod memory;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
@@ -9,13 +11,17 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::TickError;
-use crate::apply::{Outcome, apply};
+use crate::apply::apply;
+use crate::guards::Guards;
 use crate::keeper::{Keeper, LONGEST_WAIT};
+use crate::launch::Outcome;
 use crate::nomination::hold_room;
 use crate::observe::{Offers, chain, snapshot};
 use crate::ports::{ClusterState, Configuration, Event, Ports, Subject};
 use crate::recover::recover;
 use crate::watch::{Waited, Watched};
+
+use memory::Decision;
 
 /// The name of the function and of its lease.
 pub const FUNCTION: &str = "provision";
@@ -39,10 +45,15 @@ pub struct Settings {
     pub batch_idle: Duration,
     /// A batch closes after this long in any case (Karpenter's BATCH_MAX_DURATION).
     pub batch_max: Duration,
+    /// How many nodes the cluster may get within a minute; a NodePool's annotation `outrigger.dev/max-new-nodes-per-minute`
+    /// may allow it less.
+    pub max_new_nodes_per_minute: usize,
+    /// What keeps it from doing harm.
+    pub guards: Guards,
 }
 
 impl Settings {
-    /// Karpenter's batch of 1 s idle and 10 s at most, and a window of 55 s.
+    /// Karpenter's batch of 1 s idle and 10 s at most, a window of 55 s, and 500 new nodes a minute.
     pub fn new(cluster: impl Into<String>, owner: impl Into<String>) -> Self {
         Self {
             cluster: cluster.into(),
@@ -50,6 +61,8 @@ impl Settings {
             window: Duration::from_secs(55),
             batch_idle: Duration::from_secs(1),
             batch_max: Duration::from_secs(10),
+            max_new_nodes_per_minute: 500,
+            guards: Guards::default(),
         }
     }
 }
@@ -72,6 +85,10 @@ pub struct Summary {
     pub failed: Vec<(String, String)>,
     /// Claims whose launch was not answered yet.
     pub unknown: Vec<String>,
+    /// Nodes that were planned and put off: over the cap of new nodes in a minute, or beside a pool's first try.
+    pub put_off: usize,
+    /// Pools that may launch nothing now, and why.
+    pub paused: BTreeMap<String, String>,
     /// Objects that were refused.
     pub invalid: usize,
 }
@@ -91,6 +108,9 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
         handled: BTreeSet::new(),
         standing: false,
         replans: 0,
+        resumes_at: None,
+        without_template: BTreeSet::new(),
+        told_paused: BTreeSet::new(),
         summary: Summary::default(),
     };
     let result = tick.run(&mut keeper).await;
@@ -108,12 +128,20 @@ struct Tick<'a> {
     /// Whether a plan is due that pods alone do not ask for.
     standing: bool,
     replans: u32,
+    /// Set while EC2 refuses launches for their rate: no plan is made before.
+    resumes_at: Option<Instant>,
+    /// Pools whose launch template was missing once.
+    without_template: BTreeSet<String>,
+    /// Pools of which people were told that they are paused.
+    told_paused: BTreeSet<String>,
     summary: Summary,
 }
 
 impl Tick<'_> {
     async fn run(&mut self, keeper: &mut Keeper) -> Result<(), TickError> {
-        let recovered = recover(self.ports, &self.ports.ledger.load().await?.intents).await?;
+        let ledger = self.ports.ledger.load().await?;
+        let recovered = recover(self.ports, keeper.lease(), &ledger, self.deadline).await?;
+        self.learn(&recovered, &BTreeSet::new(), Some(&ledger.health)).await;
         self.note(recovered);
         let mut watched = Watched::open(self.ports).await?;
         let mut offers = Offers::new(self.ports.cloud.catalog().await?);
@@ -121,7 +149,7 @@ impl Tick<'_> {
         loop {
             keeper.keep(self.ports).await?;
             let has_new_pods = self.has_new_pods(&watched.state);
-            if (has_new_pods || self.standing) && Instant::now() < self.deadline {
+            if (has_new_pods || self.standing) && self.may_launch() {
                 if has_new_pods && !self.settings.window.is_zero() {
                     self.gather(&mut watched).await?;
                 }
@@ -133,8 +161,16 @@ impl Tick<'_> {
             if left.is_zero() {
                 return Ok(());
             }
-            watched.wait(self.ports, left.min(LONGEST_WAIT)).await?;
+            let until =
+                self.resumes_at.map_or(left, |at| at.saturating_duration_since(Instant::now()).min(left));
+            watched.wait(self.ports, until.min(LONGEST_WAIT)).await?;
         }
+    }
+
+    fn may_launch(&mut self) -> bool {
+        let now = Instant::now();
+        self.resumes_at = self.resumes_at.filter(|at| *at > now);
+        self.resumes_at.is_none() && now < self.deadline
     }
 
     fn new_pods<'s>(&self, state: &'s ClusterState) -> impl Iterator<Item = &'s str> {
@@ -179,30 +215,40 @@ impl Tick<'_> {
         offers: &mut Offers,
     ) -> Result<(), TickError> {
         let ledger = self.ports.ledger.load().await?;
+        let health = ledger.health.clone();
+        if let Some(hold) = health.launches.as_ref().filter(|hold| hold.holds(self.ports.clock.now())) {
+            let left =
+                Duration::try_from(hold.until.duration_since(self.ports.clock.now())).unwrap_or_default();
+            tracing::warn!(seconds = left.as_secs(), hold.reason, "nothing is launched for a while");
+            self.resumes_at = Some(Instant::now() + left);
+            return Ok(());
+        }
         watched.wait(self.ports, Duration::ZERO).await?;
         self.handled.extend(self.new_pods(&watched.state).map(str::to_owned).collect::<Vec<_>>());
         self.standing = false;
-        let snapshot = snapshot(self.ports, &self.settings.cluster, ledger, &watched.state, offers).await?;
-        let deadline = self.deadline;
-        let (plan, report) =
-            outrigger_planning::provision(&snapshot, &options(&|| Instant::now() >= deadline));
-        self.count(&snapshot, &plan, &report);
-        if Instant::now() >= deadline {
+        let mut snapshot =
+            snapshot(self.ports, &self.settings.cluster, ledger, &watched.state, offers).await?;
+        let decision = self.decide(&mut snapshot, health).await;
+        self.count(&snapshot, &decision);
+        if Instant::now() >= self.deadline {
             tracing::warn!("no time is left to launch what was planned; the next tick plans again");
             return Ok(());
         }
-        let outcome = apply(self.ports, keeper.lease(), &snapshot, &plan).await?;
-        self.plan_again_for(&plan, &outcome);
+        let outcome = apply(self.ports, keeper.lease(), &snapshot, &decision.plan, self.deadline).await?;
+        self.learn_from(&mut snapshot, &decision, &outcome).await;
+        self.plan_again_for(&decision, &outcome);
         self.note(outcome);
-        hold_room(self.ports, keeper.lease(), &snapshot, &plan).await?;
-        self.tell(&snapshot, &plan, &report).await;
-        if let Err(error) = self.ports.ledger.put_report(FUNCTION, snapshot.taken_at, &report).await {
+        hold_room(self.ports, keeper.lease(), &snapshot, &decision.plan).await?;
+        self.tell(&snapshot, &decision.plan, &decision.report).await;
+        let report = &decision.report;
+        if let Err(error) = self.ports.ledger.put_report(FUNCTION, snapshot.taken_at, report).await {
             tracing::warn!(error = chain(&error), "the report was not kept");
         }
         Ok(())
     }
 
-    fn count(&mut self, snapshot: &Snapshot, plan: &Plan, report: &Report) {
+    fn count(&mut self, snapshot: &Snapshot, decision: &Decision) {
+        let Decision { plan, report, put_off, .. } = decision;
         let on_new: usize = plan.nodes.iter().map(|node| node.pods.len()).sum();
         let on_existing: usize = plan.existing.iter().map(|placement| placement.pods.len()).sum();
         let unplaced = report.unplaced().count();
@@ -218,18 +264,22 @@ impl Tick<'_> {
         self.summary.plans += 1;
         self.summary.pods += on_new + on_existing + unplaced;
         self.summary.unplaced = unplaced;
+        self.summary.put_off += put_off.beside_probes.len() + put_off.over_the_cap.len();
+        self.summary.paused.clone_from(&snapshot.paused);
         self.summary.invalid = snapshot.invalid.len();
     }
 
-    /// Pods whose launch failed, or whose plan was overtaken, are new again: the offerings that could not be had are known
-    /// by now. A static pool or a buffer is still short of a node without pods.
-    fn plan_again_for(&mut self, plan: &Plan, outcome: &Outcome) {
-        if self.replans >= MAX_REPLANS || (outcome.failed.is_empty() && !outcome.overtaken) {
+    /// Pods whose launch failed, whose plan was overtaken, or whose pool only tries, are new again: the offerings that could
+    /// not be had are known by now. A static pool or a buffer is still short of a node without pods.
+    fn plan_again_for(&mut self, decision: &Decision, outcome: &Outcome) {
+        let beside = &decision.put_off.beside_probes;
+        let all_is_done = outcome.failed.is_empty() && !outcome.overtaken && beside.is_empty();
+        if self.replans >= MAX_REPLANS || all_is_done {
             return;
         }
         self.replans += 1;
         let sound = |claim: &String| outcome.launched.contains(claim) || outcome.unknown.contains(claim);
-        for node in plan.nodes.iter().filter(|node| !sound(&node.claim)) {
+        for node in decision.plan.nodes.iter().chain(beside).filter(|node| !sound(&node.claim)) {
             self.standing |= node.pods.is_empty();
             for pod in &node.pods {
                 self.handled.remove(&pod.uid);

@@ -6,6 +6,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::vcpu_quota::vcpu_quota;
 use crate::{Price, Resources};
 
 /// How an instance is paid for.
@@ -99,7 +100,7 @@ pub struct Reservation {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UnavailableOffering {
-    /// Instance type; `*` for all.
+    /// Instance type; `*` for all, and [`vcpu_quota`]'s name for all that count against one quota.
     pub instance_type: String,
     /// Zone; `*` for all.
     pub zone: String,
@@ -109,15 +110,22 @@ pub struct UnavailableOffering {
     pub until: Timestamp,
     /// EC2's error code.
     pub reason: String,
+    /// How many times in a row it could not be had; each time it is left alone for longer.
+    #[serde(default)]
+    pub failures: u32,
 }
 
 impl UnavailableOffering {
     /// Whether it speaks of this offering at this time.
     pub fn covers(&self, instance_type: &str, offering: &Offering, now: Timestamp) -> bool {
+        self.until > now && self.speaks_of(instance_type, &offering.zone, offering.capacity_type)
+    }
+
+    /// Whether it speaks of this type in this zone, whenever.
+    pub fn speaks_of(&self, instance_type: &str, zone: &str, capacity_type: CapacityType) -> bool {
         let is = |pattern: &str, value: &str| pattern == "*" || pattern == value;
-        self.capacity_type == offering.capacity_type
-            && self.until > now
-            && is(&self.instance_type, instance_type)
-            && is(&self.zone, &offering.zone)
+        self.capacity_type == capacity_type
+            && (is(&self.instance_type, instance_type) || self.instance_type == vcpu_quota(instance_type))
+            && is(&self.zone, zone)
     }
 }

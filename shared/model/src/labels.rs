@@ -55,6 +55,8 @@ pub const POD_GROUP: &str = "outrigger.dev/pod-group";
 /// On a NodePool: how much a plan that rests on few large nodes counts as dearer, as `0.2`; 0 when absent. A node that
 /// would carry all of the plan counts as this much of its price more, one that carries a tenth as a tenth of it.
 pub const RISK_WEIGHT: &str = "outrigger.dev/risk-weight";
+/// On a NodePool: how many nodes it may get within a minute.
+pub const MAX_NEW_NODES_PER_MINUTE: &str = "outrigger.dev/max-new-nodes-per-minute";
 /// On a NodeClaim: minValues could not be kept and were lowered (`MinValuesPolicy` BestEffort).
 pub const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed";
 /// The reservation that a reserved node draws on.

@@ -11,6 +11,7 @@ pub mod ec2_node_class;
 pub mod instance_type;
 pub mod invalid;
 pub mod labels;
+pub mod launch_health;
 pub mod node;
 pub mod node_claim;
 pub mod node_claim_object;
@@ -30,6 +31,7 @@ pub mod snapshot;
 pub mod syntax;
 pub mod taint;
 pub mod termination;
+pub mod vcpu_quota;
 pub mod volume;
 
 pub use capacity_buffer::{CapacityBuffer, CapacityBufferObject};
@@ -38,6 +40,7 @@ pub use duration::NillableDuration;
 pub use ec2_node_class::{EC2NodeClass, EC2NodeClassSpec};
 pub use instance_type::{CapacityType, InstanceType, Offering, Reservation, UnavailableOffering};
 pub use invalid::Invalid;
+pub use launch_health::{Hold, LaunchHealth, NodeOutcome, PodHealth, PoolHealth};
 pub use node::{Node, NodeCondition};
 pub use node_claim::{
     ClaimState, FleetOverride, FleetRequest, Instance, Intent, IntentState, NodeClaim, NominatedPod,
@@ -59,4 +62,5 @@ pub use resources::Resources;
 pub use snapshot::{ClassOffer, Snapshot};
 pub use taint::{Taint, TaintEffect, Toleration};
 pub use termination::{Termination, TerminationReason};
+pub use vcpu_quota::vcpu_quota;
 pub use volume::VolumeClaim;

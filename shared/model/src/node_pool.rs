@@ -249,6 +249,12 @@ impl NodePool {
         weight.filter(|weight: &f64| weight.is_finite() && *weight >= 0.0).unwrap_or(0.0)
     }
 
+    /// How many nodes it may get within a minute (annotation `outrigger.dev/max-new-nodes-per-minute`); only the cluster's
+    /// cap counts when absent.
+    pub fn max_new_nodes_per_minute(&self) -> Option<usize> {
+        self.annotations.get(labels::MAX_NEW_NODES_PER_MINUTE)?.parse().ok()
+    }
+
     /// What is true of each of its nodes: its requirements, its labels and its own name.
     pub fn requirements(&self) -> Requirements {
         let mut requirements: Requirements = self.spec.template.spec.requirements.iter().collect();

@@ -104,6 +104,8 @@ pub enum Refusal {
     Group(String),
     /// The pool's class cannot make machines now.
     ClassNotReady(String),
+    /// The pool launches nothing for a while, because what it launched came to nothing.
+    Paused(String),
     /// The pod uses something that this version does not plan for.
     Unsupported(String),
 }
@@ -134,6 +136,7 @@ impl fmt::Display for Refusal {
             Self::Topology { rule, reason } => write!(f, "{rule}: {reason}"),
             Self::Volume(why) | Self::Group(why) => f.write_str(why),
             Self::ClassNotReady(why) => write!(f, "its node class is not ready: {why}"),
+            Self::Paused(why) => write!(f, "it is paused: {why}"),
             Self::Unsupported(what) => write!(f, "not planned for by this version: {what}"),
         }
     }

@@ -35,6 +35,12 @@ pub struct Snapshot {
     /// Offerings that EC2 lately could not supply.
     #[serde(default)]
     pub unavailable: Vec<UnavailableOffering>,
+    /// Pools that may launch nothing now, with the reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub paused: BTreeMap<String, String>,
+    /// Pods that nodes were launched for in vain, by uid, with why none is launched now.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub quarantined: BTreeMap<String, String>,
     /// Nodes of the cluster.
     pub nodes: Vec<Node>,
     /// Pods of the cluster.
@@ -80,6 +86,8 @@ impl Snapshot {
             invalid: Vec::new(),
             classes: Vec::new(),
             unavailable: Vec::new(),
+            paused: BTreeMap::new(),
+            quarantined: BTreeMap::new(),
             nodes: Vec::new(),
             pods: Vec::new(),
             daemon_sets: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use outrigger_model::Snapshot;
+use outrigger_model::{Snapshot, labels};
 use sha2::{Digest, Sha256};
 
 /// Kubernetes' bound on a label value, which a claim's name becomes.
@@ -20,9 +20,10 @@ pub(crate) struct ClaimNames<'a> {
 }
 
 impl<'a> ClaimNames<'a> {
-    /// Names that no claim of the snapshot has.
+    /// Names that no claim of the snapshot has, nor a node whose claim the ledger may have forgotten.
     pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
-        let used = snapshot.claims.iter().map(|claim| claim.name.clone()).collect();
+        let of_nodes = snapshot.nodes.iter().filter_map(|node| node.annotations.get(labels::CLAIM));
+        let used = snapshot.claims.iter().map(|claim| &claim.name).chain(of_nodes).cloned().collect();
         Self { cluster: &snapshot.cluster, generation: snapshot.generation, used, next: 0 }
     }
 

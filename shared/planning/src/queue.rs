@@ -57,7 +57,9 @@ pub(crate) fn queue<'a>(snapshot: &'a Snapshot, buffers: &'a [Pod], volumes: &Vo
     let mut pods = Vec::new();
     for pod in snapshot.pods.iter().filter(|pod| pod.is_provisionable()).chain(buffers) {
         let preempts = pod.nominated_node.as_deref().filter(|node| waits.contains(node));
-        let reason = if let Some(node) = preempts {
+        let reason = if let Some(why) = snapshot.quarantined.get(&pod.uid) {
+            Some(why.clone())
+        } else if let Some(node) = preempts {
             Some(format!("it waits for pods on node {node} to make room for it"))
         } else if *opts_out.entry(Arc::as_ptr(&pod.spec)).or_insert_with(|| pod.spec.opts_out()) {
             Some(format!("it asks for a node without the label {}", labels::NODE_POOL))

@@ -22,6 +22,10 @@ pub(crate) struct Config {
     pub(crate) poll_window: Duration,
     /// `OUTRIGGER_INITIALIZATION_TIMEOUT`: how long a registered node may take to be ready; without a limit for `Never`.
     pub(crate) initialization_timeout: Option<Duration>,
+    /// `OUTRIGGER_MAX_NEW_NODES_PER_MINUTE`: how many nodes the cluster may get within a minute.
+    pub(crate) max_new_nodes_per_minute: usize,
+    /// `OUTRIGGER_ADOPT`: an operator's word that the ledger has lost claims, which lifecycle is to make again.
+    pub(crate) adopt: bool,
     /// `OUTRIGGER_SWEEP_ANYWAY`: an operator's word that a large sweep is meant.
     pub(crate) sweep_anyway: bool,
     /// `OUTRIGGER_NODE_REPAIR`: whether nodes whose conditions say that they are broken are replaced.
@@ -99,6 +103,10 @@ impl Config {
             problems.push(problem);
             None
         });
+        let max_new_nodes_per_minute = max_new_nodes_per_minute(variable).unwrap_or_else(|problem| {
+            problems.push(problem);
+            0
+        });
         let mut switch = |name| {
             flag(variable, name).unwrap_or_else(|problem| {
                 problems.push(problem);
@@ -107,6 +115,7 @@ impl Config {
         };
         let sweep_anyway = switch("OUTRIGGER_SWEEP_ANYWAY");
         let node_repair = switch("OUTRIGGER_NODE_REPAIR");
+        let adopt = switch("OUTRIGGER_ADOPT");
         let api_server = api_server(variable, &cluster);
         let event_bus = variable("OUTRIGGER_EVENT_BUS").unwrap_or_else(|| "default".into());
         match api_server {
@@ -118,6 +127,8 @@ impl Config {
                 event_bus,
                 poll_window,
                 initialization_timeout,
+                max_new_nodes_per_minute,
+                adopt,
                 sweep_anyway,
                 node_repair,
                 api_server,
@@ -148,6 +159,14 @@ fn initialization_timeout(variable: &dyn Fn(&str) -> Option<String>) -> Result<O
     timeout
         .map(NillableDuration::get)
         .ok_or_else(|| format!("{NAME} is {text:?}; allowed: a duration as 30m or 1h30m, or Never"))
+}
+
+fn max_new_nodes_per_minute(variable: &dyn Fn(&str) -> Option<String>) -> Result<usize, String> {
+    const NAME: &str = "OUTRIGGER_MAX_NEW_NODES_PER_MINUTE";
+    let Some(text) = variable(NAME) else { return Ok(500) };
+    let number = text.parse::<u32>().ok().filter(|number| *number > 0);
+    let number = number.and_then(|number| usize::try_from(number).ok());
+    number.ok_or_else(|| format!("{NAME} is {text:?}; allowed: a whole number from 1"))
 }
 
 fn flag(variable: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<bool, String> {
@@ -197,6 +216,7 @@ mod tests {
     fn a_complete_environment_is_taken_with_its_defaults() {
         let config = read(&COMPLETE).unwrap();
         assert_eq!((config.event_bus.as_str(), config.poll_window), ("default", Duration::from_secs(55)));
+        assert_eq!(config.max_new_nodes_per_minute, 500);
         let ApiServer::Direct { auth, .. } = config.api_server else { panic!("{:?}", config.api_server) };
         assert_eq!(auth, Auth::Iam { cluster_id: "c.example.com".into() });
     }
@@ -211,6 +231,7 @@ mod tests {
             ("OUTRIGGER_INITIALIZATION_TIMEOUT", "later"),
             ("OUTRIGGER_SWEEP_ANYWAY", "yes"),
             ("OUTRIGGER_NODE_REPAIR", "1"),
+            ("OUTRIGGER_MAX_NEW_NODES_PER_MINUTE", "0"),
         ])
         .unwrap_err()
         .to_string();
@@ -222,6 +243,7 @@ mod tests {
             "OUTRIGGER_API_SERVER is \"http://plain\"",
             "OUTRIGGER_INITIALIZATION_TIMEOUT is \"later\"; allowed: a duration",
             "OUTRIGGER_NODE_REPAIR is \"1\"; allowed: true or false",
+            "OUTRIGGER_MAX_NEW_NODES_PER_MINUTE is \"0\"; allowed: a whole number from 1",
             "OUTRIGGER_SWEEP_ANYWAY is \"yes\"; allowed: true or false",
         ] {
             assert!(error.contains(part), "{part} in {error}");

@@ -21,6 +21,7 @@ pub async fn provision() -> Result<(), Error> {
         let config = &shell.config;
         let settings = provision_tick::Settings {
             window: config.poll_window,
+            max_new_nodes_per_minute: config.max_new_nodes_per_minute,
             ..provision_tick::Settings::new(&config.cluster, owner)
         };
         let summary = Box::pin(provision_tick::tick(shell.ports().await?, &settings, deadline)).await?;
@@ -29,6 +30,8 @@ pub async fn provision() -> Result<(), Error> {
             ("PodsUnplaced", summary.unplaced as f64),
             ("NodesLaunched", summary.launched.len() as f64),
             ("NodesFailed", summary.failed.len() as f64),
+            ("NodesPutOff", summary.put_off as f64),
+            ("PoolsPaused", summary.paused.len() as f64),
             ("ObjectsRefused", summary.invalid as f64),
         ]);
         Ok(serde_json::to_value(summary)?)
@@ -45,6 +48,7 @@ pub async fn lifecycle() -> Result<(), Error> {
             window: config.poll_window,
             initialization_timeout: config.initialization_timeout,
             node_repair: config.node_repair,
+            adopt: config.adopt,
             guards,
             ..lifecycle_tick::Settings::new(&config.cluster, owner)
         };
@@ -55,6 +59,8 @@ pub async fn lifecycle() -> Result<(), Error> {
             ("NodesWaiting", summary.waiting.len() as f64),
             ("NodesEnding", summary.ending.len() as f64),
             ("NodesTerminated", summary.gone.len() as f64),
+            ("NodesAdopted", summary.adopted.len() as f64),
+            ("NodesForgotten", summary.forgotten as f64),
             ("OrphansTerminated", summary.orphans.len() as f64),
             ("RepairsBlocked", summary.repair_blocked.len() as f64),
             ("BreakerOpen", if summary.breaker.is_some() { 1.0 } else { 0.0 }),

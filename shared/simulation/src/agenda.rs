@@ -33,6 +33,8 @@ pub(crate) enum Step {
     Deserted(String),
     /// What runs on a node has removed its startup taints.
     Started(String),
+    /// A rogue has noticed a node.
+    Rogue(String),
 }
 
 /// Steps by time.

@@ -4,6 +4,7 @@
 mod classes;
 mod health;
 mod port;
+mod refusals;
 mod standing;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,11 +21,15 @@ use crate::random::draw;
 use crate::scenario::{Promises, Scenario};
 use crate::time::Moment;
 
+pub(crate) use refusals::Refusal;
+
 /// EC2 Fleet takes at most this many overrides in one request.
 const MAX_OVERRIDES: usize = 300;
 /// How long a new instance may stay unseen by describe calls, usually and on a bad day.
 const USUAL_LAG_MILLIS: u64 = 4_000;
 const WORST_LAG_MILLIS: u64 = 90_000;
+/// What EC2 says of a pool that has run dry.
+pub(crate) const NO_CAPACITY: &str = "InsufficientInstanceCapacity";
 /// How many machines an on-demand pool has; enough that only events empty it.
 const ON_DEMAND_DEPTH: u64 = 1_000;
 
@@ -38,6 +43,7 @@ pub(crate) struct Ec2 {
     types: Arc<Vec<InstanceType>>,
     taken: BTreeMap<Pool, u64>,
     droughts: Vec<Drought>,
+    refusals: Vec<Refusal>,
     machines: BTreeMap<String, Machine>,
     tokens: BTreeMap<String, (FleetRequest, FleetAnswer)>,
     /// What the root volumes of each class cost per hour.
@@ -63,6 +69,8 @@ struct Pool {
 /// Pools that have nothing left for a time. An empty list means all.
 #[derive(Clone, Debug)]
 pub(crate) struct Drought {
+    /// What EC2 says about them.
+    pub code: String,
     /// Instance types.
     pub instance_types: Vec<String>,
     /// Zones.
@@ -139,6 +147,7 @@ impl Ec2 {
             types,
             taken: BTreeMap::new(),
             droughts: Vec::new(),
+            refusals: Vec::new(),
             machines: BTreeMap::new(),
             tokens: BTreeMap::new(),
             volumes: BTreeMap::new(),
@@ -208,6 +217,7 @@ impl Ec2 {
                 "the client token was used with another request",
             ));
         }
+        self.turn_away(moment)?;
         self.check(request)?;
         let mut answer = FleetAnswer::default();
         let mut dry = BTreeSet::new();
@@ -217,7 +227,7 @@ impl Ec2 {
             answer.instances.push(machine.instance.clone());
             self.machines.insert(machine.instance.id.clone(), machine);
         }
-        answer.errors = dry.into_iter().map(|pool| insufficient(pool, request.capacity_type)).collect();
+        answer.errors = dry.into_iter().map(|pool| lacking(pool, request.capacity_type)).collect();
         self.fleets += u64::from(!answer.instances.is_empty());
         self.tokens.insert(request.token.clone(), (request.clone(), answer.clone()));
         Ok(answer)
@@ -254,7 +264,7 @@ impl Ec2 {
         &mut self,
         request: &'a FleetRequest,
         moment: Moment,
-        dry: &mut BTreeSet<(String, String)>,
+        dry: &mut BTreeSet<(String, String, String)>,
     ) -> Option<&'a FleetOverride> {
         let mut ranked: Vec<_> = request
             .overrides
@@ -269,13 +279,15 @@ impl Ec2 {
                 capacity_type: request.capacity_type.as_str(),
             };
             let depth = self.depth(&pool);
-            let empty = self.droughts.iter().any(|drought| drought.covers(&pool, moment.elapsed));
+            let drought = self.droughts.iter().find(|drought| drought.covers(&pool, moment.elapsed));
+            let code = drought.map_or(NO_CAPACITY, |drought| drought.code.as_str()).to_owned();
+            let empty = drought.is_some();
             let taken = self.taken.entry(pool).or_default();
             if !empty && *taken < depth {
                 *taken += 1;
                 return Some(wanted);
             }
-            dry.insert((wanted.instance_type.clone(), wanted.zone.clone()));
+            dry.insert((wanted.instance_type.clone(), wanted.zone.clone(), code));
         }
         None
     }
@@ -332,9 +344,9 @@ impl Ec2 {
     }
 }
 
-fn insufficient((instance_type, zone): (String, String), capacity_type: CapacityType) -> FleetError {
+fn lacking((instance_type, zone, code): (String, String, String), capacity_type: CapacityType) -> FleetError {
     FleetError {
-        code: "InsufficientInstanceCapacity".into(),
+        code,
         message: format!("there is no {capacity_type} capacity for {instance_type} in {zone}"),
         instance_type,
         zone,

@@ -295,6 +295,13 @@ impl Objects {
         self.put_node(node);
     }
 
+    /// Somebody taints a node.
+    pub(crate) fn taint(&mut self, node: &str, taint: Taint) {
+        let Some(mut node) = self.nodes.get(node).cloned() else { return };
+        node.taints.push(taint);
+        self.put_node(node);
+    }
+
     /// What runs on a node takes the startup taints of its pool off.
     pub(crate) fn drop_startup_taints(&mut self, node: &str) {
         let Some(mut node) = self.nodes.get(node).cloned() else { return };

@@ -82,6 +82,8 @@ pub enum Call {
     GetConsoleOutput,
     /// Doorbells.
     PutEvents,
+    /// Whether the ledger is new.
+    IsNew,
     /// The ledger tied to the cluster.
     Bind,
     /// A lease taken.
@@ -100,6 +102,10 @@ pub enum Call {
     Resolve,
     /// A launch given up.
     Abandon,
+    /// A launch read.
+    Intent,
+    /// A claim made for an instance that runs.
+    Adopt,
     /// A claim read.
     Claim,
     /// A claim written.
@@ -110,6 +116,12 @@ pub enum Call {
     PutSweep,
     /// Unavailable offerings written.
     PutUnavailable,
+    /// Unavailable offerings forgotten.
+    ClearUnavailable,
+    /// How launches have fared, read.
+    Health,
+    /// How launches have fared, written.
+    PutHealth,
     /// A report written.
     PutReport,
     /// A report read.
@@ -239,6 +251,7 @@ impl Call {
             Self::TerminateInstances => "terminate instances",
             Self::GetConsoleOutput => "read a console",
             Self::PutEvents => "put events",
+            Self::IsNew => "read whether it is new",
             Self::Bind => "read whose it is",
             Self::Acquire => "take a lease",
             Self::Renew => "renew a lease",
@@ -248,11 +261,16 @@ impl Call {
             Self::MarkSent => "mark a launch as sent",
             Self::Resolve => "resolve a launch",
             Self::Abandon => "abandon a launch",
+            Self::Intent => "read a launch",
+            Self::Adopt => "adopt a claim",
             Self::Claim => "read a claim",
             Self::UpdateClaim => "write a claim",
             Self::Sweep => "read the last sweep",
             Self::PutSweep => "write a sweep",
             Self::PutUnavailable => "write unavailable offerings",
+            Self::ClearUnavailable => "forget unavailable offerings",
+            Self::Health => "read how launches have fared",
+            Self::PutHealth => "write how launches have fared",
             Self::PutReport => "write a report",
             Self::Report => "read a report",
         }

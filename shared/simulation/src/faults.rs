@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use outrigger_model::TaintEffect;
+
 use crate::door::{Call, Service};
 use crate::random::draw;
 use crate::scenario::Function;
@@ -54,6 +56,8 @@ pub(crate) enum Trouble {
     NeverReady,
     /// Pods that are asked to end never do.
     PodsHang,
+    /// Somebody taints each node that is opened.
+    RogueTaint(TaintEffect),
     /// So many in a hundred calls fail, each in one of three ways.
     Chaos(u64),
 }
@@ -98,7 +102,8 @@ impl Faults {
             | Trouble::LateJoin
             | Trouble::NeverJoin
             | Trouble::NeverReady
-            | Trouble::PodsHang => Fate::Served,
+            | Trouble::PodsHang
+            | Trouble::RogueTaint(_) => Fate::Served,
         });
         fates.find(|fate| *fate != Fate::Served).unwrap_or(Fate::Served)
     }

@@ -138,6 +138,7 @@ async fn tick(
         Function::Provision => {
             let mut settings = provision::Settings::new(CLUSTER, owner);
             settings.window = scenario.poll_window;
+            settings.guards = scenario.guards;
             told(function, provision::tick(door.ports(), &settings, deadline).await, |summary| {
                 let counts = [
                     (summary.launched.len(), "launched"),
@@ -156,6 +157,7 @@ async fn tick(
                 initialization_timeout: Some(scenario.initialization_timeout),
                 node_repair: scenario.node_repair,
                 guards: scenario.guards,
+                adopt: scenario.adopt,
                 ..lifecycle::Settings::new(CLUSTER, owner)
             };
             told(function, lifecycle::tick(door.ports(), &settings, deadline).await, |summary| {

@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use outrigger_engine::ports::{ClaimOutcome, Lease, LedgerError, LedgerState, PreparedLaunch, Sweep};
-use outrigger_model::{ClaimState, Intent, IntentState, NodeClaim, Report, UnavailableOffering};
+use outrigger_model::{
+    ClaimState, Intent, IntentState, LaunchHealth, NodeClaim, Report, UnavailableOffering,
+};
 
 use crate::scenario::Promises;
 use crate::time::after;
 
 /// Everything that the table holds.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     cluster_uid: Option<String>,
     generation: u64,
@@ -24,12 +26,13 @@ pub(crate) struct Table {
     reports: BTreeMap<String, (Timestamp, Report)>,
     sweep: Sweep,
     promises: Promises,
+    health: LaunchHealth,
     /// Writes of claims that no claim may undergo.
     broken: Vec<String>,
 }
 
 /// A lease stays as an item when it is given back, so that its epoch only ever rises.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct HeldLease {
     owner: Option<String>,
     epoch: u64,
@@ -57,6 +60,25 @@ impl Table {
             return Ok(());
         }
         Err(LedgerError::Foreign { found: found.clone(), expected: cluster_uid.to_owned() })
+    }
+
+    /// The table when this older copy takes the place of `current`. Epochs of leases never go back, since functions that run
+    /// now hold them.
+    pub(crate) fn restored_over(&self, current: &Self) -> Self {
+        Self { leases: current.leases.clone(), broken: current.broken.clone(), ..self.clone() }
+    }
+
+    /// Writes a claim that no launch has made.
+    fn adopt(&mut self, claim: &NodeClaim, lease: Option<&Lease>) -> Result<(), LedgerError> {
+        if let Some(lease) = lease {
+            self.check_lease(lease)?;
+        }
+        if self.claims.contains_key(&claim.name) {
+            return Err(LedgerError::Conflict { what: format!("claim {}", claim.name) });
+        }
+        self.claims.insert(claim.name.clone(), NodeClaim { version: 1, ..claim.clone() });
+        self.generation += 1;
+        Ok(())
     }
 
     fn acquire(&mut self, function: &str, owner: &str, now: Timestamp, ttl: Duration) -> Option<Lease> {
@@ -107,6 +129,7 @@ impl Table {
             claims: self.claims.values().filter(|claim| !claim.state.is_terminal()).cloned().collect(),
             intents: self.intents.values().filter(open).cloned().collect(),
             unavailable: self.unavailable.values().cloned().collect(),
+            health: self.health.clone(),
         }
     }
 
@@ -227,16 +250,42 @@ impl Table {
 
     fn put_unavailable(&mut self, offerings: &[UnavailableOffering]) {
         for offering in offerings {
-            let key =
-                (offering.instance_type.clone(), offering.zone.clone(), offering.capacity_type.as_str());
-            self.unavailable.insert(key, offering.clone());
+            let known = self.unavailable.get(&key(offering));
+            if known.is_none_or(|known| known.until < offering.until) {
+                self.unavailable.insert(key(offering), offering.clone());
+            }
         }
+    }
+
+    fn clear_unavailable(&mut self, offerings: &[UnavailableOffering]) {
+        self.unavailable.retain(|_, known| {
+            !offerings.iter().any(|over| {
+                known.until == over.until && known.reason == over.reason && key(known) == key(over)
+            })
+        });
+    }
+
+    fn put_health(&mut self, health: &LaunchHealth) -> Result<(), LedgerError> {
+        if health.version != self.health.version {
+            return Err(LedgerError::Conflict { what: "how launches have fared".into() });
+        }
+        self.health = LaunchHealth { version: health.version + 1, ..health.clone() };
+        Ok(())
+    }
+
+    /// How launches have fared lately.
+    pub(crate) const fn health(&self) -> &LaunchHealth {
+        &self.health
     }
 
     /// The last report of a function.
     pub(crate) fn report(&self, function: &str) -> Option<&(Timestamp, Report)> {
         self.reports.get(function)
     }
+}
+
+fn key(offering: &UnavailableOffering) -> (String, String, &'static str) {
+    (offering.instance_type.clone(), offering.zone.clone(), offering.capacity_type.as_str())
 }
 
 /// What a write does to a claim that must never happen: a step that is none, or patience that grows.

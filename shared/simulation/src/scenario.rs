@@ -24,8 +24,11 @@
 //!     - {name: web, matchLabels: {app: web}, minAvailable: 2}
 //!   initializationTimeout: 30m   # how long lifecycle waits for a registered node; default 30m
 //!   nodeRepair: true          # whether nodes whose conditions say that they are broken are replaced; default false
+//!   adopt: false              # whether lifecycle adopts what the ledger has forgotten; default false
 //!   events:
 //!     - {at: 2m, kind: InsufficientCapacity, for: 5m, instanceTypes: [], zones: [us-east-1a], capacityType: spot}
+//!     - {at: 2m, kind: LaunchErrors, code: VcpuLimitExceeded, for: 5m, capacityType: spot}   # without names: the whole request
+//!     - {at: 2m, kind: RogueTaint, effect: NoExecute, for: 5m}   # each node that is opened is tainted by somebody
 //!     - {at: 3m, kind: Throttle, for: 1m}            # EC2 refuses calls; with call: CreateFleet only that, with Evict the API server
 //!     - {at: 4m, kind: ApiServerDown, for: 1m}       # also LedgerDown, CloudDown: no answers
 //!     - {at: 5m, kind: Chaos, percent: 5, for: 5m}   # calls fail and functions die by chance
@@ -35,6 +38,7 @@
 //!                                                    # CloseNodes (tainted, never drained), DuplicateNodes
 //!     - {at: 7m, kind: StrayInstances, count: 1}     # ours, but of no launch; ForeignInstances: nobody's of ours
 //!     - {at: 8m, kind: Freeze, function: lifecycle, call: PutSweep, for: 1m}   # stands still before that call
+//!     - {at: 8m, kind: LoseTable}                    # the ledger's; also CopyTable, and RestoreTable from the last copy
 //!     - {at: 8m, kind: Slow, for: 1m}                # calls take long
 //!     - {at: 8m, kind: Duplicate, function: provision, for: 5m}   # each minute's run is begun twice
 //!     - {at: 8m, kind: NeverJoin, for: 1m}           # machines launched meanwhile; also LateJoin, NeverReady, PodsHang
@@ -94,6 +98,8 @@ pub struct Scenario {
     pub guards: Guards,
     /// What AWS does for us; everything that it promises.
     pub promises: Promises,
+    /// Whether lifecycle adopts instances that the ledger has forgotten.
+    pub adopt: bool,
     /// What goes wrong.
     pub events: Vec<Event>,
 }

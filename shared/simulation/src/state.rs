@@ -3,6 +3,7 @@
 
 mod departure;
 mod health;
+mod rogue;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use outrigger_engine::ports::{CloudError, FleetAnswer, Notice};
 use outrigger_model::{FleetRequest, labels};
 
 use crate::agenda::{Agenda, Step};
-use crate::cloud::{Ec2, Machine};
+use crate::cloud::{Ec2, Machine, NO_CAPACITY};
 use crate::cluster::Objects;
 use crate::door::{Call, Crash};
 use crate::faults::{Faults, Trouble};
@@ -40,6 +41,8 @@ pub(crate) struct State {
     pub allocatable_percent: u64,
     pub cloud: Ec2,
     pub ledger: Table,
+    /// A copy of the ledger, where the scenario made one.
+    pub table_copy: Option<Box<Table>>,
     pub cluster: Objects,
     pub agenda: Agenda,
     pub faults: Faults,
@@ -85,6 +88,7 @@ impl State {
             allocatable_percent: scenario.allocatable_percent,
             cloud,
             ledger: Table::new(scenario.promises),
+            table_copy: None,
             cluster: Objects::new(scenario),
             agenda,
             faults: Faults::new(scenario.seed),
@@ -194,6 +198,7 @@ impl State {
             Step::Lost(node) => self.lose(node, moment),
             Step::Deserted(node) => self.desert(&node, moment),
             Step::Started(node) => self.cluster.drop_startup_taints(&node),
+            Step::Rogue(node) => self.taint_by_rogue(&node, moment),
         }
     }
 
@@ -227,6 +232,7 @@ impl State {
     pub(crate) fn registered(&mut self, node: &str, moment: Moment) {
         self.agenda.add(moment.elapsed + STARTED_AFTER, Step::Started(node.to_owned()));
         self.timeline.add(moment, Kind::Node, format!("{node} is registered"));
+        self.tempt_rogue(node, moment);
     }
 }
 
@@ -238,5 +244,7 @@ fn why(answer: &Result<FleetAnswer, CloudError>) -> String {
     let shown = answer.errors.iter().take(3).map(|error| format!("{} {}", error.instance_type, error.zone));
     let more = answer.errors.len().saturating_sub(3);
     let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("; no capacity for {}{tail}", shown.collect::<Vec<_>>().join(", "))
+    let code = answer.errors.first().map_or("", |error| error.code.as_str());
+    let what = if code == NO_CAPACITY { "no capacity" } else { code };
+    format!("; {what} for {}{tail}", shown.collect::<Vec<_>>().join(", "))
 }

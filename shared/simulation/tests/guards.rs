@@ -39,6 +39,7 @@ const ON: Guards = Guards {
     absence_wait: true,
     repair_breaker: true,
     fence: true,
+    pool_breaker: true,
 };
 
 const KEPT: Promises = Promises { tokens: true, tags: true, epochs: true };

@@ -1,5 +1,6 @@
 //! Writing single claims and unavailable offerings.
 
+use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use futures::future::try_join_all;
@@ -8,7 +9,7 @@ use outrigger_engine::ports::{Lease, LedgerError};
 use outrigger_model::{NodeClaim, UnavailableOffering};
 
 use super::DynamoLedger;
-use super::item::{Item, names, number};
+use super::item::{Item, names, number, unavailable_key};
 use super::transaction::{Outcome, built, put, write};
 use super::{leases, queries};
 use crate::errors;
@@ -117,6 +118,44 @@ async fn put_one(ledger: &DynamoLedger, offering: &UnavailableOffering) -> Resul
             if !error.as_service_error().is_some_and(PutItemError::is_conditional_check_failed_exception) =>
         {
             Err(errors::ledger(format!("write {key}"), error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Forgets offerings, unless somebody has written them anew since they were read.
+pub(super) async fn clear_unavailable(
+    ledger: &DynamoLedger,
+    offerings: &[UnavailableOffering],
+) -> Result<(), LedgerError> {
+    for some in offerings.chunks(PARALLEL) {
+        let mut deletions = Vec::with_capacity(some.len());
+        for offering in some {
+            deletions.push(clear_one(ledger, offering));
+        }
+        try_join_all(deletions).await?;
+    }
+    Ok(())
+}
+
+async fn clear_one(ledger: &DynamoLedger, offering: &UnavailableOffering) -> Result<(), LedgerError> {
+    let key = unavailable_key(offering);
+    let delete = ledger
+        .client
+        .delete_item()
+        .table_name(&ledger.table)
+        .set_key(Some(ledger.item(&key).into_attributes()))
+        .condition_expression("attribute_not_exists(#sk) OR #until = :until")
+        .expression_attribute_names("#sk", names::SORT)
+        .expression_attribute_names("#until", names::UNTIL)
+        .expression_attribute_values(":until", number(offering.until.as_millisecond()));
+    match delete.send().await {
+        Err(error)
+            if !error
+                .as_service_error()
+                .is_some_and(DeleteItemError::is_conditional_check_failed_exception) =>
+        {
+            Err(errors::ledger(format!("delete {key}"), error))
         }
         _ => Ok(()),
     }

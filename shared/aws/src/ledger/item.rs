@@ -49,6 +49,12 @@ pub(super) fn lease_key(function: &str) -> String {
     format!("lease#{function}")
 }
 
+/// The sort key of an offering that could not be had.
+pub(super) fn unavailable_key(offering: &UnavailableOffering) -> String {
+    let UnavailableOffering { instance_type, zone, capacity_type, .. } = offering;
+    format!("ice#{capacity_type}#{instance_type}#{zone}")
+}
+
 /// A number; DynamoDB sends numbers as text and keeps 38 digits.
 pub(super) fn number(value: impl Into<i128>) -> AttributeValue {
     AttributeValue::N(value.into().to_string())
@@ -147,8 +153,8 @@ impl Item {
 
     /// The item of an offering that could not be had. It stays an hour longer than it counts.
     pub(super) fn of_unavailable(uid: &str, offering: &UnavailableOffering) -> Result<Self, LedgerError> {
-        let UnavailableOffering { instance_type, zone, capacity_type, until, .. } = offering;
-        Ok(Self::new(uid, format!("ice#{capacity_type}#{instance_type}#{zone}"))
+        let until = offering.until;
+        Ok(Self::new(uid, unavailable_key(offering))
             .with_body(offering)?
             .with(names::UNTIL, number(until.as_millisecond()))
             .with(names::TTL, number(until.as_second() + 3_600)))

@@ -3,7 +3,7 @@
 use aws_sdk_dynamodb::types::{TransactWriteItem, Update};
 use jiff::Timestamp;
 use outrigger_engine::ports::{Lease, LedgerError, PreparedLaunch};
-use outrigger_model::{Intent, IntentState};
+use outrigger_model::{Intent, IntentState, NodeClaim};
 
 use super::DynamoLedger;
 use super::item::{Item, names, number, text};
@@ -82,6 +82,41 @@ pub(super) async fn mark_sent(
             Err(LedgerError::LeaseLost { function: lease.function.clone() })
         }
         (Ok(_), _) => Err(taken()),
+    }
+}
+
+/// A claim that no launch of the ledger's has made, in one transaction with the generation: plans that were made without it
+/// are overtaken.
+pub(super) async fn adopt(
+    ledger: &DynamoLedger,
+    claim: &NodeClaim,
+    lease: Option<&Lease>,
+) -> Result<(), LedgerError> {
+    let claim = NodeClaim { version: 1, ..claim.clone() };
+    let raise = Update::builder()
+        .table_name(&ledger.table)
+        .set_key(Some(ledger.item(meta::KEY).into_attributes()))
+        .update_expression("ADD #generation :one")
+        .condition_expression("attribute_exists(#generation)")
+        .expression_attribute_names("#generation", names::GENERATION)
+        .expression_attribute_values(":one", number(1));
+    let mut items = vec![
+        put_new(ledger, Item::of_claim(&ledger.uid, &claim, None)?)?,
+        TransactWriteItem::builder().update(built(raise.build())?).build(),
+    ];
+    if let Some(lease) = lease {
+        items.push(leases::still_held(ledger, lease)?);
+    }
+    let outcome = write(ledger, &format!("adopted claim {} of {}", claim.name, claim.intent), items).await?;
+    match (outcome, lease) {
+        (Outcome::Written, _) => Ok(()),
+        (Outcome::Refused(refused), Some(lease)) if refused.get(2) == Some(&true) => {
+            Err(LedgerError::LeaseLost { function: lease.function.clone() })
+        }
+        (Outcome::Refused(_), _) => match queries::claim(ledger, &claim.name).await? {
+            Some(found) if found == claim => Ok(()),
+            _ => Err(LedgerError::Conflict { what: format!("claim {}", claim.name) }),
+        },
     }
 }
 

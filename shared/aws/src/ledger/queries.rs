@@ -7,6 +7,7 @@ use outrigger_engine::ports::{LedgerError, LedgerState};
 use outrigger_model::{Intent, NodeClaim};
 
 use super::DynamoLedger;
+use super::health::get_health;
 use super::item::{Attributes, Item, claim_key, intent_key, names, text};
 use super::meta;
 use crate::errors;
@@ -19,10 +20,11 @@ const BATCH_ATTEMPTS: u32 = 6;
 /// The generation first, then everything that is not over. Whatever is written in between carries a newer generation.
 pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerError> {
     let generation = meta::generation(ledger).await?;
-    let (claims, intents, unavailable) = Box::pin(futures::future::try_join3(
+    let (claims, intents, unavailable, health) = Box::pin(futures::future::try_join4(
         query(ledger, "claim#", &["Gone", "Failed"]),
         query(ledger, "intent#", &["Resolved", "Abandoned"]),
         query(ledger, "ice#", &[]),
+        get_health(ledger),
     ))
     .await?;
     Ok(LedgerState {
@@ -30,6 +32,7 @@ pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerErr
         claims: claims.iter().map(read_claim).collect::<Result<_, _>>()?,
         intents: intents.iter().map(Item::body).collect::<Result<_, _>>()?,
         unavailable: unavailable.iter().map(Item::body).collect::<Result<_, _>>()?,
+        health,
     })
 }
 

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use outrigger_model::{ClaimState, Intent, Node, NodeClaim, TerminationReason};
+use outrigger_model::{ClaimState, Intent, Node, NodeClaim, NodeOutcome, TerminationReason};
 
 use super::{ByInstance, Tick, nodes_of};
 use crate::TickError;
 use crate::collect::{self, Findings, Seen};
 use crate::evict::Draining;
+use crate::health;
 use crate::liveness;
 use crate::observe::chain;
 use crate::ports::{Event, Lease, Subject};
@@ -43,11 +44,19 @@ impl Tick<'_> {
         let seen = Seen { machines, claims, intents, nodes, on };
         let findings = collect::sweep(&seen, &self.sweep, self.settings.guards, self.ports.clock.now());
         self.ports.ledger.put_sweep(&findings.sweep, lease).await?;
-        let Findings { sweep, orphans, ending, abandoned } = findings;
+        let Findings { sweep, mut orphans, unaccounted, ending, abandoned } = findings;
         if let Some(count) = sweep.breaker {
             tracing::error!(count, "a sweep would end too many instances at once, and ends none");
         }
         self.summary.breaker = sweep.breaker;
+        self.summary.forgotten = sweep.forgotten.len();
+        if !sweep.forgotten.is_empty() && !self.settings.adopt {
+            let instances: Vec<_> = sweep.forgotten.keys().collect();
+            tracing::error!(
+                ?instances,
+                "the ledger has forgotten these nodes; set Adopt to true to adopt them"
+            );
+        }
         self.sweep = sweep;
         for node in abandoned {
             tracing::warn!(node = node.name, "nothing stands behind the node; it is released");
@@ -55,6 +64,8 @@ impl Tick<'_> {
                 tracing::warn!(node = node.name, error = chain(&error), "the node was not released");
             }
         }
+        let spared = self.adopt(&unaccounted, on, lease).await;
+        orphans.retain(|id| !spared.contains(id));
         self.terminate_orphans(orphans).await;
         for end in ending {
             if let Some(claim) = claims.iter_mut().find(|claim| claim.name == end.claim) {
@@ -135,7 +146,8 @@ impl Tick<'_> {
         match begin(self.ports, &claim.name, cause, lease).await {
             Ok(None) => {}
             Ok(Some(next)) => {
-                *claim = next;
+                let before = std::mem::replace(claim, next);
+                self.count_failure(&before, cause).await;
                 self.summary.ending.push(claim.name.clone());
                 let about =
                     Subject::NodeClaim { name: claim.name.clone(), uid: self.mirrors.uid(&claim.name) };
@@ -148,6 +160,27 @@ impl Tick<'_> {
             }
             Err(error) => self.cannot_go_on(&claim.name, &error.into()),
         }
+    }
+
+    /// A claim whose machine never came to be of use counts against its pool.
+    async fn count_failure(&self, before: &NodeClaim, cause: &Cause) {
+        let is_failure = match cause.reason {
+            TerminationReason::NotRegistered | TerminationReason::NotInitialized => true,
+            TerminationReason::InstanceGone => before.state == ClaimState::Launched,
+            _ => false,
+        };
+        if !is_failure {
+            return;
+        }
+        let outcome = NodeOutcome {
+            claim: before.name.clone(),
+            created_at: before.created_at,
+            failure: Some(cause.message.clone()),
+        };
+        health::update(self.ports, |health, now| {
+            health::count(health, &before.node_pool, outcome.clone(), now)
+        })
+        .await;
     }
 
     /// Takes every claim that ends as far as its pods and its instance allow.

@@ -259,6 +259,13 @@ pub enum Subject {
         /// Its uid; empty where it is not known.
         uid: String,
     },
+    /// A NodePool.
+    NodePool {
+        /// Its name.
+        name: String,
+        /// Its uid; empty where it is not known.
+        uid: String,
+    },
 }
 
 impl Subject {
@@ -279,6 +286,7 @@ impl fmt::Display for Subject {
             Self::Pod { id, .. } => write!(f, "the pod {id}"),
             Self::Node { name, .. } => write!(f, "the node {name}"),
             Self::NodeClaim { name, .. } => write!(f, "the NodeClaim {name}"),
+            Self::NodePool { name, .. } => write!(f, "the NodePool {name}"),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use outrigger_model::{Instance, Intent, NodeClaim, Report, Resources, UnavailableOffering};
+use outrigger_model::{Instance, Intent, LaunchHealth, NodeClaim, Report, Resources, UnavailableOffering};
 use serde::{Deserialize, Serialize};
 
 /// The ledger of one cluster. Every write is conditional; every read that a decision follows is strongly consistent.
@@ -19,6 +19,9 @@ pub trait Ledger: Send + Sync {
     ///
     /// Errors with [`LedgerError::Foreign`] when it belongs to another cluster.
     async fn bind(&self, cluster_uid: &str) -> Result<(), LedgerError>;
+
+    /// Whether it holds nothing yet, not even whose it is: [`Ledger::bind`] was never called, or the table was lost.
+    async fn is_new(&self) -> Result<bool, LedgerError>;
 
     /// Takes the lease of a function for `ttl`; `None` when somebody else holds it.
     async fn acquire(
@@ -58,6 +61,16 @@ pub trait Ledger: Send + Sync {
     /// PREPARED or SENT -> ABANDONED; its claims become Failed.
     async fn abandon(&self, intent: &str, why: &str, at: Timestamp) -> Result<(), LedgerError>;
 
+    /// One intent, over or not; `None` where there is none, or it has been cleared up.
+    async fn intent(&self, id: &str) -> Result<Option<Intent>, LedgerError>;
+
+    /// Writes a claim down whose instance runs already, and raises the generation, so that no plan is accepted that does not
+    /// know it. With a lease, only while that is ours.
+    ///
+    /// Errors with [`LedgerError::Conflict`] when there is a claim of that name, and with [`LedgerError::LeaseLost`] when
+    /// the lease has gone.
+    async fn adopt(&self, claim: &NodeClaim, lease: Option<&Lease>) -> Result<(), LedgerError>;
+
     /// One claim, over or not; `None` where there is none, or it has been cleared up.
     async fn claim(&self, name: &str) -> Result<Option<NodeClaim>, LedgerError>;
 
@@ -77,6 +90,15 @@ pub trait Ledger: Send + Sync {
 
     /// Remembers that offerings could not be had.
     async fn put_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), LedgerError>;
+
+    /// Forgets offerings that could be had again; one that somebody has remembered anew stays.
+    async fn clear_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), LedgerError>;
+
+    /// How launches have fared lately; an empty one before anything was remembered.
+    async fn health(&self) -> Result<LaunchHealth, LedgerError>;
+
+    /// Writes what was read at `health.version`. Errors with [`LedgerError::Conflict`] when somebody else wrote it meanwhile.
+    async fn put_health(&self, health: &LaunchHealth) -> Result<(), LedgerError>;
 
     /// Keeps the last report of a function, for `explain`.
     async fn put_report(&self, function: &str, at: Timestamp, report: &Report) -> Result<(), LedgerError>;
@@ -107,6 +129,8 @@ pub struct LedgerState {
     pub intents: Vec<Intent>,
     /// Offerings that could not be had lately; the reader compares `until` itself.
     pub unavailable: Vec<UnavailableOffering>,
+    /// How launches have fared lately.
+    pub health: LaunchHealth,
 }
 
 /// What sweeps found amiss. One look proves nothing, so each finding keeps the time of the first sweep that made it, for as
@@ -119,6 +143,9 @@ pub struct Sweep {
     pub at: Option<Timestamp>,
     /// Instances that no claim and no open launch accounts for, by id.
     pub orphans: BTreeMap<String, Timestamp>,
+    /// Those of them whose node was registered, so that the ledger must have forgotten their claims.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub forgotten: BTreeMap<String, Timestamp>,
     /// Claims whose instance EC2 does not show, by name.
     pub missing: BTreeMap<String, Timestamp>,
     /// Claims whose Node is gone, by name.

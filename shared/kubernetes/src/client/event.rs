@@ -1,4 +1,4 @@
-//! Events about pods, nodes and NodeClaims, as `kubectl describe` shows them.
+//! Events about pods, nodes, NodeClaims and NodePools, as `kubectl describe` shows them.
 
 use jiff::Timestamp;
 use outrigger_engine::ports::{ClusterError, Event, Subject};
@@ -75,6 +75,7 @@ impl<'a> Involved<'a> {
             },
             Subject::Node { name, uid } => of_cluster("v1", "Node", name, uid),
             Subject::NodeClaim { name, uid } => of_cluster("karpenter.sh/v1", "NodeClaim", name, uid),
+            Subject::NodePool { name, uid } => of_cluster("karpenter.sh/v1", "NodePool", name, uid),
         }
     }
 }

@@ -32,6 +32,12 @@ pub(super) fn problems(pool: &NodePool) -> Vec<Invalid> {
             problems.refuse(field, shown(weight), "a number from 0 to 100, as 0.2");
         }
     }
+    if let Some(cap) = pool.annotations.get(labels::MAX_NEW_NODES_PER_MINUTE)
+        && !cap.parse::<u32>().is_ok_and(|cap| cap > 0)
+    {
+        let field = format!("metadata.annotations[{}]", labels::MAX_NEW_NODES_PER_MINUTE);
+        problems.refuse(field, shown(cap), "a whole number from 1, as 50");
+    }
     check_size(&pool.spec, &mut problems);
     check_metadata(&template.metadata, &mut problems);
     check_requirements(&template.spec.requirements, &mut problems);

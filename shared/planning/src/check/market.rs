@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use outrigger_model::labels::NODE_POOL;
 use outrigger_model::{
     CapacityType, ClassOffer, InstanceType, NodeClassRef, NodeOverlay, NodePool, Price, Resources, Snapshot,
+    vcpu_quota,
 };
 
 use super::place::{Machine, admits};
@@ -70,8 +71,8 @@ impl<'a> Market<'a> {
             return Vec::new();
         };
         let name = instance_type.name.as_str();
-        let patterns = [(name, zone), (name, "*"), ("*", zone), ("*", "*")];
-        if patterns.into_iter().any(|(name, zone)| self.lacking.contains(&(name, zone, kind))) {
+        let mut names = [name, vcpu_quota(name), "*"].into_iter();
+        if names.any(|name| [zone, "*"].into_iter().any(|zone| self.lacking.contains(&(name, zone, kind)))) {
             return Vec::new();
         }
         let offerings = instance_type.offerings.iter();

@@ -50,6 +50,9 @@ impl<'a> Pools<'a> {
 }
 
 fn offer_of<'a>(snapshot: &'a Snapshot, pool: &NodePool) -> Result<&'a ClassOffer, Box<Refusal>> {
+    if let Some(why) = snapshot.paused.get(&pool.name) {
+        return Err(Box::new(Refusal::Paused(why.clone())));
+    }
     let missing = || Box::new(Refusal::ClassNotReady(format!("{} was not found", pool.node_class())));
     let offer = snapshot.offer_for(pool).ok_or_else(missing)?;
     if let Some(reason) = &offer.class.not_ready {

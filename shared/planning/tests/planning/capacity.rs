@@ -225,6 +225,7 @@ fn unavailable_offerings() {
         capacity_type: CapacityType::Spot,
         until: until.parse().unwrap(),
         reason: "InsufficientInstanceCapacity".into(),
+        failures: 1,
     };
     snapshot.unavailable = vec![
         lacking("c6a.large", "*", "2026-11-20T12:03:00Z"),

@@ -106,7 +106,7 @@ fn any_nodes() -> impl Strategy<Value = Vec<(outrigger_model::Node, Vec<Pod>)>> 
 }
 
 fn any_unavailable() -> impl Strategy<Value = UnavailableOffering> {
-    let types = prop::sample::select(vec!["*", "c6a.large", "m6a.large", "m6a.xlarge"]);
+    let types = prop::sample::select(vec!["*", "quota:Standard", "c6a.large", "m6a.large", "m6a.xlarge"]);
     let kinds = prop::sample::select(CapacityType::ALL.to_vec());
     (types, prop::sample::select(ZONES.to_vec()), kinds).prop_map(|(instance_type, zone, capacity_type)| {
         UnavailableOffering {
@@ -115,6 +115,7 @@ fn any_unavailable() -> impl Strategy<Value = UnavailableOffering> {
             capacity_type,
             until: "2026-11-20T12:03:00Z".parse().unwrap(),
             reason: "InsufficientInstanceCapacity".into(),
+            failures: 1,
         }
     })
 }

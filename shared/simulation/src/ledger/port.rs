@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use outrigger_engine::ports::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep};
-use outrigger_model::{NodeClaim, Report, UnavailableOffering};
+use outrigger_model::{Intent, LaunchHealth, NodeClaim, Report, UnavailableOffering};
 
 use crate::door::{Call, Door, PortError};
 use crate::state::State;
@@ -15,6 +15,10 @@ use crate::time::Moment;
 impl Ledger for Door {
     async fn bind(&self, cluster_uid: &str) -> Result<(), LedgerError> {
         self.call(Call::Bind, |state, _| state.ledger.bind(cluster_uid)).await
+    }
+
+    async fn is_new(&self) -> Result<bool, LedgerError> {
+        self.call(Call::IsNew, |state, _| Ok(state.ledger.cluster_uid.is_none())).await
     }
 
     async fn acquire(
@@ -69,6 +73,14 @@ impl Ledger for Door {
         self.call(Call::Abandon, |state, _| state.ledger.abandon(intent, why, at)).await
     }
 
+    async fn intent(&self, id: &str) -> Result<Option<Intent>, LedgerError> {
+        self.call(Call::Intent, |state, _| Ok(state.ledger.intents.get(id).cloned())).await
+    }
+
+    async fn adopt(&self, claim: &NodeClaim, lease: Option<&Lease>) -> Result<(), LedgerError> {
+        self.call(Call::Adopt, |state, _| state.ledger.adopt(claim, lease)).await
+    }
+
     async fn claim(&self, name: &str) -> Result<Option<NodeClaim>, LedgerError> {
         self.call(Call::Claim, |state, _| Ok(state.ledger.claims.get(name).cloned())).await
     }
@@ -101,6 +113,22 @@ impl Ledger for Door {
             Ok(())
         })
         .await
+    }
+
+    async fn clear_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), LedgerError> {
+        self.call(Call::ClearUnavailable, |state, _| {
+            state.ledger.clear_unavailable(offerings);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn health(&self) -> Result<LaunchHealth, LedgerError> {
+        self.call(Call::Health, |state, _| Ok(state.ledger.health().clone())).await
+    }
+
+    async fn put_health(&self, health: &LaunchHealth) -> Result<(), LedgerError> {
+        self.call(Call::PutHealth, |state, _| state.ledger.put_health(health)).await
     }
 
     async fn put_report(&self, function: &str, at: Timestamp, report: &Report) -> Result<(), LedgerError> {

@@ -3,13 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
-use outrigger_model::CapacityType;
+use outrigger_model::{CapacityType, TaintEffect};
 use serde::{Deserialize, Serialize};
 
 use super::Mishap;
-use crate::cloud::Drought;
+use crate::cloud::{Drought, NO_CAPACITY, Refusal};
 use crate::door::{Call, Crash, Service};
 use crate::faults::Trouble;
+use crate::ledger::Table;
 use crate::state::State;
 use crate::time::Moment;
 use crate::timeline::count;
@@ -34,6 +35,26 @@ pub enum EventKind {
         zones: Vec<String>,
         /// Capacity type; both when absent.
         capacity_type: Option<CapacityType>,
+        /// For how long.
+        length: Duration,
+    },
+    /// EC2 answers launches with an error: for some offerings, or for the whole request where none are named.
+    LaunchErrors {
+        /// EC2's error code.
+        code: String,
+        /// Instance types.
+        instance_types: Vec<String>,
+        /// Zones.
+        zones: Vec<String>,
+        /// Capacity type; both when absent.
+        capacity_type: Option<CapacityType>,
+        /// For how long.
+        length: Duration,
+    },
+    /// Somebody taints each node that is opened meanwhile.
+    RogueTaint {
+        /// What the taint does.
+        effect: TaintEffect,
         /// For how long.
         length: Duration,
     },
@@ -81,6 +102,12 @@ pub enum EventKind {
     LateJoin(Duration),
     /// Nodes that join meanwhile never become ready.
     NeverReady(Duration),
+    /// The ledger's table is lost.
+    LoseTable,
+    /// A copy is made of the ledger's table.
+    CopyTable,
+    /// The table becomes again what it was when it was last copied; the leases stay as they are.
+    RestoreTable,
     /// Pods that are asked to end meanwhile never do.
     PodsHang(Duration),
     /// Somebody deletes the oldest nodes, so many of them.
@@ -128,6 +155,8 @@ impl Event {
     pub(crate) const fn length(&self) -> Option<Duration> {
         match &self.kind {
             EventKind::InsufficientCapacity { length, .. }
+            | EventKind::LaunchErrors { length, .. }
+            | EventKind::RogueTaint { length, .. }
             | EventKind::Throttle { length, .. }
             | EventKind::ApiServerDown(length)
             | EventKind::LedgerDown(length)
@@ -140,6 +169,9 @@ impl Event {
             | EventKind::PodsHang(length)
             | EventKind::Chaos { length, .. } => Some(*length),
             EventKind::KillFunction { .. }
+            | EventKind::LoseTable
+            | EventKind::CopyTable
+            | EventKind::RestoreTable
             | EventKind::Freeze { .. }
             | EventKind::DeleteNodes(_)
             | EventKind::DeleteNodeClaims(_)
@@ -150,19 +182,34 @@ impl Event {
         }
     }
 
+    fn drought(
+        &self,
+        code: &str,
+        (instance_types, zones, capacity_type): (Vec<String>, Vec<String>, Option<CapacityType>),
+        length: Duration,
+    ) -> Drought {
+        let (from, until) = (self.at, self.at.saturating_add(length));
+        Drought { code: code.to_owned(), instance_types, zones, capacity_type, from, until }
+    }
+
     /// Lets it happen to the world.
     pub(crate) fn begin(&self, state: &mut State, moment: Moment) {
         let mut trouble = |length: &Duration, trouble| state.faults.add(self.at, *length, trouble);
         match &self.kind {
             EventKind::InsufficientCapacity { instance_types, zones, capacity_type, length } => {
-                state.cloud.add_drought(Drought {
-                    instance_types: instance_types.clone(),
-                    zones: zones.clone(),
-                    capacity_type: *capacity_type,
-                    from: self.at,
-                    until: self.at.saturating_add(*length),
-                });
+                let named = (instance_types.clone(), zones.clone(), *capacity_type);
+                state.cloud.add_drought(self.drought(NO_CAPACITY, named, *length));
             }
+            EventKind::LaunchErrors { code, instance_types, zones, capacity_type, length } => {
+                if instance_types.is_empty() && zones.is_empty() && capacity_type.is_none() {
+                    let (from, until) = (self.at, self.at.saturating_add(*length));
+                    state.cloud.add_refusal(Refusal { code: code.clone(), from, until });
+                } else {
+                    let named = (instance_types.clone(), zones.clone(), *capacity_type);
+                    state.cloud.add_drought(self.drought(code, named, *length));
+                }
+            }
+            EventKind::RogueTaint { effect, length } => trouble(length, Trouble::RogueTaint(*effect)),
             EventKind::Throttle { call, length } => trouble(length, Trouble::Throttle(*call)),
             EventKind::ApiServerDown(length) => trouble(length, Trouble::Down(Service::ApiServer)),
             EventKind::LedgerDown(length) => trouble(length, Trouble::Down(Service::Ledger)),
@@ -177,6 +224,13 @@ impl Event {
             EventKind::LateJoin(length) => trouble(length, Trouble::LateJoin),
             EventKind::NeverReady(length) => trouble(length, Trouble::NeverReady),
             EventKind::PodsHang(length) => trouble(length, Trouble::PodsHang),
+            EventKind::LoseTable => state.ledger = Table::default(),
+            EventKind::CopyTable => state.table_copy = Some(Box::new(state.ledger.clone())),
+            EventKind::RestoreTable => {
+                if let Some(copy) = state.table_copy.clone() {
+                    state.ledger = copy.restored_over(&state.ledger);
+                }
+            }
             EventKind::DeleteNodes(count) => state.delete_nodes(*count, moment),
             EventKind::DeleteNodeClaims(count) => state.delete_claims(*count),
             EventKind::ReclaimInstances(count) => state.reclaim(*count, moment),
@@ -201,6 +255,10 @@ impl fmt::Display for Event {
                 let types = listed(instance_types, "any type");
                 write!(f, "EC2 has no {kind}capacity for {types} in {}", listed(zones, "any zone"))
             }
+            EventKind::LaunchErrors { code, .. } => write!(f, "EC2 answers launches with {code}"),
+            EventKind::RogueTaint { effect, .. } => {
+                write!(f, "a rogue taints each node that is opened: {effect}")
+            }
             EventKind::Throttle { call: None, .. } => f.write_str("EC2 refuses calls for their rate"),
             EventKind::Throttle { call: Some(call), .. } => write!(f, "{call:?} is refused for its rate"),
             EventKind::ApiServerDown(_) => f.write_str("the API server does not answer"),
@@ -216,6 +274,9 @@ impl fmt::Display for Event {
             EventKind::NeverJoin(_) => f.write_str("machines do not join"),
             EventKind::NeverReady(_) => f.write_str("nodes do not become ready"),
             EventKind::PodsHang(_) => f.write_str("pods do not end"),
+            EventKind::LoseTable => f.write_str("the ledger's table is lost"),
+            EventKind::CopyTable => f.write_str("the ledger's table is copied"),
+            EventKind::RestoreTable => f.write_str("the ledger's table is restored from its copy"),
             EventKind::DeleteNodes(number) => write!(f, "somebody deletes {}", count(*number, "node")),
             EventKind::DeleteNodeClaims(number) => {
                 write!(f, "somebody deletes {}", count(*number, "NodeClaim"))

@@ -100,6 +100,7 @@ impl Reader {
             node_repair: spec.node_repair,
             guards: Guards::default(),
             promises: Promises::default(),
+            adopt: spec.adopt,
             events,
         })
     }
@@ -295,16 +296,22 @@ impl Reader {
 
     /// Each kind of event has its own fields; one that is missing or means nothing is refused.
     fn fields_of_kind(&mut self, field: &str, file: &EventFile) {
-        use KindFile::{Chaos, Duplicate, Freeze, InsufficientCapacity, KillFunction, Throttle};
+        use KindFile::{
+            Chaos, Duplicate, Freeze, InsufficientCapacity, KillFunction, LaunchErrors, RogueTaint, Throttle,
+        };
         let kind = file.kind;
         let counts = kind.counts();
         let runs = matches!(kind, KillFunction | Freeze | Duplicate);
+        let lasts = kind != KillFunction && !counts && !kind.is_of_table();
+        let names = matches!(kind, InsufficientCapacity | LaunchErrors);
         let rules = [
-            ("for", file.length.is_some(), kind != KillFunction && !counts, kind != KillFunction && !counts),
+            ("for", file.length.is_some(), lasts, lasts),
             ("count", file.count.is_some(), counts, counts),
-            ("instanceTypes", file.instance_types.is_some(), false, kind == InsufficientCapacity),
-            ("zones", file.zones.is_some(), false, kind == InsufficientCapacity),
-            ("capacityType", file.capacity_type.is_some(), false, kind == InsufficientCapacity),
+            ("instanceTypes", file.instance_types.is_some(), false, names),
+            ("zones", file.zones.is_some(), false, names),
+            ("capacityType", file.capacity_type.is_some(), false, names),
+            ("code", file.code.is_some(), kind == LaunchErrors, kind == LaunchErrors),
+            ("effect", file.effect.is_some(), kind == RogueTaint, kind == RogueTaint),
             ("call", file.call.is_some(), kind == Freeze, matches!(kind, Throttle | Freeze)),
             ("percent", file.percent.is_some(), kind == Chaos, kind == Chaos),
             ("function", file.function.is_some(), runs, runs),
@@ -330,6 +337,14 @@ fn kind(file: &EventFile) -> Option<EventKind> {
             capacity_type: file.capacity_type,
             length: length?,
         },
+        KindFile::LaunchErrors => EventKind::LaunchErrors {
+            code: file.code.clone()?,
+            instance_types: file.instance_types.clone().unwrap_or_default(),
+            zones: file.zones.clone().unwrap_or_default(),
+            capacity_type: file.capacity_type,
+            length: length?,
+        },
+        KindFile::RogueTaint => EventKind::RogueTaint { effect: file.effect?, length: length? },
         KindFile::Throttle => EventKind::Throttle { call: file.call, length: length? },
         KindFile::ApiServerDown => EventKind::ApiServerDown(length?),
         KindFile::LedgerDown => EventKind::LedgerDown(length?),
@@ -344,6 +359,9 @@ fn kind(file: &EventFile) -> Option<EventKind> {
         KindFile::NeverJoin => EventKind::NeverJoin(length?),
         KindFile::LateJoin => EventKind::LateJoin(length?),
         KindFile::NeverReady => EventKind::NeverReady(length?),
+        KindFile::LoseTable => EventKind::LoseTable,
+        KindFile::CopyTable => EventKind::CopyTable,
+        KindFile::RestoreTable => EventKind::RestoreTable,
         KindFile::PodsHang => EventKind::PodsHang(length?),
         KindFile::DeleteNodes => EventKind::DeleteNodes(file.count?),
         KindFile::DeleteNodeClaims => EventKind::DeleteNodeClaims(file.count?),
@@ -361,6 +379,11 @@ fn kind(file: &EventFile) -> Option<EventKind> {
 }
 
 impl KindFile {
+    /// Whether it happens to the ledger's table, once.
+    const fn is_of_table(self) -> bool {
+        matches!(self, Self::LoseTable | Self::CopyTable | Self::RestoreTable)
+    }
+
     /// Whether it happens to a number of things, once.
     const fn counts(self) -> bool {
         matches!(

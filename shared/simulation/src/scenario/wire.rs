@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use outrigger_model::{CapacityType, NillableDuration};
+use outrigger_model::{CapacityType, NillableDuration, TaintEffect};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -58,6 +58,8 @@ pub(super) struct Spec {
     pub(super) initialization_timeout: Span,
     #[serde(default)]
     pub(super) node_repair: bool,
+    #[serde(default)]
+    pub(super) adopt: bool,
     #[serde(default)]
     pub(super) events: Vec<EventFile>,
 }
@@ -117,11 +119,15 @@ pub(super) struct EventFile {
     pub(super) after: Option<Call>,
     pub(super) call: Option<Call>,
     pub(super) count: Option<usize>,
+    pub(super) code: Option<String>,
+    pub(super) effect: Option<TaintEffect>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(super) enum KindFile {
     InsufficientCapacity,
+    LaunchErrors,
+    RogueTaint,
     Throttle,
     ApiServerDown,
     LedgerDown,
@@ -134,6 +140,9 @@ pub(super) enum KindFile {
     NeverJoin,
     LateJoin,
     NeverReady,
+    LoseTable,
+    CopyTable,
+    RestoreTable,
     PodsHang,
     DeleteNodes,
     DeleteNodeClaims,

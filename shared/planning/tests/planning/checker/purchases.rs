@@ -173,6 +173,7 @@ fn lacking(stage: &mut Stage, instance_type: &str, zone: &str) {
         capacity_type: CapacityType::OnDemand,
         until: "2026-11-20T12:03:00Z".parse().unwrap(),
         reason: "InsufficientInstanceCapacity".into(),
+        failures: 1,
     });
 }
 

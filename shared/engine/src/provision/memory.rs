@@ -1,0 +1,212 @@
+//! What provision remembers from plan to plan and from tick to tick, and what it tells people about it.
+
+use std::collections::BTreeSet;
+
+use outrigger_model::{LaunchHealth, NodeOutcome, Plan, Pod, PodState, Report, Snapshot};
+use tokio::time::Instant;
+
+use super::{Tick, options, publish};
+use crate::allowance::{Allowance, PutOff};
+use crate::fleet_errors::ErrorClass;
+use crate::health::{self, News};
+use crate::in_vain::{Findings, findings};
+use crate::launch::Outcome;
+use crate::observe::chain;
+use crate::ports::{Event, Notice, Subject};
+
+/// A decision, with what is not launched now taken out of it.
+pub(super) struct Decision {
+    pub(super) plan: Plan,
+    pub(super) report: Report,
+    pub(super) put_off: PutOff,
+    /// Pools that try with one node.
+    pub(super) probing: BTreeSet<String>,
+    health: LaunchHealth,
+}
+
+impl Tick<'_> {
+    /// Decides; when that shows that nodes launched before came to nothing, remembers it and decides again without the pools
+    /// and pods that are left alone because of it.
+    pub(super) async fn decide(&mut self, snapshot: &mut Snapshot, health: LaunchHealth) -> Decision {
+        let (mut plan, mut report) = self.plan(snapshot);
+        let found = if self.settings.guards.pool_breaker {
+            findings(snapshot, &plan, &health)
+        } else {
+            Findings::default()
+        };
+        let mut health = health;
+        if found != Findings::default() || health != LaunchHealth::default() {
+            let waiting = waiting(&snapshot.pods);
+            let written = health::update(self.ports, |health, now| found.write(health, &waiting, now)).await;
+            if let Some((now_known, news)) = written {
+                health = now_known;
+                if !news.is_empty() {
+                    snapshot.paused = health::paused(&health, snapshot.taken_at);
+                    snapshot.quarantined = health::quarantined(&health, snapshot.taken_at);
+                    (plan, report) = self.plan(snapshot);
+                }
+                self.announce(snapshot, &news).await;
+            }
+        }
+        let probing = health::probing(&health, snapshot.taken_at);
+        let allowance = Allowance {
+            probing: &probing,
+            most: self.settings.max_new_nodes_per_minute,
+            pools: &snapshot.node_pools,
+            claims: &snapshot.claims,
+            now: snapshot.taken_at,
+        };
+        let put_off = allowance.apply(&mut plan);
+        put_off.correct(&mut report);
+        Decision { plan, report, put_off, probing, health }
+    }
+
+    fn plan(&self, snapshot: &Snapshot) -> (Plan, Report) {
+        let deadline = self.deadline;
+        outrigger_planning::provision(snapshot, &options(&|| Instant::now() >= deadline))
+    }
+
+    /// Remembers what came of the launches of a decision.
+    pub(super) async fn learn_from(
+        &mut self,
+        snapshot: &mut Snapshot,
+        decision: &Decision,
+        outcome: &Outcome,
+    ) {
+        let gone_out = |claim: &String| outcome.launched.contains(claim) || outcome.unknown.contains(claim);
+        let tried = decision.plan.nodes.iter().filter(|node| gone_out(&node.claim));
+        let probed: BTreeSet<&str> = tried
+            .map(|node| node.node_pool.as_str())
+            .filter(|pool| decision.probing.contains(*pool))
+            .collect();
+        let Some((health, news)) = self.learn(outcome, &probed, Some(&decision.health)).await else { return };
+        snapshot.paused = health::paused(&health, self.ports.clock.now());
+        self.announce(snapshot, &news).await;
+    }
+
+    /// Remembers what came of launches, as far as it is worth remembering.
+    pub(super) async fn learn(
+        &mut self,
+        outcome: &Outcome,
+        probed: &BTreeSet<&str>,
+        known: Option<&LaunchHealth>,
+    ) -> Option<(LaunchHealth, Vec<News>)> {
+        let was_refused = |pool: &String| {
+            known.is_none_or(|known| known.pools.get(pool).is_some_and(|pool| pool.refused.is_some()))
+        };
+        let accepted: Vec<&String> = outcome.accepted.iter().filter(|pool| was_refused(pool)).collect();
+        let nothing = accepted.is_empty()
+            && probed.is_empty()
+            && outcome.faults.is_empty()
+            && outcome.full_subnets.is_empty()
+            && !outcome.throttled;
+        if nothing {
+            return None;
+        }
+        // A template that is missing is looked up again once; when it is missing then too, the pool waits.
+        let mut missing_again = BTreeSet::new();
+        for fault in outcome.faults.iter().filter(|fault| fault.class == ErrorClass::Template) {
+            if !self.without_template.insert(fault.node_pool.clone()) {
+                missing_again.insert(fault.node_pool.as_str());
+            }
+        }
+        let written = health::update(self.ports, |health, now| {
+            for pool in probed {
+                health::probed(health, pool, now);
+            }
+            let mut news: Vec<News> =
+                accepted.iter().filter_map(|pool| health::accept(health, pool)).collect();
+            for fault in &outcome.faults {
+                let (pool, why) = (fault.node_pool.as_str(), fault.why.as_str());
+                news.extend(match fault.class {
+                    ErrorClass::Template if !missing_again.contains(pool) => None,
+                    ErrorClass::Template | ErrorClass::Unauthorized => health::refuse(health, pool, why, now),
+                    _ => {
+                        let (claim, failure) = (fault.intent.clone(), Some(why.to_owned()));
+                        health::count(health, pool, NodeOutcome { claim, created_at: now, failure }, now)
+                    }
+                });
+            }
+            for (subnet, why) in &outcome.full_subnets {
+                health::close_subnet(health, subnet, why, now);
+            }
+            if outcome.throttled {
+                health::slow_down(health, now);
+            }
+            news
+        });
+        written.await
+    }
+
+    /// Tells people: about pools and pods as soon as something is new, and about a pool that stays paused once a tick.
+    async fn announce(&mut self, snapshot: &Snapshot, news: &[News]) {
+        let mut events = Vec::new();
+        for (name, why) in &snapshot.paused {
+            if self.told_paused.insert(name.clone()) {
+                let about = pool_subject(snapshot, name);
+                tracing::warn!(pool = name, why, "the pool launches nothing now");
+                let message = format!("Outrigger launches no nodes of this NodePool now: {why}");
+                events.push(Event { about, warning: true, reason: "LaunchesPaused", message });
+            }
+        }
+        for item in news {
+            match item {
+                News::Opened { node_pool } => self.ring_breaker(node_pool).await,
+                News::Closed { node_pool } => {
+                    tracing::info!(pool = node_pool, "the pool launches freely again");
+                    self.told_paused.remove(node_pool);
+                    let about = pool_subject(snapshot, node_pool);
+                    let message = "Outrigger launches nodes of this NodePool again".to_owned();
+                    events.push(Event { about, warning: false, reason: "LaunchesResumed", message });
+                }
+                News::Quarantined { pod, why } => {
+                    let Some(found) = snapshot.pods.iter().find(|found| &found.uid == pod) else { continue };
+                    tracing::warn!(pod = %found.id, why, "no node is launched for the pod now");
+                    let message = format!("Outrigger launches no node for this pod now: {why}");
+                    let (about, reason) = (Subject::pod(found), "LaunchedInVain");
+                    events.push(Event { about, warning: true, reason, message });
+                }
+            }
+        }
+        for event in events {
+            publish(self.ports, event).await;
+        }
+    }
+
+    async fn ring_breaker(&self, node_pool: &str) {
+        let detail = [("nodePool".to_owned(), node_pool.into())].into();
+        let cluster = self.settings.cluster.clone();
+        let notice = Notice { kind: "Breaker Opened", cluster, claims: Vec::new(), detail };
+        if let Err(error) = self.ports.cloud.publish(&notice).await {
+            tracing::warn!(error = chain(&error), "the notice was not published");
+        }
+    }
+}
+
+impl Findings {
+    fn write(&self, health: &mut LaunchHealth, waiting: &BTreeSet<&str>, now: jiff::Timestamp) -> Vec<News> {
+        let mut news: Vec<News> = self
+            .outcomes
+            .iter()
+            .filter_map(|(pool, outcome)| health::count(health, pool, outcome.clone(), now))
+            .collect();
+        for (pod, claims) in &self.pods {
+            news.extend(claims.iter().filter_map(|claim| health::in_vain(health, pod, claim, now)));
+        }
+        health::forget(health, waiting, now);
+        news
+    }
+}
+
+fn pool_subject(snapshot: &Snapshot, name: &str) -> Subject {
+    let pool = snapshot.node_pools.iter().find(|pool| pool.name == name);
+    Subject::NodePool { name: name.to_owned(), uid: pool.map(|pool| pool.uid.clone()).unwrap_or_default() }
+}
+
+/// Pods that may still need a node, by uid.
+fn waiting(pods: &[Pod]) -> BTreeSet<&str> {
+    let waits = |pod: &&Pod| {
+        pod.node_name.is_none() && matches!(pod.state, PodState::Waiting | PodState::Unschedulable)
+    };
+    pods.iter().filter(waits).map(|pod| pod.uid.as_str()).collect()
+}

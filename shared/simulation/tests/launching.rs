@@ -1,0 +1,300 @@
+//! What EC2 says to launches, and what comes of it: other offerings are tried at once where the pool allows them, nothing is
+//! asked for again and again, people are told, and once it is over every pod runs.
+
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use outrigger_engine::Guards;
+use outrigger_model::{CapacityType, IntentState};
+use outrigger_simulation::{Crash, Ending, Function, Kill};
+
+const SCENARIO: &str = r"
+apiVersion: outrigger.dev/v1alpha1
+kind: Scenario
+metadata: {name: launching}
+spec:
+  seed: 3
+  duration: {duration}
+  bootTime: {boot}
+  nodePools:
+    - apiVersion: karpenter.sh/v1
+      kind: NodePool
+      metadata: {name: general}
+      spec:
+        template:
+          spec:
+            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
+            requirements:
+              - {key: karpenter.sh/capacity-type, operator: In, values: [{capacity}]}
+              - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m6a, c6a]}
+  workloads:
+    - {name: web, at: 2s, replicas: {replicas}, template: {spec: {containers: [{name: c, image: i, ports: [{containerPort: 80, hostPort: 80}], resources: {requests: {cpu: 400m, memory: 1Gi}}}]}}}
+  events: [{events}]
+";
+
+#[derive(Clone, Copy)]
+struct World {
+    duration: &'static str,
+    boot: &'static str,
+    capacity: &'static str,
+    /// Each pod needs a node of its own.
+    replicas: &'static str,
+    events: &'static str,
+}
+
+const USUAL: World =
+    World { duration: "20m", boot: "30s", capacity: "spot, on-demand", replicas: "2", events: "" };
+
+impl World {
+    fn play(self, kills: &[Kill], guards: Guards) -> Ending {
+        let text = SCENARIO
+            .replace("{duration}", self.duration)
+            .replace("{boot}", self.boot)
+            .replace("{capacity}", self.capacity)
+            .replace("{replicas}", self.replicas)
+            .replace("{events}", self.events);
+        let mut scenario = common::scenario(&text);
+        scenario.guards = guards;
+        common::run_scenario(&scenario, kills)
+    }
+}
+
+/// No law is broken, and all pods run on nodes of their own.
+fn check(ending: &Ending, what: &str) {
+    let story = || format!("{what}\n{}", common::timeline(ending));
+    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
+    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
+    let open = ending.intents.iter().filter(|intent| intent.ended_at.is_none()).count();
+    assert_eq!(open, 0, "no launch stays open: {}", story());
+    assert_eq!(ending.instances.len(), ending.pods.len(), "no node is bought twice: {}", story());
+}
+
+/// When all pods had an instance, in seconds.
+fn launched_at(ending: &Ending) -> i64 {
+    let begins = ending.pods.iter().map(|pod| pod.created_at).min().expect("there are pods");
+    let launched =
+        ending.claims.iter().filter_map(|claim| claim.launched_at).max().expect("nodes were launched");
+    launched.duration_since(begins).as_secs()
+}
+
+struct Case {
+    what: &'static str,
+    world: World,
+    /// The seconds within which all is launched.
+    within: std::ops::Range<i64>,
+    /// How many launches were written down at most, the good ones among them.
+    launches: usize,
+    /// How the machines are paid for.
+    capacity_type: Option<CapacityType>,
+    /// What people are told, and about what.
+    told: Option<(&'static str, &'static str)>,
+}
+
+const fn case(
+    what: &'static str,
+    events: &'static str,
+    within: std::ops::Range<i64>,
+    launches: usize,
+) -> Case {
+    Case { what, world: World { events, ..USUAL }, within, launches, capacity_type: None, told: None }
+}
+
+const CASES: &[Case] = &[
+    case("nothing is wrong", "", 0..10, 1),
+    Case {
+        capacity_type: Some(CapacityType::OnDemand),
+        ..case(
+            "a quota on spot vCPUs is reached, and the pool allows on-demand",
+            "{at: 0s, kind: LaunchErrors, code: VcpuLimitExceeded, capacityType: spot, for: 19m}",
+            0..10,
+            2,
+        )
+    },
+    Case {
+        capacity_type: Some(CapacityType::OnDemand),
+        ..case(
+            "the role for spot is missing",
+            "{at: 0s, kind: LaunchErrors, code: AuthFailure.ServiceLinkedRoleCreationNotPermitted, capacityType: spot, for: 19m}",
+            0..10,
+            2,
+        )
+    },
+    Case {
+        world: World {
+            capacity: "spot",
+            events: "{at: 0s, kind: LaunchErrors, code: MaxSpotInstanceCountExceeded, capacityType: spot, for: 5m}",
+            ..USUAL
+        },
+        told: Some(("the pod default/web-0", "FailedScheduling")),
+        ..case(
+            "a quota on spot instances is reached, and the pool allows nothing else",
+            "",
+            9 * 60..12 * 60,
+            3,
+        )
+    },
+    case(
+        "the subnet of a zone has no addresses",
+        "{at: 0s, kind: LaunchErrors, code: InsufficientFreeAddressesInSubnet, zones: [us-east-1a], for: 19m}",
+        0..10,
+        2,
+    ),
+    Case {
+        told: Some(("the NodePool general", "LaunchesPaused")),
+        ..case(
+            "we are not allowed to launch",
+            "{at: 0s, kind: LaunchErrors, code: UnauthorizedOperation, for: 10m}",
+            15 * 60..18 * 60,
+            4,
+        )
+    },
+    case(
+        "the launch template was missing once",
+        "{at: 0s, kind: LaunchErrors, code: InvalidLaunchTemplateName.NotFoundException, for: 4s}",
+        0..10,
+        2,
+    ),
+    Case {
+        told: Some(("the NodePool general", "LaunchesPaused")),
+        ..case(
+            "the launch template stays away",
+            "{at: 0s, kind: LaunchErrors, code: InvalidLaunchTemplateName.NotFoundException, for: 3m}",
+            5 * 60..7 * 60,
+            4,
+        )
+    },
+    Case {
+        told: Some(("the NodePool general", "LaunchesPaused")),
+        ..case(
+            "nobody knows what EC2 means",
+            "{at: 0s, kind: LaunchErrors, code: NeverHeardOf, for: 3m}",
+            5 * 60..9 * 60,
+            6,
+        )
+    },
+    case(
+        "EC2 asks for patience for a moment",
+        "{at: 0s, kind: Throttle, call: CreateFleet, for: 5s}",
+        2..12,
+        1,
+    ),
+    case(
+        "EC2 asks for patience for longer",
+        "{at: 0s, kind: Throttle, call: CreateFleet, for: 50s}",
+        30..130,
+        1,
+    ),
+];
+
+#[test]
+fn each_error_has_its_end() {
+    for case in CASES {
+        let ending = case.world.play(&[], Guards::default());
+        check(&ending, case.what);
+        let story = || format!("{}\n{}", case.what, common::timeline(&ending));
+        let at = launched_at(&ending);
+        assert!(case.within.contains(&at), "launched after {at} s, not {:?}: {}", case.within, story());
+        assert!(ending.intents.len() <= case.launches, "{} launches: {}", ending.intents.len(), story());
+        let other = |claim: &&outrigger_model::NodeClaim| {
+            let kind = claim.instance.as_ref().map(|instance| instance.capacity_type);
+            kind.is_some() && case.capacity_type.is_some_and(|expected| kind != Some(expected))
+        };
+        assert_eq!(ending.claims.iter().filter(other).count(), 0, "{}", story());
+        let told = ending.told.iter().any(|(about, reason, _)| Some((about.as_str(), *reason)) == case.told);
+        assert_eq!(told, case.told.is_some(), "{:?}: {}", ending.told, story());
+    }
+}
+
+/// Whatever EC2 says, provision may die after any call.
+#[test]
+fn errors_and_deaths_together_break_no_law() {
+    for case in CASES.iter().filter(|case| case.launches > 1) {
+        for calls in (1..40).step_by(2) {
+            let kill = Kill { function: Function::Provision, run: 1, crash: Crash::AfterCalls(calls) };
+            let ending = case.world.play(&[kill], Guards::default());
+            check(&ending, &format!("{}, and provision died after {calls} calls", case.what));
+        }
+    }
+}
+
+/// A launch that EC2 takes at no time is over after five minutes, and its pods are planned for again.
+#[test]
+fn a_launch_that_is_never_taken_is_over_after_five_minutes() {
+    let world = World { events: "{at: 0s, kind: Throttle, call: CreateFleet, for: 7m}", ..USUAL };
+    let ending = world.play(&[], Guards::default());
+    check(&ending, "EC2 refuses launches for seven minutes");
+    let abandoned = ending.intents.iter().filter(|intent| intent.state == IntentState::Abandoned);
+    let lasted: Vec<_> = abandoned
+        .filter_map(|intent| intent.ended_at.map(|end| end.duration_since(intent.prepared_at).as_secs()))
+        .collect();
+    assert!(!lasted.is_empty(), "nothing was left unanswered: {}", common::timeline(&ending));
+    let in_time = lasted.iter().all(|seconds| (300..=365).contains(seconds));
+    assert!(in_time, "{lasted:?} {}", common::timeline(&ending));
+    assert!((420..=560).contains(&launched_at(&ending)), "{}", common::timeline(&ending));
+}
+
+const CHAOS: [World; 4] = [
+    World {
+        duration: "5m",
+        boot: "2s",
+        capacity: "on-demand",
+        replicas: "1",
+        events: "{at: 0s, kind: RogueTaint, effect: NoExecute, for: 5m}",
+    },
+    World {
+        duration: "5m",
+        boot: "2s",
+        capacity: "on-demand",
+        replicas: "1",
+        events: "{at: 0s, kind: RogueTaint, effect: NoSchedule, for: 5m}",
+    },
+    World {
+        duration: "5m",
+        boot: "2s",
+        capacity: "on-demand",
+        replicas: "10",
+        events: "{at: 0s, kind: RogueTaint, effect: NoExecute, for: 5m}",
+    },
+    World {
+        duration: "5m",
+        boot: "2s",
+        capacity: "spot, on-demand",
+        replicas: "20",
+        events: "{at: 0s, kind: RogueTaint, effect: NoExecute, for: 5m}",
+    },
+];
+
+fn bought(ending: &Ending) -> usize {
+    ending.claims.iter().filter(|claim| claim.instance.is_some()).count()
+}
+
+/// Karpenter's chaos test: each new node is tainted by a rogue, and within five minutes there are fewer than 35.
+#[test]
+fn a_rogue_that_taints_each_node_does_not_make_us_buy_and_buy() {
+    for world in CHAOS {
+        let ending = world.play(&[], Guards::default());
+        let story = || format!("{} replicas\n{}", world.replicas, common::timeline(&ending));
+        assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
+        let replicas: usize = world.replicas.parse().expect("a number");
+        assert!(bought(&ending) < 35, "{} nodes: {}", bought(&ending), story());
+        assert!(bought(&ending) <= 3 * replicas + 2, "{} nodes: {}", bought(&ending), story());
+    }
+    let unbridled = CHAOS[2].play(&[], Guards { pool_breaker: false, ..Guards::default() });
+    assert!(bought(&unbridled) >= 35, "only {} without the breaker", bought(&unbridled));
+}
+
+/// A pool whose machines never join buys a few, says so, and goes on when they join again.
+#[test]
+fn a_pool_whose_nodes_never_join_is_paused() {
+    let world =
+        World { duration: "60m", replicas: "4", events: "{at: 0s, kind: NeverJoin, for: 16m}", ..USUAL };
+    let ending = world.play(&[], Guards::default());
+    check(&ending, "machines do not join for a quarter of an hour");
+    let story = || common::timeline(&ending);
+    assert!(bought(&ending) <= 4 + 1 + 4, "{} nodes: {}", bought(&ending), story());
+    let told = |reason| {
+        ending.told.iter().any(|(about, told, _)| about == "the NodePool general" && *told == reason)
+    };
+    assert!(told("LaunchesPaused") && told("LaunchesResumed"), "{:?}: {}", ending.told, story());
+}
