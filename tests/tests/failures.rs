@@ -1,0 +1,95 @@
+//! The index of failures (`tests/FAILURES.md`) is whole: every failure is there once, and every test that it names exists.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::path::Path;
+
+/// How many failures there are; their numbers begin with 1.
+const FAILURES: usize = 105;
+/// So a row begins that says why no test is named.
+const UNTESTED: [&str; 2] = ["later: ", "not yet"];
+
+/// A row: number, failure, what must be true, tests.
+struct Row<'a> {
+    number: usize,
+    columns: [&'a str; 3],
+}
+
+fn rows(index: &str) -> Vec<Row<'_>> {
+    let mut rows = Vec::new();
+    for line in index.lines().filter(|line| line.starts_with("| ")) {
+        let columns: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let (Some(Ok(number)), [_, columns @ ..]) =
+            (columns.first().map(|first| first.parse()), columns.as_slice())
+        else {
+            continue;
+        };
+        rows.push(Row { number, columns: columns.try_into().unwrap() });
+    }
+    rows
+}
+
+/// What is wrong with the tests that a row names.
+fn complaints(row: &Row<'_>, root: &Path) -> Vec<String> {
+    let [failure, expected, tests] = row.columns;
+    let untested = UNTESTED.iter().any(|word| tests.starts_with(word));
+    let mut complaints = Vec::new();
+    if failure.is_empty() || expected.is_empty() && !tests.starts_with("later: ") {
+        complaints.push(format!("{}: a column is empty", row.number));
+    }
+    let named: Vec<&str> = tests.split('`').filter(|part| part.contains("::")).collect();
+    if named.is_empty() != untested {
+        complaints.push(format!("{}: found {tests:?}; allowed: tests, or why there are none", row.number));
+    }
+    for test in named {
+        if !exists(test, root) {
+            complaints.push(format!("{}: there is no test {test}", row.number));
+        }
+    }
+    complaints
+}
+
+/// Whether the file holds a function of that name with the attribute of a test just above it.
+fn exists(test: &str, root: &Path) -> bool {
+    let Some((file, function)) = test.split_once("::") else { return false };
+    let Ok(source) = std::fs::read_to_string(root.join(file)) else { return false };
+    let lines: Vec<&str> = source.lines().map(str::trim).collect();
+    let (plain, slow) = (format!("fn {function}("), format!("async fn {function}("));
+    lines.windows(2).any(|pair| {
+        let is_test = ["#[test]", "#[tokio::test"].iter().any(|attribute| pair[0].starts_with(attribute));
+        is_test && (pair[1].starts_with(&plain) || pair[1].starts_with(&slow))
+    })
+}
+
+#[test]
+fn every_failure_has_its_row_and_every_test_of_it_exists() {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let index = std::fs::read_to_string(tests.join("FAILURES.md")).unwrap();
+    let rows = rows(&index);
+    let numbers: Vec<usize> = rows.iter().map(|row| row.number).collect();
+    assert_eq!(numbers, (1..=FAILURES).collect::<Vec<_>>(), "each number once, in order");
+    let root = tests.parent().unwrap();
+    let complaints: Vec<String> = rows.iter().flat_map(|row| complaints(row, root)).collect();
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+    let open: Vec<_> =
+        rows.iter().filter(|row| row.columns[2].starts_with("not yet")).map(|row| row.number).collect();
+    eprintln!("{} of {FAILURES} are not tested yet: {open:?}", open.len());
+}
+
+#[test]
+fn a_row_that_names_nothing_is_found() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let table = [
+        ("`tests/tests/failures.rs::a_row_that_names_nothing_is_found`", 0),
+        ("`tests/tests/failures.rs::rows`", 1),
+        ("`tests/tests/nowhere.rs::a_row_that_names_nothing_is_found`", 1),
+        ("not yet: nobody has", 0),
+        ("", 1),
+        ("nobody has", 1),
+        ("later: with the rest", 0),
+    ];
+    for (tests, expected) in table {
+        let row = Row { number: 1, columns: ["a", "b", tests] };
+        assert_eq!(complaints(&row, root).len(), expected, "{tests}");
+    }
+}
