@@ -51,16 +51,21 @@ pub fn apply(kubernetes: &Kubernetes, object: &Value) -> Result<()> {
 
 /// A proxy before the API server, and a kubeconfig of the functions' user that goes through it.
 pub fn proxied_kubeconfig(stack: &Stack) -> Result<(Proxy, String)> {
-    let own = &stack.function_environment("provision", &[])["OUTRIGGER_KUBECONFIG"];
-    let kubeconfig = std::fs::read_to_string(own)?;
-    let config_line = kubeconfig.lines().find_map(|line| line.split_once("https://"));
-    let server = config_line.context("the kubeconfig names no server")?.1;
-    let address: String =
-        server.chars().take_while(|c| c.is_ascii_digit() || matches!(c, '.' | ':')).collect();
+    let (kubeconfig, address) = own_kubeconfig(stack)?;
     let proxy = Proxy::start(&address)?;
     let path = stack.directory().join(format!("proxied-{}.kubeconfig", proxy.port()));
     std::fs::write(&path, kubeconfig.replace(&address, &format!("127.0.0.1:{}", proxy.port())))?;
     Ok((proxy, path.display().to_string()))
+}
+
+/// The kubeconfig of the functions' user, and the address that it names, as `127.0.0.1:6443`.
+pub(crate) fn own_kubeconfig(stack: &Stack) -> Result<(String, String)> {
+    let own = &stack.function_environment("provision", &[])["OUTRIGGER_KUBECONFIG"];
+    let kubeconfig = std::fs::read_to_string(own)?;
+    let config_line = kubeconfig.lines().find_map(|line| line.split_once("https://"));
+    let server = config_line.context("the kubeconfig names no server")?.1;
+    let address = server.chars().take_while(|c| c.is_ascii_digit() || matches!(c, '.' | ':')).collect();
+    Ok((kubeconfig, address))
 }
 
 /// One tick of a function; its answer.

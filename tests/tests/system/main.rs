@@ -8,6 +8,7 @@ mod carriers;
 mod crashes;
 mod definitions;
 mod ending;
+mod faults;
 mod main_job;
 mod outages;
 mod refresh;
