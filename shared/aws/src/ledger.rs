@@ -7,6 +7,7 @@
 //! | `claim#<name>` | a NodeClaim: JSON in `body`; `state` and `version` stand beside it for conditions |
 //! | `intent#<id>` | an Intent: JSON in `body`; `state` stands beside it |
 //! | `ice#<capacity type>#<instance type>#<zone>` | an offering that could not be had |
+//! | `event#<id>` | an event of EC2 that was handled, and until when that counts |
 //! | `health` | how launches have fared lately: JSON in `body`, its `version` beside it |
 //! | `sweep` | what the last sweep found amiss: JSON in `body` |
 //! | `report#<function>` | the last report, compressed when it is large |
@@ -15,6 +16,7 @@
 //! apart from one that never happened by reading back what it would have written.
 
 mod claims;
+mod handled;
 mod health;
 mod item;
 mod launches;
@@ -26,6 +28,7 @@ mod reports;
 mod sweeps;
 mod transaction;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -142,6 +145,14 @@ impl Ledger for DynamoLedger {
 
     async fn put_sweep(&self, sweep: &Sweep, lease: Option<&Lease>) -> Result<(), LedgerError> {
         sweeps::put_sweep(self, sweep, lease).await
+    }
+
+    async fn handled(&self, events: &[String], now: Timestamp) -> Result<BTreeSet<String>, LedgerError> {
+        handled::get_handled(self, events, now).await
+    }
+
+    async fn put_handled(&self, events: &[String], until: Timestamp) -> Result<(), LedgerError> {
+        handled::put_handled(self, events, until).await
     }
 
     async fn put_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), LedgerError> {

@@ -14,6 +14,7 @@ mod health;
 mod in_vain;
 mod keeper;
 mod launch;
+mod leaving;
 mod liveness;
 mod mirror;
 mod nomination;
@@ -27,6 +28,7 @@ mod repair;
 mod watch;
 
 pub mod fleet_errors;
+pub mod interrupt;
 pub mod lifecycle;
 pub mod ports;
 pub mod provision;

@@ -75,7 +75,10 @@ fn on_nodes(snapshot: &Snapshot, plan: &Plan) -> Vec<Nomination> {
     for placement in &plan.existing {
         let Target::Node(node) = &placement.target else { continue };
         let is_held = |pod: &&NominatedPod| {
-            known.get(pod.uid.as_str()).is_some_and(|pod| pod.nominated_node.as_deref() == Some(node))
+            // A pod that still runs on a node that is going cannot be nominated for another.
+            known
+                .get(pod.uid.as_str())
+                .is_some_and(|pod| pod.node_name.is_some() || pod.nominated_node.as_deref() == Some(node))
         };
         let pods = placement.pods.iter().filter(|pod| !is_held(pod)).cloned();
         new.extend(pods.map(|pod| Nomination { pod, node: node.clone() }));

@@ -9,6 +9,7 @@ use outrigger_model::volume::claims_to_know;
 use outrigger_model::{ClassOffer, InstanceType, NodeClass, NodeClassRef, Snapshot, VolumeClaim};
 
 use crate::health;
+use crate::leaving;
 use crate::ports::{ClassSource, ClusterError, ClusterState, Configuration, LedgerState, Ports, Volumes};
 
 /// What is the same for every snapshot of a tick: the catalogue, and what it is for each class.
@@ -82,6 +83,7 @@ pub(crate) async fn snapshot(
     snapshot.nodes = state.nodes.values().cloned().collect();
     snapshot.pods = state.pods.values().cloned().collect();
     snapshot.daemon_sets.clone_from(&state.daemon_sets);
+    leaving::mark(&mut snapshot);
     add_volumes(ports, &mut snapshot).await?;
     if snapshot.pods.iter().any(|pod| pod.spec.selects_namespaces()) {
         snapshot.namespaces = ports.cluster.namespaces().await?;

@@ -15,6 +15,7 @@ use crate::apply::apply;
 use crate::guards::Guards;
 use crate::keeper::{Keeper, LONGEST_WAIT};
 use crate::launch::Outcome;
+use crate::leaving::Going;
 use crate::nomination::hold_room;
 use crate::observe::{Offers, chain, snapshot};
 use crate::ports::{ClusterState, Configuration, Event, Ports, Subject};
@@ -106,6 +107,7 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
         ends_at: deadline.min(Instant::now() + settings.window),
         deadline,
         handled: BTreeSet::new(),
+        going: Going::default(),
         standing: false,
         replans: 0,
         resumes_at: None,
@@ -125,6 +127,8 @@ struct Tick<'a> {
     deadline: Instant,
     /// Uids of pods that this tick has planned for.
     handled: BTreeSet<String>,
+    /// Nodes whose pods need another place.
+    going: Going,
     /// Whether a plan is due that pods alone do not ask for.
     standing: bool,
     replans: u32,
@@ -140,6 +144,7 @@ struct Tick<'a> {
 impl Tick<'_> {
     async fn run(&mut self, keeper: &mut Keeper) -> Result<(), TickError> {
         let ledger = self.ports.ledger.load().await?;
+        self.going = Going::of(&ledger);
         let recovered = recover(self.ports, keeper.lease(), &ledger, self.deadline).await?;
         self.learn(&recovered, &BTreeSet::new(), Some(&ledger.health)).await;
         self.note(recovered);
@@ -173,12 +178,12 @@ impl Tick<'_> {
         self.resumes_at.is_none() && now < self.deadline
     }
 
+    /// Pods that this tick has not planned for: those that wait, and those whose node is going.
     fn new_pods<'s>(&self, state: &'s ClusterState) -> impl Iterator<Item = &'s str> {
         let handled = &self.handled;
-        state
-            .pods
-            .values()
-            .filter(move |pod| pod.state == PodState::Unschedulable && !pod.is_bound_to_its_node())
+        let waiting = state.pods.values().filter(|pod| pod.is_provisionable());
+        waiting
+            .chain(self.going.pods(state))
             .map(|pod| pod.uid.as_str())
             .filter(move |uid| !handled.contains(*uid))
             .collect::<Vec<_>>()
@@ -328,8 +333,12 @@ fn options(time_is_up: &dyn Fn() -> bool) -> outrigger_planning::Options<'_> {
 fn events(snapshot: &Snapshot, plan: &Plan, report: &Report) -> Vec<Event> {
     let uids: std::collections::BTreeMap<_, _> =
         snapshot.pods.iter().map(|pod| (&pod.id, pod.uid.as_str())).collect();
+    let leaving: BTreeSet<_> =
+        snapshot.pods.iter().filter(|pod| pod.state == PodState::Leaving).map(|pod| &pod.id).collect();
     let mut events: Vec<_> = report
         .unplaced()
+        // A pod that still runs has not failed to be scheduled.
+        .filter(|(pod, _)| !leaving.contains(pod))
         .map(|(pod, reason)| Event {
             about: Subject::Pod {
                 id: pod.clone(),

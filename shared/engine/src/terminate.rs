@@ -44,19 +44,33 @@ pub async fn begin(
     cause: &Cause,
     lease: Option<&Lease>,
 ) -> Result<Option<NodeClaim>, LedgerError> {
+    match ports.ledger.claim(claim).await? {
+        Some(found) => begin_from(ports, found, cause, lease).await,
+        None => Ok(None),
+    }
+}
+
+/// [`begin`] for a claim that was just read.
+pub async fn begin_from(
+    ports: Ports<'_>,
+    mut found: NodeClaim,
+    cause: &Cause,
+    lease: Option<&Lease>,
+) -> Result<Option<NodeClaim>, LedgerError> {
     for _ in 0..ATTEMPTS {
-        let Some(found) = ports.ledger.claim(claim).await? else { return Ok(None) };
         let Some(next) = ending(&found, cause, ports.clock.now()) else { return Ok(None) };
         match ports.ledger.update_claim(&next, lease).await {
             Err(LedgerError::Conflict { .. }) => {}
             answer => {
-                let (state, reason, why) = (next.state, cause.reason, &cause.message);
+                let (claim, state, reason, why) = (&next.name, next.state, cause.reason, &cause.message);
                 tracing::info!(claim, ?state, %reason, why, "the claim ends");
                 return answer.map(Some);
             }
         }
+        let Some(again) = ports.ledger.claim(&found.name).await? else { return Ok(None) };
+        found = again;
     }
-    Err(LedgerError::Conflict { what: format!("claim {claim}") })
+    Err(LedgerError::Conflict { what: format!("claim {}", found.name) })
 }
 
 /// Keeps new pods away from a node, and load balancers from sending it anything new; fine when it is so already. Works

@@ -112,6 +112,10 @@ impl Cluster for KubernetesCluster {
         Ok(nodes.into_values().collect())
     }
 
+    async fn node(&self, name: &str) -> Result<Option<Node>, ClusterError> {
+        node::read(&self.transport, name).await
+    }
+
     async fn change_node(&self, change: &NodeChange) -> Result<(), ClusterError> {
         node::change(&self.transport, change).await
     }

@@ -89,12 +89,27 @@ pub enum PodState {
     Finished,
     /// Being deleted.
     Terminating,
+    /// Bound to a node that is going, so that a place elsewhere is planned for it as if it were pending (Karpenter: the
+    /// reschedulable pods of deleting nodes). Kubernetes knows no such state; whoever puts a Snapshot together gives it.
+    Leaving,
 }
 
 impl Pod {
     /// Whether a node may be launched for it (Karpenter's `IsProvisionable`, nominations aside).
     pub fn is_provisionable(&self) -> bool {
-        self.state == PodState::Unschedulable && !self.is_bound_to_its_node()
+        matches!(self.state, PodState::Unschedulable | PodState::Leaving) && !self.is_bound_to_its_node()
+    }
+
+    /// Whether it, or the pod that its controller makes in its place, needs room elsewhere once its node goes (Karpenter's
+    /// `IsReschedulable`). A pod that is being deleted has its successor already, unless a StatefulSet waits for its name; one
+    /// that nothing controls has none.
+    pub fn is_reschedulable(&self) -> bool {
+        let lives = match self.state {
+            PodState::Bound | PodState::Leaving => true,
+            PodState::Terminating => self.owner_kind == "StatefulSet",
+            PodState::Waiting | PodState::Unschedulable | PodState::Finished => false,
+        };
+        lives && self.node_name.is_some() && !self.owner_kind.is_empty() && !self.is_bound_to_its_node()
     }
 
     /// Whether it lives and dies with a node: daemonset and static pods.

@@ -27,6 +27,8 @@ pub(crate) enum Step {
     PodEnds(String),
     /// An instance that was being terminated is no more.
     Ended(String),
+    /// EC2 takes a spot instance.
+    Falls(String),
     /// The node of an instance that is no more is not ready.
     Lost(String),
     /// Pods of a node that has not been heard of for too long are deleted.

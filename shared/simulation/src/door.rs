@@ -36,6 +36,8 @@ pub enum Call {
     Namespaces,
     /// Nodes alone.
     Nodes,
+    /// One node.
+    Node,
     /// A change of a node.
     ChangeNode,
     /// A node deleted, our finalizer off.
@@ -114,6 +116,10 @@ pub enum Call {
     Sweep,
     /// A sweep written.
     PutSweep,
+    /// Which events were handled.
+    Handled,
+    /// Events written down as handled.
+    PutHandled,
     /// Unavailable offerings written.
     PutUnavailable,
     /// Unavailable offerings forgotten.
@@ -149,6 +155,7 @@ impl Call {
             | Self::Volumes
             | Self::Namespaces
             | Self::Nodes
+            | Self::Node
             | Self::ChangeNode
             | Self::ReleaseNode
             | Self::PodsOn
@@ -228,6 +235,7 @@ impl Call {
             Self::Volumes => "list volumes",
             Self::Namespaces => "list namespaces",
             Self::Nodes => "list nodes",
+            Self::Node => "read a node",
             Self::ChangeNode => "change a node",
             Self::ReleaseNode => "release a node",
             Self::PodsOn => "list the pods of a node",
@@ -267,6 +275,8 @@ impl Call {
             Self::UpdateClaim => "write a claim",
             Self::Sweep => "read the last sweep",
             Self::PutSweep => "write a sweep",
+            Self::Handled => "read handled events",
+            Self::PutHandled => "write handled events",
             Self::PutUnavailable => "write unavailable offerings",
             Self::ClearUnavailable => "forget unavailable offerings",
             Self::Health => "read how launches have fared",

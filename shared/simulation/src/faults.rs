@@ -58,6 +58,8 @@ pub(crate) enum Trouble {
     PodsHang,
     /// Somebody taints each node that is opened.
     RogueTaint(TaintEffect),
+    /// So many in a hundred events of EC2 are lost, come twice, or late.
+    EventsAstray(u64),
     /// So many in a hundred calls fail, each in one of three ways.
     Chaos(u64),
 }
@@ -103,7 +105,8 @@ impl Faults {
             | Trouble::NeverJoin
             | Trouble::NeverReady
             | Trouble::PodsHang
-            | Trouble::RogueTaint(_) => Fate::Served,
+            | Trouble::RogueTaint(_)
+            | Trouble::EventsAstray(_) => Fate::Served,
         });
         fates.find(|fate| *fate != Fate::Served).unwrap_or(Fate::Served)
     }

@@ -1,5 +1,7 @@
-//! The functions' schedule: provision each minute, lifecycle each minute and when its bell rings, each in its own run
-//! that may die.
+//! The functions' schedule: provision and lifecycle each minute and when their bells ring, interrupt when the queue has
+//! messages, each in its own run that may die.
+
+pub(crate) mod interrupt;
 
 use std::error::Error;
 use std::fmt;
@@ -37,22 +39,24 @@ pub struct Kill {
     pub crash: Crash,
 }
 
-/// Rings provision each minute, for ever.
+/// Rings provision each minute and when a notice asks for it, for ever.
 pub(crate) async fn provision(world: &Arc<World>, scenario: &Scenario, kills: &[Kill]) {
-    loop {
-        run(world, scenario, Function::Provision, kills).await;
-        sleep_until(next_period(world)).await;
-    }
+    ring(world, scenario, Function::Provision, kills).await;
 }
 
 /// Rings lifecycle each minute and when a notice asks for it, for ever.
 pub(crate) async fn lifecycle(world: &Arc<World>, scenario: &Scenario, kills: &[Kill]) {
+    ring(world, scenario, Function::Lifecycle, kills).await;
+}
+
+async fn ring(world: &Arc<World>, scenario: &Scenario, function: Function, kills: &[Kill]) {
     let mut changes = world.changes();
+    let rings = || world.look(|state, _| state.rings.get(&function).copied());
     loop {
-        let heard = world.look(|state, _| state.rings);
-        run(world, scenario, Function::Lifecycle, kills).await;
+        let heard = rings();
+        run(world, scenario, function, kills).await;
         let next = next_period(world);
-        while world.look(|state, _| state.rings) == heard && Instant::now() < next {
+        while rings() == heard && Instant::now() < next {
             tokio::select! {
                 biased;
                 told = changes.changed() => if told.is_err() { return },
@@ -85,6 +89,20 @@ fn next_period(world: &World) -> Instant {
 
 /// One run of a function, which may die on the way.
 async fn run(world: &Arc<World>, scenario: &Scenario, function: Function, kills: &[Kill]) {
+    let (owner, crash) = begin(world, function, kills);
+    let deadline = Instant::now() + DEADLINE;
+    let door = Door::new(Arc::clone(world), function, owner.clone(), crash);
+    let (died, told) = tokio::select! {
+        biased;
+        () = door.died() => (Some(door.calls()), None),
+        told = tick(&door, scenario, function, owner, deadline) => (None, told),
+    };
+    drop(door);
+    end(world, function, died, told);
+}
+
+/// Who the next run of a function is, and where it dies, if it does.
+fn begin(world: &World, function: Function, kills: &[Kill]) -> (String, Option<Crash>) {
     let (run, crash) = world.with(|state, moment| {
         let run = state.runs.entry(function).or_default();
         *run += 1;
@@ -92,19 +110,18 @@ async fn run(world: &Arc<World>, scenario: &Scenario, function: Function, kills:
         let asked = kills.iter().find(|kill| kill.function == function && kill.run == run);
         (run, asked.map(|kill| kill.crash).or_else(|| crash(state, function, run, moment.elapsed)))
     });
-    let deadline = Instant::now() + DEADLINE;
-    let owner = format!("{function}-{run}");
-    let door = Door::new(Arc::clone(world), function, owner.clone(), crash);
-    let (died, told) = tokio::select! {
-        biased;
-        () = door.died() => (true, Some((Kind::Trouble, format!("{function} died after {} calls", door.calls())))),
-        told = tick(&door, scenario, function, owner, deadline) => (false, told),
-    };
-    drop(door);
-    world.with(|state, _| state.deaths += u32::from(died));
-    if let Some((kind, text)) = told {
-        world.with(|state, moment| state.timeline.add(moment, kind, text));
-    }
+    (format!("{function}-{run}"), crash)
+}
+
+/// A run has ended, or has died after so many calls.
+fn end(world: &World, function: Function, died_after: Option<u32>, told: Told) {
+    let death = died_after.map(|calls| (Kind::Trouble, format!("{function} died after {calls} calls")));
+    world.with(|state, moment| {
+        state.deaths += u32::from(died_after.is_some());
+        if let Some((kind, text)) = death.or(told) {
+            state.timeline.add(moment, kind, text);
+        }
+    });
 }
 
 /// Where this run dies, if it does: as the scenario says, or by chance.
@@ -175,6 +192,8 @@ async fn tick(
                 [claims, orphans, breaker].into_iter().flatten().collect::<Vec<_>>().join("; ")
             })
         }
+        // Nobody rings it: its pollers bring it what the queue holds.
+        Function::Interrupt => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod port;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -22,6 +22,8 @@ pub(crate) struct Table {
     leases: BTreeMap<String, HeldLease>,
     claims: BTreeMap<String, NodeClaim>,
     intents: BTreeMap<String, Intent>,
+    /// Events that were handled, and until when that counts.
+    handled: BTreeMap<String, Timestamp>,
     unavailable: BTreeMap<(String, String, &'static str), UnavailableOffering>,
     reports: BTreeMap<String, (Timestamp, Report)>,
     sweep: Sweep,
@@ -246,6 +248,15 @@ impl Table {
         }
         self.sweep = sweep.clone();
         Ok(())
+    }
+
+    fn handled(&self, events: &[String], now: Timestamp) -> BTreeSet<String> {
+        let counts = |event: &&String| self.handled.get(*event).is_some_and(|until| *until > now);
+        events.iter().filter(counts).cloned().collect()
+    }
+
+    fn put_handled(&mut self, events: &[String], until: Timestamp) {
+        self.handled.extend(events.iter().map(|event| (event.clone(), until)));
     }
 
     fn put_unavailable(&mut self, offerings: &[UnavailableOffering]) {

@@ -18,6 +18,7 @@ mod cluster;
 mod faults;
 mod laws;
 mod ledger;
+mod queue;
 mod random;
 mod state;
 mod time;
@@ -28,7 +29,8 @@ pub use functions::Kill;
 pub use judge::{Failure, Worlds};
 pub use play::{Ending, Observer, PlayError, Unobserved, play};
 pub use scenario::{
-    DisruptionBudget, Event, EventKind, Expect, Function, Mishap, Promises, Scale, Scenario, Workload,
+    DisruptionBudget, Event, EventKind, Expect, Function, Interruption, Mishap, Promises, Scale, Scenario,
+    Workload,
 };
 pub use summary::{Figures, Summary};
 pub use timeline::{Happening, Kind};

@@ -63,6 +63,10 @@ pub struct Ending {
     pub instances: Vec<(String, String)>,
     /// How many runs of functions have died.
     pub deaths: u32,
+    /// How many messages about interruptions were given up.
+    pub dead_letters: usize,
+    /// How many of them are still to be handled.
+    pub messages: usize,
     /// How many NodeClaim objects there are.
     pub mirrors: usize,
     /// How many different events were published.
@@ -93,6 +97,7 @@ pub fn play(scenario: &Scenario, kills: &[Kill], observer: &mut dyn Observer) ->
             () = functions::lifecycle(&world, scenario, kills) => {}
             () = functions::second(&world, scenario, Function::Provision, kills) => {}
             () = functions::second(&world, scenario, Function::Lifecycle, kills) => {}
+            () = functions::interrupt::pollers(&world, kills) => {}
             () = sleep_until(end) => {}
         }
         ending(&world, scenario)
@@ -153,6 +158,8 @@ fn ending(world: &World, scenario: &Scenario) -> Ending {
             .map(|machine| (machine.instance.id.clone(), machine.token.clone()))
             .collect(),
         deaths: state.deaths,
+        dead_letters: state.queue.dead().len(),
+        messages: state.queue.len(),
         mirrors: state.cluster.mirrors().len(),
         events: state.cluster.events().len(),
         told: state

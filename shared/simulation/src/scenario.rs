@@ -42,10 +42,14 @@
 //!     - {at: 8m, kind: Slow, for: 1m}                # calls take long
 //!     - {at: 8m, kind: Duplicate, function: provision, for: 5m}   # each minute's run is begun twice
 //!     - {at: 8m, kind: NeverJoin, for: 1m}           # machines launched meanwhile; also LateJoin, NeverReady, PodsHang
+//!     - {at: 9m, kind: SpotWarning, count: 1}        # the oldest spot machine falls in two minutes; also Rebalance,
+//!                                                    # ScheduledChange (of the host)
+//!     - {at: 9m, kind: EventsAstray, percent: 30, for: 5m}   # EC2's events are lost, come twice, late or out of order
 //! ```
 
 mod event;
 mod file;
+mod interruption;
 mod mishap;
 mod promises;
 mod wire;
@@ -59,6 +63,7 @@ use outrigger_engine::ports::Configuration;
 use outrigger_model::{DaemonSet, Invalid};
 
 pub use event::{Event, EventKind, Function};
+pub use interruption::Interruption;
 pub use mishap::Mishap;
 pub use promises::Promises;
 pub use workload::{DisruptionBudget, Expect, Scale, Workload};

@@ -3,12 +3,14 @@
 
 mod departure;
 mod health;
+mod interruption;
 mod rogue;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use outrigger_engine::ports::{CloudError, FleetAnswer, Notice};
+use outrigger_engine::interrupt;
+use outrigger_engine::ports::{CloudError, FleetAnswer, InstanceState, Notice};
 use outrigger_model::{FleetRequest, labels};
 
 use crate::agenda::{Agenda, Step};
@@ -18,6 +20,7 @@ use crate::door::{Call, Crash};
 use crate::faults::{Faults, Trouble};
 use crate::laws;
 use crate::ledger::Table;
+use crate::queue::Queue;
 use crate::random::draw;
 use crate::scenario::{Function, Scenario};
 use crate::time::Moment;
@@ -47,8 +50,12 @@ pub(crate) struct State {
     pub agenda: Agenda,
     pub faults: Faults,
     pub timeline: Timeline,
-    /// How often the doorbell of lifecycle was rung.
-    pub rings: u64,
+    /// How often the doorbell of each function was rung.
+    pub rings: BTreeMap<Function, u64>,
+    /// What EC2 tells of its instances.
+    pub queue: Queue,
+    /// Instances that EC2 has said it will take.
+    pub warned: BTreeSet<String>,
     /// Functions whose next run dies, and where.
     pub kills: Vec<(Function, Crash)>,
     /// Functions that stand still before a call, and for how long.
@@ -93,7 +100,9 @@ impl State {
             agenda,
             faults: Faults::new(scenario.seed),
             timeline: Timeline::default(),
-            rings: 0,
+            rings: BTreeMap::new(),
+            queue: Queue::default(),
+            warned: BTreeSet::new(),
             kills: Vec::new(),
             freezes: Vec::new(),
             runs: BTreeMap::new(),
@@ -143,14 +152,21 @@ impl State {
         self.broken.extend(laws::limits(&self.cloud, self.cluster.node_pools(), moment));
     }
 
-    /// Lifecycle looks again.
-    pub(crate) const fn ring(&mut self, _: &Notice) {
-        self.rings += 1;
+    /// The functions that a notice wakes look again. Other news wake nobody.
+    pub(crate) fn ring(&mut self, notice: &Notice) {
+        let woken: &[Function] = match notice.kind {
+            "NodeClaims Launched" => &[Function::Lifecycle],
+            interrupt::NOTICE => &[Function::Lifecycle, Function::Provision],
+            _ => &[],
+        };
+        for function in woken {
+            *self.rings.entry(*function).or_default() += 1;
+        }
     }
 
     /// Raised by everything that somebody may wait for.
-    pub(crate) fn version(&self) -> (u64, u64, u64) {
-        (self.cluster.version(), self.agenda.added(), self.rings)
+    pub(crate) fn version(&self) -> (u64, u64, u64, u64) {
+        (self.cluster.version(), self.agenda.added(), self.rings.values().sum(), self.queue.version())
     }
 
     /// Does what is due and lets the scheduler place pods; says whether anything happened.
@@ -194,7 +210,11 @@ impl State {
                 self.timeline.add(moment, Kind::Node, format!("{node} is Ready"));
             }
             Step::PodEnds(uid) => self.pod_ends(&uid),
-            Step::Ended(id) => self.cloud.terminated(&id),
+            Step::Ended(id) => {
+                self.cloud.terminated(&id);
+                self.announce_state(&id, InstanceState::Terminated, moment);
+            }
+            Step::Falls(id) => self.fall(&id, moment),
             Step::Lost(node) => self.lose(node, moment),
             Step::Deserted(node) => self.desert(&node, moment),
             Step::Started(node) => self.cluster.drop_startup_taints(&node),

@@ -16,13 +16,15 @@ use crate::errors;
 const BATCH: usize = 100;
 /// How often keys that DynamoDB left unread are asked for again.
 const BATCH_ATTEMPTS: u32 = 6;
+const READ_ITEMS: &str = "read several items";
 
-/// The generation first, then everything that is not over. Whatever is written in between carries a newer generation.
+/// The generation first, then the open intents, then everything else that is not over. Whatever is written in between carries
+/// a newer generation, and a launch that is resolved in between shows both as open and in its claims.
 pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerError> {
     let generation = meta::generation(ledger).await?;
-    let (claims, intents, unavailable, health) = Box::pin(futures::future::try_join4(
+    let intents = query(ledger, "intent#", &["Resolved", "Abandoned"]).await?;
+    let (claims, unavailable, health) = Box::pin(futures::future::try_join3(
         query(ledger, "claim#", &["Gone", "Failed"]),
-        query(ledger, "intent#", &["Resolved", "Abandoned"]),
         query(ledger, "ice#", &[]),
         get_health(ledger),
     ))
@@ -63,16 +65,26 @@ pub(super) async fn claims(
     ledger: &DynamoLedger,
     claim_names: &[String],
 ) -> Result<HashMap<String, NodeClaim>, LedgerError> {
-    let mut found = HashMap::new();
-    for batch in claim_names.chunks(BATCH) {
+    let keys: Vec<String> = claim_names.iter().map(|name| claim_key(name)).collect();
+    let claims = items(ledger, &keys).await?;
+    claims
+        .iter()
+        .map(|item| {
+            let claim = read_claim(item)?;
+            Ok((claim.name.clone(), claim))
+        })
+        .collect()
+}
+
+/// The items of these sort keys that exist.
+pub(super) async fn items(ledger: &DynamoLedger, sort_keys: &[String]) -> Result<Vec<Item>, LedgerError> {
+    let mut found = Vec::new();
+    for batch in sort_keys.chunks(BATCH) {
         let mut keys: Vec<Attributes> =
-            batch.iter().map(|name| ledger.item(claim_key(name)).into_attributes()).collect();
+            batch.iter().map(|key| ledger.item(key.as_str()).into_attributes()).collect();
         for attempt in 0..BATCH_ATTEMPTS {
             let (items, left) = get_batch(ledger, keys).await?;
-            for item in items {
-                let claim = read_claim(&item)?;
-                found.insert(claim.name.clone(), claim);
-            }
+            found.extend(items);
             keys = left;
             if keys.is_empty() {
                 break;
@@ -81,7 +93,7 @@ pub(super) async fn claims(
         }
         if !keys.is_empty() {
             return Err(LedgerError::Unreachable {
-                attempted: "read the claims of a launch".into(),
+                attempted: READ_ITEMS.into(),
                 source: "DynamoDB left keys unread".into(),
             });
         }
@@ -93,7 +105,7 @@ async fn get_batch(
     ledger: &DynamoLedger,
     keys: Vec<Attributes>,
 ) -> Result<(Vec<Item>, Vec<Attributes>), LedgerError> {
-    let attempted = "read the claims of a launch";
+    let attempted = READ_ITEMS;
     let request = KeysAndAttributes::builder().set_keys(Some(keys)).consistent_read(true).build();
     let request = request
         .map_err(|error| LedgerError::Unreachable { attempted: attempted.into(), source: error.into() })?;

@@ -45,6 +45,9 @@ pub trait Cluster: Send + Sync {
     /// All nodes.
     async fn nodes(&self) -> Result<Vec<Node>, ClusterError>;
 
+    /// One node; `None` when there is none of this name.
+    async fn node(&self, name: &str) -> Result<Option<Node>, ClusterError>;
+
     /// Changes labels, annotations, finalizers and taints of a node, only while it is still the version that was read.
     async fn change_node(&self, change: &NodeChange) -> Result<(), ClusterError>;
 

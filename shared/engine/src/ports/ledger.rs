@@ -4,7 +4,7 @@
 //! [`Ledger::prepare`] only while the generation is unchanged and the lease's epoch is current, and raises it by one. Two
 //! functions that planned from the same state can therefore never both launch, whatever their leases say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -38,7 +38,8 @@ pub trait Ledger: Send + Sync {
     /// Gives a lease back; fine when it was lost already.
     async fn release(&self, lease: &Lease) -> Result<(), LedgerError>;
 
-    /// The generation, then everything that is not over.
+    /// The generation, then the open intents, then everything else that is not over: a launch that is resolved meanwhile shows
+    /// as both, never as neither.
     async fn load(&self) -> Result<LedgerState, LedgerError>;
 
     /// Writes a launch down: its intent (PREPARED) and its claims, as one. Returns the new generation.
@@ -87,6 +88,12 @@ pub trait Ledger: Send + Sync {
     /// Keeps what a sweep found; with a lease, only while that is ours. Errors with [`LedgerError::LeaseLost`] when it has
     /// gone.
     async fn put_sweep(&self, sweep: &Sweep, lease: Option<&Lease>) -> Result<(), LedgerError>;
+
+    /// Which of these events were handled, as far as `now` is not past what [`Ledger::put_handled`] said of them.
+    async fn handled(&self, events: &[String], now: Timestamp) -> Result<BTreeSet<String>, LedgerError>;
+
+    /// Remembers until when events need not be handled again.
+    async fn put_handled(&self, events: &[String], until: Timestamp) -> Result<(), LedgerError>;
 
     /// Remembers that offerings could not be had.
     async fn put_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), LedgerError>;

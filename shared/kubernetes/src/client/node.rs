@@ -1,10 +1,26 @@
-//! Changes of nodes, and their end.
+//! Single nodes: read, changed, and released at their end.
 
+use k8s_openapi::api::core;
 use outrigger_engine::ports::{ClusterError, NodeChange};
+use outrigger_model::Node;
 use serde_json::json;
 
 use super::transport::{Call, MERGE_PATCH, Transport};
-use super::{finalizer, refusal};
+use super::{finalizer, refusal, unreadable};
+use crate::{convert, wire};
+
+/// One node; `None` when there is none of this name.
+pub(super) async fn read(transport: &Transport, name: &str) -> Result<Option<Node>, ClusterError> {
+    let call = Call::get(format!("read the node {name}"), format!("/api/v1/nodes/{name}"));
+    let body = match transport.send(&call).await {
+        Err(error) if refusal(&error) == Some(404) => return Ok(None),
+        answer => answer?,
+    };
+    let unreadable = |source| unreadable(call.attempted.clone(), source);
+    let json = std::str::from_utf8(&body).map_err(|error| unreadable(error.into()))?;
+    let node = wire::read::<core::v1::Node>("Node", json).and_then(convert::node);
+    node.map(Some).map_err(|invalid| unreadable(invalid.into()))
+}
 
 /// Changes a node while it still has the version that was read.
 ///

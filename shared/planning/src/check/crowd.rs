@@ -69,7 +69,10 @@ impl<'a> Crowd<'a> {
         for (at, place) in places.iter().enumerate() {
             for (pods, placed) in [(&place.residents, false), (&place.placed, true)] {
                 for pod in pods {
-                    if !matches!(pod.state, PodState::Finished | PodState::Terminating) {
+                    // A pod that leaves is counted where the plan puts it.
+                    let goes =
+                        matches!(pod.state, PodState::Finished | PodState::Terminating | PodState::Leaving);
+                    if placed || !goes {
                         crowd.enter(&mut census, at, pod, placed);
                     }
                 }

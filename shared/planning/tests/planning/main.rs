@@ -12,6 +12,7 @@ mod fixtures;
 #[cfg(test)]
 mod flexibility;
 #[cfg(test)]
+mod leaving;
 mod needs;
 #[cfg(test)]
 mod properties;

@@ -103,10 +103,7 @@ impl Cloud for Door {
 
     async fn publish(&self, notice: &Notice) -> Result<(), CloudError> {
         self.call(Call::PutEvents, |state, _| {
-            // Lifecycle's own news wake nobody.
-            if notice.kind == "NodeClaims Launched" {
-                state.ring(notice);
-            }
+            state.ring(notice);
             Ok(())
         })
         .await

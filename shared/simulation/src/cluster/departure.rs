@@ -72,7 +72,7 @@ impl Objects {
             self.budgets.iter().filter(|budget| covers(budget, found)).collect();
         match over.as_slice() {
             [] => Eviction::Accepted,
-            [budget] if self.allowed(budget) > 0 => Eviction::Accepted,
+            [budget] if self.may_go(budget, found) => Eviction::Accepted,
             [budget] => Eviction::Blocked {
                 why: format!("Cannot evict pod as it would violate the disruption budget {}", budget.id.name),
             },
@@ -82,13 +82,15 @@ impl Objects {
         }
     }
 
-    /// How many pods of a budget may go.
-    fn allowed(&self, budget: &DisruptionBudget) -> usize {
-        let mut healthy = 0_usize;
-        for pod in self.pods.values().filter(|pod| covers(budget, pod)) {
-            let node = pod.node_name.as_ref().and_then(|node| self.nodes.get(node));
-            healthy += usize::from(pod.state == PodState::Bound && node.is_some_and(|node| node.ready));
-        }
+    fn is_healthy(&self, pod: &Pod) -> bool {
+        let node = pod.node_name.as_ref().and_then(|node| self.nodes.get(node));
+        pod.state == PodState::Bound && node.is_some_and(|node| node.ready)
+    }
+
+    /// Whether a budget lets a pod go. One that is not healthy may go while enough others are (`IfHealthyBudget`).
+    fn may_go(&self, budget: &DisruptionBudget, pod: &Pod) -> bool {
+        let covered = self.pods.values().filter(|pod| covers(budget, pod));
+        let healthy = covered.filter(|pod| self.is_healthy(pod)).count();
         let of_budget = self.workloads.iter().filter(|replicas| {
             replicas.workload.id.namespace == budget.id.namespace
                 && matches(&budget.match_labels, &replicas.workload.labels)
@@ -99,7 +101,7 @@ impl Objects {
             (Some(least), _) => number(least),
             (None, most) => expected.saturating_sub(number(most.unwrap_or(0))),
         };
-        healthy.saturating_sub(desired)
+        if self.is_healthy(pod) { healthy > desired } else { healthy >= desired }
     }
 
     /// A pod is asked to end; its controller makes another at once. Returns how long it may take; `None` when it ends

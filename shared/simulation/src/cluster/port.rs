@@ -14,6 +14,7 @@ use outrigger_model::{Node, NodeClaim, NominatedPod, Pod, PodRef, VolumeClaim};
 
 use crate::door::{Call, Door, PortError};
 use crate::faults::Fate;
+use crate::timeline::Kind;
 use crate::world::World;
 
 /// The uid of the namespace kube-system.
@@ -65,13 +66,21 @@ impl Cluster for Door {
         self.call(Call::Nodes, |state, _| Ok(state.cluster.nodes.values().cloned().collect())).await
     }
 
+    async fn node(&self, name: &str) -> Result<Option<Node>, ClusterError> {
+        self.call(Call::Node, |state, _| Ok(state.cluster.nodes.get(name).cloned())).await
+    }
+
     async fn change_node(&self, change: &NodeChange) -> Result<(), ClusterError> {
         self.call(Call::ChangeNode, |state, moment| {
+            let was_closed = state.cluster.is_closed(&change.name);
             let Some(registers) = state.cluster.change_node(change, moment) else {
                 return Err(ClusterError::Changed { what: format!("Node/{}", change.name) });
             };
             if registers {
                 state.registered(&change.name, moment);
+            }
+            if state.cluster.is_closed(&change.name) && !was_closed {
+                state.timeline.add(moment, Kind::Node, format!("{} is closed", change.name));
             }
             Ok(())
         })

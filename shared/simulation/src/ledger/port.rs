@@ -1,5 +1,6 @@
 //! The Ledger port in front of the table.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -102,6 +103,18 @@ impl Ledger for Door {
         self.call(Call::PutSweep, |state, moment| {
             state.ledger.put_sweep(sweep, lease)?;
             self.note_trespass(state, moment, "a sweep");
+            Ok(())
+        })
+        .await
+    }
+
+    async fn handled(&self, events: &[String], now: Timestamp) -> Result<BTreeSet<String>, LedgerError> {
+        self.call(Call::Handled, |state, _| Ok(state.ledger.handled(events, now))).await
+    }
+
+    async fn put_handled(&self, events: &[String], until: Timestamp) -> Result<(), LedgerError> {
+        self.call(Call::PutHandled, |state, _| {
+            state.ledger.put_handled(events, until);
             Ok(())
         })
         .await

@@ -6,7 +6,7 @@ use std::time::Duration;
 use outrigger_model::{CapacityType, TaintEffect};
 use serde::{Deserialize, Serialize};
 
-use super::Mishap;
+use super::{Interruption, Mishap};
 use crate::cloud::{Drought, NO_CAPACITY, Refusal};
 use crate::door::{Call, Crash, Service};
 use crate::faults::Trouble;
@@ -122,6 +122,15 @@ pub enum EventKind {
     StrayInstances(usize),
     /// Instances appear that are not ours.
     ForeignInstances(usize),
+    /// Something is announced about the oldest machines, so many of them.
+    Interruption(Interruption, usize),
+    /// EC2's events are lost, come twice, or late.
+    EventsAstray {
+        /// Of a hundred events.
+        percent: u64,
+        /// For how long.
+        length: Duration,
+    },
     /// The next run of a function dies.
     KillFunction {
         /// Which function.
@@ -139,6 +148,8 @@ pub enum Function {
     Provision,
     /// Takes launched nodes to being ready for pods.
     Lifecycle,
+    /// Begins the end of nodes that EC2 takes back.
+    Interrupt,
 }
 
 impl fmt::Display for Function {
@@ -146,6 +157,7 @@ impl fmt::Display for Function {
         f.write_str(match self {
             Self::Provision => "provision",
             Self::Lifecycle => "lifecycle",
+            Self::Interrupt => "interrupt",
         })
     }
 }
@@ -167,6 +179,7 @@ impl Event {
             | EventKind::LateJoin(length)
             | EventKind::NeverReady(length)
             | EventKind::PodsHang(length)
+            | EventKind::EventsAstray { length, .. }
             | EventKind::Chaos { length, .. } => Some(*length),
             EventKind::KillFunction { .. }
             | EventKind::LoseTable
@@ -178,7 +191,8 @@ impl Event {
             | EventKind::ReclaimInstances(_)
             | EventKind::Mishap(..)
             | EventKind::StrayInstances(_)
-            | EventKind::ForeignInstances(_) => None,
+            | EventKind::ForeignInstances(_)
+            | EventKind::Interruption(..) => None,
         }
     }
 
@@ -237,6 +251,8 @@ impl Event {
             EventKind::Mishap(mishap, count) => mishap.begin(*count, state, moment),
             EventKind::StrayInstances(count) => state.appear(*count, true, moment),
             EventKind::ForeignInstances(count) => state.appear(*count, false, moment),
+            EventKind::Interruption(what, count) => state.interrupt(*what, *count, moment),
+            EventKind::EventsAstray { percent, length } => trouble(length, Trouble::EventsAstray(*percent)),
             EventKind::KillFunction { function, after } => {
                 state.kills.push((*function, Crash::After(*after)));
             }
@@ -288,6 +304,10 @@ impl fmt::Display for Event {
             }
             EventKind::ForeignInstances(number) => {
                 write!(f, "{} of somebody else", count(*number, "instance"))
+            }
+            EventKind::Interruption(what, number) => write!(f, "{what} {}", count(*number, "instance")),
+            EventKind::EventsAstray { percent, .. } => {
+                write!(f, "{percent} % of EC2's events are lost, doubled or late")
             }
             EventKind::KillFunction { function, after } => {
                 write!(f, "the next run of {function} will die after {after:?}")

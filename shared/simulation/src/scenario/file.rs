@@ -12,7 +12,7 @@ use outrigger_model::{Invalid, NillableDuration, Pod, PodRef, invalid};
 use serde_json::{Value, json};
 
 use super::wire::{Document, EventFile, KindFile, Spec, WorkloadFile};
-use super::{DisruptionBudget, Event, EventKind, Mishap, Promises, Scale, Scenario, Workload};
+use super::{DisruptionBudget, Event, EventKind, Interruption, Mishap, Promises, Scale, Scenario, Workload};
 
 const API_VERSION: &str = "outrigger.dev/v1alpha1";
 /// More pods than this are more than Kubernetes supports in one cluster.
@@ -297,13 +297,15 @@ impl Reader {
     /// Each kind of event has its own fields; one that is missing or means nothing is refused.
     fn fields_of_kind(&mut self, field: &str, file: &EventFile) {
         use KindFile::{
-            Chaos, Duplicate, Freeze, InsufficientCapacity, KillFunction, LaunchErrors, RogueTaint, Throttle,
+            Chaos, Duplicate, EventsAstray, Freeze, InsufficientCapacity, KillFunction, LaunchErrors,
+            RogueTaint, Throttle,
         };
         let kind = file.kind;
         let counts = kind.counts();
         let runs = matches!(kind, KillFunction | Freeze | Duplicate);
         let lasts = kind != KillFunction && !counts && !kind.is_of_table();
         let names = matches!(kind, InsufficientCapacity | LaunchErrors);
+        let by_chance = matches!(kind, Chaos | EventsAstray);
         let rules = [
             ("for", file.length.is_some(), lasts, lasts),
             ("count", file.count.is_some(), counts, counts),
@@ -313,7 +315,7 @@ impl Reader {
             ("code", file.code.is_some(), kind == LaunchErrors, kind == LaunchErrors),
             ("effect", file.effect.is_some(), kind == RogueTaint, kind == RogueTaint),
             ("call", file.call.is_some(), kind == Freeze, matches!(kind, Throttle | Freeze)),
-            ("percent", file.percent.is_some(), kind == Chaos, kind == Chaos),
+            ("percent", file.percent.is_some(), by_chance, by_chance),
             ("function", file.function.is_some(), runs, runs),
             ("after", file.after.is_some(), kind == KillFunction, kind == KillFunction),
         ];
@@ -375,6 +377,10 @@ fn kind(file: &EventFile) -> Option<EventKind> {
         | KindFile::DuplicateNodes => EventKind::Mishap(Mishap::of(file.kind)?, file.count?),
         KindFile::StrayInstances => EventKind::StrayInstances(file.count?),
         KindFile::ForeignInstances => EventKind::ForeignInstances(file.count?),
+        KindFile::SpotWarning => EventKind::Interruption(Interruption::SpotWarning, file.count?),
+        KindFile::Rebalance => EventKind::Interruption(Interruption::Rebalance, file.count?),
+        KindFile::ScheduledChange => EventKind::Interruption(Interruption::ScheduledChange, file.count?),
+        KindFile::EventsAstray => EventKind::EventsAstray { percent: file.percent?, length: length? },
     })
 }
 
@@ -393,6 +399,9 @@ impl KindFile {
                 | Self::ReclaimInstances
                 | Self::StrayInstances
                 | Self::ForeignInstances
+                | Self::SpotWarning
+                | Self::Rebalance
+                | Self::ScheduledChange
         ) || Mishap::of(self).is_some()
     }
 }

@@ -156,6 +156,10 @@ pub(super) enum KindFile {
     DuplicateNodes,
     StrayInstances,
     ForeignInstances,
+    SpotWarning,
+    Rebalance,
+    ScheduledChange,
+    EventsAstray,
 }
 
 /// A duration as `1h30m`, never `Never`.

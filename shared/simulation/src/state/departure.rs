@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use outrigger_engine::ports::Eviction;
+use outrigger_engine::ports::{Eviction, InstanceState};
 use outrigger_model::{ClaimState, Node, NodeClaim, Pod, labels};
 
 use super::State;
@@ -88,7 +88,13 @@ impl State {
         self.agenda.add(moment.elapsed.saturating_add(shuts_down), Step::Ended(id.to_owned()));
         self.agenda.add(moment.elapsed.saturating_add(MISSED_AFTER), Step::Lost(id.to_owned()));
         self.timeline.add(moment, Kind::Node, format!("{id} is being terminated"));
+        self.announce_state(id, InstanceState::ShuttingDown, moment);
         true
+    }
+
+    /// EC2 takes a spot instance whose notice is over.
+    pub(super) fn fall(&mut self, id: &str, moment: Moment) {
+        self.end(id, moment);
     }
 
     /// EC2 ends the machines of the oldest nodes.

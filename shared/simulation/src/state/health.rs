@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use outrigger_engine::ports::InstanceState;
+
 use super::State;
 use super::departure::MISSED_AFTER;
 use crate::agenda::Step;
@@ -27,6 +29,8 @@ impl State {
     /// Somebody stops a machine; its kubelet is missed a little later.
     pub(crate) fn stop(&mut self, id: &str, moment: Moment) {
         if self.cloud.stop(id) {
+            self.announce_state(id, InstanceState::Stopping, moment);
+            self.announce_state(id, InstanceState::Stopped, moment);
             self.agenda.add(moment.elapsed.saturating_add(MISSED_AFTER), Step::Lost(id.to_owned()));
         }
     }

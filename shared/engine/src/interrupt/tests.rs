@@ -1,0 +1,124 @@
+//! The rules as tables; whole batches are played in the simulation.
+
+use jiff::Timestamp;
+use outrigger_model::{CapacityType, ClaimState, NodeClaim, TerminationReason};
+
+use super::decide::{pointless, respond};
+use super::message::{Message, News};
+use crate::ports::InstanceState;
+use crate::register::tests::claim;
+use crate::terminate::ending;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn message(news: News) -> Message {
+    Message { id: "e".into(), at: at(1_000), news, instances: vec!["i-1".into()] }
+}
+
+fn spot() -> News {
+    News::SpotInterruption { action: "terminate".into() }
+}
+
+fn scheduled() -> News {
+    News::ScheduledChange { code: "AWS_EC2_INSTANCE_RETIREMENT".into() }
+}
+
+#[test]
+fn old_and_meaningless_messages_are_let_go() {
+    let table = [
+        (spot(), 1_000, None),
+        (spot(), 1_600, None),
+        (spot(), 1_601, Some("old")),
+        (spot(), 0, None),
+        (News::StateChange(InstanceState::Running), 1_000, Some("asks for nothing")),
+        (News::StateChange(InstanceState::Pending), 1_000, Some("asks for nothing")),
+        (News::StateChange(InstanceState::Stopping), 1_000, None),
+        (News::Other { what: "AWS API Call".into() }, 1_000, Some("asks for nothing")),
+    ];
+    for (news, now, expected) in table {
+        assert_eq!(pointless(&message(news.clone()), at(now)), expected, "{news:?} at {now}");
+    }
+    let about_nobody = Message { instances: Vec::new(), ..message(scheduled()) };
+    assert_eq!(pointless(&about_nobody, at(1_000)), Some("asks for nothing"));
+}
+
+#[test]
+fn each_kind_of_news_has_its_cause_and_its_event() {
+    use TerminationReason::{InstanceGone, Interrupted, Lost};
+    let state = News::StateChange;
+    let table = [
+        (spot(), Some(Interrupted), "SpotInterrupted"),
+        (News::RebalanceRecommendation, None, "SpotRebalanceRecommendation"),
+        (state(InstanceState::Stopping), Some(Lost), "InstanceStopping"),
+        (state(InstanceState::Stopped), Some(Lost), "InstanceStopping"),
+        (state(InstanceState::ShuttingDown), Some(InstanceGone), "InstanceTerminating"),
+        (state(InstanceState::Terminated), Some(InstanceGone), "InstanceTerminating"),
+        (scheduled(), Some(Interrupted), "InstanceUnhealthy"),
+        (News::ReservationInterruption, Some(Interrupted), "CapacityReservationInstanceInterrupted"),
+    ];
+    for (news, reason, event) in table {
+        let response = respond(&message(news.clone()), &claim()).unwrap();
+        let found = (response.cause.map(|cause| cause.reason), response.reason);
+        assert_eq!(found, (reason, event), "{news:?}");
+    }
+    let ours = NodeClaim { state: ClaimState::Terminating, ..claim() };
+    assert_eq!(respond(&message(state(InstanceState::ShuttingDown)), &ours), None, "our own doing");
+}
+
+#[test]
+fn what_is_taken_back_is_left_alone_for_three_minutes() {
+    let taken = |news: News, kind: CapacityType| {
+        let mut claim = claim();
+        claim.instance.as_mut().unwrap().capacity_type = kind;
+        let offering = respond(&message(news), &claim).unwrap().unavailable?;
+        Some((offering.instance_type, offering.zone, offering.capacity_type, offering.until.as_second()))
+    };
+    let place = |kind| Some(("m5.large".to_owned(), "us-east-1a".to_owned(), kind, 1_180));
+    let table = [
+        (spot(), CapacityType::Spot, true),
+        (spot(), CapacityType::OnDemand, false),
+        (News::ReservationInterruption, CapacityType::Reserved, true),
+        (scheduled(), CapacityType::Spot, false),
+    ];
+    for (news, kind, is_taken) in table {
+        let expected = if is_taken { place(kind) } else { None };
+        assert_eq!(taken(news.clone(), kind), expected, "{news:?} {kind}");
+    }
+}
+
+/// Messages come in any order and any number of times: states only move forward, and the end is the same.
+#[test]
+fn order_and_repetition_do_not_matter() {
+    let news = [
+        spot(),
+        News::RebalanceRecommendation,
+        News::StateChange(InstanceState::Stopping),
+        News::StateChange(InstanceState::ShuttingDown),
+        News::StateChange(InstanceState::Terminated),
+    ];
+    for seed in 0..3_125_usize {
+        let order: Vec<&News> = (0..5).map(|place| &news[seed / 5_usize.pow(place) % 5]).collect();
+        let mut living = NodeClaim { state: ClaimState::Initialized, ..claim() };
+        for (second, news) in (1_000..).zip(&order) {
+            let cause = respond(&message((*news).clone()), &living).and_then(|response| response.cause);
+            let next = cause.and_then(|cause| ending(&living, &cause, at(second)));
+            if let Some(next) = next {
+                assert!(next.state >= living.state, "{order:?}");
+                living = next;
+            }
+        }
+        let is_gone = |news: &&News| {
+            matches!(news, News::StateChange(InstanceState::ShuttingDown | InstanceState::Terminated))
+        };
+        let expected = if order.iter().copied().any(|news| is_gone(&news)) {
+            ClaimState::Terminating
+        } else if order.iter().all(|news| **news == News::RebalanceRecommendation) {
+            ClaimState::Initialized
+        } else {
+            ClaimState::Draining
+        };
+        assert_eq!(living.state, expected, "{order:?}");
+    }
+}

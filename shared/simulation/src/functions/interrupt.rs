@@ -1,0 +1,82 @@
+//! `interrupt`: called by the queue's pollers, several at once, with what the queue delivers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outrigger_engine::interrupt::{self, Delivery, Settings, Summary};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::{Kill, Told, begin, counted, end};
+use crate::door::Door;
+use crate::scenario::Function;
+use crate::timeline::{Kind, count};
+use crate::world::{CLUSTER, World};
+
+/// Lambda's timeout, and the last moment at which anything may be changed.
+const TIMEOUT: Duration = Duration::from_secs(10);
+const DEADLINE: Duration = Duration::from_secs(5);
+/// How many messages a poller passes on at once.
+const BATCH: usize = 10;
+
+/// Two pollers, for ever.
+pub(crate) async fn pollers(world: &Arc<World>, kills: &[Kill]) {
+    tokio::join!(biased; poller(world, kills), poller(world, kills));
+}
+
+async fn poller(world: &Arc<World>, kills: &[Kill]) {
+    let mut changes = world.changes();
+    loop {
+        changes.mark_unchanged();
+        let deliveries = world.with(|state, moment| state.queue.receive(BATCH, moment));
+        if !deliveries.is_empty() {
+            run(world, &deliveries, kills).await;
+            continue;
+        }
+        let next = world.look(|state, _| state.queue.next());
+        let next = next.map(|next| world.clock().instant(next));
+        tokio::select! {
+            biased;
+            told = changes.changed() => if told.is_err() { return },
+            () = at(next) => {}
+        }
+    }
+}
+
+async fn at(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// One call of the function. What it does not answer for, or dies with, the queue delivers again.
+async fn run(world: &Arc<World>, deliveries: &[Delivery], kills: &[Kill]) {
+    let (owner, crash) = begin(world, Function::Interrupt, kills);
+    let door = Door::new(Arc::clone(world), Function::Interrupt, owner, crash);
+    let settings = Settings { cluster: CLUSTER.into() };
+    let handled =
+        timeout(TIMEOUT, interrupt::handle(door.ports(), &settings, deliveries, Instant::now() + DEADLINE));
+    let (died, summary) = tokio::select! {
+        biased;
+        () = door.died() => (true, None),
+        handled = handled => (false, handled.ok()),
+    };
+    let calls = door.calls();
+    drop(door);
+    if let Some(summary) = &summary {
+        world.with(|state, _| {
+            let done = deliveries.iter().filter(|delivery| !summary.retry.contains_key(&delivery.key));
+            done.for_each(|delivery| state.queue.delete(&delivery.key));
+        });
+    }
+    end(world, Function::Interrupt, died.then_some(calls), summary.as_ref().and_then(told));
+}
+
+fn told(summary: &Summary) -> Told {
+    let counts = [(summary.ending.len(), "to end"), (summary.closed, "closed")];
+    let claims = counted("claims", &counts);
+    let retried = (!summary.retry.is_empty())
+        .then(|| format!("{} to come again", count(summary.retry.len(), "message")));
+    let text = [claims, retried].into_iter().flatten().collect::<Vec<_>>().join("; ");
+    (!text.is_empty()).then(|| (Kind::Function, format!("{}: {text}", Function::Interrupt)))
+}

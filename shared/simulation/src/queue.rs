@@ -1,0 +1,121 @@
+//! The queue of interruptions: events come late, out of order, twice or not at all, and what is not deleted comes again.
+
+use std::time::Duration;
+
+use outrigger_engine::interrupt::{Delivery, Message, News};
+use outrigger_engine::ports::InstanceState;
+
+use crate::faults::Trouble;
+use crate::random::draw;
+use crate::state::State;
+use crate::time::Moment;
+
+/// How long a message that was received stays unseen, as in `template.yaml`.
+const VISIBILITY: Duration = Duration::from_mins(1);
+/// After so many deliveries a message goes to the dead letters.
+const MOST_DELIVERIES: u32 = 3;
+/// How long an event is under way, usually and when events go astray.
+const USUAL_DELAY_MILLIS: u64 = 1_500;
+const WORST_DELAY_MILLIS: u64 = 150_000;
+
+/// A standard queue with the event bus in front of it.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    messages: Vec<Queued>,
+    events: u64,
+    keys: u64,
+    dead: Vec<Message>,
+}
+
+#[derive(Debug)]
+struct Queued {
+    key: String,
+    message: Message,
+    visible: Duration,
+    deliveries: u32,
+}
+
+impl Queue {
+    /// Raised by every message.
+    pub(crate) const fn version(&self) -> u64 {
+        self.keys
+    }
+
+    /// Messages that were given up.
+    pub(crate) fn dead(&self) -> &[Message] {
+        &self.dead
+    }
+
+    /// How many messages are still to be handled.
+    pub(crate) const fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    fn put(&mut self, message: Message, visible: Duration) {
+        self.keys += 1;
+        let key = format!("m{}", self.keys);
+        self.messages.push(Queued { key, message, visible, deliveries: 0 });
+    }
+
+    /// When the next message can be received.
+    pub(crate) fn next(&self) -> Option<Duration> {
+        self.messages.iter().map(|queued| queued.visible).min()
+    }
+
+    /// Takes up to `most` messages, which nobody else is given for a while.
+    pub(crate) fn receive(&mut self, most: usize, moment: Moment) -> Vec<Delivery> {
+        let is_worn =
+            |queued: &mut Queued| queued.visible <= moment.elapsed && queued.deliveries >= MOST_DELIVERIES;
+        let worn = self.messages.extract_if(.., is_worn).map(|queued| queued.message);
+        self.dead.extend(worn);
+        let visible = self.messages.iter_mut().filter(|queued| queued.visible <= moment.elapsed);
+        visible
+            .take(most)
+            .map(|queued| {
+                queued.visible = moment.elapsed.saturating_add(VISIBILITY);
+                queued.deliveries += 1;
+                Delivery {
+                    key: queued.key.clone(),
+                    is_last: queued.deliveries == MOST_DELIVERIES,
+                    message: queued.message.clone(),
+                }
+            })
+            .collect()
+    }
+
+    /// Deletes a message.
+    pub(crate) fn delete(&mut self, key: &str) {
+        self.messages.retain(|queued| queued.key != key);
+    }
+}
+
+impl State {
+    /// EC2 tells something about an instance.
+    pub(crate) fn announce(&mut self, instance: &str, news: News, moment: Moment) {
+        self.queue.events += 1;
+        let id = format!("event-{}", self.queue.events);
+        let message = Message { id: id.clone(), at: moment.at, news, instances: vec![instance.to_owned()] };
+        let astray = self.faults.open(moment.elapsed).filter_map(|trouble| match trouble {
+            Trouble::Chaos(percent) | Trouble::EventsAstray(percent) => Some(percent),
+            _ => None,
+        });
+        let percent = astray.max().unwrap_or(0);
+        let copies = match draw(self.seed, &format!("{id}/fate"), 200) {
+            drawn if drawn < percent => 0,
+            drawn if drawn < 2 * percent => 2,
+            _ => 1,
+        };
+        for copy in 0..copies {
+            let subject = format!("{id}/delay/{copy}");
+            let is_late = draw(self.seed, &format!("{subject}/late"), 100) < percent;
+            let longest = if is_late { WORST_DELAY_MILLIS } else { USUAL_DELAY_MILLIS };
+            let delay = Duration::from_millis(draw(self.seed, &subject, longest));
+            self.queue.put(message.clone(), moment.elapsed.saturating_add(delay));
+        }
+    }
+
+    /// An instance has come to another state.
+    pub(crate) fn announce_state(&mut self, instance: &str, state: InstanceState, moment: Moment) {
+        self.announce(instance, News::StateChange(state), moment);
+    }
+}
