@@ -7,7 +7,7 @@ use outrigger_model::{CapacityType, Invalid, NillableDuration};
 use super::{Asks, Trial};
 use crate::door::Call;
 use crate::random::draw;
-use crate::scenario::{DisruptionBudget, Event, EventKind, Function, Scale, Scenario};
+use crate::scenario::{DisruptionBudget, Event, EventKind, Function, Interruption, Mishap, Scale, Scenario};
 
 /// One pool of one type on demand, whose pods move between few nodes.
 const STEADY: &str = include_str!("steady.yaml");
@@ -32,6 +32,10 @@ const FATEFUL: [(Function, Call); 14] = [
     (Function::Lifecycle, Call::ReleaseNode),
     (Function::Lifecycle, Call::Load),
 ];
+
+/// Calls after which whoever hears of interruptions may die.
+const HEARING: [Call; 5] =
+    [Call::Handled, Call::PutUnavailable, Call::UpdateClaim, Call::ChangeNode, Call::PutEvents];
 
 /// What is refused for its rate: all of EC2, or one call.
 const THROTTLED: [Option<Call>; 6] = [
@@ -181,6 +185,7 @@ fn trouble(dice: &Dice, scenario: &Scenario) -> Vec<Event> {
     drawn.functions();
     drawn.machines();
     drawn.people();
+    drawn.tidings();
     drawn.events.sort_by_key(|event| event.at);
     drawn.events
 }
@@ -284,6 +289,20 @@ impl Drawn<'_> {
         }
     }
 
+    /// Events that come late, twice or not at all, and whoever hears them dies.
+    fn tidings(&mut self) {
+        if self.dice.happens("astray", 40) {
+            let length = self.length("astray", 60, 8 * 60);
+            let percent = 5 + self.dice.below("astray/percent", 40);
+            self.add("astray", EventKind::EventsAstray { percent, length });
+        }
+        for number in 0..self.dice.few("deaf", 30, 3) {
+            let subject = format!("deaf/{number}");
+            let after = *self.dice.pick(&subject, &HEARING);
+            self.add(&subject, EventKind::KillFunction { function: Function::Interrupt, after });
+        }
+    }
+
     /// What others do: users, EC2, and whoever else has an account.
     fn people(&mut self) {
         // More than three strays would open the breaker, which waits for a person.
@@ -291,7 +310,13 @@ impl Drawn<'_> {
         if count > 0 {
             self.add("strays", EventKind::StrayInstances(count));
         }
-        let kinds: [Counted; 4] = [
+        let warn = |count| EventKind::Interruption(Interruption::SpotWarning, count);
+        let stop = |count| EventKind::Mishap(Mishap::StopInstances, count);
+        let schedule = |count| EventKind::Interruption(Interruption::ScheduledChange, count);
+        let kinds: [Counted; 7] = [
+            ("warning", warn, 50),
+            ("stop", stop, 20),
+            ("schedule", schedule, 20),
             ("delete nodes", EventKind::DeleteNodes, 55),
             ("delete claims", EventKind::DeleteNodeClaims, 45),
             ("reclaim", EventKind::ReclaimInstances, 50),
