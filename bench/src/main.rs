@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: the planner beside Karpenter's scheduler, and the stack's numbers - from a pod to its fleet
 //! request, a function's start, its memory.
 
+mod interruption;
 mod latency;
 mod memory;
 mod planner;
@@ -31,6 +32,8 @@ enum What {
     Start,
     /// From a pod to its fleet request
     Latency,
+    /// From a spot warning to the tainted node
+    Interruption,
     /// A function's peak memory on a large cluster
     Memory,
     /// Write a scenario's file
@@ -75,11 +78,13 @@ fn run(what: Option<What>) -> Result<()> {
             planner::run(&planner::Settings::default())?;
             start::run()?;
             latency::run()?;
+            interruption::run()?;
             memory::run()
         }
         Some(What::Planner(settings)) => planner::run(&settings),
         Some(What::Start) => start::run(),
         Some(What::Latency) => latency::run(),
+        Some(What::Interruption) => interruption::run(),
         Some(What::Memory) => memory::run(),
         Some(What::Scenario(settings)) => write_scenario(settings),
         Some(What::Differential(settings)) => search::run(&settings),

@@ -233,6 +233,18 @@ fn the_nodes_of_the_drain_example_end_as_it_says() {
 }
 
 #[test]
+fn the_machines_of_the_interruption_example_are_replaced() {
+    let output = outrigger(&["simulate", "examples/interruption.yaml", "-o", "json"], "");
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", summary["unexpected"]);
+    assert_eq!(summary["brokenLaws"], serde_json::json!([]));
+    let told = summary["timeline"].to_string();
+    for part in ["gone: Interrupted", "gone: Lost", "is closed"] {
+        assert!(told.contains(part), "{part} in {told}");
+    }
+}
+
+#[test]
 fn a_simulation_off_a_terminal_is_plain_lines() {
     let output = outrigger(&["simulate", "examples/quickstart.yaml"], "");
     let text = String::from_utf8_lossy(&output.stdout);

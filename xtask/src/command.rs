@@ -8,7 +8,8 @@ use serde_json::Value;
 
 /// The packages that compile `aws-sdk-ec2`. Cargo compiles it anew for every other set of features, and the features of
 /// what it uses depend on which packages are built together; so these are always built together, and nothing with them.
-const CLOUD: [&str; 5] = ["outrigger-aws", "outrigger-runtime", "provision", "lifecycle", "refresh"];
+const CLOUD: [&str; 6] =
+    ["outrigger-aws", "outrigger-runtime", "provision", "lifecycle", "refresh", "interrupt"];
 
 /// Narrows a cargo command to the packages that compile AWS.
 pub(crate) fn only_cloud(command: &mut Command) -> &mut Command {

@@ -3,10 +3,12 @@
 
 mod client;
 mod cloud;
+mod dead_letters;
 mod ec2;
 mod errors;
 mod events;
 mod hash;
+mod interruption;
 mod ledger;
 mod pricing;
 mod s3;
@@ -17,6 +19,8 @@ mod token;
 
 pub use client::Aws;
 pub use cloud::{AwsCloud, AwsConfig};
+pub use dead_letters::DeadLetters;
+pub use interruption::{MalformedEvent, decode_event};
 pub use ledger::DynamoLedger;
 pub use s3::S3Location;
 pub use ssm::Secret;

@@ -72,7 +72,8 @@ pub async fn handle(
     deadline: Instant,
 ) -> Summary {
     let mut batch = Batch { ports, settings, deadline, summary: Summary::default() };
-    if let Err(error) = batch.run(deliveries).await {
+    // On the heap: what runs inside is large, and callers nest deeply enough.
+    if let Err(error) = Box::pin(batch.run(deliveries)).await {
         let why = chain(&error);
         tracing::error!(error = why, "the batch is to be delivered again");
         batch.summary.retry = deliveries.iter().map(|one| (one.key.clone(), why.clone())).collect();
@@ -121,7 +122,7 @@ impl Batch<'_> {
         let ledger = self.ports.ledger.load().await?;
         let tasks = self.tasks(&pending, &ledger);
         self.remember_offerings(&tasks).await;
-        let told = self.carry_out(tasks).await;
+        let told = Box::pin(self.carry_out(tasks)).await;
         let done = pending.iter().filter(|one| !self.summary.retry.contains_key(&one.key));
         let done: BTreeSet<String> = done.map(|one| one.message.id.clone()).collect();
         self.ring(&told).await;

@@ -30,6 +30,8 @@ pub(crate) struct Config {
     pub(crate) sweep_anyway: bool,
     /// `OUTRIGGER_NODE_REPAIR`: whether nodes whose conditions say that they are broken are replaced.
     pub(crate) node_repair: bool,
+    /// `OUTRIGGER_DEAD_LETTERS`: the URL of the queue for messages that nobody can make sense of; only `interrupt` has one.
+    pub(crate) dead_letters: Option<String>,
     /// How the API server is reached.
     pub(crate) api_server: ApiServer,
 }
@@ -131,6 +133,7 @@ impl Config {
                 adopt,
                 sweep_anyway,
                 node_repair,
+                dead_letters: variable("OUTRIGGER_DEAD_LETTERS"),
                 api_server,
             }),
             Ok(_) => Err(ConfigError(problems)),

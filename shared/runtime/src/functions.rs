@@ -4,6 +4,7 @@ use std::time::Instant as Stopwatch;
 
 use anyhow::Context as _;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
+use outrigger_aws::DeadLetters;
 use outrigger_engine::Guards;
 use outrigger_engine::ports::{Ports, WallClock};
 use outrigger_engine::{lifecycle as lifecycle_tick, provision as provision_tick, refresh as refresh_tick};
@@ -84,34 +85,42 @@ pub async fn refresh() -> Result<(), Error> {
 }
 
 /// What every invocation of a process shares.
-struct Shell {
+pub(crate) struct Shell {
     function: &'static str,
-    config: Config,
+    pub(crate) config: Config,
     connections: OnceCell<Connections>,
 }
 
 impl Shell {
     /// The ports. A connection that could not be made is tried again by the next invocation.
-    async fn ports(&self) -> anyhow::Result<Ports<'_>> {
-        // On the heap: the futures of the SDK's start-up are large, and only the first invocation needs them.
-        let open = || Box::pin(Connections::open(&self.config));
-        let connections = self.connections.get_or_try_init(open).await?;
-        Ok(connections.ports(&WallClock))
+    pub(crate) async fn ports(&self) -> anyhow::Result<Ports<'_>> {
+        Ok(self.connections().await?.ports(&WallClock))
     }
 
-    fn measure(&self, values: &[(&str, f64)]) {
+    /// Where messages go that nobody can make sense of.
+    pub(crate) async fn dead_letters(&self) -> anyhow::Result<&DeadLetters> {
+        let dead_letters = self.connections().await?.dead_letters();
+        dead_letters.context("OUTRIGGER_DEAD_LETTERS is not set; it must be the URL of the dead-letter queue")
+    }
+
+    async fn connections(&self) -> anyhow::Result<&Connections> {
+        // On the heap: the futures of the SDK's start-up are large, and only the first invocation needs them.
+        self.connections.get_or_try_init(|| Box::pin(Connections::open(&self.config))).await
+    }
+
+    pub(crate) fn measure(&self, values: &[(&str, f64)]) {
         let now = jiff::Timestamp::now().as_millisecond();
         metrics::emit(&self.config.cluster, self.function, now, values);
     }
 
     async fn invoke<H>(&self, event: LambdaEvent<Value>, handler: &H) -> Result<Value, Error>
     where
-        H: AsyncFn(&Self, String, Instant) -> anyhow::Result<Value>,
+        H: AsyncFn(&Self, Value, String, Instant) -> anyhow::Result<Value>,
     {
         let stopwatch = Stopwatch::now();
         let context = event.context;
         let deadline = deadline::from_context(context.deadline);
-        let result = handler(self, context.request_id, deadline).await;
+        let result = Box::pin(handler(self, event.payload, context.request_id, deadline)).await;
         let seconds = stopwatch.elapsed().as_secs_f64();
         self.measure(&[("TickSeconds", seconds), ("TickErrors", if result.is_err() { 1.0 } else { 0.0 })]);
         match result {
@@ -128,9 +137,18 @@ impl Shell {
     }
 }
 
+/// Serves ticks, whose events say nothing.
 async fn serve<H>(function: &'static str, handler: H) -> Result<(), Error>
 where
     H: AsyncFn(&Shell, String, Instant) -> anyhow::Result<Value>,
+{
+    serve_event(function, async |shell, _, owner, deadline| handler(shell, owner, deadline).await).await
+}
+
+/// Serves events, each handed on with the name of its invocation and the last moment at which anything may be changed.
+pub(crate) async fn serve_event<H>(function: &'static str, handler: H) -> Result<(), Error>
+where
+    H: AsyncFn(&Shell, Value, String, Instant) -> anyhow::Result<Value>,
 {
     log_as_json();
     let config = Config::from_env().context("the environment variables come from template.yaml")?;

@@ -5,7 +5,9 @@ mod config;
 mod connect;
 mod deadline;
 mod functions;
+mod interrupt;
 mod metrics;
 
 pub use functions::{lifecycle, provision, refresh};
+pub use interrupt::interrupt;
 pub use lambda_runtime::Error;

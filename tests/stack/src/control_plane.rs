@@ -41,7 +41,7 @@ const API_SERVER_START: Duration = Duration::from_secs(90);
 pub(crate) struct ControlPlane {
     /// Kubeconfig of a cluster administrator.
     pub admin_kubeconfig: PathBuf,
-    /// Kubeconfig of the user `outrigger` in the groups `outrigger:functions` and `outrigger:lifecycle`.
+    /// Kubeconfig of the user `outrigger` in all groups of `infra/kubernetes/rbac.yaml`.
     pub outrigger_kubeconfig: PathBuf,
     /// Client of the administrator.
     pub admin: Kubernetes,
@@ -57,7 +57,7 @@ impl ControlPlane {
     pub(crate) fn prepare(directory: &Path, api_port: u16, tied: bool) -> Result<Self> {
         let keys = Keys::generate(&directory.join("pki"))?;
         let tokens = format!(
-            "{ADMIN_TOKEN},admin,admin,system:masters\n{OUTRIGGER_TOKEN},outrigger,outrigger,\"outrigger:functions,outrigger:lifecycle\"\n"
+            "{ADMIN_TOKEN},admin,admin,system:masters\n{OUTRIGGER_TOKEN},outrigger,outrigger,\"outrigger:functions,outrigger:lifecycle,outrigger:interrupt\"\n"
         );
         fs::write(directory.join("pki/tokens.csv"), tokens).context("writing the API server's tokens")?;
         let url = format!("https://127.0.0.1:{api_port}");

@@ -7,6 +7,7 @@
 mod aws;
 mod cache;
 mod control_plane;
+mod event_source;
 mod functions;
 mod http;
 mod keys;
@@ -37,7 +38,7 @@ pub use node_agent::{NodeAgent, Settings as NodeAgentSettings};
 pub use options::{Options, Runner, all_functions};
 pub use process::{Identity, Launch, Process};
 pub use runtime_api::{Outcome, RuntimeApi};
-pub use schedule::{EVENT_SOURCE, FUNCTIONS, Function, doorbell_queue};
+pub use schedule::{DEAD_INTERRUPTIONS, EVENT_SOURCE, FUNCTIONS, Function, INTERRUPTIONS, doorbell_queue};
 pub use scheduling::SchedulingPlane;
 pub use seed::{CATALOG_BUCKET, CLUSTER, STATE_BUCKET, TABLE};
 pub use stack::Stack;

@@ -12,31 +12,54 @@ pub struct Function {
     pub name: &'static str,
     /// Its logical id in template.yaml, and its folder in what SAM builds.
     pub logical_id: &'static str,
-    /// How often its schedule fires. The first event comes at once.
-    pub every: Duration,
+    /// How often its schedule fires, if it has one. The first event comes at once.
+    pub every: Option<Duration>,
     /// The `detail-type`s of our own events that wake it.
     pub doorbells: &'static [&'static str],
+    /// The queue whose messages it is given.
+    pub queue: Option<&'static str>,
 }
 
+/// What EC2 tells of its instances.
+pub const INTERRUPTIONS: &str = "interruptions";
+/// What of it nobody could read or handle.
+pub const DEAD_INTERRUPTIONS: &str = "dead-interruptions";
+/// How long a message stays unseen once it was received, in seconds, and how often it is received.
+pub(crate) const VISIBILITY_SECONDS: u32 = 60;
+pub(crate) const MOST_DELIVERIES: u32 = 3;
+/// How many messages the function is given at once, and how long they are gathered.
+pub(crate) const BATCH: usize = 100;
+pub(crate) const WINDOW: Duration = Duration::from_secs(1);
+
 /// Every function of the stack.
-pub const FUNCTIONS: [Function; 3] = [
+pub const FUNCTIONS: [Function; 4] = [
     Function {
         name: "provision",
         logical_id: "ProvisionFunction",
-        every: Duration::from_mins(1),
-        doorbells: &[],
+        every: Some(Duration::from_mins(1)),
+        doorbells: &["NodeClaims Interrupted"],
+        queue: None,
     },
     Function {
         name: "lifecycle",
         logical_id: "LifecycleFunction",
-        every: Duration::from_mins(1),
-        doorbells: &["NodeClaims Launched"],
+        every: Some(Duration::from_mins(1)),
+        doorbells: &["NodeClaims Launched", "NodeClaims Interrupted"],
+        queue: None,
     },
     Function {
         name: "refresh",
         logical_id: "RefreshFunction",
-        every: Duration::from_hours(12),
+        every: Some(Duration::from_hours(12)),
         doorbells: &[],
+        queue: None,
+    },
+    Function {
+        name: "interrupt",
+        logical_id: "InterruptFunction",
+        every: None,
+        doorbells: &[],
+        queue: Some(INTERRUPTIONS),
     },
 ];
 

@@ -15,7 +15,10 @@ use serde_json::json;
 use crate::aws::{ACCOUNT, Aws, REGION, parameter};
 use crate::kops::{GROUPS, Group, Site, Subnet};
 use crate::kubernetes::Kubernetes;
-use crate::schedule::{EVENT_SOURCE, FUNCTIONS, doorbell_queue};
+use crate::schedule::{
+    DEAD_INTERRUPTIONS, EVENT_SOURCE, FUNCTIONS, INTERRUPTIONS, MOST_DELIVERIES, VISIBILITY_SECONDS,
+    doorbell_queue,
+};
 
 /// The cluster's name.
 pub const CLUSTER: &str = "stack.example.com";
@@ -43,7 +46,19 @@ pub(crate) fn aws(aws: &Aws) -> Result<()> {
         launch_template(aws, &site, group)
             .with_context(|| format!("the launch template of {}", group.name))?;
     }
+    interruptions(aws).context("seeding the queue of interruptions")?;
     doorbells(aws).context("seeding the doorbells")
+}
+
+/// The queue of interruptions and its dead letters.
+fn interruptions(aws: &Aws) -> Result<()> {
+    aws.json("sqs", "AmazonSQS.CreateQueue", &json!({"QueueName": DEAD_INTERRUPTIONS}))?;
+    let dead = format!("arn:aws:sqs:{REGION}:{ACCOUNT}:{DEAD_INTERRUPTIONS}");
+    let redrive = json!({"deadLetterTargetArn": dead, "maxReceiveCount": MOST_DELIVERIES.to_string()});
+    let attributes =
+        json!({"VisibilityTimeout": VISIBILITY_SECONDS.to_string(), "RedrivePolicy": redrive.to_string()});
+    let queue = json!({"QueueName": INTERRUPTIONS, "Attributes": attributes});
+    aws.json("sqs", "AmazonSQS.CreateQueue", &queue).map(drop)
 }
 
 /// Makes the ledger's table in `DynamoDB` Local.

@@ -11,7 +11,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::aws::{ACCOUNT, Aws, REGION};
-use crate::http::Http;
+use crate::http::{Answer, Http};
 use crate::schedule::{FUNCTIONS, Function, doorbell_queue};
 
 /// Events under way to one function; a schedule's event beyond that is dropped, a doorbell's waits in its
@@ -44,8 +44,12 @@ impl Ticker {
             let (schedule, rates) = (line.clone(), Arc::clone(&rates));
             threads.push(thread::spawn(move || schedule.run_schedule(&rates)));
             if !function.doorbells.is_empty() {
-                let aws = aws.clone();
+                let (line, aws) = (line.clone(), aws.clone());
                 threads.push(thread::spawn(move || line.run_doorbell(&aws)));
+            }
+            if let Some(queue) = function.queue {
+                let aws = aws.clone();
+                threads.push(thread::spawn(move || line.run_queue(&aws, queue)));
             }
         }
         Self { stop, threads }
@@ -72,8 +76,8 @@ impl Drop for Ticker {
 
 /// The way to one function.
 #[derive(Clone)]
-struct Line {
-    function: Function,
+pub(crate) struct Line {
+    pub(crate) function: Function,
     url: String,
     http: Http,
     in_flight: Arc<AtomicUsize>,
@@ -96,7 +100,9 @@ impl Line {
         if rates.silent.iter().any(|name| name == self.function.name) {
             return;
         }
-        let every = rates.every.get(self.function.name).copied().unwrap_or(self.function.every);
+        let Some(every) = rates.every.get(self.function.name).copied().or(self.function.every) else {
+            return;
+        };
         let mut next = Instant::now();
         while !self.stopped() {
             if Instant::now() < next {
@@ -111,7 +117,7 @@ impl Line {
                 );
                 continue;
             }
-            self.post(scheduled_event(self.function.name), || ());
+            self.post(scheduled_event(self.function.name), |_| ());
         }
     }
 
@@ -139,7 +145,7 @@ impl Line {
             event["account"] = json!(ACCOUNT);
             let delete = json!({"QueueUrl": queue, "ReceiptHandle": message["ReceiptHandle"]});
             let aws = aws.clone();
-            self.post(event, move || {
+            self.post(event, move |_| {
                 if let Err(error) = aws.json("sqs", "AmazonSQS.DeleteMessage", &delete) {
                     eprintln!("ticker: a delivered doorbell stays in its queue: {error:#}");
                 }
@@ -148,8 +154,8 @@ impl Line {
         Ok(())
     }
 
-    /// Posts an event on a thread of its own and calls `done` when the function has answered.
-    fn post(&self, event: Value, done: impl FnOnce() + Send + 'static) {
+    /// Posts an event on a thread of its own and calls `done` with the function's answer.
+    pub(crate) fn post(&self, event: Value, done: impl FnOnce(&Answer) + Send + 'static) {
         let line = self.clone();
         line.in_flight.fetch_add(1, Ordering::Relaxed);
         thread::spawn(move || {
@@ -160,7 +166,7 @@ impl Line {
                     if answer.status >= 300 || answer.function_error.is_some() {
                         eprintln!("ticker: {} failed: {} {}", line.function.name, answer.status, answer.body);
                     }
-                    done();
+                    done(&answer);
                 }
                 Err(error) => eprintln!("ticker: {} did not answer: {error:#}", line.function.name),
             }
@@ -168,11 +174,11 @@ impl Line {
         });
     }
 
-    fn full(&self) -> bool {
+    pub(crate) fn full(&self) -> bool {
         self.in_flight.load(Ordering::Relaxed) >= IN_FLIGHT
     }
 
-    fn stopped(&self) -> bool {
+    pub(crate) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }

@@ -9,6 +9,7 @@ mod crashes;
 mod definitions;
 mod ending;
 mod faults;
+mod interruption;
 mod main_job;
 mod outages;
 mod refresh;

@@ -1,0 +1,222 @@
+//! From EC2's warning in the queue to the tainted node: one after the other, and a thousand at once. Real function
+//! processes, API server, DynamoDB Local; moto's queue, and pollers that gather as Lambda's do.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use outrigger_model::{
+    CapacityType, ClaimState, Instance, NillableDuration, NodeClaim, NodeClassRef, NominatedPod, PodRef,
+    Price, Requirements, Resources, labels,
+};
+use outrigger_stack::{ACCOUNT, INTERRUPTIONS, Kubernetes, Options, Rates, Stack, TABLE, all_functions};
+use serde_json::{Value, json};
+
+use crate::percentile;
+
+/// Nodes of the cluster.
+const NODES: usize = 1_000;
+/// Of these, so many are warned of one after the other first, and the rest at once.
+const SINGLES: usize = 30;
+const BETWEEN_SINGLES: Duration = Duration::from_millis(400);
+/// Processes of the function: what `template.yaml` allows at most, less what two cores are good for.
+const PROCESSES: usize = 4;
+const CREATORS: usize = 4;
+const LONGEST: Duration = Duration::from_mins(3);
+
+/// When each node was first seen to be tainted.
+type Closed = Arc<Mutex<BTreeMap<String, Instant>>>;
+
+/// Measures and prints.
+pub(crate) fn run() -> Result<()> {
+    let stack = Stack::start(Options::default())?;
+    fill(&stack)?;
+    let closed = watch(stack.kubernetes())?;
+    let processes: Result<Vec<_>> = (0..PROCESSES).map(|_| stack.start_function("interrupt", &[])).collect();
+    let ticker = stack.ticker(Rates { silent: all_functions(), ..Rates::default() });
+    let mut sent = BTreeMap::new();
+    for number in 0..SINGLES {
+        sent.extend(warn(&stack, &[number])?);
+        thread::sleep(BETWEEN_SINGLES);
+    }
+    wait(&closed, sent.len())?;
+    report("one after the other", &sent, &closed);
+    let rest: Vec<usize> = (SINGLES..NODES).collect();
+    let mut at_once = BTreeMap::new();
+    for some in rest.chunks(10) {
+        at_once.extend(warn(&stack, some)?);
+    }
+    wait(&closed, NODES)?;
+    report("at once", &at_once, &closed);
+    drop((ticker, processes));
+    Ok(())
+}
+
+fn report(what: &str, sent: &BTreeMap<String, Instant>, closed: &Closed) {
+    let closed = closed.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut times: Vec<f64> = sent
+        .iter()
+        .filter_map(|(node, sent)| Some(closed.get(node)?.saturating_duration_since(*sent).as_secs_f64()))
+        .collect();
+    times.sort_by(f64::total_cmp);
+    let first = sent.values().min();
+    let last = sent.keys().filter_map(|node| closed.get(node)).max();
+    let all = first.zip(last).map_or(f64::NAN, |(first, last)| (*last - *first).as_secs_f64());
+    println!(
+        "{} warnings {what}, warning sent to node tainted: p50 {:.2} s, p99 {:.2} s, max {:.2} s; all within {all:.1} s",
+        times.len(),
+        percentile(&times, 50),
+        percentile(&times, 99),
+        percentile(&times, 100)
+    );
+}
+
+fn wait(closed: &Closed, count: usize) -> Result<()> {
+    let began = Instant::now();
+    loop {
+        let seen = closed.lock().unwrap_or_else(PoisonError::into_inner).len();
+        if seen >= count {
+            return Ok(());
+        }
+        ensure!(began.elapsed() < LONGEST, "only {seen} of {count} nodes were tainted within {LONGEST:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn instance_id(number: usize) -> String {
+    format!("i-{number:017x}")
+}
+
+/// A cluster of nodes that have joined, with their claims in the ledger.
+fn fill(stack: &Stack) -> Result<()> {
+    let kubernetes = stack.kubernetes();
+    let made: Vec<Result<()>> = thread::scope(|scope| {
+        let make =
+            |part: usize| move || (part..NODES).step_by(CREATORS).try_for_each(|n| node(kubernetes, n));
+        let threads: Vec<_> = (0..CREATORS).map(|part| scope.spawn(make(part))).collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    });
+    made.into_iter().collect::<Result<()>>()?;
+    let uid = kubernetes.get("/api/v1/namespaces/kube-system")?["metadata"]["uid"].clone();
+    let uid = uid.as_str().context("kube-system has no uid")?;
+    let numbers: Vec<usize> = (0..NODES).collect();
+    for some in numbers.chunks(25) {
+        let puts: Result<Vec<Value>> = some.iter().map(|number| item(uid, &claim(*number))).collect();
+        let request = json!({"RequestItems": {TABLE: puts?}});
+        stack.dynamodb().json("dynamodb", "DynamoDB_20120810.BatchWriteItem", &request)?;
+    }
+    Ok(())
+}
+
+fn node(kubernetes: &Kubernetes, number: usize) -> Result<()> {
+    let id = instance_id(number);
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {
+            "name": id,
+            "labels": {labels::NODE_POOL: "default", labels::INITIALIZED: "true"},
+            "annotations": {labels::CLAIM: format!("default-{number}")},
+        },
+        "spec": {"providerID": format!("aws:///us-east-1a/{id}")},
+    });
+    kubernetes.create("/api/v1/nodes", &node).map(drop)
+}
+
+/// As large as a claim is: 60 types and 20 pods.
+fn claim(number: usize) -> NodeClaim {
+    let pod = |index: usize| NominatedPod {
+        pod: PodRef { namespace: "default".into(), name: format!("web-6d4cf56db6-{number:05}{index:02}") },
+        uid: format!("5cede000-0000-4000-8000-{number:08}{index:04}"),
+    };
+    NodeClaim {
+        name: format!("default-{number}"),
+        state: ClaimState::Initialized,
+        version: 1,
+        intent: format!("intent-{number}"),
+        node_pool: "default".into(),
+        node_class: NodeClassRef::instance_group("nodes"),
+        requirements: Requirements::new(),
+        instance_types: (0..60).map(|index| format!("m{index}a.xlarge")).collect(),
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        taints: Vec::new(),
+        startup_taints: Vec::new(),
+        expire_after: NillableDuration::NEVER,
+        termination_grace_period: None,
+        requests: Resources::new(),
+        reserved: Resources::new(),
+        allocatable: Resources::new(),
+        nominated: (0..20).map(pod).collect(),
+        created_at: jiff::Timestamp::now(),
+        instance: Some(Instance {
+            id: instance_id(number),
+            instance_type: format!("m{}a.xlarge", number % 60),
+            zone: "us-east-1a".into(),
+            capacity_type: CapacityType::Spot,
+            image_id: String::new(),
+            price: Price::ZERO,
+        }),
+        node_name: Some(instance_id(number)),
+        launched_at: None,
+        registered_at: None,
+        initialized_at: None,
+        termination: None,
+        last_error: None,
+    }
+}
+
+/// The claim as the ledger keeps it.
+fn item(uid: &str, claim: &NodeClaim) -> Result<Value> {
+    Ok(json!({"PutRequest": {"Item": {
+        "pk": {"S": format!("cluster#{uid}")},
+        "sk": {"S": format!("claim#{}", claim.name)},
+        "body": {"S": serde_json::to_string(claim)?},
+        "state": {"S": "Initialized"},
+        "version": {"N": claim.version.to_string()},
+        "intent": {"S": claim.intent},
+    }}}))
+}
+
+/// Notes from now on when nodes are tainted.
+fn watch(kubernetes: &Kubernetes) -> Result<Closed> {
+    let list = kubernetes.get("/api/v1/nodes?limit=1")?;
+    let version = list["metadata"]["resourceVersion"].as_str().context("the list has no version")?;
+    let changes = kubernetes.watch("/api/v1/nodes", version)?;
+    let closed = Closed::default();
+    let noted = Arc::clone(&closed);
+    thread::spawn(move || {
+        for change in changes {
+            let Ok(change) = change else { return };
+            let node = &change["object"];
+            let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+            if let Some(name) = node["metadata"]["name"].as_str()
+                && taints.iter().any(|taint| taint["key"] == labels::DISRUPTED_TAINT)
+            {
+                let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
+                noted.entry(name.to_owned()).or_insert_with(Instant::now);
+            }
+        }
+    });
+    Ok(closed)
+}
+
+/// Puts warnings into the queue, at most ten; when each was sent, by node.
+fn warn(stack: &Stack, numbers: &[usize]) -> Result<BTreeMap<String, Instant>> {
+    let entry = |number: &usize| {
+        let event = json!({
+            "version": "0", "id": format!("warning-{number}"), "source": "aws.ec2",
+            "detail-type": "EC2 Spot Instance Interruption Warning", "account": ACCOUNT,
+            "time": jiff::Timestamp::now().to_string(), "region": "us-east-1", "resources": [],
+            "detail": {"instance-id": instance_id(*number), "instance-action": "terminate"},
+        });
+        json!({"Id": number.to_string(), "MessageBody": event.to_string()})
+    };
+    let entries: Vec<Value> = numbers.iter().map(entry).collect();
+    let queue = format!("http://queue/{ACCOUNT}/{INTERRUPTIONS}");
+    let sent = Instant::now();
+    let request = json!({"QueueUrl": queue, "Entries": entries});
+    stack.aws().json("sqs", "AmazonSQS.SendMessageBatch", &request)?;
+    Ok(numbers.iter().map(|number| (instance_id(*number), sent)).collect())
+}

@@ -1,0 +1,6 @@
+//! The `interrupt` function: wiring only; the work is `outrigger_engine::interrupt`.
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), outrigger_runtime::Error> {
+    outrigger_runtime::interrupt().await
+}
