@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use outrigger_model::{
-    CapacityType, ClaimState, Instance, NillableDuration, NodeClaim, NodeClassRef, NominatedPod, PodRef,
-    Price, Requirements, Resources, labels,
+    CapacityType, ClaimState, Instance, NillableDuration, NodeCheck, NodeClaim, NodeClassRef, NominatedPod,
+    PodRef, Price, Requirements, Resources, labels,
 };
 use outrigger_stack::{ACCOUNT, INTERRUPTIONS, Kubernetes, Options, Rates, Stack, TABLE, all_functions};
 use serde_json::{Value, json};
@@ -162,6 +162,7 @@ fn claim(number: usize) -> NodeClaim {
         launched_at: None,
         registered_at: None,
         initialized_at: None,
+        node_check: NodeCheck::default(),
         termination: None,
         last_error: None,
     }

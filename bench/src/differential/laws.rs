@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::Result;
-use outrigger_model::{ClaimState, NodeClaim, Plan, PlannedNode, Snapshot, Target};
+use outrigger_model::{ClaimState, NodeCheck, NodeClaim, Plan, PlannedNode, Snapshot, Target};
 use outrigger_planning::{Options, check, provision};
 use serde_json::Value;
 
@@ -148,6 +148,7 @@ fn claim(snapshot: &Snapshot, node: &PlannedNode) -> NodeClaim {
         launched_at: None,
         registered_at: None,
         initialized_at: None,
+        node_check: NodeCheck::default(),
         termination: None,
         last_error: None,
     }

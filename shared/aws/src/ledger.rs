@@ -9,6 +9,7 @@
 //! | `ice#<capacity type>#<instance type>#<zone>` | an offering that could not be had |
 //! | `event#<id>` | an event of EC2 that was handled, and until when that counts |
 //! | `health` | how launches have fared lately: JSON in `body`, its `version` beside it |
+//! | `memory#<instance type>#<image>` | the least memory that a node of the type was seen to have |
 //! | `sweep` | what the last sweep found amiss: JSON in `body` |
 //! | `report#<function>` | the last report, compressed when it is large |
 //!
@@ -25,6 +26,7 @@ mod meta;
 mod outcomes;
 mod queries;
 mod reports;
+mod seen;
 mod sweeps;
 mod transaction;
 
@@ -34,7 +36,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use outrigger_engine::ports::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep};
-use outrigger_model::{Intent, IntentState, LaunchHealth, NodeClaim, Report, UnavailableOffering};
+use outrigger_model::{
+    Intent, IntentState, LaunchHealth, NodeClaim, Report, SeenMemory, UnavailableOffering,
+};
 
 use crate::Aws;
 use item::Item;
@@ -169,6 +173,10 @@ impl Ledger for DynamoLedger {
 
     async fn put_health(&self, health: &LaunchHealth) -> Result<(), LedgerError> {
         health::put_health(self, health).await
+    }
+
+    async fn put_seen_memory(&self, seen: &SeenMemory, at: Timestamp) -> Result<(), LedgerError> {
+        seen::put(self, seen, at).await
     }
 
     async fn put_report(&self, function: &str, at: Timestamp, report: &Report) -> Result<(), LedgerError> {

@@ -11,7 +11,8 @@ use outrigger_aws::{Aws, DynamoLedger};
 use outrigger_engine::ports::{ClaimOutcome, Ledger, LedgerError, PreparedLaunch, Sweep};
 use outrigger_model::report::{Outcome, PodsReport};
 use outrigger_model::{
-    CapacityType, ClaimState, IntentState, NodeClaim, PodRef, Report, UnavailableOffering,
+    CapacityType, ClaimState, IntentState, NodeClaim, PodRef, Quantity, Report, SeenMemory,
+    UnavailableOffering,
 };
 use support::lossy_proxy::LossyProxy;
 use support::{at, config, instance, launch, server, table};
@@ -400,6 +401,22 @@ async fn an_offering_stays_out_for_the_longest_time_said() {
     let found = ledger.load().await.unwrap().unavailable;
     assert_eq!(found.len(), 20);
     assert_eq!((found[0].until, found[1].until, found[2].until), (at(100), at(200), at(100)));
+}
+
+#[tokio::test]
+async fn the_least_memory_that_was_seen_is_kept() {
+    let rig = bound().await;
+    let seen = |image: &str, mebibytes: i64| SeenMemory {
+        instance_type: "m5.large".into(),
+        image_id: image.into(),
+        memory: Quantity::mebibytes(mebibytes),
+    };
+    for (image, mebibytes) in [("ami-1", 7_600), ("ami-1", 7_700), ("ami-2", 7_800), ("ami-1", 7_500)] {
+        rig.ledger.put_seen_memory(&seen(image, mebibytes), at(0)).await.unwrap();
+    }
+    assert_eq!(rig.ledger.load().await.unwrap().seen_memory, [seen("ami-1", 7_500), seen("ami-2", 7_800)]);
+    rig.set("memory#m5.large#ami-1", "body", AttributeValue::S("{".into())).await;
+    assert_eq!(rig.ledger.load().await.unwrap().seen_memory, [seen("ami-2", 7_800)], "a lesson less");
 }
 
 #[tokio::test]

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use outrigger_model::resources::NODES;
 use outrigger_model::{
-    ClaimState, Instance, InstanceType, Node, NodeClaim, NodePool, Quantity, Requirement, Requirements,
-    Resources, labels,
+    ClaimState, Instance, InstanceType, Node, NodeCheck, NodeClaim, NodePool, Quantity, Requirement,
+    Requirements, Resources, labels,
 };
 
 use crate::TickError;
@@ -98,6 +98,7 @@ impl Unknown<'_> {
             launched_at: Some(since),
             registered_at: registered.then_some(now),
             initialized_at: (state == ClaimState::Initialized).then_some(now),
+            node_check: NodeCheck::default(),
             termination: None,
             last_error: None,
         }

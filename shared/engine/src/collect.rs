@@ -13,7 +13,7 @@ use crate::guards::Guards;
 use crate::liveness::is_partitioned;
 use crate::ports::{InstanceState, Machine, Sweep};
 use crate::release::ABSENCE_WAIT;
-use crate::terminate::Cause;
+use crate::terminate::{Cause, is_closed};
 
 /// Two sweeps that confirm each other lie at least so far apart; a little less than the minute between two ticks.
 const CONFIRMED_AFTER: Duration = Duration::from_secs(55);
@@ -49,6 +49,8 @@ pub(crate) struct Findings<'a> {
     pub(crate) ending: Vec<Ending>,
     /// Nodes that nothing stands behind any more.
     pub(crate) abandoned: Vec<&'a Node>,
+    /// Nodes that are closed as for a drain, with the claim of each, which lives.
+    pub(crate) closed: Vec<(&'a str, &'a Node)>,
 }
 
 /// A claim that must end.
@@ -74,21 +76,32 @@ pub(crate) fn sweep<'a>(seen: &Seen<'a>, before: &Sweep, guards: Guards, now: Ti
         findings: Findings { sweep: Sweep { at: Some(now), ..Sweep::default() }, ..Findings::default() },
     };
     judge.orphans();
-    let is_partitioned = is_partitioned(seen.nodes.iter());
     for claim in seen.claims {
-        judge.claim(claim, is_partitioned);
+        judge.claim(claim);
+        judge.closed(claim);
     }
     judge.nodes();
     let mut findings = judge.findings;
+    findings.sweep.partitioned = guards.partition && is_partitioned(seen.nodes.iter());
+    if findings.sweep.partitioned {
+        findings.keep_what_ec2_says();
+    }
     let live = seen.machines.iter().filter(|machine| !machine.state.is_ending()).count();
     let would_end = findings.orphans.len() + findings.ending.iter().filter(|end| end.concluded).count();
     if guards.breaker && would_end > ALWAYS_ALLOWED.max(live / ALLOWED_SHARE) {
         findings.sweep.breaker = Some(would_end);
-        findings.orphans.clear();
-        findings.abandoned.clear();
-        findings.ending.retain(|end| !end.concluded);
+        findings.keep_what_ec2_says();
     }
     findings
+}
+
+impl Findings<'_> {
+    /// Drops what we only conclude.
+    fn keep_what_ec2_says(&mut self) {
+        self.orphans.clear();
+        self.abandoned.clear();
+        self.ending.retain(|end| !end.concluded);
+    }
 }
 
 struct Judge<'s, 'a> {
@@ -138,7 +151,7 @@ impl<'a> Judge<'_, 'a> {
         }
     }
 
-    fn claim(&mut self, claim: &NodeClaim, is_partitioned: bool) {
+    fn claim(&mut self, claim: &NodeClaim) {
         let Some(id) = claim.instance_id() else { return };
         let state = self.machines.get(id).map(|machine| machine.state);
         let missing = self.before.missing.get(&claim.name).copied();
@@ -166,7 +179,6 @@ impl<'a> Judge<'_, 'a> {
             }
             None if claim.state != ClaimState::Launched
                 && self.absent(missing)
-                && !is_partitioned
                 && nodes.iter().all(|node| !node.ready) =>
             {
                 (TerminationReason::InstanceGone, "EC2 does not show its instance any more", true)
@@ -175,6 +187,21 @@ impl<'a> Judge<'_, 'a> {
         };
         let (claim, cause) = (claim.name.clone(), Cause::new(reason, message));
         self.findings.ending.push(Ending { claim, cause, concluded });
+    }
+
+    /// Nodes that keep new pods away as for a drain, while nobody drains them: whoever closed them has died, or thought better of it.
+    fn closed(&mut self, claim: &'a NodeClaim) {
+        let is_joined = matches!(claim.state, ClaimState::Registered | ClaimState::Initialized);
+        let Some(id) = claim.instance_id().filter(|_| is_joined) else { return };
+        for node in self.seen.on.get(id).into_iter().flatten().filter(|node| is_closed(node)) {
+            let since = self.before.closed.get(&node.uid).copied();
+            if self.confirmed(since, CONFIRMED_AFTER) {
+                // What is opened now may be closed anew before the next sweep, and is then looked at anew.
+                self.findings.closed.push((claim.name.as_str(), *node));
+            } else {
+                self.findings.sweep.closed.insert(node.uid.clone(), since.unwrap_or(self.now));
+            }
+        }
     }
 
     /// Nodes of ours whose claim is over and whose instance is gone. Karpenter's carry the same labels and finalizer, so ours

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use outrigger_model::node_class::Subnet;
 use outrigger_model::{
-    ClaimState, ClassOffer, FleetOverride, FleetRequest, Intent, IntentState, NodeClaim, NodeClass, Plan,
-    PlannedNode, Requirement, labels,
+    ClaimState, ClassOffer, FleetOverride, FleetRequest, Intent, IntentState, NodeCheck, NodeClaim,
+    NodeClass, Plan, PlannedNode, Requirement, labels,
 };
 use sha2::{Digest, Sha256};
 
@@ -169,6 +169,7 @@ fn claim(node: &PlannedNode, intent: &str, now: Timestamp) -> NodeClaim {
         launched_at: None,
         registered_at: None,
         initialized_at: None,
+        node_check: NodeCheck::default(),
         termination: None,
         last_error: None,
     }

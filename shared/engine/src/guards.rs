@@ -13,6 +13,8 @@ pub struct Guards {
     pub cloud_first: bool,
     /// A sweep that would end more than three instances and a tenth of all does nothing.
     pub breaker: bool,
+    /// While much of the cluster is not ready, sweeps conclude nothing.
+    pub partition: bool,
     /// Absence of an instance counts for nothing while it may be too young to be shown.
     pub absence_wait: bool,
     /// Repair stops where more than a fifth of a pool is unhealthy: then the fault is not the nodes'.
@@ -30,6 +32,7 @@ impl Default for Guards {
             two_sweeps: true,
             cloud_first: true,
             breaker: true,
+            partition: true,
             absence_wait: true,
             repair_breaker: true,
             fence: true,

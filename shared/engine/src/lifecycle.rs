@@ -4,13 +4,14 @@
 mod adoption;
 mod ending;
 mod health;
+mod measure;
 mod starting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use outrigger_catalog::Catalog;
-use outrigger_model::{Intent, Node, NodeClaim};
+use outrigger_model::{Intent, Node, NodeClaim, SeenMemory};
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -20,7 +21,7 @@ use crate::guards::Guards;
 use crate::keeper::Keeper;
 use crate::mirror::Mirrors;
 use crate::observe::chain;
-use crate::ports::{InstanceStatus, Lease, Machine, Notice, Ports, Sweep};
+use crate::ports::{Lease, Machine, Notice, Ports, Sweep};
 
 /// The name of the function and of its lease.
 pub const FUNCTION: &str = "lifecycle";
@@ -87,6 +88,8 @@ pub struct Summary {
     pub forgotten: usize,
     /// How many instances a sweep would have ended, when that was so many that it ended none.
     pub breaker: Option<usize>,
+    /// Whether so many nodes were not ready that the last sweep concluded nothing.
+    pub partitioned: bool,
     /// Claims whose nodes should be repaired, and why they are not.
     pub repair_blocked: BTreeMap<String, String>,
     /// Claims that still wait, and for what.
@@ -110,12 +113,12 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
         summary: Summary::default(),
         mirrors: Mirrors::default(),
         catalog: None,
+        seen_memory: Vec::new(),
         nominated: BTreeSet::new(),
         patience: Patience::default(),
         machines: None,
         asked: BTreeSet::new(),
         is_ending: false,
-        statuses: Vec::new(),
         sweep: Sweep::default(),
     };
     let result = tick.run(&mut keeper, deadline.min(Instant::now() + settings.window)).await;
@@ -132,6 +135,8 @@ struct Tick<'a> {
     mirrors: Mirrors,
     /// Read when the first node is registered.
     catalog: Option<Catalog>,
+    /// How much memory types were seen to have.
+    seen_memory: Vec<SeenMemory>,
     /// Claims whose pods were nominated before their node has joined.
     nominated: BTreeSet<String>,
     patience: Patience,
@@ -139,8 +144,6 @@ struct Tick<'a> {
     machines: Option<(Instant, Vec<Machine>)>,
     /// Instances that EC2 was told to terminate since then.
     asked: BTreeSet<String>,
-    /// What EC2 said at the last sweep of this tick about instances that are not well.
-    statuses: Vec<InstanceStatus>,
     /// Whether the last pass saw claims that end.
     is_ending: bool,
     /// What the last sweep found.
@@ -171,7 +174,6 @@ impl Tick<'_> {
     /// Looks at every claim once.
     async fn pass(&mut self, lease: &Lease) -> Result<(), TickError> {
         self.summary.waiting.clear();
-        self.summary.repair_blocked.clear();
         let lease = self.settings.guards.fence.then_some(lease);
         let mut world = self.look().await?;
         if self.time_is_up() {
@@ -179,12 +181,14 @@ impl Tick<'_> {
         }
         let nodes = world.nodes;
         let by_instance = index(&nodes);
-        if self.sweep_is_due() {
-            self.ask_for_statuses().await;
+        let is_due = self.sweep_is_due();
+        if is_due {
             self.sweep(&mut world.claims, &world.intents, (&nodes, &by_instance), lease).await?;
         }
         self.begin_ends(&mut world.claims, (&nodes, &by_instance), lease).await;
-        self.repair(&mut world.claims, (&nodes, &by_instance), lease).await;
+        if is_due && !self.time_is_up() {
+            self.repair(&mut world.claims, (&nodes, &by_instance), lease).await;
+        }
         if self.time_is_up() {
             return Ok(());
         }
@@ -204,6 +208,7 @@ impl Tick<'_> {
         }
         self.mirrors.look(self.ports).await;
         let ledger = self.ports.ledger.load().await?;
+        self.seen_memory = ledger.seen_memory;
         if !self.settings.guards.cloud_first {
             self.ask_ec2().await;
         }

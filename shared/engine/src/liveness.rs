@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use outrigger_model::{ClaimState, NillableDuration, Node, NodeClaim, TerminationReason};
+use outrigger_model::{ClaimState, NillableDuration, Node, NodeClaim, TerminationReason, labels};
 
 use crate::terminate::Cause;
 
@@ -32,7 +32,8 @@ pub(crate) fn overdue(
             let message = format!("it is older than expireAfter, {}", claim.expire_after);
             Some(Cause::new(TerminationReason::Expired, message))
         }
-        ClaimState::Registered if !is_partitioned => {
+        // Several nodes in the place of one are for people to sort out.
+        ClaimState::Registered if !is_partitioned && nodes.len() < 2 => {
             let (since, timeout) = (claim.registered_at?, initialization_timeout?);
             passed(since, timeout, now).then(|| {
                 let timeout = NillableDuration::seconds(timeout.as_secs());
@@ -49,11 +50,17 @@ pub(crate) fn overdue(
 /// fault, and would otherwise be paid for until they expire.
 pub(crate) fn is_partitioned<'a>(nodes: impl Iterator<Item = &'a Node>) -> bool {
     let (mut all, mut unready) = (0_usize, 0_usize);
-    for node in nodes.filter(|node| node.is_initialized() || node.node_pool().is_none()) {
+    for node in nodes.filter(|node| !is_starting(node)) {
         all += 1;
         unready += usize::from(!node.ready);
     }
     unready > 3 && unready * 100 > all * 45
+}
+
+/// Whether a node of ours, or of Karpenter's, is on its way to being ready for the first time.
+fn is_starting(node: &Node) -> bool {
+    let is_joining = node.taints.iter().any(|taint| taint.key == labels::UNREGISTERED_TAINT);
+    !node.is_initialized() && (is_joining || node.node_pool().is_some())
 }
 
 fn has_expired(claim: &NodeClaim, now: Timestamp) -> bool {
@@ -68,6 +75,7 @@ fn passed(since: Timestamp, length: Duration, now: Timestamp) -> bool {
 mod tests {
     use super::*;
     use crate::register::tests::{claim, node};
+    use outrigger_model::{Taint, TaintEffect};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -87,6 +95,7 @@ mod tests {
             (Registered, 1, false, 1_799, None),
             (Registered, 1, false, 1_800, Some(NotInitialized)),
             (Registered, 1, true, 1_800, None),
+            (Registered, 2, false, 1_800, None),
             (Registered, 1, true, 20_000, Some(Expired)),
             (Initialized, 1, false, 19_999, None),
             (Initialized, 1, false, 20_000, Some(Expired)),
@@ -122,9 +131,12 @@ mod tests {
             assert_eq!(is_partitioned(nodes), expected, "{good} {bad}");
         }
         let mut young = unready;
-        young.labels.insert(outrigger_model::labels::NODE_POOL.into(), "web".into());
+        young.labels.insert(labels::NODE_POOL.into(), "web".into());
         assert!(!is_partitioned(std::iter::repeat_n(&young, 9)), "none of them was ever ready");
-        young.labels.insert(outrigger_model::labels::INITIALIZED.into(), "true".into());
+        young.labels.insert(labels::INITIALIZED.into(), "true".into());
         assert!(is_partitioned(std::iter::repeat_n(&young, 9)));
+        let gate = Taint::new(labels::UNREGISTERED_TAINT, "", TaintEffect::NoExecute);
+        let joining = Node { taints: vec![gate], ready: false, ..node(Vec::new()) };
+        assert!(!is_partitioned(std::iter::repeat_n(&joining, 9)), "they are about to be registered");
     }
 }

@@ -6,21 +6,31 @@ use std::sync::Arc;
 
 use outrigger_catalog::Catalog;
 use outrigger_model::volume::claims_to_know;
-use outrigger_model::{ClassOffer, InstanceType, NodeClass, NodeClassRef, Snapshot, VolumeClaim};
+use outrigger_model::{ClassOffer, InstanceType, NodeClass, NodeClassRef, SeenMemory, Snapshot, VolumeClaim};
 
 use crate::health;
+use crate::learning;
 use crate::leaving;
 use crate::ports::{ClassSource, ClusterError, ClusterState, Configuration, LedgerState, Ports, Volumes};
 
 /// What is the same for every snapshot of a tick: the catalogue, and what it is for each class.
 pub(crate) struct Offers {
     catalog: Catalog,
+    seen_memory: Vec<SeenMemory>,
     resolved: BTreeMap<NodeClassRef, ClassOffer>,
 }
 
 impl Offers {
     pub(crate) const fn new(catalog: Catalog) -> Self {
-        Self { catalog, resolved: BTreeMap::new() }
+        Self { catalog, seen_memory: Vec::new(), resolved: BTreeMap::new() }
+    }
+
+    /// Takes in what nodes have taught about the memory of their types.
+    fn learn(&mut self, seen_memory: Vec<SeenMemory>) {
+        if self.seen_memory != seen_memory {
+            self.seen_memory = seen_memory;
+            self.resolved.clear();
+        }
     }
 
     /// The class with its instance types; computing them is kept for as long as the class stays the same.
@@ -28,8 +38,10 @@ impl Offers {
         match self.resolved.get(&class.reference) {
             Some(known) if known.class == class => known.clone(),
             _ => {
-                let instance_types =
-                    self.shared(&class).unwrap_or_else(|| self.catalog.instance_types(&class));
+                let instance_types = self.shared(&class).unwrap_or_else(|| {
+                    let types = self.catalog.instance_types(&class);
+                    learning::corrected(types, &class, &self.seen_memory)
+                });
                 let offer = ClassOffer { class, instance_types };
                 self.resolved.insert(offer.class.reference.clone(), offer.clone());
                 offer
@@ -65,6 +77,7 @@ pub(crate) async fn snapshot(
     }
     let mut snapshot = Snapshot::empty(cluster, ports.clock.now());
     let closed = health::closed_subnets(&ledger.health, snapshot.taken_at);
+    offers.learn(ledger.seen_memory);
     for reference in references(&configuration) {
         let class = resolve(ports, &configuration, reference).await;
         let mut offer = offers.offer(class);

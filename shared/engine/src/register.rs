@@ -1,6 +1,6 @@
 //! What a claim's node must still be given, and whether it is ready for pods: pure rules.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::{Node, NodeClaim, Taint, labels};
 
@@ -58,6 +58,7 @@ pub(crate) fn unchanged(node: &Node) -> NodeChange {
         name: node.name.clone(),
         resource_version: node.resource_version.clone(),
         labels: BTreeMap::new(),
+        gone_labels: BTreeSet::new(),
         annotations: BTreeMap::new(),
         finalizers: node.finalizers.clone(),
         taints: node.taints.clone(),
@@ -92,8 +93,8 @@ pub(crate) mod tests {
     use super::*;
     use jiff::Timestamp;
     use outrigger_model::{
-        CapacityType, ClaimState, Instance, NillableDuration, NodeClassRef, Price, Quantity, Requirements,
-        Resources, TaintEffect,
+        CapacityType, ClaimState, Instance, NillableDuration, NodeCheck, NodeClassRef, Price, Quantity,
+        Requirements, Resources, TaintEffect,
     };
 
     pub(crate) fn claim() -> NodeClaim {
@@ -129,6 +130,7 @@ pub(crate) mod tests {
             launched_at: None,
             registered_at: None,
             initialized_at: None,
+            node_check: NodeCheck::default(),
             termination: None,
             last_error: None,
         }

@@ -123,7 +123,7 @@ fn begun(claim: &NodeClaim, cause: &Cause, now: Timestamp) -> Termination {
 fn closing(node: &Node) -> Option<NodeChange> {
     let taint = drain::taint();
     let excluded = node.labels.contains_key(labels::EXCLUDE_FROM_LOAD_BALANCERS);
-    if excluded && node.taints.contains(&taint) {
+    if excluded && is_closed(node) {
         return None;
     }
     let mut change = unchanged(node);
@@ -136,10 +136,27 @@ fn closing(node: &Node) -> Option<NodeChange> {
     Some(change)
 }
 
+/// Whether a node keeps new pods away as for a drain.
+pub(crate) fn is_closed(node: &Node) -> bool {
+    node.taints.contains(&drain::taint())
+}
+
+/// What undoes [`close`].
+pub(crate) fn reopening(node: &Node) -> NodeChange {
+    let mut change = unchanged(node);
+    change.taints.retain(|taint| *taint != drain::taint());
+    let excluded = node.labels.get(labels::EXCLUDE_FROM_LOAD_BALANCERS);
+    if excluded.is_some_and(|by| by == EXCLUDED_BY) {
+        change.gone_labels.insert(labels::EXCLUDE_FROM_LOAD_BALANCERS.into());
+    }
+    change
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::register::tests::{claim, node};
+    use std::collections::BTreeMap;
 
     const ALL: [ClaimState; 8] = [
         ClaimState::Intent,
@@ -164,6 +181,11 @@ mod tests {
         );
         let closed = Node { labels: change.labels, ..node(change.taints) };
         assert_eq!(closing(&closed), None);
+        let change = reopening(&closed);
+        assert_eq!((change.taints.len(), change.gone_labels.len()), (0, 1));
+        let own = BTreeMap::from([(labels::EXCLUDE_FROM_LOAD_BALANCERS.to_owned(), "me".to_owned())]);
+        let excluded = Node { labels: own, ..closed.clone() };
+        assert_eq!(reopening(&excluded).gone_labels.len(), 0, "somebody else's label stays");
         let reopened = Node { taints: Vec::new(), ..closed };
         assert_eq!(closing(&reopened).unwrap().labels.len(), 0, "the label is there");
     }

@@ -13,6 +13,7 @@ pub mod invalid;
 pub mod labels;
 pub mod launch_health;
 pub mod node;
+pub mod node_check;
 pub mod node_claim;
 pub mod node_claim_object;
 pub mod node_class;
@@ -42,6 +43,7 @@ pub use instance_type::{CapacityType, InstanceType, Offering, Reservation, Unava
 pub use invalid::Invalid;
 pub use launch_health::{Hold, LaunchHealth, NodeOutcome, PodHealth, PoolHealth};
 pub use node::{Node, NodeCondition};
+pub use node_check::{NodeCheck, SeenMemory, Shortfall};
 pub use node_claim::{
     ClaimState, FleetOverride, FleetRequest, Instance, Intent, IntentState, NodeClaim, NominatedPod,
 };

@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CapacityType, NillableDuration, NodeClassRef, PodRef, Price, Requirements, Resources, Taint, Termination,
+    CapacityType, NillableDuration, NodeCheck, NodeClassRef, PodRef, Price, Requirements, Resources, Taint,
+    Termination,
 };
 
 /// Where a claim stands. States only move forward (reference: reliability 3.2).
@@ -116,6 +117,9 @@ pub struct NodeClaim {
     /// When its node was initialised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initialized_at: Option<Timestamp>,
+    /// How its node differs from what was bought.
+    #[serde(default, skip_serializing_if = "NodeCheck::is_empty")]
+    pub node_check: NodeCheck,
     /// Its end, once that is decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub termination: Option<Termination>,

@@ -236,16 +236,19 @@ fn conditions_of(claim: &NodeClaim) -> Vec<Condition> {
             pending("Launched", ("AwaitingReconciliation", "its launch has not been answered yet"), claim)
         }
     };
-    let registered = claim.registered_at.map_or_else(
-        || {
-            pending(
-                "Registered",
-                ("NodeNotFound", error.unwrap_or("its node has not joined the cluster")),
-                claim,
-            )
-        },
-        |at| reached("Registered", at),
-    );
+    let several = &claim.node_check.duplicates;
+    let registered = match claim.registered_at {
+        _ if !several.is_empty() => {
+            let message = format!("several nodes carry its providerID: {}", several.join(", "));
+            let since = claim.registered_at.unwrap_or(claim.created_at);
+            condition("Registered", ConditionStatus::False, ("MultipleNodesFound", &message), since)
+        }
+        Some(at) => reached("Registered", at),
+        None => {
+            let message = error.unwrap_or("its node has not joined the cluster");
+            pending("Registered", ("NodeNotFound", message), claim)
+        }
+    };
     let initialized = match (claim.initialized_at, claim.registered_at) {
         (Some(at), _) => reached("Initialized", at),
         (None, Some(_)) => {
@@ -257,7 +260,19 @@ fn conditions_of(claim: &NodeClaim) -> Vec<Condition> {
     };
     let steps = [launched, registered, initialized];
     let ready = ready(&steps, claim);
-    steps.into_iter().chain([ready]).chain(conditions_of_the_end(claim)).collect()
+    steps.into_iter().chain([ready]).chain(consistency(claim)).chain(conditions_of_the_end(claim)).collect()
+}
+
+/// Whether the node has what was bought; nothing while that cannot be told.
+fn consistency(claim: &NodeClaim) -> Option<Condition> {
+    const KIND: &str = "ConsistentStateFound";
+    let measured_at = claim.initialized_at.filter(|_| !claim.node_check.expected.is_empty())?;
+    Some(claim.node_check.shortfall.as_ref().map_or_else(
+        || reached(KIND, measured_at),
+        |short| {
+            condition(KIND, ConditionStatus::False, ("ConsistencyCheckFailed", &short.message), short.since)
+        },
+    ))
 }
 
 /// Why the claim ends and how far its end has come; nothing while it lives.

@@ -100,6 +100,11 @@ impl Objects {
         self.closed_at.contains_key(node)
     }
 
+    /// Since when a node is closed for its drain.
+    pub(crate) fn closed_since(&self, node: &str) -> Option<Duration> {
+        self.closed_at.get(node).copied()
+    }
+
     /// Nodes by name.
     pub(crate) const fn nodes(&self) -> &BTreeMap<String, Node> {
         &self.nodes
@@ -323,10 +328,13 @@ impl Objects {
         let registers =
             change.labels.contains_key(labels::REGISTERED) && !node.labels.contains_key(labels::REGISTERED);
         node.labels.extend(change.labels.clone());
+        node.labels.retain(|key, _| !change.gone_labels.contains(key));
         node.annotations.extend(change.annotations.clone());
         let is_closed = |taints: &[Taint]| taints.iter().any(|taint| taint.key == labels::DISRUPTED_TAINT);
-        if is_closed(&change.taints) && !is_closed(&node.taints) {
-            self.closed_at.insert(node.name.clone(), moment.elapsed);
+        match (is_closed(&node.taints), is_closed(&change.taints)) {
+            (false, true) => drop(self.closed_at.insert(node.name.clone(), moment.elapsed)),
+            (true, false) => drop(self.closed_at.remove(&node.name)),
+            _ => {}
         }
         node.taints.clone_from(&change.taints);
         node.finalizers.clone_from(&change.finalizers);

@@ -128,6 +128,8 @@ pub enum Call {
     Health,
     /// How launches have fared, written.
     PutHealth,
+    /// The memory of a type written.
+    PutSeenMemory,
     /// A report written.
     PutReport,
     /// A report read.
@@ -281,6 +283,7 @@ impl Call {
             Self::ClearUnavailable => "forget unavailable offerings",
             Self::Health => "read how launches have fared",
             Self::PutHealth => "write how launches have fared",
+            Self::PutSeenMemory => "write the memory of a type",
             Self::PutReport => "write a report",
             Self::Report => "read a report",
         }

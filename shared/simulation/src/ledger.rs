@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use outrigger_engine::ports::{ClaimOutcome, Lease, LedgerError, LedgerState, PreparedLaunch, Sweep};
 use outrigger_model::{
-    ClaimState, Intent, IntentState, LaunchHealth, NodeClaim, Report, UnavailableOffering,
+    ClaimState, Intent, IntentState, LaunchHealth, NodeClaim, Report, SeenMemory, UnavailableOffering,
 };
 
 use crate::scenario::Promises;
@@ -25,6 +25,7 @@ pub(crate) struct Table {
     /// Events that were handled, and until when that counts.
     handled: BTreeMap<String, Timestamp>,
     unavailable: BTreeMap<(String, String, &'static str), UnavailableOffering>,
+    seen_memory: BTreeMap<(String, String), SeenMemory>,
     reports: BTreeMap<String, (Timestamp, Report)>,
     sweep: Sweep,
     promises: Promises,
@@ -132,6 +133,7 @@ impl Table {
             intents: self.intents.values().filter(open).cloned().collect(),
             unavailable: self.unavailable.values().cloned().collect(),
             health: self.health.clone(),
+            seen_memory: self.seen_memory.values().cloned().collect(),
         }
     }
 
@@ -287,6 +289,12 @@ impl Table {
     /// How launches have fared lately.
     pub(crate) const fn health(&self) -> &LaunchHealth {
         &self.health
+    }
+
+    fn put_seen_memory(&mut self, seen: &SeenMemory) {
+        let key = (seen.instance_type.clone(), seen.image_id.clone());
+        let known = self.seen_memory.entry(key).or_insert_with(|| seen.clone());
+        known.memory = known.memory.min(seen.memory);
     }
 
     /// The last report of a function.

@@ -13,6 +13,7 @@
 //!   bootTime: 45s             # from launch to a node joining, give or take a fifth; default 45s
 //!   pollWindow: 55s           # how long each run of provision watches for pods; default 55s
 //!   allocatablePercent: 100   # what nodes really offer of what the catalogue promises; default 100
+//!   memoryPercent: 100        # what machines really have of the memory that the catalogue promises; default 100
 //!   nodePools: []             # NodePool objects, as kubectl takes them
 //!   ec2NodeClasses: []        # EC2NodeClass objects; kOps InstanceGroups need not be written down
 //!   daemonSets:               # name, namespace and a standard pod template
@@ -85,6 +86,8 @@ pub struct Scenario {
     pub poll_window: Duration,
     /// What nodes really offer of what the catalogue promises.
     pub allocatable_percent: u64,
+    /// What machines really have of the memory that the catalogue promises.
+    pub memory_percent: u64,
     /// The region's instance types and prices.
     pub catalog: Catalog,
     /// NodePools and EC2NodeClasses.

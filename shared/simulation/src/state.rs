@@ -42,6 +42,7 @@ pub(crate) struct State {
     pub seed: u64,
     pub boot_time: Duration,
     pub allocatable_percent: u64,
+    pub memory_percent: u64,
     pub cloud: Ec2,
     pub ledger: Table,
     /// A copy of the ledger, where the scenario made one.
@@ -93,6 +94,7 @@ impl State {
             seed: scenario.seed,
             boot_time: scenario.boot_time,
             allocatable_percent: scenario.allocatable_percent,
+            memory_percent: scenario.memory_percent,
             cloud,
             ledger: Table::new(scenario.promises),
             table_copy: None,
@@ -225,7 +227,8 @@ impl State {
     fn join(&mut self, id: &str, moment: Moment) {
         let Some(machine) = self.cloud.machines().get(id).filter(|machine| machine.is_live()) else { return };
         let Some(kind) = self.cloud.instance_type(&machine.instance.instance_type) else { return };
-        self.cluster.join(machine, kind, self.allocatable_percent, moment);
+        let kind = health::with_memory(kind, self.memory_percent);
+        self.cluster.join(machine, &kind, self.allocatable_percent, moment);
         let instance = &machine.instance;
         let text =
             format!("{id} joined: {} {} {}", instance.instance_type, instance.capacity_type, instance.zone);

@@ -36,6 +36,7 @@ const ON: Guards = Guards {
     two_sweeps: true,
     cloud_first: true,
     breaker: true,
+    partition: true,
     absence_wait: true,
     repair_breaker: true,
     fence: true,
@@ -194,4 +195,26 @@ fn repair_stops_where_the_fault_is_not_the_nodes() {
         law: "nodes were unhealthy",
     };
     world.check(2, &[ON], Guards { repair_breaker: false, ..ON });
+}
+
+#[test]
+fn nothing_is_concluded_while_most_nodes_are_not_heard_of() {
+    let world = World {
+        duration: "9m",
+        scale: "{at: 20s, replicas: 20}",
+        events: "{at: 3m, kind: SilenceKubelets, count: 4}, {at: 5m, kind: StrayInstances, count: 2}",
+        law: "nodes were not heard of",
+    };
+    world.check(2, &[ON], Guards { partition: false, ..ON });
+}
+
+#[test]
+fn nodes_are_opened_again_when_nobody_drains_them_and_not_before() {
+    let world = World {
+        duration: "8m",
+        scale: "",
+        events: "{at: 2m, kind: CloseNodes, count: 1}",
+        law: "was opened",
+    };
+    world.check(2, &[ON], Guards { two_sweeps: false, ..ON });
 }

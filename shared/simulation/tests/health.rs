@@ -5,7 +5,7 @@ mod common;
 use outrigger_model::{ClaimState, TerminationReason};
 use outrigger_simulation::Ending;
 
-/// One pool whose nodes are full with three pods each. `{extra}` is put in.
+/// One pool whose nodes are full with four pods each.
 const SCENARIO: &str = r"
 apiVersion: outrigger.dev/v1alpha1
 kind: Scenario
@@ -28,8 +28,10 @@ spec:
               - {key: node.kubernetes.io/instance-type, operator: In, values: [m6a.large]}
   workloads:
     - {name: web, at: 2s, replicas: 12, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 500m, memory: 1Gi}}}]}}}
+    {workload}
   podDisruptionBudgets: [{name: web, matchLabels: {app: web}, {budget}}]
   events: [{events}]
+  {more}
 ";
 
 struct World {
@@ -37,9 +39,14 @@ struct World {
     repair: bool,
     budget: &'static str,
     events: &'static str,
+    /// A second workload.
+    workload: &'static str,
+    /// What else stands under `spec`.
+    more: &'static str,
 }
 
-const WORLD: World = World { duration: "12m", repair: true, budget: "maxUnavailable: 1", events: "" };
+const WORLD: World =
+    World { duration: "12m", repair: true, budget: "maxUnavailable: 1", events: "", workload: "", more: "" };
 
 impl World {
     fn play(&self, seed: u64) -> Ending {
@@ -48,7 +55,9 @@ impl World {
             .replace("{duration}", self.duration)
             .replace("{repair}", &self.repair.to_string())
             .replace("{budget}", self.budget)
-            .replace("{events}", self.events);
+            .replace("{events}", self.events)
+            .replace("{workload}", self.workload)
+            .replace("{more}", self.more);
         common::run_scenario(&common::scenario(&text), &[])
     }
 }
@@ -123,4 +132,44 @@ fn many_unhealthy_nodes_of_a_pool_are_left_alone_and_named() {
         assert!(ending.claims.iter().all(|claim| claim.termination.is_none()), "{story}");
         assert!(told(&ending, "NodeRepairBlocked", "3 of 3 nodes of NodePool general"), "{:?}", ending.told);
     }
+}
+
+#[test]
+fn a_node_that_somebody_closed_and_left_is_opened_again() {
+    let ending = World { events: "{at: 3m, kind: CloseNodes, count: 2}", ..WORLD }.play(1);
+    let story = common::timeline(&ending);
+    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{story}");
+    assert!(ending.claims.iter().all(|claim| claim.termination.is_none()), "{story}");
+    for node in &ending.nodes {
+        assert!(node.taints.is_empty(), "{node:?}");
+        assert!(!node.labels.contains_key("node.kubernetes.io/exclude-from-external-load-balancers"));
+    }
+}
+
+#[test]
+fn two_nodes_of_one_instance_are_told_of_and_never_ended_for_it() {
+    let events = "{at: 1m, kind: DuplicateNodes, count: 1}";
+    let more = "initializationTimeout: 5m";
+    let ending = World { duration: "25m", events, more, ..WORLD }.play(1);
+    let story = common::timeline(&ending);
+    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{story}");
+    assert!(ending.claims.iter().all(|claim| claim.termination.is_none()), "{story}");
+    assert!(told(&ending, "MultipleNodesFound", "-again"), "{:?}", ending.told);
+    let doubled = ending.claims.iter().filter(|claim| claim.node_check.duplicates.len() == 2).count();
+    assert_eq!(doubled, 1, "{story}");
+}
+
+#[test]
+fn machines_with_less_memory_than_their_type_promises_are_told_of_and_learnt_from() {
+    let workload = "- {name: fat, at: 2s, replicas: 1, scale: [{at: 4m, replicas: 7}], template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 100m, memory: 2Gi}}}]}}}";
+    let ending = World { workload, more: "memoryPercent: 80", ..WORLD }.play(1);
+    let story = common::timeline(&ending);
+    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{story}");
+    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{story}");
+    assert!(told(&ending, "FailedConsistencyCheck", "memory"), "{:?}", ending.told);
+    let short = |claim: &&outrigger_model::NodeClaim| claim.node_check.shortfall.is_some();
+    assert_eq!(ending.claims.iter().filter(short).count(), ending.claims.len(), "{story}");
+    let launches = ending.summary.timeline.iter().filter(|happening| happening.text.contains(": launched"));
+    let late = launches.filter(|happening| happening.at.as_secs() > 60).count();
+    assert_eq!(late, 1, "the second plan knows what the first nodes have\n{story}");
 }

@@ -9,7 +9,7 @@ use outrigger_model::{Intent, NodeClaim};
 use super::DynamoLedger;
 use super::health::get_health;
 use super::item::{Attributes, Item, claim_key, intent_key, names, text};
-use super::meta;
+use super::{meta, seen};
 use crate::errors;
 
 /// DynamoDB's bound on one BatchGetItem.
@@ -23,10 +23,11 @@ const READ_ITEMS: &str = "read several items";
 pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerError> {
     let generation = meta::generation(ledger).await?;
     let intents = query(ledger, "intent#", &["Resolved", "Abandoned"]).await?;
-    let (claims, unavailable, health) = Box::pin(futures::future::try_join3(
+    let (claims, unavailable, health, seen_memory) = Box::pin(futures::future::try_join4(
         query(ledger, "claim#", &["Gone", "Failed"]),
         query(ledger, "ice#", &[]),
         get_health(ledger),
+        query(ledger, seen::PREFIX, &[]),
     ))
     .await?;
     Ok(LedgerState {
@@ -35,6 +36,7 @@ pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerErr
         intents: intents.iter().map(Item::body).collect::<Result<_, _>>()?,
         unavailable: unavailable.iter().map(Item::body).collect::<Result<_, _>>()?,
         health,
+        seen_memory: seen_memory.iter().filter_map(seen::read).collect(),
     })
 }
 

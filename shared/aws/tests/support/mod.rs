@@ -16,8 +16,8 @@ use aws_sdk_dynamodb::types::{
 use jiff::Timestamp;
 use outrigger_engine::ports::PreparedLaunch;
 use outrigger_model::{
-    CapacityType, ClaimState, FleetRequest, Instance, Intent, IntentState, NillableDuration, NodeClaim,
-    NodeClassRef, Price, Requirements, Resources,
+    CapacityType, ClaimState, FleetRequest, Instance, Intent, IntentState, NillableDuration, NodeCheck,
+    NodeClaim, NodeClassRef, Price, Requirements, Resources,
 };
 
 /// The server that an environment variable names. The test runner starts it; without it these tests cannot pass.
@@ -94,6 +94,7 @@ pub(crate) fn claim(name: &str, intent: &str) -> NodeClaim {
         launched_at: None,
         registered_at: None,
         initialized_at: None,
+        node_check: NodeCheck::default(),
         termination: None,
         last_error: None,
     }

@@ -77,7 +77,8 @@ impl World {
             let ending = findings.ending.iter().map(|end| format!("{} {}", end.cause.reason, end.claim));
             let nodes = findings.abandoned.iter().map(|node| format!("release {}", node.name));
             let breaker = findings.sweep.breaker.map(|count| format!("breaker {count}"));
-            told = orphans.chain(ending).chain(nodes).chain(breaker).collect();
+            let closed = findings.closed.iter().map(|(claim, node)| format!("open {} of {claim}", node.name));
+            told = orphans.chain(ending).chain(nodes).chain(closed).chain(breaker).collect();
             before = findings.sweep;
         }
         told
@@ -215,4 +216,55 @@ fn when_most_nodes_are_not_ready_absence_proves_nothing() {
         ..World::default()
     };
     assert_eq!(world.swept(&[0, 600]), [""; 0]);
+}
+
+#[test]
+fn when_most_nodes_are_not_ready_only_ec2_is_believed() {
+    let dead = |id: &str| Node { labels: BTreeMap::new(), ..node_of(id, None, false) };
+    let unready: Vec<Node> = ["i-5", "i-6", "i-7", "i-8"].map(dead).into();
+    let world = || World {
+        machines: vec![
+            machine("i-1", InstanceState::Running),
+            machine("i-2", InstanceState::Running),
+            machine("i-3", InstanceState::Terminated),
+        ],
+        claims: vec![
+            claim_of("i-2", ClaimState::Initialized),
+            claim_of("i-3", ClaimState::Initialized),
+            claim_of("i-4", ClaimState::Initialized),
+        ],
+        nodes: unready.iter().cloned().chain([node_of("i-9", Some("over"), false)]).collect(),
+        ..World::default()
+    };
+    assert_eq!(world().swept(&[0, 600]), ["InstanceGone claim-i-3"]);
+    let blind = Guards { partition: false, ..Guards::default() };
+    let all = [
+        "terminate i-1",
+        "Lost claim-i-2",
+        "InstanceGone claim-i-3",
+        "InstanceGone claim-i-4",
+        "release i-9",
+    ];
+    assert_eq!(World { guards: blind, ..world() }.swept(&[0, 600]), all);
+}
+
+#[test]
+fn a_node_is_opened_again_once_two_sweeps_agree_that_nobody_drains_it() {
+    let world = |state: ClaimState, taint: bool| World {
+        machines: vec![machine("i-1", InstanceState::Running)],
+        claims: vec![claim_of("i-1", state)],
+        nodes: vec![Node {
+            taints: taint.then(crate::drain::taint).into_iter().collect(),
+            ..node_of("i-1", Some("claim-i-1"), true)
+        }],
+        ..World::default()
+    };
+    let open = ["open i-1 of claim-i-1"];
+    assert_eq!(world(ClaimState::Initialized, true).swept(&[0, 54]), [""; 0]);
+    assert_eq!(world(ClaimState::Initialized, true).swept(&[0, 60]), open);
+    assert_eq!(world(ClaimState::Registered, true).swept(&[0, 60]), open);
+    assert_eq!(world(ClaimState::Initialized, true).swept(&[0, 60, 70]), [""; 0], "closed anew");
+    assert_eq!(world(ClaimState::Initialized, false).swept(&[0, 60]), [""; 0]);
+    assert_eq!(world(ClaimState::Draining, true).swept(&[0, 60]), [""; 0]);
+    assert_eq!(world(ClaimState::Terminating, true).swept(&[0, 60]), [""; 0]);
 }

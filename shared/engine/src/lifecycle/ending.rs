@@ -14,7 +14,7 @@ use crate::liveness;
 use crate::observe::chain;
 use crate::ports::{Event, Lease, Subject};
 use crate::release::Release;
-use crate::terminate::{Cause, begin};
+use crate::terminate::{Cause, begin, reopening};
 
 /// How many nodes are drained at once.
 const CONCURRENT_DRAINS: usize = 8;
@@ -44,11 +44,15 @@ impl Tick<'_> {
         let seen = Seen { machines, claims, intents, nodes, on };
         let findings = collect::sweep(&seen, &self.sweep, self.settings.guards, self.ports.clock.now());
         self.ports.ledger.put_sweep(&findings.sweep, lease).await?;
-        let Findings { sweep, mut orphans, unaccounted, ending, abandoned } = findings;
+        let Findings { sweep, mut orphans, unaccounted, ending, abandoned, closed } = findings;
         if let Some(count) = sweep.breaker {
             tracing::error!(count, "a sweep would end too many instances at once, and ends none");
         }
+        if sweep.partitioned {
+            tracing::warn!("so many nodes are not ready that a sweep concludes nothing");
+        }
         self.summary.breaker = sweep.breaker;
+        self.summary.partitioned = sweep.partitioned;
         self.summary.forgotten = sweep.forgotten.len();
         if !sweep.forgotten.is_empty() && !self.settings.adopt {
             let instances: Vec<_> = sweep.forgotten.keys().collect();
@@ -64,6 +68,9 @@ impl Tick<'_> {
                 tracing::warn!(node = node.name, error = chain(&error), "the node was not released");
             }
         }
+        for (claim, node) in closed {
+            self.reopen(claim, node).await;
+        }
         let spared = self.adopt(&unaccounted, on, lease).await;
         orphans.retain(|id| !spared.contains(id));
         self.terminate_orphans(orphans).await;
@@ -73,6 +80,21 @@ impl Tick<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Lets pods onto a node again that nobody drains. The ledger is asked once more: its claim's end may have begun meanwhile.
+    async fn reopen(&self, claim: &str, node: &Node) {
+        let reopened = async {
+            let claim = self.ports.ledger.claim(claim).await?;
+            if claim.is_some_and(|claim| claim.state.accepts_pods()) {
+                tracing::warn!(node = node.name, "nobody drains the node; it is opened again");
+                self.ports.cluster.change_node(&reopening(node)).await?;
+            }
+            Ok::<(), TickError>(())
+        };
+        if let Err(error) = reopened.await {
+            tracing::warn!(node = node.name, error = chain(&error), "the node was not opened again");
+        }
     }
 
     async fn terminate_orphans(&mut self, orphans: Vec<String>) {

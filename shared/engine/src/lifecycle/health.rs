@@ -8,25 +8,22 @@ use crate::ports::{Event, Lease, Subject};
 use crate::repair::{Health, Verdict};
 
 impl Tick<'_> {
-    /// Asks EC2 what is wrong with its instances. Without an answer nothing is.
-    pub(super) async fn ask_for_statuses(&mut self) {
-        self.statuses = match self.ports.cloud.instance_statuses().await {
-            Ok(statuses) => statuses,
-            Err(error) => {
-                tracing::warn!(error = chain(&error), "EC2 does not say how its instances are");
-                Vec::new()
-            }
-        };
-    }
-
-    /// Begins the end of claims whose nodes do not heal, or hastens it.
+    /// Begins the end of claims whose nodes do not heal, or hastens it. Once a sweep is often enough for what must last for
+    /// minutes. Without EC2's answer nobody can say how much of a pool is unhealthy, and nothing is done.
     pub(super) async fn repair(
         &mut self,
         claims: &mut [NodeClaim],
         (nodes, by_instance): (&[Node], &ByInstance<'_>),
         lease: Option<&Lease>,
     ) {
-        let statuses = std::mem::take(&mut self.statuses);
+        let statuses = match self.ports.cloud.instance_statuses().await {
+            Ok(statuses) => statuses,
+            Err(error) => {
+                tracing::warn!(error = chain(&error), "EC2 does not say how its instances are");
+                return;
+            }
+        };
+        self.summary.repair_blocked.clear();
         let (guards, now) = (self.settings.guards, self.ports.clock.now());
         let health = Health::new(nodes, &statuses, self.settings.node_repair, guards, now);
         for claim in claims.iter_mut() {
@@ -40,7 +37,6 @@ impl Tick<'_> {
                 break;
             }
         }
-        self.statuses = statuses;
     }
 
     async fn tell_of_blocked_repair(&mut self, claim: &NodeClaim, nodes: &[&Node], why: String) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use outrigger_catalog::Catalog;
 use outrigger_model::{ClaimState, Node, NodeClaim, labels};
 
 use super::{ByInstance, Tick, nodes_of};
@@ -34,7 +35,8 @@ impl Tick<'_> {
     async fn open(&mut self, joined: Vec<(&mut NodeClaim, &Node)>) {
         let mut batch = Vec::new();
         for (claim, node) in joined {
-            match self.type_labels(claim).await {
+            let expected = self.expect(claim).await;
+            match expected.and(self.type_labels(claim).await) {
                 Ok(type_labels) => {
                     let change = register::registration(claim, node, type_labels);
                     batch.push(Joined { claim, node, change });
@@ -58,6 +60,7 @@ impl Tick<'_> {
 
     /// Takes one claim as far as its nodes allow; [`Tick::open`] has seen to those whose node is to be registered.
     async fn advance(&mut self, claim: &mut NodeClaim, nodes: &[&Node]) -> Result<(), TickError> {
+        self.measure(claim, nodes).await?;
         let waits_for = match (claim.state, nodes) {
             (ClaimState::Intent, _) => Some("its launch".to_owned()),
             (ClaimState::Initialized, [node]) => {
@@ -97,13 +100,17 @@ impl Tick<'_> {
 
     /// The labels of the claim's instance type, as pods may select them; none for a type that the catalogue lacks.
     async fn type_labels(&mut self, claim: &NodeClaim) -> Result<BTreeMap<String, String>, TickError> {
+        let catalog = self.catalog().await?;
+        let entry = claim.instance.as_ref().and_then(|instance| catalog.entry(&instance.instance_type));
+        Ok(entry.map(|entry| outrigger_catalog::labels::of(&entry.facts)).unwrap_or_default())
+    }
+
+    pub(super) async fn catalog(&mut self) -> Result<&Catalog, TickError> {
         let catalog = match self.catalog.take() {
             Some(catalog) => catalog,
             None => self.ports.cloud.catalog().await?,
         };
-        let catalog = self.catalog.insert(catalog);
-        let entry = claim.instance.as_ref().and_then(|instance| catalog.entry(&instance.instance_type));
-        Ok(entry.map(|entry| outrigger_catalog::labels::of(&entry.facts)).unwrap_or_default())
+        Ok(self.catalog.insert(catalog))
     }
 
     async fn initialize(&mut self, claim: &mut NodeClaim, node: &Node) -> Result<Option<String>, TickError> {
@@ -117,6 +124,7 @@ impl Tick<'_> {
         claim.initialized_at = Some(self.ports.clock.now());
         *claim = self.ports.ledger.update_claim(claim, None).await?;
         self.summary.initialized.push(claim.name.clone());
+        self.learn(claim, node).await?;
         tracing::info!(claim = claim.name, node = node.name, "initialised");
         Ok(None)
     }

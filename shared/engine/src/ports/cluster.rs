@@ -177,6 +177,8 @@ pub struct NodeChange {
     pub resource_version: String,
     /// Labels to set; others stay.
     pub labels: BTreeMap<String, String>,
+    /// Labels to remove.
+    pub gone_labels: BTreeSet<String>,
     /// Annotations to set; others stay.
     pub annotations: BTreeMap<String, String>,
     /// All of its finalizers from now on.

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use outrigger_model::{Instance, Intent, LaunchHealth, NodeClaim, Report, Resources, UnavailableOffering};
+use outrigger_model::{
+    Instance, Intent, LaunchHealth, NodeClaim, Report, Resources, SeenMemory, UnavailableOffering,
+};
 use serde::{Deserialize, Serialize};
 
 /// The ledger of one cluster. Every write is conditional; every read that a decision follows is strongly consistent.
@@ -107,6 +109,10 @@ pub trait Ledger: Send + Sync {
     /// Writes what was read at `health.version`. Errors with [`LedgerError::Conflict`] when somebody else wrote it meanwhile.
     async fn put_health(&self, health: &LaunchHealth) -> Result<(), LedgerError>;
 
+    /// Remembers how much memory a type has under an image, unless less was seen before. It is forgotten 60 days after it
+    /// was last lowered (Karpenter's discovered capacity).
+    async fn put_seen_memory(&self, seen: &SeenMemory, at: Timestamp) -> Result<(), LedgerError>;
+
     /// Keeps the last report of a function, for `explain`.
     async fn put_report(&self, function: &str, at: Timestamp, report: &Report) -> Result<(), LedgerError>;
 
@@ -138,6 +144,8 @@ pub struct LedgerState {
     pub unavailable: Vec<UnavailableOffering>,
     /// How launches have fared lately.
     pub health: LaunchHealth,
+    /// How much memory instance types were seen to have.
+    pub seen_memory: Vec<SeenMemory>,
 }
 
 /// What sweeps found amiss. One look proves nothing, so each finding keeps the time of the first sweep that made it, for as
@@ -159,6 +167,11 @@ pub struct Sweep {
     pub nodeless: BTreeMap<String, Timestamp>,
     /// Nodes of ours that have neither claim nor instance, by uid.
     pub abandoned: BTreeMap<String, Timestamp>,
+    /// Nodes that are closed as for a drain while their claims live, by uid.
+    pub closed: BTreeMap<String, Timestamp>,
+    /// Whether so many nodes were not ready that nothing was concluded.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub partitioned: bool,
     /// How many instances the breaker kept from being terminated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub breaker: Option<usize>,

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core;
 use outrigger_engine::ports::{ClusterError, NodeChange};
 use outrigger_model::Node;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::transport::{Call, MERGE_PATCH, Transport};
 use super::{finalizer, refusal, unreadable};
@@ -27,10 +27,16 @@ pub(super) async fn read(transport: &Transport, name: &str) -> Result<Option<Nod
 /// A merge patch replaces taints and finalizers whole. A strategic patch would merge them by key, and lose one of two taints that
 /// differ only in their effect.
 pub(super) async fn change(transport: &Transport, change: &NodeChange) -> Result<(), ClusterError> {
+    // A merge patch removes what it sets to null.
+    let set = change.labels.iter().map(|(key, value)| (key.as_str(), json!(value)));
+    let labels: Map<String, Value> = set
+        .chain(change.gone_labels.iter().map(|key| (key.as_str(), Value::Null)))
+        .map(|(k, v)| (k.to_owned(), v))
+        .collect();
     let patch = json!({
         "metadata": {
             "resourceVersion": change.resource_version,
-            "labels": change.labels,
+            "labels": labels,
             "annotations": change.annotations,
             "finalizers": change.finalizers,
         },

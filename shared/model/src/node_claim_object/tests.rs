@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{CapacityType, Instance, Price, Quantity, Requirements, Termination, TerminationReason};
+use crate::{
+    CapacityType, Instance, NodeCheck, Price, Quantity, Requirements, Termination, TerminationReason,
+};
 
 fn claim() -> NodeClaim {
     NodeClaim {
@@ -33,6 +35,7 @@ fn claim() -> NodeClaim {
         launched_at: None,
         registered_at: None,
         initialized_at: None,
+        node_check: NodeCheck::default(),
         termination: None,
         last_error: None,
     }
@@ -180,4 +183,34 @@ fn the_whole_object() {
     insta::assert_json_snapshot!(object);
     let read: NodeClaimObject = serde_json::from_value(object).unwrap();
     assert_eq!(read, mirror(&launched()));
+}
+
+#[test]
+fn what_is_wrong_with_its_node_is_shown() {
+    let since: Timestamp = "2026-11-21T10:05:00Z".parse().unwrap();
+    let told = |node_check: NodeCheck| {
+        let at = Some(since);
+        let state = ClaimState::Initialized;
+        let claim = NodeClaim { state, registered_at: at, initialized_at: at, node_check, ..launched() };
+        let conditions = mirror(&claim).status.conditions.into_iter().skip(1);
+        conditions.map(|it| format!("{} {:?} {}", it.kind, it.status, it.reason)).collect::<Vec<_>>()
+    };
+    let expected = Resources::new().with("cpu", Quantity::units(2));
+    let well = ["Registered True Registered", "Initialized True Initialized", "Ready True Ready"];
+    assert_eq!(told(NodeCheck::default()), well, "a claim of an earlier version was not measured");
+    let measured = NodeCheck { expected, ..NodeCheck::default() };
+    let consistent = "ConsistentStateFound True ConsistentStateFound";
+    assert_eq!(told(measured.clone()), [&well[..], &[consistent]].concat());
+    let shortfall = Some(crate::Shortfall { since, message: "it has cpu 1, expected 2".into() });
+    let short = told(NodeCheck { shortfall, ..measured });
+    assert_eq!(short, [&well[..], &["ConsistentStateFound False ConsistencyCheckFailed"]].concat());
+    let double = NodeCheck { duplicates: vec!["a".into(), "b".into()], ..NodeCheck::default() };
+    assert_eq!(
+        told(double),
+        [
+            "Registered False MultipleNodesFound",
+            "Initialized True Initialized",
+            "Ready False UnhealthyDependents"
+        ]
+    );
 }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use outrigger_model::resources::{CPU, MEMORY, PODS};
 use outrigger_model::{
-    CapacityType, ClaimState, ClassOffer, DaemonSet, InstanceType, Node, NodeClaim, NodeClass, NodeClassRef,
-    NodePool, Offering, Outcome, Plan, PlannedNode, Pod, PodRef, PodSpec, PodState, Price, Quantity, Report,
-    Resources, Snapshot, labels,
+    CapacityType, ClaimState, ClassOffer, DaemonSet, InstanceType, Node, NodeCheck, NodeClaim, NodeClass,
+    NodeClassRef, NodePool, Offering, Outcome, Plan, PlannedNode, Pod, PodRef, PodSpec, PodState, Price,
+    Quantity, Report, Resources, Snapshot, labels,
 };
 use outrigger_planning::{Options, check, provision};
 use serde_json::{Value, json};
@@ -214,6 +214,7 @@ pub(crate) fn claim(node: &PlannedNode, created_at: Timestamp) -> NodeClaim {
         launched_at: None,
         registered_at: None,
         initialized_at: None,
+        node_check: NodeCheck::default(),
         termination: None,
         last_error: None,
     }

@@ -25,9 +25,14 @@ impl Ec2 {
             .collect()
     }
 
-    /// Whether a check of a machine fails.
-    pub(crate) fn is_impaired(&self, id: &str) -> bool {
-        self.problems.get(id).is_some_and(|problems| problems.iter().any(InstanceProblem::is_impairment))
+    /// Whether a check of a machine has failed for so long; only one that runs has checks.
+    pub(crate) fn is_impaired(&self, id: &str, length: Duration, moment: Moment) -> bool {
+        let runs = self.machines.get(id).is_some_and(super::Machine::is_running);
+        let lasts = |problem: &InstanceProblem| match problem {
+            InstanceProblem::Impaired { since, .. } => after(*since, length) <= moment.at,
+            InstanceProblem::Planned { .. } => false,
+        };
+        runs && self.problems.get(id).is_some_and(|problems| problems.iter().any(lasts))
     }
 
     /// A check of a machine fails from now on.

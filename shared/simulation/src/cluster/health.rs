@@ -42,8 +42,11 @@ impl Objects {
         self.change(name, |node| set(node, "AcceleratedHardwareReady", ConditionStatus::False, moment));
     }
 
-    /// Somebody closes a node as for a drain.
+    /// Somebody closes a node as for a drain, if it is open.
     pub(crate) fn close_node(&mut self, name: &str, moment: Moment) {
+        if self.is_closed(name) {
+            return;
+        }
         self.change(name, |node| {
             node.taints.push(Taint::new(labels::DISRUPTED_TAINT, "", TaintEffect::NoSchedule));
             node.labels.insert(labels::EXCLUDE_FROM_LOAD_BALANCERS.into(), "karpenter".into());

@@ -76,6 +76,9 @@ impl Chance {
         if dice.happens("small", 20) {
             scenario.allocatable_percent = 97;
         }
+        if dice.happens("little memory", 15) {
+            scenario.memory_percent = 85;
+        }
         let asks = pools(&dice, &mut scenario);
         demand(&dice, &mut scenario);
         protection(&dice, &mut scenario);
@@ -313,7 +316,7 @@ impl Drawn<'_> {
         let warn = |count| EventKind::Interruption(Interruption::SpotWarning, count);
         let stop = |count| EventKind::Mishap(Mishap::StopInstances, count);
         let schedule = |count| EventKind::Interruption(Interruption::ScheduledChange, count);
-        let kinds: [Counted; 7] = [
+        let kinds: [Counted; 10] = [
             ("warning", warn, 50),
             ("stop", stop, 20),
             ("schedule", schedule, 20),
@@ -321,6 +324,9 @@ impl Drawn<'_> {
             ("delete claims", EventKind::DeleteNodeClaims, 45),
             ("reclaim", EventKind::ReclaimInstances, 50),
             ("foreign", EventKind::ForeignInstances, 30),
+            ("fail checks", |count| EventKind::Mishap(Mishap::FailStatusChecks, count), 25),
+            ("retire", |count| EventKind::Mishap(Mishap::PlanRetirement, count), 20),
+            ("close", |count| EventKind::Mishap(Mishap::CloseNodes, count), 25),
         ];
         for (name, kind, percent) in kinds {
             let times = if self.dice.happens(&format!("{name}/again"), 30) { 2 } else { 1 };

@@ -1,11 +1,43 @@
 //! What must hold when nodes are given up for their health.
 
-use outrigger_model::{ClaimState, NodeClaim, TerminationReason};
+use std::time::Duration;
+
+use outrigger_engine::ports::NodeChange;
+use outrigger_model::{ClaimState, NodeClaim, TerminationReason, labels};
 
 use crate::state::State;
+use crate::time::Moment;
+
+/// Between a look and what follows from it lies less.
+const ONE_LOOK: Duration = Duration::from_mins(1);
+/// A node may be closed for so long before anybody writes down why.
+const LEAST_CLOSED: Duration = Duration::from_secs(50);
+
+/// A node that somebody closed is opened only when nobody has begun to drain it for a minute.
+pub(crate) fn opening(state: &State, change: &NodeChange, moment: Moment) -> Option<String> {
+    let stays = change.taints.iter().any(|taint| taint.key == labels::DISRUPTED_TAINT);
+    let since = state.cluster.closed_since(&change.name).filter(|_| !stays)?;
+    let node = state.cluster.nodes().get(&change.name)?;
+    let claim = node.annotations.get(labels::CLAIM);
+    let drains = state.ledger.claims().any(|it| Some(&it.name) == claim && !it.state.accepts_pods());
+    let too_soon = moment.elapsed.saturating_sub(since) < LEAST_CLOSED || drains;
+    too_soon.then(|| format!("{} was opened too soon", change.name))
+}
+
+/// No instance is ended for want of a claim while most nodes that were once ready are not.
+pub(crate) fn conclusion(state: &State, id: &str) -> Option<String> {
+    let started = state.cluster.nodes().values().filter(|node| node.ready || node.is_initialized());
+    let (mut all, mut lost) = (0_usize, 0_usize);
+    for node in started {
+        all += 1;
+        lost += usize::from(!node.ready);
+    }
+    let is_partitioned = lost > 3 && lost * 100 > all * 45;
+    is_partitioned.then(|| format!("{id} was terminated while {lost} of {all} nodes were not heard of"))
+}
 
 /// A node is given up only while at most a fifth of its pool, rounded up, is unhealthy.
-pub(crate) fn repair(state: &State, claim: &NodeClaim) -> Vec<String> {
+pub(crate) fn repair(state: &State, claim: &NodeClaim, moment: Moment) -> Vec<String> {
     let begins = claim.termination.as_ref().is_some_and(|end| {
         end.reason == TerminationReason::Unhealthy && end.tainted_at.is_none() && end.terminating_at.is_none()
     });
@@ -17,7 +49,7 @@ pub(crate) fn repair(state: &State, claim: &NodeClaim) -> Vec<String> {
     for node in of_pool {
         all += 1;
         let is_lost = state.silent.contains(&node.name) && !node.ready;
-        unhealthy += usize::from(is_lost || state.cloud.is_impaired(&node.name));
+        unhealthy += usize::from(is_lost || state.cloud.is_impaired(&node.name, ONE_LOOK, moment));
     }
     let broken = unhealthy > (all * 20).div_ceil(100);
     let told = || format!("{} was repaired while {unhealthy} of {all} nodes were unhealthy", claim.name);

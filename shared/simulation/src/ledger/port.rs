@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use outrigger_engine::ports::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep};
-use outrigger_model::{Intent, LaunchHealth, NodeClaim, Report, UnavailableOffering};
+use outrigger_model::{Intent, LaunchHealth, NodeClaim, Report, SeenMemory, UnavailableOffering};
 
 use crate::door::{Call, Door, PortError};
 use crate::state::State;
@@ -131,6 +131,14 @@ impl Ledger for Door {
     async fn clear_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), LedgerError> {
         self.call(Call::ClearUnavailable, |state, _| {
             state.ledger.clear_unavailable(offerings);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn put_seen_memory(&self, seen: &SeenMemory, _: Timestamp) -> Result<(), LedgerError> {
+        self.call(Call::PutSeenMemory, |state, _| {
+            state.ledger.put_seen_memory(seen);
             Ok(())
         })
         .await

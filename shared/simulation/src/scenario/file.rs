@@ -64,6 +64,9 @@ impl Reader {
             }
         };
         let catalog = self.sold(spec, catalog);
+        if !(50..=100).contains(&spec.memory_percent) {
+            self.refuse("spec.memoryPercent", spec.memory_percent, "50 to 100");
+        }
         if !(50..=110).contains(&spec.allocatable_percent) {
             self.refuse("spec.allocatablePercent", spec.allocatable_percent, "50 to 110");
         }
@@ -85,6 +88,7 @@ impl Reader {
             boot_time: spec.boot_time.0,
             poll_window: spec.poll_window.0,
             allocatable_percent: spec.allocatable_percent,
+            memory_percent: spec.memory_percent,
             catalog,
             configuration: Configuration {
                 node_pools: dump.node_pools,

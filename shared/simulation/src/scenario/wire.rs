@@ -44,6 +44,8 @@ pub(super) struct Spec {
     pub(super) poll_window: Span,
     #[serde(default = "hundred")]
     pub(super) allocatable_percent: u64,
+    #[serde(default = "hundred")]
+    pub(super) memory_percent: u64,
     #[serde(default)]
     pub(super) node_pools: Vec<Value>,
     #[serde(default)]

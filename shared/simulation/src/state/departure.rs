@@ -70,6 +70,7 @@ impl State {
         }
         self.given_up.insert(id.to_owned());
         if unclaimed {
+            self.broken.extend(crate::laws::health::conclusion(self, id));
             self.orphans_ended.push(moment.elapsed);
             self.broken.extend(laws::orphans(self, moment));
         }
@@ -145,7 +146,7 @@ impl State {
     /// What was written of a claim that ends.
     pub(crate) fn tell_of(&mut self, claim: &NodeClaim, moment: Moment) {
         self.broken.extend(laws::closing(self, claim));
-        self.broken.extend(crate::laws::health::repair(self, claim));
+        self.broken.extend(crate::laws::health::repair(self, claim, moment));
         let Some(end) = &claim.termination else { return };
         let text = match claim.state {
             ClaimState::Draining if end.tainted_at.is_none() => "is to be drained",

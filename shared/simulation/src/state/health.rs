@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use outrigger_engine::ports::InstanceState;
+use outrigger_model::resources::MEMORY;
+use outrigger_model::{InstanceType, Quantity};
 
 use super::State;
 use super::departure::MISSED_AFTER;
@@ -40,4 +42,19 @@ impl State {
         self.silent.insert(id.to_owned());
         self.agenda.add(moment.elapsed.saturating_add(MISSED_AFTER), Step::Lost(id.to_owned()));
     }
+}
+
+/// A type as its machines really are: with so many hundredths of the memory that the catalogue promises.
+pub(super) fn with_memory(kind: &InstanceType, percent: u64) -> InstanceType {
+    let mut kind = kind.clone();
+    let missing = 100_i64.saturating_sub_unsigned(percent);
+    if missing <= 0 {
+        return kind;
+    }
+    let missing = kind.counted().get(MEMORY).value() / 100 * missing;
+    for resources in [&mut kind.capacity, &mut kind.allocatable] {
+        let left = (resources.get(MEMORY) - Quantity::bytes(missing)).max(Quantity::ZERO);
+        resources.set(MEMORY, left);
+    }
+    kind
 }

@@ -1,0 +1,73 @@
+//! Nodes that are not what was bought: too little of something, or several in the place of one.
+
+use outrigger_model::{Node, NodeCheck, NodeClaim, Shortfall};
+
+use super::Tick;
+use crate::TickError;
+use crate::consistency;
+use crate::ports::{Event, Subject};
+
+impl Tick<'_> {
+    /// What the machine of a claim has by the catalogue; nothing for a type that the catalogue lacks.
+    pub(super) async fn expect(&mut self, claim: &mut NodeClaim) -> Result<(), TickError> {
+        let is_kops = claim.node_class.is_instance_group();
+        let Some(instance_type) = claim.instance.as_ref().map(|instance| instance.instance_type.clone())
+        else {
+            return Ok(());
+        };
+        let entry = self.catalog().await?.entry(&instance_type);
+        claim.node_check.expected =
+            entry.map(|entry| consistency::expected(&entry.facts, is_kops)).unwrap_or_default();
+        Ok(())
+    }
+
+    /// Writes down what the nodes of a claim differ in from what was bought, and tells people, whenever that changes.
+    pub(super) async fn measure(&mut self, claim: &mut NodeClaim, nodes: &[&Node]) -> Result<(), TickError> {
+        let mut duplicates: Vec<String> = match nodes {
+            [] | [_] => Vec::new(),
+            several => several.iter().map(|node| node.name.clone()).collect(),
+        };
+        duplicates.sort();
+        let shortfall = match nodes {
+            [node] if claim.initialized_at.is_some() => consistency::shortfall(claim, node),
+            _ => claim.node_check.shortfall.as_ref().map(|known| known.message.clone()),
+        };
+        let check = &claim.node_check;
+        let known = check.shortfall.as_ref().map(|known| &known.message);
+        let is_known = known == shortfall.as_ref();
+        if check.duplicates == duplicates && is_known {
+            return Ok(());
+        }
+        if !duplicates.is_empty() && check.duplicates != duplicates {
+            let message = format!("several nodes carry its providerID: {}", duplicates.join(", "));
+            self.complain(claim, "MultipleNodesFound", message).await;
+        }
+        if let Some(message) = shortfall.clone().filter(|_| !is_known) {
+            self.complain(claim, "FailedConsistencyCheck", message).await;
+        }
+        let since = self.ports.clock.now();
+        let mut node_check = NodeCheck { duplicates, ..claim.node_check.clone() };
+        if !is_known {
+            node_check.shortfall = shortfall.map(|message| Shortfall { since, message });
+        }
+        let next = NodeClaim { node_check, ..claim.clone() };
+        *claim = self.ports.ledger.update_claim(&next, None).await?;
+        Ok(())
+    }
+
+    async fn complain(&self, claim: &NodeClaim, reason: &'static str, message: String) {
+        tracing::warn!(claim = claim.name, reason, message, "the node is not what was bought");
+        let about = Subject::NodeClaim { name: claim.name.clone(), uid: self.mirrors.uid(&claim.name) };
+        self.patience.tell(self.ports, Event { about, warning: true, reason, message }).await;
+    }
+
+    /// Remembers how much memory the node of a claim has, where that is news about its type and image.
+    pub(super) async fn learn(&mut self, claim: &NodeClaim, node: &Node) -> Result<(), TickError> {
+        if let Some(lesson) = consistency::lesson(claim, node, &self.seen_memory) {
+            tracing::info!(kind = lesson.instance_type, image = lesson.image_id, memory = %lesson.memory, "learnt");
+            self.ports.ledger.put_seen_memory(&lesson, self.ports.clock.now()).await?;
+            self.seen_memory.push(lesson);
+        }
+        Ok(())
+    }
+}
