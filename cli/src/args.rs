@@ -41,6 +41,11 @@ pub(crate) enum Command {
     ///
     /// They are NodePool, NodeClaim, NodeOverlay, EC2NodeClass and CapacityBuffer.
     Crds(Crds),
+    /// Take Outrigger out of a cluster: its finalizers, its NodeClaims, and nodes that it left closed
+    ///
+    /// Without --yes it only says what it would do. Afterwards nothing in the cluster waits for Outrigger's functions.
+    #[cfg(feature = "cluster")]
+    Uninstall(Uninstall),
 }
 
 /// What `simulate` takes.
@@ -151,6 +156,25 @@ pub(crate) struct Crds {
     pub(crate) dir: Option<PathBuf>,
 }
 
+/// What `uninstall` takes.
+#[cfg(feature = "cluster")]
+#[derive(Debug, Arguments)]
+#[command(after_long_help = UNINSTALL_HELP)]
+pub(crate) struct Uninstall {
+    /// Do it, instead of saying what would be done
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Let lifecycle drain and terminate all nodes, and wait for it; without it they are let go and run on
+    #[arg(long)]
+    pub(crate) drain: bool,
+    /// How long to wait for drains, as 30m or 2h
+    #[arg(long, default_value = "1h", requires = "drain", value_parser = parse_wait)]
+    pub(crate) wait: std::time::Duration,
+    /// The kubeconfig file; by default that of kubectl
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+}
+
 /// How fast a simulation goes on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Speed {
@@ -167,6 +191,15 @@ fn parse_speed(text: &str) -> Result<Speed, String> {
         (_, Some(number)) => Ok(Speed::Times(number)),
         _ => Err("allowed: a number above 0, or max".into()),
     }
+}
+
+#[cfg(feature = "cluster")]
+fn parse_wait(text: &str) -> Result<std::time::Duration, String> {
+    let length = text
+        .parse::<outrigger_model::NillableDuration>()
+        .ok()
+        .and_then(outrigger_model::NillableDuration::get);
+    length.ok_or_else(|| "allowed: a duration as 30m or 1h30m".into())
 }
 
 fn parse_price(text: &str) -> Result<Price, String> {
@@ -224,6 +257,18 @@ const CRDS_HELP: &str = "\
 Examples:
   outrigger crds | kubectl apply --server-side -f -
   outrigger crds --dir crds";
+
+#[cfg(feature = "cluster")]
+const UNINSTALL_HELP: &str = "\
+Examples:
+  outrigger uninstall                  what there is
+  outrigger uninstall --drain --yes    with the functions deployed and the NodePools deleted: end all nodes
+  outrigger uninstall --yes            with the functions removed: leave the nodes as they are
+
+Exit codes:
+  0  nothing of Outrigger's is left, or nothing was to be done yet
+  1  something is left
+  2  bad usage, or the cluster refused";
 
 #[cfg(test)]
 mod tests {

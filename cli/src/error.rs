@@ -45,6 +45,18 @@ pub(crate) enum CliError {
     /// What was asked for is not there.
     #[error("{what}: found {found}; allowed: {allowed}")]
     Missing { what: String, found: String, allowed: String },
+    /// The cluster cannot be reached at all.
+    #[cfg(feature = "cluster")]
+    #[error(transparent)]
+    Access(#[from] outrigger_kubernetes::client::AccessError),
+    /// The cluster refused, or did not answer.
+    #[cfg(feature = "cluster")]
+    #[error(transparent)]
+    Cluster(#[from] outrigger_engine::ports::ClusterError),
+    /// Nothing can be waited for.
+    #[cfg(feature = "cluster")]
+    #[error("the command cannot be started")]
+    Runtime(#[source] std::io::Error),
     /// The result cannot be printed.
     #[error("the result cannot be written as {format}")]
     Print {

@@ -11,6 +11,8 @@ mod plan;
 mod plan_text;
 mod simulate;
 mod simulate_text;
+#[cfg(feature = "cluster")]
+mod uninstall;
 
 use std::process::ExitCode;
 
@@ -25,6 +27,8 @@ fn main() -> ExitCode {
         Command::Plan(command) => plan::run(&command, args.output),
         Command::Explain(command) => explain::run(&command, args.output),
         Command::Crds(command) => crds::run(&command, args.output),
+        #[cfg(feature = "cluster")]
+        Command::Uninstall(command) => uninstall::run(&command, args.output),
     };
     match done {
         Ok(outcome) => outcome.into(),

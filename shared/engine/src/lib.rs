@@ -36,6 +36,7 @@ pub mod ports;
 pub mod provision;
 pub mod refresh;
 pub mod terminate;
+pub mod uninstall;
 
 pub use error::TickError;
 pub use guards::Guards;

@@ -156,6 +156,14 @@ impl Cluster for KubernetesCluster {
         claim::remove(&self.transport, claim).await
     }
 
+    async fn delete_mirror(&self, claim: &str) -> Result<(), ClusterError> {
+        claim::delete(&self.transport, claim).await
+    }
+
+    async fn forget_mirror(&self, claim: &str) -> Result<(), ClusterError> {
+        claim::forget(&self.transport, claim).await
+    }
+
     async fn publish_event(&self, event: &Event) -> Result<(), ClusterError> {
         event::publish(&self.transport, event).await
     }

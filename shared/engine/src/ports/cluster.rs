@@ -81,6 +81,13 @@ pub trait Cluster: Send + Sync {
     /// Removes the NodeClaim object of a claim that is over, and our finalizer from it; fine when it is not there.
     async fn remove_mirror(&self, claim: &str) -> Result<(), ClusterError>;
 
+    /// Deletes the NodeClaim object of a claim as a user does, and leaves the rest to lifecycle; fine when it is not there.
+    async fn delete_mirror(&self, claim: &str) -> Result<(), ClusterError>;
+
+    /// Removes the NodeClaim object of a claim that lives on. At no time is it to be seen as deleted, which would end the claim; fine when
+    /// it is not there.
+    async fn forget_mirror(&self, claim: &str) -> Result<(), ClusterError>;
+
     /// Tells people about an object. The same event again raises its count instead of adding one.
     async fn publish_event(&self, event: &Event) -> Result<(), ClusterError>;
 }

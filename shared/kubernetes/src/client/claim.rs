@@ -71,6 +71,26 @@ pub(super) async fn remove(transport: &Transport, name: &str) -> Result<(), Clus
     finalizer::delete(transport, call, &path(name), gone).await
 }
 
+/// Deletes the object and no more: our finalizer keeps it until its node has ended.
+pub(super) async fn delete(transport: &Transport, name: &str) -> Result<(), ClusterError> {
+    let call = Call::delete(format!("delete the NodeClaim {name}"), path(name), &json!({}));
+    gone_is_fine(transport.send(&call).await)
+}
+
+/// Takes our finalizer off the object first, so that it is gone as soon as it is deleted.
+pub(super) async fn forget(transport: &Transport, name: &str) -> Result<(), ClusterError> {
+    let attempted = format!("forget the NodeClaim {name}");
+    finalizer::take_off(transport, &attempted, &path(name)).await?;
+    gone_is_fine(transport.send(&Call::delete(&attempted, path(name), &json!({}))).await)
+}
+
+fn gone_is_fine<T>(answer: Result<T, ClusterError>) -> Result<(), ClusterError> {
+    match answer {
+        Err(error) if refusal(&error) == Some(404) => Ok(()),
+        answer => answer.map(drop),
+    }
+}
+
 fn path(name: &str) -> String {
     format!("/apis/karpenter.sh/v1/nodeclaims/{name}")
 }

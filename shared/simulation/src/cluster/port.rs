@@ -146,6 +146,18 @@ impl Cluster for Door {
         .await
     }
 
+    async fn delete_mirror(&self, claim: &str) -> Result<(), ClusterError> {
+        self.call(Call::RemoveMirror, |state, _| {
+            state.cluster.delete_mirror(claim);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn forget_mirror(&self, claim: &str) -> Result<(), ClusterError> {
+        self.remove_mirror(claim).await
+    }
+
     async fn publish_event(&self, event: &Event) -> Result<(), ClusterError> {
         self.call(Call::PublishEvent, |state, _| {
             state.cluster.publish_event(event);

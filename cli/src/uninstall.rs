@@ -1,0 +1,110 @@
+//! `outrigger uninstall`: takes Outrigger's finalizers and objects out of a cluster, so that nothing waits for functions that are gone.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use outrigger_engine::uninstall::{self, Traces};
+use outrigger_kubernetes::client::KubernetesCluster;
+use serde::Serialize;
+
+use crate::args;
+use crate::error::CliError;
+use crate::output::{Format, Outcome, count, print, say, spinner};
+
+/// How often the cluster is looked at while nodes are drained.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// What was found, and what became of it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Told {
+    found: Traces,
+    /// Whether anything was changed.
+    applied: bool,
+    /// What is left afterwards.
+    left: Traces,
+}
+
+/// Runs the command.
+pub(crate) fn run(command: &args::Uninstall, format: Format) -> Result<Outcome, CliError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let told = runtime.map_err(CliError::Runtime)?.block_on(uninstall(command))?;
+    print(&told, format, || text(command, &told))?;
+    let is_done = !command.yes || told.left.is_empty();
+    Ok(if is_done { Outcome::Done } else { Outcome::Unplaced })
+}
+
+async fn uninstall(command: &args::Uninstall) -> Result<Told, CliError> {
+    let cluster = KubernetesCluster::from_kubeconfig(&kubeconfig(command)).await?;
+    let found = uninstall::survey(&cluster).await?;
+    if !command.yes {
+        return Ok(Told { left: found.clone(), found, applied: false });
+    }
+    if command.drain {
+        drain(&cluster, &found, command.wait).await?;
+    }
+    // Whoever drains wants every node ended; what is left then is looked at by a person, not let go.
+    if !command.drain {
+        uninstall::release(&cluster, &found).await?;
+    }
+    Ok(Told { found, applied: true, left: uninstall::survey(&cluster).await? })
+}
+
+async fn drain(cluster: &KubernetesCluster, found: &Traces, wait: Duration) -> Result<(), CliError> {
+    if !found.node_pools.is_empty() {
+        return Err(CliError::Missing {
+            what: "uninstall --drain".into(),
+            found: format!("NodePool {}, which would give the pods new nodes", found.node_pools.join(", ")),
+            allowed: "no NodePool: kubectl delete nodepools NAME first".into(),
+        });
+    }
+    uninstall::drain(cluster, found).await?;
+    let spinner = spinner("waiting for lifecycle to drain the nodes");
+    let until = Instant::now() + wait;
+    while Instant::now() < until && !uninstall::survey(cluster).await?.is_empty() {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    spinner.finish_and_clear();
+    Ok(())
+}
+
+/// As kubectl finds it; of several files in `KUBECONFIG` the first.
+fn kubeconfig(command: &args::Uninstall) -> PathBuf {
+    let named = || {
+        let all = std::env::var_os("KUBECONFIG")?;
+        std::env::split_paths(&all).find(|path| !path.as_os_str().is_empty())
+    };
+    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".kube/config");
+    command.kubeconfig.clone().or_else(named).unwrap_or_else(home)
+}
+
+fn text(command: &args::Uninstall, told: &Told) {
+    for warning in &told.found.warnings {
+        say!("note: {warning}");
+    }
+    let what = |traces: &Traces| {
+        let (nodes, claims) = (traces.nodes.len(), traces.node_claims.len());
+        format!("{} and {}", count(nodes, "node"), count(claims, "NodeClaim"))
+    };
+    for node in &told.found.nodes {
+        let parts = [(node.finalizer, "our finalizer"), (node.closed, "closed for a drain")];
+        let parts: Vec<_> = parts.into_iter().filter(|(is, _)| *is).map(|(_, part)| part).collect();
+        say!("node {}: {}", node.name, parts.join(", "));
+    }
+    for claim in &told.found.node_claims {
+        say!("nodeclaim {claim}");
+    }
+    if told.found.is_empty() {
+        say!("nothing of Outrigger's is left in the cluster");
+    } else if !told.applied {
+        let deed = if command.drain { "drained and terminated" } else { "let go; instances run on" };
+        say!("{} would be {deed}; --yes does it", what(&told.found));
+    } else if told.left.is_empty() {
+        say!("{} are gone or let go", what(&told.found));
+    } else {
+        say!(
+            "{} are left: is lifecycle as it should be? With --drain it must run, otherwise not",
+            what(&told.left)
+        );
+    }
+}

@@ -1,0 +1,189 @@
+//! Taking Outrigger out of a cluster: its finalizers, which nobody would take off any more, its objects, and nodes that it left
+//! closed. It works without the ledger and without EC2, so that it works when those are gone already.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use outrigger_model::{Node, NodePool, labels};
+use serde::Serialize;
+
+use crate::ports::{Cluster, ClusterError, Mirror, NodeChange};
+use crate::terminate::{is_closed, reopening};
+
+/// How often a node that somebody else changes at the same time is tried again.
+const ATTEMPTS: usize = 5;
+
+/// What Outrigger has in a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Traces {
+    /// Nodes of ours that carry our finalizer, or are closed for a drain.
+    pub nodes: Vec<NodeTrace>,
+    /// NodeClaim objects of ours.
+    pub node_claims: Vec<String>,
+    /// NodePools of these nodes that are still there: whoever drains the nodes gets new ones of them.
+    pub node_pools: Vec<String>,
+    /// What is left for people to look at.
+    pub warnings: Vec<String>,
+}
+
+/// What Outrigger has left on a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeTrace {
+    /// The node.
+    pub name: String,
+    /// Whether our finalizer keeps its object from being deleted.
+    pub finalizer: bool,
+    /// Whether it is closed for a drain that nobody will finish.
+    pub closed: bool,
+}
+
+impl Traces {
+    /// Whether nothing of ours is left.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty() && self.node_claims.is_empty()
+    }
+}
+
+/// Looks for what Outrigger has in the cluster; changes nothing.
+pub async fn survey(cluster: &dyn Cluster) -> Result<Traces, ClusterError> {
+    let (nodes, mirrors) = (cluster.nodes().await?, cluster.mirrors().await?);
+    Ok(traces(&nodes, &mirrors, &cluster.configuration().await?.node_pools))
+}
+
+/// Takes finalizers off nodes, opens nodes that are closed for a drain, and removes the NodeClaim objects. Instances run on. May be
+/// repeated, and harms nothing where Outrigger's functions still run: they put everything back.
+pub async fn release(cluster: &dyn Cluster, traces: &Traces) -> Result<(), ClusterError> {
+    for trace in &traces.nodes {
+        release_node(cluster, &trace.name).await?;
+    }
+    for claim in &traces.node_claims {
+        cluster.forget_mirror(claim).await?;
+    }
+    Ok(())
+}
+
+/// Asks for the end of every node, as `kubectl delete nodeclaims` does. Outrigger's functions, which must still run, drain them.
+pub async fn drain(cluster: &dyn Cluster, traces: &Traces) -> Result<(), ClusterError> {
+    for claim in &traces.node_claims {
+        cluster.delete_mirror(claim).await?;
+    }
+    Ok(())
+}
+
+/// Tries until nobody else has changed the node in between.
+async fn release_node(cluster: &dyn Cluster, name: &str) -> Result<(), ClusterError> {
+    for attempt in 1.. {
+        let nodes = cluster.nodes().await?;
+        let Some(change) = nodes.iter().find(|node| node.name == name).and_then(releasing) else { break };
+        match cluster.change_node(&change).await {
+            Err(ClusterError::Changed { .. }) if attempt < ATTEMPTS => {}
+            answer => return answer,
+        }
+    }
+    Ok(())
+}
+
+fn traces(nodes: &[Node], mirrors: &BTreeMap<String, Mirror>, pools: &[NodePool]) -> Traces {
+    let mut found = Traces { node_claims: mirrors.keys().cloned().collect(), ..Traces::default() };
+    let existing: BTreeSet<&str> = pools.iter().map(|pool| pool.name.as_str()).collect();
+    let mut of_nodes = BTreeSet::new();
+    for node in nodes {
+        if !is_ours(node) {
+            let waits = node.taints.iter().any(|taint| taint.key == labels::UNREGISTERED_TAINT);
+            found.warnings.extend(waits.then(|| {
+                let taint = labels::UNREGISTERED_TAINT;
+                format!("node {} still carries the taint {taint}, which nobody takes off any more", node.name)
+            }));
+            continue;
+        }
+        of_nodes.extend(node.node_pool().filter(|pool| existing.contains(pool)));
+        if node.deleting {
+            let instance = node.instance_id().unwrap_or("its instance");
+            let message =
+                format!("node {} is being deleted: its object goes, and {instance} runs on", node.name);
+            found.warnings.push(message);
+        }
+        let trace = NodeTrace {
+            name: node.name.clone(),
+            finalizer: node.has_our_finalizer(),
+            closed: is_closed(node),
+        };
+        if trace.finalizer || trace.closed {
+            found.nodes.push(trace);
+        }
+    }
+    found.node_pools = of_nodes.into_iter().map(str::to_owned).collect();
+    found
+}
+
+/// Karpenter's nodes have the same finalizer and labels, but no claim of ours.
+fn is_ours(node: &Node) -> bool {
+    node.annotations.contains_key(labels::CLAIM)
+}
+
+/// The change that leaves nothing of ours on a node but its labels; `None` when it has nothing.
+fn releasing(node: &Node) -> Option<NodeChange> {
+    if !is_ours(node) || !(node.has_our_finalizer() || is_closed(node)) {
+        return None;
+    }
+    let mut change = reopening(node);
+    change.finalizers.retain(|finalizer| finalizer != labels::TERMINATION_FINALIZER);
+    Some(change)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::register::tests::node;
+    use outrigger_model::{Taint, TaintEffect};
+
+    fn node_of(name: &str, claim: Option<&str>, finalizers: &[&str]) -> Node {
+        let claim = claim.map(|claim| (labels::CLAIM.to_owned(), claim.to_owned()));
+        Node {
+            name: name.into(),
+            annotations: claim.into_iter().collect(),
+            labels: BTreeMap::from([(labels::NODE_POOL.to_owned(), "web".to_owned())]),
+            finalizers: finalizers.iter().map(|&name| name.to_owned()).collect(),
+            ..node(Vec::new())
+        }
+    }
+
+    #[test]
+    fn only_what_is_ours_is_found() {
+        let closed = Node { taints: vec![crate::drain::taint()], ..node_of("closed", Some("c"), &[]) };
+        let gate = Taint::new(labels::UNREGISTERED_TAINT, "", TaintEffect::NoExecute);
+        let nodes = [
+            node_of("ours", Some("a"), &[labels::TERMINATION_FINALIZER, "example.com/own"]),
+            node_of("karpenters", None, &[labels::TERMINATION_FINALIZER]),
+            node_of("released", Some("b"), &["example.com/own"]),
+            closed,
+            Node { deleting: true, ..node_of("going", Some("d"), &[labels::TERMINATION_FINALIZER]) },
+            Node { taints: vec![gate], ..node_of("waiting", None, &[]) },
+        ];
+        let mirrors = BTreeMap::from([("a".to_owned(), Mirror::default())]);
+        let found = traces(&nodes, &mirrors, &[]);
+        let told: Vec<_> =
+            found.nodes.iter().map(|it| format!("{} {} {}", it.name, it.finalizer, it.closed)).collect();
+        assert_eq!(told, ["ours true false", "closed false true", "going true false"]);
+        assert_eq!((found.node_claims.as_slice(), found.node_pools.len()), (&["a".to_owned()][..], 0));
+        assert_eq!(found.warnings.len(), 2, "{:?}", found.warnings);
+        assert!(found.warnings[0].contains("i-1 runs on"), "{:?}", found.warnings);
+        assert!(found.warnings[1].contains("waiting"), "{:?}", found.warnings);
+        assert!(!found.is_empty() && Traces::default().is_empty());
+    }
+
+    #[test]
+    fn a_node_keeps_what_is_not_ours() {
+        let own = Taint::new("dedicated", "web", TaintEffect::NoSchedule);
+        let busy = Node {
+            taints: vec![own.clone(), crate::drain::taint()],
+            ..node_of("ours", Some("a"), &[labels::TERMINATION_FINALIZER, "example.com/own"])
+        };
+        let change = releasing(&busy).unwrap();
+        assert_eq!((change.taints, change.finalizers), (vec![own], vec!["example.com/own".to_owned()]));
+        let foreign = node_of("karpenters", None, &[labels::TERMINATION_FINALIZER]);
+        assert_eq!(releasing(&foreign), None);
+        assert_eq!(releasing(&node_of("released", Some("a"), &[])), None);
+    }
+}
