@@ -5,6 +5,7 @@ mod departure;
 mod health;
 mod port;
 pub(crate) mod scheduler;
+mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -21,6 +22,8 @@ use outrigger_model::{
 use crate::cloud::Machine;
 use crate::scenario::{DisruptionBudget, Scenario, Workload};
 use crate::time::Moment;
+
+use volumes::Volumes;
 
 /// How many changes a watch may lie behind before it must list again.
 const LOG_LENGTH: usize = 20_000;
@@ -44,6 +47,7 @@ pub(crate) struct Objects {
     /// What matters of pods when they have to leave, by uid.
     lives: BTreeMap<String, departure::Life>,
     budgets: Vec<DisruptionBudget>,
+    volumes: Volumes,
     /// Since when nodes are closed for their drain. The scheduler notices a little later.
     closed_at: BTreeMap<String, Duration>,
     /// Whether the scheduler has pods to look at that it has never tried.
@@ -79,6 +83,7 @@ impl Objects {
             events: BTreeMap::new(),
             lives: BTreeMap::new(),
             budgets: scenario.budgets.clone(),
+            volumes: Volumes::new(scenario.seed),
             closed_at: BTreeMap::new(),
             has_new_pods: false,
             touched: BTreeSet::new(),
@@ -103,6 +108,11 @@ impl Objects {
     /// Since when a node is closed for its drain.
     pub(crate) fn closed_since(&self, node: &str) -> Option<Duration> {
         self.closed_at.get(node).copied()
+    }
+
+    /// Volumes.
+    pub(crate) const fn volumes(&self) -> &Volumes {
+        &self.volumes
     }
 
     /// Nodes by name.
@@ -182,11 +192,14 @@ impl Objects {
         self.nodes.insert(node.name.clone(), node);
     }
 
-    fn remove_pod(&mut self, uid: &str) {
+    fn remove_pod(&mut self, uid: &str, moment: Moment) {
         self.version += 1;
         self.record(ClusterChange::PodGone { uid: uid.to_owned() });
         self.lives.remove(uid);
         let pod = self.pods.remove(uid);
+        if let Some(pod) = &pod {
+            self.volumes.release(pod, moment);
+        }
         self.touched.extend(pod.and_then(|pod| pod.node_name));
     }
 
@@ -202,10 +215,10 @@ impl Objects {
         let (had, id) = (present.uids.len(), present.workload.id.clone());
         let wanted = usize::try_from(replicas).unwrap_or(usize::MAX);
         for _ in had..wanted {
-            self.add_replica(workload, moment);
+            self.add_replica(workload, Vec::new(), moment);
         }
         for uid in self.superfluous(workload, wanted) {
-            self.remove_pod(&uid);
+            self.remove_pod(&uid, moment);
             if let Some(present) = self.workloads.get_mut(workload) {
                 present.uids.remove(&uid);
             }
@@ -214,7 +227,8 @@ impl Objects {
         format!("{id} scaled from {had} to {wanted}")
     }
 
-    fn add_replica(&mut self, workload: usize, moment: Moment) {
+    /// A pod with the volumes of the one that it replaces, if there is one.
+    fn add_replica(&mut self, workload: usize, inherited: Vec<String>, moment: Moment) {
         let uid = self.next_uid();
         let Some(present) = self.workloads.get_mut(workload) else { return };
         let Workload { id, labels, spec, .. } = &present.workload;
@@ -225,7 +239,9 @@ impl Objects {
         };
         self.lives.insert(uid.clone(), life);
         let name = format!("{}-{}", id.name, present.next_index);
+        let own = present.workload.has_volumes && inherited.is_empty();
         let pod = Pod {
+            volume_claims: if own { vec![format!("data-{name}")] } else { inherited },
             id: PodRef { namespace: id.namespace.clone(), name },
             uid: uid.clone(),
             labels: Arc::clone(labels),
@@ -235,7 +251,6 @@ impl Objects {
             nominated_node: None,
             state: PodState::Waiting,
             owner_kind: "ReplicaSet".into(),
-            volume_claims: Vec::new(),
             group: None,
         };
         present.next_index += 1;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use outrigger_engine::Ports;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
@@ -15,7 +16,7 @@ use crate::faults::Fate;
 use crate::laws;
 use crate::scenario::Function;
 use crate::state::State;
-use crate::time::Moment;
+use crate::time::{Moment, RunClock};
 use crate::timeline::Kind;
 use crate::world::World;
 
@@ -328,18 +329,26 @@ pub(crate) struct Door {
     function: Function,
     owner: String,
     crash: Option<Crash>,
+    clock: RunClock,
     calls: AtomicU32,
     died: Notify,
 }
 
 impl Door {
-    pub(crate) fn new(world: Arc<World>, function: Function, owner: String, crash: Option<Crash>) -> Self {
-        Self { world, function, owner, crash, calls: AtomicU32::new(0), died: Notify::new() }
+    /// The door of a run whose clock is ahead by `skew`.
+    pub(crate) fn new(
+        world: Arc<World>,
+        (function, owner): (Function, String),
+        crash: Option<Crash>,
+        skew: SignedDuration,
+    ) -> Self {
+        let clock = RunClock::new(*world.clock(), skew);
+        Self { world, function, owner, crash, clock, calls: AtomicU32::new(0), died: Notify::new() }
     }
 
     /// The world behind the ports of the engine.
     pub(crate) fn ports(&self) -> Ports<'_> {
-        Ports { cluster: self, cloud: self, ledger: self, clock: self.world.engine_clock() }
+        Ports { cluster: self, cloud: self, ledger: self, clock: &self.clock }
     }
 
     /// The function whose run this is, and who it is.

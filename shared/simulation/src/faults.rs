@@ -48,6 +48,8 @@ pub(crate) enum Trouble {
     Slow,
     /// Each minute's run of a function is begun twice.
     Duplicate(Function),
+    /// The clocks of runs that begin are wrong.
+    SkewClocks,
     /// New machines join late.
     LateJoin,
     /// New machines never join.
@@ -101,6 +103,7 @@ impl Faults {
             | Trouble::Throttle(_)
             | Trouble::Slow
             | Trouble::Duplicate(_)
+            | Trouble::SkewClocks
             | Trouble::LateJoin
             | Trouble::NeverJoin
             | Trouble::NeverReady

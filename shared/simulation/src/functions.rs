@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use outrigger_engine::{lifecycle, provision};
 use tokio::time::{Instant, sleep_until};
 
@@ -16,6 +17,7 @@ use crate::faults::Trouble;
 use crate::random::{draw, happens};
 use crate::scenario::{Function, Scenario};
 use crate::state::State;
+use crate::time::WORST_SKEW;
 use crate::timeline::{Kind, count};
 use crate::world::{CLUSTER, World};
 
@@ -89,9 +91,9 @@ fn next_period(world: &World) -> Instant {
 
 /// One run of a function, which may die on the way.
 async fn run(world: &Arc<World>, scenario: &Scenario, function: Function, kills: &[Kill]) {
-    let (owner, crash) = begin(world, function, kills);
+    let (owner, crash, skew) = begin(world, function, kills);
     let deadline = Instant::now() + DEADLINE;
-    let door = Door::new(Arc::clone(world), function, owner.clone(), crash);
+    let door = Door::new(Arc::clone(world), (function, owner.clone()), crash, skew);
     let (died, told) = tokio::select! {
         biased;
         () = door.died() => (Some(door.calls()), None),
@@ -101,16 +103,17 @@ async fn run(world: &Arc<World>, scenario: &Scenario, function: Function, kills:
     end(world, function, died, told);
 }
 
-/// Who the next run of a function is, and where it dies, if it does.
-fn begin(world: &World, function: Function, kills: &[Kill]) -> (String, Option<Crash>) {
-    let (run, crash) = world.with(|state, moment| {
+/// Who the next run of a function is, where it dies, if it does, and by how much its clock is ahead.
+fn begin(world: &World, function: Function, kills: &[Kill]) -> (String, Option<Crash>, SignedDuration) {
+    let (run, crash, skew) = world.with(|state, moment| {
         let run = state.runs.entry(function).or_default();
         *run += 1;
         let run = *run;
         let asked = kills.iter().find(|kill| kill.function == function && kill.run == run);
-        (run, asked.map(|kill| kill.crash).or_else(|| crash(state, function, run, moment.elapsed)))
+        let crash = asked.map(|kill| kill.crash).or_else(|| crash(state, function, run, moment.elapsed));
+        (run, crash, skew(state, function, run, moment.elapsed))
     });
-    (format!("{function}-{run}"), crash)
+    (format!("{function}-{run}"), crash, skew)
 }
 
 /// A run has ended, or has died after so many calls.
@@ -122,6 +125,16 @@ fn end(world: &World, function: Function, died_after: Option<u32>, told: Told) {
             state.timeline.add(moment, kind, text);
         }
     });
+}
+
+/// By how much the clock of this run is ahead.
+fn skew(state: &State, function: Function, run: u32, elapsed: Duration) -> SignedDuration {
+    if !state.faults.open(elapsed).any(|trouble| trouble == Trouble::SkewClocks) {
+        return SignedDuration::ZERO;
+    }
+    let worst = WORST_SKEW.as_secs();
+    let ahead = draw(state.seed, &format!("skew/{function}/{run}"), 2 * worst + 1);
+    SignedDuration::from_secs(ahead.cast_signed() - worst.cast_signed())
 }
 
 /// Where this run dies, if it does: as the scenario says, or by chance.

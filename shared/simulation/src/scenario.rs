@@ -21,6 +21,7 @@
 //!   workloads:                # the same, with replicas over time
 //!     - {name: web, at: 10s, replicas: 3, expect: Running, template: {spec: {containers: []}},
 //!        scale: [{at: 5m, replicas: 9}]}
+//!     - {name: data, volumes: true, replicas: 3, template: {}}   # each pod has a volume, which stays in its zone
 //!   podDisruptionBudgets:     # minAvailable or maxUnavailable, as numbers
 //!     - {name: web, matchLabels: {app: web}, minAvailable: 2}
 //!   initializationTimeout: 30m   # how long lifecycle waits for a registered node; default 30m
@@ -41,6 +42,7 @@
 //!     - {at: 8m, kind: Freeze, function: lifecycle, call: PutSweep, for: 1m}   # stands still before that call
 //!     - {at: 8m, kind: LoseTable}                    # the ledger's; also CopyTable, and RestoreTable from the last copy
 //!     - {at: 8m, kind: Slow, for: 1m}                # calls take long
+//!     - {at: 8m, kind: SkewClocks, for: 5m}          # functions' clocks are wrong by up to 45 s
 //!     - {at: 8m, kind: Duplicate, function: provision, for: 5m}   # each minute's run is begun twice
 //!     - {at: 8m, kind: NeverJoin, for: 1m}           # machines launched meanwhile; also LateJoin, NeverReady, PodsHang
 //!     - {at: 9m, kind: SpotWarning, count: 1}        # the oldest spot machine falls in two minutes; also Rebalance,
@@ -62,6 +64,8 @@ use outrigger_catalog::Catalog;
 use outrigger_engine::Guards;
 use outrigger_engine::ports::Configuration;
 use outrigger_model::{DaemonSet, Invalid};
+
+use crate::time;
 
 pub use event::{Event, EventKind, Function};
 pub use interruption::Interruption;
@@ -117,6 +121,12 @@ impl Scenario {
     pub(crate) fn overlaps(&self, function: Function) -> bool {
         let twice = |event: &Event| matches!(&event.kind, EventKind::Duplicate { function: of, .. } if *of == function);
         self.freezes(function) || self.events.iter().any(twice)
+    }
+
+    /// How wrong the clocks of functions may be.
+    pub(crate) fn clock_skew(&self) -> Duration {
+        let is_skewed = self.events.iter().any(|event| matches!(event.kind, EventKind::SkewClocks(_)));
+        if is_skewed { time::WORST_SKEW } else { Duration::ZERO }
     }
 
     /// Whether a run of a function may stand still.

@@ -43,6 +43,8 @@ pub(crate) struct State {
     pub boot_time: Duration,
     pub allocatable_percent: u64,
     pub memory_percent: u64,
+    /// How wrong the clocks of functions may be.
+    pub clock_skew: Duration,
     pub cloud: Ec2,
     pub ledger: Table,
     /// A copy of the ledger, where the scenario made one.
@@ -95,6 +97,7 @@ impl State {
             boot_time: scenario.boot_time,
             allocatable_percent: scenario.allocatable_percent,
             memory_percent: scenario.memory_percent,
+            clock_skew: scenario.clock_skew(),
             cloud,
             ledger: Table::new(scenario.promises),
             table_copy: None,
@@ -211,7 +214,7 @@ impl State {
                 self.cluster.make_ready(&node, moment);
                 self.timeline.add(moment, Kind::Node, format!("{node} is Ready"));
             }
-            Step::PodEnds(uid) => self.pod_ends(&uid),
+            Step::PodEnds(uid) => self.pod_ends(&uid, moment),
             Step::Ended(id) => {
                 self.cloud.terminated(&id);
                 self.announce_state(&id, InstanceState::Terminated, moment);

@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use outrigger_engine::Clock;
 use tokio::time::Instant;
 
 /// When every simulated world begins: 2026-01-01T00:00:00Z.
 const BEGINNING_SECONDS: i64 = 1_767_225_600;
+
+/// How wrong the clock of a function may be. Lifecycle takes a pod for stuck a minute after it should have ended by the API
+/// server's clock, so that more than this would cost pods their grace.
+pub(crate) const WORST_SKEW: Duration = Duration::from_secs(45);
 
 /// Tokio's clock as a wall clock that began at a fixed time.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +35,26 @@ impl VirtualClock {
     /// The moment at which the world will have run for so long.
     pub(crate) fn instant(&self, elapsed: Duration) -> Instant {
         self.began + elapsed
+    }
+}
+
+/// The clock of one run, which may be wrong.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunClock {
+    clock: VirtualClock,
+    skew: SignedDuration,
+}
+
+impl RunClock {
+    /// A clock that is ahead of the world's by `skew`.
+    pub(crate) const fn new(clock: VirtualClock, skew: SignedDuration) -> Self {
+        Self { clock, skew }
+    }
+}
+
+impl Clock for RunClock {
+    fn now(&self) -> Timestamp {
+        self.clock.now().saturating_add(self.skew).unwrap_or(Timestamp::MAX)
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use outrigger_engine::Clock;
 use tokio::sync::watch;
 
 use crate::cloud::Ec2;
@@ -32,11 +31,6 @@ impl World {
     }
 
     pub(crate) const fn clock(&self) -> &VirtualClock {
-        &self.clock
-    }
-
-    /// The engine's view of the clock.
-    pub(crate) fn engine_clock(&self) -> &dyn Clock {
         &self.clock
     }
 

@@ -180,6 +180,28 @@ fn pods_that_do_not_end_hold_the_drain_for_a_minute() {
 }
 
 #[test]
+fn volumes_are_detached_before_their_machine_ends() {
+    let deleted = events("{at: 3m, kind: DeleteNodes, count: 1}, {at: 5m, kind: DeleteNodeClaims, count: 1}");
+    for seed in 1..=5 {
+        let mut scenario = Setting::new(&deleted).scenario(seed);
+        scenario.workloads[0].has_volumes = true;
+        let ending = common::run_scenario(&scenario, &[]);
+        check_settled(&ending, &format!("seed {seed}"));
+        assert_eq!(ended(&ending, TerminationReason::Deleted), 2, "{}", common::timeline(&ending));
+        // Volumes are never detached in less than four seconds, and their pods leave before.
+        let waited = |claim: &NodeClaim| {
+            let end = claim.termination.as_ref()?;
+            Some(end.terminating_at?.duration_since(end.tainted_at?).as_secs())
+        };
+        assert!(
+            ending.claims.iter().filter_map(waited).all(|seconds| seconds >= 9),
+            "{}",
+            common::timeline(&ending)
+        );
+    }
+}
+
+#[test]
 fn a_machine_that_never_joins_is_terminated_and_its_console_told() {
     let mute = events("{at: 0s, kind: NeverJoin, for: 1m}");
     let ending = Setting { duration: "25m", ..Setting::new(&mute) }.play(1, &[]);

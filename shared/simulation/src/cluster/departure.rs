@@ -110,7 +110,7 @@ impl Objects {
         let mut pod = self.pods.get(uid).filter(|pod| pod.state != PodState::Terminating)?.clone();
         self.replace(uid, moment);
         if pod.node_name.is_none() {
-            self.remove_pod(uid);
+            self.remove_pod(uid, moment);
             return None;
         }
         pod.state = PodState::Terminating;
@@ -121,9 +121,9 @@ impl Objects {
     }
 
     /// A pod that was asked to end has done so.
-    pub(crate) fn end_pod(&mut self, uid: &str) {
+    pub(crate) fn end_pod(&mut self, uid: &str, moment: Moment) {
         if self.pods.get(uid).is_some_and(|pod| pod.state == PodState::Terminating) {
-            self.remove_pod(uid);
+            self.remove_pod(uid, moment);
         }
     }
 
@@ -160,15 +160,17 @@ impl Objects {
             .collect();
         for uid in orphaned {
             self.replace(&uid, moment);
-            self.remove_pod(&uid);
+            self.remove_pod(&uid, moment);
         }
+        self.volumes.forget(name);
     }
 
     /// The controller of a pod that leaves makes another.
     fn replace(&mut self, uid: &str, moment: Moment) {
         let owner = self.workloads.iter_mut().position(|replicas| replicas.uids.remove(uid));
         if let Some(workload) = owner {
-            self.add_replica(workload, moment);
+            let inherited = self.pods.get(uid).map(|pod| pod.volume_claims.clone()).unwrap_or_default();
+            self.add_replica(workload, inherited, moment);
             self.has_new_pods = true;
         }
     }

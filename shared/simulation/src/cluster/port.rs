@@ -10,7 +10,7 @@ use outrigger_engine::ports::{
     Attachment, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event, Eviction,
     Mirror, NodeChange, PodOnNode, Volumes,
 };
-use outrigger_model::{Node, NodeClaim, NominatedPod, Pod, PodRef, VolumeClaim};
+use outrigger_model::{Node, NodeClaim, NominatedPod, Pod, PodRef};
 
 use crate::door::{Call, Door, PortError};
 use crate::faults::Fate;
@@ -48,11 +48,9 @@ impl Cluster for Door {
         Ok(stream::unfold(Some((world, version)), next_change).boxed())
     }
 
-    /// The world has no volumes: scenarios with pods that mount one are refused.
     async fn volumes(&self, mounted: &BTreeSet<PodRef>) -> Result<Volumes, ClusterError> {
-        self.call(Call::Volumes, |_, _| {
-            let missing = mounted.iter().map(|id| VolumeClaim::unusable(id.clone(), "not found"));
-            Ok(Volumes { claims: missing.collect(), limits: BTreeMap::new() })
+        self.call(Call::Volumes, |state, _| {
+            Ok(Volumes { claims: state.cluster.volumes.claims(mounted), limits: BTreeMap::new() })
         })
         .await
     }
@@ -113,9 +111,9 @@ impl Cluster for Door {
         .await
     }
 
-    /// The world has no volumes.
-    async fn attachments(&self, _: &BTreeSet<String>) -> Result<Vec<Attachment>, ClusterError> {
-        self.call(Call::Attachments, |_, _| Ok(Vec::new())).await
+    async fn attachments(&self, nodes: &BTreeSet<String>) -> Result<Vec<Attachment>, ClusterError> {
+        self.call(Call::Attachments, |state, moment| Ok(state.cluster.volumes.attachments(nodes, moment)))
+            .await
     }
 
     async fn nominate(&self, pod: &NominatedPod, node: &str) -> Result<(), ClusterError> {

@@ -60,6 +60,8 @@ pub(crate) fn run(objects: &mut Objects, touched: &BTreeSet<String>, moment: Mom
         match verdict {
             Verdict::Bind(node) => {
                 *placed.bound.entry(node.clone()).or_default() += 1;
+                let zone = objects.nodes.get(&node).and_then(|node| node.labels.get(labels::ZONE)).cloned();
+                objects.volumes.bind(&pod, &node, zone.as_ref());
                 pod.node_name = Some(node);
                 pod.nominated_node = None;
                 pod.state = PodState::Bound;
@@ -107,14 +109,15 @@ fn verdicts(objects: &Objects, touched: &BTreeSet<String>, moment: Moment) -> Ve
     let mut hopeless: BTreeSet<*const PodSpec> = BTreeSet::new();
     let mut verdicts = Vec::new();
     for pod in queue {
-        if pod.state == PodState::Unschedulable && !concerns(pod, touched, &rooms) {
+        let wanted = objects.volumes.requirements(pod);
+        if pod.state == PodState::Unschedulable && !concerns(pod, &wanted, touched, &rooms) {
             continue;
         }
-        let own = nominated_room(pod, &rooms);
+        let own = nominated_room(pod, &wanted, &rooms);
         let chosen = match own {
             Some(node) => Some(node),
-            None if hopeless.contains(&Arc::as_ptr(&pod.spec)) => None,
-            None => best_room(pod, &rooms),
+            None if pod.volume_claims.is_empty() && hopeless.contains(&Arc::as_ptr(&pod.spec)) => None,
+            None => best_room(pod, &wanted, &rooms),
         };
         let verdict = if let Some(node) = chosen {
             if let Some(room) = rooms.get_mut(&node) {
@@ -132,9 +135,13 @@ fn verdicts(objects: &Objects, touched: &BTreeSet<String>, moment: Moment) -> Ve
 }
 
 /// Whether one of the changed nodes would take the pod if it had room for it.
-fn concerns(pod: &Pod, touched: &BTreeSet<String>, rooms: &BTreeMap<String, Room<'_>>) -> bool {
-    let alternatives = pod.spec.node_requirements();
-    touched.iter().filter_map(|name| rooms.get(name)).any(|room| room.admits(pod, &alternatives))
+fn concerns(
+    pod: &Pod,
+    wanted: &[Requirements],
+    touched: &BTreeSet<String>,
+    rooms: &BTreeMap<String, Room<'_>>,
+) -> bool {
+    touched.iter().filter_map(|name| rooms.get(name)).any(|room| room.admits(pod, wanted))
 }
 
 fn waits(pod: &Pod) -> bool {
@@ -222,15 +229,14 @@ impl Room<'_> {
     }
 }
 
-fn nominated_room(pod: &Pod, rooms: &BTreeMap<String, Room<'_>>) -> Option<String> {
+fn nominated_room(pod: &Pod, wanted: &[Requirements], rooms: &BTreeMap<String, Room<'_>>) -> Option<String> {
     let name = pod.nominated_node.as_ref()?;
-    let accepted = rooms.get(name)?.accepts(pod, &pod.spec.node_requirements());
+    let accepted = rooms.get(name)?.accepts(pod, wanted);
     accepted.then(|| name.clone())
 }
 
-fn best_room(pod: &Pod, rooms: &BTreeMap<String, Room<'_>>) -> Option<String> {
-    let alternatives = pod.spec.node_requirements();
-    let fitting = rooms.iter().filter(|(_, room)| room.accepts(pod, &alternatives));
+fn best_room(pod: &Pod, wanted: &[Requirements], rooms: &BTreeMap<String, Room<'_>>) -> Option<String> {
+    let fitting = rooms.iter().filter(|(_, room)| room.accepts(pod, wanted));
     let scored = fitting.map(|(name, room)| (room.score(pod), name));
     let best = scored.max_by(|(a, x), (b, y)| a.total_cmp(b).then_with(|| y.cmp(x)));
     best.map(|(_, name)| name.clone())

@@ -51,8 +51,8 @@ async fn at(instant: Option<Instant>) {
 
 /// One call of the function. What it does not answer for, or dies with, the queue delivers again.
 async fn run(world: &Arc<World>, deliveries: &[Delivery], kills: &[Kill]) {
-    let (owner, crash) = begin(world, Function::Interrupt, kills);
-    let door = Door::new(Arc::clone(world), Function::Interrupt, owner, crash);
+    let (owner, crash, skew) = begin(world, Function::Interrupt, kills);
+    let door = Door::new(Arc::clone(world), (Function::Interrupt, owner), crash, skew);
     let settings = Settings { cluster: CLUSTER.into() };
     let handled =
         timeout(TIMEOUT, interrupt::handle(door.ports(), &settings, deliveries, Instant::now() + DEADLINE));

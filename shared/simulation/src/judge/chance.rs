@@ -46,6 +46,15 @@ const THROTTLED: [Option<Call>; 6] = [
     Some(Call::ChangeNode),
     Some(Call::UpdateClaim),
 ];
+/// What EC2 may say to launches beside having no capacity.
+const CODES: [&str; 6] = [
+    "InternalError",
+    "UnauthorizedOperation",
+    "VcpuLimitExceeded",
+    "MaxSpotInstanceCountExceeded",
+    "InsufficientFreeAddressesInSubnet",
+    "InvalidLaunchTemplateName.NotFoundException",
+];
 /// An event that lasts, by the name of its draw.
 type Lasting = (&'static str, fn(Duration) -> EventKind);
 /// An event that happens to a number of things, by the name of its draw, with how often it does.
@@ -81,6 +90,7 @@ impl Chance {
         }
         let asks = pools(&dice, &mut scenario);
         demand(&dice, &mut scenario);
+        volumes(&dice, &mut scenario);
         protection(&dice, &mut scenario);
         scenario.events = trouble(&dice, &scenario);
         Trial { scenario, asks }
@@ -151,6 +161,13 @@ fn demand(dice: &Dice, scenario: &mut Scenario) {
     }
 }
 
+/// Workloads whose pods have volumes.
+fn volumes(dice: &Dice, scenario: &mut Scenario) {
+    for (index, workload) in scenario.workloads.iter_mut().enumerate() {
+        workload.has_volumes = dice.happens(&format!("volumes/{index}"), 25);
+    }
+}
+
 /// Budgets, and pods that ask to be left alone. What would hold a drain for ever is drawn only where patience ends.
 fn protection(dice: &Dice, scenario: &mut Scenario) {
     let ends = scenario
@@ -185,7 +202,9 @@ fn trouble(dice: &Dice, scenario: &Scenario) -> Vec<Event> {
     let mut drawn = Drawn { dice, events: Vec::new() };
     drawn.calls();
     drawn.capacity(scenario);
+    drawn.refusals();
     drawn.functions();
+    drawn.clocks();
     drawn.machines();
     drawn.people();
     drawn.tidings();
@@ -254,6 +273,19 @@ impl Drawn<'_> {
         }
     }
 
+    /// Launches that EC2 refuses, all of them or those of one capacity type.
+    fn refusals(&mut self) {
+        if self.dice.happens("refusal", 20) {
+            let code = (*self.dice.pick("refusal/code", &CODES)).to_owned();
+            let kinds = [None, Some(CapacityType::Spot), Some(CapacityType::OnDemand)];
+            let capacity_type = *self.dice.pick("refusal/kind", &kinds);
+            let length = self.length("refusal", 20, 4 * 60);
+            let (instance_types, zones) = (Vec::new(), Vec::new());
+            let kind = EventKind::LaunchErrors { code, instance_types, zones, capacity_type, length };
+            self.add("refusal", kind);
+        }
+    }
+
     /// Functions that die, stand still, and run twice at once.
     fn functions(&mut self) {
         for number in 0..self.dice.few("kill", 50, 4) {
@@ -273,6 +305,14 @@ impl Drawn<'_> {
                 let length = self.length(&subject, 60, 6 * 60);
                 self.add(&subject, EventKind::Duplicate { function, length });
             }
+        }
+    }
+
+    /// Functions whose clocks are wrong.
+    fn clocks(&mut self) {
+        if self.dice.happens("clocks", 25) {
+            let length = self.length("clocks", 60, 8 * 60);
+            self.add("clocks", EventKind::SkewClocks(length));
         }
     }
 

@@ -7,9 +7,9 @@ use outrigger_model::{ClaimState, NodeClaim, Pod, PodState, Taint, TaintEffect, 
 
 use crate::cloud::Machine;
 use crate::state::State;
-use crate::time::Moment;
+use crate::time::{Moment, after};
 
-/// An instance may be shut down so long before the world's clock says that patience has ended.
+/// A call may be on its way for so long while the world's clock goes on.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 /// Pods that should have ended so long ago are nobody's concern.
 const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
@@ -39,7 +39,7 @@ pub(crate) fn forced_deletion(state: &State, pod: &Pod, grace: Duration, moment:
     }
     let by = pod.node_name.as_deref().and_then(|node| claim_on(state, node)).and_then(by);
     let in_time = by.is_some_and(|by| {
-        SignedDuration::try_from(state.cluster.grace(pod) + CLOCK_TOLERANCE)
+        SignedDuration::try_from(state.cluster.grace(pod) + tolerance(state))
             .is_ok_and(|grace| by.duration_since(moment.at) <= grace)
     });
     if !in_time {
@@ -67,14 +67,14 @@ pub(crate) fn termination(state: &State, id: &str, moment: Moment) -> Vec<String
         let reason = claim.termination.as_ref().map(|end| end.reason);
         claim.registered_at.is_none() || reason == Some(TerminationReason::InstanceGone)
     });
-    let overdue = claim.and_then(by).is_some_and(|by| moment.at >= by);
+    let overdue = claim.and_then(by).is_some_and(|by| after(moment.at, tolerance(state)) >= by);
     if nothing_to_save || overdue {
         return Vec::new();
     }
     let on = state.cluster.pods().values().filter(|pod| pod.node_name.as_deref() == Some(id));
-    on.filter(|pod| is_alive(state, pod, moment))
-        .map(|pod| format!("{id} was terminated under {}", pod.id))
-        .collect()
+    let alive = on.filter(|pod| is_alive(state, pod, moment)).map(|pod| pod.id.to_string());
+    let attached = state.cluster.volumes().detaching(id, moment).map(|claim| format!("volume {claim}"));
+    alive.chain(attached).map(|what| format!("{id} was terminated under {what}")).collect()
 }
 
 /// No sweep ends more orphans than three, and than a tenth of everything.
@@ -110,6 +110,11 @@ fn claim_on<'s>(state: &'s State, instance: &str) -> Option<&'s NodeClaim> {
     state.ledger.claims().find(of)
 }
 
+/// By how much a time that one function has written down and another compares may be missed.
+fn tolerance(state: &State) -> Duration {
+    CLOCK_TOLERANCE + 2 * state.clock_skew
+}
+
 fn by(claim: &NodeClaim) -> Option<Timestamp> {
     claim.termination.as_ref()?.by
 }
@@ -121,8 +126,10 @@ fn is_launching(state: &State, machine: &Machine) -> bool {
 
 /// Whether somebody would miss the pod.
 fn is_alive(state: &State, pod: &Pod, moment: Moment) -> bool {
-    let stuck =
-        state.cluster.deleting_until(pod).is_some_and(|until| moment.at.duration_since(until) >= STUCK_AFTER);
+    let stuck = state
+        .cluster
+        .deleting_until(pod)
+        .is_some_and(|until| after(moment.at, state.clock_skew).duration_since(until) >= STUCK_AFTER);
     !stays(pod) && !stuck && pod.state != PodState::Finished
 }
 

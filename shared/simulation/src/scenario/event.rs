@@ -96,6 +96,8 @@ pub enum EventKind {
         /// For how long.
         length: Duration,
     },
+    /// The clocks of runs that begin meanwhile are wrong, each by its own time of up to 45 s.
+    SkewClocks(Duration),
     /// Machines that are launched meanwhile never join.
     NeverJoin(Duration),
     /// Machines that are launched meanwhile take many minutes to join, some of them longer than anybody waits.
@@ -175,6 +177,7 @@ impl Event {
             | EventKind::CloudDown(length)
             | EventKind::Slow(length)
             | EventKind::Duplicate { length, .. }
+            | EventKind::SkewClocks(length)
             | EventKind::NeverJoin(length)
             | EventKind::LateJoin(length)
             | EventKind::NeverReady(length)
@@ -234,6 +237,7 @@ impl Event {
                 state.freezes.push((*function, *before, *length));
             }
             EventKind::Duplicate { function, length } => trouble(length, Trouble::Duplicate(*function)),
+            EventKind::SkewClocks(length) => trouble(length, Trouble::SkewClocks),
             EventKind::NeverJoin(length) => trouble(length, Trouble::NeverJoin),
             EventKind::LateJoin(length) => trouble(length, Trouble::LateJoin),
             EventKind::NeverReady(length) => trouble(length, Trouble::NeverReady),
@@ -287,6 +291,7 @@ impl fmt::Display for Event {
             }
             EventKind::Duplicate { function, .. } => write!(f, "each run of {function} is begun twice"),
             EventKind::LateJoin(_) => f.write_str("machines join late"),
+            EventKind::SkewClocks(_) => f.write_str("the clocks of functions are wrong"),
             EventKind::NeverJoin(_) => f.write_str("machines do not join"),
             EventKind::NeverReady(_) => f.write_str("nodes do not become ready"),
             EventKind::PodsHang(_) => f.write_str("pods do not end"),

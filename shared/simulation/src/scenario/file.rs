@@ -209,6 +209,7 @@ impl Reader {
                 spec: Arc::clone(&pod.spec),
                 grace: grace(&file.template),
                 do_not_disrupt: do_not_disrupt(&file.template),
+                has_volumes: file.volumes,
                 scale,
                 expect: file.expect,
             });
@@ -362,6 +363,7 @@ fn kind(file: &EventFile) -> Option<EventKind> {
             EventKind::Freeze { function: file.function?, before: file.call?, length: length? }
         }
         KindFile::Duplicate => EventKind::Duplicate { function: file.function?, length: length? },
+        KindFile::SkewClocks => EventKind::SkewClocks(length?),
         KindFile::NeverJoin => EventKind::NeverJoin(length?),
         KindFile::LateJoin => EventKind::LateJoin(length?),
         KindFile::NeverReady => EventKind::NeverReady(length?),

@@ -83,6 +83,8 @@ pub(super) struct WorkloadFile {
     pub(super) at: Span,
     pub(super) replicas: u32,
     #[serde(default)]
+    pub(super) volumes: bool,
+    #[serde(default)]
     pub(super) expect: Expect,
     pub(super) template: Value,
     #[serde(default)]
@@ -139,6 +141,7 @@ pub(super) enum KindFile {
     Slow,
     Freeze,
     Duplicate,
+    SkewClocks,
     NeverJoin,
     LateJoin,
     NeverReady,

@@ -20,6 +20,8 @@ pub struct Workload {
     pub grace: Duration,
     /// Their annotation `karpenter.sh/do-not-disrupt`.
     pub do_not_disrupt: Option<String>,
+    /// Whether each of its pods has a volume, which the pod that replaces it takes over.
+    pub has_volumes: bool,
     /// How many there are, from when on.
     pub scale: Vec<Scale>,
     /// What is to become of its pods.

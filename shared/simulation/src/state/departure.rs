@@ -52,12 +52,12 @@ impl State {
     }
 
     /// A pod has ended, if there is still a kubelet to end it.
-    pub(super) fn pod_ends(&mut self, uid: &str) {
+    pub(super) fn pod_ends(&mut self, uid: &str, moment: Moment) {
         let node = self.cluster.pods().get(uid).and_then(|pod| pod.node_name.clone());
         let heard = node.filter(|node| !self.silent.contains(node));
         let machine = heard.and_then(|node| self.cloud.machines().get(&node));
         if machine.is_some_and(super::Machine::is_running) {
-            self.cluster.end_pod(uid);
+            self.cluster.end_pod(uid, moment);
         }
     }
 

@@ -1,0 +1,120 @@
+//! Volumes of pods: each is made in the zone where its first pod runs, and is detached a while after its pod has ended.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use outrigger_engine::ports::Attachment;
+use outrigger_model::{Operator, Pod, PodRef, Requirement, Requirements, VolumeClaim, labels};
+
+use crate::random::draw;
+use crate::time::Moment;
+
+const DRIVER: &str = "ebs.csi.aws.com";
+/// How long a volume takes to be detached, at least and at most.
+const DETACH_SECONDS: (u64, u64) = (4, 40);
+
+/// The volumes of a cluster, by claim.
+#[derive(Debug, Default)]
+pub(crate) struct Volumes {
+    seed: u64,
+    zones: BTreeMap<PodRef, String>,
+    attached: BTreeMap<(String, PodRef), Attached>,
+}
+
+/// A volume on a node.
+#[derive(Debug)]
+struct Attached {
+    /// The pod that it was attached for.
+    pod: String,
+    /// When it will be gone, once that pod has ended.
+    until: Option<Duration>,
+}
+
+impl Volumes {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { seed, ..Self::default() }
+    }
+
+    /// A pod comes to a node.
+    pub(super) fn bind(&mut self, pod: &Pod, node: &str, zone: Option<&String>) {
+        for claim in claims(pod) {
+            if let Some(zone) = zone {
+                self.zones.entry(claim.clone()).or_insert_with(|| zone.clone());
+            }
+            self.attached.insert((node.to_owned(), claim), Attached { pod: pod.uid.clone(), until: None });
+        }
+    }
+
+    /// A pod has ended, and its volumes begin to be detached.
+    pub(super) fn release(&mut self, pod: &Pod, moment: Moment) {
+        let (least, most) = DETACH_SECONDS;
+        for attached in self.attached.values_mut().filter(|attached| attached.pod == pod.uid) {
+            let takes = least + draw(self.seed, &format!("detach/{}", pod.uid), most - least);
+            attached.until.get_or_insert(moment.elapsed.saturating_add(Duration::from_secs(takes)));
+        }
+    }
+
+    /// A node is gone, and its machine with it.
+    pub(super) fn forget(&mut self, node: &str) {
+        self.attached.retain(|(on, _), _| on != node);
+    }
+
+    /// What a node must be for a pod: what the pod says, and where its volumes are.
+    pub(super) fn requirements(&self, pod: &Pod) -> Vec<Requirements> {
+        let mut alternatives = pod.spec.node_requirements();
+        for zone in claims(pod).iter().filter_map(|claim| self.zones.get(claim)) {
+            for wanted in &mut alternatives {
+                wanted.add(labels::ZONE, Requirement::new(Operator::In, [zone.as_str()]));
+            }
+        }
+        alternatives
+    }
+
+    /// The claims as the API server tells of them.
+    pub(super) fn claims(&self, mounted: &BTreeSet<PodRef>) -> Vec<VolumeClaim> {
+        let claim = |id: &PodRef| VolumeClaim {
+            id: id.clone(),
+            driver: DRIVER.into(),
+            handle: id.to_string(),
+            alternatives: self.zones.get(id).map(in_zone).into_iter().collect(),
+            problem: None,
+        };
+        mounted.iter().map(claim).collect()
+    }
+
+    /// The VolumeAttachments of some nodes.
+    pub(super) fn attachments(&self, nodes: &BTreeSet<String>, moment: Moment) -> Vec<Attachment> {
+        let there = self.attached.iter().filter(|(_, attached)| !attached.is_over(moment));
+        there
+            .filter(|((node, _), _)| nodes.contains(node))
+            .map(|((node, claim), _)| Attachment {
+                node: node.clone(),
+                volume: format!("pvc-{}", claim.name),
+                claim: Some(claim.clone()),
+                shared: false,
+            })
+            .collect()
+    }
+
+    /// Volumes that are still being detached from a node although their pods have ended.
+    pub(crate) fn detaching(&self, node: &str, moment: Moment) -> impl Iterator<Item = &PodRef> {
+        let on = self.attached.iter().filter(move |((on, _), _)| on == node);
+        on.filter(move |(_, attached)| attached.until.is_some() && !attached.is_over(moment))
+            .map(|((_, claim), _)| claim)
+    }
+}
+
+impl Attached {
+    fn is_over(&self, moment: Moment) -> bool {
+        self.until.is_some_and(|until| until <= moment.elapsed)
+    }
+}
+
+fn in_zone(zone: &String) -> Requirements {
+    Requirements::new().with(labels::ZONE, Requirement::new(Operator::In, [zone.as_str()]))
+}
+
+fn claims(pod: &Pod) -> Vec<PodRef> {
+    let claim = |name: &String| PodRef { namespace: pod.id.namespace.clone(), name: name.clone() };
+    pod.volume_claims.iter().map(claim).collect()
+}
