@@ -91,7 +91,7 @@ struct Batch<'a> {
 /// Everything that a batch says about one claim.
 struct Task<'d> {
     claim: NodeClaim,
-    /// The strongest of the causes.
+    /// The first of the causes; all of them drain.
     cause: Option<Cause>,
     responses: Vec<Response>,
     deliveries: Vec<&'d Delivery>,
@@ -299,13 +299,7 @@ impl Batch<'_> {
 
 impl<'d> Task<'d> {
     fn take(&mut self, delivery: &'d Delivery, response: Response) {
-        // Once an instance is gone, nothing that was to come of it matters.
-        let is_final = |cause: &Cause| cause.reason.is_past_draining();
-        if let Some(cause) = &response.cause
-            && (self.cause.is_none() || is_final(cause))
-        {
-            self.cause = Some(cause.clone());
-        }
+        self.cause = self.cause.take().or_else(|| response.cause.clone());
         self.responses.push(response);
         self.deliveries.push(delivery);
     }

@@ -4,7 +4,7 @@
 mod common;
 
 use outrigger_model::{ClaimState, NodeClaim, TerminationReason};
-use outrigger_simulation::{Crash, Ending, Function, Kill, Kind};
+use outrigger_simulation::{Call, Crash, Ending, Function, Kill, Kind};
 
 /// Spot nodes that are full of pods. `{budget}` and `{events}` are put in.
 const SCENARIO: &str = r"
@@ -152,7 +152,7 @@ fn every_kind_of_event_has_its_answer() {
         ("Rebalance", 4, None, "SpotRebalanceRecommendation"),
         ("ScheduledChange", 5, Some(TerminationReason::Interrupted), "InstanceUnhealthy"),
         ("StopInstances", 5, Some(TerminationReason::Lost), "InstanceStopping"),
-        ("ReclaimInstances", 5, Some(TerminationReason::InstanceGone), "InstanceTerminating"),
+        ("ReclaimInstances", 5, Some(TerminationReason::Lost), "InstanceTerminating"),
     ];
     for (kind, claims, reason, told) in table {
         let ending = play(1, "12m", "", &format!("{{at: 3m20s, kind: {kind}, count: 1}}"), &[]);
@@ -182,6 +182,27 @@ fn events_may_be_lost_doubled_late_and_out_of_order() {
         assert_eq!(living.count(), 4, "{}", story());
         assert_eq!((ending.messages, ending.dead_letters), (0, 0), "{}", story());
     }
+}
+
+/// A launch whose answer was not written down is found again by its tag; until then its instance may be ours.
+#[test]
+fn a_warning_about_an_instance_that_no_claim_has_yet_waits_for_its_launch() {
+    let kill = Kill { function: Function::Provision, run: 1, crash: Crash::After(Call::CreateFleet) };
+    let ending = play(1, "14m", "", "{at: 8s, kind: SpotWarning, count: 2}", &[kill]);
+    let story = || common::timeline(&ending);
+    check_replaced(&ending, &story());
+    assert_eq!((ending.deaths, interrupted(&ending).len()), (1, 2), "{}", story());
+    assert!(ending.summary.timeline.iter().any(|told| told.text.contains("to come again")), "{}", story());
+}
+
+#[test]
+fn what_fails_three_times_goes_to_the_dead_letters() {
+    let events = "{at: 3m, kind: LedgerDown, for: 5m}, {at: 3m5s, kind: SpotWarning, count: 1}";
+    let ending = play(1, "25m", "", events, &[]);
+    let story = || common::timeline(&ending);
+    check_settled(&ending, &story());
+    assert!(ending.dead_letters >= 1, "{}", story());
+    assert_eq!(ending.instances.len(), 4, "{}", story());
 }
 
 /// Whoever dies on the way: the queue delivers again, and the ticks go on.

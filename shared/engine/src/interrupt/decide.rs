@@ -66,8 +66,9 @@ pub(super) fn respond(message: &Message, claim: &NodeClaim) -> Option<Response> 
             (Some(TerminationReason::Lost), "InstanceStopping", "its instance was stopped".to_owned(), None)
         }
         News::StateChange(InstanceState::ShuttingDown | InstanceState::Terminated) => {
-            let text = "its instance is being terminated".to_owned();
-            (Some(TerminationReason::InstanceGone), "InstanceTerminating", text, None)
+            // The sweep gives the claim up once EC2 itself says so: no event alone may end an instance under its pods.
+            let text = "its instance is being terminated, and not by us".to_owned();
+            (Some(TerminationReason::Lost), "InstanceTerminating", text, None)
         }
         News::ScheduledChange { code } => {
             let text = format!("AWS has scheduled a change of its host ({code})");
