@@ -71,10 +71,11 @@ impl Cluster for Door {
     async fn change_node(&self, change: &NodeChange) -> Result<(), ClusterError> {
         self.call(Call::ChangeNode, |state, moment| {
             let was_closed = state.cluster.is_closed(&change.name);
-            state.broken.extend(crate::laws::health::opening(state, change, moment));
+            let opened = crate::laws::health::opening(state, change, moment);
             let Some(registers) = state.cluster.change_node(change, moment) else {
                 return Err(ClusterError::Changed { what: format!("Node/{}", change.name) });
             };
+            state.broken.extend(opened);
             if registers {
                 state.registered(&change.name, moment);
             }
