@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use futures::{FutureExt, StreamExt};
-use outrigger_model::{ClassOffer, Plan, PlannedNode, Snapshot};
+use outrigger_model::node_class::Subnet;
+use outrigger_model::{ClassOffer, NodeClassRef, Plan, PlannedNode, Snapshot};
 use tokio::time::Instant;
 
+use crate::addresses;
 use crate::fleet;
 use crate::fleet_errors::{self, ErrorClass, Fault};
 use crate::launch::{Launcher, Outcome};
@@ -57,6 +59,7 @@ async fn prepare<'a>(
 ) -> Result<Vec<(PreparedLaunch, &'a ClassOffer)>, LedgerError> {
     let mut generation = plan.generation;
     let mut prepared = Vec::new();
+    let mut subnets: BTreeMap<&NodeClassRef, Vec<Subnet>> = BTreeMap::new();
     for group in fleet::groups(plan) {
         let Some(offer) = snapshot.classes.iter().find(|offer| offer.class.reference == group[0].node_class)
         else {
@@ -72,7 +75,12 @@ async fn prepare<'a>(
             }
         };
         let now = ports.clock.now();
-        let launch = fleet::launch(&snapshot.cluster, generation, &group, offer, template, now);
+        let class = &offer.class;
+        let left = subnets.entry(&class.reference).or_insert_with(|| class.subnets.clone());
+        let launch =
+            fleet::launch(&snapshot.cluster, generation, &group, (class, left.as_slice()), template, now);
+        let request = &launch.intent.request;
+        addresses::take(left, &request.overrides, request.count.saturating_mul(addresses::per_node(class)));
         if launch.intent.request.overrides.is_empty() {
             fail(outcome, &group, "no instance type of it has both an image and a subnet");
             continue;

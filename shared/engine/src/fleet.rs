@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use outrigger_model::node_class::Subnet;
 use outrigger_model::{
-    ClaimState, ClassOffer, FleetOverride, FleetRequest, Intent, IntentState, NodeCheck, NodeClaim,
-    NodeClass, Plan, PlannedNode, Requirement, labels,
+    ClaimState, FleetOverride, FleetRequest, Intent, IntentState, NodeCheck, NodeClaim, NodeClass, Plan,
+    PlannedNode, Requirement, labels,
 };
 use sha2::{Digest, Sha256};
 
+use crate::addresses::roomiest;
 use crate::ports::{PreparedLaunch, TemplateRef};
 
 /// EC2 Fleet takes at most this many launch specifications in one request.
@@ -40,12 +41,13 @@ fn alike(a: &PlannedNode, b: &PlannedNode) -> bool {
 }
 
 /// The launch for one group. The same plan, generation and time always make the same launch. The time makes its token another
-/// than that of a launch which an older copy of the ledger has forgotten.
+/// than that of a launch which an older copy of the ledger has forgotten. `subnets` are those of the class, less the addresses that
+/// the launches before it take.
 pub(crate) fn launch(
     cluster: &str,
     generation: u64,
     group: &[&PlannedNode],
-    offer: &ClassOffer,
+    (class, subnets): (&NodeClass, &[Subnet]),
     template: TemplateRef,
     now: Timestamp,
 ) -> PreparedLaunch {
@@ -56,8 +58,8 @@ pub(crate) fn launch(
         launch_template_version: template.version,
         capacity_type: group[0].capacity_type,
         count: u32::try_from(group.len()).unwrap_or(u32::MAX),
-        overrides: overrides(group[0], &offer.class),
-        tags: tags(cluster, &id, group[0], &offer.class),
+        overrides: overrides(group[0], class, subnets),
+        tags: tags(cluster, &id, group[0], class),
     };
     let claims: Vec<_> = group.iter().map(|node| claim(node, &id, now)).collect();
     let intent = Intent {
@@ -88,8 +90,8 @@ fn intent_id(cluster: &str, generation: u64, group: &[&PlannedNode], now: Timest
 }
 
 /// Every type in every remaining zone, cheapest first, one subnet for each zone.
-fn overrides(node: &PlannedNode, class: &NodeClass) -> Vec<FleetOverride> {
-    let subnets = roomiest_subnets(&class.subnets);
+fn overrides(node: &PlannedNode, class: &NodeClass, subnets: &[Subnet]) -> Vec<FleetOverride> {
+    let subnets = roomiest(subnets);
     let mut overrides: Vec<_> = node
         .instance_types
         .iter()
@@ -107,18 +109,6 @@ fn overrides(node: &PlannedNode, class: &NodeClass) -> Vec<FleetOverride> {
     overrides.sort_by(|a, b| (a.price, &a.instance_type, &a.zone).cmp(&(b.price, &b.instance_type, &b.zone)));
     overrides.truncate(MAX_OVERRIDES);
     overrides
-}
-
-/// EC2 Fleet wants one subnet for each zone; the one with the most free addresses is taken.
-fn roomiest_subnets(subnets: &[Subnet]) -> BTreeMap<&str, &Subnet> {
-    let mut by_zone: BTreeMap<&str, &Subnet> = BTreeMap::new();
-    for subnet in subnets {
-        let best = by_zone.entry(subnet.zone.as_str()).or_insert(subnet);
-        if (subnet.free_addresses, &best.id) > (best.free_addresses, &subnet.id) {
-            *best = subnet;
-        }
-    }
-    by_zone
 }
 
 /// The class's tags, ours, and the node's labels as kops-controller reads them; lifecycle sets what does not fit.

@@ -1,6 +1,7 @@
 //! The loop of Outrigger: observe through three ports, plan, apply. Every function, the simulator and the tests run
 //! this code; they differ in what stands behind the ports.
 
+mod addresses;
 mod adoption;
 mod allowance;
 mod apply;

@@ -1,6 +1,6 @@
 //! Ports -> Snapshot.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use outrigger_catalog::Catalog;
 use outrigger_model::volume::claims_to_know;
 use outrigger_model::{ClassOffer, InstanceType, NodeClass, NodeClassRef, SeenMemory, Snapshot, VolumeClaim};
 
+use crate::addresses::leave_usable;
 use crate::health;
 use crate::learning;
 use crate::leaving;
@@ -81,7 +82,7 @@ pub(crate) async fn snapshot(
     for reference in references(&configuration) {
         let class = resolve(ports, &configuration, reference).await;
         let mut offer = offers.offer(class);
-        close_subnets(&mut offer.class, &closed);
+        leave_usable(&mut offer.class, &closed, (&ledger.claims, &ledger.intents), snapshot.taken_at);
         snapshot.classes.push(offer);
     }
     snapshot.paused = health::paused(&ledger.health, snapshot.taken_at);
@@ -102,16 +103,6 @@ pub(crate) async fn snapshot(
         snapshot.namespaces = ports.cluster.namespaces().await?;
     }
     Ok(snapshot)
-}
-
-/// A zone can be used while one of its subnets has addresses. A class without any subnet left can launch nothing; no subnets
-/// at all would mean that all zones will do.
-fn close_subnets(class: &mut NodeClass, closed: &BTreeSet<&str>) {
-    let before = class.subnets.len();
-    class.subnets.retain(|subnet| !closed.contains(subnet.id.as_str()));
-    if class.subnets.is_empty() && before > 0 && class.not_ready.is_none() {
-        class.not_ready = Some("none of its subnets has free addresses".into());
-    }
 }
 
 /// Volumes are looked at only while a pod that waits for a node mounts one: most clusters never pay for them. A right

@@ -335,6 +335,7 @@ fn events(snapshot: &Snapshot, plan: &Plan, report: &Report) -> Vec<Event> {
         snapshot.pods.iter().map(|pod| (&pod.id, pod.uid.as_str())).collect();
     let leaving: BTreeSet<_> =
         snapshot.pods.iter().filter(|pod| pod.state == PodState::Leaving).map(|pod| &pod.id).collect();
+    let refused = refused_lately(snapshot);
     let mut events: Vec<_> = report
         .unplaced()
         // A pod that still runs has not failed to be scheduled.
@@ -346,7 +347,7 @@ fn events(snapshot: &Snapshot, plan: &Plan, report: &Report) -> Vec<Event> {
             },
             warning: true,
             reason: "FailedScheduling",
-            message: format!("Outrigger cannot launch a node for this pod: {reason}"),
+            message: format!("Outrigger cannot launch a node for this pod: {reason}{refused}"),
         })
         .collect();
     for entry in &report.pods {
@@ -363,4 +364,15 @@ fn events(snapshot: &Snapshot, plan: &Plan, report: &Report) -> Vec<Event> {
         }));
     }
     events
+}
+
+/// What EC2 has lately refused, for people who wonder where the instance types have gone; nothing when it has refused nothing.
+fn refused_lately(snapshot: &Snapshot) -> String {
+    let lately = snapshot.unavailable.iter().filter(|offering| offering.until > snapshot.taken_at);
+    let said: BTreeSet<String> =
+        lately.map(|offering| format!("{} ({})", offering.reason, offering.capacity_type)).collect();
+    if said.is_empty() {
+        return String::new();
+    }
+    format!("; EC2 lately said {}", said.into_iter().collect::<Vec<_>>().join(", "))
 }

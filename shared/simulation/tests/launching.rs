@@ -203,6 +203,12 @@ fn each_error_has_its_end() {
         assert_eq!(ending.claims.iter().filter(other).count(), 0, "{}", story());
         let told = ending.told.iter().any(|(about, reason, _)| Some((about.as_str(), *reason)) == case.told);
         assert_eq!(told, case.told.is_some(), "{:?}: {}", ending.told, story());
+        let code = case.world.events.split_once("code: ").and_then(|(_, rest)| rest.split(',').next());
+        let names_it = |text: &String| code.is_some_and(|code| text.contains(code));
+        let named = ending.told.iter().any(|(about, _, text)| {
+            Some(about.as_str()) == case.told.map(|(about, _)| about) && names_it(text)
+        });
+        assert_eq!(named, case.told.is_some(), "people are told the code: {:?}", ending.told);
     }
 }
 
