@@ -8,6 +8,8 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{AppName, BehaviorVersion, Region, SdkConfig};
 
+use crate::rate::{Rate, Rates};
+
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// All attempts of one operation together: an answer that comes later finds its handler gone.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(20);
@@ -20,7 +22,8 @@ const ATTEMPTS: u32 = 3;
 pub struct Aws {
     pub(crate) config: SdkConfig,
     pub(crate) region: String,
-    pub(crate) ec2: aws_sdk_ec2::Client,
+    ec2: aws_sdk_ec2::Client,
+    rates: Rates,
     pub(crate) dynamodb: aws_sdk_dynamodb::Client,
     s3: aws_sdk_s3::Client,
     /// Clients for buckets that lie in another region: kOps' state store often does.
@@ -61,6 +64,7 @@ impl Aws {
         Self {
             region,
             ec2: aws_sdk_ec2::Client::new(&config),
+            rates: Rates::new(),
             dynamodb: aws_sdk_dynamodb::Client::new(&config),
             s3: aws_sdk_s3::Client::from_conf(s3),
             s3_elsewhere: Arc::default(),
@@ -73,6 +77,17 @@ impl Aws {
     /// The region.
     pub fn region(&self) -> &str {
         &self.region
+    }
+
+    /// EC2, as soon as one more request of this kind may be sent.
+    pub(crate) async fn ec2(&self, rate: Rate) -> &aws_sdk_ec2::Client {
+        self.rates.ready(rate).await;
+        &self.ec2
+    }
+
+    /// Waits until one more page of a list may be asked for.
+    pub(crate) async fn next_page(&self) {
+        self.rates.ready(Rate::Describe).await;
     }
 
     /// The client for a bucket.

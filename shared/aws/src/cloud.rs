@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use outrigger_catalog::Catalog;
+use outrigger_engine::fleet_errors::{self, ErrorClass};
 use outrigger_engine::ports::{
     ClassSource, Cloud, CloudError, FleetAnswer, InstanceStatus, Machine, Notice, TemplateRef,
 };
@@ -170,11 +171,17 @@ impl Cloud for AwsCloud {
 
     async fn launch(&self, request: &FleetRequest) -> Result<FleetAnswer, CloudError> {
         let answer = fleet::launch(&self.aws, request).await;
-        if let Err(CloudError::Refused { code, .. }) = &answer
-            && code.starts_with("InvalidLaunchTemplate")
-        {
-            // Somebody has removed the template: the next attempt writes it again.
+        let speaks_of_it = |code: &str| fleet_errors::class(code) == ErrorClass::Template;
+        let is_missing = match &answer {
+            Err(CloudError::Refused { code, .. }) => speaks_of_it(code),
+            Ok(answer) => answer.errors.iter().any(|error| speaks_of_it(&error.code)),
+            Err(_) => false,
+        };
+        if is_missing {
+            // Somebody has removed the template, or kOps has written it anew: the next attempt looks again.
             lock(&self.templates).remove(&request.launch_template);
+            let borrows = |launch: &LaunchTemplate| matches!(launch, LaunchTemplate::Borrowed { name, .. } if *name == request.launch_template);
+            lock(&self.classes).retain(|_, resolved| !borrows(&resolved.class.launch));
         }
         answer
     }

@@ -11,6 +11,7 @@ mod hash;
 mod interruption;
 mod ledger;
 mod pricing;
+mod rate;
 mod s3;
 mod ssm;
 mod state_store;

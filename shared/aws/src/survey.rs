@@ -13,6 +13,7 @@ use outrigger_engine::ports::CloudError;
 use outrigger_model::{CapacityType, Offering, Price};
 
 use crate::ec2::{SERVICE, filter};
+use crate::rate::Rate;
 use crate::{Aws, errors, pricing};
 
 const TYPES_PER_PAGE: i32 = 100;
@@ -96,7 +97,8 @@ fn entry(
 
 async fn instance_types(aws: &Aws) -> Result<Vec<InstanceTypeInfo>, CloudError> {
     let mut pages = aws
-        .ec2
+        .ec2(Rate::Describe)
+        .await
         .describe_instance_types()
         .filters(filter("supported-virtualization-type", ["hvm"]))
         .filters(filter("processor-info.supported-architecture", ["x86_64", "arm64"]))
@@ -106,6 +108,7 @@ async fn instance_types(aws: &Aws) -> Result<Vec<InstanceTypeInfo>, CloudError> 
     let mut found = Vec::new();
     while let Some(page) = pages.next().await {
         let page = page.map_err(|error| errors::cloud(SERVICE, "list instance types", error))?;
+        aws.next_page().await;
         found.extend(page.instance_types.unwrap_or_default());
     }
     Ok(found)
@@ -113,7 +116,8 @@ async fn instance_types(aws: &Aws) -> Result<Vec<InstanceTypeInfo>, CloudError> 
 
 async fn zones_by_type(aws: &Aws) -> Result<ZonesByType, CloudError> {
     let mut pages = aws
-        .ec2
+        .ec2(Rate::Describe)
+        .await
         .describe_instance_type_offerings()
         .location_type(LocationType::AvailabilityZone)
         .into_paginator()
@@ -122,6 +126,7 @@ async fn zones_by_type(aws: &Aws) -> Result<ZonesByType, CloudError> {
     let mut zones = ZonesByType::new();
     while let Some(page) = pages.next().await {
         let page = page.map_err(|error| errors::cloud(SERVICE, "list offerings", error))?;
+        aws.next_page().await;
         for offering in page.instance_type_offerings() {
             if let (Some(kind), Some(zone)) =
                 (offering.instance_type().map(InstanceType::as_str), offering.location())
@@ -137,7 +142,8 @@ async fn zones_by_type(aws: &Aws) -> Result<ZonesByType, CloudError> {
 async fn spot_prices(aws: &Aws) -> Result<SpotPrices, CloudError> {
     let now = std::time::SystemTime::now();
     let mut pages = aws
-        .ec2
+        .ec2(Rate::Describe)
+        .await
         .describe_spot_price_history()
         .product_descriptions("Linux/UNIX")
         .product_descriptions("Linux/UNIX (Amazon VPC)")
@@ -148,6 +154,7 @@ async fn spot_prices(aws: &Aws) -> Result<SpotPrices, CloudError> {
     let mut latest: BTreeMap<(String, String), (i64, Price)> = BTreeMap::new();
     while let Some(page) = pages.next().await {
         let page = page.map_err(|error| errors::cloud(SERVICE, "list spot prices", error))?;
+        aws.next_page().await;
         for entry in page.spot_price_history() {
             let price = entry.spot_price().and_then(|text| Price::from_dollars(text.parse().ok()?));
             let (Some(kind), Some(zone), Some(price)) =
@@ -171,7 +178,11 @@ async fn spot_prices(aws: &Aws) -> Result<SpotPrices, CloudError> {
 }
 
 async fn availability_zones(aws: &Aws) -> Result<Vec<String>, CloudError> {
-    let describe = aws.ec2.describe_availability_zones().filters(filter("zone-type", ["availability-zone"]));
+    let describe = aws
+        .ec2(Rate::Describe)
+        .await
+        .describe_availability_zones()
+        .filters(filter("zone-type", ["availability-zone"]));
     let answer =
         describe.send().await.map_err(|error| errors::cloud(SERVICE, "list availability zones", error))?;
     let mut zones: Vec<String> =

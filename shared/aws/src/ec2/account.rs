@@ -10,6 +10,7 @@ use outrigger_kops::{
 use outrigger_model::ec2_node_class::{SecurityGroupSelectorTerm, SubnetSelectorTerm};
 
 use super::{SERVICE, filter, images, name_of};
+use crate::rate::Rate;
 use crate::{Aws, errors};
 
 /// Asks the account what an InstanceGroup needs to know.
@@ -92,10 +93,12 @@ async fn security_groups_by(
 }
 
 async fn subnets(aws: &Aws, filters: Vec<Filter>) -> Result<Vec<SubnetFacts>, CloudError> {
-    let mut pages = aws.ec2.describe_subnets().set_filters(Some(filters)).into_paginator().send();
+    let mut pages =
+        aws.ec2(Rate::Describe).await.describe_subnets().set_filters(Some(filters)).into_paginator().send();
     let mut found = Vec::new();
     while let Some(page) = pages.next().await {
         let page = page.map_err(|error| errors::cloud(SERVICE, "find subnets", error))?;
+        aws.next_page().await;
         found.extend(page.subnets().iter().map(read_subnet));
     }
     found.sort_by(|a, b| a.id.cmp(&b.id));
@@ -113,10 +116,17 @@ fn read_subnet(subnet: &Subnet) -> SubnetFacts {
 }
 
 async fn security_groups(aws: &Aws, filters: Vec<Filter>) -> Result<Vec<SecurityGroupFacts>, CloudError> {
-    let mut pages = aws.ec2.describe_security_groups().set_filters(Some(filters)).into_paginator().send();
+    let mut pages = aws
+        .ec2(Rate::Describe)
+        .await
+        .describe_security_groups()
+        .set_filters(Some(filters))
+        .into_paginator()
+        .send();
     let mut found = Vec::new();
     while let Some(page) = pages.next().await {
         let page = page.map_err(|error| errors::cloud(SERVICE, "find security groups", error))?;
+        aws.next_page().await;
         found.extend(page.security_groups().iter().map(|group| SecurityGroupFacts {
             id: group.group_id().unwrap_or_default().to_owned(),
             name: name_of(group.tags()),
@@ -128,8 +138,12 @@ async fn security_groups(aws: &Aws, filters: Vec<Filter>) -> Result<Vec<Security
 
 /// A launch template in its default version; `None` when there is none of that name.
 async fn launch_template(aws: &Aws, name: &str) -> Result<Option<LaunchTemplateFacts>, CloudError> {
-    let describe =
-        aws.ec2.describe_launch_template_versions().launch_template_name(name).versions("$Default");
+    let describe = aws
+        .ec2(Rate::Describe)
+        .await
+        .describe_launch_template_versions()
+        .launch_template_name(name)
+        .versions("$Default");
     let answer = match describe.send().await {
         Ok(answer) => answer,
         Err(error) => match errors::cloud(SERVICE, format!("read launch template {name}"), error) {

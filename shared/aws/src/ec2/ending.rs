@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use outrigger_engine::ports::CloudError;
 
 use super::SERVICE;
+use crate::rate::Rate;
 use crate::{Aws, errors};
 
 /// How many instances one call terminates; EC2 takes more, and refuses all of them for the sake of one.
@@ -61,7 +62,8 @@ async fn refusal(aws: &Aws, id: &String) -> Result<Option<String>, CloudError> {
 }
 
 async fn send(aws: &Aws, instances: &[String]) -> Result<(), CloudError> {
-    let request = aws.ec2.terminate_instances().set_instance_ids(Some(instances.to_vec()));
+    let request =
+        aws.ec2(Rate::Terminate).await.terminate_instances().set_instance_ids(Some(instances.to_vec()));
     let attempted = || format!("terminate {}", instances.join(", "));
     request.send().await.map(drop).map_err(|error| errors::cloud(SERVICE, attempted(), error))
 }
@@ -84,7 +86,7 @@ fn is_about_one(code: &str) -> bool {
 /// The last lines of an instance's console; `None` while EC2 has none.
 pub(crate) async fn console_tail(aws: &Aws, instance: &str) -> Result<Option<String>, CloudError> {
     let attempted = || format!("read the console of {instance}");
-    let answer = aws.ec2.get_console_output().instance_id(instance).send().await;
+    let answer = aws.ec2(Rate::Describe).await.get_console_output().instance_id(instance).send().await;
     let answer = answer.map_err(|error| errors::cloud(SERVICE, attempted(), error))?;
     let Some(output) = answer.output() else { return Ok(None) };
     let bytes = STANDARD.decode(output.trim()).map_err(|error| CloudError::Unusable {

@@ -16,6 +16,7 @@ use outrigger_engine::ports::{CloudError, FleetAnswer, FleetError};
 use outrigger_model::{CapacityType, FleetOverride, FleetRequest, Instance};
 
 use super::{SERVICE, tag};
+use crate::rate::Rate;
 use crate::{Aws, errors};
 
 /// Sends a request.
@@ -29,15 +30,16 @@ pub(crate) async fn launch(aws: &Aws, request: &FleetRequest) -> Result<FleetAns
         input(request).ok_or_else(|| unusable(format!("{} instances are too many", request.count)))?;
     let input = input.build().map_err(|error| unusable(error.to_string()))?;
     let once = aws_sdk_ec2::config::Builder::new().retry_config(RetryConfig::disabled());
-    let answer = send(aws, input).customize().config_override(once).send().await;
+    let client = aws.ec2(Rate::Launch).await;
+    let answer = send(client, input).customize().config_override(once).send().await;
     answer.map(|output| read(request, &output)).map_err(|error| errors::cloud(SERVICE, attempted(), error))
 }
 
 fn send(
-    aws: &Aws,
+    client: &aws_sdk_ec2::Client,
     input: CreateFleetInput,
 ) -> aws_sdk_ec2::operation::create_fleet::builders::CreateFleetFluentBuilder {
-    aws.ec2
+    client
         .create_fleet()
         .set_client_token(input.client_token)
         .set_type(input.r#type)

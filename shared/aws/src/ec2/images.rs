@@ -8,6 +8,7 @@ use outrigger_kops::{ImageFacts, ImageReference};
 use outrigger_model::ec2_node_class::AmiSelectorTerm;
 
 use super::{SERVICE, filter};
+use crate::rate::Rate;
 use crate::{Aws, errors, ssm};
 
 /// The images that a kOps image reference stands for, at most one for each architecture.
@@ -67,7 +68,8 @@ async fn by_filters(
     filters: Vec<aws_sdk_ec2::types::Filter>,
 ) -> Result<Vec<Image>, CloudError> {
     let mut pages = aws
-        .ec2
+        .ec2(Rate::Describe)
+        .await
         .describe_images()
         .set_owners((!owners.is_empty()).then(|| owners.to_vec()))
         .set_filters(Some(filters))
@@ -76,6 +78,7 @@ async fn by_filters(
     let mut found = Vec::new();
     while let Some(page) = pages.next().await {
         let page = page.map_err(|error| errors::cloud(SERVICE, "find images", error))?;
+        aws.next_page().await;
         found.extend(page.images.unwrap_or_default());
     }
     Ok(found)

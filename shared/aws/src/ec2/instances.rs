@@ -5,6 +5,7 @@ use outrigger_engine::ports::{CloudError, InstanceState, Machine};
 use outrigger_model::{CapacityType, Instance, Price, labels};
 
 use super::{SERVICE, filter};
+use crate::rate::Rate;
 use crate::{Aws, errors};
 
 /// The tag by which an instance names its launch.
@@ -42,10 +43,12 @@ async fn described<T>(
     attempted: &str,
     read: fn(&aws_sdk_ec2::types::Instance) -> T,
 ) -> Result<Vec<T>, CloudError> {
-    let mut pages = aws.ec2.describe_instances().set_filters(Some(wanted)).into_paginator().send();
+    let mut pages =
+        aws.ec2(Rate::Describe).await.describe_instances().set_filters(Some(wanted)).into_paginator().send();
     let mut found = Vec::new();
     while let Some(page) = pages.next().await {
         let page = page.map_err(|error| errors::cloud(SERVICE, attempted, error))?;
+        aws.next_page().await;
         found.extend(page.reservations().iter().flat_map(Reservation::instances).map(read));
     }
     Ok(found)

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use outrigger_engine::ports::{CloudError, InstanceProblem, InstanceStatus};
 
 use super::SERVICE;
+use crate::rate::Rate;
 use crate::{Aws, errors};
 
 /// The largest page that EC2 gives.
@@ -19,10 +20,12 @@ const OVER: [&str; 2] = ["[Completed]", "[Canceled]"];
 ///
 /// EC2 knows no filter by tag here, and its filters by status are ANDed, so that one unfiltered question is asked.
 pub(crate) async fn unwell(aws: &Aws) -> Result<Vec<InstanceStatus>, CloudError> {
-    let mut pages = aws.ec2.describe_instance_status().max_results(PAGE).into_paginator().send();
+    let mut pages =
+        aws.ec2(Rate::Describe).await.describe_instance_status().max_results(PAGE).into_paginator().send();
     let mut found = Vec::new();
     while let Some(page) = pages.next().await {
         let page = page.map_err(|error| errors::cloud(SERVICE, "describe how instances are", error))?;
+        aws.next_page().await;
         for status in page.instance_statuses() {
             let id = status.instance_id().unwrap_or_default();
             let problems = problems(status).into_iter();

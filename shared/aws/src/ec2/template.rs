@@ -19,6 +19,7 @@ use serde::Serialize;
 
 use super::{SERVICE, tag};
 use crate::hash::hex_of_sha256;
+use crate::rate::Rate;
 use crate::{Aws, errors};
 
 /// EC2's bound on user data before it is encoded.
@@ -50,7 +51,8 @@ pub(crate) async fn ensure(
         });
     }
     let create = aws
-        .ec2
+        .ec2(Rate::Mutate)
+        .await
         .create_launch_template()
         .launch_template_name(&name)
         .version_description(format!("Outrigger: {} of {cluster}", class.reference))
