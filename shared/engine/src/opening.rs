@@ -1,8 +1,9 @@
 //! Opening nodes to pods: all nodes of a pass together, each with its planned pods pointed at it.
 //!
-//! A node that opens wakes every pod that waits. Up to Kubernetes 1.34 kube-scheduler forgets the nomination of a pod that
-//! it tries in vain, as it does while the pod's own node is still closed, and others then take the room that was meant
-//! for it. So all pods are nominated before any node is opened, and those that have lost it meanwhile once more.
+//! A node that opens wakes every pod that waits. kube-scheduler forgets the nomination of a pod that it tries in vain
+//! (1.34 and 1.35 alike: preemption that finds no victim empties it), as it does while the pod's own node is still closed,
+//! and others then take the room that was meant for it. So all pods are nominated before any node is opened, and those
+//! that have lost it meanwhile once more.
 
 use std::time::Duration;
 

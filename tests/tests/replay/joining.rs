@@ -25,7 +25,7 @@ pub(crate) enum Opening {
 
 /// The zone in the EBS driver's own words.
 const CSI_ZONE: &str = "topology.ebs.csi.aws.com/zone";
-/// How often nominations are made again before the nodes are opened, and after. More would keep a storm alive: on 1.34 a
+/// How often nominations are made again before the nodes are opened, and after. More would keep a storm alive: a
 /// cleared nomination wakes other pods, which are tried and lose theirs.
 const MENDING_MAX: usize = 5;
 /// How long the scheduler is given between two looks.
@@ -123,11 +123,15 @@ fn finish_starting(cluster: &Cluster, planned: &Planned) -> Result<()> {
 /// The node as its kubelet registers it: Ready, and closed to pods.
 fn gated(node: &NodeToJoin) -> Value {
     let hostname = node.labels.iter().filter(|(key, _)| *key == labels::HOSTNAME);
+    let zone = node.labels.get(labels::ZONE).map_or("", String::as_str);
     json!({
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": node.name, "labels": hostname.collect::<std::collections::BTreeMap<_, _>>()},
-        "spec": {"taints": [{"key": labels::UNREGISTERED_TAINT, "effect": "NoExecute"}]},
+        "spec": {
+            "providerID": format!("aws:///{zone}/{}", node.name),
+            "taints": [{"key": labels::UNREGISTERED_TAINT, "effect": "NoExecute"}],
+        },
         "status": {
             "capacity": node.capacity,
             "allocatable": node.allocatable,

@@ -51,22 +51,21 @@ fn karpenters(
     })
 }
 
-/// Plays the scenarios one after another and prints the table as it grows.
-fn run(cluster: &Cluster, scenarios: &[Scenario], plan: Planner<'_>) -> Vec<Figures> {
-    let only = std::env::var("OUTRIGGER_REPLAY_ONLY").unwrap_or_default();
-    let chosen = scenarios.iter().filter(|scenario| scenario.name.contains(&only));
-    figures::heading();
-    let replay = |scenario: &Scenario| {
-        let figures = settle(cluster, scenario, Opening::chosen(), plan);
-        let figures = figures.unwrap_or_else(|error| Figures::failed(&scenario.name, &error));
-        figures::line(&figures);
-        figures
-    };
-    chosen.map(replay).collect()
+/// Plays a scenario and prints its line.
+fn play(cluster: &Cluster, scenario: &Scenario, plan: Planner<'_>) -> Figures {
+    let figures = settle(cluster, scenario, Opening::chosen(), plan);
+    let figures = figures.unwrap_or_else(|error| Figures::failed(&scenario.name, &error));
+    figures::line(&figures);
+    figures
 }
 
-/// What is asked of a table as a whole. A single pod that finds no room costs a small scenario a whole node, so single
-/// lines may be worse.
+/// Whether a scenario is among those that are asked for.
+fn is_chosen(scenario: &Scenario) -> bool {
+    scenario.name.contains(&std::env::var("OUTRIGGER_REPLAY_ONLY").unwrap_or_default())
+}
+
+/// What is asked of a table as a whole, or of one large scenario: a single pod that finds no room costs a small scenario
+/// a whole node.
 struct Asked {
     /// Percent of the planned pods bound in the first round, at least.
     first_round: f64,
@@ -75,54 +74,73 @@ struct Asked {
 }
 
 /// The aim.
-const RULES: Asked = Asked { first_round: 99.0, settled: 1.05 };
-/// Spread services of several sizes that share dense nodes take one another's room, so mixes come near the aim only:
-/// kube-scheduler counts nominated pods as if they ran, and a nomination cannot hold their rooms for all of them.
-const MIXES: Asked = Asked { first_round: 97.5, settled: 1.08 };
+const AIM: Asked = Asked { first_round: 99.0, settled: 1.05 };
 
-fn check(all: &[Figures], asked: &Asked) {
-    for one in all {
-        assert_eq!(one.failure, None, "{}", one.scenario);
-        assert_eq!(one.left, 0, "{}: {:?}", one.scenario, one.refusals);
+/// What is asked of each mix. Two fall short of the aim: where more pods of a spread are planned onto one node than its
+/// maxSkew, kube-scheduler counts those nominated there as if they ran, so that they refuse one another and go where
+/// others were meant to be. Their limits leave room for what several runs differ by.
+const fn asked_of(mix: Mix) -> Asked {
+    match mix {
+        Mix::Fleet => Asked { first_round: 95.0, settled: 1.20 },
+        Mix::Diverse => Asked { first_round: 97.0, settled: 1.06 },
+        _ => AIM,
     }
-    let total = Figures::total(all);
-    figures::line(&total);
-    assert!(
-        total.first_round() >= asked.first_round,
-        "{:.1} % bound in the first round",
-        total.first_round()
-    );
-    assert!(total.cost_ratio() <= asked.settled, "settled at {:.3} of the planned cost", total.cost_ratio());
 }
 
-/// The benchmark's mixes, of 500 pods or of as many as are asked for.
-fn mixes(kinds: &[Mix]) -> Vec<Scenario> {
+fn check_all_bound(one: &Figures) {
+    assert_eq!(one.failure, None, "{}", one.scenario);
+    assert_eq!(one.left, 0, "{}: {:?}", one.scenario, one.refusals);
+}
+
+fn check(one: &Figures, asked: &Asked) {
+    let (bound, settled) = (one.first_round(), one.cost_ratio());
+    assert!(bound >= asked.first_round, "{}: {bound:.1} % bound in the first round", one.scenario);
+    assert!(settled <= asked.settled, "{}: settled at {settled:.3} of the planned cost", one.scenario);
+}
+
+/// One of the benchmark's mixes, of 500 pods or of as many as are asked for.
+fn drawn(mix: Mix) -> Scenario {
     let count =
         std::env::var("OUTRIGGER_REPLAY_PODS").ok().and_then(|count| count.parse().ok()).unwrap_or(500);
-    kinds.iter().map(|kind| scenarios::drawn(*kind, count).unwrap()).collect()
+    scenarios::drawn(mix, count).unwrap()
 }
 
 /// Every rule of the planner, on a few pods each.
 #[test]
 fn every_rule_comes_true() {
-    check(&run(&Cluster::start().unwrap(), &scenarios::rules(), &ours), &RULES);
+    let cluster = Cluster::start().unwrap();
+    figures::heading();
+    let scenarios = scenarios::rules().into_iter().filter(is_chosen);
+    let all: Vec<Figures> = scenarios.map(|scenario| play(&cluster, &scenario, &ours)).collect();
+    all.iter().for_each(check_all_bound);
+    let total = Figures::total(&all);
+    figures::line(&total);
+    check(&total, &AIM);
 }
 
-/// Larger mixes.
+/// Larger mixes, and the plans of Karpenter's scheduler for the same pods beside ours. Nothing is asked of Karpenter's but
+/// that they can be played; ours must not settle dearer.
 #[test]
 fn plans_for_many_pods_come_true() {
-    let kinds = [Mix::Generic, Mix::Diverse, Mix::Fleet, Mix::Existing];
-    check(&run(&Cluster::start().unwrap(), &mixes(&kinds), &ours), &MIXES);
-}
-
-/// Karpenter's plans go through the same, for comparison: nothing is asked of them but that they can be played.
-#[test]
-fn karpenters_plans_can_be_compared() {
     let folder = tempfile::tempdir().unwrap();
-    let plan = karpenters(&Karpenter::install().unwrap(), folder.path()).unwrap();
-    let many = std::env::var_os("OUTRIGGER_REPLAY_PODS").is_some();
-    let kinds: &[Mix] =
-        if many { &[Mix::Generic, Mix::Diverse, Mix::Fleet, Mix::Existing] } else { &[Mix::Diverse] };
-    let all = run(&Cluster::start().unwrap(), &mixes(kinds), &plan);
-    assert!(all.iter().all(|one| one.failure.is_none()), "{all:?}");
+    let karpenters = karpenters(&Karpenter::install().unwrap(), folder.path()).unwrap();
+    let cluster = Cluster::start().unwrap();
+    figures::heading();
+    let mut played = Vec::new();
+    for mix in [Mix::Generic, Mix::Diverse, Mix::Fleet, Mix::Existing] {
+        let scenario = drawn(mix);
+        if is_chosen(&scenario) {
+            let of_karpenter =
+                Scenario { name: format!("{}, Karpenter's plan", scenario.name), ..scenario.clone() };
+            let ours = play(&cluster, &scenario, &ours);
+            played.push((mix, ours, play(&cluster, &of_karpenter, &karpenters)));
+        }
+    }
+    for (mix, ours, karpenters) in &played {
+        check_all_bound(ours);
+        check(ours, &asked_of(*mix));
+        assert_eq!(karpenters.failure, None, "{}", karpenters.scenario);
+        let (own, other) = (ours.settled_cost, karpenters.settled_cost);
+        assert!(own <= other, "{}: settled at {own}, Karpenter's plan at {other}", ours.scenario);
+    }
 }
