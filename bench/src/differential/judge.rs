@@ -142,7 +142,7 @@ impl Verdict {
 }
 
 /// Whether anything in the List is only a wish.
-fn has_wishes(list: &Value) -> bool {
+pub(super) fn has_wishes(list: &Value) -> bool {
     let text = list.to_string();
     ["preferredDuring", "ScheduleAnyway", "PreferNoSchedule"].iter().any(|wish| text.contains(wish))
 }

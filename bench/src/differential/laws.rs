@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::Result;
-use outrigger_model::{ClaimState, NodeCheck, NodeClaim, Plan, PlannedNode, Snapshot, Target};
-use outrigger_planning::{Options, check, provision};
+use outrigger_model::{Plan, PlannedNode, Pod, PodSpec, Snapshot};
+use outrigger_planning::{Options, Preferences, check, provision};
 use serde_json::Value;
 
-use super::judge::{Fault, read};
+use super::judge::{Fault, has_wishes, read};
 use crate::figures::NODE_PRICE;
 
 /// How much more may be paid with more types to choose from, of 1.
@@ -44,7 +44,7 @@ pub fn broken_laws(list: &Value) -> Result<Vec<Fault>> {
         let all: Vec<String> = violations.iter().map(ToString::to_string).collect();
         faults.push(Fault::Law("the second plan holds", all.join("; ")));
     }
-    faults.extend(dearer_with_more_types(&snapshot));
+    faults.extend(dearer_with_more_types(&snapshot, has_wishes(list)));
     Ok(faults)
 }
 
@@ -53,8 +53,10 @@ fn decide(snapshot: &Snapshot) -> (Plan, outrigger_model::Report) {
 }
 
 /// A plan that looks at nothing but the price.
-fn decide_by_price(snapshot: &Snapshot) -> Plan {
-    provision(snapshot, &Options { node_price: Some(NODE_PRICE), spot_types_min: 1, ..Options::default() }).0
+fn decide_by_price(snapshot: &Snapshot, preferences: Preferences) -> Plan {
+    let options =
+        Options { node_price: Some(NODE_PRICE), spot_types_min: 1, preferences, ..Options::default() };
+    provision(snapshot, &options).0
 }
 
 fn reversed(snapshot: &Snapshot) -> Snapshot {
@@ -69,87 +71,93 @@ fn reversed(snapshot: &Snapshot) -> Snapshot {
 
 /// Every other type left out: then as many pods at most, and no smaller price for as many. A pool of few types lets spot
 /// nodes do with fewer types than they would otherwise keep at a price, so here neither plan keeps any.
-fn dearer_with_more_types(snapshot: &Snapshot) -> Option<Fault> {
+///
+/// Three things come before the price, as with Karpenter, and where more types change what they come to the law says
+/// nothing: wishes, the first of a pod's required terms that can be met, and the first pool by weight that can meet it.
+fn dearer_with_more_types(snapshot: &Snapshot, has_wishes: bool) -> Option<Fault> {
     let mut fewer = snapshot.clone();
     for offer in &mut fewer.classes {
         let kept = offer.instance_types.iter().enumerate().filter(|(index, _)| index % 2 == 0);
         offer.instance_types = Arc::new(kept.map(|(_, kind)| kind.clone()).collect());
     }
-    let (plan, small) = (&decide_by_price(snapshot), decide_by_price(&fewer));
-    let placed = |plan: &Plan| -> usize {
-        let new: usize = plan.nodes.iter().map(|node| node.pods.len()).sum();
-        new + plan.existing.iter().map(|placement| placement.pods.len()).sum::<usize>()
-    };
+    let found = dearer(snapshot, &fewer, Preferences::Respect)?;
+    if choices(snapshot) != choices(&fewer) {
+        return None;
+    }
+    if found.is_dearer && has_wishes {
+        // More types may fulfil more wishes, which count as demands first.
+        return dearer(snapshot, &fewer, Preferences::Ignore).map(|found| found.fault);
+    }
+    Some(found.fault)
+}
+
+/// What more types cost.
+struct Dearer {
+    fault: Fault,
+    /// Whether as many pods have a place.
+    is_dearer: bool,
+}
+
+fn dearer(snapshot: &Snapshot, fewer: &Snapshot, preferences: Preferences) -> Option<Dearer> {
+    let (plan, small) = (&decide_by_price(snapshot, preferences), decide_by_price(fewer, preferences));
     let paid = |plan: &Plan| (plan.price() + plan.node_price()).dollars();
     let (all, some) = (placed(plan), placed(&small));
-    let is_worse = all < some || (all == some && paid(plan) > paid(&small) * (1.0 + DEARER) + 1e-6);
-    is_worse.then(|| {
+    let is_dearer = all == some && paid(plan) > paid(&small) * (1.0 + DEARER) + 1e-6;
+    (all < some || is_dearer).then(|| {
         let what = format!(
             "{all} pods for {:.4} $/h of all types, {some} for {:.4} of every other one",
             paid(plan),
             paid(&small)
         );
-        Fault::Law("more types cost no more", what)
+        Dearer { fault: Fault::Law("more types cost no more", what), is_dearer }
     })
 }
 
+fn placed(plan: &Plan) -> usize {
+    let new: usize = plan.nodes.iter().map(|node| node.pods.len()).sum();
+    new + plan.existing.iter().map(|placement| placement.pods.len()).sum::<usize>()
+}
+
+/// For the pods of each spec by themselves, in a cluster without nodes, limits and wishes: with how many of their required
+/// terms, from the first on, they have a place, and of which pools their nodes are.
+fn choices(snapshot: &Snapshot) -> Vec<(usize, BTreeSet<String>)> {
+    let mut empty = Snapshot { nodes: Vec::new(), pods: Vec::new(), ..snapshot.clone() };
+    empty.node_pools.iter_mut().for_each(|pool| pool.spec.limits = None);
+    let mut kinds: Vec<Vec<&Pod>> = Vec::new();
+    for pod in snapshot.pods.iter().filter(|pod| pod.is_provisionable()) {
+        let is_like = |kind: &&mut Vec<&Pod>| (&kind[0].spec, &kind[0].labels) == (&pod.spec, &pod.labels);
+        match kinds.iter_mut().find(is_like) {
+            Some(kind) => kind.push(pod),
+            None => kinds.push(vec![pod]),
+        }
+    }
+    kinds.iter().map(|pods| choice(&mut empty, pods)).collect()
+}
+
+/// The choice of some pods of one spec.
+fn choice(empty: &mut Snapshot, pods: &[&Pod]) -> (usize, BTreeSet<String>) {
+    let spec = &pods[0].spec;
+    for terms in 1..=spec.node_affinity.len().max(1) {
+        let node_affinity = spec.node_affinity.iter().take(terms).cloned().collect();
+        let spec = Arc::new(PodSpec { node_affinity, ..spec.as_ref().clone() });
+        empty.pods = pods.iter().map(|pod| Pod { spec: Arc::clone(&spec), ..(*pod).clone() }).collect();
+        let plan = decide_by_price(empty, Preferences::Ignore);
+        if !plan.nodes.is_empty() {
+            return (terms, plan.nodes.iter().map(|node| node.node_pool.clone()).collect());
+        }
+    }
+    (0, BTreeSet::new())
+}
 fn shape(node: &PlannedNode) -> String {
     let first = node.instance_types.first().map_or("?", |kind| kind.name.as_str());
     let pods: Vec<String> = node.pods.iter().map(|pod| pod.pod.to_string()).collect();
     format!("{first} for {}", pods.join(" "))
 }
 
-/// The world a minute after the plan's claims were written down, and its pods nominated to the nodes that have room for
-/// them.
+/// The world a minute after the plan was written down.
 fn applied(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
-    let mut next = snapshot.clone();
+    let mut next = snapshot.with_plan(plan);
     next.generation += 1;
-    next.claims.extend(plan.nodes.iter().map(|node| claim(snapshot, node)));
     next.taken_at += jiff::SignedDuration::from_secs(60);
-    for placement in &plan.existing {
-        match &placement.target {
-            Target::Node(node) => {
-                let uids: BTreeSet<&str> = placement.pods.iter().map(|pod| pod.uid.as_str()).collect();
-                let pods = next.pods.iter_mut().filter(|pod| uids.contains(pod.uid.as_str()));
-                pods.for_each(|pod| pod.nominated_node = Some(node.clone()));
-            }
-            Target::Claim(name) => {
-                let claims = next.claims.iter_mut().filter(|claim| &claim.name == name);
-                claims.for_each(|claim| claim.nominated.extend(placement.pods.iter().cloned()));
-            }
-        }
-    }
     next
-}
-
-fn claim(snapshot: &Snapshot, node: &PlannedNode) -> NodeClaim {
-    NodeClaim {
-        name: node.claim.clone(),
-        state: ClaimState::Intent,
-        version: 1,
-        intent: "intent".into(),
-        node_pool: node.node_pool.clone(),
-        node_class: node.node_class.clone(),
-        requirements: node.requirements.clone(),
-        instance_types: node.instance_types.iter().map(|kind| kind.name.clone()).collect(),
-        labels: node.labels.clone(),
-        annotations: node.annotations.clone(),
-        taints: node.taints.clone(),
-        startup_taints: node.startup_taints.clone(),
-        expire_after: node.expire_after,
-        termination_grace_period: node.termination_grace_period,
-        requests: node.requests.clone(),
-        reserved: node.reserved.clone(),
-        allocatable: node.allocatable.clone(),
-        nominated: node.pods.clone(),
-        created_at: snapshot.taken_at,
-        instance: None,
-        node_name: None,
-        launched_at: None,
-        registered_at: None,
-        initialized_at: None,
-        node_check: NodeCheck::default(),
-        termination: None,
-        last_error: None,
-    }
 }

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use outrigger_model::node_class::Subnet;
 use outrigger_model::{
-    ClaimState, FleetOverride, FleetRequest, Intent, IntentState, NodeCheck, NodeClaim, NodeClass, Plan,
-    PlannedNode, Requirement, labels,
+    FleetOverride, FleetRequest, Intent, IntentState, NodeClaim, NodeClass, Plan, PlannedNode, labels,
 };
 use sha2::{Digest, Sha256};
 
@@ -61,7 +60,7 @@ pub(crate) fn launch(
         overrides: overrides(group[0], class, subnets),
         tags: tags(cluster, &id, group[0], class),
     };
-    let claims: Vec<_> = group.iter().map(|node| claim(node, &id, now)).collect();
+    let claims: Vec<_> = group.iter().map(|node| NodeClaim::planned(node, &id, now)).collect();
     let intent = Intent {
         id,
         state: IntentState::Prepared,
@@ -127,40 +126,4 @@ fn tags(cluster: &str, intent: &str, node: &PlannedNode, class: &NodeClass) -> B
         }
     }
     tags
-}
-
-fn claim(node: &PlannedNode, intent: &str, now: Timestamp) -> NodeClaim {
-    let mut node_labels = node.labels.clone();
-    let single =
-        |(key, requirement): (&str, &Requirement)| Some((key.to_owned(), requirement.single()?.to_owned()));
-    node_labels.extend(node.requirements.iter().filter_map(single));
-    NodeClaim {
-        name: node.claim.clone(),
-        state: ClaimState::Intent,
-        version: 0,
-        intent: intent.into(),
-        node_pool: node.node_pool.clone(),
-        node_class: node.node_class.clone(),
-        requirements: node.requirements.clone(),
-        instance_types: node.instance_types.iter().map(|kind| kind.name.clone()).collect(),
-        labels: node_labels,
-        annotations: node.annotations.clone(),
-        taints: node.taints.clone(),
-        startup_taints: node.startup_taints.clone(),
-        expire_after: node.expire_after,
-        termination_grace_period: node.termination_grace_period,
-        requests: node.requests.clone(),
-        reserved: node.reserved.clone(),
-        allocatable: node.allocatable.clone(),
-        nominated: node.pods.clone(),
-        created_at: now,
-        instance: None,
-        node_name: None,
-        launched_at: None,
-        registered_at: None,
-        initialized_at: None,
-        node_check: NodeCheck::default(),
-        termination: None,
-        last_error: None,
-    }
 }

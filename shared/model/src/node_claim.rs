@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CapacityType, NillableDuration, NodeCheck, NodeClassRef, PodRef, Price, Requirements, Resources, Taint,
-    Termination,
+    CapacityType, NillableDuration, NodeCheck, NodeClassRef, PlannedNode, PodRef, Price, Requirement,
+    Requirements, Resources, Taint, Termination,
 };
 
 /// Where a claim stands. States only move forward (reference: reliability 3.2).
@@ -129,6 +129,45 @@ pub struct NodeClaim {
 }
 
 impl NodeClaim {
+    /// The claim of a planned node, as it is written down before its launch. Each label of which one value is possible is
+    /// a label of the node.
+    pub fn planned(node: &PlannedNode, intent: &str, at: Timestamp) -> Self {
+        let mut node_labels = node.labels.clone();
+        let single = |(key, requirement): (&str, &Requirement)| {
+            Some((key.to_owned(), requirement.single()?.to_owned()))
+        };
+        node_labels.extend(node.requirements.iter().filter_map(single));
+        Self {
+            name: node.claim.clone(),
+            state: ClaimState::Intent,
+            version: 0,
+            intent: intent.into(),
+            node_pool: node.node_pool.clone(),
+            node_class: node.node_class.clone(),
+            requirements: node.requirements.clone(),
+            instance_types: node.instance_types.iter().map(|kind| kind.name.clone()).collect(),
+            labels: node_labels,
+            annotations: node.annotations.clone(),
+            taints: node.taints.clone(),
+            startup_taints: node.startup_taints.clone(),
+            expire_after: node.expire_after,
+            termination_grace_period: node.termination_grace_period,
+            requests: node.requests.clone(),
+            reserved: node.reserved.clone(),
+            allocatable: node.allocatable.clone(),
+            nominated: node.pods.clone(),
+            created_at: at,
+            instance: None,
+            node_name: None,
+            launched_at: None,
+            registered_at: None,
+            initialized_at: None,
+            node_check: NodeCheck::default(),
+            termination: None,
+            last_error: None,
+        }
+    }
+
     /// The instance id, once launched.
     pub fn instance_id(&self) -> Option<&str> {
         self.instance.as_ref().map(|instance| instance.id.as_str())

@@ -237,9 +237,10 @@ impl NodePool {
         if problems.is_empty() { Ok(pool) } else { Err(problems) }
     }
 
-    /// The order in which pools are tried: weight from high to low, then name.
-    pub fn precedence(&self) -> (std::cmp::Reverse<u32>, &str) {
-        (std::cmp::Reverse(self.spec.weight.unwrap_or(0)), &self.name)
+    /// The order in which pools are tried: weight from high to low, then name from the end of the alphabet to its beginning
+    /// (Karpenter's `OrderByWeight`).
+    pub fn precedence(&self) -> (std::cmp::Reverse<u32>, std::cmp::Reverse<&str>) {
+        (std::cmp::Reverse(self.spec.weight.unwrap_or(0)), std::cmp::Reverse(&self.name))
     }
 
     /// How much a plan that rests on few large nodes counts as dearer (annotation `outrigger.dev/risk-weight`); 0, which

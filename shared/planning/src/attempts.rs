@@ -3,23 +3,26 @@
 //! Most clusters need one. Where limits bind, spread pods find no nodes or rules keep pods from one another, the next
 //! attempt knows what the last one ran into, and the best of all is the decision.
 
-use std::cmp::Reverse;
+mod judging;
+mod searching;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use outrigger_model::{Plan, Pod, Refusal, Report, Snapshot, TaintEffect};
+use outrigger_model::{Plan, Pod, Quantity, Report, Snapshot, TaintEffect};
 
 use crate::bins::Bins;
 use crate::classes::{FixedMap, PodClass};
 use crate::limits::Limits;
-use crate::packing::{Packed, Packer};
-use crate::placing::{Batch, Order, Placed, Placer, Quotas};
+use crate::packing::Packer;
+use crate::placing::{Order, Placed, Placer, Quotas};
 use crate::result::Writer;
 use crate::rooms::Builder;
 use crate::selections::Selections;
 use crate::templates::{Pools, Template};
-use crate::topology::{Counts, Groups, Host, RuleKind};
+use crate::topology::{Counts, Groups, Host};
 use crate::volumes::Volumes;
 use crate::{Options, classes, daemons, queue};
+use judging::{Outcome, judged};
 
 /// How often placing is told what packing found.
 const BALANCING_ROUNDS_MAX: usize = 4;
@@ -29,13 +32,18 @@ const PODS_SEARCHED_MAX: usize = 256;
 const SURCHARGES: [u64; 3] = [1, 8, 4_096];
 
 /// What was decided.
+#[derive(Clone)]
 pub(crate) struct Decision {
     /// The plan.
     pub(crate) plan: Plan,
     /// The report.
     pub(crate) report: Report,
+    /// Whether pods have no place since they were left out for others.
+    pub(crate) leaves_out: bool,
     /// How good it is.
     rank: Rank,
+    /// The classes of pods that no others must be near.
+    dispensable: Vec<usize>,
     /// What speaks for another attempt.
     causes: BTreeSet<Cause>,
     /// The limits that kept pods out: template and resource.
@@ -53,6 +61,8 @@ enum Cause {
     NotNear,
     /// Pods have no place, or a rule does not hold, where it is open whether others are counted.
     Unsettled,
+    /// Pods with a spread have no place.
+    NotSpread,
     /// Pods with a spread might rather come before others that it counts.
     MaySpreadFirst,
 }
@@ -82,6 +92,10 @@ struct Attempt {
     settles: bool,
     /// Pods that would break a spread of pods which have a place get none.
     guards: bool,
+    /// How much cpu a machine has at most.
+    largest: Option<Quantity>,
+    /// Classes that get no place.
+    left_out: BTreeSet<usize>,
     /// What is known of how many pods find nodes where.
     quotas: Quotas,
 }
@@ -116,6 +130,9 @@ pub(crate) fn best_decision<'a>(
     if best.causes.contains(&Cause::NotNear) {
         best = try_order(best, Order::NearEverywhere);
     }
+    if best.causes.contains(&Cause::NotSpread) && pods.len() <= PODS_SEARCHED_MAX {
+        best = try_order(best, Order::Lifting);
+    }
     if best.causes.contains(&Cause::MaySpreadFirst) && pods.len() <= PODS_SEARCHED_MAX {
         best = try_order(best, Order::SpreadFirst);
         let guarded = Attempt { order: Order::SpreadFirst, guards: true, ..base.clone() };
@@ -131,10 +148,27 @@ pub(crate) fn best_decision<'a>(
             best = best.or_try(&question, Attempt { order, guards: true, ..base.clone() });
         }
     }
+    if pods.len() <= PODS_SEARCHED_MAX {
+        best = question.with_smaller_machines(best, &base);
+    }
+    let may_help = base.tight || best.rank.broken > 0 || !best.causes.is_empty();
+    if !best.rank.unplaced.is_empty() && may_help && pods.len() <= PODS_SEARCHED_MAX {
+        best = question.leaving_out(best, &base);
+    }
     best
 }
 
 impl Decision {
+    /// Whether it places more pods than another about the same pods, and breaks no more rules.
+    pub(crate) fn places_more_than(&self, other: &Self) -> bool {
+        self.rank.broken <= other.rank.broken && self.rank.unplaced < other.rank.unplaced
+    }
+
+    /// The same for as many pods.
+    pub(crate) fn places_as_many_as(&self, other: &Self) -> bool {
+        self.rank.broken <= other.rank.broken && self.rank.unplaced == other.rank.unplaced
+    }
+
     /// The better of two, the earlier between equals.
     fn or(self, other: Self) -> Self {
         if other.rank < self.rank { other } else { self }
@@ -193,14 +227,17 @@ impl<'a> Question<'a, '_> {
         let dimensions = classes::dimensions(&classes, !attempt.tight);
         classes::order(&mut classes, &dimensions);
         let daemons = daemons::daemons(snapshot, &dimensions);
-        let pools = Pools::of(snapshot, options, &dimensions, &daemons);
-        let dearer = (!attempt.surcharges.is_empty())
-            .then(|| Pools::of(snapshot, options, &dimensions, &daemons).with(&attempt.surcharges));
+        let pools = || Pools::of(snapshot, options, &dimensions, &daemons).up_to(attempt.largest);
+        let dearer = (!attempt.surcharges.is_empty()).then(|| pools().with(&attempt.surcharges));
+        let pools = pools();
         let templates = &dearer.as_ref().unwrap_or(&pools).templates;
         let builder = Builder { snapshot, templates, dimensions: &dimensions, daemons: &daemons, volumes };
         let demand = demand(&classes, dimensions.count());
         let mut selections = Selections::new(options);
-        let (placed, key_of) = self.placed(attempt, &builder, &classes, &groups, &mut selections);
+        // Rules look at all domains that there may be, whatever is bought now.
+        let all = attempt.largest.map(|_| Pools::of(snapshot, options, &dimensions, &daemons));
+        let everything = all.as_ref().map_or(templates, |all| &all.templates);
+        let (placed, key_of) = self.placed(attempt, &builder, everything, &classes, &groups, &mut selections);
         let bins = Bins::of(&placed.batches, &classes, &key_of, attempt.tight && priorities(pods) > 1);
         let limits =
             templates.iter().map(|template| Limits::of(snapshot, template.pool, template.types)).collect();
@@ -239,6 +276,7 @@ impl<'a> Question<'a, '_> {
         &self,
         attempt: &Attempt,
         builder: &Builder<'p, '_>,
+        everything: &[Template<'p>],
         classes: &[PodClass<'p>],
         groups: &Groups<'p>,
         selections: &mut Selections,
@@ -247,13 +285,16 @@ impl<'a> Question<'a, '_> {
         'a: 'p,
     {
         let templates = builder.templates;
+        let is_plannable = |index: usize, class: &PodClass<'_>| {
+            queue::unsupported(class.spec).is_none() && !attempt.left_out.contains(&index)
+        };
         let plannable: Vec<bool> =
-            classes.iter().map(|class| queue::unsupported(class.spec).is_none()).collect();
+            classes.iter().enumerate().map(|(index, class)| is_plannable(index, class)).collect();
         let mut rooms = builder.rooms();
         let mut hosts: BTreeMap<&str, &mut Host> =
             rooms.iter_mut().map(|room| (room.name, &mut room.host)).collect();
         let in_play: Vec<&Template<'_>> =
-            templates.iter().filter(|template| is_in_play(template, classes)).collect();
+            everything.iter().filter(|template| is_in_play(template, classes)).collect();
         let counts = Counts::of(self.snapshot, groups, &in_play, &mut hosts);
         let key_of = counts.key_of.clone();
         let placing = Placer {
@@ -273,62 +314,8 @@ impl<'a> Question<'a, '_> {
     }
 }
 
-/// What an attempt came to.
-struct Outcome<'a, 'b> {
-    placed: Placed<'a>,
-    found: Packed,
-    classes: &'b [PodClass<'a>],
-    templates: &'b [Template<'a>],
-}
-
-/// How good a plan is, and what speaks for another attempt.
-fn judged(plan: Plan, report: Report, pods: &[&Pod], outcome: Outcome<'_, '_>) -> Decision {
-    let Outcome { placed, found, classes, templates } = outcome;
-    let taken = taken(&placed.batches, &found);
-    let broken = placed.balance.broken(&placed.batches, classes, &taken, |key, value| {
-        found.drafts.iter().any(|draft| draft.may_have(&templates[draft.template], key, value))
-    });
-    let stuck = |kind: fn(RuleKind) -> bool| {
-        placed.stuck.iter().filter_map(|stuck| stuck.rule).any(|rule| kind(rule.kind))
-    };
-    let is_unsettled = placed.batches.iter().any(Batch::is_unsettled)
-        && (broken > 0 || stuck(|kind| matches!(kind, RuleKind::Spread { .. })));
-    let causes = [
-        (Cause::KeptApart, stuck(|kind| kind == RuleKind::Apart)),
-        (Cause::NotNear, stuck(|kind| kind == RuleKind::Near)),
-        (Cause::Unsettled, is_unsettled),
-        (Cause::MaySpreadFirst, placed.may_spread_first),
-    ];
-    let limits = found.refusals.iter().filter_map(|(_, template, refusal)| match refusal {
-        Refusal::Limit { resource, .. } => Some((*template, resource.clone())),
-        _ => None,
-    });
-    let cost = plan.price().nanos().saturating_add(plan.node_price().nanos());
-    Decision {
-        rank: Rank { broken, unplaced: unplaced(&report, pods), cost },
-        causes: causes.into_iter().filter(|(_, holds)| *holds).map(|(cause, _)| cause).collect(),
-        limits: limits.collect(),
-        short: short(&placed.batches, &found, &taken),
-        plan,
-        report,
-    }
-}
-
 fn priorities(pods: &[&Pod]) -> usize {
     pods.iter().map(|pod| pod.spec.priority).collect::<BTreeSet<_>>().len()
-}
-
-/// How many pods without a place there are of each priority, from the highest down.
-fn unplaced(report: &Report, pods: &[&Pod]) -> Vec<usize> {
-    let unplaced: BTreeSet<_> = report.unplaced().map(|(pod, _)| pod).collect();
-    if unplaced.is_empty() {
-        return Vec::new();
-    }
-    let mut counts: BTreeMap<Reverse<i32>, usize> = BTreeMap::new();
-    for pod in pods {
-        *counts.entry(Reverse(pod.spec.priority)).or_default() += usize::from(unplaced.contains(&pod.id));
-    }
-    counts.into_values().collect()
 }
 
 /// How many more instances each reservation has room for; where pools differ about it, the fewest.
@@ -344,26 +331,6 @@ fn reservations(templates: &[Template<'_>]) -> BTreeMap<String, u32> {
 /// Whether pods of some class may be on a template's nodes as far as taints say.
 fn is_in_play(template: &Template<'_>, classes: &[PodClass<'_>]) -> bool {
     classes.iter().any(|class| template.bears(class.spec, true))
-}
-
-/// How many pods of each batch have a node.
-fn taken(batches: &[Batch<'_>], packed: &Packed) -> Vec<usize> {
-    let mut taken = vec![0; batches.len()];
-    for portion in packed.drafts.iter().flat_map(|draft| &draft.pods) {
-        taken[portion.member] += portion.count as usize;
-    }
-    taken
-}
-
-/// The domains in which packing did not find nodes for all pods of a class.
-fn short(batches: &[Batch<'_>], packed: &Packed, taken: &[usize]) -> Quotas {
-    let mut short = Quotas::new();
-    for (index, batch) in batches.iter().enumerate().filter(|(_, batch)| !batch.domains.is_empty()) {
-        if taken[index] < batch.pods.len() && !packed.unreached[index] {
-            *short.entry((batch.class, batch.domains.clone())).or_default() += taken[index];
-        }
-    }
-    short
 }
 
 fn has_soft_taints(snapshot: &Snapshot) -> bool {

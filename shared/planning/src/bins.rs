@@ -242,6 +242,16 @@ impl<'b> Bins<'b> {
         }
     }
 
+    /// Gives back pods of a batch that were only taken aside.
+    pub(crate) fn give_back(&mut self, member: usize, count: u32) {
+        let bin = self.members[member].bin;
+        self.leave(member);
+        self.members[member].left += count;
+        if let Some(bin) = bin {
+            self.join(member, bin);
+        }
+    }
+
     /// The bin to open a node for: of the highest tier the one with the fewest offerings by its labels, so that those
     /// with more choice can fill its gaps, then the first in order.
     pub(crate) fn lead(&self, selections: &Selections) -> Option<usize> {

@@ -11,6 +11,7 @@
 //! `shadow_prices` saying what room is worth and `offers` choosing the types that a node offers; `result` writes the
 //! Plan and the Report, with `explain` for every pod that found no place.
 
+mod again;
 mod amounts;
 mod attempts;
 mod bins;

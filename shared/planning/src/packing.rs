@@ -217,6 +217,9 @@ impl Packer<'_> {
         let admitted = self.admitted(template);
         let mut candidates = self.bins.all[lead].columns.clone();
         candidates.intersect(&admitted);
+        for seed in seeds {
+            candidates.intersect(&self.bins.all[seed.bin].columns);
+        }
         if candidates.is_empty() {
             return Err(Box::new(self.limit_refusal(lead)));
         }

@@ -11,7 +11,7 @@ mod nominations;
 mod options;
 mod order;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use outrigger_model::{Pod, Requirements, Target, Toleration};
@@ -124,6 +124,7 @@ impl<'a> Placer<'a, '_> {
         let mut left: Vec<Vec<&'a Pod>> = work.of.classes.iter().map(|class| class.pods.clone()).collect();
         work.place_nominated(plannable, &mut left);
         let order = work.order(plannable);
+        work.find_reach();
         loop {
             let mut moved = false;
             for class in order.iter().copied() {
@@ -175,6 +176,10 @@ struct Work<'a, 'b> {
     keeps_apart: Vec<bool>,
     /// Whether some class must have a group's pods in its domain.
     wanted_near: Vec<bool>,
+    /// Whether pods take no domain for now that pods which keep others away would lose by it.
+    sparing: bool,
+    /// For each group that a required spread counts, the domains that its pods can be in; known where that matters.
+    in_reach: BTreeSet<(GroupId, usize)>,
 }
 
 impl<'a, 'b> Work<'a, 'b> {
@@ -206,6 +211,8 @@ impl<'a, 'b> Work<'a, 'b> {
             doubts: doubts_of(&of),
             keeps_apart,
             wanted_near,
+            sparing: false,
+            in_reach: BTreeSet::new(),
             of,
         }
     }
@@ -284,6 +291,15 @@ impl<'a, 'b> Work<'a, 'b> {
     }
 
     fn place_one(&mut self, class: usize, pod: &'a Pod) -> bool {
+        self.sparing = self.of.order == Order::KeptApart;
+        if self.sparing && self.place_in_some_way(class, pod) {
+            return true;
+        }
+        self.sparing = false;
+        self.place_in_some_way(class, pod)
+    }
+
+    fn place_in_some_way(&mut self, class: usize, pod: &'a Pod) -> bool {
         for way in 0..self.of.classes[class].ways.len() {
             self.options(class, way);
             if let Some(room) = self.find_room(class, way, pod) {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::{Outcome, Plan, Pod, PodRef, PodsReport, PoolRefusal, Refusal, Report, Snapshot};
 
+use crate::again::completed;
 use crate::attempts::best_decision;
 use crate::volumes::Volumes;
 use crate::{Options, queue};
@@ -23,7 +24,8 @@ pub fn provision(snapshot: &Snapshot, options: &Options<'_>) -> (Plan, Report) {
     let mut pods = queue.pods;
     let mut broken: BTreeMap<GroupName<'_>, Vec<&Pod>> = BTreeMap::new();
     loop {
-        let mut decision = best_decision(snapshot, options, &volumes, &pods);
+        let decision = best_decision(snapshot, options, &volumes, &pods);
+        let mut decision = completed(snapshot, options, decision, &pods);
         let unplaced = decision.report.unplaced().map(|(pod, _)| pod).collect::<BTreeSet<_>>();
         let new: BTreeSet<GroupName<'_>> =
             pods.iter().filter(|pod| unplaced.contains(&pod.id)).filter_map(|pod| group_of(pod)).collect();

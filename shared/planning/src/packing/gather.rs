@@ -55,7 +55,11 @@ impl Packer<'_> {
         for other in self.companions(member, wanted.group) {
             let Some(seeds) = self.seeds_with(member, other, &others) else { continue };
             let seeds: Vec<Seed> = seeds.into_iter().chain([own]).collect();
-            if let Some(draft) = self.opened(lead, &seeds) {
+            let kept = self.wanted_elsewhere(member, other, wanted.group);
+            self.bins.take(other, kept);
+            let opened = self.opened(lead, &seeds);
+            self.bins.give_back(other, kept);
+            if let Some(draft) = opened {
                 return Ok(draft);
             }
         }
@@ -76,6 +80,18 @@ impl Packer<'_> {
             Some(Seed { member: Some(other), ..Seed::of(bin) })
         };
         chosen.into_iter().map(seed).collect()
+    }
+
+    /// How many pods of a companion shall be left for other batches that must be near one of them too.
+    fn wanted_elsewhere(&self, member: usize, companion: usize, group: GroupId) -> u32 {
+        let waits = |it: &Member<'_>| {
+            it.left > 0 && it.bin.is_some() && near(it).iter().any(|rule| rule.group == group)
+        };
+        let members = self.bins.members.iter().enumerate();
+        let waiting =
+            members.filter(|(other, it)| *other != member && *other != companion && waits(it)).count();
+        let left = self.bins.members[companion].left;
+        u32::try_from(waiting).unwrap_or(u32::MAX).min(left.saturating_sub(1))
     }
 
     fn opened(&mut self, lead: usize, seeds: &[Seed]) -> Option<Draft> {

@@ -123,11 +123,18 @@ impl Search<'_, '_> {
         least.map(|(_, found)| found)
     }
 
+    /// The selection with the least choice of those that the first pods are in.
+    fn narrowest(&self) -> &Selected {
+        let bins = &self.packer.bins.all;
+        let of_seeds = self.seeds.iter().map(|seed| &self.packer.selections.all[bins[seed.bin].selected]);
+        of_seeds.min_by_key(|selected| selected.width).unwrap_or(self.selected)
+    }
+
     /// Candidates by the least cost for their worth that a perfect filling would reach.
     pub(super) fn ranked(&self, candidates: &ColumnSet) -> Vec<(f64, usize)> {
         let template = self.party.template;
         let prospects = Prospects::of(self.party);
-        let contenders = self.selected.contenders().filter(|(_, column)| candidates.contains(*column));
+        let contenders = self.narrowest().contenders().filter(|(_, column)| candidates.contains(*column));
         let ratio =
             |(cost, column): (f64, usize)| (prospects.ratio(cost, template.room(column), self.party), column);
         let mut ranked: Vec<(f64, usize)> = contenders.map(ratio).collect();

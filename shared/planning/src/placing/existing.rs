@@ -49,6 +49,7 @@ impl<'a> Work<'a, '_> {
             && self.broken(class, way, domain).is_none()
             && !self.may_be_barred(class, room)
             && self.upset(class, domain).is_none()
+            && (!self.sparing || self.taken_from_others(class, domain) == 0)
             && it.admits(of.spec, &of.ways[way])
             && it.attaches(self.of.volumes.of_pod(pod))
     }

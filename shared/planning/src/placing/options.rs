@@ -44,7 +44,7 @@ impl Work<'_, '_> {
         let lonely =
             rules.iter().find(|rule| rule.is_per_host && rule.kind == RuleKind::Near && !joins(rule));
         let mut blocked_by = lonely.copied();
-        let mut best: Option<((usize, u64), &Choice)> = None;
+        let mut best: Option<((usize, usize, u64), &Choice)> = None;
         let has_room = |option: &&Choice| {
             let key = (class, option.domains.clone());
             self.of.quotas.get(&key).is_none_or(|quota| self.given.get(&key).unwrap_or(&0) < quota)
@@ -56,7 +56,11 @@ impl Work<'_, '_> {
                 blocked_by = Some(rule);
                 continue;
             }
-            let crowd = (self.taken_from_others(class, option), self.crowd(class, way, option));
+            let taken = self.taken_from_others(class, domain);
+            if self.sparing && taken > 0 {
+                continue;
+            }
+            let crowd = (taken, self.in_reach_of_spreads(class, option), self.crowd(class, way, option));
             if best.is_none_or(|(least, _)| crowd < least) {
                 best = Some((crowd, option));
             }
@@ -151,16 +155,53 @@ impl Work<'_, '_> {
     }
 
     /// How many more rules would keep their pods out of these domains; where those come first, nobody asks.
-    fn taken_from_others(&self, class: usize, option: &Choice) -> usize {
+    pub(super) fn taken_from_others(&self, class: usize, domain: impl Fn(usize) -> Option<usize>) -> usize {
         if self.of.order != Order::KeptApart {
             return 0;
         }
         let counts = &self.of.counts;
         let takes = |group: &&GroupId| {
-            let domain = counts.key_of[**group].and_then(|key| option.domain(key));
+            let domain = counts.key_of[**group].and_then(&domain);
             self.keeps_apart[**group] && domain.is_some_and(|domain| counts.counted(**group, domain) == 0)
         };
         self.of.classes[class].selected_by.iter().filter(takes).count()
+    }
+
+    /// How many spreads count a class in domains which the pods that have the spread can be in too.
+    fn in_reach_of_spreads(&self, class: usize, option: &Choice) -> usize {
+        if self.in_reach.is_empty() {
+            return 0;
+        }
+        let counts = &self.of.counts;
+        let reached = |group: &&GroupId| {
+            let domain = counts.key_of[**group].and_then(|key| option.domain(key));
+            domain.is_some_and(|domain| self.in_reach.contains(&(**group, domain)))
+        };
+        self.of.classes[class].selected_by.iter().filter(reached).count()
+    }
+
+    /// Finds out where pods with a required spread can be, where others are to lift the domains that are out of their reach.
+    pub(super) fn find_reach(&mut self) {
+        if self.of.order != Order::Lifting {
+            return;
+        }
+        for class in 0..self.of.classes.len() {
+            let Some(way) = self.of.classes[class].ways.len().checked_sub(1) else { continue };
+            let spreads = |rule: &&Rule| !rule.is_wish && matches!(rule.kind, RuleKind::Spread { .. });
+            let rules = self.of.classes[class].ways[way].rules.iter().filter(spreads);
+            let keys: Vec<(GroupId, usize)> =
+                rules.filter_map(|rule| Some((rule.group, self.of.counts.key_of[rule.group]?))).collect();
+            if keys.is_empty() {
+                continue;
+            }
+            let options = self.options(class, way);
+            let rooms = self.admitted(class, way);
+            for (group, key) in keys {
+                let of_options = options.iter().filter(|option| option.fits).filter_map(|o| o.domain(key));
+                let of_rooms = rooms.iter().filter_map(|room| self.domains[*room][key]);
+                self.in_reach.extend(of_options.chain(of_rooms).map(|domain| (group, domain)));
+            }
+        }
     }
 
     /// The same option with nodes that a group counts for certain, where it may or may not.

@@ -19,6 +19,9 @@ pub(crate) enum Order {
     SpreadFirst,
     /// As at first, but pods that others must be near are in as many domains as they can.
     NearEverywhere,
+    /// As at first, but pods that others' spread counts go where the pods with that spread cannot be, if they can: that
+    /// lifts the least, and so what those may be.
+    Lifting,
 }
 
 impl Work<'_, '_> {

@@ -1,10 +1,12 @@
 //! The pools of a snapshot, in their order.
 
-use outrigger_model::{ClassOffer, NodePool, Refusal, Snapshot};
+use outrigger_model::resources::CPU;
+use outrigger_model::{ClassOffer, NodePool, Quantity, Refusal, Snapshot};
 
 use super::{Template, ZONES_MAX, zone_names};
 use crate::Options;
 use crate::amounts::Dimensions;
+use crate::columns::ColumnSet;
 use crate::daemons::Daemon;
 
 /// The pools in the order in which they are tried: those that can launch, and those that cannot with the reason.
@@ -36,6 +38,19 @@ impl<'a> Pools<'a> {
             }
         }
         all
+    }
+
+    /// The same without machines that have more cpu than this.
+    pub(crate) fn up_to(mut self, cpu: Option<Quantity>) -> Self {
+        if let Some(most) = cpu {
+            for template in &mut self.templates {
+                let mut usable = std::mem::replace(&mut template.usable, ColumnSet::none(0));
+                usable.retain(|column| template.instance_type(column).counted().get(CPU) <= most);
+                template.usable = usable;
+                template.by_price.borrow_mut().clear();
+            }
+        }
+        self
     }
 
     /// The same where limited resources of templates cost more, as so many times their least price.

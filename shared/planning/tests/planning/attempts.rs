@@ -153,6 +153,58 @@ fn pods_near_others_have_them_in_every_zone_that_they_need() {
 }
 
 #[test]
+fn companions_are_kept_for_all_who_must_be_near_one() {
+    let family = spec_with(100, 2_048, json!({"podAffinity": [term(labels::HOSTNAME, "family")]}));
+    let snapshot = with_pods(&[("family", 6, family), ("web", 2, spec(250, 128))]);
+    let apart = with_volumes(labelled(snapshot, "web", "family"), "family", &ZONES[..2]);
+    check(&apart, 8, 2);
+}
+
+#[test]
+fn companions_are_found_on_machines_that_no_other_pod_would_choose() {
+    let family = spec_with(4_000, 128, json!({"podAffinity": [term(labels::HOSTNAME, "old")]}));
+    let dear = spec_with(100, 128, json!({"nodeSelector": {"karpenter.k8s.aws/instance-family": "r6a"}}));
+    let mut snapshot = with_pods(&[("family", 1, family), ("web", 1, dear)]);
+    snapshot.nodes.push(node("i-1", "c6a.large"));
+    snapshot.pods.extend(bound("i-1", pods("old", 1, spec(100, 128))));
+    check(&labelled(labelled(snapshot, "family", "old"), "web", "old"), 2, 1);
+}
+
+#[test]
+fn pods_lift_a_spread_where_its_own_pods_cannot_be() {
+    let own = spec_with(100, 128, json!({"topologySpread": [spread(labels::CAPACITY_TYPE, "web", false)]}));
+    let tolerant = json!({"tolerations": [{"key": "dedicated", "operator": "Exists"}],
+        "nodeAffinity": [in_zone(ZONES[1])]});
+    let mut snapshot = with_pods(&[("web", 4, own), ("lift", 2, spec_with(100, 128, tolerant))]);
+    let tainted = json!({"template": {"spec": {"taints": [taint("dedicated")]}}});
+    snapshot.node_pools = vec![pool("default", tainted)];
+    snapshot.nodes.push(node("i-1", "m6a.2xlarge"));
+    snapshot.nodes[0].labels.insert(labels::CAPACITY_TYPE.into(), "spot".into());
+    check(&labelled(snapshot, "lift", "web"), 5, 1);
+}
+
+#[test]
+fn a_large_pod_is_left_out_where_a_limit_has_room_for_more_small_ones() {
+    let mut snapshot = with_pods(&[("large", 1, spec(4_000, 128)), ("small", 6, spec(1_000, 4_096))]);
+    snapshot.node_pools = vec![pool("default", json!({"limits": {"cpu": "8", "nodes": "1"}}))];
+    check(&snapshot, 6, 1);
+}
+
+#[test]
+fn a_second_decision_has_nothing_to_add() {
+    let volumes = with_pods(&[
+        ("near", 11, spec(2_000, 128)),
+        ("web", 2, spec_with(2_000, 16_384, json!({"topologySpread": [spread(labels::ZONE, "web", false)]}))),
+    ]);
+    let mut snapshot = with_volumes(labelled(volumes, "near", "web"), "near", &ZONES);
+    snapshot.node_pools = vec![pool("default", json!({"limits": {"memory": "97Gi"}}))];
+    snapshot.nodes.push(node("i-1", "c6a.xlarge"));
+    let (plan, _) = planned(&snapshot);
+    let (again, _) = planned(&applied(&snapshot, &plan));
+    assert_eq!(again.nodes, []);
+}
+
+#[test]
 fn a_claim_may_come_up_in_any_of_its_zones() {
     let shy = json!({"podAntiAffinity": [term(labels::HOSTNAME, "shy"), term(labels::ZONE, "web")]});
     let mut snapshot = with_pods(&[("plain", 1, spec(100, 128))]);

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use outrigger_model::resources::{CPU, MEMORY, PODS};
 use outrigger_model::{
-    CapacityType, ClaimState, ClassOffer, DaemonSet, InstanceType, Node, NodeCheck, NodeClaim, NodeClass,
-    NodeClassRef, NodePool, Offering, Outcome, Plan, PlannedNode, Pod, PodRef, PodSpec, PodState, Price,
-    Quantity, Report, Resources, Snapshot, labels,
+    CapacityType, ClassOffer, DaemonSet, InstanceType, Node, NodeClass, NodeClassRef, NodePool, Offering,
+    Outcome, Plan, Pod, PodRef, PodSpec, PodState, Price, Quantity, Report, Resources, Snapshot, labels,
 };
 use outrigger_planning::{Options, check, provision};
 use serde_json::{Value, json};
@@ -187,44 +186,10 @@ pub(crate) fn node(name: &str, instance_type: &str) -> Node {
     .unwrap()
 }
 
-/// The claim that a planned node becomes once it is written down.
-pub(crate) fn claim(node: &PlannedNode, created_at: Timestamp) -> NodeClaim {
-    NodeClaim {
-        name: node.claim.clone(),
-        state: ClaimState::Intent,
-        version: 1,
-        intent: "intent".into(),
-        node_pool: node.node_pool.clone(),
-        node_class: node.node_class.clone(),
-        requirements: node.requirements.clone(),
-        instance_types: node.instance_types.iter().map(|t| t.name.clone()).collect(),
-        labels: node.labels.clone(),
-        annotations: node.annotations.clone(),
-        taints: node.taints.clone(),
-        startup_taints: node.startup_taints.clone(),
-        expire_after: node.expire_after,
-        termination_grace_period: node.termination_grace_period,
-        requests: node.requests.clone(),
-        reserved: node.reserved.clone(),
-        allocatable: node.allocatable.clone(),
-        nominated: node.pods.clone(),
-        created_at,
-        instance: None,
-        node_name: None,
-        launched_at: None,
-        registered_at: None,
-        initialized_at: None,
-        node_check: NodeCheck::default(),
-        termination: None,
-        last_error: None,
-    }
-}
-
-/// The world after a plan was applied: its nodes are claims, and it is a minute later.
+/// The world after a plan was applied: its nodes are claims, its other pods are nominated, and it is a minute later.
 pub(crate) fn applied(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
-    let mut next = snapshot.clone();
+    let mut next = snapshot.with_plan(plan);
     next.generation += 1;
-    next.claims.extend(plan.nodes.iter().map(|node| claim(node, snapshot.taken_at)));
     next.taken_at += jiff::SignedDuration::from_secs(60);
     next
 }

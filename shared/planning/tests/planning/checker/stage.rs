@@ -2,13 +2,13 @@
 
 use jiff::Timestamp;
 use outrigger_model::{
-    CapacityType, ExistingPlacement, InstanceType, NominatedPod, Plan, PlannedNode, Pod, Price, RankedType,
-    Requirement, Resources, Snapshot, Target, VolumeClaim, ZonePrice, labels,
+    CapacityType, ExistingPlacement, InstanceType, NodeClaim, NominatedPod, Plan, PlannedNode, Pod, Price,
+    RankedType, Requirement, Resources, Snapshot, Target, VolumeClaim, ZonePrice, labels,
 };
 use outrigger_planning::check;
 use serde_json::{Value, json};
 
-use crate::fixtures::{bound, claim, cluster, node, pods, pool, spec_with};
+use crate::fixtures::{bound, cluster, node, pods, pool, spec_with};
 
 /// A snapshot and a plan for it.
 #[derive(Clone)]
@@ -102,7 +102,9 @@ impl Stage {
     /// Turns what is planned into claims on their way; their pods are bound to nothing and no longer in the plan.
     pub(super) fn launched(mut self) -> Self {
         let nodes = std::mem::take(&mut self.plan.nodes);
-        self.snapshot.claims.extend(nodes.iter().map(|node| claim(node, Timestamp::UNIX_EPOCH)));
+        self.snapshot
+            .claims
+            .extend(nodes.iter().map(|node| NodeClaim::planned(node, "", Timestamp::UNIX_EPOCH)));
         self
     }
 
