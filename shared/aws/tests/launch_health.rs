@@ -1,7 +1,7 @@
 //! What is remembered of launches, on a real DynamoDB (DynamoDB Local): written over the version that was read, and
 //! offerings forgotten only as they were read.
 #![cfg(feature = "system")]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics has failed")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that panics has failed")]
 
 mod support;
 

@@ -39,7 +39,8 @@ pub(crate) fn completed(
         let volumes = Volumes::of(&next);
         let found = best_decision(&next, options, &volumes, &again);
         let is_better = found.places_more_than(&decision);
-        if !is_better && !(decision.leaves_out && found.places_as_many_as(&decision)) {
+        let is_as_good = decision.leaves_out && found.places_as_many_as(&decision);
+        if !is_better && !is_as_good {
             break;
         }
         let both = merged(decision.clone(), found, pods);

@@ -74,10 +74,10 @@ fn interrupted(ending: &Ending) -> Vec<&NodeClaim> {
     ending.claims.iter().filter(for_it).collect()
 }
 
-/// When the first thing with this text happened, in seconds.
+/// When the first thing with this text happened, in seconds; what never happened compares with nothing.
 fn when(ending: &Ending, text: &str) -> f64 {
     let found = ending.summary.timeline.iter().find(|happening| happening.text.contains(text));
-    found.map(|happening| happening.at.as_secs_f64()).unwrap()
+    found.map_or(f64::NAN, |happening| happening.at.as_secs_f64())
 }
 
 /// The times of launches after a time, in seconds.

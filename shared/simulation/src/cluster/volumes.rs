@@ -64,7 +64,7 @@ impl Volumes {
         let mut alternatives = pod.spec.node_requirements();
         for zone in claims(pod).iter().filter_map(|claim| self.zones.get(claim)) {
             for wanted in &mut alternatives {
-                wanted.add(labels::ZONE, Requirement::new(Operator::In, [zone.as_str()]));
+                wanted.add(labels::ZONE, Requirement::new(Operator::In, [zone]));
             }
         }
         alternatives
@@ -76,7 +76,7 @@ impl Volumes {
             id: id.clone(),
             driver: DRIVER.into(),
             handle: id.to_string(),
-            alternatives: self.zones.get(id).map(in_zone).into_iter().collect(),
+            alternatives: self.zones.get(id).map(|zone| in_zone(zone)).into_iter().collect(),
             problem: None,
         };
         mounted.iter().map(claim).collect()
@@ -110,8 +110,8 @@ impl Attached {
     }
 }
 
-fn in_zone(zone: &String) -> Requirements {
-    Requirements::new().with(labels::ZONE, Requirement::new(Operator::In, [zone.as_str()]))
+fn in_zone(zone: &str) -> Requirements {
+    Requirements::new().with(labels::ZONE, Requirement::new(Operator::In, [zone]))
 }
 
 fn claims(pod: &Pod) -> Vec<PodRef> {
