@@ -4,10 +4,10 @@
 use outrigger_bench::differential::{Case, Finding, Judge, broken_laws, find};
 
 const CASES: u64 = 320;
-/// What is known to fall short, of all cases: 8 were seen, and Karpenter's plans differ a little from run to run. These
+/// What is known to fall short, of all cases: 7 and 10 were seen, and Karpenter's plans differ a little from run to run. These
 /// numbers only ever go down; each finding is printed with the command that shows it again.
-const KNOWN_FINDINGS: usize = 12;
-const KNOWN_FINDINGS_OF_LAWS: usize = 19;
+const KNOWN_FINDINGS: usize = 9;
+const KNOWN_FINDINGS_OF_LAWS: usize = 11;
 const CASES_OF_LAWS: u64 = 200;
 /// Karpenter's plan does not hold on some clusters, and there is no yardstick then; on most there must be one.
 const COMPARED_MIN: usize = 200;

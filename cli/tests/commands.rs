@@ -225,9 +225,7 @@ fn the_nodes_of_the_drain_example_end_as_it_says() {
     assert_eq!(output.status.code(), Some(0), "{}", summary["unexpected"]);
     assert_eq!(summary["brokenLaws"], serde_json::json!([]));
     let told = summary["timeline"].to_string();
-    for part in
-        ["gone: Deleted", "gone: InstanceGone", "gone: NotRegistered", "by force", "1 orphan terminated"]
-    {
+    for part in ["gone: Deleted", "gone: Lost", "gone: NotRegistered", "by force", "1 orphan terminated"] {
         assert!(told.contains(part), "{part} in {told}");
     }
 }
