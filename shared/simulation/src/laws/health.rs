@@ -13,14 +13,15 @@ const ONE_LOOK: Duration = Duration::from_mins(1);
 /// A node may be closed for so long before anybody writes down why.
 const LEAST_CLOSED: Duration = Duration::from_secs(50);
 
-/// A node that somebody closed is opened only when nobody has begun to drain it for a minute.
+/// A node that somebody closed is opened only when nobody has begun to drain it for a minute, on clocks that may be wrong.
 pub(crate) fn opening(state: &State, change: &NodeChange, moment: Moment) -> Option<String> {
     let stays = change.taints.iter().any(|taint| taint.key == labels::DISRUPTED_TAINT);
     let since = state.cluster.closed_since(&change.name).filter(|_| !stays)?;
     let node = state.cluster.nodes().get(&change.name)?;
     let claim = node.annotations.get(labels::CLAIM);
     let drains = state.ledger.claims().any(|it| Some(&it.name) == claim && !it.state.accepts_pods());
-    let too_soon = moment.elapsed.saturating_sub(since) < LEAST_CLOSED || drains;
+    let least = LEAST_CLOSED.saturating_sub(2 * state.clock_skew);
+    let too_soon = moment.elapsed.saturating_sub(since) < least || drains;
     too_soon.then(|| format!("{} was opened too soon", change.name))
 }
 
