@@ -1,9 +1,11 @@
-//! An HTTP proxy before the API server that reads each request and does to its answer what a test asks for.
+//! An HTTP proxy before the API server or a service of AWS that reads each request and does to its answer what a test asks for.
 //!
 //! [`crate::proxy`] passes bytes on and knows nothing of what they say; this one ends TLS, so that an answer may be broken
 //! off at a byte, put off, or given in the server's place. Every connection carries one request.
 
-use std::io::{BufRead, BufReader, ErrorKind, Write};
+mod message;
+
+use std::io::{BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -12,12 +14,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use outrigger_stack::{Http, Stack};
 
+use crate::faults::message::{Message, answer};
 use crate::world::own_kubeconfig;
 
 /// Longer than any call of the functions may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Headers that are the client's business with the server; the others are the proxy's own.
-const PASSED_ON: [&str; 3] = ["authorization", "accept", "content-type"];
 
 /// What is done to a request.
 #[derive(Clone, Debug)]
@@ -28,7 +29,8 @@ pub enum Fault {
     AnswerLost,
     /// So many hundredths of the answer are sent under the length of the whole, then the connection is closed.
     CutAfterPercent(usize),
-    /// It is answered in the server's place: a status, further header lines, and the words of a Status object.
+    /// It is answered in the server's place: a status, further header lines, and the words of a Status object or, where
+    /// AWS is asked, the code of the error.
     Refused(u16, &'static str, &'static str),
     /// It is served after a while.
     Late(Duration),
@@ -39,7 +41,7 @@ pub enum Fault {
 /// A fault, and which requests it is done to.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// What the request's first line must hold, all of it.
+    /// What the request's name must hold, all of it.
     pub holds: Vec<&'static str>,
     /// How many such requests are served before.
     pub after: usize,
@@ -52,7 +54,8 @@ pub struct Rule {
 /// A request as the proxy saw it.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Method and path, as `GET /api/v1/pods?limit=500`.
+    /// Method and path, as `GET /api/v1/pods?limit=500`; where AWS is asked, the action behind them, as `POST / CreateFleet` or
+    /// `POST / DynamoDB_20120810.Query`.
     pub line: String,
     /// When it came.
     pub at: Instant,
@@ -79,24 +82,26 @@ struct Plan {
     seen: Vec<Seen>,
 }
 
-struct Message {
-    line: String,
-    headers: Vec<(String, String)>,
-    body: Vec<u8>,
-}
-
 impl FaultProxy {
     /// Starts a proxy before the API server of a stack; also the path of a kubeconfig that goes through it.
     pub fn start(stack: &Stack) -> Result<(Self, String)> {
         let (kubeconfig, address) = own_kubeconfig(stack)?;
         let ca = std::fs::read_to_string(stack.directory().join("pki/ca.crt"))?;
+        let proxy = Self::listen(format!("https://{address}"), Http::trusting(&ca, PATIENCE)?)?;
+        let path = stack.directory().join(format!("faults-{}.kubeconfig", proxy.port));
+        std::fs::write(&path, kubeconfig.replace(&format!("https://{address}"), &proxy.url()))?;
+        Ok((proxy, path.display().to_string()))
+    }
+
+    /// Starts a proxy before services of AWS that are played at an address, as `http://127.0.0.1:8000`.
+    pub fn before(address: &str) -> Result<Self> {
+        Self::listen(address.to_owned(), Http::plain(PATIENCE))
+    }
+
+    fn listen(upstream: String, http: Http) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let port = listener.local_addr()?.port();
-        let shared = Arc::new(Shared {
-            upstream: format!("https://{address}"),
-            http: Http::trusting(&ca, PATIENCE)?,
-            plan: Mutex::default(),
-        });
+        let shared = Arc::new(Shared { upstream, http, plan: Mutex::default() });
         let serving = Arc::clone(&shared);
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
@@ -105,15 +110,12 @@ impl FaultProxy {
                 thread::spawn(move || drop(serve(client, &shared)));
             }
         });
-        let path = stack.directory().join(format!("faults-{port}.kubeconfig"));
-        let through = kubeconfig.replace(&format!("https://{address}"), &format!("http://127.0.0.1:{port}"));
-        std::fs::write(&path, through)?;
-        Ok((Self { port, shared }, path.display().to_string()))
+        Ok(Self { port, shared })
     }
 
-    /// Its port.
-    pub fn port(&self) -> u16 {
-        self.port
+    /// Its address, as `http://127.0.0.1:8000`.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
     }
 
     /// From now on only these rules hold, and nothing has been seen.
@@ -144,8 +146,9 @@ impl Shared {
     }
 
     /// What is to be done to a request, and the line that the server gets.
-    fn judge(&self, line: &str) -> (Option<Fault>, String) {
+    fn judge(&self, message: &Message) -> (Option<Fault>, String) {
         let mut plan = self.plan();
+        let line = message.name();
         let mut fault = None;
         for rule in &mut plan.rules {
             if !rule.holds.iter().all(|part| line.contains(part)) || fault.is_some() {
@@ -159,9 +162,9 @@ impl Shared {
             }
         }
         let struck = fault.is_some();
-        plan.seen.push(Seen { line: line.to_owned(), at: Instant::now(), struck });
-        let sent = plan.page_size.map(|size| line.replace("limit=500", &format!("limit={size}")));
-        (fault, sent.unwrap_or_else(|| line.to_owned()))
+        plan.seen.push(Seen { line, at: Instant::now(), struck });
+        let sent = plan.page_size.map(|size| message.line.replace("limit=500", &format!("limit={size}")));
+        (fault, sent.unwrap_or_else(|| message.line.clone()))
     }
 
     fn send(&self, line: &str, message: &Message) -> Result<outrigger_stack::Answer> {
@@ -175,17 +178,13 @@ impl Shared {
 
 fn serve(client: TcpStream, shared: &Shared) -> Result<()> {
     let mut client = BufReader::new(client);
-    let message = read(&mut client)?;
+    let message = Message::read(&mut client)?;
     let mut client = client.into_inner();
-    let (fault, line) = shared.judge(&message.line);
+    let (fault, line) = shared.judge(&message);
     match fault {
         Some(Fault::Unheard) => return Ok(()),
         Some(Fault::Refused(status, headers, words)) => {
-            let body = serde_json::json!({
-                "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status, "message": words,
-                "reason": if status == 410 { "Expired" } else { "" },
-            });
-            return answer(&mut client, status, headers, body.to_string().as_bytes(), 100);
+            return answer(&mut client, status, headers, message.refusal(status, words).as_bytes(), 100);
         }
         Some(Fault::Late(time)) => thread::sleep(time),
         Some(Fault::AnswerLost) => return shared.send(&line, &message).map(drop),
@@ -200,16 +199,6 @@ fn serve(client: TcpStream, shared: &Shared) -> Result<()> {
     answer(&mut client, given.status, "", given.body.as_bytes(), percent)
 }
 
-fn answer(client: &mut TcpStream, status: u16, headers: &str, body: &[u8], percent: usize) -> Result<()> {
-    let length = body.len();
-    write!(
-        client,
-        "HTTP/1.1 {status} -\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n{headers}\r\n"
-    )?;
-    client.write_all(&body[..length * percent / 100])?;
-    Ok(client.flush()?)
-}
-
 /// A watch goes on for as long as both sides like.
 fn watch(client: &mut TcpStream, shared: &Shared, line: &str, message: &Message) -> Result<()> {
     let path = line.split_once(' ').context("a request without a path")?.1;
@@ -222,31 +211,4 @@ fn watch(client: &mut TcpStream, shared: &Shared, line: &str, message: &Message)
         client.flush()?;
     }
     Ok(())
-}
-
-/// One request with a length, or without a body.
-fn read(client: &mut impl BufRead) -> Result<Message> {
-    let mut next = || {
-        let mut line = String::new();
-        match client.read_line(&mut line)? {
-            0 => Err(std::io::Error::from(ErrorKind::UnexpectedEof)),
-            _ => Ok(line.trim_end().to_owned()),
-        }
-    };
-    let first = next()?;
-    let line = first.rsplit_once(' ').context("no request line")?.0.to_owned();
-    let (mut headers, mut length) = (Vec::new(), 0);
-    loop {
-        let header = next()?;
-        let Some((name, value)) = header.split_once(':') else { break };
-        let (name, value) = (name.to_ascii_lowercase(), value.trim().to_owned());
-        if name == "content-length" {
-            length = value.parse()?;
-        } else if PASSED_ON.contains(&name.as_str()) {
-            headers.push((name, value));
-        }
-    }
-    let mut body = vec![0; length];
-    client.read_exact(&mut body)?;
-    Ok(Message { line, headers, body })
 }

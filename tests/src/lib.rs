@@ -1,5 +1,6 @@
-//! What the whole-system tests and the benchmarks share: objects to create, waiting, and a proxy that breaks things.
+//! What the whole-system tests and the benchmarks share: objects to create, waiting, the command, and proxies that break things.
 
+pub mod cli;
 pub mod faults;
 pub mod objects;
 pub mod proxy;

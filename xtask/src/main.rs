@@ -28,7 +28,7 @@ enum Chore {
     Test,
     /// Format, lints, forbidden dependencies, and the rules for sources.
     Check,
-    /// Build the functions with `sam build`.
+    /// Build the functions with `sam build`, and the command `outrigger`.
     Build,
     /// Check template.yaml with SAM and cfn-lint.
     Validate,
@@ -80,7 +80,7 @@ fn run(chore: Chore) -> Result<()> {
     match chore {
         Chore::Test => steps::run(steps::TEST),
         Chore::Check => steps::run(steps::CHECK),
-        Chore::Build => template::build(),
+        Chore::Build => steps::build(),
         Chore::Validate => template::validate(),
         Chore::Crds { write } => crds::run(write),
         Chore::Tools => stack::tools(),

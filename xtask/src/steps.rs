@@ -31,7 +31,7 @@ pub(crate) const TEST: &[Step] = &[
     ("the planner beside Karpenter's scheduler", differential),
     ("definitions in infra/kubernetes/crds", || crds::run(false)),
     ("template", template::validate),
-    ("functions, with sam build", template::build),
+    ("functions, with sam build, and the command", build),
     ("lints of what compiles AWS", check::cloud_lints),
     ("tests of what compiles AWS, on DynamoDB Local and moto", cloud_tests),
     ("system tests, on the local stack", system_tests),
@@ -88,6 +88,12 @@ fn cloud_tests() -> Result<()> {
     });
     let stopped = stack::run(&["down", "--dir", directory].map(str::to_owned));
     tested.and(stopped)
+}
+
+/// What is deployed, and the command with what it does to a cluster.
+pub(crate) fn build() -> Result<()> {
+    template::build()?;
+    start(cargo("build")?.args(["--release", "-p", "outrigger", "--features", "cluster"]))
 }
 
 /// One at a time: each has a stack of its own, and the machine may have two cores.

@@ -1,5 +1,6 @@
 //! kOps' state store in S3. Only what a node class follows from is read; keys and secrets never are.
 
+use outrigger_engine::chain;
 use outrigger_engine::ports::CloudError;
 use outrigger_kops::{InstanceGroup, KopsError, StateStoreFiles, default_node_pool, paths};
 use outrigger_model::{Invalid, NodePool};
@@ -83,21 +84,10 @@ pub(crate) async fn managed_pools(
 pub(crate) fn unusable(store: &S3Location, cluster: &str, group: &str, error: &KopsError) -> CloudError {
     CloudError::Unusable {
         what: format!("InstanceGroup {group} in {}", store.below(cluster)),
-        why: with_causes(error),
+        why: chain(error),
     }
 }
 
 fn unreadable(group: &str, error: &KopsError) -> Invalid {
-    Invalid::new(format!("InstanceGroup/{group}"), "", with_causes(error), "the YAML of an InstanceGroup")
-}
-
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
+    Invalid::new(format!("InstanceGroup/{group}"), "", chain(error), "the YAML of an InstanceGroup")
 }

@@ -41,4 +41,5 @@ pub mod uninstall;
 
 pub use error::TickError;
 pub use guards::Guards;
+pub use observe::chain;
 pub use ports::{Clock, Ports, WallClock};

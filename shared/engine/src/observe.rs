@@ -159,13 +159,10 @@ async fn resolve(ports: Ports<'_>, configuration: &Configuration, reference: Nod
     }
 }
 
-/// An error and its causes in one line.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        text = format!("{text}: {next}");
-        cause = next.source();
-    }
-    text
+/// An error and its causes in one line. Some errors of AWS's SDK say what their cause says once more; it is told once.
+pub fn chain(error: &dyn Error) -> String {
+    let causes = std::iter::successors(Some(error), |&error| error.source());
+    let mut words: Vec<String> = causes.map(ToString::to_string).collect();
+    words.dedup();
+    words.join(": ")
 }

@@ -3,7 +3,7 @@
 use std::time::Instant as Stopwatch;
 
 use anyhow::Context as _;
-use lambda_runtime::{Error, LambdaEvent, service_fn};
+use lambda_runtime::{Diagnostic, Error, LambdaEvent, service_fn};
 use outrigger_aws::DeadLetters;
 use outrigger_engine::Guards;
 use outrigger_engine::ports::{Ports, WallClock};
@@ -113,7 +113,7 @@ impl Shell {
         metrics::emit(&self.config.cluster, self.function, now, values);
     }
 
-    async fn invoke<H>(&self, event: LambdaEvent<Value>, handler: &H) -> Result<Value, Error>
+    async fn invoke<H>(&self, event: LambdaEvent<Value>, handler: &H) -> Result<Value, Diagnostic>
     where
         H: AsyncFn(&Self, Value, String, Instant) -> anyhow::Result<Value>,
     {
@@ -129,9 +129,9 @@ impl Shell {
                 Ok(summary)
             }
             Err(error) => {
-                let chain = format!("{error:#}");
-                tracing::error!(error = chain, seconds, "nothing more is changed; the next tick tries again");
-                Err(chain.into())
+                let words = outrigger_engine::chain(error.as_ref());
+                tracing::error!(error = words, seconds, "nothing more is changed; the next tick tries again");
+                Err(Diagnostic { error_type: "TickFailed".into(), error_message: words })
             }
         }
     }
