@@ -26,19 +26,22 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    /// A complaint about a field of an object.
+    /// A complaint about a field of an object. Where `allowed` is the error of a parser, which says again what it has found, only
+    /// what it allows is kept.
     pub fn new(
         object: impl Into<String>,
         field: impl Into<String>,
         found: impl fmt::Display,
         allowed: impl fmt::Display,
     ) -> Self {
+        let said = allowed.to_string();
+        let allowed = said.rsplit_once("; allowed: ").map_or(said.as_str(), |(_, allowed)| allowed);
         Self {
             file: None,
             object: object.into(),
             field: field.into(),
             found: found.to_string(),
-            allowed: allowed.to_string(),
+            allowed: allowed.to_owned(),
         }
     }
 
@@ -215,6 +218,18 @@ mod tests {
         let problems = read::<Holder>("NodePool/x", "spec", &value).unwrap_err();
         let text = problems[0].to_string();
         assert!(text.starts_with("NodePool/x: spec.requirements[0].operator: found \"Inn\"; allowed: unknown variant `Inn`, expected one of `In`"), "{text}");
+    }
+
+    #[test]
+    fn what_was_found_is_said_once() {
+        let read = |text: &str| read::<crate::NillableDuration>("NodePool/x", "spec.after", &json!(text));
+        for text in ["soon", "x; allowed: y"] {
+            let problems = read(text).unwrap_err();
+            let expected = format!(
+                "NodePool/x: spec.after: found {text:?}; allowed: hours, minutes and seconds as 1h30m10s, or Never"
+            );
+            assert_eq!(problems[0].to_string(), expected);
+        }
     }
 
     #[test]
