@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use outrigger_model::{DoNotDisrupt, Pod, PodRef, PodState, Taint, TaintEffect, labels};
+use outrigger_model::{Pod, PodRef, PodState, Taint, TaintEffect, labels};
 
 use crate::ports::{Attachment, PodOnNode};
 
@@ -70,8 +70,8 @@ pub(crate) fn plan(pods: &[PodOnNode], by: Option<Timestamp>, now: Timestamp) ->
         if Some(tier(&on.pod)) != current {
             continue;
         }
-        match on.do_not_disrupt.as_deref().map(str::parse::<DoNotDisrupt>) {
-            Some(Ok(wish)) if wish.is_active(on.started_at, now) => drain.protected.push(&on.pod),
+        match on.pod.do_not_disrupt.as_ref().map(|wish| wish.is_active(now)) {
+            Some(Ok(true)) => drain.protected.push(&on.pod),
             Some(Err(why)) => {
                 drain.unreadable.push((&on.pod, why));
                 drain.evict.push(&on.pod);

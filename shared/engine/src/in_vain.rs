@@ -131,6 +131,7 @@ mod tests {
             owner_kind: owner_kind.into(),
             volume_claims: Vec::new(),
             group: None,
+            do_not_disrupt: None,
         }
     }
 

@@ -4,19 +4,41 @@
 //! Each tick plans them anew. The first plan buys a node for them; the later ones find room on it, since the claim names them
 //! and the room that they take on their old node counts for nothing. A pod that falls leaves the plan, and the one that its
 //! controller makes takes its room: what is bought stays the same from the first plan to the last pod.
+//!
+//! Pods that will not leave of their own accord are left out (Karpenter: `CurrentlyReschedulablePods`): a node that was bought for
+//! them would stand empty for as long as they stay. They are planned for once their machine falls whatever they ask for, or the
+//! time comes near at which they are made to leave.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-use outrigger_model::{ClaimState, Node, Pod, PodState, Snapshot, labels};
+use jiff::{SignedDuration, Timestamp};
+use outrigger_model::{
+    CapacityType, ClaimState, Node, NodeClaim, Pod, PodState, Snapshot, Termination, TerminationReason,
+    labels,
+};
 
 use crate::drain;
-use crate::ports::{ClusterState, LedgerState};
+use crate::ports::{ClusterError, ClusterState, LedgerState, Ports};
+use crate::staying::{Staying, disruption_budgets};
+
+/// So long before pods are made to leave a node is launched for them, which joins and becomes ready meanwhile.
+const LEAD: SignedDuration = SignedDuration::from_mins(5);
 
 /// Marks the pods that must find another place.
-pub(crate) fn mark(snapshot: &mut Snapshot) {
-    let going: BTreeSet<&str> = going(snapshot.nodes.iter(), &ending(snapshot.claims.iter()));
+pub(crate) async fn mark(ports: Ports<'_>, snapshot: &mut Snapshot) -> Result<(), ClusterError> {
+    let ending = ending(snapshot.claims.iter());
+    if going(snapshot.nodes.iter(), &ending).is_empty() {
+        return Ok(());
+    }
+    let budgets = disruption_budgets(ports).await?;
+    mark_all(snapshot, &ending, &Staying { budgets: &budgets, now: snapshot.taken_at });
+    Ok(())
+}
+
+fn mark_all(snapshot: &mut Snapshot, ending: &Ending, staying: &Staying<'_>) {
+    let going = going(snapshot.nodes.iter(), ending);
     for pod in &mut snapshot.pods {
-        if pod.is_reschedulable() && pod.node_name.as_deref().is_some_and(|node| going.contains(node)) {
+        if must_go(pod, &going, staying) {
             pod.state = PodState::Leaving;
             // It may still carry the name of the node that it once was meant for, which says nothing about its next one.
             pod.nominated_node = None;
@@ -27,37 +49,70 @@ pub(crate) fn mark(snapshot: &mut Snapshot) {
 /// Claims that were ending when a tick began, for telling which pods it has to look after.
 #[derive(Debug, Default)]
 pub(crate) struct Going {
-    ending: BTreeSet<String>,
+    ending: Ending,
 }
 
 impl Going {
     pub(crate) fn of(ledger: &LedgerState) -> Self {
-        Self { ending: ending(ledger.claims.iter()).into_iter().map(str::to_owned).collect() }
+        Self { ending: ending(ledger.claims.iter()) }
     }
 
     /// The pods that must find another place, as far as claims that were known to end, and what the cluster itself shows, say.
-    pub(crate) fn pods<'s>(&self, state: &'s ClusterState) -> Vec<&'s Pod> {
-        let going = going(state.nodes.values(), &self.ending.iter().map(String::as_str).collect());
+    /// Budgets are not looked at: a pod that one of them keeps costs a plan without it.
+    pub(crate) fn pods<'s>(&self, state: &'s ClusterState, now: Timestamp) -> Vec<&'s Pod> {
+        let going = going(state.nodes.values(), &self.ending);
         if going.is_empty() {
             return Vec::new();
         }
-        let pods = state.pods.values().filter(|pod| pod.is_reschedulable());
-        pods.filter(|pod| pod.node_name.as_deref().is_some_and(|node| going.contains(node))).collect()
+        let staying = Staying { budgets: &[], now };
+        state.pods.values().filter(|pod| must_go(pod, &going, &staying)).collect()
     }
 }
 
-/// The names of the nodes that are going.
-fn going<'n>(nodes: impl Iterator<Item = &'n Node>, ending: &BTreeSet<&str>) -> BTreeSet<&'n str> {
-    let is_of = |node: &Node| {
-        ending.contains(node.name.as_str()) || node.instance_id().is_some_and(|id| ending.contains(id))
-    };
-    nodes.filter(|node| is_closed(node) || is_of(node)).map(|node| node.name.as_str()).collect()
+/// Instances and nodes of claims that end, and until when pods that will not leave may stay on each.
+type Ending = BTreeMap<String, Timestamp>;
+
+fn must_go(pod: &Pod, going: &BTreeMap<&str, Timestamp>, staying: &Staying<'_>) -> bool {
+    let until = pod.node_name.as_deref().and_then(|node| going.get(node));
+    until.is_some_and(|until| {
+        pod.is_reschedulable() && (staying.now >= *until || staying.reason(pod).is_none())
+    })
 }
 
-/// The instances and nodes of claims that end.
-fn ending<'a>(claims: impl Iterator<Item = &'a outrigger_model::NodeClaim>) -> BTreeSet<&'a str> {
-    let ends = claims.filter(|claim| matches!(claim.state, ClaimState::Draining | ClaimState::Terminating));
-    ends.flat_map(|claim| [claim.node_name.as_deref(), claim.instance_id()]).flatten().collect()
+/// The nodes that are going, by name, and until when pods that will not leave may stay on each.
+fn going<'n>(nodes: impl Iterator<Item = &'n Node>, ending: &Ending) -> BTreeMap<&'n str, Timestamp> {
+    let until = |node: &Node| {
+        let by_id = node.instance_id().and_then(|id| ending.get(id));
+        let of_claim = by_id.or_else(|| ending.get(&node.name)).copied();
+        of_claim.or_else(|| is_closed(node).then_some(Timestamp::MAX))
+    };
+    nodes.filter_map(|node| Some((node.name.as_str(), until(node)?))).collect()
+}
+
+fn ending<'a>(claims: impl Iterator<Item = &'a NodeClaim>) -> Ending {
+    let mut ending = Ending::new();
+    for claim in claims {
+        let until = match (claim.state, &claim.termination) {
+            (ClaimState::Terminating, _) => Timestamp::MIN,
+            (ClaimState::Draining, Some(end)) => spared_until(claim, end),
+            (ClaimState::Draining, None) => Timestamp::MAX,
+            _ => continue,
+        };
+        let names = [claim.node_name.as_deref(), claim.instance_id()];
+        ending.extend(names.into_iter().flatten().map(|name| (name.to_owned(), until)));
+    }
+    ending
+}
+
+/// Until when pods that will not leave may stay: not at all where the machine falls within minutes whatever they ask for.
+fn spared_until(claim: &NodeClaim, end: &Termination) -> Timestamp {
+    let is_on_demand =
+        claim.instance.as_ref().is_none_or(|instance| instance.capacity_type == CapacityType::OnDemand);
+    match end.reason {
+        TerminationReason::InstanceGone | TerminationReason::Lost => Timestamp::MIN,
+        TerminationReason::Interrupted if !is_on_demand => Timestamp::MIN,
+        _ => end.by.map_or(Timestamp::MAX, |by| by.saturating_sub(LEAD).unwrap_or(Timestamp::MIN)),
+    }
 }
 
 /// Whether a node of ours shows by itself that it is going. Karpenter looks after its own.
@@ -66,17 +121,19 @@ fn is_closed(node: &Node) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeMap;
     use std::sync::Arc;
 
     use jiff::Timestamp;
-    use outrigger_model::{NodeClaim, PodRef, PodSpec};
+    use outrigger_model::{NodeClaim, PodRef, PodSpec, Protection};
 
     use super::*;
     use crate::register::tests::{claim, node};
+    use crate::terminate::Cause;
 
-    fn pod(owner_kind: &str, state: PodState) -> Pod {
+    /// A pod on the node of [`claim`].
+    pub(crate) fn pod(owner_kind: &str, state: PodState) -> Pod {
         Pod {
             id: PodRef { namespace: "default".into(), name: "p".into() },
             uid: "p".into(),
@@ -89,6 +146,7 @@ mod tests {
             owner_kind: owner_kind.into(),
             volume_claims: Vec::new(),
             group: None,
+            do_not_disrupt: None,
         }
     }
 
@@ -101,10 +159,11 @@ mod tests {
             daemon_sets: Vec::new(),
         };
         let ledger = LedgerState { claims: claims.clone(), ..LedgerState::default() };
-        let seen = !Going::of(&ledger).pods(&cluster).is_empty();
-        let mut snapshot = Snapshot::empty("c", Timestamp::UNIX_EPOCH);
-        (snapshot.nodes, snapshot.pods, snapshot.claims) = (vec![node.clone()], vec![pod], claims);
-        mark(&mut snapshot);
+        let now = Timestamp::UNIX_EPOCH;
+        let seen = !Going::of(&ledger).pods(&cluster, now).is_empty();
+        let mut snapshot = Snapshot::empty("c", now);
+        (snapshot.nodes, snapshot.pods) = (vec![node.clone()], vec![pod]);
+        mark_all(&mut snapshot, &ending(claims.iter()), &Staying { budgets: &[], now });
         (snapshot.pods[0].state, seen)
     }
 
@@ -150,6 +209,42 @@ mod tests {
             let expected = if leaves { PodState::Leaving } else { state };
             let found = marked(&node(Vec::new()), Some(ClaimState::Draining), pod(owner, state));
             assert_eq!(found, (expected, leaves), "{owner:?} {state:?}");
+        }
+    }
+
+    #[test]
+    fn pods_that_will_not_leave_are_planned_for_when_they_must() {
+        use TerminationReason::{Deleted, InstanceGone, Interrupted, Lost};
+        let (drains, ends) = (ClaimState::Draining, ClaimState::Terminating);
+        // The state, the reason, how it is paid for, the seconds until patience ends, and whether a shy pod is planned for.
+        let table = [
+            (drains, Deleted, CapacityType::Spot, None, false),
+            (drains, Deleted, CapacityType::Spot, Some(301), false),
+            (drains, Deleted, CapacityType::Spot, Some(300), true),
+            (drains, Deleted, CapacityType::Spot, Some(0), true),
+            (ends, Deleted, CapacityType::OnDemand, None, true),
+            (drains, Interrupted, CapacityType::Spot, None, true),
+            (drains, Interrupted, CapacityType::Reserved, None, true),
+            (drains, Interrupted, CapacityType::OnDemand, None, false),
+            (drains, Interrupted, CapacityType::OnDemand, Some(60), true),
+            (drains, Lost, CapacityType::OnDemand, None, true),
+            (drains, InstanceGone, CapacityType::OnDemand, None, true),
+        ];
+        let now = Timestamp::UNIX_EPOCH;
+        for (state, reason, kind, left, expected) in table {
+            let by = left.map(|seconds| Timestamp::from_second(seconds).unwrap());
+            let cause = Cause { by, ..Cause::new(reason, "test") };
+            let mut living = NodeClaim { state: ClaimState::Initialized, ..claim() };
+            living.instance.as_mut().unwrap().capacity_type = kind;
+            let ended = crate::terminate::ending(&living, &cause, now).unwrap();
+            let ends = ending([&NodeClaim { state, ..ended }].into_iter());
+            let (node, mut shy) = (node(Vec::new()), pod("ReplicaSet", PodState::Bound));
+            shy.do_not_disrupt = Some(Protection { value: "true".into(), started_at: None });
+            let going = going([&node].into_iter(), &ends);
+            let found = must_go(&shy, &going, &Staying { budgets: &[], now });
+            assert_eq!(found, expected, "{state:?} {reason} {kind} {left:?}");
+            shy.do_not_disrupt = None;
+            assert!(must_go(&shy, &going, &Staying { budgets: &[], now }));
         }
     }
 }

@@ -28,6 +28,7 @@ mod recover;
 mod register;
 mod release;
 mod repair;
+mod staying;
 mod watch;
 
 pub mod fleet_errors;

@@ -97,7 +97,7 @@ pub(crate) async fn snapshot(
     snapshot.nodes = state.nodes.values().cloned().collect();
     snapshot.pods = state.pods.values().cloned().collect();
     snapshot.daemon_sets.clone_from(&state.daemon_sets);
-    leaving::mark(&mut snapshot);
+    leaving::mark(ports, &mut snapshot).await?;
     add_volumes(ports, &mut snapshot).await?;
     if snapshot.pods.iter().any(|pod| pod.spec.selects_namespaces()) {
         snapshot.namespaces = ports.cluster.namespaces().await?;

@@ -183,7 +183,7 @@ impl Tick<'_> {
         let handled = &self.handled;
         let waiting = state.pods.values().filter(|pod| pod.is_provisionable());
         waiting
-            .chain(self.going.pods(state))
+            .chain(self.going.pods(state, self.ports.clock.now()))
             .map(|pod| pod.uid.as_str())
             .filter(move |uid| !handled.contains(*uid))
             .collect::<Vec<_>>()

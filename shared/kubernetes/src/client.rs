@@ -26,7 +26,7 @@ use outrigger_engine::ports::{
     Attachment, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event, Eviction,
     Mirror, NodeChange, PodOnNode, Volumes,
 };
-use outrigger_model::{Node, NodeClaim, NominatedPod, Pod, PodRef};
+use outrigger_model::{Node, NodeClaim, NominatedPod, Pod, PodDisruptionBudget, PodRef};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -134,6 +134,10 @@ impl Cluster for KubernetesCluster {
 
     async fn delete_pod(&self, pod: &Pod, grace: Duration) -> Result<(), ClusterError> {
         departure::delete(&self.transport, pod, grace).await
+    }
+
+    async fn disruption_budgets(&self) -> Result<Vec<PodDisruptionBudget>, ClusterError> {
+        related::disruption_budgets(&self.transport).await
     }
 
     async fn attachments(&self, nodes: &BTreeSet<String>) -> Result<Vec<Attachment>, ClusterError> {

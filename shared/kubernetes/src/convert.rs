@@ -7,6 +7,7 @@ mod affinity;
 mod bounds;
 mod csi_node;
 mod daemon_set;
+mod disruption_budget;
 mod interner;
 mod namespace;
 mod node;
@@ -25,6 +26,7 @@ mod tests;
 
 pub use csi_node::csi_node;
 pub use daemon_set::daemon_set;
+pub use disruption_budget::disruption_budget;
 pub use interner::Interner;
 pub use namespace::{namespace, unlabelled_namespace};
 pub use node::node;

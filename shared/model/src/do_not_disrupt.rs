@@ -1,9 +1,28 @@
-//! The value of `karpenter.sh/do-not-disrupt` on a pod: `true`, or for how long after its start.
+//! The annotation `karpenter.sh/do-not-disrupt` of a pod: `true`, or for how long after its start.
 
 use std::str::FromStr;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// The annotation as a pod has it, with what it takes to judge it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Protection {
+    /// Its value.
+    pub value: String,
+    /// When the kubelet took the pod on; `None` before that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+}
+
+impl Protection {
+    /// Whether it counts now. Errors when its value means nothing; then it protects nothing, as with Karpenter.
+    pub fn is_active(&self, now: Timestamp) -> Result<bool, String> {
+        self.value.parse().map(|wish: DoNotDisrupt| wish.is_active(self.started_at, now))
+    }
+}
 
 /// How long a pod asks to be left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

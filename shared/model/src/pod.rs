@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::selector::LabelSelector;
-use crate::{RequirementSpec, Requirements, Resources, Toleration, labels};
+use crate::{Protection, RequirementSpec, Requirements, Resources, Toleration, labels};
 
 /// A pod's name in its namespace, printed `namespace/name`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,6 +74,9 @@ pub struct Pod {
     /// The pod group of its namespace that is placed whole or not at all (annotation `outrigger.dev/pod-group`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// Its annotation `karpenter.sh/do-not-disrupt`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub do_not_disrupt: Option<Protection>,
 }
 
 /// Where a pod stands.
@@ -115,6 +118,11 @@ impl Pod {
     /// Whether it lives and dies with a node: daemonset and static pods.
     pub fn is_bound_to_its_node(&self) -> bool {
         matches!(self.owner_kind.as_str(), "DaemonSet" | "Node")
+    }
+
+    /// Whether it asks, at this time, not to be disrupted. An annotation that means nothing asks for nothing.
+    pub fn is_protected(&self, now: Timestamp) -> bool {
+        self.do_not_disrupt.as_ref().is_some_and(|wish| wish.is_active(now) == Ok(true))
     }
 
     /// Whether it takes room on the node that it is bound to.

@@ -97,6 +97,7 @@ impl Scene {
                 owner_kind: "ReplicaSet".into(),
                 volume_claims: Vec::new(),
                 group: None,
+                do_not_disrupt: None,
             };
             if !runs {
                 on_node[node].push(NominatedPod { pod: pod.id.clone(), uid: pod.uid.clone() });

@@ -76,6 +76,7 @@ fn snapshot(types: Vec<InstanceType>, count: u64) -> Result<Snapshot, serde_json
             owner_kind: "ReplicaSet".into(),
             volume_claims: Vec::new(),
             group: None,
+            do_not_disrupt: None,
         });
     }
     Ok(snapshot)

@@ -38,6 +38,7 @@ pub(crate) fn buffer_pods(snapshot: &Snapshot) -> Vec<Pod> {
                 owner_kind: BUFFER.into(),
                 volume_claims: Vec::new(),
                 group: None,
+                do_not_disrupt: None,
             }
         })
     });

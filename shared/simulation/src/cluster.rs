@@ -15,8 +15,8 @@ use outrigger_engine::ports::{
     ClusterChange, ClusterState, Configuration, Cursor, Event, Mirror, NodeChange, Subject,
 };
 use outrigger_model::{
-    DaemonSet, InstanceType, Node, NodePool, NominatedPod, Pod, PodRef, PodState, Quantity, Resources, Taint,
-    TaintEffect, labels, resources,
+    DaemonSet, InstanceType, Node, NodePool, NominatedPod, Pod, PodRef, PodState, Protection, Quantity,
+    Resources, Taint, TaintEffect, labels, resources,
 };
 
 use crate::cloud::Machine;
@@ -232,13 +232,11 @@ impl Objects {
         let uid = self.next_uid();
         let Some(present) = self.workloads.get_mut(workload) else { return };
         let Workload { id, labels, spec, .. } = &present.workload;
-        let life = departure::Life {
-            grace: present.workload.grace,
-            do_not_disrupt: present.workload.do_not_disrupt.clone(),
-            deleting_until: None,
-        };
+        let life = departure::Life { grace: present.workload.grace, deleting_until: None };
         self.lives.insert(uid.clone(), life);
         let name = format!("{}-{}", id.name, present.next_index);
+        let wish = present.workload.do_not_disrupt.clone();
+        let protection = wish.map(|value| Protection { value, started_at: Some(moment.at) });
         let own = present.workload.has_volumes && inherited.is_empty();
         let pod = Pod {
             volume_claims: if own { vec![format!("data-{name}")] } else { inherited },
@@ -252,6 +250,7 @@ impl Objects {
             state: PodState::Waiting,
             owner_kind: "ReplicaSet".into(),
             group: None,
+            do_not_disrupt: protection,
         };
         present.next_index += 1;
         present.uids.insert(uid);

@@ -45,6 +45,8 @@ pub enum Call {
     ReleaseNode,
     /// The pods of a node.
     PodsOn,
+    /// PodDisruptionBudgets.
+    DisruptionBudgets,
     /// A pod asked to leave.
     Evict,
     /// A pod deleted.
@@ -162,6 +164,7 @@ impl Call {
             | Self::ChangeNode
             | Self::ReleaseNode
             | Self::PodsOn
+            | Self::DisruptionBudgets
             | Self::Evict
             | Self::DeletePod
             | Self::Attachments
@@ -213,6 +216,7 @@ impl Call {
                 | Self::Namespaces
                 | Self::Nodes
                 | Self::PodsOn
+                | Self::DisruptionBudgets
                 | Self::Attachments
                 | Self::Mirrors
                 | Self::Catalog
@@ -242,6 +246,7 @@ impl Call {
             Self::ChangeNode => "change a node",
             Self::ReleaseNode => "release a node",
             Self::PodsOn => "list the pods of a node",
+            Self::DisruptionBudgets => "list PodDisruptionBudgets",
             Self::Evict => "evict a pod",
             Self::DeletePod => "delete a pod",
             Self::Attachments => "list volume attachments",

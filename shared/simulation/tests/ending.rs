@@ -152,6 +152,34 @@ fn patience_ends_with_the_grace_period_of_the_pool() {
 }
 
 #[test]
+fn no_node_is_bought_for_pods_that_will_not_leave() {
+    let never = "  podDisruptionBudgets: [{name: a, matchLabels: {app: web}, maxUnavailable: 0}]\n";
+    let twice = "  podDisruptionBudgets: [{name: a, matchLabels: {app: web}, minAvailable: 0}, {name: b, matchLabels: {app: web}, minAvailable: 0}]\n";
+    let (shy, shy_for_a_while) =
+        (r#"karpenter.sh/do-not-disrupt: "true""#, r#"karpenter.sh/do-not-disrupt: "6m""#);
+    // Budgets, annotation, what the pool says, and how many nodes are bought for the pods of the one that is deleted.
+    let table = [
+        ("", "", "", 1),
+        (TOO_TIGHT, "", "", 1),
+        (never, "", "", 0),
+        (twice, "", "", 0),
+        ("", shy, "", 0),
+        ("", shy_for_a_while, "", 1),
+        ("", shy, "terminationGracePeriod: 2m", 1),
+        ("", shy, "terminationGracePeriod: 1h", 0),
+    ];
+    for (budgets, web, pool, bought) in table {
+        let extra = format!("{budgets}{}", events("{at: 3m, kind: DeleteNodes, count: 1}"));
+        let mut scenario = Setting { pool, web, ..Setting::new(&extra) }.scenario(1);
+        scenario.workloads.truncate(1);
+        let ending = common::run_scenario(&scenario, &[]);
+        let story = || format!("{budgets} {web} {pool}\n{}", common::timeline(&ending));
+        assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
+        assert_eq!(ending.claims.len(), 2 + bought, "{}", story());
+    }
+}
+
+#[test]
 fn patience_ends_even_for_pods_that_cannot_be_asked() {
     let refused = ["Evict", "DeletePod", "PodsOn", "ChangeNode"].map(|call| {
         format!(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use outrigger_model::taint::TolerationOperator;
-use outrigger_model::{PodSpec, Toleration};
+use outrigger_model::{PodSpec, Protection, Toleration};
 
 use super::*;
 
@@ -25,9 +25,8 @@ fn pod(name: &str, owner: &str, priority: i32) -> PodOnNode {
             owner_kind: owner.into(),
             volume_claims: Vec::new(),
             group: None,
+            do_not_disrupt: None,
         },
-        do_not_disrupt: None,
-        started_at: Some(at(-600)),
         deleting_until: None,
         grace: Duration::from_secs(30),
     }
@@ -94,10 +93,10 @@ fn who_lives_and_dies_with_the_node_stays() {
 
 #[test]
 fn a_wish_to_be_left_alone_holds_the_tier_until_time_is_up() {
-    let wishing = |value: &str, started: Option<i64>| PodOnNode {
-        do_not_disrupt: Some(value.into()),
-        started_at: started.map(at),
-        ..pod("shy", "ReplicaSet", 0)
+    let wishing = |value: &str, started: Option<i64>| {
+        let mut shy = pod("shy", "ReplicaSet", 0);
+        shy.pod.do_not_disrupt = Some(Protection { value: value.into(), started_at: started.map(at) });
+        shy
     };
     assert_eq!(told(&[wishing("true", Some(-600)), pod("web", "ReplicaSet", 0)], None), "web//shy/2");
     assert_eq!(told(&[wishing("true", None), pod("daemon", "DaemonSet", 0)], None), "//shy/2");

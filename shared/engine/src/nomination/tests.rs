@@ -28,6 +28,7 @@ fn pod(name: &str, nominated_node: Option<&str>) -> Pod {
         owner_kind: "ReplicaSet".into(),
         volume_claims: Vec::new(),
         group: None,
+        do_not_disrupt: None,
     }
 }
 

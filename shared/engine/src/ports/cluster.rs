@@ -11,8 +11,8 @@ use outrigger_model::EC2NodeClass;
 #[cfg(doc)]
 use outrigger_model::labels;
 use outrigger_model::{
-    CapacityBuffer, DaemonSet, Invalid, Node, NodeClaim, NodeOverlay, NodePool, NominatedPod, Pod, PodRef,
-    Taint, VolumeClaim,
+    CapacityBuffer, DaemonSet, Invalid, Node, NodeClaim, NodeOverlay, NodePool, NominatedPod, Pod,
+    PodDisruptionBudget, PodRef, Taint, VolumeClaim,
 };
 
 /// The Kubernetes cluster. Reads are consistent: a list that breaks off half way is an error, never a short answer.
@@ -64,6 +64,9 @@ pub trait Cluster: Send + Sync {
     /// Deletes a pod whatever protects it, while it has this uid. `grace` counts in whole seconds and is at least one: with
     /// none the pod would be forgotten before it has ended. Fine when it is gone.
     async fn delete_pod(&self, pod: &Pod, grace: Duration) -> Result<(), ClusterError>;
+
+    /// All PodDisruptionBudgets, in order of namespace and name.
+    async fn disruption_budgets(&self) -> Result<Vec<PodDisruptionBudget>, ClusterError>;
 
     /// The volumes that are attached to any of these nodes.
     async fn attachments(&self, nodes: &BTreeSet<String>) -> Result<Vec<Attachment>, ClusterError>;
@@ -199,10 +202,6 @@ pub struct NodeChange {
 pub struct PodOnNode {
     /// The pod.
     pub pod: Pod,
-    /// Its annotation [`labels::DO_NOT_DISRUPT`].
-    pub do_not_disrupt: Option<String>,
-    /// When the kubelet took it on; `None` before that.
-    pub started_at: Option<Timestamp>,
     /// When it must have ended: the time of its deletion and the grace that it was given.
     pub deleting_until: Option<Timestamp>,
     /// How long it may take to end when it is asked to.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core;
 use outrigger_engine::ports::{ClusterError, Eviction, PodOnNode};
-use outrigger_model::{Invalid, Pod, labels};
+use outrigger_model::{Invalid, Pod};
 use serde_json::json;
 
 use super::list::{Collection, collect};
@@ -36,11 +36,8 @@ pub(super) async fn pods_on(
 }
 
 fn pod_on_node(wire: core::v1::Pod, interner: &mut Interner) -> Result<PodOnNode, Invalid> {
-    let annotations = wire.metadata.annotations.as_ref();
     let grace = wire.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
     Ok(PodOnNode {
-        do_not_disrupt: annotations.and_then(|all| all.get(labels::DO_NOT_DISRUPT)).cloned(),
-        started_at: wire.status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0),
         deleting_until: wire.metadata.deletion_timestamp.as_ref().map(|time| time.0),
         grace: Duration::from_secs(u64::try_from(grace.unwrap_or(DEFAULT_GRACE_SECONDS)).unwrap_or(0)),
         pod: convert::pod(wire, interner)?,

@@ -1,10 +1,10 @@
-//! Objects that are read only while some pod refers to them: volumes and namespaces.
+//! Objects that are read only while a decision hangs on them: volumes, namespaces and PodDisruptionBudgets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::{core, storage};
+use k8s_openapi::api::{core, policy, storage};
 use outrigger_engine::ports::{self, Attachment, ClusterError};
-use outrigger_model::{Invalid, PodRef};
+use outrigger_model::{Invalid, PodDisruptionBudget, PodRef};
 use serde::de::DeserializeOwned;
 
 use super::list::{Collection, collect, skip};
@@ -18,6 +18,7 @@ const CLASSES: Collection<'_> = all("list StorageClasses", "/apis/storage.k8s.io
 const CSI_NODES: Collection<'_> = all("list CSINodes", "/apis/storage.k8s.io/v1/csinodes");
 const ATTACHMENTS: Collection<'_> =
     all("list VolumeAttachments", "/apis/storage.k8s.io/v1/volumeattachments");
+const BUDGETS: Collection<'_> = all("list PodDisruptionBudgets", "/apis/policy/v1/poddisruptionbudgets");
 const NAMESPACES: Collection<'_> = all("list namespaces", "/api/v1/namespaces");
 
 const fn all(attempted: &'static str, path: &'static str) -> Collection<'static> {
@@ -73,6 +74,18 @@ pub(super) async fn attachments(
         Attachment { node, volume, claim, shared }
     };
     Ok(attached.into_iter().map(told).collect())
+}
+
+/// All PodDisruptionBudgets. One that cannot be read keeps nobody: the Eviction API heeds it all the same.
+pub(super) async fn disruption_budgets(
+    transport: &Transport,
+) -> Result<Vec<PodDisruptionBudget>, ClusterError> {
+    let take = |all: &mut Vec<PodDisruptionBudget>, wire: policy::v1::PodDisruptionBudget| {
+        convert::disruption_budget(wire).map(|budget| all.push(budget))
+    };
+    let mut budgets = parts(transport, &BUDGETS, "PodDisruptionBudget", take).await?;
+    budgets.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(budgets)
 }
 
 /// The labels of all namespaces. Without the labels of one, a rule about its pods would go unheeded, so that one which

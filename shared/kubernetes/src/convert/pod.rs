@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as wire;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use outrigger_model::{Invalid, Pod, PodRef, PodState, labels};
+use outrigger_model::{Invalid, Pod, PodRef, PodState, Protection, labels};
 
 use super::affinity::Owner;
 use super::bounds::MAX_PARTS;
@@ -29,7 +29,11 @@ pub fn pod(wire: wire::Pod, interner: &mut Interner) -> Result<Pod, Invalid> {
     let owner_kind = owner_kind(&metadata).to_owned();
     let deleting = metadata.deletion_timestamp.is_some();
     let labels = metadata.labels.unwrap_or_default();
-    let group = metadata.annotations.and_then(|mut all| all.remove(labels::POD_GROUP));
+    let mut annotations = metadata.annotations.unwrap_or_default();
+    let group = annotations.remove(labels::POD_GROUP);
+    let started_at = status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0);
+    let wish = annotations.remove(labels::DO_NOT_DISRUPT);
+    let do_not_disrupt = wish.map(|value| Protection { value, started_at });
     bounds::labels("metadata.labels", Some(&labels)).map_err(refuse)?;
     check_statuses(status.as_ref()).within("status").map_err(refuse)?;
     let owner = Owner { namespace: &id.namespace, labels: &labels };
@@ -48,6 +52,7 @@ pub fn pod(wire: wire::Pod, interner: &mut Interner) -> Result<Pod, Invalid> {
         owner_kind,
         volume_claims: volume_claims(&wire, &id.name),
         group,
+        do_not_disrupt,
         id,
     })
 }

@@ -256,5 +256,6 @@ fn stand_in(world: &World<'_>, buffer: &CapacityBuffer) -> Pod {
         owner_kind: String::new(),
         volume_claims: Vec::new(),
         group: None,
+        do_not_disrupt: None,
     }
 }

@@ -149,6 +149,7 @@ pub(crate) fn pods(name: &str, count: usize, spec: PodSpec) -> Vec<Pod> {
         owner_kind: "ReplicaSet".into(),
         volume_claims: Vec::new(),
         group: None,
+        do_not_disrupt: None,
     };
     (0..count).map(pod).collect()
 }

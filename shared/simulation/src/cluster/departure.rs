@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outrigger_engine::ports::{Eviction, Mirror, PodOnNode};
-use outrigger_model::{DoNotDisrupt, Pod, PodState, labels};
+use outrigger_model::selector::LabelSelector;
+use outrigger_model::{Pod, PodDisruptionBudget, PodState, labels};
 
 use super::Objects;
 use crate::scenario::DisruptionBudget;
@@ -14,14 +15,13 @@ use crate::time::{Moment, after};
 #[derive(Clone, Debug)]
 pub(crate) struct Life {
     pub(super) grace: Duration,
-    pub(super) do_not_disrupt: Option<String>,
     /// By when it must have ended, once it was asked to.
     pub(super) deleting_until: Option<jiff::Timestamp>,
 }
 
 impl Default for Life {
     fn default() -> Self {
-        Self { grace: Duration::from_secs(30), do_not_disrupt: None, deleting_until: None }
+        Self { grace: Duration::from_secs(30), deleting_until: None }
     }
 }
 
@@ -34,22 +34,24 @@ impl Objects {
         let on = self.pods.values().filter(|pod| pod.node_name.as_deref() == Some(node));
         on.map(|pod| {
             let life = self.life(pod);
-            PodOnNode {
-                pod: pod.clone(),
-                do_not_disrupt: life.do_not_disrupt,
-                started_at: Some(pod.created_at),
-                deleting_until: life.deleting_until,
-                grace: life.grace,
-            }
+            PodOnNode { pod: pod.clone(), deleting_until: life.deleting_until, grace: life.grace }
         })
         .collect()
     }
 
     /// Whether a pod asks to be left alone.
     pub(crate) fn is_protected(&self, pod: &Pod, moment: Moment) -> bool {
-        let wish = self.life(pod).do_not_disrupt;
-        let wish = wish.and_then(|wish| wish.parse::<DoNotDisrupt>().ok());
-        wish.is_some_and(|wish| wish.is_active(Some(pod.created_at), moment.at))
+        self.pods.get(&pod.uid).is_some_and(|pod| pod.is_protected(moment.at))
+    }
+
+    /// The budgets as the API shows them.
+    pub(super) fn disruption_budgets(&self) -> Vec<PodDisruptionBudget> {
+        let shown = |budget: &DisruptionBudget| PodDisruptionBudget {
+            id: budget.id.clone(),
+            selector: LabelSelector { match_labels: budget.match_labels.clone(), ..LabelSelector::default() },
+            is_fully_blocking: budget.max_unavailable == Some(0),
+        };
+        self.budgets.iter().map(shown).collect()
     }
 
     /// By when a pod that was asked to end must have done so.

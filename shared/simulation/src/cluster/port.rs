@@ -10,7 +10,7 @@ use outrigger_engine::ports::{
     Attachment, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event, Eviction,
     Mirror, NodeChange, PodOnNode, Volumes,
 };
-use outrigger_model::{Node, NodeClaim, NominatedPod, Pod, PodRef};
+use outrigger_model::{Node, NodeClaim, NominatedPod, Pod, PodDisruptionBudget, PodRef};
 
 use crate::door::{Call, Door, PortError};
 use crate::faults::Fate;
@@ -94,6 +94,10 @@ impl Cluster for Door {
             Ok(())
         })
         .await
+    }
+
+    async fn disruption_budgets(&self) -> Result<Vec<PodDisruptionBudget>, ClusterError> {
+        self.call(Call::DisruptionBudgets, |state, _| Ok(state.cluster.disruption_budgets())).await
     }
 
     async fn pods_on(&self, node: &str) -> Result<Vec<PodOnNode>, ClusterError> {

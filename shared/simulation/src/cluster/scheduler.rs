@@ -301,5 +301,6 @@ fn daemon(daemon_set: &DaemonSet, node: &str, uid: String, created_at: jiff::Tim
         owner_kind: "DaemonSet".into(),
         volume_claims: Vec::new(),
         group: None,
+        do_not_disrupt: None,
     }
 }
