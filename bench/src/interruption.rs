@@ -163,6 +163,7 @@ fn claim(number: usize) -> NodeClaim {
         registered_at: None,
         initialized_at: None,
         node_check: NodeCheck::default(),
+        rebalance: None,
         termination: None,
         last_error: None,
     }

@@ -237,7 +237,7 @@ fn the_machines_of_the_interruption_example_are_replaced() {
     assert_eq!(output.status.code(), Some(0), "{}", summary["unexpected"]);
     assert_eq!(summary["brokenLaws"], serde_json::json!([]));
     let told = summary["timeline"].to_string();
-    for part in ["gone: Interrupted", "gone: Lost", "is closed"] {
+    for part in ["gone: Interrupted", "gone: Lost", "gone: Rebalanced", "is closed"] {
         assert!(told.contains(part), "{part} in {told}");
     }
 }

@@ -42,11 +42,16 @@ fn must_leave(on: &PodOnNode, now: Timestamp) -> bool {
     on.pod.state != PodState::Finished && is_drainable(on, now)
 }
 
-/// Static and mirror pods, pods that bear the taint, and pods that are stuck stay.
+/// Whether a drain is any of a pod's business: static and mirror pods, and pods that bear the taint, stay.
+pub(crate) fn is_asked(pod: &Pod) -> bool {
+    let bears = pod.spec.tolerations.iter().any(|toleration| toleration.tolerates(&taint()));
+    pod.owner_kind != "Node" && !bears
+}
+
+/// Pods that are stuck are waited for no longer.
 fn is_drainable(on: &PodOnNode, now: Timestamp) -> bool {
-    let bears = on.pod.spec.tolerations.iter().any(|toleration| toleration.tolerates(&taint()));
     let stuck = on.deleting_until.is_some_and(|until| now.duration_since(until) > signed(STUCK_AFTER));
-    on.pod.owner_kind != "Node" && !bears && !stuck
+    is_asked(&on.pod) && !stuck
 }
 
 /// Workload, daemons, critical workload, critical daemons.

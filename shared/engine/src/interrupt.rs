@@ -13,11 +13,12 @@ use std::time::Duration;
 use futures::StreamExt;
 use jiff::Timestamp;
 use outrigger_model::{Intent, NodeClaim, UnavailableOffering};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::observe::chain;
 use crate::ports::{ClusterError, Event, LedgerError, LedgerState, Notice, Ports, Subject};
+use crate::rebalance;
 use crate::terminate::{self, Cause};
 use decide::{Response, pointless, respond};
 
@@ -41,6 +42,19 @@ const CLOCK_TOLERANCE: Duration = Duration::from_mins(1);
 pub struct Settings {
     /// The kOps cluster's name.
     pub cluster: String,
+    /// What is done about EC2's rebalance recommendations.
+    pub rebalance: RebalancePolicy,
+}
+
+/// What is done about EC2's rebalance recommendations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RebalancePolicy {
+    /// People are told, as with Karpenter.
+    #[default]
+    Event,
+    /// The node is drained once what replaces it is ready.
+    Drain,
 }
 
 /// What came of a batch.
@@ -51,6 +65,8 @@ pub struct Summary {
     pub retry: BTreeMap<String, String>,
     /// Claims whose end began.
     pub ending: Vec<String>,
+    /// Claims whose nodes are to be replaced before they are drained, marked now.
+    pub replacing: Vec<String>,
     /// Nodes that were closed, or were so already.
     pub closed: usize,
     /// Messages about nobody that we know.
@@ -101,6 +117,8 @@ struct Task<'d> {
 struct Done {
     /// Whether its claim's end began now.
     began: bool,
+    /// Whether its claim was marked now as one to be replaced.
+    marked: bool,
     /// Whether its node is closed.
     closed: bool,
     /// Whom people are told about.
@@ -174,7 +192,9 @@ impl Batch<'_> {
                 self.nobody(delivery, &ledger.intents);
             }
             for claim in known {
-                let Some(response) = respond(&delivery.message, claim) else { continue };
+                let Some(response) = respond(&delivery.message, claim, self.settings.rebalance) else {
+                    continue;
+                };
                 let task = tasks.entry(&claim.name).or_insert_with(|| Task {
                     claim: claim.clone(),
                     cause: None,
@@ -236,6 +256,7 @@ impl Batch<'_> {
                 Ok(done) => {
                     self.summary.closed += usize::from(done.closed);
                     self.summary.ending.extend(done.began.then(|| task.claim.name.clone()));
+                    self.summary.replacing.extend(done.marked.then(|| task.claim.name.clone()));
                     told.push((task, done));
                 }
                 Err(why) => {
@@ -250,7 +271,7 @@ impl Batch<'_> {
 
     /// Even where the claims were ending already: whoever began it may have died before the bell.
     async fn ring(&self, told: &[(Task<'_>, Done)]) {
-        let ends = told.iter().filter(|(task, _)| task.cause.is_some());
+        let ends = told.iter().filter(|(task, _)| task.cause.is_some() || task.is_to_be_replaced());
         let claims: Vec<String> = ends.map(|(task, _)| task.claim.name.clone()).collect();
         if claims.is_empty() {
             return;
@@ -304,12 +325,17 @@ impl<'d> Task<'d> {
         self.deliveries.push(delivery);
     }
 
+    fn is_to_be_replaced(&self) -> bool {
+        self.responses.iter().any(|response| response.replaces)
+    }
+
     /// The claim first, then its node: a node that is closed always has a claim that ends.
     async fn carry_out(&self, ports: Ports<'_>) -> Result<Done, LedgerError> {
         let claim = &self.claim;
         let about_claim = Subject::NodeClaim { name: claim.name.clone(), uid: String::new() };
         let Some(cause) = &self.cause else {
-            return Ok(Done { began: false, closed: false, subject: about_claim });
+            let marked = self.is_to_be_replaced() && rebalance::mark(ports, claim.clone()).await?;
+            return Ok(Done { began: false, marked, closed: false, subject: about_claim });
         };
         let began = terminate::begin_from(ports, claim.clone(), cause, None).await?.is_some();
         let node = match close(ports, claim).await {
@@ -320,7 +346,7 @@ impl<'d> Task<'d> {
                 None
             }
         };
-        Ok(Done { began, closed: node.is_some(), subject: node.unwrap_or(about_claim) })
+        Ok(Done { began, marked: false, closed: node.is_some(), subject: node.unwrap_or(about_claim) })
     }
 }
 

@@ -44,6 +44,11 @@ impl Outcome {
         self.throttled |= other.throttled;
     }
 
+    /// Whether a claim has an instance, or may have one.
+    pub(crate) fn is_on_its_way(&self, claim: &String) -> bool {
+        self.launched.contains(claim) || self.unknown.contains(claim)
+    }
+
     pub(crate) fn sort(&mut self) {
         self.launched.sort();
         self.failed.sort();

@@ -19,6 +19,7 @@ use outrigger_model::{
 
 use crate::drain;
 use crate::ports::{ClusterError, ClusterState, LedgerState, Ports};
+use crate::rebalance;
 use crate::staying::{Staying, disruption_budgets};
 
 /// So long before pods are made to leave a node is launched for them, which joins and becomes ready meanwhile.
@@ -26,12 +27,16 @@ const LEAD: SignedDuration = SignedDuration::from_mins(5);
 
 /// Marks the pods that must find another place.
 pub(crate) async fn mark(ports: Ports<'_>, snapshot: &mut Snapshot) -> Result<(), ClusterError> {
-    let ending = ending(snapshot.claims.iter());
-    if going(snapshot.nodes.iter(), &ending).is_empty() {
+    let (ending, now) = (ending(snapshot.claims.iter()), snapshot.taken_at);
+    let is_to_be_replaced = |claim: &NodeClaim| rebalance::wanted(claim, now).is_some();
+    let are_any_replaced = snapshot.claims.iter().any(is_to_be_replaced);
+    if !are_any_replaced && going(snapshot.nodes.iter(), &ending).is_empty() {
         return Ok(());
     }
     let budgets = disruption_budgets(ports).await?;
-    mark_all(snapshot, &ending, &Staying { budgets: &budgets, now: snapshot.taken_at });
+    let staying = Staying { budgets: &budgets, now };
+    rebalance::close_in(snapshot, &staying);
+    mark_all(snapshot, &ending, &staying);
     Ok(())
 }
 
@@ -46,15 +51,18 @@ fn mark_all(snapshot: &mut Snapshot, ending: &Ending, staying: &Staying<'_>) {
     }
 }
 
-/// Claims that were ending when a tick began, for telling which pods it has to look after.
+/// Claims that were ending, or to be replaced, when a tick began, for telling which pods it has to look after.
 #[derive(Debug, Default)]
 pub(crate) struct Going {
     ending: Ending,
 }
 
 impl Going {
-    pub(crate) fn of(ledger: &LedgerState) -> Self {
-        Self { ending: ending(ledger.claims.iter()) }
+    pub(crate) fn of(ledger: &LedgerState, now: Timestamp) -> Self {
+        let mut ending = ending(ledger.claims.iter());
+        let replaced = ledger.claims.iter().filter(|claim| rebalance::wanted(claim, now).is_some());
+        ending.extend(replaced.filter_map(NodeClaim::instance_id).map(|id| (id.to_owned(), Timestamp::MAX)));
+        Self { ending }
     }
 
     /// The pods that must find another place, as far as claims that were known to end, and what the cluster itself shows, say.
@@ -160,7 +168,7 @@ pub(crate) mod tests {
         };
         let ledger = LedgerState { claims: claims.clone(), ..LedgerState::default() };
         let now = Timestamp::UNIX_EPOCH;
-        let seen = !Going::of(&ledger).pods(&cluster, now).is_empty();
+        let seen = !Going::of(&ledger, now).pods(&cluster, now).is_empty();
         let mut snapshot = Snapshot::empty("c", now);
         (snapshot.nodes, snapshot.pods) = (vec![node.clone()], vec![pod]);
         mark_all(&mut snapshot, &ending(claims.iter()), &Staying { budgets: &[], now });

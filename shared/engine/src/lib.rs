@@ -24,6 +24,7 @@ mod nomination;
 mod observe;
 mod opening;
 mod pace;
+mod rebalance;
 mod recover;
 mod register;
 mod release;

@@ -5,6 +5,7 @@ mod adoption;
 mod ending;
 mod health;
 mod measure;
+mod rebalance;
 mod starting;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -186,6 +187,7 @@ impl Tick<'_> {
             self.sweep(&mut world.claims, &world.intents, (&nodes, &by_instance), lease).await?;
         }
         self.begin_ends(&mut world.claims, (&nodes, &by_instance), lease).await;
+        self.rebalance(&mut world.claims, &by_instance, lease).await;
         if is_due && !self.time_is_up() {
             self.repair(&mut world.claims, (&nodes, &by_instance), lease).await;
         }

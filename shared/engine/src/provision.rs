@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use outrigger_model::{NodePool, Outcome as Fate, Plan, PodState, Report, Snapshot};
+use outrigger_model::{NodePool, Outcome as Fate, Plan, PlannedNode, PodState, Report, Snapshot};
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -19,6 +19,7 @@ use crate::leaving::Going;
 use crate::nomination::hold_room;
 use crate::observe::{Offers, chain, snapshot};
 use crate::ports::{ClusterState, Configuration, Event, Ports, Subject};
+use crate::rebalance::note_replacements;
 use crate::recover::recover;
 use crate::watch::{Waited, Watched};
 
@@ -144,7 +145,7 @@ struct Tick<'a> {
 impl Tick<'_> {
     async fn run(&mut self, keeper: &mut Keeper) -> Result<(), TickError> {
         let ledger = self.ports.ledger.load().await?;
-        self.going = Going::of(&ledger);
+        self.going = Going::of(&ledger, self.ports.clock.now());
         let recovered = recover(self.ports, keeper.lease(), &ledger, self.deadline).await?;
         self.learn(&recovered, &BTreeSet::new(), Some(&ledger.health)).await;
         self.note(recovered);
@@ -242,6 +243,7 @@ impl Tick<'_> {
         let outcome = apply(self.ports, keeper.lease(), &snapshot, &decision.plan, self.deadline).await?;
         self.learn_from(&mut snapshot, &decision, &outcome).await;
         self.plan_again_for(&decision, &outcome);
+        note_replacements(self.ports, keeper.lease(), &snapshot, (&decision.plan, &outcome)).await?;
         self.note(outcome);
         hold_room(self.ports, keeper.lease(), &snapshot, &decision.plan).await?;
         self.tell(&snapshot, &decision.plan, &decision.report).await;
@@ -283,8 +285,8 @@ impl Tick<'_> {
             return;
         }
         self.replans += 1;
-        let sound = |claim: &String| outcome.launched.contains(claim) || outcome.unknown.contains(claim);
-        for node in decision.plan.nodes.iter().chain(beside).filter(|node| !sound(&node.claim)) {
+        let unsound = |node: &&PlannedNode| !outcome.is_on_its_way(&node.claim);
+        for node in decision.plan.nodes.iter().chain(beside).filter(unsound) {
             self.standing |= node.pods.is_empty();
             for pod in &node.pods {
                 self.handled.remove(&pod.uid);

@@ -131,6 +131,7 @@ pub(crate) mod tests {
             registered_at: None,
             initialized_at: None,
             node_check: NodeCheck::default(),
+            rebalance: None,
             termination: None,
             last_error: None,
         }

@@ -53,19 +53,31 @@ pub async fn begin(
 /// [`begin`] for a claim that was just read.
 pub async fn begin_from(
     ports: Ports<'_>,
-    mut found: NodeClaim,
+    found: NodeClaim,
     cause: &Cause,
     lease: Option<&Lease>,
 ) -> Result<Option<NodeClaim>, LedgerError> {
+    let began = rewrite(ports, found, lease, |claim| ending(claim, cause, ports.clock.now())).await?;
+    if let Some(NodeClaim { name, state, .. }) = &began {
+        let (reason, why) = (cause.reason, &cause.message);
+        tracing::info!(claim = name, ?state, %reason, why, "the claim ends");
+    }
+    Ok(began)
+}
+
+/// Writes what `step` makes of a claim that was just read, and of what others make of it meanwhile. Returns the claim as it was
+/// written, or `None` where `step` finds nothing to write, or the claim is gone.
+pub(crate) async fn rewrite(
+    ports: Ports<'_>,
+    mut found: NodeClaim,
+    lease: Option<&Lease>,
+    step: impl Fn(&NodeClaim) -> Option<NodeClaim> + Send,
+) -> Result<Option<NodeClaim>, LedgerError> {
     for _ in 0..ATTEMPTS {
-        let Some(next) = ending(&found, cause, ports.clock.now()) else { return Ok(None) };
+        let Some(next) = step(&found) else { return Ok(None) };
         match ports.ledger.update_claim(&next, lease).await {
             Err(LedgerError::Conflict { .. }) => {}
-            answer => {
-                let (claim, state, reason, why) = (&next.name, next.state, cause.reason, &cause.message);
-                tracing::info!(claim, ?state, %reason, why, "the claim ends");
-                return answer.map(Some);
-            }
+            answer => return answer.map(Some),
         }
         let Some(again) = ports.ledger.claim(&found.name).await? else { return Ok(None) };
         found = again;

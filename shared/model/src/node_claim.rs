@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CapacityType, NillableDuration, NodeCheck, NodeClassRef, PlannedNode, PodRef, Price, Requirement,
-    Requirements, Resources, Taint, Termination,
+    CapacityType, NillableDuration, NodeCheck, NodeClassRef, PlannedNode, PodRef, Price, Rebalance,
+    Requirement, Requirements, Resources, Taint, Termination,
 };
 
 /// Where a claim stands. States only move forward (reference: reliability 3.2).
@@ -120,6 +120,9 @@ pub struct NodeClaim {
     /// How its node differs from what was bought.
     #[serde(default, skip_serializing_if = "NodeCheck::is_empty")]
     pub node_check: NodeCheck,
+    /// Set while its node is to be replaced before it is drained.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebalance: Option<Rebalance>,
     /// Its end, once that is decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub termination: Option<Termination>,
@@ -163,6 +166,7 @@ impl NodeClaim {
             registered_at: None,
             initialized_at: None,
             node_check: NodeCheck::default(),
+            rebalance: None,
             termination: None,
             last_error: None,
         }

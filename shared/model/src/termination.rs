@@ -24,6 +24,8 @@ pub enum TerminationReason {
     Unhealthy,
     /// EC2 is about to take its instance back.
     Interrupted,
+    /// EC2 expects to take its instance back sooner than others, and what replaces it is ready.
+    Rebalanced,
     /// A command of disruption: emptiness, drift or consolidation.
     Disrupted,
 }
@@ -40,6 +42,7 @@ impl TerminationReason {
             Self::Lost => "Lost",
             Self::Unhealthy => "Unhealthy",
             Self::Interrupted => "Interrupted",
+            Self::Rebalanced => "Rebalanced",
             Self::Disrupted => "Disrupted",
         }
     }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use outrigger_engine::interrupt::RebalancePolicy;
 use outrigger_model::NillableDuration;
 
 /// What a function is told by its environment; `template.yaml` sets it.
@@ -30,6 +31,8 @@ pub(crate) struct Config {
     pub(crate) sweep_anyway: bool,
     /// `OUTRIGGER_NODE_REPAIR`: whether nodes whose conditions say that they are broken are replaced.
     pub(crate) node_repair: bool,
+    /// `OUTRIGGER_REBALANCE`: what is done about EC2's rebalance recommendations.
+    pub(crate) rebalance: RebalancePolicy,
     /// `OUTRIGGER_DEAD_LETTERS`: the URL of the queue for messages that nobody can make sense of; only `interrupt` has one.
     pub(crate) dead_letters: Option<String>,
     /// How the API server is reached.
@@ -118,6 +121,10 @@ impl Config {
         let sweep_anyway = switch("OUTRIGGER_SWEEP_ANYWAY");
         let node_repair = switch("OUTRIGGER_NODE_REPAIR");
         let adopt = switch("OUTRIGGER_ADOPT");
+        let rebalance = rebalance(variable).unwrap_or_else(|problem| {
+            problems.push(problem);
+            RebalancePolicy::default()
+        });
         let api_server = api_server(variable, &cluster);
         let event_bus = variable("OUTRIGGER_EVENT_BUS").unwrap_or_else(|| "default".into());
         match api_server {
@@ -133,6 +140,7 @@ impl Config {
                 adopt,
                 sweep_anyway,
                 node_repair,
+                rebalance,
                 dead_letters: variable("OUTRIGGER_DEAD_LETTERS"),
                 api_server,
             }),
@@ -170,6 +178,15 @@ fn max_new_nodes_per_minute(variable: &dyn Fn(&str) -> Option<String>) -> Result
     let number = text.parse::<u32>().ok().filter(|number| *number > 0);
     let number = number.and_then(|number| usize::try_from(number).ok());
     number.ok_or_else(|| format!("{NAME} is {text:?}; allowed: a whole number from 1"))
+}
+
+fn rebalance(variable: &dyn Fn(&str) -> Option<String>) -> Result<RebalancePolicy, String> {
+    const NAME: &str = "OUTRIGGER_REBALANCE";
+    match variable(NAME).as_deref() {
+        None | Some("event") => Ok(RebalancePolicy::Event),
+        Some("drain") => Ok(RebalancePolicy::Drain),
+        Some(other) => Err(format!("{NAME} is {other:?}; allowed: event or drain")),
+    }
 }
 
 fn flag(variable: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<bool, String> {
@@ -234,6 +251,7 @@ mod tests {
             ("OUTRIGGER_INITIALIZATION_TIMEOUT", "later"),
             ("OUTRIGGER_SWEEP_ANYWAY", "yes"),
             ("OUTRIGGER_NODE_REPAIR", "1"),
+            ("OUTRIGGER_REBALANCE", "true"),
             ("OUTRIGGER_MAX_NEW_NODES_PER_MINUTE", "0"),
         ])
         .unwrap_err()
@@ -246,6 +264,7 @@ mod tests {
             "OUTRIGGER_API_SERVER is \"http://plain\"",
             "OUTRIGGER_INITIALIZATION_TIMEOUT is \"later\"; allowed: a duration",
             "OUTRIGGER_NODE_REPAIR is \"1\"; allowed: true or false",
+            "OUTRIGGER_REBALANCE is \"true\"; allowed: event or drain",
             "OUTRIGGER_MAX_NEW_NODES_PER_MINUTE is \"0\"; allowed: a whole number from 1",
             "OUTRIGGER_SWEEP_ANYWAY is \"yes\"; allowed: true or false",
         ] {

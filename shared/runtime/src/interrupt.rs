@@ -17,7 +17,8 @@ pub async fn interrupt() -> Result<(), Error> {
         let (deliveries, malformed) = read(&event.records);
         let mut failed = Box::pin(keep(shell, &malformed)).await?;
         let kept = malformed.len() - failed.len();
-        let settings = Settings { cluster: shell.config.cluster.clone() };
+        let settings =
+            Settings { cluster: shell.config.cluster.clone(), rebalance: shell.config.rebalance };
         let summary = Box::pin(handle(shell.ports().await?, &settings, &deliveries, deadline)).await;
         measure(shell, &summary, kept);
         tracing::info!(summary = %serde_json::to_value(&summary)?, malformed = malformed.len(), "handled");
@@ -76,6 +77,7 @@ async fn keep(shell: &Shell, malformed: &[Malformed]) -> anyhow::Result<Vec<Stri
 fn measure(shell: &Shell, summary: &Summary, malformed: usize) {
     shell.measure(&[
         ("NodesInterrupted", summary.ending.len() as f64),
+        ("NodesToReplace", summary.replacing.len() as f64),
         ("NodesClosed", summary.closed as f64),
         ("MessagesForeign", summary.foreign as f64),
         ("MessagesRepeated", summary.repeated as f64),

@@ -97,7 +97,7 @@ pub fn play(scenario: &Scenario, kills: &[Kill], observer: &mut dyn Observer) ->
             () = functions::lifecycle(&world, scenario, kills) => {}
             () = functions::second(&world, scenario, Function::Provision, kills) => {}
             () = functions::second(&world, scenario, Function::Lifecycle, kills) => {}
-            () = functions::interrupt::pollers(&world, kills) => {}
+            () = functions::interrupt::pollers(&world, scenario, kills) => {}
             () = sleep_until(end) => {}
         }
         ending(&world, scenario)

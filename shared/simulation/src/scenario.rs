@@ -26,6 +26,7 @@
 //!     - {name: web, matchLabels: {app: web}, minAvailable: 2}
 //!   initializationTimeout: 30m   # how long lifecycle waits for a registered node; default 30m
 //!   nodeRepair: true          # whether nodes whose conditions say that they are broken are replaced; default false
+//!   rebalance: drain          # what becomes of EC2's rebalance recommendations: event (default) or drain
 //!   adopt: false              # whether lifecycle adopts what the ledger has forgotten; default false
 //!   events:
 //!     - {at: 2m, kind: InsufficientCapacity, for: 5m, instanceTypes: [], zones: [us-east-1a], capacityType: spot}
@@ -62,6 +63,7 @@ use std::time::Duration;
 
 use outrigger_catalog::Catalog;
 use outrigger_engine::Guards;
+use outrigger_engine::interrupt::RebalancePolicy;
 use outrigger_engine::ports::Configuration;
 use outrigger_model::{DaemonSet, Invalid};
 
@@ -106,6 +108,8 @@ pub struct Scenario {
     pub initialization_timeout: Duration,
     /// Whether lifecycle replaces nodes whose conditions say that they are broken.
     pub node_repair: bool,
+    /// What is done about EC2's rebalance recommendations.
+    pub rebalance: RebalancePolicy,
     /// What keeps lifecycle from doing harm; all on.
     pub guards: Guards,
     /// What AWS does for us; everything that it promises.

@@ -95,6 +95,7 @@ pub(crate) fn claim(name: &str, intent: &str) -> NodeClaim {
         registered_at: None,
         initialized_at: None,
         node_check: NodeCheck::default(),
+        rebalance: None,
         termination: None,
         last_error: None,
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use outrigger_model::{CapacityType, ClaimState, NodeClaim, TerminationReason, UnavailableOffering};
 
+use super::RebalancePolicy;
 use super::message::{Message, News};
 use crate::fleet_errors::UNAVAILABLE_FOR;
 use crate::ports::InstanceState;
@@ -17,8 +18,10 @@ const TOO_OLD: Duration = Duration::from_mins(10);
 /// What is to be done about a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Response {
-    /// Why its end begins; `None` when people are only told.
+    /// Why its end begins; `None` when it goes on for now.
     pub(super) cause: Option<Cause>,
+    /// Whether its node is to be drained once what replaces it is ready.
+    pub(super) replaces: bool,
     /// The event's reason, in Karpenter's words.
     pub(super) reason: &'static str,
     /// The event's sentence.
@@ -46,21 +49,27 @@ pub(super) fn pointless(message: &Message, now: Timestamp) -> Option<&'static st
 }
 
 /// What a message means for a claim. [`pointless`] messages mean nothing.
-pub(super) fn respond(message: &Message, claim: &NodeClaim) -> Option<Response> {
+pub(super) fn respond(message: &Message, claim: &NodeClaim, rebalance: RebalancePolicy) -> Option<Response> {
     let is_state_change = matches!(message.news, News::StateChange(_));
     // That a machine ends which was given up is no news: it may well be our own doing.
     if is_state_change && claim.state == ClaimState::Terminating {
         return None;
     }
     let interrupted = TerminationReason::Interrupted;
+    // What has not started, or ends already, is not replaced.
+    let replaces = message.news == News::RebalanceRecommendation
+        && rebalance == RebalancePolicy::Drain
+        && claim.state == ClaimState::Initialized;
     let (ends, reason, text, taken) = match &message.news {
         News::SpotInterruption { action } => {
             let text = format!("EC2 takes its spot instance back in two minutes ({action})");
             (Some(interrupted), "SpotInterrupted", text, Some(CapacityType::Spot))
         }
         News::RebalanceRecommendation => {
-            let text = "EC2 expects to take its spot instance back sooner than others";
-            (None, "SpotRebalanceRecommendation", text.to_owned(), None)
+            let then = if replaces { "; it is drained once what replaces it is ready" } else { "" };
+            let text = format!("EC2 expects to take its spot instance back sooner than others{then}");
+            // What is at risk is no replacement for what is at risk.
+            (None, "SpotRebalanceRecommendation", text, replaces.then_some(CapacityType::Spot))
         }
         News::StateChange(InstanceState::Stopping | InstanceState::Stopped) => {
             (Some(TerminationReason::Lost), "InstanceStopping", "its instance was stopped".to_owned(), None)
@@ -85,7 +94,7 @@ pub(super) fn respond(message: &Message, claim: &NodeClaim) -> Option<Response> 
     };
     let cause = ends.map(|reason| Cause::new(reason, &text));
     let unavailable = taken.and_then(|kind| unavailable(message, claim, kind, reason));
-    Some(Response { cause, reason, text, unavailable })
+    Some(Response { cause, replaces, reason, text, unavailable })
 }
 
 /// What was taken back is not bought again until EC2 may have some of it.

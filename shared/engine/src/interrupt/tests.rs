@@ -3,11 +3,17 @@
 use jiff::Timestamp;
 use outrigger_model::{CapacityType, ClaimState, NodeClaim, TerminationReason};
 
-use super::decide::{pointless, respond};
+use super::RebalancePolicy::{self, Drain};
+use super::decide::{Response, pointless};
 use super::message::{Message, News};
 use crate::ports::InstanceState;
 use crate::register::tests::claim;
 use crate::terminate::ending;
+
+/// As by default.
+fn respond(message: &Message, claim: &NodeClaim) -> Option<Response> {
+    super::decide::respond(message, claim, RebalancePolicy::default())
+}
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -65,6 +71,22 @@ fn each_kind_of_news_has_its_cause_and_its_event() {
     }
     let ours = NodeClaim { state: ClaimState::Terminating, ..claim() };
     assert_eq!(respond(&message(state(InstanceState::ShuttingDown)), &ours), None, "our own doing");
+}
+
+#[test]
+fn a_recommendation_is_followed_where_that_is_wanted_and_there_is_something_to_replace() {
+    use ClaimState::{Draining, Initialized, Launched, Registered, Terminating};
+    for state in [Launched, Registered, Initialized, Draining, Terminating] {
+        let mut claim = NodeClaim { state, ..claim() };
+        claim.instance.as_mut().unwrap().capacity_type = CapacityType::Spot;
+        let message = message(News::RebalanceRecommendation);
+        for (policy, follows) in [(RebalancePolicy::Event, false), (Drain, state == Initialized)] {
+            let response = super::decide::respond(&message, &claim, policy).unwrap();
+            assert_eq!(response.cause, None);
+            let found = (response.replaces, response.unavailable.is_some());
+            assert_eq!(found, (follows, follows), "{state:?} {policy:?}");
+        }
+    }
 }
 
 #[test]

@@ -73,8 +73,7 @@ impl Tick<'_> {
         decision: &Decision,
         outcome: &Outcome,
     ) {
-        let gone_out = |claim: &String| outcome.launched.contains(claim) || outcome.unknown.contains(claim);
-        let tried = decision.plan.nodes.iter().filter(|node| gone_out(&node.claim));
+        let tried = decision.plan.nodes.iter().filter(|node| outcome.is_on_its_way(&node.claim));
         let probed: BTreeSet<&str> = tried
             .map(|node| node.node_pool.as_str())
             .filter(|pool| decision.probing.contains(*pool))

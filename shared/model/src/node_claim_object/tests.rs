@@ -36,6 +36,7 @@ fn claim() -> NodeClaim {
         registered_at: None,
         initialized_at: None,
         node_check: NodeCheck::default(),
+        rebalance: None,
         termination: None,
         last_error: None,
     }

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Kill, Told, begin, counted, end};
 use crate::door::Door;
-use crate::scenario::Function;
+use crate::scenario::{Function, Scenario};
 use crate::timeline::{Kind, count};
 use crate::world::{CLUSTER, World};
 
@@ -19,17 +19,17 @@ const DEADLINE: Duration = Duration::from_secs(5);
 const BATCH: usize = 10;
 
 /// Two pollers, for ever.
-pub(crate) async fn pollers(world: &Arc<World>, kills: &[Kill]) {
-    tokio::join!(biased; poller(world, kills), poller(world, kills));
+pub(crate) async fn pollers(world: &Arc<World>, scenario: &Scenario, kills: &[Kill]) {
+    tokio::join!(biased; poller(world, scenario, kills), poller(world, scenario, kills));
 }
 
-async fn poller(world: &Arc<World>, kills: &[Kill]) {
+async fn poller(world: &Arc<World>, scenario: &Scenario, kills: &[Kill]) {
     let mut changes = world.changes();
     loop {
         changes.mark_unchanged();
         let deliveries = world.with(|state, moment| state.queue.receive(BATCH, moment));
         if !deliveries.is_empty() {
-            run(world, &deliveries, kills).await;
+            run(world, scenario, &deliveries, kills).await;
             continue;
         }
         let next = world.look(|state, _| state.queue.next());
@@ -50,10 +50,10 @@ async fn at(instant: Option<Instant>) {
 }
 
 /// One call of the function. What it does not answer for, or dies with, the queue delivers again.
-async fn run(world: &Arc<World>, deliveries: &[Delivery], kills: &[Kill]) {
+async fn run(world: &Arc<World>, scenario: &Scenario, deliveries: &[Delivery], kills: &[Kill]) {
     let (owner, crash, skew) = begin(world, Function::Interrupt, kills);
     let door = Door::new(Arc::clone(world), (Function::Interrupt, owner), crash, skew);
-    let settings = Settings { cluster: CLUSTER.into() };
+    let settings = Settings { cluster: CLUSTER.into(), rebalance: scenario.rebalance };
     let handled =
         timeout(TIMEOUT, interrupt::handle(door.ports(), &settings, deliveries, Instant::now() + DEADLINE));
     let (died, summary) = tokio::select! {
@@ -73,7 +73,11 @@ async fn run(world: &Arc<World>, deliveries: &[Delivery], kills: &[Kill]) {
 }
 
 fn told(summary: &Summary) -> Told {
-    let counts = [(summary.ending.len(), "to end"), (summary.closed, "closed")];
+    let counts = [
+        (summary.ending.len(), "to end"),
+        (summary.closed, "closed"),
+        (summary.replacing.len(), "to be replaced"),
+    ];
     let claims = counted("claims", &counts);
     let retried = (!summary.retry.is_empty())
         .then(|| format!("{} to come again", count(summary.retry.len(), "message")));

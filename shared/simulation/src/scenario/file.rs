@@ -102,6 +102,7 @@ impl Reader {
             budgets,
             initialization_timeout: spec.initialization_timeout.0,
             node_repair: spec.node_repair,
+            rebalance: spec.rebalance,
             guards: Guards::default(),
             promises: Promises::default(),
             adopt: spec.adopt,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use outrigger_engine::interrupt::RebalancePolicy;
 use outrigger_model::{CapacityType, NillableDuration, TaintEffect};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -60,6 +61,8 @@ pub(super) struct Spec {
     pub(super) initialization_timeout: Span,
     #[serde(default)]
     pub(super) node_repair: bool,
+    #[serde(default)]
+    pub(super) rebalance: RebalancePolicy,
     #[serde(default)]
     pub(super) adopt: bool,
     #[serde(default)]
