@@ -14,7 +14,7 @@ use crate::drain::{self, Drain, TAINT_WAIT};
 use crate::guards::Guards;
 use crate::observe::chain;
 use crate::ports::{ClusterError, Event, Eviction, Lease, LedgerError, PodOnNode, Ports, Subject};
-use crate::terminate::close;
+use crate::terminate::{close, close_for};
 
 /// How many pods of one node are asked at once.
 const CONCURRENT_EVICTIONS: usize = 16;
@@ -136,7 +136,11 @@ impl Draining<'_> {
         nodes: &[&Node],
     ) -> Result<bool, TickError> {
         for node in nodes {
-            close(self.ports, node).await?;
+            if self.guards.drain_mark {
+                close_for(self.ports, node, end).await?;
+            } else {
+                close(self.ports, node).await?;
+            }
         }
         let now = self.ports.clock.now();
         let Some(tainted_at) = end.tainted_at else {

@@ -7,6 +7,8 @@
 pub struct Guards {
     /// After a node was tainted, the scheduler is given time to notice before its pods are looked at.
     pub taint_wait: bool,
+    /// A drain is written down on its node, so that nobody opens it who saw it before the drain began.
+    pub drain_mark: bool,
     /// What one sweep finds amiss must be found again by a later one.
     pub two_sweeps: bool,
     /// EC2 is asked before the ledger is read, so that every instance that is seen was written down.
@@ -29,6 +31,7 @@ impl Default for Guards {
     fn default() -> Self {
         Self {
             taint_wait: true,
+            drain_mark: true,
             two_sweeps: true,
             cloud_first: true,
             breaker: true,

@@ -337,8 +337,8 @@ impl<'d> Task<'d> {
             let marked = self.is_to_be_replaced() && rebalance::mark(ports, claim.clone()).await?;
             return Ok(Done { began: false, marked, closed: false, subject: about_claim });
         };
-        let began = terminate::begin_from(ports, claim.clone(), cause, None).await?.is_some();
-        let node = match close(ports, claim).await {
+        let ending = terminate::begin_from(ports, claim.clone(), cause, None).await?;
+        let node = match close(ports, ending.as_ref().unwrap_or(claim)).await {
             Ok(node) => node,
             // Lifecycle closes it too.
             Err(error) => {
@@ -346,6 +346,7 @@ impl<'d> Task<'d> {
                 None
             }
         };
+        let began = ending.is_some();
         Ok(Done { began, marked: false, closed: node.is_some(), subject: node.unwrap_or(about_claim) })
     }
 }
@@ -358,7 +359,11 @@ async fn close(ports: Ports<'_>, claim: &NodeClaim) -> Result<Option<Subject>, C
         if node.instance_id() != claim.instance_id() {
             return Ok(None);
         }
-        match terminate::close(ports, &node).await {
+        let closed = match &claim.termination {
+            Some(end) => terminate::close_for(ports, &node, end).await,
+            None => terminate::close(ports, &node).await,
+        };
+        match closed {
             Err(ClusterError::Changed { .. }) if attempt < ATTEMPTS => {}
             answer => return answer.map(|()| Some(Subject::node(&node))),
         }

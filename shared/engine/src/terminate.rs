@@ -88,7 +88,17 @@ pub(crate) async fn rewrite(
 /// Keeps new pods away from a node, and load balancers from sending it anything new; fine when it is so already. Works
 /// without the lease, and before the end of its claim has begun.
 pub async fn close(ports: Ports<'_>, node: &Node) -> Result<(), ClusterError> {
-    match closing(node) {
+    change(ports, closing(node)).await
+}
+
+/// [`close`] for the drain of an ending claim. Each drain is written down on the node, also where that was closed before, so
+/// that nobody opens it any more who saw it before the drain began: its version has changed.
+pub(crate) async fn close_for(ports: Ports<'_>, node: &Node, end: &Termination) -> Result<(), ClusterError> {
+    change(ports, closing_for(node, end)).await
+}
+
+async fn change(ports: Ports<'_>, change: Option<NodeChange>) -> Result<(), ClusterError> {
+    match change {
         Some(change) => ports.cluster.change_node(&change).await,
         None => Ok(()),
     }
@@ -148,6 +158,15 @@ fn closing(node: &Node) -> Option<NodeChange> {
     Some(change)
 }
 
+/// What closes a node for this drain; `None` when it is so already.
+fn closing_for(node: &Node, end: &Termination) -> Option<NodeChange> {
+    let since = end.since.to_string();
+    let is_marked = node.annotations.get(labels::DRAINING) == Some(&since);
+    let mut change = closing(node).or_else(|| (!is_marked).then(|| unchanged(node)))?;
+    change.annotations.insert(labels::DRAINING.into(), since);
+    Some(change)
+}
+
 /// Whether a node keeps new pods away as for a drain.
 pub(crate) fn is_closed(node: &Node) -> bool {
     node.taints.contains(&drain::taint())
@@ -200,6 +219,23 @@ mod tests {
         assert_eq!(reopening(&excluded).gone_labels.len(), 0, "somebody else's label stays");
         let reopened = Node { taints: Vec::new(), ..closed };
         assert_eq!(closing(&reopened).unwrap().labels.len(), 0, "the label is there");
+    }
+
+    #[test]
+    fn each_drain_writes_to_a_node_once_even_where_it_is_closed() {
+        let end = begun(&claim(), &Cause::new(TerminationReason::Deleted, "test"), at(7));
+        let mark = BTreeMap::from([(labels::DRAINING.to_owned(), "1970-01-01T00:00:07Z".to_owned())]);
+        let closed = |annotations| {
+            let change = closing(&node(Vec::new())).unwrap();
+            Node { labels: change.labels, annotations, ..node(change.taints) }
+        };
+        let opened = closing_for(&node(Vec::new()), &end).unwrap();
+        assert_eq!((opened.annotations, opened.taints), (mark.clone(), vec![drain::taint()]));
+        let change = closing_for(&closed(BTreeMap::new()), &end).unwrap();
+        assert_eq!((&change.annotations, change.taints), (&mark, vec![drain::taint()]));
+        assert_eq!(closing_for(&closed(mark.clone()), &end), None);
+        let later = Termination { since: at(8), ..end };
+        assert!(closing_for(&closed(mark), &later).is_some(), "another drain");
     }
 
     fn at(second: i64) -> Timestamp {

@@ -44,6 +44,8 @@ pub const CLUSTER: &str = "outrigger.dev/cluster";
 pub const CLAIM_VERSION: &str = "outrigger.dev/claim-version";
 /// On a Node: the name of its claim, which tells our nodes from Karpenter's.
 pub const CLAIM: &str = "outrigger.dev/claim";
+/// On a Node: since when the claim is ending for which it is drained.
+pub const DRAINING: &str = "outrigger.dev/draining";
 /// On a NodeClaim object: when patience with the pods of its node ends (Karpenter's annotation).
 pub const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
 /// Keeps load balancers of the cloud provider from sending a node that is being drained anything new.

@@ -17,8 +17,7 @@ pub async fn interrupt() -> Result<(), Error> {
         let (deliveries, malformed) = read(&event.records);
         let mut failed = Box::pin(keep(shell, &malformed)).await?;
         let kept = malformed.len() - failed.len();
-        let settings =
-            Settings { cluster: shell.config.cluster.clone(), rebalance: shell.config.rebalance };
+        let settings = Settings { cluster: shell.config.cluster.clone(), rebalance: shell.config.rebalance };
         let summary = Box::pin(handle(shell.ports().await?, &settings, &deliveries, deadline)).await;
         measure(shell, &summary, kept);
         tracing::info!(summary = %serde_json::to_value(&summary)?, malformed = malformed.len(), "handled");

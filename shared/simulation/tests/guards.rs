@@ -33,6 +33,7 @@ spec:
 
 const ON: Guards = Guards {
     taint_wait: true,
+    drain_mark: true,
     two_sweeps: true,
     cloud_first: true,
     breaker: true,
@@ -217,4 +218,16 @@ fn nodes_are_opened_again_when_nobody_drains_them_and_not_before() {
         law: "was opened",
     };
     world.check(2, &[ON], Guards { two_sweeps: false, ..ON });
+}
+
+#[test]
+fn who_saw_a_node_before_its_drain_began_does_not_open_it_any_more() {
+    // The run that would open it stands still until another has begun to drain it.
+    let world = World {
+        duration: "9m",
+        scale: "",
+        events: "{at: 2m, kind: CloseNodes, count: 1}, {at: 170s, kind: Freeze, function: lifecycle, call: ChangeNode, for: 90s}, {at: 3m, kind: PodsHang, for: 5m}, {at: 4m, kind: DeleteNodeClaims, count: 1}",
+        law: "was opened too soon",
+    };
+    world.check(3, &[ON], Guards { drain_mark: false, ..ON });
 }
