@@ -9,6 +9,7 @@ mod rebalance;
 mod starting;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error as _;
 use std::time::Duration;
 
 use outrigger_catalog::Catalog;
@@ -241,8 +242,10 @@ impl Tick<'_> {
 
     /// A claim that cannot go on must not hold up the others.
     fn cannot_go_on(&mut self, claim: &str, error: &TickError) {
-        tracing::warn!(claim, error = chain(error), "the claim could not go on");
-        self.summary.waiting.insert(claim.to_owned(), chain(error));
+        // It is this claim that stopped, not the tick.
+        let why = error.source().map_or_else(|| error.to_string(), chain);
+        tracing::warn!(claim, error = why, "the claim could not go on");
+        self.summary.waiting.insert(claim.to_owned(), why);
     }
 
     /// Tells whoever listens. Losing a notice costs nothing but the news.
