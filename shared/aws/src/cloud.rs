@@ -9,6 +9,7 @@ use outrigger_catalog::Catalog;
 use outrigger_engine::fleet_errors::{self, ErrorClass};
 use outrigger_engine::ports::{
     ClassSource, Cloud, CloudError, FleetAnswer, InstanceStatus, Machine, Notice, TemplateRef,
+    WrittenTemplate,
 };
 use outrigger_kops::{account_queries, node_class, sha256_base64};
 use outrigger_model::{FleetRequest, Instance, Invalid, LaunchTemplate, NodeClass, NodeClassRef, NodePool};
@@ -167,6 +168,14 @@ impl Cloud for AwsCloud {
                 why: class.not_ready.clone().unwrap_or_else(|| "it only serves to plan".into()),
             }),
         }
+    }
+
+    async fn own_templates(&self) -> Result<Vec<WrittenTemplate>, CloudError> {
+        template::of_cluster(&self.aws, &self.config.cluster).await
+    }
+
+    async fn delete_template(&self, id: &str) -> Result<(), CloudError> {
+        template::delete(&self.aws, id).await
     }
 
     async fn launch(&self, request: &FleetRequest) -> Result<FleetAnswer, CloudError> {

@@ -259,7 +259,14 @@ async fn an_ec2_node_class_is_resolved_by_its_selectors() {
     assert_eq!((resolved.subnets.len(), resolved.images[0].id.as_str()), (1, rig.image.as_str()));
     let LaunchTemplate::Own(own) = &resolved.launch else { panic!("not our own template") };
     assert_eq!((own.security_groups.len(), own.instance_profile.as_str()), (1, "nodes"));
-    rig.cloud.ensure_template(&resolved).await.unwrap();
+    let template = rig.cloud.ensure_template(&resolved).await.unwrap();
+    let written = rig.cloud.own_templates().await.unwrap();
+    let names: Vec<_> = written.iter().map(|template| template.name.as_str()).collect();
+    assert_eq!(names, [template.name.as_str()], "that of kOps is none of ours");
+    for _ in 0..2 {
+        rig.cloud.delete_template(&written[0].id).await.unwrap();
+    }
+    assert_eq!(rig.cloud.own_templates().await.unwrap(), []);
     let parameter = format!("/{}/image", rig.cluster);
     let ssm = aws_sdk_ssm::Client::new(&rig.sdk);
     ssm.put_parameter()

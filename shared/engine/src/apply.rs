@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::{FutureExt, StreamExt};
 use outrigger_model::node_class::Subnet;
-use outrigger_model::{ClassOffer, NodeClassRef, Plan, PlannedNode, Snapshot};
+use outrigger_model::{ClassOffer, LaunchTemplate, NodeClassRef, Plan, PlannedNode, Snapshot};
 use tokio::time::Instant;
 
 use crate::addresses;
@@ -92,6 +92,9 @@ async fn prepare<'a>(
                 break;
             }
             Err(error) => return Err(error),
+        }
+        if matches!(class.launch, LaunchTemplate::Own(_)) {
+            outcome.templates.insert(launch.intent.request.launch_template.clone());
         }
         prepared.push((launch, offer));
     }

@@ -25,6 +25,8 @@ pub struct Guards {
     pub fence: bool,
     /// Pools whose nodes come to nothing, and pods that none helps, are left alone for a while.
     pub pool_breaker: bool,
+    /// Launch templates are collected only when nobody has used them for long.
+    pub template_wait: bool,
 }
 
 impl Default for Guards {
@@ -40,6 +42,7 @@ impl Default for Guards {
             repair_breaker: true,
             fence: true,
             pool_breaker: true,
+            template_wait: true,
         }
     }
 }

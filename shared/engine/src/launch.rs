@@ -1,6 +1,6 @@
 //! One launch: sent, answered, written down. What its errors say is kept for the plans that follow.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::{
     ClassOffer, FleetRequest, Instance, Intent, Price, Resources, UnavailableOffering, labels,
@@ -30,6 +30,8 @@ pub(crate) struct Outcome {
     pub(crate) full_subnets: BTreeMap<String, String>,
     /// Whether EC2 has refused launches for their rate.
     pub(crate) throttled: bool,
+    /// The launch templates of our own that were launched from.
+    pub(crate) templates: BTreeSet<String>,
 }
 
 impl Outcome {
@@ -42,6 +44,7 @@ impl Outcome {
         self.faults.extend(other.faults);
         self.full_subnets.extend(other.full_subnets);
         self.throttled |= other.throttled;
+        self.templates.extend(other.templates);
     }
 
     /// Whether a claim has an instance, or may have one.

@@ -30,6 +30,7 @@ mod register;
 mod release;
 mod repair;
 mod staying;
+mod templates;
 mod watch;
 
 pub mod fleet_errors;

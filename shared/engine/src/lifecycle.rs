@@ -7,13 +7,14 @@ mod health;
 mod measure;
 mod rebalance;
 mod starting;
+mod templates;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
 use std::time::Duration;
 
 use outrigger_catalog::Catalog;
-use outrigger_model::{Intent, Node, NodeClaim, SeenMemory};
+use outrigger_model::{Intent, LaunchHealth, Node, NodeClaim, SeenMemory};
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -23,7 +24,7 @@ use crate::guards::Guards;
 use crate::keeper::Keeper;
 use crate::mirror::Mirrors;
 use crate::observe::chain;
-use crate::ports::{Lease, Machine, Notice, Ports, Sweep};
+use crate::ports::{Lease, Machine, Notice, Ports, Sweep, WrittenTemplate};
 
 /// The name of the function and of its lease.
 pub const FUNCTION: &str = "lifecycle";
@@ -81,6 +82,8 @@ pub struct Summary {
     pub ending: Vec<String>,
     /// Claims that are over: their instances are gone.
     pub gone: Vec<String>,
+    /// Launch templates that nobody used any more and that were deleted, by name.
+    pub templates: Vec<String>,
     /// Instances without a claim that were terminated.
     pub orphans: Vec<String>,
     /// Claims that were made for instances which the ledger had forgotten.
@@ -119,6 +122,7 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
         nominated: BTreeSet::new(),
         patience: Patience::default(),
         machines: None,
+        templates: None,
         asked: BTreeSet::new(),
         is_ending: false,
         sweep: Sweep::default(),
@@ -144,6 +148,8 @@ struct Tick<'a> {
     patience: Patience,
     /// What EC2 showed, and when it was asked.
     machines: Option<(Instant, Vec<Machine>)>,
+    /// Our own launch templates, where a sweep is due and EC2 showed them.
+    templates: Option<Vec<WrittenTemplate>>,
     /// Instances that EC2 was told to terminate since then.
     asked: BTreeSet<String>,
     /// Whether the last pass saw claims that end.
@@ -157,6 +163,7 @@ struct World {
     claims: Vec<NodeClaim>,
     intents: Vec<Intent>,
     nodes: Vec<Node>,
+    health: LaunchHealth,
 }
 
 impl Tick<'_> {
@@ -185,7 +192,8 @@ impl Tick<'_> {
         let by_instance = index(&nodes);
         let is_due = self.sweep_is_due();
         if is_due {
-            self.sweep(&mut world.claims, &world.intents, (&nodes, &by_instance), lease).await?;
+            let launches = (world.intents.as_slice(), &world.health);
+            self.sweep(&mut world.claims, launches, (&nodes, &by_instance), lease).await?;
         }
         self.begin_ends(&mut world.claims, (&nodes, &by_instance), lease).await;
         self.rebalance(&mut world.claims, &by_instance, lease).await;
@@ -217,7 +225,7 @@ impl Tick<'_> {
         }
         let nobody = ledger.claims.is_empty() && !self.sweep_is_due();
         let nodes = if nobody { Vec::new() } else { self.ports.cluster.nodes().await? };
-        Ok(World { claims: ledger.claims, intents: ledger.intents, nodes })
+        Ok(World { claims: ledger.claims, intents: ledger.intents, nodes, health: ledger.health })
     }
 
     /// Without an answer nothing is concluded about instances in this pass; the rest goes on.
@@ -234,6 +242,7 @@ impl Tick<'_> {
                 None
             }
         };
+        self.ask_for_templates().await;
     }
 
     fn time_is_up(&self) -> bool {

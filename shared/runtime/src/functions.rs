@@ -62,6 +62,7 @@ pub async fn lifecycle() -> Result<(), Error> {
             ("NodesTerminated", summary.gone.len() as f64),
             ("NodesAdopted", summary.adopted.len() as f64),
             ("NodesForgotten", summary.forgotten as f64),
+            ("TemplatesDeleted", summary.templates.len() as f64),
             ("OrphansTerminated", summary.orphans.len() as f64),
             ("RepairsBlocked", summary.repair_blocked.len() as f64),
             ("BreakerOpen", if summary.breaker.is_some() { 1.0 } else { 0.0 }),

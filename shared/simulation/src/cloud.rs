@@ -6,6 +6,7 @@ mod health;
 mod port;
 mod refusals;
 mod standing;
+mod templates;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use crate::scenario::{Promises, Scenario};
 use crate::time::Moment;
 
 pub(crate) use refusals::Refusal;
+use templates::Templates;
 
 /// EC2 Fleet takes at most this many overrides in one request.
 const MAX_OVERRIDES: usize = 300;
@@ -56,6 +58,8 @@ pub(crate) struct Ec2 {
     promises: Promises,
     /// What is wrong with machines, by id.
     problems: BTreeMap<String, Vec<InstanceProblem>>,
+    /// The launch templates that Outrigger wrote.
+    templates: Templates,
 }
 
 /// A capacity pool.
@@ -156,6 +160,7 @@ impl Ec2 {
             is_mute: false,
             promises: scenario.promises,
             problems: BTreeMap::new(),
+            templates: Templates::default(),
         }
     }
 
@@ -234,8 +239,7 @@ impl Ec2 {
     }
 
     fn check(&self, request: &FleetRequest) -> Result<(), CloudError> {
-        let template = request.launch_template.strip_suffix(&format!(".{}", self.cluster));
-        if template.is_none() || request.launch_template_version != "1" {
+        if self.class_of(&request.launch_template).is_none() || request.launch_template_version != "1" {
             let message = format!("{} version {}", request.launch_template, request.launch_template_version);
             return Err(refused("InvalidLaunchTemplateName.NotFoundException", &message));
         }
@@ -320,7 +324,7 @@ impl Ec2 {
     fn machine(&self, request: &FleetRequest, chosen: &FleetOverride, moment: Moment) -> Machine {
         let id = format!("i-{:017x}", self.machines.len() + 1);
         let lag = draw(self.seed, &format!("visible/{id}"), self.describe_lag_millis);
-        let class = request.launch_template.strip_suffix(&format!(".{}", self.cluster)).unwrap_or_default();
+        let class = self.class_of(&request.launch_template).unwrap_or_default();
         Machine {
             instance: Instance {
                 instance_type: chosen.instance_type.clone(),

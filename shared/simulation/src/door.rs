@@ -73,6 +73,10 @@ pub enum Call {
     ResolveClass,
     /// A launch template ensured.
     EnsureTemplate,
+    /// Our own launch templates listed.
+    DescribeLaunchTemplates,
+    /// One of them deleted.
+    DeleteLaunchTemplate,
     /// EC2 Fleet.
     CreateFleet,
     /// Instances by the tag of their launch.
@@ -178,6 +182,8 @@ impl Call {
             | Self::StoreCatalog
             | Self::ResolveClass
             | Self::EnsureTemplate
+            | Self::DescribeLaunchTemplates
+            | Self::DeleteLaunchTemplate
             | Self::CreateFleet
             | Self::DescribeInstances
             | Self::DescribeMachines
@@ -195,6 +201,8 @@ impl Call {
             self,
             Self::Survey
                 | Self::EnsureTemplate
+                | Self::DescribeLaunchTemplates
+                | Self::DeleteLaunchTemplate
                 | Self::CreateFleet
                 | Self::DescribeInstances
                 | Self::DescribeMachines
@@ -222,6 +230,7 @@ impl Call {
                 | Self::Catalog
                 | Self::Survey
                 | Self::ResolveClass
+                | Self::DescribeLaunchTemplates
                 | Self::DescribeInstances
                 | Self::DescribeMachines
                 | Self::GetConsoleOutput
@@ -260,6 +269,8 @@ impl Call {
             Self::StoreCatalog => "store the catalogue",
             Self::ResolveClass => "read the node class",
             Self::EnsureTemplate => "describe the launch template",
+            Self::DescribeLaunchTemplates => "list our launch templates",
+            Self::DeleteLaunchTemplate => "delete a launch template",
             Self::CreateFleet => "create a fleet",
             Self::DescribeInstances => "describe instances",
             Self::DescribeMachines => "describe the cluster's instances",
@@ -302,6 +313,7 @@ impl Call {
             Self::Survey => 2_000,
             Self::Catalog
             | Self::List
+            | Self::DescribeLaunchTemplates
             | Self::DescribeInstances
             | Self::DescribeMachines
             | Self::DescribeInstanceStatus

@@ -67,6 +67,8 @@ pub struct Ending {
     pub dead_letters: usize,
     /// How many of them are still to be handled.
     pub messages: usize,
+    /// The launch templates that Outrigger wrote, by name.
+    pub templates: Vec<String>,
     /// How many NodeClaim objects there are.
     pub mirrors: usize,
     /// How many different events were published.
@@ -160,6 +162,7 @@ fn ending(world: &World, scenario: &Scenario) -> Ending {
         deaths: state.deaths,
         dead_letters: state.queue.dead().len(),
         messages: state.queue.len(),
+        templates: state.cloud.own_templates().into_iter().map(|template| template.name).collect(),
         mirrors: state.cluster.mirrors().len(),
         events: state.cluster.events().len(),
         told: state

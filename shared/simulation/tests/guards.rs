@@ -42,6 +42,7 @@ const ON: Guards = Guards {
     repair_breaker: true,
     fence: true,
     pool_breaker: true,
+    template_wait: true,
 };
 
 const KEPT: Promises = Promises { tokens: true, tags: true, epochs: true };

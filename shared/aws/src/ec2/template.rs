@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use aws_sdk_ec2::types::{
-    LaunchTemplateBlockDeviceMappingRequest, LaunchTemplateEbsBlockDeviceRequest,
+    LaunchTemplate, LaunchTemplateBlockDeviceMappingRequest, LaunchTemplateEbsBlockDeviceRequest,
     LaunchTemplateHttpTokensState, LaunchTemplateIamInstanceProfileSpecificationRequest,
     LaunchTemplateInstanceMetadataEndpointState, LaunchTemplateInstanceMetadataOptionsRequest,
     LaunchTemplateInstanceNetworkInterfaceSpecificationRequest, LaunchTemplatesMonitoringRequest,
@@ -13,11 +13,12 @@ use aws_sdk_ec2::types::{
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use outrigger_engine::ports::{CloudError, TemplateRef};
+use jiff::Timestamp;
+use outrigger_engine::ports::{CloudError, TemplateRef, WrittenTemplate};
 use outrigger_model::{NodeClass, OwnTemplate, RootVolume};
 use serde::Serialize;
 
-use super::{SERVICE, tag};
+use super::{SERVICE, filter, tag};
 use crate::hash::hex_of_sha256;
 use crate::rate::Rate;
 use crate::{Aws, errors};
@@ -26,6 +27,12 @@ use crate::{Aws, errors};
 const MAX_USER_DATA_BYTES: usize = 16_384;
 /// EC2's bound on a template's name.
 const MAX_NAME_CHARS: usize = 128;
+/// The tags by which a template is ours.
+const CLUSTER_TAG: &str = "KubernetesCluster";
+const MANAGED_BY_TAG: &str = "outrigger.dev/managed-by";
+const MANAGED_BY: &str = "outrigger";
+/// What EC2's error code begins with where there is no template of an id.
+const NO_SUCH_ID: &str = "InvalidLaunchTemplateId.NotFound";
 /// The version that CreateLaunchTemplate makes.
 const VERSION: &str = "1";
 
@@ -67,6 +74,42 @@ pub(crate) async fn ensure(
     }
     known().insert(name);
     Ok(template)
+}
+
+/// All templates that we wrote for a cluster. One page that fails fails the whole.
+pub(crate) async fn of_cluster(aws: &Aws, cluster: &str) -> Result<Vec<WrittenTemplate>, CloudError> {
+    const ATTEMPTED: &str = "list our launch templates";
+    let wanted = vec![
+        filter(format!("tag:{CLUSTER_TAG}"), [cluster]),
+        filter(format!("tag:{MANAGED_BY_TAG}"), [MANAGED_BY]),
+    ];
+    let request = aws.ec2(Rate::Describe).await.describe_launch_templates().set_filters(Some(wanted));
+    let mut pages = request.into_paginator().send();
+    let mut found = Vec::new();
+    while let Some(page) = pages.next().await {
+        let page = page.map_err(|error| errors::cloud(SERVICE, ATTEMPTED, error))?;
+        aws.next_page().await;
+        found.extend(page.launch_templates().iter().filter_map(written));
+    }
+    found.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(found)
+}
+
+/// A template as a sweep looks at it; one without a time is let be.
+fn written(template: &LaunchTemplate) -> Option<WrittenTemplate> {
+    let created_at = Timestamp::from_second(template.create_time()?.secs()).ok()?;
+    let (id, name) = (template.launch_template_id()?.to_owned(), template.launch_template_name()?.to_owned());
+    Some(WrittenTemplate { id, name, created_at })
+}
+
+/// Deletes a template; fine when it is gone.
+pub(crate) async fn delete(aws: &Aws, id: &str) -> Result<(), CloudError> {
+    let request = aws.ec2(Rate::Mutate).await.delete_launch_template().launch_template_id(id);
+    let Err(error) = request.send().await else { return Ok(()) };
+    match errors::cloud(SERVICE, format!("delete launch template {id}"), error) {
+        CloudError::Refused { code, .. } if code.starts_with(NO_SUCH_ID) => Ok(()),
+        error => Err(error),
+    }
 }
 
 /// `outrigger/<cluster>/<class>-<hash>`, cut where it would be too long.
@@ -149,9 +192,9 @@ fn root_mapping(device: &str, root: &RootVolume) -> LaunchTemplateBlockDeviceMap
 fn tags(cluster: &str) -> TagSpecification {
     TagSpecification::builder()
         .resource_type(ResourceType::LaunchTemplate)
-        .tags(tag("KubernetesCluster", cluster))
+        .tags(tag(CLUSTER_TAG, cluster))
         .tags(tag(&format!("kubernetes.io/cluster/{cluster}"), "owned"))
-        .tags(tag("outrigger.dev/managed-by", "outrigger"))
+        .tags(tag(MANAGED_BY_TAG, MANAGED_BY))
         .build()
 }
 

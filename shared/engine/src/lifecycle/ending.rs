@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use outrigger_model::{ClaimState, Intent, Node, NodeClaim, NodeOutcome, TerminationReason};
+use outrigger_model::{ClaimState, Intent, LaunchHealth, Node, NodeClaim, NodeOutcome, TerminationReason};
 
 use super::{ByInstance, Tick, nodes_of};
 use crate::TickError;
@@ -36,13 +36,15 @@ impl Tick<'_> {
     pub(super) async fn sweep(
         &mut self,
         claims: &mut [NodeClaim],
-        intents: &[Intent],
+        (intents, health): (&[Intent], &LaunchHealth),
         (nodes, on): (&[Node], &ByInstance<'_>),
         lease: Option<&Lease>,
     ) -> Result<(), TickError> {
         let Some((_, machines)) = &self.machines else { return Ok(()) };
         let seen = Seen { machines, claims, intents, nodes, on };
-        let findings = collect::sweep(&seen, &self.sweep, self.settings.guards, self.ports.clock.now());
+        let now = self.ports.clock.now();
+        let mut findings = collect::sweep(&seen, &self.sweep, self.settings.guards, now);
+        let templates = self.unused_templates((intents, health), &mut findings.sweep);
         self.ports.ledger.put_sweep(&findings.sweep, lease).await?;
         let Findings { sweep, mut orphans, unaccounted, ending, abandoned, closed } = findings;
         if let Some(count) = sweep.breaker {
@@ -74,6 +76,7 @@ impl Tick<'_> {
         let spared = self.adopt(&unaccounted, on, lease).await;
         orphans.retain(|id| !spared.contains(id));
         self.terminate_orphans(orphans).await;
+        self.delete_templates(templates).await;
         for end in ending {
             if let Some(claim) = claims.iter_mut().find(|claim| claim.name == end.claim) {
                 self.begin_end(claim, &end.cause, lease).await;

@@ -28,6 +28,12 @@ pub trait Cloud: Send + Sync {
     /// The launch template for a class, written first where it is our own and missing.
     async fn ensure_template(&self, class: &NodeClass) -> Result<TemplateRef, CloudError>;
 
+    /// The launch templates that Outrigger wrote for this cluster, in order of id.
+    async fn own_templates(&self) -> Result<Vec<WrittenTemplate>, CloudError>;
+
+    /// Deletes a launch template of our own; fine when it is gone.
+    async fn delete_template(&self, id: &str) -> Result<(), CloudError>;
+
     /// Sends one fleet request (type instant) and says what came of it.
     async fn launch(&self, request: &FleetRequest) -> Result<FleetAnswer, CloudError>;
 
@@ -78,6 +84,17 @@ pub struct TemplateRef {
     pub name: String,
     /// Its version, a number.
     pub version: String,
+}
+
+/// A launch template of our own as EC2 keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenTemplate {
+    /// `lt-…`.
+    pub id: String,
+    /// Its name, which fleet requests use.
+    pub name: String,
+    /// When it was written, by EC2's clock.
+    pub created_at: Timestamp,
 }
 
 /// An instance with the tags by which it is ours.

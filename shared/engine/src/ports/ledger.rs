@@ -169,6 +169,9 @@ pub struct Sweep {
     pub abandoned: BTreeMap<String, Timestamp>,
     /// Nodes that are closed as for a drain while their claims live, by uid.
     pub closed: BTreeMap<String, Timestamp>,
+    /// Launch templates of our own that nobody uses any more, by id.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub templates: BTreeMap<String, Timestamp>,
     /// Whether so many nodes were not ready that nothing was concluded.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub partitioned: bool,

@@ -13,6 +13,7 @@ use crate::in_vain::{Findings, findings};
 use crate::launch::Outcome;
 use crate::observe::chain;
 use crate::ports::{Event, Notice, Subject};
+use crate::templates;
 
 /// A decision, with what is not launched now taken out of it.
 pub(super) struct Decision {
@@ -94,7 +95,11 @@ impl Tick<'_> {
             known.is_none_or(|known| known.pools.get(pool).is_some_and(|pool| pool.refused.is_some()))
         };
         let accepted: Vec<&String> = outcome.accepted.iter().filter(|pool| was_refused(pool)).collect();
+        let now = self.ports.clock.now();
+        let used: Vec<&String> =
+            outcome.templates.iter().filter(|name| templates::is_news(name, known, now)).collect();
         let nothing = accepted.is_empty()
+            && used.is_empty()
             && probed.is_empty()
             && outcome.faults.is_empty()
             && outcome.full_subnets.is_empty()
@@ -132,6 +137,7 @@ impl Tick<'_> {
             if outcome.throttled {
                 health::slow_down(health, now);
             }
+            templates::note_use(health, used.iter().copied(), now);
             news
         });
         written.await

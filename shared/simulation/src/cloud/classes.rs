@@ -1,11 +1,11 @@
 //! Node classes of the simulated account: every InstanceGroup exists, has an image for each architecture and a subnet in
-//! each zone, and a launch template that kOps wrote.
+//! each zone, and a launch template that kOps wrote; an EC2NodeClass has the same, and a template of our own.
 
 use std::collections::BTreeMap;
 
 use outrigger_engine::ports::ClassSource;
 use outrigger_model::node_class::Subnet;
-use outrigger_model::{Image, LaunchTemplate, NodeClass, NodeClassRef};
+use outrigger_model::{Image, LaunchTemplate, NodeClass, NodeClassRef, OwnTemplate};
 
 /// The free addresses of a /19.
 const FREE_ADDRESSES: u32 = 8_187;
@@ -25,11 +25,27 @@ pub(super) fn resolve(source: &ClassSource, cluster: &str, zones: &[String]) -> 
         images: images.to_vec(),
         subnets: subnets.collect(),
         tags: tags(&reference, cluster),
-        launch: LaunchTemplate::Borrowed { name, version: "1".into() },
+        launch: match source {
+            ClassSource::InstanceGroup(_) => LaunchTemplate::Borrowed { name, version: "1".into() },
+            ClassSource::Ec2(_) => LaunchTemplate::Own(own_template()),
+        },
         ..match source {
             ClassSource::InstanceGroup(_) => NodeClass::for_planning(reference),
             ClassSource::Ec2(class) => NodeClass::for_planning_from(class),
         }
+    }
+}
+
+fn own_template() -> OwnTemplate {
+    OwnTemplate {
+        user_data: "#!/bin/bash\n".into(),
+        instance_profile: "nodes".into(),
+        security_groups: vec!["sg-nodes".into()],
+        associate_public_ip: None,
+        root_device: "/dev/xvda".into(),
+        metadata_tokens_required: true,
+        metadata_hop_limit: 1,
+        detailed_monitoring: false,
     }
 }
 

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use outrigger_catalog::Catalog;
 use outrigger_engine::ports::{
     ClassSource, Cloud, CloudError, FleetAnswer, InstanceStatus, Machine, Notice, TemplateRef,
+    WrittenTemplate,
 };
 use outrigger_model::{FleetRequest, Instance, LaunchTemplate, NodeClass};
 
@@ -42,14 +43,27 @@ impl Cloud for Door {
     }
 
     async fn ensure_template(&self, class: &NodeClass) -> Result<TemplateRef, CloudError> {
-        self.call(Call::EnsureTemplate, |_, _| match &class.launch {
+        self.call(Call::EnsureTemplate, |state, moment| match &class.launch {
             LaunchTemplate::Borrowed { name, version } => {
                 Ok(TemplateRef { name: name.clone(), version: version.clone() })
             }
-            LaunchTemplate::Own(_) | LaunchTemplate::None => Err(CloudError::Unusable {
+            LaunchTemplate::Own(_) => Ok(state.cloud.write_template(&class.reference.name, moment)),
+            LaunchTemplate::None => Err(CloudError::Unusable {
                 what: class.reference.to_string(),
-                why: "the simulated account only has launch templates that kOps wrote".into(),
+                why: "it only serves to plan".into(),
             }),
+        })
+        .await
+    }
+
+    async fn own_templates(&self) -> Result<Vec<WrittenTemplate>, CloudError> {
+        self.call(Call::DescribeLaunchTemplates, |state, _| Ok(state.cloud.own_templates())).await
+    }
+
+    async fn delete_template(&self, id: &str) -> Result<(), CloudError> {
+        self.call(Call::DeleteLaunchTemplate, |state, _| {
+            state.cloud.delete_template(id);
+            Ok(())
         })
         .await
     }
@@ -61,6 +75,7 @@ impl Cloud for Door {
                 state.faults.open(moment.elapsed).any(|trouble| trouble == Trouble::NeverJoin);
             let bad = state.faults.open(moment.elapsed).any(|trouble| matches!(trouble, Trouble::Chaos(_)));
             state.cloud.set_bad_day(bad);
+            state.broken.extend(state.cloud.lacks_template(request));
             let answer = state.cloud.create_fleet(request, moment);
             state.launched(request, &answer, known, moment);
             answer

@@ -1,0 +1,61 @@
+//! Launch templates: those that kOps wrote are always there, our own are written and deleted.
+
+use std::collections::BTreeMap;
+
+use outrigger_engine::ports::{TemplateRef, WrittenTemplate};
+use outrigger_model::FleetRequest;
+
+use super::Ec2;
+use crate::time::Moment;
+
+/// Our own templates by name.
+#[derive(Debug, Default)]
+pub(super) struct Templates {
+    written: BTreeMap<String, WrittenTemplate>,
+    /// How many were ever written.
+    count: u64,
+}
+
+impl Ec2 {
+    /// Our own template for a class, written where it is missing.
+    pub(super) fn write_template(&mut self, class: &str, moment: Moment) -> TemplateRef {
+        let name = format!("{}{class}", self.own_prefix());
+        let templates = &mut self.templates;
+        if !templates.written.contains_key(&name) {
+            templates.count += 1;
+            let id = format!("lt-{:017x}", templates.count);
+            let written = WrittenTemplate { id, name: name.clone(), created_at: moment.at };
+            templates.written.insert(name.clone(), written);
+        }
+        TemplateRef { name, version: "1".into() }
+    }
+
+    /// Our own templates, in order of id.
+    pub(crate) fn own_templates(&self) -> Vec<WrittenTemplate> {
+        let mut written: Vec<_> = self.templates.written.values().cloned().collect();
+        written.sort_by(|a, b| a.id.cmp(&b.id));
+        written
+    }
+
+    pub(super) fn delete_template(&mut self, id: &str) {
+        self.templates.written.retain(|_, template| template.id != id);
+    }
+
+    /// The class that a template was written for; `None` where there is no such template.
+    pub(super) fn class_of<'t>(&self, template: &'t str) -> Option<&'t str> {
+        let own = template.strip_prefix(&self.own_prefix());
+        own.filter(|_| self.templates.written.contains_key(template))
+            .or_else(|| template.strip_suffix(&format!(".{}", self.cluster)))
+    }
+
+    /// What is broken when a launch needs a template of our own that we have deleted.
+    pub(super) fn lacks_template(&self, request: &FleetRequest) -> Option<String> {
+        let name = &request.launch_template;
+        let is_gone = name.starts_with(&self.own_prefix()) && self.class_of(name).is_none();
+        is_gone.then(|| format!("launch template {name} was deleted while a launch needed it"))
+    }
+
+    fn own_prefix(&self) -> String {
+        format!("outrigger/{}/", self.cluster)
+    }
+}
