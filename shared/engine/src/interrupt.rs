@@ -22,7 +22,7 @@ use crate::rebalance;
 use crate::terminate::{self, Cause};
 use decide::{Response, pointless, respond};
 
-pub use message::{Delivery, Message, News};
+pub use message::{Delivery, Message, News, retry_delay};
 
 /// The name of the function.
 pub const FUNCTION: &str = "interrupt";
@@ -212,7 +212,7 @@ impl Batch<'_> {
     fn nobody(&mut self, delivery: &Delivery, open: &[Intent]) {
         let latest = delivery.message.at.saturating_add(CLOCK_TOLERANCE).unwrap_or(Timestamp::MAX);
         let may_be_ours = open.iter().any(|intent| intent.prepared_at <= latest);
-        if may_be_ours && !delivery.is_last {
+        if may_be_ours && !delivery.is_last() {
             let why = "no claim has its instance, but a launch is open that may have made it";
             self.summary.retry.insert(delivery.key.clone(), why.to_owned());
             return;

@@ -35,6 +35,8 @@ pub(crate) struct Config {
     pub(crate) rebalance: RebalancePolicy,
     /// `OUTRIGGER_DEAD_LETTERS`: the URL of the queue for messages that nobody can make sense of; only `interrupt` has one.
     pub(crate) dead_letters: Option<String>,
+    /// `OUTRIGGER_INTERRUPTIONS`: the URL of the queue of interruptions; without it messages come again after the queue's own time.
+    pub(crate) interruptions: Option<String>,
     /// How the API server is reached.
     pub(crate) api_server: ApiServer,
 }
@@ -142,6 +144,7 @@ impl Config {
                 node_repair,
                 rebalance,
                 dead_letters: variable("OUTRIGGER_DEAD_LETTERS"),
+                interruptions: variable("OUTRIGGER_INTERRUPTIONS"),
                 api_server,
             }),
             Ok(_) => Err(ConfigError(problems)),

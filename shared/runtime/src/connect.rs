@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use outrigger_aws::{Aws, AwsCloud, AwsConfig, DeadLetters, DynamoLedger};
+use outrigger_aws::{Aws, AwsCloud, AwsConfig, DeadLetters, DynamoLedger, Queue};
 use outrigger_engine::ports::{Clock, Cluster, Ports};
 use outrigger_kubernetes::{Access, KubernetesCluster, Token, TokenSource};
 
@@ -18,6 +18,7 @@ pub(crate) struct Connections {
     cloud: AwsCloud,
     ledger: DynamoLedger,
     dead_letters: Option<DeadLetters>,
+    interruptions: Option<Queue>,
 }
 
 impl Connections {
@@ -28,6 +29,7 @@ impl Connections {
         let uid = cluster.uid().await?;
         let ledger = DynamoLedger::new(&aws, &config.table, &config.cluster, uid);
         let dead_letters = config.dead_letters.as_ref().map(|url| DeadLetters::new(&aws, url));
+        let interruptions = config.interruptions.as_ref().map(|url| Queue::new(&aws, url));
         let settings = AwsConfig {
             cluster: config.cluster.clone(),
             state_store: Some(config.state_store.parse()?),
@@ -35,12 +37,17 @@ impl Connections {
             event_bus: Some(config.event_bus.clone()),
         };
         let cloud = AwsCloud::new(aws, settings);
-        Ok(Self { cluster, cloud, ledger, dead_letters })
+        Ok(Self { cluster, cloud, ledger, dead_letters, interruptions })
     }
 
     /// Where messages go that nobody can make sense of, where that is configured.
     pub(crate) const fn dead_letters(&self) -> Option<&DeadLetters> {
         self.dead_letters.as_ref()
+    }
+
+    /// The queue of interruptions, where that is configured.
+    pub(crate) const fn interruptions(&self) -> Option<&Queue> {
+        self.interruptions.as_ref()
     }
 
     /// The ports.

@@ -4,7 +4,7 @@ use std::time::Instant as Stopwatch;
 
 use anyhow::Context as _;
 use lambda_runtime::{Diagnostic, Error, LambdaEvent, service_fn};
-use outrigger_aws::DeadLetters;
+use outrigger_aws::{DeadLetters, Queue};
 use outrigger_engine::Guards;
 use outrigger_engine::ports::{Ports, WallClock};
 use outrigger_engine::{lifecycle as lifecycle_tick, provision as provision_tick, refresh as refresh_tick};
@@ -102,6 +102,11 @@ impl Shell {
     pub(crate) async fn dead_letters(&self) -> anyhow::Result<&DeadLetters> {
         let dead_letters = self.connections().await?.dead_letters();
         dead_letters.context("OUTRIGGER_DEAD_LETTERS is not set; it must be the URL of the dead-letter queue")
+    }
+
+    /// The queue of interruptions, where that is configured.
+    pub(crate) async fn interruptions(&self) -> anyhow::Result<Option<&Queue>> {
+        Ok(self.connections().await?.interruptions())
     }
 
     async fn connections(&self) -> anyhow::Result<&Connections> {

@@ -1,14 +1,18 @@
 //! `interrupt`: a batch of the queue -> the engine's messages -> which of them the queue is to deliver again.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use lambda_runtime::Error;
 use outrigger_aws::decode_event;
-use outrigger_engine::interrupt::{Delivery, Settings, Summary, handle};
+use outrigger_engine::interrupt::{Delivery, Settings, Summary, handle, retry_delay};
+use tokio::time::timeout;
 
 use crate::functions::{Shell, serve_event};
 
-/// After so many deliveries the queue gives a message up (`maxReceiveCount` in template.yaml).
-const MOST_DELIVERIES: u32 = 3;
+/// How long the queue may take to note when messages come again; without its word they come after its own time.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Runs `interrupt` until Lambda ends the process.
 pub async fn interrupt() -> Result<(), Error> {
@@ -22,6 +26,10 @@ pub async fn interrupt() -> Result<(), Error> {
         measure(shell, &summary, kept);
         tracing::info!(summary = %serde_json::to_value(&summary)?, malformed = malformed.len(), "handled");
         failed.extend(summary.retry.into_keys());
+        let again = again(&event.records, &failed);
+        if !again.is_empty() && timeout(PATIENCE, hasten(shell, &again)).await.is_err() {
+            tracing::warn!("the queue did not note in time when messages are to come again");
+        }
         let mut response = SqsBatchResponse::default();
         for key in failed {
             response.add_failure(key);
@@ -46,9 +54,7 @@ fn read(records: &[SqsMessage]) -> (Vec<Delivery>, Vec<Malformed>) {
         let body = record.body.as_deref().unwrap_or_default();
         match decode_event(body) {
             Ok(message) => {
-                let received = record.attributes.get("ApproximateReceiveCount");
-                let received: u32 = received.and_then(|count| count.parse().ok()).unwrap_or(1);
-                deliveries.push(Delivery { key, is_last: received >= MOST_DELIVERIES, message });
+                deliveries.push(Delivery { key, count: received(record), message });
             }
             Err(error) => {
                 tracing::error!(%error, "the message goes to the dead letters");
@@ -57,6 +63,40 @@ fn read(records: &[SqsMessage]) -> (Vec<Delivery>, Vec<Malformed>) {
         }
     }
     (deliveries, malformed)
+}
+
+/// How many times the queue has delivered a message.
+fn received(record: &SqsMessage) -> u32 {
+    let count = record.attributes.get("ApproximateReceiveCount");
+    count.and_then(|count| count.parse().ok()).unwrap_or(1)
+}
+
+/// The receipt handles of messages that are to come again, and after how long.
+fn again(records: &[SqsMessage], failed: &[String]) -> Vec<(String, Duration)> {
+    let failed: BTreeSet<&String> = failed.iter().collect();
+    let is_failed = |record: &&SqsMessage| record.message_id.as_ref().is_some_and(|id| failed.contains(id));
+    let records = records.iter().filter(is_failed);
+    records
+        .filter_map(|record| Some((record.receipt_handle.clone()?, retry_delay(received(record)))))
+        .collect()
+}
+
+/// Losing this costs time: the messages then come again after the queue's own time.
+async fn hasten(shell: &Shell, again: &[(String, Duration)]) {
+    let noted = async {
+        match shell.interruptions().await? {
+            Some(queue) => Ok(queue.deliver_again(again).await?),
+            None => Ok(0),
+        }
+    };
+    match noted.await {
+        Ok(0) => {}
+        Ok(unknown) => tracing::warn!(unknown, "the queue does not know all messages that are to come again"),
+        Err(error) => {
+            let error: anyhow::Error = error;
+            tracing::warn!(error = format!("{error:#}"), "messages come again after the queue's own time");
+        }
+    }
 }
 
 /// Puts aside what cannot be read; returns what could not be put aside either, which the queue's own redrive will.
@@ -99,18 +139,21 @@ mod tests {
             "id": "e", "detail-type": "EC2 Instance Rebalance Recommendation", "source": "aws.ec2",
             "time": "2026-11-11T21:29:54Z", "detail": {"instance-id": "i-1"},
         });
-        let record = |id: &str, body: serde_json::Value, count: &str| json!({"messageId": id, "body": body, "attributes": {"ApproximateReceiveCount": count}});
+        let record = |id: &str, body: serde_json::Value, count: &str| json!({"messageId": id, "receiptHandle": format!("handle of {id}"), "body": body, "attributes": {"ApproximateReceiveCount": count}});
         let text = json!(event.to_string());
         let batch = json!({"Records": [
             record("first", text.clone(), "1"),
-            record("last", text, "3"),
+            record("later", text, "3"),
             record("broken", json!("{"), "1"),
             record("empty", json!(null), "1"),
         ]});
         let batch: SqsEvent = serde_json::from_value(batch).unwrap();
         let (deliveries, malformed) = read(&batch.records);
-        let read: Vec<_> = deliveries.iter().map(|one| (one.key.as_str(), one.is_last)).collect();
-        assert_eq!(read, [("first", false), ("last", true)]);
+        let read: Vec<_> = deliveries.iter().map(|one| (one.key.as_str(), one.count)).collect();
+        assert_eq!(read, [("first", 1), ("later", 3)]);
+        let again = again(&batch.records, &["later".to_owned(), "first".to_owned()]);
+        let expected = [("handle of first", 2), ("handle of later", 8)];
+        assert_eq!(again, expected.map(|(handle, after)| (handle.to_owned(), Duration::from_secs(after))));
         let broken: Vec<_> = malformed.iter().map(|one| one.key.as_str()).collect();
         assert_eq!(broken, ["broken", "empty"]);
     }

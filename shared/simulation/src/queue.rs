@@ -13,7 +13,7 @@ use crate::time::Moment;
 /// How long a message that was received stays unseen, as in `template.yaml`.
 const VISIBILITY: Duration = Duration::from_mins(1);
 /// After so many deliveries a message goes to the dead letters.
-const MOST_DELIVERIES: u32 = 3;
+const MOST_DELIVERIES: u32 = 7;
 /// How long an event is under way, usually and when events go astray.
 const USUAL_DELAY_MILLIS: u64 = 1_500;
 const WORST_DELAY_MILLIS: u64 = 150_000;
@@ -76,11 +76,17 @@ impl Queue {
                 queued.deliveries += 1;
                 Delivery {
                     key: queued.key.clone(),
-                    is_last: queued.deliveries == MOST_DELIVERIES,
+                    count: queued.deliveries,
                     message: queued.message.clone(),
                 }
             })
             .collect()
+    }
+
+    /// A message that could not be handled is to come again after so long.
+    pub(crate) fn defer(&mut self, key: &str, delay: Duration, moment: Moment) {
+        let found = self.messages.iter_mut().filter(|queued| queued.key == key);
+        found.for_each(|queued| queued.visible = moment.elapsed.saturating_add(delay));
     }
 
     /// Deletes a message.

@@ -196,7 +196,7 @@ fn a_warning_about_an_instance_that_no_claim_has_yet_waits_for_its_launch() {
 }
 
 #[test]
-fn what_fails_three_times_goes_to_the_dead_letters() {
+fn what_fails_again_and_again_goes_to_the_dead_letters() {
     let events = "{at: 3m, kind: LedgerDown, for: 5m}, {at: 3m5s, kind: SpotWarning, count: 1}";
     let ending = play(1, "25m", "", events, &[]);
     let story = || common::timeline(&ending);

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
 use crate::aws::{ACCESS_KEY, ACCOUNT, REGION};
-use crate::schedule::{DEAD_INTERRUPTIONS, FUNCTIONS};
+use crate::schedule::{DEAD_INTERRUPTIONS, FUNCTIONS, INTERRUPTIONS};
 use crate::seed;
 use crate::state::{Endpoints, State};
 
@@ -89,7 +89,8 @@ pub(crate) fn environment(endpoints: &Endpoints, options: &Options) -> BTreeMap<
     let kubeconfig = endpoints.outrigger_kubeconfig.to_string_lossy();
     let catalog = format!("s3://{}/catalog", seed::CATALOG_BUCKET);
     let state_store = format!("s3://{}", seed::STATE_BUCKET);
-    let dead_letters = format!("{}/{ACCOUNT}/{DEAD_INTERRUPTIONS}", endpoints.aws.trim_end_matches('/'));
+    let queue = |name: &str| format!("{}/{ACCOUNT}/{name}", endpoints.aws.trim_end_matches('/'));
+    let (dead_letters, interruptions) = (queue(DEAD_INTERRUPTIONS), queue(INTERRUPTIONS));
     let variables = [
         ("AWS_ENDPOINT_URL", endpoints.aws.as_str()),
         ("AWS_ENDPOINT_URL_DYNAMODB", &endpoints.dynamodb),
@@ -107,6 +108,7 @@ pub(crate) fn environment(endpoints: &Endpoints, options: &Options) -> BTreeMap<
         ("OUTRIGGER_POLL_WINDOW_SECONDS", &window),
         ("OUTRIGGER_EVENT_BUS", "default"),
         ("OUTRIGGER_DEAD_LETTERS", &dead_letters),
+        ("OUTRIGGER_INTERRUPTIONS", &interruptions),
         ("RUST_LOG", "info"),
     ];
     let mut environment: BTreeMap<String, String> =

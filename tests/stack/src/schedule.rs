@@ -26,7 +26,7 @@ pub const INTERRUPTIONS: &str = "interruptions";
 pub const DEAD_INTERRUPTIONS: &str = "dead-interruptions";
 /// How long a message stays unseen once it was received, in seconds, and how often it is received.
 pub(crate) const VISIBILITY_SECONDS: u32 = 60;
-pub(crate) const MOST_DELIVERIES: u32 = 3;
+pub(crate) const MOST_DELIVERIES: u32 = 7;
 /// How many messages the function is given at once, and how long they are gathered.
 pub(crate) const BATCH: usize = 100;
 pub(crate) const WINDOW: Duration = Duration::from_secs(1);

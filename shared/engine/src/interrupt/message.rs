@@ -1,8 +1,24 @@
 //! What EC2 and AWS Health tell about instances, in our words.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use crate::ports::InstanceState;
+
+/// After so many deliveries the queue gives a message up (`maxReceiveCount` in template.yaml).
+const MOST_DELIVERIES: u32 = 7;
+/// A message that could not be handled comes again after so long, doubled with each delivery.
+const FIRST_DELAY: Duration = Duration::from_secs(2);
+/// It never waits longer than that.
+const LONGEST_DELAY: Duration = Duration::from_mins(1);
+
+/// After how long a message that could not be handled is to come again, having been delivered so often. What it waits for, a
+/// launch that is written down or a ledger that answers, is seconds away as a rule, and a spot machine has two minutes.
+pub fn retry_delay(deliveries: u32) -> Duration {
+    let doublings = 2_u32.saturating_pow(deliveries.saturating_sub(1));
+    FIRST_DELAY.saturating_mul(doublings).min(LONGEST_DELAY)
+}
 
 /// One event about instances.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,8 +64,15 @@ pub enum News {
 pub struct Delivery {
     /// The queue's name for this delivery, which failures are told by.
     pub key: String,
-    /// Whether the queue gives up after this delivery.
-    pub is_last: bool,
+    /// How many times the queue has delivered the message, this one included.
+    pub count: u32,
     /// The message.
     pub message: Message,
+}
+
+impl Delivery {
+    /// Whether the queue gives the message up after this delivery.
+    pub const fn is_last(&self) -> bool {
+        self.count >= MOST_DELIVERIES
+    }
 }

@@ -110,6 +110,13 @@ fn what_is_taken_back_is_left_alone_for_three_minutes() {
     }
 }
 
+#[test]
+fn what_cannot_be_handled_comes_again_soon_and_then_ever_later() {
+    let delays: Vec<u64> = (1..=7).map(|count| super::retry_delay(count).as_secs()).collect();
+    assert_eq!(delays, [2, 4, 8, 16, 32, 60, 60]);
+    assert_eq!(super::retry_delay(u32::MAX).as_secs(), 60);
+}
+
 /// Messages come in any order and any number of times: states only move forward, and the end is the same.
 #[test]
 fn order_and_repetition_do_not_matter() {

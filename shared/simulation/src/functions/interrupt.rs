@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_engine::interrupt::{self, Delivery, Settings, Summary};
+use outrigger_engine::interrupt::{self, Delivery, Settings, Summary, retry_delay};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Kill, Told, begin, counted, end};
@@ -64,9 +64,14 @@ async fn run(world: &Arc<World>, scenario: &Scenario, deliveries: &[Delivery], k
     let calls = door.calls();
     drop(door);
     if let Some(summary) = &summary {
-        world.with(|state, _| {
-            let done = deliveries.iter().filter(|delivery| !summary.retry.contains_key(&delivery.key));
-            done.for_each(|delivery| state.queue.delete(&delivery.key));
+        world.with(|state, moment| {
+            for delivery in deliveries {
+                if summary.retry.contains_key(&delivery.key) {
+                    state.queue.defer(&delivery.key, retry_delay(delivery.count), moment);
+                } else {
+                    state.queue.delete(&delivery.key);
+                }
+            }
         });
     }
     end(world, Function::Interrupt, died.then_some(calls), summary.as_ref().and_then(told));
