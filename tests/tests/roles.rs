@@ -53,8 +53,8 @@ fn who_launches_cannot_terminate() {
         })
         .collect();
     let expected: [(&str, &[&str]); 4] = [
-        ("InterruptFunction", &["sqs:SendMessage"]),
-        ("LifecycleFunction", &["ec2:TerminateInstances"]),
+        ("InterruptFunction", &["sqs:ChangeMessageVisibility", "sqs:SendMessage"]),
+        ("LifecycleFunction", &["ec2:DeleteLaunchTemplate", "ec2:TerminateInstances"]),
         (
             "ProvisionFunction",
             &[
@@ -81,9 +81,10 @@ fn no_deed_is_allowed_on_everything() {
             let everything = texts(&statement["Resource"]).contains(&"*");
             let deeds: Vec<_> = actions.into_iter().filter(|action| !is_harmless(action)).collect();
             assert!(!everything || deeds.is_empty(), "{function} may {deeds:?} everything");
-            let ends = deeds.contains(&"ec2:TerminateInstances");
-            let tags = &statement["Condition"]["StringEquals"]["aws:ResourceTag/outrigger.dev/cluster"];
-            assert!(!ends || tags.is_string(), "{function} may end what is not this cluster's");
+            let ends =
+                ["ec2:DeleteLaunchTemplate", "ec2:TerminateInstances"].iter().any(|end| deeds.contains(end));
+            let tag = &statement["Condition"]["StringEquals"]["aws:ResourceTag/KubernetesCluster"];
+            assert!(!ends || tag.is_string(), "{function} may {deeds:?} what is not this cluster's");
         }
     }
 }
