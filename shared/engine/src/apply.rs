@@ -74,7 +74,7 @@ async fn prepare<'a>(
                 continue;
             }
         };
-        let now = ports.clock.now();
+        let now = ports.now();
         let class = &offer.class;
         let left = subnets.entry(&class.reference).or_insert_with(|| class.subnets.clone());
         let launch =

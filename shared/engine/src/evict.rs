@@ -89,7 +89,7 @@ impl Draining<'_> {
             return Ok(Some("the reason for its end, which was not written down".into()));
         };
         let drained = self.drain(claim, &end, nodes).await;
-        let now = self.ports.clock.now();
+        let now = self.ports.now();
         let left = match drained {
             // Seconds, in which no pod must be bound to a machine that is given up.
             Ok(Drained::Closing) => {
@@ -142,7 +142,7 @@ impl Draining<'_> {
                 close(self.ports, node).await?;
             }
         }
-        let now = self.ports.clock.now();
+        let now = self.ports.now();
         let Some(tainted_at) = end.tainted_at else {
             self.write(claim, claim.state, |end| end.tainted_at = Some(now)).await?;
             return Ok(!self.guards.taint_wait);
@@ -157,7 +157,7 @@ impl Draining<'_> {
         let (mut left, mut stay) = (0, BTreeMap::new());
         for node in nodes {
             let pods = self.ports.cluster.pods_on(&node.name).await?;
-            let drain = drain::plan(&pods, by, self.ports.clock.now());
+            let drain = drain::plan(&pods, by, self.ports.now());
             left += drain.left;
             self.carry_out(node, &drain).await?;
             stay.insert(node.name.clone(), pods);
@@ -169,7 +169,7 @@ impl Draining<'_> {
         if attached.is_empty() {
             return Ok(None);
         }
-        let now = self.ports.clock.now();
+        let now = self.ports.now();
         if claim.termination.as_ref().is_some_and(|end| end.drained_at.is_none()) {
             self.write(claim, claim.state, |end| end.drained_at = Some(now)).await?;
         }
@@ -182,7 +182,7 @@ impl Draining<'_> {
             return Ok(Vec::new());
         }
         let attachments = self.ports.cluster.attachments(&nodes).await?;
-        let now = self.ports.clock.now();
+        let now = self.ports.now();
         let volumes = pods.iter().flat_map(|(node, pods)| drain::to_detach(&attachments, node, pods, now));
         Ok(volumes.map(|attachment| attachment.volume.clone()).collect())
     }

@@ -64,7 +64,7 @@ pub(crate) async fn update<T>(
         let answer = match ports.ledger.health().await {
             Ok(mut health) => {
                 let before = health.clone();
-                let result = change(&mut health, ports.clock.now());
+                let result = change(&mut health, ports.now());
                 if health == before {
                     return Some((health, result));
                 }

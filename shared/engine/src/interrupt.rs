@@ -127,12 +127,13 @@ struct Done {
 
 impl Batch<'_> {
     async fn run(&mut self, deliveries: &[Delivery]) -> Result<(), crate::TickError> {
-        let now = self.ports.clock.now();
+        let now = self.ports.now();
         let pending = self.worth_a_look(deliveries, now);
         if pending.is_empty() {
             return Ok(());
         }
         self.ports.ledger.bind(&self.ports.cluster.uid().await?).await?;
+        let now = self.ports.now();
         let pending = self.not_handled_yet(pending, now).await?;
         if pending.is_empty() {
             return Ok(());

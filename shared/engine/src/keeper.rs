@@ -30,7 +30,7 @@ impl Keeper {
     ) -> Result<Option<Self>, TickError> {
         check_new_ledger(ports).await?;
         ports.ledger.bind(&ports.cluster.uid().await?).await?;
-        let now = ports.clock.now();
+        let now = ports.now();
         let lease = ports.ledger.acquire(function, owner, now, TTL).await?;
         Ok(lease.map(|lease| Self { lease, expires_at: after(now, TTL) }))
     }
@@ -42,7 +42,7 @@ impl Keeper {
 
     /// Renews the lease when its end is near.
     pub(crate) async fn keep(&mut self, ports: Ports<'_>) -> Result<(), LedgerError> {
-        let now = ports.clock.now();
+        let now = ports.now();
         if after(now, RENEW_WITHIN) >= self.expires_at {
             ports.ledger.renew(&self.lease, now, TTL).await?;
             self.expires_at = after(now, TTL);

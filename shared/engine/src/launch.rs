@@ -89,7 +89,7 @@ impl Launcher<'_> {
         if !self.pace.wait().await {
             return Ok(Outcome { unknown: intent.claims.clone(), throttled: true, ..Outcome::default() });
         }
-        self.ports.ledger.mark_sent(lease, &intent.id, self.ports.clock.now()).await?;
+        self.ports.ledger.mark_sent(lease, &intent.id, self.ports.now()).await?;
         loop {
             match self.ports.cloud.launch(&intent.request).await {
                 Err(CloudError::Refused { code, .. })
@@ -126,7 +126,7 @@ impl Launcher<'_> {
         let error = FleetError { code, message, instance_type: String::new(), zone: String::new() };
         let mut outcome = Outcome::default();
         outcome.heed(self.judge(&intent.request, &[error], false).await?);
-        self.ports.ledger.abandon(&intent.id, &why, self.ports.clock.now()).await?;
+        self.ports.ledger.abandon(&intent.id, &why, self.ports.now()).await?;
         outcome.failed = intent.claims.iter().map(|claim| (claim.clone(), why.clone())).collect();
         Ok(outcome)
     }
@@ -167,7 +167,7 @@ impl Launcher<'_> {
                 written.push(ClaimOutcome::Failed { claim: claim.clone(), why: why.clone() });
             }
         }
-        self.ports.ledger.resolve(&intent.id, &written, self.ports.clock.now()).await?;
+        self.ports.ledger.resolve(&intent.id, &written, self.ports.now()).await?;
         Ok(outcome)
     }
 
@@ -178,7 +178,7 @@ impl Launcher<'_> {
         errors: &[FleetError],
         launched: bool,
     ) -> Result<Verdict, LedgerError> {
-        let verdict = fleet_errors::judge(request, errors, launched, self.known, self.ports.clock.now());
+        let verdict = fleet_errors::judge(request, errors, launched, self.known, self.ports.now());
         if let Some(first) = verdict.offerings.first() {
             tracing::info!(count = verdict.offerings.len(), ?first, "offerings are left alone for a while");
             self.ports.ledger.put_unavailable(&verdict.offerings).await?;

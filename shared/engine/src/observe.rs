@@ -76,7 +76,7 @@ pub(crate) async fn snapshot(
     for problem in &configuration.invalid {
         tracing::warn!(%problem, "refused; the others go on without it");
     }
-    let mut snapshot = Snapshot::empty(cluster, ports.clock.now());
+    let mut snapshot = Snapshot::empty(cluster, ports.now());
     let closed = health::closed_subnets(&ledger.health, snapshot.taken_at);
     offers.learn(ledger.seen_memory);
     for reference in references(&configuration) {

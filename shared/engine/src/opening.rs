@@ -138,7 +138,7 @@ async fn register(ports: Ports<'_>, joined: Joined<'_>) -> Result<(), TickError>
     ports.cluster.change_node(&change).await?;
     claim.state = ClaimState::Registered;
     claim.node_name = Some(node.name.clone());
-    claim.registered_at = Some(ports.clock.now());
+    claim.registered_at = Some(ports.now());
     // What was planned was the worst case; the node says what it is.
     claim.reserved = node.capacity.clone().with(NODES, Quantity::units(1));
     claim.allocatable.clone_from(&node.allocatable);

@@ -41,6 +41,14 @@ pub struct Ports<'a> {
     pub cloud: &'a dyn Cloud,
     /// The ledger.
     pub ledger: &'a dyn Ledger,
-    /// The clock.
+    /// Our own clock.
     pub clock: &'a dyn Clock,
+}
+
+impl Ports<'_> {
+    /// The present time on the one clock that all functions share, which is the API server's; on our own until it has
+    /// answered. What one function writes down another compares, and objects bear the API server's times.
+    pub fn now(&self) -> Timestamp {
+        self.cluster.time().unwrap_or_else(|| self.clock.now())
+    }
 }

@@ -145,7 +145,7 @@ struct Tick<'a> {
 impl Tick<'_> {
     async fn run(&mut self, keeper: &mut Keeper) -> Result<(), TickError> {
         let ledger = self.ports.ledger.load().await?;
-        self.going = Going::of(&ledger, self.ports.clock.now());
+        self.going = Going::of(&ledger, self.ports.now());
         let recovered = recover(self.ports, keeper.lease(), &ledger, self.deadline).await?;
         self.learn(&recovered, &BTreeSet::new(), Some(&ledger.health)).await;
         self.note(recovered);
@@ -184,7 +184,7 @@ impl Tick<'_> {
         let handled = &self.handled;
         let waiting = state.pods.values().filter(|pod| pod.is_provisionable());
         waiting
-            .chain(self.going.pods(state, self.ports.clock.now()))
+            .chain(self.going.pods(state, self.ports.now()))
             .map(|pod| pod.uid.as_str())
             .filter(move |uid| !handled.contains(*uid))
             .collect::<Vec<_>>()
@@ -222,9 +222,8 @@ impl Tick<'_> {
     ) -> Result<(), TickError> {
         let ledger = self.ports.ledger.load().await?;
         let health = ledger.health.clone();
-        if let Some(hold) = health.launches.as_ref().filter(|hold| hold.holds(self.ports.clock.now())) {
-            let left =
-                Duration::try_from(hold.until.duration_since(self.ports.clock.now())).unwrap_or_default();
+        if let Some(hold) = health.launches.as_ref().filter(|hold| hold.holds(self.ports.now())) {
+            let left = Duration::try_from(hold.until.duration_since(self.ports.now())).unwrap_or_default();
             tracing::warn!(seconds = left.as_secs(), hold.reason, "nothing is launched for a while");
             self.resumes_at = Some(Instant::now() + left);
             return Ok(());

@@ -24,7 +24,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(10);
 
 /// Marks a claim as one to be replaced. Returns whether it was marked now; without the lease, and doing it twice is doing it once.
 pub(crate) async fn mark(ports: Ports<'_>, claim: NodeClaim) -> Result<bool, LedgerError> {
-    let since = ports.clock.now();
+    let since = ports.now();
     let marked = |claim: &NodeClaim| {
         let is_due = claim.state == ClaimState::Initialized && claim.rebalance.is_none();
         let rebalance = Some(Rebalance { since, replacements: None });

@@ -63,17 +63,17 @@ pub(crate) async fn recover(
                 continue;
             }
         };
-        let step = next_step(intent, seen.len(), ports.clock.now());
+        let step = next_step(intent, seen.len(), ports.now());
         tracing::info!(intent = intent.id, state = ?intent.state, seen = seen.len(), ?step, "found an open launch");
         let outcome = match step {
             Step::Wait => Outcome::default(),
             Step::Mark => {
-                ports.ledger.mark_sent(lease, &intent.id, ports.clock.now()).await?;
+                ports.ledger.mark_sent(lease, &intent.id, ports.now()).await?;
                 Outcome::default()
             }
-            Step::Resend if patience.is_some_and(|hold| hold.holds(ports.clock.now())) => Outcome::default(),
+            Step::Resend if patience.is_some_and(|hold| hold.holds(ports.now())) => Outcome::default(),
             Step::Abandon(why) => {
-                ports.ledger.abandon(&intent.id, why, ports.clock.now()).await?;
+                ports.ledger.abandon(&intent.id, why, ports.now()).await?;
                 Outcome::default()
             }
             Step::Adopt => {

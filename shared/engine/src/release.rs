@@ -49,7 +49,7 @@ impl Release<'_> {
         claims: Vec<&mut NodeClaim>,
         asked: &mut BTreeSet<String>,
     ) -> Vec<(String, Result<Option<String>, TickError>)> {
-        let now = self.ports.clock.now();
+        let now = self.ports.now();
         let steps: Vec<Step> = claims.iter().map(|claim| self.step(claim, now)).collect();
         let asks = |step: &Step| matches!(step, Step::Terminate | Step::TerminateAndForget);
         let asking = claims.iter().zip(&steps).filter(|(_, step)| asks(step));

@@ -57,7 +57,7 @@ pub async fn begin_from(
     cause: &Cause,
     lease: Option<&Lease>,
 ) -> Result<Option<NodeClaim>, LedgerError> {
-    let began = rewrite(ports, found, lease, |claim| ending(claim, cause, ports.clock.now())).await?;
+    let began = rewrite(ports, found, lease, |claim| ending(claim, cause, ports.now())).await?;
     if let Some(NodeClaim { name, state, .. }) = &began {
         let (reason, why) = (cause.reason, &cause.message);
         tracing::info!(claim = name, ?state, %reason, why, "the claim ends");

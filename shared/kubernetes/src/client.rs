@@ -2,6 +2,7 @@
 
 mod access;
 mod claim;
+mod clock;
 mod configuration;
 mod departure;
 mod event;
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
+use jiff::Timestamp;
 use outrigger_engine::ports::{
     Attachment, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event, Eviction,
     Mirror, NodeChange, PodOnNode, Volumes,
@@ -73,6 +75,10 @@ impl fmt::Debug for KubernetesCluster {
 
 #[async_trait]
 impl Cluster for KubernetesCluster {
+    fn time(&self) -> Option<Timestamp> {
+        self.transport.time()
+    }
+
     async fn uid(&self) -> Result<String, ClusterError> {
         let call = Call::get("read the namespace kube-system", "/api/v1/namespaces/kube-system");
         let namespace: Value = parse(&call, &self.transport.send(&call).await?)?;

@@ -4,10 +4,10 @@
 use std::error::Error;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use outrigger_engine::Ports;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
@@ -347,6 +347,8 @@ pub(crate) struct Door {
     owner: String,
     crash: Option<Crash>,
     clock: RunClock,
+    /// Whether the API server has answered, so that its time is known.
+    heard: AtomicBool,
     calls: AtomicU32,
     died: Notify,
 }
@@ -360,7 +362,13 @@ impl Door {
         skew: SignedDuration,
     ) -> Self {
         let clock = RunClock::new(*world.clock(), skew);
-        Self { world, function, owner, crash, clock, calls: AtomicU32::new(0), died: Notify::new() }
+        let (heard, calls, died) = (AtomicBool::new(false), AtomicU32::new(0), Notify::new());
+        Self { world, function, owner, crash, clock, heard, calls, died }
+    }
+
+    /// What the API server's clock shows, once it has answered.
+    pub(crate) fn server_time(&self) -> Option<Timestamp> {
+        self.heard.load(Ordering::Relaxed).then(|| self.clock.server_time())
     }
 
     /// The world behind the ports of the engine.
@@ -416,6 +424,9 @@ impl Door {
             }
             result
         });
+        if result.is_ok() && call.service() == Service::ApiServer {
+            self.heard.store(true, Ordering::Relaxed);
+        }
         self.survive(call).await;
         result
     }

@@ -43,7 +43,7 @@
 //!     - {at: 8m, kind: Freeze, function: lifecycle, call: PutSweep, for: 1m}   # stands still before that call
 //!     - {at: 8m, kind: LoseTable}                    # the ledger's; also CopyTable, and RestoreTable from the last copy
 //!     - {at: 8m, kind: Slow, for: 1m}                # calls take long
-//!     - {at: 8m, kind: SkewClocks, for: 5m}          # functions' clocks are wrong by up to 45 s
+//!     - {at: 8m, kind: SkewClocks, for: 5m}          # functions' clocks are wrong by up to 5 min, API servers' by 43 s
 //!     - {at: 8m, kind: Duplicate, function: provision, for: 5m}   # each minute's run is begun twice
 //!     - {at: 8m, kind: NeverJoin, for: 1m}           # machines launched meanwhile; also LateJoin, NeverReady, PodsHang
 //!     - {at: 9m, kind: SpotWarning, count: 1}        # the oldest spot machine falls in two minutes; also Rebalance,
@@ -130,7 +130,7 @@ impl Scenario {
     /// How wrong the clocks of functions may be.
     pub(crate) fn clock_skew(&self) -> Duration {
         let is_skewed = self.events.iter().any(|event| matches!(event.kind, EventKind::SkewClocks(_)));
-        if is_skewed { time::WORST_SKEW } else { Duration::ZERO }
+        if is_skewed { time::WORST_SERVER_SKEW } else { Duration::ZERO }
     }
 
     /// Whether a run of a function may stand still.

@@ -43,7 +43,7 @@ pub(crate) struct State {
     pub boot_time: Duration,
     pub allocatable_percent: u64,
     pub memory_percent: u64,
-    /// How wrong the clocks of functions may be.
+    /// How wrong the clocks by which functions tell time may be.
     pub clock_skew: Duration,
     pub cloud: Ec2,
     pub ledger: Table,

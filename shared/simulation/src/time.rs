@@ -9,9 +9,13 @@ use tokio::time::Instant;
 /// When every simulated world begins: 2026-01-01T00:00:00Z.
 const BEGINNING_SECONDS: i64 = 1_767_225_600;
 
-/// How wrong the clock of a function may be. Lifecycle takes a pod for stuck a minute after it should have ended by the API
-/// server's clock, so that more than this would cost pods their grace.
-pub(crate) const WORST_SKEW: Duration = Duration::from_secs(45);
+/// How wrong the clock of a function may be.
+pub(crate) const WORST_SKEW: Duration = Duration::from_mins(5);
+/// How wrong the clock of the API server that a run talks to may be then: so many times less. Functions tell time by it, and
+/// take a pod for stuck a minute after it should have ended, so that a minute would cost pods their grace.
+const SERVERS_AGREE: i32 = 7;
+/// How far two API servers may be from the right time.
+pub(crate) const WORST_SERVER_SKEW: Duration = Duration::from_secs(43);
 
 /// Tokio's clock as a wall clock that began at a fixed time.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +53,11 @@ impl RunClock {
     /// A clock that is ahead of the world's by `skew`.
     pub(crate) const fn new(clock: VirtualClock, skew: SignedDuration) -> Self {
         Self { clock, skew }
+    }
+
+    /// What the clock of the API server shows that the run talks to.
+    pub(crate) fn server_time(&self) -> Timestamp {
+        self.clock.now().saturating_add(self.skew / SERVERS_AGREE).unwrap_or(Timestamp::MAX)
     }
 }
 

@@ -89,7 +89,7 @@ impl Tick<'_> {
         self.catalog = Some(catalog);
         let kind = types.iter().find(|kind| kind.name == instance.instance_type);
         let unknown = Unknown { instance, intent, pool, kind, node };
-        let now = self.ports.clock.now();
+        let now = self.ports.now();
         let names = [unknown.former_name().cloned(), Some(unknown.new_name())];
         for name in names.into_iter().flatten() {
             match self.ports.ledger.adopt(&unknown.claim(name.clone(), now), lease).await {

@@ -23,7 +23,7 @@ const SWEEP_EVERY: Duration = Duration::from_secs(50);
 
 impl Tick<'_> {
     pub(super) fn time_for_a_sweep(&self) -> bool {
-        let now = self.ports.clock.now();
+        let now = self.ports.now();
         let passed = |at| Duration::try_from(now.duration_since(at)).unwrap_or_default();
         self.sweep.at.is_none_or(|at| passed(at) >= SWEEP_EVERY)
     }
@@ -42,7 +42,7 @@ impl Tick<'_> {
     ) -> Result<(), TickError> {
         let Some((_, machines)) = &self.machines else { return Ok(()) };
         let seen = Seen { machines, claims, intents, nodes, on };
-        let now = self.ports.clock.now();
+        let now = self.ports.now();
         let mut findings = collect::sweep(&seen, &self.sweep, self.settings.guards, now);
         let templates = self.unused_templates((intents, health), &mut findings.sweep);
         self.ports.ledger.put_sweep(&findings.sweep, lease).await?;
@@ -129,7 +129,7 @@ impl Tick<'_> {
                 return;
             }
             let on = nodes_of(claim, by_instance);
-            let (timeout, now) = (self.settings.initialization_timeout, self.ports.clock.now());
+            let (timeout, now) = (self.settings.initialization_timeout, self.ports.now());
             let cause = self
                 .deletion(claim, &on)
                 .or_else(|| liveness::overdue(claim, &on, timeout, is_partitioned, now));

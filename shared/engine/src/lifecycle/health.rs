@@ -24,7 +24,7 @@ impl Tick<'_> {
             }
         };
         self.summary.repair_blocked.clear();
-        let (guards, now) = (self.settings.guards, self.ports.clock.now());
+        let (guards, now) = (self.settings.guards, self.ports.now());
         let health = Health::new(nodes, &statuses, self.settings.node_repair, guards, now);
         for claim in claims.iter_mut() {
             let on = nodes_of(claim, by_instance);

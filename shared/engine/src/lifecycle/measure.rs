@@ -45,7 +45,7 @@ impl Tick<'_> {
         if let Some(message) = shortfall.clone().filter(|_| !is_known) {
             self.complain(claim, "FailedConsistencyCheck", message).await;
         }
-        let since = self.ports.clock.now();
+        let since = self.ports.now();
         let mut node_check = NodeCheck { duplicates, ..claim.node_check.clone() };
         if !is_known {
             node_check.shortfall = shortfall.map(|message| Shortfall { since, message });
@@ -65,7 +65,7 @@ impl Tick<'_> {
     pub(super) async fn learn(&mut self, claim: &NodeClaim, node: &Node) -> Result<(), TickError> {
         if let Some(lesson) = consistency::lesson(claim, node, &self.seen_memory) {
             tracing::info!(kind = lesson.instance_type, image = lesson.image_id, memory = %lesson.memory, "learnt");
-            self.ports.ledger.put_seen_memory(&lesson, self.ports.clock.now()).await?;
+            self.ports.ledger.put_seen_memory(&lesson, self.ports.now()).await?;
             self.seen_memory.push(lesson);
         }
         Ok(())

@@ -24,7 +24,7 @@ impl Tick<'_> {
         let ready: BTreeSet<String> =
             claims.iter().filter(is_ready).map(|claim| claim.name.clone()).collect();
         for claim in claims {
-            let Some(step) = step(claim, &ready, self.ports.clock.now()) else { continue };
+            let Some(step) = step(claim, &ready, self.ports.now()) else { continue };
             if self.time_is_up() {
                 return;
             }
@@ -64,7 +64,7 @@ impl Tick<'_> {
     /// Why none of the nodes may be drained of our own accord, by what is on them now.
     async fn kept(&self, nodes: &[&Node]) -> Result<Option<String>, TickError> {
         let budgets = disruption_budgets(self.ports).await?;
-        let staying = Staying { budgets: &budgets, now: self.ports.clock.now() };
+        let staying = Staying { budgets: &budgets, now: self.ports.now() };
         for node in nodes {
             let pods = self.ports.cluster.pods_on(&node.name).await?;
             if let Some(why) = kept_by(node, pods.iter().map(|on| &on.pod), &staying) {

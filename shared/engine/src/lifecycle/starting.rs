@@ -121,7 +121,7 @@ impl Tick<'_> {
         }
         self.ports.cluster.change_node(&register::initialization(node)).await?;
         claim.state = ClaimState::Initialized;
-        claim.initialized_at = Some(self.ports.clock.now());
+        claim.initialized_at = Some(self.ports.now());
         *claim = self.ports.ledger.update_claim(claim, None).await?;
         self.summary.initialized.push(claim.name.clone());
         self.learn(claim, node).await?;

@@ -31,7 +31,7 @@ impl Tick<'_> {
             return Vec::new();
         };
         let seen = Templates { written, intents, health };
-        let now = self.ports.clock.now();
+        let now = self.ports.now();
         seen.unused(sweep, &self.sweep, self.settings.guards, now).into_iter().cloned().collect()
     }
 

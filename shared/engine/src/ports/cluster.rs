@@ -18,6 +18,9 @@ use outrigger_model::{
 /// The Kubernetes cluster. Reads are consistent: a list that breaks off half way is an error, never a short answer.
 #[async_trait]
 pub trait Cluster: Send + Sync {
+    /// What the API server's clock shows now, as far as its answers tell; `None` before the first.
+    fn time(&self) -> Option<Timestamp>;
+
     /// The uid of the namespace kube-system, which identifies the cluster.
     async fn uid(&self) -> Result<String, ClusterError>;
 

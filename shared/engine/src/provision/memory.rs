@@ -80,7 +80,7 @@ impl Tick<'_> {
             .filter(|pool| decision.probing.contains(*pool))
             .collect();
         let Some((health, news)) = self.learn(outcome, &probed, Some(&decision.health)).await else { return };
-        snapshot.paused = health::paused(&health, self.ports.clock.now());
+        snapshot.paused = health::paused(&health, self.ports.now());
         self.announce(snapshot, &news).await;
     }
 
@@ -95,7 +95,7 @@ impl Tick<'_> {
             known.is_none_or(|known| known.pools.get(pool).is_some_and(|pool| pool.refused.is_some()))
         };
         let accepted: Vec<&String> = outcome.accepted.iter().filter(|pool| was_refused(pool)).collect();
-        let now = self.ports.clock.now();
+        let now = self.ports.now();
         let used: Vec<&String> =
             outcome.templates.iter().filter(|name| templates::is_news(name, known, now)).collect();
         let nothing = accepted.is_empty()

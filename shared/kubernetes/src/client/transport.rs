@@ -6,11 +6,13 @@ use std::time::Duration;
 use futures::stream::{BoxStream, StreamExt};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use jiff::Timestamp;
 use kube::core::WatchEvent;
 use outrigger_engine::ports::ClusterError;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
+use super::clock::ServerClock;
 use super::token::Tokens;
 
 /// How long one call may take, its answer read.
@@ -91,6 +93,7 @@ pub(super) struct Transport {
     client: kube::Client,
     server: String,
     tokens: Option<Tokens>,
+    clock: ServerClock,
 }
 
 /// No answer within the time that a call may take.
@@ -111,7 +114,12 @@ enum Outcome {
 
 impl Transport {
     pub(super) fn new(client: kube::Client, server: impl Into<String>, tokens: Option<Tokens>) -> Self {
-        Self { client, server: server.into(), tokens }
+        Self { client, server: server.into(), tokens, clock: ServerClock::default() }
+    }
+
+    /// What the server's clock shows, as far as its answers tell.
+    pub(super) fn time(&self) -> Option<Timestamp> {
+        self.clock.time()
     }
 
     pub(super) fn server(&self) -> &str {
@@ -187,6 +195,7 @@ impl Transport {
             Err(error) => return Ok(Outcome::Broken(error)),
         };
         let (parts, body) = response.into_parts();
+        self.clock.learn(&parts.headers);
         Ok(match body.collect_bytes().await {
             Ok(bytes) => Outcome::Answer(parts.status, parts.headers, bytes.into()),
             Err(error) => Outcome::Broken(error),

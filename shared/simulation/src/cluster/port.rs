@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt};
+use jiff::Timestamp;
 use outrigger_engine::ports::{
     Attachment, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event, Eviction,
     Mirror, NodeChange, PodOnNode, Volumes,
@@ -23,6 +24,10 @@ const SERVER: &str = "https://api.simulated";
 
 #[async_trait]
 impl Cluster for Door {
+    fn time(&self) -> Option<Timestamp> {
+        self.server_time()
+    }
+
     async fn uid(&self) -> Result<String, ClusterError> {
         self.call(Call::ClusterUid, |_, _| Ok(CLUSTER_UID.to_owned())).await
     }
