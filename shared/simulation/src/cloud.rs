@@ -60,6 +60,8 @@ pub(crate) struct Ec2 {
     problems: BTreeMap<String, Vec<InstanceProblem>>,
     /// The launch templates that Outrigger wrote.
     templates: Templates,
+    /// Until when machines are protected from termination, by id.
+    protected: BTreeMap<String, Duration>,
 }
 
 /// A capacity pool.
@@ -161,6 +163,7 @@ impl Ec2 {
             promises: scenario.promises,
             problems: BTreeMap::new(),
             templates: Templates::default(),
+            protected: BTreeMap::new(),
         }
     }
 

@@ -36,9 +36,11 @@
 //!     - {at: 4m, kind: ApiServerDown, for: 1m}       # also LedgerDown, CloudDown: no answers
 //!     - {at: 5m, kind: Chaos, percent: 5, for: 5m}   # calls fail and functions die by chance
 //!     - {at: 6m, kind: KillFunction, function: provision, after: CreateFleet}
-//!     - {at: 7m, kind: DeleteNodes, count: 1}        # the oldest; also DeleteNodeClaims, ReclaimInstances (not by us)
+//!     - {at: 7m, kind: DeleteNodes, count: 1}        # the oldest; also DeleteNodeClaims, ReclaimInstances (not by us),
+//!                                                    # DeleteNodePools (the first by name)
 //!     - {at: 7m, kind: FailStatusChecks, count: 1}   # also PlanRetirement, StopInstances, SilenceKubelets, BreakHardware,
-//!                                                    # CloseNodes (tainted, never drained), DuplicateNodes
+//!                                                    # CloseNodes (tainted, never drained), DuplicateNodes,
+//!                                                    # ProtectInstances (from termination, for 5 min)
 //!     - {at: 7m, kind: StrayInstances, count: 1}     # ours, but of no launch; ForeignInstances: nobody's of ours
 //!     - {at: 8m, kind: Freeze, function: lifecycle, call: PutSweep, for: 1m}   # stands still before that call
 //!     - {at: 8m, kind: LoseTable}                    # the ledger's; also CopyTable, and RestoreTable from the last copy

@@ -7,6 +7,8 @@ use outrigger_engine::ports::{InstanceProblem, InstanceState, InstanceStatus};
 use super::Ec2;
 use crate::time::{Moment, after};
 
+/// For how long a machine is protected from termination.
+const PROTECTED_FOR: Duration = Duration::from_mins(5);
 /// From EC2 telling of a retirement to the day itself.
 const NOTICE: Duration = Duration::from_hours(14 * 24);
 
@@ -46,6 +48,19 @@ impl Ec2 {
         let at = Some(after(moment.at, NOTICE));
         let problem = InstanceProblem::Planned { event: "instance-retirement".into(), at };
         self.problems.entry(id.to_owned()).or_default().push(problem);
+    }
+
+    /// Somebody protects a machine from termination (`disableApiTermination`).
+    pub(crate) fn protect(&mut self, id: &str, moment: Moment) {
+        self.protected.insert(id.to_owned(), moment.elapsed.saturating_add(PROTECTED_FOR));
+    }
+
+    /// Why a machine may not be terminated now, in EC2's words.
+    pub(super) fn protection(&self, id: &str, moment: Moment) -> Option<String> {
+        let is_protected = self.protected.get(id).is_some_and(|until| *until > moment.elapsed);
+        let words =
+            "may not be terminated. Modify its 'disableApiTermination' instance attribute and try again.";
+        is_protected.then(|| format!("OperationNotPermitted: The instance '{id}' {words}"))
     }
 
     /// A machine is stopped; says whether it ran.

@@ -100,10 +100,14 @@ impl Cloud for Door {
 
     async fn terminate(&self, instances: &[String]) -> Result<BTreeMap<String, String>, CloudError> {
         self.call(Call::TerminateInstances, |state, moment| {
+            let mut refused = BTreeMap::new();
             for id in instances {
-                state.terminate(id, moment);
+                match state.cloud.protection(id, moment) {
+                    Some(why) => drop(refused.insert(id.clone(), why)),
+                    None => state.terminate(id, moment),
+                }
             }
-            Ok(BTreeMap::new())
+            Ok(refused)
         })
         .await
     }

@@ -129,6 +129,14 @@ impl Objects {
         }
     }
 
+    /// Somebody deletes the first NodePools in order of name.
+    pub(crate) fn delete_node_pools(&mut self, number: usize) {
+        let pools = &mut self.configuration.node_pools;
+        pools.sort_by(|a, b| a.name.cmp(&b.name));
+        pools.drain(..number.min(pools.len()));
+        self.version += 1;
+    }
+
     /// Somebody deletes a node. While a finalizer is left it stays.
     pub(crate) fn delete_node(&mut self, name: &str, moment: Moment) {
         let Some(mut node) = self.nodes.get(name).cloned() else { return };

@@ -117,6 +117,8 @@ pub enum EventKind {
     DeleteNodes(usize),
     /// Somebody deletes the NodeClaim objects of the oldest nodes.
     DeleteNodeClaims(usize),
+    /// Somebody deletes the first NodePools in order of name, so many of them.
+    DeleteNodePools(usize),
     /// The machines of the oldest nodes are terminated, and not by us.
     ReclaimInstances(usize),
     /// Something befalls the oldest nodes, so many of them.
@@ -192,6 +194,7 @@ impl Event {
             | EventKind::Freeze { .. }
             | EventKind::DeleteNodes(_)
             | EventKind::DeleteNodeClaims(_)
+            | EventKind::DeleteNodePools(_)
             | EventKind::ReclaimInstances(_)
             | EventKind::Mishap(..)
             | EventKind::StrayInstances(_)
@@ -252,6 +255,7 @@ impl Event {
             }
             EventKind::DeleteNodes(count) => state.delete_nodes(*count, moment),
             EventKind::DeleteNodeClaims(count) => state.delete_claims(*count),
+            EventKind::DeleteNodePools(count) => state.cluster.delete_node_pools(*count),
             EventKind::ReclaimInstances(count) => state.reclaim(*count, moment),
             EventKind::Mishap(mishap, count) => mishap.begin(*count, state, moment),
             EventKind::StrayInstances(count) => state.appear(*count, true, moment),
@@ -302,6 +306,9 @@ impl fmt::Display for Event {
             EventKind::DeleteNodes(number) => write!(f, "somebody deletes {}", count(*number, "node")),
             EventKind::DeleteNodeClaims(number) => {
                 write!(f, "somebody deletes {}", count(*number, "NodeClaim"))
+            }
+            EventKind::DeleteNodePools(number) => {
+                write!(f, "somebody deletes {}", count(*number, "NodePool"))
             }
             EventKind::ReclaimInstances(number) => write!(f, "EC2 ends {}", count(*number, "instance")),
             EventKind::Mishap(mishap, number) => mishap.tell(*number, f),

@@ -374,6 +374,7 @@ fn kind(file: &EventFile) -> Option<EventKind> {
         KindFile::PodsHang => EventKind::PodsHang(length?),
         KindFile::DeleteNodes => EventKind::DeleteNodes(file.count?),
         KindFile::DeleteNodeClaims => EventKind::DeleteNodeClaims(file.count?),
+        KindFile::DeleteNodePools => EventKind::DeleteNodePools(file.count?),
         KindFile::ReclaimInstances => EventKind::ReclaimInstances(file.count?),
         KindFile::FailStatusChecks
         | KindFile::PlanRetirement
@@ -381,7 +382,8 @@ fn kind(file: &EventFile) -> Option<EventKind> {
         | KindFile::SilenceKubelets
         | KindFile::BreakHardware
         | KindFile::CloseNodes
-        | KindFile::DuplicateNodes => EventKind::Mishap(Mishap::of(file.kind)?, file.count?),
+        | KindFile::DuplicateNodes
+        | KindFile::ProtectInstances => EventKind::Mishap(Mishap::of(file.kind)?, file.count?),
         KindFile::StrayInstances => EventKind::StrayInstances(file.count?),
         KindFile::ForeignInstances => EventKind::ForeignInstances(file.count?),
         KindFile::SpotWarning => EventKind::Interruption(Interruption::SpotWarning, file.count?),
@@ -403,6 +405,7 @@ impl KindFile {
             self,
             Self::DeleteNodes
                 | Self::DeleteNodeClaims
+                | Self::DeleteNodePools
                 | Self::ReclaimInstances
                 | Self::StrayInstances
                 | Self::ForeignInstances

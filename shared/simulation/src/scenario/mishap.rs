@@ -24,6 +24,8 @@ pub enum Mishap {
     CloseNodes,
     /// A second Node with the same providerID appears.
     DuplicateNodes,
+    /// Somebody protects the machine from termination for five minutes.
+    ProtectInstances,
 }
 
 impl Mishap {
@@ -37,6 +39,7 @@ impl Mishap {
             KindFile::BreakHardware => Some(Self::BreakHardware),
             KindFile::CloseNodes => Some(Self::CloseNodes),
             KindFile::DuplicateNodes => Some(Self::DuplicateNodes),
+            KindFile::ProtectInstances => Some(Self::ProtectInstances),
             _ => None,
         }
     }
@@ -52,6 +55,7 @@ impl Mishap {
                 Self::BreakHardware => state.cluster.break_hardware(&id, moment),
                 Self::CloseNodes => state.cluster.close_node(&id, moment),
                 Self::DuplicateNodes => state.cluster.duplicate_node(&id, moment),
+                Self::ProtectInstances => state.cloud.protect(&id, moment),
             }
         }
     }
@@ -68,6 +72,7 @@ impl Mishap {
             Self::BreakHardware => write!(f, "the accelerators of {nodes} break"),
             Self::CloseNodes => write!(f, "somebody closes {nodes} as for a drain"),
             Self::DuplicateNodes => write!(f, "{nodes} appear a second time"),
+            Self::ProtectInstances => write!(f, "somebody protects {instances} from termination"),
         }
     }
 }

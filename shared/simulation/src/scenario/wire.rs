@@ -162,6 +162,8 @@ pub(super) enum KindFile {
     BreakHardware,
     CloseNodes,
     DuplicateNodes,
+    ProtectInstances,
+    DeleteNodePools,
     StrayInstances,
     ForeignInstances,
     SpotWarning,

@@ -1,0 +1,67 @@
+//! What is refused: instances that may not be terminated, and demand for a pool that is gone.
+
+mod common;
+
+use outrigger_model::ClaimState;
+use outrigger_simulation::Ending;
+
+fn play(duration: &str, events: &str) -> Ending {
+    let ending = common::run(1, duration, &format!("  events: [{events}]"), &[]);
+    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", common::timeline(&ending));
+    ending
+}
+
+fn in_state(ending: &Ending, state: ClaimState) -> usize {
+    ending.claims.iter().filter(|claim| claim.state == state).count()
+}
+
+#[test]
+fn an_instance_that_cannot_be_terminated_holds_up_no_other_and_is_tried_again() {
+    let events = "{at: 5m, kind: ProtectInstances, count: 1}, {at: 310s, kind: DeleteNodes, count: 2}";
+    let refused = play("9m", events);
+    let story = || common::timeline(&refused);
+    assert_eq!(
+        (in_state(&refused, ClaimState::Gone), in_state(&refused, ClaimState::Terminating)),
+        (1, 1),
+        "{}",
+        story()
+    );
+    let claim = refused.claims.iter().find(|claim| claim.state == ClaimState::Terminating).unwrap();
+    let why = claim.last_error.as_deref().unwrap_or_default();
+    assert!(why.contains("its instance cannot be terminated: OperationNotPermitted"), "{why}");
+    let nodes = refused.nodes.iter().filter(|node| Some(&node.name) == claim.node_name.as_ref());
+    assert_eq!(nodes.count(), 1, "its node stays as long as it does: {}", story());
+    let later = play("14m", events);
+    let over = (in_state(&later, ClaimState::Gone), in_state(&later, ClaimState::Terminating));
+    assert_eq!(over, (2, 0), "{}", common::timeline(&later));
+    assert_eq!(later.summary.unexpected, Vec::<String>::new(), "{}", common::timeline(&later));
+}
+
+#[test]
+fn nodes_of_a_pool_that_is_deleted_live_on_and_are_not_replaced() {
+    let of_batch = |ending: &Ending, state: ClaimState| {
+        ending.claims.iter().filter(|claim| claim.node_pool == "batch" && claim.state == state).count()
+    };
+    let deleted = "{at: 5m, kind: DeleteNodePools, count: 1}";
+    let before = play("5m", "");
+    let after = play("15m", deleted);
+    let story = || common::timeline(&after);
+    let living = of_batch(&before, ClaimState::Initialized);
+    assert!(living > 0, "{}", story());
+    assert_eq!(of_batch(&after, ClaimState::Initialized), living, "{}", story());
+    assert_eq!(after.summary.unexpected, Vec::<String>::new(), "{}", story());
+    assert_eq!(after.instances, before.instances, "{}", story());
+    // All nodes are drained as ever; what only the deleted pool could carry waits.
+    let drained = play("20m", &format!("{deleted}, {{at: 6m, kind: DeleteNodes, count: 20}}"));
+    let story = || common::timeline(&drained);
+    assert_eq!(of_batch(&drained, ClaimState::Gone), living, "{}", story());
+    assert_eq!(of_batch(&drained, ClaimState::Initialized), 0, "{}", story());
+    assert_eq!(
+        drained.instances.len(),
+        in_state(&drained, ClaimState::Initialized),
+        "no orphan: {}",
+        story()
+    );
+    let waiting = drained.summary.unexpected.join("; ");
+    assert!(waiting.contains("etl"), "{waiting}");
+}
