@@ -3,6 +3,7 @@
 //! A seed is all that a world depends on, so a failing one is played again by its number alone.
 
 mod chance;
+mod dice;
 mod verdict;
 
 use std::ops::RangeInclusive;

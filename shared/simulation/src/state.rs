@@ -71,6 +71,8 @@ pub(crate) struct State {
     pub given_up: BTreeSet<String>,
     /// Nodes whose kubelets are not heard of any more.
     pub silent: BTreeSet<String>,
+    /// Since when so many nodes are not heard of that nothing may be concluded.
+    pub partitioned_since: Option<Duration>,
     /// When instances without a claim were terminated.
     pub orphans_ended: Vec<Duration>,
     /// Laws that were broken on the way.
@@ -114,6 +116,7 @@ impl State {
             deaths: 0,
             given_up: BTreeSet::new(),
             silent: BTreeSet::new(),
+            partitioned_since: None,
             orphans_ended: Vec::new(),
             broken: Vec::new(),
         }
@@ -186,6 +189,10 @@ impl State {
             let placed = crate::cluster::scheduler::run(&mut self.cluster, &touched, moment);
             placed.tell(&mut self.timeline, moment);
             self.broken.extend(laws::departure::binding(self, placed.nodes()));
+        }
+        if happened {
+            let since = self.partitioned_since.unwrap_or(moment.elapsed);
+            self.partitioned_since = laws::health::partition(self).map(|_| since);
         }
         happened
     }

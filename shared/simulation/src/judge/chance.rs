@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use outrigger_model::{CapacityType, Invalid, NillableDuration};
 
+use super::dice::Dice;
 use super::{Asks, Trial};
 use crate::door::Call;
-use crate::random::draw;
 use crate::scenario::{DisruptionBudget, Event, EventKind, Function, Interruption, Mishap, Scale, Scenario};
 
 /// One pool of one type on demand, whose pods move between few nodes.
@@ -88,43 +88,31 @@ impl Chance {
         if dice.happens("little memory", 15) {
             scenario.memory_percent = 85;
         }
-        let asks = pools(&dice, &mut scenario);
+        scenario.node_repair = dice.happens("repair", 50);
+        let patience = pools(&dice, &mut scenario);
         demand(&dice, &mut scenario);
         volumes(&dice, &mut scenario);
         protection(&dice, &mut scenario);
         scenario.events = trouble(&dice, &scenario);
+        scenario.adopt = scenario.events.iter().any(|event| forgets(&event.kind));
+        if scenario.adopt {
+            // Who adopts leaves alone what belongs to no pool.
+            scenario.events.retain(|event| !matches!(event.kind, EventKind::StrayInstances(_)));
+        }
+        let heals = scenario.events.iter().all(|event| !leaves_a_mark(&event.kind));
+        let asks = if heals { patience } else { Asks::Laws };
         Trial { scenario, asks }
     }
 }
 
-/// Draws, each by its own name, so that one more changes no other.
-struct Dice {
-    seed: u64,
+/// Whether it makes the ledger forget.
+fn forgets(kind: &EventKind) -> bool {
+    matches!(kind, EventKind::LoseTable | EventKind::RestoreTable)
 }
 
-impl Dice {
-    fn below(&self, subject: &str, bound: u64) -> u64 {
-        draw(self.seed, &format!("chance/{subject}"), bound)
-    }
-
-    fn happens(&self, subject: &str, percent: u64) -> bool {
-        self.below(subject, 100) < percent
-    }
-
-    fn seconds(&self, subject: &str, least: u64, most: u64) -> Duration {
-        Duration::from_secs(least + self.below(subject, most - least + 1))
-    }
-
-    fn pick<'t, T>(&self, subject: &str, among: &'t [T]) -> &'t T {
-        let length = u64::try_from(among.len()).unwrap_or(u64::MAX);
-        &among[usize::try_from(self.below(subject, length)).unwrap_or_default()]
-    }
-
-    /// How many of something there are: none most often.
-    fn few(&self, subject: &str, percent: u64, most: usize) -> usize {
-        let more = usize::try_from(self.below(&format!("{subject}/more"), most as u64)).unwrap_or_default();
-        if self.happens(subject, percent) { 1 + more } else { 0 }
-    }
+/// Whether the world is not all as it was when this is over: people must mend it.
+fn leaves_a_mark(kind: &EventKind) -> bool {
+    forgets(kind) || matches!(kind, EventKind::Mishap(Mishap::SilenceKubelets | Mishap::DuplicateNodes, _))
 }
 
 /// How patient the pools are. Where nodes expire all the time the world never comes to rest.
@@ -208,6 +196,7 @@ fn trouble(dice: &Dice, scenario: &Scenario) -> Vec<Event> {
     drawn.machines();
     drawn.people();
     drawn.tidings();
+    drawn.table();
     drawn.events.sort_by_key(|event| event.at);
     drawn.events
 }
@@ -346,6 +335,17 @@ impl Drawn<'_> {
         }
     }
 
+    /// A table that is lost, or becomes again what it was.
+    fn table(&mut self) {
+        if self.dice.happens("lose", 3) {
+            self.add("lose", EventKind::LoseTable);
+        }
+        if self.dice.happens("restore", 5) {
+            self.add("copy", EventKind::CopyTable);
+            self.add("restore", EventKind::RestoreTable);
+        }
+    }
+
     /// What others do: users, EC2, and whoever else has an account.
     fn people(&mut self) {
         // More than three strays would open the breaker, which waits for a person.
@@ -356,7 +356,7 @@ impl Drawn<'_> {
         let warn = |count| EventKind::Interruption(Interruption::SpotWarning, count);
         let stop = |count| EventKind::Mishap(Mishap::StopInstances, count);
         let schedule = |count| EventKind::Interruption(Interruption::ScheduledChange, count);
-        let kinds: [Counted; 10] = [
+        let kinds: [Counted; 14] = [
             ("warning", warn, 50),
             ("stop", stop, 20),
             ("schedule", schedule, 20),
@@ -367,6 +367,10 @@ impl Drawn<'_> {
             ("fail checks", |count| EventKind::Mishap(Mishap::FailStatusChecks, count), 25),
             ("retire", |count| EventKind::Mishap(Mishap::PlanRetirement, count), 20),
             ("close", |count| EventKind::Mishap(Mishap::CloseNodes, count), 25),
+            ("silence", |count| EventKind::Mishap(Mishap::SilenceKubelets, count), 8),
+            ("break", |count| EventKind::Mishap(Mishap::BreakHardware, count), 12),
+            ("protect", |count| EventKind::Mishap(Mishap::ProtectInstances, count), 12),
+            ("double", |count| EventKind::Mishap(Mishap::DuplicateNodes, count), 6),
         ];
         for (name, kind, percent) in kinds {
             let times = if self.dice.happens(&format!("{name}/again"), 30) { 2 } else { 1 };

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use outrigger_model::{ClaimState, NodeClaim, Pod, PodState, Taint, TaintEffect, TerminationReason, labels};
+use outrigger_model::{
+    ClaimState, Node, NodeClaim, Pod, PodState, Taint, TaintEffect, TerminationReason, labels,
+};
 
 use crate::cloud::Machine;
 use crate::state::State;
@@ -37,7 +39,9 @@ pub(crate) fn forced_deletion(state: &State, pod: &Pod, grace: Duration, moment:
     if stays(pod) {
         broken.push(format!("{} was deleted although it may stay", pod.id));
     }
-    let by = pod.node_name.as_deref().and_then(|node| claim_on(state, node)).and_then(by);
+    // An instance may have a second node, of another name.
+    let node = pod.node_name.as_ref().and_then(|node| state.cluster.nodes().get(node));
+    let by = node.and_then(Node::instance_id).and_then(|id| claim_on(state, id)).and_then(by);
     let in_time = by.is_some_and(|by| {
         SignedDuration::try_from(state.cluster.grace(pod) + tolerance(state))
             .is_ok_and(|grace| by.duration_since(moment.at) <= grace)

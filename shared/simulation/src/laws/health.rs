@@ -10,6 +10,8 @@ use crate::time::Moment;
 
 /// Between a look and what follows from it lies less.
 const ONE_LOOK: Duration = Duration::from_mins(1);
+/// A run may stand still for so long between what it saw and what it does.
+const LONGEST_STANDSTILL: Duration = Duration::from_secs(125);
 /// A node may be closed for so long before anybody writes down why.
 const LEAST_CLOSED: Duration = Duration::from_secs(50);
 
@@ -25,16 +27,23 @@ pub(crate) fn opening(state: &State, change: &NodeChange, moment: Moment) -> Opt
     too_soon.then(|| format!("{} was opened too soon", change.name))
 }
 
-/// No instance is ended for want of a claim while most nodes that were once ready are not.
-pub(crate) fn conclusion(state: &State, id: &str) -> Option<String> {
+/// No instance is ended for want of a claim while most nodes that were once ready are not, and have not been for long.
+pub(crate) fn conclusion(state: &State, id: &str, moment: Moment) -> Option<String> {
+    let (lost, all) = partition(state)?;
+    let lasts = moment.elapsed.saturating_sub(state.partitioned_since.unwrap_or(moment.elapsed));
+    let told = || format!("{id} was terminated while {lost} of {all} nodes were not heard of");
+    (lasts >= LONGEST_STANDSTILL).then(told)
+}
+
+/// How many nodes of how many are not heard of, where these are so many that nothing may be concluded.
+pub(crate) fn partition(state: &State) -> Option<(usize, usize)> {
     let started = state.cluster.nodes().values().filter(|node| node.ready || node.is_initialized());
     let (mut all, mut lost) = (0_usize, 0_usize);
     for node in started {
         all += 1;
         lost += usize::from(!node.ready);
     }
-    let is_partitioned = lost > 3 && lost * 100 > all * 45;
-    is_partitioned.then(|| format!("{id} was terminated while {lost} of {all} nodes were not heard of"))
+    (lost > 3 && lost * 100 > all * 45).then_some((lost, all))
 }
 
 /// A node is given up only while at most a fifth of its pool, rounded up, is unhealthy.

@@ -70,7 +70,7 @@ impl State {
         }
         self.given_up.insert(id.to_owned());
         if unclaimed {
-            self.broken.extend(crate::laws::health::conclusion(self, id));
+            self.broken.extend(crate::laws::health::conclusion(self, id, moment));
             self.orphans_ended.push(moment.elapsed);
             self.broken.extend(laws::orphans(self, moment));
         }
