@@ -4,6 +4,7 @@
 //! as we still do worse in the same way, and comes back as a [`Finding`].
 
 mod case;
+mod cores;
 mod describe;
 mod foreign;
 mod judge;
@@ -19,11 +20,9 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::Value;
 
 pub use case::Case;
+pub use cores::on_all_cores;
 pub use judge::{Fault, Judge, Verdict};
 pub use laws::broken_laws;
-
-/// How many smaller cases are tried.
-const SHRINKS_MAX: usize = 1_500;
 
 /// A case on which something is wrong, as small as it could be made.
 pub struct Finding {
@@ -43,8 +42,12 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Draws a case and looks for faults in it; `faults` is asked again about smaller ones.
-pub fn find(number: u64, mut faults: impl FnMut(&Case) -> Result<Vec<Fault>>) -> Result<Option<Finding>> {
+/// Draws a case and looks for faults in it; `faults` is asked again about up to `shrinks` smaller ones.
+pub fn find(
+    number: u64,
+    shrinks: usize,
+    mut faults: impl FnMut(&Case) -> Result<Vec<Fault>>,
+) -> Result<Option<Finding>> {
     let mut seed = [0; 32];
     seed[..8].copy_from_slice(&number.to_le_bytes());
     let random = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);
@@ -55,7 +58,7 @@ pub fn find(number: u64, mut faults: impl FnMut(&Case) -> Result<Vec<Fault>>) ->
     let mut found = faults(&smallest)?;
     let Some(first) = found.first().map(Fault::kind) else { return Ok(None) };
     let mut goes_on = tree.simplify();
-    for _ in 0..SHRINKS_MAX {
+    for _ in 0..shrinks {
         if !goes_on {
             break;
         }

@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use outrigger_bench::catalogue;
-use outrigger_bench::differential::{Case, Judge, broken_laws, find};
+use outrigger_bench::differential::{Case, Fault, Finding, Judge, Verdict, broken_laws, find, on_all_cores};
 
 /// What `differential` takes.
 #[derive(Args)]
@@ -20,6 +20,9 @@ pub(crate) struct Settings {
     /// How many clusters
     #[arg(long, default_value_t = 320)]
     cases: u64,
+    /// How many smaller clusters are tried for each finding
+    #[arg(long, default_value_t = 1_500)]
+    shrinks: usize,
     /// Look at the laws instead of at Karpenter
     #[arg(long)]
     laws: bool,
@@ -33,7 +36,6 @@ pub(crate) struct Settings {
 
 /// Searches and prints.
 pub(crate) fn run(settings: &Settings) -> Result<()> {
-    let mut judge = if settings.laws { None } else { Some(Judge::start()?) };
     let mut out: Box<dyn Write> = match &settings.out {
         Some(file) => Box::new(File::create(file)?),
         None => Box::new(std::io::stdout()),
@@ -46,36 +48,35 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg} ({elapsed})") {
         progress.set_style(style);
     }
+    let numbers = settings.from..settings.from + settings.cases;
+    let start = || if settings.laws { Ok(None) } else { Judge::start().map(Some) };
+    let looked_at = on_all_cores(numbers, start, |judge, number| {
+        let one = look(judge.as_mut(), number, settings.shrinks)?;
+        progress.inc(1);
+        if let Some(finding) = &one.finding {
+            progress.println(format!("{number}: {}", kind(finding)));
+        }
+        Ok(one)
+    })?;
+    progress.finish_and_clear();
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     let (mut ratios, mut invalid) = (Vec::new(), BTreeMap::<String, usize>::new());
     let (mut more, mut wishes) = (0, 0);
-    for number in settings.from..settings.from + settings.cases {
-        let mut is_first = true;
-        let finding = find(number, |case: &Case| {
-            let Some(judge) = &mut judge else { return broken_laws(&case.list()) };
-            let verdict = judge.judge(&case.list())?;
-            if std::mem::take(&mut is_first) {
-                ratios.extend(verdict.cost_ratio);
-                wishes += usize::from(verdict.pays_for_wishes);
-                more += usize::from(verdict.places_more);
-                if let Some(first) = verdict.theirs.first() {
-                    *invalid.entry(sort_of(first)).or_default() += 1;
-                }
-            }
-            Ok(verdict.faults)
-        })?;
-        if let Some(finding) = finding {
-            *kinds.entry(finding.faults.first().map_or("", |fault| fault.kind())).or_default() += 1;
-            writeln!(out, "{finding}")?;
-            out.flush()?;
-            if let Some(folder) = &settings.lists {
-                std::fs::write(folder.join(format!("{number}.json")), finding.list.to_string())?;
-            }
-            progress.set_message(format!("{kinds:?}"));
+    for LookedAt { finding, verdict } in looked_at {
+        ratios.extend(verdict.cost_ratio);
+        wishes += usize::from(verdict.pays_for_wishes);
+        more += usize::from(verdict.places_more);
+        if let Some(first) = verdict.theirs.first() {
+            *invalid.entry(sort_of(first)).or_default() += 1;
         }
-        progress.inc(1);
+        if let Some(finding) = finding {
+            *kinds.entry(kind(&finding)).or_default() += 1;
+            writeln!(out, "{finding}")?;
+            if let Some(folder) = &settings.lists {
+                std::fs::write(folder.join(format!("{}.json", finding.number)), finding.list.to_string())?;
+            }
+        }
     }
-    progress.finish_and_clear();
     ratios.sort_by(f64::total_cmp);
     let mean = ratios.iter().sum::<f64>() / ratios.len().max(1) as f64;
     writeln!(out, "{} clusters: findings {kinds:?}", settings.cases)?;
@@ -86,6 +87,32 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     )?;
     writeln!(out, "Karpenter's plan does not hold, by its first violation: {invalid:#?}")?;
     Ok(())
+}
+
+/// What was seen of one cluster.
+struct LookedAt {
+    finding: Option<Finding>,
+    /// What came of the cluster as it was drawn; of laws there is none.
+    verdict: Verdict,
+}
+
+fn look(judge: Option<&mut Judge>, number: u64, shrinks: usize) -> Result<LookedAt> {
+    let Some(judge) = judge else {
+        let finding = find(number, shrinks, |case: &Case| broken_laws(&case.list()))?;
+        return Ok(LookedAt { finding, verdict: Verdict::default() });
+    };
+    let mut first = None;
+    let finding = find(number, shrinks, |case: &Case| {
+        let verdict = judge.judge(&case.list())?;
+        let faults = verdict.faults.clone();
+        first.get_or_insert(verdict);
+        Ok(faults)
+    })?;
+    Ok(LookedAt { finding, verdict: first.unwrap_or_default() })
+}
+
+fn kind(finding: &Finding) -> &'static str {
+    finding.faults.first().map_or("", Fault::kind)
 }
 
 /// A violation without its names, so that equal ones count together.

@@ -2,11 +2,11 @@
 //! once applied there is nothing left to launch; and who may choose from more types does not pay more. A plan that does
 //! not hold is said to be that, and nothing else of it is looked at.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anyhow::Result;
-use outrigger_model::{Plan, PlannedNode, Pod, PodSpec, Snapshot};
+use outrigger_model::{Plan, PlannedNode, Pod, PodSpec, Resources, Snapshot};
 use outrigger_planning::{Options, Preferences, check, provision};
 use serde_json::Value;
 
@@ -84,33 +84,35 @@ fn dearer_with_more_types(snapshot: &Snapshot, has_wishes: bool) -> Option<Fault
     if choices(snapshot) != choices(&fewer) {
         return None;
     }
-    if found.is_dearer && has_wishes {
-        // More types may fulfil more wishes, which count as demands first.
-        return dearer(snapshot, &fewer, Preferences::Ignore).map(|found| found.fault);
-    }
-    Some(found.fault)
+    // More types may fulfil more wishes, which count as demands first.
+    if has_wishes { dearer(snapshot, &fewer, Preferences::Ignore) } else { Some(found) }
 }
 
-/// What more types cost.
-struct Dearer {
-    fault: Fault,
-    /// Whether as many pods have a place.
-    is_dearer: bool,
-}
-
-fn dearer(snapshot: &Snapshot, fewer: &Snapshot, preferences: Preferences) -> Option<Dearer> {
+fn dearer(snapshot: &Snapshot, fewer: &Snapshot, preferences: Preferences) -> Option<Fault> {
     let (plan, small) = (&decide_by_price(snapshot, preferences), decide_by_price(fewer, preferences));
     let paid = |plan: &Plan| (plan.price() + plan.node_price()).dollars();
     let (all, some) = (placed(plan), placed(&small));
-    let is_dearer = all == some && paid(plan) > paid(&small) * (1.0 + DEARER) + 1e-6;
+    let is_alike = all == some && carried(snapshot, plan) == carried(snapshot, &small);
+    let is_dearer = is_alike && paid(plan) > paid(&small) * (1.0 + DEARER) + 1e-6;
     (all < some || is_dearer).then(|| {
         let what = format!(
             "{all} pods for {:.4} $/h of all types, {some} for {:.4} of every other one",
             paid(plan),
             paid(&small)
         );
-        Dearer { fault: Fault::Law("more types cost no more", what), is_dearer }
+        Fault::Law("more types cost no more", what)
     })
+}
+
+/// What the pods with a place ask for together. Where two plans leave out other pods, neither price is a yardstick.
+fn carried(snapshot: &Snapshot, plan: &Plan) -> Resources {
+    let requests: BTreeMap<&str, &Resources> =
+        snapshot.pods.iter().map(|pod| (pod.uid.as_str(), &pod.spec.requests)).collect();
+    let new = plan.nodes.iter().flat_map(|node| &node.pods);
+    let all = new.chain(plan.existing.iter().flat_map(|placement| &placement.pods));
+    let mut sum = Resources::new();
+    all.filter_map(|pod| requests.get(pod.uid.as_str())).for_each(|one| sum.add(one));
+    sum
 }
 
 fn placed(plan: &Plan) -> usize {

@@ -21,8 +21,8 @@ use crate::selections::Selections;
 use crate::templates::{Pools, Template};
 use crate::topology::{Counts, Groups, Host};
 use crate::volumes::Volumes;
-use crate::{Options, classes, daemons, queue};
-use judging::{Outcome, judged};
+use crate::{Options, check, classes, daemons, queue};
+use judging::{Concessions, Outcome, judged};
 
 /// How often placing is told what packing found.
 const BALANCING_ROUNDS_MAX: usize = 4;
@@ -42,6 +42,8 @@ pub(crate) struct Decision {
     pub(crate) leaves_out: bool,
     /// How good it is.
     rank: Rank,
+    /// What its pods on new nodes gave up.
+    concessions: Concessions,
     /// The classes of pods that no others must be near.
     dispensable: Vec<usize>,
     /// What speaks for another attempt.
@@ -78,6 +80,16 @@ struct Rank {
     cost: u64,
 }
 
+/// When the nodes for pods are chosen.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Opening {
+    /// Once all pods have their domains, so that they are the cheapest for all of them.
+    #[default]
+    Together,
+    /// Pods are promised nodes one after another, so that each has its domain where a node can still be had.
+    Serial,
+}
+
 /// What is different about a further attempt.
 #[derive(Clone, Default)]
 struct Attempt {
@@ -92,8 +104,12 @@ struct Attempt {
     settles: bool,
     /// Pods that would break a spread of pods which have a place get none.
     guards: bool,
+    /// When nodes are chosen.
+    opening: Opening,
     /// How much cpu a machine has at most.
     largest: Option<Quantity>,
+    /// Instance types that are not bought, by name.
+    without: BTreeSet<String>,
     /// Classes that get no place.
     left_out: BTreeSet<usize>,
     /// What is known of how many pods find nodes where.
@@ -120,7 +136,8 @@ pub(crate) fn best_decision<'a>(
     let question = Question { snapshot, options, volumes, pods };
     let mut best = question.tried(Attempt::default());
     let mut base = Attempt::default();
-    if !best.limits.is_empty() {
+    let bound = best.limits.clone();
+    if !bound.is_empty() {
         best = question.within_limits(best, &mut base);
     }
     let try_order = |best: Decision, order: Order| best.or_try(&question, Attempt { order, ..base.clone() });
@@ -149,7 +166,9 @@ pub(crate) fn best_decision<'a>(
         }
     }
     if pods.len() <= PODS_SEARCHED_MAX {
+        best = question.one_after_another(best, &bound, &mut base);
         best = question.with_smaller_machines(best, &base);
+        best = question.without_types(best, &base);
     }
     let may_help = base.tight || best.rank.broken > 0 || !best.causes.is_empty();
     if !best.rank.unplaced.is_empty() && may_help && pods.len() <= PODS_SEARCHED_MAX {
@@ -184,18 +203,15 @@ impl<'a> Question<'a, '_> {
     /// Attempts within limits that bind; `base` becomes what the best of them differs in.
     fn within_limits(&self, mut best: Decision, base: &mut Attempt) -> Decision {
         let bound = best.limits.clone();
-        *base = Attempt { tight: true, ..Attempt::default() };
-        best = best.or_try(self, base.clone());
-        for times in SURCHARGES {
+        for (place, attempt) in within(&bound).into_iter().enumerate() {
             if (self.options.time_is_up)() {
                 break;
             }
-            let surcharges = bound.iter().map(|(template, resource)| (*template, resource.clone(), times));
-            let attempt = Attempt { tight: true, surcharges: surcharges.collect(), ..Attempt::default() };
             let next = self.tried(attempt.clone());
-            if next.rank < best.rank {
-                (best, *base) = (next, attempt);
+            if place == 0 || next.rank < best.rank {
+                *base = attempt;
             }
+            best = best.or(next);
         }
         best
     }
@@ -213,13 +229,24 @@ impl<'a> Question<'a, '_> {
             }
             let mut next = self.decide(&attempt);
             let short = std::mem::take(&mut next.short);
-            best = best.or(next);
-            best.short = short;
+            // Quotas that keep within a limit hide it.
+            let limits: BTreeSet<_> = best.limits.union(&next.limits).cloned().collect();
+            best = Decision { limits, short, ..best.or(next) };
         }
         best
     }
 
     fn decide(&self, attempt: &Attempt) -> Decision {
+        let mut decision = self.unchecked(attempt);
+        if attempt.opening == Opening::Serial {
+            // Who was the first of those that it must be near on a node may be alone there in the end.
+            let violations = check::check(self.snapshot, &decision.plan).len();
+            decision.rank.broken = decision.rank.broken.max(violations);
+        }
+        decision
+    }
+
+    fn unchecked(&self, attempt: &Attempt) -> Decision {
         let Self { snapshot, options, volumes, pods } = *self;
         let soft_taints = has_soft_taints(snapshot);
         let (mut classes, groups) =
@@ -227,7 +254,8 @@ impl<'a> Question<'a, '_> {
         let dimensions = classes::dimensions(&classes, !attempt.tight);
         classes::order(&mut classes, &dimensions);
         let daemons = daemons::daemons(snapshot, &dimensions);
-        let pools = || Pools::of(snapshot, options, &dimensions, &daemons).up_to(attempt.largest);
+        let all = || Pools::of(snapshot, options, &dimensions, &daemons);
+        let pools = || all().without(&attempt.without, attempt.largest);
         let dearer = (!attempt.surcharges.is_empty()).then(|| pools().with(&attempt.surcharges));
         let pools = pools();
         let templates = &dearer.as_ref().unwrap_or(&pools).templates;
@@ -235,12 +263,15 @@ impl<'a> Question<'a, '_> {
         let demand = demand(&classes, dimensions.count());
         let mut selections = Selections::new(options);
         // Rules look at all domains that there may be, whatever is bought now.
-        let all = attempt.largest.map(|_| Pools::of(snapshot, options, &dimensions, &daemons));
+        let is_narrowed = attempt.largest.is_some() || !attempt.without.is_empty();
+        let all = is_narrowed.then(all);
         let everything = all.as_ref().map_or(templates, |all| &all.templates);
-        let (placed, key_of) = self.placed(attempt, &builder, everything, &classes, &groups, &mut selections);
-        let bins = Bins::of(&placed.batches, &classes, &key_of, attempt.tight && priorities(pods) > 1);
-        let limits =
+        let limits: Vec<Limits> =
             templates.iter().map(|template| Limits::of(snapshot, template.pool, template.types)).collect();
+        let left = if attempt.opening == Opening::Serial { limits.clone() } else { Vec::new() };
+        let (placed, key_of) =
+            self.placed((attempt, left), &builder, everything, &classes, &groups, &mut selections);
+        let bins = Bins::of(&placed.batches, &classes, &key_of, attempt.tight && priorities(pods) > 1);
         let packer = Packer {
             classes: &classes,
             templates,
@@ -255,7 +286,7 @@ impl<'a> Question<'a, '_> {
             tight: attempt.tight,
             homes: FixedMap::default(),
         };
-        let mut found = packer.pack();
+        let mut found = packer.pack(&placed.in_flight);
         if dearer.is_some() {
             found.price_again(&pools.templates, options);
         }
@@ -268,13 +299,14 @@ impl<'a> Question<'a, '_> {
             groups: &groups,
         };
         let (plan, report) = writer.write(&placed, &found);
-        judged(plan, report, pods, Outcome { placed, found, classes: &classes, templates: &pools.templates })
+        let outcome = Outcome { placed, found, classes: &classes, templates: &pools.templates };
+        judged(plan, report, pods, outcome)
     }
 
-    /// Places pods, and says which label each group goes by.
+    /// Places pods, and says which label each group goes by. Limits are given where pods are promised nodes.
     fn placed<'p>(
         &self,
-        attempt: &Attempt,
+        (attempt, limits): (&Attempt, Vec<Limits>),
         builder: &Builder<'p, '_>,
         everything: &[Template<'p>],
         classes: &[PodClass<'p>],
@@ -309,9 +341,19 @@ impl<'a> Question<'a, '_> {
             order: attempt.order,
             settles: attempt.settles,
             guards: attempt.guards,
+            limits,
         };
         (placing.place(&plannable), key_of)
     }
+}
+
+/// Attempts within limits that bind: with nodes no larger than they need, and then where what is limited costs more.
+fn within(bound: &BTreeSet<(usize, String)>) -> Vec<Attempt> {
+    let surcharged = SURCHARGES.into_iter().map(|times| {
+        let of = |(template, resource): &(usize, String)| (*template, resource.clone(), times);
+        Attempt { tight: true, surcharges: bound.iter().map(of).collect(), ..Attempt::default() }
+    });
+    std::iter::once(Attempt { tight: true, ..Attempt::default() }).chain(surcharged).collect()
 }
 
 fn priorities(pods: &[&Pod]) -> usize {

@@ -10,7 +10,9 @@ mod draft;
 mod gather;
 mod improve;
 mod pilot;
+mod promised;
 mod prospects;
+mod relieve;
 mod search;
 
 use std::collections::BTreeMap;
@@ -24,6 +26,7 @@ use crate::columns::{ColumnSet, type_of};
 use crate::fill::{Filling, Guest, Party, Seed};
 use crate::limits::Limits;
 use crate::offers::{self, Fitting, MinValues};
+use crate::placing::InFlight;
 use crate::selections::Selections;
 use crate::templates::Template;
 use crate::topology::RuleKind;
@@ -96,13 +99,14 @@ struct Found {
 impl Packer<'_> {
     /// Opens nodes until no pod is left that some pool would still take. Static pools come first, then pods that must be
     /// near others on their node, since they are the hardest to join later.
-    pub(crate) fn pack(mut self) -> Packed {
+    pub(crate) fn pack(mut self, promised: &[InFlight]) -> Packed {
         let mut packed = Packed { drafts: Vec::new(), refusals: Vec::new(), unreached: Vec::new() };
         for member in 0..self.bins.members.len() {
             self.advance(member);
         }
         self.open_static(&mut packed.drafts);
         self.price_all();
+        self.open_promised(promised, &mut packed);
         self.gather(&mut packed);
         let start = self.start(&packed);
         self.open_all(&mut packed);

@@ -7,6 +7,7 @@
 
 mod balance;
 mod existing;
+mod in_flight;
 mod nominations;
 mod options;
 mod order;
@@ -17,6 +18,7 @@ use std::rc::Rc;
 use outrigger_model::{Pod, Requirements, Target, Toleration};
 
 use crate::classes::{FixedMap, PodClass};
+use crate::limits::Limits;
 use crate::rooms::Room;
 use crate::selections::Selections;
 use crate::templates::Template;
@@ -24,6 +26,7 @@ use crate::topology::{Counts, GroupId, Rule, RuleKind, Standing};
 use crate::volumes::Volumes;
 pub(crate) use balance::Balance;
 use balance::Carriers;
+pub(crate) use in_flight::InFlight;
 use nominations::Nominations;
 use options::Choice;
 pub(crate) use order::Order;
@@ -82,6 +85,8 @@ pub(crate) struct Placed<'a> {
     pub(crate) rooms: Vec<(Target, Vec<(usize, &'a Pod)>)>,
     /// What needs new nodes.
     pub(crate) batches: Vec<Batch<'a>>,
+    /// Nodes that are promised to pods of the batches.
+    pub(crate) in_flight: Vec<InFlight>,
     /// What has no place.
     pub(crate) stuck: Vec<Stuck<'a>>,
     /// For each group, whether pods that it counts are on nodes that are there.
@@ -110,6 +115,8 @@ pub(crate) struct Placer<'a, 'b> {
     pub(crate) settles: bool,
     /// Whether pods that would break a spread of pods which have a place get none.
     pub(crate) guards: bool,
+    /// What the pools have left, by template, where pods are promised nodes one after another; else none.
+    pub(crate) limits: Vec<Limits>,
 }
 
 /// Key and domain, for each key that matters.
@@ -165,6 +172,7 @@ struct Work<'a, 'b> {
     on_hosts: Vec<Vec<GroupId>>,
     placed: Vec<Vec<(usize, &'a Pod)>>,
     batches: Vec<Batch<'a>>,
+    in_flight: Vec<InFlight>,
     batch_of: FixedMap<(usize, usize, Domains), usize>,
     /// How many pods of each group are on new nodes.
     on_new: Vec<u32>,
@@ -204,6 +212,7 @@ impl<'a, 'b> Work<'a, 'b> {
             on_hosts: on_hosts.collect(),
             placed: vec![Vec::new(); of.rooms.len()],
             batches: Vec::new(),
+            in_flight: Vec::new(),
             batch_of: FixedMap::default(),
             on_new: vec![0; of.counts.key_of.len()],
             given: Quotas::new(),
@@ -258,7 +267,8 @@ impl<'a, 'b> Work<'a, 'b> {
         let of = &self.of.classes[class];
         let mut rules = of.ways.iter().flat_map(|way| &way.rules);
         let counts = &self.of.counts;
-        of.mounts.attachments.is_empty()
+        self.of.limits.is_empty()
+            && of.mounts.attachments.is_empty()
             && rules.all(|rule| rule.is_per_host && rule.kind != RuleKind::Near)
             && !of.selected_by.iter().any(|group| counts.key_of[*group].is_some() && counts.binds[*group])
     }
@@ -306,7 +316,11 @@ impl<'a, 'b> Work<'a, 'b> {
                 self.take_room(class, way, room, pod);
                 return true;
             }
-            if let Some(option) = self.find_option(class, way) {
+            if !self.of.limits.is_empty() {
+                if self.promise(class, way, pod) {
+                    return true;
+                }
+            } else if let Some(option) = self.find_option(class, way) {
                 self.add_to_batch(class, way, &option, vec![pod]);
                 return true;
             }
@@ -314,7 +328,7 @@ impl<'a, 'b> Work<'a, 'b> {
         false
     }
 
-    fn add_to_batch(&mut self, class: usize, way: usize, option: &Choice, pods: Vec<&'a Pod>) {
+    fn add_to_batch(&mut self, class: usize, way: usize, option: &Choice, pods: Vec<&'a Pod>) -> usize {
         let of = &self.of.classes[class];
         let times = u32::try_from(pods.len()).unwrap_or(u32::MAX);
         for group in &of.selected_by {
@@ -333,6 +347,7 @@ impl<'a, 'b> Work<'a, 'b> {
         });
         self.batches[batch].pods.extend(pods);
         self.note_carriers(class, way, times, Some(batch), |key| option.domain(key));
+        batch
     }
 
     fn finish(self, left: Vec<Vec<&'a Pod>>) -> Placed<'a> {
@@ -351,6 +366,7 @@ impl<'a, 'b> Work<'a, 'b> {
                 .map(|(class, (pods, progress))| Stuck { class, pods, rule: progress.blocked_by })
                 .collect(),
             batches: self.batches,
+            in_flight: self.in_flight,
             is_there: is_there.collect(),
             may_spread_first,
             balance: Balance::new(self.of.counts, self.carriers, flying),

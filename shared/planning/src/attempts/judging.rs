@@ -23,6 +23,22 @@ pub(super) struct Outcome<'a, 'b> {
     pub(super) templates: &'b [Template<'a>],
 }
 
+/// What comes before the price: wishes and the order of terms and pools. A decision that knows fewer types may give up more
+/// of it, and is no better for being cheaper then.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Concessions {
+    /// The ways that were given up before the one in which each pod is placed.
+    ways: u64,
+    /// The pools that come before each pod's.
+    pools: u64,
+}
+
+impl Concessions {
+    pub(super) const fn are_within(self, other: Self) -> bool {
+        self.ways <= other.ways && self.pools <= other.pools
+    }
+}
+
 /// How good a plan is, and what speaks for another attempt.
 pub(super) fn judged(plan: Plan, report: Report, pods: &[&Pod], outcome: Outcome<'_, '_>) -> Decision {
     let Outcome { placed, found, classes, templates } = outcome;
@@ -57,6 +73,7 @@ pub(super) fn judged(plan: Plan, report: Report, pods: &[&Pod], outcome: Outcome
     Decision {
         dispensable: if unplaced.is_empty() { Vec::new() } else { dispensable(classes) },
         rank: Rank { broken, unplaced, cost },
+        concessions: concessions(&found, templates),
         causes: causes.into_iter().filter(|(_, holds)| *holds).map(|(cause, _)| cause).collect(),
         limits: limits.collect(),
         short: short(&placed.batches, &found, &taken),
@@ -66,13 +83,27 @@ pub(super) fn judged(plan: Plan, report: Report, pods: &[&Pod], outcome: Outcome
     }
 }
 
-/// The classes of pods that no others must be near.
+fn concessions(found: &Packed, templates: &[Template<'_>]) -> Concessions {
+    let mut sum = Concessions::default();
+    for draft in &found.drafts {
+        for portion in &draft.pods {
+            sum.ways += portion.way as u64 * u64::from(portion.count);
+            sum.pools += templates[draft.template].rank as u64 * u64::from(portion.count);
+        }
+    }
+    sum
+}
+
+/// The classes of pods that no others must be near, or that are not the only ones for it.
 fn dispensable(classes: &[PodClass<'_>]) -> Vec<usize> {
     let is_wanted = |class: usize| {
-        let others = classes.iter().enumerate().filter(|(other, _)| *other != class);
-        let mut rules = others.flat_map(|(_, other)| &other.ways).flat_map(|way| &way.rules);
+        let others = || classes.iter().enumerate().filter(|(other, _)| *other != class);
+        let mut rules = others().flat_map(|(_, other)| &other.ways).flat_map(|way| &way.rules);
         rules.any(|rule| {
-            !rule.is_wish && rule.kind == RuleKind::Near && classes[class].selected_by.contains(&rule.group)
+            !rule.is_wish
+                && rule.kind == RuleKind::Near
+                && classes[class].selected_by.contains(&rule.group)
+                && !others().any(|(_, other)| other.selected_by.contains(&rule.group))
         })
     };
     (0..classes.len()).take(CLASSES_MAX).filter(|class| !is_wanted(*class)).collect()

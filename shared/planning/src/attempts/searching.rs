@@ -5,10 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use outrigger_model::resources::CPU;
 use outrigger_model::{CapacityType, Plan, Quantity};
 
-use super::{Attempt, Decision, Question};
+use super::{Attempt, Decision, Opening, Question, within};
+use crate::placing::Order;
+
+/// The orders in which pods are promised nodes one after another.
+const SERIAL_ORDERS: [Order; 4] = [Order::Queue, Order::KeepingApart, Order::KeptApart, Order::SmallestFirst];
 
 /// How many sizes below the largest machine of a plan are tried as the largest.
 const SMALLER_MAX: usize = 3;
+/// How many types are left out at most, and how many are tried: as many as keep the pods of all tries within a number.
+const TYPES_LEFT_OUT_MAX: usize = 2;
+const TYPES_TRIED_MAX: usize = 12;
+const PODS_TRIED_MAX: usize = 1_000;
 /// How many classes may be left out for others.
 const LEFT_OUT_MAX: usize = 2;
 
@@ -32,11 +40,76 @@ impl Question<'_, '_> {
                 break;
             }
             let found = self.tried(Attempt { largest: Some(largest), ..base.clone() });
-            if self.lacking(&found.plan) <= self.lacking(&best.plan) {
+            if self.concedes_no_more(&found, &best) {
                 best = best.or(found);
             }
         }
         best
+    }
+
+    /// Attempts without one type or another that the best plan buys. A type that carries some pods for little tempts others
+    /// onto it whose nodes then cost more than elsewhere.
+    pub(super) fn without_types(&self, mut best: Decision, base: &Attempt) -> Decision {
+        let mut without = BTreeSet::new();
+        let mut tries = (PODS_TRIED_MAX / self.pods.len().max(1)).min(TYPES_TRIED_MAX);
+        for _ in 0..TYPES_LEFT_OUT_MAX {
+            let bought = best.plan.nodes.iter().filter_map(|node| node.instance_types.first());
+            let bought: BTreeSet<String> = bought.map(|kind| kind.name.clone()).collect();
+            let mut next = None;
+            for name in bought {
+                if tries == 0 || (self.options.time_is_up)() {
+                    return best;
+                }
+                tries -= 1;
+                let mut fewer: BTreeSet<String> = without.clone();
+                if !fewer.insert(name) {
+                    continue;
+                }
+                let found = self.tried(Attempt { without: fewer.clone(), ..base.clone() });
+                if found.rank < best.rank && self.concedes_no_more(&found, &best) {
+                    (best, next) = (found, Some(fewer));
+                }
+            }
+            let Some(fewer) = next else { break };
+            without = fewer;
+        }
+        best
+    }
+
+    /// Attempts in which pods are promised nodes one after another: in Karpenter's order, so that what it has a place for
+    /// has one here, and in ours.
+    pub(super) fn one_after_another(
+        &self,
+        mut best: Decision,
+        bound: &BTreeSet<(usize, String)>,
+        base: &mut Attempt,
+    ) -> Decision {
+        // Where all have a place, one such attempt may be cheaper; the others are for those without.
+        let is_whole = best.rank.unplaced.is_empty() && best.rank.broken == 0;
+        let orders = if is_whole { &SERIAL_ORDERS[..1] } else { &SERIAL_ORDERS };
+        let bases = if bound.is_empty() { vec![base.clone()] } else { within(bound) };
+        for of in bases {
+            for order in orders.iter().copied() {
+                if (self.options.time_is_up)() {
+                    return best;
+                }
+                let attempt = Attempt { order, opening: Opening::Serial, ..of.clone() };
+                let found = self.decide(&attempt);
+                if found.places_more_than(&best) {
+                    *base = attempt;
+                } else if !self.concedes_no_more(&found, &best) {
+                    continue;
+                }
+                best = best.or(found);
+            }
+        }
+        best
+    }
+
+    /// Whether a decision gives up no more than another of what comes before the price.
+    fn concedes_no_more(&self, found: &Decision, best: &Decision) -> bool {
+        found.concessions.are_within(best.concessions)
+            && self.lacking(&found.plan) <= self.lacking(&best.plan)
     }
 
     /// How many types the spot nodes of a plan lack of those that they should offer.
@@ -58,10 +131,12 @@ impl Question<'_, '_> {
                 if !without.left_out.insert(class) {
                     continue;
                 }
-                let found = self.tried(without);
-                if found.rank < best.rank {
-                    best = Decision { leaves_out: true, ..found };
-                    next = Some(class);
+                let queued = Attempt { order: Order::Queue, opening: Opening::Serial, ..without.clone() };
+                for found in [self.tried(without), self.decide(&queued)] {
+                    if found.rank < best.rank {
+                        best = Decision { leaves_out: true, ..found };
+                        next = Some(class);
+                    }
                 }
             }
             let Some(class) = next else { break };

@@ -26,6 +26,7 @@ impl Packer<'_> {
         self.dissolve_all(drafts);
         self.find_homes(drafts);
         while !(self.options.time_is_up)() && self.merge_best(drafts) {}
+        self.relieve_all(drafts);
     }
 
     /// Nano-dollars per hour of a node as its cheapest type.
@@ -36,7 +37,7 @@ impl Packer<'_> {
     }
 
     /// Nodes that may be changed, the most wasteful first: by what they cost over what their pods are worth.
-    fn wasteful(&self, drafts: &[Draft]) -> Vec<usize> {
+    pub(super) fn wasteful(&self, drafts: &[Draft]) -> Vec<usize> {
         let waste = |draft: &Draft| {
             let worth: f64 = draft.pods.iter().map(|portion| self.worth(portion)).sum();
             self.cost(draft) as f64 / 1e9 - worth
@@ -178,7 +179,7 @@ impl Packer<'_> {
     }
 
     /// A node instead of some, in the way to pay that is cheaper and leaves no less choice than theirs.
-    fn bought_cheapest(
+    pub(super) fn bought_cheapest(
         &self,
         drafts: &[Draft],
         nodes: &[usize],
@@ -277,7 +278,7 @@ impl Packer<'_> {
     }
 
     /// A node with as many pods of a portion as fit beside its own on its cheapest type.
-    fn with_more(&self, draft: &Draft, portion: &Portion, wanted: u32) -> Option<(Draft, u32)> {
+    pub(super) fn with_more(&self, draft: &Draft, portion: &Portion, wanted: u32) -> Option<(Draft, u32)> {
         if draft.pods.is_empty() || draft.capacity_type == CapacityType::Reserved {
             return None;
         }
@@ -322,7 +323,7 @@ impl Packer<'_> {
 }
 
 /// A filling like a draft's, without pods.
-fn empty(draft: &Draft) -> Filling {
+pub(super) fn empty(draft: &Draft) -> Filling {
     let packed = vec![0; draft.packed.len()];
     Filling { packed, ports: Vec::new(), host: Host::default(), ..draft.filling() }
 }

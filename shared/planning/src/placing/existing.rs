@@ -71,7 +71,7 @@ impl<'a> Work<'a, '_> {
     }
 
     /// Whether a pod may be the first of those that it must be near on its node.
-    fn founds(&self, rules: &[Rule]) -> bool {
+    pub(super) fn founds(&self, rules: &[Rule]) -> bool {
         let mut near = rules.iter().filter(|rule| rule.kind == RuleKind::Near && rule.is_per_host);
         near.all(|rule| rule.selects_itself && self.of.counts.total(rule.group) == 0)
     }

@@ -11,6 +11,9 @@ use crate::topology::{GroupId, Rule, RuleKind, Standing};
 /// How many combinations of domains are looked at for one class.
 const OPTIONS_MAX: usize = 512;
 
+/// How much an option takes from others, how many spreads count it, and how many counted pods it has.
+type Crowd = (usize, usize, u64);
+
 /// One domain for each key that matters to a class.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
@@ -36,31 +39,22 @@ impl Choice {
 impl Work<'_, '_> {
     /// The option that the rules allow with the fewest pods that are counted, and of those the cheapest.
     pub(super) fn find_option(&mut self, class: usize, way: usize) -> Option<Choice> {
-        let options = self.options(class, way);
         let rules = &self.of.classes[class].ways[way].rules;
         let joins = |rule: &Rule| {
             self.on_new[rule.group] > 0 || (rule.selects_itself && self.of.counts.total(rule.group) == 0)
         };
-        let lonely =
-            rules.iter().find(|rule| rule.is_per_host && rule.kind == RuleKind::Near && !joins(rule));
-        let mut blocked_by = lonely.copied();
-        let mut best: Option<((usize, usize, u64), &Choice)> = None;
-        let has_room = |option: &&Choice| {
-            let key = (class, option.domains.clone());
-            self.of.quotas.get(&key).is_none_or(|quota| self.given.get(&key).unwrap_or(&0) < quota)
-        };
-        let open = options.iter().filter(|option| option.fits && lonely.is_none());
-        for option in open.filter(|option| self.of.quotas.is_empty() || has_room(option)) {
-            let domain = |key: usize| option.domain(key);
-            if let Some(rule) = self.broken(class, way, domain).or_else(|| self.upset(class, domain)) {
-                blocked_by = Some(rule);
-                continue;
-            }
-            let taken = self.taken_from_others(class, domain);
-            if self.sparing && taken > 0 {
-                continue;
-            }
-            let crowd = (taken, self.in_reach_of_spreads(class, option), self.crowd(class, way, option));
+        let lonely = rules
+            .iter()
+            .find(|rule| rule.is_per_host && rule.kind == RuleKind::Near && !joins(rule))
+            .copied();
+        if lonely.is_some() {
+            self.progress[class].blocked_by = lonely;
+            return None;
+        }
+        let options = self.options(class, way);
+        let mut blocked_by = None;
+        let mut best: Option<(Crowd, &Choice)> = None;
+        for (crowd, option) in self.allowed(class, way, &options, &mut blocked_by) {
             if best.is_none_or(|(least, _)| crowd < least) {
                 best = Some((crowd, option));
             }
@@ -70,6 +64,46 @@ impl Work<'_, '_> {
             self.progress[class].blocked_by = blocked_by;
         }
         best
+    }
+
+    /// All options that the rules allow, those with the fewest pods that are counted first, and of those the cheapest.
+    pub(super) fn open_options(&mut self, class: usize, way: usize) -> Vec<Choice> {
+        let options = self.options(class, way);
+        let mut blocked_by = None;
+        let mut allowed: Vec<_> = self.allowed(class, way, &options, &mut blocked_by).collect();
+        allowed.sort_by_key(|(crowd, _)| *crowd);
+        let allowed: Vec<Choice> = allowed.into_iter().map(|(_, option)| option.clone()).collect();
+        if allowed.is_empty() && blocked_by.is_some() {
+            self.progress[class].blocked_by = blocked_by;
+        }
+        allowed
+    }
+
+    /// Those of some options that the rules allow, with how crowded they are; and a rule that does not allow one.
+    fn allowed<'o>(
+        &self,
+        class: usize,
+        way: usize,
+        options: &'o [Choice],
+        blocked_by: &mut Option<Rule>,
+    ) -> impl Iterator<Item = (Crowd, &'o Choice)> {
+        let has_room = move |option: &Choice| {
+            let key = (class, option.domains.clone());
+            self.of.quotas.get(&key).is_none_or(|quota| self.given.get(&key).unwrap_or(&0) < quota)
+        };
+        options.iter().filter_map(move |option| {
+            if !option.fits || !self.of.quotas.is_empty() && !has_room(option) {
+                return None;
+            }
+            let domain = |key: usize| option.domain(key);
+            if let Some(rule) = self.broken(class, way, domain).or_else(|| self.upset(class, domain)) {
+                *blocked_by = Some(rule);
+                return None;
+            }
+            let taken = self.taken_from_others(class, domain);
+            let crowd = (taken, self.in_reach_of_spreads(class, option), self.crowd(class, way, option));
+            (!self.sparing || taken == 0).then_some((crowd, option))
+        })
     }
 
     /// The domains in which nodes can be made for a class in one way, the cheapest first.

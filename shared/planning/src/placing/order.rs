@@ -22,13 +22,26 @@ pub(crate) enum Order {
     /// As at first, but pods that others' spread counts go where the pods with that spread cannot be, if they can: that
     /// lifts the least, and so what those may be.
     Lifting,
+    /// Karpenter's queue: by size alone, whatever the rules.
+    Queue,
+    /// The other way round: where not all have a place, more small ones have.
+    SmallestFirst,
 }
 
 impl Work<'_, '_> {
     /// The classes in the order in which they are placed: pods that only other pods' rules count go where they like, and
-    /// those with the rules find out where that is. Pods that must be near others come last.
+    /// those with the rules find out where that is. Pods that must be near others come last. By size, no rule is asked.
     pub(super) fn order(&mut self, plannable: &[bool]) -> Vec<usize> {
         let mut order: Vec<usize> = (0..plannable.len()).filter(|class| plannable[*class]).collect();
+        let priority = |class: &usize| Reverse(self.of.classes[*class].spec.priority);
+        match self.of.order {
+            Order::Queue => return order,
+            Order::SmallestFirst => {
+                order.sort_by_key(|class| (priority(class), Reverse(*class)));
+                return order;
+            }
+            _ => {}
+        }
         let turns: Vec<(u8, usize)> = (0..plannable.len()).map(|class| self.turn(class)).collect();
         order.sort_by_key(|class| (Reverse(self.of.classes[*class].spec.priority), turns[*class]));
         order

@@ -1,7 +1,9 @@
 //! The pools of a snapshot, in their order.
 
+use std::collections::BTreeSet;
+
 use outrigger_model::resources::CPU;
-use outrigger_model::{ClassOffer, NodePool, Quantity, Refusal, Snapshot};
+use outrigger_model::{ClassOffer, InstanceType, NodePool, Quantity, Refusal, Snapshot};
 
 use super::{Template, ZONES_MAX, zone_names};
 use crate::Options;
@@ -40,15 +42,19 @@ impl<'a> Pools<'a> {
         all
     }
 
-    /// The same without machines that have more cpu than this.
-    pub(crate) fn up_to(mut self, cpu: Option<Quantity>) -> Self {
-        if let Some(most) = cpu {
-            for template in &mut self.templates {
-                let mut usable = std::mem::replace(&mut template.usable, ColumnSet::none(0));
-                usable.retain(|column| template.instance_type(column).counted().get(CPU) <= most);
-                template.usable = usable;
-                template.by_price.borrow_mut().clear();
-            }
+    /// The same without some types, by name, and without machines that have more cpu than this.
+    pub(crate) fn without(mut self, types: &BTreeSet<String>, larger_than: Option<Quantity>) -> Self {
+        if types.is_empty() && larger_than.is_none() {
+            return self;
+        }
+        let is_left = |of: &InstanceType| {
+            !types.contains(&of.name) && larger_than.is_none_or(|largest| of.counted().get(CPU) <= largest)
+        };
+        for template in &mut self.templates {
+            let mut usable = std::mem::replace(&mut template.usable, ColumnSet::none(0));
+            usable.retain(|column| is_left(template.instance_type(column)));
+            template.usable = usable;
+            template.by_price.borrow_mut().clear();
         }
         self
     }

@@ -108,12 +108,12 @@ fn pods_that_must_be_together_find_one_another_across_pools() {
 }
 
 #[test]
-fn nobody_is_the_first_of_a_family_that_lives_elsewhere() {
+fn the_smaller_part_of_a_family_that_cannot_be_together_waits() {
     let family = json!({"podAffinity": [term(labels::HOSTNAME, "web")],
         "nodeAffinity": [in_zone(ZONES[1])]});
     let mut snapshot = with_pods(&[("web", 1, spec(100, 128)), ("family", 2, spec_with(100, 128, family))]);
     snapshot.node_pools.push(pool("other", json!({})));
-    check(&with_volumes(labelled(snapshot, "family", "web"), "web", &ZONES[..1]), 1, 1);
+    check(&with_volumes(labelled(snapshot, "family", "web"), "web", &ZONES[..1]), 2, 1);
 }
 
 #[test]
