@@ -3,7 +3,8 @@
 //! A node that opens wakes every pod that waits. kube-scheduler forgets the nomination of a pod that it tries in vain
 //! (1.34 and 1.35 alike: preemption that finds no victim empties it), as it does while the pod's own node is still closed,
 //! and others then take the room that was meant for it. So all pods are nominated before any node is opened, and those
-//! that have lost it meanwhile once more.
+//! that have lost it meanwhile once more. Which pods are not nominated, and which nodes are opened with a soft taint, the plan
+//! has said (`Handover`); lifecycle takes that off a little after the node has become ready.
 
 use std::time::Duration;
 
@@ -70,8 +71,10 @@ fn is_over(pod: Option<&Pod>) -> bool {
     !pod.is_some_and(|pod| pod.node_name.is_none() && waits(pod))
 }
 
+/// Crowded pods are left to the scheduler.
 fn nominations(claim: &NodeClaim, node: &str) -> Vec<Nomination> {
-    claim.nominated.iter().map(|pod| Nomination { pod: pod.clone(), node: node.to_owned() }).collect()
+    let held = claim.nominated.iter().filter(|pod| !claim.handover.crowded.contains(&pod.uid));
+    held.map(|pod| Nomination { pod: pod.clone(), node: node.to_owned() }).collect()
 }
 
 /// The nominations of one pass, and what has become of them.

@@ -24,8 +24,9 @@ pub(crate) fn registration(
         node_labels.insert(labels::INSTANCE_TYPE.into(), instance.instance_type.clone());
         node_labels.insert(labels::ZONE.into(), instance.zone.clone());
     }
-    let mut taints: Vec<_> =
-        node.taints.iter().filter(|taint| taint.key != labels::UNREGISTERED_TAINT).cloned().collect();
+    let stays = |taint: &&Taint| taint.key != labels::UNREGISTERED_TAINT && !taint.is_opening();
+    let mut taints: Vec<_> = node.taints.iter().filter(stays).cloned().collect();
+    taints.extend(claim.handover.taint());
     for taint in claim.taints.iter().chain(&claim.startup_taints) {
         if !taints.iter().any(|present| same_place(present, taint)) {
             taints.push(taint.clone());
@@ -44,6 +45,18 @@ pub(crate) fn ours(node: &Node) -> NodeChange {
         finalizers.push(labels::TERMINATION_FINALIZER.into());
     }
     NodeChange { finalizers, ..unchanged(node) }
+}
+
+/// Whether a node still has the soft taint that it was opened with.
+pub(crate) fn is_opening(node: &Node) -> bool {
+    node.taints.iter().any(Taint::is_opening)
+}
+
+/// The change that takes off the soft taint that a node was opened with.
+pub(crate) fn opened(node: &Node) -> NodeChange {
+    let mut change = unchanged(node);
+    change.taints.retain(|taint| !taint.is_opening());
+    change
 }
 
 /// The change that says that a node is ready for pods.
@@ -93,8 +106,8 @@ pub(crate) mod tests {
     use super::*;
     use jiff::Timestamp;
     use outrigger_model::{
-        CapacityType, ClaimState, Instance, NillableDuration, NodeCheck, NodeClassRef, Price, Quantity,
-        Requirements, Resources, TaintEffect,
+        CapacityType, ClaimState, Handover, Instance, NillableDuration, NodeCheck, NodeClassRef, Price,
+        Quantity, Requirements, Resources, TaintEffect,
     };
 
     pub(crate) fn claim() -> NodeClaim {
@@ -117,6 +130,7 @@ pub(crate) mod tests {
             reserved: Resources::new(),
             allocatable: Resources::new(),
             nominated: Vec::new(),
+            handover: Handover::default(),
             created_at: Timestamp::UNIX_EPOCH,
             instance: Some(Instance {
                 id: "i-1".into(),
@@ -182,6 +196,22 @@ pub(crate) mod tests {
         ];
         let expected: BTreeMap<_, _> = expected.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
         assert_eq!(change.labels, expected);
+    }
+
+    #[test]
+    fn the_soft_taint_comes_with_the_registration_and_goes_alone() {
+        let handover = Handover { spared: true, ..Handover::default() };
+        let soft = handover.taint().unwrap();
+        // What a run that was killed has left is not doubled.
+        let left = node(vec![soft.clone()]);
+        let change = registration(&NodeClaim { handover, ..claim() }, &left, BTreeMap::new());
+        let own = [claim().taints, claim().startup_taints].concat();
+        assert_eq!(change.taints, [vec![soft], own.clone()].concat());
+        let opening = node(change.taints);
+        assert!(is_opening(&opening));
+        assert_eq!(opened(&opening).taints, own);
+        let plain = registration(&claim(), &opening, BTreeMap::new());
+        assert_eq!(plain.taints, own, "none is asked for");
     }
 
     #[test]

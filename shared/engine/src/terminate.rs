@@ -8,7 +8,7 @@ use outrigger_model::{
 
 use crate::drain;
 use crate::ports::{ClusterError, Lease, LedgerError, NodeChange, Ports};
-use crate::register::unchanged;
+use crate::register::{opened, unchanged};
 
 /// How often a claim that somebody else writes at the same time is tried again.
 const ATTEMPTS: usize = 5;
@@ -174,7 +174,7 @@ pub(crate) fn is_closed(node: &Node) -> bool {
 
 /// What undoes [`close`].
 pub(crate) fn reopening(node: &Node) -> NodeChange {
-    let mut change = unchanged(node);
+    let mut change = opened(node);
     change.taints.retain(|taint| *taint != drain::taint());
     let excluded = node.labels.get(labels::EXCLUDE_FROM_LOAD_BALANCERS);
     if excluded.is_some_and(|by| by == EXCLUDED_BY) {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CapacityType, NillableDuration, NodeCheck, NodeClassRef, PlannedNode, PodRef, Price, Rebalance,
+    CapacityType, Handover, NillableDuration, NodeCheck, NodeClassRef, PlannedNode, PodRef, Price, Rebalance,
     Requirement, Requirements, Resources, Taint, Termination,
 };
 
@@ -100,6 +100,9 @@ pub struct NodeClaim {
     pub allocatable: Resources,
     /// The pods that it was planned for.
     pub nominated: Vec<NominatedPod>,
+    /// How its node and they are handed to kube-scheduler.
+    #[serde(default, skip_serializing_if = "Handover::is_plain")]
+    pub handover: Handover,
     /// When it was decided on.
     pub created_at: Timestamp,
     /// Its instance, once there is one.
@@ -159,6 +162,7 @@ impl NodeClaim {
             reserved: node.reserved.clone(),
             allocatable: node.allocatable.clone(),
             nominated: node.pods.clone(),
+            handover: node.handover.clone(),
             created_at: at,
             instance: None,
             node_name: None,

@@ -50,6 +50,12 @@ impl Taint {
         !matches!(self.effect, TaintEffect::PreferNoSchedule)
     }
 
+    /// Whether it is the soft taint that lifecycle opens some nodes with and takes off soon after: no user's, and nothing
+    /// that planning heeds.
+    pub fn is_opening(&self) -> bool {
+        !self.is_hard() && self.key == labels::OPENING_TAINT
+    }
+
     /// Whether it is one that a young node loses by itself, so that planning looks past it until the node is
     /// initialised (Karpenter `pkg/scheduling/taints.go`).
     pub fn is_ephemeral(&self) -> bool {

@@ -379,7 +379,8 @@ fn has_soft_taints(snapshot: &Snapshot) -> bool {
     let of_pools = snapshot.node_pools.iter().flat_map(|pool| &pool.spec.template.spec.taints);
     let of_classes = snapshot.classes.iter().flat_map(|offer| &offer.class.taints);
     let of_nodes = snapshot.nodes.iter().flat_map(|node| &node.taints);
-    of_pools.chain(of_classes).chain(of_nodes).any(|taint| taint.effect == TaintEffect::PreferNoSchedule)
+    let mut all = of_pools.chain(of_classes).chain(of_nodes);
+    all.any(|taint| taint.effect == TaintEffect::PreferNoSchedule && !taint.is_opening())
 }
 
 /// What all pods together ask for, in the units of every row.

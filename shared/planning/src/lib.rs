@@ -9,7 +9,8 @@
 //! can launch and `limits` how much; `placing` fills the `rooms` that are there and gives a domain to every pod on which
 //! a rule depends; `packing` opens nodes for the `bins` that are left, with `fill` trying one machine at a time,
 //! `shadow_prices` saying what room is worth and `offers` choosing the types that a node offers; `result` writes the
-//! Plan and the Report, with `explain` for every pod that found no place.
+//! Plan and the Report, with `explain` for every pod that found no place, and `handover` how kube-scheduler is given the
+//! nodes and their pods.
 
 mod again;
 mod amounts;
@@ -21,6 +22,7 @@ mod columns;
 mod daemons;
 mod explain;
 mod fill;
+pub mod handover;
 mod limits;
 mod naming;
 mod offers;

@@ -239,7 +239,8 @@ impl<'a> Builder<'a, '_> {
     /// The taints that keep pods away. Those that a young node of ours loses by itself do not, and those that it does
     /// not have yet do (Karpenter `pkg/scheduling/taints.go`).
     fn held_taints(&self, node: &Node, claim: Option<&NodeClaim>, young: bool) -> Vec<Taint> {
-        let mut taints: Vec<Taint> = node.taints.clone();
+        let lasting = node.taints.iter().filter(|taint| !taint.is_opening());
+        let mut taints: Vec<Taint> = lasting.cloned().collect();
         if !young {
             return taints;
         }

@@ -4,7 +4,8 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use outrigger_simulation::{Ending, Kind};
+use outrigger_model::Taint;
+use outrigger_simulation::{Crash, Ending, Function, Kill, Kind};
 
 /// Machines that boot within moments, so that many join between two looks; pods of several sizes, so that those of one
 /// node fit into what is left of another.
@@ -35,9 +36,13 @@ spec:
 "#;
 
 fn play(seed: u64, duration: &str, extra: &str) -> Ending {
+    play_killing(seed, duration, extra, &[])
+}
+
+fn play_killing(seed: u64, duration: &str, extra: &str, kills: &[Kill]) -> Ending {
     let text = SCENARIO.replace("{seed}", &seed.to_string()).replace("{duration}", duration);
     let scenario = common::scenario(&text.replace("{extra}", extra));
-    let ending = common::run_scenario(&scenario, &[]);
+    let ending = common::run_scenario(&scenario, kills);
     assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", common::timeline(&ending));
     ending
 }
@@ -89,5 +94,29 @@ fn nodes_are_opened_whatever_becomes_of_nominations() {
     for seed in 1..=10 {
         let ending = play(seed, "4m", "  events: [{at: 4s, kind: Chaos, percent: 30, for: 60s}]");
         assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", common::timeline(&ending));
+    }
+}
+
+/// Pods of a required spread that fill their nodes are left to the scheduler, and their nodes get the soft taint and lose
+/// it, whenever lifecycle dies.
+#[test]
+fn spared_nodes_lose_their_taint_whenever_lifecycle_dies() {
+    let spread = r#"
+    - {name: spread, at: 2s, replicas: 24, template: {metadata: {labels: {app: spread}}, spec: {topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: spread}}}], containers: [{name: c, image: i, resources: {requests: {cpu: 900m, memory: 1500Mi}}}]}}}
+"#;
+    let is_soft = |ending: &Ending| ending.nodes.iter().any(|node| node.taints.iter().any(Taint::is_opening));
+    assert!(is_soft(&play(1, "13s", spread)), "no node was spared");
+    // The first run is over before any node has joined; in the second they join.
+    let run = 2;
+    for calls in 1_u32.. {
+        let kill = Kill { function: Function::Lifecycle, run, crash: Crash::AfterCalls(calls) };
+        let ending = play_killing(1, "4m", spread, &[kill]);
+        let story = || format!("died after {calls} calls\n{}", common::timeline(&ending));
+        assert!(!is_soft(&ending), "{}", story());
+        assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
+        if ending.deaths == 0 {
+            assert!(calls > 40, "only {calls} calls were enumerated");
+            return;
+        }
     }
 }

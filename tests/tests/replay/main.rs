@@ -76,13 +76,13 @@ struct Asked {
 /// The aim.
 const AIM: Asked = Asked { first_round: 99.0, settled: 1.05 };
 
-/// What is asked of each mix. Two fall short of the aim: where more pods of a spread are planned onto one node than its
-/// maxSkew, kube-scheduler counts those nominated there as if they ran, so that they refuse one another and go where
-/// others were meant to be. Their limits leave room for what several runs differ by.
-const fn asked_of(mix: Mix) -> Asked {
-    match mix {
-        Mix::Fleet => Asked { first_round: 95.0, settled: 1.20 },
-        Mix::Diverse => Asked { first_round: 97.0, settled: 1.06 },
+/// What is asked of each mix. The diverse one falls short of the aim in the first round: most of its spread pods count others
+/// than themselves, so kube-scheduler refuses them until those others are bound, whatever place they were given. So does a large
+/// fleet, whose crowded services take each other's room. Their limits leave room for what several runs differ by.
+const fn asked_of(mix: Mix, pods: usize) -> Asked {
+    match (mix, pods) {
+        (Mix::Diverse, _) => Asked { first_round: 97.0, settled: 1.05 },
+        (Mix::Fleet, 1_000..) => Asked { first_round: 96.0, settled: 1.12 },
         _ => AIM,
     }
 }
@@ -138,7 +138,7 @@ fn plans_for_many_pods_come_true() {
     }
     for (mix, ours, karpenters) in &played {
         check_all_bound(ours);
-        check(ours, &asked_of(*mix));
+        check(ours, &asked_of(*mix, ours.planned));
         assert_eq!(karpenters.failure, None, "{}", karpenters.scenario);
         let (own, other) = (ours.settled_cost, karpenters.settled_cost);
         assert!(own <= other, "{}: settled at {own}, Karpenter's plan at {other}", ours.scenario);

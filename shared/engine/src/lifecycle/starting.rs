@@ -1,6 +1,7 @@
 //! Claims on their way to being ready for pods.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use outrigger_catalog::Catalog;
 use outrigger_model::{ClaimState, Node, NodeClaim, labels};
@@ -10,6 +11,10 @@ use crate::TickError;
 use crate::opening::{self, Joined};
 use crate::ports::NodeChange;
 use crate::register;
+
+/// From a node being ready until kube-scheduler has taken up the pods that wait: it looks at some hundred in a second, and pods
+/// that found no place at first are tried again after 1 s and 2 s.
+const TAKEN_UP_AFTER: Duration = Duration::from_secs(5);
 
 impl Tick<'_> {
     /// Takes every claim that is not ready yet as far as its nodes allow.
@@ -63,10 +68,7 @@ impl Tick<'_> {
         self.measure(claim, nodes).await?;
         let waits_for = match (claim.state, nodes) {
             (ClaimState::Intent, _) => Some("its launch".to_owned()),
-            (ClaimState::Initialized, [node]) => {
-                self.keep_ours(claim, node).await?;
-                None
-            }
+            (ClaimState::Initialized, [node]) => self.keep(claim, node).await?,
             (ClaimState::Initialized, _) => None,
             (_, []) => {
                 // A node that joins without the gate is open at once, so its pods must know it beforehand.
@@ -87,15 +89,24 @@ impl Tick<'_> {
         Ok(())
     }
 
-    /// A node that lost our finalizer, or was registered before there was one, gets it.
-    async fn keep_ours(&self, claim: &NodeClaim, node: &Node) -> Result<(), TickError> {
-        let is_named = node.annotations.get(labels::CLAIM) == Some(&claim.name);
-        if node.deleting || node.has_our_finalizer() && is_named {
-            return Ok(());
+    /// A node that lost our finalizer, or was registered before there was one, gets it; one that has been ready for long enough
+    /// loses the soft taint that it was opened with. Says what it waits for.
+    async fn keep(&self, claim: &NodeClaim, node: &Node) -> Result<Option<String>, TickError> {
+        if node.deleting {
+            return Ok(None);
         }
-        let annotations = BTreeMap::from([(labels::CLAIM.to_owned(), claim.name.clone())]);
-        let change = NodeChange { annotations, ..register::ours(node) };
-        Ok(self.ports.cluster.change_node(&change).await?)
+        let is_named = node.annotations.get(labels::CLAIM) == Some(&claim.name);
+        let ready_for = claim.initialized_at.map(|since| self.ports.clock.now().duration_since(since));
+        let is_taken_up = ready_for
+            .is_none_or(|ready| Duration::try_from(ready).is_ok_and(|ready| ready >= TAKEN_UP_AFTER));
+        let is_opening = register::is_opening(node);
+        if !(node.has_our_finalizer() && is_named) || is_opening && is_taken_up {
+            let annotations = BTreeMap::from([(labels::CLAIM.to_owned(), claim.name.clone())]);
+            let taints = if is_taken_up { register::opened(node).taints } else { node.taints.clone() };
+            let change = NodeChange { annotations, taints, ..register::ours(node) };
+            self.ports.cluster.change_node(&change).await?;
+        }
+        Ok((is_opening && !is_taken_up).then(|| "kube-scheduler to take up its pods".to_owned()))
     }
 
     /// The labels of the claim's instance type, as pods may select them; none for a type that the catalogue lacks.

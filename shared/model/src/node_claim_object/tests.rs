@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    CapacityType, Instance, NodeCheck, Price, Quantity, Requirements, Termination, TerminationReason,
+    CapacityType, Handover, Instance, NodeCheck, Price, Quantity, Requirements, Termination,
+    TerminationReason,
 };
 
 fn claim() -> NodeClaim {
@@ -29,6 +30,7 @@ fn claim() -> NodeClaim {
         reserved: Resources::new().with("cpu", Quantity::units(4)).with("nodes", Quantity::units(1)),
         allocatable: Resources::new().with("cpu", Quantity::units(2)),
         nominated: Vec::new(),
+        handover: Handover::default(),
         created_at: "2026-11-21T10:00:00.75Z".parse().unwrap(),
         instance: None,
         node_name: None,

@@ -1,6 +1,8 @@
-//! A small kube-scheduler: it filters by room, taints, node selector, node affinity and host ports, and of what is left
+//! A small kube-scheduler: it filters by room, taints, node selector, node affinity, host ports and required spread, and of what is left
 //! takes the node with the most room, so it spreads where the planner packs. A nominated node is tried first, and room
 //! that is nominated to pods of the same or a higher priority counts as taken.
+
+mod spread;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +41,7 @@ struct Room<'a> {
     allocatable: &'a Resources,
     free: Resources,
     ports: Vec<HostPort>,
+    here: Vec<&'a Pod>,
     nominated: Vec<&'a Pod>,
 }
 
@@ -110,18 +113,26 @@ fn verdicts(objects: &Objects, touched: &BTreeSet<String>, moment: Moment) -> Ve
     let mut verdicts = Vec::new();
     for pod in queue {
         let wanted = objects.volumes.requirements(pod);
-        if pod.state == PodState::Unschedulable && !concerns(pod, &wanted, touched, &rooms) {
+        // Each pod of a spread that is bound may make way for others of it.
+        let is_spread = spread::required(pod).next().is_some();
+        if pod.state == PodState::Unschedulable && !is_spread && !concerns(pod, &wanted, touched, &rooms) {
             continue;
         }
         let own = nominated_room(pod, &wanted, &rooms);
         let chosen = match own {
             Some(node) => Some(node),
-            None if pod.volume_claims.is_empty() && hopeless.contains(&Arc::as_ptr(&pod.spec)) => None,
+            None if pod.volume_claims.is_empty()
+                && !is_spread
+                && hopeless.contains(&Arc::as_ptr(&pod.spec)) =>
+            {
+                None
+            }
             None => best_room(pod, &wanted, &rooms),
         };
         let verdict = if let Some(node) = chosen {
             if let Some(room) = rooms.get_mut(&node) {
                 room.take(pod);
+                room.here.push(pod);
             }
             forget_nomination(pod, &mut rooms);
             Verdict::Bind(node)
@@ -162,6 +173,7 @@ fn rooms(objects: &Objects, moment: Moment) -> BTreeMap<String, Room<'_>> {
             allocatable: &node.allocatable,
             free: node.allocatable.clone(),
             ports: Vec::new(),
+            here: Vec::new(),
             nominated: Vec::new(),
         };
         rooms.insert(node.name.clone(), room);
@@ -170,6 +182,7 @@ fn rooms(objects: &Objects, moment: Moment) -> BTreeMap<String, Room<'_>> {
         if let Some(room) = pod.node_name.as_ref().and_then(|name| rooms.get_mut(name)) {
             if pod.state != PodState::Finished {
                 room.take(pod);
+                room.here.push(pod);
             }
         } else if let Some(room) = pod.nominated_node.as_ref().and_then(|name| rooms.get_mut(name)) {
             room.nominated.push(pod);
@@ -231,12 +244,14 @@ impl Room<'_> {
 
 fn nominated_room(pod: &Pod, wanted: &[Requirements], rooms: &BTreeMap<String, Room<'_>>) -> Option<String> {
     let name = pod.nominated_node.as_ref()?;
-    let accepted = rooms.get(name)?.accepts(pod, wanted);
+    let accepted = rooms.get(name)?.accepts(pod, wanted) && spread::allows(pod, name, wanted, rooms);
     accepted.then(|| name.clone())
 }
 
 fn best_room(pod: &Pod, wanted: &[Requirements], rooms: &BTreeMap<String, Room<'_>>) -> Option<String> {
-    let fitting = rooms.iter().filter(|(_, room)| room.accepts(pod, wanted));
+    let fitting = rooms
+        .iter()
+        .filter(|(name, room)| room.accepts(pod, wanted) && spread::allows(pod, name, wanted, rooms));
     let scored = fitting.map(|(name, room)| (room.score(pod), name));
     let best = scored.max_by(|(a, x), (b, y)| a.total_cmp(b).then_with(|| y.cmp(x)));
     best.map(|(_, name)| name.clone())
@@ -295,6 +310,7 @@ fn daemon(daemon_set: &DaemonSet, node: &str, uid: String, created_at: jiff::Tim
         labels: Arc::default(),
         spec: Arc::new(spec),
         created_at,
+        version: 0,
         node_name: None,
         nominated_node: None,
         state: PodState::Waiting,

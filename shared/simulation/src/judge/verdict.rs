@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outrigger_model::{ClaimState, NodeClaim};
+use outrigger_model::{ClaimState, NodeClaim, Taint};
 
 use super::Asks;
 use crate::play::Ending;
@@ -30,6 +30,8 @@ fn left_over(ending: &Ending) -> Vec<String> {
     let living: Vec<&NodeClaim> = ending.claims.iter().filter(|claim| !claim.state.is_terminal()).collect();
     let unready = living.iter().filter(|claim| claim.state != ClaimState::Initialized);
     left.extend(unready.map(|claim| format!("claim {} is still {:?}", claim.name, claim.state)));
+    let spared = ending.nodes.iter().filter(|node| node.taints.iter().any(Taint::is_opening));
+    left.extend(spared.map(|node| format!("node {} is still opened softly", node.name)));
     let instances = ending.instances.iter().filter(|(_, launch)| launch != "none").count();
     for (count, what) in
         [(instances, "instances"), (ending.nodes.len(), "nodes"), (ending.mirrors, "NodeClaim objects")]

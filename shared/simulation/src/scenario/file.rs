@@ -265,7 +265,6 @@ impl Reader {
     fn simulated(&mut self, field: &str, pod: &Pod) {
         let spec = &pod.spec;
         let unknown = [
-            ("topologySpreadConstraints", spec.topology_spread.iter().any(|spread| !spread.schedule_anyway)),
             ("affinity.podAffinity", !spec.pod_affinity.is_empty()),
             ("affinity.podAntiAffinity", !spec.pod_anti_affinity.is_empty()),
             ("volumes", !pod.volume_claims.is_empty()),
@@ -275,7 +274,7 @@ impl Reader {
             self.refuse(
                 format!("{field}.template.spec.{name}"),
                 "a hard constraint",
-                "what the simulated scheduler knows: requests, taints, node selector and affinity, host ports",
+                "what the simulated scheduler knows: requests, taints, node selector and affinity, spread, host ports",
             );
         }
     }
