@@ -142,7 +142,9 @@ fn scarce(nodes: &[Opened<'_>], crowded: &[Vec<&Pod>]) -> BTreeSet<usize> {
 /// What pods ask for together.
 fn room_of(pods: &[&Pod]) -> Resources {
     let mut sum = Resources::new();
-    pods.iter().for_each(|pod| sum.add(&pod.spec.requests));
+    for pod in pods {
+        sum.add(&pod.spec.requests);
+    }
     sum
 }
 

@@ -101,9 +101,9 @@ fn nodes_are_opened_whatever_becomes_of_nominations() {
 /// it, whenever lifecycle dies.
 #[test]
 fn spared_nodes_lose_their_taint_whenever_lifecycle_dies() {
-    let spread = r#"
+    let spread = r"
     - {name: spread, at: 2s, replicas: 24, template: {metadata: {labels: {app: spread}}, spec: {topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: spread}}}], containers: [{name: c, image: i, resources: {requests: {cpu: 900m, memory: 1500Mi}}}]}}}
-"#;
+";
     let is_soft = |ending: &Ending| ending.nodes.iter().any(|node| node.taints.iter().any(Taint::is_opening));
     assert!(is_soft(&play(1, "13s", spread)), "no node was spared");
     // The first run is over before any node has joined; in the second they join.

@@ -86,7 +86,9 @@ fn room_counts_where_labels_admit_a_pod() {
     let mut arm = pods("arm", 10, 100, &over_zones(1, false, "arm"));
     let selector = BTreeMap::from([("arch".to_owned(), "arm64".to_owned())]);
     let spec = Arc::new(PodSpec { node_selector: selector, ..arm[0].spec.as_ref().clone() });
-    arm.iter_mut().for_each(|pod| pod.spec = Arc::clone(&spec));
+    for pod in &mut arm {
+        pod.spec = Arc::clone(&spec);
+    }
     let others = pods("other", 40, 100, &over_zones(1, false, "other"));
     let on = |arch: &str, pods| Opened {
         labels: BTreeMap::from([("arch".to_owned(), arch.to_owned())]),
