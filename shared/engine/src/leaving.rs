@@ -248,7 +248,7 @@ pub(crate) mod tests {
             let ended = crate::terminate::ending(&living, &cause, now).unwrap();
             let ends = ending([&NodeClaim { state, ..ended }].into_iter());
             let (node, mut shy) = (node(Vec::new()), pod("ReplicaSet", PodState::Bound));
-            shy.do_not_disrupt = Some(Protection { value: "true".into(), started_at: None });
+            shy.do_not_disrupt = Some(Box::new(Protection { value: "true".into(), started_at: None }));
             let going = going([&node].into_iter(), &ends);
             let found = must_go(&shy, &going, &Staying { budgets: &[], now });
             assert_eq!(found, expected, "{state:?} {reason} {kind} {left:?}");

@@ -80,7 +80,7 @@ pub struct Pod {
     pub group: Option<String>,
     /// Its annotation `karpenter.sh/do-not-disrupt`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub do_not_disrupt: Option<Protection>,
+    pub do_not_disrupt: Option<Box<Protection>>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

@@ -238,7 +238,7 @@ impl<'a> Question<'a, '_> {
 
     fn decide(&self, attempt: &Attempt) -> Decision {
         let mut decision = self.unchecked(attempt);
-        if attempt.opening == Opening::Serial {
+        if self.pods.len() <= PODS_SEARCHED_MAX {
             // Who was the first of those that it must be near on a node may be alone there in the end.
             let violations = check::check(self.snapshot, &decision.plan).len();
             decision.rank.broken = decision.rank.broken.max(violations);

@@ -236,7 +236,7 @@ impl Objects {
         self.lives.insert(uid.clone(), life);
         let name = format!("{}-{}", id.name, present.next_index);
         let wish = present.workload.do_not_disrupt.clone();
-        let protection = wish.map(|value| Protection { value, started_at: Some(moment.at) });
+        let protection = wish.map(|value| Box::new(Protection { value, started_at: Some(moment.at) }));
         let own = present.workload.has_volumes && inherited.is_empty();
         let pod = Pod {
             volume_claims: if own { vec![format!("data-{name}")] } else { inherited },

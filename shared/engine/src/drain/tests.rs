@@ -96,7 +96,8 @@ fn who_lives_and_dies_with_the_node_stays() {
 fn a_wish_to_be_left_alone_holds_the_tier_until_time_is_up() {
     let wishing = |value: &str, started: Option<i64>| {
         let mut shy = pod("shy", "ReplicaSet", 0);
-        shy.pod.do_not_disrupt = Some(Protection { value: value.into(), started_at: started.map(at) });
+        let wish = Protection { value: value.into(), started_at: started.map(at) };
+        shy.pod.do_not_disrupt = Some(Box::new(wish));
         shy
     };
     assert_eq!(told(&[wishing("true", Some(-600)), pod("web", "ReplicaSet", 0)], None), "web//shy/2");

@@ -38,7 +38,7 @@ fn a_marked_claim_drains_when_all_that_replaces_it_is_ready_and_never_waits_for_
 fn a_node_is_kept_by_its_own_wish_and_by_those_of_its_pods() {
     let staying = Staying { budgets: &[], now: at(0) };
     let shy = |owner: &str| Pod {
-        do_not_disrupt: Some(Protection { value: "true".into(), started_at: None }),
+        do_not_disrupt: Some(Box::new(Protection { value: "true".into(), started_at: None })),
         ..pod(owner, PodState::Bound)
     };
     let (open, finished) = (node(Vec::new()), Pod { state: PodState::Finished, ..shy("ReplicaSet") });

@@ -33,7 +33,7 @@ pub fn pod(wire: wire::Pod, interner: &mut Interner) -> Result<Pod, Invalid> {
     let group = annotations.remove(labels::POD_GROUP);
     let started_at = status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0);
     let wish = annotations.remove(labels::DO_NOT_DISRUPT);
-    let do_not_disrupt = wish.map(|value| Protection { value, started_at });
+    let do_not_disrupt = wish.map(|value| Box::new(Protection { value, started_at }));
     bounds::labels("metadata.labels", Some(&labels)).map_err(refuse)?;
     check_statuses(status.as_ref()).within("status").map_err(refuse)?;
     let owner = Owner { namespace: &id.namespace, labels: &labels };
