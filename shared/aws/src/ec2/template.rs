@@ -31,8 +31,8 @@ const MAX_NAME_CHARS: usize = 128;
 const CLUSTER_TAG: &str = "KubernetesCluster";
 const MANAGED_BY_TAG: &str = "outrigger.dev/managed-by";
 const MANAGED_BY: &str = "outrigger";
-/// What EC2's error code begins with where there is no template of an id.
-const NO_SUCH_ID: &str = "InvalidLaunchTemplateId.NotFound";
+/// What the error codes begin with where there is no such template; moto speaks of its name.
+const GONE: [&str; 2] = ["InvalidLaunchTemplateId.NotFound", "InvalidLaunchTemplateName.NotFound"];
 /// The version that CreateLaunchTemplate makes.
 const VERSION: &str = "1";
 
@@ -107,7 +107,7 @@ pub(crate) async fn delete(aws: &Aws, id: &str) -> Result<(), CloudError> {
     let request = aws.ec2(Rate::Mutate).await.delete_launch_template().launch_template_id(id);
     let Err(error) = request.send().await else { return Ok(()) };
     match errors::cloud(SERVICE, format!("delete launch template {id}"), error) {
-        CloudError::Refused { code, .. } if code.starts_with(NO_SUCH_ID) => Ok(()),
+        CloudError::Refused { code, .. } if GONE.iter().any(|gone| code.starts_with(gone)) => Ok(()),
         error => Err(error),
     }
 }
