@@ -239,9 +239,12 @@ impl<'a> Question<'a, '_> {
     fn decide(&self, attempt: &Attempt) -> Decision {
         let mut decision = self.unchecked(attempt);
         if self.pods.len() <= PODS_SEARCHED_MAX {
-            // Who was the first of those that it must be near on a node may be alone there in the end.
-            let violations = check::check(self.snapshot, &decision.plan).len();
-            decision.rank.broken = decision.rank.broken.max(violations);
+            // Who was the first of those that it must be near on a node may be alone there in the end. Groups are made
+            // whole once the best attempt is known.
+            let violations = check::check(self.snapshot, &decision.plan);
+            let broken =
+                violations.iter().filter(|one| !matches!(one, check::Violation::Group { .. })).count();
+            decision.rank.broken = decision.rank.broken.max(broken);
         }
         decision
     }

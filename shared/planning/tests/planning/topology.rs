@@ -183,6 +183,19 @@ fn groups_are_placed_whole_or_not_at_all() {
 }
 
 #[test]
+fn a_group_that_cannot_be_whole_costs_no_other_its_place() {
+    let nowhere = spec_with(900, 1_024, json!({"nodeSelector": {"nowhere": "at-all"}}));
+    let mut snapshot = with_pods(&[("ranks", 6, spec(900, 1_024)), ("free", 4, spec(500, 1_024))]);
+    snapshot.pods.extend(pods("broken", 3, spec(900, 1_024)));
+    snapshot.pods.extend(pods("broken-too", 1, nowhere));
+    for pod in &mut snapshot.pods {
+        let group = pod.id.name.split('-').next().filter(|name| *name != "free");
+        pod.group = group.map(str::to_owned);
+    }
+    check("two_groups", "All pods but those of the broken group have a place.", &snapshot);
+}
+
+#[test]
 fn priorities_count_where_limits_bind() {
     let urgent = spec_with(100, 128, json!({"priority": 1_000}));
     let mut snapshot = with_pods(&[("batch", 1, spec(1_800, 512)), ("urgent", 1, urgent)]);
