@@ -8,8 +8,8 @@ use crate::consistency;
 use crate::ports::{Event, Subject};
 
 impl Tick<'_> {
-    /// What the machine of a claim has by the catalogue; nothing for a type that the catalogue lacks.
-    pub(super) async fn expect(&mut self, claim: &mut NodeClaim) -> Result<(), TickError> {
+    /// Notes in a claim what its machine has by the catalogue; nothing for a type that the catalogue lacks.
+    pub(super) async fn note_expected(&mut self, claim: &mut NodeClaim) -> Result<(), TickError> {
         let is_kops = claim.node_class.is_instance_group();
         let Some(instance_type) = claim.instance.as_ref().map(|instance| instance.instance_type.clone())
         else {

@@ -40,8 +40,8 @@ impl Tick<'_> {
     async fn open(&mut self, joined: Vec<(&mut NodeClaim, &Node)>) {
         let mut batch = Vec::new();
         for (claim, node) in joined {
-            let expected = self.expect(claim).await;
-            match expected.and(self.type_labels(claim).await) {
+            let noted = self.note_expected(claim).await;
+            match noted.and(self.type_labels(claim).await) {
                 Ok(type_labels) => {
                     let change = register::registration(claim, node, type_labels);
                     batch.push(Joined { claim, node, change });
@@ -96,7 +96,7 @@ impl Tick<'_> {
             return Ok(None);
         }
         let is_named = node.annotations.get(labels::CLAIM) == Some(&claim.name);
-        let ready_for = claim.initialized_at.map(|since| self.ports.clock.now().duration_since(since));
+        let ready_for = claim.initialized_at.map(|since| self.ports.now().duration_since(since));
         let is_taken_up = ready_for
             .is_none_or(|ready| Duration::try_from(ready).is_ok_and(|ready| ready >= TAKEN_UP_AFTER));
         let is_opening = register::is_opening(node);
