@@ -76,9 +76,10 @@ pub(crate) fn roomiest(subnets: &[Subnet]) -> BTreeMap<&str, &Subnet> {
 
 #[cfg(test)]
 mod tests {
-    use outrigger_model::{CapacityType, FleetRequest, IntentState, NodeClassRef, Price};
+    use outrigger_model::{IntentState, NodeClassRef, Price};
 
     use super::*;
+    use crate::recover;
     use crate::register::tests::claim;
 
     fn subnet(id: &str, zone: &str, free_addresses: u32) -> Subnet {
@@ -93,24 +94,10 @@ mod tests {
             image: String::new(),
             price: Price::ZERO,
         };
-        let request = FleetRequest {
-            token: "t".into(),
-            launch_template: "l".into(),
-            launch_template_version: "1".into(),
-            capacity_type: CapacityType::Spot,
-            count,
-            overrides: subnets.iter().map(wanted).collect(),
-            tags: BTreeMap::new(),
-        };
-        Intent {
-            id: "i".into(),
-            state: IntentState::Sent,
-            request,
-            claims: Vec::new(),
-            prepared_at: Timestamp::UNIX_EPOCH,
-            sent_at: None,
-            ended_at: None,
-        }
+        let mut intent = recover::tests::intent(IntentState::Sent, 0);
+        intent.request.count = count;
+        intent.request.overrides = subnets.iter().map(wanted).collect();
+        intent
     }
 
     /// What is left of two subnets in zone us-east-1a and one in zone b.

@@ -119,11 +119,12 @@ fn next_step(intent: &Intent, seen: usize, now: Timestamp) -> Step {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use outrigger_model::{CapacityType, FleetRequest};
 
-    fn intent(state: IntentState, claims: usize) -> Intent {
+    /// A launch of two spot instances from no particular template or subnet, for some claims.
+    pub(crate) fn intent(state: IntentState, claims: usize) -> Intent {
         let request = FleetRequest {
             token: "t".into(),
             launch_template: "l".into(),

@@ -91,9 +91,10 @@ fn passed(since: Timestamp, now: Timestamp) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use outrigger_model::{CapacityType, FleetRequest, IntentState};
+    use outrigger_model::IntentState;
 
     use super::*;
+    use crate::recover;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -104,24 +105,9 @@ mod tests {
     }
 
     fn intent(template: &str) -> Intent {
-        let request = FleetRequest {
-            token: "t".into(),
-            launch_template: template.into(),
-            launch_template_version: "1".into(),
-            capacity_type: CapacityType::Spot,
-            count: 1,
-            overrides: Vec::new(),
-            tags: BTreeMap::new(),
-        };
-        Intent {
-            id: "i".into(),
-            state: IntentState::Sent,
-            request,
-            claims: Vec::new(),
-            prepared_at: at(0),
-            sent_at: None,
-            ended_at: None,
-        }
+        let mut intent = recover::tests::intent(IntentState::Sent, 0);
+        intent.request.launch_template = template.into();
+        intent
     }
 
     #[test]

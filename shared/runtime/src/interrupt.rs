@@ -6,6 +6,7 @@ use std::time::Duration;
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use lambda_runtime::Error;
 use outrigger_aws::decode_event;
+use outrigger_engine::chain;
 use outrigger_engine::interrupt::{Delivery, Settings, Summary, handle, retry_delay};
 use tokio::time::timeout;
 
@@ -94,7 +95,7 @@ async fn hasten(shell: &Shell, again: &[(String, Duration)]) {
         Ok(unknown) => tracing::warn!(unknown, "the queue does not know all messages that are to come again"),
         Err(error) => {
             let error: anyhow::Error = error;
-            tracing::warn!(error = format!("{error:#}"), "messages come again after the queue's own time");
+            tracing::warn!(error = chain(error.as_ref()), "messages come again after the queue's own time");
         }
     }
 }
@@ -105,8 +106,7 @@ async fn keep(shell: &Shell, malformed: &[Malformed]) -> anyhow::Result<Vec<Stri
     for message in malformed {
         let dead_letters = shell.dead_letters().await?;
         if let Err(error) = dead_letters.send(&message.body, &message.reason).await {
-            let error = format!("{:#}", anyhow::Error::from(error));
-            tracing::warn!(error, "the message was not put aside");
+            tracing::warn!(error = chain(&error), "the message was not put aside");
             failed.push(message.key.clone());
         }
     }

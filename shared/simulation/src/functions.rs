@@ -4,12 +4,11 @@
 pub(crate) mod interrupt;
 
 use std::error::Error;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use outrigger_engine::{lifecycle, provision};
+use outrigger_engine::{chain, lifecycle, provision};
 use tokio::time::{Instant, sleep_until};
 
 use crate::door::{Crash, Door};
@@ -212,7 +211,7 @@ async fn tick(
 
 fn told<S, E: Error>(function: Function, result: Result<S, E>, text: impl FnOnce(&S) -> String) -> Told {
     match result {
-        Err(error) => Some((Kind::Trouble, Chain(&error).to_string())),
+        Err(error) => Some((Kind::Trouble, chain(&error))),
         Ok(summary) => {
             let text = text(&summary);
             (!text.is_empty()).then(|| (Kind::Function, format!("{function}: {text}")))
@@ -227,15 +226,4 @@ fn counted(what: &str, counts: &[(usize, &str)]) -> Option<String> {
         .map(|(count, name)| format!("{count} {name}"))
         .collect();
     (!parts.is_empty()).then(|| format!("{what}: {}", parts.join(", ")))
-}
-
-/// An error and its causes in one line.
-struct Chain<'a>(&'a dyn Error);
-
-impl fmt::Display for Chain<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)?;
-        std::iter::successors(self.0.source(), |&cause| cause.source())
-            .try_for_each(|cause| write!(f, ": {cause}"))
-    }
 }
