@@ -7,8 +7,7 @@ use std::time::Duration;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{AppName, BehaviorVersion, Region, SdkConfig};
-
-use crate::rate::{Rate, Rates};
+use outrigger_engine::{Rate, Rates};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// All attempts of one operation together: an answer that comes later finds its handler gone.

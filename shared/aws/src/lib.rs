@@ -12,7 +12,6 @@ mod interruption;
 mod ledger;
 mod pricing;
 mod queue;
-mod rate;
 mod s3;
 mod ssm;
 mod state_store;

@@ -9,11 +9,11 @@ use aws_sdk_ec2::primitives::DateTime;
 use aws_sdk_ec2::types::{InstanceType, InstanceTypeInfo, LocationType, UsageClassType};
 use jiff::Timestamp;
 use outrigger_catalog::{Catalog, CatalogError, TypeEntry, embedded, offerings};
+use outrigger_engine::Rate;
 use outrigger_engine::ports::CloudError;
 use outrigger_model::{CapacityType, Offering, Price};
 
 use crate::ec2::{SERVICE, filter};
-use crate::rate::Rate;
 use crate::{Aws, errors, pricing};
 
 const TYPES_PER_PAGE: i32 = 100;

@@ -1,6 +1,7 @@
 //! EC2 as a launcher meets it: capacity pools that run dry, fleets that are fulfilled in part, client tokens, and
 //! instances that a describe call sees late.
 
+mod buckets;
 mod classes;
 mod health;
 mod port;
@@ -22,6 +23,7 @@ use crate::random::draw;
 use crate::scenario::{Promises, Scenario};
 use crate::time::Moment;
 
+pub(crate) use buckets::Buckets;
 pub(crate) use refusals::Refusal;
 use templates::Templates;
 
@@ -30,6 +32,8 @@ const MAX_OVERRIDES: usize = 300;
 /// How long a new instance may stay unseen by describe calls, usually and on a bad day.
 const USUAL_LAG_MILLIS: u64 = 4_000;
 const WORST_LAG_MILLIS: u64 = 90_000;
+/// The token of instances that none of our launches made.
+pub(crate) const NO_LAUNCH: &str = "none";
 /// What EC2 says of a pool that has run dry.
 pub(crate) const NO_CAPACITY: &str = "InsufficientInstanceCapacity";
 /// How many machines an on-demand pool has; enough that only events empty it.
@@ -46,6 +50,7 @@ pub(crate) struct Ec2 {
     taken: BTreeMap<Pool, u64>,
     droughts: Vec<Drought>,
     refusals: Vec<Refusal>,
+    buckets: Buckets,
     machines: BTreeMap<String, Machine>,
     tokens: BTreeMap<String, (FleetRequest, FleetAnswer)>,
     /// What the root volumes of each class cost per hour.
@@ -154,6 +159,7 @@ impl Ec2 {
             taken: BTreeMap::new(),
             droughts: Vec::new(),
             refusals: Vec::new(),
+            buckets: Buckets::default(),
             machines: BTreeMap::new(),
             tokens: BTreeMap::new(),
             volumes: BTreeMap::new(),

@@ -209,6 +209,11 @@ impl Objects {
         format!("00000000-0000-4000-8000-{:012}", self.made)
     }
 
+    /// How many pods the controllers of workloads have made.
+    pub(crate) fn pods_made(&self) -> usize {
+        self.workloads.iter().map(|replicas| replicas.next_index as usize).sum()
+    }
+
     /// Gives a workload so many replicas, as its controller does; says what it did.
     pub(crate) fn scale(&mut self, workload: usize, replicas: u32, moment: Moment) -> String {
         let Some(present) = self.workloads.get(workload) else { return String::new() };

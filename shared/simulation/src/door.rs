@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use outrigger_engine::Ports;
+use outrigger_engine::{Ports, Rate};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
+use crate::environment::Environment;
 use crate::faults::Fate;
 use crate::laws;
 use crate::scenario::Function;
@@ -195,21 +196,20 @@ impl Call {
         }
     }
 
-    /// Whether EC2 itself answers it, and not the services around it.
-    pub(crate) const fn is_ec2(self) -> bool {
-        matches!(
-            self,
+    /// Of which of EC2's token buckets it takes; `None` where the services around EC2 answer.
+    pub(crate) const fn rate(self) -> Option<Rate> {
+        match self {
             Self::Survey
-                | Self::EnsureTemplate
-                | Self::DescribeLaunchTemplates
-                | Self::DeleteLaunchTemplate
-                | Self::CreateFleet
-                | Self::DescribeInstances
-                | Self::DescribeMachines
-                | Self::DescribeInstanceStatus
-                | Self::TerminateInstances
-                | Self::GetConsoleOutput
-        )
+            | Self::DescribeLaunchTemplates
+            | Self::DescribeInstances
+            | Self::DescribeMachines
+            | Self::DescribeInstanceStatus
+            | Self::GetConsoleOutput => Some(Rate::Describe),
+            Self::CreateFleet => Some(Rate::Launch),
+            Self::TerminateInstances => Some(Rate::Terminate),
+            Self::EnsureTemplate | Self::DeleteLaunchTemplate => Some(Rate::Mutate),
+            _ => None,
+        }
     }
 
     /// Whether it leaves the world as it is.
@@ -340,12 +340,27 @@ pub(crate) trait PortError {
     fn refused(call: Call) -> Self;
 }
 
+/// A run of a function as it begins.
+pub(crate) struct Run {
+    /// Whose run it is.
+    pub function: Function,
+    /// Who it is, as leases know it.
+    pub owner: String,
+    /// Where it dies, if it does.
+    pub crash: Option<Crash>,
+    /// By how much its clock is ahead.
+    pub skew: SignedDuration,
+    /// Where it runs.
+    pub environment: Environment,
+}
+
 /// One run's way into the world.
 pub(crate) struct Door {
     world: Arc<World>,
     function: Function,
     owner: String,
     crash: Option<Crash>,
+    environment: Environment,
     clock: RunClock,
     /// Whether the API server has answered, so that its time is known.
     heard: AtomicBool,
@@ -354,16 +369,17 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// The door of a run whose clock is ahead by `skew`.
-    pub(crate) fn new(
-        world: Arc<World>,
-        (function, owner): (Function, String),
-        crash: Option<Crash>,
-        skew: SignedDuration,
-    ) -> Self {
+    /// The door of a run.
+    pub(crate) fn new(world: Arc<World>, run: Run) -> Self {
+        let Run { function, owner, crash, skew, environment } = run;
         let clock = RunClock::new(*world.clock(), skew);
         let (heard, calls, died) = (AtomicBool::new(false), AtomicU32::new(0), Notify::new());
-        Self { world, function, owner, crash, clock, heard, calls, died }
+        Self { world, function, owner, crash, environment, clock, heard, calls, died }
+    }
+
+    /// The run has come to its end: what is warm in its environment serves the next one.
+    pub(crate) fn close(self) -> Environment {
+        self.environment
     }
 
     /// What the API server's clock shows, once it has answered.
@@ -402,6 +418,10 @@ impl Door {
         E: PortError + Send,
         F: FnOnce(&mut State, Moment) -> Result<T, E> + Send,
     {
+        if let Some(rate) = call.rate() {
+            self.environment.ready(rate).await;
+            self.world.with(|state, moment| laws::rates::sent(state, &self.environment, rate, moment));
+        }
         let delay = self.world.with(|state, moment| {
             let frozen = state.freezes.iter().position(|(of, at, _)| *of == self.function && *at == call);
             let frozen = frozen.map(|index| state.freezes.remove(index).2).unwrap_or_default();
@@ -409,7 +429,12 @@ impl Door {
         });
         tokio::time::sleep(delay.saturating_add(Duration::from_millis(call.latency_millis()))).await;
         let result = self.world.with(|state, moment| {
-            let fate = state.faults.fate(call, moment);
+            let fate = match (state.faults.fate(call, moment), call.rate()) {
+                (Fate::Served | Fate::AnswerLost, Some(rate)) if !state.cloud.admits(rate, moment) => {
+                    Fate::Refused
+                }
+                (fate, _) => fate,
+            };
             if let Some(words) = fate.words().filter(|_| call == Call::CreateFleet) {
                 state.timeline.add(moment, Kind::Trouble, format!("CreateFleet {words}"));
             }

@@ -97,7 +97,9 @@ impl Faults {
         self.calls += 1;
         let mut fates = self.open(moment.elapsed).map(|trouble| match trouble {
             Trouble::Down(service) if service == call.service() => Fate::Unheard,
-            Trouble::Throttle(only) if only.map_or(call.is_ec2(), |only| only == call) => Fate::Refused,
+            Trouble::Throttle(only) if only.map_or(call.rate().is_some(), |only| only == call) => {
+                Fate::Refused
+            }
             Trouble::Chaos(percent) => self.chance(call, percent),
             Trouble::Down(_)
             | Trouble::Throttle(_)

@@ -11,7 +11,7 @@ use jiff::SignedDuration;
 use outrigger_engine::{chain, lifecycle, provision};
 use tokio::time::{Instant, sleep_until};
 
-use crate::door::{Crash, Door};
+use crate::door::{Crash, Door, Run};
 use crate::faults::Trouble;
 use crate::random::{draw, happens};
 use crate::scenario::{Function, Scenario};
@@ -90,36 +90,47 @@ fn next_period(world: &World) -> Instant {
 
 /// One run of a function, which may die on the way.
 async fn run(world: &Arc<World>, scenario: &Scenario, function: Function, kills: &[Kill]) {
-    let (owner, crash, skew) = begin(world, function, kills);
+    let begun = begin(world, function, kills);
+    let owner = begun.owner.clone();
     let deadline = Instant::now() + DEADLINE;
-    let door = Door::new(Arc::clone(world), (function, owner.clone()), crash, skew);
+    let door = Door::new(Arc::clone(world), begun);
     let (died, told) = tokio::select! {
         biased;
         () = door.died() => (Some(door.calls()), None),
         told = tick(&door, scenario, function, owner, deadline) => (None, told),
     };
-    drop(door);
-    end(world, function, died, told);
+    end(world, door, died, told);
 }
 
-/// Who the next run of a function is, where it dies, if it does, and by how much its clock is ahead.
-fn begin(world: &World, function: Function, kills: &[Kill]) -> (String, Option<Crash>, SignedDuration) {
-    let (run, crash, skew) = world.with(|state, moment| {
+/// The next run of a function.
+fn begin(world: &World, function: Function, kills: &[Kill]) -> Run {
+    world.with(|state, moment| {
         let run = state.runs.entry(function).or_default();
         *run += 1;
         let run = *run;
         let asked = kills.iter().find(|kill| kill.function == function && kill.run == run);
         let crash = asked.map(|kill| kill.crash).or_else(|| crash(state, function, run, moment.elapsed));
-        (run, crash, skew(state, function, run, moment.elapsed))
-    });
-    (format!("{function}-{run}"), crash, skew)
+        let skew = skew(state, function, run, moment.elapsed);
+        Run {
+            function,
+            owner: format!("{function}-{run}"),
+            crash,
+            skew,
+            environment: state.environment(function),
+        }
+    })
 }
 
 /// A run has ended, or has died after so many calls.
-fn end(world: &World, function: Function, died_after: Option<u32>, told: Told) {
+fn end(world: &World, door: Door, died_after: Option<u32>, told: Told) {
+    let (function, _) = door.run();
+    let environment = door.close();
     let death = died_after.map(|calls| (Kind::Trouble, format!("{function} died after {calls} calls")));
     world.with(|state, moment| {
-        state.deaths += u32::from(died_after.is_some());
+        match died_after {
+            Some(_) => state.deaths += 1,
+            None => state.keep_warm(function, environment),
+        }
         if let Some((kind, text)) = death.or(told) {
             state.timeline.add(moment, kind, text);
         }

@@ -3,6 +3,7 @@
 
 pub(crate) mod departure;
 pub(crate) mod health;
+pub(crate) mod rates;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -73,6 +74,7 @@ pub(crate) fn broken(state: &State) -> Vec<String> {
     broken.extend(leaks(state));
     broken.extend(double_launches(state));
     broken.extend(overcommitted(state));
+    broken.extend(rates::runaway(state));
     broken
 }
 

@@ -15,6 +15,7 @@ pub mod timeline;
 mod agenda;
 mod cloud;
 mod cluster;
+mod environment;
 mod faults;
 mod laws;
 mod ledger;

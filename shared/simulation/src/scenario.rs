@@ -116,6 +116,9 @@ pub struct Scenario {
     pub guards: Guards,
     /// What AWS does for us; everything that it promises.
     pub promises: Promises,
+    /// Whether functions ask EC2 no faster than its token buckets fill, as the adapter of AWS sees to it. They do; a file cannot
+    /// say otherwise.
+    pub paces: bool,
     /// Whether lifecycle adopts instances that the ledger has forgotten.
     pub adopt: bool,
     /// What goes wrong.

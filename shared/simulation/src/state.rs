@@ -14,9 +14,10 @@ use outrigger_engine::ports::{CloudError, FleetAnswer, InstanceState, Notice};
 use outrigger_model::{FleetRequest, labels};
 
 use crate::agenda::{Agenda, Step};
-use crate::cloud::{Ec2, Machine, NO_CAPACITY};
+use crate::cloud::{Buckets, Ec2, Machine, NO_CAPACITY};
 use crate::cluster::Objects;
 use crate::door::{Call, Crash};
+use crate::environment::Environment;
 use crate::faults::{Faults, Trouble};
 use crate::laws;
 use crate::ledger::Table;
@@ -63,6 +64,14 @@ pub(crate) struct State {
     pub kills: Vec<(Function, Crash)>,
     /// Functions that stand still before a call, and for how long.
     pub freezes: Vec<(Function, Call, Duration)>,
+    /// Processes of functions that wait for their next run.
+    pub warm: BTreeMap<Function, Vec<Environment>>,
+    /// How many processes there have been.
+    pub environments: usize,
+    /// Whether they keep to EC2's rates.
+    pub paces: bool,
+    /// What each of them may still ask of EC2.
+    pub asked: BTreeMap<usize, Buckets>,
     /// How many runs each function has had.
     pub runs: BTreeMap<Function, u32>,
     /// How many runs have died.
@@ -112,6 +121,10 @@ impl State {
             warned: BTreeSet::new(),
             kills: Vec::new(),
             freezes: Vec::new(),
+            warm: BTreeMap::new(),
+            environments: 0,
+            paces: scenario.paces,
+            asked: BTreeMap::new(),
             runs: BTreeMap::new(),
             deaths: 0,
             given_up: BTreeSet::new(),

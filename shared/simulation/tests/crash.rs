@@ -29,18 +29,14 @@ fn pools(bought: &[(String, String, usize)]) -> std::collections::BTreeMap<(Stri
     pools
 }
 
-fn enumerate(function: Function, run: u32, at_least: u32) {
-    let undisturbed = common::run_unlimited(1, "5m", "", &[]);
+fn enumerate(function: Function, run: u32, at_least: usize) {
+    let play = |kills: &[Kill]| common::run_unlimited(1, "5m", "", kills);
+    let undisturbed = play(&[]);
     check(&undisturbed, &undisturbed, "undisturbed");
-    for calls in 1_u32.. {
-        let kill = Kill { function, run, crash: Crash::AfterCalls(calls) };
-        let ending = common::run_unlimited(1, "5m", "", &[kill]);
-        if ending.deaths == 0 {
-            assert!(calls > at_least, "only {calls} calls were enumerated");
-            return;
-        }
-        check(&ending, &undisturbed, &format!("{function} run {run} died after {calls} calls"));
-    }
+    let deaths = common::die_at_each_call((function, run, 1), play, |ending, what| {
+        check(ending, &undisturbed, what);
+    });
+    assert!(deaths >= at_least, "only {deaths} calls were enumerated");
 }
 
 #[test]

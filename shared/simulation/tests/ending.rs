@@ -4,7 +4,7 @@ mod common;
 
 use outrigger_engine::Guards;
 use outrigger_model::{ClaimState, NodeClaim, TerminationReason};
-use outrigger_simulation::{Crash, Ending, Function, Kill, Scenario};
+use outrigger_simulation::{Ending, Function, Kill, Scenario};
 
 /// One pool, two workloads that fill several nodes, and a daemon that does not bear the drain's taint. `{pool}`, `{web}` and
 /// `{extra}` are put in.
@@ -287,17 +287,8 @@ fn lifecycle_may_die_anywhere_on_the_way_out() {
     );
     let setting = Setting { duration: "9m", ..Setting::new(&extra) };
     for run in [5, 6] {
-        let mut calls = 1;
-        loop {
-            let kill = Kill { function: Function::Lifecycle, run, crash: Crash::AfterCalls(calls) };
-            let ending = setting.play(1, &[kill]);
-            if ending.deaths == 0 {
-                break;
-            }
-            check_settled(&ending, &format!("run {run} died after {calls} calls"));
-            calls += 1;
-        }
-        eprintln!("run {run}: {calls} crash points");
-        assert!(calls > 20, "run {run} makes only {calls} calls");
+        let play = |kills: &[Kill]| setting.play(1, kills);
+        let deaths = common::die_at_each_call((Function::Lifecycle, run, 1), play, check_settled);
+        assert!(deaths >= 20, "run {run} makes only {deaths} calls");
     }
 }

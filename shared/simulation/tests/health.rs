@@ -3,7 +3,7 @@
 mod common;
 
 use outrigger_model::{ClaimState, TerminationReason};
-use outrigger_simulation::Ending;
+use outrigger_simulation::{Ending, Function, Kill};
 
 /// One pool whose nodes are full with four pods each.
 const SCENARIO: &str = r"
@@ -50,6 +50,10 @@ const WORLD: World =
 
 impl World {
     fn play(&self, seed: u64) -> Ending {
+        self.play_killing(seed, &[])
+    }
+
+    fn play_killing(&self, seed: u64, kills: &[Kill]) -> Ending {
         let text = SCENARIO
             .replace("{seed}", &seed.to_string())
             .replace("{duration}", self.duration)
@@ -58,7 +62,7 @@ impl World {
             .replace("{events}", self.events)
             .replace("{workload}", self.workload)
             .replace("{more}", self.more);
-        common::run_scenario(&common::scenario(&text), &[])
+        common::run_scenario(&common::scenario(&text), kills)
     }
 }
 
@@ -172,4 +176,49 @@ fn machines_with_less_memory_than_their_type_promises_are_told_of_and_learnt_fro
     let launches = ending.summary.timeline.iter().filter(|happening| happening.text.contains(": launched"));
     let late = launches.filter(|happening| happening.at.as_secs() > 60).count();
     assert_eq!(late, 1, "the second plan knows what the first nodes have\n{story}");
+}
+
+/// What has ended, and why, is the same whether or not lifecycle died, and so is what was learnt.
+fn check_as(ending: &Ending, undisturbed: &Ending, what: &str) {
+    let story = || format!("{what}\n{}", common::timeline(ending));
+    let over = |ending: &Ending| {
+        let ends = ending.claims.iter().filter_map(|claim| claim.termination.clone());
+        ends.map(|end| end.reason).collect::<Vec<_>>()
+    };
+    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
+    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
+    assert_eq!(over(ending), over(undisturbed), "{}", story());
+    let living = ending.claims.iter().filter(|claim| claim.state == ClaimState::Initialized);
+    let short = living.clone().filter(|claim| claim.node_check.shortfall.is_some()).count();
+    let all_short = undisturbed.claims.iter().any(|claim| claim.node_check.shortfall.is_some());
+    assert_eq!(short, if all_short { living.clone().count() } else { 0 }, "{}", story());
+    assert_eq!(
+        (living.clone().count(), living.count()),
+        (ending.nodes.len(), ending.instances.len()),
+        "{}",
+        story()
+    );
+    assert!(ending.nodes.iter().all(|node| node.taints.is_empty()), "{}", story());
+}
+
+#[test]
+fn lifecycle_may_die_anywhere_while_it_repairs_and_learns() {
+    // With the runs of lifecycle, one a minute or more, in which it happens.
+    let worlds = [
+        (6..=7, World { events: "{at: 3m, kind: FailStatusChecks, count: 1}", ..WORLD }),
+        (4..=5, World { events: "{at: 3m, kind: PlanRetirement, count: 1}", ..WORLD }),
+        (7..=7, World { events: "{at: 3m, kind: CloseNodes, count: 1}", ..WORLD }),
+        (12..=13, World { duration: "16m", events: "{at: 1m, kind: BreakHardware, count: 1}", ..WORLD }),
+        (1..=2, World { duration: "5m", more: "memoryPercent: 80", ..WORLD }),
+    ];
+    for (runs, world) in worlds {
+        let undisturbed = world.play(1);
+        for run in runs {
+            let play = |kills: &[Kill]| world.play_killing(1, kills);
+            let what = format!("{} {}", world.events, world.more);
+            common::die_at_each_call((Function::Lifecycle, run, 1), play, |ending, died| {
+                check_as(ending, &undisturbed, &format!("{what}: {died}"));
+            });
+        }
+    }
 }

@@ -213,19 +213,13 @@ fn any_function_may_die_anywhere_while_a_machine_is_taken() {
         [(Function::Interrupt, 1..=2, 4), (Function::Provision, 4..=5, 5), (Function::Lifecycle, 4..=6, 5)]
     {
         for run in runs {
-            for calls in 1_u32.. {
-                let kill = Kill { function, run, crash: Crash::AfterCalls(calls) };
-                let ending = play(1, "14m", "", events, &[kill]);
-                if ending.deaths == 0 {
-                    eprintln!("{function} run {run}: {calls} crash points");
-                    assert!(calls > at_least, "{function} run {run}: only {calls} calls");
-                    break;
-                }
-                let what = format!("{function} run {run} died after {calls} calls");
-                check_replaced(&ending, &what);
+            let play = |kills: &[Kill]| play(1, "14m", "", events, kills);
+            let deaths = common::die_at_each_call((function, run, 1), play, |ending, what| {
+                check_replaced(ending, what);
                 let bought = ending.claims.iter().filter(|claim| claim.state != ClaimState::Failed).count();
-                assert_eq!(bought, 6, "{what}\n{}", common::timeline(&ending));
-            }
+                assert_eq!(bought, 6, "{what}\n{}", common::timeline(ending));
+            });
+            assert!(deaths >= at_least, "{function} run {run}: only {deaths} calls");
         }
     }
 }

@@ -288,6 +288,8 @@ fn a_rogue_that_taints_each_node_does_not_make_us_buy_and_buy() {
     }
     let unbridled = CHAOS[2].play(&[], Guards { pool_breaker: false, ..Guards::default() });
     assert!(bought(&unbridled) >= 35, "only {} without the breaker", bought(&unbridled));
+    let broken = &unbridled.summary.broken_laws;
+    assert!(broken.iter().any(|law| law.contains("launched in an hour")), "{broken:?}");
 }
 
 /// A pool whose machines never join buys a few, says so, and goes on when they join again.

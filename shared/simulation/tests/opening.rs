@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use outrigger_model::Taint;
-use outrigger_simulation::{Crash, Ending, Function, Kill, Kind};
+use outrigger_simulation::{Ending, Function, Kill, Kind};
 
 /// Machines that boot within moments, so that many join between two looks; pods of several sizes, so that those of one
 /// node fit into what is left of another.
@@ -107,16 +107,11 @@ fn spared_nodes_lose_their_taint_whenever_lifecycle_dies() {
     let is_soft = |ending: &Ending| ending.nodes.iter().any(|node| node.taints.iter().any(Taint::is_opening));
     assert!(is_soft(&play(1, "13s", spread)), "no node was spared");
     // The first run is over before any node has joined; in the second they join.
-    let run = 2;
-    for calls in (1_u32..).step_by(9) {
-        let kill = Kill { function: Function::Lifecycle, run, crash: Crash::AfterCalls(calls) };
-        let ending = play_killing(1, "4m", spread, &[kill]);
-        let story = || format!("died after {calls} calls\n{}", common::timeline(&ending));
-        assert!(!is_soft(&ending), "{}", story());
+    let play = |kills: &[Kill]| play_killing(1, "4m", spread, kills);
+    let deaths = common::die_at_each_call((Function::Lifecycle, 2, 9), play, |ending, what| {
+        let story = || format!("{what}\n{}", common::timeline(ending));
+        assert!(!is_soft(ending), "{}", story());
         assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
-        if ending.deaths == 0 {
-            assert!(calls > 40, "only {calls} calls were enumerated");
-            return;
-        }
-    }
+    });
+    assert!(deaths > 4, "only {deaths} calls were enumerated");
 }

@@ -4,7 +4,7 @@
 mod common;
 
 use outrigger_model::{ClaimState, NodeClaim, TerminationReason};
-use outrigger_simulation::{Crash, Ending, Function, Kill};
+use outrigger_simulation::{Ending, Function, Kill};
 
 /// Spot nodes that are full of pods. `{annotations}`, `{extra}` and `{events}` are put in.
 const SCENARIO: &str = r"
@@ -185,25 +185,15 @@ fn any_function_may_die_anywhere_while_a_node_is_replaced() {
         [(Function::Interrupt, 1..=1, 4), (Function::Provision, 4..=5, 5), (Function::Lifecycle, 4..=6, 5)]
     {
         for run in runs {
-            for calls in 1_u32.. {
-                let kill = Kill { function, run, crash: Crash::AfterCalls(calls) };
-                let ending = Setting { events: ONE, ..Setting::default() }.play(1, &[kill]);
-                if ending.deaths == 0 {
-                    eprintln!("{function} run {run}: {calls} crash points");
-                    assert!(calls > at_least, "{function} run {run}: only {calls} calls");
-                    break;
-                }
-                let what = format!("{function} run {run} died after {calls} calls");
-                check_settled(&ending, &what);
-                check_ready_first(&ending, &what);
+            let play = |kills: &[Kill]| Setting { events: ONE, ..Setting::default() }.play(1, kills);
+            let deaths = common::die_at_each_call((function, run, 1), play, |ending, what| {
+                check_settled(ending, what);
+                check_ready_first(ending, what);
                 let bought = ending.claims.iter().filter(|claim| claim.state != ClaimState::Failed).count();
-                assert_eq!(
-                    (bought, rebalanced(&ending).len()),
-                    (5, 1),
-                    "{what}\n{}",
-                    common::timeline(&ending)
-                );
-            }
+                let story = || common::timeline(ending);
+                assert_eq!((bought, rebalanced(ending).len()), (5, 1), "{what}\n{}", story());
+            });
+            assert!(deaths >= at_least, "{function} run {run}: only {deaths} calls");
         }
     }
 }

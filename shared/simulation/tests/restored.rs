@@ -8,7 +8,7 @@ mod common;
 use std::collections::BTreeSet;
 
 use outrigger_model::ClaimState;
-use outrigger_simulation::{Crash, Ending, Function, Kill};
+use outrigger_simulation::{Ending, Function, Kill};
 
 const SCENARIO: &str = r#"
 apiVersion: outrigger.dev/v1alpha1
@@ -117,10 +117,7 @@ fn an_older_copy_ends_nothing_that_it_does_not_know() {
 #[test]
 fn lifecycle_may_die_while_it_adopts() {
     for run in 5..=9 {
-        for calls in (1..60).step_by(7) {
-            let kill = Kill { function: Function::Lifecycle, run, crash: Crash::AfterCalls(calls) };
-            let ending = play(1, true, "9m", LOST, &[kill]);
-            check(&ending, &format!("lifecycle run {run} died after {calls} calls"));
-        }
+        let play = |kills: &[Kill]| play(1, true, "9m", LOST, kills);
+        common::die_at_each_call((Function::Lifecycle, run, 1), play, check);
     }
 }

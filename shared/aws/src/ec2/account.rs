@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_ec2::types::{Filter, MarketType, Subnet};
+use outrigger_engine::Rate;
 use outrigger_engine::ports::CloudError;
 use outrigger_kops::{
     AccountFacts, AccountQueries, ImageReference, LaunchTemplateFacts, SecurityGroupFacts, SubnetFacts,
@@ -10,7 +11,6 @@ use outrigger_kops::{
 use outrigger_model::ec2_node_class::{SecurityGroupSelectorTerm, SubnetSelectorTerm};
 
 use super::{SERVICE, filter, images, name_of};
-use crate::rate::Rate;
 use crate::{Aws, errors};
 
 /// Asks the account what an InstanceGroup needs to know.

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use outrigger_engine::Rate;
 use outrigger_engine::ports::CloudError;
 
 use super::SERVICE;
-use crate::rate::Rate;
 use crate::{Aws, errors};
 
 /// How many instances one call terminates; EC2 takes more, and refuses all of them for the sake of one.

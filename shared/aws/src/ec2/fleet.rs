@@ -12,11 +12,11 @@ use aws_sdk_ec2::types::{
     LaunchTemplateAndOverridesResponse, OnDemandOptionsRequest, ResourceType, SpotAllocationStrategy,
     SpotOptionsRequest, TagSpecification, TargetCapacitySpecificationRequest,
 };
+use outrigger_engine::Rate;
 use outrigger_engine::ports::{CloudError, FleetAnswer, FleetError};
 use outrigger_model::{CapacityType, FleetOverride, FleetRequest, Instance};
 
 use super::{SERVICE, tag};
-use crate::rate::Rate;
 use crate::{Aws, errors};
 
 /// Sends a request.

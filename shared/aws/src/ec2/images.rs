@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_ec2::types::{ArchitectureValues, Image};
+use outrigger_engine::Rate;
 use outrigger_engine::ports::CloudError;
 use outrigger_kops::{ImageFacts, ImageReference};
 use outrigger_model::ec2_node_class::AmiSelectorTerm;
 
 use super::{SERVICE, filter};
-use crate::rate::Rate;
 use crate::{Aws, errors, ssm};
 
 /// The images that a kOps image reference stands for, at most one for each architecture.

@@ -1,11 +1,11 @@
 //! Instances by the launch, or by the cluster, that they belong to.
 
 use aws_sdk_ec2::types::{Filter, InstanceLifecycleType, InstanceStateName, Reservation};
+use outrigger_engine::Rate;
 use outrigger_engine::ports::{CloudError, InstanceState, Machine};
 use outrigger_model::{CapacityType, Instance, Price, labels};
 
 use super::{SERVICE, filter};
-use crate::rate::Rate;
 use crate::{Aws, errors};
 
 /// The tag by which an instance names its launch.

@@ -5,10 +5,10 @@ use aws_sdk_ec2::types::{
     EventCode, InstanceStatusDetails, InstanceStatusEvent, InstanceStatusSummary, StatusType,
 };
 use jiff::Timestamp;
+use outrigger_engine::Rate;
 use outrigger_engine::ports::{CloudError, InstanceProblem, InstanceStatus};
 
 use super::SERVICE;
-use crate::rate::Rate;
 use crate::{Aws, errors};
 
 /// The largest page that EC2 gives.

@@ -14,13 +14,13 @@ use aws_sdk_ec2::types::{
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
+use outrigger_engine::Rate;
 use outrigger_engine::ports::{CloudError, TemplateRef, WrittenTemplate};
 use outrigger_model::{NodeClass, OwnTemplate, RootVolume};
 use serde::Serialize;
 
 use super::{SERVICE, filter, tag};
 use crate::hash::hex_of_sha256;
-use crate::rate::Rate;
 use crate::{Aws, errors};
 
 /// EC2's bound on user data before it is encoded.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use outrigger_engine::ports::{self, InstanceState};
 use outrigger_model::{Instance, labels};
 
-use super::{Ec2, Machine, Pool};
+use super::{Ec2, Machine, NO_LAUNCH, Pool};
 use crate::time::Moment;
 
 impl Ec2 {
@@ -58,7 +58,7 @@ impl Ec2 {
         let machine = Machine {
             instance,
             tags,
-            token: "none".into(),
+            token: NO_LAUNCH.into(),
             launched: moment,
             state: InstanceState::Running,
             ended: None,

@@ -51,8 +51,7 @@ async fn at(instant: Option<Instant>) {
 
 /// One call of the function. What it does not answer for, or dies with, the queue delivers again.
 async fn run(world: &Arc<World>, scenario: &Scenario, deliveries: &[Delivery], kills: &[Kill]) {
-    let (owner, crash, skew) = begin(world, Function::Interrupt, kills);
-    let door = Door::new(Arc::clone(world), (Function::Interrupt, owner), crash, skew);
+    let door = Door::new(Arc::clone(world), begin(world, Function::Interrupt, kills));
     let settings = Settings { cluster: CLUSTER.into(), rebalance: scenario.rebalance };
     let handled =
         timeout(TIMEOUT, interrupt::handle(door.ports(), &settings, deliveries, Instant::now() + DEADLINE));
@@ -62,7 +61,6 @@ async fn run(world: &Arc<World>, scenario: &Scenario, deliveries: &[Delivery], k
         handled = handled => (false, handled.ok()),
     };
     let calls = door.calls();
-    drop(door);
     if let Some(summary) = &summary {
         world.with(|state, moment| {
             for delivery in deliveries {
@@ -74,7 +72,7 @@ async fn run(world: &Arc<World>, scenario: &Scenario, deliveries: &[Delivery], k
             }
         });
     }
-    end(world, Function::Interrupt, died.then_some(calls), summary.as_ref().and_then(told));
+    end(world, door, died.then_some(calls), summary.as_ref().and_then(told));
 }
 
 fn told(summary: &Summary) -> Told {

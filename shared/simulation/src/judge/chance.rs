@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use outrigger_engine::interrupt::RebalancePolicy;
 use outrigger_model::{CapacityType, Invalid, NillableDuration};
 
 use super::dice::Dice;
@@ -89,6 +90,9 @@ impl Chance {
             scenario.memory_percent = 85;
         }
         scenario.node_repair = dice.happens("repair", 50);
+        if dice.happens("follows", 50) {
+            scenario.rebalance = RebalancePolicy::Drain;
+        }
         let patience = pools(&dice, &mut scenario);
         demand(&dice, &mut scenario);
         volumes(&dice, &mut scenario);
@@ -354,10 +358,12 @@ impl Drawn<'_> {
             self.add("strays", EventKind::StrayInstances(count));
         }
         let warn = |count| EventKind::Interruption(Interruption::SpotWarning, count);
+        let rebalance = |count| EventKind::Interruption(Interruption::Rebalance, count);
         let stop = |count| EventKind::Mishap(Mishap::StopInstances, count);
         let schedule = |count| EventKind::Interruption(Interruption::ScheduledChange, count);
-        let kinds: [Counted; 14] = [
+        let kinds: [Counted; 15] = [
             ("warning", warn, 50),
+            ("rebalance", rebalance, 35),
             ("stop", stop, 20),
             ("schedule", schedule, 20),
             ("delete nodes", EventKind::DeleteNodes, 55),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use outrigger_model::{ClaimState, NodeClaim, Taint};
 
 use super::Asks;
+use crate::cloud::NO_LAUNCH;
 use crate::play::Ending;
 
 /// Trouble is long over by then, and so is everything that it caused.
@@ -32,7 +33,7 @@ fn left_over(ending: &Ending) -> Vec<String> {
     left.extend(unready.map(|claim| format!("claim {} is still {:?}", claim.name, claim.state)));
     let spared = ending.nodes.iter().filter(|node| node.taints.iter().any(Taint::is_opening));
     left.extend(spared.map(|node| format!("node {} is still opened softly", node.name)));
-    let instances = ending.instances.iter().filter(|(_, launch)| launch != "none").count();
+    let instances = ending.instances.iter().filter(|(_, launch)| launch != NO_LAUNCH).count();
     for (count, what) in
         [(instances, "instances"), (ending.nodes.len(), "nodes"), (ending.mirrors, "NodeClaim objects")]
     {

@@ -105,6 +105,7 @@ impl Reader {
             rebalance: spec.rebalance,
             guards: Guards::default(),
             promises: Promises::default(),
+            paces: true,
             adopt: spec.adopt,
             events,
         })

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test uses a part")]
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
-use outrigger_simulation::{Ending, Kill, Scenario, Unobserved, play};
+use outrigger_simulation::{Crash, Ending, Function, Kill, Scenario, Unobserved, play};
 
 /// Worlds make and drop small objects all the time; this allocator plays them a quarter faster than the system's.
 #[global_allocator]
@@ -87,6 +87,26 @@ pub(crate) fn scenario(text: &str) -> Scenario {
 /// Plays a scenario.
 pub(crate) fn run_scenario(scenario: &Scenario, kills: &[Kill]) -> Ending {
     play(scenario, kills, &mut Unobserved).expect("the scenario can be played")
+}
+
+/// Plays a world again and again: a run of a function dies after its first call, after the call that is `step` later, and so on to
+/// its last one. `check` is told what died where. Returns how many deaths that were.
+pub(crate) fn die_at_each_call(
+    (function, run, step): (Function, u32, usize),
+    play: impl Fn(&[Kill]) -> Ending,
+    check: impl Fn(&Ending, &str),
+) -> usize {
+    let mut deaths = 0;
+    for calls in (1_u32..).step_by(step) {
+        let ending = play(&[Kill { function, run, crash: Crash::AfterCalls(calls) }]);
+        if ending.deaths == 0 {
+            break;
+        }
+        check(&ending, &format!("{function} run {run} died after {calls} calls"));
+        deaths += 1;
+    }
+    eprintln!("{function} run {run}: {deaths} crash points");
+    deaths
 }
 
 /// The timeline as text, for messages of failed tests.

@@ -1,0 +1,83 @@
+//! EC2's token buckets: each process keeps to what a bucket of its own would let it ask, and the account's bucket is waited for.
+
+mod common;
+
+use outrigger_simulation::{Ending, Scenario};
+
+/// So many pools, each with a workload that only it serves: as many launches at once.
+fn scenario(pools: usize, events: &str) -> Scenario {
+    let mut text = "apiVersion: outrigger.dev/v1alpha1\nkind: Scenario\nmetadata: {name: rates}\nspec:\n  seed: 1\n  duration: 6m\n  bootTime: 25s\n  instanceTypes: [m6a]\n  nodePools:\n".to_owned();
+    for pool in 0..pools {
+        text += &format!(
+            r#"    - apiVersion: karpenter.sh/v1
+      kind: NodePool
+      metadata: {{name: p{pool}}}
+      spec:
+        template:
+          spec:
+            nodeClassRef: {{group: kops.k8s.io, kind: InstanceGroup, name: nodes}}
+            requirements:
+              - {{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}}
+              - {{key: team, operator: In, values: [t{pool}]}}
+"#
+        );
+    }
+    text += "  workloads:\n";
+    for pool in 0..pools {
+        text += &format!(
+            "    - {{name: w{pool}, at: 2s, replicas: 2, template: {{spec: {{nodeSelector: {{team: t{pool}}}, containers: [{{name: c, image: i, resources: {{requests: {{cpu: 400m, memory: 1Gi}}}}}}]}}}}}}\n"
+        );
+    }
+    text += &format!("  events: [{events}]\n");
+    common::scenario(&text)
+}
+
+/// When each instance was launched, in milliseconds.
+fn launches(ending: &Ending) -> Vec<u128> {
+    let launched = ending.summary.timeline.iter().filter(|happening| happening.text.contains(": launched"));
+    launched.map(|happening| happening.at.as_millis()).collect()
+}
+
+fn refusals(ending: &Ending) -> usize {
+    ending.summary.timeline.iter().filter(|happening| happening.text.contains("refused for its rate")).count()
+}
+
+#[test]
+fn twelve_launches_at_once_go_at_the_rate_that_ec2_allows() {
+    let ending = common::run_scenario(&scenario(12, ""), &[]);
+    let story = || common::timeline(&ending);
+    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
+    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
+    assert_eq!(refusals(&ending), 0, "EC2 refuses nothing: {}", story());
+    let times = launches(&ending);
+    assert_eq!(times.len(), 12, "{}", story());
+    let took = times[11] - times[0];
+    assert!((3_500..3_600).contains(&took), "five at once and two a second: {took} ms\n{}", story());
+}
+
+#[test]
+fn without_its_own_bucket_a_process_is_found_out_and_ec2_refuses() {
+    let hasty = Scenario { paces: false, ..scenario(12, "") };
+    let ending = common::run_scenario(&hasty, &[]);
+    let story = || common::timeline(&ending);
+    let broken = &ending.summary.broken_laws;
+    assert!(broken.iter().any(|law| law.contains("faster (Launch) than its bucket fills")), "{broken:?}");
+    assert!(refusals(&ending) > 0, "{}", story());
+    assert_eq!(
+        ending.summary.unexpected,
+        Vec::<String>::new(),
+        "what was refused is waited out: {}",
+        story()
+    );
+}
+
+/// Two processes at once, and the account has one bucket: what EC2 refuses is waited out, and nothing is bought twice.
+#[test]
+fn two_processes_share_the_buckets_of_the_account() {
+    let twice = "{at: 0s, kind: Freeze, function: provision, call: MarkSent, for: 70s}, {at: 0s, kind: Duplicate, function: provision, for: 5m}";
+    let ending = common::run_scenario(&scenario(12, twice), &[]);
+    let story = || common::timeline(&ending);
+    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
+    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
+    assert_eq!(ending.instances.len(), 12, "{}", story());
+}
