@@ -4,31 +4,49 @@ mod common;
 
 use outrigger_simulation::{Ending, Scenario};
 
-/// So many pools, each with a workload that only it serves: as many launches at once.
-fn scenario(pools: usize, events: &str) -> Scenario {
-    let mut text = "apiVersion: outrigger.dev/v1alpha1\nkind: Scenario\nmetadata: {name: rates}\nspec:\n  seed: 1\n  duration: 6m\n  bootTime: 25s\n  instanceTypes: [m6a]\n  nodePools:\n".to_owned();
-    for pool in 0..pools {
-        text += &format!(
-            r#"    - apiVersion: karpenter.sh/v1
+/// `{pools}`, `{workloads}` and `{events}` are put in.
+const SCENARIO: &str = r"
+apiVersion: outrigger.dev/v1alpha1
+kind: Scenario
+metadata: {name: rates}
+spec:
+  seed: 1
+  duration: 6m
+  bootTime: 25s
+  instanceTypes: [m6a]
+  nodePools:
+{pools}
+  workloads:
+{workloads}
+  events: [{events}]
+";
+
+const POOL: &str = r"
+    - apiVersion: karpenter.sh/v1
       kind: NodePool
-      metadata: {{name: p{pool}}}
+      metadata: {name: {team}}
       spec:
         template:
           spec:
-            nodeClassRef: {{group: kops.k8s.io, kind: InstanceGroup, name: nodes}}
+            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
             requirements:
-              - {{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}}
-              - {{key: team, operator: In, values: [t{pool}]}}
-"#
-        );
-    }
-    text += "  workloads:\n";
-    for pool in 0..pools {
-        text += &format!(
-            "    - {{name: w{pool}, at: 2s, replicas: 2, template: {{spec: {{nodeSelector: {{team: t{pool}}}, containers: [{{name: c, image: i, resources: {{requests: {{cpu: 400m, memory: 1Gi}}}}}}]}}}}}}\n"
-        );
-    }
-    text += &format!("  events: [{events}]\n");
+              - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+              - {key: team, operator: In, values: [{team}]}
+";
+
+const WORKLOAD: &str = r"
+    - {name: {team}, at: 2s, replicas: 2, template: {spec: {nodeSelector: {team: {team}}, containers: [{name: c, image: i, resources: {requests: {cpu: 400m, memory: 1Gi}}}]}}}
+";
+
+/// So many pools, each with a workload that only it serves: as many launches at once.
+fn scenario(pools: usize, events: &str) -> Scenario {
+    let for_each = |text: &str| -> String {
+        (0..pools).map(|pool| text.replace("{team}", &format!("team-{pool}"))).collect()
+    };
+    let text = SCENARIO
+        .replace("{pools}", &for_each(POOL))
+        .replace("{workloads}", &for_each(WORKLOAD))
+        .replace("{events}", events);
     common::scenario(&text)
 }
 
