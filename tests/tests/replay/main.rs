@@ -76,12 +76,10 @@ struct Asked {
 /// The aim.
 const AIM: Asked = Asked { first_round: 99.0, settled: 1.05 };
 
-/// What is asked of each mix. The diverse one falls short of the aim in the first round: most of its spread pods count others
-/// than themselves, and kube-scheduler refuses them while such others are only nominated for their node. So does a large
-/// fleet, whose crowded services take each other's room. Their limits leave room for what several runs differ by.
+/// What is asked of each mix. A large fleet falls short of the aim in the first round: its crowded services take each other's
+/// room. Its limits leave room for what several runs differ by.
 const fn asked_of(mix: Mix, pods: usize) -> Asked {
     match (mix, pods) {
-        (Mix::Diverse, _) => Asked { first_round: 97.0, settled: 1.05 },
         (Mix::Fleet, 1_000..) => Asked { first_round: 96.0, settled: 1.12 },
         _ => AIM,
     }
