@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::ops::RangeInclusive;
+
 use outrigger_model::{ClaimState, TerminationReason};
 use outrigger_simulation::{Ending, Function, Kill};
 
@@ -201,24 +203,40 @@ fn check_as(ending: &Ending, undisturbed: &Ending, what: &str) {
     assert!(ending.nodes.iter().all(|node| node.taints.is_empty()), "{}", story());
 }
 
-#[test]
-fn lifecycle_may_die_anywhere_while_it_repairs_and_learns() {
-    // With the runs of lifecycle, one a minute or more, in which it happens.
-    let worlds = [
-        (6..=7, World { events: "{at: 3m, kind: FailStatusChecks, count: 1}", ..WORLD }),
-        (4..=5, World { events: "{at: 3m, kind: PlanRetirement, count: 1}", ..WORLD }),
-        (7..=7, World { events: "{at: 3m, kind: CloseNodes, count: 1}", ..WORLD }),
-        (12..=13, World { duration: "16m", events: "{at: 1m, kind: BreakHardware, count: 1}", ..WORLD }),
-        (1..=2, World { duration: "5m", more: "memoryPercent: 80", ..WORLD }),
-    ];
-    for (runs, world) in worlds {
-        let undisturbed = world.play(1);
-        for run in runs {
-            let play = |kills: &[Kill]| world.play_killing(1, kills);
-            let what = format!("{} {}", world.events, world.more);
-            common::die_at_each_call((Function::Lifecycle, run, 1), play, |ending, died| {
-                check_as(ending, &undisturbed, &format!("{what}: {died}"));
-            });
-        }
+/// Lets lifecycle die after each call of these runs, one a minute or more, in which it happens.
+fn die_anywhere(world: &World, runs: RangeInclusive<u32>) {
+    let undisturbed = world.play(1);
+    for run in runs {
+        let play = |kills: &[Kill]| world.play_killing(1, kills);
+        let what = format!("{} {}", world.events, world.more);
+        common::die_at_each_call((Function::Lifecycle, run, 1), play, |ending, died| {
+            check_as(ending, &undisturbed, &format!("{what}: {died}"));
+        });
     }
+}
+
+#[test]
+fn lifecycle_may_die_anywhere_while_it_replaces_unhealthy_nodes() {
+    die_anywhere(&World { events: "{at: 3m, kind: FailStatusChecks, count: 1}", ..WORLD }, 6..=7);
+}
+
+#[test]
+fn lifecycle_may_die_anywhere_while_it_replaces_broken_hardware() {
+    let events = "{at: 1m, kind: BreakHardware, count: 1}";
+    die_anywhere(&World { duration: "16m", events, ..WORLD }, 12..=13);
+}
+
+#[test]
+fn lifecycle_may_die_anywhere_while_it_drains_what_ec2_retires() {
+    die_anywhere(&World { events: "{at: 3m, kind: PlanRetirement, count: 1}", ..WORLD }, 4..=5);
+}
+
+#[test]
+fn lifecycle_may_die_anywhere_while_it_opens_a_node_again() {
+    die_anywhere(&World { events: "{at: 3m, kind: CloseNodes, count: 1}", ..WORLD }, 7..=7);
+}
+
+#[test]
+fn lifecycle_may_die_anywhere_while_it_learns() {
+    die_anywhere(&World { duration: "5m", more: "memoryPercent: 80", ..WORLD }, 1..=2);
 }
