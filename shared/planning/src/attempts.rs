@@ -42,8 +42,6 @@ pub(crate) struct Decision {
     pub(crate) leaves_out: bool,
     /// How good it is.
     rank: Rank,
-    /// The attempt that it comes from.
-    attempt: Attempt,
     /// What its pods on new nodes gave up.
     concessions: Concessions,
     /// The classes of pods that no others must be near.
@@ -92,16 +90,6 @@ enum Opening {
     Serial,
 }
 
-/// What becomes of nodes once all are opened.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Finish {
-    /// They stay.
-    #[default]
-    Kept,
-    /// A few at a time are given up, and their pods packed anew.
-    Renewed,
-}
-
 /// What is different about a further attempt.
 #[derive(Clone, Default)]
 struct Attempt {
@@ -124,8 +112,6 @@ struct Attempt {
     without: BTreeSet<String>,
     /// Classes that get no place.
     left_out: BTreeSet<usize>,
-    /// What becomes of nodes once all are opened.
-    finish: Finish,
     /// What is known of how many pods find nodes where.
     quotas: Quotas,
 }
@@ -166,7 +152,6 @@ pub(crate) fn best_decision<'a>(
     }
     if best.causes.contains(&Cause::MaySpreadFirst) && pods.len() <= PODS_SEARCHED_MAX {
         best = try_order(best, Order::SpreadFirst);
-        best = try_order(best, Order::SpreadAside);
         let guarded = Attempt { order: Order::SpreadFirst, guards: true, ..base.clone() };
         best = best.or_try(&question, guarded);
     }
@@ -188,9 +173,6 @@ pub(crate) fn best_decision<'a>(
     let may_help = base.tight || best.rank.broken > 0 || !best.causes.is_empty();
     if !best.rank.unplaced.is_empty() && may_help && pods.len() <= PODS_SEARCHED_MAX {
         best = question.leaving_out(best, &base);
-    }
-    if pods.len() <= PODS_SEARCHED_MAX {
-        best = question.renewed(best);
     }
     best
 }
@@ -256,7 +238,6 @@ impl<'a> Question<'a, '_> {
 
     fn decide(&self, attempt: &Attempt) -> Decision {
         let mut decision = self.unchecked(attempt);
-        decision.attempt.clone_from(attempt);
         if self.pods.len() <= PODS_SEARCHED_MAX {
             // Who was the first of those that it must be near on a node may be alone there in the end. Groups are made
             // whole once the best attempt is known.
@@ -307,7 +288,6 @@ impl<'a> Question<'a, '_> {
             reserved_left: reservations(templates),
             total_worth: 0.0,
             tight: attempt.tight,
-            renews: attempt.finish == Finish::Renewed,
             homes: FixedMap::default(),
         };
         let mut found = packer.pack(&placed.in_flight);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use outrigger_model::resources::CPU;
 use outrigger_model::{CapacityType, Plan, Quantity};
 
-use super::{Attempt, Decision, Finish, Opening, Question, within};
+use super::{Attempt, Decision, Opening, Question, within};
 use crate::placing::Order;
 
 /// The orders in which pods are promised nodes one after another.
@@ -74,16 +74,6 @@ impl Question<'_, '_> {
             without = fewer;
         }
         best
-    }
-
-    /// The best attempt once more, with the pods of a few nodes packed anew in the end.
-    pub(super) fn renewed(&self, best: Decision) -> Decision {
-        if best.plan.nodes.is_empty() || (self.options.time_is_up)() {
-            return best;
-        }
-        let found = self.decide(&Attempt { finish: Finish::Renewed, ..best.attempt.clone() });
-        let found = Decision { leaves_out: best.leaves_out, ..found };
-        if self.concedes_no_more(&found, &best) { best.or(found) } else { best }
     }
 
     /// Attempts in which pods are promised nodes one after another: in Karpenter's order, so that what it has a place for
