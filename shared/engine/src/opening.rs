@@ -3,9 +3,11 @@
 //! A node that opens wakes every pod that waits. kube-scheduler forgets the nomination of a pod that it tries in vain
 //! (1.34 and 1.35 alike: preemption that finds no victim empties it), as it does while the pod's own node is still closed,
 //! and others then take the room that was meant for it. So all pods are nominated before any node is opened, and those
-//! that have lost it meanwhile once more. Which pods are not nominated, and which nodes are opened with a soft taint, the plan
+//! that have lost it meanwhile once more. The daemons that a closed node bears come before that: kube-scheduler keeps no room for
+//! them, and a pod without a nomination would take theirs. Which pods are not nominated, and which nodes are opened with a soft taint, the plan
 //! has said (`Handover`); lifecycle takes that off a little after the node has become ready.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
@@ -16,7 +18,7 @@ use tokio::time::Instant;
 use crate::TickError;
 use crate::nomination::{Nomination, send};
 use crate::observe::chain;
-use crate::ports::{NodeChange, Ports};
+use crate::ports::{ClusterState, NodeChange, Ports};
 use crate::watch::Watched;
 
 /// How many changes of nodes are on their way at once.
@@ -24,6 +26,8 @@ const CONCURRENT_CALLS: usize = 16;
 /// How long nominations are looked after before the nodes are opened, and again after that. In a cluster whose running
 /// nodes are full each lost nomination wakes the other pods, so waiting until all hold could take for ever.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// How long daemons may take to come to nodes that have joined; the daemonset controller writes a few dozen in a second.
+const PATIENCE_WITH_DAEMONS: Duration = Duration::from_secs(2);
 /// How long a nomination may take to show before it counts as lost.
 const PACE: Duration = Duration::from_millis(100);
 
@@ -37,11 +41,12 @@ pub(crate) struct Joined<'a> {
     pub(crate) change: NodeChange,
 }
 
-/// Nominates the planned pods of all nodes, opens all nodes, and nominates what has been lost again. Gives the outcome for
+/// Waits for the daemons, nominates the planned pods of all nodes, opens all nodes, and nominates what has been lost again. Gives the outcome for
 /// each claim, by name, in the order given. A pod that cannot be nominated keeps no node closed.
 pub(crate) async fn open(ports: Ports<'_>, batch: Vec<Joined<'_>>) -> Vec<(String, Result<(), TickError>)> {
     let planned = batch.iter().flat_map(|joined| nominations(joined.claim, &joined.node.name)).collect();
     let mut nominated = Nominated::begin(ports, planned).await;
+    nominated.await_daemons(ports, &batch.iter().map(|joined| joined.node).collect::<Vec<_>>()).await;
     nominated.look_after(ports, is_held).await;
     let mut registering = Vec::new();
     for joined in batch {
@@ -90,6 +95,19 @@ impl Nominated {
         Self { planned, watched }
     }
 
+    /// Waits until the daemons that belong on the nodes while these are closed run there, or patience ends.
+    async fn await_daemons(&mut self, ports: Ports<'_>, nodes: &[&Node]) {
+        let patience_ends = Instant::now() + PATIENCE_WITH_DAEMONS;
+        while self.watched.as_ref().is_some_and(|watched| lacks_daemons(&watched.state, nodes)) {
+            let left = patience_ends.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                tracing::info!("the nodes are opened before all of their daemons have come");
+                return;
+            }
+            self.wait(ports, left).await;
+        }
+    }
+
     /// Nominates the pods that are not pointed at their nodes, again and again until all are `done` or patience ends. Those
     /// that cannot be watched are nominated once.
     async fn look_after(&mut self, ports: Ports<'_>, done: fn(&Nomination, Option<&Pod>) -> bool) {
@@ -125,6 +143,20 @@ impl Nominated {
     }
 }
 
+/// Whether a node runs fewer daemons than belong there, as the node was when it was found.
+fn lacks_daemons(state: &ClusterState, nodes: &[&Node]) -> bool {
+    let mut present: BTreeMap<&str, usize> = BTreeMap::new();
+    for pod in state.pods.values().filter(|pod| pod.owner_kind == "DaemonSet") {
+        if let Some(node) = &pod.node_name {
+            *present.entry(node).or_default() += 1;
+        }
+    }
+    nodes.iter().any(|node| {
+        let expected = state.daemon_sets.iter().filter(|set| set.runs_on(node)).count();
+        present.get(node.name.as_str()).copied().unwrap_or_default() < expected
+    })
+}
+
 async fn watch(ports: Ports<'_>) -> Option<Watched> {
     match Watched::open(ports).await {
         Ok(watched) => Some(watched),
@@ -150,4 +182,39 @@ async fn register(ports: Ports<'_>, joined: Joined<'_>) -> Result<(), TickError>
     *claim = ports.ledger.update_claim(claim, None).await?;
     tracing::info!(claim = claim.name, node = node.name, "registered");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use outrigger_model::taint::TolerationOperator;
+    use outrigger_model::{DaemonSet, PodRef, PodSpec, Taint, TaintEffect, Toleration, labels};
+
+    use super::*;
+    use crate::leaving::tests::pod;
+    use crate::register::tests::node;
+
+    #[test]
+    fn daemons_that_bear_a_closed_node_are_missing_until_they_are_bound_there() {
+        let gate = Taint::new(labels::UNREGISTERED_TAINT, "", TaintEffect::NoExecute);
+        let closed = node(vec![gate]);
+        let bears_all = Toleration { operator: TolerationOperator::Exists, ..Toleration::default() };
+        let set = |name: &str, tolerations| DaemonSet {
+            id: PodRef { namespace: "kube-system".into(), name: name.into() },
+            spec: Arc::new(PodSpec { tolerations, ..PodSpec::default() }),
+        };
+        let mut state = ClusterState::default();
+        assert!(!lacks_daemons(&state, &[&closed]), "there are no daemonsets");
+        state.daemon_sets.push(set("metrics", vec![]));
+        assert!(!lacks_daemons(&state, &[&closed]), "it does not come before the node is open");
+        state.daemon_sets.push(set("agent", vec![bears_all]));
+        assert!(lacks_daemons(&state, &[&closed]));
+        let mut daemon = Pod { node_name: None, ..pod("DaemonSet", PodState::Waiting) };
+        state.apply(crate::ports::ClusterChange::Pod(Box::new(daemon.clone())));
+        assert!(lacks_daemons(&state, &[&closed]), "it is not bound yet");
+        daemon.node_name = Some(closed.name.clone());
+        state.apply(crate::ports::ClusterChange::Pod(Box::new(daemon)));
+        assert!(!lacks_daemons(&state, &[&closed]));
+    }
 }

@@ -8,7 +8,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::selector::LabelSelector;
-use crate::{Protection, RequirementSpec, Requirements, Resources, Toleration, labels};
+use crate::taint::first_untolerated;
+use crate::{Node, Protection, RequirementSpec, Requirements, Resources, Toleration, labels};
 
 /// A pod's name in its namespace, printed `namespace/name`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -311,4 +312,12 @@ pub struct DaemonSet {
     pub id: PodRef,
     /// What each of its pods asks for.
     pub spec: Arc<PodSpec>,
+}
+
+impl DaemonSet {
+    /// Whether a pod of it belongs on a node as the node is now: labels and taints.
+    pub fn runs_on(&self, node: &Node) -> bool {
+        first_untolerated(&node.taints, &self.spec.tolerations).is_none()
+            && self.spec.node_requirements().iter().any(|wanted| wanted.match_labels(&node.labels).is_ok())
+    }
 }

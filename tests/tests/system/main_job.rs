@@ -5,7 +5,7 @@ use std::time::Duration;
 use outrigger_stack::{NodeAgentSettings, Rates, Stack};
 use outrigger_tests::objects::{daemon_set, deployment};
 use outrigger_tests::world::{
-    apply, claims_in, count_in_phase, count_unschedulable, instances, ledger, start, tick, wait_for,
+    apply, claims_in, count_in_phase, count_unschedulable, instances, ledger, pods, start, tick, wait_for,
 };
 use serde_json::{Value, json};
 
@@ -106,9 +106,22 @@ fn settle(stack: &Stack, first: usize) -> usize {
         if all.is_ok() {
             return launched;
         }
-        launched += tick(stack, "provision").unwrap()["launched"].as_array().unwrap().len();
+        let answer = tick(stack, "provision").unwrap();
+        eprintln!("{answer}\n{}", waiting(stack));
+        launched += answer["launched"].as_array().unwrap().len();
     }
     panic!("the pods did not settle in three rounds");
+}
+
+/// The pods that do not run, each with the node that it is nominated to and what the scheduler says of it.
+fn waiting(stack: &Stack) -> String {
+    let pods = pods(stack).unwrap();
+    let waiting = pods.iter().filter(|pod| pod["status"]["phase"] != "Running");
+    let line = |pod: &Value| {
+        let (name, status) = (&pod["metadata"]["name"], &pod["status"]);
+        format!("{name} {} {} {}", pod["spec"]["nodeName"], status["nominatedNodeName"], status["conditions"])
+    };
+    waiting.map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// The pod that no type fits has an event and a report that name the constraint.
