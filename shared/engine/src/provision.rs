@@ -163,13 +163,14 @@ impl Tick<'_> {
                 self.round(keeper, &mut watched, &mut offers).await?;
                 continue;
             }
-            let left = self.ends_at.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let now = Instant::now();
+            if now >= self.ends_at {
                 return Ok(());
             }
-            let until =
-                self.resumes_at.map_or(left, |at| at.saturating_duration_since(Instant::now()).min(left));
-            watched.wait(self.ports, until.min(LONGEST_WAIT)).await?;
+            // That launches may go on is no news where no pod waits for it any more.
+            let resumes_at = self.resumes_at.filter(|at| *at > now).unwrap_or(self.ends_at);
+            let left = resumes_at.min(self.ends_at).duration_since(now);
+            watched.wait(self.ports, left.min(LONGEST_WAIT)).await?;
         }
     }
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::{IntentState, NodePool, Resources, labels, resources};
 
-use crate::cloud::Ec2;
+use crate::cloud::{Ec2, NO_LAUNCH};
 use crate::state::{INTENT_TAG, State};
 use crate::time::Moment;
 
@@ -78,7 +78,8 @@ pub(crate) fn broken(state: &State) -> Vec<String> {
     broken
 }
 
-/// Every instance belongs to a claim that is not over, or to a launch that is still open.
+/// Every instance belongs to a claim that is not over, or to a launch that is still open. While most nodes are not heard of,
+/// those of no launch stay.
 fn leaks(state: &State) -> Vec<String> {
     let claimed: BTreeSet<&str> = state
         .ledger
@@ -93,7 +94,8 @@ fn leaks(state: &State) -> Vec<String> {
         .map(|intent| intent.id.as_str())
         .collect();
     let ours = state.cloud.live().filter(|machine| machine.is_ours(state.cloud.cluster()));
-    let leaked = ours.filter(|machine| {
+    let is_partitioned = health::partition(state).is_some();
+    let leaked = ours.filter(|machine| !(is_partitioned && machine.token == NO_LAUNCH)).filter(|machine| {
         let intent = machine.tags.get(INTENT_TAG).map_or("", String::as_str);
         !claimed.contains(machine.instance.id.as_str()) && !open.contains(intent)
     });

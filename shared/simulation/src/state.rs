@@ -82,6 +82,8 @@ pub(crate) struct State {
     pub silent: BTreeSet<String>,
     /// Since when so many nodes are not heard of that nothing may be concluded.
     pub partitioned_since: Option<Duration>,
+    /// When the ledger was last replaced by an older copy.
+    pub restored_at: Option<Duration>,
     /// When instances without a claim were terminated.
     pub orphans_ended: Vec<Duration>,
     /// Laws that were broken on the way.
@@ -130,6 +132,7 @@ impl State {
             given_up: BTreeSet::new(),
             silent: BTreeSet::new(),
             partitioned_since: None,
+            restored_at: None,
             orphans_ended: Vec::new(),
             broken: Vec::new(),
         }

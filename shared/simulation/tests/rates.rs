@@ -1,5 +1,7 @@
 //! EC2's token buckets: each process keeps to what a bucket of its own would let it ask, and the account's bucket is waited for.
 
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use outrigger_simulation::{Ending, Scenario};
@@ -98,4 +100,21 @@ fn two_processes_share_the_buckets_of_the_account() {
     assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
     assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
     assert_eq!(ending.instances.len(), 12, "{}", story());
+}
+
+/// Launches are held back when the pods that wait for them go away: the rest of the tick has nothing to do and does nothing, so
+/// that virtual time goes on.
+#[test]
+fn a_tick_rests_when_nobody_waits_for_launches_any_more() {
+    let web = WORKLOAD.replace("{team}", "team-0");
+    let leaving = web.replace("replicas: 2,", "replicas: 2, scale: [{at: 66s, replicas: 0}],");
+    let text = SCENARIO
+        .replace("{pools}", &POOL.replace("{team}", "team-0"))
+        .replace("{workloads}", &leaving)
+        .replace("{events}", "{at: 0s, kind: Throttle, call: CreateFleet, for: 5m}");
+    let scenario = common::scenario(&text);
+    let (ended, over) = std::sync::mpsc::channel();
+    let _player = std::thread::spawn(move || ended.send(common::run_scenario(&scenario, &[])));
+    let ending = over.recv_timeout(std::time::Duration::from_secs(60)).expect("a tick spins");
+    assert!(refusals(&ending) > 2, "{}", common::timeline(&ending));
 }

@@ -11,17 +11,24 @@ use crate::time::Moment;
 /// Between a look and what follows from it lies less.
 const ONE_LOOK: Duration = Duration::from_mins(1);
 /// A run may stand still for so long between what it saw and what it does.
-const LONGEST_STANDSTILL: Duration = Duration::from_secs(125);
+pub(super) const LONGEST_STANDSTILL: Duration = Duration::from_secs(125);
 /// A node may be closed for so long before anybody writes down why.
 const LEAST_CLOSED: Duration = Duration::from_secs(50);
 
-/// A node that somebody closed is opened only when nobody has begun to drain it for a minute, on clocks that may be wrong.
+/// A node that somebody closed is opened only when nobody has begun to drain it for a minute, on clocks that may be wrong. A run
+/// that stood still between asking the ledger and opening the node may not know of a drain that began meanwhile.
 pub(crate) fn opening(state: &State, change: &NodeChange, moment: Moment) -> Option<String> {
     let stays = change.taints.iter().any(|taint| taint.key == labels::DISRUPTED_TAINT);
     let since = state.cluster.closed_since(&change.name).filter(|_| !stays)?;
     let node = state.cluster.nodes().get(&change.name)?;
     let claim = node.annotations.get(labels::CLAIM);
-    let drains = state.ledger.claims().any(|it| Some(&it.name) == claim && !it.state.accepts_pods());
+    let is_known = |it: &NodeClaim| {
+        let since = it.termination.as_ref().map_or(it.created_at, |end| end.since);
+        let for_long = Duration::try_from(moment.at.duration_since(since)).unwrap_or_default();
+        for_long.saturating_add(state.clock_skew) >= LONGEST_STANDSTILL
+    };
+    let ends = |it: &NodeClaim| Some(&it.name) == claim && !it.state.accepts_pods();
+    let drains = state.ledger.claims().any(|it| ends(it) && is_known(it));
     let least = LEAST_CLOSED.saturating_sub(2 * state.clock_skew);
     let too_soon = moment.elapsed.saturating_sub(since) < least || drains;
     too_soon.then(|| format!("{} was opened too soon", change.name))

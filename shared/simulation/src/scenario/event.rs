@@ -251,6 +251,7 @@ impl Event {
             EventKind::RestoreTable => {
                 if let Some(copy) = state.table_copy.clone() {
                     state.ledger = copy.restored_over(&state.ledger);
+                    state.restored_at = Some(moment.elapsed);
                 }
             }
             EventKind::DeleteNodes(count) => state.delete_nodes(*count, moment),
