@@ -4,10 +4,11 @@
 use outrigger_bench::differential::{Case, Finding, Judge, broken_laws, find, on_all_cores};
 
 const CASES: u64 = 320;
-/// What is known to fall short, of all cases: 3 and 3 were seen one step before, and Karpenter's plans differ from run to run. These
-/// numbers only ever go down; each finding is printed with the command that shows it again.
-const KNOWN_FINDINGS: usize = 2;
-const KNOWN_FINDINGS_OF_LAWS: usize = 4;
+/// What may fall short, of all cases. None does beside Karpenter, but its plans differ from run to run. These numbers only ever
+/// go down; each finding is printed with the command that shows it again.
+const KNOWN_FINDINGS: usize = 1;
+/// Seen: 59, 59 pods of 107 where 61 have a place with every other type, and 179, 77 and 78.
+const KNOWN_FINDINGS_OF_LAWS: usize = 2;
 const CASES_OF_LAWS: u64 = 200;
 /// How many smaller clusters are tried for each finding; the command it is printed with tries more.
 const SHRINKS: usize = 100;

@@ -42,6 +42,8 @@ pub(crate) struct Decision {
     pub(crate) leaves_out: bool,
     /// How good it is.
     rank: Rank,
+    /// The attempt that it comes from.
+    attempt: Attempt,
     /// What its pods on new nodes gave up.
     concessions: Concessions,
     /// The classes of pods that no others must be near.
@@ -90,6 +92,26 @@ enum Opening {
     Serial,
 }
 
+impl Opening {
+    /// The other way.
+    const fn other(self) -> Self {
+        match self {
+            Self::Together => Self::Serial,
+            Self::Serial => Self::Together,
+        }
+    }
+}
+
+/// What becomes of nodes once all are opened.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Finish {
+    /// They stay.
+    #[default]
+    Kept,
+    /// A few at a time are given up, and their pods packed anew.
+    Renewed,
+}
+
 /// What is different about a further attempt.
 #[derive(Clone, Default)]
 struct Attempt {
@@ -112,6 +134,8 @@ struct Attempt {
     without: BTreeSet<String>,
     /// Classes that get no place.
     left_out: BTreeSet<usize>,
+    /// What becomes of nodes once all are opened.
+    finish: Finish,
     /// What is known of how many pods find nodes where.
     quotas: Quotas,
 }
@@ -124,57 +148,14 @@ struct Question<'a, 'b> {
     pods: &'b [&'a Pod],
 }
 
-/// The best of all attempts. Where limits bind, nodes are smaller, what is limited costs more and a higher priority comes
-/// first; where pods found no node in a domain that others were to be balanced against, placing is told; where pods keep
-/// others away or a rule does not hold, the others come first.
+/// The best of all attempts.
 pub(crate) fn best_decision<'a>(
     snapshot: &'a Snapshot,
     options: &'a Options<'a>,
     volumes: &Volumes<'a>,
     pods: &[&'a Pod],
 ) -> Decision {
-    let question = Question { snapshot, options, volumes, pods };
-    let mut best = question.tried(Attempt::default());
-    let mut base = Attempt::default();
-    let bound = best.limits.clone();
-    if !bound.is_empty() {
-        best = question.within_limits(best, &mut base);
-    }
-    let try_order = |best: Decision, order: Order| best.or_try(&question, Attempt { order, ..base.clone() });
-    if best.causes.contains(&Cause::KeptApart) || best.rank.broken > 0 {
-        best = try_order(best, Order::KeptApart);
-    }
-    if best.causes.contains(&Cause::NotNear) {
-        best = try_order(best, Order::NearEverywhere);
-    }
-    if best.causes.contains(&Cause::NotSpread) && pods.len() <= PODS_SEARCHED_MAX {
-        best = try_order(best, Order::Lifting);
-    }
-    if best.causes.contains(&Cause::MaySpreadFirst) && pods.len() <= PODS_SEARCHED_MAX {
-        best = try_order(best, Order::SpreadFirst);
-        let guarded = Attempt { order: Order::SpreadFirst, guards: true, ..base.clone() };
-        best = best.or_try(&question, guarded);
-    }
-    for order in [Order::KeepingApart, Order::KeptApart] {
-        if best.causes.contains(&Cause::Unsettled) {
-            best = best.or_try(&question, Attempt { order, settles: true, ..base.clone() });
-        }
-    }
-    for order in [Order::KeepingApart, Order::KeptApart] {
-        if best.rank.broken > 0 {
-            best = best.or_try(&question, Attempt { order, guards: true, ..base.clone() });
-        }
-    }
-    if pods.len() <= PODS_SEARCHED_MAX {
-        best = question.one_after_another(best, &bound, &mut base);
-        best = question.with_smaller_machines(best, &base);
-        best = question.without_types(best, &base);
-    }
-    let may_help = base.tight || best.rank.broken > 0 || !best.causes.is_empty();
-    if !best.rank.unplaced.is_empty() && may_help && pods.len() <= PODS_SEARCHED_MAX {
-        best = question.leaving_out(best, &base);
-    }
-    best
+    Question { snapshot, options, volumes, pods }.best()
 }
 
 impl Decision {
@@ -200,6 +181,57 @@ impl Decision {
 }
 
 impl<'a> Question<'a, '_> {
+    /// The best of all attempts. Where limits bind, nodes are smaller, what is limited costs more and a higher
+    /// priority comes first; where pods found no node in a domain that others were to be balanced against, placing is told;
+    /// where pods keep others away or a rule does not hold, the others come first.
+    fn best(&self) -> Decision {
+        let is_small = self.pods.len() <= PODS_SEARCHED_MAX;
+        let mut base = Attempt::default();
+        let mut best = self.tried(base.clone());
+        let bound = best.limits.clone();
+        if !bound.is_empty() {
+            best = self.within_limits(best, &mut base);
+        }
+        let try_order = |best: Decision, order: Order| best.or_try(self, Attempt { order, ..base.clone() });
+        if best.causes.contains(&Cause::KeptApart) || best.rank.broken > 0 {
+            best = try_order(best, Order::KeptApart);
+        }
+        if best.causes.contains(&Cause::NotNear) {
+            best = try_order(best, Order::NearEverywhere);
+        }
+        if best.causes.contains(&Cause::NotSpread) && is_small {
+            best = try_order(best, Order::Lifting);
+        }
+        if best.causes.contains(&Cause::MaySpreadFirst) && is_small {
+            best = try_order(best, Order::SpreadFirst);
+            best = try_order(best, Order::SpreadAside);
+            let guarded = Attempt { order: Order::SpreadFirst, guards: true, ..base.clone() };
+            best = best.or_try(self, guarded);
+        }
+        for order in [Order::KeepingApart, Order::KeptApart] {
+            if best.causes.contains(&Cause::Unsettled) {
+                best = best.or_try(self, Attempt { order, settles: true, ..base.clone() });
+            }
+        }
+        for order in [Order::KeepingApart, Order::KeptApart] {
+            if best.rank.broken > 0 {
+                best = best.or_try(self, Attempt { order, guards: true, ..base.clone() });
+            }
+        }
+        if !is_small {
+            return best;
+        }
+        best = self.one_after_another(best, &bound, &mut base);
+        best = self.with_smaller_machines(best, &base);
+        best = self.without_types(best, &base);
+        let may_help = base.tight || best.rank.broken > 0 || !best.causes.is_empty();
+        if !best.rank.unplaced.is_empty() && may_help {
+            best = self.leaving_out(best, &base);
+            best = self.without_kinds(best);
+        }
+        self.renewed(best)
+    }
+
     /// Attempts within limits that bind; `base` becomes what the best of them differs in.
     fn within_limits(&self, mut best: Decision, base: &mut Attempt) -> Decision {
         let bound = best.limits.clone();
@@ -238,6 +270,8 @@ impl<'a> Question<'a, '_> {
 
     fn decide(&self, attempt: &Attempt) -> Decision {
         let mut decision = self.unchecked(attempt);
+        decision.attempt.clone_from(attempt);
+        decision.leaves_out = !attempt.left_out.is_empty();
         if self.pods.len() <= PODS_SEARCHED_MAX {
             // Who was the first of those that it must be near on a node may be alone there in the end. Groups are made
             // whole once the best attempt is known.
@@ -288,6 +322,7 @@ impl<'a> Question<'a, '_> {
             reserved_left: reservations(templates),
             total_worth: 0.0,
             tight: attempt.tight,
+            renews: attempt.finish == Finish::Renewed,
             homes: FixedMap::default(),
         };
         let mut found = packer.pack(&placed.in_flight);

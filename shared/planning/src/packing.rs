@@ -13,6 +13,7 @@ mod pilot;
 mod promised;
 mod prospects;
 mod relieve;
+mod renew;
 mod search;
 
 use std::collections::BTreeMap;
@@ -85,6 +86,8 @@ pub(crate) struct Packer<'b> {
     pub(crate) total_worth: f64,
     /// Whether nodes offer no larger types than they need, so that limits go further.
     pub(crate) tight: bool,
+    /// Whether the pods of a few nodes are packed anew in the end, as long as that makes them cheaper.
+    pub(crate) renews: bool,
     /// The bins of batches in their ways by template, where nodes of several pools are looked at together.
     pub(crate) homes: FixedMap<(usize, usize, usize), Option<usize>>,
 }
@@ -113,6 +116,9 @@ impl Packer<'_> {
         self.improve(&mut packed.drafts);
         if let Some(start) = start {
             self.look_ahead(&start, &mut packed);
+        }
+        if self.renews {
+            self.renew_all(&mut packed);
         }
         while !(self.options.time_is_up)() && self.retry(&mut packed) {}
         packed.unreached = self.bins.members.iter().map(|it| it.left > 0 && it.bin.is_some()).collect();

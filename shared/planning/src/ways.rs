@@ -3,7 +3,8 @@
 //! The order is Karpenter's relaxation (`preferences.go`): wishes count as demands first. While no node can be had, one
 //! thing after another is given up - the first of several required affinity terms, the heaviest preferred pod affinity,
 //! the heaviest preferred anti-affinity, the heaviest preferred node affinity, a spread that is only a wish, and in the
-//! end the dislike of `PreferNoSchedule` taints.
+//! end the dislike of `PreferNoSchedule` taints. Karpenter stops there. To kube-scheduler a required term is enough that was
+//! given up while wishes still counted, so these come last, without any wish.
 
 use outrigger_model::pod::{NodeSelectorTerm, Weighted};
 use outrigger_model::{PodSpec, Requirements};
@@ -34,6 +35,7 @@ pub(crate) fn ways(
     preferences: Preferences,
 ) -> Vec<Way> {
     let Some(mut state) = State::of(spec, rules, preferences) else { return Vec::new() };
+    let terms = state.terms.clone();
     let mut ways: Vec<Way> = Vec::new();
     let mut note = |state: &State<'_>, bears_soft_taints| {
         let Some(wanted) = state.requirements(spec) else { return };
@@ -52,6 +54,13 @@ pub(crate) fn ways(
     }
     if soft_taints {
         note(&state, true);
+    }
+    for term in &terms {
+        state.terms = vec![term];
+        note(&state, !soft_taints);
+        if soft_taints {
+            note(&state, true);
+        }
     }
     ways
 }

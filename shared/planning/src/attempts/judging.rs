@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::{Plan, Pod, Refusal, Report};
 
-use super::{Cause, Decision, Rank};
+use super::{Attempt, Cause, Decision, Rank};
 use crate::classes::PodClass;
 use crate::packing::Packed;
 use crate::placing::{Batch, Placed, Quotas};
@@ -73,6 +73,7 @@ pub(super) fn judged(plan: Plan, report: Report, pods: &[&Pod], outcome: Outcome
     Decision {
         dispensable: if unplaced.is_empty() { Vec::new() } else { dispensable(classes) },
         rank: Rank { broken, unplaced, cost },
+        attempt: Attempt::default(),
         concessions: concessions(&found, templates),
         causes: causes.into_iter().filter(|(_, holds)| *holds).map(|(cause, _)| cause).collect(),
         limits: limits.collect(),

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use outrigger_model::resources::CPU;
 use outrigger_model::{CapacityType, Plan, Quantity};
 
-use super::{Attempt, Decision, Opening, Question, within};
-use crate::placing::Order;
+use super::{Attempt, Decision, Finish, Opening, Question, within};
+use crate::placing::{Order, Quotas};
 
 /// The orders in which pods are promised nodes one after another.
 const SERIAL_ORDERS: [Order; 4] = [Order::Queue, Order::KeepingApart, Order::KeptApart, Order::SmallestFirst];
@@ -17,6 +17,8 @@ const SMALLER_MAX: usize = 3;
 const TYPES_LEFT_OUT_MAX: usize = 2;
 const TYPES_TRIED_MAX: usize = 12;
 const PODS_TRIED_MAX: usize = 1_000;
+/// How many families and sizes of types are left out, one at a time.
+const KINDS_TRIED_MAX: usize = 16;
 /// How many classes may be left out for others.
 const LEFT_OUT_MAX: usize = 2;
 
@@ -72,6 +74,70 @@ impl Question<'_, '_> {
             }
             let Some(fewer) = next else { break };
             without = fewer;
+        }
+        best
+    }
+
+    /// Attempts without one family of types or another that the best plan buys, and without one size or another, where pods
+    /// have no place although they may have one. A node that takes the pods which fit it best may take those that a rule or
+    /// a limit lets the others be beside.
+    pub(super) fn without_kinds(&self, mut best: Decision) -> Decision {
+        let mut without = BTreeSet::new();
+        let mut tries = KINDS_TRIED_MAX;
+        loop {
+            let like = Attempt { quotas: Quotas::new(), ..best.attempt.clone() };
+            let mut next = None;
+            for kind in self.kinds(&best.plan) {
+                if best.rank.unplaced.is_empty() || tries == 0 || (self.options.time_is_up)() {
+                    return best;
+                }
+                tries -= 1;
+                let fewer: BTreeSet<String> = without.union(&kind).cloned().collect();
+                for attempt in in_several_orders(&Attempt { without: fewer.clone(), ..like.clone() }) {
+                    let found = self.tried(attempt);
+                    if found.places_more_than(&best) {
+                        (best, next) = (found, Some(fewer.clone()));
+                    }
+                }
+            }
+            let Some(fewer) = next else { return best };
+            without = fewer;
+        }
+    }
+
+    /// The types of each family and of each size that a plan buys.
+    fn kinds(&self, plan: &Plan) -> Vec<BTreeSet<String>> {
+        let bought = plan.nodes.iter().filter_map(|node| node.instance_types.first());
+        let parts: BTreeSet<(usize, &str)> = bought
+            .filter_map(|kind| kind.name.split_once('.'))
+            .flat_map(|(family, size)| [(0, family), (1, size)])
+            .collect();
+        let all = || self.snapshot.classes.iter().flat_map(|offer| offer.instance_types.iter());
+        let is_of = |name: &str, (place, part): (usize, &str)| name.split('.').nth(place) == Some(part);
+        let of = |part| {
+            all().map(|kind| kind.name.as_str()).filter(|name| is_of(name, part)).map(str::to_owned).collect()
+        };
+        parts.into_iter().map(of).collect()
+    }
+
+    /// The best attempt once more, with the pods of a few nodes packed anew in the end; and the same with pods promised nodes
+    /// the other way round, from which packing anew may come further.
+    pub(super) fn renewed(&self, mut best: Decision) -> Decision {
+        if best.plan.nodes.is_empty() {
+            return best;
+        }
+        let renewed = Attempt { finish: Finish::Renewed, ..best.attempt.clone() };
+        let opening = renewed.opening.other();
+        let other = Attempt { opening, surcharges: Vec::new(), order: Order::default(), ..renewed.clone() };
+        let attempts = if best.attempt.tight { vec![renewed, other] } else { vec![renewed] };
+        for attempt in attempts {
+            if (self.options.time_is_up)() {
+                break;
+            }
+            let found = self.decide(&attempt);
+            if self.concedes_no_more(&found, &best) {
+                best = best.or(found);
+            }
         }
         best
     }
@@ -134,8 +200,7 @@ impl Question<'_, '_> {
                 let queued = Attempt { order: Order::Queue, opening: Opening::Serial, ..without.clone() };
                 for found in [self.tried(without), self.decide(&queued)] {
                     if found.rank < best.rank {
-                        best = Decision { leaves_out: true, ..found };
-                        next = Some(class);
+                        (best, next) = (found, Some(class));
                     }
                 }
             }
@@ -144,4 +209,15 @@ impl Question<'_, '_> {
         }
         best
     }
+}
+
+/// An attempt in its own order and in the others that tell pods apart which keep away from one another, and once one after
+/// another.
+fn in_several_orders(attempt: &Attempt) -> Vec<Attempt> {
+    let of = |order: Order| Attempt { order, opening: Opening::Together, ..attempt.clone() };
+    let serial = Attempt { order: Order::Queue, opening: Opening::Serial, ..attempt.clone() };
+    let mut orders = vec![attempt.order, Order::KeepingApart, Order::KeptApart];
+    orders.sort_by_key(|order| *order != attempt.order);
+    orders.dedup();
+    orders.into_iter().map(of).chain([serial]).collect()
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use outrigger_model::CapacityType;
 
-use super::{Packed, Packer};
+use super::{Draft, Packed, Packer};
 use crate::amounts::Dimensions;
 use crate::bins::Bins;
 use crate::columns::capacity_of;
@@ -34,14 +34,14 @@ pub(super) struct Start<'b> {
 
 /// How good a plan is: pods without a place, types that spot nodes lack, and nano-dollars per hour.
 #[derive(Clone, Copy)]
-struct Worth {
+pub(super) struct Worth {
     unplaced: u32,
     lacking: usize,
     cost: u64,
 }
 
 impl Worth {
-    fn beats(self, other: Self) -> bool {
+    pub(super) fn beats(self, other: Self) -> bool {
         self.unplaced <= other.unplaced
             && self.lacking <= other.lacking
             && (self.unplaced < other.unplaced || (self.cost as f64) < other.cost as f64 * GAIN)
@@ -93,12 +93,12 @@ impl<'b> Packer<'b> {
         }
     }
 
-    fn start_from(&self, packed: Packed) -> Start<'b> {
+    pub(super) fn start_from(&self, packed: Packed) -> Start<'b> {
         let (bins, limits) = (self.bins.clone(), self.limits.clone());
         Start { bins, limits, reserved_left: self.reserved_left.clone(), packed }
     }
 
-    fn go_back(&mut self, start: Start<'b>) {
+    pub(super) fn go_back(&mut self, start: Start<'b>) {
         let Start { bins, limits, reserved_left, .. } = start;
         (self.bins, self.limits, self.reserved_left) = (bins, limits, reserved_left);
         // They name bins that may not be there any more.
@@ -153,7 +153,13 @@ impl<'b> Packer<'b> {
     }
 
     fn worth_of(&self, packed: &Packed) -> Worth {
-        let spot = packed.drafts.iter().filter(|draft| draft.capacity_type == CapacityType::Spot);
+        let unplaced = self.bins.members.iter().map(|it| it.left).sum();
+        Worth { unplaced, ..self.worth_of_drafts(&packed.drafts) }
+    }
+
+    /// The same of some nodes, whatever is left.
+    pub(super) fn worth_of_drafts<'d>(&self, drafts: impl IntoIterator<Item = &'d Draft> + Clone) -> Worth {
+        let spot = drafts.clone().into_iter().filter(|draft| draft.capacity_type == CapacityType::Spot);
         let wanted = self.options.spot_types_min;
         let may_have = |template: usize| {
             let columns = self.templates[template].usable.iter();
@@ -163,9 +169,9 @@ impl<'b> Packer<'b> {
             .filter(|draft| may_have(draft.template))
             .map(|draft| wanted.saturating_sub(draft.offers.len()));
         Worth {
-            unplaced: self.bins.members.iter().map(|it| it.left).sum(),
+            unplaced: 0,
             lacking: lacking.sum(),
-            cost: packed.drafts.iter().map(|draft| self.cost(draft)).sum(),
+            cost: drafts.into_iter().map(|draft| self.cost(draft)).sum(),
         }
     }
 }

@@ -53,9 +53,10 @@ impl Work<'_, '_> {
         }
         let options = self.options(class, way);
         let mut blocked_by = None;
+        let is_aside = self.stands_aside(class, way);
         let mut best: Option<(Crowd, &Choice)> = None;
         for (crowd, option) in self.allowed(class, way, &options, &mut blocked_by) {
-            if best.is_none_or(|(least, _)| crowd < least) {
+            if best.is_none_or(|(least, _)| crowd < least || is_aside && crowd == least) {
                 best = Some((crowd, option));
             }
         }
@@ -283,11 +284,21 @@ impl Work<'_, '_> {
         self.of.order == Order::NearEverywhere && self.wanted_near[group]
     }
 
+    /// Whether a class leaves the cheapest domains to the pods that its spread counts.
+    fn stands_aside(&self, class: usize, way: usize) -> bool {
+        let spreads =
+            |rule: &Rule| !rule.is_wish && !rule.is_per_host && matches!(rule.kind, RuleKind::Spread { .. });
+        self.of.order == Order::SpreadAside && self.of.classes[class].ways[way].rules.iter().any(spreads)
+    }
+
     /// How many pods that spread rules count are there already.
     fn crowd(&self, class: usize, way: usize, option: &Choice) -> u64 {
         let of = &self.of.classes[class];
         let counts = &self.of.counts;
-        let is_free = self.of.order == Order::SpreadFirst;
+        if self.stands_aside(class, way) {
+            return 0;
+        }
+        let is_free = self.of.order.frees_counted();
         let spreads = |group: &GroupId| {
             let wished = |rule: &Rule| rule.group == *group && matches!(rule.kind, RuleKind::Spread { .. });
             counts.spreads[*group] && !is_free

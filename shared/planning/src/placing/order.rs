@@ -18,6 +18,8 @@ pub(crate) enum Order {
     KeptApart,
     /// Those whose spread counts others; the others then go where they cost least.
     SpreadFirst,
+    /// The same, but those with the spread go where it is dearest: the others then are where it is cheapest, however many.
+    SpreadAside,
     /// As at first, but pods that others must be near are in as many domains as they can.
     NearEverywhere,
     /// As at first, but pods that others' spread counts go where the pods with that spread cannot be, if they can: that
@@ -27,6 +29,13 @@ pub(crate) enum Order {
     Queue,
     /// The other way round: where not all have a place, more small ones have.
     SmallestFirst,
+}
+
+impl Order {
+    /// Whether pods that others' spread counts come after those, and go where they cost least.
+    pub(super) const fn frees_counted(self) -> bool {
+        matches!(self, Self::SpreadFirst | Self::SpreadAside)
+    }
 }
 
 impl Work<'_, '_> {
@@ -97,7 +106,7 @@ impl Work<'_, '_> {
             if self.of.order == Order::KeptApart { APART_LAST } else { APART }
         } else if required().any(|rule| !rule.is_per_host) {
             SPREAD
-        } else if self.of.order == Order::SpreadFirst && self.is_spread(class) {
+        } else if self.of.order.frees_counted() && self.is_spread(class) {
             COUNTED_LAST
         } else if class.selected_by.iter().any(|group| counts.binds[*group]) {
             COUNTED

@@ -96,6 +96,20 @@ fn wishes_that_contradict_are_given_up() {
 }
 
 #[test]
+fn a_term_that_was_given_up_for_a_wish_is_still_enough() {
+    let expression = |key: &str, operator: &str, value: &str| json!({"matchExpressions": [{"key": key, "operator": operator, "values": [value]}]});
+    let terms = json!({
+        "nodeAffinity": [expression(labels::ARCH, "In", "arm64"), expression("team", "In", "blue")],
+        "preferredNodeAffinity": [{"weight": 1, "term": expression("team", "In", "red")}],
+    });
+    check(
+        "given_up_for_a_wish",
+        "Of two required terms only the first can be met, and only without the preference.",
+        &with_pods(&[("web", 1, spec_with(100, 128, terms))]),
+    );
+}
+
+#[test]
 fn volumes() {
     let mut snapshot = with_pods(&[("data", 2, spec(500, 512)), ("broken", 1, spec(500, 512))]);
     let claim = |name: &str, zone: Option<&str>, problem: Option<&str>| VolumeClaim {
