@@ -15,18 +15,14 @@ pub(super) const LONGEST_STANDSTILL: Duration = Duration::from_secs(125);
 /// A node may be closed for so long before anybody writes down why.
 const LEAST_CLOSED: Duration = Duration::from_secs(50);
 
-/// A node that somebody closed is opened only when nobody has begun to drain it for a minute, on clocks that may be wrong. A run
-/// that stood still between asking the ledger and opening the node may not know of a drain that began meanwhile.
+/// A node that somebody closed is opened only when nobody has begun to drain it for a minute, on clocks that may be wrong. Before
+/// its drain has marked it a run may open it that asked the ledger earlier and stood still.
 pub(crate) fn opening(state: &State, change: &NodeChange, moment: Moment) -> Option<String> {
     let stays = change.taints.iter().any(|taint| taint.key == labels::DISRUPTED_TAINT);
     let since = state.cluster.closed_since(&change.name).filter(|_| !stays)?;
     let node = state.cluster.nodes().get(&change.name)?;
     let claim = node.annotations.get(labels::CLAIM);
-    let is_known = |it: &NodeClaim| {
-        let since = it.termination.as_ref().map_or(it.created_at, |end| end.since);
-        let for_long = Duration::try_from(moment.at.duration_since(since)).unwrap_or_default();
-        for_long.saturating_add(state.clock_skew) >= LONGEST_STANDSTILL
-    };
+    let is_known = |it: &NodeClaim| it.termination.as_ref().is_some_and(|end| end.tainted_at.is_some());
     let ends = |it: &NodeClaim| Some(&it.name) == claim && !it.state.accepts_pods();
     let drains = state.ledger.claims().any(|it| ends(it) && is_known(it));
     let least = LEAST_CLOSED.saturating_sub(2 * state.clock_skew);
