@@ -29,7 +29,7 @@ pub(crate) fn completed(
         return decision;
     }
     for _ in 0..ROUNDS_MAX {
-        let is_settled = decision.plan.nodes.is_empty() && !decision.leaves_out;
+        let is_settled = decision.plan.nodes.is_empty() && !decision.leaves_out();
         if decision.report.unplaced().next().is_none() || is_settled || (options.time_is_up)() {
             break;
         }
@@ -39,7 +39,7 @@ pub(crate) fn completed(
         let volumes = Volumes::of(&next);
         let found = best_decision(&next, options, &volumes, &again);
         let is_better = found.places_more_than(&decision);
-        let is_as_good = decision.leaves_out && found.places_as_many_as(&decision);
+        let is_as_good = decision.leaves_out() && found.places_as_many_as(&decision);
         if !is_better && !is_as_good {
             break;
         }

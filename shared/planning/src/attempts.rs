@@ -38,8 +38,6 @@ pub(crate) struct Decision {
     pub(crate) plan: Plan,
     /// The report.
     pub(crate) report: Report,
-    /// Whether pods have no place since they were left out for others.
-    pub(crate) leaves_out: bool,
     /// How good it is.
     rank: Rank,
     /// The attempt that it comes from.
@@ -159,6 +157,11 @@ pub(crate) fn best_decision<'a>(
 }
 
 impl Decision {
+    /// Whether pods have no place since they were left out for others.
+    pub(crate) fn leaves_out(&self) -> bool {
+        !self.attempt.left_out.is_empty()
+    }
+
     /// Whether it places more pods than another about the same pods, and breaks no more rules.
     pub(crate) fn places_more_than(&self, other: &Self) -> bool {
         self.rank.broken <= other.rank.broken && self.rank.unplaced < other.rank.unplaced
@@ -271,7 +274,6 @@ impl<'a> Question<'a, '_> {
     fn decide(&self, attempt: &Attempt) -> Decision {
         let mut decision = self.unchecked(attempt);
         decision.attempt.clone_from(attempt);
-        decision.leaves_out = !attempt.left_out.is_empty();
         if self.pods.len() <= PODS_SEARCHED_MAX {
             // Who was the first of those that it must be near on a node may be alone there in the end. Groups are made
             // whole once the best attempt is known.

@@ -78,7 +78,6 @@ pub(super) fn judged(plan: Plan, report: Report, pods: &[&Pod], outcome: Outcome
         causes: causes.into_iter().filter(|(_, holds)| *holds).map(|(cause, _)| cause).collect(),
         limits: limits.collect(),
         short: short(&placed.batches, &found, &taken),
-        leaves_out: false,
         plan,
         report,
     }

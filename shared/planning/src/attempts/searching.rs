@@ -211,8 +211,8 @@ impl Question<'_, '_> {
     }
 }
 
-/// An attempt in its own order and in the others that tell pods apart which keep away from one another, and once one after
-/// another.
+/// An attempt in its own order, in both orders of pods that keep others away and those others, and with pods promised nodes
+/// one after another.
 fn in_several_orders(attempt: &Attempt) -> Vec<Attempt> {
     let of = |order: Order| Attempt { order, opening: Opening::Together, ..attempt.clone() };
     let serial = Attempt { order: Order::Queue, opening: Opening::Serial, ..attempt.clone() };

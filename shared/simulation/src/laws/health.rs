@@ -22,9 +22,9 @@ pub(crate) fn opening(state: &State, change: &NodeChange, moment: Moment) -> Opt
     let since = state.cluster.closed_since(&change.name).filter(|_| !stays)?;
     let node = state.cluster.nodes().get(&change.name)?;
     let claim = node.annotations.get(labels::CLAIM);
-    let is_known = |it: &NodeClaim| it.termination.as_ref().is_some_and(|end| end.tainted_at.is_some());
-    let ends = |it: &NodeClaim| Some(&it.name) == claim && !it.state.accepts_pods();
-    let drains = state.ledger.claims().any(|it| ends(it) && is_known(it));
+    let is_marked = |it: &NodeClaim| it.termination.as_ref().is_some_and(|end| end.tainted_at.is_some());
+    let mut claims = state.ledger.claims().filter(|it| Some(&it.name) == claim);
+    let drains = claims.any(|it| !it.state.accepts_pods() && is_marked(it));
     let least = LEAST_CLOSED.saturating_sub(2 * state.clock_skew);
     let too_soon = moment.elapsed.saturating_sub(since) < least || drains;
     too_soon.then(|| format!("{} was opened too soon", change.name))
