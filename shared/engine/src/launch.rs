@@ -92,15 +92,15 @@ impl Launcher<'_> {
         self.ports.ledger.mark_sent(lease, &intent.id, self.ports.now()).await?;
         loop {
             match self.ports.cloud.launch(&intent.request).await {
-                Err(CloudError::Refused { code, .. })
+                Err(CloudError::Refused { code, message, .. })
                     if fleet_errors::class(&code) == ErrorClass::Throttled =>
                 {
                     self.pace.slow_down();
                     tracing::warn!(intent = intent.id, code, "EC2 asks for patience");
-                    // Nothing has happened, so the very same request may be sent again; whoever comes later does.
+                    // Nothing has happened, so the very same request may be sent again. Once that takes too long its pods
+                    // may have gone: it is given up, and whoever comes later plans anew.
                     if !self.pace.wait().await {
-                        let unknown = intent.claims.clone();
-                        return Ok(Outcome { unknown, throttled: true, ..Outcome::default() });
+                        return self.refused(&intent, code, message).await;
                     }
                 }
                 Err(CloudError::Refused { code, message, .. }) => {

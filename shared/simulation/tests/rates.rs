@@ -102,19 +102,37 @@ fn two_processes_share_the_buckets_of_the_account() {
     assert_eq!(ending.instances.len(), 12, "{}", story());
 }
 
-/// Launches are held back when the pods that wait for them go away: the rest of the tick has nothing to do and does nothing, so
-/// that virtual time goes on.
-#[test]
-fn a_tick_rests_when_nobody_waits_for_launches_any_more() {
+/// EC2 refuses all launches from the beginning on, for so long, and the only pods go away in between.
+fn refused_until_nobody_waits(length: &str) -> Ending {
     let web = WORKLOAD.replace("{team}", "team-0");
     let leaving = web.replace("replicas: 2,", "replicas: 2, scale: [{at: 66s, replicas: 0}],");
+    let throttle = format!("{{at: 0s, kind: Throttle, call: CreateFleet, for: {length}}}");
     let text = SCENARIO
         .replace("{pools}", &POOL.replace("{team}", "team-0"))
         .replace("{workloads}", &leaving)
-        .replace("{events}", "{at: 0s, kind: Throttle, call: CreateFleet, for: 5m}");
+        .replace("{events}", &throttle);
     let scenario = common::scenario(&text);
     let (ended, over) = std::sync::mpsc::channel();
     let _player = std::thread::spawn(move || ended.send(common::run_scenario(&scenario, &[])).is_ok());
-    let ending = over.recv_timeout(std::time::Duration::from_secs(60)).expect("a tick spins");
+    over.recv_timeout(std::time::Duration::from_secs(60)).expect("a tick spins")
+}
+
+/// The rest of a tick has nothing to do and does nothing, so that virtual time goes on.
+#[test]
+fn a_tick_rests_when_nobody_waits_for_launches_any_more() {
+    let ending = refused_until_nobody_waits("5m");
     assert!(refusals(&ending) > 2, "{}", common::timeline(&ending));
+}
+
+/// A launch that EC2 would not take is given up, not sent again for pods that have gone meanwhile.
+#[test]
+fn nothing_is_bought_for_pods_that_have_gone() {
+    for length in ["61s", "64s", "67s", "70s", "75s", "90s"] {
+        let ending = refused_until_nobody_waits(length);
+        let story = || common::timeline(&ending);
+        assert!(refusals(&ending) > 2, "{}", story());
+        assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
+        let bought_before_they_left = launches(&ending).into_iter().all(|millis| millis < 66_500);
+        assert!(bought_before_they_left, "EC2 refuses for {length}\n{}", story());
+    }
 }
