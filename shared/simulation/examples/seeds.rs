@@ -4,7 +4,6 @@ use std::io::{IsTerminal, Write, stderr};
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -15,7 +14,7 @@ use outrigger_simulation::{Failure, Scenario, Worlds};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// So many failures are told in full; of the others only the seed.
+/// So many failures are told in full, at once; of the others only the seed.
 const TOLD: usize = 3;
 
 /// Plays seeded worlds and checks that nothing is leaked, doubled, lost or killed unkindly in any of them.
@@ -58,14 +57,17 @@ fn run(arguments: &Arguments) -> Result<bool> {
     let available = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
     let threads = arguments.threads.unwrap_or(available).get();
     let last = arguments.from.saturating_add(arguments.seeds).saturating_sub(1);
-    let progress = Progress::new(arguments.seeds);
-    let failures =
-        worlds.run(arguments.from..=last, threads, &|played, failed| progress.show(played, failed))?;
-    let took = progress.end();
-    for failure in failures.iter().take(TOLD) {
-        println!("\n{}{}", failure.story(), verdict(failure));
-        println!("play it alone: {}", replay(arguments, failure.seed));
-    }
+    let mut progress = Progress::new(arguments.seeds);
+    let failures = worlds.run(arguments.from..=last, threads, &mut |outcome| {
+        progress.count(outcome);
+        if !outcome.complaints.is_empty() && progress.failed <= TOLD {
+            clear_line();
+            println!("\n{}{}", outcome.story(), verdict(outcome));
+            println!("play it alone: {}", replay(arguments, outcome.seed));
+        }
+    })?;
+    clear_line();
+    let took = progress.began.elapsed().as_secs_f64();
     let seeds: Vec<_> = failures.iter().map(|failure| failure.seed.to_string()).collect();
     let (from, count) = (arguments.from, arguments.seeds);
     if seeds.is_empty() {
@@ -110,7 +112,9 @@ fn replay(arguments: &Arguments, seed: u64) -> String {
 struct Progress {
     began: Instant,
     seeds: u64,
-    told: Mutex<Instant>,
+    played: u64,
+    failed: usize,
+    told: Instant,
     every: Duration,
 }
 
@@ -118,15 +122,17 @@ impl Progress {
     fn new(seeds: u64) -> Self {
         let every = if stderr().is_terminal() { Duration::from_millis(200) } else { Duration::from_secs(30) };
         let now = Instant::now();
-        Self { began: now, seeds, told: Mutex::new(now), every }
+        Self { began: now, seeds, played: 0, failed: 0, told: now, every }
     }
 
-    fn show(&self, played: u64, failed: usize) {
-        let Ok(mut told) = self.told.try_lock() else { return };
-        if told.elapsed() < self.every {
+    fn count(&mut self, outcome: &Failure) {
+        self.played += 1;
+        self.failed += usize::from(!outcome.complaints.is_empty());
+        if self.told.elapsed() < self.every {
             return;
         }
-        *told = Instant::now();
+        self.told = Instant::now();
+        let (played, failed) = (self.played, self.failed);
         let rate = played as f64 / self.began.elapsed().as_secs_f64();
         let left = self.seeds.saturating_sub(played) as f64 / rate;
         let line = format!(
@@ -134,19 +140,19 @@ impl Progress {
             self.seeds
         );
         if stderr().is_terminal() {
-            eprint!("\r\x1b[2K{line}");
+            clear_line();
+            eprint!("{line}");
             // Nothing is lost but a line about progress.
             let _ = stderr().flush();
         } else {
             eprintln!("{line}");
         }
     }
+}
 
-    /// Clears the line; says how long everything took, in seconds.
-    fn end(&self) -> f64 {
-        if stderr().is_terminal() {
-            eprint!("\r\x1b[2K");
-        }
-        self.began.elapsed().as_secs_f64()
+/// Leaves room for other lines on a terminal.
+fn clear_line() {
+    if stderr().is_terminal() {
+        eprint!("\r\x1b[2K");
     }
 }

@@ -2,6 +2,7 @@
 //! messages, each in its own run that may die.
 
 pub(crate) mod interrupt;
+pub(crate) mod uninstall;
 
 use std::error::Error;
 use std::sync::Arc;
@@ -53,7 +54,7 @@ pub(crate) async fn lifecycle(world: &Arc<World>, scenario: &Scenario, kills: &[
 async fn ring(world: &Arc<World>, scenario: &Scenario, function: Function, kills: &[Kill]) {
     let mut changes = world.changes();
     let rings = || world.look(|state, _| state.rings.get(&function).copied());
-    loop {
+    while has_functions(world) {
         let heard = rings();
         run(world, scenario, function, kills).await;
         let next = next_period(world);
@@ -65,6 +66,11 @@ async fn ring(world: &Arc<World>, scenario: &Scenario, function: Function, kills
             }
         }
     }
+    std::future::pending::<()>().await;
+}
+
+fn has_functions(world: &World) -> bool {
+    !world.look(|state, _| state.is_without_functions())
 }
 
 /// Rings a function a second time each minute: while the first run stands still, and where runs are begun twice. As in
@@ -75,6 +81,9 @@ pub(crate) async fn second(world: &Arc<World>, scenario: &Scenario, function: Fu
     }
     loop {
         sleep_until(next_period(world)).await;
+        if !has_functions(world) {
+            return std::future::pending().await;
+        }
         let twice = |trouble| trouble == Trouble::Duplicate(function);
         let is_begun_twice = world.look(|state, moment| state.faults.open(moment.elapsed).any(twice));
         if is_begun_twice || scenario.freezes(function) {
@@ -215,8 +224,8 @@ async fn tick(
                 [claims, orphans, breaker].into_iter().flatten().collect::<Vec<_>>().join("; ")
             })
         }
-        // Nobody rings it: its pollers bring it what the queue holds.
-        Function::Interrupt => None,
+        // The queue's pollers call one with what it holds, and a person the other.
+        Function::Interrupt | Function::Uninstall => None,
     }
 }
 

@@ -6,10 +6,13 @@ mod chance;
 mod dice;
 mod verdict;
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use outrigger_model::Invalid;
 
@@ -18,6 +21,11 @@ use crate::scenario::Scenario;
 use crate::timeline::Happening;
 
 pub use chance::Chance;
+
+/// A world takes a part of a second; who takes so long will never end.
+const PATIENCE: Duration = Duration::from_mins(2);
+/// How often worlds are looked for that do not end.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Where the worlds come from.
 #[derive(Clone, Debug)]
@@ -28,12 +36,18 @@ pub enum Worlds {
     Given(Box<Scenario>),
 }
 
-/// A world that was not as it must be.
+/// What the threads that play tell.
+enum News {
+    Begins(u64),
+    Ended(Result<Failure, PlayError>),
+}
+
+/// A world that was played, and what was wrong with it.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// Its seed.
     pub seed: u64,
-    /// What was wrong.
+    /// What was wrong; nothing when all was as it must be.
     pub complaints: Vec<String>,
     /// What happened.
     pub timeline: Vec<Happening>,
@@ -70,41 +84,63 @@ impl Worlds {
         Ok(Failure { seed, complaints, timeline: ending.summary.timeline })
     }
 
-    /// Plays the worlds of all `seeds` on so many threads and returns those that failed, in order of seed. `done` is told
-    /// after each how many have been played and how many of them have failed.
+    /// Plays the worlds of all `seeds` on so many threads and returns those that failed, in order of seed. `told` hears of each
+    /// world as it ends, in any order. A world that never ends fails, too, and is the last that is played.
     pub fn run(
         &self,
         seeds: RangeInclusive<u64>,
         threads: usize,
-        done: &(dyn Fn(u64, usize) + Sync),
+        told: &mut dyn FnMut(&Failure),
     ) -> Result<Vec<Failure>, PlayError> {
-        let (next, played) = (AtomicU64::new(*seeds.start()), AtomicU64::new(0));
-        let is_over = AtomicBool::new(false);
-        let failures = Mutex::new(Vec::new());
-        let work = || {
-            while !is_over.load(Ordering::Relaxed) {
-                let seed = next.fetch_add(1, Ordering::Relaxed);
-                if !seeds.contains(&seed) {
-                    return Ok(());
+        let (news, mut playing, mut failures) = (self.begin(&seeds, threads), BTreeMap::new(), Vec::new());
+        loop {
+            let ended = match news.recv_timeout(LOOK_EVERY) {
+                Ok(News::Begins(seed)) => {
+                    playing.insert(seed, Instant::now());
+                    None
                 }
-                let result = self.judge(seed).inspect_err(|_| is_over.store(true, Ordering::Relaxed))?;
-                let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
-                if !result.complaints.is_empty() {
-                    failures.push(result);
-                }
-                done(played.fetch_add(1, Ordering::Relaxed) + 1, failures.len());
+                Ok(News::Ended(outcome)) => Some(outcome?),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            if let Some(outcome) = ended {
+                playing.remove(&outcome.seed);
+                told(&outcome);
+                failures.extend(Some(outcome).filter(|outcome| !outcome.complaints.is_empty()));
             }
-            Ok(())
-        };
-        thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
-            workers
-                .into_iter()
-                .try_for_each(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-        })?;
-        let mut failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+            if playing.values().any(|began| began.elapsed() > PATIENCE) {
+                break;
+            }
+        }
+        for (seed, _) in playing.into_iter().filter(|(_, began)| began.elapsed() > PATIENCE) {
+            let complaints = vec![format!("it has not ended in {} s of real time", PATIENCE.as_secs())];
+            let stuck = Failure { seed, complaints, timeline: Vec::new() };
+            told(&stuck);
+            failures.push(stuck);
+        }
         failures.sort_by_key(|failure: &Failure| failure.seed);
         Ok(failures)
+    }
+
+    /// Threads of their own play the worlds: one that never ends can only be left alone.
+    fn begin(&self, seeds: &RangeInclusive<u64>, threads: usize) -> Receiver<News> {
+        let next = Arc::new(AtomicU64::new(*seeds.start()));
+        let (tell, news) = mpsc::channel();
+        for _ in 0..threads.max(1) {
+            let (worlds, seeds, next, tell) = (self.clone(), seeds.clone(), Arc::clone(&next), tell.clone());
+            thread::spawn(move || {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if !seeds.contains(&seed) || tell.send(News::Begins(seed)).is_err() {
+                        return;
+                    }
+                    if tell.send(News::Ended(worlds.judge(seed))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        news
     }
 
     fn trial(&self, seed: u64) -> Trial {

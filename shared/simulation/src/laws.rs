@@ -79,8 +79,11 @@ pub(crate) fn broken(state: &State) -> Vec<String> {
 }
 
 /// Every instance belongs to a claim that is not over, or to a launch that is still open. While most nodes are not heard of,
-/// those of no launch stay.
+/// those of no launch stay, and all stay when the functions have been removed.
 fn leaks(state: &State) -> Vec<String> {
+    if state.is_without_functions() {
+        return Vec::new();
+    }
     let claimed: BTreeSet<&str> = state
         .ledger
         .claims()

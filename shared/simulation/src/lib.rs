@@ -1,7 +1,7 @@
 //! A seeded world behind the engine's ports: EC2 with capacity pools, a ledger and a cluster, in virtual time.
 //!
 //! [`Scenario::read`] reads what is to happen, [`play`] lets it happen under the very functions that run in Lambda, and
-//! [`Summary`] says what came of it. Nothing here reads a clock, the environment or a source of randomness: the same
+//! [`Summary`] says what came of it. No world reads a clock, the environment or a source of randomness: the same
 //! scenario makes the same bytes.
 
 pub mod door;
@@ -31,7 +31,7 @@ pub use judge::{Failure, Worlds};
 pub use play::{Ending, Observer, PlayError, Unobserved, play};
 pub use scenario::{
     DisruptionBudget, Event, EventKind, Expect, Function, Interruption, Mishap, Promises, Scale, Scenario,
-    Workload,
+    Uninstall, Workload,
 };
 pub use summary::{Figures, Summary};
 pub use timeline::{Happening, Kind};

@@ -51,6 +51,8 @@
 //!     - {at: 9m, kind: SpotWarning, count: 1}        # the oldest spot machine falls in two minutes; also Rebalance,
 //!                                                    # ScheduledChange (of the host)
 //!     - {at: 9m, kind: EventsAstray, percent: 30, for: 5m}   # EC2's events are lost, come twice, late or out of order
+//!     - {at: 9m, kind: UninstallDraining}            # NodePools are deleted, `outrigger uninstall --drain` ends all nodes;
+//!                                                    # UninstallReleasing: functions are removed, nodes are let go
 //! ```
 
 mod event;
@@ -71,7 +73,7 @@ use outrigger_model::{DaemonSet, Invalid};
 
 use crate::time;
 
-pub use event::{Event, EventKind, Function};
+pub use event::{Event, EventKind, Function, Uninstall};
 pub use interruption::Interruption;
 pub use mishap::Mishap;
 pub use promises::Promises;

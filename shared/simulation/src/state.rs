@@ -5,6 +5,7 @@ mod departure;
 mod health;
 mod interruption;
 mod rogue;
+mod uninstall;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,7 +24,7 @@ use crate::laws;
 use crate::ledger::Table;
 use crate::queue::Queue;
 use crate::random::draw;
-use crate::scenario::{Function, Scenario};
+use crate::scenario::{Function, Scenario, Uninstall};
 use crate::time::Moment;
 use crate::timeline::{Kind, Timeline};
 
@@ -86,6 +87,8 @@ pub(crate) struct State {
     pub restored_at: Option<Duration>,
     /// When instances without a claim were terminated.
     pub orphans_ended: Vec<Duration>,
+    /// How Outrigger is being taken out of the cluster, once somebody does.
+    pub uninstalls: Option<Uninstall>,
     /// Laws that were broken on the way.
     pub broken: Vec<String>,
 }
@@ -134,6 +137,7 @@ impl State {
             partitioned_since: None,
             restored_at: None,
             orphans_ended: Vec::new(),
+            uninstalls: None,
             broken: Vec::new(),
         }
     }

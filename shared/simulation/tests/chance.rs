@@ -15,7 +15,7 @@ const SEEDS: u64 = 2_000;
 fn chance_leaves_nothing_behind() {
     let worlds = Worlds::chance().unwrap();
     let threads = available_parallelism().map_or(1, NonZero::get);
-    let failures = worlds.run(common::seeds(SEEDS), threads, &|_, _| {}).unwrap();
+    let failures = worlds.run(common::seeds(SEEDS), threads, &mut |_| {}).unwrap();
     let Some(first) = failures.first() else { return };
     let seeds: Vec<u64> = failures.iter().map(|failure| failure.seed).collect();
     panic!(

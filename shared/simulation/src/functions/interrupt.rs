@@ -6,7 +6,7 @@ use std::time::Duration;
 use outrigger_engine::interrupt::{self, Delivery, Settings, Summary, retry_delay};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{Kill, Told, begin, counted, end};
+use super::{Kill, Told, begin, counted, end, has_functions};
 use crate::door::Door;
 use crate::scenario::{Function, Scenario};
 use crate::timeline::{Kind, count};
@@ -25,7 +25,7 @@ pub(crate) async fn pollers(world: &Arc<World>, scenario: &Scenario, kills: &[Ki
 
 async fn poller(world: &Arc<World>, scenario: &Scenario, kills: &[Kill]) {
     let mut changes = world.changes();
-    loop {
+    while has_functions(world) {
         changes.mark_unchanged();
         let deliveries = world.with(|state, moment| state.queue.receive(BATCH, moment));
         if !deliveries.is_empty() {
@@ -40,6 +40,7 @@ async fn poller(world: &Arc<World>, scenario: &Scenario, kills: &[Kill]) {
             () = at(next) => {}
         }
     }
+    std::future::pending::<()>().await;
 }
 
 async fn at(instant: Option<Instant>) {

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use outrigger_engine::interrupt::RebalancePolicy;
-use outrigger_model::{CapacityType, Invalid, NillableDuration};
+use outrigger_model::{CapacityType, Invalid, NillableDuration, NodeClassRef};
 
 use super::dice::Dice;
 use super::{Asks, Trial};
 use crate::door::Call;
-use crate::scenario::{DisruptionBudget, Event, EventKind, Function, Interruption, Mishap, Scale, Scenario};
+use crate::scenario::{
+    DisruptionBudget, Event, EventKind, Function, Interruption, Mishap, Scale, Scenario, Uninstall,
+};
 
 /// One pool of one type on demand, whose pods move between few nodes.
 const STEADY: &str = include_str!("steady.yaml");
@@ -37,6 +39,9 @@ const FATEFUL: [(Function, Call); 14] = [
 /// Calls after which whoever hears of interruptions may die.
 const HEARING: [Call; 5] =
     [Call::Handled, Call::PutUnavailable, Call::UpdateClaim, Call::ChangeNode, Call::PutEvents];
+
+/// Calls after which the command that takes Outrigger out may die.
+const REMOVING: [Call; 4] = [Call::Mirrors, Call::Nodes, Call::ChangeNode, Call::RemoveMirror];
 
 /// What is refused for its rate: all of EC2, or one call.
 const THROTTLED: [Option<Call>; 6] = [
@@ -93,6 +98,11 @@ impl Chance {
         if dice.happens("follows", 50) {
             scenario.rebalance = RebalancePolicy::Drain;
         }
+        if dice.happens("own template", 30) {
+            for pool in &mut scenario.configuration.node_pools {
+                pool.spec.template.spec.node_class_ref = NodeClassRef::ec2("own");
+            }
+        }
         let patience = pools(&dice, &mut scenario);
         demand(&dice, &mut scenario);
         volumes(&dice, &mut scenario);
@@ -101,7 +111,7 @@ impl Chance {
         scenario.adopt = scenario.events.iter().any(|event| forgets(&event.kind));
         if scenario.adopt {
             // Who adopts leaves alone what belongs to no pool.
-            scenario.events.retain(|event| !matches!(event.kind, EventKind::StrayInstances(_)));
+            scenario.events.retain(|event| !leaves_without_pool(&event.kind));
         }
         let heals = scenario.events.iter().all(|event| !leaves_a_mark(&event.kind));
         let asks = if heals { patience } else { Asks::Laws };
@@ -114,9 +124,16 @@ fn forgets(kind: &EventKind) -> bool {
     matches!(kind, EventKind::LoseTable | EventKind::RestoreTable)
 }
 
+/// Whether instances of ours belong to no pool afterwards.
+fn leaves_without_pool(kind: &EventKind) -> bool {
+    matches!(kind, EventKind::StrayInstances(_) | EventKind::Uninstall(Uninstall::Drain))
+}
+
 /// Whether the world is not all as it was when this is over: people must mend it.
 fn leaves_a_mark(kind: &EventKind) -> bool {
-    forgets(kind) || matches!(kind, EventKind::Mishap(Mishap::SilenceKubelets | Mishap::DuplicateNodes, _))
+    use EventKind::{Mishap as Befalls, Uninstall};
+    let stays = matches!(kind, Uninstall(_) | Befalls(Mishap::SilenceKubelets | Mishap::DuplicateNodes, _));
+    stays || forgets(kind)
 }
 
 /// How patient the pools are. Where nodes expire all the time the world never comes to rest.
@@ -201,6 +218,7 @@ fn trouble(dice: &Dice, scenario: &Scenario) -> Vec<Event> {
     drawn.people();
     drawn.tidings();
     drawn.table();
+    drawn.removal();
     drawn.events.sort_by_key(|event| event.at);
     drawn.events
 }
@@ -347,6 +365,17 @@ impl Drawn<'_> {
         if self.dice.happens("restore", 5) {
             self.add("copy", EventKind::CopyTable);
             self.add("restore", EventKind::RestoreTable);
+        }
+    }
+
+    /// Outrigger is taken out of the cluster, and the command dies on the way.
+    fn removal(&mut self) {
+        for (name, how) in [("drain all", Uninstall::Drain), ("release all", Uninstall::Release)] {
+            if self.dice.happens(name, 2) {
+                self.add(name, EventKind::Uninstall(how));
+                let after = *self.dice.pick(&format!("{name}/dies"), &REMOVING);
+                self.add("removal", EventKind::KillFunction { function: Function::Uninstall, after });
+            }
         }
     }
 

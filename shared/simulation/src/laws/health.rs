@@ -16,10 +16,11 @@ pub(super) const LONGEST_STANDSTILL: Duration = Duration::from_secs(125);
 const LEAST_CLOSED: Duration = Duration::from_secs(50);
 
 /// A node that somebody closed is opened only when nobody has begun to drain it for a minute, on clocks that may be wrong. Before
-/// its drain has marked it a run may open it that asked the ledger earlier and stood still.
+/// its drain has marked it a run may open it that asked the ledger earlier and stood still. Without functions nobody drains.
 pub(crate) fn opening(state: &State, change: &NodeChange, moment: Moment) -> Option<String> {
     let stays = change.taints.iter().any(|taint| taint.key == labels::DISRUPTED_TAINT);
-    let since = state.cluster.closed_since(&change.name).filter(|_| !stays)?;
+    let is_free = stays || state.is_without_functions();
+    let since = state.cluster.closed_since(&change.name).filter(|_| !is_free)?;
     let node = state.cluster.nodes().get(&change.name)?;
     let claim = node.annotations.get(labels::CLAIM);
     let is_marked = |it: &NodeClaim| it.termination.as_ref().is_some_and(|end| end.tainted_at.is_some());

@@ -129,6 +129,8 @@ pub enum EventKind {
     ForeignInstances(usize),
     /// Something is announced about the oldest machines, so many of them.
     Interruption(Interruption, usize),
+    /// Somebody takes Outrigger out of the cluster.
+    Uninstall(Uninstall),
     /// EC2's events are lost, come twice, or late.
     EventsAstray {
         /// Of a hundred events.
@@ -145,7 +147,16 @@ pub enum EventKind {
     },
 }
 
-/// The functions that a world runs.
+/// How Outrigger is taken out of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uninstall {
+    /// The functions are removed, and then what they have left in the cluster; nodes run on.
+    Release,
+    /// The NodePools are deleted, and the functions drain and terminate all nodes.
+    Drain,
+}
+
+/// The functions that a world runs, and the command that people run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Function {
@@ -155,6 +166,8 @@ pub enum Function {
     Lifecycle,
     /// Begins the end of nodes that EC2 takes back.
     Interrupt,
+    /// `outrigger uninstall`, run by a person.
+    Uninstall,
 }
 
 impl fmt::Display for Function {
@@ -163,6 +176,7 @@ impl fmt::Display for Function {
             Self::Provision => "provision",
             Self::Lifecycle => "lifecycle",
             Self::Interrupt => "interrupt",
+            Self::Uninstall => "uninstall",
         })
     }
 }
@@ -199,7 +213,8 @@ impl Event {
             | EventKind::Mishap(..)
             | EventKind::StrayInstances(_)
             | EventKind::ForeignInstances(_)
-            | EventKind::Interruption(..) => None,
+            | EventKind::Interruption(..)
+            | EventKind::Uninstall(_) => None,
         }
     }
 
@@ -262,6 +277,7 @@ impl Event {
             EventKind::StrayInstances(count) => state.appear(*count, true, moment),
             EventKind::ForeignInstances(count) => state.appear(*count, false, moment),
             EventKind::Interruption(what, count) => state.interrupt(*what, *count, moment),
+            EventKind::Uninstall(how) => state.uninstall(*how),
             EventKind::EventsAstray { percent, length } => trouble(length, Trouble::EventsAstray(*percent)),
             EventKind::KillFunction { function, after } => {
                 state.kills.push((*function, Crash::After(*after)));
@@ -320,6 +336,10 @@ impl fmt::Display for Event {
                 write!(f, "{} of somebody else", count(*number, "instance"))
             }
             EventKind::Interruption(what, number) => write!(f, "{what} {}", count(*number, "instance")),
+            EventKind::Uninstall(Uninstall::Release) => f.write_str("the functions are removed"),
+            EventKind::Uninstall(Uninstall::Drain) => {
+                f.write_str("all NodePools are deleted, and all nodes are to end")
+            }
             EventKind::EventsAstray { percent, .. } => {
                 write!(f, "{percent} % of EC2's events are lost, doubled or late")
             }

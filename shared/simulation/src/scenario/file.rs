@@ -12,7 +12,9 @@ use outrigger_model::{Invalid, NillableDuration, Pod, PodRef, invalid};
 use serde_json::{Value, json};
 
 use super::wire::{Document, EventFile, KindFile, Spec, WorkloadFile};
-use super::{DisruptionBudget, Event, EventKind, Interruption, Mishap, Promises, Scale, Scenario, Workload};
+use super::{
+    DisruptionBudget, Event, EventKind, Interruption, Mishap, Promises, Scale, Scenario, Uninstall, Workload,
+};
 
 const API_VERSION: &str = "outrigger.dev/v1alpha1";
 /// More pods than this are more than Kubernetes supports in one cluster.
@@ -309,7 +311,7 @@ impl Reader {
         let kind = file.kind;
         let counts = kind.counts();
         let runs = matches!(kind, KillFunction | Freeze | Duplicate);
-        let lasts = kind != KillFunction && !counts && !kind.is_of_table();
+        let lasts = kind != KillFunction && !counts && !kind.happens_once();
         let names = matches!(kind, InsufficientCapacity | LaunchErrors);
         let by_chance = matches!(kind, Chaos | EventsAstray);
         let rules = [
@@ -389,14 +391,23 @@ fn kind(file: &EventFile) -> Option<EventKind> {
         KindFile::SpotWarning => EventKind::Interruption(Interruption::SpotWarning, file.count?),
         KindFile::Rebalance => EventKind::Interruption(Interruption::Rebalance, file.count?),
         KindFile::ScheduledChange => EventKind::Interruption(Interruption::ScheduledChange, file.count?),
+        KindFile::UninstallReleasing => EventKind::Uninstall(Uninstall::Release),
+        KindFile::UninstallDraining => EventKind::Uninstall(Uninstall::Drain),
         KindFile::EventsAstray => EventKind::EventsAstray { percent: file.percent?, length: length? },
     })
 }
 
 impl KindFile {
-    /// Whether it happens to the ledger's table, once.
-    const fn is_of_table(self) -> bool {
-        matches!(self, Self::LoseTable | Self::CopyTable | Self::RestoreTable)
+    /// Whether it happens once, and to all that there is of its kind.
+    const fn happens_once(self) -> bool {
+        matches!(
+            self,
+            Self::LoseTable
+                | Self::CopyTable
+                | Self::RestoreTable
+                | Self::UninstallReleasing
+                | Self::UninstallDraining
+        )
     }
 
     /// Whether it happens to a number of things, once.

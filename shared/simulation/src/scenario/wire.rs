@@ -170,6 +170,8 @@ pub(super) enum KindFile {
     Rebalance,
     ScheduledChange,
     EventsAstray,
+    UninstallReleasing,
+    UninstallDraining,
 }
 
 /// A duration as `1h30m`, never `Never`.

@@ -1,0 +1,20 @@
+//! Outrigger is taken out of the cluster.
+
+use super::State;
+use crate::scenario::{Function, Uninstall};
+
+impl State {
+    /// Somebody begins to take it out; the command is rung for.
+    pub(crate) fn uninstall(&mut self, how: Uninstall) {
+        if how == Uninstall::Drain {
+            self.cluster.delete_node_pools(usize::MAX);
+        }
+        self.uninstalls = Some(how);
+        *self.rings.entry(Function::Uninstall).or_default() += 1;
+    }
+
+    /// Whether the functions are gone, so that no run begins any more.
+    pub(crate) fn is_without_functions(&self) -> bool {
+        self.uninstalls == Some(Uninstall::Release)
+    }
+}
