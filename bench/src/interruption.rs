@@ -16,10 +16,12 @@ use serde_json::{Value, json};
 
 use crate::percentile;
 
-/// Nodes of the cluster.
-const NODES: usize = 1_000;
-/// Of these, so many are warned of one after the other first, and the rest at once.
+/// So many nodes are warned of one after the other first.
 const SINGLES: usize = 30;
+/// And so many more at once.
+const AT_ONCE: usize = 1_000;
+/// Nodes of the cluster.
+const NODES: usize = SINGLES + AT_ONCE;
 const BETWEEN_SINGLES: Duration = Duration::from_millis(400);
 /// Processes of the function: what `template.yaml` allows at most, less what two cores are good for.
 const PROCESSES: usize = 4;
@@ -35,7 +37,8 @@ pub(crate) fn run() -> Result<()> {
     fill(&stack)?;
     let closed = watch(stack.kubernetes())?;
     let processes: Result<Vec<_>> = (0..PROCESSES).map(|_| stack.start_function("interrupt", &[])).collect();
-    let ticker = stack.ticker(Rates { silent: all_functions(), ..Rates::default() });
+    let pollers = || stack.ticker(Rates { silent: all_functions(), ..Rates::default() });
+    let polls = pollers();
     let mut sent = BTreeMap::new();
     for number in 0..SINGLES {
         sent.extend(warn(&stack, &[number])?);
@@ -43,14 +46,18 @@ pub(crate) fn run() -> Result<()> {
     }
     wait(&closed, sent.len())?;
     report("one after the other", &sent, &closed);
+    // All warnings wait in the queue before anybody looks: moto takes as long to accept them as they take to be handled.
+    drop(polls);
     let rest: Vec<usize> = (SINGLES..NODES).collect();
     let mut at_once = BTreeMap::new();
     for some in rest.chunks(10) {
         at_once.extend(warn(&stack, some)?);
     }
+    let polls = pollers();
+    at_once = at_once.into_keys().map(|node| (node, Instant::now())).collect();
     wait(&closed, NODES)?;
     report("at once", &at_once, &closed);
-    drop((ticker, processes));
+    drop((polls, processes));
     Ok(())
 }
 
@@ -65,7 +72,7 @@ fn report(what: &str, sent: &BTreeMap<String, Instant>, closed: &Closed) {
     let last = sent.keys().filter_map(|node| closed.get(node)).max();
     let all = first.zip(last).map_or(f64::NAN, |(first, last)| (*last - *first).as_secs_f64());
     println!(
-        "{} warnings {what}, warning sent to node tainted: p50 {:.2} s, p99 {:.2} s, max {:.2} s; all within {all:.1} s",
+        "{} warnings {what}, until the node is tainted: p50 {:.2} s, p99 {:.2} s, max {:.2} s; all within {all:.1} s",
         times.len(),
         percentile(&times, 50),
         percentile(&times, 99),

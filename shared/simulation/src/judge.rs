@@ -93,7 +93,7 @@ impl Worlds {
         told: &mut dyn FnMut(&Failure),
     ) -> Result<Vec<Failure>, PlayError> {
         let (news, mut playing, mut failures) = (self.begin(&seeds, threads), BTreeMap::new(), Vec::new());
-        loop {
+        let is_over = loop {
             let ended = match news.recv_timeout(LOOK_EVERY) {
                 Ok(News::Begins(seed)) => {
                     playing.insert(seed, Instant::now());
@@ -101,7 +101,7 @@ impl Worlds {
                 }
                 Ok(News::Ended(outcome)) => Some(outcome?),
                 Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Disconnected) => break true,
             };
             if let Some(outcome) = ended {
                 playing.remove(&outcome.seed);
@@ -109,11 +109,11 @@ impl Worlds {
                 failures.extend(Some(outcome).filter(|outcome| !outcome.complaints.is_empty()));
             }
             if playing.values().any(|began| began.elapsed() > PATIENCE) {
-                break;
+                break false;
             }
-        }
-        for (seed, _) in playing.into_iter().filter(|(_, began)| began.elapsed() > PATIENCE) {
-            let complaints = vec![format!("it has not ended in {} s of real time", PATIENCE.as_secs())];
+        };
+        for (seed, _) in playing.into_iter().filter(|(_, began)| is_over || began.elapsed() > PATIENCE) {
+            let complaints = vec![format!("it panicked, or has not ended in {} s", PATIENCE.as_secs())];
             let stuck = Failure { seed, complaints, timeline: Vec::new() };
             told(&stuck);
             failures.push(stuck);
