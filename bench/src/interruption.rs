@@ -1,7 +1,8 @@
-//! From EC2's warning in the queue to the tainted node: one after the other, and a thousand at once. Real function
-//! processes, API server, DynamoDB Local; moto's queue, and pollers that gather as Lambda's do.
+//! From EC2's warning to the tainted node: one after the other through moto's queue and pollers that gather as Lambda's do, and
+//! a thousand at once in batches as these give them. Real function processes, API server, DynamoDB Local.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +12,9 @@ use outrigger_model::{
     CapacityType, ClaimState, Handover, Instance, NillableDuration, NodeCheck, NodeClaim, NodeClassRef,
     NominatedPod, PodRef, Price, Requirements, Resources, labels,
 };
-use outrigger_stack::{ACCOUNT, INTERRUPTIONS, Kubernetes, Options, Rates, Stack, TABLE, all_functions};
+use outrigger_stack::{
+    ACCOUNT, INTERRUPTIONS, Kubernetes, Options, Outcome, Rates, Stack, TABLE, all_functions, queue_event,
+};
 use serde_json::{Value, json};
 
 use crate::percentile;
@@ -22,6 +25,8 @@ const SINGLES: usize = 30;
 const AT_ONCE: usize = 1_000;
 /// Nodes of the cluster.
 const NODES: usize = SINGLES + AT_ONCE;
+/// As many messages as `template.yaml` gives the function in one batch.
+const BATCH: usize = 100;
 const BETWEEN_SINGLES: Duration = Duration::from_millis(400);
 /// Processes of the function: what `template.yaml` allows at most, less what two cores are good for.
 const PROCESSES: usize = 4;
@@ -37,27 +42,18 @@ pub(crate) fn run() -> Result<()> {
     fill(&stack)?;
     let closed = watch(stack.kubernetes())?;
     let processes: Result<Vec<_>> = (0..PROCESSES).map(|_| stack.start_function("interrupt", &[])).collect();
-    let pollers = || stack.ticker(Rates { silent: all_functions(), ..Rates::default() });
-    let polls = pollers();
+    let ticker = stack.ticker(Rates { silent: all_functions(), ..Rates::default() });
     let mut sent = BTreeMap::new();
     for number in 0..SINGLES {
-        sent.extend(warn(&stack, &[number])?);
+        sent.extend([warn(&stack, number)?]);
         thread::sleep(BETWEEN_SINGLES);
     }
     wait(&closed, sent.len())?;
     report("one after the other", &sent, &closed);
-    // All warnings wait in the queue before anybody looks: moto takes as long to accept them as they take to be handled.
-    drop(polls);
-    let rest: Vec<usize> = (SINGLES..NODES).collect();
-    let mut at_once = BTreeMap::new();
-    for some in rest.chunks(10) {
-        at_once.extend(warn(&stack, some)?);
-    }
-    let polls = pollers();
-    at_once = at_once.into_keys().map(|node| (node, Instant::now())).collect();
+    let at_once = warn_at_once(&stack, &(SINGLES..NODES).collect::<Vec<_>>())?;
     wait(&closed, NODES)?;
     report("at once", &at_once, &closed);
-    drop((polls, processes));
+    drop((ticker, processes));
     Ok(())
 }
 
@@ -212,21 +208,56 @@ fn watch(kubernetes: &Kubernetes) -> Result<Closed> {
     Ok(closed)
 }
 
-/// Puts warnings into the queue, at most ten; when each was sent, by node.
-fn warn(stack: &Stack, numbers: &[usize]) -> Result<BTreeMap<String, Instant>> {
-    let entry = |number: &usize| {
-        let event = json!({
-            "version": "0", "id": format!("warning-{number}"), "source": "aws.ec2",
-            "detail-type": "EC2 Spot Instance Interruption Warning", "account": ACCOUNT,
-            "time": jiff::Timestamp::now().to_string(), "region": "us-east-1", "resources": [],
-            "detail": {"instance-id": instance_id(*number), "instance-action": "terminate"},
-        });
-        json!({"Id": number.to_string(), "MessageBody": event.to_string()})
-    };
-    let entries: Vec<Value> = numbers.iter().map(entry).collect();
+/// Puts a warning into the queue; when it was sent, by node.
+fn warn(stack: &Stack, number: usize) -> Result<(String, Instant)> {
     let queue = format!("http://queue/{ACCOUNT}/{INTERRUPTIONS}");
+    let request = json!({"QueueUrl": queue, "MessageBody": warning(number)});
     let sent = Instant::now();
-    let request = json!({"QueueUrl": queue, "Entries": entries});
-    stack.aws().json("sqs", "AmazonSQS.SendMessageBatch", &request)?;
-    Ok(numbers.iter().map(|number| (instance_id(*number), sent)).collect())
+    stack.aws().json("sqs", "AmazonSQS.SendMessage", &request)?;
+    Ok((instance_id(number), sent))
+}
+
+/// Gives the function warnings that all came at once, in batches as Lambda's pollers do. moto has no part in it: of a thousand
+/// messages that wait it takes two seconds to give ten.
+fn warn_at_once(stack: &Stack, numbers: &[usize]) -> Result<BTreeMap<String, Instant>> {
+    let began = Instant::now();
+    let batches: Vec<Value> = numbers.chunks(BATCH).map(batch).collect();
+    let (next, batches) = (AtomicUsize::new(0), batches.as_slice());
+    let poll = || -> Result<()> {
+        while let Some(event) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let answer = stack.invoke("interrupt", event);
+            ensure!(
+                matches!(&answer, Outcome::Answer(text) if text.contains(r#""batchItemFailures":[]"#)),
+                "a batch was not handled: {answer:?}"
+            );
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let pollers: Vec<_> = (0..PROCESSES).map(|_| scope.spawn(poll)).collect();
+        pollers.into_iter().filter_map(|poller| poller.join().ok()).collect::<Result<()>>()
+    })?;
+    Ok(numbers.iter().map(|number| (instance_id(*number), began)).collect())
+}
+
+fn batch(numbers: &[usize]) -> Value {
+    let sent = jiff::Timestamp::now().as_millisecond().to_string();
+    let message = |number: &usize| {
+        json!({
+            "MessageId": format!("message-{number}"), "ReceiptHandle": format!("receipt-{number}"),
+            "Body": warning(*number),
+            "Attributes": {"ApproximateReceiveCount": "1", "SentTimestamp": sent},
+        })
+    };
+    queue_event(&numbers.iter().map(message).collect::<Vec<_>>())
+}
+
+fn warning(number: usize) -> String {
+    let event = json!({
+        "version": "0", "id": format!("warning-{number}"), "source": "aws.ec2",
+        "detail-type": "EC2 Spot Instance Interruption Warning", "account": ACCOUNT,
+        "time": jiff::Timestamp::now().to_string(), "region": "us-east-1", "resources": [],
+        "detail": {"instance-id": instance_id(number), "instance-action": "terminate"},
+    });
+    event.to_string()
 }

@@ -63,15 +63,7 @@ impl Line {
 
     /// Gives a batch to the function, and deletes what it does not ask for again.
     fn give(&self, aws: &Aws, url: &str, messages: &[Value]) {
-        let record = |message: &Value| {
-            json!({
-                "messageId": message["MessageId"], "receiptHandle": message["ReceiptHandle"],
-                "body": message["Body"], "attributes": message["Attributes"], "messageAttributes": {},
-                "md5OfBody": message["MD5OfBody"], "eventSource": "aws:sqs", "awsRegion": REGION,
-                "eventSourceARN": format!("arn:aws:sqs:{REGION}:{ACCOUNT}:interruptions"),
-            })
-        };
-        let event = json!({ "Records": messages.iter().map(record).collect::<Vec<_>>() });
+        let event = queue_event(messages);
         let (aws, url, messages) = (aws.clone(), url.to_owned(), messages.to_vec());
         self.post(event, move |answer| {
             let Some(failed) = failures(answer) else { return };
@@ -89,6 +81,19 @@ impl Line {
             }
         });
     }
+}
+
+/// Messages, as SQS gives them, in the event that a function gets.
+pub fn queue_event(messages: &[Value]) -> Value {
+    let record = |message: &Value| {
+        json!({
+            "messageId": message["MessageId"], "receiptHandle": message["ReceiptHandle"],
+            "body": message["Body"], "attributes": message["Attributes"], "messageAttributes": {},
+            "md5OfBody": message["MD5OfBody"], "eventSource": "aws:sqs", "awsRegion": REGION,
+            "eventSourceARN": format!("arn:aws:sqs:{REGION}:{ACCOUNT}:interruptions"),
+        })
+    };
+    json!({ "Records": messages.iter().map(record).collect::<Vec<_>>() })
 }
 
 /// The messages that a function asks for again; `None` when it failed and all of them come again.
