@@ -35,6 +35,8 @@ pub(crate) enum Step {
     Deserted(String),
     /// What runs on a node has removed its startup taints.
     Started(String),
+    /// The scheduler tries again what it has tried in vain.
+    TryAgain,
     /// A rogue has noticed a node.
     Rogue(String),
 }

@@ -142,6 +142,11 @@ impl Objects {
         (new || !touched.is_empty()).then_some(touched)
     }
 
+    /// The scheduler is to look at all nodes.
+    pub(crate) fn touch_all(&mut self) {
+        self.touched.extend(self.nodes.keys().cloned());
+    }
+
     fn namespaces(&self) -> BTreeMap<String, BTreeMap<String, String>> {
         let named = |pod: &Pod| {
             let name = pod.id.namespace.clone();

@@ -36,6 +36,9 @@ const LABELLED_AFTER: Duration = Duration::from_secs(3);
 const READY_AFTER: Duration = Duration::from_secs(8);
 /// How much longer machines that join late take at most; Karpenter gives up a node after 15 minutes.
 const LATEST_SECONDS: u64 = 20 * 60;
+/// How long pods that were tried in vain wait at most until they are tried again, whatever changes (kube-scheduler's
+/// `podMaxInUnschedulablePodsDuration`).
+const TRIED_AGAIN_AFTER: Duration = Duration::from_mins(5);
 /// From a node being registered to its agents having removed its startup taints.
 const STARTED_AFTER: Duration = Duration::from_secs(5);
 
@@ -89,6 +92,8 @@ pub(crate) struct State {
     pub orphans_ended: Vec<Duration>,
     /// How Outrigger is being taken out of the cluster, once somebody does.
     pub uninstalls: Option<Uninstall>,
+    /// Whether the scheduler will try again what it has tried in vain.
+    pub tries_again: bool,
     /// Laws that were broken on the way.
     pub broken: Vec<String>,
 }
@@ -138,6 +143,7 @@ impl State {
             restored_at: None,
             orphans_ended: Vec::new(),
             uninstalls: None,
+            tries_again: false,
             broken: Vec::new(),
         }
     }
@@ -208,6 +214,10 @@ impl State {
             happened = true;
             let placed = crate::cluster::scheduler::run(&mut self.cluster, &touched, moment);
             placed.tell(&mut self.timeline, moment);
+            if placed.is_in_vain() && !self.tries_again {
+                self.tries_again = true;
+                self.agenda.add(moment.elapsed.saturating_add(TRIED_AGAIN_AFTER), Step::TryAgain);
+            }
             self.broken.extend(laws::departure::binding(self, placed.nodes()));
         }
         if happened {
@@ -250,6 +260,10 @@ impl State {
             Step::Lost(node) => self.lose(node, moment),
             Step::Deserted(node) => self.desert(&node, moment),
             Step::Started(node) => self.cluster.drop_startup_taints(&node),
+            Step::TryAgain => {
+                self.tries_again = false;
+                self.cluster.touch_all();
+            }
             Step::Rogue(node) => self.taint_by_rogue(&node, moment),
         }
     }

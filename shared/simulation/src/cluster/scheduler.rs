@@ -29,6 +29,8 @@ pub(crate) struct Placed {
     bound: BTreeMap<String, usize>,
     /// Pods for which no node was found, and which were not known to be so.
     unschedulable: usize,
+    /// Whether any pod was tried in vain.
+    in_vain: bool,
 }
 
 /// A node as the scheduler sees it during one pass.
@@ -70,9 +72,11 @@ pub(crate) fn run(objects: &mut Objects, touched: &BTreeSet<String>, moment: Mom
                 pod.state = PodState::Bound;
             }
             Verdict::NoNode if pod.state == PodState::Unschedulable && pod.nominated_node.is_none() => {
+                placed.in_vain = true;
                 continue;
             }
             Verdict::NoNode => {
+                placed.in_vain = true;
                 placed.unschedulable += usize::from(pod.state != PodState::Unschedulable);
                 pod.state = PodState::Unschedulable;
                 // kube-scheduler forgets a nomination when it has tried the pod in vain.
@@ -88,6 +92,11 @@ impl Placed {
     /// The nodes that pods were bound to.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &str> {
         self.bound.keys().map(String::as_str)
+    }
+
+    /// Whether any pod was tried in vain.
+    pub(crate) const fn is_in_vain(&self) -> bool {
+        self.in_vain
     }
 
     /// Puts the pass on the timeline.
@@ -108,7 +117,7 @@ fn verdicts(objects: &Objects, touched: &BTreeSet<String>, moment: Moment) -> Ve
     let mut rooms = rooms(objects, moment);
     let mut queue: Vec<&Pod> = objects.pods.values().filter(|pod| waits(pod)).collect();
     queue.sort_by_key(|pod| (std::cmp::Reverse(pod.spec.priority), pod.created_at, pod.uid.as_str()));
-    // Room only shrinks during a pass, so a pod like one that found none need not look again.
+    // Room hardly grows during a pass, so a pod like one that found none need not look again.
     let mut hopeless: BTreeSet<*const PodSpec> = BTreeSet::new();
     let mut verdicts = Vec::new();
     for pod in queue {
@@ -134,12 +143,13 @@ fn verdicts(objects: &Objects, touched: &BTreeSet<String>, moment: Moment) -> Ve
                 room.take(pod);
                 room.here.push(pod);
             }
-            forget_nomination(pod, &mut rooms);
             Verdict::Bind(node)
         } else {
             hopeless.insert(Arc::as_ptr(&pod.spec));
             Verdict::NoNode
         };
+        // Bound or not, it no longer keeps room from those that come after it.
+        forget_nomination(pod, &mut rooms);
         verdicts.push((pod.uid.clone(), verdict));
     }
     verdicts

@@ -370,12 +370,11 @@ impl Drawn<'_> {
 
     /// Outrigger is taken out of the cluster, and the command dies on the way.
     fn removal(&mut self) {
-        for (name, how) in [("drain all", Uninstall::Drain), ("release all", Uninstall::Release)] {
-            if self.dice.happens(name, 2) {
-                self.add(name, EventKind::Uninstall(how));
-                let after = *self.dice.pick(&format!("{name}/dies"), &REMOVING);
-                self.add("removal", EventKind::KillFunction { function: Function::Uninstall, after });
-            }
+        if self.dice.happens("removal", 4) {
+            let how = *self.dice.pick("removal/how", &[Uninstall::Drain, Uninstall::Release]);
+            self.add("removal", EventKind::Uninstall(how));
+            let after = *self.dice.pick("removal/death", &REMOVING);
+            self.add("removal/death", EventKind::KillFunction { function: Function::Uninstall, after });
         }
     }
 
