@@ -13,9 +13,9 @@ use crate::scenario::{
 };
 
 /// One pool of one type on demand, whose pods move between few nodes.
-const STEADY: &str = include_str!("steady.yaml");
+const STEADY: &str = concat!(include_str!("steady.yaml"), include_str!("own_class.yaml"));
 /// Two pools, spot and on demand, of several families, with limits and startup taints.
-const MIXED: &str = include_str!("mixed.yaml");
+const MIXED: &str = concat!(include_str!("mixed.yaml"), include_str!("own_class.yaml"));
 /// Demand changes and trouble begins before this.
 const CALM_AFTER: u64 = 12 * 60;
 /// Calls before which a function may stand still, or after which it may die.
