@@ -151,6 +151,23 @@ fn patience_ends_with_the_grace_period_of_the_pool() {
     }
 }
 
+/// A run that has seen patience end goes on with it when an older table takes the ledger's place; the next begins anew.
+#[test]
+fn a_table_restored_while_patience_ends_loses_no_drain() {
+    for (seed, second) in (1..=4).flat_map(|seed| (222..=232).step_by(2).map(move |second| (seed, second))) {
+        let events = events(&format!(
+            "{{at: 150s, kind: CopyTable}}, {{at: 3m, kind: DeleteNodes, count: 1}}, {{at: 215s, kind: Slow, for: 1m}}, {{at: {second}s, kind: RestoreTable}}"
+        ));
+        let bounded =
+            Setting { pool: "terminationGracePeriod: 1m", ..Setting::new(&format!("{TOO_TIGHT}{events}")) };
+        let mut scenario = bounded.scenario(seed);
+        scenario.adopt = true;
+        let ending = common::run_scenario(&scenario, &[]);
+        check_settled(&ending, &format!("seed {seed}, restored after {second} s"));
+        assert_eq!(ended(&ending, TerminationReason::Deleted), 1, "{}", common::timeline(&ending));
+    }
+}
+
 #[test]
 fn no_node_is_bought_for_pods_that_will_not_leave() {
     let never = "  podDisruptionBudgets: [{name: a, matchLabels: {app: web}, maxUnavailable: 0}]\n";

@@ -48,6 +48,9 @@ pub(crate) fn forced_deletion(state: &State, pod: &Pod, grace: Duration, moment:
         // What ran there has ended already; a run that is late may know its claim from before.
         return broken;
     }
+    if may_know_another_claim(state, moment) {
+        return broken;
+    }
     let by = instance.and_then(|id| claim_on(state, id)).and_then(by);
     let in_time = by.is_some_and(|by| {
         SignedDuration::try_from(state.cluster.grace(pod) + tolerance(state))
@@ -71,8 +74,7 @@ pub(crate) fn termination(state: &State, id: &str, moment: Moment) -> Vec<String
     if claim.is_none() && is_launching(state, machine) {
         return vec![format!("{id} was terminated while its launch is open")];
     }
-    // A call that was made before the ledger was replaced may arrive after that, and who made it knew another claim.
-    if state.restored_at.is_some_and(|at| moment.elapsed.saturating_sub(at) < LONGEST_STANDSTILL) {
+    if may_know_another_claim(state, moment) {
         return Vec::new();
     }
     if let Some(claim) = claim.filter(|claim| claim.state < ClaimState::Terminating) {
@@ -127,6 +129,11 @@ pub(crate) fn release(state: &State, name: &str) -> Vec<String> {
 fn claim_on<'s>(state: &'s State, instance: &str) -> Option<&'s NodeClaim> {
     let of = |claim: &&NodeClaim| claim.instance_id() == Some(instance) && claim.state != ClaimState::Gone;
     state.ledger.claims().find(of)
+}
+
+/// A run that read the ledger before it was replaced may act after that, on a claim that is no longer written so.
+fn may_know_another_claim(state: &State, moment: Moment) -> bool {
+    state.restored_at.is_some_and(|at| moment.elapsed.saturating_sub(at) < LONGEST_STANDSTILL)
 }
 
 /// By how much a time that one function has written down and another compares may be missed.
