@@ -93,7 +93,9 @@ fn dearer(snapshot: &Snapshot, fewer: &Snapshot, preferences: Preferences) -> Op
     let paid = |plan: &Plan| (plan.price() + plan.node_price()).dollars();
     let (all, some) = (placed(plan), placed(&small));
     let is_alike = all == some && carried(snapshot, plan) == carried(snapshot, &small);
-    let is_dearer = is_alike && paid(plan) > paid(&small) * (1.0 + DEARER) + 1e-6;
+    let is_dearer = is_alike
+        && passed_over(snapshot, plan) >= passed_over(snapshot, &small)
+        && paid(plan) > paid(&small) * (1.0 + DEARER) + 1e-6;
     (all < some || is_dearer).then(|| {
         let what = format!(
             "{all} pods for {:.4} $/h of all types, {some} for {:.4} of every other one",
@@ -102,6 +104,18 @@ fn dearer(snapshot: &Snapshot, fewer: &Snapshot, preferences: Preferences) -> Op
         );
         Fault::Law("more types cost no more", what)
     })
+}
+
+/// How many pools of a higher weight the pods on new nodes passed over. A plan that fills those pools further may pay for it.
+fn passed_over(snapshot: &Snapshot, plan: &Plan) -> usize {
+    let weights: BTreeMap<&str, u32> =
+        snapshot.node_pools.iter().map(|pool| (pool.name.as_str(), pool.spec.weight.unwrap_or(0))).collect();
+    let heavier = |weight: u32| weights.values().filter(|other| **other > weight).count();
+    let of = |node: &PlannedNode| {
+        let weight = weights.get(node.node_pool.as_str()).copied().unwrap_or(0);
+        heavier(weight) * node.pods.len()
+    };
+    plan.nodes.iter().map(of).sum()
 }
 
 /// What the pods with a place ask for together. Where two plans leave out other pods, neither price is a yardstick.
