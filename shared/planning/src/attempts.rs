@@ -48,7 +48,7 @@ pub(crate) struct Decision {
     dispensable: Vec<usize>,
     /// What speaks for another attempt.
     causes: BTreeSet<Cause>,
-    /// The limits that kept pods out: template and resource.
+    /// The limits that kept pods out: rank of the pool and resource.
     limits: BTreeSet<(usize, String)>,
     /// How many pods of a class new nodes in some domains took, where they did not take all.
     short: Quotas,
@@ -106,7 +106,7 @@ enum Finish {
     /// They stay.
     #[default]
     Kept,
-    /// A few at a time are given up, and their pods packed anew.
+    /// A few at a time are given up, and their pods packed anew, of all types.
     Renewed,
 }
 
@@ -116,8 +116,10 @@ struct Attempt {
     /// Nodes offer no larger types than they need, wishes about single nodes take no room, and pods of a higher priority
     /// have nodes opened for them first.
     tight: bool,
-    /// What limited resources of templates cost more, as times their least price.
+    /// What limited resources cost more, by rank of the pool, as times their least price.
     surcharges: Vec<(usize, String, u64)>,
+    /// Pools that are asked after all others, by rank.
+    last: BTreeSet<usize>,
     /// Who comes first where pods keep others away.
     order: Order,
     /// Nodes are such that it is certain who counts their pods.
@@ -235,7 +237,8 @@ impl<'a> Question<'a, '_> {
         self.renewed(best)
     }
 
-    /// Attempts within limits that bind; `base` becomes what the best of them differs in.
+    /// Attempts within limits that bind; `base` becomes what the best of them differs in. Pods that have no place may have one
+    /// where those that another pool takes as well leave it to them.
     fn within_limits(&self, mut best: Decision, base: &mut Attempt) -> Decision {
         let bound = best.limits.clone();
         for (place, attempt) in within(&bound).into_iter().enumerate() {
@@ -247,6 +250,15 @@ impl<'a> Question<'a, '_> {
                 *base = attempt;
             }
             best = best.or(next);
+        }
+        let last: BTreeSet<usize> = bound.iter().map(|(rank, _)| *rank).collect();
+        let is_choice = last.len() < self.snapshot.node_pools.len();
+        if is_choice && !best.rank.unplaced.is_empty() && !(self.options.time_is_up)() {
+            let attempt = Attempt { last, ..base.clone() };
+            let next = self.tried(attempt.clone());
+            if next.places_more_than(&best) {
+                (best, *base) = (next, attempt);
+            }
         }
         best
     }
@@ -293,7 +305,7 @@ impl<'a> Question<'a, '_> {
         let dimensions = classes::dimensions(&classes, !attempt.tight);
         classes::order(&mut classes, &dimensions);
         let daemons = daemons::daemons(snapshot, &dimensions);
-        let all = || Pools::of(snapshot, options, &dimensions, &daemons);
+        let all = || Pools::of(snapshot, options, &dimensions, &daemons).with_last(&attempt.last);
         let pools = || all().without(&attempt.without, attempt.largest);
         let dearer = (!attempt.surcharges.is_empty()).then(|| pools().with(&attempt.surcharges));
         let pools = pools();
@@ -305,6 +317,8 @@ impl<'a> Question<'a, '_> {
         let is_narrowed = attempt.largest.is_some() || !attempt.without.is_empty();
         let all = is_narrowed.then(all);
         let everything = all.as_ref().map_or(templates, |all| &all.templates);
+        let whole = all.as_ref().unwrap_or(&pools);
+        let widens = attempt.finish == Finish::Renewed && (is_narrowed || dearer.is_some());
         let limits: Vec<Limits> =
             templates.iter().map(|template| Limits::of(snapshot, template.pool, template.types)).collect();
         let left = if attempt.opening == Opening::Serial { limits.clone() } else { Vec::new() };
@@ -325,16 +339,18 @@ impl<'a> Question<'a, '_> {
             total_worth: 0.0,
             tight: attempt.tight,
             renews: attempt.finish == Finish::Renewed,
+            wider: widens.then_some(&*whole.templates),
             homes: FixedMap::default(),
         };
         let mut found = packer.pack(&placed.in_flight);
-        if dearer.is_some() {
+        let pools = if widens { whole } else { &pools };
+        if dearer.is_some() && !widens {
             found.price_again(&pools.templates, options);
         }
         let writer = Writer {
             snapshot,
             classes: &classes,
-            pools: &pools,
+            pools,
             daemons: &daemons,
             dimensions: &dimensions,
             groups: &groups,

@@ -226,6 +226,23 @@ impl<'b> Bins<'b> {
         if let Some(known) = self.known.get(&(selected, shape, tier)) {
             return *known;
         }
+        let columns = self.columns(selected, shape, template, selections);
+        let bin = (!columns.is_empty()).then(|| {
+            self.all.push(Bin { selected, shape, tier, columns, members: Vec::new(), left: 0 });
+            self.all.len() - 1
+        });
+        self.known.insert((selected, shape, tier), bin);
+        bin
+    }
+
+    /// The columns of a selection that one pod of a shape fits.
+    fn columns(
+        &mut self,
+        selected: usize,
+        shape: usize,
+        template: &Template<'_>,
+        selections: &Selections,
+    ) -> ColumnSet {
         let selection = &selections.all[selected];
         let of = self.shapes[shape];
         let mut columns = selection.selection.columns.clone();
@@ -236,12 +253,18 @@ impl<'b> Bins<'b> {
             }
             carriers
         }));
-        let bin = (!columns.is_empty()).then(|| {
-            self.all.push(Bin { selected, shape, tier, columns, members: Vec::new(), left: 0 });
-            self.all.len() - 1
-        });
-        self.known.insert((selected, shape, tier), bin);
-        bin
+        columns
+    }
+
+    /// Looks up anew which machines each bin fits, once its selections were made anew.
+    pub(crate) fn renew(&mut self, templates: &[Template<'_>], selections: &Selections) {
+        self.known.retain(|_, bin| bin.is_some());
+        self.fitting.clear();
+        for bin in 0..self.all.len() {
+            let (selected, shape) = (self.all[bin].selected, self.all[bin].shape);
+            let template = &templates[selections.all[selected].template];
+            self.all[bin].columns = self.columns(selected, shape, template, selections);
+        }
     }
 
     /// Takes pods of a batch.

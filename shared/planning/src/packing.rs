@@ -14,7 +14,9 @@ mod promised;
 mod prospects;
 mod relieve;
 mod renew;
+mod retry;
 mod search;
+mod widen;
 
 use std::collections::BTreeMap;
 
@@ -30,7 +32,6 @@ use crate::offers::{self, Fitting, MinValues};
 use crate::placing::InFlight;
 use crate::selections::Selections;
 use crate::templates::Template;
-use crate::topology::RuleKind;
 use crate::{Options, fill};
 pub(crate) use draft::Draft;
 use search::Search;
@@ -88,6 +89,8 @@ pub(crate) struct Packer<'b> {
     pub(crate) tight: bool,
     /// Whether the pods of a few nodes are packed anew in the end, as long as that makes them cheaper.
     pub(crate) renews: bool,
+    /// What may be bought in the end, and for how much, where that is another than at first.
+    pub(crate) wider: Option<&'b [Template<'b>]>,
     /// The bins of batches in their ways by template, where nodes of several pools are looked at together.
     pub(crate) homes: FixedMap<(usize, usize, usize), Option<usize>>,
 }
@@ -117,38 +120,19 @@ impl Packer<'_> {
         if let Some(start) = start {
             self.look_ahead(&start, &mut packed);
         }
+        self.retry_all(&mut packed);
+        if let Some(wider) = self.wider {
+            self.widen(wider, &mut packed.drafts);
+        }
         if self.renews {
             self.renew_all(&mut packed);
+            self.retry_all(&mut packed);
         }
-        while !(self.options.time_is_up)() && self.retry(&mut packed) {}
+        if self.tight {
+            self.make_room_for_all(&mut packed);
+        }
         packed.unreached = self.bins.members.iter().map(|it| it.left > 0 && it.bin.is_some()).collect();
         packed
-    }
-
-    /// Tries again to place pods that limits kept out, now that fewer nodes may do; false when nothing came of it.
-    fn retry(&mut self, packed: &mut Packed) -> bool {
-        let is_limit = |refusal: &Refusal| matches!(refusal, Refusal::Limit { .. });
-        let mut refused: Vec<usize> = packed.refusals.iter().map(|(member, ..)| *member).collect();
-        refused.sort_unstable();
-        refused.dedup();
-        refused.retain(|member| {
-            let it = &self.bins.members[*member];
-            let own = packed.refusals.iter().filter(|(other, ..)| other == member);
-            let is_alone = it.rules.iter().all(|rule| rule.kind != RuleKind::Near);
-            it.left > 0 && it.bin.is_none() && is_alone && own.map(|(.., why)| why).any(is_limit)
-        });
-        let before: u32 = refused.iter().map(|member| self.bins.members[*member].left).sum();
-        packed.refusals.retain(|(member, ..)| refused.binary_search(member).is_err());
-        for member in &refused {
-            self.bins.restart(*member);
-            self.advance(*member);
-        }
-        self.open_all(packed);
-        let after: u32 = refused.iter().map(|member| self.bins.members[*member].left).sum();
-        if after < before {
-            self.improve(&mut packed.drafts);
-        }
-        after < before
     }
 
     /// Opens nodes for all that is left.

@@ -38,6 +38,24 @@ pub(crate) struct Selected {
 }
 
 impl Selected {
+    /// The machines of a template that meet some requirements; none when there are none.
+    fn of(
+        templates: &[Template<'_>],
+        template: usize,
+        wanted: &Requirements,
+        demand: &[f64],
+    ) -> Option<Self> {
+        let of = &templates[template];
+        let selection = of.select(wanted).ok().filter(|selection| !selection.columns.is_empty())?;
+        let zones = |column| of.zones_of(column, selection.zones).count_ones();
+        let width = selection.columns.iter().map(zones).sum();
+        let contenders = contenders(of, &selection);
+        let machines: Vec<_> = contenders.iter().map(|(cost, column)| (*cost, of.room(*column))).collect();
+        let unit_prices = shadow_prices(demand, &machines);
+        let expected = vec![None; contenders.len()];
+        Some(Self { template, selection, unit_prices, contenders, expected, mix: Vec::new(), width })
+    }
+
     /// The columns that can be bought, with what a full node of each is expected to cost, in dollars per hour.
     pub(crate) fn contenders(&self) -> impl Iterator<Item = (f64, usize)> {
         let costs = self.contenders.iter().zip(&self.expected);
@@ -73,22 +91,23 @@ impl Selections {
         if let Some(known) = self.known.get(&(template, wanted.clone())) {
             return *known;
         }
-        let of = &templates[template];
-        let selection = of.select(wanted).ok().filter(|selection| !selection.columns.is_empty());
-        let found = selection.map(|selection| {
-            let zones = |column| of.zones_of(column, selection.zones).count_ones();
-            let width = selection.columns.iter().map(zones).sum();
-            let contenders = contenders(of, &selection);
-            let machines: Vec<_> =
-                contenders.iter().map(|(cost, column)| (*cost, of.room(*column))).collect();
-            let unit_prices = shadow_prices(demand, &machines);
-            let expected = vec![None; contenders.len()];
-            let mix = Vec::new();
-            self.all.push(Selected { template, selection, unit_prices, contenders, expected, mix, width });
+        let found = Selected::of(templates, template, wanted, demand).map(|selected| {
+            self.all.push(selected);
             self.all.len() - 1
         });
         self.known.insert((template, wanted.clone()), found);
         found
+    }
+
+    /// Makes all selections anew, of templates that offer no less; each keeps its place.
+    pub(crate) fn renew(&mut self, templates: &[Template<'_>], demand: &[f64]) {
+        self.known.retain(|_, found| found.is_some());
+        for ((template, wanted), found) in &self.known {
+            let selected = Selected::of(templates, *template, wanted, demand);
+            if let Some((found, selected)) = found.zip(selected) {
+                self.all[found] = selected;
+            }
+        }
     }
 
     /// Works out what room is worth to a demand: first by what each machine costs by itself, then, for those that come

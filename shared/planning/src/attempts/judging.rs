@@ -65,7 +65,7 @@ pub(super) fn judged(plan: Plan, report: Report, pods: &[&Pod], outcome: Outcome
         (Cause::MaySpreadFirst, placed.may_spread_first),
     ];
     let limits = found.refusals.iter().filter_map(|(_, template, refusal)| match refusal {
-        Refusal::Limit { resource, .. } => Some((*template, resource.clone())),
+        Refusal::Limit { resource, .. } => Some((templates[*template].rank, resource.clone())),
         _ => None,
     });
     let cost = plan.price().nanos().saturating_add(plan.node_price().nanos());

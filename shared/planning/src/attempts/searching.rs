@@ -120,24 +120,26 @@ impl Question<'_, '_> {
         parts.into_iter().map(of).collect()
     }
 
-    /// The best attempt once more, with the pods of a few nodes packed anew in the end; and the same with pods promised nodes
-    /// the other way round, from which packing anew may come further.
+    /// The best attempt once more, with the pods of a few nodes packed anew in the end; and where limits bind the same with
+    /// pods promised nodes the other way round, from which packing anew may come further.
     pub(super) fn renewed(&self, mut best: Decision) -> Decision {
-        if best.plan.nodes.is_empty() {
+        if best.plan.nodes.is_empty() || (self.options.time_is_up)() {
             return best;
         }
         let renewed = Attempt { finish: Finish::Renewed, ..best.attempt.clone() };
+        // Pods that are packed anew may share a node of a pool that another of them is in, as with Karpenter.
+        let found = self.decide(&renewed);
+        if self.lacking(&found.plan) <= self.lacking(&best.plan) {
+            best = best.or(found);
+        }
+        if !renewed.tight {
+            return best;
+        }
         let opening = renewed.opening.other();
-        let other = Attempt { opening, surcharges: Vec::new(), order: Order::default(), ..renewed.clone() };
-        let attempts = if best.attempt.tight { vec![renewed, other] } else { vec![renewed] };
-        for attempt in attempts {
-            if (self.options.time_is_up)() {
-                break;
-            }
-            let found = self.decide(&attempt);
-            if self.concedes_no_more(&found, &best) {
-                best = best.or(found);
-            }
+        let other = Attempt { opening, surcharges: Vec::new(), order: Order::default(), ..renewed };
+        let found = self.decide(&other);
+        if self.concedes_no_more(&found, &best) {
+            best = best.or(found);
         }
         best
     }
@@ -153,8 +155,10 @@ impl Question<'_, '_> {
         // Where all have a place, one such attempt may be cheaper; the others are for those without.
         let is_whole = best.rank.unplaced.is_empty() && best.rank.broken == 0;
         let orders = if is_whole { &SERIAL_ORDERS[..1] } else { &SERIAL_ORDERS };
+        let last = base.last.clone();
+        let with_last = |of: Attempt| Attempt { last: last.clone(), ..of };
         let bases = if bound.is_empty() { vec![base.clone()] } else { within(bound) };
-        for of in bases {
+        for of in bases.into_iter().map(with_last) {
             for order in orders.iter().copied() {
                 if (self.options.time_is_up)() {
                     return best;

@@ -59,10 +59,16 @@ impl<'a> Pools<'a> {
         self
     }
 
-    /// The same where limited resources of templates cost more, as so many times their least price.
+    /// The same with some of them, by rank, after all others.
+    pub(crate) fn with_last(mut self, last: &BTreeSet<usize>) -> Self {
+        self.templates.sort_by_key(|template| (last.contains(&template.rank), template.rank));
+        self
+    }
+
+    /// The same where limited resources cost more, by rank of the pool, as so many times their least price.
     pub(crate) fn with(mut self, surcharges: &[(usize, String, u64)]) -> Self {
-        for (template, resource, times) in surcharges {
-            if let Some(template) = self.templates.get_mut(*template) {
+        for (rank, resource, times) in surcharges {
+            if let Some(template) = self.templates.iter_mut().find(|template| template.rank == *rank) {
                 template.surcharge(resource, *times);
             }
         }
