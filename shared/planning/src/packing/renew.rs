@@ -15,6 +15,9 @@ const NODES_MAX: usize = 12;
 const TRIALS_MAX: usize = 32;
 /// How many nodes of one group at most.
 const GROUP_MAX: usize = 3;
+/// For which groups other first machines are tried too, which takes many times as long: the first few, and those with few pods.
+const LOOKED_AHEAD_MAX: usize = 6;
+const PODS_LOOKED_AHEAD_MAX: u32 = 48;
 
 impl Packer<'_> {
     /// Packs the pods of a few nodes anew, one group of nodes after another, as long as that makes them cheaper.
@@ -33,7 +36,9 @@ impl Packer<'_> {
             }
             *trials += 1;
             let end = self.start_from(packed.clone());
-            if let Some(next) = self.with_renewed(packed, &nodes) {
+            let pods: u32 = nodes.iter().flat_map(|node| &packed.drafts[*node].pods).map(|it| it.count).sum();
+            let looks_ahead = *trials <= LOOKED_AHEAD_MAX || pods <= PODS_LOOKED_AHEAD_MAX;
+            if let Some(next) = self.with_renewed(packed, &nodes, looks_ahead) {
                 return Some(next);
             }
             self.go_back(end);
@@ -72,15 +77,17 @@ impl Packer<'_> {
     }
 
     /// A packing in which some nodes are renewed and cost less; else none, and packing must go back to where it was.
-    fn with_renewed(&mut self, packed: &Packed, nodes: &[usize]) -> Option<Packed> {
+    fn with_renewed(&mut self, packed: &Packed, nodes: &[usize], looks_ahead: bool) -> Option<Packed> {
         let left: u32 = self.bins.members.iter().map(|it| it.left).sum();
         let mut new = Packed { drafts: Vec::new(), ..packed.clone() };
         let before = self.worth_of_drafts(nodes.iter().map(|node| &packed.drafts[*node]));
         self.give_up(packed, nodes);
-        let start = self.start_from(new.clone());
+        let start = looks_ahead.then(|| self.start_from(new.clone()));
         self.open_all(&mut new);
         self.improve(&mut new.drafts);
-        self.look_ahead(&start, &mut new);
+        if let Some(start) = start {
+            self.look_ahead(&start, &mut new);
+        }
         let is_whole = self.bins.members.iter().map(|it| it.left).sum::<u32>() == left;
         if !is_whole || !self.worth_of_drafts(&new.drafts).beats(before) {
             return None;
