@@ -61,8 +61,14 @@ async fn drain(cluster: &KubernetesCluster, found: &Traces, wait: Duration) -> R
     uninstall::drain(cluster, found).await?;
     let spinner = spinner("waiting for lifecycle to drain the nodes");
     let until = Instant::now() + wait;
-    while Instant::now() < until && !uninstall::survey(cluster).await?.is_empty() {
+    while Instant::now() < until {
         tokio::time::sleep(LOOK_EVERY).await;
+        let left = uninstall::survey(cluster).await?;
+        if left.is_empty() {
+            break;
+        }
+        // A launch that was on its way, or an instance that was adopted meanwhile, has its NodeClaim only now.
+        uninstall::drain(cluster, &left).await?;
     }
     spinner.finish_and_clear();
     Ok(())

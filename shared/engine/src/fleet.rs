@@ -117,7 +117,7 @@ fn tags(cluster: &str, intent: &str, node: &PlannedNode, class: &NodeClass) -> B
     tags.insert(labels::CLUSTER.into(), cluster.into());
     tags.insert(labels::NODE_POOL.into(), node.node_pool.clone());
     if !class.reference.is_instance_group() {
-        tags.insert("karpenter.k8s.aws/ec2nodeclass".into(), class.reference.name.clone());
+        tags.insert(labels::EC2_NODE_CLASS.into(), class.reference.name.clone());
     }
     for (key, value) in &node.labels {
         let tag = format!("{LABEL_TAG}{key}");

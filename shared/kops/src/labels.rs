@@ -115,7 +115,7 @@ pub(crate) fn tags(
         ("KubernetesCluster".to_owned(), cluster_name.clone()),
         (format!("kubernetes.io/cluster/{cluster_name}"), "owned".to_owned()),
         ("k8s.io/role/node".to_owned(), "1".to_owned()),
-        ("kops.k8s.io/instancegroup".to_owned(), group_name.clone()),
+        (labels::INSTANCE_GROUP.to_owned(), group_name.clone()),
     ];
     tags.extend(fixed);
     if tags.len() > MAX_TAGS {

@@ -65,6 +65,10 @@ pub const MAX_NEW_NODES_PER_MINUTE: &str = "outrigger.dev/max-new-nodes-per-minu
 pub const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed";
 /// The reservation that a reserved node draws on.
 pub const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
+/// The tag with which kOps says of which InstanceGroup an instance is.
+pub const INSTANCE_GROUP: &str = "kops.k8s.io/instancegroup";
+/// The tag that says of which EC2NodeClass an instance is.
+pub const EC2_NODE_CLASS: &str = "karpenter.k8s.aws/ec2nodeclass";
 /// API group, version and kind of kOps' InstanceGroup in a nodeClassRef.
 pub const KOPS_GROUP: &str = "kops.k8s.io";
 /// API group of EC2NodeClass.
@@ -75,7 +79,7 @@ pub const EC2_LABELS: [&str; 29] = [
     "karpenter.k8s.aws/capacity-reservation-id",
     "karpenter.k8s.aws/capacity-reservation-interruptible",
     "karpenter.k8s.aws/capacity-reservation-type",
-    "karpenter.k8s.aws/ec2nodeclass",
+    EC2_NODE_CLASS,
     "karpenter.k8s.aws/instance-accelerator-count",
     "karpenter.k8s.aws/instance-accelerator-manufacturer",
     "karpenter.k8s.aws/instance-accelerator-name",

@@ -264,6 +264,22 @@ impl NodePool {
         requirements
     }
 
+    /// A pool of which no more is known than its name and how its machines are made. Its nodes do not expire.
+    pub fn bare(name: impl Into<String>, node_class_ref: NodeClassRef) -> Self {
+        let spec = NodeClaimTemplateSpec {
+            requirements: Vec::new(),
+            taints: Vec::new(),
+            startup_taints: Vec::new(),
+            expire_after: NillableDuration::NEVER,
+            termination_grace_period: None,
+            node_class_ref,
+        };
+        let template = NodeClaimTemplate { metadata: TemplateMetadata::default(), spec };
+        let disruption = Disruption::default();
+        let spec = NodePoolSpec { template, disruption, limits: None, weight: None, replicas: None };
+        Self { name: name.into(), uid: String::new(), annotations: BTreeMap::new(), spec }
+    }
+
     /// How its machines are made.
     pub const fn node_class(&self) -> &NodeClassRef {
         &self.spec.template.spec.node_class_ref

@@ -121,3 +121,16 @@ fn lifecycle_may_die_while_it_adopts() {
         common::die_at_each_call((Function::Lifecycle, run, 1), play, check);
     }
 }
+
+#[test]
+fn nodes_of_a_pool_that_is_gone_are_adopted_and_can_be_drained() {
+    let table =
+        [("{at: 4m30s, kind: DeleteNodePools, count: 1}", 4), ("{at: 5m1s, kind: UninstallDraining}", 0)];
+    for (deleted, left) in table {
+        let ending = play(1, true, "8m", &format!("{LOST}, {deleted}"), &[]);
+        let story = || format!("{deleted}\n{}", common::timeline(&ending));
+        assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
+        assert_eq!((ending.claims.len(), ids(&ending).len()), (4, left), "{}", story());
+        assert_eq!((ending.mirrors, ending.nodes.len()), (left, left), "{}", story());
+    }
+}

@@ -1,5 +1,7 @@
 //! From an EC2NodeClass's selectors to a node class.
 
+use std::collections::BTreeMap;
+
 use outrigger_engine::ports::CloudError;
 use outrigger_model::ec2_node_class::{EC2NodeClass, HttpTokens};
 use outrigger_model::{
@@ -54,10 +56,7 @@ pub(crate) async fn resolve(aws: &Aws, cluster: &str, class: &EC2NodeClass) -> R
         reference: NodeClassRef::ec2(&class.name),
         not_ready: missing.iter().find(|(missing, _)| *missing).map(|(_, why)| (*why).to_owned()),
         requirements: Requirements::new().with(labels::OS, Requirement::exactly("linux")),
-        labels: std::collections::BTreeMap::from([(
-            format!("{}/ec2nodeclass", labels::EC2_DOMAIN),
-            class.name.clone(),
-        )]),
+        labels: BTreeMap::from([(labels::EC2_NODE_CLASS.into(), class.name.clone())]),
         taints: Vec::new(),
         images: images.into_iter().map(|image| Image { id: image.id, arch: image.arch }).collect(),
         subnets,

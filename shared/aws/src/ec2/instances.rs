@@ -68,12 +68,7 @@ fn machine(instance: &aws_sdk_ec2::types::Instance) -> Machine {
         Some(InstanceStateName::Terminated) => InstanceState::Terminated,
         _ => InstanceState::Running,
     };
-    Machine {
-        id: instance.instance_id().unwrap_or_default().to_owned(),
-        intent: tag(labels::INTENT),
-        node_pool: tag(labels::NODE_POOL),
-        state,
-    }
+    Machine::tagged(instance.instance_id().unwrap_or_default(), state, tag)
 }
 
 /// An instance as described. Its price is not among what EC2 says.

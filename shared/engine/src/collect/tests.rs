@@ -10,7 +10,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 fn machine(id: &str, state: InstanceState) -> Machine {
-    Machine { id: id.into(), intent: Some("over".into()), node_pool: None, state }
+    Machine { id: id.into(), intent: Some("over".into()), node_pool: None, node_class: None, state }
 }
 
 fn claim_of(id: &str, state: ClaimState) -> NodeClaim {

@@ -1,5 +1,6 @@
 //! Instances that the ledger has forgotten become claims again, where an operator has asked for it.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use outrigger_model::{Node, NodeClass, NodePool};
@@ -8,7 +9,7 @@ use super::{ByInstance, Tick};
 use crate::TickError;
 use crate::adoption::Unknown;
 use crate::observe::chain;
-use crate::ports::{Lease, LedgerError, Machine};
+use crate::ports::{Configuration, Lease, LedgerError, Machine};
 
 impl Tick<'_> {
     /// Makes a claim for each instance that the ledger knows nothing of: neither a claim nor the launch that it belongs to. Gives
@@ -30,8 +31,8 @@ impl Tick<'_> {
             .filter(|machine| unaccounted.contains(&machine.id))
             .cloned()
             .collect();
-        let pools = match self.ports.cluster.configuration().await {
-            Ok(configuration) => configuration.node_pools,
+        let configuration = match self.ports.cluster.configuration().await {
+            Ok(configuration) => configuration,
             Err(error) => {
                 tracing::warn!(error = chain(&error), "nothing is adopted without the NodePools");
                 return unaccounted.iter().cloned().collect();
@@ -39,7 +40,7 @@ impl Tick<'_> {
         };
         for machine in machines {
             let nodes = on.get(machine.id.as_str()).map(Vec::as_slice).unwrap_or_default();
-            match self.adopt_one(&machine, nodes, &pools, lease).await {
+            match self.adopt_one(&machine, nodes, &configuration, lease).await {
                 Ok(true) => {}
                 Ok(false) => continue,
                 Err(error) => {
@@ -56,7 +57,7 @@ impl Tick<'_> {
         &mut self,
         machine: &Machine,
         nodes: &[&Node],
-        pools: &[NodePool],
+        configuration: &Configuration,
         lease: Option<&Lease>,
     ) -> Result<bool, TickError> {
         let Some(intent) = &machine.intent else { return Ok(false) };
@@ -67,13 +68,12 @@ impl Tick<'_> {
         if !is_registered && self.ports.ledger.intent(intent).await?.is_some() {
             return Ok(false);
         }
-        let Some(pool) = pools.iter().find(|pool| machine.node_pool.as_ref() == Some(&pool.name)) else {
-            tracing::warn!(
-                instance = machine.id,
-                pool = machine.node_pool,
-                "its NodePool is gone; it is left alone"
-            );
-            return Ok(true);
+        let pool = match pool_of(machine, configuration) {
+            Ok(pool) => pool,
+            Err(why) => {
+                tracing::warn!(instance = machine.id, pool = machine.node_pool, why, "it is left alone");
+                return Ok(true);
+            }
         };
         let seen = self.ports.cloud.instances_of(intent).await?;
         let Some(mut instance) = seen.into_iter().find(|instance| instance.id == machine.id) else {
@@ -88,7 +88,7 @@ impl Tick<'_> {
         let types = catalog.instance_types(&NodeClass::for_planning(pool.node_class().clone()));
         self.catalog = Some(catalog);
         let kind = types.iter().find(|kind| kind.name == instance.instance_type);
-        let unknown = Unknown { instance, intent, pool, kind, node };
+        let unknown = Unknown { instance, intent, pool: &pool, kind, node };
         let now = self.ports.now();
         let names = [unknown.former_name().cloned(), Some(unknown.new_name())];
         for name in names.into_iter().flatten() {
@@ -104,5 +104,65 @@ impl Tick<'_> {
             }
         }
         Ok(true)
+    }
+}
+
+/// The pool of an instance: as it stands, or, when it is gone, what the instance's tags say of it, so that the node can be
+/// seen, deleted and drained. Otherwise why nothing can be said of it yet.
+fn pool_of<'a>(
+    machine: &Machine,
+    configuration: &'a Configuration,
+) -> Result<Cow<'a, NodePool>, &'static str> {
+    let Some(name) = &machine.node_pool else { return Err("no tag says of which NodePool it is") };
+    if let Some(pool) = configuration.node_pools.iter().find(|pool| pool.name == *name) {
+        return Ok(Cow::Borrowed(pool));
+    }
+    let object = format!("NodePool/{name}");
+    if configuration.invalid.iter().any(|problem| problem.object == object) {
+        return Err("its NodePool is not valid");
+    }
+    let class = machine.node_class.clone().ok_or("its NodePool is gone, and no tag says how it was made")?;
+    Ok(Cow::Owned(NodePool::bare(name, class)))
+}
+
+#[cfg(test)]
+mod tests {
+    use outrigger_model::{Invalid, NodeClassRef, labels};
+
+    use super::*;
+    use crate::ports::InstanceState;
+
+    /// The uid of a pool and its class, or why it is not known.
+    type Known = Result<(&'static str, NodeClassRef), &'static str>;
+
+    #[test]
+    fn a_pool_that_is_gone_is_known_by_tags() {
+        let class = NodeClassRef::instance_group("nodes");
+        let configuration = Configuration {
+            node_pools: vec![NodePool { uid: "7".into(), ..NodePool::bare("stands", class.clone()) }],
+            invalid: vec![Invalid::new("NodePool/wrong", "spec", "x", "y")],
+            ..Configuration::default()
+        };
+        let group = (labels::INSTANCE_GROUP, "nodes");
+        let table: [(&[(&str, &str)], Known); 6] = [
+            (&[(labels::NODE_POOL, "stands")], Ok(("7", class.clone()))),
+            (&[(labels::NODE_POOL, "gone"), group], Ok(("", class))),
+            (
+                &[(labels::NODE_POOL, "gone"), group, (labels::EC2_NODE_CLASS, "own")],
+                Ok(("", NodeClassRef::ec2("own"))),
+            ),
+            (&[(labels::NODE_POOL, "gone")], Err("its NodePool is gone, and no tag says how it was made")),
+            (&[(labels::NODE_POOL, "wrong"), group], Err("its NodePool is not valid")),
+            (&[group], Err("no tag says of which NodePool it is")),
+        ];
+        for (tags, expected) in table {
+            let tag =
+                |key: &str| tags.iter().find(|(name, _)| *name == key).map(|(_, value)| (*value).to_owned());
+            let machine = Machine::tagged("i-1", InstanceState::Running, tag);
+            let pool = pool_of(&machine, &configuration);
+            let expected = expected.as_ref().map(|(uid, class)| (*uid, class));
+            let found = pool.as_ref().map(|pool| (pool.uid.as_str(), pool.node_class()));
+            assert_eq!(found, expected, "{tags:?}");
+        }
     }
 }

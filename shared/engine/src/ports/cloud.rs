@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use outrigger_catalog::Catalog;
 use outrigger_model::EC2NodeClass;
-use outrigger_model::{FleetRequest, Instance, NodeClass, NodeClassRef};
+use outrigger_model::{FleetRequest, Instance, NodeClass, NodeClassRef, labels};
 use serde::Serialize;
 
 /// EC2 and the services around it.
@@ -106,8 +106,24 @@ pub struct Machine {
     pub intent: Option<String>,
     /// Its pool (tag `karpenter.sh/nodepool`).
     pub node_pool: Option<String>,
+    /// How it was made (the tag of its EC2NodeClass, or else that of its InstanceGroup).
+    pub node_class: Option<NodeClassRef>,
     /// Where it stands.
     pub state: InstanceState,
+}
+
+impl Machine {
+    /// An instance with these tags.
+    pub fn tagged(id: &str, state: InstanceState, tag: impl Fn(&str) -> Option<String>) -> Self {
+        let class = tag(labels::EC2_NODE_CLASS).map(NodeClassRef::ec2);
+        Self {
+            id: id.to_owned(),
+            intent: tag(labels::INTENT),
+            node_pool: tag(labels::NODE_POOL),
+            node_class: class.or_else(|| tag(labels::INSTANCE_GROUP).map(NodeClassRef::instance_group)),
+            state,
+        }
+    }
 }
 
 /// Where an instance stands, in EC2's words.

@@ -10,7 +10,7 @@ use super::unsupported::NOT_ACTED_ON;
 use super::{AmiFamily, EC2NodeClass, EC2NodeClassSpec, MetadataOptions, Toggle};
 use super::{block_device, kubelet, selector, unsupported};
 use crate::invalid::{Invalid, Problems, shown};
-use crate::syntax;
+use crate::{labels, syntax};
 
 /// EC2's limit for user data, in bytes before it is encoded.
 const MAX_USER_DATA: usize = 16_384;
@@ -81,12 +81,8 @@ fn check_tags(tags: &BTreeMap<String, String>, problems: &mut Problems) {
 }
 
 fn is_kept_for_us(key: &str) -> bool {
-    let known = [
-        "eks:eks-cluster-name",
-        "karpenter.sh/nodepool",
-        "karpenter.sh/nodeclaim",
-        "karpenter.k8s.aws/ec2nodeclass",
-    ];
+    let known =
+        ["eks:eks-cluster-name", "karpenter.sh/nodepool", "karpenter.sh/nodeclaim", labels::EC2_NODE_CLASS];
     known.contains(&key)
         || ["kubernetes.io/cluster", "outrigger.dev/"].iter().any(|prefix| key.starts_with(prefix))
 }

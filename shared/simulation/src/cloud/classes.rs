@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use outrigger_engine::ports::ClassSource;
 use outrigger_model::node_class::Subnet;
-use outrigger_model::{Image, LaunchTemplate, NodeClass, NodeClassRef, OwnTemplate};
+use outrigger_model::{Image, LaunchTemplate, NodeClass, NodeClassRef, OwnTemplate, labels};
 
 /// The free addresses of a /19.
 const FREE_ADDRESSES: u32 = 8_187;
@@ -66,7 +66,7 @@ fn tags(reference: &NodeClassRef, cluster: &str) -> BTreeMap<String, String> {
         ("KubernetesCluster".to_owned(), cluster.to_owned()),
         (format!("kubernetes.io/cluster/{cluster}"), "owned".to_owned()),
         ("k8s.io/role/node".to_owned(), "1".to_owned()),
-        ("kops.k8s.io/instancegroup".to_owned(), reference.name.clone()),
+        (labels::INSTANCE_GROUP.to_owned(), reference.name.clone()),
         (
             "k8s.io/cluster-autoscaler/node-template/label/node-role.kubernetes.io/node".to_owned(),
             String::new(),

@@ -15,11 +15,9 @@ impl Ec2 {
         let tagged = |machine: &&Machine| machine.tags.get(labels::CLUSTER) == Some(&self.cluster);
         let shown = self.machines.values().filter(seen).filter(tagged);
         shown
-            .map(|machine| ports::Machine {
-                id: machine.instance.id.clone(),
-                intent: machine.tags.get(labels::INTENT).cloned(),
-                node_pool: machine.tags.get(labels::NODE_POOL).cloned(),
-                state: machine.state,
+            .map(|machine| {
+                let tag = |key: &str| machine.tags.get(key).cloned();
+                ports::Machine::tagged(&machine.instance.id, machine.state, tag)
             })
             .collect()
     }

@@ -110,8 +110,8 @@ impl Chance {
         scenario.events = trouble(&dice, &scenario);
         scenario.adopt = scenario.events.iter().any(|event| forgets(&event.kind));
         if scenario.adopt {
-            // Who adopts leaves alone what belongs to no pool.
-            scenario.events.retain(|event| !leaves_without_pool(&event.kind));
+            // Who adopts leaves alone what has no tags of a pool.
+            scenario.events.retain(|event| !matches!(event.kind, EventKind::StrayInstances(_)));
         }
         let heals = scenario.events.iter().all(|event| !leaves_a_mark(&event.kind));
         let asks = if heals { patience } else { Asks::Laws };
@@ -122,11 +122,6 @@ impl Chance {
 /// Whether it makes the ledger forget.
 fn forgets(kind: &EventKind) -> bool {
     matches!(kind, EventKind::LoseTable | EventKind::RestoreTable)
-}
-
-/// Whether instances of ours belong to no pool afterwards.
-fn leaves_without_pool(kind: &EventKind) -> bool {
-    matches!(kind, EventKind::StrayInstances(_) | EventKind::Uninstall(Uninstall::Drain))
 }
 
 /// Whether the world is not all as it was when this is over: people must mend it.
