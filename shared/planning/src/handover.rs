@@ -9,8 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use outrigger_model::resources::{CPU, MEMORY};
 use outrigger_model::{
-    Handover, Plan, PlannedNode, Pod, PodSpec, Quantity, Resources, Snapshot, Taint, labels, taint,
+    ClassOffer, Handover, InstanceType, NodeClassRef, Plan, PlannedNode, Pod, PodSpec, Quantity, Resources,
+    Snapshot, Taint, labels, taint,
 };
 
 use crate::classes::FixedMap;
@@ -32,6 +34,9 @@ pub struct Opened<'a> {
 
 /// Pods that are alike to kube-scheduler: namespace, labels and spec. Pods of one workload share the latter two.
 type Kind<'a> = (&'a str, *const BTreeMap<String, String>, *const PodSpec);
+
+/// The instance types of each class, by name.
+type Types<'a> = BTreeMap<&'a NodeClassRef, FixedMap<&'a str, &'a InstanceType>>;
 
 /// Those of the pods planned for one node that carry a required spread, counting themselves, of which more are planned there
 /// than its maxSkew.
@@ -70,12 +75,13 @@ pub(crate) fn decide(snapshot: &Snapshot, plan: &mut Plan) {
         return;
     }
     let known: FixedMap<&str, &Pod> = snapshot.pods.iter().map(|pod| (pod.uid.as_str(), pod)).collect();
+    let types = snapshot.classes.iter().map(|offer| (&offer.class.reference, by_name(offer))).collect();
     let labels_and_pods = |node: &PlannedNode| {
         let pods: Vec<&Pod> =
             node.pods.iter().filter_map(|pod| known.get(pod.uid.as_str()).copied()).collect();
         // Only crowded pods make labels matter, and they are never alone.
         let matters = pods.len() > 1 && pods.iter().any(|pod| spreads(pod));
-        let labels = if matters { likely_labels(snapshot, node) } else { BTreeMap::new() };
+        let labels = if matters { likely_labels(snapshot, &types, node) } else { BTreeMap::new() };
         (labels, pods)
     };
     let nodes: Vec<Opened<'_>> = plan
@@ -92,19 +98,26 @@ pub(crate) fn decide(snapshot: &Snapshot, plan: &mut Plan) {
     }
 }
 
-/// The labels that a planned node has if it comes to be of its cheapest type.
-fn likely_labels(snapshot: &Snapshot, node: &PlannedNode) -> BTreeMap<String, String> {
+/// The labels that a planned node has if it comes to be of the smallest type that it offers, whose room is sure.
+fn likely_labels(snapshot: &Snapshot, types: &Types<'_>, node: &PlannedNode) -> BTreeMap<String, String> {
     let pool = snapshot.node_pools.iter().find(|pool| pool.name == node.node_pool);
-    let offer = pool.and_then(|pool| snapshot.offer_for(pool));
-    let cheapest = node.instance_types.first();
-    let mut types = offer.into_iter().flat_map(|offer| offer.instance_types.iter());
-    let kind = types.find(|kind| cheapest.is_some_and(|cheapest| cheapest.name == kind.name));
-    let mut all = kind.map(|kind| kind.labels.clone()).unwrap_or_default();
+    let known = pool.and_then(|pool| types.get(pool.node_class()));
+    let offered = node.instance_types.iter().filter_map(|ranked| {
+        let kind = *known?.get(ranked.name.as_str())?;
+        Some(((kind.allocatable.get(CPU), kind.allocatable.get(MEMORY)), kind, ranked))
+    });
+    let (kind, ranked) =
+        offered.min_by_key(|(size, ..)| *size).map(|(_, kind, ranked)| (kind, ranked)).unzip();
+    let mut all = kind.map(|kind: &InstanceType| kind.labels.clone()).unwrap_or_default();
     all.extend(node.labels.clone());
     all.insert(labels::NODE_POOL.to_owned(), node.node_pool.clone());
-    let zone = cheapest.and_then(|cheapest| cheapest.offerings.first()).map(|offering| offering.zone.clone());
+    let zone = ranked.and_then(|ranked| ranked.offerings.first()).map(|offering| offering.zone.clone());
     all.extend(zone.map(|zone| (labels::ZONE.to_owned(), zone)));
     all
+}
+
+fn by_name(offer: &ClassOffer) -> FixedMap<&str, &InstanceType> {
+    offer.instance_types.iter().map(|kind| (kind.name.as_str(), kind)).collect()
 }
 
 /// The nodes that hold crowded pods with little choice.

@@ -31,7 +31,7 @@ const MENDING_MAX: usize = 5;
 /// How long the scheduler is given between two looks.
 const MENDING_PAUSE: Duration = Duration::from_millis(100);
 /// How long a node keeps the soft taint once it is ready, as in lifecycle.
-const SPARED_FOR: Duration = Duration::from_secs(5);
+const SPARED_FOR: Duration = Duration::from_secs(30);
 
 impl Opening {
     /// As an environment variable asks, for measurements.

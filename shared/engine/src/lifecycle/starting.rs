@@ -12,9 +12,9 @@ use crate::opening::{self, Joined};
 use crate::ports::NodeChange;
 use crate::register;
 
-/// From a node being ready until kube-scheduler has taken up the pods that wait: it looks at some hundred in a second, and pods
-/// that found no place at first are tried again after 1 s and 2 s.
-const TAKEN_UP_AFTER: Duration = Duration::from_secs(5);
+/// From a node being ready until kube-scheduler has taken up the pods that wait: it binds some fifty to a hundred in a second, and
+/// one that has thousands to look at would otherwise fill the node before it comes to those that need it.
+const TAKEN_UP_AFTER: Duration = Duration::from_secs(30);
 
 impl Tick<'_> {
     /// Takes every claim that is not ready yet as far as its nodes allow.
