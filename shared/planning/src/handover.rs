@@ -111,6 +111,7 @@ fn likely_labels(snapshot: &Snapshot, types: &Types<'_>, node: &PlannedNode) -> 
     let mut all = kind.map(|kind: &InstanceType| kind.labels.clone()).unwrap_or_default();
     all.extend(node.labels.clone());
     all.insert(labels::NODE_POOL.to_owned(), node.node_pool.clone());
+    all.insert(labels::CAPACITY_TYPE.to_owned(), node.capacity_type.to_string());
     let zone = ranked.and_then(|ranked| ranked.offerings.first()).map(|offering| offering.zone.clone());
     all.extend(zone.map(|zone| (labels::ZONE.to_owned(), zone)));
     all
@@ -120,7 +121,8 @@ fn by_name(offer: &ClassOffer) -> FixedMap<&str, &InstanceType> {
     offer.instance_types.iter().map(|kind| (kind.name.as_str(), kind)).collect()
 }
 
-/// The nodes that hold crowded pods with little choice.
+/// The nodes that hold crowded pods with little choice. Those that ask how their node is paid for have none: the others take
+/// every such node for as good as any.
 fn scarce(nodes: &[Opened<'_>], crowded: &[Vec<&Pod>]) -> BTreeSet<usize> {
     let open: Vec<Resources> = crowded.iter().map(|pods| room_of(pods)).collect();
     let all: Vec<&Pod> = crowded.iter().flatten().copied().collect();
@@ -145,7 +147,8 @@ fn scarce(nodes: &[Opened<'_>], crowded: &[Vec<&Pod>]) -> BTreeSet<usize> {
                 break;
             }
         }
-        if places < enough {
+        let asks_for_payment = wanted.iter().any(|wanted| wanted.get(labels::CAPACITY_TYPE).is_some());
+        if places < enough || asks_for_payment {
             scarce.extend(on.remove(&kind(alike[0])).unwrap_or_default());
         }
     }

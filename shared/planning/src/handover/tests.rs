@@ -83,18 +83,25 @@ fn nodes_are_spared_for_crowded_pods_that_fit_nowhere_else() {
 
 #[test]
 fn room_counts_where_labels_admit_a_pod() {
-    let mut arm = pods("arm", 10, 100, &over_zones(1, false, "arm"));
-    let selector = BTreeMap::from([("arch".to_owned(), "arm64".to_owned())]);
-    let spec = Arc::new(PodSpec { node_selector: selector, ..arm[0].spec.as_ref().clone() });
-    for pod in &mut arm {
-        pod.spec = Arc::clone(&spec);
-    }
-    let others = pods("other", 40, 100, &over_zones(1, false, "other"));
-    let on = |arch: &str, pods| Opened {
-        labels: BTreeMap::from([("arch".to_owned(), arch.to_owned())]),
-        ..node(&[pods])
+    let selecting = |name: &str, (key, value): (&str, &str)| {
+        let mut pods = pods(name, 10, 100, &over_zones(1, false, name));
+        let selector = BTreeMap::from([(key.to_owned(), value.to_owned())]);
+        let spec = Arc::new(PodSpec { node_selector: selector, ..pods[0].spec.as_ref().clone() });
+        for pod in &mut pods {
+            pod.spec = Arc::clone(&spec);
+        }
+        pods
     };
+    let on = |arch: &str, pods| {
+        let known = [("arch", arch), (labels::CAPACITY_TYPE, "on-demand")];
+        let labels = known.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        Opened { labels: labels.into(), ..node(&[pods]) }
+    };
+    let arm = selecting("arm", ("arch", "arm64"));
+    let others = pods("other", 40, 100, &over_zones(1, false, "other"));
     // The others could be on its node, too, but are too many for that to matter.
     check_spared(&[on("arm64", &arm), on("arm64", &others)], &[false, true]);
     check_spared(&[on("arm64", &arm), on("amd64", &others)], &[true, true]);
+    let bought = selecting("bought", (labels::CAPACITY_TYPE, "on-demand"));
+    check_spared(&[on("arm64", &bought), on("arm64", &others)], &[true, true]);
 }
