@@ -167,7 +167,7 @@ fn claim(number: usize) -> NodeClaim {
         registered_at: None,
         initialized_at: None,
         node_check: NodeCheck::default(),
-        rebalance: None,
+        command: None,
         termination: None,
         last_error: None,
     }

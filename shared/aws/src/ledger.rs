@@ -5,6 +5,7 @@
 //! | `meta` | the cluster's name and uid, the schema's version, the generation |
 //! | `lease#<function>` | owner, epoch, expiry |
 //! | `claim#<name>` | a NodeClaim: JSON in `body`; `state` and `version` stand beside it for conditions |
+//! | `command#<id>` | a Command of disruption: JSON in `body`, its `version` beside it |
 //! | `intent#<id>` | an Intent: JSON in `body`; `state` stands beside it |
 //! | `ice#<capacity type>#<instance type>#<zone>` | an offering that could not be had |
 //! | `event#<id>` | an event of EC2 that was handled, and until when that counts |
@@ -17,6 +18,7 @@
 //! apart from one that never happened by reading back what it would have written.
 
 mod claims;
+mod commands;
 mod handled;
 mod health;
 mod item;
@@ -37,7 +39,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use outrigger_engine::ports::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep};
 use outrigger_model::{
-    Intent, IntentState, LaunchHealth, NodeClaim, Report, SeenMemory, UnavailableOffering,
+    Command, Intent, IntentState, LaunchHealth, NodeClaim, Report, SeenMemory, UnavailableOffering,
 };
 
 use crate::Aws;
@@ -141,6 +143,28 @@ impl Ledger for DynamoLedger {
 
     async fn update_claim(&self, claim: &NodeClaim, lease: Option<&Lease>) -> Result<NodeClaim, LedgerError> {
         claims::update(self, claim, lease).await
+    }
+
+    async fn write_command(
+        &self,
+        command: &Command,
+        claims: &[NodeClaim],
+        lease: Option<&Lease>,
+    ) -> Result<(), LedgerError> {
+        commands::put_command(self, command, claims, lease).await
+    }
+
+    async fn end_command(
+        &self,
+        command: &Command,
+        claims: &[NodeClaim],
+        lease: Option<&Lease>,
+    ) -> Result<Vec<NodeClaim>, LedgerError> {
+        commands::end_command(self, command, claims, lease).await
+    }
+
+    async fn command(&self, id: &str) -> Result<Option<Command>, LedgerError> {
+        commands::get_command(self, id).await
     }
 
     async fn sweep(&self) -> Result<Sweep, LedgerError> {

@@ -11,8 +11,8 @@ use outrigger_aws::{Aws, DynamoLedger};
 use outrigger_engine::ports::{ClaimOutcome, Ledger, LedgerError, PreparedLaunch, Sweep};
 use outrigger_model::report::{Outcome, PodsReport};
 use outrigger_model::{
-    CapacityType, ClaimState, IntentState, NodeClaim, PodRef, Quantity, Report, SeenMemory,
-    UnavailableOffering,
+    CapacityType, ClaimState, Command, IntentState, NodeClaim, PodRef, Quantity, Report, SeenMemory,
+    TerminationReason, UnavailableOffering,
 };
 use support::lossy_proxy::LossyProxy;
 use support::{at, config, instance, launch, server, table};
@@ -317,6 +317,121 @@ async fn only_who_holds_the_lease_writes_under_it() {
     let stale = NodeClaim { node_name: None, ..claim };
     let stale = ledger.update_claim(&stale, Some(&second)).await;
     assert!(matches!(stale, Err(LedgerError::Conflict { .. })), "{stale:?}");
+}
+
+/// A command over claims, and these held by it.
+fn command(id: &str, claims: &[NodeClaim]) -> (Command, Vec<NodeClaim>) {
+    let names = claims.iter().map(|claim| claim.name.clone()).collect();
+    let command =
+        Command { id: id.into(), ..Command::new(TerminationReason::Rebalanced, "test", names, at(9)) };
+    let hold = |claim: &NodeClaim| NodeClaim { command: Some(id.to_owned()), ..claim.clone() };
+    (command, claims.iter().map(hold).collect())
+}
+
+#[tokio::test]
+async fn of_many_commands_over_a_claim_one_holds_it_and_one_end_lets_it_go() {
+    let Rig { ledger, .. } = bound().await;
+    let lease = ledger.acquire("provision", "a", at(0), TTL).await.unwrap().unwrap();
+    ledger.prepare(&lease, &launch("i", 0, 2)).await.unwrap();
+    let claims = ledger.load().await.unwrap().claims;
+    let racers = (0..RACERS).map(|racer| {
+        let ledger = ledger.clone();
+        // Each wants one claim that all want, and every other a second one beside it.
+        let (command, held) = command(&format!("c{racer:02}"), &claims[..=racer % 2]);
+        tokio::spawn(async move { ledger.write_command(&command, &held, None).await.map(|()| command) })
+    });
+    let mut issued = Vec::new();
+    for racer in racers.collect::<Vec<_>>() {
+        match racer.await.unwrap() {
+            Ok(command) => issued.push(command),
+            Err(error) => assert!(matches!(error, LedgerError::Conflict { .. }), "{error}"),
+        }
+    }
+    let state = ledger.load().await.unwrap();
+    assert_eq!((issued.len(), state.commands.len()), (1, 1), "{:?}", state.commands);
+    let command = &state.commands[0];
+    assert_eq!((&command.id, command.version, &command.claims), (&issued[0].id, 1, &issued[0].claims));
+    for claim in &state.claims {
+        let is_held = command.claims.contains(&claim.name);
+        assert_eq!(claim.command.as_ref(), is_held.then_some(&command.id), "{}", claim.name);
+    }
+    let held: Vec<_> = state.claims.iter().filter(|claim| claim.command.is_some()).cloned().collect();
+    let racers = (0..RACERS).map(|_| {
+        let (ledger, command) = (ledger.clone(), command.clone());
+        let free = |claim: &NodeClaim| NodeClaim { command: None, ..claim.clone() };
+        let free: Vec<_> = held.iter().map(free).collect();
+        tokio::spawn(async move { ledger.end_command(&command, &free, None).await })
+    });
+    // All of them ask for the same, so that each may find it done; none writes it twice.
+    for racer in racers.collect::<Vec<_>>() {
+        let answer = racer.await.unwrap();
+        assert!(matches!(&answer, Ok(_) | Err(LedgerError::Conflict { .. })), "{answer:?}");
+    }
+    let state = ledger.load().await.unwrap();
+    assert_eq!(state.commands, []);
+    for claim in state.claims {
+        let was_held = held.iter().any(|held| held.name == claim.name);
+        assert_eq!((claim.version, claim.command), (if was_held { 3 } else { 1 }, None), "{}", claim.name);
+    }
+}
+
+#[tokio::test]
+async fn a_command_is_written_with_all_of_its_claims_or_not_at_all() {
+    let Rig { ledger, .. } = bound().await;
+    let lease = ledger.acquire("provision", "a", at(0), TTL).await.unwrap().unwrap();
+    ledger.prepare(&lease, &launch("i", 0, 2)).await.unwrap();
+    let claims = ledger.load().await.unwrap().claims;
+    let moved = ledger.update_claim(&claims[1], None).await.unwrap();
+    let (first, held) = command("first", &claims);
+    let stale = ledger.write_command(&first, &held, None).await;
+    assert!(matches!(stale, Err(LedgerError::Conflict { .. })), "{stale:?}");
+    assert_eq!(ledger.command("first").await.unwrap(), None);
+    assert_eq!(ledger.claim("i-000").await.unwrap().as_ref(), Some(&claims[0]));
+    let (_, held) = command("first", &[claims[0].clone(), moved]);
+    ledger.write_command(&first, &held, Some(&lease)).await.unwrap();
+
+    let read = ledger.command("first").await.unwrap().unwrap();
+    let noted = Command { replacements: Some(vec!["i-002".into()]), ..read.clone() };
+    let other = ledger.acquire("provision", "b", at(60), TTL).await.unwrap().unwrap();
+    for late in [
+        ledger.write_command(&noted, &[], Some(&lease)).await.unwrap_err(),
+        ledger.end_command(&read, &[], Some(&lease)).await.unwrap_err(),
+    ] {
+        assert!(matches!(late, LedgerError::LeaseLost { .. }), "{late}");
+    }
+    ledger.write_command(&noted, &[], Some(&other)).await.unwrap();
+    let stale = ledger.end_command(&read, &[], None).await;
+    assert!(matches!(stale, Err(LedgerError::Conflict { .. })), "{stale:?}");
+    let found = ledger.command("first").await.unwrap().unwrap();
+    assert_eq!(found, Command { version: 2, ..noted });
+
+    let many: Vec<_> = (0..=Command::MAX_CLAIMS).map(|_| claims[0].clone()).collect();
+    let (large, held) = command("large", &many);
+    let refused = ledger.write_command(&large, &held, None).await.unwrap_err();
+    assert!(refused.to_string().contains("99 claims; allowed: 98"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_command_whose_answers_are_lost_is_known_to_be_written_and_ended() {
+    let rig = bound().await;
+    let lease = rig.ledger.acquire("provision", "a", at(0), TTL).await.unwrap().unwrap();
+    rig.ledger.prepare(&lease, &launch("i", 0, 1)).await.unwrap();
+    let (ledger, proxy) = rig.through_proxy("TransactWriteItems").await;
+    let mut claims = ledger.load().await.unwrap().claims;
+    for losses in [1, 3] {
+        let (new, held) = command(&format!("c{losses}"), &claims);
+        proxy.lose_next(losses);
+        ledger.write_command(&new, &held, None).await.unwrap();
+        let written = ledger.command(&new.id).await.unwrap().unwrap();
+        let held = ledger.claim("i-000").await.unwrap().unwrap();
+        assert_eq!((written.version, held.command.as_ref()), (1, Some(&new.id)));
+        proxy.lose_next(losses);
+        let free = NodeClaim { command: None, ..held };
+        claims = ledger.end_command(&written, std::slice::from_ref(&free), None).await.unwrap();
+        assert_eq!(ledger.command(&new.id).await.unwrap(), None);
+        assert_eq!(rig.ledger.load().await.unwrap().claims, claims);
+    }
+    assert_eq!((claims[0].version, proxy.lost()), (5, 8));
 }
 
 #[tokio::test]

@@ -100,7 +100,7 @@ impl Unknown<'_> {
             registered_at: registered.then_some(now),
             initialized_at: (state == ClaimState::Initialized).then_some(now),
             node_check: NodeCheck::default(),
-            rebalance: None,
+            command: None,
             termination: None,
             last_error: None,
         }

@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use jiff::Timestamp;
-use outrigger_model::{Intent, NodeClaim, UnavailableOffering};
+use outrigger_model::{Intent, NodeClaim, TerminationReason, UnavailableOffering};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use crate::command;
 use crate::observe::chain;
 use crate::ports::{ClusterError, Event, LedgerError, LedgerState, Notice, Ports, Subject};
-use crate::rebalance;
 use crate::terminate::{self, Cause};
 use decide::{Response, pointless, respond};
 
@@ -28,6 +28,8 @@ pub use message::{Delivery, Message, News, retry_delay};
 pub const FUNCTION: &str = "interrupt";
 /// The notice that wakes provision and lifecycle.
 pub const NOTICE: &str = "NodeClaims Interrupted";
+/// Why a node is replaced on EC2's recommendation, for people.
+const EXPECTED: &str = "EC2 expects to take its spot instance back";
 /// How many claims are worked on at once.
 const CONCURRENT: usize = 32;
 /// How often a node that somebody else changes at the same time is tried again.
@@ -65,7 +67,7 @@ pub struct Summary {
     pub retry: BTreeMap<String, String>,
     /// Claims whose end began.
     pub ending: Vec<String>,
-    /// Claims whose nodes are to be replaced before they are drained, marked now.
+    /// Claims whose nodes are to be replaced before they are drained, held by a command from now on.
     pub replacing: Vec<String>,
     /// Nodes that were closed, or were so already.
     pub closed: usize,
@@ -117,8 +119,8 @@ struct Task<'d> {
 struct Done {
     /// Whether its claim's end began now.
     began: bool,
-    /// Whether its claim was marked now as one to be replaced.
-    marked: bool,
+    /// Whether a command to replace it holds its claim from now on.
+    held: bool,
     /// Whether its node is closed.
     closed: bool,
     /// Whom people are told about.
@@ -257,7 +259,7 @@ impl Batch<'_> {
                 Ok(done) => {
                     self.summary.closed += usize::from(done.closed);
                     self.summary.ending.extend(done.began.then(|| task.claim.name.clone()));
-                    self.summary.replacing.extend(done.marked.then(|| task.claim.name.clone()));
+                    self.summary.replacing.extend(done.held.then(|| task.claim.name.clone()));
                     told.push((task, done));
                 }
                 Err(why) => {
@@ -335,8 +337,9 @@ impl<'d> Task<'d> {
         let claim = &self.claim;
         let about_claim = Subject::NodeClaim { name: claim.name.clone(), uid: String::new() };
         let Some(cause) = &self.cause else {
-            let marked = self.is_to_be_replaced() && rebalance::mark(ports, claim.clone()).await?;
-            return Ok(Done { began: false, marked, closed: false, subject: about_claim });
+            let held = self.is_to_be_replaced()
+                && command::issue(ports, claim.clone(), TerminationReason::Rebalanced, EXPECTED).await?;
+            return Ok(Done { began: false, held, closed: false, subject: about_claim });
         };
         let ending = terminate::begin_from(ports, claim.clone(), cause, None).await?;
         let node = match close(ports, ending.as_ref().unwrap_or(claim)).await {
@@ -348,7 +351,7 @@ impl<'d> Task<'d> {
             }
         };
         let began = ending.is_some();
-        Ok(Done { began, marked: false, closed: node.is_some(), subject: node.unwrap_or(about_claim) })
+        Ok(Done { began, held: false, closed: node.is_some(), subject: node.unwrap_or(about_claim) })
     }
 }
 

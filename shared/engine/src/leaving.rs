@@ -17,9 +17,9 @@ use outrigger_model::{
     labels,
 };
 
+use crate::command;
 use crate::drain;
 use crate::ports::{ClusterError, ClusterState, LedgerState, Ports};
-use crate::rebalance;
 use crate::staying::{Staying, disruption_budgets};
 
 /// So long before pods are made to leave a node is launched for them, which joins and becomes ready meanwhile.
@@ -28,14 +28,13 @@ const LEAD: SignedDuration = SignedDuration::from_mins(5);
 /// Marks the pods that must find another place.
 pub(crate) async fn mark(ports: Ports<'_>, snapshot: &mut Snapshot) -> Result<(), ClusterError> {
     let (ending, now) = (ending(snapshot.claims.iter()), snapshot.taken_at);
-    let is_to_be_replaced = |claim: &NodeClaim| rebalance::wanted(claim, now).is_some();
-    let are_any_replaced = snapshot.claims.iter().any(is_to_be_replaced);
+    let are_any_replaced = command::held(&snapshot.claims, &snapshot.commands, now).next().is_some();
     if !are_any_replaced && going(snapshot.nodes.iter(), &ending).is_empty() {
         return Ok(());
     }
     let budgets = disruption_budgets(ports).await?;
     let staying = Staying { budgets: &budgets, now };
-    rebalance::close_in(snapshot, &staying);
+    command::close_in(snapshot, &staying);
     mark_all(snapshot, &ending, &staying);
     Ok(())
 }
@@ -60,7 +59,7 @@ pub(crate) struct Going {
 impl Going {
     pub(crate) fn of(ledger: &LedgerState, now: Timestamp) -> Self {
         let mut ending = ending(ledger.claims.iter());
-        let replaced = ledger.claims.iter().filter(|claim| rebalance::wanted(claim, now).is_some());
+        let replaced = command::held(&ledger.claims, &ledger.commands, now);
         ending.extend(replaced.filter_map(NodeClaim::instance_id).map(|id| (id.to_owned(), Timestamp::MAX)));
         Self { ending }
     }

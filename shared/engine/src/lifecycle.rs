@@ -2,10 +2,10 @@
 //! terminated instances; what is amiss between EC2, ledger and cluster; and the mirror that kubectl shows.
 
 mod adoption;
+mod commands;
 mod ending;
 mod health;
 mod measure;
-mod rebalance;
 mod starting;
 mod templates;
 
@@ -14,7 +14,7 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use outrigger_catalog::Catalog;
-use outrigger_model::{Intent, LaunchHealth, Node, NodeClaim, SeenMemory};
+use outrigger_model::{Command, Intent, LaunchHealth, Node, NodeClaim, SeenMemory};
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -161,6 +161,7 @@ struct Tick<'a> {
 /// What one pass works with.
 struct World {
     claims: Vec<NodeClaim>,
+    commands: Vec<Command>,
     intents: Vec<Intent>,
     nodes: Vec<Node>,
     health: LaunchHealth,
@@ -196,7 +197,7 @@ impl Tick<'_> {
             self.sweep(&mut world.claims, launches, (&nodes, &by_instance), lease).await?;
         }
         self.begin_ends(&mut world.claims, (&nodes, &by_instance), lease).await;
-        self.rebalance(&mut world.claims, &by_instance, lease).await;
+        self.carry_on(&world.commands, &mut world.claims, &by_instance, lease).await;
         if is_due && !self.time_is_up() {
             self.repair(&mut world.claims, (&nodes, &by_instance), lease).await;
         }
@@ -225,7 +226,8 @@ impl Tick<'_> {
         }
         let nobody = ledger.claims.is_empty() && !self.sweep_is_due();
         let nodes = if nobody { Vec::new() } else { self.ports.cluster.nodes().await? };
-        Ok(World { claims: ledger.claims, intents: ledger.intents, nodes, health: ledger.health })
+        let (claims, commands) = (ledger.claims, ledger.commands);
+        Ok(World { claims, commands, intents: ledger.intents, nodes, health: ledger.health })
     }
 
     /// Without an answer nothing is concluded about instances in this pass; the rest goes on.

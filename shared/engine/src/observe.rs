@@ -89,6 +89,7 @@ pub(crate) async fn snapshot(
     snapshot.quarantined = health::quarantined(&ledger.health, snapshot.taken_at);
     snapshot.generation = ledger.generation;
     snapshot.claims = ledger.claims;
+    snapshot.commands = ledger.commands;
     snapshot.unavailable = ledger.unavailable;
     snapshot.node_pools = configuration.node_pools;
     snapshot.invalid = configuration.invalid;

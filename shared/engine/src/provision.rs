@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::TickError;
 use crate::apply::apply;
+use crate::command::note_replacements;
 use crate::guards::Guards;
 use crate::keeper::{Keeper, LONGEST_WAIT};
 use crate::launch::Outcome;
@@ -19,7 +20,6 @@ use crate::leaving::Going;
 use crate::nomination::hold_room;
 use crate::observe::{Offers, chain, snapshot};
 use crate::ports::{ClusterState, Configuration, Event, Ports, Subject};
-use crate::rebalance::note_replacements;
 use crate::recover::recover;
 use crate::watch::{Waited, Watched};
 

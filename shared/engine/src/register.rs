@@ -145,7 +145,7 @@ pub(crate) mod tests {
             registered_at: None,
             initialized_at: None,
             node_check: NodeCheck::default(),
-            rebalance: None,
+            command: None,
             termination: None,
             last_error: None,
         }

@@ -11,7 +11,7 @@ use crate::ports::{ClusterError, Lease, LedgerError, NodeChange, Ports};
 use crate::register::{opened, unchanged};
 
 /// How often a claim that somebody else writes at the same time is tried again.
-const ATTEMPTS: usize = 5;
+pub(crate) const ATTEMPTS: usize = 5;
 
 /// The value that Karpenter gives the label that keeps load balancers away.
 const EXCLUDED_BY: &str = "karpenter";
@@ -124,7 +124,7 @@ pub(crate) fn ending(claim: &NodeClaim, cause: &Cause, now: Timestamp) -> Option
         end.terminating_at = end.terminating_at.or(Some(now));
     }
     let changed = state != claim.state || claim.termination.as_ref() != Some(&end);
-    changed.then(|| NodeClaim { state, termination: Some(end), ..claim.clone() })
+    changed.then(|| NodeClaim { state, termination: Some(end), command: None, ..claim.clone() })
 }
 
 fn begun(claim: &NodeClaim, cause: &Cause, now: Timestamp) -> Termination {

@@ -4,6 +4,7 @@
 //! Nothing here does IO, knows a clock, or depends on tokio, kube or an AWS crate.
 
 pub mod capacity_buffer;
+pub mod command;
 pub mod crd;
 pub mod do_not_disrupt;
 pub mod duration;
@@ -25,7 +26,6 @@ pub mod pod;
 pub mod pod_disruption_budget;
 pub mod price;
 pub mod quantity;
-pub mod rebalance;
 pub mod report;
 pub mod requirement;
 pub mod requirements;
@@ -39,6 +39,7 @@ pub mod vcpu_quota;
 pub mod volume;
 
 pub use capacity_buffer::{CapacityBuffer, CapacityBufferObject};
+pub use command::Command;
 pub use do_not_disrupt::{DoNotDisrupt, Protection};
 pub use duration::NillableDuration;
 pub use ec2_node_class::{EC2NodeClass, EC2NodeClassSpec};
@@ -62,7 +63,6 @@ pub use pod::{DaemonSet, Pod, PodRef, PodSpec, PodState};
 pub use pod_disruption_budget::PodDisruptionBudget;
 pub use price::Price;
 pub use quantity::Quantity;
-pub use rebalance::Rebalance;
 pub use report::{FilterStep, NodeReport, Outcome, PodsReport, PoolRefusal, Refusal, Report};
 pub use requirement::{Operator, Requirement, RequirementSpec};
 pub use requirements::{Conflict, Requirements};

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CapacityType, Handover, NillableDuration, NodeCheck, NodeClassRef, PlannedNode, PodRef, Price, Rebalance,
+    CapacityType, Handover, NillableDuration, NodeCheck, NodeClassRef, PlannedNode, PodRef, Price,
     Requirement, Requirements, Resources, Taint, Termination,
 };
 
@@ -123,9 +123,9 @@ pub struct NodeClaim {
     /// How its node differs from what was bought.
     #[serde(default, skip_serializing_if = "NodeCheck::is_empty")]
     pub node_check: NodeCheck,
-    /// Set while its node is to be replaced before it is drained.
+    /// The command of disruption that holds it. No other may hold it meanwhile, and its end lets it go.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rebalance: Option<Rebalance>,
+    pub command: Option<String>,
     /// Its end, once that is decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub termination: Option<Termination>,
@@ -170,7 +170,7 @@ impl NodeClaim {
             registered_at: None,
             initialized_at: None,
             node_check: NodeCheck::default(),
-            rebalance: None,
+            command: None,
             termination: None,
             last_error: None,
         }

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CapacityBuffer, DaemonSet, InstanceType, Invalid, Node, NodeClaim, NodeClass, NodeOverlay, NodePool,
-    Plan, Pod, Target, UnavailableOffering, VolumeClaim,
+    CapacityBuffer, Command, DaemonSet, InstanceType, Invalid, Node, NodeClaim, NodeClass, NodeOverlay,
+    NodePool, Plan, Pod, Target, UnavailableOffering, VolumeClaim,
 };
 
 /// Everything that a decision may use. It serialises, so a decision can be made again elsewhere; the format follows the
@@ -51,6 +51,9 @@ pub struct Snapshot {
     /// Claims that are not over.
     #[serde(default)]
     pub claims: Vec<NodeClaim>,
+    /// Commands of disruption that are under way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<Command>,
     /// The labels of namespaces, for pod affinity terms that select namespaces by label.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub namespaces: BTreeMap<String, BTreeMap<String, String>>,
@@ -92,6 +95,7 @@ impl Snapshot {
             pods: Vec::new(),
             daemon_sets: Vec::new(),
             claims: Vec::new(),
+            commands: Vec::new(),
             namespaces: BTreeMap::new(),
             volume_claims: Vec::new(),
             overlays: Vec::new(),

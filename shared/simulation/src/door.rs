@@ -120,6 +120,12 @@ pub enum Call {
     Claim,
     /// A claim written.
     UpdateClaim,
+    /// A command of disruption written.
+    WriteCommand,
+    /// A command of disruption removed.
+    EndCommand,
+    /// A command of disruption read.
+    Command,
     /// The last sweep read.
     Sweep,
     /// A sweep written.
@@ -236,6 +242,7 @@ impl Call {
                 | Self::GetConsoleOutput
                 | Self::Load
                 | Self::Claim
+                | Self::Command
                 | Self::Sweep
                 | Self::Report
         )
@@ -292,6 +299,9 @@ impl Call {
             Self::Adopt => "adopt a claim",
             Self::Claim => "read a claim",
             Self::UpdateClaim => "write a claim",
+            Self::WriteCommand => "write a command",
+            Self::EndCommand => "end a command",
+            Self::Command => "read a command",
             Self::Sweep => "read the last sweep",
             Self::PutSweep => "write a sweep",
             Self::Handled => "read handled events",

@@ -1,5 +1,6 @@
 //! The ledger in memory, with the conditions that the port promises. One write is one transaction.
 
+mod commands;
 mod port;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +9,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use outrigger_engine::ports::{ClaimOutcome, Lease, LedgerError, LedgerState, PreparedLaunch, Sweep};
 use outrigger_model::{
-    ClaimState, Intent, IntentState, LaunchHealth, NodeClaim, Report, SeenMemory, UnavailableOffering,
+    ClaimState, Command, Intent, IntentState, LaunchHealth, NodeClaim, Report, SeenMemory,
+    UnavailableOffering,
 };
 
 use crate::scenario::Promises;
@@ -21,6 +23,7 @@ pub(crate) struct Table {
     generation: u64,
     leases: BTreeMap<String, HeldLease>,
     claims: BTreeMap<String, NodeClaim>,
+    commands: BTreeMap<String, Command>,
     intents: BTreeMap<String, Intent>,
     /// Events that were handled, and until when that counts.
     handled: BTreeMap<String, Timestamp>,
@@ -130,6 +133,7 @@ impl Table {
         LedgerState {
             generation: self.generation,
             claims: self.claims.values().filter(|claim| !claim.state.is_terminal()).cloned().collect(),
+            commands: self.commands.values().cloned().collect(),
             intents: self.intents.values().filter(open).cloned().collect(),
             unavailable: self.unavailable.values().cloned().collect(),
             health: self.health.clone(),
@@ -237,11 +241,21 @@ impl Table {
         if let Some(lease) = lease {
             self.check_lease(lease)?;
         }
-        let stored = self.claims.get_mut(&claim.name).filter(|stored| stored.version == claim.version);
-        let stored = stored.ok_or_else(|| LedgerError::Conflict { what: format!("claim {}", claim.name) })?;
-        self.broken.extend(backwards(stored, claim));
-        *stored = NodeClaim { version: claim.version + 1, ..claim.clone() };
-        Ok(stored.clone())
+        self.check_version(claim)?;
+        Ok(self.replace(claim))
+    }
+
+    fn check_version(&self, claim: &NodeClaim) -> Result<(), LedgerError> {
+        let stored = self.claims.get(&claim.name).filter(|stored| stored.version == claim.version);
+        stored.map(|_| ()).ok_or_else(|| LedgerError::Conflict { what: format!("claim {}", claim.name) })
+    }
+
+    /// Writes a claim over the one that is there.
+    fn replace(&mut self, claim: &NodeClaim) -> NodeClaim {
+        let next = NodeClaim { version: claim.version + 1, ..claim.clone() };
+        let before = self.claims.insert(claim.name.clone(), next.clone());
+        self.broken.extend(before.iter().flat_map(|before| backwards(before, claim)));
+        next
     }
 
     fn put_sweep(&mut self, sweep: &Sweep, lease: Option<&Lease>) -> Result<(), LedgerError> {
@@ -307,7 +321,8 @@ fn key(offering: &UnavailableOffering) -> (String, String, &'static str) {
     (offering.instance_type.clone(), offering.zone.clone(), offering.capacity_type.as_str())
 }
 
-/// What a write does to a claim that must never happen: a step that is none, or patience that grows.
+/// What a write does to a claim that must never happen: a step that is none, patience that grows, or one command in the place of
+/// another.
 fn backwards(before: &NodeClaim, after: &NodeClaim) -> Vec<String> {
     let mut broken = Vec::new();
     let (from, to) = (before.state, after.state);
@@ -317,6 +332,14 @@ fn backwards(before: &NodeClaim, after: &NodeClaim) -> Vec<String> {
     let by = |claim: &NodeClaim| claim.termination.as_ref().map(|end| end.by.unwrap_or(Timestamp::MAX));
     if by(before).is_some_and(|before| by(after).is_none_or(|after| after > before)) {
         broken.push(format!("claim {} was given more time to end", after.name));
+    }
+    if let (Some(held), Some(by)) = (&before.command, &after.command)
+        && held != by
+    {
+        broken.push(format!("command {by} took claim {} from command {held}", after.name));
+    }
+    if after.command.is_some() && to != ClaimState::Initialized {
+        broken.push(format!("claim {} is held by a command and {to:?}", after.name));
     }
     broken
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_model::{Intent, Node, NodeClaim, Pod};
+use outrigger_model::{Command, Intent, Node, NodeClaim, Pod};
 use tokio::runtime::Builder;
 use tokio::time::sleep_until;
 
@@ -53,6 +53,8 @@ pub struct Ending {
     pub summary: Summary,
     /// Every claim, over or not, in order of name.
     pub claims: Vec<NodeClaim>,
+    /// Commands of disruption that have not ended, in order of id.
+    pub commands: Vec<Command>,
     /// Every intent, over or not, in order of id.
     pub intents: Vec<Intent>,
     /// Nodes in order of name.
@@ -152,6 +154,7 @@ fn ending(world: &World, scenario: &Scenario) -> Ending {
     world.look(|state, moment| Ending {
         summary: summary(state, moment, scenario),
         claims: state.ledger.claims().cloned().collect(),
+        commands: state.ledger.commands().cloned().collect(),
         intents: state.ledger.intents().cloned().collect(),
         nodes: state.cluster.nodes().values().cloned().collect(),
         pods: state.cluster.pods().values().cloned().collect(),

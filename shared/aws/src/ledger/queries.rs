@@ -9,7 +9,7 @@ use outrigger_model::{Intent, NodeClaim};
 use super::DynamoLedger;
 use super::health::get_health;
 use super::item::{Attributes, Item, claim_key, intent_key, names, text};
-use super::{meta, seen};
+use super::{commands, meta, seen};
 use crate::errors;
 
 /// DynamoDB's bound on one BatchGetItem.
@@ -23,8 +23,9 @@ const READ_ITEMS: &str = "read several items";
 pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerError> {
     let generation = meta::generation(ledger).await?;
     let intents = query(ledger, "intent#", &["Resolved", "Abandoned"]).await?;
-    let (claims, unavailable, health, seen_memory) = Box::pin(futures::future::try_join4(
+    let (claims, commands, unavailable, health, seen_memory) = Box::pin(futures::future::try_join5(
         query(ledger, "claim#", &["Gone", "Failed"]),
+        query(ledger, commands::PREFIX, &[]),
         query(ledger, "ice#", &[]),
         get_health(ledger),
         query(ledger, seen::PREFIX, &[]),
@@ -33,6 +34,7 @@ pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerErr
     Ok(LedgerState {
         generation,
         claims: claims.iter().map(read_claim).collect::<Result<_, _>>()?,
+        commands: commands.iter().map(Item::body).collect::<Result<_, _>>()?,
         intents: intents.iter().map(Item::body).collect::<Result<_, _>>()?,
         unavailable: unavailable.iter().map(Item::body).collect::<Result<_, _>>()?,
         health,

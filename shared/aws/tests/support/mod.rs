@@ -96,7 +96,7 @@ pub(crate) fn claim(name: &str, intent: &str) -> NodeClaim {
         registered_at: None,
         initialized_at: None,
         node_check: NodeCheck::default(),
-        rebalance: None,
+        command: None,
         termination: None,
         last_error: None,
     }

@@ -173,17 +173,21 @@ impl Tick<'_> {
             Ok(Some(next)) => {
                 let before = std::mem::replace(claim, next);
                 self.count_failure(&before, cause).await;
-                self.summary.ending.push(claim.name.clone());
-                let about =
-                    Subject::NodeClaim { name: claim.name.clone(), uid: self.mirrors.uid(&claim.name) };
-                let warning = cause.reason != TerminationReason::Deleted;
-                let (reason, message) = (cause.reason.as_str(), cause.message.clone());
-                let event = Event { about, warning, reason, message };
-                if let Err(error) = self.ports.cluster.publish_event(&event).await {
-                    tracing::warn!(claim = claim.name, error = chain(&error), "the event was not published");
-                }
+                self.tell_of_end(claim, cause).await;
             }
             Err(error) => self.cannot_go_on(&claim.name, &error.into()),
+        }
+    }
+
+    /// Tells people that the end of a claim has begun, and why.
+    pub(super) async fn tell_of_end(&mut self, claim: &NodeClaim, cause: &Cause) {
+        self.summary.ending.push(claim.name.clone());
+        let about = Subject::NodeClaim { name: claim.name.clone(), uid: self.mirrors.uid(&claim.name) };
+        let warning = cause.reason != TerminationReason::Deleted;
+        let (reason, message) = (cause.reason.as_str(), cause.message.clone());
+        let event = Event { about, warning, reason, message };
+        if let Err(error) = self.ports.cluster.publish_event(&event).await {
+            tracing::warn!(claim = claim.name, error = chain(&error), "the event was not published");
         }
     }
 

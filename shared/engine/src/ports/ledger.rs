@@ -1,4 +1,4 @@
-//! The ledger: leases, intents, claims, sweeps, unavailable offerings and reports of one cluster.
+//! The ledger: leases, intents, claims, commands, sweeps, unavailable offerings and reports of one cluster.
 //!
 //! Expected flow: [`Ledger::load`] reads the generation before anything else; a plan made from that state is accepted by
 //! [`Ledger::prepare`] only while the generation is unchanged and the lease's epoch is current, and raises it by one. Two
@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use outrigger_model::{
-    Instance, Intent, LaunchHealth, NodeClaim, Report, Resources, SeenMemory, UnavailableOffering,
+    Command, Instance, Intent, LaunchHealth, NodeClaim, Report, Resources, SeenMemory, UnavailableOffering,
 };
 use serde::{Deserialize, Serialize};
 
@@ -84,6 +84,30 @@ pub trait Ledger: Send + Sync {
     /// the lease has gone.
     async fn update_claim(&self, claim: &NodeClaim, lease: Option<&Lease>) -> Result<NodeClaim, LedgerError>;
 
+    /// Writes a command that was read at `command.version`, and the claims that it takes hold of, each read at its version, as one.
+    /// With a lease, only while that is ours.
+    ///
+    /// Errors with [`LedgerError::Conflict`] when somebody else wrote any of them meanwhile, and with [`LedgerError::LeaseLost`] when
+    /// the lease has gone.
+    async fn write_command(
+        &self,
+        command: &Command,
+        claims: &[NodeClaim],
+        lease: Option<&Lease>,
+    ) -> Result<(), LedgerError>;
+
+    /// Removes a command that was read at `command.version`, and writes the claims that it lets go, each read at its version, as one.
+    /// Returns these with their new versions. Errors as [`Ledger::write_command`].
+    async fn end_command(
+        &self,
+        command: &Command,
+        claims: &[NodeClaim],
+        lease: Option<&Lease>,
+    ) -> Result<Vec<NodeClaim>, LedgerError>;
+
+    /// One command; `None` where there is none, or it has ended.
+    async fn command(&self, id: &str) -> Result<Option<Command>, LedgerError>;
+
     /// What the last sweep found; an empty one before the first.
     async fn sweep(&self) -> Result<Sweep, LedgerError>;
 
@@ -140,6 +164,9 @@ pub struct LedgerState {
     pub claims: Vec<NodeClaim>,
     /// Intents that are PREPARED or SENT, in order of id.
     pub intents: Vec<Intent>,
+    /// Commands of disruption, in order of id. One that is written or ended meanwhile may show without the claims that it holds, or
+    /// these without it.
+    pub commands: Vec<Command>,
     /// Offerings that could not be had lately; the reader compares `until` itself.
     pub unavailable: Vec<UnavailableOffering>,
     /// How launches have fared lately.

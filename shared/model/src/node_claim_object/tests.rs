@@ -38,7 +38,7 @@ fn claim() -> NodeClaim {
         registered_at: None,
         initialized_at: None,
         node_check: NodeCheck::default(),
-        rebalance: None,
+        command: None,
         termination: None,
         last_error: None,
     }

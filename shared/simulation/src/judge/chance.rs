@@ -19,16 +19,18 @@ const MIXED: &str = concat!(include_str!("mixed.yaml"), include_str!("own_class.
 /// Demand changes and trouble begins before this.
 const CALM_AFTER: u64 = 12 * 60;
 /// Calls before which a function may stand still, or after which it may die.
-const FATEFUL: [(Function, Call); 14] = [
+const FATEFUL: [(Function, Call); 16] = [
     (Function::Provision, Call::Acquire),
     (Function::Provision, Call::Prepare),
     (Function::Provision, Call::MarkSent),
     (Function::Provision, Call::CreateFleet),
     (Function::Provision, Call::Resolve),
     (Function::Provision, Call::DescribeInstances),
+    (Function::Provision, Call::WriteCommand),
     (Function::Lifecycle, Call::DescribeMachines),
     (Function::Lifecycle, Call::ChangeNode),
     (Function::Lifecycle, Call::UpdateClaim),
+    (Function::Lifecycle, Call::EndCommand),
     (Function::Lifecycle, Call::Evict),
     (Function::Lifecycle, Call::PutSweep),
     (Function::Lifecycle, Call::TerminateInstances),
@@ -37,8 +39,14 @@ const FATEFUL: [(Function, Call); 14] = [
 ];
 
 /// Calls after which whoever hears of interruptions may die.
-const HEARING: [Call; 5] =
-    [Call::Handled, Call::PutUnavailable, Call::UpdateClaim, Call::ChangeNode, Call::PutEvents];
+const HEARING: [Call; 6] = [
+    Call::Handled,
+    Call::PutUnavailable,
+    Call::UpdateClaim,
+    Call::WriteCommand,
+    Call::ChangeNode,
+    Call::PutEvents,
+];
 
 /// Calls after which the command that takes Outrigger out may die.
 const REMOVING: [Call; 4] = [Call::Mirrors, Call::Nodes, Call::ChangeNode, Call::RemoveMirror];

@@ -28,9 +28,12 @@ pub(crate) fn complaints(ending: &Ending, asks: Asks) -> Vec<String> {
 fn left_over(ending: &Ending) -> Vec<String> {
     let open = ending.intents.iter().filter(|intent| intent.ended_at.is_none());
     let mut left: Vec<_> = open.map(|intent| format!("launch {} is still open", intent.id)).collect();
+    left.extend(ending.commands.iter().map(|command| format!("command {} is still there", command.id)));
     let living: Vec<&NodeClaim> = ending.claims.iter().filter(|claim| !claim.state.is_terminal()).collect();
     let unready = living.iter().filter(|claim| claim.state != ClaimState::Initialized);
     left.extend(unready.map(|claim| format!("claim {} is still {:?}", claim.name, claim.state)));
+    let held = living.iter().filter(|claim| claim.command.is_some());
+    left.extend(held.map(|claim| format!("a command still holds claim {}", claim.name)));
     let spared = ending.nodes.iter().filter(|node| node.taints.iter().any(Taint::is_opening));
     left.extend(spared.map(|node| format!("node {} is still opened softly", node.name)));
     let instances = ending.instances.iter().filter(|(_, launch)| launch != NO_LAUNCH).count();

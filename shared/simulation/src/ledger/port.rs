@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use outrigger_engine::ports::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep};
-use outrigger_model::{Intent, LaunchHealth, NodeClaim, Report, SeenMemory, UnavailableOffering};
+use outrigger_model::{Command, Intent, LaunchHealth, NodeClaim, Report, SeenMemory, UnavailableOffering};
 
 use crate::door::{Call, Door, PortError};
 use crate::state::State;
@@ -93,6 +93,35 @@ impl Ledger for Door {
             Ok(written)
         })
         .await
+    }
+
+    async fn write_command(
+        &self,
+        command: &Command,
+        claims: &[NodeClaim],
+        lease: Option<&Lease>,
+    ) -> Result<(), LedgerError> {
+        self.call(Call::WriteCommand, |state, _| state.ledger.write_command(command, claims, lease)).await
+    }
+
+    async fn end_command(
+        &self,
+        command: &Command,
+        claims: &[NodeClaim],
+        lease: Option<&Lease>,
+    ) -> Result<Vec<NodeClaim>, LedgerError> {
+        self.call(Call::EndCommand, |state, moment| {
+            let written = state.ledger.end_command(command, claims, lease)?;
+            for claim in &written {
+                state.tell_of(claim, moment);
+            }
+            Ok(written)
+        })
+        .await
+    }
+
+    async fn command(&self, id: &str) -> Result<Option<Command>, LedgerError> {
+        self.call(Call::Command, |state, _| Ok(state.ledger.command(id))).await
     }
 
     async fn sweep(&self) -> Result<Sweep, LedgerError> {

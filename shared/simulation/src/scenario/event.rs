@@ -262,7 +262,10 @@ impl Event {
             EventKind::NeverReady(length) => trouble(length, Trouble::NeverReady),
             EventKind::PodsHang(length) => trouble(length, Trouble::PodsHang),
             EventKind::LoseTable => state.ledger = Table::default(),
-            EventKind::CopyTable => state.table_copy = Some(Box::new(state.ledger.clone())),
+            EventKind::CopyTable => {
+                let copy = state.ledger.copied(moment.at, state.seed.is_multiple_of(2));
+                state.table_copy = Some(Box::new(copy));
+            }
             EventKind::RestoreTable => {
                 if let Some(copy) = state.table_copy.clone() {
                     state.ledger = copy.restored_over(&state.ledger);

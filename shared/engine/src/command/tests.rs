@@ -9,28 +9,47 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-fn marked(state: ClaimState, replacements: Option<&[&str]>) -> NodeClaim {
+fn command(replacements: Option<&[&str]>) -> Command {
     let replacements = replacements.map(|names| names.iter().map(|&name| name.to_owned()).collect());
-    NodeClaim { state, rebalance: Some(Rebalance { since: at(0), replacements }), ..claim() }
+    let new = Command::new(TerminationReason::Rebalanced, "test", vec![claim().name], at(0));
+    Command { replacements, ..new }
+}
+
+fn held_by(command: &Command, state: ClaimState) -> NodeClaim {
+    NodeClaim { state, command: Some(command.id.clone()), ..claim() }
 }
 
 #[test]
-fn a_marked_claim_drains_when_all_that_replaces_it_is_ready_and_never_waits_for_long() {
-    use ClaimState::{Draining, Initialized};
+fn a_command_is_carried_out_when_all_that_replaces_its_nodes_is_ready_and_never_waits_for_long() {
     let ready = BTreeSet::from(["a".to_owned(), "b".to_owned()]);
+    let table: [(Option<&[&str]>, i64, &str); 7] = [
+        (None, 599, "Wait"),
+        (Some(&[]), 0, "Drain"),
+        (Some(&["a", "b"]), 599, "Drain"),
+        (Some(&["a", "c"]), 599, "Wait(\"c, which"),
+        (Some(&["a"]), 600, "GiveUp"),
+        (None, 600, "GiveUp"),
+        (Some(&[]), -1, "Drain"),
+    ];
+    for (replacements, second, expected) in table {
+        let found = format!("{:?}", step(&command(replacements), &ready, at(second)));
+        assert!(found.starts_with(expected), "{found}: {replacements:?} at {second}");
+    }
+}
+
+#[test]
+fn a_claim_is_held_by_its_own_command_until_its_end_begins() {
+    let (own, other) = (command(None), Command { id: "other".into(), ..command(None) });
     let table = [
-        (claim(), 0, "None"),
-        (marked(Draining, Some(&["a"])), 0, "None"),
-        (marked(Initialized, None), 599, "Wait"),
-        (marked(Initialized, Some(&[])), 0, "Drain"),
-        (marked(Initialized, Some(&["a", "b"])), 599, "Drain"),
-        (marked(Initialized, Some(&["a", "c"])), 599, "Wait(\"c, which"),
-        (marked(Initialized, Some(&["a"])), 600, "GiveUp"),
-        (marked(Initialized, None), 600, "GiveUp"),
+        (held_by(&own, ClaimState::Initialized), 599, true),
+        (held_by(&own, ClaimState::Initialized), 600, false),
+        (held_by(&own, ClaimState::Draining), 0, false),
+        (held_by(&other, ClaimState::Initialized), 0, false),
+        (NodeClaim { state: ClaimState::Initialized, ..claim() }, 0, false),
     ];
     for (claim, second, expected) in table {
-        let found = step(&claim, &ready, at(second)).map_or("None".to_owned(), |step| format!("{step:?}"));
-        assert!(found.starts_with(expected), "{found}: {:?} at {second}", claim.rebalance);
+        let found = held(std::slice::from_ref(&claim), std::slice::from_ref(&own), at(second)).count();
+        assert_eq!(found == 1, expected, "{:?} {:?} at {second}", claim.state, claim.command);
     }
 }
 
@@ -65,16 +84,17 @@ fn what_pods_wait_for_is_what_is_not_ready_yet() {
     let mut old = node(Vec::new());
     old.annotations.insert(labels::CLAIM.into(), "web-1".into());
     let mut snapshot = Snapshot::empty("c", at(0));
-    let replaced = marked(ClaimState::Initialized, None);
+    let command = command(None);
     snapshot.nodes = vec![old, place];
-    snapshot.claims = vec![replaced.clone(), joining];
+    snapshot.claims = vec![held_by(&command, ClaimState::Initialized), joining];
+    snapshot.commands = vec![command.clone()];
     snapshot.pods = vec![pod("ReplicaSet", PodState::Bound)];
     let staying = Staying { budgets: &[], now: at(0) };
     let found = |snapshot: &Snapshot, target: Option<Target>| {
         let who = NominatedPod { pod: snapshot.pods[0].id.clone(), uid: snapshot.pods[0].uid.clone() };
         let existing = target.map(|target| ExistingPlacement { target, pods: vec![who] });
         let plan = Plan { existing: existing.into_iter().collect(), ..Plan::nothing(at(0), 0) };
-        replacements(&replaced, snapshot, &plan, &Outcome::default())
+        replacements(&command, snapshot, &places(snapshot, &plan, &Outcome::default()))
     };
     assert_eq!(found(&snapshot, None), None, "nobody has closed it");
     close_in(&mut snapshot, &staying);
@@ -87,4 +107,9 @@ fn what_pods_wait_for_is_what_is_not_ready_yet() {
     assert_eq!(found(&snapshot, Some(Target::Claim("flying".into()))), Some(vec!["flying".into()]));
     snapshot.claims[1].state = ClaimState::Initialized;
     assert_eq!(found(&snapshot, on_node()), Some(Vec::new()));
+    snapshot.claims[1].command = Some(command.id.clone());
+    let flying = || Some(Target::Claim("flying".into()));
+    assert_eq!(found(&snapshot, flying()), None, "the node of its second claim is open");
+    close_in(&mut snapshot, &staying);
+    assert_eq!(found(&snapshot, flying()), Some(vec!["flying".into()]));
 }

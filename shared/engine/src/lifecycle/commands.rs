@@ -1,0 +1,165 @@
+//! Commands of disruption, gone on with: drained where what replaces their nodes is ready, given up where nothing does.
+
+use std::collections::BTreeSet;
+
+use outrigger_model::{ClaimState, Command, NillableDuration, Node, NodeClaim};
+
+use super::{ByInstance, Tick, nodes_of};
+use crate::TickError;
+use crate::command::{PATIENCE, Step, kept_by, step};
+use crate::observe::chain;
+use crate::ports::{Event, Lease, Subject};
+use crate::staying::{Staying, disruption_budgets};
+use crate::terminate::{Cause, ending};
+
+impl Tick<'_> {
+    /// Takes every command as far as its replacements allow.
+    pub(super) async fn carry_on(
+        &mut self,
+        commands: &[Command],
+        claims: &mut [NodeClaim],
+        by_instance: &ByInstance<'_>,
+        lease: Option<&Lease>,
+    ) {
+        let is_ready = |claim: &&NodeClaim| claim.state == ClaimState::Initialized;
+        let ready: BTreeSet<String> =
+            claims.iter().filter(is_ready).map(|claim| claim.name.clone()).collect();
+        for command in commands {
+            if self.time_is_up() {
+                return;
+            }
+            let step = step(command, &ready, self.ports.now());
+            let held: Vec<&mut NodeClaim> = claims.iter_mut().filter(|claim| command.holds(claim)).collect();
+            if let Err(error) = self.go_on(command, (step, held), by_instance, lease).await {
+                self.cannot_go_on(&command.claims.join(", "), &error);
+            }
+        }
+        self.let_go(commands, claims, lease).await;
+    }
+
+    async fn go_on(
+        &mut self,
+        command: &Command,
+        (step, held): (Step, Vec<&mut NodeClaim>),
+        by_instance: &ByInstance<'_>,
+        lease: Option<&Lease>,
+    ) -> Result<(), TickError> {
+        if held.is_empty() {
+            return self.remove(command, lease).await;
+        }
+        if let Step::Wait(what) = step {
+            self.waits(&held, &what);
+            return Ok(());
+        }
+        let nodes: Vec<&Node> = held.iter().flat_map(|claim| nodes_of(claim, by_instance)).collect();
+        match (step, self.kept(&nodes).await?) {
+            (Step::Drain, None) => self.carry_out(command, held, lease).await?,
+            (Step::Drain, Some(why)) => self.waits(&held, &why),
+            (_, kept) => {
+                self.give_up(command, held, lease).await?;
+                self.tell_of_no_replacement(command, &nodes, kept).await;
+            }
+        }
+        Ok(())
+    }
+
+    fn waits(&mut self, held: &[&mut NodeClaim], what: &str) {
+        self.summary.waiting.extend(held.iter().map(|claim| (claim.name.clone(), what.to_owned())));
+    }
+
+    /// Begins the end of all claims that the command still holds.
+    async fn carry_out(
+        &mut self,
+        command: &Command,
+        held: Vec<&mut NodeClaim>,
+        lease: Option<&Lease>,
+    ) -> Result<(), TickError> {
+        let message = format!("{}, and what replaces it is ready", command.message);
+        let (cause, now) = (Cause::new(command.reason, message), self.ports.now());
+        let next: Vec<NodeClaim> = held.iter().filter_map(|claim| ending(claim, &cause, now)).collect();
+        let written = self.ports.ledger.end_command(command, &next, lease).await?;
+        tracing::info!(command = command.id, claims = ?command.claims, "the command is carried out");
+        for (claim, next) in held.into_iter().zip(written) {
+            *claim = next;
+            self.tell_of_end(claim, &cause).await;
+        }
+        Ok(())
+    }
+
+    async fn give_up(
+        &self,
+        command: &Command,
+        held: Vec<&mut NodeClaim>,
+        lease: Option<&Lease>,
+    ) -> Result<(), TickError> {
+        let free: Vec<NodeClaim> = held.iter().map(|claim| free(claim)).collect();
+        let written = self.ports.ledger.end_command(command, &free, lease).await?;
+        for (claim, next) in held.into_iter().zip(written) {
+            *claim = next;
+        }
+        Ok(())
+    }
+
+    /// Removes a command that holds nothing any more. Claims and commands are not read in one moment, so the claims are read again.
+    async fn remove(&self, command: &Command, lease: Option<&Lease>) -> Result<(), TickError> {
+        for name in &command.claims {
+            if self.ports.ledger.claim(name).await?.is_some_and(|claim| command.holds(&claim)) {
+                return Ok(());
+            }
+        }
+        self.ports.ledger.end_command(command, &[], lease).await?;
+        Ok(())
+    }
+
+    /// Frees claims whose command is not there: a copy of the table need not hold all that was written together.
+    async fn let_go(&mut self, commands: &[Command], claims: &mut [NodeClaim], lease: Option<&Lease>) {
+        let is_known = |id: &str| commands.iter().any(|command| command.id == id);
+        for claim in claims {
+            let Some(id) = claim.command.clone().filter(|id| !is_known(id)) else { continue };
+            let freed = async {
+                if self.ports.ledger.command(&id).await?.is_none() {
+                    tracing::warn!(
+                        claim = claim.name,
+                        command = id,
+                        "its command is gone; the claim is free"
+                    );
+                    *claim = self.ports.ledger.update_claim(&free(claim), lease).await?;
+                }
+                Ok::<(), TickError>(())
+            };
+            if let Err(error) = freed.await {
+                self.cannot_go_on(&claim.name, &error);
+            }
+        }
+    }
+
+    /// Why none of the nodes may be drained of our own accord, by what is on them now.
+    async fn kept(&self, nodes: &[&Node]) -> Result<Option<String>, TickError> {
+        let budgets = disruption_budgets(self.ports).await?;
+        let staying = Staying { budgets: &budgets, now: self.ports.now() };
+        for node in nodes {
+            let pods = self.ports.cluster.pods_on(&node.name).await?;
+            if let Some(why) = kept_by(node, pods.iter().map(|on| &on.pod), &staying) {
+                return Ok(Some(why));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn tell_of_no_replacement(&self, command: &Command, nodes: &[&Node], kept: Option<String>) {
+        let patience = NillableDuration::seconds(PATIENCE.as_secs());
+        let why = kept.unwrap_or_else(|| format!("nothing that replaces it was ready within {patience}"));
+        let message = format!("it is not drained, although {}: {why}", command.message);
+        tracing::warn!(command = command.id, message, "the command is given up");
+        for about in nodes.iter().map(|node| Subject::node(node)) {
+            let event = Event { about, warning: true, reason: "DisruptionBlocked", message: message.clone() };
+            if let Err(error) = self.ports.cluster.publish_event(&event).await {
+                tracing::warn!(command = command.id, error = chain(&error), "the event was not published");
+            }
+        }
+    }
+}
+
+fn free(claim: &NodeClaim) -> NodeClaim {
+    NodeClaim { command: None, ..claim.clone() }
+}
