@@ -146,6 +146,8 @@ struct Question<'a, 'b> {
     options: &'a Options<'a>,
     volumes: &'b Volumes<'a>,
     pods: &'b [&'a Pod],
+    /// Whether the types are but a part of those that there are.
+    is_part: bool,
 }
 
 /// The best of all attempts.
@@ -155,7 +157,7 @@ pub(crate) fn best_decision<'a>(
     volumes: &Volumes<'a>,
     pods: &[&'a Pod],
 ) -> Decision {
-    Question { snapshot, options, volumes, pods }.best()
+    Question { snapshot, options, volumes, pods, is_part: false }.best()
 }
 
 impl Decision {
@@ -233,6 +235,9 @@ impl<'a> Question<'a, '_> {
         if !best.rank.unplaced.is_empty() && may_help {
             best = self.leaving_out(best, &base);
             best = self.without_kinds(best);
+            if !bound.is_empty() {
+                best = self.in_halves(best);
+            }
         }
         self.renewed(best)
     }
@@ -298,7 +303,7 @@ impl<'a> Question<'a, '_> {
     }
 
     fn unchecked(&self, attempt: &Attempt) -> Decision {
-        let Self { snapshot, options, volumes, pods } = *self;
+        let Self { snapshot, options, volumes, pods, .. } = *self;
         let soft_taints = has_soft_taints(snapshot);
         let (mut classes, groups) =
             classes::classes(snapshot, pods.iter().copied(), volumes, soft_taints, options);

@@ -1,9 +1,10 @@
 //! Attempts that nothing but their result speaks for, where there are few pods.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use outrigger_model::resources::CPU;
-use outrigger_model::{CapacityType, Plan, Quantity};
+use outrigger_model::{CapacityType, Plan, Quantity, Snapshot};
 
 use super::{Attempt, Decision, Finish, Opening, Question, within};
 use crate::placing::{Order, Quotas};
@@ -19,6 +20,8 @@ const TYPES_TRIED_MAX: usize = 12;
 const PODS_TRIED_MAX: usize = 1_000;
 /// How many families and sizes of types are left out, one at a time.
 const KINDS_TRIED_MAX: usize = 16;
+/// Few pods are at most one of so many.
+const FEW_OF: usize = 10;
 /// How many classes may be left out for others.
 const LEFT_OUT_MAX: usize = 2;
 
@@ -103,6 +106,32 @@ impl Question<'_, '_> {
             let Some(fewer) = next else { return best };
             without = fewer;
         }
+    }
+
+    /// All attempts once more among every other type, and among the rest, where limits keep a few pods out: each step takes what is
+    /// best for the pods at hand, and from other types it comes to other nodes.
+    pub(super) fn in_halves(&self, mut best: Decision) -> Decision {
+        let types = self.snapshot.classes.iter().flat_map(|offer| offer.instance_types.iter());
+        let names: BTreeSet<&str> = types.map(|kind| kind.name.as_str()).collect();
+        for half in 0..2 {
+            let unplaced: usize = best.rank.unplaced.iter().sum();
+            let is_worth_it = unplaced > 0 && unplaced * FEW_OF <= self.pods.len();
+            if self.is_part || !is_worth_it || (self.options.time_is_up)() {
+                break;
+            }
+            let left_out = names.iter().enumerate().filter(|(index, _)| index % 2 != half);
+            let mut without: BTreeSet<String> = left_out.map(|(_, name)| (*name).to_owned()).collect();
+            let part = without_types(self.snapshot, &without);
+            let found = Question { snapshot: &part, is_part: true, ..*self }.best();
+            if found.places_more_than(&best) {
+                without.extend(found.attempt.without.iter().cloned());
+                let among_all = self.decide(&Attempt { without, ..found.attempt });
+                if among_all.places_more_than(&best) {
+                    best = among_all;
+                }
+            }
+        }
+        best
     }
 
     /// The types of each family and of each size that a plan buys.
@@ -213,6 +242,16 @@ impl Question<'_, '_> {
         }
         best
     }
+}
+
+/// The same world, in which some types are not sold.
+fn without_types(snapshot: &Snapshot, without: &BTreeSet<String>) -> Snapshot {
+    let mut part = snapshot.clone();
+    for offer in &mut part.classes {
+        let sold = offer.instance_types.iter().filter(|kind| !without.contains(&kind.name));
+        offer.instance_types = Arc::new(sold.cloned().collect());
+    }
+    part
 }
 
 /// An attempt in its own order, in both orders of pods that keep others away and those others, and with pods promised nodes
