@@ -26,7 +26,7 @@ pub(crate) fn registration(
     }
     let stays = |taint: &&Taint| taint.key != labels::UNREGISTERED_TAINT && !taint.is_opening();
     let mut taints: Vec<_> = node.taints.iter().filter(stays).cloned().collect();
-    taints.extend(claim.handover.taint());
+    taints.extend(claim.handover.taints());
     for taint in claim.taints.iter().chain(&claim.startup_taints) {
         if !taints.iter().any(|present| same_place(present, taint)) {
             taints.push(taint.clone());
@@ -199,14 +199,14 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_soft_taint_comes_with_the_registration_and_goes_alone() {
-        let handover = Handover { spared: true, ..Handover::default() };
-        let soft = handover.taint().unwrap();
+    fn the_soft_taints_come_with_the_registration_and_go_alone() {
+        let handover = Handover { soft_taints: 2, ..Handover::default() };
+        let soft: Vec<Taint> = handover.taints().collect();
         // What a run that was killed has left is not doubled.
-        let left = node(vec![soft.clone()]);
+        let left = node(soft.clone());
         let change = registration(&NodeClaim { handover, ..claim() }, &left, BTreeMap::new());
         let own = [claim().taints, claim().startup_taints].concat();
-        assert_eq!(change.taints, [vec![soft], own.clone()].concat());
+        assert_eq!(change.taints, [soft, own.clone()].concat());
         let opening = node(change.taints);
         assert!(is_opening(&opening));
         assert_eq!(opened(&opening).taints, own);

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::labels::OPENING_TAINT;
 use crate::{Taint, TaintEffect};
 
-/// Which of a node's planned pods are left to kube-scheduler, and whether it is asked to spare the node at first.
+/// Which of a node's planned pods are left to kube-scheduler, how much it is asked to spare the node at first, and when the node's
+/// turn comes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Handover {
@@ -15,8 +16,12 @@ pub struct Handover {
     /// another.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub crowded: BTreeSet<String>,
-    /// Whether pods that can go elsewhere should, until those that cannot are there.
-    pub spared: bool,
+    /// With how many soft taints it is opened: pods that can go to a node with fewer should, until those that cannot are there.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub soft_taints: u8,
+    /// Its place among the nodes of its plan when several are opened together, lowest first.
+    #[serde(skip_serializing_if = "is_first")]
+    pub turn: u32,
 }
 
 impl Handover {
@@ -25,10 +30,24 @@ impl Handover {
         *self == Self::default()
     }
 
-    /// The soft taint that a spared node is opened with.
-    pub fn taint(&self) -> Option<Taint> {
-        self.spared.then(|| Taint::new(OPENING_TAINT, "", TaintEffect::PreferNoSchedule))
+    /// The soft taints that a spared node is opened with; a key of its own for each, since kube-scheduler counts them.
+    pub fn taints(&self) -> impl Iterator<Item = Taint> + use<> {
+        (1..=self.soft_taints).map(|number| {
+            let key =
+                if number == 1 { OPENING_TAINT.to_owned() } else { format!("{OPENING_TAINT}-{number}") };
+            Taint::new(key, "", TaintEffect::PreferNoSchedule)
+        })
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(number: &u8) -> bool {
+    *number == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_first(turn: &u32) -> bool {
+    *turn == 0
 }
 
 #[cfg(test)]
@@ -37,13 +56,20 @@ mod tests {
 
     #[test]
     fn the_soft_taint_is_known_as_ours() {
-        let spared = Handover { spared: true, ..Handover::default() };
-        let taint = spared.taint().unwrap();
-        assert_eq!(taint.to_string(), "outrigger.dev/opening:PreferNoSchedule");
-        assert!(taint.is_opening() && !taint.is_hard());
+        let spared = Handover { soft_taints: 2, ..Handover::default() };
+        let taints: Vec<Taint> = spared.taints().collect();
+        let names: Vec<String> = taints.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            names,
+            ["outrigger.dev/opening:PreferNoSchedule", "outrigger.dev/opening-2:PreferNoSchedule"]
+        );
+        assert!(taints.iter().all(|taint| taint.is_opening() && !taint.is_hard()));
+        let taint = taints[0].clone();
         let foreign = Taint { effect: TaintEffect::NoSchedule, ..taint };
         assert!(!foreign.is_opening(), "it keeps pods away for certain, which ours never does");
         assert!(Handover::default().is_plain() && !spared.is_plain());
-        assert_eq!(Handover::default().taint(), None);
+        assert_eq!(Handover::default().taints().count(), 0);
+        let other = Taint::new("outrigger.dev/opening-hours", "", TaintEffect::PreferNoSchedule);
+        assert!(!other.is_opening(), "somebody's own");
     }
 }

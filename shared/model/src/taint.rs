@@ -50,10 +50,14 @@ impl Taint {
         !matches!(self.effect, TaintEffect::PreferNoSchedule)
     }
 
-    /// Whether it is the soft taint that lifecycle opens some nodes with and takes off soon after: no user's, and nothing
+    /// Whether it is a soft taint that lifecycle opens some nodes with and takes off soon after: no user's, and nothing
     /// that planning heeds.
     pub fn is_opening(&self) -> bool {
-        !self.is_hard() && self.key == labels::OPENING_TAINT
+        let number = self.key.strip_prefix(labels::OPENING_TAINT);
+        let is_ours = |number: &str| {
+            number.is_empty() || number.strip_prefix('-').is_some_and(|digits| digits.parse::<u8>().is_ok())
+        };
+        !self.is_hard() && number.is_some_and(is_ours)
     }
 
     /// Whether it is one that a young node loses by itself, so that planning looks past it until the node is

@@ -10,7 +10,7 @@
 //! a rule depends; `packing` opens nodes for the `bins` that are left, with `fill` trying one machine at a time,
 //! `shadow_prices` saying what room is worth and `offers` choosing the types that a node offers; `result` writes the
 //! Plan and the Report, with `explain` for every pod that found no place, and `handover` how kube-scheduler is given the
-//! nodes and their pods.
+//! nodes and their pods. Whoever applies a plan rehearses that first ([`handover::rehearse`]).
 
 mod again;
 mod amounts;

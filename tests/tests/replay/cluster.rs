@@ -25,8 +25,8 @@ const KINDS: [(&str, &str); 9] = [
     ("Pod", "/api/v1/pods"),
 ];
 
-/// Requests in flight at once.
-const PARALLEL: usize = 8;
+/// Requests in flight at once, as many as lifecycle has.
+const PARALLEL: usize = 16;
 
 /// A control plane in which only the scheduler acts.
 pub(crate) struct Cluster {

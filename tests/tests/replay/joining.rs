@@ -14,7 +14,7 @@ use crate::planned::{NodeToJoin, Planned};
 /// How the nodes of a plan are opened, and their pods nominated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opening {
-    /// All pods but the crowded ones are nominated, then all nodes opened at once, some with a soft taint; nominations that
+    /// All pods but the crowded ones are nominated, then all nodes opened at once, some with soft taints; nominations that
     /// the scheduler cleared in between, since it tried a pod too early, are made again.
     Together,
     /// One node after another, the pods of each nominated just before it.
@@ -109,7 +109,8 @@ fn held<'p>(planned: &'p Planned, pods: &'p [PodRef]) -> impl Iterator<Item = &'
 
 /// Soft taints go when the pods are bound, or a little later all the same.
 fn end_sparing(cluster: &Cluster, planned: &Planned) -> Result<()> {
-    let spared: Vec<&NodeToJoin> = planned.nodes.iter().filter(|node| node.soft_taint.is_some()).collect();
+    let spared: Vec<&NodeToJoin> =
+        planned.nodes.iter().filter(|node| node.handover.soft_taints > 0).collect();
     if spared.is_empty() {
         return Ok(());
     }
@@ -162,10 +163,13 @@ fn gated(node: &NodeToJoin) -> Value {
     })
 }
 
-/// Registers nodes: their labels and taints come, the gate goes.
+/// Registers nodes in their turn: their labels and taints come, the gate goes.
 fn open(cluster: &Cluster, nodes: &[NodeToJoin]) -> Result<()> {
-    in_parallel(nodes, |node| {
-        let taints: Vec<_> = node.soft_taint.iter().chain(&node.taints).chain(&node.startup_taints).collect();
+    let mut in_turn: Vec<&NodeToJoin> = nodes.iter().collect();
+    in_turn.sort_by_key(|node| node.handover.turn);
+    in_parallel(&in_turn, |node| {
+        let soft_taints: Vec<_> = node.handover.taints().collect();
+        let taints: Vec<_> = soft_taints.iter().chain(&node.taints).chain(&node.startup_taints).collect();
         let mut all = node.labels.clone();
         // The node plugin of the EBS driver labels its node.
         all.extend(node.labels.get(labels::ZONE).map(|zone| (CSI_ZONE.to_owned(), zone.clone())));

@@ -22,18 +22,20 @@ use anyhow::Result;
 use outrigger_bench::scenario::Scenario as Mix;
 use outrigger_bench::{Karpenter, catalogue};
 use outrigger_model::Snapshot;
-use outrigger_planning::{Options, Preferences};
+use outrigger_planning::{Options, Preferences, handover};
 use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::joining::Opening;
 use crate::planned::Planned;
 use crate::scenario::{Scenario, instance_types};
+use crate::scenarios::SEED;
 use crate::settle::{Figures, Planner, settle};
 
 /// Our own planner.
 fn ours(snapshot: &Snapshot, _: &Value) -> Result<Planned> {
-    let (plan, _) = outrigger_planning::provision(snapshot, &Options::default());
+    let (mut plan, mut report) = outrigger_planning::provision(snapshot, &Options::default());
+    handover::rehearse(snapshot, &mut plan, &mut report, &Options::default());
     Planned::of(&plan, snapshot)
 }
 
@@ -76,13 +78,22 @@ struct Asked {
 /// The aim.
 const AIM: Asked = Asked { first_round: 99.0, settled: 1.05 };
 
-/// What is asked of each mix. A large fleet falls short of the aim, since its crowded services take each other's room: 1,000 pods
-/// bound 97.2 % and settled at 1.060, 2,000 98.9 % and 1.045. Limits leave room for what several runs differ by: four of the diverse
-/// mix bound 99.4 to 99.8 %.
-const fn asked_of(mix: Mix, pods: usize) -> Asked {
-    match (mix, pods) {
+/// The mixes, and the seeds that they are drawn with. Of fleets the two that were hardest to open are among them.
+const DRAWN: [(Mix, u64); 6] = [
+    (Mix::Generic, SEED),
+    (Mix::Diverse, SEED),
+    (Mix::Fleet, SEED),
+    (Mix::Fleet, 4),
+    (Mix::Fleet, 6),
+    (Mix::Existing, SEED),
+];
+
+/// What is asked of each mix: the aim, with some room for what several runs differ by where a pod may come before its node is open. Four
+/// runs of the diverse mix bound 99.4 to 99.8 %.
+const fn asked_of(mix: Mix, seed: u64) -> Asked {
+    match (mix, seed) {
         (Mix::Diverse, _) => Asked { first_round: 98.5, settled: 1.05 },
-        (Mix::Fleet, 1_000..) => Asked { first_round: 96.5, settled: 1.07 },
+        (Mix::Fleet, 4 | 6) => Asked { first_round: 98.0, settled: 1.05 },
         _ => AIM,
     }
 }
@@ -99,15 +110,26 @@ fn check(one: &Figures, asked: &Asked) {
 }
 
 /// One of the benchmark's mixes, of 500 pods or of as many as are asked for.
-fn drawn(mix: Mix) -> Scenario {
-    let count =
-        std::env::var("OUTRIGGER_REPLAY_PODS").ok().and_then(|count| count.parse().ok()).unwrap_or(500);
-    scenarios::drawn(mix, count).unwrap()
+fn drawn(mix: Mix, seed: u64) -> Scenario {
+    scenarios::drawn(mix, asked_for("OUTRIGGER_REPLAY_PODS").unwrap_or(500), seed).unwrap()
+}
+
+/// The mixes, or each once with the seed that is asked for.
+fn to_draw() -> Vec<(Mix, u64)> {
+    let usual = || DRAWN.into_iter();
+    match asked_for("OUTRIGGER_REPLAY_SEED") {
+        Some(seed) => usual().filter(|(_, usual)| *usual == SEED).map(|(mix, _)| (mix, seed)).collect(),
+        None => usual().collect(),
+    }
+}
+
+fn asked_for<N: std::str::FromStr>(variable: &str) -> Option<N> {
+    std::env::var(variable).ok().and_then(|number| number.parse().ok())
 }
 
 /// How often our plan for each mix is played.
 fn runs() -> usize {
-    std::env::var("OUTRIGGER_REPLAY_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(1)
+    asked_for("OUTRIGGER_REPLAY_RUNS").unwrap_or(1)
 }
 
 /// Every rule of the planner, on a few pods each.
@@ -132,8 +154,8 @@ fn plans_for_many_pods_come_true() {
     let cluster = Cluster::start().unwrap();
     figures::heading();
     let mut played = Vec::new();
-    for mix in [Mix::Generic, Mix::Diverse, Mix::Fleet, Mix::Existing] {
-        let scenario = drawn(mix);
+    for (mix, seed) in to_draw() {
+        let scenario = drawn(mix, seed);
         if is_chosen(&scenario) {
             let of_karpenter =
                 Scenario { name: format!("{}, Karpenter's plan", scenario.name), ..scenario.clone() };
@@ -142,12 +164,12 @@ fn plans_for_many_pods_come_true() {
                 check_all_bound(&play(&cluster, &scenario, &ours));
             }
             let ours = play(&cluster, &scenario, &ours);
-            played.push((mix, ours, play(&cluster, &of_karpenter, &karpenters)));
+            played.push((asked_of(mix, seed), ours, play(&cluster, &of_karpenter, &karpenters)));
         }
     }
-    for (mix, ours, karpenters) in &played {
+    for (asked, ours, karpenters) in &played {
         check_all_bound(ours);
-        check(ours, &asked_of(*mix, ours.planned));
+        check(ours, asked);
         assert_eq!(karpenters.failure, None, "{}", karpenters.scenario);
         let (own, other) = (ours.settled_cost, karpenters.settled_cost);
         assert!(own <= other, "{}: settled at {own}, Karpenter's plan at {other}", ours.scenario);

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use outrigger_bench::karpenter::{ForeignNode, ForeignPlan};
 use outrigger_model::resources::{CPU, MEMORY};
 use outrigger_model::{
-    CapacityType, InstanceType, NominatedPod, Plan, PlannedNode, Pod, PodRef, Price, Requirement,
+    CapacityType, Handover, InstanceType, NominatedPod, Plan, PlannedNode, Pod, PodRef, Price, Requirement,
     Requirements, Resources, Snapshot, Taint, labels,
 };
 use outrigger_planning::handover::{Opened, crowded, handovers};
@@ -42,8 +42,8 @@ pub(crate) struct NodeToJoin {
     pub(crate) allocatable: Resources,
     /// The pods that it was planned for.
     pub(crate) pods: Vec<PodRef>,
-    /// The soft taint that it is opened with.
-    pub(crate) soft_taint: Option<Taint>,
+    /// With which soft taints it is opened, and when.
+    pub(crate) handover: Handover,
 }
 
 impl Planned {
@@ -93,7 +93,7 @@ impl Planned {
         let crowded = snapshot.pods.iter().filter(|pod| uids.contains(&pod.uid));
         self.crowded.extend(crowded.map(|pod| pod.id.clone()));
         for (node, handover) in self.nodes.iter_mut().zip(handovers) {
-            node.soft_taint = handover.taint();
+            node.handover = handover;
         }
         self.leave_crowded(snapshot);
     }
@@ -159,7 +159,7 @@ impl NodeToJoin {
             capacity,
             allocatable,
             pods: node.pods.iter().map(|nominated| nominated.pod.clone()).collect(),
-            soft_taint: node.handover.taint(),
+            handover: node.handover.clone(),
         })
     }
 }
@@ -202,7 +202,7 @@ impl NodeToJoin {
             capacity: kind.counted().clone(),
             allocatable: kind.allocatable.clone(),
             pods: references(&node.pods),
-            soft_taint: None,
+            handover: Handover::default(),
         };
         Ok((node, price + offer.class.root_volume.price()))
     }

@@ -10,7 +10,7 @@ mod storage;
 
 use crate::scenario::Scenario;
 
-pub(crate) use sizes::drawn;
+pub(crate) use sizes::{SEED, drawn};
 
 /// One for each rule of the planner, of twenty to eighty pods.
 pub(crate) fn rules() -> Vec<Scenario> {

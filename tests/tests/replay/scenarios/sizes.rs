@@ -7,18 +7,19 @@ use serde_json::Value;
 
 use crate::scenario::{Scenario, instance_types};
 
-/// Where chance starts; the benchmark starts there, too.
-const SEED: u64 = 42;
+/// Where chance usually starts; the benchmark starts there, too.
+pub(crate) const SEED: u64 = 42;
 
 /// So many pods of one of the benchmark's scenarios.
-pub(crate) fn drawn(mix: Mix, pods: usize) -> Result<Scenario> {
+pub(crate) fn drawn(mix: Mix, pods: usize, seed: u64) -> Result<Scenario> {
     let types = instance_types()?;
-    let recipe = Recipe { scenario: mix, pods, seed: SEED, types: &types, trace: None };
+    let recipe = Recipe { scenario: mix, pods, seed, types: &types, trace: None };
     let items = match recipe.list()?["items"].take() {
         Value::Array(items) => items,
         _ => Vec::new(),
     };
     let waits = |item: &Value| item["kind"] == "Pod" && item["spec"]["nodeName"].is_null();
     let (pods_that_come, objects): (Vec<_>, Vec<_>) = items.into_iter().partition(waits);
-    Ok(Scenario::new(&format!("{mix} {pods}"), objects, pods_that_come))
+    let name = if seed == SEED { format!("{mix} {pods}") } else { format!("{mix} {pods} of seed {seed}") };
+    Ok(Scenario::new(&name, objects, pods_that_come))
 }
