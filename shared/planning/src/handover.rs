@@ -4,7 +4,8 @@
 //! more pods of a required spread are planned onto a node than its maxSkew, they would refuse one another, and each
 //! nomination that is lost frees room that was meant for somebody. Such crowded pods are therefore left to kube-scheduler,
 //! which spreads them by itself, evenly and to the emptiest nodes. What it does not know is that some of them have room on few
-//! nodes only; those nodes are spared at first: a soft taint makes it prefer others for the pods that fit there.
+//! nodes only; those nodes are spared at first: soft taints make it prefer others for the pods that fit there. Rules say at first how
+//! many each node gets; before a plan is applied, its opening is rehearsed and a better way is searched for.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
