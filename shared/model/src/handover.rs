@@ -17,10 +17,10 @@ pub struct Handover {
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub crowded: BTreeSet<String>,
     /// With how many soft taints it is opened: pods that can go to a node with fewer should, until those that cannot are there.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub soft_taints: u8,
     /// Its place among the nodes of its plan when several are opened together, lowest first.
-    #[serde(skip_serializing_if = "is_first")]
+    #[serde(skip_serializing_if = "is_default")]
     pub turn: u32,
 }
 
@@ -40,14 +40,8 @@ impl Handover {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-const fn is_zero(number: &u8) -> bool {
-    *number == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-const fn is_first(turn: &u32) -> bool {
-    *turn == 0
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 #[cfg(test)]
