@@ -9,10 +9,10 @@ build-LifecycleFunction: NAME := lifecycle
 build-RefreshFunction: NAME := refresh
 build-InterruptFunction: NAME := interrupt
 
-# All functions are built for each of them, in one step that costs nothing the second and third time: built one by one they
-# would differ in the features of what they share, and aws-sdk-ec2 would be compiled for each.
+# All functions are built for each of them, in one step that costs nothing the second and third time, and with the features that
+# the whole workspace asks of what they share: with other features aws-sdk-ec2 would be compiled once more.
 build-%:
-	$(BUILDER) --release --locked --package provision --package lifecycle --package refresh --package interrupt
+	$(BUILDER) --release --locked --workspace --bin provision --bin lifecycle --bin refresh --bin interrupt
 	cp $$(ls -t $(TARGET)/lambda/$(NAME)/bootstrap $(TARGET)/release/$(NAME) 2>/dev/null | head -n 1) $(ARTIFACTS_DIR)/bootstrap
 	strip $(ARTIFACTS_DIR)/bootstrap
 	@needed=$$(objdump -T $(ARTIFACTS_DIR)/bootstrap | grep -o 'GLIBC_[0-9.]*' | cut -d_ -f2 | sort -V | tail -n 1); \

@@ -1,6 +1,6 @@
 //! The command `outrigger`, as a user runs it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -18,9 +18,7 @@ pub struct Said {
 
 /// Runs it with a kubeconfig in the place of the user's.
 pub fn outrigger(kubeconfig: &Path, arguments: &[&str]) -> Result<Said> {
-    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| checkout.join("target"), PathBuf::from);
-    let program = target.join("release/outrigger");
+    let program = outrigger_stack::built("outrigger")?;
     ensure!(program.is_file(), "there is no {}; run `cargo xtask build` first", program.display());
     let run = Command::new(&program).args(arguments).env("KUBECONFIG", kubeconfig).output();
     let run = run.with_context(|| format!("running {}", program.display()))?;

@@ -108,7 +108,7 @@ pub fn wait_for(
     what: &str,
     expected: usize,
     longest: Duration,
-    question: impl Fn() -> Result<usize>,
+    mut question: impl FnMut() -> Result<usize>,
 ) -> Result<()> {
     let began = Instant::now();
     loop {

@@ -2,23 +2,20 @@
 
 use anyhow::Result;
 
-use crate::command::{cargo, only_cloud, program, run, without_cloud};
+use crate::command::{cargo, program, run, workspace};
+use crate::tests;
 
 /// Every file is formatted.
 pub(crate) fn format() -> Result<()> {
     run(program("cargo")?.args(["fmt", "--all", "--check"]))
 }
 
-/// No lint complains, in any feature.
+/// No lint complains, in any feature; and the command compiles without features, as README builds it.
 pub(crate) fn lints() -> Result<()> {
-    let mut clippy = cargo("clippy")?;
-    without_cloud(clippy.args(["--release", "--workspace", "--all-targets", "--all-features"]));
-    run(clippy.args(["--", "-D", "warnings"]))
-}
-
-/// The same for the packages that compile AWS.
-pub(crate) fn cloud_lints() -> Result<()> {
-    let mut clippy = cargo("clippy")?;
-    only_cloud(clippy.args(["--release", "--all-targets", "--features", "outrigger-aws/system"]));
-    run(clippy.args(["--", "-D", "warnings"]))
+    // What plain `cargo test` leaves out is not among all targets.
+    let (all, on_servers) = (["--all-targets"], tests::on_servers());
+    for targets in [&all[..], &on_servers] {
+        run(workspace("clippy")?.args(targets).args(["--", "-D", "warnings"]))?;
+    }
+    run(cargo("check")?.args(["--release", "-p", "outrigger"]))
 }

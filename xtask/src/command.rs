@@ -1,4 +1,5 @@
-//! Running other programs: always from the workspace's root, cargo always with one profile and the lock file.
+//! Running other programs: always from the workspace's root, cargo always with one profile, one set of features, one directory and
+//! the lock file.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,20 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// The packages that compile `aws-sdk-ec2`. Cargo compiles it anew for every other set of features, and the features of
-/// what it uses depend on which packages are built together; so these are always built together, and nothing with them.
-const CLOUD: [&str; 6] =
-    ["outrigger-aws", "outrigger-runtime", "provision", "lifecycle", "refresh", "interrupt"];
-
-/// Narrows a cargo command to the packages that compile AWS.
-pub(crate) fn only_cloud(command: &mut Command) -> &mut Command {
-    command.args(CLOUD.iter().flat_map(|package| ["-p", package]))
-}
-
-/// Leaves the packages that compile AWS out of a cargo command on the whole workspace.
-pub(crate) fn without_cloud(command: &mut Command) -> &mut Command {
-    command.args(CLOUD.iter().flat_map(|package| ["--exclude", package]))
-}
+use crate::target;
 
 /// The workspace's root.
 pub(crate) fn root() -> Result<PathBuf> {
@@ -28,10 +16,10 @@ pub(crate) fn root() -> Result<PathBuf> {
     package.parent().map(Path::to_owned).context("xtask lies in no workspace")
 }
 
-/// A program in the workspace's root.
+/// A program in the workspace's root. Whatever it builds with cargo goes where we build.
 pub(crate) fn program(name: impl AsRef<std::ffi::OsStr>) -> Result<Command> {
     let mut command = Command::new(name);
-    command.current_dir(root()?);
+    command.current_dir(root()?).env("CARGO_TARGET_DIR", target::directory()?);
     Ok(command)
 }
 
@@ -42,6 +30,14 @@ pub(crate) fn cargo(subcommand: &str) -> Result<Command> {
     if root()?.join("Cargo.lock").exists() {
         command.arg("--locked");
     }
+    Ok(command)
+}
+
+/// `cargo SUBCOMMAND` on all members with all features, whichever of their targets are asked for then. Cargo compiles a crate
+/// once for each set of features, which hangs on what is built together; so nothing, and aws-sdk-ec2 least, is compiled twice.
+pub(crate) fn workspace(subcommand: &str) -> Result<Command> {
+    let mut command = cargo(subcommand)?;
+    command.args(["--release", "--workspace", "--all-features"]);
     Ok(command)
 }
 

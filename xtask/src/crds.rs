@@ -6,13 +6,14 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use crate::command::{cargo, output, root};
+use crate::build::member;
+use crate::command::{output, root};
 
 const FOLDER: &str = "infra/kubernetes/crds";
 
 /// Compares every file, or writes them all.
 pub(crate) fn run(write: bool) -> Result<()> {
-    let printed = output(cargo("run")?.args(["--quiet", "--release", "-p", "outrigger", "--", "crds"]))?;
+    let printed = output(member("outrigger")?.arg("crds"))?;
     let folder = root()?.join(FOLDER);
     let mut stale = Vec::new();
     for document in documents(&printed) {

@@ -1,5 +1,6 @@
 //! `cargo xtask`: the project's chores, each one command.
 
+mod build;
 mod check;
 mod command;
 mod crds;
@@ -7,7 +8,9 @@ mod dependencies;
 mod sources;
 mod stack;
 mod steps;
+mod target;
 mod template;
+mod tests;
 
 use std::process::ExitCode;
 
@@ -24,8 +27,16 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Everything in order: tools, checks, tests, template, build, system tests.
-    Test,
+    /// Everything in order: tools, checks, build, tests; or one step of that, with a filter for its tests: `test system crashes`.
+    Test {
+        /// The step's name, as the table at the end of a run shows it.
+        step: Option<String>,
+        /// What its test program takes.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, requires = "step")]
+        arguments: Vec<String>,
+    },
+    /// What is drawn at random, in its full size: worlds, clusters, plans. Half an hour on two cores.
+    Soak,
     /// Format, lints, forbidden dependencies, and the rules for sources.
     Check,
     /// Build the functions with `sam build`, and the command `outrigger`.
@@ -77,15 +88,18 @@ fn main() -> ExitCode {
 }
 
 fn run(chore: Chore) -> Result<()> {
+    let _ours = target::take()?;
     match chore {
-        Chore::Test => steps::run(steps::TEST),
-        Chore::Check => steps::run(steps::CHECK),
-        Chore::Build => steps::build(),
+        Chore::Test { step: Some(step), arguments } => steps::one(&step, &arguments),
+        Chore::Test { step: None, .. } => steps::run(&steps::whole(), &[]),
+        Chore::Soak => steps::soak(),
+        Chore::Check => steps::run(&steps::CHECK.iter().collect::<Vec<_>>(), &[]),
+        Chore::Build => build::programs(),
         Chore::Validate => template::validate(),
         Chore::Crds { write } => crds::run(write),
         Chore::Tools => stack::tools(),
-        Chore::Bench { arguments } => steps::bench(&arguments),
-        Chore::Simulate { arguments } => steps::simulate(&arguments),
+        Chore::Bench { arguments } => build::bench(&arguments),
+        Chore::Simulate { arguments } => build::simulate(&arguments),
         Chore::Stack { arguments } => stack::run(&arguments),
     }
 }

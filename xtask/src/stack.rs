@@ -1,12 +1,14 @@
 //! The local stack's own command, built and run.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::command::{cargo, metadata, output, program, root, run as start};
+use crate::build::member;
+use crate::command::{output, run as run_command, workspace};
 
 /// Folders of the programs that build and check the template.
 pub(crate) struct Tools {
@@ -17,13 +19,13 @@ pub(crate) struct Tools {
 }
 
 /// Runs `stack` with these arguments.
-pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    start(command()?.args(arguments))
+pub(crate) fn run<A: AsRef<OsStr>>(arguments: &[A]) -> Result<()> {
+    run_command(command()?.args(arguments))
 }
 
 /// Installs every tool and says where it lies.
 pub(crate) fn tools() -> Result<()> {
-    start(command()?.arg("tools"))
+    run_command(command()?.arg("tools"))
 }
 
 /// Installs every tool and returns what the template needs.
@@ -38,8 +40,8 @@ pub(crate) fn installed() -> Result<Tools> {
 }
 
 /// Where the servers of a stack that is up listen, as the environment that the cloud tests read.
-pub(crate) fn endpoints(directory: &str) -> Result<[(&'static str, String); 2]> {
-    let path = root()?.join(directory).join("stack.json");
+pub(crate) fn endpoints(directory: &Path) -> Result<[(&'static str, String); 2]> {
+    let path = directory.join("stack.json");
     let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
     let state: Value = serde_json::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
     let url = |name: &str| {
@@ -49,10 +51,8 @@ pub(crate) fn endpoints(directory: &str) -> Result<[(&'static str, String); 2]> 
     Ok([("OUTRIGGER_TEST_DYNAMODB", url("dynamodb")?), ("OUTRIGGER_TEST_MOTO", url("aws")?)])
 }
 
-/// The built program; its companions, the ticker and the node agent, lie beside it.
+/// Its companions, the ticker and the node agent, lie beside it.
 fn command() -> Result<Command> {
-    start(cargo("build")?.args(["--quiet", "--release", "-p", "outrigger-stack", "--bins"]))?;
-    let metadata = metadata()?;
-    let target = metadata["target_directory"].as_str().context("cargo metadata names no target directory")?;
-    program(Path::new(target).join("release/stack"))
+    run_command(workspace("build")?.args(["--quiet", "--bin", "ticker", "--bin", "node-agent"]))?;
+    member("stack")
 }

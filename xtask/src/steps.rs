@@ -1,118 +1,159 @@
-//! What `cargo xtask test` and `cargo xtask check` do, in order. Cargo never runs twice at once: one rustc of
-//! aws-sdk-ec2 takes 7.5 GB.
+//! What `cargo xtask test`, `check` and `soak` do, in order. Cargo never runs twice at once: one rustc of aws-sdk-ec2 takes 7.5 GB.
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
-use crate::command::{cargo, only_cloud, run as start, without_cloud};
-use crate::{check, crds, dependencies, sources, stack, template};
+use crate::{build, check, crds, dependencies, sources, stack, template, tests};
 
-/// A step: its heading, and what it does.
-type Step = (&'static str, fn() -> Result<()>);
+/// Something that is done, and timed.
+pub(crate) struct Step {
+    /// What `cargo xtask test` calls it.
+    name: &'static str,
+    heading: &'static str,
+    /// Seconds that it should take on two cores, with servers and crates installed. A longer step is named, not failed.
+    budget: u64,
+    /// Takes what is for the test program, if it runs one.
+    act: fn(&[String]) -> Result<()>,
+}
+
+const fn step(
+    name: &'static str,
+    budget: u64,
+    heading: &'static str,
+    act: fn(&[String]) -> Result<()>,
+) -> Step {
+    Step { name, heading, budget, act }
+}
 
 /// The cheap ones first.
 pub(crate) const CHECK: &[Step] = &[
-    ("rules for sources", sources::run),
-    ("format", check::format),
-    ("forbidden dependencies", dependencies::run),
-    ("lints", check::lints),
-    ("lints of what compiles AWS", check::cloud_lints),
+    step("sources", 5, "rules for sources", |_| sources::run()),
+    step("format", 5, "format", |_| check::format()),
+    step("dependencies", 5, "forbidden dependencies", |_| dependencies::run()),
+    step("lints", 120, "lints", |_| check::lints()),
 ];
 
-/// Everything.
-pub(crate) const TEST: &[Step] = &[
-    ("tools of the local stack", stack::tools),
-    ("rules for sources", sources::run),
-    ("format", check::format),
-    ("forbidden dependencies", dependencies::run),
-    ("lints", check::lints),
-    ("tests", unit_tests),
-    ("the planner beside Karpenter's scheduler", differential),
-    ("definitions in infra/kubernetes/crds", || crds::run(false)),
-    ("template", template::validate),
-    ("functions, with sam build, and the command", build),
-    ("lints of what compiles AWS", check::cloud_lints),
-    ("tests of what compiles AWS, on DynamoDB Local and moto", cloud_tests),
-    ("system tests, on the local stack", system_tests),
+/// What follows the checks in a whole run.
+const AFTER_CHECK: &[Step] = &[
+    step("build", 360, "command, functions and tests, built", |_| build::everything()),
+    step("crds", 5, "definitions in infra/kubernetes/crds", |_| crds::run(false)),
+    step("template", 30, "template", |_| template::validate()),
+    step("unit", 180, "tests without servers", tests::plain),
+    step("differential", 60, "the planner beside Karpenter's scheduler", tests::differential),
+    step("servers", 60, "adapters, on DynamoDB Local and moto", tests::servers),
+    step("system", 360, "the whole system, on the local stack", tests::system),
+    step("replay", 180, "plans, on the real kube-scheduler", tests::replay),
 ];
+
+/// What is drawn, in its full size; the suite plays a part of each.
+pub(crate) const SOAK: &[Step] = &[
+    step("seeds", 1_200, "20,000 worlds from seeds", |_| build::simulate(&["--seeds", "20000"])),
+    step("differential", 240, "1,000 clusters beside Karpenter's scheduler", |_| {
+        build::bench(&["differential", "--cases", "1000"])
+    }),
+    step("laws", 240, "the planner's laws on 400 clusters", |_| {
+        build::bench(&["differential", "--laws", "--cases", "400", "--shrinks", "3"])
+    }),
+    step("replay", 900, "mixes of 2,000 pods, on the real kube-scheduler", |_| tests::large_replay()),
+];
+
+/// Tools first, then all checks, then all tests.
+pub(crate) fn whole() -> Vec<&'static Step> {
+    const TOOLS: &Step = &step("tools", 10, "tools of the local stack", |_| stack::tools());
+    std::iter::once(TOOLS).chain(CHECK).chain(AFTER_CHECK).collect()
+}
+
+/// One step of a whole run, by its name, with `arguments` for its test program.
+pub(crate) fn one(name: &str, arguments: &[String]) -> Result<()> {
+    let all = whole();
+    let Some(step) = all.iter().find(|step| step.name == name) else {
+        let names: Vec<&str> = all.iter().map(|step| step.name).collect();
+        bail!("there is no step {name}; there are: {}", names.join(", "));
+    };
+    run(&[*step], arguments)
+}
 
 /// Runs steps in order, stops at the first that fails, and shows how long each took.
-pub(crate) fn run(steps: &[Step]) -> Result<()> {
-    let mut times: Vec<(&str, Duration)> = Vec::new();
+pub(crate) fn run(steps: &[&Step], arguments: &[String]) -> Result<()> {
+    let mut times: Vec<(&Step, Duration)> = Vec::new();
     let mut result = Ok(());
-    for (index, (heading, step)) in steps.iter().enumerate() {
-        eprintln!("\n=== {} of {}: {heading}", index + 1, steps.len());
-        let began = Instant::now();
-        result = step().with_context(|| format!("step '{heading}' failed"));
-        times.push((heading, began.elapsed()));
+    for (index, step) in steps.iter().enumerate() {
+        let (time, done) = act(step, index + 1, steps.len(), arguments);
+        times.push((step, time));
+        result = done;
         if result.is_err() {
             break;
         }
     }
-    eprintln!();
-    for (heading, time) in &times {
-        eprintln!("{:>8.1} s  {heading}", time.as_secs_f32());
-    }
-    let total: Duration = times.iter().map(|(_, time)| *time).sum();
-    eprintln!("{:>8.1} s  {} of {} steps", total.as_secs_f32(), times.len(), steps.len());
+    eprintln!("\n{}", table(&times, steps.len()));
     result
 }
 
-fn unit_tests() -> Result<()> {
-    start(without_cloud(cargo("test")?.args(["--release", "--workspace"])))
+/// Plays everything that is drawn, to its end whatever fails.
+pub(crate) fn soak() -> Result<()> {
+    let mut times: Vec<(&Step, Duration)> = Vec::new();
+    let mut failed = Vec::new();
+    for (index, step) in SOAK.iter().enumerate() {
+        let (time, done) = act(step, index + 1, SOAK.len(), &[]);
+        times.push((step, time));
+        if let Err(error) = done {
+            eprintln!("{error:#}");
+            failed.push(step.name);
+        }
+    }
+    eprintln!("\n{}", table(&times, SOAK.len()));
+    if !failed.is_empty() {
+        bail!("failed: {}", failed.join(", "));
+    }
+    Ok(())
 }
 
-/// Random scenarios to both; the program that asks Karpenter's scheduler is one of the tools.
-fn differential() -> Result<()> {
-    let mut tests = cargo("test")?;
-    start(tests.args([
-        "--release",
-        "-p",
-        "outrigger-bench",
-        "--features",
-        "karpenter",
-        "--test",
-        "differential",
-    ]))
+fn act(step: &Step, number: usize, of: usize, arguments: &[String]) -> (Duration, Result<()>) {
+    eprintln!("\n=== {number} of {of}: {}", step.heading);
+    let began = Instant::now();
+    let done = (step.act)(arguments).with_context(|| format!("step '{}' failed", step.name));
+    eprintln!("--- {:.1} s", began.elapsed().as_secs_f32());
+    (began.elapsed(), done)
 }
 
-/// The servers that the ledger and the cloud port are tested on stay up for this step only.
-fn cloud_tests() -> Result<()> {
-    let directory = "target/cloud-tests";
-    stack::run(&["up", "--without-functions", "--dir", directory].map(str::to_owned))?;
-    let tested = stack::endpoints(directory).and_then(|endpoints| {
-        let mut tests = cargo("test")?;
-        tests.args(["--release", "--features", "outrigger-aws/system"]).envs(endpoints);
-        start(only_cloud(&mut tests))
-    });
-    let stopped = stack::run(&["down", "--dir", directory].map(str::to_owned));
-    tested.and(stopped)
+/// A line for each step that ran: seconds, budget, name, and whether it took longer than it should.
+fn table(times: &[(&Step, Duration)], all: usize) -> String {
+    let mut lines = vec![format!("{:>8}  {:>6}  step", "seconds", "budget")];
+    for (step, time) in times {
+        let over = if time.as_secs() > step.budget { "  over" } else { "" };
+        lines.push(format!(
+            "{:>8.1}  {:>6}  {}: {}{over}",
+            time.as_secs_f32(),
+            step.budget,
+            step.name,
+            step.heading
+        ));
+    }
+    let spent: Duration = times.iter().map(|(_, time)| *time).sum();
+    let budget: u64 = times.iter().map(|(step, _)| step.budget).sum();
+    lines.push(format!("{:>8.1}  {budget:>6}  {} of {all} steps", spent.as_secs_f32(), times.len()));
+    lines.join("\n")
 }
 
-/// What is deployed, and the command with what it does to a cluster.
-pub(crate) fn build() -> Result<()> {
-    template::build()?;
-    start(cargo("build")?.args(["--release", "-p", "outrigger", "--features", "cluster"]))
-}
+#[cfg(test)]
+mod tests_of_steps {
+    use std::time::Duration;
 
-/// One at a time: each has a stack of its own, and the machine may have two cores.
-fn system_tests() -> Result<()> {
-    start(
-        cargo("test")?
-            .args(["--release", "-p", "outrigger-stack", "-p", "outrigger-tests"])
-            .args(["--features", "outrigger-stack/system,outrigger-tests/system"])
-            .args(["--", "--test-threads=1"]),
-    )
-}
+    use super::{step, table, whole};
 
-/// Runs the measurements.
-pub(crate) fn bench(arguments: &[String]) -> Result<()> {
-    start(cargo("run")?.args(["--quiet", "--release", "-p", "outrigger-bench", "--"]).args(arguments))
-}
+    #[test]
+    fn a_step_over_its_budget_is_named() {
+        let (short, long) = (step("a", 2, "first", |_| Ok(())), step("b", 2, "second", |_| Ok(())));
+        let times = [(&short, Duration::from_millis(1_500)), (&long, Duration::from_secs(3))];
+        let expected = " seconds  budget  step\n     1.5       2  a: first\n     3.0       2  b: second  over\n     4.5       4  2 of 5 steps";
+        assert_eq!(table(&times, 5), expected);
+    }
 
-/// Plays simulated worlds: the same that the tests of `outrigger-simulation` play, but any number of them.
-pub(crate) fn simulate(arguments: &[String]) -> Result<()> {
-    let player = ["--quiet", "--release", "-p", "outrigger-simulation", "--example", "seeds", "--"];
-    start(cargo("run")?.args(player).args(arguments))
+    #[test]
+    fn steps_have_different_names() {
+        let mut names: Vec<&str> = whole().iter().map(|step| step.name).collect();
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+    }
 }

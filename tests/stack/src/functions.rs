@@ -20,19 +20,26 @@ static COUNT: AtomicU64 = AtomicU64::new(1);
 pub(crate) fn binary(checkout: &Path, function: &str) -> Result<PathBuf> {
     let known = FUNCTIONS.iter().find(|one| one.name == function);
     let known = known.with_context(|| format!("there is no function named {function}"))?;
-    let built = checkout.join(".aws-sam/build").join(known.logical_id).join("bootstrap");
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| checkout.join("target"), PathBuf::from);
-    let plain = checkout.join(target).join("release").join(function);
-    for path in [&built, &plain] {
+    let deployed = checkout.join(".aws-sam/build").join(known.logical_id).join("bootstrap");
+    let plain = built(function)?;
+    for path in [&deployed, &plain] {
         if path.is_file() {
             return Ok(path.clone());
         }
     }
     bail!(
         "the function {function} is not built: neither {} nor {} exists; run `cargo xtask build` first",
-        built.display(),
+        deployed.display(),
         plain.display()
     )
+}
+
+/// A program of the workspace: it lies where the running one does, or above it where that is a test.
+pub fn built(program: &str) -> Result<PathBuf> {
+    let here = std::env::current_exe().context("finding this program")?;
+    let folder = here.parent().context("this program lies in no folder")?;
+    let folder = if folder.ends_with("deps") { folder.parent().unwrap_or(folder) } else { folder };
+    Ok(folder.join(program))
 }
 
 /// Which Runtime API a process talks to.

@@ -31,7 +31,7 @@ mod tools;
 pub use aws::{ACCOUNT, Aws, REGION, parameter};
 pub use cache::Cache;
 pub use event_source::queue_event;
-pub use functions::FunctionProcess;
+pub use functions::{FunctionProcess, built};
 pub use http::{Answer, Http};
 pub use kops::{GROUPS, Group, nodeup_hash};
 pub use kubernetes::Kubernetes;

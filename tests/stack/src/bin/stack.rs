@@ -4,9 +4,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};
-use outrigger_stack::{Cache, Identity, Launch, Options, Part, Runner, Stack, State, Tools, all_functions};
+use outrigger_stack::{
+    Cache, Identity, Launch, Options, Part, Runner, Stack, State, Tools, all_functions, built,
+};
 use serde_json::json;
 
 /// The local stack: a real control plane, stand-ins for AWS, and the functions.
@@ -109,10 +111,9 @@ fn up(directory: &Path, poll_window: u32, without_functions: bool) -> Result<()>
 
 /// The node agent, and the ticker where there are functions to wake; their programs lie beside this one.
 fn start_companions(state: &mut State, with_functions: bool) -> Result<()> {
-    let here = std::env::current_exe().context("finding this program")?;
     let names: &[&str] = if with_functions { &["node-agent", "ticker"] } else { &["node-agent"] };
     for name in names {
-        let launch = Launch::new(name, here.with_file_name(name), &state.directory, false);
+        let launch = Launch::new(name, built(name)?, &state.directory, false);
         let process = launch.with(["--dir".into(), state.directory.clone().into_os_string()]).start()?;
         let log = process.log.clone();
         let process: Identity = process.release();

@@ -1,9 +1,9 @@
 //! Whatever chance does to calls and functions for a while: nothing leaks, nothing is launched twice, limits hold, and once
 //! it is over every pod runs and nothing more is launched.
 
-mod common;
-
 use outrigger_simulation::{Call, Crash, Ending, Function, Kill, Kind};
+
+use crate::common;
 
 /// How many worlds are played; a failing seed is named, and is replayed by its number.
 const SEEDS: u64 = 40;

@@ -1,8 +1,8 @@
 //! What is wrong with a scenario file is said with object, field, what was found and what is allowed - all of it at once.
 
-mod common;
-
 use outrigger_simulation::Scenario;
+
+use crate::common;
 
 fn complaints(text: &str) -> Vec<String> {
     match Scenario::read("file.yaml", text) {

@@ -1,11 +1,11 @@
 //! The nodes that one look of lifecycle finds are opened together, with all of their pods pointed at them.
 
-mod common;
-
 use std::collections::BTreeMap;
 
 use outrigger_model::Taint;
 use outrigger_simulation::{Ending, Function, Kill, Kind};
+
+use crate::common;
 
 /// Machines that boot within moments, so that many join between two looks; pods of several sizes, so that those of one
 /// node fit into what is left of another.
@@ -108,7 +108,7 @@ fn spared_nodes_lose_their_taint_whenever_lifecycle_dies() {
     assert!(is_soft(&play(1, "13s", spread)), "no node was spared");
     // The first run is over before any node has joined; in the second they join.
     let play = |kills: &[Kill]| play_killing(1, "4m", spread, kills);
-    let deaths = common::die_at_each_call((Function::Lifecycle, 2, 9), play, |ending, what| {
+    let deaths = common::die_at_each_call(Function::Lifecycle, 2, 9, play, |ending, what| {
         let story = || format!("{what}\n{}", common::timeline(ending));
         assert!(!is_soft(ending), "{}", story());
         assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());

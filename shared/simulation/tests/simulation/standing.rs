@@ -1,12 +1,12 @@
 //! Nodes that no pod asks for: those of static pools and the room of buffers. They come up without a single pending pod,
 //! and there are never more of them than asked, whatever goes wrong.
 
-mod common;
-
 use std::sync::Arc;
 
 use outrigger_model::{CapacityBuffer, PodRef};
 use outrigger_simulation::{Crash, Ending, Function, Kill, Scenario};
+
+use crate::common;
 
 const HEAD: &str = r"
 apiVersion: outrigger.dev/v1alpha1

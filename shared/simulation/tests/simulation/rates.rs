@@ -1,10 +1,8 @@
 //! EC2's token buckets: each process keeps to what a bucket of its own would let it ask, and the account's bucket is waited for.
 
-#![allow(clippy::expect_used, reason = "a test fails by panicking")]
-
-mod common;
-
 use outrigger_simulation::{Ending, Scenario};
+
+use crate::common;
 
 /// `{pools}`, `{workloads}` and `{events}` are put in.
 const SCENARIO: &str = r"

@@ -1,6 +1,6 @@
 //! The same file and seed make the same bytes; another seed makes another world.
 
-mod common;
+use crate::common;
 
 const CHAOS: &str = "  events: [{at: 1s, kind: Chaos, percent: 10, for: 4m}]";
 

@@ -1,13 +1,11 @@
 //! What EC2 says to launches, and what comes of it: other offerings are tried at once where the pool allows them, nothing is
 //! asked for again and again, people are told, and once it is over every pod runs.
 
-#![allow(clippy::expect_used, reason = "a test fails by panicking")]
-
-mod common;
-
 use outrigger_engine::Guards;
 use outrigger_model::{CapacityType, Intent, IntentState};
 use outrigger_simulation::{Call, Crash, Ending, Function, Kill};
+
+use crate::common;
 
 const SCENARIO: &str = r"
 apiVersion: outrigger.dev/v1alpha1

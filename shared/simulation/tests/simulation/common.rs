@@ -1,6 +1,4 @@
 //! A small cluster under the real functions, with room for what each test adds.
-#![allow(dead_code, reason = "each test uses a part")]
-#![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
 use outrigger_simulation::{Crash, Ending, Function, Kill, Scenario, Unobserved, play};
 
@@ -92,7 +90,9 @@ pub(crate) fn run_scenario(scenario: &Scenario, kills: &[Kill]) -> Ending {
 /// Plays a world again and again: a run of a function dies after its first call, after the call that is `step` later, and so on to
 /// its last one. `check` is told what died where. Returns how many deaths that were.
 pub(crate) fn die_at_each_call(
-    (function, run, step): (Function, u32, usize),
+    function: Function,
+    run: u32,
+    step: usize,
     play: impl Fn(&[Kill]) -> Ending,
     check: impl Fn(&Ending, &str),
 ) -> usize {

@@ -1,9 +1,4 @@
 //! The ledger on a real DynamoDB (DynamoDB Local): races, lost answers, expiry, foreign and broken tables.
-#![cfg(feature = "system")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that panics has failed")]
-
-mod support;
-
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -14,8 +9,9 @@ use outrigger_model::{
     CapacityType, ClaimState, Command, IntentState, NodeClaim, PodRef, Quantity, Report, SeenMemory,
     TerminationReason, UnavailableOffering,
 };
-use support::lossy_proxy::LossyProxy;
-use support::{at, config, instance, launch, server, table};
+
+use crate::support::lossy_proxy::LossyProxy;
+use crate::support::{at, config, instance, launch, server, table};
 
 const UID: &str = "6f1e2d3c";
 const TTL: Duration = Duration::from_secs(20);

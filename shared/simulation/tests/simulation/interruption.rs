@@ -1,10 +1,10 @@
 //! Machines that EC2 takes back: their nodes are closed within seconds, what replaces them is launched before they fall, and
 //! nothing is launched twice, whatever becomes of the events.
 
-mod common;
-
 use outrigger_model::{ClaimState, NodeClaim, TerminationReason};
 use outrigger_simulation::{Call, Crash, Ending, Function, Kill, Kind};
+
+use crate::common;
 
 /// Spot nodes that are full of pods. `{budget}` and `{events}` are put in.
 const SCENARIO: &str = r"
@@ -214,7 +214,7 @@ fn any_function_may_die_anywhere_while_a_machine_is_taken() {
     {
         for run in runs {
             let play = |kills: &[Kill]| play(1, "14m", "", events, kills);
-            let deaths = common::die_at_each_call((function, run, 1), play, |ending, what| {
+            let deaths = common::die_at_each_call(function, run, 1, play, |ending, what| {
                 check_replaced(ending, what);
                 let bought = ending.claims.iter().filter(|claim| claim.state != ClaimState::Failed).count();
                 assert_eq!(bought, 6, "{what}\n{}", common::timeline(ending));

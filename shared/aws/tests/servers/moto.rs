@@ -1,9 +1,4 @@
 //! EC2, S3, SSM and EventBridge on moto, which checks the wire format: classes, templates, fleets, the catalogue.
-#![cfg(feature = "system")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that panics has failed")]
-
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use aws_config::SdkConfig;
@@ -20,7 +15,8 @@ use outrigger_model::{
     CapacityType, EC2NodeClass, FleetOverride, FleetRequest, LaunchTemplate, Price, labels,
 };
 use serde_json::json;
-use support::{config, server};
+
+use crate::support::{config, server};
 
 const NODEUP_CONFIG: &str = "ClusterName: k\nKubeletConfig:\n  maxPods: 64\n";
 

@@ -1,10 +1,10 @@
 //! Spot machines that EC2 expects to take back: where that is wanted, what replaces one is ready before its drain begins, and
 //! a node that may not go, or that nothing can replace, stays.
 
-mod common;
-
 use outrigger_model::{ClaimState, NodeClaim, TerminationReason};
 use outrigger_simulation::{Ending, Function, Kill};
+
+use crate::common;
 
 /// Spot nodes that are full of pods. `{annotations}`, `{extra}` and `{events}` are put in.
 const SCENARIO: &str = r"
@@ -187,7 +187,7 @@ fn any_function_may_die_anywhere_while_a_node_is_replaced() {
     {
         for run in runs {
             let play = |kills: &[Kill]| Setting { events: ONE, ..Setting::default() }.play(1, kills);
-            let deaths = common::die_at_each_call((function, run, 1), play, |ending, what| {
+            let deaths = common::die_at_each_call(function, run, 1, play, |ending, what| {
                 check_settled(ending, what);
                 check_ready_first(ending, what);
                 let bought = ending.claims.iter().filter(|claim| claim.state != ClaimState::Failed).count();

@@ -1,11 +1,11 @@
 //! Nodes that do not heal: replaced where that helps, left alone where too many are unwell at once.
 
-mod common;
-
 use std::ops::RangeInclusive;
 
 use outrigger_model::{ClaimState, TerminationReason};
 use outrigger_simulation::{Ending, Function, Kill};
+
+use crate::common;
 
 /// One pool whose nodes are full with four pods each.
 const SCENARIO: &str = r"
@@ -209,7 +209,7 @@ fn die_anywhere(world: &World, runs: RangeInclusive<u32>) {
     for run in runs {
         let play = |kills: &[Kill]| world.play_killing(1, kills);
         let what = format!("{} {}", world.events, world.more);
-        common::die_at_each_call((Function::Lifecycle, run, 1), play, |ending, died| {
+        common::die_at_each_call(Function::Lifecycle, run, 1, play, |ending, died| {
             check_as(ending, &undisturbed, &format!("{what}: {died}"));
         });
     }

@@ -1,9 +1,9 @@
 //! Launch templates that Outrigger wrote: they go once nobody uses them any more, and no launch ever misses one.
 
-mod common;
-
 use outrigger_engine::Guards;
 use outrigger_simulation::Ending;
+
+use crate::common;
 
 /// A pool with an EC2NodeClass, whose template is our own. `{scale}` and `{events}` are put in.
 const SCENARIO: &str = r"

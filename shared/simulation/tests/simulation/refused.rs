@@ -1,9 +1,9 @@
 //! What is refused: instances that may not be terminated, and demand for a pool that is gone.
 
-mod common;
-
 use outrigger_model::ClaimState;
 use outrigger_simulation::Ending;
+
+use crate::common;
 
 fn play(duration: &str, events: &str) -> Ending {
     let ending = common::run(1, duration, &format!("  events: [{events}]"), &[]);

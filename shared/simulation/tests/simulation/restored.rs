@@ -1,14 +1,12 @@
 //! The ledger's table is lost, or an older copy takes its place: nothing is launched or terminated on its word, and where an
 //! operator asks for it, what runs is adopted.
 
-#![allow(clippy::expect_used, reason = "a test fails by panicking")]
-
-mod common;
-
 use std::collections::BTreeSet;
 
 use outrigger_model::ClaimState;
 use outrigger_simulation::{Ending, Function, Kill};
+
+use crate::common;
 
 const SCENARIO: &str = r#"
 apiVersion: outrigger.dev/v1alpha1
@@ -118,7 +116,7 @@ fn an_older_copy_ends_nothing_that_it_does_not_know() {
 fn lifecycle_may_die_while_it_adopts() {
     for run in 5..=9 {
         let play = |kills: &[Kill]| play(1, true, "9m", LOST, kills);
-        common::die_at_each_call((Function::Lifecycle, run, 1), play, check);
+        common::die_at_each_call(Function::Lifecycle, run, 1, play, check);
     }
 }
 

@@ -1,15 +1,11 @@
 //! What is remembered of launches, on a real DynamoDB (DynamoDB Local): written over the version that was read, and
 //! offerings forgotten only as they were read.
-#![cfg(feature = "system")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that panics has failed")]
-
-mod support;
-
 use outrigger_aws::{Aws, DynamoLedger};
 use outrigger_engine::ports::{Ledger, LedgerError};
 use outrigger_model::{CapacityType, Hold, LaunchHealth, UnavailableOffering};
-use support::lossy_proxy::LossyProxy;
-use support::{at, config, server, table};
+
+use crate::support::lossy_proxy::LossyProxy;
+use crate::support::{at, config, server, table};
 
 const UID: &str = "6f1e2d3c";
 

@@ -1,8 +1,8 @@
 //! A function may die after any of its calls: the next run makes of the world exactly what the dead one meant to.
 
-mod common;
-
 use outrigger_simulation::{Crash, Ending, Function, Kill};
+
+use crate::common;
 
 /// What must be the same whether or not a function died: the instances by what they are.
 fn bought(ending: &Ending) -> Vec<(String, String, usize)> {
@@ -33,7 +33,7 @@ fn enumerate(function: Function, run: u32, at_least: usize) {
     let play = |kills: &[Kill]| common::run_unlimited(1, "5m", "", kills);
     let undisturbed = play(&[]);
     check(&undisturbed, &undisturbed, "undisturbed");
-    let deaths = common::die_at_each_call((function, run, 1), play, |ending, what| {
+    let deaths = common::die_at_each_call(function, run, 1, play, |ending, what| {
         check(ending, &undisturbed, what);
     });
     assert!(deaths >= at_least, "only {deaths} calls were enumerated");

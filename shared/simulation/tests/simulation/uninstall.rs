@@ -1,9 +1,9 @@
 //! Outrigger is taken out of a cluster: wherever the command or a function dies, nothing is left that anybody would wait for.
 
-mod common;
-
 use outrigger_model::labels;
 use outrigger_simulation::{Ending, Function, Kill};
+
+use crate::common;
 
 /// Two nodes are to be drained, and stay as long as their pods may not leave.
 const BLOCKED: &str = "podDisruptionBudgets: [{name: web, matchLabels: {app: web}, maxUnavailable: 0}]";
@@ -34,7 +34,7 @@ fn nodes_are_let_go_wherever_the_command_dies() {
     };
     assert!(undisturbed.instances.len() > 2, "{}", common::timeline(&undisturbed));
     check(&undisturbed, "undisturbed");
-    let deaths = common::die_at_each_call((Function::Uninstall, 1, 1), release, check);
+    let deaths = common::die_at_each_call(Function::Uninstall, 1, 1, release, check);
     assert!(deaths > 10, "only {deaths} calls were enumerated");
 }
 
@@ -52,7 +52,7 @@ fn all_nodes_end_wherever_the_command_or_lifecycle_dies() {
     let table =
         [(Function::Uninstall, 1, 1, 5), (Function::Lifecycle, 7, 2, 10), (Function::Lifecycle, 8, 2, 10)];
     for (function, run, step, at_least) in table {
-        let deaths = common::die_at_each_call((function, run, step), drain, check);
+        let deaths = common::die_at_each_call(function, run, step, drain, check);
         assert!(deaths >= at_least, "{function} {run}: only {deaths} calls were enumerated");
     }
 }

@@ -1,5 +1,4 @@
 //! What the tests against real servers share: configuration, a table, claims, and a proxy that loses answers.
-#![allow(dead_code, reason = "each test binary uses a part")]
 
 pub(crate) mod lossy_proxy;
 

@@ -1,10 +1,10 @@
 //! Nodes that must go: their pods leave kindly and come back elsewhere, their instances end, and nothing is left behind.
 
-mod common;
-
 use outrigger_engine::Guards;
 use outrigger_model::{ClaimState, NodeClaim, TerminationReason};
 use outrigger_simulation::{Ending, Function, Kill, Scenario};
+
+use crate::common;
 
 /// One pool, two workloads that fill several nodes, and a daemon that does not bear the drain's taint. `{pool}`, `{web}` and
 /// `{extra}` are put in.
@@ -305,7 +305,7 @@ fn lifecycle_may_die_anywhere_on_the_way_out() {
     let setting = Setting { duration: "9m", ..Setting::new(&extra) };
     for run in [5, 6] {
         let play = |kills: &[Kill]| setting.play(1, kills);
-        let deaths = common::die_at_each_call((Function::Lifecycle, run, 1), play, check_settled);
+        let deaths = common::die_at_each_call(Function::Lifecycle, run, 1, play, check_settled);
         assert!(deaths >= 20, "run {run} makes only {deaths} calls");
     }
 }

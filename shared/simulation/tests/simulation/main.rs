@@ -1,0 +1,23 @@
+//! The engine and the planner in worlds of the simulation: rules by scenario, every crash point, and worlds drawn from seeds.
+
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
+
+mod chance;
+mod common;
+mod crash;
+mod determinism;
+mod ending;
+mod guards;
+mod health;
+mod interruption;
+mod launching;
+mod laws;
+mod opening;
+mod rates;
+mod rebalance;
+mod refused;
+mod restored;
+mod scenario;
+mod standing;
+mod templates;
+mod uninstall;

@@ -1,0 +1,41 @@
+//! What is run: the command, the functions, the measuring programs and the tests.
+
+use std::ffi::OsStr;
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::command::{program, run, workspace};
+use crate::{target, template, tests};
+
+/// The programs that system tests and people use beside the functions.
+const PROGRAMS: [&str; 4] = ["outrigger", "stack", "ticker", "node-agent"];
+
+/// What is deployed, and the command with what it does to a cluster.
+pub(crate) fn programs() -> Result<()> {
+    template::build()?;
+    run(workspace("build")?.args(PROGRAMS.iter().flat_map(|program| ["--bin", program])))
+}
+
+/// The programs and every test.
+pub(crate) fn everything() -> Result<()> {
+    tests::build()?;
+    programs()
+}
+
+/// Runs the measurements.
+pub(crate) fn bench<A: AsRef<OsStr>>(arguments: &[A]) -> Result<()> {
+    run(member("outrigger-bench")?.args(arguments))
+}
+
+/// Plays simulated worlds: the same that the tests of `outrigger-simulation` play, but any number of them.
+pub(crate) fn simulate<A: AsRef<OsStr>>(arguments: &[A]) -> Result<()> {
+    run(workspace("build")?.args(["--quiet", "--example", "seeds"]))?;
+    run(program(target::directory()?.join("release/examples/seeds"))?.args(arguments))
+}
+
+/// A member's program, built.
+pub(crate) fn member(name: &str) -> Result<Command> {
+    run(workspace("build")?.args(["--quiet", "--bin", name]))?;
+    program(target::directory()?.join("release").join(name))
+}
