@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use outrigger_model::{
-    CapacityType, ClaimState, Handover, Instance, NillableDuration, NodeCheck, NodeClaim, NodeClassRef,
-    NominatedPod, PodRef, Price, Requirements, Resources, labels,
+    CapacityType, ClaimState, Instance, NillableDuration, NodeCheck, NodeClaim, NodeClassRef, NominatedPod,
+    PodRef, Price, Requirements, Resources, labels,
 };
 use outrigger_stack::{
     ACCOUNT, INTERRUPTIONS, Kubernetes, Options, Outcome, Rates, Stack, TABLE, all_functions, queue_event,
@@ -152,7 +152,6 @@ fn claim(number: usize) -> NodeClaim {
         reserved: Resources::new(),
         allocatable: Resources::new(),
         nominated: (0..20).map(pod).collect(),
-        handover: Handover::default(),
         created_at: jiff::Timestamp::now(),
         instance: Some(Instance {
             id: instance_id(number),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use outrigger_catalog::Catalog;
 use outrigger_kubernetes::{Dump, DumpReader};
 use outrigger_model::{ClassOffer, InstanceType, NodeClass, NodePool, Plan, Report, Snapshot, labels};
-use outrigger_planning::{Options, handover};
+use outrigger_planning::Options;
 
 use crate::args::Source;
 use crate::error::CliError;
@@ -44,8 +44,7 @@ pub(crate) fn decide(source: &Source) -> Result<Decision, CliError> {
         ..Options::default()
     };
     let begun = std::time::Instant::now();
-    let (mut plan, mut report) = outrigger_planning::provision(&snapshot, &options);
-    handover::rehearse(&snapshot, &mut plan, &mut report, &options);
+    let (plan, report) = outrigger_planning::provision(&snapshot, &options);
     let seconds = begun.elapsed().as_secs_f64();
     progress.finish_and_clear();
     Ok(Decision { snapshot, plan, report, seconds, lacks_volumes })

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use outrigger_model::labels::{NODE_POOL, ZONE, is_well_known};
 use outrigger_model::{
-    CapacityType, ExistingPlacement, Handover, InstanceType, NodePool, NominatedPod, Plan, PlannedNode, Pod,
-    Price, RankedType, Requirements, Resources, Snapshot, Target, ZonePrice,
+    CapacityType, ExistingPlacement, InstanceType, NodePool, NominatedPod, Plan, PlannedNode, Pod, Price,
+    RankedType, Requirements, Resources, Snapshot, Target, ZonePrice,
 };
 
 use crate::karpenter::{ForeignNode, ForeignPlan};
@@ -61,7 +61,6 @@ fn planned(
     zones.dedup();
     let template = &pool.spec.template;
     PlannedNode {
-        handover: Handover::default(),
         claim: claim.to_owned(),
         node_pool: pool.name.clone(),
         node_class: pool.node_class().clone(),

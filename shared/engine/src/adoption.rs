@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use outrigger_model::resources::NODES;
 use outrigger_model::{
-    ClaimState, Handover, Instance, InstanceType, Node, NodeCheck, NodeClaim, NodePool, Quantity,
-    Requirement, Requirements, Resources, labels,
+    ClaimState, Instance, InstanceType, Node, NodeCheck, NodeClaim, NodePool, Quantity, Requirement,
+    Requirements, Resources, labels,
 };
 
 use crate::TickError;
@@ -92,7 +92,6 @@ impl Unknown<'_> {
             reserved: capacity.cloned().unwrap_or_default().with(NODES, Quantity::units(1)),
             allocatable: allocatable.cloned().unwrap_or_default(),
             nominated: Vec::new(),
-            handover: Handover::default(),
             created_at: since,
             instance: Some(self.instance.clone()),
             node_name: self.node.filter(|_| registered).map(|node| node.name.clone()),

@@ -112,7 +112,7 @@ fn strange_taint<'n>(claim: &NodeClaim, node: &'n Node) -> Option<&'n Taint> {
 mod tests {
     use jiff::Timestamp;
     use outrigger_model::{
-        Handover, NominatedPod, PlannedNode, PodRef, PodSpec, Price, Requirements, Resources, TaintEffect,
+        NominatedPod, PlannedNode, PodRef, PodSpec, Price, Requirements, Resources, TaintEffect,
     };
     use std::sync::Arc;
 
@@ -126,7 +126,6 @@ mod tests {
             labels: Arc::default(),
             spec: Arc::new(PodSpec::default()),
             created_at: Timestamp::UNIX_EPOCH,
-            version: 0,
             node_name: node.map(str::to_owned),
             nominated_node: None,
             state: if node.is_some() { PodState::Bound } else { PodState::Unschedulable },
@@ -144,7 +143,6 @@ mod tests {
     fn planned(pool: &str, uid: &str) -> PlannedNode {
         let claim = tests::claim();
         PlannedNode {
-            handover: Handover::default(),
             claim: "new".into(),
             node_pool: pool.into(),
             node_class: claim.node_class,

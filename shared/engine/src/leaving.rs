@@ -147,7 +147,6 @@ pub(crate) mod tests {
             labels: Arc::new(BTreeMap::new()),
             spec: Arc::new(PodSpec::default()),
             created_at: Timestamp::UNIX_EPOCH,
-            version: 0,
             node_name: Some("i-1".into()),
             nominated_node: Some("i-1".into()),
             state,

@@ -4,11 +4,10 @@
 //! anew, if nobody held it. A pod with such a place is nominated for its node, and where the node is yet to join the pod
 //! is entered in the claim, which lifecycle nominates it from (Karpenter's `NominateNodeForPod`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use futures::{FutureExt, StreamExt};
 use outrigger_model::{NodeClaim, NominatedPod, Plan, Pod, Snapshot, Target};
-use outrigger_planning::handover::crowded;
 
 use crate::observe::chain;
 use crate::ports::{Lease, LedgerError, Ports};
@@ -69,8 +68,7 @@ pub(crate) async fn hold_room(
     Ok(())
 }
 
-/// The pods that go to nodes which have joined, less those that are nominated for them already and those that would refuse one
-/// another.
+/// The pods that go to nodes which have joined, less those that are nominated for them already.
 fn on_nodes(snapshot: &Snapshot, plan: &Plan) -> Vec<Nomination> {
     let known: BTreeMap<&str, &Pod> = snapshot.pods.iter().map(|pod| (pod.uid.as_str(), pod)).collect();
     let mut new = Vec::new();
@@ -82,11 +80,7 @@ fn on_nodes(snapshot: &Snapshot, plan: &Plan) -> Vec<Nomination> {
                 .get(pod.uid.as_str())
                 .is_some_and(|pod| pod.node_name.is_some() || pod.nominated_node.as_deref() == Some(node))
         };
-        let planned: Vec<&Pod> =
-            placement.pods.iter().filter_map(|pod| known.get(pod.uid.as_str()).copied()).collect();
-        let crowded: BTreeSet<&str> = crowded(&planned).into_iter().map(|pod| pod.uid.as_str()).collect();
-        let is_crowded = |pod: &&NominatedPod| crowded.contains(pod.uid.as_str());
-        let pods = placement.pods.iter().filter(|pod| !is_held(pod) && !is_crowded(pod)).cloned();
+        let pods = placement.pods.iter().filter(|pod| !is_held(pod)).cloned();
         new.extend(pods.map(|pod| Nomination { pod, node: node.clone() }));
     }
     new

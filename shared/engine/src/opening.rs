@@ -4,9 +4,7 @@
 //! (1.34 and 1.35 alike: preemption that finds no victim empties it), as it does while the pod's own node is still closed,
 //! and others then take the room that was meant for it. So all pods are nominated before any node is opened, and those
 //! that have lost it meanwhile once more. Daemons that bear a closed node come first of all: kube-scheduler keeps no room
-//! for them, and a pod without a nomination would take theirs. Which pods are not nominated, which nodes are opened
-//! with soft taints, and which first, the plan has said (`Handover`); lifecycle takes the taints off a little after the node has
-//! become ready.
+//! for them, and a pod without a nomination would take theirs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -44,11 +42,7 @@ pub(crate) struct Joined<'a> {
 
 /// Waits for the daemons, nominates the planned pods of all nodes, opens all nodes, and nominates what has been lost
 /// again. Gives the outcome for each claim, by name. A pod that cannot be nominated keeps no node closed.
-pub(crate) async fn open(
-    ports: Ports<'_>,
-    mut batch: Vec<Joined<'_>>,
-) -> Vec<(String, Result<(), TickError>)> {
-    batch.sort_by_key(|joined| (joined.claim.created_at, joined.claim.handover.turn));
+pub(crate) async fn open(ports: Ports<'_>, batch: Vec<Joined<'_>>) -> Vec<(String, Result<(), TickError>)> {
     let planned = batch.iter().flat_map(|joined| nominations(joined.claim, &joined.node.name)).collect();
     let mut nominated = Nominated::begin(ports, planned).await;
     nominated.await_daemons(ports, &batch.iter().map(|joined| joined.node).collect::<Vec<_>>()).await;
@@ -81,10 +75,8 @@ fn is_over(pod: Option<&Pod>) -> bool {
     !pod.is_some_and(|pod| pod.node_name.is_none() && waits(pod))
 }
 
-/// Crowded pods are left to the scheduler.
 fn nominations(claim: &NodeClaim, node: &str) -> Vec<Nomination> {
-    let held = claim.nominated.iter().filter(|pod| !claim.handover.crowded.contains(&pod.uid));
-    held.map(|pod| Nomination { pod: pod.clone(), node: node.to_owned() }).collect()
+    claim.nominated.iter().map(|pod| Nomination { pod: pod.clone(), node: node.to_owned() }).collect()
 }
 
 /// The nominations of one pass, and what has become of them.

@@ -26,7 +26,6 @@ pub(crate) fn registration(
     }
     let stays = |taint: &&Taint| taint.key != labels::UNREGISTERED_TAINT && !taint.is_opening();
     let mut taints: Vec<_> = node.taints.iter().filter(stays).cloned().collect();
-    taints.extend(claim.handover.taints());
     for taint in claim.taints.iter().chain(&claim.startup_taints) {
         if !taints.iter().any(|present| same_place(present, taint)) {
             taints.push(taint.clone());
@@ -47,12 +46,12 @@ pub(crate) fn ours(node: &Node) -> NodeChange {
     NodeChange { finalizers, ..unchanged(node) }
 }
 
-/// Whether a node still has the soft taint that it was opened with.
+/// Whether a node still has a soft taint that an earlier version opened it with.
 pub(crate) fn is_opening(node: &Node) -> bool {
     node.taints.iter().any(Taint::is_opening)
 }
 
-/// The change that takes off the soft taint that a node was opened with.
+/// The change that takes off the soft taints that an earlier version opened a node with.
 pub(crate) fn opened(node: &Node) -> NodeChange {
     let mut change = unchanged(node);
     change.taints.retain(|taint| !taint.is_opening());
@@ -106,8 +105,8 @@ pub(crate) mod tests {
     use super::*;
     use jiff::Timestamp;
     use outrigger_model::{
-        CapacityType, ClaimState, Handover, Instance, NillableDuration, NodeCheck, NodeClassRef, Price,
-        Quantity, Requirements, Resources, TaintEffect,
+        CapacityType, ClaimState, Instance, NillableDuration, NodeCheck, NodeClassRef, Price, Quantity,
+        Requirements, Resources, TaintEffect,
     };
 
     pub(crate) fn claim() -> NodeClaim {
@@ -130,7 +129,6 @@ pub(crate) mod tests {
             reserved: Resources::new(),
             allocatable: Resources::new(),
             nominated: Vec::new(),
-            handover: Handover::default(),
             created_at: Timestamp::UNIX_EPOCH,
             instance: Some(Instance {
                 id: "i-1".into(),
@@ -199,19 +197,14 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_soft_taints_come_with_the_registration_and_go_alone() {
-        let handover = Handover { soft_taints: 2, ..Handover::default() };
-        let soft: Vec<Taint> = handover.taints().collect();
-        // What a run that was killed has left is not doubled.
-        let left = node(soft.clone());
-        let change = registration(&NodeClaim { handover, ..claim() }, &left, BTreeMap::new());
+    fn soft_taints_of_an_earlier_version_go() {
+        let soft = ["outrigger.dev/opening", "outrigger.dev/opening-2"];
+        let soft = soft.map(|key| Taint::new(key, "", TaintEffect::PreferNoSchedule));
         let own = [claim().taints, claim().startup_taints].concat();
-        assert_eq!(change.taints, [soft, own.clone()].concat());
-        let opening = node(change.taints);
+        let opening = node([soft.as_slice(), &own].concat());
         assert!(is_opening(&opening));
         assert_eq!(opened(&opening).taints, own);
-        let plain = registration(&claim(), &opening, BTreeMap::new());
-        assert_eq!(plain.taints, own, "none is asked for");
+        assert_eq!(registration(&claim(), &opening, BTreeMap::new()).taints, own);
     }
 
     #[test]

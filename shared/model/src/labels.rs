@@ -42,7 +42,7 @@ pub const INTENT: &str = "outrigger.dev/intent";
 pub const CLUSTER: &str = "outrigger.dev/cluster";
 /// On a NodeClaim object that Outrigger keeps: the version of the claim that it shows.
 pub const CLAIM_VERSION: &str = "outrigger.dev/claim-version";
-/// The soft taint of a new node that pods should spare which can go elsewhere, for a few seconds.
+/// The soft taint that earlier versions opened some nodes with; lifecycle takes it off.
 pub const OPENING_TAINT: &str = "outrigger.dev/opening";
 /// On a Node: the name of its claim, which tells our nodes from Karpenter's.
 pub const CLAIM: &str = "outrigger.dev/claim";

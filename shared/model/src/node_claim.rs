@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CapacityType, Handover, NillableDuration, NodeCheck, NodeClassRef, PlannedNode, PodRef, Price,
-    Requirement, Requirements, Resources, Taint, Termination,
+    CapacityType, NillableDuration, NodeCheck, NodeClassRef, PlannedNode, PodRef, Price, Requirement,
+    Requirements, Resources, Taint, Termination,
 };
 
 /// Where a claim stands. States only move forward (reference: reliability 3.2).
@@ -100,9 +100,6 @@ pub struct NodeClaim {
     pub allocatable: Resources,
     /// The pods that it was planned for.
     pub nominated: Vec<NominatedPod>,
-    /// How its node and they are handed to kube-scheduler.
-    #[serde(default, skip_serializing_if = "Handover::is_plain")]
-    pub handover: Handover,
     /// When it was decided on.
     pub created_at: Timestamp,
     /// Its instance, once there is one.
@@ -162,7 +159,6 @@ impl NodeClaim {
             reserved: node.reserved.clone(),
             allocatable: node.allocatable.clone(),
             nominated: node.pods.clone(),
-            handover: node.handover.clone(),
             created_at: at,
             instance: None,
             node_name: None,
@@ -287,4 +283,36 @@ pub struct FleetOverride {
     pub image: String,
     /// What the catalogue says it costs per hour.
     pub price: Price,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_earlier_versions_wrote_of_openings_is_read_past() {
+        let claim = json!({
+            "name": "default-7f4xk",
+            "state": "Launched",
+            "version": 3,
+            "intent": "intent-1",
+            "nodePool": "default",
+            "nodeClass": NodeClassRef::instance_group("nodes"),
+            "requirements": [],
+            "instanceTypes": ["m7g.large"],
+            "labels": {},
+            "annotations": {},
+            "expireAfter": "Never",
+            "requests": {},
+            "reserved": {},
+            "allocatable": {},
+            "nominated": [],
+            "handover": {"crowded": ["uid-1"], "softTaints": 2, "turn": 3},
+            "createdAt": "2026-11-21T10:00:00Z",
+        });
+        let claim: NodeClaim = serde_json::from_value(claim).unwrap();
+        assert_eq!((claim.version, claim.state), (3, ClaimState::Launched));
+    }
 }

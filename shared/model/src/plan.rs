@@ -6,8 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CapacityType, Handover, NillableDuration, NodeClassRef, NominatedPod, Price, Requirements, Resources,
-    Taint,
+    CapacityType, NillableDuration, NodeClassRef, NominatedPod, Price, Requirements, Resources, Taint,
 };
 
 /// What is to be done about the pods of one Snapshot.
@@ -62,9 +61,6 @@ pub struct PlannedNode {
     pub allocatable: Resources,
     /// Its pods.
     pub pods: Vec<NominatedPod>,
-    /// How it and they are handed to kube-scheduler.
-    #[serde(default, skip_serializing_if = "Handover::is_plain")]
-    pub handover: Handover,
     /// Dollars per hour of its cheapest offering.
     pub price: Price,
     /// Dollars per hour that it costs beside its instance.

@@ -57,10 +57,6 @@ pub struct Pod {
     pub spec: Arc<PodSpec>,
     /// When it was made.
     pub created_at: Timestamp,
-    /// The version of its object (`metadata.resourceVersion`), which grows with every write in the cluster: pods of the same
-    /// second stand in kube-scheduler's queue in the order in which it wrote that it found no node for them. 0 when unknown.
-    #[serde(default, skip_serializing_if = "is_unknown")]
-    pub version: u64,
     /// The node that it is bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
@@ -82,11 +78,6 @@ pub struct Pod {
     /// Its annotation `karpenter.sh/do-not-disrupt`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub do_not_disrupt: Option<Box<Protection>>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-const fn is_unknown(version: &u64) -> bool {
-    *version == 0
 }
 
 /// Where a pod stands.

@@ -50,8 +50,8 @@ impl Taint {
         !matches!(self.effect, TaintEffect::PreferNoSchedule)
     }
 
-    /// Whether it is a soft taint that lifecycle opens some nodes with and takes off soon after: no user's, and nothing
-    /// that planning heeds.
+    /// Whether it is a soft taint that an earlier version of lifecycle opened some nodes with: no user's, and nothing that
+    /// planning heeds.
     pub fn is_opening(&self) -> bool {
         let number = self.key.strip_prefix(labels::OPENING_TAINT);
         let is_ours = |number: &str| {
@@ -126,6 +126,15 @@ pub fn first_untolerated<'a>(taints: &'a [Taint], tolerations: &[Toleration]) ->
 mod tests {
     use super::*;
     use TolerationOperator::{Equal, Exists};
+
+    #[test]
+    fn the_soft_taints_of_earlier_versions_are_known_as_ours() {
+        let soft = |key: &str| Taint::new(key, "", TaintEffect::PreferNoSchedule);
+        assert!(soft("outrigger.dev/opening").is_opening() && soft("outrigger.dev/opening-2").is_opening());
+        assert!(!soft("outrigger.dev/opening-hours").is_opening(), "somebody's own");
+        let hard = Taint::new("outrigger.dev/opening", "", TaintEffect::NoSchedule);
+        assert!(!hard.is_opening(), "it keeps pods away for certain, which ours never did");
+    }
 
     #[test]
     fn toleration_rules() {

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use outrigger_model::{
-    CapacityType, ClassOffer, ExistingPlacement, Handover, InstanceType, NillableDuration, Node, NodeClass,
+    CapacityType, ClassOffer, ExistingPlacement, InstanceType, NillableDuration, Node, NodeClass,
     NodeClassRef, NodePool, NominatedPod, Plan, PlannedNode, Pod, PodRef, PodSpec, PodState, Price,
     RankedType, Requirement, Requirements, Resources, Snapshot, Target, ZonePrice, labels,
 };
@@ -91,7 +91,6 @@ impl Scene {
                 labels: Arc::clone(labels),
                 spec: Arc::clone(spec),
                 created_at: Timestamp::UNIX_EPOCH,
-                version: 0,
                 node_name: runs.then(|| format!("i-{node}")),
                 nominated_node: None,
                 state: if runs { PodState::Bound } else { PodState::Unschedulable },
@@ -208,7 +207,6 @@ fn planned(snapshot: &Snapshot, index: usize, zone: &str, pods: Vec<NominatedPod
         offerings: vec![ZonePrice { zone: zone.into(), price }],
     };
     PlannedNode {
-        handover: Handover::default(),
         claim: format!("default-{index}"),
         node_pool: "default".into(),
         node_class: offer.class.reference.clone(),

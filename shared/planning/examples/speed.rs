@@ -70,7 +70,6 @@ fn snapshot(types: Vec<InstanceType>, count: u64) -> Result<Snapshot, serde_json
             labels: Arc::clone(&labels),
             spec: Arc::new(PodSpec { requests, ..PodSpec::default() }),
             created_at: Timestamp::UNIX_EPOCH,
-            version: 0,
             node_name: None,
             nominated_node: None,
             state: PodState::Unschedulable,

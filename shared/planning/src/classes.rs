@@ -29,7 +29,7 @@ const SLOT_SHARE: usize = 50;
 pub(crate) struct PodClass<'a> {
     /// What they ask for.
     pub(crate) spec: &'a PodSpec,
-    /// The pods, oldest first, then as the scheduler has refused them, then by uid.
+    /// The pods, oldest first, then by uid.
     pub(crate) pods: Vec<&'a Pod>,
     /// What each of them takes.
     pub(crate) request: Vec<i64>,
@@ -140,7 +140,7 @@ pub(crate) fn order(classes: &mut [PodClass<'_>], dimensions: &Dimensions) {
 /// The order in which kube-scheduler will come to pods of one priority, as far as it shows. Places are dealt out in it,
 /// domain by domain, so that each pod of a spread finds its own place free when its turn comes.
 pub(crate) fn queue_order(pod: &Pod) -> impl Ord + '_ {
-    (pod.created_at, pod.version, &pod.uid, &pod.id)
+    (pod.created_at, &pod.uid, &pod.id)
 }
 
 /// The dimensions of some classes. Rules that hold many pods apart from their like get slots; with wishes, those that

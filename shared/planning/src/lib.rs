@@ -9,8 +9,7 @@
 //! can launch and `limits` how much; `placing` fills the `rooms` that are there and gives a domain to every pod on which
 //! a rule depends; `packing` opens nodes for the `bins` that are left, with `fill` trying one machine at a time,
 //! `shadow_prices` saying what room is worth and `offers` choosing the types that a node offers; `result` writes the
-//! Plan and the Report, with `explain` for every pod that found no place, and `handover` how kube-scheduler is given the
-//! nodes and their pods. Whoever applies a plan rehearses that first ([`handover::rehearse`]).
+//! Plan and the Report, with `explain` for every pod that found no place.
 
 mod again;
 mod amounts;
@@ -22,7 +21,6 @@ mod columns;
 mod daemons;
 mod explain;
 mod fill;
-pub mod handover;
 mod limits;
 mod naming;
 mod offers;

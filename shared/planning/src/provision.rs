@@ -7,7 +7,7 @@ use outrigger_model::{Outcome, Plan, Pod, PodRef, PodsReport, PoolRefusal, Refus
 use crate::again::completed;
 use crate::attempts::best_decision;
 use crate::volumes::Volumes;
-use crate::{Options, handover, queue};
+use crate::{Options, queue};
 
 /// A pod group: its namespace and its name.
 type GroupName<'a> = (&'a str, &'a str);
@@ -35,7 +35,6 @@ pub fn provision(snapshot: &Snapshot, options: &Options<'_>) -> (Plan, Report) {
                 .pods
                 .extend(broken.into_iter().map(|(name, pods)| not_whole(snapshot, name, &pods)));
             decision.report.pods.extend(queue.ignored);
-            handover::decide(snapshot, &mut decision.plan);
             return (decision.plan, decision.report);
         }
         let (out, rest) =

@@ -32,7 +32,6 @@ pub(crate) fn buffer_pods(snapshot: &Snapshot) -> Vec<Pod> {
                 labels: Arc::clone(&buffer.labels),
                 spec: Arc::clone(&spec),
                 created_at: snapshot.taken_at,
-                version: 0,
                 node_name: None,
                 nominated_node: None,
                 state: PodState::Unschedulable,

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use outrigger_model::{
-    CapacityType, ExistingPlacement, FilterStep, Handover, NodeReport, NominatedPod, Outcome, Plan,
-    PlannedNode, Pod, PodRef, PodsReport, PoolRefusal, Price, RankedType, Refusal, Report, Requirement,
-    Requirements, Resources, Snapshot, ZonePrice, labels,
+    CapacityType, ExistingPlacement, FilterStep, NodeReport, NominatedPod, Outcome, Plan, PlannedNode, Pod,
+    PodRef, PodsReport, PoolRefusal, Price, RankedType, Refusal, Report, Requirement, Requirements,
+    Resources, Snapshot, ZonePrice, labels,
 };
 
 use crate::amounts::Dimensions;
@@ -153,7 +153,6 @@ impl<'a> Writer<'a, '_> {
             draft.offers.iter().map(|column| ranked_type(template, *column, draft.zones)).collect();
         let requirements = self.requirements(draft, batches);
         PlannedNode {
-            handover: Handover::default(),
             claim,
             node_pool: template.pool.name.clone(),
             node_class: template.class.reference.clone(),

@@ -255,7 +255,6 @@ impl Objects {
             labels: Arc::clone(labels),
             spec: Arc::clone(spec),
             created_at: moment.at,
-            version: 0,
             node_name: None,
             nominated_node: None,
             state: PodState::Waiting,

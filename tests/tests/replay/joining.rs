@@ -14,8 +14,8 @@ use crate::planned::{NodeToJoin, Planned};
 /// How the nodes of a plan are opened, and their pods nominated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opening {
-    /// All pods but the crowded ones are nominated, then all nodes opened at once, some with soft taints; nominations that
-    /// the scheduler cleared in between, since it tried a pod too early, are made again.
+    /// All pods are nominated, then all nodes opened at once; nominations that the scheduler cleared in between, since it
+    /// tried a pod too early, are made again.
     Together,
     /// One node after another, the pods of each nominated just before it.
     NodeByNode,
@@ -30,8 +30,6 @@ const CSI_ZONE: &str = "topology.ebs.csi.aws.com/zone";
 const MENDING_MAX: usize = 5;
 /// How long the scheduler is given between two looks.
 const MENDING_PAUSE: Duration = Duration::from_millis(100);
-/// How long a node keeps the soft taint once it is ready, as in lifecycle.
-const SPARED_FOR: Duration = Duration::from_secs(30);
 
 impl Opening {
     /// As an environment variable asks, for measurements.
@@ -63,11 +61,10 @@ pub(crate) fn join(
             nominate(cluster, planned)?;
             open(cluster, &planned.nodes)?;
             nominate(cluster, planned)?;
-            end_sparing(cluster, planned)?;
         }
         Opening::NodeByNode => {
             for node in &planned.nodes {
-                held(planned, &node.pods).try_for_each(|pod| nominate_one(cluster, pod, &node.name))?;
+                node.pods.iter().try_for_each(|pod| nominate_one(cluster, pod, &node.name))?;
                 open(cluster, std::slice::from_ref(node))?;
             }
         }
@@ -76,12 +73,12 @@ pub(crate) fn join(
     finish_starting(cluster, planned)
 }
 
-/// Points every planned pod that is not left to the scheduler at its node, and those again whose nomination was cleared meanwhile.
+/// Points every planned pod at its node, and those again whose nomination was cleared meanwhile.
 fn nominate(cluster: &Cluster, planned: &Planned) -> Result<()> {
     let on_new = planned.nodes.iter().map(|node| (&node.name, &node.pods));
     let all = on_new.chain(&planned.on_existing);
     let goals: Vec<(&PodRef, &String)> =
-        all.flat_map(|(node, pods)| held(planned, pods).map(move |pod| (pod, node))).collect();
+        all.flat_map(|(node, pods)| pods.iter().map(move |pod| (pod, node))).collect();
     for attempt in 0..MENDING_MAX {
         let lost: Vec<_> = {
             let state = cluster.pods.lock();
@@ -100,27 +97,6 @@ fn nominate(cluster: &Cluster, planned: &Planned) -> Result<()> {
         thread::sleep(MENDING_PAUSE);
     }
     Ok(())
-}
-
-/// Those of some pods that are nominated.
-fn held<'p>(planned: &'p Planned, pods: &'p [PodRef]) -> impl Iterator<Item = &'p PodRef> {
-    pods.iter().filter(|pod| !planned.crowded.contains(*pod))
-}
-
-/// Soft taints go when the pods are bound, or a little later all the same.
-fn end_sparing(cluster: &Cluster, planned: &Planned) -> Result<()> {
-    let spared: Vec<&NodeToJoin> =
-        planned.nodes.iter().filter(|node| node.handover.soft_taints > 0).collect();
-    if spared.is_empty() {
-        return Ok(());
-    }
-    let pods = planned.pods();
-    cluster.pods.wait_up_to(SPARED_FOR, |state| state.unbound(&pods).is_empty())?;
-    in_parallel(&spared, |node| {
-        let taints: Vec<_> = node.taints.iter().chain(&node.startup_taints).collect();
-        let change = json!({"spec": {"taints": taints}});
-        cluster.api().merge(&format!("/api/v1/nodes/{}", node.name), &change).map(drop)
-    })
 }
 
 /// Startup taints go, and nodes that had joined before become ready.
@@ -163,13 +139,10 @@ fn gated(node: &NodeToJoin) -> Value {
     })
 }
 
-/// Registers nodes in their turn: their labels and taints come, the gate goes.
+/// Registers nodes: their labels and taints come, the gate goes.
 fn open(cluster: &Cluster, nodes: &[NodeToJoin]) -> Result<()> {
-    let mut in_turn: Vec<&NodeToJoin> = nodes.iter().collect();
-    in_turn.sort_by_key(|node| node.handover.turn);
-    in_parallel(&in_turn, |node| {
-        let soft_taints: Vec<_> = node.handover.taints().collect();
-        let taints: Vec<_> = soft_taints.iter().chain(&node.taints).chain(&node.startup_taints).collect();
+    in_parallel(nodes, |node| {
+        let taints: Vec<_> = node.taints.iter().chain(&node.startup_taints).collect();
         let mut all = node.labels.clone();
         // The node plugin of the EBS driver labels its node.
         all.extend(node.labels.get(labels::ZONE).map(|zone| (CSI_ZONE.to_owned(), zone.clone())));

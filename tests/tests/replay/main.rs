@@ -22,7 +22,7 @@ use anyhow::Result;
 use outrigger_bench::scenario::Scenario as Mix;
 use outrigger_bench::{Karpenter, catalogue};
 use outrigger_model::Snapshot;
-use outrigger_planning::{Options, Preferences, handover};
+use outrigger_planning::{Options, Preferences};
 use serde_json::Value;
 
 use crate::cluster::Cluster;
@@ -34,8 +34,7 @@ use crate::settle::{Figures, Planner, settle};
 
 /// Our own planner.
 fn ours(snapshot: &Snapshot, _: &Value) -> Result<Planned> {
-    let (mut plan, mut report) = outrigger_planning::provision(snapshot, &Options::default());
-    handover::rehearse(snapshot, &mut plan, &mut report, &Options::default());
+    let (plan, _) = outrigger_planning::provision(snapshot, &Options::default());
     Planned::of(&plan, snapshot)
 }
 

@@ -1,16 +1,15 @@
 //! A plan as the replay needs it: nodes to join with their pods, and what they cost. It is made of our plan, or of another
 //! planner's.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use outrigger_bench::karpenter::{ForeignNode, ForeignPlan};
 use outrigger_model::resources::{CPU, MEMORY};
 use outrigger_model::{
-    CapacityType, Handover, InstanceType, NominatedPod, Plan, PlannedNode, Pod, PodRef, Price, Requirement,
-    Requirements, Resources, Snapshot, Taint, labels,
+    CapacityType, InstanceType, Plan, PlannedNode, PodRef, Price, Requirement, Requirements, Resources,
+    Snapshot, Taint, labels,
 };
-use outrigger_planning::handover::{Opened, crowded, handovers};
 
 /// Nodes that join, and pods.
 #[derive(Clone, Debug, Default)]
@@ -19,8 +18,6 @@ pub(crate) struct Planned {
     pub(crate) nodes: Vec<NodeToJoin>,
     /// Nodes that exist already, with the pods that they have room for.
     pub(crate) on_existing: BTreeMap<String, Vec<PodRef>>,
-    /// Those pods that nobody nominates.
-    pub(crate) crowded: BTreeSet<PodRef>,
     /// Dollars per hour of instances and of what nodes cost beside them.
     pub(crate) price: Price,
 }
@@ -42,8 +39,6 @@ pub(crate) struct NodeToJoin {
     pub(crate) allocatable: Resources,
     /// The pods that it was planned for.
     pub(crate) pods: Vec<PodRef>,
-    /// With which soft taints it is opened, and when.
-    pub(crate) handover: Handover,
 }
 
 impl Planned {
@@ -53,16 +48,11 @@ impl Planned {
             let pods = placement.pods.iter().map(|nominated| nominated.pod.clone());
             (placement.target.name().to_owned(), pods.collect())
         });
-        let is_crowded = |node: &PlannedNode, pod: &NominatedPod| node.handover.crowded.contains(&pod.uid);
-        let crowded = plan.nodes.iter().flat_map(|node| node.pods.iter().filter(|pod| is_crowded(node, pod)));
-        let mut planned = Self {
+        Ok(Self {
             nodes: plan.nodes.iter().map(|node| NodeToJoin::of(node, snapshot)).collect::<Result<_>>()?,
             on_existing: on_existing.collect(),
-            crowded: crowded.map(|nominated| nominated.pod.clone()).collect(),
             price: plan.price() + plan.node_price(),
-        };
-        planned.leave_crowded(snapshot);
-        Ok(planned)
+        })
     }
 
     /// Of the plan of Karpenter's scheduler.
@@ -77,33 +67,7 @@ impl Planned {
         let existing = plan.existing.iter();
         planned.on_existing =
             existing.map(|placed| (placed.node.clone(), references(&placed.pods))).collect();
-        planned.hand_over(snapshot);
         Ok(planned)
-    }
-
-    /// Decides for another planner's nodes how they are handed to kube-scheduler, as our planner does for its own.
-    fn hand_over(&mut self, snapshot: &Snapshot) {
-        let opened = self.nodes.iter().map(|node| Opened {
-            labels: node.labels.clone(),
-            taints: &node.taints,
-            pods: known(&node.pods, snapshot),
-        });
-        let handovers = handovers(&opened.collect::<Vec<_>>());
-        let uids: BTreeSet<&String> = handovers.iter().flat_map(|handover| &handover.crowded).collect();
-        let crowded = snapshot.pods.iter().filter(|pod| uids.contains(&pod.uid));
-        self.crowded.extend(crowded.map(|pod| pod.id.clone()));
-        for (node, handover) in self.nodes.iter_mut().zip(handovers) {
-            node.handover = handover;
-        }
-        self.leave_crowded(snapshot);
-    }
-
-    /// On nodes that exist, crowded pods are left to kube-scheduler, too, as provision does.
-    fn leave_crowded(&mut self, snapshot: &Snapshot) {
-        for pods in self.on_existing.values() {
-            let crowded = crowded(&known(pods, snapshot));
-            self.crowded.extend(crowded.into_iter().map(|pod| pod.id.clone()));
-        }
     }
 
     /// Every pod that has a place in it.
@@ -159,7 +123,6 @@ impl NodeToJoin {
             capacity,
             allocatable,
             pods: node.pods.iter().map(|nominated| nominated.pod.clone()).collect(),
-            handover: node.handover.clone(),
         })
     }
 }
@@ -202,15 +165,9 @@ impl NodeToJoin {
             capacity: kind.counted().clone(),
             allocatable: kind.allocatable.clone(),
             pods: references(&node.pods),
-            handover: Handover::default(),
         };
         Ok((node, price + offer.class.root_volume.price()))
     }
-}
-
-fn known<'s>(pods: &[PodRef], snapshot: &'s Snapshot) -> Vec<&'s Pod> {
-    let wanted: BTreeSet<&PodRef> = pods.iter().collect();
-    snapshot.pods.iter().filter(|pod| wanted.contains(&pod.id)).collect()
 }
 
 /// `namespace/name` as both planners write it.

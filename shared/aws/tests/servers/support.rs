@@ -15,8 +15,8 @@ use aws_sdk_dynamodb::types::{
 use jiff::Timestamp;
 use outrigger_engine::ports::PreparedLaunch;
 use outrigger_model::{
-    CapacityType, ClaimState, FleetRequest, Handover, Instance, Intent, IntentState, NillableDuration,
-    NodeCheck, NodeClaim, NodeClassRef, Price, Requirements, Resources,
+    CapacityType, ClaimState, FleetRequest, Instance, Intent, IntentState, NillableDuration, NodeCheck,
+    NodeClaim, NodeClassRef, Price, Requirements, Resources,
 };
 
 /// The server that an environment variable names. The test runner starts it; without it these tests cannot pass.
@@ -87,7 +87,6 @@ pub(crate) fn claim(name: &str, intent: &str) -> NodeClaim {
         reserved: Resources::new(),
         allocatable: Resources::new(),
         nominated: Vec::new(),
-        handover: Handover::default(),
         created_at: at(0),
         instance: None,
         node_name: None,

@@ -19,7 +19,6 @@ fn pod(name: &str, owner: &str, priority: i32) -> PodOnNode {
             labels: Arc::default(),
             spec: Arc::new(PodSpec { priority, ..PodSpec::default() }),
             created_at: at(-600),
-            version: 0,
             node_name: Some("i-1".into()),
             nominated_node: None,
             state: PodState::Bound,

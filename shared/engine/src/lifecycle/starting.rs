@@ -1,7 +1,6 @@
 //! Claims on their way to being ready for pods.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use outrigger_catalog::Catalog;
 use outrigger_model::{ClaimState, Node, NodeClaim, labels};
@@ -11,10 +10,6 @@ use crate::TickError;
 use crate::opening::{self, Joined};
 use crate::ports::NodeChange;
 use crate::register;
-
-/// From a node being ready until kube-scheduler has taken up the pods that wait: it binds some fifty to a hundred in a second, and
-/// one that has thousands to look at would otherwise fill the node before it comes to those that need it.
-const TAKEN_UP_AFTER: Duration = Duration::from_secs(30);
 
 impl Tick<'_> {
     /// Takes every claim that is not ready yet as far as its nodes allow.
@@ -68,7 +63,10 @@ impl Tick<'_> {
         self.measure(claim, nodes).await?;
         let waits_for = match (claim.state, nodes) {
             (ClaimState::Intent, _) => Some("its launch".to_owned()),
-            (ClaimState::Initialized, [node]) => self.keep(claim, node).await?,
+            (ClaimState::Initialized, [node]) => {
+                self.keep(claim, node).await?;
+                None
+            }
             (ClaimState::Initialized, _) => None,
             (_, []) => {
                 // A node that joins without the gate is open at once, so its pods must know it beforehand.
@@ -89,24 +87,20 @@ impl Tick<'_> {
         Ok(())
     }
 
-    /// A node that lost our finalizer, or was registered before there was one, gets it; one that has been ready for long enough
-    /// loses the soft taint that it was opened with. Says what it waits for.
-    async fn keep(&self, claim: &NodeClaim, node: &Node) -> Result<Option<String>, TickError> {
+    /// A node that lost our finalizer, or was registered before there was one, gets it; one with soft taints of an earlier
+    /// version loses them.
+    async fn keep(&self, claim: &NodeClaim, node: &Node) -> Result<(), TickError> {
         if node.deleting {
-            return Ok(None);
+            return Ok(());
         }
         let is_named = node.annotations.get(labels::CLAIM) == Some(&claim.name);
-        let ready_for = claim.initialized_at.map(|since| self.ports.now().duration_since(since));
-        let is_taken_up = ready_for
-            .is_none_or(|ready| Duration::try_from(ready).is_ok_and(|ready| ready >= TAKEN_UP_AFTER));
-        let is_opening = register::is_opening(node);
-        if !(node.has_our_finalizer() && is_named) || is_opening && is_taken_up {
+        if !(node.has_our_finalizer() && is_named) || register::is_opening(node) {
             let annotations = BTreeMap::from([(labels::CLAIM.to_owned(), claim.name.clone())]);
-            let taints = if is_taken_up { register::opened(node).taints } else { node.taints.clone() };
+            let taints = register::opened(node).taints;
             let change = NodeChange { annotations, taints, ..register::ours(node) };
             self.ports.cluster.change_node(&change).await?;
         }
-        Ok((is_opening && !is_taken_up).then(|| "kube-scheduler to take up its pods".to_owned()))
+        Ok(())
     }
 
     /// The labels of the claim's instance type, as pods may select them; none for a type that the catalogue lacks.

@@ -22,7 +22,6 @@ fn pod(name: &str, nominated_node: Option<&str>) -> Pod {
         labels: Arc::default(),
         spec: Arc::new(PodSpec { requests, ..PodSpec::default() }),
         created_at: Timestamp::UNIX_EPOCH,
-        version: 0,
         node_name: None,
         nominated_node: nominated_node.map(str::to_owned),
         state: PodState::Unschedulable,

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use outrigger_model::{LaunchHealth, NodeOutcome, Plan, Pod, PodState, Report, Snapshot};
-use outrigger_planning::handover;
 use tokio::time::Instant;
 
 use super::{Tick, options, publish};
@@ -49,12 +48,6 @@ impl Tick<'_> {
                 }
                 self.announce(snapshot, &news).await;
             }
-        }
-        let deadline = self.deadline;
-        let is_over = || Instant::now() >= deadline;
-        let left = handover::rehearse(snapshot, &mut plan, &mut report, &options(&is_over));
-        if left > 0 {
-            tracing::info!(pods = left, "kube-scheduler may leave these to a second plan");
         }
         let probing = health::probing(&health, snapshot.taken_at);
         let allowance = Allowance {

@@ -40,15 +40,12 @@ pub fn pod(wire: wire::Pod, interner: &mut Interner) -> Result<Pod, Invalid> {
     let spec = pod_spec(&wire, status.as_ref(), &owner).within("spec").map_err(refuse)?;
     let uid = metadata.uid.filter(|uid| !uid.is_empty()).unwrap_or_else(|| id.to_string());
     let state = state(&wire, status.as_ref(), deleting);
-    // Since 1.35 Kubernetes promises that versions can be compared; before, etcd's always could.
-    let version = metadata.resource_version.and_then(|version| version.parse().ok()).unwrap_or_default();
     let nominated_node = status.and_then(|status| status.nominated_node_name);
     Ok(Pod {
         uid,
         labels: interner.labels(labels),
         spec: interner.spec(spec),
         created_at: metadata.creation_timestamp.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
-        version,
         node_name: wire.node_name.clone().filter(|name| !name.is_empty()),
         nominated_node: nominated_node.filter(|name| !name.is_empty()),
         state,

@@ -4,8 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    CapacityType, Handover, Instance, NodeCheck, Price, Quantity, Requirements, Termination,
-    TerminationReason,
+    CapacityType, Instance, NodeCheck, Price, Quantity, Requirements, Termination, TerminationReason,
 };
 
 fn claim() -> NodeClaim {
@@ -30,7 +29,6 @@ fn claim() -> NodeClaim {
         reserved: Resources::new().with("cpu", Quantity::units(4)).with("nodes", Quantity::units(1)),
         allocatable: Resources::new().with("cpu", Quantity::units(2)),
         nominated: Vec::new(),
-        handover: Handover::default(),
         created_at: "2026-11-21T10:00:00.75Z".parse().unwrap(),
         instance: None,
         node_name: None,

@@ -250,7 +250,6 @@ fn stand_in(world: &World<'_>, buffer: &CapacityBuffer) -> Pod {
         labels: Arc::clone(&buffer.labels),
         spec: Arc::clone(&buffer.spec),
         created_at: world.snapshot.taken_at,
-        version: 0,
         node_name: None,
         nominated_node: None,
         state: PodState::Unschedulable,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use outrigger_model::pod::{NodeSelectorTerm, PodAffinityTerm};
 use outrigger_model::selector::LabelSelector;
 use outrigger_model::taint::first_untolerated;
-use outrigger_model::{PodSpec, Requirements, Snapshot, Taint, Toleration, labels};
+use outrigger_model::{Node, PodSpec, Requirements, Snapshot, Toleration, labels};
 
 use super::rules::{Constraint, Rule, WeightedRule, constraints};
 use crate::classes::FixedMap;
@@ -198,12 +198,6 @@ impl<'a> Group<'a> {
         self.key == labels::HOSTNAME
     }
 
-    /// Whether pods are counted on nodes with these labels and taints, whose domains count as some.
-    pub(crate) fn counts_on(&self) -> impl Fn(&Labels, &[Taint]) -> bool + use<'_, 'a> {
-        let alternatives = self.nodes.alternatives();
-        move |labels, taints| self.nodes.passes(alternatives.as_deref(), labels, taints)
-    }
-
     /// Whether such a pod is counted.
     pub(crate) fn selects(&self, pod: Asker<'_>) -> bool {
         let selects = |namespaces: &Namespaces<'_>, selector: &LabelSelector| {
@@ -230,14 +224,9 @@ impl<'a> NodeFilter<'a> {
     }
 
     /// Whether pods on this node are counted, and its domain counts as one.
-    pub(super) fn passes(
-        &self,
-        alternatives: Option<&[Requirements]>,
-        labels: &Labels,
-        taints: &[Taint],
-    ) -> bool {
+    pub(super) fn passes(&self, alternatives: Option<&[Requirements]>, node: &Node) -> bool {
         let allowed =
-            alternatives.is_none_or(|any| any.iter().any(|wanted| wanted.match_labels(labels).is_ok()));
-        allowed && self.tolerations.is_none_or(|t| first_untolerated(taints, t).is_none())
+            alternatives.is_none_or(|any| any.iter().any(|wanted| wanted.match_labels(&node.labels).is_ok()));
+        allowed && self.tolerations.is_none_or(|t| first_untolerated(&node.taints, t).is_none())
     }
 }

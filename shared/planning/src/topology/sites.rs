@@ -53,10 +53,8 @@ impl<'a> Site<'a> {
         templates: &[&Template<'_>],
     ) -> Self {
         let alternatives = filter.alternatives();
-        let counts: Vec<bool> = nodes
-            .iter()
-            .map(|node| filter.passes(alternatives.as_deref(), &node.labels, &node.taints))
-            .collect();
+        let counts: Vec<bool> =
+            nodes.iter().map(|node| filter.passes(alternatives.as_deref(), node)).collect();
         let inhabited = keys.iter().map(|key| vec![false; key.values.len()]).collect();
         let tolerations = filter.tolerations();
         let mut site = Self { alternatives, tolerations, counts, inhabited, domains: Vec::new() };

@@ -143,7 +143,6 @@ pub(crate) fn pods(name: &str, count: usize, spec: PodSpec) -> Vec<Pod> {
         labels: Arc::clone(&labels),
         spec: Arc::clone(&spec),
         created_at: Timestamp::UNIX_EPOCH,
-        version: 0,
         node_name: None,
         nominated_node: None,
         state: PodState::Unschedulable,

@@ -320,7 +320,6 @@ fn daemon(daemon_set: &DaemonSet, node: &str, uid: String, created_at: jiff::Tim
         labels: Arc::default(),
         spec: Arc::new(spec),
         created_at,
-        version: 0,
         node_name: None,
         nominated_node: None,
         state: PodState::Waiting,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outrigger_model::{ClaimState, NodeClaim, Taint};
+use outrigger_model::{ClaimState, NodeClaim};
 
 use super::Asks;
 use crate::cloud::NO_LAUNCH;
@@ -34,8 +34,6 @@ fn left_over(ending: &Ending) -> Vec<String> {
     left.extend(unready.map(|claim| format!("claim {} is still {:?}", claim.name, claim.state)));
     let held = living.iter().filter(|claim| claim.command.is_some());
     left.extend(held.map(|claim| format!("a command still holds claim {}", claim.name)));
-    let spared = ending.nodes.iter().filter(|node| node.taints.iter().any(Taint::is_opening));
-    left.extend(spared.map(|node| format!("node {} is still opened softly", node.name)));
     let instances = ending.instances.iter().filter(|(_, launch)| launch != NO_LAUNCH).count();
     for (count, what) in
         [(instances, "instances"), (ending.nodes.len(), "nodes"), (ending.mirrors, "NodeClaim objects")]

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use outrigger_model::Taint;
-use outrigger_simulation::{Ending, Function, Kill, Kind};
+use outrigger_simulation::{Ending, Kind};
 
 use crate::common;
 
@@ -36,13 +35,9 @@ spec:
 "#;
 
 fn play(seed: u64, duration: &str, extra: &str) -> Ending {
-    play_killing(seed, duration, extra, &[])
-}
-
-fn play_killing(seed: u64, duration: &str, extra: &str, kills: &[Kill]) -> Ending {
     let text = SCENARIO.replace("{seed}", &seed.to_string()).replace("{duration}", duration);
     let scenario = common::scenario(&text.replace("{extra}", extra));
-    let ending = common::run_scenario(&scenario, kills);
+    let ending = common::run_scenario(&scenario, &[]);
     assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", common::timeline(&ending));
     ending
 }
@@ -95,23 +90,4 @@ fn nodes_are_opened_whatever_becomes_of_nominations() {
         let ending = play(seed, "4m", "  events: [{at: 4s, kind: Chaos, percent: 30, for: 60s}]");
         assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", common::timeline(&ending));
     }
-}
-
-/// Pods of a required spread that fill their nodes are left to the scheduler, and their nodes get the soft taint and lose
-/// it, whenever lifecycle dies.
-#[test]
-fn spared_nodes_lose_their_taint_whenever_lifecycle_dies() {
-    let spread = r"
-    - {name: spread, at: 2s, replicas: 24, template: {metadata: {labels: {app: spread}}, spec: {topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: spread}}}], containers: [{name: c, image: i, resources: {requests: {cpu: 900m, memory: 1500Mi}}}]}}}
-";
-    let is_soft = |ending: &Ending| ending.nodes.iter().any(|node| node.taints.iter().any(Taint::is_opening));
-    assert!(is_soft(&play(1, "13s", spread)), "no node was spared");
-    // The first run is over before any node has joined; in the second they join.
-    let play = |kills: &[Kill]| play_killing(1, "4m", spread, kills);
-    let deaths = common::die_at_each_call(Function::Lifecycle, 2, 9, play, |ending, what| {
-        let story = || format!("{what}\n{}", common::timeline(ending));
-        assert!(!is_soft(ending), "{}", story());
-        assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
-    });
-    assert!(deaths > 4, "only {deaths} calls were enumerated");
 }

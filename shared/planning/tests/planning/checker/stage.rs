@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use outrigger_model::{
-    CapacityType, ExistingPlacement, Handover, InstanceType, NodeClaim, NominatedPod, Plan, PlannedNode, Pod,
-    Price, RankedType, Requirement, Resources, Snapshot, Target, VolumeClaim, ZonePrice, labels,
+    CapacityType, ExistingPlacement, InstanceType, NodeClaim, NominatedPod, Plan, PlannedNode, Pod, Price,
+    RankedType, Requirement, Resources, Snapshot, Target, VolumeClaim, ZonePrice, labels,
 };
 use outrigger_planning::check;
 use serde_json::{Value, json};
@@ -182,7 +182,6 @@ fn planned_node(
     let mut labels = template.metadata.labels.clone();
     labels.insert(labels::NODE_POOL.into(), pool.name.clone());
     PlannedNode {
-        handover: Handover::default(),
         claim: claim.into(),
         node_pool: pool.name.clone(),
         node_class: pool.node_class().clone(),
