@@ -330,7 +330,7 @@ impl<'a> Question<'a, '_> {
         let (placed, key_of) =
             self.placed((attempt, left), &builder, everything, &classes, &groups, &mut selections);
         let tiers = attempt.tight && priorities(pods) > 1;
-        let bins = Bins::of(&placed.batches, &classes, &key_of, (tiers, self.follows_queue(attempt)));
+        let bins = Bins::of(&placed.batches, &classes, &key_of, tiers);
         let packer = Packer {
             classes: &classes,
             templates,
@@ -363,11 +363,6 @@ impl<'a> Question<'a, '_> {
         let (plan, report) = writer.write(&placed, &found);
         let outcome = Outcome { placed, found, classes: &classes, templates: &pools.templates };
         judged(plan, report, pods, outcome)
-    }
-
-    /// Whether kube-scheduler's queue is thought of, which costs a little room: where pods are many and limits do not bind.
-    const fn follows_queue(&self, attempt: &Attempt) -> bool {
-        self.pods.len() > PODS_SEARCHED_MAX && !attempt.tight
     }
 
     /// Places pods, and says which label each group goes by. Limits are given where pods are promised nodes.
@@ -408,7 +403,6 @@ impl<'a> Question<'a, '_> {
             order: attempt.order,
             settles: attempt.settles,
             guards: attempt.guards,
-            follows_queue: self.follows_queue(attempt),
             limits,
         };
         (placing.place(&plannable), key_of)

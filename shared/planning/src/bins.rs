@@ -61,29 +61,19 @@ pub(crate) struct Bins<'b> {
     pub(crate) all: Vec<Bin>,
     pub(crate) members: Vec<Member<'b>>,
     pub(crate) shapes: Vec<Shape<'b>>,
-    /// For each group, whether its pods are kept off the nodes of those whose spread counts them.
-    parted: Vec<bool>,
     known: FixedMap<(usize, usize, i32), Option<usize>>,
     /// The columns of a template that one pod of a shape fits.
     fitting: FixedMap<(usize, usize), ColumnSet>,
 }
 
 impl<'b> Bins<'b> {
-    /// Puts every batch into the bin of its first choice. With `tiers`, pods of different priorities are kept apart; with
-    /// `parts`, pods whose spread counts others and those others.
+    /// Puts every batch into the bin of its first choice. With `tiers`, pods of different priorities are kept apart.
     pub(crate) fn of(
         batches: &'b [Batch<'b>],
         classes: &'b [PodClass<'b>],
         key_of: &[Option<usize>],
-        (tiers, parts): (bool, bool),
+        tiers: bool,
     ) -> Self {
-        let mut parted = vec![false; key_of.len()];
-        for batch in batches.iter().filter(|_| parts) {
-            for rule in classes[batch.class].ways[batch.way].rules.iter().filter(|rule| rule.counts_others())
-            {
-                parted[rule.group] = true;
-            }
-        }
         let mut shapes: Vec<Shape<'b>> = Vec::new();
         let mut known: FixedMap<Shape<'b>, usize> = FixedMap::default();
         let members = batches.iter().map(|batch| {
@@ -97,7 +87,7 @@ impl<'b> Bins<'b> {
             Member {
                 class: batch.class,
                 left: u32::try_from(batch.pods.len()).unwrap_or(u32::MAX),
-                on_hosts: groups.filter(|group| key_of[*group].is_none() || parted[*group]).collect(),
+                on_hosts: groups.filter(|group| key_of[*group].is_none()).collect(),
                 rules: Vec::new(),
                 way: batch.way,
                 bin: None,
@@ -109,7 +99,7 @@ impl<'b> Bins<'b> {
         });
         let members = members.collect();
         let (known, fitting) = (FixedMap::default(), FixedMap::default());
-        Self { all: Vec::new(), members, shapes, parted, known, fitting }
+        Self { all: Vec::new(), members, shapes, known, fitting }
     }
 
     /// Moves a batch on to its next choice: the pools in their order, then the next way with all pools again.
@@ -140,11 +130,8 @@ impl<'b> Bins<'b> {
             let Some(selected) = selections.find(templates, index, &wanted, demand) else { continue };
             let (shape, tier) = (it.shape, it.tier);
             if let Some(bin) = self.bin(selected, shape, tier, template, selections) {
-                let rule = |rule: &Rule| match rule {
-                    rule if rule.is_per_host => Some(*rule),
-                    rule => (rule.counts_others() && self.parted[rule.group]).then(|| rule.on_its_node()),
-                };
-                self.members[member].rules = way.rules.iter().filter_map(rule).collect();
+                let it = &mut self.members[member];
+                it.rules = way.rules.iter().filter(|rule| rule.is_per_host).copied().collect();
                 return self.join(member, bin);
             }
         }

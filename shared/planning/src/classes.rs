@@ -120,7 +120,7 @@ fn enter_running<'a>(snapshot: &'a Snapshot, groups: &mut Groups<'a>) {
 /// first-fit decreasing - the most cpu, then the most memory, then the oldest pod, then the uid.
 pub(crate) fn order(classes: &mut [PodClass<'_>], dimensions: &Dimensions) {
     for class in classes.iter_mut() {
-        class.pods.sort_by(|a, b| queue_order(a).cmp(&queue_order(b)));
+        class.pods.sort_by(|a, b| (a.created_at, &a.uid, &a.id).cmp(&(b.created_at, &b.uid, &b.id)));
         class.request = dimensions.request(&class.spec.requests);
         let rules = class.ways.first().map_or(&[][..], |way| &way.rules);
         dimensions.add_to_request(&mut class.request, class.mounts.ebs(), rules);
@@ -135,12 +135,6 @@ pub(crate) fn order(classes: &mut [PodClass<'_>], dimensions: &Dimensions) {
         let by_size = Reverse(size(a)).cmp(&Reverse(size(b)));
         by_size.then_with(|| age(a).cmp(&age(b))).then_with(|| name(&a.pods).cmp(&name(&b.pods)))
     });
-}
-
-/// The order in which kube-scheduler will come to pods of one priority, as far as it shows. Places are dealt out in it,
-/// domain by domain, so that each pod of a spread finds its own place free when its turn comes.
-pub(crate) fn queue_order(pod: &Pod) -> impl Ord + '_ {
-    (pod.created_at, &pod.uid, &pod.id)
 }
 
 /// The dimensions of some classes. Rules that hold many pods apart from their like get slots; with wishes, those that

@@ -17,7 +17,7 @@ use std::rc::Rc;
 
 use outrigger_model::{Pod, Requirements, Target, Toleration};
 
-use crate::classes::{FixedMap, PodClass, queue_order};
+use crate::classes::{FixedMap, PodClass};
 use crate::limits::Limits;
 use crate::rooms::Room;
 use crate::selections::Selections;
@@ -115,8 +115,6 @@ pub(crate) struct Placer<'a, 'b> {
     pub(crate) settles: bool,
     /// Whether pods that would break a spread of pods which have a place get none.
     pub(crate) guards: bool,
-    /// Whether pods with a spread that counts others get their places, with those others, in the order of the scheduler's queue.
-    pub(crate) follows_queue: bool,
     /// What the pools have left, by template, where pods are promised nodes one after another; else none.
     pub(crate) limits: Vec<Limits>,
 }
@@ -133,20 +131,14 @@ impl<'a> Placer<'a, '_> {
         let mut left: Vec<Vec<&'a Pod>> = work.of.classes.iter().map(|class| class.pods.clone()).collect();
         work.place_nominated(plannable, &mut left);
         let order = work.order(plannable);
-        let turns = work.turns(order);
         work.find_reach();
         loop {
             let mut moved = false;
-            for turn in &turns {
-                moved |= match turn.as_slice() {
-                    [class] => {
-                        let pods = std::mem::take(&mut left[*class]);
-                        let before = pods.len();
-                        left[*class] = if before == 0 { pods } else { work.place_class(*class, pods) };
-                        left[*class].len() < before
-                    }
-                    classes => work.deal(classes, &mut left),
-                };
+            for class in order.iter().copied() {
+                let pods = std::mem::take(&mut left[class]);
+                let before = pods.len();
+                left[class] = if before == 0 { pods } else { work.place_class(class, pods) };
+                moved |= left[class].len() < before;
             }
             if !moved || left.iter().all(Vec::is_empty) {
                 break;
@@ -268,26 +260,6 @@ impl<'a, 'b> Work<'a, 'b> {
             }
         }
         Vec::new()
-    }
-
-    /// Places pods of several classes in the order in which the scheduler will come to them; says whether any has a place.
-    fn deal(&mut self, classes: &[usize], left: &mut [Vec<&'a Pod>]) -> bool {
-        let of = |class: usize, left: &mut [Vec<&'a Pod>]| {
-            std::mem::take(&mut left[class]).into_iter().map(move |pod| (class, pod))
-        };
-        let mut pods: Vec<(usize, &'a Pod)> =
-            classes.iter().flat_map(|class| of(*class, left).collect::<Vec<_>>()).collect();
-        pods.sort_by(|(_, a), (_, b)| queue_order(a).cmp(&queue_order(b)));
-        let count = pods.len();
-        let mut waiting = 0;
-        for (class, pod) in pods {
-            // Where one pod finds nothing, its like do not either.
-            if !left[class].is_empty() || !self.place_one(class, pod) {
-                left[class].push(pod);
-                waiting += 1;
-            }
-        }
-        waiting < count
     }
 
     /// Whether no rule about domains touches a class, and nothing about its pods differs.

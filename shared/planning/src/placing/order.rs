@@ -1,7 +1,6 @@
 //! In which order the classes are placed.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 use super::Work;
 use crate::classes::PodClass;
@@ -55,30 +54,6 @@ impl Work<'_, '_> {
         let turns: Vec<(u8, usize)> = (0..plannable.len()).map(|class| self.turn(class)).collect();
         order.sort_by_key(|class| (Reverse(self.of.classes[*class].spec.priority), turns[*class]));
         order
-    }
-
-    /// Who is placed together: pods with a spread and those that it counts where the scheduler's queue matters, else each class
-    /// alone. Priorities stay apart.
-    pub(super) fn turns(&self, order: Vec<usize>) -> Vec<Vec<usize>> {
-        let rules =
-            |class: &PodClass<'_>| class.ways.iter().flat_map(|way| &way.rules).any(Rule::counts_others);
-        let follows = self.of.follows_queue && self.of.classes.iter().any(rules);
-        let mut together: BTreeMap<i32, usize> = BTreeMap::new();
-        let mut turns: Vec<Vec<usize>> = Vec::new();
-        for index in order {
-            let class = &self.of.classes[index];
-            let kind = self.kind(class);
-            if !(follows && (kind == SPREAD || kind == COUNTED && self.is_spread(class))) {
-                turns.push(vec![index]);
-                continue;
-            }
-            let turn = *together.entry(class.spec.priority).or_insert(turns.len());
-            if turn == turns.len() {
-                turns.push(Vec::new());
-            }
-            turns[turn].push(index);
-        }
-        turns
     }
 
     /// The turn of a class and, where its domain matters, how many it may be in: those with the fewest come first.

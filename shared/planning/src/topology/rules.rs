@@ -38,18 +38,6 @@ pub(crate) enum RuleKind {
 }
 
 impl Rule {
-    /// Whether kube-scheduler may refuse a pod the node that it is nominated for because of others that are nominated there:
-    /// it counts these as if they ran, and a pod that counts only its like is not nominated beside too many of them.
-    pub(crate) const fn counts_others(&self) -> bool {
-        let is_spread = matches!(self.kind, RuleKind::Spread { .. });
-        is_spread && !self.is_per_host && !self.is_wish && !self.selects_itself
-    }
-
-    /// The same pods kept off the node.
-    pub(crate) const fn on_its_node(self) -> Self {
-        Self { kind: RuleKind::Apart, is_per_host: true, ..self }
-    }
-
     /// The rule in words, for reports.
     pub(crate) fn describe(&self, key: &str) -> String {
         match self.kind {
