@@ -31,6 +31,7 @@ pub(super) fn plan(snapshot: &Snapshot, foreign: &ForeignPlan) -> Plan {
         generation: snapshot.generation,
         nodes: nodes.collect(),
         existing: existing.collect(),
+        put_off: Vec::new(),
     }
 }
 

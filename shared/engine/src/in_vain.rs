@@ -25,9 +25,13 @@ pub(crate) struct Findings {
 /// A node has come to nothing when it runs no pod but daemonsets', and either a pod that it was made for gets another
 /// node now, or somebody has tainted it. It serves when it runs pods and nobody has.
 pub(crate) fn findings(snapshot: &Snapshot, plan: &Plan, health: &LaunchHealth) -> Findings {
-    let buying: BTreeSet<&str> = plan.nodes.iter().map(|node| node.node_pool.as_str()).collect();
-    let wanted: BTreeSet<&str> =
-        plan.nodes.iter().flat_map(|node| &node.pods).map(|pod| pod.uid.as_str()).collect();
+    let now = plan.nodes.iter().map(|node| (&node.node_pool, &node.pods));
+    let later = plan.put_off.iter().map(|node| (&node.node_pool, &node.pods));
+    let (mut buying, mut wanted) = (BTreeSet::new(), BTreeSet::new());
+    for (node_pool, pods) in now.chain(later) {
+        buying.insert(node_pool.as_str());
+        wanted.extend(pods.iter().map(|pod| pod.uid.as_str()));
+    }
     let mut look = Look { snapshot, wanted, pods: BTreeMap::new(), nodes: BTreeMap::new() };
     let mut findings = Findings::default();
     for claim in &snapshot.claims {
@@ -112,7 +116,8 @@ fn strange_taint<'n>(claim: &NodeClaim, node: &'n Node) -> Option<&'n Taint> {
 mod tests {
     use jiff::Timestamp;
     use outrigger_model::{
-        NominatedPod, PlannedNode, PodRef, PodSpec, Price, Requirements, Resources, TaintEffect,
+        NominatedPod, PlannedNode, PodRef, PodSpec, Price, PutOff, PutOffReason, Requirements, Resources,
+        TaintEffect,
     };
     use std::sync::Arc;
 
@@ -185,6 +190,13 @@ mod tests {
         health.pools.insert(claim.node_pool.clone(), outrigger_model::PoolHealth::default());
         snapshot.claims.push(claim);
         let found = findings(&snapshot, &plan, &health);
+        let put_off = |node: PlannedNode| {
+            let (node_pool, pods) = (node.node_pool, node.pods);
+            PutOff { node_pool, pods, reason: PutOffReason::OverTheCap }
+        };
+        let later = plan.nodes.into_iter().map(put_off).collect();
+        let later = Plan { put_off: later, ..Plan::nothing(plan.taken_at, 0) };
+        assert_eq!(findings(&snapshot, &later, &health), found, "a node that is put off is wanted no less");
         let in_vain = found.pods.get("a").is_some_and(|claims| claims.contains("web-1"));
         let failed = found.outcomes.first().map(|(_, outcome)| outcome.failure.is_some());
         assert_eq!(in_vain, failed == Some(true) && planned_for == Some("a"), "the pod and its claim");

@@ -3,7 +3,6 @@
 
 mod addresses;
 mod adoption;
-mod allowance;
 mod apply;
 mod collect;
 mod command;

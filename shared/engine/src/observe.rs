@@ -13,6 +13,7 @@ use crate::health;
 use crate::learning;
 use crate::leaving;
 use crate::ports::{ClassSource, ClusterError, ClusterState, Configuration, LedgerState, Ports, Volumes};
+use crate::provision::Settings;
 
 /// What is the same for every snapshot of a tick: the catalogue, and what it is for each class.
 pub(crate) struct Offers {
@@ -67,7 +68,7 @@ impl Offers {
 /// that a node can be missing from the cluster's side only while its claim is still in the ledger's.
 pub(crate) async fn snapshot(
     ports: Ports<'_>,
-    cluster: &str,
+    settings: &Settings,
     ledger: LedgerState,
     state: &ClusterState,
     offers: &mut Offers,
@@ -76,7 +77,8 @@ pub(crate) async fn snapshot(
     for problem in &configuration.invalid {
         tracing::warn!(%problem, "refused; the others go on without it");
     }
-    let mut snapshot = Snapshot::empty(cluster, ports.now());
+    let mut snapshot = Snapshot::empty(&settings.cluster, ports.now());
+    snapshot.max_new_nodes_per_minute = Some(settings.max_new_nodes_per_minute);
     let closed = health::closed_subnets(&ledger.health, snapshot.taken_at);
     offers.learn(ledger.seen_memory);
     for reference in references(&configuration) {
@@ -86,6 +88,7 @@ pub(crate) async fn snapshot(
         snapshot.classes.push(offer);
     }
     snapshot.paused = health::paused(&ledger.health, snapshot.taken_at);
+    snapshot.probing = health::probing(&ledger.health, snapshot.taken_at);
     snapshot.quarantined = health::quarantined(&ledger.health, snapshot.taken_at);
     snapshot.generation = ledger.generation;
     snapshot.claims = ledger.claims;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use outrigger_model::{NodePool, Outcome as Fate, Plan, PlannedNode, PodState, Report, Snapshot};
+use outrigger_model::{NodePool, Outcome as Fate, Plan, PodState, PutOffReason, Report, Snapshot};
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -232,8 +232,7 @@ impl Tick<'_> {
         watched.wait(self.ports, Duration::ZERO).await?;
         self.handled.extend(self.new_pods(&watched.state).map(str::to_owned).collect::<Vec<_>>());
         self.standing = false;
-        let mut snapshot =
-            snapshot(self.ports, &self.settings.cluster, ledger, &watched.state, offers).await?;
+        let mut snapshot = snapshot(self.ports, self.settings, ledger, &watched.state, offers).await?;
         let decision = self.decide(&mut snapshot, health).await;
         self.count(&snapshot, &decision);
         if Instant::now() >= self.deadline {
@@ -255,7 +254,7 @@ impl Tick<'_> {
     }
 
     fn count(&mut self, snapshot: &Snapshot, decision: &Decision) {
-        let Decision { plan, report, put_off, .. } = decision;
+        let Decision { plan, report, .. } = decision;
         let on_new: usize = plan.nodes.iter().map(|node| node.pods.len()).sum();
         let on_existing: usize = plan.existing.iter().map(|placement| placement.pods.len()).sum();
         let unplaced = report.unplaced().count();
@@ -271,7 +270,7 @@ impl Tick<'_> {
         self.summary.plans += 1;
         self.summary.pods += on_new + on_existing + unplaced;
         self.summary.unplaced = unplaced;
-        self.summary.put_off += put_off.beside_probes.len() + put_off.over_the_cap.len();
+        self.summary.put_off += plan.put_off.len();
         self.summary.paused.clone_from(&snapshot.paused);
         self.summary.invalid = snapshot.invalid.len();
     }
@@ -279,16 +278,18 @@ impl Tick<'_> {
     /// Pods whose launch failed, whose plan was overtaken, or whose pool only tries, are new again: the offerings that could
     /// not be had are known by now. A static pool or a buffer is still short of a node without pods.
     fn plan_again_for(&mut self, decision: &Decision, outcome: &Outcome) {
-        let beside = &decision.put_off.beside_probes;
+        let plan = &decision.plan;
+        let beside = plan.put_off.iter().filter(|node| node.reason == PutOffReason::BesideProbe);
+        let beside: Vec<_> = beside.map(|node| &node.pods).collect();
         let all_is_done = outcome.failed.is_empty() && !outcome.overtaken && beside.is_empty();
         if self.replans >= MAX_REPLANS || all_is_done {
             return;
         }
         self.replans += 1;
-        let unsound = |node: &&PlannedNode| !outcome.is_on_its_way(&node.claim);
-        for node in decision.plan.nodes.iter().chain(beside).filter(unsound) {
-            self.standing |= node.pods.is_empty();
-            for pod in &node.pods {
+        let unsound = plan.nodes.iter().filter(|node| !outcome.is_on_its_way(&node.claim));
+        for pods in unsound.map(|node| &node.pods).chain(beside) {
+            self.standing |= pods.is_empty();
+            for pod in pods {
                 self.handled.remove(&pod.uid);
             }
         }

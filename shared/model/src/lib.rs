@@ -56,7 +56,7 @@ pub use node_class::{
 };
 pub use node_overlay::{NodeOverlay, PriceOverlay};
 pub use node_pool::{NodeClassRef, NodePool};
-pub use plan::{ExistingPlacement, Plan, PlannedNode, RankedType, Target, ZonePrice};
+pub use plan::{ExistingPlacement, Plan, PlannedNode, PutOff, PutOffReason, RankedType, Target, ZonePrice};
 pub use pod::{DaemonSet, Pod, PodRef, PodSpec, PodState};
 pub use pod_disruption_budget::PodDisruptionBudget;
 pub use price::Price;

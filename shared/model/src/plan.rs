@@ -1,6 +1,7 @@
 //! The Plan: what is to be done, each item exact, nothing left to choose but what EC2 Fleet chooses.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,9 @@ pub struct Plan {
     pub nodes: Vec<PlannedNode>,
     /// Pods that nodes or claims which exist already have room for.
     pub existing: Vec<ExistingPlacement>,
+    /// Nodes that are wanted and not to be launched now; the report says so of their pods.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub put_off: Vec<PutOff>,
 }
 
 /// A node that must come to exist.
@@ -129,10 +133,43 @@ impl Target {
     }
 }
 
+/// A node that is wanted and not to be launched now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PutOff {
+    /// Its pool.
+    pub node_pool: String,
+    /// The pods that would be on it.
+    pub pods: Vec<NominatedPod>,
+    /// Why it is put off.
+    pub reason: PutOffReason,
+}
+
+/// Why a node is put off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PutOffReason {
+    /// Its pool only tries with another one; other pools may serve its pods meanwhile.
+    BesideProbe,
+    /// It waits for the next minute.
+    OverTheCap,
+}
+
+impl fmt::Display for PutOffReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::BesideProbe => "its node is put off: the NodePool tries with one node after a pause",
+            Self::OverTheCap => {
+                "its node is put off: as many nodes as allowed were launched within this minute"
+            }
+        })
+    }
+}
+
 impl Plan {
     /// A plan that does nothing.
     pub const fn nothing(taken_at: Timestamp, generation: u64) -> Self {
-        Self { taken_at, generation, nodes: Vec::new(), existing: Vec::new() }
+        Self { taken_at, generation, nodes: Vec::new(), existing: Vec::new(), put_off: Vec::new() }
     }
 
     /// Dollars per hour of all planned instances.

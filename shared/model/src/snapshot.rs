@@ -1,6 +1,6 @@
 //! The Snapshot: everything that a decision may use, as one value.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -38,6 +38,13 @@ pub struct Snapshot {
     /// Pools that may launch nothing now, with the reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub paused: BTreeMap<String, String>,
+    /// Pools that were paused and try with one node now.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub probing: BTreeSet<String>,
+    /// How many nodes the cluster may get within a minute; its pools may be allowed less. None where all that is wanted is to be
+    /// planned, as for files; what pools are allowed does not count then either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_new_nodes_per_minute: Option<usize>,
     /// Pods that nodes were launched for in vain, by uid, with why none is launched now.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub quarantined: BTreeMap<String, String>,
@@ -90,6 +97,8 @@ impl Snapshot {
             classes: Vec::new(),
             unavailable: Vec::new(),
             paused: BTreeMap::new(),
+            probing: BTreeSet::new(),
+            max_new_nodes_per_minute: None,
             quarantined: BTreeMap::new(),
             nodes: Vec::new(),
             pods: Vec::new(),

@@ -9,7 +9,7 @@
 //! can launch and `limits` how much; `placing` fills the `rooms` that are there and gives a domain to every pod on which
 //! a rule depends; `packing` opens nodes for the `bins` that are left, with `fill` trying one machine at a time,
 //! `shadow_prices` saying what room is worth and `offers` choosing the types that a node offers; `result` writes the
-//! Plan and the Report, with `explain` for every pod that found no place.
+//! Plan and the Report, with `explain` for every pod that found no place, and `rate` puts off what may not be launched now.
 
 mod again;
 mod amounts;
@@ -31,6 +31,7 @@ mod ports;
 mod price_order;
 mod provision;
 mod queue;
+mod rate;
 mod result;
 mod rooms;
 mod selection;

@@ -7,15 +7,16 @@ use outrigger_model::{Outcome, Plan, Pod, PodRef, PodsReport, PoolRefusal, Refus
 use crate::again::completed;
 use crate::attempts::best_decision;
 use crate::volumes::Volumes;
-use crate::{Options, queue};
+use crate::{Options, queue, rate};
 
 /// A pod group: its namespace and its name.
 type GroupName<'a> = (&'a str, &'a str);
 
 /// Plans nodes for the pods of a snapshot that the scheduler has found no node for.
 ///
-/// It always gives a plan that holds for the snapshot; what has no place in it stands in the report with each pool's
-/// reason. The same snapshot and options give the same bytes, unless [`Options::time_is_up`] ends the search sooner.
+/// It always gives a plan that holds for the snapshot, with no more nodes than may be launched now; what has no place in it
+/// stands in the report with each pool's reason. The same snapshot and options give the same bytes, unless
+/// [`Options::time_is_up`] ends the search sooner.
 #[must_use = "a plan does nothing until it is applied"]
 pub fn provision(snapshot: &Snapshot, options: &Options<'_>) -> (Plan, Report) {
     let volumes = Volumes::of(snapshot);
@@ -35,6 +36,7 @@ pub fn provision(snapshot: &Snapshot, options: &Options<'_>) -> (Plan, Report) {
                 .pods
                 .extend(broken.into_iter().map(|(name, pods)| not_whole(snapshot, name, &pods)));
             decision.report.pods.extend(queue.ignored);
+            rate::put_off(snapshot, &mut decision.plan, &mut decision.report);
             return (decision.plan, decision.report);
         }
         let (out, rest) =

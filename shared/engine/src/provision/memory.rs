@@ -6,7 +6,6 @@ use outrigger_model::{LaunchHealth, NodeOutcome, Plan, Pod, PodState, Report, Sn
 use tokio::time::Instant;
 
 use super::{Tick, options, publish};
-use crate::allowance::{Allowance, PutOff};
 use crate::fleet_errors::ErrorClass;
 use crate::health::{self, News};
 use crate::in_vain::{Findings, findings};
@@ -15,13 +14,10 @@ use crate::observe::chain;
 use crate::ports::{Event, Notice, Subject};
 use crate::templates;
 
-/// A decision, with what is not launched now taken out of it.
+/// A decision, and what was remembered of launches when it was made.
 pub(super) struct Decision {
     pub(super) plan: Plan,
     pub(super) report: Report,
-    pub(super) put_off: PutOff,
-    /// Pools that try with one node.
-    pub(super) probing: BTreeSet<String>,
     health: LaunchHealth,
 }
 
@@ -43,23 +39,14 @@ impl Tick<'_> {
                 health = now_known;
                 if !news.is_empty() {
                     snapshot.paused = health::paused(&health, snapshot.taken_at);
+                    snapshot.probing = health::probing(&health, snapshot.taken_at);
                     snapshot.quarantined = health::quarantined(&health, snapshot.taken_at);
                     (plan, report) = self.plan(snapshot);
                 }
                 self.announce(snapshot, &news).await;
             }
         }
-        let probing = health::probing(&health, snapshot.taken_at);
-        let allowance = Allowance {
-            probing: &probing,
-            most: self.settings.max_new_nodes_per_minute,
-            pools: &snapshot.node_pools,
-            claims: &snapshot.claims,
-            now: snapshot.taken_at,
-        };
-        let put_off = allowance.apply(&mut plan);
-        put_off.correct(&mut report);
-        Decision { plan, report, put_off, probing, health }
+        Decision { plan, report, health }
     }
 
     fn plan(&self, snapshot: &Snapshot) -> (Plan, Report) {
@@ -77,7 +64,7 @@ impl Tick<'_> {
         let tried = decision.plan.nodes.iter().filter(|node| outcome.is_on_its_way(&node.claim));
         let probed: BTreeSet<&str> = tried
             .map(|node| node.node_pool.as_str())
-            .filter(|pool| decision.probing.contains(*pool))
+            .filter(|pool| snapshot.probing.contains(*pool))
             .collect();
         let Some((health, news)) = self.learn(outcome, &probed, Some(&decision.health)).await else { return };
         snapshot.paused = health::paused(&health, self.ports.now());

@@ -17,4 +17,6 @@ mod needs;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
+mod rate;
+#[cfg(test)]
 mod topology;
