@@ -209,7 +209,7 @@ impl Tick<'_> {
             return Ok(());
         }
         self.end(&mut world.claims, &by_instance, lease).await;
-        self.mirrors.write(self.ports, &world.claims).await;
+        self.mirrors.write(self.ports, &world.claims, self.deadline).await;
         Ok(())
     }
 

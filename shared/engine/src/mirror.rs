@@ -48,33 +48,61 @@ impl Mirrors {
         self.shown.as_ref()?.1.get(claim)
     }
 
-    /// Makes the objects say what the ledger says of `claims`, which are all that are not over; objects of others go.
-    pub(crate) async fn write(&mut self, ports: Ports<'_>, claims: &[NodeClaim]) {
+    /// Makes the objects say what the ledger says of `claims`, which are all that are not over; objects of others go. An object
+    /// that is refused holds up no other. Nothing is begun after `deadline`.
+    pub(crate) async fn write(&mut self, ports: Ports<'_>, claims: &[NodeClaim], deadline: Instant) {
         let Some((_, shown)) = &mut self.shown else { return };
-        if let Err(error) = write(ports, shown, claims).await {
+        if let Err(error) = write(ports, shown, claims, deadline).await {
             tracing::warn!(error = chain(&error), "the NodeClaim objects are not up to date");
             self.shown = None;
         }
     }
 }
 
+/// Errors when there is no use in going on with the others.
 async fn write(
     ports: Ports<'_>,
     shown: &mut BTreeMap<String, Mirror>,
     claims: &[NodeClaim],
+    deadline: Instant,
 ) -> Result<(), ClusterError> {
     let living: BTreeMap<_, _> =
         claims.iter().filter(|claim| !claim.state.is_terminal()).map(|claim| (&claim.name, claim)).collect();
     for claim in living.values().filter(|claim| claim.state != ClaimState::Intent) {
-        if shown.get(&claim.name).is_none_or(|mirror| mirror.version != claim.version) {
-            ports.cluster.mirror_claim(claim).await?;
-            shown.entry(claim.name.clone()).or_default().version = claim.version;
+        if shown.get(&claim.name).is_some_and(|mirror| mirror.version == claim.version) {
+            continue;
+        }
+        if Instant::now() >= deadline {
+            return Ok(());
+        }
+        match ports.cluster.mirror_claim(claim).await {
+            Ok(()) => shown.entry(claim.name.clone()).or_default().version = claim.version,
+            Err(error) => tell_of_one(&claim.name, error)?,
         }
     }
     let over: Vec<_> = shown.keys().filter(|name| !living.contains_key(*name)).cloned().collect();
     for name in over {
-        ports.cluster.remove_mirror(&name).await?;
-        shown.remove(&name);
+        if Instant::now() >= deadline {
+            return Ok(());
+        }
+        match ports.cluster.remove_mirror(&name).await {
+            Ok(()) => drop(shown.remove(&name)),
+            Err(error) => tell_of_one(&name, error)?,
+        }
     }
+    Ok(())
+}
+
+/// Tells of an object that could not be written or removed. What the others would meet as well is handed back: a server that is
+/// not there, not well or busy, and a definition that is not installed.
+fn tell_of_one(claim: &str, error: ClusterError) -> Result<(), ClusterError> {
+    let is_of_all = matches!(
+        error,
+        ClusterError::Unreachable { .. } | ClusterError::Refused { status: 404 | 429 | 500.., .. }
+    );
+    if is_of_all {
+        return Err(error);
+    }
+    tracing::warn!(claim, error = chain(&error), "the NodeClaim object is not up to date");
     Ok(())
 }

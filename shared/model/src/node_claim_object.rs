@@ -54,7 +54,7 @@ pub struct NodeClaimSpec {
     /// Which labels it must have.
     #[schemars(length(max = 100))]
     pub requirements: Vec<RequirementSpec>,
-    /// What its pods ask for.
+    /// What its pods asked for when the object was made; pods that are entered in the claim later are not in it.
     #[serde(default)]
     pub resources: ResourceRequests,
     /// The taints that it keeps.
@@ -144,7 +144,8 @@ pub enum ConditionStatus {
     Unknown,
 }
 
-/// The object that shows a claim. It follows from the claim alone, so it may be written again at any time.
+/// The object that shows a claim. It follows from the claim alone, so it may be written again at any time; its spec counts only
+/// where it is made, since nobody can change that.
 pub fn mirror(claim: &NodeClaim) -> NodeClaimObject {
     NodeClaimObject {
         api_version: "karpenter.sh/v1".into(),

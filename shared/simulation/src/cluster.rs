@@ -43,6 +43,8 @@ pub(crate) struct Objects {
     workloads: Vec<Replicas>,
     configuration: Configuration,
     mirrors: BTreeMap<String, Mirror>,
+    /// Until when nobody may change a NodeClaim object, by name.
+    locked: BTreeMap<String, Duration>,
     events: BTreeMap<(Subject, &'static str), (String, u32)>,
     /// What matters of pods when they have to leave, by uid.
     lives: BTreeMap<String, departure::Life>,
@@ -80,6 +82,7 @@ impl Objects {
             workloads: scenario.workloads.iter().map(replicas).collect(),
             configuration: scenario.configuration.clone(),
             mirrors: BTreeMap::new(),
+            locked: BTreeMap::new(),
             events: BTreeMap::new(),
             lives: BTreeMap::new(),
             budgets: scenario.budgets.clone(),

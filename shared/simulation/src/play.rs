@@ -1,6 +1,7 @@
 //! Playing a scenario: the world goes on by itself, the functions run beside it, and time passes only when all of them
 //! wait.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,8 +72,8 @@ pub struct Ending {
     pub messages: usize,
     /// The launch templates that Outrigger wrote, by name.
     pub templates: Vec<String>,
-    /// How many NodeClaim objects there are.
-    pub mirrors: usize,
+    /// The NodeClaim objects by name, each with the version of its claim that it shows.
+    pub mirrors: BTreeMap<String, u64>,
     /// How many different events were published.
     pub events: usize,
     /// The last event of each reason about each object: what it is about, why, and what it says.
@@ -167,7 +168,12 @@ fn ending(world: &World, scenario: &Scenario) -> Ending {
         dead_letters: state.queue.dead().len(),
         messages: state.queue.len(),
         templates: state.cloud.own_templates().into_iter().map(|template| template.name).collect(),
-        mirrors: state.cluster.mirrors().len(),
+        mirrors: state
+            .cluster
+            .mirrors()
+            .iter()
+            .map(|(name, mirror)| (name.clone(), mirror.version))
+            .collect(),
         events: state.cluster.events().len(),
         told: state
             .cluster

@@ -40,7 +40,8 @@
 //!                                                    # DeleteNodePools (the first by name)
 //!     - {at: 7m, kind: FailStatusChecks, count: 1}   # also PlanRetirement, StopInstances, SilenceKubelets, BreakHardware,
 //!                                                    # CloseNodes (tainted, never drained), DuplicateNodes,
-//!                                                    # ProtectInstances (from termination, for 5 min)
+//!                                                    # ProtectInstances (from termination, for 5 min),
+//!                                                    # LockNodeClaims (against changes, for 5 min)
 //!     - {at: 7m, kind: StrayInstances, count: 1}     # ours, but of no launch; ForeignInstances: nobody's of ours
 //!     - {at: 8m, kind: Freeze, function: lifecycle, call: PutSweep, for: 1m}   # stands still before that call
 //!     - {at: 8m, kind: LoseTable}                    # the ledger's; also CopyTable, and RestoreTable from the last copy

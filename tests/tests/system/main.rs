@@ -14,6 +14,7 @@ mod evictions;
 mod faults;
 mod interruption;
 mod main_job;
+mod node_claims;
 mod outages;
 mod refresh;
 mod refused;

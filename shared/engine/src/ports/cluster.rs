@@ -81,7 +81,8 @@ pub trait Cluster: Send + Sync {
     /// somebody else's.
     async fn mirrors(&self) -> Result<BTreeMap<String, Mirror>, ClusterError>;
 
-    /// Makes the NodeClaim object say what the ledger says, with our finalizer on it; creates it where it is missing.
+    /// Makes the NodeClaim object say what the ledger says, with our finalizer on it; creates it where it is missing. The spec of one
+    /// that is there stays as it is, since it cannot be changed. It bears the claim's version once all the rest is written.
     async fn mirror_claim(&self, claim: &NodeClaim) -> Result<(), ClusterError>;
 
     /// Removes the NodeClaim object of a claim that is over, and our finalizer from it; fine when it is not there.

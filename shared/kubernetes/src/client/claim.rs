@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use outrigger_engine::ports::{ClusterError, Mirror};
-use outrigger_model::{NodeClaim, labels, node_claim_object};
+use outrigger_model::{NodeClaim, NodeClaimObject, labels, node_claim_object};
 use serde_json::{Value, json};
 
 use super::list::{Collection, collect};
 use super::transport::{APPLY_PATCH, Call, Transport};
-use super::{FIELD_MANAGER, finalizer, refusal, unreadable};
+use super::{FIELD_MANAGER, finalizer, parse, refusal, unreadable};
 
 const NODE_CLAIMS: Collection<'_> =
     Collection { attempted: "list NodeClaims", path: "/apis/karpenter.sh/v1/nodeclaims", fields: "" };
@@ -40,27 +40,44 @@ pub(super) async fn mirrors(transport: &Transport) -> Result<BTreeMap<String, Mi
     }
 }
 
-/// Applies the object with the claim's version, then its status, as the one who owns all that is said in it.
+/// Applies the status, then the object with the claim's version, as the one who owns all that is said in them. The version comes
+/// last, so that what fails in between is written again.
 pub(super) async fn mirror(transport: &Transport, claim: &NodeClaim) -> Result<(), ClusterError> {
     let attempted = format!("mirror the NodeClaim {}", claim.name);
-    let mut object = node_claim_object::mirror(claim);
-    object.metadata.annotations.insert(labels::CLAIM_VERSION.into(), claim.version.to_string());
-    let object = serde_json::to_value(object);
-    let mut object = object.map_err(|error| unreadable(attempted.clone(), error.into()))?;
-    let status = object.as_object_mut().and_then(|object| object.remove("status"));
-    let query = format!("fieldManager={FIELD_MANAGER}&force=true");
+    let object = node_claim_object::mirror(claim);
     let path = path(&claim.name);
-    let call = Call::patch(&attempted, format!("{path}?{query}"), APPLY_PATCH, &object);
-    transport.send(&call).await?;
-    let Some(status) = status else { return Ok(()) };
-    let object = json!({
-        "apiVersion": object.get("apiVersion"),
-        "kind": object.get("kind"),
-        "metadata": { "name": claim.name },
-        "status": status,
-    });
-    let call = Call::patch(attempted, format!("{path}/status?{query}"), APPLY_PATCH, &object);
-    transport.send(&call).await.map(drop)
+    let apply = |part: &str, body: &Value| {
+        let path = format!("{path}{part}?fieldManager={FIELD_MANAGER}&force=true");
+        Call::patch(attempted.clone(), path, APPLY_PATCH, body)
+    };
+    let show = apply("/status", &status_of(&object));
+    let shown = match transport.send(&show).await {
+        Err(error) if refusal(&error) == Some(404) => {
+            // Older than any claim: it shows nothing yet.
+            transport.send(&apply("", &without_status(&object, 0))).await?;
+            transport.send(&show).await?
+        }
+        answer => answer?,
+    };
+    let mut shown: Value = parse(&show, &shown)?;
+    let mut next = without_status(&object, claim.version);
+    // The claim's requests grow while pods are entered in it. A spec may not be changed, and what an apply leaves out goes.
+    if let (Some(next), Some(spec)) = (next.as_object_mut(), shown.get_mut("spec")) {
+        next.insert("spec".into(), spec.take());
+    }
+    transport.send(&apply("", &next)).await.map(drop)
+}
+
+fn status_of(object: &NodeClaimObject) -> Value {
+    let NodeClaimObject { api_version, kind, metadata, status, .. } = object;
+    json!({ "apiVersion": api_version, "kind": kind, "metadata": { "name": metadata.name }, "status": status })
+}
+
+fn without_status(object: &NodeClaimObject, version: u64) -> Value {
+    let NodeClaimObject { api_version, kind, metadata, spec, .. } = object;
+    let mut metadata = metadata.clone();
+    metadata.annotations.insert(labels::CLAIM_VERSION.into(), version.to_string());
+    json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec })
 }
 
 /// Deletes the object, and takes our finalizer off it; finalizers of others stay.

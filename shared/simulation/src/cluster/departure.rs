@@ -3,13 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use outrigger_engine::ports::{Eviction, Mirror, PodOnNode};
+use outrigger_engine::ports::{ClusterError, Eviction, Mirror, PodOnNode};
 use outrigger_model::selector::LabelSelector;
 use outrigger_model::{Pod, PodDisruptionBudget, PodState, labels};
 
 use super::Objects;
+use crate::door::Call;
 use crate::scenario::DisruptionBudget;
 use crate::time::{Moment, after};
+
+/// For how long a policy forbids to change a NodeClaim object.
+const LOCKED_FOR: Duration = Duration::from_mins(5);
 
 /// What matters of a pod only when it has to leave.
 #[derive(Clone, Debug)]
@@ -190,6 +194,23 @@ impl Objects {
         if let Some(mirror) = self.mirrors.get_mut(name) {
             mirror.deleting = true;
         }
+    }
+
+    /// A policy forbids every change of a node's NodeClaim object for a time.
+    pub(crate) fn lock_mirror(&mut self, node: &str, moment: Moment) {
+        let claim = self.nodes.get(node).and_then(|node| node.annotations.get(labels::CLAIM));
+        if let Some(claim) = claim.cloned() {
+            self.locked.insert(claim, moment.elapsed.saturating_add(LOCKED_FOR));
+        }
+    }
+
+    /// Why a NodeClaim object may not be changed now, in the API server's words.
+    pub(super) fn check_lock(&self, name: &str, call: Call, moment: Moment) -> Result<(), ClusterError> {
+        if self.locked.get(name).is_none_or(|until| *until <= moment.elapsed) {
+            return Ok(());
+        }
+        let message = format!("nodeclaims.karpenter.sh \"{name}\" is forbidden: a policy denies the request");
+        Err(ClusterError::Refused { attempted: call.words().into(), status: 422, message })
     }
 
     /// A NodeClaim object as it was written.

@@ -139,7 +139,8 @@ impl Cluster for Door {
     }
 
     async fn mirror_claim(&self, claim: &NodeClaim) -> Result<(), ClusterError> {
-        self.call(Call::MirrorClaim, |state, _| {
+        self.call(Call::MirrorClaim, |state, moment| {
+            state.cluster.check_lock(&claim.name, Call::MirrorClaim, moment)?;
             state.cluster.put_mirror(&claim.name, claim.version);
             Ok(())
         })
@@ -147,7 +148,8 @@ impl Cluster for Door {
     }
 
     async fn remove_mirror(&self, claim: &str) -> Result<(), ClusterError> {
-        self.call(Call::RemoveMirror, |state, _| {
+        self.call(Call::RemoveMirror, |state, moment| {
+            state.cluster.check_lock(claim, Call::RemoveMirror, moment)?;
             state.cluster.mirrors.remove(claim);
             Ok(())
         })

@@ -392,7 +392,7 @@ impl Drawn<'_> {
         let rebalance = |count| EventKind::Interruption(Interruption::Rebalance, count);
         let stop = |count| EventKind::Mishap(Mishap::StopInstances, count);
         let schedule = |count| EventKind::Interruption(Interruption::ScheduledChange, count);
-        let kinds: [Counted; 15] = [
+        let kinds: [Counted; 16] = [
             ("warning", warn, 50),
             ("rebalance", rebalance, 35),
             ("stop", stop, 20),
@@ -407,6 +407,7 @@ impl Drawn<'_> {
             ("silence", |count| EventKind::Mishap(Mishap::SilenceKubelets, count), 8),
             ("break", |count| EventKind::Mishap(Mishap::BreakHardware, count), 12),
             ("protect", |count| EventKind::Mishap(Mishap::ProtectInstances, count), 12),
+            ("lock", |count| EventKind::Mishap(Mishap::LockNodeClaims, count), 12),
             ("double", |count| EventKind::Mishap(Mishap::DuplicateNodes, count), 6),
         ];
         for (name, kind, percent) in kinds {

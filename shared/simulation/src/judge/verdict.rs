@@ -35,8 +35,12 @@ fn left_over(ending: &Ending) -> Vec<String> {
     let held = living.iter().filter(|claim| claim.command.is_some());
     left.extend(held.map(|claim| format!("a command still holds claim {}", claim.name)));
     let instances = ending.instances.iter().filter(|(_, launch)| launch != NO_LAUNCH).count();
+    let stale = living.iter().filter(|claim| ending.mirrors.get(&claim.name) != Some(&claim.version));
+    left.extend(
+        stale.map(|claim| format!("the NodeClaim object of {} does not show it as it is", claim.name)),
+    );
     for (count, what) in
-        [(instances, "instances"), (ending.nodes.len(), "nodes"), (ending.mirrors, "NodeClaim objects")]
+        [(instances, "instances"), (ending.nodes.len(), "nodes"), (ending.mirrors.len(), "NodeClaim objects")]
     {
         if count != living.len() {
             left.push(format!("{} claims live, and {count} {what}", living.len()));

@@ -385,7 +385,8 @@ fn kind(file: &EventFile) -> Option<EventKind> {
         | KindFile::BreakHardware
         | KindFile::CloseNodes
         | KindFile::DuplicateNodes
-        | KindFile::ProtectInstances => EventKind::Mishap(Mishap::of(file.kind)?, file.count?),
+        | KindFile::ProtectInstances
+        | KindFile::LockNodeClaims => EventKind::Mishap(Mishap::of(file.kind)?, file.count?),
         KindFile::StrayInstances => EventKind::StrayInstances(file.count?),
         KindFile::ForeignInstances => EventKind::ForeignInstances(file.count?),
         KindFile::SpotWarning => EventKind::Interruption(Interruption::SpotWarning, file.count?),

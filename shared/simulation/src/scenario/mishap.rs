@@ -26,6 +26,8 @@ pub enum Mishap {
     DuplicateNodes,
     /// Somebody protects the machine from termination for five minutes.
     ProtectInstances,
+    /// A policy of the cluster refuses every change of the node's NodeClaim object for five minutes.
+    LockNodeClaims,
 }
 
 impl Mishap {
@@ -40,6 +42,7 @@ impl Mishap {
             KindFile::CloseNodes => Some(Self::CloseNodes),
             KindFile::DuplicateNodes => Some(Self::DuplicateNodes),
             KindFile::ProtectInstances => Some(Self::ProtectInstances),
+            KindFile::LockNodeClaims => Some(Self::LockNodeClaims),
             _ => None,
         }
     }
@@ -56,6 +59,7 @@ impl Mishap {
                 Self::CloseNodes => state.cluster.close_node(&id, moment),
                 Self::DuplicateNodes => state.cluster.duplicate_node(&id, moment),
                 Self::ProtectInstances => state.cloud.protect(&id, moment),
+                Self::LockNodeClaims => state.cluster.lock_mirror(&id, moment),
             }
         }
     }
@@ -73,6 +77,7 @@ impl Mishap {
             Self::CloseNodes => write!(f, "somebody closes {nodes} as for a drain"),
             Self::DuplicateNodes => write!(f, "{nodes} appear a second time"),
             Self::ProtectInstances => write!(f, "somebody protects {instances} from termination"),
+            Self::LockNodeClaims => write!(f, "nobody may change the NodeClaims of {nodes}"),
         }
     }
 }

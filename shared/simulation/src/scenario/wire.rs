@@ -163,6 +163,7 @@ pub(super) enum KindFile {
     CloseNodes,
     DuplicateNodes,
     ProtectInstances,
+    LockNodeClaims,
     DeleteNodePools,
     StrayInstances,
     ForeignInstances,

@@ -90,7 +90,7 @@ fn check_settled(ending: &Ending, what: &str) {
     let ours = ending.instances.iter().filter(|(_, launch)| launch != "none").count();
     assert_eq!(living.len(), ours, "{}", story());
     assert_eq!(living.len(), ending.nodes.len(), "{}", story());
-    assert_eq!(living.len(), ending.mirrors, "{}", story());
+    assert_eq!(living.len(), ending.mirrors.len(), "{}", story());
 }
 
 fn ended(ending: &Ending, reason: TerminationReason) -> usize {

@@ -56,7 +56,12 @@ fn check_settled(ending: &Ending, what: &str) {
     for claim in &living {
         assert_eq!(claim.state, ClaimState::Initialized, "{}\n{}", claim.name, story());
     }
-    assert_eq!((living.len(), ending.mirrors), (ending.instances.len(), ending.nodes.len()), "{}", story());
+    assert_eq!(
+        (living.len(), ending.mirrors.len()),
+        (ending.instances.len(), ending.nodes.len()),
+        "{}",
+        story()
+    );
     assert_eq!(ending.messages, 0, "{}", story());
 }
 

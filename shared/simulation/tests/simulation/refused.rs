@@ -1,6 +1,9 @@
-//! What is refused: instances that may not be terminated, and demand for a pool that is gone.
+//! What is refused: instances that may not be terminated, NodeClaim objects that may not be changed, and demand for a pool that is
+//! gone.
 
-use outrigger_model::ClaimState;
+use std::collections::BTreeSet;
+
+use outrigger_model::{ClaimState, NodeClaim};
 use outrigger_simulation::Ending;
 
 use crate::common;
@@ -35,6 +38,31 @@ fn an_instance_that_cannot_be_terminated_holds_up_no_other_and_is_tried_again() 
     let over = (in_state(&later, ClaimState::Gone), in_state(&later, ClaimState::Terminating));
     assert_eq!(over, (2, 0), "{}", common::timeline(&later));
     assert_eq!(later.summary.unexpected, Vec::<String>::new(), "{}", common::timeline(&later));
+}
+
+/// The claims whose objects do not show them as they are, and those that are over and still have an object.
+fn shown_wrongly(ending: &Ending) -> BTreeSet<&str> {
+    let is_wrong = |claim: &&NodeClaim| {
+        let shown = ending.mirrors.get(&claim.name);
+        if claim.state.is_terminal() { shown.is_some() } else { shown != Some(&claim.version) }
+    };
+    ending.claims.iter().filter(is_wrong).map(|claim| claim.name.as_str()).collect()
+}
+
+#[test]
+fn a_node_claim_that_may_not_be_changed_holds_up_no_other_and_is_written_later() {
+    // The claim stays, since its instance may not be terminated, and changes all the same.
+    let events = "{at: 5m, kind: LockNodeClaims, count: 1}, {at: 5m, kind: ProtectInstances, count: 1}, \
+                  {at: 310s, kind: DeleteNodes, count: 2}";
+    let locked = play("9m", events);
+    let story = || common::timeline(&locked);
+    assert_eq!(in_state(&locked, ClaimState::Gone), 1, "{}", story());
+    assert!(locked.claims.len() > play("5m", "").claims.len(), "the nodes are replaced: {}", story());
+    let stays = locked.claims.iter().filter(|claim| claim.state == ClaimState::Terminating);
+    let stays: BTreeSet<&str> = stays.map(|claim| claim.name.as_str()).collect();
+    assert_eq!((stays.len(), shown_wrongly(&locked)), (1, stays), "{}", story());
+    let later = play("14m", events);
+    assert_eq!(shown_wrongly(&later), BTreeSet::new(), "{}", common::timeline(&later));
 }
 
 #[test]

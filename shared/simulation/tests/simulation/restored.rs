@@ -61,7 +61,7 @@ fn check(ending: &Ending, what: &str) {
     let living = ending.claims.iter().filter(|claim| !claim.state.is_terminal());
     let claimed: BTreeSet<&str> = living.filter_map(|claim| claim.instance_id()).collect();
     assert_eq!(claimed, ids(ending), "{}", story());
-    assert_eq!(ending.mirrors, claimed.len(), "{}", story());
+    assert_eq!(ending.mirrors.len(), claimed.len(), "{}", story());
     let ready = ending.claims.iter().filter(|claim| claim.state == ClaimState::Initialized).count();
     assert_eq!(ready, claimed.len(), "{}", story());
 }
@@ -129,6 +129,6 @@ fn nodes_of_a_pool_that_is_gone_are_adopted_and_can_be_drained() {
         let story = || format!("{deleted}\n{}", common::timeline(&ending));
         assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
         assert_eq!((ending.claims.len(), ids(&ending).len()), (4, left), "{}", story());
-        assert_eq!((ending.mirrors, ending.nodes.len()), (left, left), "{}", story());
+        assert_eq!((ending.mirrors.len(), ending.nodes.len()), (left, left), "{}", story());
     }
 }

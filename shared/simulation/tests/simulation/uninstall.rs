@@ -25,7 +25,7 @@ fn nodes_are_let_go_wherever_the_command_dies() {
         let story = || format!("{what}\n{}", common::timeline(ending));
         assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
         assert_eq!(ids(ending), ids(&undisturbed), "instances run on\n{}", story());
-        assert_eq!(ending.mirrors, 0, "{}", story());
+        assert_eq!(ending.mirrors.len(), 0, "{}", story());
         for node in &ending.nodes {
             assert!(!node.has_our_finalizer(), "{} keeps our finalizer\n{}", node.name, story());
             let closed = node.taints.iter().any(|taint| taint.key == labels::DISRUPTED_TAINT);
@@ -44,7 +44,7 @@ fn all_nodes_end_wherever_the_command_or_lifecycle_dies() {
     let check = |ending: &Ending, what: &str| {
         let story = || format!("{what}\n{}", common::timeline(ending));
         assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
-        let left = (ending.instances.len(), ending.nodes.len(), ending.mirrors);
+        let left = (ending.instances.len(), ending.nodes.len(), ending.mirrors.len());
         assert_eq!(left, (0, 0, 0), "instances, nodes and NodeClaims are left\n{}", story());
         assert!(ending.claims.iter().all(|claim| claim.state.is_terminal()), "{}", story());
     };
