@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use outrigger_model::launch_health::Backoff;
-use outrigger_model::{FleetRequest, UnavailableOffering, labels, vcpu_quota};
+use outrigger_model::{CapacityType, FleetRequest, UnavailableOffering, labels, vcpu_quota};
 
 use crate::ports::FleetError;
 
@@ -95,6 +95,8 @@ pub struct Verdict {
     pub subnets: BTreeMap<String, String>,
     /// Whether there were too many requests.
     pub throttled: bool,
+    /// Whether nothing was launched because EC2 has no spot of what was asked for.
+    pub lacks_spot: bool,
     /// What is wrong with the pool, when nothing was launched.
     pub fault: Option<Fault>,
 }
@@ -124,6 +126,8 @@ pub fn judge(
     for error in errors {
         let class = class(&error.code);
         verdict.throttled |= class == ErrorClass::Throttled;
+        verdict.lacks_spot |=
+            class == ErrorClass::Offering && request.capacity_type == CapacityType::Spot && !launched;
         if class == ErrorClass::Subnet {
             let why = || format!("{}: {}", error.code, error.message);
             verdict.subnets.extend(subnets(request, error).into_iter().map(|subnet| (subnet, why())));

@@ -113,7 +113,7 @@ fn strange_taint<'n>(claim: &NodeClaim, node: &'n Node) -> Option<&'n Taint> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use jiff::Timestamp;
     use outrigger_model::{
         NominatedPod, PlannedNode, PodRef, PodSpec, Price, PutOff, PutOffReason, Requirements, Resources,
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::register::tests;
 
-    fn pod(uid: &str, node: Option<&str>, owner_kind: &str) -> Pod {
+    pub(crate) fn pod(uid: &str, node: Option<&str>, owner_kind: &str) -> Pod {
         Pod {
             id: PodRef { namespace: "default".into(), name: uid.into() },
             uid: uid.into(),
@@ -145,7 +145,7 @@ mod tests {
         NominatedPod { pod: PodRef { namespace: "default".into(), name: uid.into() }, uid: uid.into() }
     }
 
-    fn planned(pool: &str, uid: &str) -> PlannedNode {
+    pub(crate) fn planned(pool: &str, uid: &str) -> PlannedNode {
         let claim = tests::claim();
         PlannedNode {
             claim: "new".into(),

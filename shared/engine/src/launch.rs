@@ -28,6 +28,8 @@ pub(crate) struct Outcome {
     pub(crate) faults: Vec<Fault>,
     /// Subnets without free addresses, with EC2's words.
     pub(crate) full_subnets: BTreeMap<String, String>,
+    /// Claims of spot fleets that launched nothing, since EC2 has none of what they asked for.
+    pub(crate) without_spot: BTreeSet<String>,
     /// Whether EC2 has refused launches for their rate.
     pub(crate) throttled: bool,
     /// The launch templates of our own that were launched from.
@@ -43,6 +45,7 @@ impl Outcome {
         self.accepted.extend(other.accepted);
         self.faults.extend(other.faults);
         self.full_subnets.extend(other.full_subnets);
+        self.without_spot.extend(other.without_spot);
         self.throttled |= other.throttled;
         self.templates.extend(other.templates);
     }
@@ -61,8 +64,11 @@ impl Outcome {
         self.faults.sort_by(|a, b| (&a.node_pool, &a.intent).cmp(&(&b.node_pool, &b.intent)));
     }
 
-    fn heed(&mut self, verdict: Verdict) {
+    fn heed(&mut self, intent: &Intent, verdict: Verdict) {
         self.throttled |= verdict.throttled;
+        if verdict.lacks_spot {
+            self.without_spot.extend(intent.claims.iter().cloned());
+        }
         self.faults.extend(verdict.fault);
         self.full_subnets.extend(verdict.subnets);
     }
@@ -125,7 +131,7 @@ impl Launcher<'_> {
         tracing::warn!(intent = intent.id, code, message, "EC2 refused the fleet");
         let error = FleetError { code, message, instance_type: String::new(), zone: String::new() };
         let mut outcome = Outcome::default();
-        outcome.heed(self.judge(&intent.request, &[error], false).await?);
+        outcome.heed(intent, self.judge(&intent.request, &[error], false).await?);
         self.ports.ledger.abandon(&intent.id, &why, self.ports.now()).await?;
         outcome.failed = intent.claims.iter().map(|claim| (claim.clone(), why.clone())).collect();
         Ok(outcome)
@@ -140,7 +146,7 @@ impl Launcher<'_> {
     ) -> Result<Outcome, LedgerError> {
         let mut outcome = Outcome::default();
         let launched_any = !answer.instances.is_empty();
-        outcome.heed(self.judge(&intent.request, &answer.errors, launched_any).await?);
+        outcome.heed(intent, self.judge(&intent.request, &answer.errors, launched_any).await?);
         if launched_any {
             outcome.accepted.extend(intent.request.tags.get(labels::NODE_POOL).cloned());
             self.forgive(&answer.instances).await?;

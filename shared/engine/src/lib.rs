@@ -29,6 +29,7 @@ mod recover;
 mod register;
 mod release;
 mod repair;
+mod spot_in_vain;
 mod staying;
 mod templates;
 mod watch;

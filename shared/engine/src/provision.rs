@@ -21,6 +21,7 @@ use crate::nomination::hold_room;
 use crate::observe::{Offers, chain, snapshot};
 use crate::ports::{ClusterState, Configuration, Event, Ports, Subject};
 use crate::recover::recover;
+use crate::spot_in_vain::SpotInVain;
 use crate::watch::{Waited, Watched};
 
 use memory::Decision;
@@ -111,6 +112,7 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
         going: Going::default(),
         standing: false,
         replans: 0,
+        spot_in_vain: SpotInVain::default(),
         resumes_at: None,
         without_template: BTreeSet::new(),
         told_paused: BTreeSet::new(),
@@ -133,6 +135,7 @@ struct Tick<'a> {
     /// Whether a plan is due that pods alone do not ask for.
     standing: bool,
     replans: u32,
+    spot_in_vain: SpotInVain,
     /// Set while EC2 refuses launches for their rate: no plan is made before.
     resumes_at: Option<Instant>,
     /// Pools whose launch template was missing once.
@@ -233,6 +236,7 @@ impl Tick<'_> {
         self.handled.extend(self.new_pods(&watched.state).map(str::to_owned).collect::<Vec<_>>());
         self.standing = false;
         let mut snapshot = snapshot(self.ports, self.settings, ledger, &watched.state, offers).await?;
+        self.spot_in_vain.leave_out(&mut snapshot);
         let decision = self.decide(&mut snapshot, health).await;
         self.count(&snapshot, &decision);
         if Instant::now() >= self.deadline {
@@ -240,6 +244,7 @@ impl Tick<'_> {
             return Ok(());
         }
         let outcome = apply(self.ports, keeper.lease(), &snapshot, &decision.plan, self.deadline).await?;
+        self.spot_in_vain.note(&snapshot, &decision.plan.nodes, &outcome.without_spot);
         self.learn_from(&mut snapshot, &decision, &outcome).await;
         self.plan_again_for(&decision, &outcome);
         note_replacements(self.ports, keeper.lease(), &snapshot, (&decision.plan, &outcome)).await?;

@@ -1,6 +1,6 @@
 //! Each code of the catalogue and what comes of it.
 
-use outrigger_model::{CapacityType, FleetOverride, Price};
+use outrigger_model::{FleetOverride, Price};
 
 use super::*;
 
@@ -75,6 +75,26 @@ fn each_code_closes_what_it_speaks_of() {
         assert_eq!(verdict.throttled, code == "RequestLimitExceeded", "{code}");
         let in_part = judged(error(code, instance_type, zone, ""), true);
         assert_eq!(in_part.fault, None, "{code}: what launched something has no fault");
+    }
+}
+
+#[test]
+fn a_spot_fleet_that_launches_nothing_for_want_of_capacity_lacks_spot() {
+    use CapacityType::{OnDemand, Spot};
+    let table = [
+        ("InsufficientInstanceCapacity", Spot, false, true),
+        ("UnfulfillableCapacity", Spot, false, true),
+        ("InsufficientInstanceCapacity", Spot, true, false),
+        ("InsufficientInstanceCapacity", OnDemand, false, false),
+        ("InsufficientFreeAddressesInSubnet", Spot, false, false),
+        ("RequestLimitExceeded", Spot, false, false),
+        ("NeverHeardOf", Spot, false, false),
+    ];
+    for (code, capacity_type, launched, expected) in table {
+        let request = FleetRequest { capacity_type, ..request() };
+        let errors = [error(code, "m5.large", "a", "")];
+        let verdict = judge(&request, &errors, launched, &[], Timestamp::UNIX_EPOCH);
+        assert_eq!(verdict.lacks_spot, expected, "{code} {capacity_type} {launched}");
     }
 }
 

@@ -1,6 +1,8 @@
 //! What EC2 says to launches, and what comes of it: other offerings are tried at once where the pool allows them, nothing is
 //! asked for again and again, people are told, and once it is over every pod runs.
 
+use std::collections::BTreeSet;
+
 use outrigger_engine::Guards;
 use outrigger_model::{CapacityType, Intent, IntentState};
 use outrigger_simulation::{Call, Crash, Ending, Function, Kill};
@@ -241,6 +243,88 @@ fn a_launch_that_is_never_answered_is_over_after_five_minutes() {
     let later: Vec<_> = intents[1..].iter().filter_map(|intent| lasted(intent)).collect();
     assert!(!later.is_empty() && later.iter().all(|seconds| *seconds < 10), "{later:?} {}", story());
     assert!((420..=560).contains(&launched_at(&ending)), "{}", story());
+}
+
+/// EC2 has no spot for five minutes, and so many types are allowed that one fleet names only a part of them.
+const NO_SPOT: &str = r#"
+apiVersion: outrigger.dev/v1alpha1
+kind: Scenario
+metadata: {name: no-spot}
+spec:
+  seed: 3
+  duration: 20m
+  bootTime: 30s
+  nodePools:
+    - apiVersion: karpenter.sh/v1
+      kind: NodePool
+      metadata: {name: general}
+      spec:
+        weight: 10
+        template:
+          spec:
+            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
+            requirements:
+              - {key: karpenter.sh/capacity-type, operator: In, values: [{capacity}]}
+              - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+              - {key: karpenter.k8s.aws/instance-generation, operator: Gt, values: ["4"]}
+{pools}
+  workloads:
+    - {name: web, at: 2s, replicas: 20, scale: [{at: 12m, replicas: 40}], template: {spec: {nodeSelector: {{selector}}, containers: [{name: c, image: i, resources: {requests: {cpu: 400m, memory: 1Gi}}}]}}}
+    - {name: api, at: 2s, replicas: 10, template: {spec: {nodeSelector: {{selector}}, containers: [{name: c, image: i, resources: {requests: {cpu: "1", memory: 4Gi}}}]}}}
+  events: [{at: 0s, kind: InsufficientCapacity, capacityType: spot, for: 5m}]
+"#;
+/// A pool that comes second and sells on demand.
+const ON_DEMAND: &str = r"
+    - apiVersion: karpenter.sh/v1
+      kind: NodePool
+      metadata: {name: dear}
+      spec:
+        template:
+          spec:
+            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
+            requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]
+";
+
+/// What comes of it: how many fleets launched nothing, and for each node that was bought how and in which second.
+fn play_without_spot(capacity: &str, pools: &str, selector: &str) -> (usize, Vec<(CapacityType, i64)>) {
+    let text =
+        NO_SPOT.replace("{capacity}", capacity).replace("{pools}", pools).replace("{selector}", selector);
+    let ending = common::run_scenario(&common::scenario(&text), &[]);
+    let story = || format!("{capacity} {selector}\n{}", common::timeline(&ending));
+    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
+    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
+    let begins = ending.pods.iter().map(|pod| pod.created_at).min().expect("there are pods");
+    let bought = ending.claims.iter().filter_map(|claim| {
+        let second = claim.launched_at?.duration_since(begins).as_secs();
+        Some((claim.instance.as_ref()?.capacity_type, second))
+    });
+    let served = ending.claims.iter().filter(|claim| claim.instance.is_some()).map(|claim| &claim.intent);
+    let served: BTreeSet<&String> = served.collect();
+    (ending.intents.len() - served.len(), bought.collect())
+}
+
+/// After two fleets in vain for a pod the same tick buys on demand, and once there is spot again, spot.
+#[test]
+fn where_no_spot_is_to_be_had_the_same_tick_buys_on_demand() {
+    for (capacity, pools) in [("spot, on-demand", ""), ("spot", ON_DEMAND)] {
+        let (refused, bought) = play_without_spot(capacity, pools, "");
+        assert!((2..=4).contains(&refused), "{refused} fleets launched nothing, {bought:?}");
+        let (early, late): (Vec<_>, Vec<_>) = bought.into_iter().partition(|(_, second)| *second < 600);
+        let right = early.iter().all(|(kind, second)| *kind == CapacityType::OnDemand && *second < 10);
+        assert!(right && !early.is_empty(), "{early:?}");
+        assert!(late.iter().all(|(kind, _)| *kind == CapacityType::Spot) && !late.is_empty(), "{late:?}");
+    }
+}
+
+/// A pool, or a pod, that takes nothing but spot waits for it.
+#[test]
+fn who_takes_only_spot_is_never_given_anything_else() {
+    let family = "karpenter.k8s.aws/instance-family: m6a";
+    for (capacity, wish) in [("spot", ""), ("spot, on-demand", ", karpenter.sh/capacity-type: spot")] {
+        let (_, bought) = play_without_spot(capacity, "", &format!("{family}{wish}"));
+        let right = bought.iter().all(|(kind, second)| *kind == CapacityType::Spot && *second >= 290);
+        assert!(right && !bought.is_empty(), "{bought:?}");
+    }
 }
 
 const CHAOS: [World; 4] = [
