@@ -6,6 +6,7 @@ mod commands;
 mod ending;
 mod health;
 mod measure;
+mod placing;
 mod starting;
 mod templates;
 
@@ -18,13 +19,15 @@ use outrigger_model::{Command, Intent, LaunchHealth, Node, NodeClaim, SeenMemory
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::TickError;
 use crate::evict::Patience;
 use crate::guards::Guards;
 use crate::keeper::Keeper;
 use crate::mirror::Mirrors;
 use crate::observe::chain;
+use crate::placing::PlacePods;
 use crate::ports::{Lease, Machine, Notice, Ports, Sweep, WrittenTemplate};
+use crate::watch::Watched;
+use crate::{DEFAULT_SCHEDULER, TickError};
 
 /// The name of the function and of its lease.
 pub const FUNCTION: &str = "lifecycle";
@@ -49,12 +52,16 @@ pub struct Settings {
     pub node_repair: bool,
     /// Whether instances that the ledger has forgotten become claims again: an operator's word that it was lost or restored.
     pub adopt: bool,
+    /// How planned pods come to their nodes.
+    pub place_pods: PlacePods,
+    /// The schedulers in whose place pods are bound.
+    pub schedulers: BTreeSet<String>,
     /// What keeps it from doing harm.
     pub guards: Guards,
 }
 
 impl Settings {
-    /// A window of 55 s, half an hour for nodes to become ready, no repair by conditions, and all guards on.
+    /// A window of 55 s, half an hour for nodes to become ready, no repair by conditions, kube-scheduler's pods bound, and all guards on.
     pub fn new(cluster: impl Into<String>, owner: impl Into<String>) -> Self {
         Self {
             cluster: cluster.into(),
@@ -63,6 +70,8 @@ impl Settings {
             initialization_timeout: Some(Duration::from_mins(30)),
             node_repair: false,
             adopt: false,
+            place_pods: PlacePods::default(),
+            schedulers: BTreeSet::from([DEFAULT_SCHEDULER.to_owned()]),
             guards: Guards::default(),
         }
     }
@@ -78,6 +87,12 @@ pub struct Summary {
     pub registered: Vec<String>,
     /// Claims whose nodes became ready for pods.
     pub initialized: Vec<String>,
+    /// How many pods were bound to their nodes.
+    pub bound: usize,
+    /// How many planned pods were left to kube-scheduler, nominated for their nodes.
+    pub left_to_scheduler: usize,
+    /// Whether the right to bind pods is missing.
+    pub binding_forbidden: bool,
     /// Claims whose end began.
     pub ending: Vec<String>,
     /// Claims that are over: their instances are gone.
@@ -119,7 +134,8 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
         mirrors: Mirrors::default(),
         catalog: None,
         seen_memory: Vec::new(),
-        nominated: BTreeSet::new(),
+        watched: None,
+        forbidden: false,
         patience: Patience::default(),
         machines: None,
         templates: None,
@@ -143,8 +159,10 @@ struct Tick<'a> {
     catalog: Option<Catalog>,
     /// How much memory types were seen to have.
     seen_memory: Vec<SeenMemory>,
-    /// Claims whose pods were nominated before their node has joined.
-    nominated: BTreeSet<String>,
+    /// The cluster's pods, from the first node on whose pods are to be placed.
+    watched: Option<Watched>,
+    /// Whether the right to bind pods is missing.
+    forbidden: bool,
     patience: Patience,
     /// What EC2 showed, and when it was asked.
     machines: Option<(Instant, Vec<Machine>)>,

@@ -1,8 +1,8 @@
 //! Pointing pods at the nodes that they are planned for.
 //!
 //! Room that a plan has found on nodes which exist already would be lost to others, and the next plan would deal it out
-//! anew, if nobody held it. A pod with such a place is nominated for its node, and where the node is yet to join the pod
-//! is entered in the claim, which lifecycle nominates it from (Karpenter's `NominateNodeForPod`).
+//! anew, if nobody held it. A pod with such a place is nominated for its node (Karpenter's `NominateNodeForPod`). Where the node is yet to
+//! join, or is closed until its pods are placed, the pod is entered in the claim, from which lifecycle places it.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +10,7 @@ use futures::{FutureExt, StreamExt};
 use outrigger_model::{NodeClaim, NominatedPod, Plan, Pod, Snapshot, Target};
 
 use crate::observe::chain;
+use crate::placing::is_closed;
 use crate::ports::{Lease, LedgerError, Ports};
 
 /// How many nominations are on their way at once.
@@ -68,12 +69,15 @@ pub(crate) async fn hold_room(
     Ok(())
 }
 
-/// The pods that go to nodes which have joined, less those that are nominated for them already.
+/// The pods that go to open nodes, less those that are nominated for them already.
 fn on_nodes(snapshot: &Snapshot, plan: &Plan) -> Vec<Nomination> {
     let known: BTreeMap<&str, &Pod> = snapshot.pods.iter().map(|pod| (pod.uid.as_str(), pod)).collect();
     let mut new = Vec::new();
     for placement in &plan.existing {
         let Target::Node(node) = &placement.target else { continue };
+        if closed(snapshot, node).is_some() {
+            continue;
+        }
         let is_held = |pod: &&NominatedPod| {
             // A pod that still runs on a node that is going cannot be nominated for another.
             known
@@ -86,13 +90,23 @@ fn on_nodes(snapshot: &Snapshot, plan: &Plan) -> Vec<Nomination> {
     new
 }
 
+/// The claim of a node that is closed until its pods are placed.
+fn closed<'s>(snapshot: &'s Snapshot, node: &str) -> Option<&'s NodeClaim> {
+    let node = snapshot.nodes.iter().find(|other| other.name == node).filter(|node| is_closed(node))?;
+    let is_its = |claim: &&NodeClaim| claim.node_name.as_deref() == Some(node.name.as_str());
+    snapshot.claims.iter().find(|claim| is_its(claim) && claim.state.accepts_pods())
+}
+
 /// The claims that get pods beside those that they were planned for, with those pods and what they ask for.
 fn joined_claims(snapshot: &Snapshot, plan: &Plan) -> Vec<NodeClaim> {
     let known: BTreeMap<&str, &Pod> = snapshot.pods.iter().map(|pod| (pod.uid.as_str(), pod)).collect();
     let mut joined = Vec::new();
     for placement in &plan.existing {
-        let Target::Claim(name) = &placement.target else { continue };
-        let Some(claim) = snapshot.claims.iter().find(|claim| &claim.name == name) else { continue };
+        let claim = match &placement.target {
+            Target::Claim(name) => snapshot.claims.iter().find(|claim| &claim.name == name),
+            Target::Node(name) => closed(snapshot, name),
+        };
+        let Some(claim) = claim else { continue };
         let mut next = claim.clone();
         for pod in placement.pods.iter().filter(|pod| !claim.nominated.contains(pod)) {
             if let Some(pod) = known.get(pod.uid.as_str()) {

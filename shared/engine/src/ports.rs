@@ -11,8 +11,8 @@ pub use cloud::{
     Machine, Notice, TemplateRef, WrittenTemplate,
 };
 pub use cluster::{
-    Attachment, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event, Eviction,
-    Mirror, NodeChange, PodOnNode, Subject, Volumes,
+    Attachment, Binding, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event,
+    Eviction, Mirror, NodeChange, PodOnNode, Subject, Volumes,
 };
 pub use ledger::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep};
 

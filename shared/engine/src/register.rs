@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use outrigger_model::{Node, NodeClaim, Taint, labels};
+use outrigger_model::{Node, NodeClaim, Taint, TaintEffect, labels};
 
+use crate::placing;
 use crate::ports::NodeChange;
 
-/// The change that makes a node that has joined the node of its claim: labels, annotations, taints; the taint
-/// `karpenter.sh/unregistered` goes (Karpenter `nodeclaim/lifecycle/registration.go`). The user's labels win over those of
-/// the instance type.
+/// The change that makes a node that has joined the node of its claim: labels, annotations, taints (Karpenter
+/// `nodeclaim/lifecycle/registration.go`). Where the taint `karpenter.sh/unregistered` was, there is the one that keeps other pods away until
+/// the planned ones are bound. The user's labels win over those of the instance type.
 pub(crate) fn registration(
     claim: &NodeClaim,
     node: &Node,
@@ -26,7 +27,13 @@ pub(crate) fn registration(
     }
     let stays = |taint: &&Taint| taint.key != labels::UNREGISTERED_TAINT && !taint.is_opening();
     let mut taints: Vec<_> = node.taints.iter().filter(stays).cloned().collect();
-    for taint in claim.taints.iter().chain(&claim.startup_taints) {
+    let was_gated = node.taints.iter().any(|taint| taint.key == labels::UNREGISTERED_TAINT);
+    if was_gated && !placing::is_closed(node) {
+        taints.push(placing::taint());
+    }
+    // A run that died before it wrote the claim has registered the node already; what has started since does not start again.
+    let is_new = !node.labels.contains_key(labels::REGISTERED);
+    for taint in claim.taints.iter().chain(claim.startup_taints.iter().filter(|_| is_new)) {
         if !taints.iter().any(|present| same_place(present, taint)) {
             taints.push(taint.clone());
         }
@@ -79,6 +86,21 @@ pub(crate) fn unchanged(node: &Node) -> NodeChange {
 
 fn same_place(a: &Taint, b: &Taint) -> bool {
     a.key == b.key && a.effect == b.effect
+}
+
+/// Why a registered node cannot run its planned pods yet, its being closed aside; `None` when it can. What it offers is not looked at.
+pub(crate) fn not_startable(claim: &NodeClaim, node: &Node) -> Option<String> {
+    if !node.ready {
+        return Some("its node is not Ready".into());
+    }
+    let waits_for = |taint: &&Taint| {
+        let is_its_own = claim.taints.iter().any(|own| same_place(own, taint));
+        taint.key != labels::PLACING_TAINT && taint.is_ephemeral()
+            || claim.startup_taints.iter().any(|startup| same_place(startup, taint))
+            || taint.effect == TaintEffect::NoExecute && !is_its_own
+    };
+    let taint = node.taints.iter().find(waits_for)?;
+    Some(format!("its node still has the taint {taint}"))
 }
 
 /// Why a registered node is not ready for pods yet; `None` when it is (Karpenter
@@ -171,7 +193,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn registration_gives_labels_and_taints_and_opens_the_gate() {
+    fn registration_gives_labels_and_taints_and_takes_the_gate_off() {
         let unregistered = Taint::new(labels::UNREGISTERED_TAINT, "", TaintEffect::NoExecute);
         let of_type = BTreeMap::from([
             ("karpenter.k8s.aws/instance-cpu".to_owned(), "2".to_owned()),
@@ -179,7 +201,8 @@ pub(crate) mod tests {
         ]);
         let change = registration(&claim(), &node(vec![unregistered]), of_type);
         let taints: Vec<_> = change.taints.iter().map(ToString::to_string).collect();
-        assert_eq!(taints, ["dedicated=web:NoSchedule", "cni:NoSchedule"]);
+        let expected = ["outrigger.dev/placing:NoSchedule", "dedicated=web:NoSchedule", "cni:NoSchedule"];
+        assert_eq!(taints, expected);
         assert_eq!(change.resource_version, "7");
         assert_eq!(change.finalizers, ["example.com/own", labels::TERMINATION_FINALIZER]);
         assert_eq!(change.annotations[labels::CLAIM], "web-1");
@@ -194,6 +217,42 @@ pub(crate) mod tests {
         ];
         let expected: BTreeMap<_, _> = expected.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
         assert_eq!(change.labels, expected);
+    }
+
+    #[test]
+    fn a_gated_node_is_closed_until_its_pods_are_placed() {
+        let gate = Taint::new(labels::UNREGISTERED_TAINT, "", TaintEffect::NoExecute);
+        let own = [claim().taints, claim().startup_taints].concat();
+        let change = registration(&claim(), &node(vec![gate.clone()]), BTreeMap::new());
+        assert_eq!(change.taints, [vec![placing::taint()], own.clone()].concat());
+        // What a run that was killed has left is not doubled.
+        let again =
+            registration(&claim(), &node([vec![gate], change.taints.clone()].concat()), BTreeMap::new());
+        assert_eq!(again.taints, change.taints);
+        assert_eq!(placing::opened(&node(change.taints)).taints, own);
+        let open = registration(&claim(), &node(vec![]), BTreeMap::new());
+        assert_eq!(open.taints, own, "it was open before, and closing it would help nobody");
+        let mut known = node(vec![]);
+        known.labels.insert(labels::REGISTERED.into(), "true".into());
+        let change = registration(&claim(), &known, BTreeMap::new());
+        assert_eq!(change.taints, claim().taints, "what has started does not start again");
+    }
+
+    #[test]
+    fn pods_are_placed_when_only_the_placing_holds_the_node_back() {
+        let closed = |taints: Vec<Taint>| node([vec![placing::taint()], taints].concat());
+        assert_eq!(not_startable(&claim(), &closed(claim().taints)), None);
+        let no_gpu = Node { allocatable: Resources::new(), ..closed(vec![]) };
+        assert_eq!(not_startable(&claim(), &no_gpu), None, "pods without a GPU need not wait for it");
+        for (taint, word) in [
+            (claim().startup_taints[0].clone(), "cni"),
+            (Taint::new("node.kubernetes.io/not-ready", "", TaintEffect::NoSchedule), "not-ready"),
+            (Taint::new("example.com/broken", "", TaintEffect::NoExecute), "broken"),
+        ] {
+            assert!(not_startable(&claim(), &closed(vec![taint])).unwrap().contains(word), "{word}");
+        }
+        let unready = Node { ready: false, ..closed(vec![]) };
+        assert!(not_startable(&claim(), &unready).unwrap().contains("Ready"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use outrigger_model::{Node, NodePool, labels};
 use serde::Serialize;
 
+use crate::placing;
 use crate::ports::{Cluster, ClusterError, Mirror, NodeChange};
 use crate::terminate::{is_closed, reopening};
 
@@ -107,7 +108,7 @@ fn traces(nodes: &[Node], mirrors: &BTreeMap<String, Mirror>, pools: &[NodePool]
         let trace = NodeTrace {
             name: node.name.clone(),
             finalizer: node.has_our_finalizer(),
-            closed: is_closed(node),
+            closed: keeps_pods_away(node),
         };
         if trace.finalizer || trace.closed {
             found.nodes.push(trace);
@@ -122,12 +123,18 @@ fn is_ours(node: &Node) -> bool {
     node.annotations.contains_key(labels::CLAIM)
 }
 
+/// Whether we have closed it, for its drain or until its pods are placed.
+fn keeps_pods_away(node: &Node) -> bool {
+    is_closed(node) || placing::is_closed(node)
+}
+
 /// The change that leaves nothing of ours on a node but its labels; `None` when it has nothing.
 fn releasing(node: &Node) -> Option<NodeChange> {
-    if !is_ours(node) || !(node.has_our_finalizer() || is_closed(node)) {
+    if !is_ours(node) || !(node.has_our_finalizer() || keeps_pods_away(node)) {
         return None;
     }
     let mut change = reopening(node);
+    change.taints.retain(|taint| *taint != placing::taint());
     change.finalizers.retain(|finalizer| finalizer != labels::TERMINATION_FINALIZER);
     Some(change)
 }
@@ -177,7 +184,7 @@ mod tests {
     fn a_node_keeps_what_is_not_ours() {
         let own = Taint::new("dedicated", "web", TaintEffect::NoSchedule);
         let busy = Node {
-            taints: vec![own.clone(), crate::drain::taint()],
+            taints: vec![own.clone(), crate::drain::taint(), placing::taint()],
             ..node_of("ours", Some("a"), &[labels::TERMINATION_FINALIZER, "example.com/own"])
         };
         let change = releasing(&busy).unwrap();

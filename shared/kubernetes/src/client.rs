@@ -25,8 +25,8 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 use jiff::Timestamp;
 use outrigger_engine::ports::{
-    Attachment, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event, Eviction,
-    Mirror, NodeChange, PodOnNode, Volumes,
+    Attachment, Binding, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event,
+    Eviction, Mirror, NodeChange, PodOnNode, Volumes,
 };
 use outrigger_model::{Node, NodeClaim, NominatedPod, Pod, PodDisruptionBudget, PodRef};
 use serde::de::DeserializeOwned;
@@ -152,6 +152,10 @@ impl Cluster for KubernetesCluster {
 
     async fn nominate(&self, pod: &NominatedPod, node: &str) -> Result<(), ClusterError> {
         pod::nominate(&self.transport, pod, node).await
+    }
+
+    async fn bind(&self, pod: &NominatedPod, node: &str) -> Result<Binding, ClusterError> {
+        pod::bind(&self.transport, pod, node).await
     }
 
     async fn mirrors(&self) -> Result<BTreeMap<String, Mirror>, ClusterError> {

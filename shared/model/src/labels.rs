@@ -10,6 +10,9 @@ pub const REGISTERED: &str = "karpenter.sh/registered";
 pub const INITIALIZED: &str = "karpenter.sh/initialized";
 /// The taint with which kOps (>= 1.36, manager Karpenter) starts a kubelet; whoever launches the node must remove it.
 pub const UNREGISTERED_TAINT: &str = "karpenter.sh/unregistered";
+/// The taint of a node that has been registered and whose planned pods are not bound to it yet: NoSchedule, which keeps
+/// kube-scheduler away, not the kubelet.
+pub const PLACING_TAINT: &str = "outrigger.dev/placing";
 /// The taint of a node that is being drained.
 pub const DISRUPTED_TAINT: &str = "karpenter.sh/disrupted";
 /// Asks that pod, node or claim be left alone by voluntary disruption.

@@ -173,6 +173,9 @@ pub struct PodSpec {
     pub uses_resource_claims: bool,
     /// Its priority.
     pub priority: i32,
+    /// The scheduler that is to find its node; absent for kube-scheduler's own name, `default-scheduler`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<String>,
 }
 
 impl PodSpec {

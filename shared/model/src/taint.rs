@@ -69,6 +69,7 @@ impl Taint {
                 | "node.kubernetes.io/unreachable"
                 | "node.cloudprovider.kubernetes.io/uninitialized"
                 | labels::UNREGISTERED_TAINT
+                | labels::PLACING_TAINT
         ) || self.key.starts_with("readiness.k8s.io/")
     }
 }

@@ -23,6 +23,10 @@ pub struct VolumeClaim {
     /// allowedTopologies; none means that any node will do (Karpenter `volumetopology.go`).
     #[serde(default)]
     pub alternatives: Vec<Requirements>,
+    /// Whether kube-scheduler must choose the node of a pod that mounts it: the volume waits for its first consumer, whose node it is told
+    /// by kube-scheduler, or one pod alone may use it (ReadWriteOncePod), which nobody else makes sure of.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub needs_scheduler: bool,
     /// Why a pod that mounts it cannot be planned for, whole and with the claim's name, as `PersistentVolumeClaim
     /// shop/data: it is being deleted`; absent when it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -33,7 +37,14 @@ impl VolumeClaim {
     /// A claim that keeps its pods from being planned for.
     pub fn unusable(id: PodRef, why: &str) -> Self {
         let problem = Some(format!("PersistentVolumeClaim {id}: {why}"));
-        Self { id, driver: String::new(), handle: String::new(), alternatives: Vec::new(), problem }
+        Self {
+            id,
+            driver: String::new(),
+            handle: String::new(),
+            alternatives: Vec::new(),
+            needs_scheduler: true,
+            problem,
+        }
     }
 }
 

@@ -1,9 +1,11 @@
 //! Configuration from the environment, read once at start and checked with every complaint named.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use outrigger_engine::interrupt::RebalancePolicy;
+use outrigger_engine::{DEFAULT_SCHEDULER, PlacePods};
 use outrigger_model::NillableDuration;
 
 /// What a function is told by its environment; `template.yaml` sets it.
@@ -31,6 +33,10 @@ pub(crate) struct Config {
     pub(crate) sweep_anyway: bool,
     /// `OUTRIGGER_NODE_REPAIR`: whether nodes whose conditions say that they are broken are replaced.
     pub(crate) node_repair: bool,
+    /// `OUTRIGGER_PLACE_PODS`: how planned pods come to their nodes.
+    pub(crate) place_pods: PlacePods,
+    /// `OUTRIGGER_SCHEDULERS`: the schedulers in whose place pods are bound, separated by commas.
+    pub(crate) schedulers: BTreeSet<String>,
     /// `OUTRIGGER_REBALANCE`: what is done about EC2's rebalance recommendations.
     pub(crate) rebalance: RebalancePolicy,
     /// `OUTRIGGER_DEAD_LETTERS`: the URL of the queue for messages that nobody can make sense of; only `interrupt` has one.
@@ -127,6 +133,10 @@ impl Config {
             problems.push(problem);
             RebalancePolicy::default()
         });
+        let place_pods = place_pods(variable).unwrap_or_else(|problem| {
+            problems.push(problem);
+            PlacePods::default()
+        });
         let api_server = api_server(variable, &cluster);
         let event_bus = variable("OUTRIGGER_EVENT_BUS").unwrap_or_else(|| "default".into());
         match api_server {
@@ -142,6 +152,8 @@ impl Config {
                 adopt,
                 sweep_anyway,
                 node_repair,
+                place_pods,
+                schedulers: schedulers(variable),
                 rebalance,
                 dead_letters: variable("OUTRIGGER_DEAD_LETTERS"),
                 interruptions: variable("OUTRIGGER_INTERRUPTIONS"),
@@ -192,6 +204,20 @@ fn rebalance(variable: &dyn Fn(&str) -> Option<String>) -> Result<RebalancePolic
     }
 }
 
+fn place_pods(variable: &dyn Fn(&str) -> Option<String>) -> Result<PlacePods, String> {
+    const NAME: &str = "OUTRIGGER_PLACE_PODS";
+    match variable(NAME).as_deref() {
+        None | Some("bind") => Ok(PlacePods::Bind),
+        Some("nominate") => Ok(PlacePods::Nominate),
+        Some(other) => Err(format!("{NAME} is {other:?}; allowed: bind or nominate")),
+    }
+}
+
+fn schedulers(variable: &dyn Fn(&str) -> Option<String>) -> BTreeSet<String> {
+    let names = variable("OUTRIGGER_SCHEDULERS").unwrap_or_else(|| DEFAULT_SCHEDULER.into());
+    names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
 fn flag(variable: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<bool, String> {
     match variable(name).as_deref() {
         None | Some("false") => Ok(false),
@@ -240,6 +266,8 @@ mod tests {
         let config = read(&COMPLETE).unwrap();
         assert_eq!((config.event_bus.as_str(), config.poll_window), ("default", Duration::from_secs(55)));
         assert_eq!(config.max_new_nodes_per_minute, 500);
+        assert_eq!(config.place_pods, PlacePods::Bind);
+        assert_eq!(config.schedulers, BTreeSet::from([DEFAULT_SCHEDULER.to_owned()]));
         let ApiServer::Direct { auth, .. } = config.api_server else { panic!("{:?}", config.api_server) };
         assert_eq!(auth, Auth::Iam { cluster_id: "c.example.com".into() });
     }
@@ -255,6 +283,7 @@ mod tests {
             ("OUTRIGGER_SWEEP_ANYWAY", "yes"),
             ("OUTRIGGER_NODE_REPAIR", "1"),
             ("OUTRIGGER_REBALANCE", "true"),
+            ("OUTRIGGER_PLACE_PODS", "yes"),
             ("OUTRIGGER_MAX_NEW_NODES_PER_MINUTE", "0"),
         ])
         .unwrap_err()
@@ -268,6 +297,7 @@ mod tests {
             "OUTRIGGER_INITIALIZATION_TIMEOUT is \"later\"; allowed: a duration",
             "OUTRIGGER_NODE_REPAIR is \"1\"; allowed: true or false",
             "OUTRIGGER_REBALANCE is \"true\"; allowed: event or drain",
+            "OUTRIGGER_PLACE_PODS is \"yes\"; allowed: bind or nominate",
             "OUTRIGGER_MAX_NEW_NODES_PER_MINUTE is \"0\"; allowed: a whole number from 1",
             "OUTRIGGER_SWEEP_ANYWAY is \"yes\"; allowed: true or false",
         ] {

@@ -50,6 +50,8 @@ pub async fn lifecycle() -> Result<(), Error> {
             initialization_timeout: config.initialization_timeout,
             node_repair: config.node_repair,
             adopt: config.adopt,
+            place_pods: config.place_pods,
+            schedulers: config.schedulers.clone(),
             guards,
             ..lifecycle_tick::Settings::new(&config.cluster, owner)
         };
@@ -57,6 +59,9 @@ pub async fn lifecycle() -> Result<(), Error> {
         shell.measure(&[
             ("NodesRegistered", summary.registered.len() as f64),
             ("NodesInitialized", summary.initialized.len() as f64),
+            ("PodsBound", summary.bound as f64),
+            ("PodsLeftToScheduler", summary.left_to_scheduler as f64),
+            ("BindingForbidden", if summary.binding_forbidden { 1.0 } else { 0.0 }),
             ("NodesWaiting", summary.waiting.len() as f64),
             ("NodesEnding", summary.ending.len() as f64),
             ("NodesTerminated", summary.gone.len() as f64),

@@ -3,6 +3,7 @@
 
 mod departure;
 mod health;
+mod kubelet;
 mod port;
 pub(crate) mod scheduler;
 mod volumes;
@@ -56,6 +57,8 @@ pub(crate) struct Objects {
     has_new_pods: bool,
     /// Nodes that may take a pod which they did not take before.
     touched: BTreeSet<String>,
+    /// How many pods we have bound to each node, until the timeline has been told.
+    bound: BTreeMap<String, usize>,
 }
 
 /// A workload and the pods that were made for it.
@@ -90,6 +93,7 @@ impl Objects {
             closed_at: BTreeMap::new(),
             has_new_pods: false,
             touched: BTreeSet::new(),
+            bound: BTreeMap::new(),
         }
     }
 

@@ -56,6 +56,8 @@ pub enum Call {
     Attachments,
     /// A pod's nominated node.
     Nominate,
+    /// A pod bound to a node.
+    BindPod,
     /// NodeClaim objects listed.
     Mirrors,
     /// A NodeClaim object written.
@@ -180,6 +182,7 @@ impl Call {
             | Self::DeletePod
             | Self::Attachments
             | Self::Nominate
+            | Self::BindPod
             | Self::Mirrors
             | Self::MirrorClaim
             | Self::RemoveMirror
@@ -267,6 +270,7 @@ impl Call {
             Self::DeletePod => "delete a pod",
             Self::Attachments => "list volume attachments",
             Self::Nominate => "nominate a pod",
+            Self::BindPod => "bind a pod",
             Self::Mirrors => "list NodeClaims",
             Self::MirrorClaim => "write a NodeClaim",
             Self::RemoveMirror => "remove a NodeClaim",

@@ -4,6 +4,7 @@
 mod departure;
 mod health;
 mod interruption;
+mod placing;
 mod rogue;
 mod uninstall;
 

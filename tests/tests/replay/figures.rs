@@ -33,6 +33,16 @@ pub(crate) fn line(one: &Figures) {
     if one.left_by_right + one.preempted > 0 {
         println!("    {} left as they may be, {} preempted", one.left_by_right, one.preempted);
     }
+    if one.judged > 0 {
+        println!(
+            "    kube-scheduler finds {} of {} places legal",
+            one.judged - one.illegal.len(),
+            one.judged
+        );
+    }
+    for (pod, words) in &one.illegal {
+        println!("    {pod} on {words}");
+    }
     let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (pod, reason) in &one.refusals {
         reasons.entry(reason).or_default().push(&pod.name);

@@ -1,102 +1,107 @@
 //! Nodes as they join, and what happens to them until pods may come: what Outrigger's lifecycle does, and what a kubelet
 //! and a daemonset's controller would do.
 
-use std::thread;
-use std::time::Duration;
+use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
-use outrigger_model::{DaemonSet, PodRef, Snapshot, labels, taint};
+use outrigger_model::{DaemonSet, NominatedPod, PodRef, Snapshot, labels, taint};
+use outrigger_planning::binding::{DEFAULT_SCHEDULER, Left, bindings};
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, in_parallel};
 use crate::planned::{NodeToJoin, Planned};
+use crate::scenario::Scenario;
 
-/// How the nodes of a plan are opened, and their pods nominated.
+/// How planned pods come to their nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opening {
-    /// All pods are nominated, then all nodes opened at once; nominations that the scheduler cleared in between, since it
-    /// tried a pod too early, are made again.
-    Together,
-    /// One node after another, the pods of each nominated just before it.
-    NodeByNode,
-    /// Nobody is nominated.
-    WithoutNomination,
+    /// Those that may be are bound while the nodes are closed, the others nominated.
+    Bound,
+    /// All are nominated, then all nodes opened.
+    Nominated,
+    /// Nobody is told anything.
+    Untold,
 }
 
 /// The zone in the EBS driver's own words.
 const CSI_ZONE: &str = "topology.ebs.csi.aws.com/zone";
-/// How often nominations are made again before the nodes are opened, and after. More would keep a storm alive: a
-/// cleared nomination wakes other pods, which are tried and lose theirs.
-const MENDING_MAX: usize = 5;
-/// How long the scheduler is given between two looks.
-const MENDING_PAUSE: Duration = Duration::from_millis(100);
-
 impl Opening {
     /// As an environment variable asks, for measurements.
     pub(crate) fn chosen() -> Self {
         match std::env::var("OUTRIGGER_REPLAY_OPENING").as_deref() {
-            Ok("node-by-node") => Self::NodeByNode,
-            Ok("without-nomination") => Self::WithoutNomination,
-            _ => Self::Together,
+            Ok("nominated") => Self::Nominated,
+            Ok("untold") => Self::Untold,
+            _ => Self::Bound,
         }
     }
 }
 
-/// Lets the planned nodes join behind the gate, then opens them.
+/// Lets the planned nodes join behind the gate, places their pods, and opens them.
 pub(crate) fn join(
     cluster: &Cluster,
+    scenario: &Scenario,
     planned: &Planned,
     snapshot: &Snapshot,
-    daemon_sets: &[&Value],
     opening: Opening,
 ) -> Result<()> {
     for node in &planned.nodes {
         cluster.create(&[gated(node)]).with_context(|| format!("joining {}", node.name))?;
     }
+    let sets = scenario.daemon_sets();
     let daemons: Vec<Value> =
-        planned.nodes.iter().flat_map(|node| daemon_pods(node, snapshot, daemon_sets)).collect();
+        planned.nodes.iter().flat_map(|node| daemon_pods(node, snapshot, &sets)).collect();
     cluster.create(&daemons).context("creating the pods of daemonsets")?;
+    register(cluster, &planned.nodes)?;
+    let strangers = if snapshot.generation == 1 { &scenario.strangers[..] } else { &[] };
+    cluster.create(strangers).context("creating pods that nobody has planned for")?;
+    let existing =
+        planned.on_existing.iter().flat_map(|(node, pods)| pods.iter().map(move |pod| (pod, node)));
     match opening {
-        Opening::Together => {
-            nominate(cluster, planned)?;
-            open(cluster, &planned.nodes)?;
-            nominate(cluster, planned)?;
+        Opening::Bound => {
+            let others = bind(cluster, scenario, planned)?;
+            let others = others.iter().map(|left| (&left.pod.pod, &left.node));
+            nominate(cluster, &others.chain(existing).collect::<Vec<_>>())?;
         }
-        Opening::NodeByNode => {
-            for node in &planned.nodes {
-                node.pods.iter().try_for_each(|pod| nominate_one(cluster, pod, &node.name))?;
-                open(cluster, std::slice::from_ref(node))?;
-            }
+        Opening::Nominated => {
+            let new = planned.nodes.iter();
+            let new = new.flat_map(|node| node.pods.iter().map(move |planned| (&planned.pod, &node.name)));
+            nominate(cluster, &new.chain(existing).collect::<Vec<_>>())?;
         }
-        Opening::WithoutNomination => open(cluster, &planned.nodes)?,
+        Opening::Untold => {}
     }
+    open(cluster, &planned.nodes)?;
     finish_starting(cluster, planned)
 }
 
-/// Points every planned pod at its node, and those again whose nomination was cleared meanwhile.
-fn nominate(cluster: &Cluster, planned: &Planned) -> Result<()> {
-    let on_new = planned.nodes.iter().map(|node| (&node.name, &node.pods));
-    let all = on_new.chain(&planned.on_existing);
-    let goals: Vec<(&PodRef, &String)> =
-        all.flat_map(|(node, pods)| pods.iter().map(move |pod| (pod, node))).collect();
-    for attempt in 0..MENDING_MAX {
-        let lost: Vec<_> = {
-            let state = cluster.pods.lock();
-            let waits = |pod: &PodRef, node: &String| {
-                state
-                    .all
-                    .get(pod)
-                    .is_some_and(|seen| seen.node.is_none() && seen.nominated.as_ref() != Some(node))
-            };
-            goals.iter().filter(|(pod, node)| waits(pod, node)).copied().collect()
-        };
-        if lost.is_empty() && attempt > 0 {
-            break;
-        }
-        in_parallel(&lost, |(pod, node)| nominate_one(cluster, pod, node))?;
-        thread::sleep(MENDING_PAUSE);
-    }
-    Ok(())
+/// Binds the pods that may be bound as the API server shows the cluster now, as lifecycle does; gives the others. Nobody else may
+/// bind a pod to a closed node, so that each conflict is a fault.
+fn bind(cluster: &Cluster, scenario: &Scenario, planned: &Planned) -> Result<Vec<Left>> {
+    let list = scenario.list(cluster.read_back()?);
+    let now = scenario.snapshot(&list, 0)?;
+    let found = bindings(&now, &planned.on_new(), &BTreeSet::from([DEFAULT_SCHEDULER.to_owned()]));
+    let pairs: Vec<(&NominatedPod, &str)> =
+        found.bound.iter().flat_map(|on| on.pods.iter().map(|pod| (pod, on.target.name()))).collect();
+    in_parallel(&pairs, |(planned, node)| {
+        let PodRef { namespace, name } = &planned.pod;
+        let binding = json!({
+            "apiVersion": "v1", "kind": "Binding",
+            "metadata": {"namespace": namespace, "name": name, "uid": planned.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        });
+        cluster
+            .api()
+            .create(&format!("/api/v1/namespaces/{namespace}/pods/{name}/binding"), &binding)
+            .map(drop)
+    })?;
+    Ok(found.left)
+}
+
+/// Points pods at their nodes.
+fn nominate(cluster: &Cluster, goals: &[(&PodRef, &String)]) -> Result<()> {
+    in_parallel(goals, |(pod, node)| {
+        let path = format!("/api/v1/namespaces/{}/pods/{}/status", pod.namespace, pod.name);
+        cluster.api().merge(&path, &json!({"status": {"nominatedNodeName": node}})).map(drop)
+    })
 }
 
 /// Startup taints go, and nodes that had joined before become ready.
@@ -139,23 +144,29 @@ fn gated(node: &NodeToJoin) -> Value {
     })
 }
 
-/// Registers nodes: their labels and taints come, the gate goes.
-fn open(cluster: &Cluster, nodes: &[NodeToJoin]) -> Result<()> {
+/// Registers nodes: their labels and taints come, and the taint that keeps others away is where the gate was.
+fn register(cluster: &Cluster, nodes: &[NodeToJoin]) -> Result<()> {
     in_parallel(nodes, |node| {
-        let taints: Vec<_> = node.taints.iter().chain(&node.startup_taints).collect();
+        let placing = json!({"key": labels::PLACING_TAINT, "effect": "NoSchedule"});
+        let own = node.taints.iter().map(|taint| json!(taint));
+        let taints: Vec<Value> = std::iter::once(placing).chain(own).collect();
         let mut all = node.labels.clone();
         // The node plugin of the EBS driver labels its node.
         all.extend(node.labels.get(labels::ZONE).map(|zone| (CSI_ZONE.to_owned(), zone.clone())));
         all.insert(labels::REGISTERED.to_owned(), "true".to_owned());
-        all.insert(labels::INITIALIZED.to_owned(), "true".to_owned());
         let change = json!({"metadata": {"labels": all}, "spec": {"taints": taints}});
         cluster.api().merge(&format!("/api/v1/nodes/{}", node.name), &change).map(drop)
     })
 }
 
-fn nominate_one(cluster: &Cluster, pod: &PodRef, node: &str) -> Result<()> {
-    let path = format!("/api/v1/namespaces/{}/pods/{}/status", pod.namespace, pod.name);
-    cluster.api().merge(&path, &json!({"status": {"nominatedNodeName": node}})).map(drop)
+/// Opens nodes.
+fn open(cluster: &Cluster, nodes: &[NodeToJoin]) -> Result<()> {
+    in_parallel(nodes, |node| {
+        let taints: Vec<_> = node.taints.iter().chain(&node.startup_taints).collect();
+        let label = json!({labels::INITIALIZED: "true"});
+        let change = json!({"metadata": {"labels": label}, "spec": {"taints": taints}});
+        cluster.api().merge(&format!("/api/v1/nodes/{}", node.name), &change).map(drop)
+    })
 }
 
 /// One bound pod for each daemonset that runs on the node.

@@ -1,14 +1,12 @@
-//! A plan as the replay needs it: nodes to join with their pods, and what they cost. It is made of our plan, or of another
-//! planner's.
+//! A plan as the replay needs it: nodes to join with their pods, and what they cost.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use outrigger_bench::karpenter::{ForeignNode, ForeignPlan};
 use outrigger_model::resources::{CPU, MEMORY};
 use outrigger_model::{
-    CapacityType, InstanceType, Plan, PlannedNode, PodRef, Price, Requirement, Requirements, Resources,
-    Snapshot, Taint, labels,
+    CapacityType, ExistingPlacement, InstanceType, NominatedPod, Plan, PlannedNode, PodRef, Price,
+    Requirement, Resources, Snapshot, Taint, Target, labels,
 };
 
 /// Nodes that join, and pods.
@@ -38,7 +36,7 @@ pub(crate) struct NodeToJoin {
     /// What pods may use of it.
     pub(crate) allocatable: Resources,
     /// The pods that it was planned for.
-    pub(crate) pods: Vec<PodRef>,
+    pub(crate) pods: Vec<NominatedPod>,
 }
 
 impl Planned {
@@ -55,25 +53,19 @@ impl Planned {
         })
     }
 
-    /// Of the plan of Karpenter's scheduler.
-    pub(crate) fn foreign(plan: &ForeignPlan, snapshot: &Snapshot) -> Result<Self> {
-        let mut planned = Self::default();
-        for (index, node) in plan.nodes.iter().enumerate() {
-            let name = format!("node-{}-{index}", snapshot.generation);
-            let (node, price) = NodeToJoin::foreign(node, name, snapshot)?;
-            planned.nodes.push(node);
-            planned.price += price;
-        }
-        let existing = plan.existing.iter();
-        planned.on_existing =
-            existing.map(|placed| (placed.node.clone(), references(&placed.pods))).collect();
-        Ok(planned)
-    }
-
     /// Every pod that has a place in it.
     pub(crate) fn pods(&self) -> Vec<PodRef> {
-        let on_new = self.nodes.iter().flat_map(|node| &node.pods);
+        let on_new = self.nodes.iter().flat_map(|node| &node.pods).map(|planned| &planned.pod);
         on_new.chain(self.on_existing.values().flatten()).cloned().collect()
+    }
+
+    /// The pods of the new nodes, by node.
+    pub(crate) fn on_new(&self) -> Vec<ExistingPlacement> {
+        let placed = |node: &NodeToJoin| ExistingPlacement {
+            target: Target::Node(node.name.clone()),
+            pods: node.pods.clone(),
+        };
+        self.nodes.iter().map(placed).collect()
     }
 
     /// Whether nothing would happen.
@@ -122,58 +114,9 @@ impl NodeToJoin {
             startup_taints: node.startup_taints.clone(),
             capacity,
             allocatable,
-            pods: node.pods.iter().map(|nominated| nominated.pod.clone()).collect(),
+            pods: node.pods.clone(),
         })
     }
-}
-
-impl NodeToJoin {
-    /// A node of Karpenter's plan, and what it costs with its root volume.
-    fn foreign(node: &ForeignNode, name: String, snapshot: &Snapshot) -> Result<(Self, Price)> {
-        let pool = snapshot.node_pools.iter().find(|pool| pool.name == node.node_pool);
-        let pool = pool.context("a plan for an unknown pool")?;
-        let offer = snapshot.offer_for(pool).context("a plan for an unknown class")?;
-        let offered = offer.instance_types.iter().filter(|kind| node.instance_types.contains(&kind.name));
-        let kind = offered.min_by_key(|kind| size(kind)).context("a node without a known instance type")?;
-        let wanted: Requirements = node.requirements.iter().collect();
-        let sold = kind.offerings.iter().filter(|offering| {
-            offering.available
-                && offering.capacity_type == node.capacity_type
-                && wanted.allow(labels::ZONE, &offering.zone)
-        });
-        let zone = sold.min_by_key(|offering| offering.price).map(|offering| offering.zone.clone());
-        let template = &pool.spec.template;
-        let mut all = kind.labels.clone();
-        // Karpenter's node gets the labels of its claim: the template's, and a value of each requirement that the pool
-        // and its pods have narrowed.
-        let narrowed = wanted.iter().filter(|(key, _)| !kind.labels.contains_key(*key));
-        all.extend(narrowed.filter_map(|(key, requirement)| Some((key.to_owned(), requirement.any()?))));
-        all.extend(template.metadata.labels.clone());
-        let of_instance = [
-            (labels::ZONE, zone.context("a node that is sold in no zone")?),
-            (labels::CAPACITY_TYPE, node.capacity_type.to_string()),
-            (labels::NODE_POOL, node.node_pool.clone()),
-            (labels::HOSTNAME, name.clone()),
-        ];
-        all.extend(of_instance.map(|(key, value)| (key.to_owned(), value)));
-        let price = Price::from_dollars(node.price_per_hour).context("a price that is none")?;
-        let node = Self {
-            name,
-            labels: all,
-            taints: template.spec.taints.clone(),
-            startup_taints: template.spec.startup_taints.clone(),
-            capacity: kind.counted().clone(),
-            allocatable: kind.allocatable.clone(),
-            pods: references(&node.pods),
-        };
-        Ok((node, price + offer.class.root_volume.price()))
-    }
-}
-
-/// `namespace/name` as both planners write it.
-fn references(pods: &[String]) -> Vec<PodRef> {
-    let split = pods.iter().filter_map(|pod| pod.split_once('/'));
-    split.map(|(namespace, name)| PodRef { namespace: namespace.to_owned(), name: name.to_owned() }).collect()
 }
 
 /// What makes one type smaller than another.

@@ -18,6 +18,8 @@ pub(crate) struct Scenario {
     pub(crate) objects: Vec<Value>,
     /// The pods that come.
     pub(crate) pods: Vec<Value>,
+    /// Pods that come while nodes join and that nobody has planned for.
+    pub(crate) strangers: Vec<Value>,
     /// The beginning of the names of those that may be left without a node; empty when none may.
     pub(crate) optional: &'static str,
     /// What a snapshot of it has that is not read from objects, such as reservations.
@@ -28,7 +30,7 @@ impl Scenario {
     /// One in which every pod has a place. Every cluster of kOps has a node of the control plane.
     pub(crate) fn new(name: &str, mut objects: Vec<Value>, pods: Vec<Value>) -> Self {
         objects.push(control_plane());
-        Self { name: name.to_owned(), objects, pods, optional: "", adjust: |_| {} }
+        Self { name: name.to_owned(), objects, pods, strangers: Vec::new(), optional: "", adjust: |_| {} }
     }
 
     /// Whether a pod may be left without a node.

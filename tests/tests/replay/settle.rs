@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use outrigger_model::{PodRef, Snapshot};
-use serde_json::Value;
+use outrigger_planning::{Options, provision};
+use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::joining::{self, Opening};
@@ -19,6 +20,9 @@ const QUIET: Duration = Duration::from_secs(12);
 const LONGEST: Duration = Duration::from_secs(180);
 /// How often the provisioner looks.
 const PROVISIONING: Duration = Duration::from_millis(300);
+/// Of so many bound pods kube-scheduler is asked about one, and about so many at most.
+const JUDGED_EACH: usize = 10;
+const JUDGED_MAX: usize = 200;
 /// After so many rounds we give up.
 const ROUNDS_MAX: usize = 3;
 
@@ -45,6 +49,10 @@ pub(crate) struct Figures {
     pub(crate) planned_cost: f64,
     /// Dollars per hour of all plans.
     pub(crate) settled_cost: f64,
+    /// Of the pods whose places kube-scheduler was asked about, how many there were.
+    pub(crate) judged: usize,
+    /// Those whose places it would not have, in its words.
+    pub(crate) illegal: Vec<(PodRef, String)>,
     /// Why pods were not bound in the first round, in the scheduler's words.
     pub(crate) refusals: Vec<(PodRef, String)>,
     /// How long it took.
@@ -70,6 +78,8 @@ impl Figures {
             total.left += one.left;
             total.left_by_right += one.left_by_right;
             total.preempted += one.preempted;
+            total.judged += one.judged;
+            total.illegal.extend(one.illegal.iter().cloned());
             total.planned_cost += one.planned_cost;
             total.settled_cost += one.settled_cost;
             total.seconds += one.seconds;
@@ -88,16 +98,8 @@ impl Figures {
     }
 }
 
-/// Makes a plan of what is known: as our model has it, and as the List that it was read from.
-pub(crate) type Planner<'a> = &'a dyn Fn(&Snapshot, &Value) -> Result<Planned>;
-
 /// Runs a scenario on an emptied cluster.
-pub(crate) fn settle(
-    cluster: &Cluster,
-    scenario: &Scenario,
-    opening: Opening,
-    plan: Planner<'_>,
-) -> Result<Figures> {
+pub(crate) fn settle(cluster: &Cluster, scenario: &Scenario, opening: Opening) -> Result<Figures> {
     let began = Instant::now();
     cluster.clear().context("emptying the cluster")?;
     cluster.create(&scenario.objects)?;
@@ -110,25 +112,28 @@ pub(crate) fn settle(
     })?;
     let deleted_before = cluster.pods.lock().deleted;
     let mut figures = Figures { scenario: scenario.name.clone(), ..Figures::default() };
+    let mut first = None;
     for round in 1..=ROUNDS_MAX {
         let list = scenario.list(cluster.read_back()?);
         let snapshot = scenario.snapshot(&list, round as u64)?;
-        let planned = plan(&snapshot, &list)?;
+        let (plan, _) = provision(&snapshot, &Options::default());
+        let planned = Planned::of(&plan, &snapshot)?;
         if planned.is_empty() {
             break;
         }
         replay(cluster, scenario, &planned, &snapshot, opening)?;
         figures.note(round, &planned, cluster);
+        first.get_or_insert(planned);
         if cluster.pods.lock().unbound(&pending).is_empty() {
             break;
         }
     }
-    let state = cluster.pods.lock();
-    let (may_be_left, left): (Vec<_>, Vec<_>) =
-        state.unbound(&pending).into_iter().partition(|pod| scenario.may_be_left(pod));
-    (figures.left, figures.left_by_right) = (left.len(), may_be_left.len());
-    figures.preempted = state.deleted - deleted_before;
+    figures.close(cluster, scenario, &pending);
+    figures.preempted = cluster.pods.lock().deleted - deleted_before;
     figures.seconds = began.elapsed().as_secs_f64();
+    if let Some(first) = first.filter(|_| !scenario.strangers.is_empty()) {
+        figures.judge(cluster, scenario, &first)?;
+    }
     Ok(figures)
 }
 
@@ -140,7 +145,7 @@ fn replay(
     snapshot: &Snapshot,
     opening: Opening,
 ) -> Result<()> {
-    joining::join(cluster, planned, snapshot, &scenario.daemon_sets(), opening)?;
+    joining::join(cluster, scenario, planned, snapshot, opening)?;
     let pods = planned.pods();
     let began = Instant::now();
     let settled = |state: &State| state.unbound(&pods).is_empty() || state.quiet_since(began) > QUIET;
@@ -173,6 +178,74 @@ impl Figures {
         self.rounds = round;
         self.settled_cost += planned.price.dollars();
     }
+
+    fn close(&mut self, cluster: &Cluster, scenario: &Scenario, pending: &[PodRef]) {
+        let state = cluster.pods.lock();
+        let (may_be_left, left): (Vec<_>, Vec<_>) =
+            state.unbound(pending).into_iter().partition(|pod| scenario.may_be_left(pod));
+        (self.left, self.left_by_right) = (left.len(), may_be_left.len());
+    }
+}
+
+impl Figures {
+    /// kube-scheduler judges our bindings: of every tenth bound pod it is asked, by required affinity to the node's name, whether the
+    /// pod may be there, all else unchanged.
+    fn judge(&mut self, cluster: &Cluster, scenario: &Scenario, planned: &Planned) -> Result<()> {
+        // Who still waits would take the room of a pod that is deleted for a moment.
+        let waiting: Vec<PodRef> = {
+            let state = cluster.pods.lock();
+            let waits = state.all.iter().filter(|(_, seen)| seen.node.is_none());
+            waits.map(|(pod, _)| pod.clone()).collect()
+        };
+        waiting.iter().try_for_each(|pod| cluster.api().delete(&path(pod)))?;
+        let nodes: Vec<(PodRef, String)> = planned
+            .nodes
+            .iter()
+            .flat_map(|node| node.pods.iter().map(|pod| (pod.pod.clone(), node.name.clone())))
+            .filter(|(pod, node)| {
+                cluster.pods.lock().all.get(pod).is_some_and(|seen| seen.node.as_ref() == Some(node))
+            })
+            .collect();
+        for (pod, node) in nodes.into_iter().step_by(JUDGED_EACH).take(JUDGED_MAX) {
+            let Some(object) = scenario.pods.iter().find(|object| reference(object) == pod) else { continue };
+            self.judged += 1;
+            if let Some(words) = refused(cluster, object, &pod, &node)? {
+                self.illegal.push((pod, words));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Deletes a bound pod and creates it again for the same node; gives the scheduler's words when it does not bind it there.
+fn refused(cluster: &Cluster, object: &Value, pod: &PodRef, node: &str) -> Result<Option<String>> {
+    cluster.api().delete(&path(pod))?;
+    cluster.pods.wait("a deleted pod to be gone", LONGEST, |state| !state.all.contains_key(pod))?;
+    cluster.create(&[pinned(object, node)])?;
+    let is_there = |state: &State| state.all.get(pod).is_some_and(|seen| seen.node.is_some());
+    if !cluster.pods.wait_up_to(QUIET, is_there)? {
+        let state = cluster.pods.lock();
+        let words = state.all.get(pod).and_then(|seen| seen.refusal.clone());
+        return Ok(Some(format!("{node}: {}", words.unwrap_or_default())));
+    }
+    Ok(None)
+}
+
+fn path(pod: &PodRef) -> String {
+    format!("/api/v1/namespaces/{}/pods/{}?gracePeriodSeconds=0", pod.namespace, pod.name)
+}
+
+/// The pod with required affinity to one node by name, in each of its alternatives.
+fn pinned(object: &Value, node: &str) -> Value {
+    let fields = json!([{"key": "metadata.name", "operator": "In", "values": [node]}]);
+    let mut object = object.clone();
+    let required =
+        &mut object["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    match required["nodeSelectorTerms"].as_array_mut() {
+        Some(terms) => terms.iter_mut().for_each(|term| term["matchFields"] = fields.clone()),
+        None => *required = json!({"nodeSelectorTerms": [{"matchFields": fields}]}),
+    }
+    object
 }
 
 fn reference(pod: &Value) -> PodRef {

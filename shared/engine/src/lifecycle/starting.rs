@@ -2,28 +2,37 @@
 
 use std::collections::BTreeMap;
 
+use futures::{FutureExt, StreamExt};
 use outrigger_catalog::Catalog;
-use outrigger_model::{ClaimState, Node, NodeClaim, labels};
+use outrigger_model::resources::NODES;
+use outrigger_model::{ClaimState, Node, NodeClaim, Quantity, labels};
 
+use super::placing::Placing;
 use super::{ByInstance, Tick, nodes_of};
 use crate::TickError;
-use crate::opening::{self, Joined};
-use crate::ports::NodeChange;
+use crate::placing;
+use crate::ports::{NodeChange, Ports};
 use crate::register;
+
+/// How many changes of nodes are on their way at once.
+const CONCURRENT_CALLS: usize = 16;
 
 impl Tick<'_> {
     /// Takes every claim that is not ready yet as far as its nodes allow.
     pub(super) async fn start(&mut self, claims: &mut [NodeClaim], by_instance: &ByInstance<'_>) {
-        let mut joined = Vec::new();
-        let mut others = Vec::new();
+        let (mut joined, mut closed, mut others) = (Vec::new(), Vec::new(), Vec::new());
         for claim in claims.iter_mut().filter(|claim| claim.state <= ClaimState::Initialized) {
             let on = nodes_of(claim, by_instance);
             match (claim.state, on.as_slice()) {
                 (ClaimState::Launched, [node]) => joined.push((claim, *node)),
+                (_, [node]) if placing::is_closed(node) && !node.deleting => {
+                    closed.push(Placing { claim, node });
+                }
                 _ => others.push((claim, on)),
             }
         }
-        self.open(joined).await;
+        self.register(joined).await;
+        self.place(closed).await;
         for (claim, on) in others {
             if let Err(error) = self.advance(claim, &on).await {
                 self.cannot_go_on(&claim.name, &error);
@@ -31,23 +40,23 @@ impl Tick<'_> {
         }
     }
 
-    /// Registers all nodes that have joined since the last pass, together.
-    async fn open(&mut self, joined: Vec<(&mut NodeClaim, &Node)>) {
-        let mut batch = Vec::new();
+    /// Registers the nodes that have joined since the last pass, many at a time.
+    async fn register(&mut self, joined: Vec<(&mut NodeClaim, &Node)>) {
+        let mut registering = Vec::new();
         for (claim, node) in joined {
             let noted = self.note_expected(claim).await;
             match noted.and(self.type_labels(claim).await) {
                 Ok(type_labels) => {
                     let change = register::registration(claim, node, type_labels);
-                    batch.push(Joined { claim, node, change });
+                    let (ports, name) = (self.ports, claim.name.clone());
+                    registering
+                        .push(async move { (name, register(ports, claim, node, change).await) }.boxed());
                 }
                 Err(error) => self.cannot_go_on(&claim.name, &error),
             }
         }
-        if batch.is_empty() {
-            return;
-        }
-        for (claim, result) in opening::open(self.ports, batch).await {
+        let results: Vec<_> = futures::stream::iter(registering).buffered(CONCURRENT_CALLS).collect().await;
+        for (claim, result) in results {
             match result {
                 Ok(()) => {
                     self.summary.waiting.insert(claim.clone(), "its node to be ready".to_owned());
@@ -58,7 +67,7 @@ impl Tick<'_> {
         }
     }
 
-    /// Takes one claim as far as its nodes allow; [`Tick::open`] has seen to those whose node is to be registered.
+    /// Takes one claim as far as its nodes allow; nodes that are to be registered or are closed have been seen to.
     async fn advance(&mut self, claim: &mut NodeClaim, nodes: &[&Node]) -> Result<(), TickError> {
         self.measure(claim, nodes).await?;
         let waits_for = match (claim.state, nodes) {
@@ -68,13 +77,7 @@ impl Tick<'_> {
                 None
             }
             (ClaimState::Initialized, _) => None,
-            (_, []) => {
-                // A node that joins without the gate is open at once, so its pods must know it beforehand.
-                if self.nominated.insert(claim.name.clone()) {
-                    opening::nominate(self.ports, claim).await;
-                }
-                Some("its node to join".to_owned())
-            }
+            (_, []) => Some("its node to join".to_owned()),
             (_, [node]) => self.initialize(claim, node).await?,
             (_, several) => {
                 let names: Vec<_> = several.iter().map(|node| node.name.as_str()).collect();
@@ -87,14 +90,11 @@ impl Tick<'_> {
         Ok(())
     }
 
-    /// A node that lost our finalizer, or was registered before there was one, gets it; one with soft taints of an earlier
-    /// version loses them.
+    /// A node that lost our finalizer, or was registered before there was one, gets it; one that still has the soft taints with which an
+    /// earlier version opened nodes loses them.
     async fn keep(&self, claim: &NodeClaim, node: &Node) -> Result<(), TickError> {
-        if node.deleting {
-            return Ok(());
-        }
         let is_named = node.annotations.get(labels::CLAIM) == Some(&claim.name);
-        if !(node.has_our_finalizer() && is_named) || register::is_opening(node) {
+        if !node.deleting && (!(node.has_our_finalizer() && is_named) || register::is_opening(node)) {
             let annotations = BTreeMap::from([(labels::CLAIM.to_owned(), claim.name.clone())]);
             let taints = register::opened(node).taints;
             let change = NodeChange { annotations, taints, ..register::ours(node) };
@@ -120,8 +120,6 @@ impl Tick<'_> {
 
     async fn initialize(&mut self, claim: &mut NodeClaim, node: &Node) -> Result<Option<String>, TickError> {
         if let Some(why) = register::not_initialized(claim, node) {
-            // Every node that becomes ready before this one may have cost its pods their nominations.
-            opening::nominate(self.ports, claim).await;
             return Ok(Some(why));
         }
         self.ports.cluster.change_node(&register::initialization(node)).await?;
@@ -133,4 +131,30 @@ impl Tick<'_> {
         tracing::info!(claim = claim.name, node = node.name, "initialised");
         Ok(None)
     }
+}
+
+/// The node first, then the claim: when the claim cannot be written, the next pass does both again.
+async fn register(
+    ports: Ports<'_>,
+    claim: &mut NodeClaim,
+    node: &Node,
+    change: NodeChange,
+) -> Result<(), TickError> {
+    let is_closed = change.taints.contains(&placing::taint());
+    ports.cluster.change_node(&change).await?;
+    claim.state = ClaimState::Registered;
+    claim.node_name = Some(node.name.clone());
+    claim.registered_at = Some(ports.now());
+    // What was planned was the worst case; the node says what it is.
+    claim.reserved = node.capacity.clone().with(NODES, Quantity::units(1));
+    claim.allocatable.clone_from(&node.allocatable);
+    claim.last_error = None;
+    // Without the lease: nodes are registered many at a time, and the version alone keeps two writers apart.
+    *claim = ports.ledger.update_claim(claim, None).await?;
+    if !is_closed {
+        // It joined without the gate and is open to all: kube-scheduler can only be told whom it is for.
+        placing::nominate(ports, &placing::nominations(claim, &node.name)).await;
+    }
+    tracing::info!(claim = claim.name, node = node.name, "registered");
+    Ok(())
 }

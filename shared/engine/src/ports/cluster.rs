@@ -77,6 +77,10 @@ pub trait Cluster: Send + Sync {
     /// Sets `status.nominatedNodeName` of a pod that still has this uid and is not bound; otherwise does nothing.
     async fn nominate(&self, pod: &NominatedPod, node: &str) -> Result<(), ClusterError>;
 
+    /// Binds a pod to a node in the place of its scheduler, while it has this uid and no node. The API server asks for nothing else: whether
+    /// the node can run the pod is the caller's to know.
+    async fn bind(&self, pod: &NominatedPod, node: &str) -> Result<Binding, ClusterError>;
+
     /// The NodeClaim objects that Outrigger keeps, by name. Objects without the annotation [`labels::CLAIM_VERSION`] are
     /// somebody else's.
     async fn mirrors(&self) -> Result<BTreeMap<String, Mirror>, ClusterError>;
@@ -224,6 +228,15 @@ pub enum Eviction {
         /// The API server's words, which name the budget.
         why: String,
     },
+}
+
+/// What became of a request to bind a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Binding {
+    /// It is bound.
+    Made,
+    /// Somebody was faster: it has a node already, is another pod of that name, or is gone.
+    Missed,
 }
 
 /// A volume that is attached to a node.

@@ -1,6 +1,6 @@
-//! Nominations of pods.
+//! Pods pointed at nodes, and bound to them.
 
-use outrigger_engine::ports::ClusterError;
+use outrigger_engine::ports::{Binding, ClusterError};
 use outrigger_model::NominatedPod;
 use serde_json::json;
 
@@ -32,5 +32,33 @@ pub(super) async fn nominate(
             Ok(())
         }
         answer => answer.map(drop),
+    }
+}
+
+/// Binds a pod that still has this uid and no node.
+///
+/// The API server makes sure of both: the uid in the binding is a precondition, and a pod that has a node is refused, with 409 either way. A
+/// call that is sent again because its answer was lost is refused, too, and the pod is where it was to be.
+pub(super) async fn bind(
+    transport: &Transport,
+    planned: &NominatedPod,
+    node: &str,
+) -> Result<Binding, ClusterError> {
+    let pod = &planned.pod;
+    let binding = json!({
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": { "namespace": pod.namespace, "name": pod.name, "uid": planned.uid },
+        "target": { "apiVersion": "v1", "kind": "Node", "name": node },
+    });
+    let path = format!("/api/v1/namespaces/{}/pods/{}/binding", pod.namespace, pod.name);
+    let call = Call::post(format!("bind the pod {pod} to the node {node}"), path, &binding);
+    match transport.send(&call).await {
+        Ok(_) => Ok(Binding::Made),
+        Err(ClusterError::Refused { status: 404 | 409, message, .. }) => {
+            tracing::debug!(%pod, node, message, "the pod is not bound");
+            Ok(Binding::Missed)
+        }
+        Err(error) => Err(error),
     }
 }

@@ -60,6 +60,11 @@ impl Call {
         Self::new(attempted, Method::POST, path, Some("application/json"), body, false)
     }
 
+    /// A request that does no harm when it is made again.
+    pub(super) fn post(attempted: impl Into<String>, path: impl Into<String>, body: &Value) -> Self {
+        Self { repeatable: true, ..Self::create(attempted, path, body) }
+    }
+
     /// The end of an object, with DeleteOptions.
     pub(super) fn delete(attempted: impl Into<String>, path: impl Into<String>, options: &Value) -> Self {
         let body = options.to_string().into_bytes();

@@ -9,10 +9,13 @@ use super::bounds::{self, MAX_PARTS, MAX_TERMS};
 use super::problem::{Problem, Within, each};
 use super::{requests, spread, tolerations};
 
+/// The name of kube-scheduler where nobody gave it another.
+const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
 /// The spec of a pod, or of a template.
 ///
-/// The scheduler's name is not looked at: Karpenter provisions for pods of every scheduler that reports them as
-/// unschedulable.
+/// Karpenter provisions for pods of every scheduler that reports them as unschedulable, and so do we; the scheduler's name says only
+/// whether we may bind them.
 pub(super) fn pod_spec(
     wire: &wire::PodSpec,
     status: Option<&wire::PodStatus>,
@@ -32,6 +35,10 @@ pub(super) fn pod_spec(
         host_ports: host_ports(wire)?,
         uses_resource_claims: wire.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()),
         priority: wire.priority.unwrap_or(0),
+        scheduler: wire
+            .scheduler_name
+            .clone()
+            .filter(|name| !matches!(name.as_str(), "" | DEFAULT_SCHEDULER)),
         ..PodSpec::default()
     };
     if let Some(affinity) = &wire.affinity {

@@ -85,9 +85,14 @@ impl Volumes {
         let resolved =
             if claim.volume.is_empty() { self.unbound(id, claim, default) } else { self.bound(claim) };
         match resolved {
-            Ok((driver, handle, alternatives)) => {
-                VolumeClaim { id: id.clone(), driver, handle, alternatives, problem: None }
-            }
+            Ok((driver, handle, alternatives)) => VolumeClaim {
+                id: id.clone(),
+                driver,
+                handle,
+                alternatives,
+                needs_scheduler: claim.volume.is_empty() || claim.is_for_one_pod(),
+                problem: None,
+            },
             Err(why) => unusable(&why),
         }
     }

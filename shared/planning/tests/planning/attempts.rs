@@ -45,6 +45,7 @@ fn with_volumes(mut snapshot: Snapshot, app: &str, zones: &[&str]) -> Snapshot {
             driver: "ebs.csi.aws.com".into(),
             handle: id.name.clone(),
             alternatives: vec![Requirements::new().with(labels::ZONE, Requirement::exactly(*zone))],
+            needs_scheduler: false,
             problem: None,
             id,
         });

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod attempts;
 #[cfg(test)]
+mod binding;
+#[cfg(test)]
 mod capacity;
 #[cfg(test)]
 mod checker;

@@ -120,6 +120,7 @@ fn volumes() {
             .into_iter()
             .map(|z| Requirements::new().with(labels::ZONE, Requirement::exactly(z)))
             .collect(),
+        needs_scheduler: false,
         problem: problem.map(str::to_owned),
     };
     snapshot.volume_claims = vec![

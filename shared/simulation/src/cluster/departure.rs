@@ -180,7 +180,7 @@ impl Objects {
     }
 
     /// The controller of a pod that leaves makes another.
-    fn replace(&mut self, uid: &str, moment: Moment) {
+    pub(super) fn replace(&mut self, uid: &str, moment: Moment) {
         let owner = self.workloads.iter_mut().position(|replicas| replicas.uids.remove(uid));
         if let Some(workload) = owner {
             let inherited = self.pods.get(uid).map(|pod| pod.volume_claims.clone()).unwrap_or_default();

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt};
 use jiff::Timestamp;
 use outrigger_engine::ports::{
-    Attachment, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event, Eviction,
-    Mirror, NodeChange, PodOnNode, Volumes,
+    Attachment, Binding, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event,
+    Eviction, Mirror, NodeChange, PodOnNode, Volumes,
 };
 use outrigger_model::{Node, NodeClaim, NominatedPod, Pod, PodDisruptionBudget, PodRef};
 
@@ -132,6 +132,10 @@ impl Cluster for Door {
             Ok(())
         })
         .await
+    }
+
+    async fn bind(&self, pod: &NominatedPod, node: &str) -> Result<Binding, ClusterError> {
+        self.call(Call::BindPod, |state, moment| Ok(state.bind(pod, node, moment))).await
     }
 
     async fn mirrors(&self) -> Result<BTreeMap<String, Mirror>, ClusterError> {

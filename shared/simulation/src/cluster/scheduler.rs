@@ -25,7 +25,7 @@ const NOTICED_AFTER: Duration = Duration::from_secs(3);
 /// What one pass did.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Placed {
-    /// Pods by the node that they were bound to, daemons aside.
+    /// Pods by the node that they were bound to, by us or by the scheduler, daemons aside.
     bound: BTreeMap<String, usize>,
     /// Pods for which no node was found, and which were not known to be so.
     unschedulable: usize,
@@ -59,17 +59,14 @@ pub(crate) fn run(objects: &mut Objects, touched: &BTreeSet<String>, moment: Mom
     for (daemon_set, node) in missing_daemons(objects, moment) {
         add_daemon(objects, &daemon_set, node, moment);
     }
-    let mut placed = Placed::default();
+    let mut placed = Placed { bound: objects.take_bound(), ..Placed::default() };
     for (uid, verdict) in verdicts(objects, touched, moment) {
         let Some(mut pod) = objects.pods.get(&uid).cloned() else { continue };
         match verdict {
             Verdict::Bind(node) => {
                 *placed.bound.entry(node.clone()).or_default() += 1;
-                let zone = objects.nodes.get(&node).and_then(|node| node.labels.get(labels::ZONE)).cloned();
-                objects.volumes.bind(&pod, &node, zone.as_ref());
-                pod.node_name = Some(node);
-                pod.nominated_node = None;
-                pod.state = PodState::Bound;
+                objects.put_on(pod, &node);
+                continue;
             }
             Verdict::NoNode if pod.state == PodState::Unschedulable && pod.nominated_node.is_none() => {
                 placed.in_vain = true;

@@ -77,6 +77,7 @@ impl Volumes {
             driver: DRIVER.into(),
             handle: id.to_string(),
             alternatives: self.zones.get(id).map(|zone| in_zone(zone)).into_iter().collect(),
+            needs_scheduler: !self.zones.contains_key(id),
             problem: None,
         };
         mounted.iter().map(claim).collect()

@@ -12,7 +12,7 @@ mod health;
 mod interruption;
 mod launching;
 mod laws;
-mod opening;
+mod placing;
 mod rates;
 mod rebalance;
 mod refused;

@@ -3,12 +3,15 @@
 use anyhow::Result;
 use outrigger_bench::Recipe;
 use outrigger_bench::scenario::Scenario as Mix;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::scenario::{Scenario, instance_types};
 
 /// Where chance usually starts; the benchmark starts there, too.
 pub(crate) const SEED: u64 = 42;
+
+/// How many pods come while nodes join.
+const STRANGERS: usize = 25;
 
 /// So many pods of one of the benchmark's scenarios.
 pub(crate) fn drawn(mix: Mix, pods: usize, seed: u64) -> Result<Scenario> {
@@ -21,5 +24,18 @@ pub(crate) fn drawn(mix: Mix, pods: usize, seed: u64) -> Result<Scenario> {
     let waits = |item: &Value| item["kind"] == "Pod" && item["spec"]["nodeName"].is_null();
     let (pods_that_come, objects): (Vec<_>, Vec<_>) = items.into_iter().partition(waits);
     let name = if seed == SEED { format!("{mix} {pods}") } else { format!("{mix} {pods} of seed {seed}") };
-    Ok(Scenario::new(&name, objects, pods_that_come))
+    let strangers = (0..STRANGERS).map(stranger).collect();
+    Ok(Scenario { strangers, ..Scenario::new(&name, objects, pods_that_come) })
+}
+
+/// A small pod that would fit into any gap.
+fn stranger(index: usize) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": format!("stranger-{index}"), "namespace": "default"},
+        "spec": {"containers": [{
+            "name": "c", "image": "i", "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
+        }]},
+    })
 }

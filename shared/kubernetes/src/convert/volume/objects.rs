@@ -30,6 +30,15 @@ pub(super) struct Claim {
     pub(super) deleting: bool,
     pub(super) lost: bool,
     pub(super) bind_completed: bool,
+    /// Who may use it, as `ReadWriteOnce`.
+    pub(super) access_modes: Vec<String>,
+}
+
+impl Claim {
+    /// Whether one pod alone may use it.
+    pub(super) fn is_for_one_pod(&self) -> bool {
+        self.access_modes.iter().any(|mode| mode == "ReadWriteOncePod")
+    }
 }
 
 /// What is kept of a PersistentVolume.
@@ -61,6 +70,7 @@ pub(super) fn claim(wire: core::PersistentVolumeClaim) -> Result<Claim, Problem>
     let spec = wire.spec.unwrap_or_default();
     let phase = wire.status.and_then(|status| status.phase);
     Ok(Claim {
+        access_modes: spec.access_modes.unwrap_or_default(),
         volume: spec.volume_name.unwrap_or_default(),
         class: annotations.get(CLASS).cloned().or(spec.storage_class_name),
         deleting: wire.metadata.deletion_timestamp.is_some(),

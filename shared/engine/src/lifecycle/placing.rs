@@ -1,0 +1,149 @@
+//! Closed nodes that are ready: their planned pods are bound, and they are opened.
+
+use outrigger_model::{ExistingPlacement, Node, NodeClaim};
+use outrigger_planning::binding::{Bindings, bindings};
+
+use super::Tick;
+use crate::TickError;
+use crate::nomination::Nomination;
+use crate::observe::chain;
+use crate::placing::{self, Bound, Closed, PlacePods};
+use crate::ports::{ClusterError, Event, Subject};
+use crate::watch::Watched;
+
+/// A registered node that is closed until its pods are placed.
+pub(super) struct Placing<'a> {
+    pub(super) claim: &'a NodeClaim,
+    pub(super) node: &'a Node,
+}
+
+impl Tick<'_> {
+    /// Places the pods of all nodes that are ready, together, and opens the nodes.
+    pub(super) async fn place(&mut self, closed: Vec<Placing<'_>>) {
+        let mut ready = Vec::new();
+        for placing in closed {
+            match placing::closed(placing.claim, placing.node, self.ports.now()) {
+                Closed::Starting(why) => self.still_waits(placing.claim, why),
+                Closed::Ready => ready.push(placing),
+                Closed::Overdue(why) => self.open_late(&placing, &why).await,
+            }
+        }
+        if ready.is_empty() || self.time_is_up() {
+            return;
+        }
+        if let Err(error) = self.place_on(&ready).await {
+            tracing::warn!(error = chain(&error), "no pods are bound this time");
+            for placing in &ready {
+                self.leave_to_the_scheduler(placing).await;
+            }
+        }
+    }
+
+    /// Binds what may be bound, and opens the nodes but those whose other pods may be bound a little later.
+    async fn place_on(&mut self, ready: &[Placing<'_>]) -> Result<(), ClusterError> {
+        let planned: Vec<ExistingPlacement> =
+            ready.iter().map(|placing| placing::planned(placing.claim, placing.node)).collect();
+        self.look_at_pods().await?;
+        let Some(watched) = &self.watched else { return Ok(()) };
+        let binds = self.settings.place_pods == PlacePods::Bind && !self.forbidden;
+        let found = if binds {
+            let snapshot = placing::look(self.ports, &watched.state, &planned).await?;
+            bindings(&snapshot, &planned, &self.settings.schedulers)
+        } else {
+            Bindings::default()
+        };
+        let bound = placing::bind(self.ports, &found.bound, &watched.state).await;
+        self.summary.bound += bound.pods.len();
+        if bound.forbidden && !self.forbidden {
+            self.forbidden = true;
+            self.summary.binding_forbidden = true;
+            tracing::warn!("pods may not be bound (RBAC: create pods/binding); kube-scheduler places them");
+        }
+        for placing in ready {
+            let name = &placing.node.name;
+            let waits = found.left.iter().find(|left| &left.node == name && left.may_change);
+            let is_patient = !placing::must_open(placing.claim, placing.node, self.ports.now());
+            if let Some(left) = waits.filter(|_| is_patient) {
+                self.still_waits(placing.claim, format!("its pods to be bound: {}", left.reason));
+                continue;
+            }
+            let others =
+                if binds { others(&found, &bound, name) } else { placing::nominations(placing.claim, name) };
+            self.open(placing, &others).await;
+        }
+        placing::tell(self.ports, &bound.pods).await;
+        Ok(())
+    }
+
+    /// Takes in what has changed in the cluster since the last look.
+    async fn look_at_pods(&mut self) -> Result<(), ClusterError> {
+        match &mut self.watched {
+            Some(watched) => {
+                if let Err(error) = watched.wait(self.ports, std::time::Duration::ZERO).await {
+                    self.watched = None;
+                    return Err(error);
+                }
+            }
+            None => self.watched = Some(Watched::open(self.ports).await?),
+        }
+        Ok(())
+    }
+
+    /// Opens a node that has been closed for as long as it may be, and says what may have kept it from being ready.
+    async fn open_late(&mut self, placing: &Placing<'_>, why: &str) {
+        tracing::warn!(node = placing.node.name, why, "it is opened before its pods could be bound");
+        if self.look_at_pods().await.is_ok()
+            && let Some(watched) = &self.watched
+        {
+            let kept_out: Vec<String> =
+                placing::kept_out(&watched.state, placing.node).iter().map(ToString::to_string).collect();
+            if !kept_out.is_empty() && !placing.node.ready {
+                let message = format!(
+                    "the node was not ready in time; these daemonsets do not tolerate {}, which it had until now: {}",
+                    placing::taint(),
+                    kept_out.join(", ")
+                );
+                let (about, reason) = (Subject::node(placing.node), "DaemonsKeptOut");
+                self.patience.tell(self.ports, Event { about, warning: true, reason, message }).await;
+            }
+        }
+        self.leave_to_the_scheduler(placing).await;
+    }
+
+    async fn leave_to_the_scheduler(&mut self, placing: &Placing<'_>) {
+        let all = placing::nominations(placing.claim, &placing.node.name);
+        self.open(placing, &all).await;
+    }
+
+    /// Points the pods that are kube-scheduler's to place at the node, and opens it.
+    async fn open(&mut self, placing: &Placing<'_>, nominations: &[Nomination]) {
+        if self.time_is_up() {
+            self.still_waits(placing.claim, "its node to be opened".to_owned());
+            return;
+        }
+        placing::nominate(self.ports, nominations).await;
+        self.summary.left_to_scheduler += nominations.len();
+        // Kubelets write much in these seconds; the version that the watch shows is the one that most likely still holds.
+        let seen = self.watched.as_ref().and_then(|watched| watched.state.nodes.get(&placing.node.name));
+        let node = seen.filter(|node| node.uid == placing.node.uid).unwrap_or(placing.node);
+        match self.ports.cluster.change_node(&placing::opened(node)).await {
+            Ok(()) => self.still_waits(placing.claim, "its node to be ready".to_owned()),
+            Err(error) => self.cannot_go_on(&placing.claim.name, &TickError::from(error)),
+        }
+    }
+
+    fn still_waits(&mut self, claim: &NodeClaim, what: String) {
+        self.summary.waiting.insert(claim.name.clone(), what);
+    }
+}
+
+/// The planned pods of a node that were not bound and still wait for one.
+fn others(found: &Bindings, bound: &Bound, node: &str) -> Vec<Nomination> {
+    let left = found.left.iter().filter(|left| left.node == node);
+    let mut others: Vec<Nomination> = left
+        .inspect(|left| tracing::info!(pod = %left.pod.pod, left.reason, "left to kube-scheduler"))
+        .map(|left| Nomination { pod: left.pod.clone(), node: left.node.clone() })
+        .collect();
+    others.extend(bound.refused.iter().filter(|refused| refused.node == node).cloned());
+    others
+}
