@@ -1,4 +1,5 @@
-//! What `cargo xtask test`, `check` and `soak` do, in order. Cargo never runs twice at once: one rustc of aws-sdk-ec2 takes 7.5 GB.
+//! What `cargo xtask test`, `check` and `soak` do, in order. Cargo never runs twice at once: one rustc of
+//! aws-sdk-ec2 takes 7.5 GB.
 
 use std::time::{Duration, Instant};
 

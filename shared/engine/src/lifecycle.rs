@@ -61,7 +61,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// A window of 55 s, half an hour for nodes to become ready, no repair by conditions, kube-scheduler's pods bound, and all guards on.
+    /// A window of 55 s, half an hour for nodes to become ready, no repair by conditions, kube-scheduler's
+    /// pods bound, and all guards on.
     pub fn new(cluster: impl Into<String>, owner: impl Into<String>) -> Self {
         Self {
             cluster: cluster.into(),

@@ -48,8 +48,8 @@ impl Mirrors {
         self.shown.as_ref()?.1.get(claim)
     }
 
-    /// Makes the objects say what the ledger says of `claims`, which are all that are not over; objects of others go. An object
-    /// that is refused holds up no other. Nothing is begun after `deadline`.
+    /// Makes the objects say what the ledger says of `claims`, which are all that are not over; objects of
+    /// others go. An object that is refused holds up no other. Nothing is begun after `deadline`.
     pub(crate) async fn write(&mut self, ports: Ports<'_>, claims: &[NodeClaim], deadline: Instant) {
         let Some((_, shown)) = &mut self.shown else { return };
         if let Err(error) = write(ports, shown, claims, deadline).await {
@@ -93,8 +93,8 @@ async fn write(
     Ok(())
 }
 
-/// Tells of an object that could not be written or removed. What the others would meet as well is handed back: a server that is
-/// not there, not well or busy, and a definition that is not installed.
+/// Tells of an object that could not be written or removed. What the others would meet as well is handed
+/// back: a server that is not there, not well or busy, and a definition that is not installed.
 fn tell_of_one(claim: &str, error: ClusterError) -> Result<(), ClusterError> {
     let is_of_all = matches!(
         error,

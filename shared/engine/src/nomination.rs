@@ -1,8 +1,9 @@
 //! Pointing pods at the nodes that they are planned for.
 //!
-//! Room that a plan has found on nodes which exist already would be lost to others, and the next plan would deal it out
-//! anew, if nobody held it. A pod with such a place is nominated for its node (Karpenter's `NominateNodeForPod`). Where the node is yet to
-//! join, or is closed until its pods are placed, the pod is entered in the claim, from which lifecycle places it.
+//! Room that a plan has found on nodes which exist already would be lost to others, and the next plan would
+//! deal it out anew, if nobody held it. A pod with such a place is nominated for its node (Karpenter's
+//! `NominateNodeForPod`). Where the node is yet to join, or is closed until its pods are placed, the pod is
+//! entered in the claim, from which lifecycle places it.
 
 use std::collections::BTreeMap;
 

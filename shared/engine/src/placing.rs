@@ -1,9 +1,10 @@
 //! Placing pods on the nodes that were bought for them.
 //!
-//! kube-scheduler spreads where we pack, so a dense plan that is left to it does not come true. A node that joins is therefore closed by
-//! the taint `outrigger.dev/placing:NoSchedule`, which the kubelet does not mind. When the node is ready, its planned pods are bound to it
-//! after a fresh look, and the taint goes. What must not be bound is pointed at the node by status.nominatedNodeName, and
-//! kube-scheduler places it. Whoever dies in between leaves a closed node, which the next pass opens.
+//! kube-scheduler spreads where we pack, so a dense plan that is left to it does not come true. A node that
+//! joins is therefore closed by the taint `outrigger.dev/placing:NoSchedule`, which the kubelet does not
+//! mind. When the node is ready, its planned pods are bound to it after a fresh look, and the taint goes.
+//! What must not be bound is pointed at the node by status.nominatedNodeName, and kube-scheduler places it.
+//! Whoever dies in between leaves a closed node, which the next pass opens.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -24,10 +25,11 @@ use crate::register;
 
 /// How many calls are on their way at once.
 const CONCURRENT_CALLS: usize = 32;
-/// How long a node stays closed at most once it is ready. A pass comes every two seconds, and one more must not come too late.
+/// How long a node stays closed at most once it is ready. A pass comes every two seconds, and one more must
+/// not come too late.
 const CLOSED_WHILE_READY: Duration = Duration::from_secs(8);
-/// How long a node stays closed at most from its registration on: a network daemon that does not bear the taint would keep it from ever
-/// being ready.
+/// How long a node stays closed at most from its registration on: a network daemon that does not bear the
+/// taint would keep it from ever being ready.
 const CLOSED_WHILE_STARTING: Duration = Duration::from_mins(2);
 /// How many pods one pass tells of their node; a flood would only delay what comes after.
 const EVENTS_MAX: usize = 500;
@@ -102,8 +104,8 @@ pub(crate) fn planned(claim: &NodeClaim, node: &Node) -> ExistingPlacement {
     ExistingPlacement { target: Target::Node(node.name.clone()), pods: claim.nominated.clone() }
 }
 
-/// The cluster as it is now, as far as it says which pods may be bound. Volumes are read only while a planned pod mounts one; those that
-/// cannot be read are kube-scheduler's to judge.
+/// The cluster as it is now, as far as it says which pods may be bound. Volumes are read only while a planned
+/// pod mounts one; those that cannot be read are kube-scheduler's to judge.
 pub(crate) async fn look(
     ports: Ports<'_>,
     state: &ClusterState,
@@ -158,8 +160,8 @@ pub(crate) struct Bound {
     pub(crate) forbidden: bool,
 }
 
-/// Binds pods to their nodes, many at a time, those of a higher priority first. A pod that somebody else has bound meanwhile, or that has
-/// gone, is in neither list.
+/// Binds pods to their nodes, many at a time, those of a higher priority first. A pod that somebody else has
+/// bound meanwhile, or that has gone, is in neither list.
 pub(crate) async fn bind(ports: Ports<'_>, placements: &[ExistingPlacement], state: &ClusterState) -> Bound {
     let mut all: Vec<Nomination> = placements
         .iter()

@@ -31,7 +31,8 @@ pub(crate) fn registration(
     if was_gated && !placing::is_closed(node) {
         taints.push(placing::taint());
     }
-    // A run that died before it wrote the claim has registered the node already; what has started since does not start again.
+    // A run that died before it wrote the claim has registered the node already; what has started since does
+    // not start again.
     let is_new = !node.labels.contains_key(labels::REGISTERED);
     for taint in claim.taints.iter().chain(claim.startup_taints.iter().filter(|_| is_new)) {
         if !taints.iter().any(|present| same_place(present, taint)) {
@@ -88,7 +89,8 @@ fn same_place(a: &Taint, b: &Taint) -> bool {
     a.key == b.key && a.effect == b.effect
 }
 
-/// Why a registered node cannot run its planned pods yet, its being closed aside; `None` when it can. What it offers is not looked at.
+/// Why a registered node cannot run its planned pods yet, its being closed aside; `None` when it can. What it
+/// offers is not looked at.
 pub(crate) fn not_startable(claim: &NodeClaim, node: &Node) -> Option<String> {
     if !node.ready {
         return Some("its node is not Ready".into());

@@ -1,5 +1,6 @@
-//! Spot that whole fleets ask for in vain. EC2 names only what it was asked for, so that the next plan would try other types, and
-//! a tick plans only a few times. After the second such fleet the pods go on demand, where some pool lets them.
+//! Spot that whole fleets ask for in vain. EC2 names only what it was asked for, so that the next plan would
+//! try other types, and a tick plans only a few times. After the second such fleet the pods go on demand,
+//! where some pool lets them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +16,8 @@ const FLEETS: u32 = 2;
 /// Why it is, in the words that EC2 has for each offering.
 const REASON: &str = "InsufficientInstanceCapacity";
 
-/// What a tick remembers of it. The ledger does not: a pool that has nothing but spot, and every pool in the next tick, may find
-/// some that nobody has asked for yet.
+/// What a tick remembers of it. The ledger does not: a pool that has nothing but spot, and every pool in the
+/// next tick, may find some that nobody has asked for yet.
 #[derive(Debug, Default)]
 pub(crate) struct SpotInVain {
     /// How many whole fleets launched nothing, by the pod's uid; for nodes without pods by their pool's name.
@@ -34,7 +35,8 @@ impl SpotInVain {
         }
     }
 
-    /// Takes in which of the nodes that were planned for a snapshot, by their claims, were in a spot fleet that launched nothing.
+    /// Takes in which of the nodes that were planned for a snapshot, by their claims, were in a spot fleet
+    /// that launched nothing.
     pub(crate) fn note(&mut self, snapshot: &Snapshot, nodes: &[PlannedNode], in_vain: &BTreeSet<String>) {
         if in_vain.is_empty() {
             return;
@@ -85,7 +87,8 @@ fn keys(node: &PlannedNode) -> Vec<&str> {
     node.pods.iter().map(|pod| pod.uid.as_str()).collect()
 }
 
-/// Whether each of its pods may be on a node on demand of some pool. For pods that may not, spot is all there is to try.
+/// Whether each of its pods may be on a node on demand of some pool. For pods that may not, spot is all there
+/// is to try.
 fn may_go_on_demand(snapshot: &Snapshot, node: &PlannedNode, pods: &BTreeMap<&str, &Pod>) -> bool {
     let sells = |pool: &&NodePool| {
         let allows = pool.requirements().allow(labels::CAPACITY_TYPE, CapacityType::OnDemand.as_str());

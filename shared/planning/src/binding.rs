@@ -1,8 +1,9 @@
 //! Which planned pods may be bound to nodes that are ready for them, as the cluster is now.
 //!
-//! A plan was made of what a node would be and of the pods that ran then. Before a pod is bound, its node's real room, labels and
-//! taints and the pods that are there now are asked again. The rules are those of the referee of plans ([`crate::check`]): every bound
-//! pod must be where kube-scheduler would let it be, once all of them are bound.
+//! A plan was made of what a node would be and of the pods that ran then. Before a pod is bound, its node's
+//! real room, labels and taints and the pods that are there now are asked again. The rules are those of the
+//! referee of plans ([`crate::check`]): every bound pod must be where kube-scheduler would let it be, once
+//! all of them are bound.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,8 +36,8 @@ pub struct Left {
     pub node: String,
     /// Why.
     pub reason: String,
-    /// Whether the pods beside it may make it possible a little later, as when nodes of the same plan become ready one after
-    /// another.
+    /// Whether the pods beside it may make it possible a little later, as when nodes of the same plan become
+    /// ready one after another.
     pub may_change: bool,
 }
 

@@ -9,8 +9,8 @@
 //! can launch and `limits` how much; `placing` fills the `rooms` that are there and gives a domain to every pod on which
 //! a rule depends; `packing` opens nodes for the `bins` that are left, with `fill` trying one machine at a time,
 //! `shadow_prices` saying what room is worth and `offers` choosing the types that a node offers; `result` writes the
-//! Plan and the Report, with `explain` for every pod that found no place, and `rate` puts off what may not be launched now.
-//! Once the planned nodes are ready, `binding` says which of their pods may be bound.
+//! Plan and the Report, with `explain` for every pod that found no place, and `rate` puts off what may not be
+//! launched now. Once the planned nodes are ready, `binding` says which of their pods may be bound.
 
 mod again;
 mod amounts;

@@ -1,5 +1,5 @@
-//! How many of a plan's nodes may be launched now: one for a pool that tries again after a pause, and never more within a
-//! minute than the cluster and the pools may get, whatever is wanted.
+//! How many of a plan's nodes may be launched now: one for a pool that tries again after a pause, and never
+//! more within a minute than the cluster and the pools may get, whatever is wanted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -108,35 +108,14 @@ impl Config {
                 problems.push(format!("{name} is {url:?}; allowed: s3://bucket/prefix"));
             }
         }
-        let poll_window = poll_window(variable).unwrap_or_else(|problem| {
-            problems.push(problem);
-            Duration::ZERO
-        });
-        let initialization_timeout = initialization_timeout(variable).unwrap_or_else(|problem| {
-            problems.push(problem);
-            None
-        });
-        let max_new_nodes_per_minute = max_new_nodes_per_minute(variable).unwrap_or_else(|problem| {
-            problems.push(problem);
-            0
-        });
-        let mut switch = |name| {
-            flag(variable, name).unwrap_or_else(|problem| {
-                problems.push(problem);
-                false
-            })
-        };
-        let sweep_anyway = switch("OUTRIGGER_SWEEP_ANYWAY");
-        let node_repair = switch("OUTRIGGER_NODE_REPAIR");
-        let adopt = switch("OUTRIGGER_ADOPT");
-        let rebalance = rebalance(variable).unwrap_or_else(|problem| {
-            problems.push(problem);
-            RebalancePolicy::default()
-        });
-        let place_pods = place_pods(variable).unwrap_or_else(|problem| {
-            problems.push(problem);
-            PlacePods::default()
-        });
+        let poll_window = noted(&mut problems, poll_window(variable));
+        let initialization_timeout = noted(&mut problems, initialization_timeout(variable));
+        let max_new_nodes_per_minute = noted(&mut problems, max_new_nodes_per_minute(variable));
+        let sweep_anyway = noted(&mut problems, flag(variable, "OUTRIGGER_SWEEP_ANYWAY"));
+        let node_repair = noted(&mut problems, flag(variable, "OUTRIGGER_NODE_REPAIR"));
+        let adopt = noted(&mut problems, flag(variable, "OUTRIGGER_ADOPT"));
+        let rebalance = noted(&mut problems, rebalance(variable));
+        let place_pods = noted(&mut problems, place_pods(variable));
         let api_server = api_server(variable, &cluster);
         let event_bus = variable("OUTRIGGER_EVENT_BUS").unwrap_or_else(|| "default".into());
         match api_server {
@@ -166,6 +145,14 @@ impl Config {
             }
         }
     }
+}
+
+/// What was read, or anything after a complaint: nothing runs then.
+fn noted<T: Default>(problems: &mut Vec<String>, read: Result<T, String>) -> T {
+    read.unwrap_or_else(|problem| {
+        problems.push(problem);
+        T::default()
+    })
 }
 
 fn poll_window(variable: &dyn Fn(&str) -> Option<String>) -> Result<Duration, String> {

@@ -73,8 +73,8 @@ pub(crate) fn join(
     finish_starting(cluster, planned)
 }
 
-/// Binds the pods that may be bound as the API server shows the cluster now, as lifecycle does; gives the others. Nobody else may
-/// bind a pod to a closed node, so that each conflict is a fault.
+/// Binds the pods that may be bound as the API server shows the cluster now, as lifecycle does; gives the
+/// others. Nobody else may bind a pod to a closed node, so that each conflict is a fault.
 fn bind(cluster: &Cluster, scenario: &Scenario, planned: &Planned) -> Result<Vec<Left>> {
     let list = scenario.list(cluster.read_back()?);
     let now = scenario.snapshot(&list, 0)?;

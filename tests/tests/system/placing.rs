@@ -11,8 +11,8 @@ const PODS: usize = 12;
 const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Pods come, nodes are bought for them, and all run. Gives what lifecycle's ticks said of binding: how many pods it bound, how many it
-/// left, and whether it missed the right.
+/// Pods come, nodes are bought for them, and all run. Gives what lifecycle's ticks said of binding: how many
+/// pods it bound, how many it left, and whether it missed the right.
 fn run_more(stack: &Stack, name: &str, before: usize) -> (u64, u64, bool) {
     apply(stack.kubernetes(), &deployment(name, PODS, "700m", "1Gi", &json!({}))).unwrap();
     let waiting = || Ok(count_unschedulable(stack)? + count_in_phase(stack, "Running")?);

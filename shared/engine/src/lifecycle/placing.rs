@@ -123,7 +123,8 @@ impl Tick<'_> {
         }
         placing::nominate(self.ports, nominations).await;
         self.summary.left_to_scheduler += nominations.len();
-        // Kubelets write much in these seconds; the version that the watch shows is the one that most likely still holds.
+        // Kubelets write much in these seconds; the version that the watch shows is the one that most likely
+        // still holds.
         let seen = self.watched.as_ref().and_then(|watched| watched.state.nodes.get(&placing.node.name));
         let node = seen.filter(|node| node.uid == placing.node.uid).unwrap_or(placing.node);
         match self.ports.cluster.change_node(&placing::opened(node)).await {

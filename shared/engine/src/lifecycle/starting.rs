@@ -90,8 +90,8 @@ impl Tick<'_> {
         Ok(())
     }
 
-    /// A node that lost our finalizer, or was registered before there was one, gets it; one that still has the soft taints with which an
-    /// earlier version opened nodes loses them.
+    /// A node that lost our finalizer, or was registered before there was one, gets it; one that still has
+    /// the soft taints with which an earlier version opened nodes loses them.
     async fn keep(&self, claim: &NodeClaim, node: &Node) -> Result<(), TickError> {
         let is_named = node.annotations.get(labels::CLAIM) == Some(&claim.name);
         if !node.deleting && (!(node.has_our_finalizer() && is_named) || register::is_opening(node)) {

@@ -77,16 +77,17 @@ pub trait Cluster: Send + Sync {
     /// Sets `status.nominatedNodeName` of a pod that still has this uid and is not bound; otherwise does nothing.
     async fn nominate(&self, pod: &NominatedPod, node: &str) -> Result<(), ClusterError>;
 
-    /// Binds a pod to a node in the place of its scheduler, while it has this uid and no node. The API server asks for nothing else: whether
-    /// the node can run the pod is the caller's to know.
+    /// Binds a pod to a node in the place of its scheduler, while it has this uid and no node. The API server
+    /// asks for nothing else: whether the node can run the pod is the caller's to know.
     async fn bind(&self, pod: &NominatedPod, node: &str) -> Result<Binding, ClusterError>;
 
     /// The NodeClaim objects that Outrigger keeps, by name. Objects without the annotation [`labels::CLAIM_VERSION`] are
     /// somebody else's.
     async fn mirrors(&self) -> Result<BTreeMap<String, Mirror>, ClusterError>;
 
-    /// Makes the NodeClaim object say what the ledger says, with our finalizer on it; creates it where it is missing. The spec of one
-    /// that is there stays as it is, since it cannot be changed. It bears the claim's version once all the rest is written.
+    /// Makes the NodeClaim object say what the ledger says, with our finalizer on it; creates it where it is
+    /// missing. The spec of one that is there stays as it is, since it cannot be changed. It bears the
+    /// claim's version once all the rest is written.
     async fn mirror_claim(&self, claim: &NodeClaim) -> Result<(), ClusterError>;
 
     /// Removes the NodeClaim object of a claim that is over, and our finalizer from it; fine when it is not there.

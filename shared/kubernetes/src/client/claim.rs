@@ -40,8 +40,8 @@ pub(super) async fn mirrors(transport: &Transport) -> Result<BTreeMap<String, Mi
     }
 }
 
-/// Applies the status, then the object with the claim's version, as the one who owns all that is said in them. The version comes
-/// last, so that what fails in between is written again.
+/// Applies the status, then the object with the claim's version, as the one who owns all that is said in
+/// them. The version comes last, so that what fails in between is written again.
 pub(super) async fn mirror(transport: &Transport, claim: &NodeClaim) -> Result<(), ClusterError> {
     let attempted = format!("mirror the NodeClaim {}", claim.name);
     let object = node_claim_object::mirror(claim);
@@ -61,7 +61,8 @@ pub(super) async fn mirror(transport: &Transport, claim: &NodeClaim) -> Result<(
     };
     let mut shown: Value = parse(&show, &shown)?;
     let mut next = without_status(&object, claim.version);
-    // The claim's requests grow while pods are entered in it. A spec may not be changed, and what an apply leaves out goes.
+    // The claim's requests grow while pods are entered in it. A spec may not be changed, and what an apply
+    // leaves out goes.
     if let (Some(next), Some(spec)) = (next.as_object_mut(), shown.get_mut("spec")) {
         next.insert("spec".into(), spec.take());
     }

@@ -37,8 +37,9 @@ pub(super) async fn nominate(
 
 /// Binds a pod that still has this uid and no node.
 ///
-/// The API server makes sure of both: the uid in the binding is a precondition, and a pod that has a node is refused, with 409 either way. A
-/// call that is sent again because its answer was lost is refused, too, and the pod is where it was to be.
+/// The API server makes sure of both: the uid in the binding is a precondition, and a pod that has a node is
+/// refused, with 409 either way. A call that is sent again because its answer was lost is refused, too, and
+/// the pod is where it was to be.
 pub(super) async fn bind(
     transport: &Transport,
     planned: &NominatedPod,

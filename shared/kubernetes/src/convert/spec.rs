@@ -14,8 +14,8 @@ const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
 /// The spec of a pod, or of a template.
 ///
-/// Karpenter provisions for pods of every scheduler that reports them as unschedulable, and so do we; the scheduler's name says only
-/// whether we may bind them.
+/// Karpenter provisions for pods of every scheduler that reports them as unschedulable, and so do we; the
+/// scheduler's name says only whether we may bind them.
 pub(super) fn pod_spec(
     wire: &wire::PodSpec,
     status: Option<&wire::PodStatus>,

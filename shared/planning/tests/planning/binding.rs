@@ -139,7 +139,8 @@ fn labels_taints_and_ports_of_the_node_as_it_is_count() {
     assert!(left(&tainted).iter().all(|(_, why, may_change)| !why.is_empty() && !may_change));
 }
 
-/// Two nodes in two zones, and four pods that must be spread over these. While one node is not ready its half cannot come.
+/// Two nodes in two zones, and four pods that must be spread over these. While one node is not ready its half
+/// cannot come.
 #[test]
 fn spread_pods_wait_for_the_other_nodes_of_their_plan() {
     let mut snapshot = one_node();

@@ -19,8 +19,8 @@ impl Objects {
         self.put_pod(pod);
     }
 
-    /// Binds a pod in the place of the scheduler, as the API server does it: it asks only whether this is the pod and whether it has a node. Says
-    /// why the kubelet will not have it, if it will not.
+    /// Binds a pod in the place of the scheduler, as the API server does it: it asks only whether this is the
+    /// pod and whether it has a node. Says why the kubelet will not have it, if it will not.
     pub(crate) fn bind(
         &mut self,
         planned: &NominatedPod,
@@ -65,8 +65,8 @@ impl Objects {
     }
 }
 
-/// Why the kubelet does not take a pod: room, what the pod asks of labels, or a taint that would make it leave at once. A taint that only
-/// keeps the scheduler away is nothing to it.
+/// Why the kubelet does not take a pod: room, what the pod asks of labels, or a taint that would make it
+/// leave at once. A taint that only keeps the scheduler away is nothing to it.
 fn refusal(node: &Node, taken: &Resources, pod: &Pod) -> Option<String> {
     let mut free = node.allocatable.clone();
     free.subtract(taken);

@@ -8,8 +8,8 @@ use crate::time::Moment;
 use crate::timeline::Kind;
 
 impl State {
-    /// A pod is bound to a node at our wish. No law lets us bind one that the node cannot take, unless the node went between the look
-    /// and the call.
+    /// A pod is bound to a node at our wish. No law lets us bind one that the node cannot take, unless the
+    /// node went between the look and the call.
     pub(crate) fn bind(&mut self, pod: &NominatedPod, node: &str, moment: Moment) -> Binding {
         let is_there = self.cluster.nodes().contains_key(node);
         let (binding, refusal) = self.cluster.bind(pod, node, moment);

@@ -65,7 +65,8 @@ fn is_closed(ending: &Ending) -> bool {
     ending.nodes.iter().any(|node| node.taints.iter().any(is_placing))
 }
 
-/// The plan comes true: every pod is on the node that was bought for it, moments after that is ready, and nothing more is bought.
+/// The plan comes true: every pod is on the node that was bought for it, moments after that is ready, and
+/// nothing more is bought.
 #[test]
 fn planned_pods_are_bound_to_their_nodes() {
     for seed in 1..=10 {
@@ -87,7 +88,8 @@ fn nodes_are_opened_whatever_fails() {
     }
 }
 
-/// Lifecycle may die between any two bindings: what it has bound stays, and the next run binds the rest and opens the node.
+/// Lifecycle may die between any two bindings: what it has bound stays, and the next run binds the rest and
+/// opens the node.
 #[test]
 fn lifecycle_may_die_between_any_two_bindings() {
     let play = |kills: &[Kill]| play_killing(1, "4m", "", kills);

@@ -1,5 +1,5 @@
-//! What is refused: instances that may not be terminated, NodeClaim objects that may not be changed, and demand for a pool that is
-//! gone.
+//! What is refused: instances that may not be terminated, NodeClaim objects that may not be changed, and
+//! demand for a pool that is gone.
 
 use std::collections::BTreeSet;
 
