@@ -1,12 +1,14 @@
 //! Ports -> Snapshot.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::sync::Arc;
 
 use outrigger_catalog::Catalog;
 use outrigger_model::volume::claims_to_know;
-use outrigger_model::{ClassOffer, InstanceType, NodeClass, NodeClassRef, SeenMemory, Snapshot, VolumeClaim};
+use outrigger_model::{
+    ClassOffer, InstanceType, NodeClass, NodeClassRef, PodRef, SeenMemory, Snapshot, VolumeClaim,
+};
 
 use crate::addresses::leave_usable;
 use crate::health;
@@ -116,20 +118,27 @@ async fn add_volumes(ports: Ports<'_>, snapshot: &mut Snapshot) -> Result<(), Cl
     if mounted.is_empty() {
         return Ok(());
     }
-    let mut volumes = match ports.cluster.volumes(&mounted).await {
-        Err(error @ ClusterError::Refused { status: 403, .. }) => {
-            let why = chain(&error);
-            tracing::warn!(error = why, "pods with volumes are left waiting");
-            let claims = mounted.into_iter().map(|id| VolumeClaim::unusable(id, &why)).collect();
-            Volumes { claims, limits: BTreeMap::new() }
-        }
+    let volumes = match ports.cluster.volumes(&mounted).await {
+        Err(error @ ClusterError::Refused { status: 403, .. }) => unusable(mounted, &error),
         answer => answer?,
     };
+    put_volumes(snapshot, volumes);
+    Ok(())
+}
+
+/// What stands for volumes that could not be read: their pods wait, or are left to kube-scheduler.
+pub(crate) fn unusable(mounted: BTreeSet<PodRef>, error: &ClusterError) -> Volumes {
+    let why = chain(error);
+    tracing::warn!(error = why, "nothing is decided for pods with volumes");
+    let claims = mounted.into_iter().map(|id| VolumeClaim::unusable(id, &why)).collect();
+    Volumes { claims, limits: BTreeMap::new() }
+}
+
+pub(crate) fn put_volumes(snapshot: &mut Snapshot, mut volumes: Volumes) {
     for node in &mut snapshot.nodes {
         node.volume_limits = volumes.limits.remove(&node.name).unwrap_or_default();
     }
     snapshot.volume_claims = volumes.claims;
-    Ok(())
 }
 
 fn references(configuration: &Configuration) -> Vec<NodeClassRef> {

@@ -14,12 +14,12 @@ use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
 use outrigger_model::node_claim_object::ConditionStatus;
 use outrigger_model::{
-    ExistingPlacement, Node, NodeClaim, NominatedPod, PodRef, Snapshot, Taint, TaintEffect, Target,
-    VolumeClaim, labels,
+    ExistingPlacement, Node, NodeClaim, NominatedPod, Pod, PodRef, Snapshot, Taint, TaintEffect, Target,
+    labels,
 };
 
 use crate::nomination::{Nomination, send};
-use crate::observe::chain;
+use crate::observe::{chain, put_volumes, unusable};
 use crate::ports::{Binding, ClusterError, ClusterState, Event, NodeChange, Ports, Subject};
 use crate::register;
 
@@ -115,38 +115,35 @@ pub(crate) async fn look(
     snapshot.nodes = state.nodes.values().cloned().collect();
     snapshot.pods = state.pods.values().cloned().collect();
     snapshot.daemon_sets.clone_from(&state.daemon_sets);
-    let uids: BTreeSet<&str> =
-        planned.iter().flat_map(|placement| &placement.pods).map(|pod| pod.uid.as_str()).collect();
-    let concerned = || state.pods.values().filter(|pod| uids.contains(pod.uid.as_str()));
-    if concerned().any(|pod| !pod.volume_claims.is_empty()) {
-        let claim =
-            |namespace: &str, name: &String| PodRef { namespace: namespace.into(), name: name.clone() };
-        let mounting = state.pods.values().filter(|pod| {
-            let is_near = |node: &String| planned.iter().any(|placement| placement.target.name() == node);
-            uids.contains(pod.uid.as_str()) || pod.node_name.as_ref().is_some_and(is_near)
-        });
-        let mounted: BTreeSet<PodRef> = mounting
-            .flat_map(|pod| pod.volume_claims.iter().map(|name| claim(&pod.id.namespace, name)))
-            .collect();
-        match ports.cluster.volumes(&mounted).await {
-            Ok(mut volumes) => {
-                for node in &mut snapshot.nodes {
-                    node.volume_limits = volumes.limits.remove(&node.name).unwrap_or_default();
-                }
-                snapshot.volume_claims = volumes.claims;
-            }
-            Err(error) => {
-                let why = chain(&error);
-                tracing::warn!(error = why, "pods with volumes are left to kube-scheduler");
-                snapshot.volume_claims =
-                    mounted.into_iter().map(|id| VolumeClaim::unusable(id, &why)).collect();
-            }
-        }
+    let mounted = mounted(state, planned);
+    if !mounted.is_empty() {
+        let volumes = match ports.cluster.volumes(&mounted).await {
+            Err(error) => unusable(mounted, &error),
+            Ok(volumes) => volumes,
+        };
+        put_volumes(&mut snapshot, volumes);
     }
     if snapshot.pods.iter().any(|pod| pod.spec.selects_namespaces()) {
         snapshot.namespaces = ports.cluster.namespaces().await?;
     }
     Ok(snapshot)
+}
+
+/// The claims that matter where planned pods mount volumes: theirs, and those of the pods on their
+/// nodes, since attachments are counted.
+fn mounted(state: &ClusterState, planned: &[ExistingPlacement]) -> BTreeSet<PodRef> {
+    let uids: BTreeSet<&str> =
+        planned.iter().flat_map(|placement| &placement.pods).map(|pod| pod.uid.as_str()).collect();
+    let nodes: BTreeSet<&str> = planned.iter().map(|placement| placement.target.name()).collect();
+    let is_planned = |pod: &Pod| uids.contains(pod.uid.as_str());
+    let is_near = |pod: &Pod| pod.node_name.as_deref().is_some_and(|node| nodes.contains(node));
+    let mounting = || state.pods.values().filter(|pod| !pod.volume_claims.is_empty());
+    if !mounting().any(is_planned) {
+        return BTreeSet::new();
+    }
+    let of = |pod: &Pod, name: &String| PodRef { namespace: pod.id.namespace.clone(), name: name.clone() };
+    let concerned = mounting().filter(|pod| is_planned(pod) || is_near(pod));
+    concerned.flat_map(|pod| pod.volume_claims.iter().map(move |name| of(pod, name))).collect()
 }
 
 /// What became of pods that were to be bound.
