@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use tokio::time::{Instant, sleep};
 
 use crate::TickError;
 use crate::adoption::check_new_ledger;
@@ -12,6 +13,8 @@ use crate::ports::{Lease, LedgerError, Ports};
 const TTL: Duration = Duration::from_secs(20);
 /// A lease this close to its end is renewed before anything else is done.
 const RENEW_WITHIN: Duration = Duration::from_secs(12);
+/// How often a tick that waits for another one asks whether that has ended.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
 /// The longest that a tick may wait without coming back to [`Keeper::keep`].
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
@@ -22,17 +25,26 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Makes sure that the ledger is this cluster's and has not forgotten everything, and takes the lease of `function`; `None` when somebody else holds it.
+    /// Makes sure that the ledger is this cluster's and has not forgotten everything, and takes the lease of `function`;
+    /// `None` when somebody else holds it until `patience_ends`.
     pub(crate) async fn take(
         ports: Ports<'_>,
         function: &str,
         owner: &str,
+        patience_ends: Instant,
     ) -> Result<Option<Self>, TickError> {
         check_new_ledger(ports).await?;
         ports.ledger.bind(&ports.cluster.uid().await?).await?;
-        let now = ports.now();
-        let lease = ports.ledger.acquire(function, owner, now, TTL).await?;
-        Ok(lease.map(|lease| Self { lease, expires_at: after(now, TTL) }))
+        loop {
+            let now = ports.now();
+            if let Some(lease) = ports.ledger.acquire(function, owner, now, TTL).await? {
+                return Ok(Some(Self { lease, expires_at: after(now, TTL) }));
+            }
+            if Instant::now() + ASK_AGAIN >= patience_ends {
+                return Ok(None);
+            }
+            sleep(ASK_AGAIN).await;
+        }
     }
 
     /// The lease.

@@ -45,6 +45,10 @@ pub struct Settings {
     pub owner: String,
     /// How long the tick goes on looking while claims wait for something; zero looks once.
     pub window: Duration,
+    /// How long the tick waits for another one that is at work to end. A tick that the schedule begins waits for as long
+    /// as its window, so that one that a notice has begun, and that ends at any time, leaves no gap; a notice need not
+    /// wait, since who is at work sees what it is about.
+    pub patience: Duration,
     /// How long a registered node may take to be ready for pods; without a limit it may take for ever.
     pub initialization_timeout: Option<Duration>,
     /// Whether nodes whose conditions say that they are broken are replaced (Karpenter's feature gate NodeRepair). What EC2's
@@ -68,6 +72,7 @@ impl Settings {
             cluster: cluster.into(),
             owner: owner.into(),
             window: Duration::from_secs(55),
+            patience: Duration::ZERO,
             initialization_timeout: Some(Duration::from_mins(30)),
             node_repair: false,
             adopt: false,
@@ -124,7 +129,9 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
         // An empty ledger is begun anew; whose instances these are, their tags say.
         ports.ledger.bind(&ports.cluster.uid().await?).await?;
     }
-    let Some(mut keeper) = Keeper::take(ports, FUNCTION, &settings.owner).await? else {
+    let began = Instant::now();
+    let patience_ends = deadline.min(began + settings.patience);
+    let Some(mut keeper) = Keeper::take(ports, FUNCTION, &settings.owner, patience_ends).await? else {
         return Ok(Summary { held_elsewhere: true, ..Summary::default() });
     };
     let mut tick = Tick {
@@ -144,7 +151,7 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
         is_ending: false,
         sweep: Sweep::default(),
     };
-    let result = tick.run(&mut keeper, deadline.min(Instant::now() + settings.window)).await;
+    let result = tick.run(&mut keeper, deadline.min(began + settings.window)).await;
     tick.announce().await;
     keeper.give_back(ports).await;
     result.map(|()| tick.summary)

@@ -44,6 +44,10 @@ pub struct Settings {
     pub owner: String,
     /// How long the tick watches for pods; zero plans once and ends.
     pub window: Duration,
+    /// How long the tick waits for another one that is at work to end. A tick that the schedule begins waits for as long
+    /// as its window, so that one that a notice has begun, and that ends at any time, leaves no gap; a notice need not
+    /// wait, since who is at work sees what it is about.
+    pub patience: Duration,
     /// A batch of pods closes when no further one came for this long (Karpenter's BATCH_IDLE_DURATION).
     pub batch_idle: Duration,
     /// A batch closes after this long in any case (Karpenter's BATCH_MAX_DURATION).
@@ -62,6 +66,7 @@ impl Settings {
             cluster: cluster.into(),
             owner: owner.into(),
             window: Duration::from_secs(55),
+            patience: Duration::ZERO,
             batch_idle: Duration::from_secs(1),
             batch_max: Duration::from_secs(10),
             max_new_nodes_per_minute: 500,
@@ -100,13 +105,15 @@ pub struct Summary {
 ///
 /// Errors before the first plan leave the world as it was.
 pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> Result<Summary, TickError> {
-    let Some(mut keeper) = Keeper::take(ports, FUNCTION, &settings.owner).await? else {
+    let began = Instant::now();
+    let patience_ends = deadline.min(began + settings.patience);
+    let Some(mut keeper) = Keeper::take(ports, FUNCTION, &settings.owner, patience_ends).await? else {
         return Ok(Summary { held_elsewhere: true, ..Summary::default() });
     };
     let mut tick = Tick {
         ports,
         settings,
-        ends_at: deadline.min(Instant::now() + settings.window),
+        ends_at: deadline.min(began + settings.window),
         deadline,
         handled: BTreeSet::new(),
         going: Going::default(),

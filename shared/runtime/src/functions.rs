@@ -1,6 +1,6 @@
 //! The functions: each re-reads the world, whatever event woke it.
 
-use std::time::Instant as Stopwatch;
+use std::time::{Duration, Instant as Stopwatch};
 
 use anyhow::Context as _;
 use lambda_runtime::{Diagnostic, Error, LambdaEvent, service_fn};
@@ -18,10 +18,11 @@ use crate::{deadline, metrics};
 
 /// Runs `provision` until Lambda ends the process.
 pub async fn provision() -> Result<(), Error> {
-    serve("provision", async |shell, owner, deadline| {
+    serve_event("provision", async |shell, event, owner, deadline| {
         let config = &shell.config;
         let settings = provision_tick::Settings {
             window: config.poll_window,
+            patience: patience(&event, config),
             max_new_nodes_per_minute: config.max_new_nodes_per_minute,
             ..provision_tick::Settings::new(&config.cluster, owner)
         };
@@ -42,11 +43,12 @@ pub async fn provision() -> Result<(), Error> {
 
 /// Runs `lifecycle` until Lambda ends the process.
 pub async fn lifecycle() -> Result<(), Error> {
-    serve("lifecycle", async |shell, owner, deadline| {
+    serve_event("lifecycle", async |shell, event, owner, deadline| {
         let config = &shell.config;
         let guards = Guards { breaker: !config.sweep_anyway, ..Guards::default() };
         let settings = lifecycle_tick::Settings {
             window: config.poll_window,
+            patience: patience(&event, config),
             initialization_timeout: config.initialization_timeout,
             node_repair: config.node_repair,
             adopt: config.adopt,
@@ -79,7 +81,7 @@ pub async fn lifecycle() -> Result<(), Error> {
 
 /// Runs `refresh` until Lambda ends the process.
 pub async fn refresh() -> Result<(), Error> {
-    serve("refresh", async |shell, _, _| {
+    serve_event("refresh", async |shell, _, _, _| {
         let summary = refresh_tick::tick(shell.ports().await?).await?;
         shell.measure(&[
             ("InstanceTypes", summary.instance_types as f64),
@@ -148,12 +150,10 @@ impl Shell {
     }
 }
 
-/// Serves ticks, whose events say nothing.
-async fn serve<H>(function: &'static str, handler: H) -> Result<(), Error>
-where
-    H: AsyncFn(&Shell, String, Instant) -> anyhow::Result<Value>,
-{
-    serve_event(function, async |shell, _, owner, deadline| handler(shell, owner, deadline).await).await
+/// How long a tick waits for another one to end: only those of the schedule do, whose events EventBridge names so,
+/// whether rules or EventBridge Scheduler send them.
+fn patience(event: &Value, config: &Config) -> Duration {
+    if event["detail-type"] == "Scheduled Event" { config.poll_window } else { Duration::ZERO }
 }
 
 /// Serves events, each handed on with the name of its invocation and the last moment at which anything may be changed.

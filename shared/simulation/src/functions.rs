@@ -30,6 +30,23 @@ const LIFECYCLE_WINDOW: Duration = Duration::from_secs(50);
 /// Where in a run chance may kill a function.
 const CALLS_OF_A_RUN: u64 = 40;
 
+/// What wakes a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wake {
+    Schedule,
+    Bell,
+}
+
+impl Wake {
+    /// How long its run waits for another one to end, as the functions have it.
+    const fn patience(self, window: Duration) -> Duration {
+        match self {
+            Self::Schedule => window,
+            Self::Bell => Duration::ZERO,
+        }
+    }
+}
+
 /// A run that is to die: the `run`th of a function, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kill {
@@ -41,30 +58,27 @@ pub struct Kill {
     pub crash: Crash,
 }
 
-/// Rings provision each minute and when a notice asks for it, for ever.
-pub(crate) async fn provision(world: &Arc<World>, scenario: &Scenario, kills: &[Kill]) {
-    ring(world, scenario, Function::Provision, kills).await;
+/// Begins a function each minute, for ever.
+pub(crate) async fn schedule(world: &Arc<World>, scenario: &Scenario, function: Function, kills: &[Kill]) {
+    while has_functions(world) {
+        run(world, scenario, function, Wake::Schedule, kills).await;
+        sleep_until(next_period(world)).await;
+    }
+    std::future::pending::<()>().await;
 }
 
-/// Rings lifecycle each minute and when a notice asks for it, for ever.
-pub(crate) async fn lifecycle(world: &Arc<World>, scenario: &Scenario, kills: &[Kill]) {
-    ring(world, scenario, Function::Lifecycle, kills).await;
-}
-
-async fn ring(world: &Arc<World>, scenario: &Scenario, function: Function, kills: &[Kill]) {
+/// Begins a function when a notice asks for it, for ever; as in Lambda, whatever its other runs do.
+pub(crate) async fn bell(world: &Arc<World>, scenario: &Scenario, function: Function, kills: &[Kill]) {
     let mut changes = world.changes();
     let rings = || world.look(|state, _| state.rings.get(&function).copied());
     while has_functions(world) {
         let heard = rings();
-        run(world, scenario, function, kills).await;
-        let next = next_period(world);
-        while rings() == heard && Instant::now() < next {
-            tokio::select! {
-                biased;
-                told = changes.changed() => if told.is_err() { return },
-                () = sleep_until(next) => {}
+        while rings() == heard {
+            if changes.changed().await.is_err() {
+                return;
             }
         }
+        run(world, scenario, function, Wake::Bell, kills).await;
     }
     std::future::pending::<()>().await;
 }
@@ -87,7 +101,7 @@ pub(crate) async fn second(world: &Arc<World>, scenario: &Scenario, function: Fu
         let twice = |trouble| trouble == Trouble::Duplicate(function);
         let is_begun_twice = world.look(|state, moment| state.faults.open(moment.elapsed).any(twice));
         if is_begun_twice || scenario.freezes(function) {
-            run(world, scenario, function, kills).await;
+            run(world, scenario, function, Wake::Schedule, kills).await;
         }
     }
 }
@@ -98,7 +112,7 @@ fn next_period(world: &World) -> Instant {
 }
 
 /// One run of a function, which may die on the way.
-async fn run(world: &Arc<World>, scenario: &Scenario, function: Function, kills: &[Kill]) {
+async fn run(world: &Arc<World>, scenario: &Scenario, function: Function, wake: Wake, kills: &[Kill]) {
     let begun = begin(world, function, kills);
     let owner = begun.owner.clone();
     let deadline = Instant::now() + DEADLINE;
@@ -106,7 +120,7 @@ async fn run(world: &Arc<World>, scenario: &Scenario, function: Function, kills:
     let (died, told) = tokio::select! {
         biased;
         () = door.died() => (Some(door.calls()), None),
-        told = tick(&door, scenario, function, owner, deadline) => (None, told),
+        told = tick(&door, scenario, wake, owner, deadline) => (None, told),
     };
     end(world, door, died, told);
 }
@@ -176,17 +190,13 @@ fn crash(state: &mut State, function: Function, run: u32, elapsed: Duration) -> 
 
 type Told = Option<(Kind, String)>;
 
-async fn tick(
-    door: &Door,
-    scenario: &Scenario,
-    function: Function,
-    owner: String,
-    deadline: Instant,
-) -> Told {
+async fn tick(door: &Door, scenario: &Scenario, wake: Wake, owner: String, deadline: Instant) -> Told {
+    let (function, _) = door.run();
     match function {
         Function::Provision => {
             let mut settings = provision::Settings::new(CLUSTER, owner);
             settings.window = scenario.poll_window;
+            settings.patience = wake.patience(settings.window);
             settings.guards = scenario.guards;
             told(function, provision::tick(door.ports(), &settings, deadline).await, |summary| {
                 let counts = [
@@ -203,6 +213,7 @@ async fn tick(
         Function::Lifecycle => {
             let settings = lifecycle::Settings {
                 window: LIFECYCLE_WINDOW,
+                patience: wake.patience(LIFECYCLE_WINDOW),
                 initialization_timeout: Some(scenario.initialization_timeout),
                 node_repair: scenario.node_repair,
                 guards: scenario.guards,

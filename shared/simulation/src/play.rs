@@ -98,8 +98,10 @@ pub fn play(scenario: &Scenario, kills: &[Kill], observer: &mut dyn Observer) ->
         tokio::select! {
             biased;
             () = go_on(&world, scenario, observer) => {}
-            () = functions::provision(&world, scenario, kills) => {}
-            () = functions::lifecycle(&world, scenario, kills) => {}
+            () = functions::schedule(&world, scenario, Function::Provision, kills) => {}
+            () = functions::bell(&world, scenario, Function::Provision, kills) => {}
+            () = functions::schedule(&world, scenario, Function::Lifecycle, kills) => {}
+            () = functions::bell(&world, scenario, Function::Lifecycle, kills) => {}
             () = functions::second(&world, scenario, Function::Provision, kills) => {}
             () = functions::second(&world, scenario, Function::Lifecycle, kills) => {}
             () = functions::interrupt::pollers(&world, scenario, kills) => {}

@@ -303,9 +303,8 @@ fn lifecycle_may_die_anywhere_on_the_way_out() {
         )
     );
     let setting = Setting { duration: "9m", ..Setting::new(&extra) };
-    for run in [5, 6] {
-        let play = |kills: &[Kill]| setting.play(1, kills);
-        let deaths = common::die_at_each_call(Function::Lifecycle, run, 1, play, check_settled);
-        assert!(deaths >= 20, "run {run} makes only {deaths} calls");
-    }
+    let play = |kills: &[Kill]| setting.play(1, kills);
+    let die = |run| common::die_at_each_call(Function::Lifecycle, run, 1, play, check_settled);
+    let deaths: usize = (5..=8).map(die).sum();
+    assert!(deaths >= 40, "only {deaths} calls were enumerated");
 }
