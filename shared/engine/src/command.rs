@@ -95,7 +95,7 @@ pub(crate) fn kept_by<'p>(
     if node.annotations.get(labels::DO_NOT_DISRUPT).is_some_and(|value| value == "true") {
         return Some(format!("the node {} asks not to be disrupted", node.name));
     }
-    let mut asked = pods.into_iter().filter(|pod| pod.state != PodState::Finished && drain::is_asked(pod));
+    let mut asked = pods.into_iter().filter(|pod| !pod.state.is_over() && drain::is_asked(pod));
     asked.find_map(|pod| staying.reason(pod))
 }
 

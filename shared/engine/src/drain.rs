@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use outrigger_model::{Pod, PodRef, PodState, Taint, TaintEffect, labels};
+use outrigger_model::{Pod, PodRef, Taint, TaintEffect, labels};
 
 use crate::ports::{Attachment, PodOnNode};
 
@@ -39,7 +39,7 @@ pub(crate) struct Drain<'a> {
 
 /// Whether a pod must leave before its node may go.
 fn must_leave(on: &PodOnNode, now: Timestamp) -> bool {
-    on.pod.state != PodState::Finished && is_drainable(on, now)
+    !on.pod.state.is_over() && is_drainable(on, now)
 }
 
 /// Whether a drain is any of a pod's business: static and mirror pods, and pods that bear the taint, stay.

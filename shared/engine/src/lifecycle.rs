@@ -99,6 +99,8 @@ pub struct Summary {
     pub left_to_scheduler: usize,
     /// Whether the right to bind pods is missing.
     pub binding_forbidden: bool,
+    /// Planned pods that the kubelets of their nodes did not admit, by namespace and name.
+    pub refused: BTreeSet<String>,
     /// Claims whose end began.
     pub ending: Vec<String>,
     /// Claims that are over: their instances are gone.

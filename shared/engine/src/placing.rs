@@ -14,13 +14,13 @@ use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
 use outrigger_model::node_claim_object::ConditionStatus;
 use outrigger_model::{
-    ExistingPlacement, Node, NodeClaim, NominatedPod, Pod, PodRef, Snapshot, Taint, TaintEffect, Target,
-    labels,
+    ExistingPlacement, Node, NodeClaim, NominatedPod, Pod, PodRef, PodState, Snapshot, Taint, TaintEffect,
+    Target, labels,
 };
 
 use crate::nomination::{Nomination, send};
 use crate::observe::{chain, put_volumes, unusable};
-use crate::ports::{Binding, ClusterError, ClusterState, Event, NodeChange, Ports, Subject};
+use crate::ports::{Binding, ClusterError, ClusterState, Event, NodeChange, PodOnNode, Ports, Subject};
 use crate::register;
 
 /// How many calls are on their way at once.
@@ -200,6 +200,13 @@ pub(crate) async fn nominate(ports: Ports<'_>, nominations: &[Nomination]) {
 /// The nominations of all planned pods of a claim.
 pub(crate) fn nominations(claim: &NodeClaim, node: &str) -> Vec<Nomination> {
     claim.nominated.iter().map(|pod| Nomination { pod: pod.clone(), node: node.to_owned() }).collect()
+}
+
+/// The planned pods of a claim that the kubelet of its node did not admit, among the pods that are there.
+pub(crate) fn refused<'p>(claim: &NodeClaim, on: &'p [PodOnNode]) -> Vec<&'p Pod> {
+    let planned: BTreeSet<&str> = claim.nominated.iter().map(|pod| pod.uid.as_str()).collect();
+    let refused = |pod: &&Pod| pod.state == PodState::Refused && planned.contains(pod.uid.as_str());
+    on.iter().map(|on| &on.pod).filter(refused).collect()
 }
 
 /// Tells people where their pods went, in kube-scheduler's words. Losing an event holds nothing up.

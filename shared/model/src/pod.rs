@@ -91,11 +91,20 @@ pub enum PodState {
     Bound,
     /// Succeeded or failed: it uses nothing any more.
     Finished,
+    /// Failed without having run: the kubelet of the node that it was bound to did not admit it (`OutOfcpu`).
+    Refused,
     /// Being deleted.
     Terminating,
     /// Bound to a node that is going, so that a place elsewhere is planned for it as if it were pending (Karpenter: the
     /// reschedulable pods of deleting nodes). Kubernetes knows no such state; whoever puts a Snapshot together gives it.
     Leaving,
+}
+
+impl PodState {
+    /// Whether it has ended, however it did.
+    pub const fn is_over(self) -> bool {
+        matches!(self, Self::Finished | Self::Refused)
+    }
 }
 
 impl Pod {
@@ -111,7 +120,7 @@ impl Pod {
         let lives = match self.state {
             PodState::Bound | PodState::Leaving => true,
             PodState::Terminating => self.owner_kind == "StatefulSet",
-            PodState::Waiting | PodState::Unschedulable | PodState::Finished => false,
+            PodState::Waiting | PodState::Unschedulable | PodState::Finished | PodState::Refused => false,
         };
         lives && self.node_name.is_some() && !self.owner_kind.is_empty() && !self.is_bound_to_its_node()
     }
@@ -128,7 +137,7 @@ impl Pod {
 
     /// Whether it takes room on the node that it is bound to.
     pub fn occupies(&self, node: &str) -> bool {
-        self.state != PodState::Finished && self.node_name.as_deref() == Some(node)
+        !self.state.is_over() && self.node_name.as_deref() == Some(node)
     }
 }
 

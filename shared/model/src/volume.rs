@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Pod, PodRef, PodState, Requirements};
+use crate::{Pod, PodRef, Requirements};
 
 /// A PersistentVolumeClaim that some pod mounts, with what its volume and StorageClass say about nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -55,7 +55,7 @@ pub fn claims_to_know<'a>(pods: impl Iterator<Item = &'a Pod> + Clone) -> BTreeS
     if !pods.clone().filter(mounts).any(Pod::is_provisionable) {
         return BTreeSet::new();
     }
-    let mounting = pods.filter(mounts).filter(|pod| pod.state != PodState::Finished);
+    let mounting = pods.filter(mounts).filter(|pod| !pod.state.is_over());
     let claim = |pod: &Pod, name: &String| PodRef { namespace: pod.id.namespace.clone(), name: name.clone() };
     mounting.flat_map(|pod| pod.volume_claims.iter().map(move |name| claim(pod, name))).collect()
 }

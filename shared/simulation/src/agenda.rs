@@ -23,6 +23,8 @@ pub(crate) enum Step {
     Labelled(String),
     /// A node's network is up.
     Ready(String),
+    /// A node has been ready for so long that its planned pods must be there.
+    Filled(String),
     /// A pod that was asked to end has done so, by uid.
     PodEnds(String),
     /// An instance that was being terminated is no more.

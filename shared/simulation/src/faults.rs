@@ -60,6 +60,10 @@ pub(crate) enum Trouble {
     PodsHang,
     /// Somebody taints each node that is opened.
     RogueTaint(TaintEffect),
+    /// Somebody binds a pod of their own to each node that is registered.
+    RogueBinding,
+    /// Kubelets admit none of the pods that we bind.
+    KubeletsRefuse,
     /// So many in a hundred events of EC2 are lost, come twice, or late.
     EventsAstray(u64),
     /// So many in a hundred calls fail, each in one of three ways.
@@ -111,6 +115,8 @@ impl Faults {
             | Trouble::NeverReady
             | Trouble::PodsHang
             | Trouble::RogueTaint(_)
+            | Trouble::RogueBinding
+            | Trouble::KubeletsRefuse
             | Trouble::EventsAstray(_) => Fate::Served,
         });
         fates.find(|fate| *fate != Fate::Served).unwrap_or(Fate::Served)

@@ -3,6 +3,7 @@
 
 pub(crate) mod departure;
 pub(crate) mod health;
+pub(crate) mod placing;
 pub(crate) mod rates;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -144,7 +145,7 @@ fn double_launches(state: &State) -> Vec<String> {
 fn overcommitted(state: &State) -> Vec<String> {
     let mut used: BTreeMap<&str, Resources> = BTreeMap::new();
     for pod in state.cluster.pods().values() {
-        if let Some(node) = pod.node_name.as_deref() {
+        if let Some(node) = pod.node_name.as_deref().filter(|node| pod.occupies(node)) {
             used.entry(node).or_default().add(&pod.spec.requests);
         }
     }

@@ -32,12 +32,14 @@
 //!     - {at: 2m, kind: InsufficientCapacity, for: 5m, instanceTypes: [], zones: [us-east-1a], capacityType: spot}
 //!     - {at: 2m, kind: LaunchErrors, code: VcpuLimitExceeded, for: 5m, capacityType: spot}   # without names: the whole request
 //!     - {at: 2m, kind: RogueTaint, effect: NoExecute, for: 5m}   # each node that is opened is tainted by somebody
+//!     - {at: 2m, kind: RogueBinding, for: 5m}       # somebody binds a pod to each node that is registered and closed
+//!     - {at: 2m, kind: KubeletsRefuse, for: 1m}      # kubelets admit none of the pods that we bind
 //!     - {at: 3m, kind: Throttle, for: 1m}            # EC2 refuses calls; with call: CreateFleet only that, with Evict the API server
 //!     - {at: 4m, kind: ApiServerDown, for: 1m}       # also LedgerDown, CloudDown: no answers
 //!     - {at: 5m, kind: Chaos, percent: 5, for: 5m}   # calls fail and functions die by chance
 //!     - {at: 6m, kind: KillFunction, function: provision, after: CreateFleet}
 //!     - {at: 7m, kind: DeleteNodes, count: 1}        # the oldest; also DeleteNodeClaims, ReclaimInstances (not by us),
-//!                                                    # DeleteNodePools (the first by name)
+//!                                                    # DeleteNodePools (the first by name), DeletePods (that wait)
 //!     - {at: 7m, kind: FailStatusChecks, count: 1}   # also PlanRetirement, StopInstances, SilenceKubelets, BreakHardware,
 //!                                                    # CloseNodes (tainted, never drained), DuplicateNodes,
 //!                                                    # ProtectInstances (from termination, for 5 min),

@@ -251,6 +251,11 @@ impl State {
             Step::Ready(node) => {
                 self.cluster.make_ready(&node, moment);
                 self.timeline.add(moment, Kind::Node, format!("{node} is Ready"));
+                let filled_by = moment.elapsed.saturating_add(laws::placing::LONGEST_WAIT);
+                self.agenda.add(filled_by, Step::Filled(node));
+            }
+            Step::Filled(node) => {
+                self.broken.extend(laws::placing::overdue(self, scenario, &node, moment));
             }
             Step::PodEnds(uid) => self.pod_ends(&uid, moment),
             Step::Ended(id) => {
@@ -301,6 +306,7 @@ impl State {
         self.agenda.add(moment.elapsed + STARTED_AFTER, Step::Started(node.to_owned()));
         self.timeline.add(moment, Kind::Node, format!("{node} is registered"));
         self.tempt_rogue(node, moment);
+        self.bind_stranger(node, moment);
     }
 }
 

@@ -105,7 +105,8 @@ pub struct Figures {
 
 /// Where a world stands.
 pub(crate) fn figures(state: &State, moment: Moment, duration: Duration) -> Figures {
-    let pods = state.cluster.pods().values().filter(|pod| !pod.is_bound_to_its_node());
+    let counts = |pod: &&Pod| !pod.is_bound_to_its_node() && !pod.state.is_over();
+    let pods = state.cluster.pods().values().filter(counts);
     let (mut running, mut waiting) = (0, 0);
     for pod in pods {
         *(if pod.node_name.is_some() { &mut running } else { &mut waiting }) += 1;
@@ -231,7 +232,8 @@ fn unexpected(state: &State, scenario: &Scenario) -> Vec<String> {
         let like = |pod: &&Pod| {
             std::sync::Arc::ptr_eq(&pod.spec, &workload.spec) && pod.id.namespace == workload.id.namespace
         };
-        let pods = state.cluster.pods().values().filter(like).filter(|pod| is_of(pod, &workload.id));
+        let lives = |pod: &&Pod| is_of(pod, &workload.id) && !pod.state.is_over();
+        let pods = state.cluster.pods().values().filter(like).filter(lives);
         let (running, waiting): (Vec<_>, Vec<_>) = pods.partition(|pod| pod.node_name.is_some());
         let (wrong, is) = match workload.expect {
             Expect::Running => (waiting.len(), "wait"),

@@ -1,13 +1,20 @@
 //! Planned pods are bound to their nodes where that is allowed, and left to kube-scheduler where it is not.
 
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use outrigger_stack::{NodeAgentSettings, Stack};
+use outrigger_tests::faults::{Fault, FaultProxy, Rule};
 use outrigger_tests::objects::deployment;
-use outrigger_tests::world::{apply, count_in_phase, count_unschedulable, start, tick, wait_for};
+use outrigger_tests::world::{
+    apply, count_in_phase, count_unschedulable, instances, pods, start, tick, wait_for,
+};
 use serde_json::{Value, json};
 
 const PODS: usize = 12;
+const STRANGERS: usize = 2;
 const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -66,5 +73,152 @@ fn pods_are_bound_where_that_is_allowed_and_left_to_the_scheduler_where_not() {
         let taints = node["spec"]["taints"].to_string();
         assert!(!taints.contains("outrigger.dev/placing"), "{node}");
     }
+    drop((provision, lifecycle, agent));
+}
+
+/// How many pods of a deployment run, and on how many nodes.
+fn running(stack: &Stack, name: &str) -> (usize, usize) {
+    let all = pods(stack).unwrap();
+    let is_running =
+        |pod: &&Value| pod["status"]["phase"] == "Running" && pod["metadata"]["labels"]["app"] == name;
+    let on: Vec<String> =
+        all.iter().filter(is_running).map(|pod| pod["spec"]["nodeName"].to_string()).collect();
+    (on.len(), on.iter().collect::<BTreeSet<_>>().len())
+}
+
+/// Bindings are refused for the server's load, sent twice, late, and their answers are lost: each pod is on one
+/// node, at most one binding in vain is left to kube-scheduler, and nothing further is bought.
+#[test]
+fn a_server_that_stammers_gets_each_binding_once() {
+    let stack = start().unwrap();
+    let (proxy, kubeconfig) = FaultProxy::start(&stack).unwrap();
+    let provision = stack.start_function("provision", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "0")]).unwrap();
+    let through = [("OUTRIGGER_KUBECONFIG", kubeconfig.as_str()), ("OUTRIGGER_POLL_WINDOW_SECONDS", "10")];
+    let lifecycle = stack.start_function("lifecycle", &through).unwrap();
+    let agent = stack.node_agent(NodeAgentSettings::default());
+    let strike = |times, fault| {
+        let holds = vec!["POST ", "/binding"];
+        Rule { holds, after: 0, times, fault }
+    };
+    // The last one stands for a server that has nothing but refusals for one pod.
+    proxy.set(&[
+        strike(2, Fault::Refused(429, "Retry-After: 1\r\n", "too many requests")),
+        strike(2, Fault::Repeated),
+        strike(2, Fault::AnswerLost),
+        strike(2, Fault::Late(Duration::from_millis(1_500))),
+        strike(1, Fault::Refused(409, "", "pod is already assigned to a node")),
+        strike(1, Fault::Refused(500, "", "etcd has no leader")),
+    ]);
+    let (bound, left, forbidden) = run_more(&stack, "web", 0);
+    let struck = proxy.seen().iter().filter(|seen| seen.struck).count();
+    assert_eq!(struck, 10, "{:#?}", proxy.seen());
+    assert!(bound + 5 >= PODS as u64 && left <= 1 && !forbidden, "{bound} bound, {left} left");
+    assert_eq!(running(&stack, "web").0, PODS);
+    assert_eq!(running(&stack, "web").1, instances(&stack).unwrap().len(), "no node is in vain");
+    drop((provision, lifecycle, agent));
+}
+
+/// Ends what runs beside a test, also when that fails.
+struct UntilDropped<'a>(&'a AtomicBool);
+
+impl Drop for UntilDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Binds a pod of its own to each node that is closed, but to no more than [`STRANGERS`]: pods that three nodes in
+/// a row did not help would be left alone for a while.
+fn bind_strangers(stack: &Stack, over: &AtomicBool) {
+    let mut met = BTreeSet::new();
+    while !over.load(Ordering::Relaxed) {
+        for node in stack.kubernetes().list("/api/v1/nodes").unwrap() {
+            let name = node["metadata"]["name"].as_str().unwrap().to_owned();
+            let is_closed = node["spec"]["taints"].to_string().contains("outrigger.dev/placing");
+            if is_closed && met.len() < STRANGERS && met.insert(name.clone()) {
+                let template = &deployment("stranger", 1, "1", "512Mi", &json!({}))["spec"]["template"];
+                let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "spec": template["spec"]});
+                pod["metadata"] = json!({"name": format!("stranger-{name}"), "labels": {"app": "stranger"}});
+                pod["spec"]["nodeName"] = json!(name);
+                stack.kubernetes().create("/api/v1/namespaces/default/pods", &pod).unwrap();
+            }
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Says of the first pod of a deployment that is bound to a new node that its kubelet had no room for it.
+fn refuse_one(stack: &Stack, name: &str, known: &BTreeSet<String>, over: &AtomicBool) {
+    while !over.load(Ordering::Relaxed) {
+        let all = pods(stack).unwrap();
+        let is_bound = |pod: &&Value| {
+            let node = pod["spec"]["nodeName"].as_str();
+            pod["metadata"]["labels"]["app"] == name && node.is_some_and(|node| !known.contains(node))
+        };
+        if let Some(pod) = all.iter().find(is_bound) {
+            let words = "Node didn't have enough resource: cpu, requested: 700, used: 1900, capacity: 1930";
+            let status = json!({"phase": "Failed", "reason": "OutOfcpu", "message": words});
+            let path = format!(
+                "/api/v1/namespaces/default/pods/{}/status",
+                pod["metadata"]["name"].as_str().unwrap()
+            );
+            stack.kubernetes().merge(&path, &json!({"status": status})).unwrap();
+            return;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Ticks of both functions until so many pods of a deployment run; what lifecycle said of refused pods.
+fn settle(stack: &Stack, name: &str) -> BTreeSet<String> {
+    let mut refused = BTreeSet::new();
+    let settled = || {
+        tick(stack, "provision")?;
+        let answer = tick(stack, "lifecycle")?;
+        let told = answer["refused"].as_array().cloned().unwrap_or_default();
+        refused.extend(told.iter().map(ToString::to_string));
+        Ok(running(stack, name).0)
+    };
+    wait_for("running pods", PODS, 2 * LONGEST, settled).unwrap();
+    refused
+}
+
+#[test]
+fn strangers_and_kubelets_that_refuse_cost_a_plan_and_no_more() {
+    let stack = start().unwrap();
+    let provision = stack.start_function("provision", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "0")]).unwrap();
+    let lifecycle = stack.start_function("lifecycle", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "10")]).unwrap();
+    let agent = stack.node_agent(NodeAgentSettings::default());
+    let over = AtomicBool::new(false);
+
+    apply(stack.kubernetes(), &deployment("first", PODS, "700m", "1Gi", &json!({}))).unwrap();
+    wait_for("unschedulable pods", PODS, LONGEST, || count_unschedulable(&stack)).unwrap();
+    thread::scope(|scope| {
+        let _until = UntilDropped(&over);
+        scope.spawn(|| bind_strangers(&stack, &over));
+        settle(&stack, "first");
+    });
+    assert!(running(&stack, "stranger").0 > 0, "no stranger came");
+    let all = pods(&stack).unwrap();
+    let refused = all.iter().filter(|pod| pod["status"]["phase"] == "Failed").count();
+    assert_eq!(refused, 0, "nothing is bound that does not fit beside a stranger");
+
+    over.store(false, Ordering::Relaxed);
+    let known: BTreeSet<String> = instances(&stack).unwrap().into_iter().collect();
+    apply(stack.kubernetes(), &deployment("second", PODS, "700m", "1Gi", &json!({}))).unwrap();
+    let told = thread::scope(|scope| {
+        let _until = UntilDropped(&over);
+        scope.spawn(|| refuse_one(&stack, "second", &known, &over));
+        settle(&stack, "second")
+    });
+    let all = pods(&stack).unwrap();
+    let refused: Vec<&Value> = all.iter().filter(|pod| pod["status"]["phase"] == "Failed").collect();
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert_eq!(told.len(), 1, "{told:?}");
+    let events = stack.kubernetes().list("/api/v1/namespaces/default/events").unwrap();
+    let about = &refused[0]["metadata"]["name"];
+    let is_told =
+        |event: &&Value| event["reason"] == "NotAdmitted" && event["involvedObject"]["name"] == *about;
+    assert_eq!(events.iter().filter(is_told).count(), 1);
     drop((provision, lifecycle, agent));
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use outrigger_model::taint::TolerationOperator;
-use outrigger_model::{PodSpec, Protection, Toleration};
+use outrigger_model::{PodSpec, PodState, Protection, Toleration};
 
 use super::*;
 

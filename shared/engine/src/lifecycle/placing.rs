@@ -133,6 +133,32 @@ impl Tick<'_> {
         }
     }
 
+    /// Says which planned pods of a node its kubelet did not admit. A pod that takes the place of one is
+    /// kube-scheduler's first, and planned for when it finds no node, so that nobody binds pods to such a node in
+    /// a circle.
+    pub(super) async fn tell_of_refusals(&mut self, claim: &NodeClaim, node: &Node) {
+        if claim.nominated.is_empty() {
+            return;
+        }
+        let on = match self.ports.cluster.pods_on(&node.name).await {
+            Ok(on) => on,
+            Err(error) => {
+                tracing::warn!(node = node.name, error = chain(&error), "its pods were not looked at");
+                return;
+            }
+        };
+        for pod in placing::refused(claim, &on) {
+            self.summary.refused.insert(pod.id.to_string());
+            let message = format!(
+                "the kubelet of {} did not admit this pod, which was planned for that node; what takes its place is scheduled anew",
+                node.name
+            );
+            let about = Subject::Pod { id: pod.id.clone(), uid: pod.uid.clone() };
+            let event = Event { about, warning: true, reason: "NotAdmitted", message };
+            self.patience.tell(self.ports, event).await;
+        }
+    }
+
     fn still_waits(&mut self, claim: &NodeClaim, what: String) {
         self.summary.waiting.insert(claim.name.clone(), what);
     }

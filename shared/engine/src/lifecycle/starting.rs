@@ -122,6 +122,7 @@ impl Tick<'_> {
         if let Some(why) = register::not_initialized(claim, node) {
             return Ok(Some(why));
         }
+        self.tell_of_refusals(claim, node).await;
         self.ports.cluster.change_node(&register::initialization(node)).await?;
         claim.state = ClaimState::Initialized;
         claim.initialized_at = Some(self.ports.now());

@@ -78,7 +78,8 @@ pub(super) fn reference(metadata: &ObjectMeta) -> PodRef {
 fn state(spec: &wire::PodSpec, status: Option<&wire::PodStatus>, deleting: bool) -> PodState {
     let phase = status.and_then(|status| status.phase.as_deref());
     if matches!(phase, Some("Succeeded" | "Failed")) {
-        return PodState::Finished;
+        let refused = phase == Some("Failed") && status.is_some_and(is_rejection);
+        return if refused { PodState::Refused } else { PodState::Finished };
     }
     if deleting {
         return PodState::Terminating;
@@ -94,6 +95,12 @@ fn state(spec: &wire::PodSpec, status: Option<&wire::PodStatus>, deleting: bool)
             && condition.reason.as_deref() == Some("Unschedulable")
     });
     if judged && !gated { PodState::Unschedulable } else { PodState::Waiting }
+}
+
+/// Whether a status is one that a kubelet writes for a pod that it does not admit (its `rejectPod`).
+fn is_rejection(status: &wire::PodStatus) -> bool {
+    let begins = |text: &Option<String>, with| text.as_deref().is_some_and(|text| text.starts_with(with));
+    begins(&status.message, "Pod was rejected") || begins(&status.reason, "OutOf")
 }
 
 /// The kind of the controlling owner. A node or a daemonset counts even where it is not marked as the controller, and

@@ -71,7 +71,7 @@ impl<'a> Crowd<'a> {
                 for pod in pods {
                     // A pod that leaves is counted where the plan puts it.
                     let goes =
-                        matches!(pod.state, PodState::Finished | PodState::Terminating | PodState::Leaving);
+                        pod.state.is_over() || matches!(pod.state, PodState::Terminating | PodState::Leaving);
                     if placed || !goes {
                         crowd.enter(&mut census, at, pod, placed);
                     }

@@ -1,9 +1,13 @@
 //! Pods that come to a node: bound by the scheduler or by us, and what the kubelet makes of them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use outrigger_engine::ports::Binding;
-use outrigger_model::{Node, NominatedPod, Pod, PodState, Resources, TaintEffect, labels};
+use outrigger_model::{
+    Node, NominatedPod, Pod, PodRef, PodSpec, PodState, Quantity, Resources, TaintEffect, labels, resources,
+};
 
 use super::Objects;
 use crate::time::Moment;
@@ -20,11 +24,12 @@ impl Objects {
     }
 
     /// Binds a pod in the place of the scheduler, as the API server does it: it asks only whether this is the
-    /// pod and whether it has a node. Says why the kubelet will not have it, if it will not.
+    /// pod and whether it has a node. Says why the kubelet will not have it, if it will not; `refuses`: it takes none.
     pub(crate) fn bind(
         &mut self,
         planned: &NominatedPod,
         node: &str,
+        refuses: bool,
         moment: Moment,
     ) -> (Binding, Option<String>) {
         let waits = |pod: &&Pod| {
@@ -34,10 +39,11 @@ impl Objects {
         let Some(pod) = self.pods.get(&planned.uid).filter(waits).cloned() else {
             return (Binding::Missed, None);
         };
-        let refusal = self.nodes.get(node).map_or_else(
-            || Some("there is no such node".to_owned()),
-            |found| refusal(found, &self.taken_of(node), &pod),
-        );
+        let refusal = match self.nodes.get(node) {
+            None => Some("there is no such node".to_owned()),
+            Some(_) if refuses => Some("it has reasons of its own (UnexpectedAdmissionError)".to_owned()),
+            Some(found) => refusal(found, &self.taken_of(node), &pod),
+        };
         *self.bound.entry(node.to_owned()).or_default() += 1;
         let uid = pod.uid.clone();
         self.put_on(pod, node);
@@ -58,10 +64,50 @@ impl Objects {
         taken
     }
 
-    /// A kubelet does not take a pod: it has failed, and its controller makes another.
+    /// A kubelet does not take a pod: it has failed, and its controller makes another. What remains of it goes
+    /// with its node.
     fn refuse(&mut self, uid: &str, moment: Moment) {
         self.replace(uid, moment);
-        self.remove_pod(uid, moment);
+        if let Some(mut pod) = self.pods.get(uid).cloned() {
+            self.volumes.release(&pod, moment);
+            pod.state = PodState::Refused;
+            self.touched.extend(pod.node_name.clone());
+            self.put_pod(pod);
+        }
+    }
+
+    /// Somebody binds a pod of their own to a node: nothing controls it, and it takes a fifth of the node.
+    pub(crate) fn add_stranger(&mut self, node: &str, moment: Moment) {
+        let Some(found) = self.nodes.get(node) else { return };
+        let fifth = |name| Quantity::millis(found.allocatable.get(name).milli_value() / 5);
+        let requests = [resources::CPU, resources::MEMORY].map(|name| (name.to_owned(), fifth(name)));
+        let one = (resources::PODS.to_owned(), Quantity::units(1));
+        let spec = PodSpec { requests: requests.into_iter().chain([one]).collect(), ..PodSpec::default() };
+        let uid = self.next_uid();
+        let pod = Pod {
+            id: PodRef { namespace: "default".into(), name: format!("stranger-{uid}") },
+            uid,
+            labels: Arc::default(),
+            spec: Arc::new(spec),
+            created_at: moment.at,
+            node_name: None,
+            nominated_node: None,
+            state: PodState::Waiting,
+            owner_kind: String::new(),
+            volume_claims: Vec::new(),
+            group: None,
+            do_not_disrupt: None,
+        };
+        self.put_on(pod, node);
+    }
+
+    /// Somebody deletes the oldest pods that wait for a node.
+    pub(crate) fn delete_waiting(&mut self, number: usize, moment: Moment) {
+        let waiting = self.pods.values().filter(|pod| pod.node_name.is_none());
+        let uids: Vec<String> = waiting.take(number).map(|pod| pod.uid.clone()).collect();
+        for uid in uids {
+            self.delete_pod(&uid, Duration::ZERO, moment);
+        }
     }
 }
 

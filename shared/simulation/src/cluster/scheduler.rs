@@ -187,7 +187,7 @@ fn rooms(objects: &Objects, moment: Moment) -> BTreeMap<String, Room<'_>> {
     }
     for pod in objects.pods.values() {
         if let Some(room) = pod.node_name.as_ref().and_then(|name| rooms.get_mut(name)) {
-            if pod.state != PodState::Finished {
+            if !pod.state.is_over() {
                 room.take(pod);
                 room.here.push(pod);
             }

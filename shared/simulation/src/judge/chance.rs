@@ -19,7 +19,7 @@ const MIXED: &str = concat!(include_str!("mixed.yaml"), include_str!("own_class.
 /// Demand changes and trouble begins before this.
 const CALM_AFTER: u64 = 12 * 60;
 /// Calls before which a function may stand still, or after which it may die.
-const FATEFUL: [(Function, Call); 16] = [
+const FATEFUL: [(Function, Call); 17] = [
     (Function::Provision, Call::Acquire),
     (Function::Provision, Call::Prepare),
     (Function::Provision, Call::MarkSent),
@@ -29,6 +29,7 @@ const FATEFUL: [(Function, Call); 16] = [
     (Function::Provision, Call::WriteCommand),
     (Function::Lifecycle, Call::DescribeMachines),
     (Function::Lifecycle, Call::ChangeNode),
+    (Function::Lifecycle, Call::BindPod),
     (Function::Lifecycle, Call::UpdateClaim),
     (Function::Lifecycle, Call::EndCommand),
     (Function::Lifecycle, Call::Evict),
@@ -332,7 +333,9 @@ impl Drawn<'_> {
 
     /// Machines that do not join or join late, nodes that are not ready, pods that do not end.
     fn machines(&mut self) {
-        let kinds: [(Lasting, u64); 4] = [
+        let kinds: [(Lasting, u64); 6] = [
+            (("refuse", EventKind::KubeletsRefuse), 40),
+            (("strangers", EventKind::RogueBinding), 60),
             (("mute", EventKind::NeverJoin), 60),
             (("late", EventKind::LateJoin), 90),
             (("unready", EventKind::NeverReady), 60),
@@ -392,7 +395,8 @@ impl Drawn<'_> {
         let rebalance = |count| EventKind::Interruption(Interruption::Rebalance, count);
         let stop = |count| EventKind::Mishap(Mishap::StopInstances, count);
         let schedule = |count| EventKind::Interruption(Interruption::ScheduledChange, count);
-        let kinds: [Counted; 16] = [
+        let kinds: [Counted; 17] = [
+            ("delete pods", EventKind::DeletePods, 30),
             ("warning", warn, 50),
             ("rebalance", rebalance, 35),
             ("stop", stop, 20),

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use outrigger_model::{
-    ClaimState, Node, NodeClaim, Pod, PodState, Taint, TaintEffect, TerminationReason, labels,
-};
+use outrigger_model::{ClaimState, Node, NodeClaim, Pod, Taint, TaintEffect, TerminationReason, labels};
 
 use super::health::LONGEST_STANDSTILL;
 use crate::cloud::Machine;
@@ -156,7 +154,7 @@ fn is_alive(state: &State, pod: &Pod, moment: Moment) -> bool {
         .cluster
         .deleting_until(pod)
         .is_some_and(|until| after(moment.at, state.clock_skew).duration_since(until) >= STUCK_AFTER);
-    !stays(pod) && !stuck && pod.state != PodState::Finished
+    !stays(pod) && !stuck && !pod.state.is_over()
 }
 
 fn stays(pod: &Pod) -> bool {

@@ -58,6 +58,10 @@ pub enum EventKind {
         /// For how long.
         length: Duration,
     },
+    /// Somebody binds a pod of their own to each node that is registered meanwhile and still closed.
+    RogueBinding(Duration),
+    /// Kubelets admit none of the pods that we bind meanwhile.
+    KubeletsRefuse(Duration),
     /// EC2, or who else answers the call, refuses it for its rate.
     Throttle {
         /// The only call that is refused; every call of EC2 when absent.
@@ -115,6 +119,8 @@ pub enum EventKind {
     PodsHang(Duration),
     /// Somebody deletes the oldest nodes, so many of them.
     DeleteNodes(usize),
+    /// Somebody deletes the oldest pods that wait for a node, so many of them.
+    DeletePods(usize),
     /// Somebody deletes the NodeClaim objects of the oldest nodes.
     DeleteNodeClaims(usize),
     /// Somebody deletes the first NodePools in order of name, so many of them.
@@ -188,6 +194,8 @@ impl Event {
             EventKind::InsufficientCapacity { length, .. }
             | EventKind::LaunchErrors { length, .. }
             | EventKind::RogueTaint { length, .. }
+            | EventKind::RogueBinding(length)
+            | EventKind::KubeletsRefuse(length)
             | EventKind::Throttle { length, .. }
             | EventKind::ApiServerDown(length)
             | EventKind::LedgerDown(length)
@@ -207,6 +215,7 @@ impl Event {
             | EventKind::RestoreTable
             | EventKind::Freeze { .. }
             | EventKind::DeleteNodes(_)
+            | EventKind::DeletePods(_)
             | EventKind::DeleteNodeClaims(_)
             | EventKind::DeleteNodePools(_)
             | EventKind::ReclaimInstances(_)
@@ -246,6 +255,8 @@ impl Event {
                 }
             }
             EventKind::RogueTaint { effect, length } => trouble(length, Trouble::RogueTaint(*effect)),
+            EventKind::RogueBinding(length) => trouble(length, Trouble::RogueBinding),
+            EventKind::KubeletsRefuse(length) => trouble(length, Trouble::KubeletsRefuse),
             EventKind::Throttle { call, length } => trouble(length, Trouble::Throttle(*call)),
             EventKind::ApiServerDown(length) => trouble(length, Trouble::Down(Service::ApiServer)),
             EventKind::LedgerDown(length) => trouble(length, Trouble::Down(Service::Ledger)),
@@ -273,6 +284,7 @@ impl Event {
                 }
             }
             EventKind::DeleteNodes(count) => state.delete_nodes(*count, moment),
+            EventKind::DeletePods(count) => state.cluster.delete_waiting(*count, moment),
             EventKind::DeleteNodeClaims(count) => state.delete_claims(*count),
             EventKind::DeleteNodePools(count) => state.cluster.delete_node_pools(*count),
             EventKind::ReclaimInstances(count) => state.reclaim(*count, moment),
@@ -304,6 +316,8 @@ impl fmt::Display for Event {
             EventKind::RogueTaint { effect, .. } => {
                 write!(f, "a rogue taints each node that is opened: {effect}")
             }
+            EventKind::RogueBinding(_) => f.write_str("a rogue binds a pod to each closed node"),
+            EventKind::KubeletsRefuse(_) => f.write_str("kubelets admit none of our pods"),
             EventKind::Throttle { call: None, .. } => f.write_str("EC2 refuses calls for their rate"),
             EventKind::Throttle { call: Some(call), .. } => write!(f, "{call:?} is refused for its rate"),
             EventKind::ApiServerDown(_) => f.write_str("the API server does not answer"),
@@ -324,6 +338,7 @@ impl fmt::Display for Event {
             EventKind::CopyTable => f.write_str("the ledger's table is copied"),
             EventKind::RestoreTable => f.write_str("the ledger's table is restored from its copy"),
             EventKind::DeleteNodes(number) => write!(f, "somebody deletes {}", count(*number, "node")),
+            EventKind::DeletePods(number) => write!(f, "somebody deletes {}", count(*number, "waiting pod")),
             EventKind::DeleteNodeClaims(number) => {
                 write!(f, "somebody deletes {}", count(*number, "NodeClaim"))
             }

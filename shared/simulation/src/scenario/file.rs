@@ -355,6 +355,8 @@ fn kind(file: &EventFile) -> Option<EventKind> {
             length: length?,
         },
         KindFile::RogueTaint => EventKind::RogueTaint { effect: file.effect?, length: length? },
+        KindFile::RogueBinding => EventKind::RogueBinding(length?),
+        KindFile::KubeletsRefuse => EventKind::KubeletsRefuse(length?),
         KindFile::Throttle => EventKind::Throttle { call: file.call, length: length? },
         KindFile::ApiServerDown => EventKind::ApiServerDown(length?),
         KindFile::LedgerDown => EventKind::LedgerDown(length?),
@@ -375,6 +377,7 @@ fn kind(file: &EventFile) -> Option<EventKind> {
         KindFile::RestoreTable => EventKind::RestoreTable,
         KindFile::PodsHang => EventKind::PodsHang(length?),
         KindFile::DeleteNodes => EventKind::DeleteNodes(file.count?),
+        KindFile::DeletePods => EventKind::DeletePods(file.count?),
         KindFile::DeleteNodeClaims => EventKind::DeleteNodeClaims(file.count?),
         KindFile::DeleteNodePools => EventKind::DeleteNodePools(file.count?),
         KindFile::ReclaimInstances => EventKind::ReclaimInstances(file.count?),
@@ -416,6 +419,7 @@ impl KindFile {
         matches!(
             self,
             Self::DeleteNodes
+                | Self::DeletePods
                 | Self::DeleteNodeClaims
                 | Self::DeleteNodePools
                 | Self::ReclaimInstances

@@ -1,4 +1,5 @@
-//! Somebody who taints each node that we open, as Karpenter's chaos tests do (`test/suites/regression/chaos_test.go`).
+//! Somebody who taints each node that we open, as Karpenter's chaos tests do (`test/suites/regression/chaos_test.go`), or
+//! binds pods to it.
 
 use std::time::Duration;
 
@@ -39,6 +40,14 @@ impl State {
         let leaving: Vec<Pod> = self.cluster.pods().values().filter(leaves).cloned().collect();
         for pod in leaving {
             self.ask_to_end(&pod.uid, moment);
+        }
+    }
+
+    /// The rogue binds a pod of its own to a node that has just been registered, and is closed to others.
+    pub(super) fn bind_stranger(&mut self, node: &str, moment: Moment) {
+        if self.faults.open(moment.elapsed).any(|trouble| trouble == Trouble::RogueBinding) {
+            self.cluster.add_stranger(node, moment);
+            self.timeline.add(moment, Kind::Event, format!("a rogue binds a pod to {node}"));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Pods are bound to the nodes that were bought for them, before these are opened to others.
 
-use outrigger_model::{Taint, labels};
+use outrigger_model::{PodState, Taint, labels};
 use outrigger_simulation::{Ending, Function, Kill};
 
 use crate::common;
@@ -100,4 +100,63 @@ fn lifecycle_may_die_between_any_two_bindings() {
     };
     let deaths = common::die_at_each_call(Function::Lifecycle, 2, 7, play, check);
     assert!(deaths > 10, "only {deaths} calls were enumerated");
+}
+
+/// What runs from a time in an opening until all pods have a node, with what went wrong meanwhile.
+fn settles(seed: u64, events: &str) -> Ending {
+    let ending = play(seed, "6m", &format!("  events: [{events}]"));
+    let story = || format!("seed {seed}, {events}\n{}", common::timeline(&ending));
+    assert!(!is_closed(&ending), "{}", story());
+    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
+    ending
+}
+
+/// Pods are deleted, machines end and nodes are deleted at each moment between the look at the cluster and the
+/// last binding, while each call takes seconds; what is left is bound, and the rest is planned for anew.
+#[test]
+fn what_goes_between_look_and_binding_is_missed_by_nobody() {
+    for (seed, at) in (10..=20).enumerate() {
+        let slow = "{at: 8s, kind: Slow, for: 40s}";
+        let gone = format!(
+            "{{at: {at}s, kind: DeletePods, count: 10}}, {{at: {at}s, kind: ReclaimInstances, count: 1}}"
+        );
+        settles(
+            1 + seed as u64,
+            &format!("{slow}, {gone}, {{at: {}s, kind: DeleteNodes, count: 1}}", at + 1),
+        );
+    }
+}
+
+/// Two lifecycles at once, of which one stands still before its bindings, bind each pod once.
+#[test]
+fn two_at_once_bind_each_pod_once() {
+    for seed in 1..=10 {
+        let frozen = "{at: 1s, kind: Freeze, function: lifecycle, call: BindPod, for: 90s}";
+        let ending =
+            settles(seed, &format!("{frozen}, {{at: 1s, kind: Duplicate, function: lifecycle, for: 3m}}"));
+        assert!(ending.pods.iter().all(|pod| pod.node_name.is_some()), "{}", common::timeline(&ending));
+    }
+}
+
+/// Kubelets that refuse what we bind make us say so, and buy no node after the other.
+#[test]
+fn pods_that_kubelets_refuse_are_planned_for_anew() {
+    for seed in 1..=5 {
+        let calm = play(seed, "6m", "");
+        let ending = settles(seed, "{at: 1s, kind: KubeletsRefuse, for: 60s}");
+        let refused = ending.pods.iter().filter(|pod| pod.state == PodState::Refused).count();
+        assert!(refused > 0, "nothing was refused\n{}", common::timeline(&ending));
+        let told = ending.told.iter().filter(|(_, reason, _)| *reason == "NotAdmitted").count();
+        assert_eq!(told, refused, "{}", common::timeline(&ending));
+        assert_eq!(ending.instances.len(), calm.instances.len(), "{}", common::timeline(&ending));
+    }
+}
+
+/// Pods that somebody else binds to nodes which are still closed take their room; what finds none any more is
+/// planned for anew.
+#[test]
+fn a_rogue_that_binds_pods_to_closed_nodes_takes_only_its_own_room() {
+    for seed in 1..=5 {
+        settles(seed, "{at: 1s, kind: RogueBinding, for: 60s}");
+    }
 }

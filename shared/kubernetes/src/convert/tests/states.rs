@@ -38,6 +38,13 @@ fn states() {
         });
         stands(&finished, PodState::Finished);
     }
+    let failed = |reason: &str, message: &str| {
+        let status = json!({ "phase": "Failed", "reason": reason, "message": message });
+        json!({ "spec": { "nodeName": "n" }, "status": status })
+    };
+    stands(&failed("OutOfcpu", "Node didn't have enough resource: cpu"), PodState::Refused);
+    stands(&failed("NodeAffinity", "Pod was rejected: Predicate NodeAffinity failed"), PodState::Refused);
+    stands(&failed("Evicted", "The node was low on resource: memory."), PodState::Finished);
     let deleting = json!({
         "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" },
         "spec": { "nodeName": "n" },
