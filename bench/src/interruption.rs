@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,6 +17,7 @@ use outrigger_stack::{
 use serde_json::{Value, json};
 
 use crate::percentile;
+use crate::sight::{Seen, lock, watch};
 
 /// So many nodes are warned of one after the other first.
 const SINGLES: usize = 30;
@@ -34,13 +34,16 @@ const CREATORS: usize = 4;
 const LONGEST: Duration = Duration::from_mins(3);
 
 /// When each node was first seen to be tainted.
-type Closed = Arc<Mutex<BTreeMap<String, Instant>>>;
+type Closed = Seen<()>;
 
 /// Measures and prints.
 pub(crate) fn run() -> Result<()> {
     let stack = Stack::start(Options::default())?;
     fill(&stack)?;
-    let closed = watch(stack.kubernetes())?;
+    let closed = watch(stack.kubernetes(), "/api/v1/nodes", |node| {
+        let taints = node["spec"]["taints"].as_array()?;
+        taints.iter().any(|taint| taint["key"] == labels::DISRUPTED_TAINT).then_some(())
+    })?;
     let processes: Result<Vec<_>> = (0..PROCESSES).map(|_| stack.start_function("interrupt", &[])).collect();
     let ticker = stack.ticker(Rates { silent: all_functions(), ..Rates::default() });
     let mut sent = BTreeMap::new();
@@ -58,15 +61,15 @@ pub(crate) fn run() -> Result<()> {
 }
 
 fn report(what: &str, sent: &BTreeMap<String, Instant>, closed: &Closed) {
-    let closed = closed.lock().unwrap_or_else(PoisonError::into_inner);
+    let closed = lock(closed);
     let mut times: Vec<f64> = sent
         .iter()
-        .filter_map(|(node, sent)| Some(closed.get(node)?.saturating_duration_since(*sent).as_secs_f64()))
+        .filter_map(|(node, sent)| Some(closed.get(node)?.1.saturating_duration_since(*sent).as_secs_f64()))
         .collect();
     times.sort_by(f64::total_cmp);
     let first = sent.values().min();
-    let last = sent.keys().filter_map(|node| closed.get(node)).max();
-    let all = first.zip(last).map_or(f64::NAN, |(first, last)| (*last - *first).as_secs_f64());
+    let last = sent.keys().filter_map(|node| Some(closed.get(node)?.1)).max();
+    let all = first.zip(last).map_or(f64::NAN, |(first, last)| (last - *first).as_secs_f64());
     println!(
         "{} warnings {what}, until the node is tainted: p50 {:.2} s, p99 {:.2} s, max {:.2} s; all within {all:.1} s",
         times.len(),
@@ -79,7 +82,7 @@ fn report(what: &str, sent: &BTreeMap<String, Instant>, closed: &Closed) {
 fn wait(closed: &Closed, count: usize) -> Result<()> {
     let began = Instant::now();
     loop {
-        let seen = closed.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let seen = lock(closed).len();
         if seen >= count {
             return Ok(());
         }
@@ -182,29 +185,6 @@ fn item(uid: &str, claim: &NodeClaim) -> Result<Value> {
         "version": {"N": claim.version.to_string()},
         "intent": {"S": claim.intent},
     }}}))
-}
-
-/// Notes from now on when nodes are tainted.
-fn watch(kubernetes: &Kubernetes) -> Result<Closed> {
-    let list = kubernetes.get("/api/v1/nodes?limit=1")?;
-    let version = list["metadata"]["resourceVersion"].as_str().context("the list has no version")?;
-    let changes = kubernetes.watch("/api/v1/nodes", version)?;
-    let closed = Closed::default();
-    let noted = Arc::clone(&closed);
-    thread::spawn(move || {
-        for change in changes {
-            let Ok(change) = change else { return };
-            let node = &change["object"];
-            let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
-            if let Some(name) = node["metadata"]["name"].as_str()
-                && taints.iter().any(|taint| taint["key"] == labels::DISRUPTED_TAINT)
-            {
-                let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
-                noted.entry(name.to_owned()).or_insert_with(Instant::now);
-            }
-        }
-    });
-    Ok(closed)
 }
 
 /// Puts a warning into the queue; when it was sent, by node.

@@ -71,7 +71,7 @@ fn burst(size: usize) -> Result<Vec<f64>> {
 }
 
 /// Creates pods side by side; when each was asked for, by uid.
-fn create(kubernetes: &Kubernetes, size: usize) -> Result<BTreeMap<String, Instant>> {
+pub(crate) fn create(kubernetes: &Kubernetes, size: usize) -> Result<BTreeMap<String, Instant>> {
     let parts: Vec<Result<BTreeMap<String, Instant>>> = thread::scope(|scope| {
         let threads: Vec<_> = (0..CREATORS.min(size))
             .map(|part| {

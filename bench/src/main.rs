@@ -4,8 +4,10 @@
 mod interruption;
 mod latency;
 mod memory;
+mod placing;
 mod planner;
 mod search;
+mod sight;
 mod start;
 mod table;
 
@@ -32,6 +34,8 @@ enum What {
     Start,
     /// From a pod to its fleet request
     Latency,
+    /// From a Ready node to the last of its pods bound
+    Placing,
     /// From a spot warning to the tainted node
     Interruption,
     /// A function's peak memory on a large cluster
@@ -78,12 +82,14 @@ fn run(what: Option<What>) -> Result<()> {
             planner::run(&planner::Settings::default())?;
             start::run()?;
             latency::run()?;
+            placing::run()?;
             interruption::run()?;
             memory::run()
         }
         Some(What::Planner(settings)) => planner::run(&settings),
         Some(What::Start) => start::run(),
         Some(What::Latency) => latency::run(),
+        Some(What::Placing) => placing::run(),
         Some(What::Interruption) => interruption::run(),
         Some(What::Memory) => memory::run(),
         Some(What::Scenario(settings)) => write_scenario(settings),
