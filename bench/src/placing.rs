@@ -39,8 +39,9 @@ pub(crate) fn run() -> Result<()> {
 /// One burst on a fresh stack; seconds for each node.
 fn burst(size: usize) -> Result<Vec<f64>> {
     let stack = start()?;
-    let provision = stack.start_function("provision", &[])?;
-    let lifecycle = stack.start_function("lifecycle", &[])?;
+    let window = [("OUTRIGGER_POLL_WINDOW_SECONDS", "55")];
+    let provision = stack.start_function("provision", &window)?;
+    let lifecycle = stack.start_function("lifecycle", &window)?;
     let agent = stack.node_agent(NodeAgentSettings::default());
     let silent =
         all_functions().into_iter().filter(|name| !["provision", "lifecycle"].contains(&name.as_str()));
