@@ -33,8 +33,8 @@ use crate::{DEFAULT_SCHEDULER, TickError};
 pub const FUNCTION: &str = "lifecycle";
 /// How often nodes are looked at while claims wait for something.
 const PAUSE: Duration = Duration::from_secs(2);
-/// How soon again after a pass that took claims further: a node may be ready when it is registered.
-const PAUSE_AFTER_PROGRESS: Duration = Duration::from_millis(300);
+/// How soon again after a pass that registered nodes, which may be ready already.
+const PAUSE_AFTER_REGISTRATION: Duration = Duration::from_millis(300);
 /// How often EC2 is asked while instances end (Karpenter's requeue of instance termination).
 const ASK_EC2_EVERY: Duration = Duration::from_secs(5);
 
@@ -202,21 +202,16 @@ impl Tick<'_> {
         self.sweep = self.ports.ledger.sweep().await?;
         loop {
             keeper.keep(self.ports).await?;
-            let before = self.progress();
+            let before = self.summary.registered.len();
             self.pass(keeper.lease()).await?;
             let waiting = !self.summary.waiting.is_empty();
-            let pause = if self.progress() > before { PAUSE_AFTER_PROGRESS } else { PAUSE };
+            let has_registered = self.summary.registered.len() > before;
+            let pause = if has_registered { PAUSE_AFTER_REGISTRATION } else { PAUSE };
             if !waiting || Instant::now() + pause >= ends_at {
                 return Ok(());
             }
             tokio::time::sleep(pause).await;
         }
-    }
-
-    /// How many steps this tick has taken claims towards being ready.
-    fn progress(&self) -> usize {
-        let summary = &self.summary;
-        summary.registered.len() + summary.bound + summary.left_to_scheduler + summary.initialized.len()
     }
 
     /// Looks at every claim once.

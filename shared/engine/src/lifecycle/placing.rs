@@ -21,9 +21,13 @@ impl Tick<'_> {
     /// Places the pods of all nodes that are ready, together, and opens the nodes.
     pub(super) async fn place(&mut self, closed: Vec<Placing<'_>>) {
         let mut ready = Vec::new();
+        let mut others_start = false;
         for placing in closed {
             match placing::closed(placing.claim, placing.node, self.ports.now()) {
-                Closed::Starting(why) => self.still_waits(placing.claim, why),
+                Closed::Starting(why) => {
+                    others_start |= !placing.claim.nominated.is_empty();
+                    self.still_waits(placing.claim, why);
+                }
                 Closed::Ready => ready.push(placing),
                 Closed::Overdue(why) => self.open_late(&placing, &why).await,
             }
@@ -31,7 +35,7 @@ impl Tick<'_> {
         if ready.is_empty() || self.time_is_up() {
             return;
         }
-        if let Err(error) = self.place_on(&ready).await {
+        if let Err(error) = self.place_on(&ready, others_start).await {
             tracing::warn!(error = chain(&error), "no pods are bound this time");
             for placing in &ready {
                 self.leave_to_the_scheduler(placing).await;
@@ -39,8 +43,10 @@ impl Tick<'_> {
         }
     }
 
-    /// Binds what may be bound, and opens the nodes but those whose other pods may be bound a little later.
-    async fn place_on(&mut self, ready: &[Placing<'_>]) -> Result<(), ClusterError> {
+    /// Binds what may be bound, and opens the nodes but those whose other pods may be bound a little later. While
+    /// `others_start`, planned pods wait for nodes that are not ready yet, and kube-scheduler would put them into
+    /// what is left of a node that opens first.
+    async fn place_on(&mut self, ready: &[Placing<'_>], others_start: bool) -> Result<(), ClusterError> {
         let planned: Vec<ExistingPlacement> =
             ready.iter().map(|placing| placing::planned(placing.claim, placing.node)).collect();
         self.look_at_pods().await?;
@@ -69,6 +75,10 @@ impl Tick<'_> {
             }
             let others =
                 if binds { others(&found, &bound, name) } else { placing::nominations(placing.claim, name) };
+            if binds && others_start && is_patient && others.is_empty() {
+                self.still_waits(placing.claim, "the nodes beside it to be ready".to_owned());
+                continue;
+            }
             self.open(placing, &others).await;
         }
         placing::tell(self.ports, &bound.pods).await;
