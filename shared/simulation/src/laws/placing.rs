@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outrigger_model::{NodeClaim, NominatedPod, PodState};
 
-use crate::scenario::Scenario;
+use crate::scenario::{Function, Scenario};
 use crate::state::State;
 use crate::time::Moment;
 
@@ -15,8 +15,8 @@ pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(15);
 const CALM_AFTER: Duration = Duration::from_mins(6);
 
 /// Planned pods that still wait for a node, [`LONGEST_WAIT`] after it became ready. Nothing is asked while there
-/// is trouble, once a function has died, where functions look once a minute, and where nodes are smaller than was
-/// planned.
+/// is trouble, once a function has died, where lifecycle stands still some time or functions look once a minute,
+/// and where nodes are smaller than was planned.
 pub(crate) fn overdue(state: &State, scenario: &Scenario, node: &str, moment: Moment) -> Vec<String> {
     let as_planned = scenario.allocatable_percent == 100 && scenario.memory_percent == 100;
     if scenario.poll_window.is_zero() || !as_planned || !is_calm(state, scenario, moment) {
@@ -45,5 +45,5 @@ fn is_calm(state: &State, scenario: &Scenario, moment: Moment) -> bool {
         let ends = event.at.saturating_add(event.length().unwrap_or_default());
         event.at > moment.elapsed || ends.saturating_add(CALM_AFTER) < moment.elapsed
     };
-    state.deaths == 0 && state.freezes.is_empty() && scenario.events.iter().all(is_over)
+    state.deaths == 0 && !scenario.freezes(Function::Lifecycle) && scenario.events.iter().all(is_over)
 }
