@@ -11,7 +11,7 @@ use outrigger_tests::proxy::{Mode, Proxy};
 use outrigger_tests::world::{ledger, start};
 use serde_json::{Value, json};
 
-use crate::percentile;
+use crate::measure_bursts;
 
 /// Burst sizes and how often each is measured.
 const BURSTS: [(usize, usize); 3] = [(1, 5), (50, 3), (500, 3)];
@@ -22,20 +22,7 @@ type Sent = Arc<Mutex<BTreeMap<String, Instant>>>;
 
 /// Measures and prints.
 pub(crate) fn run() -> Result<()> {
-    for (size, runs) in BURSTS {
-        let mut times = Vec::new();
-        for _ in 0..runs {
-            times.extend(burst(size)?);
-        }
-        times.sort_by(f64::total_cmp);
-        println!(
-            "burst of {size}, {runs} runs, pod created to CreateFleet sent: p50 {:.2} s, p99 {:.2} s, max {:.2} s",
-            percentile(&times, 50),
-            percentile(&times, 99),
-            percentile(&times, 100)
-        );
-    }
-    Ok(())
+    measure_bursts(&BURSTS, "pod created to CreateFleet sent", burst)
 }
 
 /// One burst on a fresh stack whose provision function is watching; seconds for each pod.

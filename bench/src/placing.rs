@@ -10,7 +10,7 @@ use outrigger_stack::{NodeAgentSettings, Rates, all_functions};
 use outrigger_tests::world::start;
 
 use crate::latency::create;
-use crate::percentile;
+use crate::measure_bursts;
 use crate::sight::{lock, watch};
 
 /// Burst sizes and how often each is measured.
@@ -19,21 +19,7 @@ const LONGEST: Duration = Duration::from_mins(3);
 
 /// Measures and prints.
 pub(crate) fn run() -> Result<()> {
-    for (size, runs) in BURSTS {
-        let mut times = Vec::new();
-        for _ in 0..runs {
-            times.extend(burst(size)?);
-        }
-        times.sort_by(f64::total_cmp);
-        println!(
-            "burst of {size}, {runs} runs, {} nodes, Ready to the last pod bound: p50 {:.2} s, p99 {:.2} s, max {:.2} s",
-            times.len(),
-            percentile(&times, 50),
-            percentile(&times, 99),
-            percentile(&times, 100)
-        );
-    }
-    Ok(())
+    measure_bursts(&BURSTS, "Ready to the last pod bound", burst)
 }
 
 /// One burst on a fresh stack; seconds for each node.

@@ -25,8 +25,8 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Makes sure that the ledger is this cluster's and has not forgotten everything, and takes the lease of `function`;
-    /// `None` when somebody else holds it until `patience_ends`.
+    /// Makes sure that the ledger is this cluster's and has not forgotten everything, and takes the lease of
+    /// `function`; `None` when somebody else holds it until `patience_ends`.
     pub(crate) async fn take(
         ports: Ports<'_>,
         function: &str,

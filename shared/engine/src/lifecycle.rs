@@ -47,9 +47,9 @@ pub struct Settings {
     pub owner: String,
     /// How long the tick goes on looking while claims wait for something; zero looks once.
     pub window: Duration,
-    /// How long the tick waits for another one that is at work to end. A tick that the schedule begins waits for as long
-    /// as its window, so that one that a notice has begun, and that ends at any time, leaves no gap; a notice need not
-    /// wait, since who is at work sees what it is about.
+    /// How long the tick waits for another one that is at work to end. A tick that the schedule begins waits
+    /// for as long as its window, so that one that a notice has begun, and that ends at any time, leaves no
+    /// gap; a notice need not wait, since who is at work sees what it is about.
     pub patience: Duration,
     /// How long a registered node may take to be ready for pods; without a limit it may take for ever.
     pub initialization_timeout: Option<Duration>,

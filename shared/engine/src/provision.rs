@@ -44,9 +44,9 @@ pub struct Settings {
     pub owner: String,
     /// How long the tick watches for pods; zero plans once and ends.
     pub window: Duration,
-    /// How long the tick waits for another one that is at work to end. A tick that the schedule begins waits for as long
-    /// as its window, so that one that a notice has begun, and that ends at any time, leaves no gap; a notice need not
-    /// wait, since who is at work sees what it is about.
+    /// How long the tick waits for another one that is at work to end. A tick that the schedule begins waits
+    /// for as long as its window, so that one that a notice has begun, and that ends at any time, leaves no
+    /// gap; a notice need not wait, since who is at work sees what it is about.
     pub patience: Duration,
     /// A batch of pods closes when no further one came for this long (Karpenter's BATCH_IDLE_DURATION).
     pub batch_idle: Duration,

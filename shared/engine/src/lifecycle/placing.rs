@@ -160,7 +160,8 @@ impl Tick<'_> {
         for pod in placing::refused(claim, &on) {
             self.summary.refused.insert(pod.id.to_string());
             let message = format!(
-                "the kubelet of {} did not admit this pod, which was planned for that node; what takes its place is scheduled anew",
+                "the kubelet of {} did not admit this pod, which was planned for that node; \
+                 what takes its place is scheduled anew",
                 node.name
             );
             let about = Subject::Pod { id: pod.id.clone(), uid: pod.uid.clone() };

@@ -1,5 +1,5 @@
-//! Somebody who taints each node that we open, as Karpenter's chaos tests do (`test/suites/regression/chaos_test.go`), or
-//! binds pods to it.
+//! Somebody who taints each node that we open, as Karpenter's chaos tests do
+//! (`test/suites/regression/chaos_test.go`), or binds pods to it.
 
 use std::time::Duration;
 
