@@ -3,7 +3,7 @@
 //! What cannot be read is told by its size and its hash alone: nobody knows what it holds.
 
 use jiff::Timestamp;
-use outrigger_engine::interrupt::{Message, News};
+use outrigger_engine::interruption::{Message, News};
 use outrigger_engine::ports::InstanceState;
 use serde::Deserialize;
 use serde_json::value::RawValue;

@@ -1,52 +1,34 @@
 //! The loop of Outrigger: observe through three ports, plan, apply. Every function, the simulator and the tests run
 //! this code; they differ in what stands behind the ports.
+//!
+//! The ticks (`provision`, `lifecycle`, `interruption`, `refresh`) say what comes after what. What they do stands in rooms:
+//! `observe` puts the Snapshot together, `launch` makes a Plan come true, `node` takes one node from its registration to its
+//! release, `disruption` replaces nodes of our own accord, and `sweep` finds what is amiss between EC2, ledger and cluster.
 
-mod addresses;
-mod adoption;
-mod apply;
-mod collect;
-mod command;
-mod consistency;
-mod drain;
+mod disruption;
 mod error;
-mod evict;
-mod fleet;
 mod guards;
-mod health;
-mod in_vain;
-mod keeper;
 mod launch;
-mod learning;
-mod leaving;
-mod liveness;
-mod mirror;
-mod nomination;
+mod lease_guard;
+mod node;
 mod observe;
-mod pace;
-mod placing;
 mod rate;
-mod recover;
-mod register;
-mod release;
-mod repair;
-mod spot_in_vain;
-mod staying;
-mod templates;
-mod watch;
+mod sweep;
 
-pub mod fleet_errors;
-pub mod interrupt;
+pub mod interruption;
 pub mod lifecycle;
 pub mod ports;
 pub mod provision;
 pub mod refresh;
-pub mod terminate;
 pub mod uninstall;
 
-pub use error::TickError;
+#[cfg(test)]
+mod fixtures;
+
+pub use error::{TickError, chain};
 pub use guards::Guards;
-pub use observe::chain;
+pub use launch::fleet_errors;
+pub use node::placing::PlacePods;
 pub use outrigger_planning::binding::DEFAULT_SCHEDULER;
-pub use placing::PlacePods;
 pub use ports::{Clock, Ports, WallClock};
 pub use rate::{Rate, Rates};

@@ -19,14 +19,14 @@ use outrigger_model::{Command, Intent, LaunchHealth, Node, NodeClaim, SeenMemory
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::evict::Patience;
+use crate::error::chain;
 use crate::guards::Guards;
-use crate::keeper::Keeper;
-use crate::mirror::Mirrors;
-use crate::observe::chain;
-use crate::placing::PlacePods;
+use crate::lease_guard::Keeper;
+use crate::node::evict::Patience;
+use crate::node::mirror::Mirrors;
+use crate::node::placing::PlacePods;
+use crate::observe::watch::Watched;
 use crate::ports::{Lease, Machine, Notice, Ports, Sweep, WrittenTemplate};
-use crate::watch::Watched;
 use crate::{DEFAULT_SCHEDULER, TickError};
 
 /// The name of the function and of its lease.

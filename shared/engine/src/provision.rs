@@ -11,18 +11,20 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::TickError;
-use crate::apply::apply;
-use crate::command::note_replacements;
+use crate::disruption::command::note_replacements;
+use crate::error::chain;
 use crate::guards::Guards;
-use crate::keeper::{Keeper, LONGEST_WAIT};
-use crate::launch::Outcome;
-use crate::leaving::Going;
-use crate::nomination::hold_room;
-use crate::observe::{Offers, chain, snapshot};
+use crate::launch::apply::apply;
+use crate::launch::launcher::Outcome;
+use crate::launch::recover::recover;
+use crate::launch::spot_shortage::SpotInVain;
+use crate::lease_guard::{Keeper, LONGEST_WAIT};
+use crate::node::nomination::hold_room;
+use crate::observe::leaving::Going;
+use crate::observe::offers::Offers;
+use crate::observe::watch::{Waited, Watched};
+use crate::observe::{Limits, snapshot};
 use crate::ports::{ClusterState, Configuration, Event, Ports, Subject};
-use crate::recover::recover;
-use crate::spot_in_vain::SpotInVain;
-use crate::watch::{Waited, Watched};
 
 use memory::Decision;
 
@@ -242,7 +244,11 @@ impl Tick<'_> {
         watched.wait(self.ports, Duration::ZERO).await?;
         self.handled.extend(self.new_pods(&watched.state).map(str::to_owned).collect::<Vec<_>>());
         self.standing = false;
-        let mut snapshot = snapshot(self.ports, self.settings, ledger, &watched.state, offers).await?;
+        let limits = Limits {
+            cluster: &self.settings.cluster,
+            max_new_nodes_per_minute: self.settings.max_new_nodes_per_minute,
+        };
+        let mut snapshot = snapshot(self.ports, limits, ledger, &watched.state, offers).await?;
         self.spot_in_vain.leave_out(&mut snapshot);
         let decision = self.decide(&mut snapshot, health).await;
         self.count(&snapshot, &decision);

@@ -3,12 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use outrigger_model::{Node, NodePool, labels};
+use outrigger_model::{Node, NodePool, Taint, labels};
 use serde::Serialize;
 
-use crate::placing;
+use crate::node::terminate::reopening;
 use crate::ports::{Cluster, ClusterError, Mirror, NodeChange};
-use crate::terminate::{is_closed, reopening};
 
 /// How often a node that somebody else changes at the same time is tried again.
 const ATTEMPTS: usize = 5;
@@ -125,7 +124,7 @@ fn is_ours(node: &Node) -> bool {
 
 /// Whether we have closed it, for its drain or until its pods are placed.
 fn keeps_pods_away(node: &Node) -> bool {
-    is_closed(node) || placing::is_closed(node)
+    node.is_disrupted() || node.awaits_placing()
 }
 
 /// The change that leaves nothing of ours on a node but its labels; `None` when it has nothing.
@@ -134,7 +133,7 @@ fn releasing(node: &Node) -> Option<NodeChange> {
         return None;
     }
     let mut change = reopening(node);
-    change.taints.retain(|taint| *taint != placing::taint());
+    change.taints.retain(|taint| *taint != Taint::placing());
     change.finalizers.retain(|finalizer| finalizer != labels::TERMINATION_FINALIZER);
     Some(change)
 }
@@ -142,8 +141,8 @@ fn releasing(node: &Node) -> Option<NodeChange> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::register::tests::node;
-    use outrigger_model::{Taint, TaintEffect};
+    use crate::fixtures::node;
+    use outrigger_model::TaintEffect;
 
     fn node_of(name: &str, claim: Option<&str>, finalizers: &[&str]) -> Node {
         let claim = claim.map(|claim| (labels::CLAIM.to_owned(), claim.to_owned()));
@@ -158,7 +157,7 @@ mod tests {
 
     #[test]
     fn only_what_is_ours_is_found() {
-        let closed = Node { taints: vec![crate::drain::taint()], ..node_of("closed", Some("c"), &[]) };
+        let closed = Node { taints: vec![Taint::disrupted()], ..node_of("closed", Some("c"), &[]) };
         let gate = Taint::new(labels::UNREGISTERED_TAINT, "", TaintEffect::NoExecute);
         let nodes = [
             node_of("ours", Some("a"), &[labels::TERMINATION_FINALIZER, "example.com/own"]),
@@ -184,7 +183,7 @@ mod tests {
     fn a_node_keeps_what_is_not_ours() {
         let own = Taint::new("dedicated", "web", TaintEffect::NoSchedule);
         let busy = Node {
-            taints: vec![own.clone(), crate::drain::taint(), placing::taint()],
+            taints: vec![own.clone(), Taint::disrupted(), Taint::placing()],
             ..node_of("ours", Some("a"), &[labels::TERMINATION_FINALIZER, "example.com/own"])
         };
         let change = releasing(&busy).unwrap();

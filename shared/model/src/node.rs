@@ -77,6 +77,16 @@ impl Node {
         self.labels.get(labels::INITIALIZED).is_some_and(|value| value == "true")
     }
 
+    /// Whether it keeps new pods away as for a drain.
+    pub fn is_disrupted(&self) -> bool {
+        self.taints.contains(&Taint::disrupted())
+    }
+
+    /// Whether it is closed to others until its planned pods are bound.
+    pub fn awaits_placing(&self) -> bool {
+        self.taints.iter().any(|taint| taint.key == labels::PLACING_TAINT)
+    }
+
     /// Whether its deletion waits for us.
     pub fn has_our_finalizer(&self) -> bool {
         self.finalizers.iter().any(|finalizer| finalizer == labels::TERMINATION_FINALIZER)

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::selector::LabelSelector;
 use crate::taint::first_untolerated;
-use crate::{Node, Protection, RequirementSpec, Requirements, Resources, Toleration, labels};
+use crate::{Node, Protection, RequirementSpec, Requirements, Resources, Taint, Toleration, labels};
 
 /// A pod's name in its namespace, printed `namespace/name`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -128,6 +128,13 @@ impl Pod {
     /// Whether it lives and dies with a node: daemonset and static pods.
     pub fn is_bound_to_its_node(&self) -> bool {
         matches!(self.owner_kind.as_str(), "DaemonSet" | "Node")
+    }
+
+    /// Whether the drain of its node is any of its business: static pods, and pods that bear the taint of a drain, stay
+    /// (Karpenter's `IsDrainable`).
+    pub fn is_drainable(&self) -> bool {
+        let disrupted = Taint::disrupted();
+        self.owner_kind != "Node" && !self.spec.tolerations.iter().any(|one| one.tolerates(&disrupted))
     }
 
     /// Whether it asks, at this time, not to be disrupted. An annotation that means nothing asks for nothing.

@@ -45,6 +45,21 @@ impl Taint {
         Self { key: key.into(), value: value.into(), effect }
     }
 
+    /// The taint of a node that is being drained (Karpenter's `DisruptedNoScheduleTaint`).
+    pub fn disrupted() -> Self {
+        Self::new(labels::DISRUPTED_TAINT, "", TaintEffect::NoSchedule)
+    }
+
+    /// The taint of a node whose planned pods are not bound yet.
+    pub fn placing() -> Self {
+        Self::new(labels::PLACING_TAINT, "", TaintEffect::NoSchedule)
+    }
+
+    /// Whether a node has room for one of the two only: same key, same effect (Kubernetes' `MatchTaint`).
+    pub fn matches(&self, other: &Self) -> bool {
+        self.key == other.key && self.effect == other.effect
+    }
+
     /// Whether it keeps pods away for certain.
     pub const fn is_hard(&self) -> bool {
         !matches!(self.effect, TaintEffect::PreferNoSchedule)

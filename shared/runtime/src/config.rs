@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use outrigger_engine::interrupt::RebalancePolicy;
+use outrigger_engine::interruption::RebalancePolicy;
 use outrigger_engine::{DEFAULT_SCHEDULER, PlacePods};
 use outrigger_model::NillableDuration;
 

@@ -7,7 +7,7 @@ use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use lambda_runtime::Error;
 use outrigger_aws::decode_event;
 use outrigger_engine::chain;
-use outrigger_engine::interrupt::{Delivery, Settings, Summary, handle, retry_delay};
+use outrigger_engine::interruption::{Delivery, Settings, Summary, handle, retry_delay};
 use tokio::time::timeout;
 
 use crate::functions::{Shell, serve_event};
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Runs `interrupt` until Lambda ends the process.
 pub async fn interrupt() -> Result<(), Error> {
-    serve_event(outrigger_engine::interrupt::FUNCTION, async |shell, payload, _, deadline| {
+    serve_event(outrigger_engine::interruption::FUNCTION, async |shell, payload, _, deadline| {
         let event: SqsEvent = serde_json::from_value(payload)?;
         let (deliveries, malformed) = read(&event.records);
         let mut failed = Box::pin(keep(shell, &malformed)).await?;

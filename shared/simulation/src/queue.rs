@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outrigger_engine::interrupt::{Delivery, Message, News};
+use outrigger_engine::interruption::{Delivery, Message, News};
 use outrigger_engine::ports::InstanceState;
 
 use crate::faults::Trouble;

@@ -70,7 +70,7 @@ use std::time::Duration;
 
 use outrigger_catalog::Catalog;
 use outrigger_engine::Guards;
-use outrigger_engine::interrupt::RebalancePolicy;
+use outrigger_engine::interruption::RebalancePolicy;
 use outrigger_engine::ports::Configuration;
 use outrigger_model::{DaemonSet, Invalid};
 

@@ -11,7 +11,6 @@ mod uninstall;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use outrigger_engine::interrupt;
 use outrigger_engine::ports::{CloudError, FleetAnswer, InstanceState, Notice};
 use outrigger_model::{FleetRequest, labels};
 
@@ -191,7 +190,7 @@ impl State {
     pub(crate) fn ring(&mut self, notice: &Notice) {
         let woken: &[Function] = match notice.kind {
             "NodeClaims Launched" => &[Function::Lifecycle],
-            interrupt::NOTICE => &[Function::Lifecycle, Function::Provision],
+            outrigger_engine::interruption::NOTICE => &[Function::Lifecycle, Function::Provision],
             _ => &[],
         };
         for function in woken {

@@ -7,9 +7,9 @@ use outrigger_model::{Node, NodeClass, NodePool};
 
 use super::{ByInstance, Tick};
 use crate::TickError;
-use crate::adoption::Unknown;
-use crate::observe::chain;
+use crate::error::chain;
 use crate::ports::{Configuration, Lease, LedgerError, Machine};
+use crate::sweep::adoption::Unknown;
 
 impl Tick<'_> {
     /// Makes a claim for each instance that the ledger knows nothing of: neither a claim nor the launch that it belongs to. Gives

@@ -6,11 +6,11 @@ use outrigger_model::{ClaimState, Command, NillableDuration, Node, NodeClaim};
 
 use super::{ByInstance, Tick, nodes_of};
 use crate::TickError;
-use crate::command::{PATIENCE, Step, kept_by, step};
-use crate::observe::chain;
+use crate::disruption::command::{PATIENCE, Step, kept_by, step};
+use crate::error::chain;
+use crate::node::terminate::{Cause, ending};
+use crate::observe::staying::{Staying, disruption_budgets};
 use crate::ports::{Event, Lease, Subject};
-use crate::staying::{Staying, disruption_budgets};
-use crate::terminate::{Cause, ending};
 
 impl Tick<'_> {
     /// Takes every command as far as its replacements allow.

@@ -7,14 +7,14 @@ use outrigger_model::{ClaimState, Intent, LaunchHealth, Node, NodeClaim, NodeOut
 
 use super::{ByInstance, Tick, nodes_of};
 use crate::TickError;
-use crate::collect::{self, Findings, Seen};
-use crate::evict::Draining;
-use crate::health;
-use crate::liveness;
-use crate::observe::chain;
+use crate::error::chain;
+use crate::launch::health;
+use crate::node::evict::Draining;
+use crate::node::liveness;
+use crate::node::release::Release;
+use crate::node::terminate::{Cause, begin, reopening};
 use crate::ports::{Event, Lease, Subject};
-use crate::release::Release;
-use crate::terminate::{Cause, begin, reopening};
+use crate::sweep::collect::{self, Findings, Seen};
 
 /// How many nodes are drained at once.
 const CONCURRENT_DRAINS: usize = 8;

@@ -3,9 +3,9 @@
 use outrigger_model::{Node, NodeClaim};
 
 use super::{ByInstance, Tick, nodes_of};
-use crate::observe::chain;
+use crate::error::chain;
+use crate::node::repair::{Health, Verdict};
 use crate::ports::{Event, Lease, Subject};
-use crate::repair::{Health, Verdict};
 
 impl Tick<'_> {
     /// Begins the end of claims whose nodes do not heal, or hastens it. Once a sweep is often enough for what must last for

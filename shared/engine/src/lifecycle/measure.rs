@@ -4,7 +4,7 @@ use outrigger_model::{Node, NodeCheck, NodeClaim, Shortfall};
 
 use super::Tick;
 use crate::TickError;
-use crate::consistency;
+use crate::node::consistency;
 use crate::ports::{Event, Subject};
 
 impl Tick<'_> {

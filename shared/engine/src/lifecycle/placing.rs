@@ -1,15 +1,15 @@
 //! Closed nodes that are ready: their planned pods are bound, and they are opened.
 
-use outrigger_model::{ExistingPlacement, Node, NodeClaim};
+use outrigger_model::{ExistingPlacement, Node, NodeClaim, Taint};
 use outrigger_planning::binding::{Bindings, bindings};
 
 use super::Tick;
 use crate::TickError;
-use crate::nomination::Nomination;
-use crate::observe::chain;
-use crate::placing::{self, Bound, Closed, PlacePods};
+use crate::error::chain;
+use crate::node::nomination::Nomination;
+use crate::node::placing::{self, Bound, Closed, PlacePods};
+use crate::observe::watch::Watched;
 use crate::ports::{ClusterError, Event, Subject};
-use crate::watch::Watched;
 
 /// A registered node that is closed until its pods are placed.
 pub(super) struct Placing<'a> {
@@ -110,7 +110,7 @@ impl Tick<'_> {
             if !kept_out.is_empty() && !placing.node.ready {
                 let message = format!(
                     "the node was not ready in time; these daemonsets do not tolerate {}, which it had until now: {}",
-                    placing::taint(),
+                    Taint::placing(),
                     kept_out.join(", ")
                 );
                 let (about, reason) = (Subject::node(placing.node), "DaemonsKeptOut");

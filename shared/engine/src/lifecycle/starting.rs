@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use futures::{FutureExt, StreamExt};
 use outrigger_catalog::Catalog;
 use outrigger_model::resources::NODES;
-use outrigger_model::{ClaimState, Node, NodeClaim, Quantity, labels};
+use outrigger_model::{ClaimState, Node, NodeClaim, Quantity, Taint, labels};
 
 use super::placing::Placing;
 use super::{ByInstance, Tick, nodes_of};
 use crate::TickError;
-use crate::placing;
+use crate::node::placing;
+use crate::node::register::registration;
+use crate::node::{change, initialize};
 use crate::ports::{NodeChange, Ports};
-use crate::register;
 
 /// How many changes of nodes are on their way at once.
 const CONCURRENT_CALLS: usize = 16;
@@ -25,7 +26,7 @@ impl Tick<'_> {
             let on = nodes_of(claim, by_instance);
             match (claim.state, on.as_slice()) {
                 (ClaimState::Launched, [node]) => joined.push((claim, *node)),
-                (_, [node]) if placing::is_closed(node) && !node.deleting => {
+                (_, [node]) if node.awaits_placing() && !node.deleting => {
                     closed.push(Placing { claim, node });
                 }
                 _ => others.push((claim, on)),
@@ -47,7 +48,7 @@ impl Tick<'_> {
             let noted = self.note_expected(claim).await;
             match noted.and(self.type_labels(claim).await) {
                 Ok(type_labels) => {
-                    let change = register::registration(claim, node, type_labels);
+                    let change = registration(claim, node, type_labels);
                     let (ports, name) = (self.ports, claim.name.clone());
                     registering
                         .push(async move { (name, register(ports, claim, node, change).await) }.boxed());
@@ -94,10 +95,10 @@ impl Tick<'_> {
     /// the soft taints with which an earlier version opened nodes loses them.
     async fn keep(&self, claim: &NodeClaim, node: &Node) -> Result<(), TickError> {
         let is_named = node.annotations.get(labels::CLAIM) == Some(&claim.name);
-        if !node.deleting && (!(node.has_our_finalizer() && is_named) || register::is_opening(node)) {
+        if !node.deleting && (!(node.has_our_finalizer() && is_named) || change::is_opening(node)) {
             let annotations = BTreeMap::from([(labels::CLAIM.to_owned(), claim.name.clone())]);
-            let taints = register::opened(node).taints;
-            let change = NodeChange { annotations, taints, ..register::ours(node) };
+            let taints = change::opened(node).taints;
+            let change = NodeChange { annotations, taints, ..change::ours(node) };
             self.ports.cluster.change_node(&change).await?;
         }
         Ok(())
@@ -119,11 +120,11 @@ impl Tick<'_> {
     }
 
     async fn initialize(&mut self, claim: &mut NodeClaim, node: &Node) -> Result<Option<String>, TickError> {
-        if let Some(why) = register::not_initialized(claim, node) {
+        if let Some(why) = initialize::not_initialized(claim, node) {
             return Ok(Some(why));
         }
         self.tell_of_refusals(claim, node).await;
-        self.ports.cluster.change_node(&register::initialization(node)).await?;
+        self.ports.cluster.change_node(&initialize::initialization(node)).await?;
         claim.state = ClaimState::Initialized;
         claim.initialized_at = Some(self.ports.now());
         *claim = self.ports.ledger.update_claim(claim, None).await?;
@@ -141,7 +142,7 @@ async fn register(
     node: &Node,
     change: NodeChange,
 ) -> Result<(), TickError> {
-    let is_closed = change.taints.contains(&placing::taint());
+    let is_closed = change.taints.contains(&Taint::placing());
     ports.cluster.change_node(&change).await?;
     claim.state = ClaimState::Registered;
     claim.node_name = Some(node.name.clone());

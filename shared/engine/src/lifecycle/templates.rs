@@ -3,9 +3,9 @@
 use outrigger_model::{Intent, LaunchHealth};
 
 use super::Tick;
-use crate::observe::chain;
+use crate::error::chain;
+use crate::launch::templates::Templates;
 use crate::ports::{Sweep, WrittenTemplate};
-use crate::templates::Templates;
 
 impl Tick<'_> {
     /// Without an answer nothing is concluded about templates; the rest goes on.

@@ -6,13 +6,13 @@ use outrigger_model::{LaunchHealth, NodeOutcome, Plan, Pod, PodState, Report, Sn
 use tokio::time::Instant;
 
 use super::{Tick, options, publish};
-use crate::fleet_errors::ErrorClass;
-use crate::health::{self, News};
-use crate::in_vain::{Findings, findings};
-use crate::launch::Outcome;
-use crate::observe::chain;
+use crate::error::chain;
+use crate::launch::fleet_errors::ErrorClass;
+use crate::launch::health::{self, News};
+use crate::launch::launcher::Outcome;
+use crate::launch::outcomes::{Findings, findings};
+use crate::launch::templates;
 use crate::ports::{Event, Notice, Subject};
-use crate::templates;
 
 /// A decision, and what was remembered of launches when it was made.
 pub(super) struct Decision {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_engine::interrupt::{self, Delivery, Settings, Summary, retry_delay};
+use outrigger_engine::interruption::{self, Delivery, Settings, Summary, retry_delay};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Kill, Told, begin, counted, end, has_functions};
@@ -54,8 +54,10 @@ async fn at(instant: Option<Instant>) {
 async fn run(world: &Arc<World>, scenario: &Scenario, deliveries: &[Delivery], kills: &[Kill]) {
     let door = Door::new(Arc::clone(world), begin(world, Function::Interrupt, kills));
     let settings = Settings { cluster: CLUSTER.into(), rebalance: scenario.rebalance };
-    let handled =
-        timeout(TIMEOUT, interrupt::handle(door.ports(), &settings, deliveries, Instant::now() + DEADLINE));
+    let handled = timeout(
+        TIMEOUT,
+        interruption::handle(door.ports(), &settings, deliveries, Instant::now() + DEADLINE),
+    );
     let (died, summary) = tokio::select! {
         biased;
         () = door.died() => (true, None),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outrigger_engine::interrupt::RebalancePolicy;
+use outrigger_engine::interruption::RebalancePolicy;
 use outrigger_model::{CapacityType, Invalid, NillableDuration, NodeClassRef};
 
 use super::dice::Dice;

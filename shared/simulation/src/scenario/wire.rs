@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use outrigger_engine::interrupt::RebalancePolicy;
+use outrigger_engine::interruption::RebalancePolicy;
 use outrigger_model::{CapacityType, NillableDuration, TaintEffect};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outrigger_engine::interrupt::News;
+use outrigger_engine::interruption::News;
 use outrigger_engine::ports::InstanceState;
 use outrigger_model::{CapacityType, labels};
 

@@ -1,0 +1,133 @@
+//! Free addresses of subnets, less those that launches on their way will take: EC2 counts an address only once its instance
+//! is there, and says so late.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use outrigger_model::node_class::Subnet;
+use outrigger_model::{ClaimState, FleetOverride, Intent, Kubelet, NodeClaim, NodeClass};
+
+/// For so long after its launch an instance may be missing from the count of free addresses, which is itself a minute old.
+const COUNTED_AFTER: Duration = Duration::from_mins(2);
+/// What the network plugin holds ready on a node where pods have addresses of the subnet: a warm interface (amazon-vpc-cni
+/// `WARM_ENI_TARGET=1`, 15 addresses on most types).
+const WARM_ADDRESSES: u32 = 15;
+
+/// How many addresses a new node of a class takes.
+pub(crate) const fn per_node(class: &NodeClass) -> u32 {
+    let (Kubelet::Kops(settings) | Kubelet::Karpenter(settings)) = &class.kubelet;
+    if settings.eni_limited { 1 + WARM_ADDRESSES } else { 1 }
+}
+
+/// Leaves in a class the subnets that have addresses for one node more, and says how many each has beside what is on its way
+/// and what is `closed`. A zone can be used while one of its subnets can; a class without any left can launch nothing.
+pub(crate) fn leave_usable(
+    class: &mut NodeClass,
+    closed: &BTreeSet<&str>,
+    (claims, intents): (&[NodeClaim], &[Intent]),
+    now: Timestamp,
+) {
+    if class.subnets.is_empty() {
+        return;
+    }
+    let each = per_node(class);
+    for intent in intents {
+        take(&mut class.subnets, &intent.request.overrides, intent.request.count.saturating_mul(each));
+    }
+    for zone in claims.iter().filter_map(|claim| just_launched(claim, now)) {
+        let in_zone = class.subnets.iter_mut().filter(|subnet| subnet.zone == zone);
+        if let Some(roomiest) = in_zone.max_by_key(|subnet| subnet.free_addresses) {
+            roomiest.free_addresses = roomiest.free_addresses.saturating_sub(each);
+        }
+    }
+    class.subnets.retain(|subnet| subnet.free_addresses > 0 && !closed.contains(subnet.id.as_str()));
+    if class.subnets.is_empty() && class.not_ready.is_none() {
+        class.not_ready = Some("none of its subnets has free addresses".into());
+    }
+}
+
+/// Takes addresses from every subnet that a launch may use: which it will be, EC2 decides.
+pub(crate) fn take(subnets: &mut [Subnet], overrides: &[FleetOverride], addresses: u32) {
+    let named: BTreeSet<&str> = overrides.iter().map(|wanted| wanted.subnet.as_str()).collect();
+    for subnet in subnets.iter_mut().filter(|subnet| named.contains(subnet.id.as_str())) {
+        subnet.free_addresses = subnet.free_addresses.saturating_sub(addresses);
+    }
+}
+
+/// The zone of an instance that was launched so lately that its address may not be counted.
+fn just_launched(claim: &NodeClaim, now: Timestamp) -> Option<&str> {
+    let launched = claim.launched_at.filter(|_| claim.state == ClaimState::Launched)?;
+    let age = Duration::try_from(now.duration_since(launched)).unwrap_or_default();
+    (age < COUNTED_AFTER).then_some(claim.instance.as_ref()?.zone.as_str())
+}
+
+/// The subnet with the most free addresses of each zone, which is what EC2 Fleet is given: it wants one for each zone.
+pub(crate) fn roomiest(subnets: &[Subnet]) -> BTreeMap<&str, &Subnet> {
+    let mut by_zone: BTreeMap<&str, &Subnet> = BTreeMap::new();
+    for subnet in subnets {
+        let best = by_zone.entry(subnet.zone.as_str()).or_insert(subnet);
+        if (subnet.free_addresses, &best.id) > (best.free_addresses, &subnet.id) {
+            *best = subnet;
+        }
+    }
+    by_zone
+}
+
+#[cfg(test)]
+mod tests {
+    use outrigger_model::{IntentState, NodeClassRef, Price};
+
+    use super::*;
+    use crate::fixtures::{self, claim};
+
+    fn subnet(id: &str, zone: &str, free_addresses: u32) -> Subnet {
+        Subnet { id: id.into(), zone: zone.into(), zone_id: String::new(), free_addresses }
+    }
+
+    fn intent(subnets: &[&str], count: u32) -> Intent {
+        let wanted = |subnet: &&str| FleetOverride {
+            instance_type: "m5.large".into(),
+            zone: String::new(),
+            subnet: (*subnet).into(),
+            image: String::new(),
+            price: Price::ZERO,
+        };
+        let mut intent = fixtures::intent(IntentState::Sent, 0);
+        intent.request.count = count;
+        intent.request.overrides = subnets.iter().map(wanted).collect();
+        intent
+    }
+
+    /// What is left of two subnets in zone us-east-1a and one in zone b.
+    fn left(closed: &[&str], intents: &[Intent], launched: usize, second: i64) -> String {
+        let mut class = NodeClass::for_planning(NodeClassRef::instance_group("nodes"));
+        class.subnets =
+            vec![subnet("a1", "us-east-1a", 10), subnet("a2", "us-east-1a", 9), subnet("b1", "b", 3)];
+        let one = NodeClaim { launched_at: Some(Timestamp::UNIX_EPOCH), ..claim() };
+        let now = Timestamp::from_second(second).unwrap();
+        let closed = closed.iter().copied().collect();
+        leave_usable(&mut class, &closed, (&vec![one; launched], intents), now);
+        let shown = class.subnets.iter().map(|subnet| format!("{} {}", subnet.id, subnet.free_addresses));
+        shown.chain(class.not_ready.clone()).collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_taken() {
+        assert_eq!(left(&[], &[], 0, 0), "a1 10, a2 9, b1 3");
+        assert_eq!(left(&["a1"], &[], 0, 0), "a2 9, b1 3");
+        assert_eq!(left(&[], &[intent(&["a1", "b1"], 2)], 0, 0), "a1 8, a2 9, b1 1");
+        assert_eq!(left(&[], &[intent(&["a1", "b1"], 3)], 0, 0), "a1 7, a2 9", "zone b is full");
+        assert_eq!(left(&[], &[], 3, 119), "a1 8, a2 8, b1 3", "the roomiest first");
+        assert_eq!(left(&[], &[], 3, 120), "a1 10, a2 9, b1 3", "counted by now");
+        assert_eq!(left(&["a1", "a2", "b1"], &[], 0, 0), "none of its subnets has free addresses");
+    }
+
+    #[test]
+    fn one_subnet_of_each_zone_is_offered() {
+        let subnets =
+            [subnet("a1", "a", 5), subnet("a2", "a", 7), subnet("b2", "b", 1), subnet("b1", "b", 1)];
+        let chosen: Vec<_> = roomiest(&subnets).values().map(|subnet| subnet.id.as_str()).collect();
+        assert_eq!(chosen, ["a2", "b1"]);
+    }
+}

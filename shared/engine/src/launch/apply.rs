@@ -1,0 +1,133 @@
+//! Plan -> ports: write each launch down, send it, write down what came of it. Doing it again does no harm.
+
+use std::collections::BTreeMap;
+
+use futures::{FutureExt, StreamExt};
+use outrigger_model::node_class::Subnet;
+use outrigger_model::{ClassOffer, LaunchTemplate, NodeClassRef, Plan, PlannedNode, Snapshot};
+use tokio::time::Instant;
+
+use crate::error::chain;
+use crate::launch::addresses;
+use crate::launch::fleet;
+use crate::launch::fleet_errors::{self, ErrorClass, Fault};
+use crate::launch::launcher::{Launcher, Outcome};
+use crate::launch::pace::Pace;
+use crate::ports::{CloudError, Lease, LedgerError, Notice, Ports, PreparedLaunch};
+
+/// How many fleet requests are under way at once; EC2's bucket for mutations refills at 5 a second.
+const CONCURRENT_LAUNCHES: usize = 4;
+
+/// Makes the plan true as far as EC2 lets us.
+///
+/// Every launch is written down before the first is sent. When the generation has moved on, nothing more is written; what
+/// was written under the generation that held is launched all the same.
+pub(crate) async fn apply(
+    ports: Ports<'_>,
+    lease: &Lease,
+    snapshot: &Snapshot,
+    plan: &Plan,
+    deadline: Instant,
+) -> Result<Outcome, LedgerError> {
+    let mut outcome = Outcome::default();
+    let pace = Pace::new(deadline);
+    let launcher = Launcher { ports, known: &snapshot.unavailable, pace: &pace };
+    let prepared = prepare(ports, lease, snapshot, plan, &mut outcome).await?;
+    let mut sent = Vec::new();
+    for (launch, offer) in prepared {
+        sent.push(launcher.send(lease, launch.intent, offer).boxed());
+    }
+    let results: Vec<_> = futures::stream::iter(sent).buffer_unordered(CONCURRENT_LAUNCHES).collect().await;
+    let mut first_error = None;
+    for result in results {
+        match result {
+            Ok(part) => outcome.merge(part),
+            Err(error) => first_error = first_error.or(Some(error)),
+        }
+    }
+    outcome.sort();
+    notify(ports, snapshot, &outcome).await;
+    first_error.map_or(Ok(outcome), Err)
+}
+
+async fn prepare<'a>(
+    ports: Ports<'_>,
+    lease: &Lease,
+    snapshot: &'a Snapshot,
+    plan: &Plan,
+    outcome: &mut Outcome,
+) -> Result<Vec<(PreparedLaunch, &'a ClassOffer)>, LedgerError> {
+    let mut generation = plan.generation;
+    let mut prepared = Vec::new();
+    let mut subnets: BTreeMap<&NodeClassRef, Vec<Subnet>> = BTreeMap::new();
+    for group in fleet::groups(plan) {
+        let Some(offer) = snapshot.classes.iter().find(|offer| offer.class.reference == group[0].node_class)
+        else {
+            fail(outcome, &group, "its node class is not part of the snapshot");
+            continue;
+        };
+        let template = match ports.cloud.ensure_template(&offer.class).await {
+            Ok(template) => template,
+            Err(error) => {
+                outcome.faults.extend(fault(&group[0].node_pool, &error));
+                fail(outcome, &group, &chain(&error));
+                continue;
+            }
+        };
+        let now = ports.now();
+        let class = &offer.class;
+        let left = subnets.entry(&class.reference).or_insert_with(|| class.subnets.clone());
+        let launch =
+            fleet::launch(&snapshot.cluster, generation, &group, (class, left.as_slice()), template, now);
+        let request = &launch.intent.request;
+        addresses::take(left, &request.overrides, request.count.saturating_mul(addresses::per_node(class)));
+        if launch.intent.request.overrides.is_empty() {
+            fail(outcome, &group, "no instance type of it has both an image and a subnet");
+            continue;
+        }
+        match ports.ledger.prepare(lease, &launch).await {
+            Ok(next) => generation = next,
+            Err(LedgerError::Conflict { .. }) => {
+                outcome.overtaken = true;
+                break;
+            }
+            Err(error) => return Err(error),
+        }
+        if matches!(class.launch, LaunchTemplate::Own(_)) {
+            outcome.templates.insert(launch.intent.request.launch_template.clone());
+        }
+        prepared.push((launch, offer));
+    }
+    Ok(prepared)
+}
+
+fn fail(outcome: &mut Outcome, group: &[&PlannedNode], why: &str) {
+    outcome.failed.extend(group.iter().map(|node| (node.claim.clone(), why.to_owned())));
+}
+
+/// What a template that cannot be had says about the pool; without an answer, nothing.
+fn fault(node_pool: &str, error: &CloudError) -> Option<Fault> {
+    let CloudError::Refused { code, attempted, .. } = error else { return None };
+    let class = fleet_errors::class(code);
+    (class == ErrorClass::Unauthorized).then(|| Fault {
+        node_pool: node_pool.to_owned(),
+        class,
+        intent: attempted.clone(),
+        why: chain(error),
+    })
+}
+
+async fn notify(ports: Ports<'_>, snapshot: &Snapshot, outcome: &Outcome) {
+    if outcome.launched.is_empty() {
+        return;
+    }
+    let notice = Notice {
+        kind: "NodeClaims Launched",
+        cluster: snapshot.cluster.clone(),
+        claims: outcome.launched.clone(),
+        detail: BTreeMap::new(),
+    };
+    if let Err(error) = ports.cloud.publish(&notice).await {
+        tracing::warn!(error = chain(&error), "the notice was not published; the next tick does without it");
+    }
+}

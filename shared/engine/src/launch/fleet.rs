@@ -1,0 +1,129 @@
+//! Plan -> launches: planned nodes that are alike become one fleet request.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use outrigger_model::node_class::Subnet;
+use outrigger_model::{
+    FleetOverride, FleetRequest, Intent, IntentState, NodeClaim, NodeClass, Plan, PlannedNode, labels,
+};
+use sha2::{Digest, Sha256};
+
+use crate::launch::addresses::roomiest;
+use crate::ports::{PreparedLaunch, TemplateRef};
+
+/// EC2 Fleet takes at most this many launch specifications in one request.
+const MAX_OVERRIDES: usize = 300;
+/// EC2 takes at most 50 tags; this many are left for the labels of a pool.
+const MAX_TAGS: usize = 50;
+/// kops-controller copies instance tags with this prefix to labels of the node.
+const LABEL_TAG: &str = "k8s.io/cluster-autoscaler/node-template/label/";
+/// The planned nodes by what their machines may be: one group is one request.
+pub(crate) fn groups(plan: &Plan) -> Vec<Vec<&PlannedNode>> {
+    let mut groups: Vec<Vec<&PlannedNode>> = Vec::new();
+    for node in &plan.nodes {
+        let like =
+            groups.iter_mut().find(|group| alike(group[0], node) && group.len() < PreparedLaunch::MAX_CLAIMS);
+        match like {
+            Some(group) => group.push(node),
+            None => groups.push(vec![node]),
+        }
+    }
+    groups
+}
+
+fn alike(a: &PlannedNode, b: &PlannedNode) -> bool {
+    a.node_pool == b.node_pool
+        && a.capacity_type == b.capacity_type
+        && a.instance_types == b.instance_types
+        && a.labels == b.labels
+}
+
+/// The launch for one group. The same plan, generation and time always make the same launch. The time makes its token another
+/// than that of a launch which an older copy of the ledger has forgotten. `subnets` are those of the class, less the addresses that
+/// the launches before it take.
+pub(crate) fn launch(
+    cluster: &str,
+    generation: u64,
+    group: &[&PlannedNode],
+    (class, subnets): (&NodeClass, &[Subnet]),
+    template: TemplateRef,
+    now: Timestamp,
+) -> PreparedLaunch {
+    let id = intent_id(cluster, generation, group, now);
+    let request = FleetRequest {
+        token: id.clone(),
+        launch_template: template.name,
+        launch_template_version: template.version,
+        capacity_type: group[0].capacity_type,
+        count: u32::try_from(group.len()).unwrap_or(u32::MAX),
+        overrides: overrides(group[0], class, subnets),
+        tags: tags(cluster, &id, group[0], class),
+    };
+    let claims: Vec<_> = group.iter().map(|node| NodeClaim::planned(node, &id, now)).collect();
+    let intent = Intent {
+        id,
+        state: IntentState::Prepared,
+        request,
+        claims: claims.iter().map(|claim| claim.name.clone()).collect(),
+        prepared_at: now,
+        sent_at: None,
+        ended_at: None,
+    };
+    PreparedLaunch { generation, intent, claims }
+}
+
+/// At most 64 characters, as a client token must be.
+fn intent_id(cluster: &str, generation: u64, group: &[&PlannedNode], now: Timestamp) -> String {
+    let mut hash = Sha256::new();
+    hash.update(cluster);
+    hash.update(generation.to_be_bytes());
+    hash.update(now.as_nanosecond().to_be_bytes());
+    for node in group {
+        hash.update(&node.claim);
+        hash.update([0]);
+    }
+    let mut first = [0; 8];
+    first.copy_from_slice(&hash.finalize()[..8]);
+    format!("outrigger-{generation}-{:016x}", u64::from_be_bytes(first))
+}
+
+/// Every type in every remaining zone, cheapest first, one subnet for each zone.
+fn overrides(node: &PlannedNode, class: &NodeClass, subnets: &[Subnet]) -> Vec<FleetOverride> {
+    let subnets = roomiest(subnets);
+    let mut overrides: Vec<_> = node
+        .instance_types
+        .iter()
+        .flat_map(|kind| kind.offerings.iter().map(move |offering| (kind, offering)))
+        .filter_map(|(kind, offering)| {
+            Some(FleetOverride {
+                instance_type: kind.name.clone(),
+                zone: offering.zone.clone(),
+                subnet: subnets.get(offering.zone.as_str())?.id.clone(),
+                image: class.image(&kind.arch)?.id.clone(),
+                price: offering.price,
+            })
+        })
+        .collect();
+    overrides.sort_by(|a, b| (a.price, &a.instance_type, &a.zone).cmp(&(b.price, &b.instance_type, &b.zone)));
+    overrides.truncate(MAX_OVERRIDES);
+    overrides
+}
+
+/// The class's tags, ours, and the node's labels as kops-controller reads them; lifecycle sets what does not fit.
+fn tags(cluster: &str, intent: &str, node: &PlannedNode, class: &NodeClass) -> BTreeMap<String, String> {
+    let mut tags = class.tags.clone();
+    tags.insert(labels::INTENT.into(), intent.into());
+    tags.insert(labels::CLUSTER.into(), cluster.into());
+    tags.insert(labels::NODE_POOL.into(), node.node_pool.clone());
+    if !class.reference.is_instance_group() {
+        tags.insert(labels::EC2_NODE_CLASS.into(), class.reference.name.clone());
+    }
+    for (key, value) in &node.labels {
+        let tag = format!("{LABEL_TAG}{key}");
+        if tags.len() < MAX_TAGS && tag.len() <= 128 && value.len() <= 256 {
+            tags.entry(tag).or_insert_with(|| value.clone());
+        }
+    }
+    tags
+}

@@ -1,0 +1,184 @@
+//! Nodes that came to nothing, and nodes that serve: what a plan for pods that still wait says about the nodes that were
+//! launched before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use outrigger_model::{
+    ClaimState, LaunchHealth, Node, NodeClaim, NodeOutcome, Plan, Pod, PodState, Snapshot, Taint, labels,
+};
+
+/// Nodes older than this have had their chance: what befalls them says nothing about how their pool launches.
+const YOUNG: Duration = Duration::from_mins(30);
+
+/// What became of claims.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Findings {
+    /// Claims that came to nothing, or serve, with their pool.
+    pub(crate) outcomes: Vec<(String, NodeOutcome)>,
+    /// For each pod that gets a new node, by uid: the claims that were made for it and run nothing.
+    pub(crate) pods: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// Looks at the young nodes of pools from which a plan buys more, and of pools of which something is remembered.
+///
+/// A node has come to nothing when it runs no pod but daemonsets', and either a pod that it was made for gets another
+/// node now, or somebody has tainted it. It serves when it runs pods and nobody has.
+pub(crate) fn findings(snapshot: &Snapshot, plan: &Plan, health: &LaunchHealth) -> Findings {
+    let now = plan.nodes.iter().map(|node| (&node.node_pool, &node.pods));
+    let later = plan.put_off.iter().map(|node| (&node.node_pool, &node.pods));
+    let (mut buying, mut wanted) = (BTreeSet::new(), BTreeSet::new());
+    for (node_pool, pods) in now.chain(later) {
+        buying.insert(node_pool.as_str());
+        wanted.extend(pods.iter().map(|pod| pod.uid.as_str()));
+    }
+    let mut look = Look { snapshot, wanted, pods: BTreeMap::new(), nodes: BTreeMap::new() };
+    let mut findings = Findings::default();
+    for claim in &snapshot.claims {
+        let (buys, remembered) =
+            (buying.contains(claim.node_pool.as_str()), health.pools.contains_key(&claim.node_pool));
+        let joined = matches!(claim.state, ClaimState::Registered | ClaimState::Initialized);
+        if (buys || remembered) && joined && is_young(snapshot, claim) {
+            look.at(claim, buys, &mut findings);
+        }
+    }
+    findings
+}
+
+struct Look<'a> {
+    snapshot: &'a Snapshot,
+    /// Pods that get a new node.
+    wanted: BTreeSet<&'a str>,
+    /// Pods by node, once they were asked for.
+    pods: BTreeMap<&'a str, Vec<&'a Pod>>,
+    nodes: BTreeMap<&'a str, &'a Node>,
+}
+
+impl<'a> Look<'a> {
+    fn at(&mut self, claim: &'a NodeClaim, buys: bool, findings: &mut Findings) {
+        if self.nodes.is_empty() {
+            self.pods = self.snapshot.pods_by_node();
+            self.nodes =
+                self.snapshot.nodes.iter().filter_map(|node| Some((node.instance_id()?, node))).collect();
+        }
+        let Some(node) = claim.instance_id().and_then(|id| self.nodes.get(id)) else { return };
+        let works = |pod: &&Pod| pod.state == PodState::Bound && !pod.is_bound_to_its_node();
+        let runs = self.pods.get(node.name.as_str()).is_some_and(|pods| pods.iter().any(works));
+        let taint = strange_taint(claim, node);
+        let in_vain: Vec<&String> = claim
+            .nominated
+            .iter()
+            .map(|pod| &pod.uid)
+            .filter(|uid| self.wanted.contains(uid.as_str()))
+            .collect();
+        let failure = match taint {
+            _ if runs => None,
+            Some(taint) if buys => Some(format!("{} was given the taint {taint}", node.name)),
+            _ if !in_vain.is_empty() => {
+                Some(format!("the pods that {} was made for do not run on it", node.name))
+            }
+            _ => return,
+        };
+        if runs && (taint.is_some() || claim.state != ClaimState::Initialized) {
+            return;
+        }
+        if failure.is_some() {
+            for uid in in_vain {
+                findings.pods.entry(uid.clone()).or_default().insert(claim.name.clone());
+            }
+        }
+        let outcome = NodeOutcome { claim: claim.name.clone(), created_at: claim.created_at, failure };
+        findings.outcomes.push((claim.node_pool.clone(), outcome));
+    }
+}
+
+fn is_young(snapshot: &Snapshot, claim: &NodeClaim) -> bool {
+    let age = Duration::try_from(snapshot.taken_at.duration_since(claim.created_at)).unwrap_or_default();
+    age < YOUNG
+}
+
+/// A taint that neither the pool, nor a node's youth, nor its drain, nor a person who cordons it accounts for.
+fn strange_taint<'n>(claim: &NodeClaim, node: &'n Node) -> Option<&'n Taint> {
+    let own = |taint: &Taint| {
+        let of_pool = claim.taints.iter().chain(&claim.startup_taints);
+        of_pool.clone().any(|known| known.key == taint.key && known.effect == taint.effect)
+    };
+    let accounted = |taint: &&Taint| {
+        own(taint)
+            || taint.is_ephemeral()
+            || taint.is_opening()
+            || matches!(taint.key.as_str(), labels::DISRUPTED_TAINT | "node.kubernetes.io/unschedulable")
+    };
+    node.taints.iter().find(|taint| !accounted(taint))
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use outrigger_model::{PlannedNode, PutOff, PutOffReason, TaintEffect};
+
+    use super::*;
+    use crate::fixtures::{claim, node, nominated, planned, pod};
+
+    /// What is found of one claim, made for the pod `a`, whose node has this taint and runs these pods, while the plan buys
+    /// a node for a pod.
+    fn found(
+        state: ClaimState,
+        minutes: i64,
+        taint: Option<&str>,
+        runs: &[(&str, &str)],
+        planned_for: Option<&str>,
+    ) -> Option<bool> {
+        let taints = taint.map(|key| Taint::new(key, "", TaintEffect::NoSchedule)).into_iter().collect();
+        let claim = NodeClaim { state, nominated: vec![nominated("a")], ..claim() };
+        let mut snapshot = Snapshot::empty("c", Timestamp::from_second(minutes * 60).unwrap());
+        snapshot.nodes.push(node(taints));
+        snapshot.pods.extend(runs.iter().map(|(uid, owner)| pod(uid, Some("i-1"), owner)));
+        let mut plan = Plan::nothing(snapshot.taken_at, 0);
+        plan.nodes.extend(planned_for.map(|uid| planned(&claim.node_pool, uid)));
+        let mut health = LaunchHealth::default();
+        health.pools.insert(claim.node_pool.clone(), outrigger_model::PoolHealth::default());
+        snapshot.claims.push(claim);
+        let found = findings(&snapshot, &plan, &health);
+        let put_off = |node: PlannedNode| {
+            let (node_pool, pods) = (node.node_pool, node.pods);
+            PutOff { node_pool, pods, reason: PutOffReason::OverTheCap }
+        };
+        let later = plan.nodes.into_iter().map(put_off).collect();
+        let later = Plan { put_off: later, ..Plan::nothing(plan.taken_at, 0) };
+        assert_eq!(findings(&snapshot, &later, &health), found, "a node that is put off is wanted no less");
+        let in_vain = found.pods.get("a").is_some_and(|claims| claims.contains("web-1"));
+        let failed = found.outcomes.first().map(|(_, outcome)| outcome.failure.is_some());
+        assert_eq!(in_vain, failed == Some(true) && planned_for == Some("a"), "the pod and its claim");
+        failed.map(|failed| !failed)
+    }
+
+    #[test]
+    fn nodes_serve_or_come_to_nothing() {
+        use ClaimState::{Draining, Initialized, Launched, Registered};
+        let replica: &[(&str, &str)] = &[("b", "ReplicaSet")];
+        let daemon: &[(&str, &str)] = &[("d", "DaemonSet"), ("m", "Node")];
+        // State, minutes, taint, pods that run, the pod that gets a node, whether it serves.
+        let table = [
+            (Initialized, 1, None, &[] as &[(&str, &str)], Some("a"), Some(false)),
+            (Initialized, 1, None, daemon, Some("a"), Some(false)),
+            (Registered, 1, None, &[], Some("a"), Some(false)),
+            (Launched, 1, None, &[], Some("a"), None),
+            (Draining, 1, None, &[], Some("a"), None),
+            (Initialized, 30, None, &[], Some("a"), None),
+            (Initialized, 1, None, replica, Some("a"), Some(true)),
+            (Registered, 1, None, replica, Some("a"), None),
+            (Initialized, 1, Some("rogue"), &[], Some("z"), Some(false)),
+            (Initialized, 1, Some("rogue"), &[], None, None),
+            (Initialized, 1, Some("rogue"), replica, Some("z"), None),
+            (Initialized, 1, Some("cni"), &[], Some("z"), None),
+            (Initialized, 1, Some("node.kubernetes.io/unschedulable"), &[], Some("z"), None),
+            (Initialized, 1, None, &[], Some("z"), None),
+            (Initialized, 1, None, replica, None, Some(true)),
+        ];
+        for (state, minutes, taint, runs, planned_for, serves) in table {
+            let case = format!("{state:?} {minutes} {taint:?} {runs:?} {planned_for:?}");
+            assert_eq!(found(state, minutes, taint, runs, planned_for), serves, "{case}");
+        }
+    }
+}

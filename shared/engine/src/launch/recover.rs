@@ -1,0 +1,148 @@
+//! Launches that an earlier function left open: found out about by tag, adopted, sent again or given up.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use outrigger_model::{Intent, IntentState};
+use tokio::time::Instant;
+
+use crate::error::chain;
+use crate::launch::fleet_errors::{self, ErrorClass};
+use crate::launch::launcher::{Launcher, Outcome};
+use crate::launch::pace::Pace;
+use crate::ports::{CloudError, FleetAnswer, Lease, LedgerError, LedgerState, Ports};
+
+/// How long a request may still be on its way after the function that sent it has died.
+const IN_FLIGHT: Duration = Duration::from_secs(30);
+/// How long EC2 may take to show the rest of a fleet of which it shows a part.
+const SETTLED: Duration = Duration::from_mins(2);
+/// For how long a launch is sent again. From the last sending on EC2 has the rest of [`LAUNCH_TIMEOUT`] to show it.
+const RESENT_FOR: Duration = Duration::from_mins(3);
+/// After this an unanswered launch is over (Karpenter's launchTimeout): what there is of it is adopted, and where there is
+/// nothing its pods are planned for again. A machine that turns up even later is an orphan.
+const LAUNCH_TIMEOUT: Duration = Duration::from_mins(5);
+
+/// What is to be done about an open launch.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    /// Never sent, and its sender's lease is gone, so it never will be.
+    Abandon(&'static str),
+    /// Its instances are all there, or no more will come.
+    Adopt,
+    /// Not all of it is to be seen: send the very same request with the same token. An answer settles it; a refusal
+    /// speaks of this sending only, since the first may have been heard.
+    Resend,
+    /// Never sent as far as the ledger knows, and yet there are instances of it: the ledger is an older copy of itself. It was
+    /// sent; the next tick goes on from there.
+    Mark,
+    /// Too early to tell.
+    Wait,
+}
+
+/// Closes what can be closed. Claims of launches that stay open go on counting as capacity, so nothing is launched for
+/// their pods meanwhile.
+pub(crate) async fn recover(
+    ports: Ports<'_>,
+    lease: &Lease,
+    ledger: &LedgerState,
+    deadline: Instant,
+) -> Result<Outcome, LedgerError> {
+    let mut total = Outcome::default();
+    let pace = Pace::new(deadline);
+    let launcher = Launcher { ports, known: &ledger.unavailable, pace: &pace };
+    let patience = ledger.health.launches.as_ref();
+    for intent in &ledger.intents {
+        let seen = match ports.cloud.instances_of(&intent.id).await {
+            Ok(instances) => instances,
+            Err(error) => {
+                tracing::warn!(
+                    intent = intent.id,
+                    error = chain(&error),
+                    "cannot be looked up; it stays open"
+                );
+                continue;
+            }
+        };
+        let step = next_step(intent, seen.len(), ports.now());
+        tracing::info!(intent = intent.id, state = ?intent.state, seen = seen.len(), ?step, "found an open launch");
+        let outcome = match step {
+            Step::Wait => Outcome::default(),
+            Step::Mark => {
+                ports.ledger.mark_sent(lease, &intent.id, ports.now()).await?;
+                Outcome::default()
+            }
+            Step::Resend if patience.is_some_and(|hold| hold.holds(ports.now())) => Outcome::default(),
+            Step::Abandon(why) => {
+                ports.ledger.abandon(&intent.id, why, ports.now()).await?;
+                Outcome::default()
+            }
+            Step::Adopt => {
+                let answer = FleetAnswer { instances: seen, errors: Vec::new() };
+                launcher.settle(intent, None, answer).await?
+            }
+            Step::Resend => match ports.cloud.launch(&intent.request).await {
+                Ok(answer) => launcher.settle(intent, None, answer).await?,
+                Err(error) => {
+                    tracing::warn!(intent = intent.id, error = chain(&error), "no answer yet; it stays open");
+                    let throttled = is_throttle(&error);
+                    Outcome { unknown: intent.claims.clone(), throttled, ..Outcome::default() }
+                }
+            },
+        };
+        total.merge(outcome);
+    }
+    total.sort();
+    Ok(total)
+}
+
+fn is_throttle(error: &CloudError) -> bool {
+    matches!(error, CloudError::Refused { code, .. } if fleet_errors::class(code) == ErrorClass::Throttled)
+}
+
+fn next_step(intent: &Intent, seen: usize, now: Timestamp) -> Step {
+    if intent.state == IntentState::Prepared {
+        if seen > 0 {
+            return Step::Mark;
+        }
+        return Step::Abandon("its function ended before it was sent");
+    }
+    let age = now.duration_since(intent.sent_at.unwrap_or(intent.prepared_at)).unsigned_abs();
+    match seen {
+        seen if seen >= intent.claims.len() => Step::Adopt,
+        0 if age < IN_FLIGHT => Step::Wait,
+        0 if age < RESENT_FOR => Step::Resend,
+        0 if age >= LAUNCH_TIMEOUT => Step::Abandon("nothing of it was seen in 5 minutes"),
+        _ if age >= LAUNCH_TIMEOUT => Step::Adopt,
+        1.. if (SETTLED..RESENT_FOR).contains(&age) => Step::Resend,
+        _ => Step::Wait,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::intent;
+
+    #[test]
+    fn each_open_launch_has_one_next_step() {
+        let at = |seconds| Timestamp::from_second(seconds).unwrap();
+        let table = [
+            (IntentState::Prepared, 0, 0, Step::Abandon("its function ended before it was sent")),
+            (IntentState::Prepared, 1, 0, Step::Mark),
+            (IntentState::Sent, 2, 1, Step::Adopt),
+            (IntentState::Sent, 0, 1, Step::Wait),
+            (IntentState::Sent, 0, 31, Step::Resend),
+            (IntentState::Sent, 1, 31, Step::Wait),
+            (IntentState::Sent, 1, 121, Step::Resend),
+            (IntentState::Sent, 0, 179, Step::Resend),
+            (IntentState::Sent, 0, 180, Step::Wait),
+            (IntentState::Sent, 1, 180, Step::Wait),
+            (IntentState::Sent, 1, 300, Step::Adopt),
+            (IntentState::Sent, 0, 299, Step::Wait),
+            (IntentState::Sent, 0, 300, Step::Abandon("nothing of it was seen in 5 minutes")),
+        ];
+        for (state, seen, second, expected) in table {
+            assert_eq!(next_step(&intent(state, 2), seen, at(second)), expected, "{state:?} {seen} {second}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Who has to leave a node, in which order, and who may stay: pure rules (Karpenter `node/termination/terminator`, 1.14).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use outrigger_model::{Pod, PodRef};
+
+use crate::ports::{Attachment, PodOnNode};
+
+/// From the taint to the first look at the pods: by then the scheduler has noticed.
+pub(crate) const TAINT_WAIT: Duration = Duration::from_secs(5);
+/// A pod that should have ended so long ago is stuck, and is waited for no longer.
+const STUCK_AFTER: Duration = Duration::from_mins(1);
+/// The least grace of a forced deletion: with none the API server forgets a pod that may still run.
+const LEAST_GRACE: Duration = Duration::from_secs(1);
+/// The priority from which on Kubernetes calls pods critical (`SystemCriticalPriority`).
+const CRITICAL: i32 = 2_000_000_000;
+
+/// What is to be done about the pods of a node now.
+#[derive(Debug, Default)]
+pub(crate) struct Drain<'a> {
+    /// Pods to ask to leave.
+    pub(crate) evict: Vec<&'a Pod>,
+    /// Pods to delete whatever protects them, with the grace that is left for each.
+    pub(crate) force: Vec<(&'a Pod, Duration)>,
+    /// Pods of this tier that ask to be left alone.
+    pub(crate) protected: Vec<&'a Pod>,
+    /// Pods whose wish to be left alone cannot be read, and why.
+    pub(crate) unreadable: Vec<(&'a Pod, String)>,
+    /// How many pods must have left before the node may go.
+    pub(crate) left: usize,
+}
+
+/// Whether a pod must leave before its node may go.
+fn must_leave(on: &PodOnNode, now: Timestamp) -> bool {
+    !on.pod.state.is_over() && is_drainable(on, now)
+}
+
+/// Pods that are stuck are waited for no longer.
+fn is_drainable(on: &PodOnNode, now: Timestamp) -> bool {
+    let stuck = on.deleting_until.is_some_and(|until| now.duration_since(until) > signed(STUCK_AFTER));
+    on.pod.is_drainable() && !stuck
+}
+
+/// Workload, daemons, critical workload, critical daemons.
+fn tier(pod: &Pod) -> (bool, bool) {
+    (pod.spec.priority >= CRITICAL, pod.owner_kind == "DaemonSet")
+}
+
+/// What is to be done now. One tier leaves after the other; near `by` each pod is made to leave in time for its grace,
+/// whatever its tier.
+pub(crate) fn plan(pods: &[PodOnNode], by: Option<Timestamp>, now: Timestamp) -> Drain<'_> {
+    let leaving: Vec<&PodOnNode> = pods.iter().filter(|on| must_leave(on, now)).collect();
+    let mut drain = Drain { left: leaving.len(), ..Drain::default() };
+    let current = leaving.iter().map(|on| tier(&on.pod)).min();
+    for on in leaving.iter().filter(|on| on.deleting_until.is_none()) {
+        let left = by.map(|by| by.duration_since(now));
+        if left.is_some_and(|left| left <= signed(on.grace)) {
+            let left = left.and_then(|left| Duration::try_from(left).ok()).unwrap_or_default();
+            drain.force.push((&on.pod, Duration::from_secs(left.as_secs()).max(LEAST_GRACE)));
+            continue;
+        }
+        if Some(tier(&on.pod)) != current {
+            continue;
+        }
+        match on.pod.do_not_disrupt.as_ref().map(|wish| wish.is_active(now)) {
+            Some(Ok(true)) => drain.protected.push(&on.pod),
+            Some(Err(why)) => {
+                drain.unreadable.push((&on.pod, why));
+                drain.evict.push(&on.pod);
+            }
+            _ => drain.evict.push(&on.pod),
+        }
+    }
+    drain
+}
+
+/// The volumes whose detachment is waited for: not those of pods that stay, nor those that several nodes share.
+pub(crate) fn to_detach<'a>(
+    attachments: &'a [Attachment],
+    node: &str,
+    pods: &[PodOnNode],
+    now: Timestamp,
+) -> Vec<&'a Attachment> {
+    let stay = pods.iter().filter(|on| !is_drainable(on, now));
+    let kept: BTreeSet<PodRef> = stay
+        .flat_map(|on| on.pod.volume_claims.iter().map(|name| (on.pod.id.namespace.clone(), name.clone())))
+        .map(|(namespace, name)| PodRef { namespace, name })
+        .collect();
+    let waits = |attached: &&Attachment| {
+        attached.node == node
+            && !attached.shared
+            && !attached.claim.as_ref().is_some_and(|claim| kept.contains(claim))
+    };
+    attachments.iter().filter(waits).collect()
+}
+
+fn signed(duration: Duration) -> jiff::SignedDuration {
+    jiff::SignedDuration::try_from(duration).unwrap_or(jiff::SignedDuration::MAX)
+}
+
+#[cfg(test)]
+mod tests;

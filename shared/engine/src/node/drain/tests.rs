@@ -1,0 +1,148 @@
+//! Pods by what they are, and what becomes of each.
+
+use std::sync::Arc;
+
+use outrigger_model::taint::TolerationOperator;
+use outrigger_model::{PodSpec, PodState, Protection, Toleration, labels};
+
+use super::*;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_000 + second).unwrap()
+}
+
+fn pod(name: &str, owner: &str, priority: i32) -> PodOnNode {
+    PodOnNode {
+        pod: Pod {
+            id: PodRef { namespace: "default".into(), name: name.into() },
+            uid: format!("uid-{name}"),
+            labels: Arc::default(),
+            spec: Arc::new(PodSpec { priority, ..PodSpec::default() }),
+            created_at: at(-600),
+            node_name: Some("i-1".into()),
+            nominated_node: None,
+            state: PodState::Bound,
+            owner_kind: owner.into(),
+            volume_claims: Vec::new(),
+            group: None,
+            do_not_disrupt: None,
+        },
+        deleting_until: None,
+        grace: Duration::from_secs(30),
+    }
+}
+
+fn bearing(name: &str, key: &str) -> PodOnNode {
+    let mut on = pod(name, "ReplicaSet", 0);
+    let toleration =
+        Toleration { key: key.into(), operator: TolerationOperator::Exists, ..Toleration::default() };
+    on.pod.spec = Arc::new(PodSpec { tolerations: vec![toleration], ..PodSpec::default() });
+    on
+}
+
+/// `evicted / forced with seconds / protected / left`.
+fn told(pods: &[PodOnNode], by: Option<i64>) -> String {
+    let drain = plan(pods, by.map(at), at(0));
+    let names = |pods: &[&Pod]| pods.iter().map(|pod| pod.id.name.clone()).collect::<Vec<_>>().join(" ");
+    let forced: Vec<_> =
+        drain.force.iter().map(|(pod, grace)| format!("{} {}", pod.id.name, grace.as_secs())).collect();
+    format!("{}/{}/{}/{}", names(&drain.evict), forced.join(" "), names(&drain.protected), drain.left)
+}
+
+#[test]
+fn tiers_leave_one_after_the_other() {
+    let mut pods = vec![
+        pod("critical-daemon", "DaemonSet", 2_000_001_000),
+        pod("critical", "ReplicaSet", CRITICAL),
+        pod("daemon", "DaemonSet", 0),
+        pod("web", "ReplicaSet", 1_000_000_000),
+        pod("batch", "", -5),
+    ];
+    for expected in ["web batch///5", "daemon///3", "critical///2", "critical-daemon///1", "///0"] {
+        assert_eq!(told(&pods, None), expected);
+        let tier = pods.iter().map(|on| tier(&on.pod)).min();
+        pods.retain(|on| Some(super::tier(&on.pod)) != tier);
+    }
+}
+
+#[test]
+fn a_tier_is_waited_for_while_its_pods_end() {
+    let mut ending = pod("ending", "ReplicaSet", 0);
+    ending.deleting_until = Some(at(20));
+    assert_eq!(told(&[ending.clone(), pod("daemon", "DaemonSet", 0)], None), "///2");
+    ending.deleting_until = Some(at(-60));
+    assert_eq!(told(std::slice::from_ref(&ending), None), "///1");
+    ending.deleting_until = Some(at(-61));
+    assert_eq!(told(&[ending, pod("daemon", "DaemonSet", 0)], None), "daemon///1", "stuck");
+}
+
+#[test]
+fn who_lives_and_dies_with_the_node_stays() {
+    let mut finished = pod("job", "Job", 0);
+    finished.pod.state = PodState::Finished;
+    let pods = [
+        finished,
+        pod("static", "Node", CRITICAL),
+        bearing("all", ""),
+        bearing("ours", labels::DISRUPTED_TAINT),
+        bearing("other", "example.com/other"),
+    ];
+    assert_eq!(told(&pods, None), "other///1");
+    assert_eq!(told(&pods, Some(-100)), "/other 1//1", "not even by force");
+}
+
+#[test]
+fn a_wish_to_be_left_alone_holds_the_tier_until_time_is_up() {
+    let wishing = |value: &str, started: Option<i64>| {
+        let mut shy = pod("shy", "ReplicaSet", 0);
+        let wish = Protection { value: value.into(), started_at: started.map(at) };
+        shy.pod.do_not_disrupt = Some(Box::new(wish));
+        shy
+    };
+    assert_eq!(told(&[wishing("true", Some(-600)), pod("web", "ReplicaSet", 0)], None), "web//shy/2");
+    assert_eq!(told(&[wishing("true", None), pod("daemon", "DaemonSet", 0)], None), "//shy/2");
+    assert_eq!(told(&[wishing("10m", Some(-599))], None), "//shy/1");
+    assert_eq!(told(&[wishing("10m", Some(-600))], None), "shy///1");
+    assert_eq!(told(&[wishing("10m", None)], None), "//shy/1");
+    assert_eq!(told(&[wishing("true", Some(-600))], Some(31)), "//shy/1");
+    assert_eq!(told(&[wishing("true", Some(-600))], Some(30)), "/shy 30//1");
+    let garbage = [wishing("maybe", Some(-600))];
+    assert_eq!(told(&garbage, None), "shy///1");
+    assert!(plan(&garbage, None, at(0)).unreadable[0].1.contains("maybe"));
+}
+
+#[test]
+fn near_the_end_each_pod_is_made_to_leave_in_time_for_its_grace() {
+    let slow = PodOnNode { grace: Duration::from_secs(300), ..pod("slow", "DaemonSet", 0) };
+    let quick = PodOnNode { grace: Duration::ZERO, ..pod("quick", "ReplicaSet", 0) };
+    let pods = [pod("web", "ReplicaSet", 0), slow, quick];
+    assert_eq!(told(&pods, Some(301)), "web quick///3");
+    assert_eq!(told(&pods, Some(300)), "web quick/slow 300//3", "in every tier");
+    assert_eq!(told(&pods, Some(30)), "quick/web 30 slow 30//3");
+    assert_eq!(told(&pods, Some(0)), "/web 1 slow 1 quick 1//3", "never without grace");
+    let mut ending = pod("ending", "ReplicaSet", 0);
+    ending.deleting_until = Some(at(3_000));
+    assert_eq!(told(&[ending], Some(0)), "///1", "what ends already is not asked again");
+}
+
+#[test]
+fn volumes_of_pods_that_left_are_waited_for() {
+    let attached = |volume: &str, claim: Option<&str>, shared| Attachment {
+        node: "i-1".into(),
+        volume: volume.into(),
+        claim: claim.map(|name| PodRef { namespace: "default".into(), name: name.into() }),
+        shared,
+    };
+    let mut daemon = bearing("agent", "");
+    daemon.pod.volume_claims = vec!["kept".into()];
+    let attachments = [
+        attached("pv-1", Some("left"), false),
+        attached("pv-2", Some("kept"), false),
+        attached("pv-3", Some("left-too"), true),
+        attached("pv-4", None, false),
+        Attachment { node: "i-2".into(), ..attached("pv-5", None, false) },
+    ];
+    let waits: Vec<_> =
+        to_detach(&attachments, "i-1", &[daemon], at(0)).iter().map(|it| it.volume.as_str()).collect();
+    assert_eq!(waits, ["pv-1", "pv-4"]);
+}

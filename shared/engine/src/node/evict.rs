@@ -1,0 +1,251 @@
+//! Emptying the node of a claim that drains: taint, wait, evict, volumes. Each call does what can be done now and never
+//! waits; what has been reached is in the claim.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt};
+use outrigger_model::{ClaimState, Node, NodeClaim, Pod, Termination, labels};
+use tokio::time::Instant;
+
+use crate::TickError;
+use crate::error::chain;
+use crate::guards::Guards;
+use crate::node::drain::{self, Drain, TAINT_WAIT};
+use crate::node::terminate::{close, close_for};
+use crate::ports::{ClusterError, Event, Eviction, Lease, LedgerError, PodOnNode, Ports, Subject};
+
+/// How many pods of one node are asked at once.
+const CONCURRENT_EVICTIONS: usize = 16;
+/// The pauses between two requests for the same pod (Karpenter's eviction queue).
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// What one tick knows about pods that would not leave. Losing it costs a few requests.
+#[derive(Debug, Default)]
+pub(crate) struct Patience(Mutex<Asked>);
+
+#[derive(Debug, Default)]
+struct Asked {
+    /// When each pod, by uid, may be asked again, and the pause before that.
+    again: BTreeMap<String, (Instant, Duration)>,
+    /// What people were told already.
+    told: BTreeSet<(Subject, &'static str, String)>,
+}
+
+impl Patience {
+    fn lock(&self) -> MutexGuard<'_, Asked> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn may_ask(&self, pod: &Pod) -> bool {
+        self.lock().again.get(&pod.uid).is_none_or(|(at, _)| *at <= Instant::now())
+    }
+
+    fn refused(&self, pod: &Pod) {
+        let mut asked = self.lock();
+        let pause =
+            asked.again.get(&pod.uid).map_or(FIRST_PAUSE, |(_, pause)| (*pause * 2).min(LONGEST_PAUSE));
+        asked.again.insert(pod.uid.clone(), (Instant::now() + pause, pause));
+    }
+
+    /// Tells people, the same thing once in a tick. Losing an event holds nothing up.
+    pub(crate) async fn tell(&self, ports: Ports<'_>, event: Event) {
+        let is_news = self.lock().told.insert((event.about.clone(), event.reason, event.message.clone()));
+        if is_news && let Err(error) = ports.cluster.publish_event(&event).await {
+            tracing::warn!(about = %event.about, error = chain(&error), "the event was not published");
+        }
+    }
+}
+
+/// What a drain works with.
+#[derive(Clone, Copy)]
+pub(crate) struct Draining<'a> {
+    pub(crate) ports: Ports<'a>,
+    pub(crate) lease: Option<&'a Lease>,
+    pub(crate) patience: &'a Patience,
+    pub(crate) guards: Guards,
+}
+
+/// How far a node has been emptied.
+enum Drained {
+    /// The scheduler may not have noticed yet that it is closed.
+    Closing,
+    /// This is still on it.
+    Leaving(String),
+    /// Nothing is left.
+    Empty,
+}
+
+impl Draining<'_> {
+    /// Takes a draining claim as far as its pods allow. Returns what it waits for; `None` once it is to be terminated.
+    pub(crate) async fn advance(
+        self,
+        claim: &mut NodeClaim,
+        nodes: &[&Node],
+    ) -> Result<Option<String>, TickError> {
+        let Some(end) = claim.termination.clone() else {
+            return Ok(Some("the reason for its end, which was not written down".into()));
+        };
+        let drained = self.drain(claim, &end, nodes).await;
+        let now = self.ports.now();
+        let left = match drained {
+            // Seconds, in which no pod must be bound to a machine that is given up.
+            Ok(Drained::Closing) => {
+                return Ok(Some("the scheduler to notice that its node is closed".into()));
+            }
+            Ok(Drained::Leaving(what)) if !end.is_overdue(now) => return Ok(Some(what)),
+            Err(error) if !end.is_overdue(now) => return Err(error),
+            Ok(Drained::Empty) => None,
+            Ok(Drained::Leaving(what)) => Some(what),
+            Err(error) => Some(chain(&error)),
+        };
+        // Time is up even for pods that cannot be asked to leave, or whose node cannot be changed.
+        if let Some(left) = &left {
+            tracing::warn!(claim = claim.name, left, "patience has ended before the drain");
+        }
+        self.write(claim, ClaimState::Terminating, |end| {
+            if left.is_none() {
+                end.drained_at = end.drained_at.or(Some(now));
+                end.detached_at = end.detached_at.or(Some(now));
+            }
+            end.terminating_at = Some(now);
+        })
+        .await?;
+        Ok(None)
+    }
+
+    async fn drain(
+        self,
+        claim: &mut NodeClaim,
+        end: &Termination,
+        nodes: &[&Node],
+    ) -> Result<Drained, TickError> {
+        if !nodes.is_empty() && !self.is_closed(claim, end, nodes).await? {
+            return Ok(Drained::Closing);
+        }
+        Ok(self.empty(claim, nodes).await?.map_or(Drained::Empty, Drained::Leaving))
+    }
+
+    /// Keeps new pods away from the nodes; says whether that was so long ago that everybody has noticed.
+    async fn is_closed(
+        self,
+        claim: &mut NodeClaim,
+        end: &Termination,
+        nodes: &[&Node],
+    ) -> Result<bool, TickError> {
+        for node in nodes {
+            if self.guards.drain_mark {
+                close_for(self.ports, node, end).await?;
+            } else {
+                close(self.ports, node).await?;
+            }
+        }
+        let now = self.ports.now();
+        let Some(tainted_at) = end.tainted_at else {
+            self.write(claim, claim.state, |end| end.tainted_at = Some(now)).await?;
+            return Ok(!self.guards.taint_wait);
+        };
+        let waited = Duration::try_from(now.duration_since(tainted_at)).unwrap_or_default();
+        Ok(!self.guards.taint_wait || waited >= TAINT_WAIT)
+    }
+
+    /// Asks the pods of the nodes to leave, then waits for their volumes. Returns what is still there.
+    async fn empty(self, claim: &mut NodeClaim, nodes: &[&Node]) -> Result<Option<String>, TickError> {
+        let by = claim.termination.as_ref().and_then(|end| end.by);
+        let (mut left, mut stay) = (0, BTreeMap::new());
+        for node in nodes {
+            let pods = self.ports.cluster.pods_on(&node.name).await?;
+            let drain = drain::plan(&pods, by, self.ports.now());
+            left += drain.left;
+            self.carry_out(node, &drain).await?;
+            stay.insert(node.name.clone(), pods);
+        }
+        if left > 0 {
+            return Ok(Some(format!("{left} pods to leave its node")));
+        }
+        let attached = self.attached(&stay).await?;
+        if attached.is_empty() {
+            return Ok(None);
+        }
+        let now = self.ports.now();
+        if claim.termination.as_ref().is_some_and(|end| end.drained_at.is_none()) {
+            self.write(claim, claim.state, |end| end.drained_at = Some(now)).await?;
+        }
+        Ok(Some(format!("the volumes {} to be detached", attached.join(", "))))
+    }
+
+    async fn attached(self, pods: &BTreeMap<String, Vec<PodOnNode>>) -> Result<Vec<String>, TickError> {
+        let nodes: BTreeSet<String> = pods.keys().cloned().collect();
+        if nodes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let attachments = self.ports.cluster.attachments(&nodes).await?;
+        let now = self.ports.now();
+        let volumes = pods.iter().flat_map(|(node, pods)| drain::to_detach(&attachments, node, pods, now));
+        Ok(volumes.map(|attachment| attachment.volume.clone()).collect())
+    }
+
+    async fn carry_out(self, node: &Node, drain: &Drain<'_>) -> Result<(), TickError> {
+        for pod in &drain.protected {
+            let why = "it asks not to be disrupted";
+            self.tell_of_block(node, pod, why).await;
+        }
+        for (pod, why) in &drain.unreadable {
+            let message = format!("annotation {}: {why}", labels::DO_NOT_DISRUPT);
+            self.tell(Subject::pod(pod), true, "InvalidDoNotDisrupt", message).await;
+        }
+        for (pod, grace) in &drain.force {
+            let message = format!("its node must end; it is deleted with {} s of grace", grace.as_secs());
+            self.tell(Subject::pod(pod), true, "TerminationGracePeriodExpiring", message).await;
+            self.ports.cluster.delete_pod(pod, *grace).await?;
+        }
+        let mut requests = Vec::new();
+        for pod in drain.evict.iter().filter(|pod| self.patience.may_ask(pod)) {
+            requests.push(self.evict(node, pod).boxed());
+        }
+        let answers: Vec<_> =
+            futures::stream::iter(requests).buffer_unordered(CONCURRENT_EVICTIONS).collect().await;
+        Ok(answers.into_iter().collect::<Result<(), ClusterError>>()?)
+    }
+
+    async fn evict(self, node: &Node, pod: &Pod) -> Result<(), ClusterError> {
+        match self.ports.cluster.evict(pod).await? {
+            Eviction::Accepted => {
+                let message = format!("evicted from the node {}, which is being drained", node.name);
+                self.tell(Subject::pod(pod), false, "Evicted", message).await;
+            }
+            Eviction::Gone => {}
+            Eviction::Blocked { why } => {
+                self.patience.refused(pod);
+                self.tell_of_block(node, pod, &why).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn tell_of_block(self, node: &Node, pod: &Pod, why: &str) {
+        let message = format!("the pod {} cannot be evicted: {why}", pod.id);
+        self.tell(Subject::node(node), true, "FailedDraining", message.clone()).await;
+        self.tell(Subject::pod(pod), true, "FailedDraining", message).await;
+    }
+
+    async fn tell(self, about: Subject, warning: bool, reason: &'static str, message: String) {
+        self.patience.tell(self.ports, Event { about, warning, reason, message }).await;
+    }
+
+    async fn write(
+        self,
+        claim: &mut NodeClaim,
+        state: ClaimState,
+        step: impl FnOnce(&mut Termination) + Send,
+    ) -> Result<(), LedgerError> {
+        let mut next = NodeClaim { state, ..claim.clone() };
+        if let Some(end) = &mut next.termination {
+            step(end);
+        }
+        *claim = self.ports.ledger.update_claim(&next, self.lease).await?;
+        Ok(())
+    }
+}

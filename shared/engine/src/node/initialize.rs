@@ -1,0 +1,84 @@
+//! Whether a registered node is ready for pods: pure rules.
+
+use std::collections::BTreeMap;
+
+use outrigger_model::{Node, NodeClaim, Taint, TaintEffect, labels};
+
+use crate::node::change::unchanged;
+use crate::ports::NodeChange;
+
+/// Why a registered node cannot run its planned pods yet, its being closed aside; `None` when it can. What it
+/// offers is not looked at.
+pub(crate) fn not_startable(claim: &NodeClaim, node: &Node) -> Option<String> {
+    if !node.ready {
+        return Some("its node is not Ready".into());
+    }
+    let waits_for = |taint: &&Taint| {
+        let is_its_own = claim.taints.iter().any(|own| own.matches(taint));
+        taint.key != labels::PLACING_TAINT && taint.is_ephemeral()
+            || claim.startup_taints.iter().any(|startup| startup.matches(taint))
+            || taint.effect == TaintEffect::NoExecute && !is_its_own
+    };
+    let taint = node.taints.iter().find(waits_for)?;
+    Some(format!("its node still has the taint {taint}"))
+}
+
+/// Why a registered node is not ready for pods yet; `None` when it is (Karpenter
+/// `nodeclaim/lifecycle/initialization.go`).
+pub(crate) fn not_initialized(claim: &NodeClaim, node: &Node) -> Option<String> {
+    if !node.ready {
+        return Some("its node is not Ready".into());
+    }
+    let waits_for = |taint: &&Taint| {
+        taint.is_ephemeral() || claim.startup_taints.iter().any(|startup| startup.matches(taint))
+    };
+    if let Some(taint) = node.taints.iter().find(waits_for) {
+        return Some(format!("its node still has the taint {taint}"));
+    }
+    let missing = claim.requests.iter().find(|(name, quantity)| {
+        let extended = name.contains('/');
+        extended && !quantity.is_zero() && node.allocatable.get(name).is_zero()
+    });
+    missing.map(|(name, _)| format!("its node does not offer {name} yet"))
+}
+
+/// The change that says that a node is ready for pods.
+pub(crate) fn initialization(node: &Node) -> NodeChange {
+    let label = BTreeMap::from([(labels::INITIALIZED.to_owned(), "true".to_owned())]);
+    NodeChange { labels: label, ..unchanged(node) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{claim, node};
+    use outrigger_model::Resources;
+
+    #[test]
+    fn pods_are_placed_when_only_the_placing_holds_the_node_back() {
+        let closed = |taints: Vec<Taint>| node([vec![Taint::placing()], taints].concat());
+        assert_eq!(not_startable(&claim(), &closed(claim().taints)), None);
+        let no_gpu = Node { allocatable: Resources::new(), ..closed(vec![]) };
+        assert_eq!(not_startable(&claim(), &no_gpu), None, "pods without a GPU need not wait for it");
+        for (taint, word) in [
+            (claim().startup_taints[0].clone(), "cni"),
+            (Taint::new("node.kubernetes.io/not-ready", "", TaintEffect::NoSchedule), "not-ready"),
+            (Taint::new("example.com/broken", "", TaintEffect::NoExecute), "broken"),
+        ] {
+            assert!(not_startable(&claim(), &closed(vec![taint])).unwrap().contains(word), "{word}");
+        }
+        let unready = Node { ready: false, ..closed(vec![]) };
+        assert!(not_startable(&claim(), &unready).unwrap().contains("Ready"));
+    }
+
+    #[test]
+    fn a_node_is_initialised_when_nothing_holds_it_back() {
+        assert_eq!(not_initialized(&claim(), &node(vec![])), None);
+        let startup = node(vec![Taint::new("cni", "", TaintEffect::NoSchedule)]);
+        assert!(not_initialized(&claim(), &startup).unwrap().contains("cni:NoSchedule"));
+        let unready = Node { ready: false, ..node(vec![]) };
+        assert!(not_initialized(&claim(), &unready).unwrap().contains("Ready"));
+        let no_gpu = Node { allocatable: Resources::new(), ..node(vec![]) };
+        assert!(not_initialized(&claim(), &no_gpu).unwrap().contains("nvidia.com/gpu"));
+    }
+}

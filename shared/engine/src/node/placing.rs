@@ -1,0 +1,220 @@
+//! Placing pods on the nodes that were bought for them.
+//!
+//! kube-scheduler spreads where we pack, so a dense plan that is left to it does not come true. A node that
+//! joins is therefore closed by the taint `outrigger.dev/placing:NoSchedule`, which the kubelet does not
+//! mind. When the node is ready, its planned pods are bound to it after a fresh look, and the taint goes.
+//! What must not be bound is pointed at the node by status.nominatedNodeName, and kube-scheduler places it.
+//! Whoever dies in between leaves a closed node, which the next pass opens.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt};
+use jiff::Timestamp;
+use outrigger_model::node_claim_object::ConditionStatus;
+use outrigger_model::{
+    ExistingPlacement, Node, NodeClaim, NominatedPod, Pod, PodRef, PodState, Snapshot, Target, labels,
+};
+
+use crate::error::chain;
+use crate::node::change::unchanged;
+use crate::node::initialize::not_startable;
+use crate::node::nomination::{Nomination, send};
+use crate::observe::volumes::{put_volumes, unusable};
+use crate::ports::{Binding, ClusterError, ClusterState, Event, NodeChange, PodOnNode, Ports, Subject};
+
+/// How many calls are on their way at once.
+const CONCURRENT_CALLS: usize = 32;
+/// How long a node stays closed at most once it is ready. A pass comes every two seconds, and one more must
+/// not come too late.
+const CLOSED_WHILE_READY: Duration = Duration::from_secs(8);
+/// How long a node stays closed at most from its registration on: a network daemon that does not bear the
+/// taint would keep it from ever being ready.
+const CLOSED_WHILE_STARTING: Duration = Duration::from_mins(2);
+/// How many pods one pass tells of their node; a flood would only delay what comes after.
+const EVENTS_MAX: usize = 500;
+
+/// How planned pods come to their nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PlacePods {
+    /// They are bound, while the node is closed to others.
+    #[default]
+    Bind,
+    /// They are nominated, and kube-scheduler binds them where it sees fit.
+    Nominate,
+}
+
+/// What a closed node waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Closed {
+    /// It is not ready for pods yet.
+    Starting(String),
+    /// It is ready, and its pods may be bound.
+    Ready,
+    /// It has been closed for as long as it may be, and is not ready.
+    Overdue(String),
+}
+
+/// What a node waits for that is closed until its pods are placed.
+pub(crate) fn closed(claim: &NodeClaim, node: &Node, now: Timestamp) -> Closed {
+    match not_startable(claim, node) {
+        None => Closed::Ready,
+        Some(why) if must_open(claim, node, now) => Closed::Overdue(why),
+        Some(why) => Closed::Starting(why),
+    }
+}
+
+/// Whether a node has been closed for as long as it may be.
+pub(crate) fn must_open(claim: &NodeClaim, node: &Node, now: Timestamp) -> bool {
+    let passed = |since: Option<Timestamp>, longest: Duration| {
+        let age = since.and_then(|since| Duration::try_from(now.duration_since(since)).ok());
+        age.is_some_and(|age| age >= longest)
+    };
+    let ready = node.conditions.get("Ready").filter(|ready| ready.status == ConditionStatus::True);
+    passed(ready.and_then(|ready| ready.since), CLOSED_WHILE_READY)
+        || passed(claim.registered_at, CLOSED_WHILE_STARTING)
+}
+
+/// The change that opens a node to all pods.
+pub(crate) fn opened(node: &Node) -> NodeChange {
+    let mut change = unchanged(node);
+    change.taints.retain(|taint| taint.key != labels::PLACING_TAINT);
+    change
+}
+
+/// The daemonsets that would run on a node if they bore its being closed, by name.
+pub(crate) fn kept_out<'s>(state: &'s ClusterState, node: &Node) -> Vec<&'s PodRef> {
+    let open = Node { taints: opened(node).taints, ..node.clone() };
+    let is_kept_out = |set: &&outrigger_model::DaemonSet| set.runs_on(&open) && !set.runs_on(node);
+    state.daemon_sets.iter().filter(is_kept_out).map(|set| &set.id).collect()
+}
+
+/// The pods of a claim that are planned for its node.
+pub(crate) fn planned(claim: &NodeClaim, node: &Node) -> ExistingPlacement {
+    ExistingPlacement { target: Target::Node(node.name.clone()), pods: claim.nominated.clone() }
+}
+
+/// The cluster as it is now, as far as it says which pods may be bound. Volumes are read only while a planned
+/// pod mounts one; those that cannot be read are kube-scheduler's to judge.
+pub(crate) async fn look(
+    ports: Ports<'_>,
+    state: &ClusterState,
+    planned: &[ExistingPlacement],
+) -> Result<Snapshot, ClusterError> {
+    let mut snapshot = Snapshot::empty("", ports.now());
+    snapshot.nodes = state.nodes.values().cloned().collect();
+    snapshot.pods = state.pods.values().cloned().collect();
+    snapshot.daemon_sets.clone_from(&state.daemon_sets);
+    let mounted = mounted(state, planned);
+    if !mounted.is_empty() {
+        let volumes = match ports.cluster.volumes(&mounted).await {
+            Err(error) => unusable(mounted, &error),
+            Ok(volumes) => volumes,
+        };
+        put_volumes(&mut snapshot, volumes);
+    }
+    if snapshot.pods.iter().any(|pod| pod.spec.selects_namespaces()) {
+        snapshot.namespaces = ports.cluster.namespaces().await?;
+    }
+    Ok(snapshot)
+}
+
+/// The claims that matter where planned pods mount volumes: theirs, and those of the pods on their
+/// nodes, since attachments are counted.
+fn mounted(state: &ClusterState, planned: &[ExistingPlacement]) -> BTreeSet<PodRef> {
+    let uids: BTreeSet<&str> =
+        planned.iter().flat_map(|placement| &placement.pods).map(|pod| pod.uid.as_str()).collect();
+    let nodes: BTreeSet<&str> = planned.iter().map(|placement| placement.target.name()).collect();
+    let is_planned = |pod: &Pod| uids.contains(pod.uid.as_str());
+    let is_near = |pod: &Pod| pod.node_name.as_deref().is_some_and(|node| nodes.contains(node));
+    let mounting = || state.pods.values().filter(|pod| !pod.volume_claims.is_empty());
+    if !mounting().any(is_planned) {
+        return BTreeSet::new();
+    }
+    let of = |pod: &Pod, name: &String| PodRef { namespace: pod.id.namespace.clone(), name: name.clone() };
+    let concerned = mounting().filter(|pod| is_planned(pod) || is_near(pod));
+    concerned.flat_map(|pod| pod.volume_claims.iter().map(move |name| of(pod, name))).collect()
+}
+
+/// What became of pods that were to be bound.
+#[derive(Debug, Default)]
+pub(crate) struct Bound {
+    /// Bound, with their node.
+    pub(crate) pods: Vec<Nomination>,
+    /// Not bound, since the API server would not have it, or did not answer.
+    pub(crate) refused: Vec<Nomination>,
+    /// Whether a right is missing, so that there is no use in asking for more.
+    pub(crate) forbidden: bool,
+}
+
+/// Binds pods to their nodes, many at a time, those of a higher priority first. A pod that somebody else has
+/// bound meanwhile, or that has gone, is in neither list.
+pub(crate) async fn bind(ports: Ports<'_>, placements: &[ExistingPlacement], state: &ClusterState) -> Bound {
+    let mut all: Vec<Nomination> = placements
+        .iter()
+        .flat_map(|placement| {
+            let node = placement.target.name();
+            placement.pods.iter().map(move |pod| Nomination { pod: pod.clone(), node: node.to_owned() })
+        })
+        .collect();
+    let priority = |pod: &NominatedPod| state.pods.get(&pod.uid).map_or(0, |pod| pod.spec.priority);
+    all.sort_by_key(|nomination| Reverse(priority(&nomination.pod)));
+    let mut bound = Bound::default();
+    let calls = all.into_iter().map(|nomination| {
+        async move {
+            let answer = ports.cluster.bind(&nomination.pod, &nomination.node).await;
+            (nomination, answer)
+        }
+        .boxed()
+    });
+    let mut answers = futures::stream::iter(calls).buffered(CONCURRENT_CALLS);
+    while let Some((nomination, answer)) = answers.next().await {
+        match answer {
+            Ok(Binding::Made) => bound.pods.push(nomination),
+            Ok(Binding::Missed) => {}
+            Err(error) => {
+                bound.forbidden |= matches!(error, ClusterError::Refused { status: 403, .. });
+                tracing::warn!(pod = %nomination.pod.pod, error = chain(&error), "the pod was not bound");
+                bound.refused.push(nomination);
+            }
+        }
+    }
+    bound
+}
+
+/// Points pods at their nodes and leaves the rest to kube-scheduler.
+pub(crate) async fn nominate(ports: Ports<'_>, nominations: &[Nomination]) {
+    send(ports, &nominations.iter().collect::<Vec<_>>()).await;
+}
+
+/// The nominations of all planned pods of a claim.
+pub(crate) fn nominations(claim: &NodeClaim, node: &str) -> Vec<Nomination> {
+    claim.nominated.iter().map(|pod| Nomination { pod: pod.clone(), node: node.to_owned() }).collect()
+}
+
+/// The planned pods of a claim that the kubelet of its node did not admit, among the pods that are there.
+pub(crate) fn refused<'p>(claim: &NodeClaim, on: &'p [PodOnNode]) -> Vec<&'p Pod> {
+    let planned: BTreeSet<&str> = claim.nominated.iter().map(|pod| pod.uid.as_str()).collect();
+    let refused = |pod: &&Pod| pod.state == PodState::Refused && planned.contains(pod.uid.as_str());
+    on.iter().map(|on| &on.pod).filter(refused).collect()
+}
+
+/// Tells people where their pods went, in kube-scheduler's words. Losing an event holds nothing up.
+pub(crate) async fn tell(ports: Ports<'_>, bound: &[Nomination]) {
+    if bound.len() > EVENTS_MAX {
+        tracing::warn!(left_out = bound.len() - EVENTS_MAX, "some pods get no event this time");
+    }
+    let events = bound.iter().take(EVENTS_MAX).map(|Nomination { pod, node }| {
+        let about = Subject::Pod { id: pod.pod.clone(), uid: pod.uid.clone() };
+        let message = format!("Successfully assigned {} to {node}", pod.pod);
+        let event = Event { about, warning: false, reason: "Scheduled", message };
+        async move {
+            if let Err(error) = ports.cluster.publish_event(&event).await {
+                tracing::warn!(about = %event.about, error = chain(&error), "the event was not published");
+            }
+        }
+        .boxed()
+    });
+    futures::stream::iter(events).buffer_unordered(CONCURRENT_CALLS).collect::<Vec<()>>().await;
+}

@@ -1,0 +1,173 @@
+//! The end of instances: terminated, seen to be gone, their nodes released, their claims closed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use outrigger_model::{ClaimState, Node, NodeClaim};
+
+use crate::TickError;
+use crate::error::chain;
+use crate::guards::Guards;
+use crate::ports::{InstanceState, Lease, LedgerError, Machine, Ports};
+
+/// For so long after an instance was first missed its absence proves nothing: EC2 shows new instances late.
+pub(crate) const ABSENCE_WAIT: Duration = Duration::from_mins(5);
+
+/// What is to be done about the instance of a terminating claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Tell EC2 to terminate it, which may be told twice.
+    Terminate,
+    /// Tell EC2 once more; when it does not object, the instance is gone for good.
+    TerminateAndForget,
+    /// It is on its way.
+    Wait,
+    /// It is gone.
+    Close,
+}
+
+/// What the end of instances needs to know.
+pub(crate) struct Release<'a> {
+    pub(crate) ports: Ports<'a>,
+    pub(crate) lease: Option<&'a Lease>,
+    pub(crate) guards: Guards,
+    /// What EC2 shows.
+    pub(crate) machines: &'a [Machine],
+    /// Since when instances of claims were missed, by claim.
+    pub(crate) missing: &'a BTreeMap<String, Timestamp>,
+    /// Nodes by instance id.
+    pub(crate) nodes: &'a BTreeMap<&'a str, Vec<&'a Node>>,
+}
+
+impl Release<'_> {
+    /// Takes every terminating claim one step on. Gives for each, by name, what it waits for; `None` when it is over.
+    ///
+    /// `asked` are the instances that EC2 was told to terminate since it last showed what it has; none is told twice.
+    pub(crate) async fn advance(
+        &self,
+        claims: Vec<&mut NodeClaim>,
+        asked: &mut BTreeSet<String>,
+    ) -> Vec<(String, Result<Option<String>, TickError>)> {
+        let now = self.ports.now();
+        let steps: Vec<Step> = claims.iter().map(|claim| self.step(claim, now)).collect();
+        let asks = |step: &Step| matches!(step, Step::Terminate | Step::TerminateAndForget);
+        let asking = claims.iter().zip(&steps).filter(|(_, step)| asks(step));
+        let ids: Vec<String> = asking
+            .filter_map(|(claim, _)| claim.instance_id())
+            .filter(|id| asked.insert((*id).to_owned()))
+            .map(str::to_owned)
+            .collect();
+        let refused = self.terminate(&ids).await;
+        let mut outcomes = Vec::new();
+        for (claim, step) in claims.into_iter().zip(steps) {
+            let told = claim.instance_id().is_some_and(|id| ids.iter().any(|asked| asked == id));
+            let result = match (step, refused.of(claim).filter(|_| told)) {
+                (Step::Close, _) => self.close(claim).await.map(|()| None),
+                (Step::TerminateAndForget, None) if told => self.close(claim).await.map(|()| None),
+                (_, Some(why)) => self.note(claim, why).await,
+                (_, None) => Ok(Some("its instance to end".to_owned())),
+            };
+            outcomes.push((claim.name.clone(), result));
+        }
+        outcomes
+    }
+
+    fn step(&self, claim: &NodeClaim, now: Timestamp) -> Step {
+        let Some(id) = claim.instance_id() else { return Step::Close };
+        let machine = self.machines.iter().find(|machine| machine.id == id);
+        let missing_since = self.missing.get(&claim.name).copied();
+        step(machine.map(|machine| machine.state), missing_since, self.guards, now)
+    }
+
+    async fn terminate(&self, ids: &[String]) -> Refusals {
+        if ids.is_empty() {
+            return Refusals::default();
+        }
+        match self.ports.cloud.terminate(ids).await {
+            Ok(each) => Refusals { all: None, each },
+            Err(error) => Refusals { all: Some(chain(&error)), each: BTreeMap::new() },
+        }
+    }
+
+    /// What EC2 will not terminate must be said, once.
+    async fn note(&self, claim: &mut NodeClaim, why: &str) -> Result<Option<String>, TickError> {
+        let message = format!("its instance cannot be terminated: {why}");
+        if claim.last_error.as_ref() != Some(&message) {
+            tracing::error!(claim = claim.name, instance = claim.instance_id(), why, "not terminated");
+            let next = NodeClaim { last_error: Some(message.clone()), ..claim.clone() };
+            *claim = self.ports.ledger.update_claim(&next, self.lease).await?;
+        }
+        Ok(Some(message))
+    }
+
+    /// The node first, then the claim: whoever dies in between does both again.
+    async fn close(&self, claim: &mut NodeClaim) -> Result<(), TickError> {
+        for node in claim.instance_id().and_then(|id| self.nodes.get(id)).into_iter().flatten() {
+            self.ports.cluster.release_node(&node.name, &node.uid).await?;
+        }
+        let next = NodeClaim { state: ClaimState::Gone, ..claim.clone() };
+        *claim = self.write(&next).await?;
+        tracing::info!(claim = claim.name, instance = claim.instance_id(), "gone");
+        Ok(())
+    }
+
+    async fn write(&self, claim: &NodeClaim) -> Result<NodeClaim, LedgerError> {
+        self.ports.ledger.update_claim(claim, self.lease).await
+    }
+}
+
+fn step(
+    state: Option<InstanceState>,
+    missing_since: Option<Timestamp>,
+    guards: Guards,
+    now: Timestamp,
+) -> Step {
+    let long_missing = missing_since.is_some_and(|since| {
+        Duration::try_from(now.duration_since(since)).is_ok_and(|length| length >= ABSENCE_WAIT)
+    });
+    match state {
+        Some(InstanceState::Terminated) => Step::Close,
+        Some(InstanceState::ShuttingDown) => Step::Wait,
+        None if long_missing || !guards.absence_wait => Step::TerminateAndForget,
+        Some(_) | None => Step::Terminate,
+    }
+}
+
+/// What EC2 would not terminate.
+#[derive(Debug, Default)]
+struct Refusals {
+    /// Why none could be.
+    all: Option<String>,
+    each: BTreeMap<String, String>,
+}
+
+impl Refusals {
+    fn of(&self, claim: &NodeClaim) -> Option<&str> {
+        let own = claim.instance_id().and_then(|id| self.each.get(id));
+        own.or(self.all.as_ref()).map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_seen_to_be_gone_or_long_missed_is_closed() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let table = [
+            (Some(InstanceState::Terminated), None, Step::Close),
+            (Some(InstanceState::ShuttingDown), None, Step::Wait),
+            (Some(InstanceState::Running), None, Step::Terminate),
+            (Some(InstanceState::Stopped), Some(0), Step::Terminate),
+            (None, None, Step::Terminate),
+            (None, Some(701), Step::Terminate),
+            (None, Some(700), Step::TerminateAndForget),
+        ];
+        for (state, missing, expected) in table {
+            let found = step(state, missing.map(at), Guards::default(), at(1_000));
+            assert_eq!(found, expected, "{state:?} {missing:?}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Which nodes are beyond hope, and when so many are that the fault is not theirs: pure rules (Karpenter `node/health` and the
+//! repair policies of its AWS provider, 1.14).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use outrigger_model::node_claim_object::ConditionStatus;
+use outrigger_model::{ClaimState, NillableDuration, Node, NodeClaim, TerminationReason};
+
+use crate::guards::Guards;
+use crate::node::terminate::Cause;
+use crate::ports::{InstanceProblem, InstanceStatus};
+
+/// A status check of EC2's may fail so long; it fails for a moment whenever a machine is busy.
+const CHECK_TOLERATED_FOR: Duration = Duration::from_mins(2);
+/// Of a hundred nodes of a pool so many may be unhealthy, rounded up to a whole node.
+const UNHEALTHY_PERCENT: usize = 20;
+
+/// A condition that a node does not recover from once it has lasted.
+struct Policy {
+    condition: &'static str,
+    status: ConditionStatus,
+    tolerated_for: Duration,
+}
+
+impl Policy {
+    const fn new(condition: &'static str, status: ConditionStatus, minutes: u64) -> Self {
+        Self { condition, status, tolerated_for: Duration::from_mins(minutes) }
+    }
+}
+
+const POLICIES: [Policy; 7] = [
+    Policy::new("Ready", ConditionStatus::False, 30),
+    Policy::new("Ready", ConditionStatus::Unknown, 30),
+    Policy::new("AcceleratedHardwareReady", ConditionStatus::False, 10),
+    Policy::new("StorageReady", ConditionStatus::False, 30),
+    Policy::new("NetworkingReady", ConditionStatus::False, 30),
+    Policy::new("KernelReady", ConditionStatus::False, 30),
+    Policy::new("ContainerRuntimeReady", ConditionStatus::False, 30),
+];
+
+/// What is to be done about a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Its claim must end.
+    End(Cause),
+    /// It should, but too many nodes of its pool are unhealthy.
+    Blocked(String),
+}
+
+/// The health of all nodes at one moment.
+pub(crate) struct Health<'a> {
+    statuses: BTreeMap<&'a str, Vec<&'a InstanceProblem>>,
+    /// Nodes, and unhealthy ones among them, by pool.
+    pools: BTreeMap<&'a str, (usize, usize)>,
+    by_conditions: bool,
+    guards: Guards,
+    now: Timestamp,
+}
+
+impl<'a> Health<'a> {
+    /// `by_conditions` says whether conditions of nodes count; what EC2 says of its instances always does.
+    pub(crate) fn new(
+        nodes: &'a [Node],
+        statuses: &'a [InstanceStatus],
+        by_conditions: bool,
+        guards: Guards,
+        now: Timestamp,
+    ) -> Self {
+        let mut by_instance: BTreeMap<&str, Vec<&InstanceProblem>> = BTreeMap::new();
+        for status in statuses {
+            by_instance.entry(&status.id).or_default().push(&status.problem);
+        }
+        let mut pools: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        for node in nodes {
+            let Some(pool) = node.node_pool() else { continue };
+            let problems = node.instance_id().and_then(|id| by_instance.get(id));
+            let fails = problems.into_iter().flatten().any(|problem| problem.is_impairment());
+            let (all, unhealthy) = pools.entry(pool).or_default();
+            *all += 1;
+            *unhealthy += usize::from(fails || ailments(node).next().is_some());
+        }
+        Self { statuses: by_instance, pools, by_conditions, guards, now }
+    }
+
+    /// What is to be done about the node of a claim; `None` while there is hope. Only what has lasted counts, and what EC2 plans.
+    pub(crate) fn verdict(&self, claim: &NodeClaim, nodes: &[&Node]) -> Option<Verdict> {
+        use ClaimState::{Draining, Initialized, Registered};
+        if !matches!(claim.state, Registered | Initialized | Draining) || nodes.is_empty() {
+            return None;
+        }
+        let Some(message) = self.impairment(claim).or_else(|| self.ailment(nodes)) else {
+            return self.plan(claim).filter(|_| claim.state != Draining);
+        };
+        if self.guards.repair_breaker
+            && let Some(why) = self.blocked(&claim.node_pool)
+        {
+            return Some(Verdict::Blocked(format!("{message}; {why}")));
+        }
+        // As with Karpenter there is no waiting for its pods: nobody on the node may be able to end them.
+        let cause = Cause { by: Some(self.now), ..Cause::new(TerminationReason::Unhealthy, message) };
+        Some(Verdict::End(cause))
+    }
+
+    fn problems(&self, claim: &NodeClaim) -> impl Iterator<Item = &'a InstanceProblem> {
+        let problems = claim.instance_id().and_then(|id| self.statuses.get(id));
+        problems.into_iter().flatten().copied()
+    }
+
+    fn impairment(&self, claim: &NodeClaim) -> Option<String> {
+        self.problems(claim).find_map(|problem| match problem {
+            InstanceProblem::Impaired { check, since } if self.lasted(*since, CHECK_TOLERATED_FOR) => {
+                Some(format!("EC2's {check} check of its instance fails since {since}"))
+            }
+            InstanceProblem::Impaired { .. } | InstanceProblem::Planned { .. } => None,
+        })
+    }
+
+    fn plan(&self, claim: &NodeClaim) -> Option<Verdict> {
+        self.problems(claim).find_map(|problem| match problem {
+            InstanceProblem::Planned { event, at } => {
+                let when = at.map(|at| format!(" at {at}")).unwrap_or_default();
+                let message = format!("EC2 plans {event} for its instance{when}");
+                Some(Verdict::End(Cause::new(TerminationReason::Interrupted, message)))
+            }
+            InstanceProblem::Impaired { .. } => None,
+        })
+    }
+
+    fn ailment(&self, nodes: &[&Node]) -> Option<String> {
+        let lasting = |(policy, since): &(&Policy, Timestamp)| self.lasted(*since, policy.tolerated_for);
+        let found = nodes.iter().flat_map(|node| ailments(node)).filter(|_| self.by_conditions).find(lasting);
+        found.map(|(policy, _)| {
+            let Policy { condition, status, tolerated_for } = policy;
+            let length = NillableDuration::seconds(tolerated_for.as_secs());
+            format!("the condition {condition} of its node is {status:?} for {length} and longer")
+        })
+    }
+
+    fn lasted(&self, since: Timestamp, length: Duration) -> bool {
+        SignedDuration::try_from(length).is_ok_and(|length| self.now.duration_since(since) >= length)
+    }
+
+    fn blocked(&self, pool: &str) -> Option<String> {
+        let (all, unhealthy) = self.pools.get(pool).copied().unwrap_or_default();
+        let allowed = (all * UNHEALTHY_PERCENT).div_ceil(100);
+        (unhealthy > allowed).then(|| {
+            format!(
+                "{unhealthy} of {all} nodes of NodePool {pool} are unhealthy, repair stops above {allowed}"
+            )
+        })
+    }
+}
+
+/// Conditions that do not heal by themselves, and since when the node has them.
+fn ailments(node: &Node) -> impl Iterator<Item = (&'static Policy, Timestamp)> {
+    POLICIES.iter().filter_map(|policy| {
+        let found = node.conditions.get(policy.condition).filter(|found| found.status == policy.status)?;
+        Some((policy, found.since?))
+    })
+}
+
+#[cfg(test)]
+mod tests;

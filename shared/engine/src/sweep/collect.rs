@@ -1,0 +1,245 @@
+//! What a sweep finds amiss between EC2, the ledger and the cluster, and what it may do about it: pure rules.
+//!
+//! One look proves nothing: EC2 shows things late, and the three are read one after the other. What a sweep finds is kept,
+//! and acted on once a later sweep finds it still, except where EC2 itself says that an instance has ended.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use outrigger_model::{ClaimState, Intent, Node, NodeClaim, TerminationReason, labels};
+
+use crate::guards::Guards;
+use crate::node::liveness::is_partitioned;
+use crate::node::release::ABSENCE_WAIT;
+use crate::node::terminate::Cause;
+use crate::ports::{InstanceState, Machine, Sweep};
+
+/// Two sweeps that confirm each other lie at least so far apart; a little less than the minute between two ticks.
+const CONFIRMED_AFTER: Duration = Duration::from_secs(55);
+/// A sweep may always end so many instances.
+const ALWAYS_ALLOWED: usize = 3;
+/// Beyond that it may end one in so many.
+const ALLOWED_SHARE: usize = 10;
+
+/// What is there, EC2 having been asked first.
+pub(crate) struct Seen<'a> {
+    /// Every instance with the cluster's tag.
+    pub(crate) machines: &'a [Machine],
+    /// Claims that are not over.
+    pub(crate) claims: &'a [NodeClaim],
+    /// Launches that are open.
+    pub(crate) intents: &'a [Intent],
+    /// All nodes.
+    pub(crate) nodes: &'a [Node],
+    /// Nodes by instance id.
+    pub(crate) on: &'a BTreeMap<&'a str, Vec<&'a Node>>,
+}
+
+/// What a sweep came to.
+#[derive(Debug, Default)]
+pub(crate) struct Findings<'a> {
+    /// What the next sweep must know.
+    pub(crate) sweep: Sweep,
+    /// Instances to terminate that belong to no claim.
+    pub(crate) orphans: Vec<String>,
+    /// All instances that no claim and no open launch accounts for, whatever may be done about them.
+    pub(crate) unaccounted: Vec<String>,
+    /// Claims that must end.
+    pub(crate) ending: Vec<Ending>,
+    /// Nodes that nothing stands behind any more.
+    pub(crate) abandoned: Vec<&'a Node>,
+    /// Nodes that are closed as for a drain, with the claim of each, which lives.
+    pub(crate) closed: Vec<(&'a str, &'a Node)>,
+}
+
+/// A claim that must end.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    /// Its name.
+    pub(crate) claim: String,
+    /// Why.
+    pub(crate) cause: Cause,
+    /// Whether we conclude it, and EC2 does not say so itself.
+    concluded: bool,
+}
+
+/// Compares what is there with what should be.
+pub(crate) fn sweep<'a>(seen: &Seen<'a>, before: &Sweep, guards: Guards, now: Timestamp) -> Findings<'a> {
+    let mut judge = Judge {
+        seen,
+        before,
+        guards,
+        now,
+        machines: seen.machines.iter().map(|machine| (machine.id.as_str(), machine)).collect(),
+        claimed: seen.claims.iter().filter_map(NodeClaim::instance_id).collect(),
+        findings: Findings { sweep: Sweep { at: Some(now), ..Sweep::default() }, ..Findings::default() },
+    };
+    judge.orphans();
+    for claim in seen.claims {
+        judge.claim(claim);
+        judge.closed(claim);
+    }
+    judge.nodes();
+    let mut findings = judge.findings;
+    findings.sweep.partitioned = guards.partition && is_partitioned(seen.nodes.iter());
+    if findings.sweep.partitioned {
+        findings.keep_what_ec2_says();
+    }
+    let live = seen.machines.iter().filter(|machine| !machine.state.is_ending()).count();
+    let would_end = findings.orphans.len() + findings.ending.iter().filter(|end| end.concluded).count();
+    if guards.breaker && would_end > ALWAYS_ALLOWED.max(live / ALLOWED_SHARE) {
+        findings.sweep.breaker = Some(would_end);
+        findings.keep_what_ec2_says();
+    }
+    findings
+}
+
+impl Findings<'_> {
+    /// Drops what we only conclude.
+    fn keep_what_ec2_says(&mut self) {
+        self.orphans.clear();
+        self.abandoned.clear();
+        self.ending.retain(|end| !end.concluded);
+    }
+}
+
+struct Judge<'s, 'a> {
+    seen: &'s Seen<'a>,
+    before: &'s Sweep,
+    guards: Guards,
+    now: Timestamp,
+    machines: BTreeMap<&'a str, &'a Machine>,
+    claimed: BTreeSet<&'a str>,
+    findings: Findings<'a>,
+}
+
+impl<'a> Judge<'_, 'a> {
+    fn nodes_of(&self, instance: &str) -> &[&'a Node] {
+        self.seen.on.get(instance).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Instances of ours that neither a claim nor an open launch accounts for. One without a launch's tag was not launched by
+    /// us, and one whose node was registered had a claim, which the ledger has forgotten: it is left to people, or adopted.
+    fn orphans(&mut self) {
+        let open: BTreeSet<&str> = self.seen.intents.iter().map(|intent| intent.id.as_str()).collect();
+        for machine in self.seen.machines {
+            let launched = machine.intent.as_deref().is_some_and(|intent| !open.contains(intent));
+            let registered = |node: &&Node| node.annotations.contains_key(labels::CLAIM) && !node.deleting;
+            if !launched || machine.state.is_ending() || self.claimed.contains(machine.id.as_str()) {
+                continue;
+            }
+            let is_forgotten = self.nodes_of(&machine.id).iter().any(registered);
+            let sweep = &mut self.findings.sweep;
+            let (before, now) = if is_forgotten {
+                (&self.before.forgotten, &mut sweep.forgotten)
+            } else {
+                (&self.before.orphans, &mut sweep.orphans)
+            };
+            let since = before.get(&machine.id).copied();
+            now.insert(machine.id.clone(), since.unwrap_or(self.now));
+            if self.confirmed(since, CONFIRMED_AFTER) {
+                self.findings.unaccounted.push(machine.id.clone());
+                if !is_forgotten {
+                    self.findings.orphans.push(machine.id.clone());
+                }
+            }
+        }
+        // A ledger that has forgotten nodes is no judge of instances.
+        if !self.findings.sweep.forgotten.is_empty() {
+            self.findings.orphans.clear();
+        }
+    }
+
+    fn claim(&mut self, claim: &NodeClaim) {
+        let Some(id) = claim.instance_id() else { return };
+        let state = self.machines.get(id).map(|machine| machine.state);
+        let missing = self.before.missing.get(&claim.name).copied();
+        if state.is_none() {
+            self.findings.sweep.missing.insert(claim.name.clone(), missing.unwrap_or(self.now));
+        }
+        let has_joined = matches!(claim.state, ClaimState::Registered | ClaimState::Initialized);
+        let nodeless = self.before.nodeless.get(&claim.name).copied();
+        if has_joined && self.nodes_of(id).is_empty() {
+            self.findings.sweep.nodeless.insert(claim.name.clone(), nodeless.unwrap_or(self.now));
+        }
+        if !has_joined && !matches!(claim.state, ClaimState::Launched | ClaimState::Draining) {
+            return;
+        }
+        let nodes = self.nodes_of(id);
+        let (reason, message, concluded) = match state {
+            Some(InstanceState::ShuttingDown | InstanceState::Terminated) => {
+                (TerminationReason::InstanceGone, "its instance was terminated, and not by us", false)
+            }
+            Some(InstanceState::Stopping | InstanceState::Stopped) if claim.state != ClaimState::Draining => {
+                (TerminationReason::Lost, "its instance was stopped", false)
+            }
+            Some(_) if has_joined && nodes.is_empty() && self.confirmed(nodeless, CONFIRMED_AFTER) => {
+                (TerminationReason::Lost, "its Node was removed", true)
+            }
+            None if claim.state != ClaimState::Launched
+                && self.absent(missing)
+                && nodes.iter().all(|node| !node.ready) =>
+            {
+                (TerminationReason::InstanceGone, "EC2 does not show its instance any more", true)
+            }
+            _ => return,
+        };
+        let (claim, cause) = (claim.name.clone(), Cause::new(reason, message));
+        self.findings.ending.push(Ending { claim, cause, concluded });
+    }
+
+    /// Nodes that keep new pods away as for a drain, while nobody drains them: whoever closed them has died, or thought better of it.
+    fn closed(&mut self, claim: &'a NodeClaim) {
+        let is_joined = matches!(claim.state, ClaimState::Registered | ClaimState::Initialized);
+        let Some(id) = claim.instance_id().filter(|_| is_joined) else { return };
+        for node in self.seen.on.get(id).into_iter().flatten().filter(|node| node.is_disrupted()) {
+            let since = self.before.closed.get(&node.uid).copied();
+            if self.confirmed(since, CONFIRMED_AFTER) {
+                // What is opened now may be closed anew before the next sweep, and is then looked at anew.
+                self.findings.closed.push((claim.name.as_str(), *node));
+            } else {
+                self.findings.sweep.closed.insert(node.uid.clone(), since.unwrap_or(self.now));
+            }
+        }
+    }
+
+    /// Nodes of ours whose claim is over and whose instance is gone. Karpenter's carry the same labels and finalizer, so ours
+    /// are told by the claim's name or by their instance.
+    fn nodes(&mut self) {
+        let claims: BTreeSet<&str> = self.seen.claims.iter().map(|claim| claim.name.as_str()).collect();
+        for node in self.seen.nodes {
+            let id = node.instance_id().unwrap_or_default();
+            let machine = self.machines.get(id);
+            let claim = node.annotations.get(labels::CLAIM);
+            let is_ours = claim.is_some() || machine.is_some_and(|machine| machine.intent.is_some());
+            let is_claimed =
+                self.claimed.contains(id) || claim.is_some_and(|claim| claims.contains(claim.as_str()));
+            if !is_ours || is_claimed || machine.is_some_and(|m| m.state != InstanceState::Terminated) {
+                continue;
+            }
+            let since = self.before.abandoned.get(&node.uid).copied();
+            self.findings.sweep.abandoned.insert(node.uid.clone(), since.unwrap_or(self.now));
+            let has_ended = match machine {
+                Some(_) => self.confirmed(since, CONFIRMED_AFTER),
+                None => self.absent(since) && !node.ready,
+            };
+            if has_ended {
+                self.findings.abandoned.push(node);
+            }
+        }
+    }
+
+    /// Whether an earlier sweep found the same, long enough ago.
+    fn confirmed(&self, since: Option<Timestamp>, length: Duration) -> bool {
+        let passed = |since| Duration::try_from(self.now.duration_since(since)).unwrap_or_default();
+        !self.guards.two_sweeps || since.is_some_and(|since| passed(since) >= length)
+    }
+
+    fn absent(&self, since: Option<Timestamp>) -> bool {
+        !self.guards.absence_wait || self.confirmed(since, ABSENCE_WAIT)
+    }
+}
+
+#[cfg(test)]
+mod tests;
