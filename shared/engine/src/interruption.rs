@@ -20,7 +20,7 @@ use crate::disruption::command;
 use crate::error::chain;
 use crate::node::terminate::{self, Cause};
 use crate::ports::{ClusterError, Event, LedgerError, LedgerState, Notice, Ports, Subject};
-use decide::{Response, pointless, respond};
+use decide::{Pointless, Response, pointless, respond};
 
 pub use message::{Delivery, Message, News, retry_delay};
 
@@ -160,8 +160,11 @@ impl Batch<'_> {
                 None => pending.push(delivery),
                 Some(why) => {
                     let (event, news) = (&delivery.message.id, &delivery.message.news);
-                    tracing::info!(event, ?news, why, "acknowledged");
-                    *(if why == "old" { &mut self.summary.old } else { &mut self.summary.pointless }) += 1;
+                    tracing::info!(event, ?news, ?why, "acknowledged");
+                    match why {
+                        Pointless::Old => self.summary.old += 1,
+                        Pointless::AsksForNothing => self.summary.pointless += 1,
+                    }
                 }
             }
         }

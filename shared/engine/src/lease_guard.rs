@@ -15,16 +15,16 @@ const TTL: Duration = Duration::from_secs(20);
 const RENEW_WITHIN: Duration = Duration::from_secs(12);
 /// How often a tick that waits for another one asks whether that has ended.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
-/// The longest that a tick may wait without coming back to [`Keeper::keep`].
+/// The longest that a tick may wait without coming back to [`LeaseGuard::keep`].
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// A held lease. The ledger's epoch conditions fence writes; this only keeps two functions from doing the same work.
-pub(crate) struct Keeper {
+pub(crate) struct LeaseGuard {
     lease: Lease,
     expires_at: Timestamp,
 }
 
-impl Keeper {
+impl LeaseGuard {
     /// Makes sure that the ledger is this cluster's and has not forgotten everything, and takes the lease of
     /// `function`; `None` when somebody else holds it until `patience_ends`.
     pub(crate) async fn take(

@@ -12,7 +12,7 @@ mod launch;
 mod lease_guard;
 mod node;
 mod observe;
-mod rate;
+mod rate_limit;
 mod sweep;
 
 pub mod interruption;
@@ -31,4 +31,4 @@ pub use launch::fleet_errors;
 pub use node::placing::PlacePods;
 pub use outrigger_planning::binding::DEFAULT_SCHEDULER;
 pub use ports::{Clock, Ports, WallClock};
-pub use rate::{Rate, Rates};
+pub use rate_limit::{Rate, Rates};

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use crate::error::chain;
 use crate::guards::Guards;
-use crate::lease_guard::Keeper;
+use crate::lease_guard::LeaseGuard;
 use crate::node::evict::Patience;
 use crate::node::mirror::Mirrors;
 use crate::node::placing::PlacePods;
@@ -135,7 +135,7 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
     }
     let began = Instant::now();
     let patience_ends = deadline.min(began + settings.patience);
-    let Some(mut keeper) = Keeper::take(ports, FUNCTION, &settings.owner, patience_ends).await? else {
+    let Some(mut guard) = LeaseGuard::take(ports, FUNCTION, &settings.owner, patience_ends).await? else {
         return Ok(Summary { held_elsewhere: true, ..Summary::default() });
     };
     let mut tick = Tick {
@@ -155,9 +155,9 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
         is_ending: false,
         sweep: Sweep::default(),
     };
-    let result = tick.run(&mut keeper, deadline.min(began + settings.window)).await;
+    let result = tick.run(&mut guard, deadline.min(began + settings.window)).await;
     tick.announce().await;
-    keeper.give_back(ports).await;
+    guard.give_back(ports).await;
     result.map(|()| tick.summary)
 }
 
@@ -198,12 +198,12 @@ struct World {
 }
 
 impl Tick<'_> {
-    async fn run(&mut self, keeper: &mut Keeper, ends_at: Instant) -> Result<(), TickError> {
+    async fn run(&mut self, guard: &mut LeaseGuard, ends_at: Instant) -> Result<(), TickError> {
         self.sweep = self.ports.ledger.sweep().await?;
         loop {
-            keeper.keep(self.ports).await?;
+            guard.keep(self.ports).await?;
             let before = self.summary.registered.len();
-            self.pass(keeper.lease()).await?;
+            self.pass(guard.lease()).await?;
             let waiting = !self.summary.waiting.is_empty();
             let has_registered = self.summary.registered.len() > before;
             let pause = if has_registered { PAUSE_AFTER_REGISTRATION } else { PAUSE };

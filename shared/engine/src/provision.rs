@@ -17,8 +17,8 @@ use crate::guards::Guards;
 use crate::launch::apply::apply;
 use crate::launch::launcher::Outcome;
 use crate::launch::recover::recover;
-use crate::launch::spot_shortage::SpotInVain;
-use crate::lease_guard::{Keeper, LONGEST_WAIT};
+use crate::launch::spot_shortage::SpotShortage;
+use crate::lease_guard::{LONGEST_WAIT, LeaseGuard};
 use crate::node::nomination::hold_room;
 use crate::observe::leaving::Going;
 use crate::observe::offers::Offers;
@@ -109,7 +109,7 @@ pub struct Summary {
 pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> Result<Summary, TickError> {
     let began = Instant::now();
     let patience_ends = deadline.min(began + settings.patience);
-    let Some(mut keeper) = Keeper::take(ports, FUNCTION, &settings.owner, patience_ends).await? else {
+    let Some(mut guard) = LeaseGuard::take(ports, FUNCTION, &settings.owner, patience_ends).await? else {
         return Ok(Summary { held_elsewhere: true, ..Summary::default() });
     };
     let mut tick = Tick {
@@ -121,14 +121,14 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
         going: Going::default(),
         standing: false,
         replans: 0,
-        spot_in_vain: SpotInVain::default(),
+        spot_shortage: SpotShortage::default(),
         resumes_at: None,
         without_template: BTreeSet::new(),
         told_paused: BTreeSet::new(),
         summary: Summary::default(),
     };
-    let result = tick.run(&mut keeper).await;
-    keeper.give_back(ports).await;
+    let result = tick.run(&mut guard).await;
+    guard.give_back(ports).await;
     result.map(|()| tick.summary)
 }
 
@@ -144,7 +144,7 @@ struct Tick<'a> {
     /// Whether a plan is due that pods alone do not ask for.
     standing: bool,
     replans: u32,
-    spot_in_vain: SpotInVain,
+    spot_shortage: SpotShortage,
     /// Set while EC2 refuses launches for their rate: no plan is made before.
     resumes_at: Option<Instant>,
     /// Pools whose launch template was missing once.
@@ -155,24 +155,24 @@ struct Tick<'a> {
 }
 
 impl Tick<'_> {
-    async fn run(&mut self, keeper: &mut Keeper) -> Result<(), TickError> {
+    async fn run(&mut self, guard: &mut LeaseGuard) -> Result<(), TickError> {
         let ledger = self.ports.ledger.load().await?;
         self.going = Going::of(&ledger, self.ports.now());
-        let recovered = recover(self.ports, keeper.lease(), &ledger, self.deadline).await?;
+        let recovered = recover(self.ports, guard.lease(), &ledger, self.deadline).await?;
         self.learn(&recovered, &BTreeSet::new(), Some(&ledger.health)).await;
         self.note(recovered);
         let mut watched = Watched::open(self.ports).await?;
         let mut offers = Offers::new(self.ports.cloud.catalog().await?);
         self.standing = has_standing_demand(&self.ports.cluster.configuration().await?);
         loop {
-            keeper.keep(self.ports).await?;
+            guard.keep(self.ports).await?;
             let has_new_pods = self.has_new_pods(&watched.state);
             if (has_new_pods || self.standing) && self.may_launch() {
                 if has_new_pods && !self.settings.window.is_zero() {
                     self.gather(&mut watched).await?;
                 }
-                keeper.keep(self.ports).await?;
-                self.round(keeper, &mut watched, &mut offers).await?;
+                guard.keep(self.ports).await?;
+                self.round(guard, &mut watched, &mut offers).await?;
                 continue;
             }
             let now = Instant::now();
@@ -229,7 +229,7 @@ impl Tick<'_> {
     /// One decision, from the ledger's state to what came of it.
     async fn round(
         &mut self,
-        keeper: &Keeper,
+        guard: &LeaseGuard,
         watched: &mut Watched,
         offers: &mut Offers,
     ) -> Result<(), TickError> {
@@ -249,20 +249,20 @@ impl Tick<'_> {
             max_new_nodes_per_minute: self.settings.max_new_nodes_per_minute,
         };
         let mut snapshot = snapshot(self.ports, limits, ledger, &watched.state, offers).await?;
-        self.spot_in_vain.leave_out(&mut snapshot);
+        self.spot_shortage.leave_out(&mut snapshot);
         let decision = self.decide(&mut snapshot, health).await;
         self.count(&snapshot, &decision);
         if Instant::now() >= self.deadline {
             tracing::warn!("no time is left to launch what was planned; the next tick plans again");
             return Ok(());
         }
-        let outcome = apply(self.ports, keeper.lease(), &snapshot, &decision.plan, self.deadline).await?;
-        self.spot_in_vain.note(&snapshot, &decision.plan.nodes, &outcome.without_spot);
+        let outcome = apply(self.ports, guard.lease(), &snapshot, &decision.plan, self.deadline).await?;
+        self.spot_shortage.note(&snapshot, &decision.plan.nodes, &outcome.without_spot);
         self.learn_from(&mut snapshot, &decision, &outcome).await;
         self.plan_again_for(&decision, &outcome);
-        note_replacements(self.ports, keeper.lease(), &snapshot, (&decision.plan, &outcome)).await?;
+        note_replacements(self.ports, guard.lease(), &snapshot, (&decision.plan, &outcome)).await?;
         self.note(outcome);
-        hold_room(self.ports, keeper.lease(), &snapshot, &decision.plan).await?;
+        hold_room(self.ports, guard.lease(), &snapshot, &decision.plan).await?;
         self.tell(&snapshot, &decision.plan, &decision.report).await;
         let report = &decision.report;
         if let Err(error) = self.ports.ledger.put_report(FUNCTION, snapshot.taken_at, report).await {

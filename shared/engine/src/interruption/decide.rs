@@ -30,12 +30,21 @@ pub(super) struct Response {
     pub(super) unavailable: Option<UnavailableOffering>,
 }
 
+/// Why nothing is to be done about a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pointless {
+    /// It is too old to say anything about now.
+    Old,
+    /// It asks for nothing.
+    AsksForNothing,
+}
+
 /// Why nothing is to be done about a message, whomever it is about; `None` when something may be.
-pub(super) fn pointless(message: &Message, now: Timestamp) -> Option<&'static str> {
+pub(super) fn pointless(message: &Message, now: Timestamp) -> Option<Pointless> {
     // An event from the future, by a clock that is ahead, is a new one.
     let age = Duration::try_from(now.duration_since(message.at)).unwrap_or_default();
     if age > TOO_OLD {
-        return Some("old");
+        return Some(Pointless::Old);
     }
     let asks = match &message.news {
         News::StateChange(state) => !matches!(state, InstanceState::Pending | InstanceState::Running),
@@ -45,7 +54,7 @@ pub(super) fn pointless(message: &Message, now: Timestamp) -> Option<&'static st
         | News::ScheduledChange { .. }
         | News::ReservationInterruption => true,
     };
-    if !asks || message.instances.is_empty() { Some("asks for nothing") } else { None }
+    (!asks || message.instances.is_empty()).then_some(Pointless::AsksForNothing)
 }
 
 /// What a message means for a claim. [`pointless`] messages mean nothing.

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use outrigger_model::{CapacityType, ClaimState, NodeClaim, TerminationReason};
 
 use super::RebalancePolicy::{self, Drain};
-use super::decide::{Response, pointless};
+use super::decide::{Pointless, Response, pointless};
 use super::message::{Message, News};
 use crate::fixtures::claim;
 use crate::node::terminate::ending;
@@ -36,18 +36,18 @@ fn old_and_meaningless_messages_are_let_go() {
     let table = [
         (spot(), 1_000, None),
         (spot(), 1_600, None),
-        (spot(), 1_601, Some("old")),
+        (spot(), 1_601, Some(Pointless::Old)),
         (spot(), 0, None),
-        (News::StateChange(InstanceState::Running), 1_000, Some("asks for nothing")),
-        (News::StateChange(InstanceState::Pending), 1_000, Some("asks for nothing")),
+        (News::StateChange(InstanceState::Running), 1_000, Some(Pointless::AsksForNothing)),
+        (News::StateChange(InstanceState::Pending), 1_000, Some(Pointless::AsksForNothing)),
         (News::StateChange(InstanceState::Stopping), 1_000, None),
-        (News::Other { what: "AWS API Call".into() }, 1_000, Some("asks for nothing")),
+        (News::Other { what: "AWS API Call".into() }, 1_000, Some(Pointless::AsksForNothing)),
     ];
     for (news, now, expected) in table {
         assert_eq!(pointless(&message(news.clone()), at(now)), expected, "{news:?} at {now}");
     }
     let about_nobody = Message { instances: Vec::new(), ..message(scheduled()) };
-    assert_eq!(pointless(&about_nobody, at(1_000)), Some("asks for nothing"));
+    assert_eq!(pointless(&about_nobody, at(1_000)), Some(Pointless::AsksForNothing));
 }
 
 #[test]

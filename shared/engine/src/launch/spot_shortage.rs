@@ -19,14 +19,14 @@ const REASON: &str = "InsufficientInstanceCapacity";
 /// What a tick remembers of it. The ledger does not: a pool that has nothing but spot, and every pool in the
 /// next tick, may find some that nobody has asked for yet.
 #[derive(Debug, Default)]
-pub(crate) struct SpotInVain {
+pub(crate) struct SpotShortage {
     /// How many whole fleets launched nothing, by the pod's uid; for nodes without pods by their pool's name.
     fleets: BTreeMap<String, u32>,
     /// What is left alone.
     closed: Vec<UnavailableOffering>,
 }
 
-impl SpotInVain {
+impl SpotShortage {
     /// Takes what is left alone out of a snapshot.
     pub(crate) fn leave_out(&self, snapshot: &mut Snapshot) {
         let now = snapshot.taken_at;
@@ -176,7 +176,7 @@ mod tests {
 
     /// What cannot be had at a time after so many fleets in vain, in order.
     fn closed(snapshot: &Snapshot, fleets: usize, second: i64) -> Vec<String> {
-        let (mut spot, in_vain) = (SpotInVain::default(), BTreeSet::from([node().claim]));
+        let (mut spot, in_vain) = (SpotShortage::default(), BTreeSet::from([node().claim]));
         for _ in 0..fleets {
             spot.note(snapshot, &[node()], &in_vain);
         }

@@ -31,7 +31,7 @@ impl Tick<'_> {
             match health.verdict(claim, &on) {
                 None => {}
                 Some(Verdict::End(cause)) => self.begin_end(claim, &cause, lease).await,
-                Some(Verdict::Blocked(why)) => self.tell_of_blocked_repair(claim, &on, why).await,
+                Some(Verdict::Blocked(why)) => self.tell_of_blocked_repair(claim, &on, why.to_string()).await,
             }
             if self.time_is_up() {
                 break;

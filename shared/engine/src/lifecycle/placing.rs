@@ -6,6 +6,7 @@ use outrigger_planning::binding::{Bindings, bindings};
 use super::Tick;
 use crate::TickError;
 use crate::error::chain;
+use crate::node::initialize::Unready;
 use crate::node::nomination::Nomination;
 use crate::node::placing::{self, Bound, Closed, PlacePods};
 use crate::observe::watch::Watched;
@@ -26,7 +27,7 @@ impl Tick<'_> {
             match placing::closed(placing.claim, placing.node, self.ports.now()) {
                 Closed::Starting(why) => {
                     others_start |= !placing.claim.nominated.is_empty();
-                    self.still_waits(placing.claim, why);
+                    self.still_waits(placing.claim, why.to_string());
                 }
                 Closed::Ready => ready.push(placing),
                 Closed::Overdue(why) => self.open_late(&placing, &why).await,
@@ -100,8 +101,8 @@ impl Tick<'_> {
     }
 
     /// Opens a node that has been closed for as long as it may be, and says what may have kept it from being ready.
-    async fn open_late(&mut self, placing: &Placing<'_>, why: &str) {
-        tracing::warn!(node = placing.node.name, why, "it is opened before its pods could be bound");
+    async fn open_late(&mut self, placing: &Placing<'_>, why: &Unready) {
+        tracing::warn!(node = placing.node.name, %why, "it is opened before its pods could be bound");
         if self.look_at_pods().await.is_ok()
             && let Some(watched) = &self.watched
         {

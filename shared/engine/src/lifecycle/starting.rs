@@ -121,7 +121,7 @@ impl Tick<'_> {
 
     async fn initialize(&mut self, claim: &mut NodeClaim, node: &Node) -> Result<Option<String>, TickError> {
         if let Some(why) = initialize::not_initialized(claim, node) {
-            return Ok(Some(why));
+            return Ok(Some(why.to_string()));
         }
         self.tell_of_refusals(claim, node).await;
         self.ports.cluster.change_node(&initialize::initialization(node)).await?;

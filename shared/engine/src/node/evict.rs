@@ -2,6 +2,7 @@
 //! waits; what has been reached is in the claim.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -73,9 +74,26 @@ enum Drained {
     /// The scheduler may not have noticed yet that it is closed.
     Closing,
     /// This is still on it.
-    Leaving(String),
+    Leaving(Remaining),
     /// Nothing is left.
     Empty,
+}
+
+/// What is still on a node that is being emptied.
+enum Remaining {
+    /// So many pods that must leave.
+    Pods(usize),
+    /// Volumes that must be detached, by name.
+    Volumes(Vec<String>),
+}
+
+impl fmt::Display for Remaining {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pods(count) => write!(f, "{count} pods to leave its node"),
+            Self::Volumes(names) => write!(f, "the volumes {} to be detached", names.join(", ")),
+        }
+    }
 }
 
 impl Draining<'_> {
@@ -95,10 +113,10 @@ impl Draining<'_> {
             Ok(Drained::Closing) => {
                 return Ok(Some("the scheduler to notice that its node is closed".into()));
             }
-            Ok(Drained::Leaving(what)) if !end.is_overdue(now) => return Ok(Some(what)),
+            Ok(Drained::Leaving(what)) if !end.is_overdue(now) => return Ok(Some(what.to_string())),
             Err(error) if !end.is_overdue(now) => return Err(error),
             Ok(Drained::Empty) => None,
-            Ok(Drained::Leaving(what)) => Some(what),
+            Ok(Drained::Leaving(what)) => Some(what.to_string()),
             Err(error) => Some(chain(&error)),
         };
         // Time is up even for pods that cannot be asked to leave, or whose node cannot be changed.
@@ -152,7 +170,7 @@ impl Draining<'_> {
     }
 
     /// Asks the pods of the nodes to leave, then waits for their volumes. Returns what is still there.
-    async fn empty(self, claim: &mut NodeClaim, nodes: &[&Node]) -> Result<Option<String>, TickError> {
+    async fn empty(self, claim: &mut NodeClaim, nodes: &[&Node]) -> Result<Option<Remaining>, TickError> {
         let by = claim.termination.as_ref().and_then(|end| end.by);
         let (mut left, mut stay) = (0, BTreeMap::new());
         for node in nodes {
@@ -163,7 +181,7 @@ impl Draining<'_> {
             stay.insert(node.name.clone(), pods);
         }
         if left > 0 {
-            return Ok(Some(format!("{left} pods to leave its node")));
+            return Ok(Some(Remaining::Pods(left)));
         }
         let attached = self.attached(&stay).await?;
         if attached.is_empty() {
@@ -173,7 +191,7 @@ impl Draining<'_> {
         if claim.termination.as_ref().is_some_and(|end| end.drained_at.is_none()) {
             self.write(claim, claim.state, |end| end.drained_at = Some(now)).await?;
         }
-        Ok(Some(format!("the volumes {} to be detached", attached.join(", "))))
+        Ok(Some(Remaining::Volumes(attached)))
     }
 
     async fn attached(self, pods: &BTreeMap<String, Vec<PodOnNode>>) -> Result<Vec<String>, TickError> {

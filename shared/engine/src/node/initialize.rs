@@ -1,17 +1,39 @@
 //! Whether a registered node is ready for pods: pure rules.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use outrigger_model::{Node, NodeClaim, Taint, TaintEffect, labels};
 
 use crate::node::change::unchanged;
 use crate::ports::NodeChange;
 
+/// Why a registered node is not ready for pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unready {
+    /// Its Ready condition is not true.
+    NotReady,
+    /// It still has a taint that something must take off first.
+    Tainted(Taint),
+    /// It does not offer this extended resource, which its pods ask for.
+    Lacks(String),
+}
+
+impl fmt::Display for Unready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotReady => f.write_str("its node is not Ready"),
+            Self::Tainted(taint) => write!(f, "its node still has the taint {taint}"),
+            Self::Lacks(resource) => write!(f, "its node does not offer {resource} yet"),
+        }
+    }
+}
+
 /// Why a registered node cannot run its planned pods yet, its being closed aside; `None` when it can. What it
 /// offers is not looked at.
-pub(crate) fn not_startable(claim: &NodeClaim, node: &Node) -> Option<String> {
+pub(crate) fn not_startable(claim: &NodeClaim, node: &Node) -> Option<Unready> {
     if !node.ready {
-        return Some("its node is not Ready".into());
+        return Some(Unready::NotReady);
     }
     let waits_for = |taint: &&Taint| {
         let is_its_own = claim.taints.iter().any(|own| own.matches(taint));
@@ -19,27 +41,26 @@ pub(crate) fn not_startable(claim: &NodeClaim, node: &Node) -> Option<String> {
             || claim.startup_taints.iter().any(|startup| startup.matches(taint))
             || taint.effect == TaintEffect::NoExecute && !is_its_own
     };
-    let taint = node.taints.iter().find(waits_for)?;
-    Some(format!("its node still has the taint {taint}"))
+    node.taints.iter().find(waits_for).cloned().map(Unready::Tainted)
 }
 
 /// Why a registered node is not ready for pods yet; `None` when it is (Karpenter
 /// `nodeclaim/lifecycle/initialization.go`).
-pub(crate) fn not_initialized(claim: &NodeClaim, node: &Node) -> Option<String> {
+pub(crate) fn not_initialized(claim: &NodeClaim, node: &Node) -> Option<Unready> {
     if !node.ready {
-        return Some("its node is not Ready".into());
+        return Some(Unready::NotReady);
     }
     let waits_for = |taint: &&Taint| {
         taint.is_ephemeral() || claim.startup_taints.iter().any(|startup| startup.matches(taint))
     };
     if let Some(taint) = node.taints.iter().find(waits_for) {
-        return Some(format!("its node still has the taint {taint}"));
+        return Some(Unready::Tainted(taint.clone()));
     }
     let missing = claim.requests.iter().find(|(name, quantity)| {
         let extended = name.contains('/');
         extended && !quantity.is_zero() && node.allocatable.get(name).is_zero()
     });
-    missing.map(|(name, _)| format!("its node does not offer {name} yet"))
+    missing.map(|(name, _)| Unready::Lacks(name.to_owned()))
 }
 
 /// The change that says that a node is ready for pods.
@@ -65,20 +86,23 @@ mod tests {
             (Taint::new("node.kubernetes.io/not-ready", "", TaintEffect::NoSchedule), "not-ready"),
             (Taint::new("example.com/broken", "", TaintEffect::NoExecute), "broken"),
         ] {
-            assert!(not_startable(&claim(), &closed(vec![taint])).unwrap().contains(word), "{word}");
+            assert!(
+                not_startable(&claim(), &closed(vec![taint])).unwrap().to_string().contains(word),
+                "{word}"
+            );
         }
         let unready = Node { ready: false, ..closed(vec![]) };
-        assert!(not_startable(&claim(), &unready).unwrap().contains("Ready"));
+        assert!(not_startable(&claim(), &unready).unwrap().to_string().contains("Ready"));
     }
 
     #[test]
     fn a_node_is_initialised_when_nothing_holds_it_back() {
         assert_eq!(not_initialized(&claim(), &node(vec![])), None);
         let startup = node(vec![Taint::new("cni", "", TaintEffect::NoSchedule)]);
-        assert!(not_initialized(&claim(), &startup).unwrap().contains("cni:NoSchedule"));
+        assert!(not_initialized(&claim(), &startup).unwrap().to_string().contains("cni:NoSchedule"));
         let unready = Node { ready: false, ..node(vec![]) };
-        assert!(not_initialized(&claim(), &unready).unwrap().contains("Ready"));
+        assert!(not_initialized(&claim(), &unready).unwrap().to_string().contains("Ready"));
         let no_gpu = Node { allocatable: Resources::new(), ..node(vec![]) };
-        assert!(not_initialized(&claim(), &no_gpu).unwrap().contains("nvidia.com/gpu"));
+        assert!(not_initialized(&claim(), &no_gpu).unwrap().to_string().contains("nvidia.com/gpu"));
     }
 }

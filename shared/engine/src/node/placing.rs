@@ -19,7 +19,7 @@ use outrigger_model::{
 
 use crate::error::chain;
 use crate::node::change::unchanged;
-use crate::node::initialize::not_startable;
+use crate::node::initialize::{Unready, not_startable};
 use crate::node::nomination::{Nomination, send};
 use crate::observe::volumes::{put_volumes, unusable};
 use crate::ports::{Binding, ClusterError, ClusterState, Event, NodeChange, PodOnNode, Ports, Subject};
@@ -49,11 +49,11 @@ pub enum PlacePods {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Closed {
     /// It is not ready for pods yet.
-    Starting(String),
+    Starting(Unready),
     /// It is ready, and its pods may be bound.
     Ready,
     /// It has been closed for as long as it may be, and is not ready.
-    Overdue(String),
+    Overdue(Unready),
 }
 
 /// What a node waits for that is closed until its pods are placed.

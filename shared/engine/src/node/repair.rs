@@ -2,6 +2,7 @@
 //! repair policies of its AWS provider, 1.14).
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -46,7 +47,50 @@ pub(crate) enum Verdict {
     /// Its claim must end.
     End(Cause),
     /// It should, but too many nodes of its pool are unhealthy.
-    Blocked(String),
+    Blocked(Blocked),
+}
+
+/// What a node does not recover from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ailment {
+    /// A check of EC2's fails.
+    Check { check: String, since: Timestamp },
+    /// A condition has lasted for too long.
+    Condition { condition: &'static str, status: ConditionStatus, tolerated_for: Duration },
+}
+
+impl fmt::Display for Ailment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Check { check, since } => {
+                write!(f, "EC2's {check} check of its instance fails since {since}")
+            }
+            Self::Condition { condition, status, tolerated_for } => {
+                let length = NillableDuration::seconds(tolerated_for.as_secs());
+                write!(f, "the condition {condition} of its node is {status:?} for {length} and longer")
+            }
+        }
+    }
+}
+
+/// Why a node that does not recover is not repaired.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Blocked {
+    ailment: Ailment,
+    node_pool: String,
+    nodes: usize,
+    unhealthy: usize,
+    allowed: usize,
+}
+
+impl fmt::Display for Blocked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ailment, node_pool, nodes, unhealthy, allowed } = self;
+        write!(
+            f,
+            "{ailment}; {unhealthy} of {nodes} nodes of NodePool {node_pool} are unhealthy, repair stops above {allowed}"
+        )
+    }
 }
 
 /// The health of all nodes at one moment.
@@ -90,16 +134,18 @@ impl<'a> Health<'a> {
         if !matches!(claim.state, Registered | Initialized | Draining) || nodes.is_empty() {
             return None;
         }
-        let Some(message) = self.impairment(claim).or_else(|| self.ailment(nodes)) else {
+        let Some(ailment) = self.impairment(claim).or_else(|| self.ailment(nodes)) else {
             return self.plan(claim).filter(|_| claim.state != Draining);
         };
-        if self.guards.repair_breaker
-            && let Some(why) = self.blocked(&claim.node_pool)
-        {
-            return Some(Verdict::Blocked(format!("{message}; {why}")));
+        let (all, unhealthy) = self.pools.get(claim.node_pool.as_str()).copied().unwrap_or_default();
+        let allowed = (all * UNHEALTHY_PERCENT).div_ceil(100);
+        if self.guards.repair_breaker && unhealthy > allowed {
+            let node_pool = claim.node_pool.clone();
+            return Some(Verdict::Blocked(Blocked { ailment, node_pool, nodes: all, unhealthy, allowed }));
         }
         // As with Karpenter there is no waiting for its pods: nobody on the node may be able to end them.
-        let cause = Cause { by: Some(self.now), ..Cause::new(TerminationReason::Unhealthy, message) };
+        let cause =
+            Cause { by: Some(self.now), ..Cause::new(TerminationReason::Unhealthy, ailment.to_string()) };
         Some(Verdict::End(cause))
     }
 
@@ -108,10 +154,10 @@ impl<'a> Health<'a> {
         problems.into_iter().flatten().copied()
     }
 
-    fn impairment(&self, claim: &NodeClaim) -> Option<String> {
+    fn impairment(&self, claim: &NodeClaim) -> Option<Ailment> {
         self.problems(claim).find_map(|problem| match problem {
             InstanceProblem::Impaired { check, since } if self.lasted(*since, CHECK_TOLERATED_FOR) => {
-                Some(format!("EC2's {check} check of its instance fails since {since}"))
+                Some(Ailment::Check { check: check.clone(), since: *since })
             }
             InstanceProblem::Impaired { .. } | InstanceProblem::Planned { .. } => None,
         })
@@ -128,28 +174,17 @@ impl<'a> Health<'a> {
         })
     }
 
-    fn ailment(&self, nodes: &[&Node]) -> Option<String> {
+    fn ailment(&self, nodes: &[&Node]) -> Option<Ailment> {
         let lasting = |(policy, since): &(&Policy, Timestamp)| self.lasted(*since, policy.tolerated_for);
         let found = nodes.iter().flat_map(|node| ailments(node)).filter(|_| self.by_conditions).find(lasting);
         found.map(|(policy, _)| {
             let Policy { condition, status, tolerated_for } = policy;
-            let length = NillableDuration::seconds(tolerated_for.as_secs());
-            format!("the condition {condition} of its node is {status:?} for {length} and longer")
+            Ailment::Condition { condition, status: *status, tolerated_for: *tolerated_for }
         })
     }
 
     fn lasted(&self, since: Timestamp, length: Duration) -> bool {
         SignedDuration::try_from(length).is_ok_and(|length| self.now.duration_since(since) >= length)
-    }
-
-    fn blocked(&self, pool: &str) -> Option<String> {
-        let (all, unhealthy) = self.pools.get(pool).copied().unwrap_or_default();
-        let allowed = (all * UNHEALTHY_PERCENT).div_ceil(100);
-        (unhealthy > allowed).then(|| {
-            format!(
-                "{unhealthy} of {all} nodes of NodePool {pool} are unhealthy, repair stops above {allowed}"
-            )
-        })
     }
 }
 

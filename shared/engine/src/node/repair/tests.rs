@@ -37,7 +37,7 @@ fn judged(state: ClaimState, nodes: &[Node], statuses: &[InstanceStatus], second
             let by = cause.by.map(|by| by.duration_since(at(0)).as_secs());
             format!("{} {by:?}", cause.reason)
         }
-        Verdict::Blocked(why) => why,
+        Verdict::Blocked(why) => why.to_string(),
     })
 }
 
