@@ -1,4 +1,7 @@
-//! Dependencies that must never appear: the judgement knows no IO, and the default command compiles no cloud.
+//! Dependencies that must never appear: the judgement knows no IO, the default command compiles no cloud, and the crates of
+//! the workspace use one another along the edges of one table.
+
+mod edges;
 
 use anyhow::{Result, bail};
 
@@ -10,8 +13,9 @@ type Rule = (&'static str, fn(&str) -> bool);
 const RULES: [Rule; 3] =
     [("outrigger-model", is_outside), ("outrigger-planning", is_outside), ("outrigger", is_cloud)];
 
-/// Walks each package's tree of default features.
+/// Compares the edges between crates with the table, then walks each package's tree of default features.
 pub(crate) fn run() -> Result<()> {
+    edges::check()?;
     for (package, forbidden) in RULES {
         let mut tree = cargo("tree")?;
         tree.args(["-p", package, "-e", "normal", "--prefix", "none", "--format", "{p}"]);
