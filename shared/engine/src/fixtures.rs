@@ -91,24 +91,6 @@ pub(crate) fn pod(uid: &str, node: Option<&str>, owner_kind: &str) -> Pod {
     }
 }
 
-/// A pod on the node of [`claim`].
-pub(crate) fn pod_on_node(owner_kind: &str, state: PodState) -> Pod {
-    Pod {
-        id: PodRef { namespace: "default".into(), name: "p".into() },
-        uid: "p".into(),
-        labels: Arc::new(BTreeMap::new()),
-        spec: Arc::new(PodSpec::default()),
-        created_at: Timestamp::UNIX_EPOCH,
-        node_name: Some("i-1".into()),
-        nominated_node: Some("i-1".into()),
-        state,
-        owner_kind: owner_kind.into(),
-        volume_claims: Vec::new(),
-        group: None,
-        do_not_disrupt: None,
-    }
-}
-
 /// A pod that a claim was planned for.
 pub(crate) fn nominated(uid: &str) -> NominatedPod {
     NominatedPod { pod: PodRef { namespace: "default".into(), name: uid.into() }, uid: uid.into() }

@@ -1,7 +1,7 @@
 //! What keeps the functions from doing harm.
 
-/// Each of these guards against one way of losing pods or instances. All are on; a test switches one off to prove that the
-/// simulation would notice, and an operator switches the breaker off to let a large sweep go on.
+/// Each of these guards against one way of losing pods or instances. All are on; a test switches one off to prove that
+/// the simulation would notice, and an operator switches the breaker off to let a large sweep go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Guards {

@@ -1,8 +1,8 @@
 //! Interruptions: what EC2 tells about instances begins the end of their claims within seconds.
 //!
-//! The work is small and may be done twice: the claim is flipped to Draining (without the lease), its node is closed, what was
-//! taken back goes into the unavailable offerings, and the others' bells are rung. Lifecycle does the heavy drain, provision the
-//! replacement. Nothing is terminated here: at worst, a forged event drains a node.
+//! The work is small and may be done twice: the claim is flipped to Draining (without the lease), its node is closed,
+//! what was taken back goes into the unavailable offerings, and the others' bells are rung. Lifecycle does the heavy
+//! drain, provision the replacement. Nothing is terminated here: at worst, a forged event drains a node.
 
 mod decide;
 mod message;
@@ -81,8 +81,8 @@ pub struct Summary {
     pub pointless: usize,
 }
 
-/// Handles a batch. Every delivery that is not in [`Summary::retry`] is done with. Nothing that changes the world is begun
-/// after `deadline`.
+/// Handles a batch. Every delivery that is not in [`Summary::retry`] is done with. Nothing that changes the world is
+/// begun after `deadline`.
 pub async fn handle(
     ports: Ports<'_>,
     settings: &Settings,
@@ -213,8 +213,9 @@ impl Batch<'_> {
         tasks.into_values().collect()
     }
 
-    /// An instance that no claim accounts for is somebody else's, unless it is of a launch whose answer was not written down yet.
-    /// Its tag would say; but asking EC2 is not this function's right, so any launch of that time counts.
+    /// An instance that no claim accounts for is somebody else's, unless it is of a launch whose answer was not
+    /// written down yet. Its tag would say; but asking EC2 is not this function's right, so any launch of that time
+    /// counts.
     fn nobody(&mut self, delivery: &Delivery, open: &[Intent]) {
         let latest = delivery.message.at.saturating_add(CLOCK_TOLERANCE).unwrap_or(Timestamp::MAX);
         let may_be_ours = open.iter().any(|intent| intent.prepared_at <= latest);
@@ -226,7 +227,8 @@ impl Batch<'_> {
         self.summary.foreign += 1;
     }
 
-    /// Before anything else: provision plans again as soon as it sees a closed node. Losing it costs a second interruption.
+    /// Before anything else: provision plans again as soon as it sees a closed node. Losing it costs a second
+    /// interruption.
     async fn remember_offerings(&self, tasks: &[Task<'_>]) {
         let mut latest: BTreeMap<(String, String, &str), UnavailableOffering> = BTreeMap::new();
         for offering in tasks.iter().flat_map(|task| &task.responses).filter_map(|r| r.unavailable.clone()) {

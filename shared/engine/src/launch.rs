@@ -1,8 +1,8 @@
-//! From a Plan to instances: `apply` groups its nodes into launches (`fleet`), `launcher` sends each at EC2's `pace`, and what
-//! died half way is closed by `recover`.
+//! From a Plan to instances: `apply` groups its nodes into launches (`fleet`), `launcher` sends each at EC2's `pace`,
+//! and what died half way is closed by `recover`.
 //!
 //! What EC2 answers is judged by `fleet_errors`, remembered in `health`, and heeded by the next plan (`addresses`,
-//! `spot_shortage`, `outcomes`). `templates` tells which launch templates nobody uses any more.
+//! `spot_shortage`). `templates` tells which launch templates nobody uses any more.
 
 pub(crate) mod addresses;
 pub(crate) mod apply;
@@ -10,7 +10,6 @@ mod fleet;
 pub mod fleet_errors;
 pub(crate) mod health;
 pub(crate) mod launcher;
-pub(crate) mod outcomes;
 mod pace;
 pub(crate) mod recover;
 pub(crate) mod spot_shortage;

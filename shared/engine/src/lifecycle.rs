@@ -1,5 +1,5 @@
-//! The lifecycle tick: launched claims -> registered nodes -> nodes ready for pods; claims that must end -> drained nodes ->
-//! terminated instances; what is amiss between EC2, ledger and cluster; and the mirror that kubectl shows.
+//! The lifecycle tick: launched claims -> registered nodes -> nodes ready for pods; claims that must end -> drained
+//! nodes -> terminated instances; what is amiss between EC2, ledger and cluster; and the mirror that kubectl shows.
 
 mod adoption;
 mod commands;
@@ -23,6 +23,7 @@ use crate::error::chain;
 use crate::guards::Guards;
 use crate::lease_guard::LeaseGuard;
 use crate::node::evict::Patience;
+use crate::node::index::Nodes;
 use crate::node::mirror::Mirrors;
 use crate::node::placing::PlacePods;
 use crate::observe::watch::Watched;
@@ -53,10 +54,11 @@ pub struct Settings {
     pub patience: Duration,
     /// How long a registered node may take to be ready for pods; without a limit it may take for ever.
     pub initialization_timeout: Option<Duration>,
-    /// Whether nodes whose conditions say that they are broken are replaced (Karpenter's feature gate NodeRepair). What EC2's
-    /// own checks say of an instance counts in any case.
+    /// Whether nodes whose conditions say that they are broken are replaced (Karpenter's feature gate NodeRepair).
+    /// What EC2's own checks say of an instance counts in any case.
     pub node_repair: bool,
-    /// Whether instances that the ledger has forgotten become claims again: an operator's word that it was lost or restored.
+    /// Whether instances that the ledger has forgotten become claims again: an operator's word that it was lost or
+    /// restored.
     pub adopt: bool,
     /// How planned pods come to their nodes.
     pub place_pods: PlacePods,
@@ -126,8 +128,8 @@ pub struct Summary {
     pub waiting: BTreeMap<String, String>,
 }
 
-/// One tick. It ends as soon as no claim waits for anything, and never later than its window or `deadline`, after which it
-/// changes nothing.
+/// One tick. It ends as soon as no claim waits for anything, and never later than its window or `deadline`, after
+/// which it changes nothing.
 pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> Result<Summary, TickError> {
     if settings.adopt {
         // An empty ledger is begun anew; whose instances these are, their tags say.
@@ -197,6 +199,13 @@ struct World {
     health: LaunchHealth,
 }
 
+/// What is known of launches, as a sweep needs it.
+#[derive(Clone, Copy)]
+struct Launches<'w> {
+    intents: &'w [Intent],
+    health: &'w LaunchHealth,
+}
+
 impl Tick<'_> {
     async fn run(&mut self, guard: &mut LeaseGuard, ends_at: Instant) -> Result<(), TickError> {
         self.sweep = self.ports.ledger.sweep().await?;
@@ -222,26 +231,25 @@ impl Tick<'_> {
         if self.time_is_up() {
             return Ok(());
         }
-        let nodes = world.nodes;
-        let by_instance = index(&nodes);
+        let nodes = Nodes::of(&world.nodes);
         let is_due = self.sweep_is_due();
         if is_due {
-            let launches = (world.intents.as_slice(), &world.health);
-            self.sweep(&mut world.claims, launches, (&nodes, &by_instance), lease).await?;
+            let launches = Launches { intents: &world.intents, health: &world.health };
+            self.sweep(&mut world.claims, launches, &nodes, lease).await?;
         }
-        self.begin_ends(&mut world.claims, (&nodes, &by_instance), lease).await;
-        self.carry_on(&world.commands, &mut world.claims, &by_instance, lease).await;
+        self.begin_ends(&mut world.claims, &nodes, lease).await;
+        self.carry_on(&world.commands, &mut world.claims, &nodes, lease).await;
         if is_due && !self.time_is_up() {
-            self.repair(&mut world.claims, (&nodes, &by_instance), lease).await;
+            self.repair(&mut world.claims, &nodes, lease).await;
         }
         if self.time_is_up() {
             return Ok(());
         }
-        self.start(&mut world.claims, &by_instance).await;
+        self.start(&mut world.claims, &nodes).await;
         if self.time_is_up() {
             return Ok(());
         }
-        self.end(&mut world.claims, &by_instance, lease).await;
+        self.end(&mut world.claims, &nodes, lease).await;
         self.mirrors.write(self.ports, &world.claims, self.deadline).await;
         Ok(())
     }
@@ -310,22 +318,4 @@ impl Tick<'_> {
             }
         }
     }
-}
-
-/// Nodes by instance id.
-type ByInstance<'n> = BTreeMap<&'n str, Vec<&'n Node>>;
-
-/// Nodes by instance id; a providerID that two nodes carry leads to both.
-fn index(nodes: &[Node]) -> ByInstance<'_> {
-    let mut by_instance = ByInstance::new();
-    for node in nodes {
-        if let Some(id) = node.instance_id() {
-            by_instance.entry(id).or_default().push(node);
-        }
-    }
-    by_instance
-}
-
-fn nodes_of<'n>(claim: &NodeClaim, by_instance: &ByInstance<'n>) -> Vec<&'n Node> {
-    claim.instance_id().and_then(|id| by_instance.get(id)).cloned().unwrap_or_default()
 }

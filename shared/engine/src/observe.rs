@@ -1,21 +1,22 @@
 //! Ports -> Snapshot. It only gathers: what a decision makes of the facts is planning's.
 //!
-//! `classes` resolves node classes, `offers` says what the catalogue is under each, corrected by `seen_memory`; `volumes` reads
-//! what pods mount, and `watch` keeps nodes and pods current.
+//! `classes` resolves node classes, `offers` says what the catalogue is under each, corrected by `seen_memory`;
+//! `volumes` reads what pods mount, `budgets` the PodDisruptionBudgets, and `watch` keeps nodes and pods current.
 
+pub(crate) mod budgets;
 mod classes;
-pub(crate) mod leaving;
 pub(crate) mod offers;
 mod seen_memory;
-pub(crate) mod staying;
 pub(crate) mod volumes;
 pub(crate) mod watch;
 
 use outrigger_model::Snapshot;
+use outrigger_planning::leaving;
 
 use crate::launch::addresses::leave_usable;
 use crate::launch::health;
 use crate::ports::{ClusterError, ClusterState, LedgerState, Ports};
+use budgets::disruption_budgets;
 use classes::{references, resolve};
 use offers::Offers;
 use volumes::add_volumes;
@@ -49,7 +50,7 @@ pub(crate) async fn snapshot(
     for reference in references(&configuration) {
         let class = resolve(ports, &configuration, reference).await;
         let mut offer = offers.offer(class);
-        leave_usable(&mut offer.class, &closed, (&ledger.claims, &ledger.intents), snapshot.taken_at);
+        leave_usable(&mut offer.class, &closed, &ledger.claims, &ledger.intents, snapshot.taken_at);
         snapshot.classes.push(offer);
     }
     snapshot.paused = health::paused(&ledger.health, snapshot.taken_at);
@@ -66,7 +67,9 @@ pub(crate) async fn snapshot(
     snapshot.nodes = state.nodes.values().cloned().collect();
     snapshot.pods = state.pods.values().cloned().collect();
     snapshot.daemon_sets.clone_from(&state.daemon_sets);
-    leaving::mark(ports, &mut snapshot).await?;
+    if leaving::is_any_node_leaving(&snapshot) {
+        snapshot.disruption_budgets = disruption_budgets(ports).await?;
+    }
     add_volumes(ports, &mut snapshot).await?;
     if snapshot.pods.iter().any(|pod| pod.spec.selects_namespaces()) {
         snapshot.namespaces = ports.cluster.namespaces().await?;

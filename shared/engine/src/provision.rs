@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use outrigger_model::{NodePool, Outcome as Fate, Plan, PodState, PutOffReason, Report, Snapshot};
+use outrigger_model::{NodePool, Outcome as Fate, Plan, Pod, PutOffReason, Report, Snapshot};
+use outrigger_planning::leaving::LeavingClaims;
+use outrigger_planning::leaving::eviction::EvictionRules;
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -20,7 +22,6 @@ use crate::launch::recover::recover;
 use crate::launch::spot_shortage::SpotShortage;
 use crate::lease_guard::{LONGEST_WAIT, LeaseGuard};
 use crate::node::nomination::hold_room;
-use crate::observe::leaving::Going;
 use crate::observe::offers::Offers;
 use crate::observe::watch::{Waited, Watched};
 use crate::observe::{Limits, snapshot};
@@ -54,8 +55,8 @@ pub struct Settings {
     pub batch_idle: Duration,
     /// A batch closes after this long in any case (Karpenter's BATCH_MAX_DURATION).
     pub batch_max: Duration,
-    /// How many nodes the cluster may get within a minute; a NodePool's annotation `outrigger.dev/max-new-nodes-per-minute`
-    /// may allow it less.
+    /// How many nodes the cluster may get within a minute; a NodePool's annotation
+    /// `outrigger.dev/max-new-nodes-per-minute` may allow it less.
     pub max_new_nodes_per_minute: usize,
     /// What keeps it from doing harm.
     pub guards: Guards,
@@ -118,7 +119,7 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
         ends_at: deadline.min(began + settings.window),
         deadline,
         handled: BTreeSet::new(),
-        going: Going::default(),
+        leaving: LeavingClaims::default(),
         standing: false,
         replans: 0,
         spot_shortage: SpotShortage::default(),
@@ -140,7 +141,7 @@ struct Tick<'a> {
     /// Uids of pods that this tick has planned for.
     handled: BTreeSet<String>,
     /// Nodes whose pods need another place.
-    going: Going,
+    leaving: LeavingClaims,
     /// Whether a plan is due that pods alone do not ask for.
     standing: bool,
     replans: u32,
@@ -157,7 +158,7 @@ struct Tick<'a> {
 impl Tick<'_> {
     async fn run(&mut self, guard: &mut LeaseGuard) -> Result<(), TickError> {
         let ledger = self.ports.ledger.load().await?;
-        self.going = Going::of(&ledger, self.ports.now());
+        self.leaving = LeavingClaims::of(&ledger.claims, &ledger.commands, self.ports.now());
         let recovered = recover(self.ports, guard.lease(), &ledger, self.deadline).await?;
         self.learn(&recovered, &BTreeSet::new(), Some(&ledger.health)).await;
         self.note(recovered);
@@ -195,13 +196,12 @@ impl Tick<'_> {
     /// Pods that this tick has not planned for: those that wait, and those whose node is going.
     fn new_pods<'s>(&self, state: &'s ClusterState) -> impl Iterator<Item = &'s str> {
         let handled = &self.handled;
-        let waiting = state.pods.values().filter(|pod| pod.is_provisionable());
-        waiting
-            .chain(self.going.pods(state, self.ports.now()))
-            .map(|pod| pod.uid.as_str())
-            .filter(move |uid| !handled.contains(*uid))
-            .collect::<Vec<_>>()
-            .into_iter()
+        let nodes = self.leaving.nodes(state.nodes.values());
+        // Budgets are not looked at: a pod that one of them keeps costs a plan without it.
+        let rules = EvictionRules { budgets: &[], now: self.ports.now() };
+        let asks = move |pod: &&Pod| pod.is_provisionable() || nodes.reschedules(pod, rules);
+        let uids = state.pods.values().filter(asks).map(|pod| pod.uid.as_str());
+        uids.filter(move |uid| !handled.contains(*uid))
     }
 
     fn has_new_pods(&self, state: &ClusterState) -> bool {
@@ -260,7 +260,7 @@ impl Tick<'_> {
         self.spot_shortage.note(&snapshot, &decision.plan.nodes, &outcome.without_spot);
         self.learn_from(&mut snapshot, &decision, &outcome).await;
         self.plan_again_for(&decision, &outcome);
-        note_replacements(self.ports, guard.lease(), &snapshot, (&decision.plan, &outcome)).await?;
+        note_replacements(self.ports, guard.lease(), &snapshot, &decision.plan, &outcome).await?;
         self.note(outcome);
         hold_room(self.ports, guard.lease(), &snapshot, &decision.plan).await?;
         self.tell(&snapshot, &decision.plan, &decision.report).await;
@@ -293,8 +293,8 @@ impl Tick<'_> {
         self.summary.invalid = snapshot.invalid.len();
     }
 
-    /// Pods whose launch failed, whose plan was overtaken, or whose pool only tries, are new again: the offerings that could
-    /// not be had are known by now. A static pool or a buffer is still short of a node without pods.
+    /// Pods whose launch failed, whose plan was overtaken, or whose pool only tries, are new again: the offerings that
+    /// could not be had are known by now. A static pool or a buffer is still short of a node without pods.
     fn plan_again_for(&mut self, decision: &Decision, outcome: &Outcome) {
         let plan = &decision.plan;
         let beside = plan.put_off.iter().filter(|node| node.reason == PutOffReason::BesideProbe);
@@ -333,8 +333,8 @@ impl Tick<'_> {
     }
 }
 
-/// Whether nodes may be wanted that no pod waits for: those of static pools, and the room of CapacityBuffers. Whether they
-/// are there already is for the plan to say, once a tick; without either an idle tick plans nothing.
+/// Whether nodes may be wanted that no pod waits for: those of static pools, and the room of CapacityBuffers. Whether
+/// they are there already is for the plan to say, once a tick; without either an idle tick plans nothing.
 fn has_standing_demand(configuration: &Configuration) -> bool {
     let asks = |pool: &NodePool| pool.spec.replicas.is_some_and(|replicas| replicas > 0);
     configuration.node_pools.iter().any(asks) || configuration.buffers.iter().any(|buffer| buffer.count > 0)
@@ -354,13 +354,13 @@ fn options(time_is_up: &dyn Fn() -> bool) -> outrigger_planning::Options<'_> {
 fn events(snapshot: &Snapshot, plan: &Plan, report: &Report) -> Vec<Event> {
     let uids: std::collections::BTreeMap<_, _> =
         snapshot.pods.iter().map(|pod| (&pod.id, pod.uid.as_str())).collect();
-    let leaving: BTreeSet<_> =
-        snapshot.pods.iter().filter(|pod| pod.state == PodState::Leaving).map(|pod| &pod.id).collect();
+    let running: BTreeSet<_> =
+        snapshot.pods.iter().filter(|pod| pod.node_name.is_some()).map(|pod| &pod.id).collect();
     let refused = refused_lately(snapshot);
     let mut events: Vec<_> = report
         .unplaced()
         // A pod that still runs has not failed to be scheduled.
-        .filter(|(pod, _)| !leaving.contains(pod))
+        .filter(|(pod, _)| !running.contains(pod))
         .map(|(pod, reason)| Event {
             about: Subject::Pod {
                 id: pod.clone(),
@@ -387,7 +387,8 @@ fn events(snapshot: &Snapshot, plan: &Plan, report: &Report) -> Vec<Event> {
     events
 }
 
-/// What EC2 has lately refused, for people who wonder where the instance types have gone; nothing when it has refused nothing.
+/// What EC2 has lately refused, for people who wonder where the instance types have gone; nothing when it has refused
+/// nothing.
 fn refused_lately(snapshot: &Snapshot) -> String {
     let lately = snapshot.unavailable.iter().filter(|offering| offering.until > snapshot.taken_at);
     let said: BTreeSet<String> =

@@ -1,5 +1,5 @@
-//! Taking Outrigger out of a cluster: its finalizers, which nobody would take off any more, its objects, and nodes that it left
-//! closed. It works without the ledger and without EC2, so that it works when those are gone already.
+//! Taking Outrigger out of a cluster: its finalizers, which nobody would take off any more, its objects, and nodes
+//! that it left closed. It works without the ledger and without EC2, so that it works when those are gone already.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,8 +51,8 @@ pub async fn survey(cluster: &dyn Cluster) -> Result<Traces, ClusterError> {
     Ok(traces(&nodes, &mirrors, &cluster.configuration().await?.node_pools))
 }
 
-/// Takes finalizers off nodes, opens nodes that are closed for a drain, and removes the NodeClaim objects. Instances run on. May be
-/// repeated, and harms nothing where Outrigger's functions still run: they put everything back.
+/// Takes finalizers off nodes, opens nodes that are closed for a drain, and removes the NodeClaim objects. Instances
+/// run on. May be repeated, and harms nothing where Outrigger's functions still run: they put everything back.
 pub async fn release(cluster: &dyn Cluster, traces: &Traces) -> Result<(), ClusterError> {
     for trace in &traces.nodes {
         release_node(cluster, &trace.name).await?;
@@ -63,7 +63,8 @@ pub async fn release(cluster: &dyn Cluster, traces: &Traces) -> Result<(), Clust
     Ok(())
 }
 
-/// Asks for the end of every node, as `kubectl delete nodeclaims` does. Outrigger's functions, which must still run, drain them.
+/// Asks for the end of every node, as `kubectl delete nodeclaims` does. Outrigger's functions, which must still run,
+/// drain them.
 pub async fn drain(cluster: &dyn Cluster, traces: &Traces) -> Result<(), ClusterError> {
     for claim in &traces.node_claims {
         cluster.delete_mirror(claim).await?;

@@ -11,8 +11,8 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use outrigger_model::{
-    CapacityBuffer, ClassOffer, DaemonSet, EC2NodeClass, Invalid, Node, NodeOverlay, NodePool, Pod, Snapshot,
-    VolumeClaim,
+    CapacityBuffer, ClassOffer, DaemonSet, EC2NodeClass, Invalid, Node, NodeOverlay, NodePool, Pod,
+    PodDisruptionBudget, Snapshot, VolumeClaim,
 };
 
 use objects::Objects;
@@ -26,13 +26,15 @@ pub struct Dump {
     pub nodes: Vec<Node>,
     /// Daemonsets.
     pub daemon_sets: Vec<DaemonSet>,
+    /// PodDisruptionBudgets.
+    pub disruption_budgets: Vec<PodDisruptionBudget>,
     /// NodePools.
     pub node_pools: Vec<NodePool>,
     /// EC2NodeClasses.
     pub ec2_node_classes: Vec<EC2NodeClass>,
     /// The labels of namespaces. One that only pods mention has its name for a label, as the API server gives it.
     pub namespaces: BTreeMap<String, BTreeMap<String, String>>,
-    /// The claims that pods mount, as long as a pod that waits for a node mounts one.
+    /// The claims that pods mount, as long as a pod that waits for a node, or whose node is going, mounts one.
     pub volume_claims: Vec<VolumeClaim>,
     /// Whether the files hold PersistentVolumeClaims at all.
     pub has_volume_claims: bool,
@@ -61,6 +63,7 @@ impl Dump {
             nodes: self.nodes,
             pods: self.pods,
             daemon_sets: self.daemon_sets,
+            disruption_budgets: self.disruption_budgets,
             namespaces: self.namespaces,
             volume_claims: self.volume_claims,
             overlays: self.overlays,

@@ -217,6 +217,31 @@ fn volumes_that_no_waiting_pod_mounts_are_left_out() {
 }
 
 #[test]
+fn volumes_and_budgets_of_pods_whose_node_goes_are_known() {
+    let owner =
+        "ownerReferences: [{ apiVersion: apps/v1, kind: StatefulSet, name: db, uid: u, controller: true }]";
+    let going = RELATED
+        .replace("Unschedulable", "Scheduled")
+        .replace("uid: u-2", &format!("uid: u-2, {owner}"))
+        .replace("kind: Node\nmetadata: { name: i-1 }", GOING);
+    let dump = Dump::parse(&[("r.yaml", &going)]).unwrap();
+    assert_eq!(dump.volume_claims.len(), 3);
+    let budgets = dump.disruption_budgets.iter();
+    let budgets: Vec<_> = budgets.map(|one| format!("{} {}", one.id, one.is_fully_blocking)).collect();
+    assert_eq!(budgets, ["other/none true"]);
+}
+
+/// A node of ours that is being drained, and a budget.
+const GOING: &str = "kind: Node
+metadata: { name: i-1, annotations: { outrigger.dev/claim: web-1 } }
+spec: { taints: [{ key: karpenter.sh/disrupted, effect: NoSchedule }] }
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: { namespace: other, name: none }
+spec: { maxUnavailable: 0, selector: {} }";
+
+#[test]
 fn lists_are_known_by_their_kind_wherever_it_stands() {
     let dump = |text: &str| told(&Dump::parse(&[("f", text)]).unwrap());
     let pod = r#"{"metadata":{"name":"a"},"spec":{"containers":[]}}"#;

@@ -82,6 +82,11 @@ impl Node {
         self.taints.contains(&Taint::disrupted())
     }
 
+    /// Whether a node of ours shows by itself that it is going. Karpenter looks after its own.
+    pub fn is_leaving(&self) -> bool {
+        self.annotations.contains_key(labels::CLAIM) && (self.deleting || self.is_disrupted())
+    }
+
     /// Whether it is closed to others until its planned pods are bound.
     pub fn awaits_placing(&self) -> bool {
         self.taints.iter().any(|taint| taint.key == labels::PLACING_TAINT)

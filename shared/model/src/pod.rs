@@ -96,7 +96,7 @@ pub enum PodState {
     /// Being deleted.
     Terminating,
     /// Bound to a node that is going, so that a place elsewhere is planned for it as if it were pending (Karpenter: the
-    /// reschedulable pods of deleting nodes). Kubernetes knows no such state; whoever puts a Snapshot together gives it.
+    /// reschedulable pods of deleting nodes). Kubernetes knows no such state, and no Snapshot is gathered with it: planning finds out.
     Leaving,
 }
 

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     CapacityBuffer, Command, DaemonSet, InstanceType, Invalid, Node, NodeClaim, NodeClass, NodeOverlay,
-    NodePool, Plan, Pod, Target, UnavailableOffering, VolumeClaim,
+    NodePool, Plan, Pod, PodDisruptionBudget, Target, UnavailableOffering, VolumeClaim,
 };
 
-/// Everything that a decision may use. It serialises, so a decision can be made again elsewhere; the format follows the
+/// Everything that a decision may use, as facts: what follows from them is planning's to say. It serialises, so a decision can be made again elsewhere; the format follows the
 /// types and is not promised to other versions.
 ///
 /// It is gathered in a fixed order: the ledger's generation, then the configuration, then nodes, then pods. What changes
@@ -61,6 +61,9 @@ pub struct Snapshot {
     /// Commands of disruption that are under way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<Command>,
+    /// PodDisruptionBudgets, for pods whose node is going; they are read only while there are such nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disruption_budgets: Vec<PodDisruptionBudget>,
     /// The labels of namespaces, for pod affinity terms that select namespaces by label.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub namespaces: BTreeMap<String, BTreeMap<String, String>>,
@@ -105,6 +108,7 @@ impl Snapshot {
             daemon_sets: Vec::new(),
             claims: Vec::new(),
             commands: Vec::new(),
+            disruption_budgets: Vec::new(),
             namespaces: BTreeMap::new(),
             volume_claims: Vec::new(),
             overlays: Vec::new(),

@@ -49,10 +49,13 @@ impl VolumeClaim {
 }
 
 /// The claims that a decision about these pods has to know: those that any of them mounts, since attachments are counted
-/// for each node; none while no pod that waits for a node mounts one.
-pub fn claims_to_know<'a>(pods: impl Iterator<Item = &'a Pod> + Clone) -> BTreeSet<PodRef> {
+/// for each node; none while no pod that needs a node mounts one.
+pub fn claims_to_know<'a>(
+    pods: impl Iterator<Item = &'a Pod> + Clone,
+    needs_node: impl FnMut(&Pod) -> bool,
+) -> BTreeSet<PodRef> {
     let mounts = |pod: &&Pod| !pod.volume_claims.is_empty();
-    if !pods.clone().filter(mounts).any(Pod::is_provisionable) {
+    if !pods.clone().filter(mounts).any(needs_node) {
         return BTreeSet::new();
     }
     let mounting = pods.filter(mounts).filter(|pod| !pod.state.is_over());

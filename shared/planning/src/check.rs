@@ -36,7 +36,8 @@ use world::World;
 /// What is wrong with a plan, in a fixed order; nothing when every pod may be where it is placed, whatever each node
 /// turns out to be, and every node is one that may be had.
 ///
-/// Preferences are wishes, so a plan that passes them over is right.
+/// Preferences are wishes, so a plan that passes them over is right. Which pods must leave their node is no part of it: the
+/// snapshot says it, as [`crate::leaving::seen`] gives it.
 pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
     let mut violations = Vec::new();
     let world = World::of(snapshot);
@@ -60,8 +61,11 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
 }
 
 /// What is wrong with a plan and its report together: beside [`check`], that each pod that waits for a node is either
-/// placed or reported with a reason, and that the report places it where the plan does.
+/// placed or reported with a reason, and that the report places it where the plan does. The snapshot is the one that was decided
+/// from.
 pub fn check_with_report(snapshot: &Snapshot, plan: &Plan, report: &Report) -> Vec<Violation> {
+    let seen = crate::leaving::seen(snapshot);
+    let snapshot = &*seen;
     let mut violations = check(snapshot, plan);
     let existing = plan.existing.iter().map(|placement| (placement.target.name(), &placement.pods));
     let nodes = plan.nodes.iter().map(|node| (node.claim.as_str(), &node.pods));

@@ -7,18 +7,20 @@ use outrigger_model::{Outcome, Plan, Pod, PodRef, PodsReport, PoolRefusal, Refus
 use crate::again::completed;
 use crate::attempts::best_decision;
 use crate::volumes::Volumes;
-use crate::{Options, queue, rate};
+use crate::{Options, leaving, queue, rate};
 
 /// A pod group: its namespace and its name.
 type GroupName<'a> = (&'a str, &'a str);
 
-/// Plans nodes for the pods of a snapshot that the scheduler has found no node for.
+/// Plans nodes for the pods of a snapshot that the scheduler has found no node for, and for those whose node is going.
 ///
 /// It always gives a plan that holds for the snapshot, with no more nodes than may be launched now; what has
 /// no place in it stands in the report with each pool's reason. The same snapshot and options give the same
 /// bytes, unless [`Options::time_is_up`] ends the search sooner.
 #[must_use = "a plan does nothing until it is applied"]
 pub fn provision(snapshot: &Snapshot, options: &Options<'_>) -> (Plan, Report) {
+    let seen = leaving::seen(snapshot);
+    let snapshot = &*seen;
     let volumes = Volumes::of(snapshot);
     let buffers = queue::buffer_pods(snapshot);
     let queue = queue::queue(snapshot, &buffers, &volumes);

@@ -13,8 +13,9 @@ const FIRST_DELAY: Duration = Duration::from_secs(2);
 /// It never waits longer than that.
 const LONGEST_DELAY: Duration = Duration::from_mins(1);
 
-/// After how long a message that could not be handled is to come again, having been delivered so often. What it waits for, a
-/// launch that is written down or a ledger that answers, is seconds away as a rule, and a spot machine has two minutes.
+/// After how long a message that could not be handled is to come again, having been delivered so often. What it waits
+/// for, a launch that is written down or a ledger that answers, is seconds away as a rule, and a spot machine has two
+/// minutes.
 pub fn retry_delay(deliveries: u32) -> Duration {
     let doublings = 2_u32.saturating_pow(deliveries.saturating_sub(1));
     FIRST_DELAY.saturating_mul(doublings).min(LONGEST_DELAY)

@@ -1,5 +1,5 @@
-//! Free addresses of subnets, less those that launches on their way will take: EC2 counts an address only once its instance
-//! is there, and says so late.
+//! Free addresses of subnets, less those that launches on their way will take: EC2 counts an address only once its
+//! instance is there, and says so late.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,10 +8,11 @@ use jiff::Timestamp;
 use outrigger_model::node_class::Subnet;
 use outrigger_model::{ClaimState, FleetOverride, Intent, Kubelet, NodeClaim, NodeClass};
 
-/// For so long after its launch an instance may be missing from the count of free addresses, which is itself a minute old.
+/// For so long after its launch an instance may be missing from the count of free addresses, which is itself a minute
+/// old.
 const COUNTED_AFTER: Duration = Duration::from_mins(2);
-/// What the network plugin holds ready on a node where pods have addresses of the subnet: a warm interface (amazon-vpc-cni
-/// `WARM_ENI_TARGET=1`, 15 addresses on most types).
+/// What the network plugin holds ready on a node where pods have addresses of the subnet: a warm interface
+/// (amazon-vpc-cni `WARM_ENI_TARGET=1`, 15 addresses on most types).
 const WARM_ADDRESSES: u32 = 15;
 
 /// How many addresses a new node of a class takes.
@@ -20,12 +21,14 @@ pub(crate) const fn per_node(class: &NodeClass) -> u32 {
     if settings.eni_limited { 1 + WARM_ADDRESSES } else { 1 }
 }
 
-/// Leaves in a class the subnets that have addresses for one node more, and says how many each has beside what is on its way
-/// and what is `closed`. A zone can be used while one of its subnets can; a class without any left can launch nothing.
+/// Leaves in a class the subnets that have addresses for one node more, and says how many each has beside what is on
+/// its way and what is `closed`. A zone can be used while one of its subnets can; a class without any left can launch
+/// nothing.
 pub(crate) fn leave_usable(
     class: &mut NodeClass,
     closed: &BTreeSet<&str>,
-    (claims, intents): (&[NodeClaim], &[Intent]),
+    claims: &[NodeClaim],
+    intents: &[Intent],
     now: Timestamp,
 ) {
     if class.subnets.is_empty() {
@@ -107,7 +110,7 @@ mod tests {
         let one = NodeClaim { launched_at: Some(Timestamp::UNIX_EPOCH), ..claim() };
         let now = Timestamp::from_second(second).unwrap();
         let closed = closed.iter().copied().collect();
-        leave_usable(&mut class, &closed, (&vec![one; launched], intents), now);
+        leave_usable(&mut class, &closed, &vec![one; launched], intents, now);
         let shown = class.subnets.iter().map(|subnet| format!("{} {}", subnet.id, subnet.free_addresses));
         shown.chain(class.not_ready.clone()).collect::<Vec<_>>().join(", ")
     }

@@ -20,8 +20,8 @@ const CONCURRENT_LAUNCHES: usize = 4;
 
 /// Makes the plan true as far as EC2 lets us.
 ///
-/// Every launch is written down before the first is sent. When the generation has moved on, nothing more is written; what
-/// was written under the generation that held is launched all the same.
+/// Every launch is written down before the first is sent. When the generation has moved on, nothing more is written;
+/// what was written under the generation that held is launched all the same.
 pub(crate) async fn apply(
     ports: Ports<'_>,
     lease: &Lease,
@@ -77,8 +77,7 @@ async fn prepare<'a>(
         let now = ports.now();
         let class = &offer.class;
         let left = subnets.entry(&class.reference).or_insert_with(|| class.subnets.clone());
-        let launch =
-            fleet::launch(&snapshot.cluster, generation, &group, (class, left.as_slice()), template, now);
+        let launch = fleet::launch(&snapshot.cluster, generation, &group, class, left, template, now);
         let request = &launch.intent.request;
         addresses::take(left, &request.overrides, request.count.saturating_mul(addresses::per_node(class)));
         if launch.intent.request.overrides.is_empty() {

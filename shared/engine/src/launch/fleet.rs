@@ -39,14 +39,15 @@ fn alike(a: &PlannedNode, b: &PlannedNode) -> bool {
         && a.labels == b.labels
 }
 
-/// The launch for one group. The same plan, generation and time always make the same launch. The time makes its token another
-/// than that of a launch which an older copy of the ledger has forgotten. `subnets` are those of the class, less the addresses that
-/// the launches before it take.
+/// The launch for one group. The same plan, generation and time always make the same launch. The time makes its token
+/// another than that of a launch which an older copy of the ledger has forgotten. `subnets` are those of the class,
+/// less the addresses that the launches before it take.
 pub(crate) fn launch(
     cluster: &str,
     generation: u64,
     group: &[&PlannedNode],
-    (class, subnets): (&NodeClass, &[Subnet]),
+    class: &NodeClass,
+    subnets: &[Subnet],
     template: TemplateRef,
     now: Timestamp,
 ) -> PreparedLaunch {

@@ -31,8 +31,8 @@ pub enum ErrorClass {
     Unauthorized,
     /// The launch template is not there (any more): it is looked up, or written, again.
     Template,
-    /// The request is wrong, or nobody knows what the code means: the offering is left alone where one is named, and when
-    /// nothing was launched the pool's breaker counts it.
+    /// The request is wrong, or nobody knows what the code means: the offering is left alone where one is named, and
+    /// when nothing was launched the pool's breaker counts it.
     Configuration,
 }
 
@@ -114,7 +114,8 @@ pub struct Fault {
     pub why: String,
 }
 
-/// Judges the errors of a launch. `known` are the offerings that were lately left alone, which are left alone for longer now.
+/// Judges the errors of a launch. `known` are the offerings that were lately left alone, which are left alone for
+/// longer now.
 pub fn judge(
     request: &FleetRequest,
     errors: &[FleetError],
@@ -135,7 +136,7 @@ pub fn judge(
         verdict.offerings.extend(
             patterns(request, error, class)
                 .into_iter()
-                .map(|(instance_type, zone)| again(request, (instance_type, zone), error, known, now)),
+                .map(|(instance_type, zone)| again(request, instance_type, zone, error, known, now)),
         );
         let is_fault =
             matches!(class, ErrorClass::Unauthorized | ErrorClass::Template | ErrorClass::Configuration);
@@ -153,8 +154,8 @@ pub fn judge(
     verdict
 }
 
-/// The offerings that an error speaks of: type and zone, or patterns for many. One that does not say which offering it means
-/// must not close all of them.
+/// The offerings that an error speaks of: type and zone, or patterns for many. One that does not say which offering it
+/// means must not close all of them.
 fn patterns(request: &FleetRequest, error: &FleetError, class: ErrorClass) -> BTreeSet<(String, String)> {
     let all = || "*".to_owned();
     match class {
@@ -184,7 +185,8 @@ fn subnets(request: &FleetRequest, error: &FleetError) -> BTreeSet<String> {
 
 fn again(
     request: &FleetRequest,
-    (instance_type, zone): (String, String),
+    instance_type: String,
+    zone: String,
     error: &FleetError,
     known: &[UnavailableOffering],
     now: Timestamp,

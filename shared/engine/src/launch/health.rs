@@ -54,8 +54,8 @@ pub(crate) enum News {
     },
 }
 
-/// Reads, changes and writes; again when somebody else wrote meanwhile. `None` when it could not be written, which costs a
-/// launch that fails again and must not keep anything else from going on.
+/// Reads, changes and writes; again when somebody else wrote meanwhile. `None` when it could not be written, which
+/// costs a launch that fails again and must not keep anything else from going on.
 pub(crate) async fn update<T>(
     ports: Ports<'_>,
     change: impl Fn(&mut LaunchHealth, Timestamp) -> T,
@@ -149,8 +149,8 @@ pub(crate) fn count(
     open(pool, now).then(|| News::Opened { node_pool: node_pool.to_owned() })
 }
 
-/// Opens the breaker where enough has failed; whether it was closed before. An open one stays so for longer when the claim
-/// that was to try has failed too.
+/// Opens the breaker where enough has failed; whether it was closed before. An open one stays so for longer when the
+/// claim that was to try has failed too.
 fn open(pool: &mut PoolHealth, now: Timestamp) -> bool {
     let failures: Vec<&String> =
         pool.outcomes.iter().filter_map(|outcome| outcome.failure.as_ref()).collect();

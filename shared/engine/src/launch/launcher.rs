@@ -51,8 +51,8 @@ impl Outcome {
     }
 
     /// Whether a claim has an instance, or may have one.
-    pub(crate) fn is_on_its_way(&self, claim: &String) -> bool {
-        self.launched.contains(claim) || self.unknown.contains(claim)
+    pub(crate) fn is_on_its_way(&self, claim: &str) -> bool {
+        self.launched.iter().chain(&self.unknown).any(|name| name == claim)
     }
 
     pub(crate) fn sort(&mut self) {
@@ -84,8 +84,8 @@ pub(crate) struct Launcher<'a> {
 }
 
 impl Launcher<'_> {
-    /// Sends a launch that is written down. One that EC2's rate leaves no time for stays PREPARED: it was never sent, and the
-    /// next tick plans again for its pods.
+    /// Sends a launch that is written down. One that EC2's rate leaves no time for stays PREPARED: it was never sent,
+    /// and the next tick plans again for its pods.
     pub(crate) async fn send(
         self,
         lease: &Lease,
@@ -103,8 +103,8 @@ impl Launcher<'_> {
                 {
                     self.pace.slow_down();
                     tracing::warn!(intent = intent.id, code, "EC2 asks for patience");
-                    // Nothing has happened, so the very same request may be sent again. Once that takes too long its pods
-                    // may have gone: it is given up, and whoever comes later plans anew.
+                    // Nothing has happened, so the very same request may be sent again. Once that takes too long its
+                    // pods may have gone: it is given up, and whoever comes later plans anew.
                     if !self.pace.wait().await {
                         return self.refused(&intent, code, message).await;
                     }

@@ -18,8 +18,8 @@ const IN_FLIGHT: Duration = Duration::from_secs(30);
 const SETTLED: Duration = Duration::from_mins(2);
 /// For how long a launch is sent again. From the last sending on EC2 has the rest of [`LAUNCH_TIMEOUT`] to show it.
 const RESENT_FOR: Duration = Duration::from_mins(3);
-/// After this an unanswered launch is over (Karpenter's launchTimeout): what there is of it is adopted, and where there is
-/// nothing its pods are planned for again. A machine that turns up even later is an orphan.
+/// After this an unanswered launch is over (Karpenter's launchTimeout): what there is of it is adopted, and where
+/// there is nothing its pods are planned for again. A machine that turns up even later is an orphan.
 const LAUNCH_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// What is to be done about an open launch.
@@ -32,8 +32,8 @@ enum Step {
     /// Not all of it is to be seen: send the very same request with the same token. An answer settles it; a refusal
     /// speaks of this sending only, since the first may have been heard.
     Resend,
-    /// Never sent as far as the ledger knows, and yet there are instances of it: the ledger is an older copy of itself. It was
-    /// sent; the next tick goes on from there.
+    /// Never sent as far as the ledger knows, and yet there are instances of it: the ledger is an older copy of
+    /// itself. It was sent; the next tick goes on from there.
     Mark,
     /// Too early to tell.
     Wait,

@@ -1,8 +1,8 @@
 //! Launch templates of our own that nobody uses any more (reliability rule G6): pure rules.
 //!
-//! A template is written under a name that follows from its content, so each change of a node class leaves one behind. Provision
-//! writes down when it last launched from each; while a launch is open its intent names its template. One that is collected a
-//! moment before it is needed costs a launch that is tried again: provision writes it anew.
+//! A template is written under a name that follows from its content, so each change of a node class leaves one behind.
+//! Provision writes down when it last launched from each; while a launch is open its intent names its template. One
+//! that is collected a moment before it is needed costs a launch that is tried again: provision writes it anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -35,8 +35,8 @@ pub(crate) struct Templates<'a> {
 }
 
 impl<'a> Templates<'a> {
-    /// Notes in `sweep` which are unused, and since when sweeps have found them so; returns those to delete now. A ledger that has
-    /// forgotten nodes, or whose sweep would end too many instances, is no judge of templates either.
+    /// Notes in `sweep` which are unused, and since when sweeps have found them so; returns those to delete now. A
+    /// ledger that has forgotten nodes, or whose sweep would end too many instances, is no judge of templates either.
     pub(crate) fn unused(
         &self,
         sweep: &mut Sweep,

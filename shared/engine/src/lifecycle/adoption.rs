@@ -5,19 +5,20 @@ use std::collections::BTreeSet;
 
 use outrigger_model::{Node, NodeClass, NodePool};
 
-use super::{ByInstance, Tick};
+use super::Tick;
 use crate::TickError;
 use crate::error::chain;
+use crate::node::index::Nodes;
 use crate::ports::{Configuration, Lease, LedgerError, Machine};
 use crate::sweep::adoption::Unknown;
 
 impl Tick<'_> {
-    /// Makes a claim for each instance that the ledger knows nothing of: neither a claim nor the launch that it belongs to. Gives
-    /// those that are none of the sweep's business, adopted or not.
+    /// Makes a claim for each instance that the ledger knows nothing of: neither a claim nor the launch that it
+    /// belongs to. Gives those that are none of the sweep's business, adopted or not.
     pub(super) async fn adopt(
         &mut self,
         unaccounted: &[String],
-        on: &ByInstance<'_>,
+        nodes: &Nodes<'_>,
         lease: Option<&Lease>,
     ) -> BTreeSet<String> {
         let mut spared = BTreeSet::new();
@@ -39,8 +40,7 @@ impl Tick<'_> {
             }
         };
         for machine in machines {
-            let nodes = on.get(machine.id.as_str()).map(Vec::as_slice).unwrap_or_default();
-            match self.adopt_one(&machine, nodes, &configuration, lease).await {
+            match self.adopt_one(&machine, nodes.on(&machine.id), &configuration, lease).await {
                 Ok(true) => {}
                 Ok(false) => continue,
                 Err(error) => {
@@ -107,8 +107,8 @@ impl Tick<'_> {
     }
 }
 
-/// The pool of an instance: as it stands, or, when it is gone, what the instance's tags say of it, so that the node can be
-/// seen, deleted and drained. Otherwise why nothing can be said of it yet.
+/// The pool of an instance: as it stands, or, when it is gone, what the instance's tags say of it, so that the node
+/// can be seen, deleted and drained. Otherwise why nothing can be said of it yet.
 fn pool_of<'a>(
     machine: &Machine,
     configuration: &'a Configuration,

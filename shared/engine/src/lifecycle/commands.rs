@@ -4,12 +4,15 @@ use std::collections::BTreeSet;
 
 use outrigger_model::{ClaimState, Command, NillableDuration, Node, NodeClaim};
 
-use super::{ByInstance, Tick, nodes_of};
+use outrigger_planning::leaving::eviction::EvictionRules;
+use outrigger_planning::leaving::replacement::{DisruptionBlocker, PATIENCE, Step, blocker, step};
+
+use super::Tick;
 use crate::TickError;
-use crate::disruption::command::{PATIENCE, Step, kept_by, step};
 use crate::error::chain;
+use crate::node::index::Nodes;
 use crate::node::terminate::{Cause, ending};
-use crate::observe::staying::{Staying, disruption_budgets};
+use crate::observe::budgets::disruption_budgets;
 use crate::ports::{Event, Lease, Subject};
 
 impl Tick<'_> {
@@ -18,7 +21,7 @@ impl Tick<'_> {
         &mut self,
         commands: &[Command],
         claims: &mut [NodeClaim],
-        by_instance: &ByInstance<'_>,
+        nodes: &Nodes<'_>,
         lease: Option<&Lease>,
     ) {
         let is_ready = |claim: &&NodeClaim| claim.state == ClaimState::Initialized;
@@ -30,7 +33,7 @@ impl Tick<'_> {
             }
             let step = step(command, &ready, self.ports.now());
             let held: Vec<&mut NodeClaim> = claims.iter_mut().filter(|claim| command.holds(claim)).collect();
-            if let Err(error) = self.go_on(command, (step, held), by_instance, lease).await {
+            if let Err(error) = self.go_on(command, step, held, nodes, lease).await {
                 self.cannot_go_on(&command.claims.join(", "), &error);
             }
         }
@@ -40,21 +43,22 @@ impl Tick<'_> {
     async fn go_on(
         &mut self,
         command: &Command,
-        (step, held): (Step, Vec<&mut NodeClaim>),
-        by_instance: &ByInstance<'_>,
+        step: Step,
+        held: Vec<&mut NodeClaim>,
+        nodes: &Nodes<'_>,
         lease: Option<&Lease>,
     ) -> Result<(), TickError> {
         if held.is_empty() {
             return self.remove(command, lease).await;
         }
         if let Step::Wait(what) = step {
-            self.waits(&held, &what);
+            self.waits(&held, &what.to_string());
             return Ok(());
         }
-        let nodes: Vec<&Node> = held.iter().flat_map(|claim| nodes_of(claim, by_instance)).collect();
+        let nodes: Vec<&Node> = held.iter().flat_map(|claim| nodes.of_claim(claim)).copied().collect();
         match (step, self.kept(&nodes).await?) {
             (Step::Drain, None) => self.carry_out(command, held, lease).await?,
-            (Step::Drain, Some(why)) => self.waits(&held, &why),
+            (Step::Drain, Some(why)) => self.waits(&held, &why.to_string()),
             (_, kept) => {
                 self.give_up(command, held, lease).await?;
                 self.tell_of_no_replacement(command, &nodes, kept).await;
@@ -100,7 +104,8 @@ impl Tick<'_> {
         Ok(())
     }
 
-    /// Removes a command that holds nothing any more. Claims and commands are not read in one moment, so the claims are read again.
+    /// Removes a command that holds nothing any more. Claims and commands are not read in one moment, so the claims
+    /// are read again.
     async fn remove(&self, command: &Command, lease: Option<&Lease>) -> Result<(), TickError> {
         for name in &command.claims {
             if self.ports.ledger.claim(name).await?.is_some_and(|claim| command.holds(&claim)) {
@@ -134,21 +139,29 @@ impl Tick<'_> {
     }
 
     /// Why none of the nodes may be drained of our own accord, by what is on them now.
-    async fn kept(&self, nodes: &[&Node]) -> Result<Option<String>, TickError> {
+    async fn kept(&self, nodes: &[&Node]) -> Result<Option<DisruptionBlocker>, TickError> {
         let budgets = disruption_budgets(self.ports).await?;
-        let staying = Staying { budgets: &budgets, now: self.ports.now() };
+        let rules = EvictionRules { budgets: &budgets, now: self.ports.now() };
         for node in nodes {
             let pods = self.ports.cluster.pods_on(&node.name).await?;
-            if let Some(why) = kept_by(node, pods.iter().map(|on| &on.pod), &staying) {
+            if let Some(why) = blocker(node, pods.iter().map(|on| &on.pod), rules) {
                 return Ok(Some(why));
             }
         }
         Ok(None)
     }
 
-    async fn tell_of_no_replacement(&self, command: &Command, nodes: &[&Node], kept: Option<String>) {
+    async fn tell_of_no_replacement(
+        &self,
+        command: &Command,
+        nodes: &[&Node],
+        kept: Option<DisruptionBlocker>,
+    ) {
         let patience = NillableDuration::seconds(PATIENCE.as_secs());
-        let why = kept.unwrap_or_else(|| format!("nothing that replaces it was ready within {patience}"));
+        let why = kept.map_or_else(
+            || format!("nothing that replaces it was ready within {patience}"),
+            |kept| kept.to_string(),
+        );
         let message = format!("it is not drained, although {}: {why}", command.message);
         tracing::warn!(command = command.id, message, "the command is given up");
         for about in nodes.iter().map(|node| Subject::node(node)) {

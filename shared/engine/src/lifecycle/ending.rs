@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use outrigger_model::{ClaimState, Intent, LaunchHealth, Node, NodeClaim, NodeOutcome, TerminationReason};
+use outrigger_model::{ClaimState, Node, NodeClaim, NodeOutcome, TerminationReason};
 
-use super::{ByInstance, Tick, nodes_of};
+use super::{Launches, Tick};
 use crate::TickError;
 use crate::error::chain;
 use crate::launch::health;
 use crate::node::evict::Draining;
+use crate::node::index::Nodes;
 use crate::node::liveness;
 use crate::node::release::Release;
 use crate::node::terminate::{Cause, begin, reopening};
@@ -36,15 +37,15 @@ impl Tick<'_> {
     pub(super) async fn sweep(
         &mut self,
         claims: &mut [NodeClaim],
-        (intents, health): (&[Intent], &LaunchHealth),
-        (nodes, on): (&[Node], &ByInstance<'_>),
+        launches: Launches<'_>,
+        nodes: &Nodes<'_>,
         lease: Option<&Lease>,
     ) -> Result<(), TickError> {
         let Some((_, machines)) = &self.machines else { return Ok(()) };
-        let seen = Seen { machines, claims, intents, nodes, on };
+        let seen = Seen { machines, claims, intents: launches.intents, nodes };
         let now = self.ports.now();
         let mut findings = collect::sweep(&seen, &self.sweep, self.settings.guards, now);
-        let templates = self.unused_templates((intents, health), &mut findings.sweep);
+        let templates = self.unused_templates(launches, &mut findings.sweep);
         self.ports.ledger.put_sweep(&findings.sweep, lease).await?;
         let Findings { sweep, mut orphans, unaccounted, ending, abandoned, closed } = findings;
         if let Some(count) = sweep.breaker {
@@ -73,7 +74,7 @@ impl Tick<'_> {
         for (claim, node) in closed {
             self.reopen(claim, node).await;
         }
-        let spared = self.adopt(&unaccounted, on, lease).await;
+        let spared = self.adopt(&unaccounted, nodes, lease).await;
         orphans.retain(|id| !spared.contains(id));
         self.terminate_orphans(orphans).await;
         self.delete_templates(templates).await;
@@ -85,7 +86,8 @@ impl Tick<'_> {
         Ok(())
     }
 
-    /// Lets pods onto a node again that nobody drains. The ledger is asked once more: its claim's end may have begun meanwhile.
+    /// Lets pods onto a node again that nobody drains. The ledger is asked once more: its claim's end may have begun
+    /// meanwhile.
     async fn reopen(&self, claim: &str, node: &Node) {
         let reopened = async {
             let claim = self.ports.ledger.claim(claim).await?;
@@ -120,19 +122,19 @@ impl Tick<'_> {
     pub(super) async fn begin_ends(
         &mut self,
         claims: &mut [NodeClaim],
-        (nodes, by_instance): (&[Node], &ByInstance<'_>),
+        nodes: &Nodes<'_>,
         lease: Option<&Lease>,
     ) {
-        let is_partitioned = liveness::is_partitioned(nodes.iter());
+        let is_partitioned = liveness::is_partitioned(nodes.all.iter());
         for claim in claims.iter_mut().filter(|claim| claim.state.accepts_pods()) {
             if self.time_is_up() {
                 return;
             }
-            let on = nodes_of(claim, by_instance);
+            let on = nodes.of_claim(claim);
             let (timeout, now) = (self.settings.initialization_timeout, self.ports.now());
             let cause = self
-                .deletion(claim, &on)
-                .or_else(|| liveness::overdue(claim, &on, timeout, is_partitioned, now));
+                .deletion(claim, on)
+                .or_else(|| liveness::overdue(claim, on, timeout, is_partitioned, now));
             if let Some(cause) = cause {
                 let cause = self.with_console(claim, cause).await;
                 self.begin_end(claim, &cause, lease).await;
@@ -213,19 +215,14 @@ impl Tick<'_> {
     }
 
     /// Takes every claim that ends as far as its pods and its instance allow.
-    pub(super) async fn end(
-        &mut self,
-        claims: &mut [NodeClaim],
-        by_instance: &ByInstance<'_>,
-        lease: Option<&Lease>,
-    ) {
+    pub(super) async fn end(&mut self, claims: &mut [NodeClaim], nodes: &Nodes<'_>, lease: Option<&Lease>) {
         let draining =
             Draining { ports: self.ports, lease, patience: &self.patience, guards: self.settings.guards };
         let mut drains = Vec::new();
         for claim in claims.iter_mut().filter(|claim| claim.state == ClaimState::Draining) {
-            let on = nodes_of(claim, by_instance);
+            let on = nodes.of_claim(claim);
             let drain = async move {
-                let result = draining.advance(claim, &on).await;
+                let result = draining.advance(claim, on).await;
                 (claim.name.clone(), result)
             };
             drains.push(drain.boxed());
@@ -238,18 +235,13 @@ impl Tick<'_> {
         let terminating: Vec<_> =
             claims.iter_mut().filter(|claim| claim.state == ClaimState::Terminating).collect();
         if !terminating.is_empty() && !self.time_is_up() {
-            self.terminate(terminating, by_instance, lease).await;
+            self.terminate(terminating, nodes, lease).await;
         }
         self.is_ending =
             claims.iter().any(|claim| matches!(claim.state, ClaimState::Draining | ClaimState::Terminating));
     }
 
-    async fn terminate(
-        &mut self,
-        claims: Vec<&mut NodeClaim>,
-        nodes: &ByInstance<'_>,
-        lease: Option<&Lease>,
-    ) {
+    async fn terminate(&mut self, claims: Vec<&mut NodeClaim>, nodes: &Nodes<'_>, lease: Option<&Lease>) {
         let Some((_, machines)) = &self.machines else {
             let waits = claims.iter().map(|claim| (claim.name.clone(), "EC2 to answer".to_owned()));
             self.summary.waiting.extend(waits);

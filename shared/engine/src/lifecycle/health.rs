@@ -2,18 +2,19 @@
 
 use outrigger_model::{Node, NodeClaim};
 
-use super::{ByInstance, Tick, nodes_of};
+use super::Tick;
 use crate::error::chain;
+use crate::node::index::Nodes;
 use crate::node::repair::{Health, Verdict};
 use crate::ports::{Event, Lease, Subject};
 
 impl Tick<'_> {
-    /// Begins the end of claims whose nodes do not heal, or hastens it. Once a sweep is often enough for what must last for
-    /// minutes. Without EC2's answer nobody can say how much of a pool is unhealthy, and nothing is done.
+    /// Begins the end of claims whose nodes do not heal, or hastens it. Once a sweep is often enough for what must
+    /// last for minutes. Without EC2's answer nobody can say how much of a pool is unhealthy, and nothing is done.
     pub(super) async fn repair(
         &mut self,
         claims: &mut [NodeClaim],
-        (nodes, by_instance): (&[Node], &ByInstance<'_>),
+        nodes: &Nodes<'_>,
         lease: Option<&Lease>,
     ) {
         let statuses = match self.ports.cloud.instance_statuses().await {
@@ -25,13 +26,13 @@ impl Tick<'_> {
         };
         self.summary.repair_blocked.clear();
         let (guards, now) = (self.settings.guards, self.ports.now());
-        let health = Health::new(nodes, &statuses, self.settings.node_repair, guards, now);
+        let health = Health::new(nodes.all, &statuses, self.settings.node_repair, guards, now);
         for claim in claims.iter_mut() {
-            let on = nodes_of(claim, by_instance);
-            match health.verdict(claim, &on) {
+            let on = nodes.of_claim(claim);
+            match health.verdict(claim, on) {
                 None => {}
                 Some(Verdict::End(cause)) => self.begin_end(claim, &cause, lease).await,
-                Some(Verdict::Blocked(why)) => self.tell_of_blocked_repair(claim, &on, why.to_string()).await,
+                Some(Verdict::Blocked(why)) => self.tell_of_blocked_repair(claim, on, why.to_string()).await,
             }
             if self.time_is_up() {
                 break;

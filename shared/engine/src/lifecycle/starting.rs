@@ -7,9 +7,10 @@ use outrigger_catalog::Catalog;
 use outrigger_model::resources::NODES;
 use outrigger_model::{ClaimState, Node, NodeClaim, Quantity, Taint, labels};
 
+use super::Tick;
 use super::placing::Placing;
-use super::{ByInstance, Tick, nodes_of};
 use crate::TickError;
+use crate::node::index::Nodes;
 use crate::node::placing;
 use crate::node::register::registration;
 use crate::node::{change, initialize};
@@ -20,11 +21,11 @@ const CONCURRENT_CALLS: usize = 16;
 
 impl Tick<'_> {
     /// Takes every claim that is not ready yet as far as its nodes allow.
-    pub(super) async fn start(&mut self, claims: &mut [NodeClaim], by_instance: &ByInstance<'_>) {
+    pub(super) async fn start(&mut self, claims: &mut [NodeClaim], nodes: &Nodes<'_>) {
         let (mut joined, mut closed, mut others) = (Vec::new(), Vec::new(), Vec::new());
         for claim in claims.iter_mut().filter(|claim| claim.state <= ClaimState::Initialized) {
-            let on = nodes_of(claim, by_instance);
-            match (claim.state, on.as_slice()) {
+            let on = nodes.of_claim(claim);
+            match (claim.state, on) {
                 (ClaimState::Launched, [node]) => joined.push((claim, *node)),
                 (_, [node]) if node.awaits_placing() && !node.deleting => {
                     closed.push(Placing { claim, node });
@@ -35,7 +36,7 @@ impl Tick<'_> {
         self.register(joined).await;
         self.place(closed).await;
         for (claim, on) in others {
-            if let Err(error) = self.advance(claim, &on).await {
+            if let Err(error) = self.advance(claim, on).await {
                 self.cannot_go_on(&claim.name, &error);
             }
         }

@@ -1,8 +1,6 @@
 //! Launch templates of our own that nobody uses any more are deleted.
 
-use outrigger_model::{Intent, LaunchHealth};
-
-use super::Tick;
+use super::{Launches, Tick};
 use crate::error::chain;
 use crate::launch::templates::Templates;
 use crate::ports::{Sweep, WrittenTemplate};
@@ -21,15 +19,12 @@ impl Tick<'_> {
     }
 
     /// What the sweep finds unused is noted in it; what is to be deleted now is returned.
-    pub(super) fn unused_templates(
-        &self,
-        (intents, health): (&[Intent], &LaunchHealth),
-        sweep: &mut Sweep,
-    ) -> Vec<WrittenTemplate> {
+    pub(super) fn unused_templates(&self, launches: Launches<'_>, sweep: &mut Sweep) -> Vec<WrittenTemplate> {
         let Some(written) = &self.templates else {
             sweep.templates.clone_from(&self.sweep.templates);
             return Vec::new();
         };
+        let Launches { intents, health } = launches;
         let seen = Templates { written, intents, health };
         let now = self.ports.now();
         seen.unused(sweep, &self.sweep, self.settings.guards, now).into_iter().cloned().collect()

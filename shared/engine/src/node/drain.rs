@@ -1,4 +1,5 @@
-//! Who has to leave a node, in which order, and who may stay: pure rules (Karpenter `node/termination/terminator`, 1.14).
+//! Who has to leave a node, in which order, and who may stay: pure rules (Karpenter `node/termination/terminator`,
+//! 1.14).
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -12,8 +12,8 @@ pub(crate) const REGISTRATION_TIMEOUT: Duration = Duration::from_mins(15);
 
 /// Why a claim must end by now; `None` while it may go on.
 ///
-/// `initialization_timeout` counts from registration, and is none of Karpenter's: without one a node that never becomes ready
-/// is paid for until it expires. While much of the cluster is not ready, nodes are not to blame.
+/// `initialization_timeout` counts from registration, and is none of Karpenter's: without one a node that never
+/// becomes ready is paid for until it expires. While much of the cluster is not ready, nodes are not to blame.
 pub(crate) fn overdue(
     claim: &NodeClaim,
     nodes: &[&Node],
@@ -45,9 +45,9 @@ pub(crate) fn overdue(
     }
 }
 
-/// Whether so many nodes are not ready that the fault is not theirs (Cluster Autoscaler's rule: more than three, and more
-/// than 45 %). Nodes of ours that have never been ready for pods say nothing about the others: they may all have the same
-/// fault, and would otherwise be paid for until they expire.
+/// Whether so many nodes are not ready that the fault is not theirs (Cluster Autoscaler's rule: more than three, and
+/// more than 45 %). Nodes of ours that have never been ready for pods say nothing about the others: they may all have
+/// the same fault, and would otherwise be paid for until they expire.
 pub(crate) fn is_partitioned<'a>(nodes: impl Iterator<Item = &'a Node>) -> bool {
     let (mut all, mut unready) = (0_usize, 0_usize);
     for node in nodes.filter(|node| !is_starting(node)) {

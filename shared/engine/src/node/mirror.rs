@@ -12,8 +12,8 @@ use crate::ports::{ClusterError, Mirror, Ports};
 /// How often the objects are listed while a tick goes on, to see which were deleted.
 const LISTED_EVERY: Duration = Duration::from_secs(10);
 
-/// The objects as they were last seen or written. They are for people: when something fails, the claims go on and the next
-/// pass tries again.
+/// The objects as they were last seen or written. They are for people: when something fails, the claims go on and the
+/// next pass tries again.
 #[derive(Debug, Default)]
 pub(crate) struct Mirrors {
     shown: Option<(Instant, BTreeMap<String, Mirror>)>,

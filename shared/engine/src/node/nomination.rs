@@ -42,8 +42,8 @@ pub(crate) async fn send(ports: Ports<'_>, nominations: &[&Nomination]) {
     futures::stream::iter(calls).buffer_unordered(CONCURRENT_CALLS).collect::<Vec<()>>().await;
 }
 
-/// Holds the room that a plan has found on nodes and claims which exist. A claim that cannot be written now is left as it
-/// is; the next plan finds the same room.
+/// Holds the room that a plan has found on nodes and claims which exist. A claim that cannot be written now is left as
+/// it is; the next plan finds the same room.
 ///
 /// Errors when the lease has gone.
 pub(crate) async fn hold_room(

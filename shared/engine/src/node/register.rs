@@ -8,8 +8,8 @@ use crate::node::change::ours;
 use crate::ports::NodeChange;
 
 /// The change that makes a node that has joined the node of its claim: labels, annotations, taints (Karpenter
-/// `nodeclaim/lifecycle/registration.go`). Where the taint `karpenter.sh/unregistered` was, there is the one that keeps other pods away until
-/// the planned ones are bound. The user's labels win over those of the instance type.
+/// `nodeclaim/lifecycle/registration.go`). Where the taint `karpenter.sh/unregistered` was, there is the one that
+/// keeps other pods away until the planned ones are bound. The user's labels win over those of the instance type.
 pub(crate) fn registration(
     claim: &NodeClaim,
     node: &Node,

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use outrigger_model::{ClaimState, Node, NodeClaim};
+use outrigger_model::{ClaimState, NodeClaim};
 
 use crate::TickError;
 use crate::error::chain;
 use crate::guards::Guards;
+use crate::node::index::Nodes;
 use crate::ports::{InstanceState, Lease, LedgerError, Machine, Ports};
 
 /// For so long after an instance was first missed its absence proves nothing: EC2 shows new instances late.
@@ -36,8 +37,8 @@ pub(crate) struct Release<'a> {
     pub(crate) machines: &'a [Machine],
     /// Since when instances of claims were missed, by claim.
     pub(crate) missing: &'a BTreeMap<String, Timestamp>,
-    /// Nodes by instance id.
-    pub(crate) nodes: &'a BTreeMap<&'a str, Vec<&'a Node>>,
+    /// All nodes.
+    pub(crate) nodes: &'a Nodes<'a>,
 }
 
 impl Release<'_> {
@@ -103,7 +104,7 @@ impl Release<'_> {
 
     /// The node first, then the claim: whoever dies in between does both again.
     async fn close(&self, claim: &mut NodeClaim) -> Result<(), TickError> {
-        for node in claim.instance_id().and_then(|id| self.nodes.get(id)).into_iter().flatten() {
+        for node in self.nodes.of_claim(claim) {
             self.ports.cluster.release_node(&node.name, &node.uid).await?;
         }
         let next = NodeClaim { state: ClaimState::Gone, ..claim.clone() };

@@ -1,5 +1,5 @@
-//! Which nodes are beyond hope, and when so many are that the fault is not theirs: pure rules (Karpenter `node/health` and the
-//! repair policies of its AWS provider, 1.14).
+//! Which nodes are beyond hope, and when so many are that the fault is not theirs: pure rules (Karpenter `node/health`
+//! and the repair policies of its AWS provider, 1.14).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -88,7 +88,8 @@ impl fmt::Display for Blocked {
         let Self { ailment, node_pool, nodes, unhealthy, allowed } = self;
         write!(
             f,
-            "{ailment}; {unhealthy} of {nodes} nodes of NodePool {node_pool} are unhealthy, repair stops above {allowed}"
+            "{ailment}; {unhealthy} of {nodes} nodes of NodePool {node_pool} are unhealthy, \
+             repair stops above {allowed}"
         )
     }
 }
@@ -128,7 +129,8 @@ impl<'a> Health<'a> {
         Self { statuses: by_instance, pools, by_conditions, guards, now }
     }
 
-    /// What is to be done about the node of a claim; `None` while there is hope. Only what has lasted counts, and what EC2 plans.
+    /// What is to be done about the node of a claim; `None` while there is hope. Only what has lasted counts, and what
+    /// EC2 plans.
     pub(crate) fn verdict(&self, claim: &NodeClaim, nodes: &[&Node]) -> Option<Verdict> {
         use ClaimState::{Draining, Initialized, Registered};
         if !matches!(claim.state, Registered | Initialized | Draining) || nodes.is_empty() {

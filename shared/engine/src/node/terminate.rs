@@ -1,5 +1,5 @@
-//! The beginning of a claim's end. Anybody may begin it, with a lease or without: it only ever moves forward, and doing it
-//! twice is doing it once.
+//! The beginning of a claim's end. Anybody may begin it, with a lease or without: it only ever moves forward, and
+//! doing it twice is doing it once.
 
 use jiff::Timestamp;
 use outrigger_model::{
@@ -33,8 +33,9 @@ impl Cause {
     }
 }
 
-/// Begins the end of a claim: one whose node has joined drains, one that nothing runs on is terminated. Returns the claim as
-/// it was written, or `None` when nothing had to be: it ends already, is over, was never launched, or is not known.
+/// Begins the end of a claim: one whose node has joined drains, one that nothing runs on is terminated. Returns the
+/// claim as it was written, or `None` when nothing had to be: it ends already, is over, was never launched, or is not
+/// known.
 ///
 /// Works without the lease, as for a spot interruption: the claim's version keeps two writers apart.
 pub(crate) async fn begin(
@@ -64,8 +65,8 @@ pub(crate) async fn begin_from(
     Ok(began)
 }
 
-/// Writes what `step` makes of a claim that was just read, and of what others make of it meanwhile. Returns the claim as it was
-/// written, or `None` where `step` finds nothing to write, or the claim is gone.
+/// Writes what `step` makes of a claim that was just read, and of what others make of it meanwhile. Returns the claim
+/// as it was written, or `None` where `step` finds nothing to write, or the claim is gone.
 pub(crate) async fn rewrite(
     ports: Ports<'_>,
     mut found: NodeClaim,
@@ -90,8 +91,8 @@ pub(crate) async fn close(ports: Ports<'_>, node: &Node) -> Result<(), ClusterEr
     change(ports, closing(node)).await
 }
 
-/// [`close`] for the drain of an ending claim. Each drain is written down on the node, also where that was closed before, so
-/// that nobody opens it any more who saw it before the drain began: its version has changed.
+/// [`close`] for the drain of an ending claim. Each drain is written down on the node, also where that was closed
+/// before, so that nobody opens it any more who saw it before the drain began: its version has changed.
 pub(crate) async fn close_for(ports: Ports<'_>, node: &Node, end: &Termination) -> Result<(), ClusterError> {
     change(ports, closing_for(node, end)).await
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use outrigger_model::resources::MEMORY;
 use outrigger_model::{InstanceType, NodeClass, Quantity, SeenMemory, labels};
 
-/// The types with the memory that nodes of this class's images were seen to have. What is kept from pods stays the same.
+/// The types with the memory that nodes of this class's images were seen to have. What is kept from pods stays the
+/// same.
 pub(crate) fn corrected(
     mut types: Arc<Vec<InstanceType>>,
     class: &NodeClass,

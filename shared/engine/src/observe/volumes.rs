@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::volume::claims_to_know;
-use outrigger_model::{PodRef, Snapshot, VolumeClaim};
+use outrigger_model::{Pod, PodRef, Snapshot, VolumeClaim};
+use outrigger_planning::leaving;
 
 use crate::error::chain;
 use crate::ports::{ClusterError, Ports, Volumes};
@@ -11,7 +12,8 @@ use crate::ports::{ClusterError, Ports, Volumes};
 /// Volumes are looked at only while a pod that waits for a node mounts one: most clusters never pay for them. A right
 /// that is missing concerns the pods with volumes alone, and the others go on.
 pub(super) async fn add_volumes(ports: Ports<'_>, snapshot: &mut Snapshot) -> Result<(), ClusterError> {
-    let mounted = claims_to_know(snapshot.pods.iter());
+    // Pods whose node is going are planned for as well.
+    let mounted = claims_to_know(leaving::seen(snapshot).pods.iter(), Pod::is_provisionable);
     if mounted.is_empty() {
         return Ok(());
     }

@@ -31,8 +31,8 @@ impl Watched {
         Ok(Self { state, changes })
     }
 
-    /// Takes in the next change and all that have arrived behind it; waits for it up to `longest`. A watch that cannot go
-    /// on is opened anew, which counts as a change.
+    /// Takes in the next change and all that have arrived behind it; waits for it up to `longest`. A watch that cannot
+    /// go on is opened anew, which counts as a change.
     pub(crate) async fn wait(&mut self, ports: Ports<'_>, longest: Duration) -> Result<Waited, ClusterError> {
         let Ok(first) = timeout(longest, self.changes.next()).await else { return Ok(Waited::Quiet) };
         let mut next = first;

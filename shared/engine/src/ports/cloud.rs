@@ -40,15 +40,16 @@ pub trait Cloud: Send + Sync {
     /// The instances that carry an intent's tag and are not terminated.
     async fn instances_of(&self, intent: &str) -> Result<Vec<Instance>, CloudError>;
 
-    /// Every instance that carries this cluster's tag (`outrigger.dev/cluster`), those that were terminated lately among them,
-    /// in order of id. What is not in the answer may still exist: EC2 shows new instances late.
+    /// Every instance that carries this cluster's tag (`outrigger.dev/cluster`), those that were terminated lately
+    /// among them, in order of id. What is not in the answer may still exist: EC2 shows new instances late.
     async fn machines(&self) -> Result<Vec<Machine>, CloudError>;
 
-    /// What is wrong with running instances, by EC2's own checks and plans, in order of id. Instances that are not ours may be
-    /// among them: EC2 cannot be asked for those of a cluster alone.
+    /// What is wrong with running instances, by EC2's own checks and plans, in order of id. Instances that are not
+    /// ours may be among them: EC2 cannot be asked for those of a cluster alone.
     async fn instance_statuses(&self) -> Result<Vec<InstanceStatus>, CloudError>;
 
-    /// Terminates instances, and says of those that EC2 refused to terminate why. One that is gone already is no refusal.
+    /// Terminates instances, and says of those that EC2 refused to terminate why. One that is gone already is no
+    /// refusal.
     async fn terminate(&self, instances: &[String]) -> Result<BTreeMap<String, String>, CloudError>;
 
     /// The last lines that an instance wrote to its console; `None` while there are none.

@@ -31,15 +31,15 @@ pub trait Cluster: Send + Sync {
     /// Nodes, then pods, then daemonsets, in this order, and the point from which [`Cluster::watch`] goes on.
     async fn list(&self) -> Result<(ClusterState, Cursor), ClusterError>;
 
-    /// Changes of nodes and pods from `cursor` on. The stream ends, or yields an error, when it cannot go on; the caller
-    /// then lists again.
+    /// Changes of nodes and pods from `cursor` on. The stream ends, or yields an error, when it cannot go on; the
+    /// caller then lists again.
     async fn watch(
         &self,
         cursor: Cursor,
     ) -> Result<BoxStream<'static, Result<ClusterChange, ClusterError>>, ClusterError>;
 
-    /// What these PersistentVolumeClaims mean for nodes, one answer for each in order of name, and how many volumes each
-    /// node may attach.
+    /// What these PersistentVolumeClaims mean for nodes, one answer for each in order of name, and how many volumes
+    /// each node may attach.
     async fn volumes(&self, mounted: &BTreeSet<PodRef>) -> Result<Volumes, ClusterError>;
 
     /// The labels of all namespaces, by name.
@@ -54,8 +54,8 @@ pub trait Cluster: Send + Sync {
     /// Changes labels, annotations, finalizers and taints of a node, only while it is still the version that was read.
     async fn change_node(&self, change: &NodeChange) -> Result<(), ClusterError>;
 
-    /// Deletes a Node object while it has this uid, and takes our finalizer off it; finalizers of others stay. Fine when it
-    /// is gone.
+    /// Deletes a Node object while it has this uid, and takes our finalizer off it; finalizers of others stay. Fine
+    /// when it is gone.
     async fn release_node(&self, name: &str, uid: &str) -> Result<(), ClusterError>;
 
     /// All pods that are bound to a node, finished ones among them.
@@ -64,8 +64,8 @@ pub trait Cluster: Send + Sync {
     /// Asks a pod to leave through the Eviction API, which heeds PodDisruptionBudgets, while it has this uid.
     async fn evict(&self, pod: &Pod) -> Result<Eviction, ClusterError>;
 
-    /// Deletes a pod whatever protects it, while it has this uid. `grace` counts in whole seconds and is at least one: with
-    /// none the pod would be forgotten before it has ended. Fine when it is gone.
+    /// Deletes a pod whatever protects it, while it has this uid. `grace` counts in whole seconds and is at least one:
+    /// with none the pod would be forgotten before it has ended. Fine when it is gone.
     async fn delete_pod(&self, pod: &Pod, grace: Duration) -> Result<(), ClusterError>;
 
     /// All PodDisruptionBudgets, in order of namespace and name.
@@ -81,8 +81,8 @@ pub trait Cluster: Send + Sync {
     /// asks for nothing else: whether the node can run the pod is the caller's to know.
     async fn bind(&self, pod: &NominatedPod, node: &str) -> Result<Binding, ClusterError>;
 
-    /// The NodeClaim objects that Outrigger keeps, by name. Objects without the annotation [`labels::CLAIM_VERSION`] are
-    /// somebody else's.
+    /// The NodeClaim objects that Outrigger keeps, by name. Objects without the annotation [`labels::CLAIM_VERSION`]
+    /// are somebody else's.
     async fn mirrors(&self) -> Result<BTreeMap<String, Mirror>, ClusterError>;
 
     /// Makes the NodeClaim object say what the ledger says, with our finalizer on it; creates it where it is
@@ -93,11 +93,12 @@ pub trait Cluster: Send + Sync {
     /// Removes the NodeClaim object of a claim that is over, and our finalizer from it; fine when it is not there.
     async fn remove_mirror(&self, claim: &str) -> Result<(), ClusterError>;
 
-    /// Deletes the NodeClaim object of a claim as a user does, and leaves the rest to lifecycle; fine when it is not there.
+    /// Deletes the NodeClaim object of a claim as a user does, and leaves the rest to lifecycle; fine when it is not
+    /// there.
     async fn delete_mirror(&self, claim: &str) -> Result<(), ClusterError>;
 
-    /// Removes the NodeClaim object of a claim that lives on. At no time is it to be seen as deleted, which would end the claim; fine when
-    /// it is not there.
+    /// Removes the NodeClaim object of a claim that lives on. At no time is it to be seen as deleted, which would end
+    /// the claim; fine when it is not there.
     async fn forget_mirror(&self, claim: &str) -> Result<(), ClusterError>;
 
     /// Tells people about an object. The same event again raises its count instead of adding one.

@@ -1,8 +1,8 @@
 //! The ledger: leases, intents, claims, commands, sweeps, unavailable offerings and reports of one cluster.
 //!
-//! Expected flow: [`Ledger::load`] reads the generation before anything else; a plan made from that state is accepted by
-//! [`Ledger::prepare`] only while the generation is unchanged and the lease's epoch is current, and raises it by one. Two
-//! functions that planned from the same state can therefore never both launch, whatever their leases say.
+//! Expected flow: [`Ledger::load`] reads the generation before anything else; a plan made from that state is accepted
+//! by [`Ledger::prepare`] only while the generation is unchanged and the lease's epoch is current, and raises it by
+//! one. Two functions that planned from the same state can therefore never both launch, whatever their leases say.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -40,8 +40,8 @@ pub trait Ledger: Send + Sync {
     /// Gives a lease back; fine when it was lost already.
     async fn release(&self, lease: &Lease) -> Result<(), LedgerError>;
 
-    /// The generation, then the open intents, then everything else that is not over: a launch that is resolved meanwhile shows
-    /// as both, never as neither.
+    /// The generation, then the open intents, then everything else that is not over: a launch that is resolved
+    /// meanwhile shows as both, never as neither.
     async fn load(&self) -> Result<LedgerState, LedgerError>;
 
     /// Writes a launch down: its intent (PREPARED) and its claims, as one. Returns the new generation.
@@ -50,7 +50,8 @@ pub trait Ledger: Send + Sync {
     /// the lease has.
     async fn prepare(&self, lease: &Lease, launch: &PreparedLaunch) -> Result<u64, LedgerError>;
 
-    /// PREPARED -> SENT, just before the request goes out. Errors with [`LedgerError::LeaseLost`] when the lease has gone.
+    /// PREPARED -> SENT, just before the request goes out. Errors with [`LedgerError::LeaseLost`] when the lease has
+    /// gone.
     async fn mark_sent(&self, lease: &Lease, intent: &str, at: Timestamp) -> Result<(), LedgerError>;
 
     /// SENT -> RESOLVED together with what became of each claim. Doing it twice is fine.
@@ -67,28 +68,28 @@ pub trait Ledger: Send + Sync {
     /// One intent, over or not; `None` where there is none, or it has been cleared up.
     async fn intent(&self, id: &str) -> Result<Option<Intent>, LedgerError>;
 
-    /// Writes a claim down whose instance runs already, and raises the generation, so that no plan is accepted that does not
-    /// know it. With a lease, only while that is ours.
+    /// Writes a claim down whose instance runs already, and raises the generation, so that no plan is accepted that
+    /// does not know it. With a lease, only while that is ours.
     ///
-    /// Errors with [`LedgerError::Conflict`] when there is a claim of that name, and with [`LedgerError::LeaseLost`] when
-    /// the lease has gone.
+    /// Errors with [`LedgerError::Conflict`] when there is a claim of that name, and with [`LedgerError::LeaseLost`]
+    /// when the lease has gone.
     async fn adopt(&self, claim: &NodeClaim, lease: Option<&Lease>) -> Result<(), LedgerError>;
 
     /// One claim, over or not; `None` where there is none, or it has been cleared up.
     async fn claim(&self, name: &str) -> Result<Option<NodeClaim>, LedgerError>;
 
-    /// Writes a claim that was read at `claim.version`; returns it with its new version. With a lease, only while that is
-    /// ours.
+    /// Writes a claim that was read at `claim.version`; returns it with its new version. With a lease, only while that
+    /// is ours.
     ///
-    /// Errors with [`LedgerError::Conflict`] when somebody else wrote it meanwhile, and with [`LedgerError::LeaseLost`] when
-    /// the lease has gone.
+    /// Errors with [`LedgerError::Conflict`] when somebody else wrote it meanwhile, and with
+    /// [`LedgerError::LeaseLost`] when the lease has gone.
     async fn update_claim(&self, claim: &NodeClaim, lease: Option<&Lease>) -> Result<NodeClaim, LedgerError>;
 
-    /// Writes a command that was read at `command.version`, and the claims that it takes hold of, each read at its version, as one.
-    /// With a lease, only while that is ours.
+    /// Writes a command that was read at `command.version`, and the claims that it takes hold of, each read at its
+    /// version, as one. With a lease, only while that is ours.
     ///
-    /// Errors with [`LedgerError::Conflict`] when somebody else wrote any of them meanwhile, and with [`LedgerError::LeaseLost`] when
-    /// the lease has gone.
+    /// Errors with [`LedgerError::Conflict`] when somebody else wrote any of them meanwhile, and with
+    /// [`LedgerError::LeaseLost`] when the lease has gone.
     async fn write_command(
         &self,
         command: &Command,
@@ -96,8 +97,8 @@ pub trait Ledger: Send + Sync {
         lease: Option<&Lease>,
     ) -> Result<(), LedgerError>;
 
-    /// Removes a command that was read at `command.version`, and writes the claims that it lets go, each read at its version, as one.
-    /// Returns these with their new versions. Errors as [`Ledger::write_command`].
+    /// Removes a command that was read at `command.version`, and writes the claims that it lets go, each read at its
+    /// version, as one. Returns these with their new versions. Errors as [`Ledger::write_command`].
     async fn end_command(
         &self,
         command: &Command,
@@ -111,8 +112,8 @@ pub trait Ledger: Send + Sync {
     /// What the last sweep found; an empty one before the first.
     async fn sweep(&self) -> Result<Sweep, LedgerError>;
 
-    /// Keeps what a sweep found; with a lease, only while that is ours. Errors with [`LedgerError::LeaseLost`] when it has
-    /// gone.
+    /// Keeps what a sweep found; with a lease, only while that is ours. Errors with [`LedgerError::LeaseLost`] when it
+    /// has gone.
     async fn put_sweep(&self, sweep: &Sweep, lease: Option<&Lease>) -> Result<(), LedgerError>;
 
     /// Which of these events were handled, as far as `now` is not past what [`Ledger::put_handled`] said of them.
@@ -130,11 +131,12 @@ pub trait Ledger: Send + Sync {
     /// How launches have fared lately; an empty one before anything was remembered.
     async fn health(&self) -> Result<LaunchHealth, LedgerError>;
 
-    /// Writes what was read at `health.version`. Errors with [`LedgerError::Conflict`] when somebody else wrote it meanwhile.
+    /// Writes what was read at `health.version`. Errors with [`LedgerError::Conflict`] when somebody else wrote it
+    /// meanwhile.
     async fn put_health(&self, health: &LaunchHealth) -> Result<(), LedgerError>;
 
-    /// Remembers how much memory a type has under an image, unless less was seen before. It is forgotten 60 days after it
-    /// was last lowered (Karpenter's discovered capacity).
+    /// Remembers how much memory a type has under an image, unless less was seen before. It is forgotten 60 days after
+    /// it was last lowered (Karpenter's discovered capacity).
     async fn put_seen_memory(&self, seen: &SeenMemory, at: Timestamp) -> Result<(), LedgerError>;
 
     /// Keeps the last report of a function, for `explain`.
@@ -164,8 +166,8 @@ pub struct LedgerState {
     pub claims: Vec<NodeClaim>,
     /// Intents that are PREPARED or SENT, in order of id.
     pub intents: Vec<Intent>,
-    /// Commands of disruption, in order of id. One that is written or ended meanwhile may show without the claims that it holds, or
-    /// these without it.
+    /// Commands of disruption, in order of id. One that is written or ended meanwhile may show without the claims that
+    /// it holds, or these without it.
     pub commands: Vec<Command>,
     /// Offerings that could not be had lately; the reader compares `until` itself.
     pub unavailable: Vec<UnavailableOffering>,
@@ -175,8 +177,8 @@ pub struct LedgerState {
     pub seen_memory: Vec<SeenMemory>,
 }
 
-/// What sweeps found amiss. One look proves nothing, so each finding keeps the time of the first sweep that made it, for as
-/// long as every sweep makes it again.
+/// What sweeps found amiss. One look proves nothing, so each finding keeps the time of the first sweep that made it,
+/// for as long as every sweep makes it again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Sweep {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use outrigger_model::{LaunchHealth, NodeOutcome, Plan, Pod, PodState, Report, Snapshot};
+use outrigger_planning::{LaunchOutcome, LaunchOutcomes, launch_outcomes};
 use tokio::time::Instant;
 
 use super::{Tick, options, publish};
@@ -10,7 +11,6 @@ use crate::error::chain;
 use crate::launch::fleet_errors::ErrorClass;
 use crate::launch::health::{self, News};
 use crate::launch::launcher::Outcome;
-use crate::launch::outcomes::{Findings, findings};
 use crate::launch::templates;
 use crate::ports::{Event, Notice, Subject};
 
@@ -22,19 +22,20 @@ pub(super) struct Decision {
 }
 
 impl Tick<'_> {
-    /// Decides; when that shows that nodes launched before came to nothing, remembers it and decides again without the pools
-    /// and pods that are left alone because of it.
+    /// Decides; when that shows that nodes launched before came to nothing, remembers it and decides again without the
+    /// pools and pods that are left alone because of it.
     pub(super) async fn decide(&mut self, snapshot: &mut Snapshot, health: LaunchHealth) -> Decision {
         let (mut plan, mut report) = self.plan(snapshot);
         let found = if self.settings.guards.pool_breaker {
-            findings(snapshot, &plan, &health)
+            launch_outcomes(snapshot, &plan, &health)
         } else {
-            Findings::default()
+            LaunchOutcomes::default()
         };
         let mut health = health;
-        if found != Findings::default() || health != LaunchHealth::default() {
+        if found != LaunchOutcomes::default() || health != LaunchHealth::default() {
             let waiting = waiting(&snapshot.pods);
-            let written = health::update(self.ports, |health, now| found.write(health, &waiting, now)).await;
+            let written =
+                health::update(self.ports, |health, now| write(&found, health, &waiting, now)).await;
             if let Some((now_known, news)) = written {
                 health = now_known;
                 if !news.is_empty() {
@@ -175,19 +176,24 @@ impl Tick<'_> {
     }
 }
 
-impl Findings {
-    fn write(&self, health: &mut LaunchHealth, waiting: &BTreeSet<&str>, now: jiff::Timestamp) -> Vec<News> {
-        let mut news: Vec<News> = self
-            .outcomes
-            .iter()
-            .filter_map(|(pool, outcome)| health::count(health, pool, outcome.clone(), now))
-            .collect();
-        for (pod, claims) in &self.pods {
-            news.extend(claims.iter().filter_map(|claim| health::in_vain(health, pod, claim, now)));
-        }
-        health::forget(health, waiting, now);
-        news
+/// Enters what became of claims into what is remembered.
+fn write(
+    found: &LaunchOutcomes,
+    health: &mut LaunchHealth,
+    waiting: &BTreeSet<&str>,
+    now: jiff::Timestamp,
+) -> Vec<News> {
+    let mut news = Vec::new();
+    for LaunchOutcome { node_pool, claim, created_at, failure } in &found.claims {
+        let failure = failure.as_ref().map(ToString::to_string);
+        let outcome = NodeOutcome { claim: claim.clone(), created_at: *created_at, failure };
+        news.extend(health::count(health, node_pool, outcome, now));
     }
+    for (pod, claims) in &found.in_vain {
+        news.extend(claims.iter().filter_map(|claim| health::in_vain(health, pod, claim, now)));
+    }
+    health::forget(health, waiting, now);
+    news
 }
 
 fn pool_subject(snapshot: &Snapshot, name: &str) -> Subject {

@@ -1,5 +1,5 @@
-//! Instances and nodes that the ledger does not know, because its table was lost or is an older copy: what gives it away, and
-//! the claims that they get again.
+//! Instances and nodes that the ledger does not know, because its table was lost or is an older copy: what gives it
+//! away, and the claims that they get again.
 
 use std::collections::BTreeMap;
 
@@ -58,8 +58,8 @@ impl Unknown<'_> {
         format!("{}-{suffix}", head.trim_end_matches(['-', '.']))
     }
 
-    /// The claim that stands for it from now on. What it holds of its pool's limits is what its node says it has, and before
-    /// that what its type has.
+    /// The claim that stands for it from now on. What it holds of its pool's limits is what its node says it has, and
+    /// before that what its type has.
     pub(crate) fn claim(&self, name: String, now: Timestamp) -> NodeClaim {
         let spec = &self.pool.spec.template.spec;
         let is =

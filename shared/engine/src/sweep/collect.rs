@@ -1,7 +1,7 @@
 //! What a sweep finds amiss between EC2, the ledger and the cluster, and what it may do about it: pure rules.
 //!
-//! One look proves nothing: EC2 shows things late, and the three are read one after the other. What a sweep finds is kept,
-//! and acted on once a later sweep finds it still, except where EC2 itself says that an instance has ended.
+//! One look proves nothing: EC2 shows things late, and the three are read one after the other. What a sweep finds is
+//! kept, and acted on once a later sweep finds it still, except where EC2 itself says that an instance has ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use outrigger_model::{ClaimState, Intent, Node, NodeClaim, TerminationReason, labels};
 
 use crate::guards::Guards;
+use crate::node::index::Nodes;
 use crate::node::liveness::is_partitioned;
 use crate::node::release::ABSENCE_WAIT;
 use crate::node::terminate::Cause;
@@ -31,9 +32,7 @@ pub(crate) struct Seen<'a> {
     /// Launches that are open.
     pub(crate) intents: &'a [Intent],
     /// All nodes.
-    pub(crate) nodes: &'a [Node],
-    /// Nodes by instance id.
-    pub(crate) on: &'a BTreeMap<&'a str, Vec<&'a Node>>,
+    pub(crate) nodes: &'a Nodes<'a>,
 }
 
 /// What a sweep came to.
@@ -82,7 +81,7 @@ pub(crate) fn sweep<'a>(seen: &Seen<'a>, before: &Sweep, guards: Guards, now: Ti
     }
     judge.nodes();
     let mut findings = judge.findings;
-    findings.sweep.partitioned = guards.partition && is_partitioned(seen.nodes.iter());
+    findings.sweep.partitioned = guards.partition && is_partitioned(seen.nodes.all.iter());
     if findings.sweep.partitioned {
         findings.keep_what_ec2_says();
     }
@@ -115,12 +114,13 @@ struct Judge<'s, 'a> {
 }
 
 impl<'a> Judge<'_, 'a> {
-    fn nodes_of(&self, instance: &str) -> &[&'a Node] {
-        self.seen.on.get(instance).map(Vec::as_slice).unwrap_or_default()
+    fn nodes_of(&self, instance: &str) -> &'a [&'a Node] {
+        self.seen.nodes.on(instance)
     }
 
-    /// Instances of ours that neither a claim nor an open launch accounts for. One without a launch's tag was not launched by
-    /// us, and one whose node was registered had a claim, which the ledger has forgotten: it is left to people, or adopted.
+    /// Instances of ours that neither a claim nor an open launch accounts for. One without a launch's tag was not
+    /// launched by us, and one whose node was registered had a claim, which the ledger has forgotten: it is left to
+    /// people, or adopted.
     fn orphans(&mut self) {
         let open: BTreeSet<&str> = self.seen.intents.iter().map(|intent| intent.id.as_str()).collect();
         for machine in self.seen.machines {
@@ -189,11 +189,12 @@ impl<'a> Judge<'_, 'a> {
         self.findings.ending.push(Ending { claim, cause, concluded });
     }
 
-    /// Nodes that keep new pods away as for a drain, while nobody drains them: whoever closed them has died, or thought better of it.
+    /// Nodes that keep new pods away as for a drain, while nobody drains them: whoever closed them has died, or
+    /// thought better of it.
     fn closed(&mut self, claim: &'a NodeClaim) {
         let is_joined = matches!(claim.state, ClaimState::Registered | ClaimState::Initialized);
         let Some(id) = claim.instance_id().filter(|_| is_joined) else { return };
-        for node in self.seen.on.get(id).into_iter().flatten().filter(|node| node.is_disrupted()) {
+        for node in self.seen.nodes.on(id).iter().filter(|node| node.is_disrupted()) {
             let since = self.before.closed.get(&node.uid).copied();
             if self.confirmed(since, CONFIRMED_AFTER) {
                 // What is opened now may be closed anew before the next sweep, and is then looked at anew.
@@ -204,11 +205,11 @@ impl<'a> Judge<'_, 'a> {
         }
     }
 
-    /// Nodes of ours whose claim is over and whose instance is gone. Karpenter's carry the same labels and finalizer, so ours
-    /// are told by the claim's name or by their instance.
+    /// Nodes of ours whose claim is over and whose instance is gone. Karpenter's carry the same labels and finalizer,
+    /// so ours are told by the claim's name or by their instance.
     fn nodes(&mut self) {
         let claims: BTreeSet<&str> = self.seen.claims.iter().map(|claim| claim.name.as_str()).collect();
-        for node in self.seen.nodes {
+        for node in self.seen.nodes.all {
             let id = node.instance_id().unwrap_or_default();
             let machine = self.machines.get(id);
             let claim = node.annotations.get(labels::CLAIM);

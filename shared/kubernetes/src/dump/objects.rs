@@ -1,8 +1,8 @@
 //! Objects by version and kind, turned into the model; what refers to other objects is put together at the end.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use k8s_openapi::api::{apps, core, storage};
+use k8s_openapi::api::{apps, core, policy, storage};
 use outrigger_model::capacity_buffer::{self, TemplateRef};
 use outrigger_model::volume::claims_to_know;
 use outrigger_model::{CapacityBufferObject, EC2NodeClass, Invalid, NodeOverlay, NodePool, Pod, labels};
@@ -47,6 +47,7 @@ impl Sink for Objects {
             ("v1", "Pod") => self.add_pod(&object),
             ("v1", "Node") => self.add_node(&object),
             ("apps/v1", "DaemonSet") => self.add_daemon_set(&object),
+            ("policy/v1", "PodDisruptionBudget") => self.add_disruption_budget(&object),
             ("karpenter.sh/v1", "NodePool") => {
                 self.add_configured("NodePool", object, NodePool::read, |dump| &mut dump.node_pools);
             }
@@ -106,6 +107,15 @@ impl Objects {
         let id = set.id.to_string();
         if self.is_new("DaemonSet", format!("DaemonSet/{id}"), &id) {
             self.dump.daemon_sets.push(set);
+        }
+    }
+
+    fn add_disruption_budget(&mut self, object: &Object) {
+        let read = object.read::<policy::v1::PodDisruptionBudget>("PodDisruptionBudget");
+        let Some(budget) = self.sound(read.and_then(convert::disruption_budget)) else { return };
+        let id = budget.id.to_string();
+        if self.is_new("PodDisruptionBudget", format!("PodDisruptionBudget/{id}"), &id) {
+            self.dump.disruption_budgets.push(budget);
         }
     }
 
@@ -223,6 +233,7 @@ impl Objects {
                 "Pod" | "Node" | "PersistentVolumeClaim" | "PersistentVolume" | "Namespace" | "PodTemplate",
             ) => "v1",
             ("" | "storage.k8s.io", "StorageClass" | "CSINode") => "storage.k8s.io/v1",
+            ("" | "policy", "PodDisruptionBudget") => "policy/v1",
             ("" | "apps", "DaemonSet" | "Deployment" | "StatefulSet" | "ReplicaSet") => "apps/v1",
             _ => "",
         };
@@ -265,7 +276,13 @@ impl Objects {
             }
         }
         let mut dump = self.dump;
-        dump.volume_claims = self.volumes.claims(&claims_to_know(dump.pods.iter()));
+        let leaving: BTreeSet<&str> =
+            dump.nodes.iter().filter(|node| node.is_leaving()).map(|node| node.name.as_str()).collect();
+        let leaves = |pod: &Pod| {
+            pod.is_reschedulable() && pod.node_name.as_deref().is_some_and(|node| leaving.contains(node))
+        };
+        let needs_node = |pod: &Pod| pod.is_provisionable() || leaves(pod);
+        dump.volume_claims = self.volumes.claims(&claims_to_know(dump.pods.iter(), needs_node));
         for node in &mut dump.nodes {
             node.volume_limits = self.volume_limits.remove(&node.name).unwrap_or_default();
         }
@@ -273,6 +290,7 @@ impl Objects {
         dump.pods.sort_by(|a, b| (&a.id, &a.uid).cmp(&(&b.id, &b.uid)));
         dump.nodes.sort_by(|a, b| a.name.cmp(&b.name));
         dump.daemon_sets.sort_by(|a, b| a.id.cmp(&b.id));
+        dump.disruption_budgets.sort_by(|a, b| a.id.cmp(&b.id));
         dump.node_pools.sort_by(|a, b| a.name.cmp(&b.name));
         dump.ec2_node_classes.sort_by(|a, b| a.name.cmp(&b.name));
         dump.overlays.sort_by(|a, b| a.name.cmp(&b.name));

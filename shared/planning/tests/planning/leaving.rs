@@ -1,6 +1,7 @@
 //! Pods whose node is going: a place is planned for them as if they were pending, and only once.
 
-use outrigger_model::{PodState, labels};
+use outrigger_model::selector::LabelSelector;
+use outrigger_model::{PodDisruptionBudget, PodRef, PodState, Snapshot, labels};
 use serde_json::json;
 
 use crate::fixtures::{applied, bound, node, planned, pods, spec, spec_with, taint, with_pods};
@@ -41,4 +42,45 @@ fn leaving_pods_are_planned_for_until_they_have_left_and_bought_for_once() {
         let found: usize = third.existing.iter().map(|placement| placement.pods.len()).sum();
         assert_eq!((third.nodes.len(), found), (0, 3), "its successor waits");
     }
+}
+
+/// A node of ours that somebody deletes, with three pods on it.
+fn deleted() -> Snapshot {
+    let mut snapshot = with_pods(&[]);
+    let mut old = node("i-old", "m6a.large");
+    old.annotations.insert(labels::CLAIM.into(), "web-1".into());
+    old.deleting = true;
+    snapshot.nodes.push(old);
+    snapshot.pods = bound("i-old", pods("web", 3, spec_with(500, 512, spread())));
+    snapshot
+}
+
+/// How many pods get a place on new nodes.
+fn placed(snapshot: &Snapshot) -> usize {
+    planned(snapshot).0.nodes.iter().map(|node| node.pods.len()).sum()
+}
+
+#[test]
+fn who_must_leave_follows_from_the_facts() {
+    let mut snapshot = deleted();
+    assert_eq!(placed(&snapshot), 3);
+    snapshot.nodes[0].deleting = false;
+    assert_eq!(placed(&snapshot), 0, "nobody deletes the node");
+    snapshot.nodes[0].deleting = true;
+    snapshot.disruption_budgets.push(PodDisruptionBudget {
+        id: PodRef { namespace: snapshot.pods[0].id.namespace.clone(), name: "none".into() },
+        selector: LabelSelector::default(),
+        is_fully_blocking: true,
+    });
+    assert_eq!(placed(&snapshot), 0, "a budget lets none of them go");
+}
+
+#[test]
+fn a_snapshot_that_was_written_and_read_back_gives_the_same_bytes_of_plan() {
+    let snapshot = deleted();
+    let text = serde_json::to_string(&snapshot).unwrap();
+    let read: Snapshot = serde_json::from_str(&text).unwrap();
+    assert_eq!(serde_json::to_string(&read).unwrap(), text);
+    let bytes = |snapshot: &Snapshot| serde_json::to_string(&planned(snapshot)).unwrap();
+    assert_eq!(bytes(&read), bytes(&snapshot));
 }

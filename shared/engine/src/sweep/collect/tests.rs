@@ -63,12 +63,9 @@ struct World {
 impl World {
     /// Sweeps at these seconds, one after the other; what the last one does, in words.
     fn swept(&self, seconds: &[i64]) -> Vec<String> {
-        let mut on: BTreeMap<&str, Vec<&Node>> = BTreeMap::new();
-        for node in &self.nodes {
-            on.entry(node.instance_id().unwrap()).or_default().push(node);
-        }
         let Self { machines, claims, intents, nodes, guards } = self;
-        let seen = Seen { machines, claims, intents, nodes, on: &on };
+        let nodes = Nodes::of(nodes);
+        let seen = Seen { machines, claims, intents, nodes: &nodes };
         let mut before = Sweep::default();
         let mut told = Vec::new();
         for second in seconds {
@@ -154,10 +151,10 @@ fn claims_end_when_their_instance_has() {
 fn what_turned_up_again_was_never_missed() {
     let claims = vec![claim_of("i-1", ClaimState::Initialized)];
     let nodes = vec![node_of("i-1", Some("claim-i-1"), false)];
-    let on = BTreeMap::from([("i-1", vec![&nodes[0]])]);
+    let nodes = Nodes::of(&nodes);
     let shown = [machine("i-1", InstanceState::Running)];
     let look = |machines: &[Machine], before: &Sweep, second| {
-        let seen = Seen { machines, claims: &claims, intents: &[], nodes: &nodes, on: &on };
+        let seen = Seen { machines, claims: &claims, intents: &[], nodes: &nodes };
         let findings = sweep(&seen, before, Guards::default(), at(second));
         assert_eq!(findings.ending.len(), 0);
         findings.sweep

@@ -1,11 +1,13 @@
-//! Nodes that came to nothing, and nodes that serve: what a plan for pods that still wait says about the nodes that were
-//! launched before.
+//! Nodes that came to nothing, and nodes that serve: what a plan for pods that still wait says about the nodes that
+//! were launched before.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use outrigger_model::{
-    ClaimState, LaunchHealth, Node, NodeClaim, NodeOutcome, Plan, Pod, PodState, Snapshot, Taint, labels,
+    ClaimState, LaunchHealth, Node, NodeClaim, Plan, Pod, PodState, Snapshot, Taint, labels,
 };
 
 /// Nodes older than this have had their chance: what befalls them says nothing about how their pool launches.
@@ -13,18 +15,57 @@ const YOUNG: Duration = Duration::from_mins(30);
 
 /// What became of claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Findings {
-    /// Claims that came to nothing, or serve, with their pool.
-    pub(crate) outcomes: Vec<(String, NodeOutcome)>,
+pub struct LaunchOutcomes {
+    /// Claims that came to nothing, or serve.
+    pub claims: Vec<LaunchOutcome>,
     /// For each pod that gets a new node, by uid: the claims that were made for it and run nothing.
-    pub(crate) pods: BTreeMap<String, BTreeSet<String>>,
+    pub in_vain: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// What became of one claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaunchOutcome {
+    /// Its pool.
+    pub node_pool: String,
+    /// Its name.
+    pub claim: String,
+    /// When it was decided on.
+    pub created_at: Timestamp,
+    /// Why it came to nothing; `None` when it serves.
+    pub failure: Option<LaunchFailure>,
+}
+
+/// Why a claim came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LaunchFailure {
+    /// Somebody has tainted its node.
+    Tainted {
+        /// The node.
+        node: String,
+        /// The taint.
+        taint: Taint,
+    },
+    /// The pods that it was made for do not run on its node.
+    Unused {
+        /// The node.
+        node: String,
+    },
+}
+
+impl fmt::Display for LaunchFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tainted { node, taint } => write!(f, "{node} was given the taint {taint}"),
+            Self::Unused { node } => write!(f, "the pods that {node} was made for do not run on it"),
+        }
+    }
 }
 
 /// Looks at the young nodes of pools from which a plan buys more, and of pools of which something is remembered.
 ///
 /// A node has come to nothing when it runs no pod but daemonsets', and either a pod that it was made for gets another
 /// node now, or somebody has tainted it. It serves when it runs pods and nobody has.
-pub(crate) fn findings(snapshot: &Snapshot, plan: &Plan, health: &LaunchHealth) -> Findings {
+pub fn launch_outcomes(snapshot: &Snapshot, plan: &Plan, health: &LaunchHealth) -> LaunchOutcomes {
     let now = plan.nodes.iter().map(|node| (&node.node_pool, &node.pods));
     let later = plan.put_off.iter().map(|node| (&node.node_pool, &node.pods));
     let (mut buying, mut wanted) = (BTreeSet::new(), BTreeSet::new());
@@ -33,16 +74,16 @@ pub(crate) fn findings(snapshot: &Snapshot, plan: &Plan, health: &LaunchHealth) 
         wanted.extend(pods.iter().map(|pod| pod.uid.as_str()));
     }
     let mut look = Look { snapshot, wanted, pods: BTreeMap::new(), nodes: BTreeMap::new() };
-    let mut findings = Findings::default();
+    let mut outcomes = LaunchOutcomes::default();
     for claim in &snapshot.claims {
         let (buys, remembered) =
             (buying.contains(claim.node_pool.as_str()), health.pools.contains_key(&claim.node_pool));
         let joined = matches!(claim.state, ClaimState::Registered | ClaimState::Initialized);
         if (buys || remembered) && joined && is_young(snapshot, claim) {
-            look.at(claim, buys, &mut findings);
+            look.at(claim, buys, &mut outcomes);
         }
     }
-    findings
+    outcomes
 }
 
 struct Look<'a> {
@@ -55,7 +96,7 @@ struct Look<'a> {
 }
 
 impl<'a> Look<'a> {
-    fn at(&mut self, claim: &'a NodeClaim, buys: bool, findings: &mut Findings) {
+    fn at(&mut self, claim: &'a NodeClaim, buys: bool, outcomes: &mut LaunchOutcomes) {
         if self.nodes.is_empty() {
             self.pods = self.snapshot.pods_by_node();
             self.nodes =
@@ -73,10 +114,10 @@ impl<'a> Look<'a> {
             .collect();
         let failure = match taint {
             _ if runs => None,
-            Some(taint) if buys => Some(format!("{} was given the taint {taint}", node.name)),
-            _ if !in_vain.is_empty() => {
-                Some(format!("the pods that {} was made for do not run on it", node.name))
+            Some(taint) if buys => {
+                Some(LaunchFailure::Tainted { node: node.name.clone(), taint: taint.clone() })
             }
+            _ if !in_vain.is_empty() => Some(LaunchFailure::Unused { node: node.name.clone() }),
             _ => return,
         };
         if runs && (taint.is_some() || claim.state != ClaimState::Initialized) {
@@ -84,11 +125,15 @@ impl<'a> Look<'a> {
         }
         if failure.is_some() {
             for uid in in_vain {
-                findings.pods.entry(uid.clone()).or_default().insert(claim.name.clone());
+                outcomes.in_vain.entry(uid.clone()).or_default().insert(claim.name.clone());
             }
         }
-        let outcome = NodeOutcome { claim: claim.name.clone(), created_at: claim.created_at, failure };
-        findings.outcomes.push((claim.node_pool.clone(), outcome));
+        outcomes.claims.push(LaunchOutcome {
+            node_pool: claim.node_pool.clone(),
+            claim: claim.name.clone(),
+            created_at: claim.created_at,
+            failure,
+        });
     }
 }
 
@@ -101,7 +146,7 @@ fn is_young(snapshot: &Snapshot, claim: &NodeClaim) -> bool {
 fn strange_taint<'n>(claim: &NodeClaim, node: &'n Node) -> Option<&'n Taint> {
     let own = |taint: &Taint| {
         let of_pool = claim.taints.iter().chain(&claim.startup_taints);
-        of_pool.clone().any(|known| known.key == taint.key && known.effect == taint.effect)
+        of_pool.clone().any(|known| known.matches(taint))
     };
     let accounted = |taint: &&Taint| {
         own(taint)
@@ -118,10 +163,40 @@ mod tests {
     use outrigger_model::{PlannedNode, PutOff, PutOffReason, TaintEffect};
 
     use super::*;
-    use crate::fixtures::{claim, node, nominated, planned, pod};
+    use crate::fixtures::{claim, node, pod};
+    use outrigger_model::{CapacityType, NominatedPod, PodRef, Price, Requirements, Resources};
 
-    /// What is found of one claim, made for the pod `a`, whose node has this taint and runs these pods, while the plan buys
-    /// a node for a pod.
+    fn nominated(uid: &str) -> NominatedPod {
+        NominatedPod { pod: PodRef { namespace: "default".into(), name: uid.into() }, uid: uid.into() }
+    }
+
+    /// A node that is planned for one pod.
+    fn planned(pool: &str, uid: &str) -> PlannedNode {
+        PlannedNode {
+            claim: "new".into(),
+            node_pool: pool.into(),
+            node_class: claim().node_class,
+            capacity_type: CapacityType::Spot,
+            zones: Vec::new(),
+            requirements: Requirements::new(),
+            instance_types: Vec::new(),
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            taints: Vec::new(),
+            startup_taints: Vec::new(),
+            expire_after: claim().expire_after,
+            termination_grace_period: None,
+            requests: Resources::new(),
+            reserved: Resources::new(),
+            allocatable: Resources::new(),
+            pods: vec![nominated(uid)],
+            price: Price::ZERO,
+            node_price: Price::ZERO,
+        }
+    }
+
+    /// What is found of one claim, made for the pod `a`, whose node has this taint and runs these pods, while the plan
+    /// buys a node for a pod.
     fn found(
         state: ClaimState,
         minutes: i64,
@@ -133,22 +208,28 @@ mod tests {
         let claim = NodeClaim { state, nominated: vec![nominated("a")], ..claim() };
         let mut snapshot = Snapshot::empty("c", Timestamp::from_second(minutes * 60).unwrap());
         snapshot.nodes.push(node(taints));
-        snapshot.pods.extend(runs.iter().map(|(uid, owner)| pod(uid, Some("i-1"), owner)));
+        snapshot.pods.extend(
+            runs.iter().map(|(uid, owner)| Pod { uid: (*uid).to_owned(), ..pod(owner, PodState::Bound) }),
+        );
         let mut plan = Plan::nothing(snapshot.taken_at, 0);
         plan.nodes.extend(planned_for.map(|uid| planned(&claim.node_pool, uid)));
         let mut health = LaunchHealth::default();
         health.pools.insert(claim.node_pool.clone(), outrigger_model::PoolHealth::default());
         snapshot.claims.push(claim);
-        let found = findings(&snapshot, &plan, &health);
+        let found = launch_outcomes(&snapshot, &plan, &health);
         let put_off = |node: PlannedNode| {
             let (node_pool, pods) = (node.node_pool, node.pods);
             PutOff { node_pool, pods, reason: PutOffReason::OverTheCap }
         };
         let later = plan.nodes.into_iter().map(put_off).collect();
         let later = Plan { put_off: later, ..Plan::nothing(plan.taken_at, 0) };
-        assert_eq!(findings(&snapshot, &later, &health), found, "a node that is put off is wanted no less");
-        let in_vain = found.pods.get("a").is_some_and(|claims| claims.contains("web-1"));
-        let failed = found.outcomes.first().map(|(_, outcome)| outcome.failure.is_some());
+        assert_eq!(
+            launch_outcomes(&snapshot, &later, &health),
+            found,
+            "a node that is put off is wanted no less"
+        );
+        let in_vain = found.in_vain.get("a").is_some_and(|claims| claims.contains("web-1"));
+        let failed = found.claims.first().map(|outcome| outcome.failure.is_some());
         assert_eq!(in_vain, failed == Some(true) && planned_for == Some("a"), "the pod and its claim");
         failed.map(|failed| !failed)
     }

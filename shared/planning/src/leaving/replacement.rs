@@ -1,0 +1,187 @@
+//! Nodes that go of our own accord, once what their pods move to is ready: what commands of disruption come to.
+//!
+//! They are voluntary: a node or a pod that asks not to be disrupted keeps the node, and after a while without
+//! replacements a command is given up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use outrigger_model::{ClaimState, Command, Node, NodeClaim, Plan, Pod, PodState, Snapshot, Target, labels};
+
+use super::eviction::{EvictionBlocker, EvictionRules};
+use super::seen;
+
+/// How long replacements are waited for (Karpenter's commands: 10 min at least); a machine joins within a few minutes.
+pub const PATIENCE: Duration = Duration::from_mins(10);
+
+/// Whether replacements are still waited for.
+fn is_current(command: &Command, now: Timestamp) -> bool {
+    SignedDuration::try_from(PATIENCE).is_ok_and(|patience| now.duration_since(command.since) < patience)
+}
+
+/// The claims that are held by commands whose replacements are still waited for.
+pub(super) fn held<'l>(
+    claims: &'l [NodeClaim],
+    commands: &'l [Command],
+    now: Timestamp,
+) -> impl Iterator<Item = &'l NodeClaim> {
+    let commands = commands.iter().filter(move |command| is_current(command, now));
+    commands.flat_map(|command| claims.iter().filter(|claim| command.holds(claim)))
+}
+
+/// The nodes that are to be replaced and are open yet, by name.
+pub(super) fn replaced_nodes(snapshot: &Snapshot) -> BTreeSet<&str> {
+    let held: BTreeSet<&str> = held(&snapshot.claims, &snapshot.commands, snapshot.taken_at)
+        .filter_map(NodeClaim::instance_id)
+        .collect();
+    if held.is_empty() {
+        return BTreeSet::new();
+    }
+    let (pods, rules) = (snapshot.pods_by_node(), EvictionRules::of(snapshot));
+    let is_replaced = |node: &&Node| {
+        let on = pods.get(node.name.as_str()).map(Vec::as_slice).unwrap_or_default().iter().copied();
+        node.instance_id().is_some_and(|id| held.contains(id))
+            && !node.is_disrupted()
+            && blocker(node, on, rules).is_none()
+    };
+    snapshot.nodes.iter().filter(is_replaced).map(|node| node.name.as_str()).collect()
+}
+
+/// Why a node may not be drained of our own accord.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DisruptionBlocker {
+    /// The node of this name asks not to be disrupted.
+    Node(String),
+    /// A pod on it will not leave.
+    Pod(EvictionBlocker),
+}
+
+impl fmt::Display for DisruptionBlocker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node(name) => write!(f, "the node {name} asks not to be disrupted"),
+            Self::Pod(blocker) => blocker.fmt(f),
+        }
+    }
+}
+
+/// Why a node with these pods may not be drained of our own accord; `None` where it may.
+pub fn blocker<'p>(
+    node: &Node,
+    pods: impl IntoIterator<Item = &'p Pod>,
+    rules: EvictionRules<'_>,
+) -> Option<DisruptionBlocker> {
+    if node.annotations.get(labels::DO_NOT_DISRUPT).is_some_and(|value| value == "true") {
+        return Some(DisruptionBlocker::Node(node.name.clone()));
+    }
+    let mut asked = pods.into_iter().filter(|pod| !pod.state.is_over() && pod.is_drainable());
+    asked.find_map(|pod| rules.blocker(pod)).map(DisruptionBlocker::Pod)
+}
+
+/// The commands of which a plan says something new: what the pods of their nodes wait for. `is_launched` says of a
+/// planned node, by its claim, whether it is on its way.
+pub fn noted(snapshot: &Snapshot, plan: &Plan, is_launched: impl Fn(&str) -> bool) -> Vec<Command> {
+    if snapshot.commands.is_empty() {
+        return Vec::new();
+    }
+    let snapshot = seen(snapshot);
+    let places = places(&snapshot, plan, is_launched);
+    let current = snapshot.commands.iter().filter(|command| is_current(command, snapshot.taken_at));
+    current
+        .map(|command| Command { replacements: replacements(command, &snapshot, &places), ..command.clone() })
+        .filter(|noted| !snapshot.commands.contains(noted))
+        .collect()
+}
+
+/// The claims that the pods of a command's nodes wait for; `None` while a node is kept, or some pod has no place.
+fn replacements(
+    command: &Command,
+    snapshot: &Snapshot,
+    places: &BTreeMap<&str, &str>,
+) -> Option<Vec<String>> {
+    let of = |claim: &NodeClaim| {
+        let node = snapshot.nodes.iter().find(|node| node.instance_id() == claim.instance_id());
+        node.filter(|node| node.is_disrupted()).map(|node| node.name.as_str())
+    };
+    let held = snapshot.claims.iter().filter(|claim| command.holds(claim));
+    let nodes: BTreeSet<&str> = held.map(of).collect::<Option<_>>()?;
+    let is_moved = |pod: &&Pod| {
+        pod.state == PodState::Leaving && pod.node_name.as_deref().is_some_and(|name| nodes.contains(name))
+    };
+    let waits_for: Option<BTreeSet<&str>> =
+        snapshot.pods.iter().filter(is_moved).map(|pod| places.get(pod.uid.as_str()).copied()).collect();
+    Some(waits_for?.into_iter().filter(|name| !name.is_empty()).map(str::to_owned).collect())
+}
+
+/// The claim on whose node each pod has a place, by the pod's uid; an empty name where that is ready.
+fn places<'p>(
+    snapshot: &'p Snapshot,
+    plan: &'p Plan,
+    is_launched: impl Fn(&str) -> bool,
+) -> BTreeMap<&'p str, &'p str> {
+    let mut places: BTreeMap<&str, &str> = BTreeMap::new();
+    for planned in plan.nodes.iter().filter(|planned| is_launched(&planned.claim)) {
+        places.extend(planned.pods.iter().map(|pod| (pod.uid.as_str(), planned.claim.as_str())));
+    }
+    for placement in &plan.existing {
+        let waits_for = match &placement.target {
+            Target::Claim(name) => name.as_str(),
+            Target::Node(name) => starting(snapshot, name).unwrap_or_default(),
+        };
+        places.extend(placement.pods.iter().map(|pod| (pod.uid.as_str(), waits_for)));
+    }
+    places
+}
+
+/// The claim of a node that has joined and is not ready for pods yet.
+fn starting<'s>(snapshot: &'s Snapshot, node: &str) -> Option<&'s str> {
+    let node = snapshot.nodes.iter().find(|found| found.name == node)?;
+    let claim = snapshot.claims.iter().find(|claim| claim.instance_id() == node.instance_id())?;
+    (claim.state < ClaimState::Initialized).then_some(claim.name.as_str())
+}
+
+/// How a command goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It waits.
+    Wait(WaitsFor),
+    /// All that the pods of its nodes wait for is ready.
+    Drain,
+    /// It has waited for long enough.
+    GiveUp,
+}
+
+/// What a command waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WaitsFor {
+    /// A plan in which all pods of its nodes have a place.
+    Places,
+    /// These claims to be ready for pods.
+    Replacements(Vec<String>),
+}
+
+impl fmt::Display for WaitsFor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Places => f.write_str("a place for its pods, to be replaced"),
+            Self::Replacements(claims) => write!(f, "{}, which replace it, to be ready", claims.join(", ")),
+        }
+    }
+}
+
+/// How a command goes on. `ready` holds the claims whose nodes are ready for pods.
+pub fn step(command: &Command, ready: &BTreeSet<String>, now: Timestamp) -> Step {
+    if !is_current(command, now) {
+        return Step::GiveUp;
+    }
+    let Some(replacements) = &command.replacements else {
+        return Step::Wait(WaitsFor::Places);
+    };
+    let missing: Vec<String> = replacements.iter().filter(|name| !ready.contains(*name)).cloned().collect();
+    if missing.is_empty() { Step::Drain } else { Step::Wait(WaitsFor::Replacements(missing)) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! The rules as tables; whole replacements are played in the simulation.
+
+use outrigger_model::{ExistingPlacement, NominatedPod, Protection, TerminationReason};
+
+use super::*;
+use crate::fixtures::{at, claim, node, pod, snapshot};
+
+fn command(replacements: Option<&[&str]>) -> Command {
+    let replacements = replacements.map(|names| names.iter().map(|&name| name.to_owned()).collect());
+    let new = Command::new(TerminationReason::Rebalanced, "test", vec![claim().name], at(0));
+    Command { replacements, ..new }
+}
+
+fn held_by(command: &Command, state: ClaimState) -> NodeClaim {
+    NodeClaim { state, command: Some(command.id.clone()), ..claim() }
+}
+
+#[test]
+fn a_command_is_carried_out_when_all_that_replaces_its_nodes_is_ready_and_never_waits_for_long() {
+    let ready = BTreeSet::from(["a".to_owned(), "b".to_owned()]);
+    let missing = |name: &str| Step::Wait(WaitsFor::Replacements(vec![name.to_owned()]));
+    let table: [(Option<&[&str]>, i64, Step); 7] = [
+        (None, 599, Step::Wait(WaitsFor::Places)),
+        (Some(&[]), 0, Step::Drain),
+        (Some(&["a", "b"]), 599, Step::Drain),
+        (Some(&["a", "c"]), 599, missing("c")),
+        (Some(&["a"]), 600, Step::GiveUp),
+        (None, 600, Step::GiveUp),
+        (Some(&[]), -1, Step::Drain),
+    ];
+    for (replacements, second, expected) in table {
+        let found = step(&command(replacements), &ready, at(second));
+        assert_eq!(found, expected, "{replacements:?} at {second}");
+    }
+}
+
+#[test]
+fn a_claim_is_held_by_its_own_command_until_its_end_begins() {
+    let (own, other) = (command(None), Command { id: "other".into(), ..command(None) });
+    let table = [
+        (held_by(&own, ClaimState::Initialized), 599, true),
+        (held_by(&own, ClaimState::Initialized), 600, false),
+        (held_by(&own, ClaimState::Draining), 0, false),
+        (held_by(&other, ClaimState::Initialized), 0, false),
+        (NodeClaim { state: ClaimState::Initialized, ..claim() }, 0, false),
+    ];
+    for (claim, second, expected) in table {
+        let found = held(std::slice::from_ref(&claim), std::slice::from_ref(&own), at(second)).count();
+        assert_eq!(found == 1, expected, "{:?} {:?} at {second}", claim.state, claim.command);
+    }
+}
+
+#[test]
+fn a_node_is_kept_by_its_own_wish_and_by_those_of_its_pods() {
+    let rules = EvictionRules { budgets: &[], now: at(0) };
+    let shy = |owner: &str| Pod {
+        do_not_disrupt: Some(Box::new(Protection { value: "true".into(), started_at: None })),
+        ..pod(owner, PodState::Bound)
+    };
+    let (open, finished) = (node(Vec::new()), Pod { state: PodState::Finished, ..shy("ReplicaSet") });
+    let own = kept(open.clone());
+    let table = [
+        (&open, pod("ReplicaSet", PodState::Bound), None),
+        (&open, shy("ReplicaSet"), Some("the pod default/p asks not to be disrupted")),
+        (&open, shy("Node"), None),
+        (&open, finished, None),
+        (&own, pod("ReplicaSet", PodState::Bound), Some("the node i-1 asks not to be disrupted")),
+    ];
+    for (node, pod, expected) in table {
+        let found = blocker(node, [&pod], rules).map(|why| why.to_string());
+        assert_eq!(found.as_deref(), expected, "{:?} {pod:?}", node.annotations);
+    }
+}
+
+/// The node, when it asks not to be disrupted.
+fn kept(mut node: Node) -> Node {
+    node.annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+    node
+}
+
+/// A world in which a command holds the claim of `i-1`, on which a pod runs, while `i-2` joins.
+fn replacing() -> Snapshot {
+    let (mut joining, mut place, command) = (claim(), node(Vec::new()), command(None));
+    (place.name, place.provider_id) = ("i-2".into(), Some("aws:///us-east-1a/i-2".into()));
+    (joining.name, joining.state) = ("new".into(), ClaimState::Registered);
+    joining.instance.as_mut().unwrap().id = "i-2".into();
+    let mut snapshot = snapshot();
+    snapshot.nodes[0].annotations.insert(labels::CLAIM.into(), "web-1".into());
+    snapshot.nodes.push(place);
+    snapshot.claims = vec![held_by(&command, ClaimState::Initialized), joining];
+    snapshot.commands = vec![command];
+    snapshot.pods = vec![pod("ReplicaSet", PodState::Bound)];
+    snapshot
+}
+
+/// What the pods of the command's nodes wait for when the pod is to go there.
+fn waits_for(snapshot: &Snapshot, target: Option<Target>) -> Option<Vec<String>> {
+    let who = NominatedPod { pod: snapshot.pods[0].id.clone(), uid: snapshot.pods[0].uid.clone() };
+    let existing = target.map(|target| ExistingPlacement { target, pods: vec![who] });
+    let plan = Plan { existing: existing.into_iter().collect(), ..Plan::nothing(at(0), 0) };
+    let noted = noted(snapshot, &plan, |_| false);
+    noted.into_iter().next().and_then(|command| command.replacements)
+}
+
+#[test]
+fn what_pods_wait_for_is_what_is_not_ready_yet() {
+    let mut snapshot = replacing();
+    let on_node = || Some(Target::Node("i-2".into()));
+    let flying = || Some(Target::Claim("flying".into()));
+    assert_eq!(waits_for(&snapshot, None), None, "the pod has no place");
+    assert_eq!(waits_for(&snapshot, on_node()), Some(vec!["new".into()]));
+    assert_eq!(waits_for(&snapshot, flying()), Some(vec!["flying".into()]));
+    snapshot.claims[1].state = ClaimState::Initialized;
+    assert_eq!(waits_for(&snapshot, on_node()), Some(Vec::new()));
+    snapshot.claims[1].command = Some(snapshot.commands[0].id.clone());
+    assert_eq!(waits_for(&snapshot, flying()), Some(vec!["flying".into()]));
+    snapshot.nodes[1] = kept(snapshot.nodes[1].clone());
+    assert_eq!(waits_for(&snapshot, flying()), None, "the node of its second claim is kept");
+}
+
+#[test]
+fn a_command_is_noted_once_and_not_where_its_node_is_kept() {
+    let mut snapshot = replacing();
+    snapshot.pods[0].state = PodState::Finished;
+    assert_eq!(waits_for(&snapshot, None), Some(Vec::new()), "nobody leaves it");
+    snapshot.commands[0].replacements = Some(Vec::new());
+    let nothing = Plan::nothing(at(0), 0);
+    assert!(noted(&snapshot, &nothing, |_| false).is_empty(), "that is known");
+    snapshot.nodes[0] = kept(snapshot.nodes[0].clone());
+    let noted = noted(&snapshot, &nothing, |_| false);
+    assert_eq!(noted[0].replacements, None, "its node is kept now");
+}
