@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as Arguments, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args as Arguments, Parser, Subcommand, ValueEnum};
 use outrigger_model::Price;
 use outrigger_planning as planning;
 
@@ -74,6 +74,9 @@ pub(crate) struct Plan {
     /// Check the plan against every rule with code that has no part in planning
     #[arg(long)]
     pub(crate) check: bool,
+    /// Write what was decided from into this file, as one Snapshot that --snapshot reads
+    #[arg(long, value_name = "FILE")]
+    pub(crate) write_snapshot: Option<PathBuf>,
 }
 
 /// What `explain` takes.
@@ -90,10 +93,14 @@ pub(crate) struct Explain {
 
 /// What a decision is made from.
 #[derive(Debug, Arguments)]
+#[command(group(ArgGroup::new("from").required(true).args(["files", "snapshot"])))]
 pub(crate) struct Source {
     /// What kubectl get -o yaml|json wrote, any number of times; - reads standard input
-    #[arg(short, long = "file", value_name = "FILE", required = true)]
+    #[arg(short, long = "file", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+    /// A Snapshot: all that a decision is made from, in one JSON file; - reads standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["catalog", "region"])]
+    pub(crate) snapshot: Option<PathBuf>,
     /// Instance types and prices from a JSON file instead of the embedded ones
     #[arg(long, value_name = "FILE")]
     pub(crate) catalog: Option<PathBuf>,
@@ -226,6 +233,8 @@ Examples:
   outrigger plan -f examples/cluster.yaml --node-cost 0.014 -o json
   outrigger plan -f examples/cluster.yaml --check --preferences ignore
   kubectl get nodes,pods,daemonsets,nodepools -A -o yaml | outrigger plan -f -
+  outrigger plan -f examples/cluster.yaml --write-snapshot snapshot.json
+  outrigger plan --snapshot snapshot.json
 
 The files may also hold:
   ec2nodeclasses, nodeoverlays  what pools refer to, and other prices and capacities
@@ -233,8 +242,12 @@ The files may also hold:
                                 where the volumes of pods can be attached; pods that mount
                                 one need them
   namespaces                    for affinity that selects namespaces by label
+  poddisruptionbudgets          for pods whose node is going
   capacitybuffers, with the podtemplates, deployments, statefulsets or replicasets they name
                                 room that is kept free
+
+A Snapshot holds the instance types and prices as well, so that the same file gives the same
+plan anywhere. It is for the version of outrigger that wrote it.
 
 Exit codes:
   0  every waiting pod has a place

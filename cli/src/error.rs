@@ -26,6 +26,9 @@ pub(crate) enum CliError {
         #[source]
         source: std::io::Error,
     },
+    /// A file holds no Snapshot.
+    #[error("{file}: this is no Snapshot; found {found}; allowed: {allowed}")]
+    Snapshot { file: String, found: String, allowed: &'static str },
     /// A dump cannot be used at all.
     #[error(transparent)]
     Dump(#[from] DumpError),

@@ -14,6 +14,7 @@ use outrigger_planning::Options;
 use crate::args::Source;
 use crate::error::CliError;
 use crate::output::spinner;
+use crate::snapshot_file;
 
 /// The region of AWS' own examples, for files that do not say.
 const DEFAULT_REGION: &str = "us-east-1";
@@ -52,6 +53,9 @@ pub(crate) fn decide(source: &Source) -> Result<Decision, CliError> {
 
 /// What is decided from, and whether it lacks the volumes that pods mount.
 fn snapshot(source: &Source) -> Result<(Snapshot, bool), CliError> {
+    if let Some(file) = &source.snapshot {
+        return Ok((snapshot_file::read(file)?, false));
+    }
     let dump = dump(source)?;
     let classes = classes(&dump, source)?;
     let lacks_volumes = !dump.volume_claims.is_empty() && !dump.has_volume_claims;

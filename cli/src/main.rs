@@ -11,6 +11,7 @@ mod plan;
 mod plan_text;
 mod simulate;
 mod simulate_text;
+mod snapshot_file;
 #[cfg(feature = "cluster")]
 mod uninstall;
 

@@ -11,6 +11,7 @@ use crate::error::CliError;
 use crate::input::{Decision, decide};
 use crate::output::{Format, Outcome, count, print, say};
 use crate::plan_text;
+use crate::snapshot_file;
 
 /// A plan as other programs read it. Names and meanings are stable.
 #[derive(Debug, Serialize)]
@@ -71,6 +72,9 @@ pub(crate) struct ExistingNode {
 /// Runs the command.
 pub(crate) fn run(command: &args::Plan, format: Format) -> Result<Outcome, CliError> {
     let decision = decide(&command.source)?;
+    if let Some(file) = &command.write_snapshot {
+        snapshot_file::write(file, &decision.snapshot)?;
+    }
     let output = output(&decision);
     print(&output, format, || plan_text::print(&decision, &output))?;
     plan_text::warn(&decision, format);

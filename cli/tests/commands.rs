@@ -275,8 +275,10 @@ fn the_examples_of_the_help_texts_run() {
         let help = String::from_utf8_lossy(&help.stdout).into_owned();
         let examples = help.lines().filter_map(|line| line.trim().strip_prefix("outrigger "));
         for example in examples.filter(|example| !example.contains('|')) {
-            let here = dir.path().join("crds").display().to_string();
-            let mut arguments: Vec<&str> = example.split_whitespace().collect();
+            let [here, snapshot] =
+                ["crds", "snapshot.json"].map(|name| dir.path().join(name).display().to_string());
+            let named = |word| if word == "snapshot.json" { snapshot.as_str() } else { word };
+            let mut arguments: Vec<&str> = example.split_whitespace().map(named).collect();
             if let Some(last) =
                 arguments.last_mut().filter(|last| **last == "crds" && example.contains("--dir"))
             {
@@ -294,5 +296,39 @@ fn the_examples_of_the_help_texts_run() {
 fn help_texts() {
     for command in ["simulate", "plan", "explain", "crds"] {
         insta::assert_snapshot!(format!("help_{command}"), transcript(&[command, "--help"], ""));
+    }
+}
+
+#[test]
+fn a_snapshot_that_is_written_and_read_back_gives_the_same_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["first.json", "second.json"].map(|name| folder.path().join(name));
+    let [first, second] = paths.each_ref().map(|path| path.to_str().unwrap());
+    let of_kubectl: [&[&str]; 3] = [
+        &SMALL,
+        &["-f", "cli/tests/data/related.yaml", "--catalog", "cli/tests/data/catalog.json"],
+        &["-f", "examples/cluster.yaml"],
+    ];
+    for files in of_kubectl {
+        let plan = ["plan", "-o", "json", "--write-snapshot"];
+        let decided = transcript(&[&plan[..], &[first], files].concat(), "");
+        assert!(decided.contains("\"placedNew\""), "it is decided: {decided}");
+        let again = transcript(&[&plan[..], &[second, "--snapshot", first]].concat(), "");
+        assert_eq!(again, decided, "{files:?}");
+        let [before, after] = [first, second].map(|file| std::fs::read(file).unwrap());
+        assert!(before == after, "what is read is what was written: {files:?}");
+    }
+}
+
+#[test]
+fn what_is_no_snapshot_is_refused() {
+    let list = r#"{"kind": "List", "items": []}"#;
+    for (name, arguments, input) in [
+        ("kubectl", &["plan", "--snapshot", "-"][..], list),
+        ("empty", &["explain", "web-0", "--snapshot", "-"], "{}"),
+        ("missing", &["plan", "--snapshot", "no/such.json"], ""),
+        ("with_files", &["plan", "--snapshot", "-", "-f", "-"], ""),
+    ] {
+        insta::assert_snapshot!(format!("bad_snapshot_{name}"), transcript(arguments, input));
     }
 }
