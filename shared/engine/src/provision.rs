@@ -1,12 +1,12 @@
 //! The provision tick: pods that the scheduler cannot place -> plan -> launches.
 
+mod events;
 mod memory;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use futures::{FutureExt, StreamExt};
-use outrigger_model::{NodePool, Outcome as Fate, Plan, Pod, PutOffReason, Report, Snapshot};
+use outrigger_model::{NodePool, Pod, PutOffReason, Snapshot};
 use outrigger_planning::leaving::LeavingClaims;
 use outrigger_planning::leaving::eviction::EvictionRules;
 use serde::Serialize;
@@ -25,7 +25,7 @@ use crate::node::nomination::hold_room;
 use crate::observe::offers::Offers;
 use crate::observe::watch::{Waited, Watched};
 use crate::observe::{Limits, snapshot};
-use crate::ports::{ClusterState, Configuration, Event, Ports, Subject};
+use crate::ports::{ClusterState, Configuration, Ports};
 
 use memory::Decision;
 
@@ -33,10 +33,6 @@ use memory::Decision;
 pub const FUNCTION: &str = "provision";
 /// How many times one tick plans again for pods whose launch failed; what is left waits for the next tick.
 const MAX_REPLANS: u32 = 3;
-/// How many pods are told about their fate in one round; a flood of events would only delay the launches behind it.
-const MAX_EVENTS: usize = 500;
-/// How many events are on their way at once.
-const CONCURRENT_EVENTS: usize = 16;
 
 /// How a tick behaves.
 #[derive(Clone, Debug)]
@@ -318,19 +314,6 @@ impl Tick<'_> {
         self.summary.failed.extend(outcome.failed);
         self.summary.unknown.extend(outcome.unknown);
     }
-
-    /// Tells people what became of their pods, as Karpenter does: `Nominated` and `FailedScheduling`.
-    async fn tell(&self, snapshot: &Snapshot, plan: &Plan, report: &Report) {
-        let events = events(snapshot, plan, report);
-        if events.len() > MAX_EVENTS {
-            tracing::warn!(left_out = events.len() - MAX_EVENTS, "some pods get no event this time");
-        }
-        let mut told = Vec::new();
-        for event in events.into_iter().take(MAX_EVENTS) {
-            told.push(publish(self.ports, event).boxed());
-        }
-        futures::stream::iter(told).buffer_unordered(CONCURRENT_EVENTS).collect::<Vec<()>>().await;
-    }
 }
 
 /// Whether nodes may be wanted that no pod waits for: those of static pools, and the room of CapacityBuffers. Whether
@@ -340,61 +323,6 @@ fn has_standing_demand(configuration: &Configuration) -> bool {
     configuration.node_pools.iter().any(asks) || configuration.buffers.iter().any(|buffer| buffer.count > 0)
 }
 
-async fn publish(ports: Ports<'_>, event: Event) {
-    if let Err(error) = ports.cluster.publish_event(&event).await {
-        tracing::warn!(about = %event.about, error = chain(&error), "the event was not published");
-    }
-}
-
 fn options(time_is_up: &dyn Fn() -> bool) -> outrigger_planning::Options<'_> {
     outrigger_planning::Options { time_is_up, ..outrigger_planning::Options::default() }
-}
-
-/// First the pods that nothing can be done for, since their owners have to act.
-fn events(snapshot: &Snapshot, plan: &Plan, report: &Report) -> Vec<Event> {
-    let uids: std::collections::BTreeMap<_, _> =
-        snapshot.pods.iter().map(|pod| (&pod.id, pod.uid.as_str())).collect();
-    let running: BTreeSet<_> =
-        snapshot.pods.iter().filter(|pod| pod.node_name.is_some()).map(|pod| &pod.id).collect();
-    let refused = refused_lately(snapshot);
-    let mut events: Vec<_> = report
-        .unplaced()
-        // A pod that still runs has not failed to be scheduled.
-        .filter(|(pod, _)| !running.contains(pod))
-        .map(|(pod, reason)| Event {
-            about: Subject::Pod {
-                id: pod.clone(),
-                uid: uids.get(pod).copied().unwrap_or_default().to_owned(),
-            },
-            warning: true,
-            reason: "FailedScheduling",
-            message: format!("Outrigger cannot launch a node for this pod: {reason}{refused}"),
-        })
-        .collect();
-    for entry in &report.pods {
-        if let Fate::Ignored { reason } = &entry.outcome {
-            tracing::debug!(pods = entry.pods.len(), reason, "left out of the decision");
-        }
-    }
-    for node in &plan.nodes {
-        events.extend(node.pods.iter().map(|nominated| Event {
-            about: Subject::Pod { id: nominated.pod.clone(), uid: nominated.uid.clone() },
-            warning: false,
-            reason: "Nominated",
-            message: format!("Outrigger is launching nodeclaim/{} for this pod", node.claim),
-        }));
-    }
-    events
-}
-
-/// What EC2 has lately refused, for people who wonder where the instance types have gone; nothing when it has refused
-/// nothing.
-fn refused_lately(snapshot: &Snapshot) -> String {
-    let lately = snapshot.unavailable.iter().filter(|offering| offering.until > snapshot.taken_at);
-    let said: BTreeSet<String> =
-        lately.map(|offering| format!("{} ({})", offering.reason, offering.capacity_type)).collect();
-    if said.is_empty() {
-        return String::new();
-    }
-    format!("; EC2 lately said {}", said.into_iter().collect::<Vec<_>>().join(", "))
 }

@@ -6,7 +6,8 @@ use outrigger_model::{LaunchHealth, NodeOutcome, Plan, Pod, PodState, Report, Sn
 use outrigger_planning::{LaunchOutcome, LaunchOutcomes, launch_outcomes};
 use tokio::time::Instant;
 
-use super::{Tick, options, publish};
+use super::events::publish;
+use super::{Tick, options};
 use crate::error::chain;
 use crate::launch::fleet_errors::ErrorClass;
 use crate::launch::health::{self, News};

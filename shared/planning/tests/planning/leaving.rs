@@ -1,7 +1,7 @@
 //! Pods whose node is going: a place is planned for them as if they were pending, and only once.
 
 use outrigger_model::selector::LabelSelector;
-use outrigger_model::{PodDisruptionBudget, PodRef, PodState, Snapshot, labels};
+use outrigger_model::{Command, PodDisruptionBudget, PodRef, PodState, Snapshot, TerminationReason, labels};
 use serde_json::json;
 
 use crate::fixtures::{applied, bound, node, planned, pods, spec, spec_with, taint, with_pods};
@@ -77,7 +77,13 @@ fn who_must_leave_follows_from_the_facts() {
 
 #[test]
 fn a_snapshot_that_was_written_and_read_back_gives_the_same_bytes_of_plan() {
-    let snapshot = deleted();
+    // A claim on its way, a command over it, and pods of each state.
+    let first = deleted();
+    let mut snapshot = applied(&first, &planned(&first).0);
+    let claims = snapshot.claims.iter().map(|claim| claim.name.clone()).collect();
+    snapshot.commands.push(Command::new(TerminationReason::Rebalanced, "test", claims, first.taken_at));
+    snapshot.pods.extend(pods("late", 7, spec(1_500, 3_000)));
+    assert!(!planned(&snapshot).0.nodes.is_empty(), "there is something to decide");
     let text = serde_json::to_string(&snapshot).unwrap();
     let read: Snapshot = serde_json::from_str(&text).unwrap();
     assert_eq!(serde_json::to_string(&read).unwrap(), text);
