@@ -80,13 +80,13 @@ fn allowed() -> BTreeSet<Edge> {
 fn found(metadata: &Value) -> Result<BTreeSet<Edge>> {
     let packages = metadata["packages"].as_array().context("cargo metadata shows no packages")?;
     let members: BTreeSet<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
-    let of = |package: &Value| {
+    let used_by = |package: &Value| {
         let is_normal = |dependency: &&Value| dependency["kind"].is_null();
         let normal = package["dependencies"].as_array().into_iter().flatten().filter(is_normal);
         let used = normal.filter_map(|dependency| dependency["name"].as_str());
         edges(package["name"].as_str().unwrap_or_default(), used.filter(|name| members.contains(name)))
     };
-    Ok(packages.iter().flat_map(of).collect())
+    Ok(packages.iter().flat_map(used_by).collect())
 }
 
 fn edges<'a>(member: &str, used: impl Iterator<Item = &'a str>) -> Vec<Edge> {

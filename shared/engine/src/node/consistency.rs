@@ -75,12 +75,12 @@ mod tests {
     #[test]
     fn a_type_has_what_no_class_can_change() {
         let catalog = Catalog::embedded("us-east-1", &[]).unwrap();
-        let of = |name: &str, is_kops| expected(&catalog.entry(name).unwrap().facts, is_kops);
+        let expected_of = |name: &str, is_kops| expected(&catalog.entry(name).unwrap().facts, is_kops);
         let names =
             |all: &Resources| all.iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>().join(" ");
-        assert_eq!(names(&of("m5.large", true)), "cpu memory");
-        assert!(names(&of("g4dn.xlarge", true)).ends_with("cpu memory nvidia.com/gpu"));
-        assert!(of("m5.large", true).get(MEMORY) > Quantity::mebibytes(7_000));
+        assert_eq!(names(&expected_of("m5.large", true)), "cpu memory");
+        assert!(names(&expected_of("g4dn.xlarge", true)).ends_with("cpu memory nvidia.com/gpu"));
+        assert!(expected_of("m5.large", true).get(MEMORY) > Quantity::mebibytes(7_000));
     }
 
     #[test]

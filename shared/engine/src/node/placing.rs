@@ -132,9 +132,10 @@ fn mounted(state: &ClusterState, planned: &[ExistingPlacement]) -> BTreeSet<PodR
     if !mounting().any(is_planned) {
         return BTreeSet::new();
     }
-    let of = |pod: &Pod, name: &String| PodRef { namespace: pod.id.namespace.clone(), name: name.clone() };
+    let claim_of =
+        |pod: &Pod, name: &String| PodRef { namespace: pod.id.namespace.clone(), name: name.clone() };
     let concerned = mounting().filter(|pod| is_planned(pod) || is_near(pod));
-    concerned.flat_map(|pod| pod.volume_claims.iter().map(move |name| of(pod, name))).collect()
+    concerned.flat_map(|pod| pod.volume_claims.iter().map(move |name| claim_of(pod, name))).collect()
 }
 
 /// What became of pods that were to be bound.

@@ -17,13 +17,13 @@ pub(crate) fn corrected(
         .iter()
         .map(|seen| ((seen.instance_type.as_str(), seen.image_id.as_str()), seen.memory))
         .collect();
-    let of = |kind: &InstanceType| {
+    let correction = |kind: &InstanceType| {
         let image = class.image(kind.labels.get(labels::ARCH)?)?;
         let memory = seen.get(&(kind.name.as_str(), image.id.as_str())).copied()?;
         (memory != kind.capacity.get(MEMORY)).then_some(memory)
     };
     let corrections: Vec<(usize, Quantity)> =
-        types.iter().enumerate().filter_map(|(index, kind)| Some((index, of(kind)?))).collect();
+        types.iter().enumerate().filter_map(|(index, kind)| Some((index, correction(kind)?))).collect();
     if corrections.is_empty() {
         return types;
     }

@@ -101,12 +101,12 @@ fn replacements(
     snapshot: &Snapshot,
     places: &BTreeMap<&str, &str>,
 ) -> Option<Vec<String>> {
-    let of = |claim: &NodeClaim| {
+    let closed_node = |claim: &NodeClaim| {
         let node = snapshot.nodes.iter().find(|node| node.instance_id() == claim.instance_id());
         node.filter(|node| node.is_disrupted()).map(|node| node.name.as_str())
     };
     let held = snapshot.claims.iter().filter(|claim| command.holds(claim));
-    let nodes: BTreeSet<&str> = held.map(of).collect::<Option<_>>()?;
+    let nodes: BTreeSet<&str> = held.map(closed_node).collect::<Option<_>>()?;
     let is_moved = |pod: &&Pod| {
         pod.state == PodState::Leaving && pod.node_name.as_deref().is_some_and(|name| nodes.contains(name))
     };

@@ -125,8 +125,9 @@ pub(crate) fn release(state: &State, name: &str) -> Vec<String> {
 }
 
 fn claim_on<'s>(state: &'s State, instance: &str) -> Option<&'s NodeClaim> {
-    let of = |claim: &&NodeClaim| claim.instance_id() == Some(instance) && claim.state != ClaimState::Gone;
-    state.ledger.claims().find(of)
+    let runs_on =
+        |claim: &&NodeClaim| claim.instance_id() == Some(instance) && claim.state != ClaimState::Gone;
+    state.ledger.claims().find(runs_on)
 }
 
 /// A run that read the ledger before it was replaced may act after that, on a claim that is no longer written so.
