@@ -58,6 +58,8 @@ pub fn default_node_pool(group: &InstanceGroup) -> Result<NodePool, KopsError> {
         name: group.metadata.name.clone(),
         uid: String::new(),
         annotations: BTreeMap::from([(labels::MANAGED_ANNOTATION.to_owned(), "true".to_owned())]),
+        deleting: false,
+        not_ready: None,
         spec: NodePoolSpec {
             template: NodeClaimTemplate {
                 metadata: TemplateMetadata::default(),

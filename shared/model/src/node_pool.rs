@@ -26,6 +26,12 @@ pub struct NodePool {
     /// Its annotations.
     #[serde(default)]
     pub annotations: BTreeMap<String, String>,
+    /// Whether it is being deleted; then it launches nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deleting: bool,
+    /// Why its Ready condition is false, as its status says; then it launches nothing. None where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_ready: Option<String>,
     /// What it asks for.
     pub spec: NodePoolSpec,
 }
@@ -231,6 +237,8 @@ impl NodePool {
             spec,
             uid: invalid::text_at(object, "/metadata/uid"),
             annotations: invalid::texts_at(object, "/metadata/annotations"),
+            deleting: object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null()),
+            not_ready: not_ready(object),
             name,
         };
         problems.extend(validate::problems(&pool));
@@ -277,11 +285,34 @@ impl NodePool {
         let template = NodeClaimTemplate { metadata: TemplateMetadata::default(), spec };
         let disruption = Disruption::default();
         let spec = NodePoolSpec { template, disruption, limits: None, weight: None, replicas: None };
-        Self { name: name.into(), uid: String::new(), annotations: BTreeMap::new(), spec }
+        Self {
+            name: name.into(),
+            uid: String::new(),
+            annotations: BTreeMap::new(),
+            deleting: false,
+            not_ready: None,
+            spec,
+        }
     }
 
     /// How its machines are made.
     pub const fn node_class(&self) -> &NodeClassRef {
         &self.spec.template.spec.node_class_ref
     }
+}
+
+/// What the Ready condition of an object says while it is false. One that was seen on an earlier generation of the spec says
+/// nothing of this one, as Karpenter has it.
+fn not_ready(object: &Value) -> Option<String> {
+    let conditions = object.pointer("/status/conditions")?.as_array()?;
+    let ready = conditions.iter().find(|condition| condition["type"] == "Ready")?;
+    let generation = object.pointer("/metadata/generation").and_then(Value::as_i64);
+    let seen = ready["observedGeneration"].as_i64();
+    let is_old = seen.zip(generation).is_some_and(|(seen, generation)| seen < generation);
+    if ready["status"] != "False" || is_old {
+        return None;
+    }
+    let texts = ["message", "reason"].into_iter().filter_map(|field| ready[field].as_str());
+    let why = texts.into_iter().find(|text| !text.is_empty());
+    Some(why.unwrap_or("its status does not say why").to_owned())
 }

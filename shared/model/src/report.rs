@@ -102,6 +102,10 @@ pub enum Refusal {
     Volume(String),
     /// The pod group is not placed whole.
     Group(String),
+    /// The pool is being deleted.
+    PoolDeleting,
+    /// The pool says that it is not ready.
+    PoolNotReady(String),
     /// The pool's class cannot make machines now.
     ClassNotReady(String),
     /// The pool launches nothing for a while, because what it launched came to nothing.
@@ -135,6 +139,8 @@ impl fmt::Display for Refusal {
             }
             Self::Topology { rule, reason } => write!(f, "{rule}: {reason}"),
             Self::Volume(why) | Self::Group(why) => f.write_str(why),
+            Self::PoolDeleting => f.write_str("it is being deleted"),
+            Self::PoolNotReady(why) => write!(f, "it is not ready: {why}"),
             Self::ClassNotReady(why) => write!(f, "its node class is not ready: {why}"),
             Self::Paused(why) => write!(f, "it is paused: {why}"),
             Self::Unsupported(what) => write!(f, "not planned for by this version: {what}"),

@@ -77,6 +77,12 @@ impl<'a> Pools<'a> {
 }
 
 fn offer_of<'a>(snapshot: &'a Snapshot, pool: &NodePool) -> Result<&'a ClassOffer, Box<Refusal>> {
+    if pool.deleting {
+        return Err(Box::new(Refusal::PoolDeleting));
+    }
+    if let Some(why) = &pool.not_ready {
+        return Err(Box::new(Refusal::PoolNotReady(why.clone())));
+    }
     if let Some(why) = snapshot.paused.get(&pool.name) {
         return Err(Box::new(Refusal::Paused(why.clone())));
     }
