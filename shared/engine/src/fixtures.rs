@@ -85,6 +85,7 @@ pub(crate) fn pod(uid: &str, node: Option<&str>, owner_kind: &str) -> Pod {
         nominated_node: None,
         state: if node.is_some() { PodState::Bound } else { PodState::Unschedulable },
         owner_kind: owner_kind.into(),
+        daemon_set: None,
         volume_claims: Vec::new(),
         group: None,
         do_not_disrupt: None,

@@ -68,6 +68,9 @@ pub struct Pod {
     /// The kind of the object that controls it; empty when none does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub owner_kind: String,
+    /// The daemonset that controls it; none when another object does, or when that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub daemon_set: Option<Box<PodRef>>,
     /// The PersistentVolumeClaims that it mounts, by name in its namespace. They stand here and not in the spec, which
     /// the pods of a StatefulSet share.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -95,6 +95,7 @@ impl Scene {
                 nominated_node: None,
                 state: if runs { PodState::Bound } else { PodState::Unschedulable },
                 owner_kind: "ReplicaSet".into(),
+                daemon_set: None,
                 volume_claims: Vec::new(),
                 group: None,
                 do_not_disrupt: None,

@@ -74,6 +74,7 @@ fn snapshot(types: Vec<InstanceType>, count: u64) -> Result<Snapshot, serde_json
             nominated_node: None,
             state: PodState::Unschedulable,
             owner_kind: "ReplicaSet".into(),
+            daemon_set: None,
             volume_claims: Vec::new(),
             group: None,
             do_not_disrupt: None,

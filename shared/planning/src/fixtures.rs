@@ -45,6 +45,7 @@ pub(crate) fn pod(owner_kind: &str, state: PodState) -> Pod {
         nominated_node: Some("i-1".into()),
         state,
         owner_kind: owner_kind.into(),
+        daemon_set: None,
         volume_claims: Vec::new(),
         group: None,
         do_not_disrupt: None,

@@ -36,6 +36,7 @@ pub(crate) fn buffer_pods(snapshot: &Snapshot) -> Vec<Pod> {
                 nominated_node: None,
                 state: PodState::Unschedulable,
                 owner_kind: BUFFER.into(),
+                daemon_set: None,
                 volume_claims: Vec::new(),
                 group: None,
                 do_not_disrupt: None,

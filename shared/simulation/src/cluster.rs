@@ -266,6 +266,7 @@ impl Objects {
             nominated_node: None,
             state: PodState::Waiting,
             owner_kind: "ReplicaSet".into(),
+            daemon_set: None,
             group: None,
             do_not_disrupt: protection,
         };

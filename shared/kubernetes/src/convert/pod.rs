@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as wire;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use outrigger_model::{Invalid, Pod, PodRef, PodState, Protection, labels};
 
 use super::affinity::Owner;
@@ -13,6 +13,8 @@ use super::{Interner, bounds};
 
 /// The annotation that the kubelet puts on the API's image of a static pod.
 const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
+/// The kind of daemonsets.
+const DAEMON_SET: &str = "DaemonSet";
 
 /// A pod. What a file written by hand leaves out is filled in: namespace `default`, `namespace/name` for the uid, and
 /// 1970 for its age.
@@ -26,7 +28,11 @@ pub fn pod(wire: wire::Pod, interner: &mut Interner) -> Result<Pod, Invalid> {
     let Some(wire) = spec else {
         return Err(refuse(Problem::new("spec", "nothing", "a pod's spec")));
     };
-    let owner_kind = owner_kind(&metadata).to_owned();
+    let owner = owner(&metadata);
+    let owner_kind = owner.map_or_else(|| kind_without_owner(&metadata), |owner| &owner.kind).to_owned();
+    let daemon_set = owner
+        .filter(|owner| owner.kind == DAEMON_SET)
+        .map(|owner| Box::new(PodRef { namespace: id.namespace.clone(), name: owner.name.clone() }));
     let deleting = metadata.deletion_timestamp.is_some();
     let labels = metadata.labels.unwrap_or_default();
     let mut annotations = metadata.annotations.unwrap_or_default();
@@ -50,6 +56,7 @@ pub fn pod(wire: wire::Pod, interner: &mut Interner) -> Result<Pod, Invalid> {
         nominated_node: nominated_node.filter(|name| !name.is_empty()),
         state,
         owner_kind,
+        daemon_set,
         volume_claims: volume_claims(&wire, &id.name),
         group,
         do_not_disrupt,
@@ -103,16 +110,16 @@ fn is_rejection(status: &wire::PodStatus) -> bool {
     begins(&status.message, "Pod was rejected") || begins(&status.reason, "OutOf")
 }
 
-/// The kind of the controlling owner. A node or a daemonset counts even where it is not marked as the controller, and
-/// so does the mirror annotation, as Karpenter has it.
-fn owner_kind(metadata: &ObjectMeta) -> &str {
+/// The controlling owner. A node or a daemonset counts even where it is not marked as the controller, as Karpenter has it.
+fn owner(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     let owners = metadata.owner_references.as_deref().unwrap_or_default();
-    let bound_to_node = |kind: &str| matches!(kind, "Node" | "DaemonSet");
+    let bound_to_node = |kind: &str| matches!(kind, "Node" | DAEMON_SET);
     let owner = owners.iter().find(|owner| bound_to_node(&owner.kind));
-    let owner = owner.or_else(|| owners.iter().find(|owner| owner.controller == Some(true)));
-    if let Some(owner) = owner {
-        return &owner.kind;
-    }
+    owner.or_else(|| owners.iter().find(|owner| owner.controller == Some(true)))
+}
+
+/// A static pod, which the mirror annotation tells, is its node's.
+fn kind_without_owner(metadata: &ObjectMeta) -> &'static str {
     let is_mirror = metadata.annotations.as_ref().is_some_and(|all| all.contains_key(MIRROR_ANNOTATION));
     if is_mirror { "Node" } else { "" }
 }

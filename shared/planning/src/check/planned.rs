@@ -254,6 +254,7 @@ fn stand_in(world: &World<'_>, buffer: &CapacityBuffer) -> Pod {
         nominated_node: None,
         state: PodState::Unschedulable,
         owner_kind: String::new(),
+        daemon_set: None,
         volume_claims: Vec::new(),
         group: None,
         do_not_disrupt: None,

@@ -147,6 +147,7 @@ pub(crate) fn pods(name: &str, count: usize, spec: PodSpec) -> Vec<Pod> {
         nominated_node: None,
         state: PodState::Unschedulable,
         owner_kind: "ReplicaSet".into(),
+        daemon_set: None,
         volume_claims: Vec::new(),
         group: None,
         do_not_disrupt: None,

@@ -94,6 +94,7 @@ impl Objects {
             nominated_node: None,
             state: PodState::Waiting,
             owner_kind: String::new(),
+            daemon_set: None,
             volume_claims: Vec::new(),
             group: None,
             do_not_disrupt: None,

@@ -321,6 +321,7 @@ fn daemon(daemon_set: &DaemonSet, node: &str, uid: String, created_at: jiff::Tim
         nominated_node: None,
         state: PodState::Waiting,
         owner_kind: "DaemonSet".into(),
+        daemon_set: Some(Box::new(daemon_set.id.clone())),
         volume_claims: Vec::new(),
         group: None,
         do_not_disrupt: None,

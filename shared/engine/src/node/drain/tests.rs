@@ -23,6 +23,7 @@ fn pod(name: &str, owner: &str, priority: i32) -> PodOnNode {
             nominated_node: None,
             state: PodState::Bound,
             owner_kind: owner.into(),
+            daemon_set: None,
             volume_claims: Vec::new(),
             group: None,
             do_not_disrupt: None,

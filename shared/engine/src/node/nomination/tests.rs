@@ -26,6 +26,7 @@ fn pod(name: &str, nominated_node: Option<&str>) -> Pod {
         nominated_node: nominated_node.map(str::to_owned),
         state: PodState::Unschedulable,
         owner_kind: "ReplicaSet".into(),
+        daemon_set: None,
         volume_claims: Vec::new(),
         group: None,
         do_not_disrupt: None,

@@ -81,6 +81,18 @@ fn owners() {
 }
 
 #[test]
+fn a_daemonset_is_known_by_name() {
+    let owned_by = |kind: &str| {
+        let owner =
+            json!({ "apiVersion": "apps/v1", "kind": kind, "name": "logs", "uid": "y", "controller": true });
+        let parts = json!({ "metadata": { "namespace": "kube-system", "ownerReferences": [owner] } });
+        with(&parts).unwrap().daemon_set.map(|set| set.to_string())
+    };
+    assert_eq!(owned_by("DaemonSet").as_deref(), Some("kube-system/logs"));
+    assert_eq!(owned_by("ReplicaSet"), None);
+}
+
+#[test]
 fn what_a_file_leaves_out_is_filled_in() {
     let read = |object: Value| {
         let wire: wire::Pod = serde_json::from_value(object).unwrap();
