@@ -6,11 +6,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use outrigger_model::Snapshot;
+use outrigger_model::{Plan, Snapshot};
 use outrigger_planning::{Options, Preferences, check, provision};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::laws::passed_over;
 use super::{Case, foreign};
 use crate::figures::NODE_PRICE;
 use crate::karpenter::ForeignPlan;
@@ -109,24 +110,27 @@ impl Judge {
             Ok(ours) => ours,
             Err(fault) => return Ok(Verdict { faults: vec![fault], ..Verdict::default() }),
         };
-        let invalid = check::check(&snapshot, &foreign::plan(&snapshot, &foreign));
+        let foreign_plan = foreign::plan(&snapshot, &foreign);
+        let invalid = check::check(&snapshot, &foreign_plan);
         let mut verdict =
             Verdict { theirs: invalid.iter().map(ToString::to_string).collect(), ..Verdict::default() };
+        // Who fills the heavier pools further may pay for it.
+        let is_priced = passed_over(&snapshot, &ours.plan) >= passed_over(&snapshot, &foreign_plan);
         if verdict.theirs.is_empty() {
-            verdict.compare(&ours, &theirs, &foreign);
+            verdict.compare(&ours, &theirs, &foreign, is_priced);
         }
         Ok(verdict)
     }
 }
 
 impl Verdict {
-    fn compare(&mut self, ours: &Ours, theirs: &Figures, foreign: &ForeignPlan) {
-        let Ours { figures, reasons, shape } = ours;
+    fn compare(&mut self, ours: &Ours, theirs: &Figures, foreign: &ForeignPlan, is_priced: bool) {
+        let Ours { figures, reasons, shape, .. } = ours;
         self.places_more = figures.placed() > theirs.placed();
         if figures.placed() < theirs.placed() {
             let (ours, theirs) = (figures.placed(), theirs.placed());
             self.faults.push(Fault::Fewer { ours, theirs, reasons: reasons.clone() });
-        } else if figures.placed() == theirs.placed() {
+        } else if figures.placed() == theirs.placed() && is_priced {
             let (paid, they_pay) = (figures.total_cost(NODE_PRICE), theirs.total_cost(NODE_PRICE));
             self.cost_ratio = (they_pay > 0.0).then(|| paid / they_pay);
             if paid > they_pay * (1.0 + DEARER) + ROUNDING {
@@ -149,6 +153,7 @@ pub(super) fn has_wishes(list: &Value) -> bool {
 
 /// Our plan in figures.
 struct Ours {
+    plan: Plan,
     figures: Figures,
     /// Why pods have no place, each reason once.
     reasons: Vec<String>,
@@ -180,7 +185,7 @@ fn ours(snapshot: &Snapshot, preferences: Preferences) -> Result<Ours, Fault> {
         format!("{first} {} x{}", node.capacity_type, node.pods.len())
     });
     let shape = shape.collect::<Vec<_>>().join(", ");
-    Ok(Ours { figures: Figures::of_plan(snapshot, &plan, 0.0), reasons, shape })
+    Ok(Ours { figures: Figures::of_plan(snapshot, &plan, 0.0), plan, reasons, shape })
 }
 
 impl Fault {

@@ -107,7 +107,7 @@ fn dearer(snapshot: &Snapshot, fewer: &Snapshot, preferences: Preferences) -> Op
 }
 
 /// How many pools of a higher weight the pods on new nodes passed over. A plan that fills those pools further may pay for it.
-fn passed_over(snapshot: &Snapshot, plan: &Plan) -> usize {
+pub(super) fn passed_over(snapshot: &Snapshot, plan: &Plan) -> usize {
     let weights: BTreeMap<&str, u32> =
         snapshot.node_pools.iter().map(|pool| (pool.name.as_str(), pool.spec.weight.unwrap_or(0))).collect();
     let heavier = |weight: u32| weights.values().filter(|other| **other > weight).count();

@@ -98,8 +98,22 @@ pub enum Refusal {
         /// What stands in the way.
         reason: String,
     },
-    /// Its volumes cannot be attached there.
-    Volume(String),
+    /// What the pod asks for cannot hold together, so no node will ever do.
+    Contradiction {
+        /// The PersistentVolumeClaims that have a part in it; of one alone, the pod itself is the other side.
+        volumes: Vec<String>,
+        /// What is asked on either side.
+        conflict: Conflict,
+    },
+    /// Volumes and pool ask for different labels.
+    Volume {
+        /// The PersistentVolumeClaims of the pod that ask.
+        claims: Vec<String>,
+        /// What they ask for, and what the pool has.
+        conflict: Conflict,
+    },
+    /// A node can be made for the pod, but no plan was found in which every pod keeps its rules.
+    NotFound,
     /// The pod group is not placed whole.
     Group(String),
     /// The pool is being deleted.
@@ -138,7 +152,23 @@ impl fmt::Display for Refusal {
                 write!(f, "its limit of {resource} {limit} is reached: {used} used, {needed} more needed")
             }
             Self::Topology { rule, reason } => write!(f, "{rule}: {reason}"),
-            Self::Volume(why) | Self::Group(why) => f.write_str(why),
+            Self::Contradiction { volumes, conflict } => {
+                match volumes.as_slice() {
+                    [] => f.write_str("the pod contradicts itself")?,
+                    [one] => write!(f, "the pod contradicts its PersistentVolumeClaim {one}")?,
+                    all => {
+                        write!(f, "its PersistentVolumeClaims {} exclude one another", all.join(" and "))?;
+                    }
+                }
+                write!(f, ": {conflict}")
+            }
+            Self::Volume { claims, conflict } => {
+                let one = claims.len() == 1;
+                let (kind, ask) = if one { ("Claim", "asks") } else { ("Claims", "ask") };
+                write!(f, "its PersistentVolume{kind} {} {ask} for {conflict}", claims.join(" and "))
+            }
+            Self::NotFound => f.write_str("no plan was found that gives it a place and keeps every rule"),
+            Self::Group(why) => f.write_str(why),
             Self::PoolDeleting => f.write_str("it is being deleted"),
             Self::PoolNotReady(why) => write!(f, "it is not ready: {why}"),
             Self::ClassNotReady(why) => write!(f, "its node class is not ready: {why}"),

@@ -9,11 +9,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::{
-    DaemonSet, ExistingPlacement, Node, NominatedPod, Plan, Pod, PodState, Resources, Snapshot, Target,
-    VolumeClaim,
+    ExistingPlacement, Node, NominatedPod, Plan, Pod, PodState, Resources, Snapshot, Target, VolumeClaim,
 };
 
 use crate::check::{Violation, check};
+use crate::problem::daemons::{self, Daemon};
 
 /// The name of kube-scheduler where nobody gave it another.
 pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -86,6 +86,7 @@ struct Known<'a> {
     schedulers: &'a BTreeSet<String>,
     pods: BTreeMap<&'a str, &'a Pod>,
     on: BTreeMap<&'a str, Vec<&'a Pod>>,
+    daemons: Vec<Daemon<'a>>,
     volumes: BTreeMap<(&'a str, &'a str), &'a VolumeClaim>,
 }
 
@@ -97,6 +98,7 @@ impl<'a> Known<'a> {
             schedulers,
             pods: snapshot.pods.iter().map(|pod| (pod.uid.as_str(), pod)).collect(),
             on: snapshot.pods_by_node(),
+            daemons: daemons::daemons(snapshot),
             volumes: snapshot.volume_claims.iter().map(volume).collect(),
         }
     }
@@ -160,22 +162,16 @@ impl<'a> Known<'a> {
     /// What is left of a node once its daemons have come.
     fn free(&self, node: &Node) -> Resources {
         let mut free = node.allocatable.clone();
-        let mut coming = Resources::new();
-        let open = Node { taints: lasting(node), ..node.clone() };
-        let belongs = |set: &&DaemonSet| set.runs_on(&open);
-        self.snapshot.daemon_sets.iter().filter(belongs).for_each(|set| coming.add(&set.spec.requests));
-        for pod in self.on.get(node.name.as_str()).into_iter().flatten() {
+        let pods = self.on.get(node.name.as_str()).map_or(&[][..], Vec::as_slice);
+        for pod in pods {
             free.subtract(&pod.spec.requests);
-            if pod.owner_kind == "DaemonSet" {
-                coming.subtract(&pod.spec.requests);
+        }
+        let (taints, joining) = (lasting(node), node.node_pool().is_some() && !node.is_initialized());
+        for daemon in self.daemons.iter().filter(|daemon| !daemon.is_among(pods)) {
+            if daemon.runs_on(&node.labels, &taints, joining) {
+                free.subtract(&daemon.spec.requests);
             }
         }
-        let still: Resources = coming
-            .iter()
-            .filter(|(_, amount)| !amount.is_negative())
-            .map(|(name, amount)| (name.to_owned(), amount))
-            .collect();
-        free.subtract(&still);
         free
     }
 

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::{Outcome, Plan, Pod, PodRef, PodsReport, PoolRefusal, Refusal, Report, Snapshot};
 
-use crate::again::completed;
-use crate::attempts::best_decision;
-use crate::volumes::Volumes;
-use crate::{Options, leaving, queue, rate};
+use crate::problem::Problem;
+use crate::problem::queue;
+use crate::problem::volumes::Volumes;
+use crate::report::Writer;
+use crate::{Options, leaving, rate, search};
 
 /// A pod group: its namespace and its name.
 type GroupName<'a> = (&'a str, &'a str);
@@ -27,19 +28,16 @@ pub fn provision(snapshot: &Snapshot, options: &Options<'_>) -> (Plan, Report) {
     let mut pods = queue.pods;
     let mut broken: BTreeMap<GroupName<'_>, Vec<&Pod>> = BTreeMap::new();
     loop {
-        let decision = best_decision(snapshot, options, &volumes, &pods);
-        let mut decision = completed(snapshot, options, decision, &pods);
-        let unplaced = decision.report.unplaced().map(|(pod, _)| pod).collect::<BTreeSet<_>>();
+        let problem = Problem::of(snapshot, options, &volumes, &pods);
+        let (mut plan, mut report) = Writer::new(&search::solve(&problem)).write();
+        let unplaced = report.unplaced().map(|(pod, _)| pod).collect::<BTreeSet<_>>();
         let new: BTreeSet<GroupName<'_>> =
             pods.iter().filter(|pod| unplaced.contains(&pod.id)).filter_map(|pod| group_of(pod)).collect();
         if new.is_empty() {
-            decision
-                .report
-                .pods
-                .extend(broken.into_iter().map(|(name, pods)| not_whole(snapshot, name, &pods)));
-            decision.report.pods.extend(queue.ignored);
-            rate::put_off(snapshot, &mut decision.plan, &mut decision.report);
-            return (decision.plan, decision.report);
+            report.pods.extend(broken.into_iter().map(|(name, pods)| not_whole(snapshot, name, &pods)));
+            report.pods.extend(queue.ignored);
+            rate::put_off(snapshot, &mut plan, &mut report);
+            return (plan, report);
         }
         let (out, rest) =
             pods.into_iter().partition(|pod| group_of(pod).is_some_and(|group| new.contains(&group)));

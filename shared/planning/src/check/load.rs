@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use outrigger_model::labels::{INITIALIZED, REGISTERED};
 use outrigger_model::pod::HostPort;
-use outrigger_model::{DaemonSet, Pod, PodSpec, Quantity, Resources};
+use outrigger_model::{DaemonSet, Pod, PodSpec, Quantity, Requirements, Resources};
 
 use super::Violation;
-use super::place::{Place, Prospects, unbearable};
+use super::place::{Place, Prospects, Site, unbearable};
+use super::places::is_young;
 use super::world::World;
 
 /// Checks the pods that are placed there. What was wrong with the place before the plan is not the plan's fault.
@@ -59,43 +61,62 @@ fn barrier(spec: &PodSpec, place: &Place<'_>, prospects: &mut Prospects<'_, '_>)
     prospects.meet(&alternatives).err().map(|conflicts| format!("the pod asks for {conflicts}"))
 }
 
-/// The daemonsets that run in a place, each with the outcomes on which it does.
+/// The daemonsets whose pods a place will still get.
 struct Daemons<'a> {
-    running: Vec<(&'a DaemonSet, Vec<bool>)>,
-    /// What is there already of them.
-    there: Resources,
+    /// What the pod asks for, and the outcomes on which it comes.
+    coming: Vec<(&'a PodSpec, Vec<bool>)>,
 }
 
 impl<'a> Daemons<'a> {
     fn of(world: &World<'a>, place: &Place<'_>, prospects: &mut Prospects<'_, '_>) -> Self {
-        let mut running = Vec::new();
+        let mut coming = Vec::new();
         for set in &world.snapshot.daemon_sets {
-            if unbearable(&place.taints, &set.spec.tolerations).is_none() {
-                let outcomes = prospects.each_meets(&set.spec.node_requirements());
+            if place.residents.iter().any(|pod| pod.daemon_set.as_deref() == Some(&set.id)) {
+                continue;
+            }
+            // Its newest pod shows what the next one will be like (Karpenter `cluster.go` UpdateDaemonSet).
+            let spec = world.newest_daemons.get(&set.id).map_or(&set.spec, |pod| &pod.spec);
+            if unbearable(&place.taints, &spec.tolerations).is_none() {
+                let outcomes = prospects.each_meets(&wanted(world, place, set, spec));
                 if outcomes.contains(&true) {
-                    running.push((set, outcomes));
+                    coming.push((spec.as_ref(), outcomes));
                 }
             }
         }
-        let mut there = Resources::new();
-        let daemon_pods = place.residents.iter().filter(|pod| pod.owner_kind == "DaemonSet");
-        daemon_pods.for_each(|pod| there.add(&pod.spec.requests));
-        Self { running, there }
+        Self { coming }
     }
 
-    /// What they will still ask for, never below nothing (Karpenter `existingnode.go`).
+    /// What they will ask for.
     fn overhead(&self, outcome: usize, resource: &str) -> Quantity {
-        let running = self.running.iter().filter(|(_, outcomes)| outcomes[outcome]);
-        let asked: Quantity = running.map(|(set, _)| set.spec.requests.get(resource)).sum();
-        (asked - self.there.get(resource)).max(Quantity::ZERO)
+        let coming = self.coming.iter().filter(|(_, outcomes)| outcomes[outcome]);
+        coming.map(|(spec, _)| spec.requests.get(resource)).sum()
     }
+}
+
+/// What a daemonset's pod asks of the node: any of these. The affinity is the template's, since a pod has its node's name
+/// there. The labels that a node gets when it has joined are as good as there (Karpenter `nodeclaimtemplate.go`).
+fn wanted(world: &World<'_>, place: &Place<'_>, set: &DaemonSet, spec: &PodSpec) -> Vec<Requirements> {
+    let node_affinity = set.spec.node_affinity.clone();
+    let asking = PodSpec { node_selector: spec.node_selector.clone(), node_affinity, ..PodSpec::default() };
+    let mut alternatives = asking.node_requirements();
+    let joins = match place.site {
+        Site::Node(node) => is_young(node, world.claim_of(node)),
+        Site::Claim(_) | Site::Planned(_) => true,
+    };
+    for key in [REGISTERED, INITIALIZED].into_iter().filter(|_| joins) {
+        alternatives.retain(|wanted| wanted.allow(key, "true"));
+        for wanted in &mut alternatives {
+            wanted.remove(key);
+        }
+    }
+    alternatives
 }
 
 fn check_ports(place: &Place<'_>, daemons: &Daemons<'_>, out: &mut Vec<Violation>) {
     if place.placed.iter().all(|pod| pod.spec.host_ports.is_empty()) {
         return;
     }
-    let of_daemons = daemons.running.iter().flat_map(|(set, _)| &set.spec.host_ports);
+    let of_daemons = daemons.coming.iter().flat_map(|(spec, _)| &spec.host_ports);
     let of_residents = place.residents.iter().flat_map(|pod| &pod.spec.host_ports);
     let mut taken: Vec<&HostPort> = of_daemons.chain(of_residents).collect();
     for pod in &place.placed {

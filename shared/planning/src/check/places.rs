@@ -114,7 +114,7 @@ fn closed(world: &World<'_>, target: &Target) -> Option<&'static str> {
 }
 
 /// Whether a node of ours has not finished starting.
-fn is_young(node: &Node, claim: Option<&NodeClaim>) -> bool {
+pub(super) fn is_young(node: &Node, claim: Option<&NodeClaim>) -> bool {
     (claim.is_some() || node.node_pool().is_some()) && !node.is_initialized()
 }
 

@@ -1,7 +1,10 @@
-//! Required topology spread: at the end, and wherever each node comes up, no domain that a placed pod is in has more
-//! matching pods than its maxSkew allows above the emptiest.
+//! Required topology spread: wherever each node comes up, no domain that a placed pod is in has more matching pods than its
+//! maxSkew allows above the emptiest.
+//!
+//! kube-scheduler asks the constraint only of the pods that have it, while it binds them. So it must hold with all pods in
+//! place, as after any order of binding, or with those alone that have it, which then are bound first.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use outrigger_model::PodRef;
@@ -26,6 +29,14 @@ struct Rule<'a> {
 /// For each place in which a rule's pods are placed, the first of them.
 type Carriers<'a> = BTreeMap<usize, &'a PodRef>;
 
+/// The pods that have a rule.
+#[derive(Default)]
+struct Having<'a> {
+    carriers: Carriers<'a>,
+    /// How many of each kind are placed in each place.
+    placed: BTreeMap<(usize, usize), usize>,
+}
+
 /// Checks every required constraint of every placed pod.
 pub(super) fn check<'p, 'a>(
     places: &'p [Place<'a>],
@@ -33,18 +44,19 @@ pub(super) fn check<'p, 'a>(
     columns: &mut Columns<'p, 'a>,
     out: &mut Vec<Violation>,
 ) {
-    let mut by_filter: HashMap<(&str, Filter<'_>), HashMap<Rule<'_>, Carriers<'_>>> = HashMap::new();
+    let mut by_filter: HashMap<(&str, Filter<'_>), HashMap<Rule<'_>, Having<'_>>> = HashMap::new();
     for cohort in crowd.cohorts.iter().filter(|cohort| cohort.placed) {
         for (rule, filter) in rules(cohort) {
-            let carriers = by_filter.entry((rule.key, filter)).or_default().entry(rule).or_default();
-            let first = carriers.entry(cohort.place).or_insert(cohort.first);
+            let having = by_filter.entry((rule.key, filter)).or_default().entry(rule).or_default();
+            let first = having.carriers.entry(cohort.place).or_insert(cohort.first);
             *first = cohort.first.min(first);
+            *having.placed.entry((cohort.place, cohort.kind)).or_default() += cohort.count;
         }
     }
     let mut present: HashMap<Selection, Rc<BTreeMap<usize, usize>>> = HashMap::new();
     for ((key, filter), rules) in by_filter {
         let mut landscape = None;
-        for (rule, carriers) in rules {
+        for (rule, Having { carriers, placed }) in rules {
             let carriers = with_key(&rule, carriers, places, &columns.get(key), out);
             let present = present
                 .entry(rule.selection.clone())
@@ -54,10 +66,38 @@ pub(super) fn check<'p, 'a>(
             let in_all: usize = present.values().sum();
             if exceeds(in_all, rule.max_skew) && rule.selection.selector != LabelSelector::default() {
                 let landscape = landscape.get_or_insert_with(|| Landscape::of(places, columns, key, &filter));
-                Tally::of(landscape, present).check(&rule, places, &carriers, out);
+                let (mut in_the_end, mut at_first) = (Vec::new(), Vec::new());
+                Tally::of(landscape, present).check(&rule, places, &carriers, &mut in_the_end);
+                if !in_the_end.is_empty() {
+                    let selected = crowd.selected(&rule.selection);
+                    let first = without_others(crowd, &selected, present, &placed);
+                    Tally::of(landscape, &first).check(&rule, places, &carriers, &mut at_first);
+                }
+                if !at_first.is_empty() {
+                    out.append(&mut in_the_end);
+                }
             }
         }
     }
+}
+
+/// The pods by place when those that are placed and do not have the rule are not there yet.
+fn without_others(
+    crowd: &Crowd<'_>,
+    selected: &BTreeSet<usize>,
+    present: &BTreeMap<usize, usize>,
+    having: &BTreeMap<(usize, usize), usize>,
+) -> BTreeMap<usize, usize> {
+    let mut first = present.clone();
+    for cohort in crowd.cohorts.iter().filter(|it| it.placed && selected.contains(&it.kind)) {
+        if let Some(count) = first.get_mut(&cohort.place) {
+            *count = count.saturating_sub(cohort.count);
+        }
+    }
+    for ((place, _), count) in having.iter().filter(|((_, kind), _)| selected.contains(kind)) {
+        *first.entry(*place).or_default() += count;
+    }
+    first
 }
 
 fn exceeds(pods: usize, max_skew: i32) -> bool {

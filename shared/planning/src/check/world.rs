@@ -14,6 +14,8 @@ pub(super) struct World<'a> {
     pub(super) claims: BTreeMap<&'a str, &'a NodeClaim>,
     pools: BTreeMap<&'a str, &'a NodePool>,
     on_node: BTreeMap<&'a str, Vec<&'a Pod>>,
+    /// The newest pod of each daemonset.
+    pub(super) newest_daemons: BTreeMap<&'a PodRef, &'a Pod>,
     claims_by_node: BTreeMap<&'a str, &'a NodeClaim>,
     /// The names and instance ids of the nodes.
     joined: BTreeSet<&'a str>,
@@ -37,6 +39,7 @@ impl<'a> World<'a> {
             claims: snapshot.claims.iter().map(|claim| (claim.name.as_str(), claim)).collect(),
             pools: snapshot.node_pools.iter().map(|pool| (pool.name.as_str(), pool)).collect(),
             on_node: snapshot.pods_by_node(),
+            newest_daemons: newest_daemons(snapshot),
             claims_by_node: claims
                 .into_iter()
                 .flat_map(|claim| names(claim).into_iter().flatten().map(move |name| (name, claim)))
@@ -81,4 +84,13 @@ impl<'a> World<'a> {
             .filter_map(|nominated| self.undecided.get(nominated.uid.as_str()).copied())
             .collect()
     }
+}
+
+/// The newest pod of each daemonset that is not over.
+fn newest_daemons(snapshot: &Snapshot) -> BTreeMap<&PodRef, &Pod> {
+    let pods = snapshot.pods.iter().filter(|pod| !pod.state.is_over());
+    let mut pods: Vec<_> = pods.filter_map(|pod| Some((pod.daemon_set.as_deref()?, pod))).collect();
+    // Of several for one daemonset the last stays.
+    pods.sort_by_key(|(_, pod)| (pod.created_at, &pod.uid));
+    pods.into_iter().collect()
 }

@@ -7,7 +7,7 @@ mod oracle;
 mod purchases;
 mod rooms;
 mod spreads;
-mod stage;
+pub(crate) mod stage;
 mod wholes;
 
 use outrigger_model::{Outcome, PodsReport, Report};

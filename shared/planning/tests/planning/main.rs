@@ -10,6 +10,8 @@ mod capacity;
 #[cfg(test)]
 mod checker;
 #[cfg(test)]
+mod findings;
+#[cfg(test)]
 mod fixtures;
 #[cfg(test)]
 mod flexibility;

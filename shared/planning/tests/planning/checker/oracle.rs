@@ -30,7 +30,7 @@ struct SmallPod {
     rule: Rule,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 enum Rule {
     None,
     Spread { over_zones: bool, app: usize, max_skew: usize },
@@ -109,17 +109,29 @@ impl Small {
         a == b || (over_zones && world[a] == world[b])
     }
 
-    fn skewed(&self, world: &[usize], pod: usize) -> bool {
+    /// Whether a domain with this pod has too many: with all pods in place, or with those that run or have the same rule.
+    fn skewed(&self, world: &[usize], pod: usize, is_there: &dyn Fn(&SmallPod) -> bool) -> bool {
         let Rule::Spread { over_zones, app, max_skew } = self.pods[pod].rule else { return false };
+        let counted = |other: &SmallPod| other.app == app && is_there(other);
         let matching = |zone: usize| {
-            self.pods.iter().filter(|other| other.app == app && world[other.node] == zone).count()
+            self.pods.iter().filter(|other| counted(other) && world[other.node] == zone).count()
         };
         let here = (0..self.pods.len())
-            .filter(|other| self.pods[*other].app == app && self.are_together(world, over_zones, pod, *other))
+            .filter(|other| counted(&self.pods[*other]) && self.are_together(world, over_zones, pod, *other))
             .count();
         let domains: BTreeSet<usize> = world.iter().copied().collect();
         let least = if over_zones { domains.into_iter().map(matching).min().unwrap_or(0) } else { 0 };
         here > max_skew + least
+    }
+
+    /// Whether a rule is broken in some world however its pods are bound: at the end and where they are bound first.
+    fn is_skewed(&self, worlds: &[Vec<usize>], rule: &Rule) -> bool {
+        let placed =
+            || (0..self.pods.len()).filter(|pod| !self.pods[*pod].runs && self.pods[*pod].rule == *rule);
+        let skewed = |is_there: &dyn Fn(&SmallPod) -> bool| {
+            worlds.iter().any(|world| placed().any(|pod| self.skewed(world, pod, is_there)))
+        };
+        skewed(&|_| true) && skewed(&|other| other.runs || other.rule == *rule)
     }
 
     fn clashes(&self, world: &[usize], pod: usize) -> bool {
@@ -183,7 +195,7 @@ proptest! {
         let finds = |rule: &str| found.iter().any(|text| text.contains(rule));
         let placed = || (0..small.pods.len()).filter(|pod| !small.pods[*pod].runs);
         let worlds = small.worlds();
-        let skewed = worlds.iter().any(|world| placed().any(|pod| small.skewed(world, pod)));
+        let skewed = placed().any(|pod| small.is_skewed(&worlds, &small.pods[pod].rule));
         let clashes = worlds.iter().any(|world| placed().any(|pod| small.clashes(world, pod)));
         prop_assert_eq!(finds("topology spread"), skewed, "{:#?}", found);
         prop_assert_eq!(finds("anti-affinity"), clashes, "{:#?}", found);

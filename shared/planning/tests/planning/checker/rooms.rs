@@ -206,8 +206,10 @@ const ROOM: &[Case] = &[
                 .node("i-1", A, &[("logs", json!({"requests": {"cpu": "1"}})), ("old", json!({}))])
                 .wait("web", 1, json!({"requests": {"cpu": "2800m"}}))
                 .place(Target::Node("i-1".into()), &["web-0"]);
-            stage.pod("logs-0").owner_kind = "DaemonSet".into();
-            stage.snapshot.daemon_sets.push(daemon_set("logs", spec(1_000, 128)));
+            let set = daemon_set("logs", spec(1_000, 128));
+            let logs = stage.pod("logs-0");
+            (logs.owner_kind, logs.daemon_set) = ("DaemonSet".into(), Some(set.id.clone().into()));
+            stage.snapshot.daemon_sets.push(set);
             stage
         },
         |stage| stage.respec("old", |spec| spec.requests.set("cpu", Quantity::millis(200))),

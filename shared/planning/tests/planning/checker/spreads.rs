@@ -88,13 +88,18 @@ const SPREADS: &[Case] = &[
     case(
         "a node that may be in several zones counts in each",
         || {
-            let stage = spreading(&json!({})).wait("more", 1, spread(ZONE, 9, "web", &json!({})));
+            let stage = spreading(&json!({})).wait("more", 1, spread(ZONE, 1, "web", &json!({})));
             let mut stage = stage.plan("default-c", &[B], &["more-0"]);
             stage.label("more", "app", "web");
             stage
         },
         |stage| stage.rezone(2, &[A, B]),
-        CROWDED,
+        &[
+            "pod default/more-0: placed on default-c, against its topology spread over topology.kubernetes.io/zone \
+               (maxSkew 1): 3 matching pods in us-east-1a against 1 elsewhere",
+            "pod default/web-0: placed on default-a, against its topology spread over topology.kubernetes.io/zone \
+               (maxSkew 1): 3 matching pods in us-east-1a against 1 elsewhere",
+        ],
     ),
     case(
         "hosts are compared with an empty one",
@@ -183,12 +188,16 @@ const COUNTED: &[Case] = &[
     case(
         "planned pods that are placed on existing nodes count",
         || {
-            let mut stage = spreading(&json!({})).node("i-a", A, &[]).wait("more", 1, json!({}));
+            let own = spread(ZONE, 1, "web", &json!({}));
+            let mut stage = spreading(&json!({})).node("i-a", A, &[]).wait("more", 1, own);
             stage = stage.place(Target::Node("i-a".into()), &["more-0"]);
             stage
         },
         |stage| stage.label("more", "app", "web"),
-        CROWDED,
+        &[
+            "pod default/more-0: placed on i-a, against its topology spread over topology.kubernetes.io/zone (maxSkew \
+               1): 3 matching pods in us-east-1a against 1 elsewhere",
+        ],
     ),
     case(
         "pods of another namespace do not count",

@@ -12,22 +12,22 @@ use crate::fixtures::{bound, cluster, node, pods, pool, spec_with};
 
 /// A snapshot and a plan for it.
 #[derive(Clone)]
-pub(super) struct Stage {
-    pub(super) snapshot: Snapshot,
-    pub(super) plan: Plan,
+pub(crate) struct Stage {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) plan: Plan,
 }
 
 /// One rule: a stage that keeps it, a change that breaks it, and all that is found then.
 #[derive(Clone, Copy)]
-pub(super) struct Case {
-    pub(super) rule: &'static str,
-    pub(super) stage: fn() -> Stage,
-    pub(super) fault: fn(&mut Stage),
-    pub(super) found: &'static [&'static str],
+pub(crate) struct Case {
+    pub(crate) rule: &'static str,
+    pub(crate) stage: fn() -> Stage,
+    pub(crate) fault: fn(&mut Stage),
+    pub(crate) found: &'static [&'static str],
 }
 
 /// A case in the order in which it is read.
-pub(super) const fn case(
+pub(crate) const fn case(
     rule: &'static str,
     stage: fn() -> Stage,
     fault: fn(&mut Stage),
@@ -38,12 +38,12 @@ pub(super) const fn case(
 
 impl Stage {
     /// An empty cluster with the pool `default` that allows everything.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with_pool(json!({}))
     }
 
     /// An empty cluster whose pool `default` has this patch over its spec.
-    pub(super) fn with_pool(patch: Value) -> Self {
+    pub(crate) fn with_pool(patch: Value) -> Self {
         let mut snapshot = cluster();
         snapshot.node_pools.push(pool("default", patch));
         let plan = Plan::nothing(snapshot.taken_at, snapshot.generation);
@@ -51,18 +51,18 @@ impl Stage {
     }
 
     /// What the checker finds.
-    pub(super) fn found(&self) -> Vec<String> {
+    pub(crate) fn found(&self) -> Vec<String> {
         check::check(&self.snapshot, &self.plan).iter().map(ToString::to_string).collect()
     }
 
     /// Small pods `name-0`, `name-1`… with the label `app: name` that wait for a node.
-    pub(super) fn wait(mut self, name: &str, count: usize, patch: Value) -> Self {
+    pub(crate) fn wait(mut self, name: &str, count: usize, patch: Value) -> Self {
         self.snapshot.pods.extend(pods(name, count, spec_with(100, 128, patch)));
         self
     }
 
     /// A ready node `m6a.xlarge` in a zone, with small pods on it: name and patch of each.
-    pub(super) fn node(mut self, name: &str, zone: &str, running: &[(&str, Value)]) -> Self {
+    pub(crate) fn node(mut self, name: &str, zone: &str, running: &[(&str, Value)]) -> Self {
         let mut node = node(name, "m6a.xlarge");
         node.labels.insert(labels::ZONE.into(), zone.into());
         self.snapshot.nodes.push(node);
@@ -73,12 +73,12 @@ impl Stage {
     }
 
     /// Plans a node `m6a.xlarge` of the pool `default` on demand in some zones, with these pods.
-    pub(super) fn plan(self, claim: &str, zones: &[&str], pods: &[&str]) -> Self {
+    pub(crate) fn plan(self, claim: &str, zones: &[&str], pods: &[&str]) -> Self {
         self.plan_as(claim, &["m6a.xlarge"], CapacityType::OnDemand, zones, pods)
     }
 
     /// Plans a node of the pool `default` that may become each of these types, cheapest first.
-    pub(super) fn plan_as(
+    pub(crate) fn plan_as(
         mut self,
         claim: &str,
         types: &[&str],
@@ -93,14 +93,14 @@ impl Stage {
     }
 
     /// Places pods on a node or claim that exists.
-    pub(super) fn place(mut self, target: Target, pods: &[&str]) -> Self {
+    pub(crate) fn place(mut self, target: Target, pods: &[&str]) -> Self {
         let pods = self.nominated(pods);
         self.plan.existing.push(ExistingPlacement { target, pods });
         self
     }
 
     /// Turns what is planned into claims on their way; their pods are bound to nothing and no longer in the plan.
-    pub(super) fn launched(mut self) -> Self {
+    pub(crate) fn launched(mut self) -> Self {
         let nodes = std::mem::take(&mut self.plan.nodes);
         self.snapshot
             .claims
@@ -108,11 +108,11 @@ impl Stage {
         self
     }
 
-    pub(super) fn pod(&mut self, name: &str) -> &mut Pod {
+    pub(crate) fn pod(&mut self, name: &str) -> &mut Pod {
         self.snapshot.pods.iter_mut().find(|pod| pod.id.name == name).unwrap()
     }
 
-    pub(super) fn pods_of<'s>(&'s mut self, app: &'s str) -> impl Iterator<Item = &'s mut Pod> {
+    pub(crate) fn pods_of<'s>(&'s mut self, app: &'s str) -> impl Iterator<Item = &'s mut Pod> {
         self.snapshot
             .pods
             .iter_mut()
@@ -120,7 +120,7 @@ impl Stage {
     }
 
     /// Changes the specs of an app's pods.
-    pub(super) fn respec(&mut self, app: &str, change: impl Fn(&mut outrigger_model::PodSpec)) {
+    pub(crate) fn respec(&mut self, app: &str, change: impl Fn(&mut outrigger_model::PodSpec)) {
         for pod in self.pods_of(app) {
             let mut spec = (*pod.spec).clone();
             change(&mut spec);
@@ -129,7 +129,7 @@ impl Stage {
     }
 
     /// Gives an app's pods another label.
-    pub(super) fn label(&mut self, app: &str, key: &str, value: &str) {
+    pub(crate) fn label(&mut self, app: &str, key: &str, value: &str) {
         for pod in self.pods_of(app) {
             let mut labels = (*pod.labels).clone();
             labels.insert(key.into(), value.into());
@@ -138,7 +138,7 @@ impl Stage {
     }
 
     /// Moves a planned node to other zones.
-    pub(super) fn rezone(&mut self, node: usize, zones: &[&str]) {
+    pub(crate) fn rezone(&mut self, node: usize, zones: &[&str]) {
         let old = &self.plan.nodes[node];
         let types: Vec<&str> = old.instance_types.iter().map(|t| t.name.as_str()).collect();
         let new =
@@ -221,7 +221,7 @@ fn ranked(instance_type: &InstanceType, capacity_type: CapacityType, zones: &[&s
 }
 
 /// A constraint that spreads the pods of an app, as a patch of a pod's spec.
-pub(super) fn spread(key: &str, max_skew: i32, app: &str, more: &Value) -> Value {
+pub(crate) fn spread(key: &str, max_skew: i32, app: &str, more: &Value) -> Value {
     let mut constraint = json!({"topologyKey": key, "maxSkew": max_skew, "scheduleAnyway": false,
         "selector": {"matchLabels": {"app": app}}, "honorAffinity": true, "honorTaints": false});
     more.as_object().unwrap().iter().for_each(|(key, value)| constraint[key] = value.clone());
@@ -229,22 +229,22 @@ pub(super) fn spread(key: &str, max_skew: i32, app: &str, more: &Value) -> Value
 }
 
 /// A term that means the pods of an app in the namespace `default`.
-pub(super) fn term(key: &str, app: &str) -> Value {
+pub(crate) fn term(key: &str, app: &str) -> Value {
     json!({"topologyKey": key, "selector": {"matchLabels": {"app": app}}, "namespaces": ["default"]})
 }
 
 /// Required affinity to the pods of an app.
-pub(super) fn near(key: &str, app: &str) -> Value {
+pub(crate) fn near(key: &str, app: &str) -> Value {
     json!({"podAffinity": [term(key, app)]})
 }
 
 /// Required anti-affinity to the pods of an app.
-pub(super) fn away(key: &str, app: &str) -> Value {
+pub(crate) fn away(key: &str, app: &str) -> Value {
     json!({"podAntiAffinity": [term(key, app)]})
 }
 
 /// A claim on a volume of the EBS driver that can be attached in these zones.
-pub(super) fn volume(name: &str, zones: &[&str]) -> VolumeClaim {
+pub(crate) fn volume(name: &str, zones: &[&str]) -> VolumeClaim {
     let alternatives: Vec<Value> =
         zones.iter().map(|zone| json!([{"key": labels::ZONE, "operator": "In", "values": [zone]}])).collect();
     serde_json::from_value(json!({"id": format!("default/{name}"), "driver": "ebs.csi.aws.com",

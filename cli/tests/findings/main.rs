@@ -1,0 +1,50 @@
+//! What `outrigger plan` makes of files in which it came short of Karpenter's rules, of the best price, or of time once.
+
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
+mod daemons;
+mod objects;
+mod pools;
+mod prices;
+mod speed;
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+/// What the command plans for these objects, as it prints it for programs. The plan must hold every rule.
+#[track_caller]
+fn plan(objects: &[Value]) -> Value {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_outrigger"))
+        .args(["plan", "-f", "-", "-o", "json", "--check"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
+    let mut input = child.stdin.take().expect("its input is ours");
+    input.write_all(list.as_bytes()).expect("it reads what we write");
+    drop(input);
+    let output = child.wait_with_output().expect("the command ends");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{told}");
+    serde_json::from_slice(&output.stdout).expect("it prints JSON")
+}
+
+/// The new nodes of a plan.
+fn nodes(plan: &Value) -> &[Value] {
+    plan["nodes"].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// The instance types that the first new node may be, cheapest first.
+fn first_types(plan: &Value) -> Vec<&str> {
+    let types = nodes(plan).first().and_then(|node| node["instanceTypes"].as_array());
+    types.into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// Why the first pod without a place has none.
+fn first_reason(plan: &Value) -> &str {
+    plan["unplaced"][0]["reason"].as_str().unwrap_or_default()
+}

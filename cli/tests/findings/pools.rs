@@ -1,0 +1,88 @@
+//! NodePools that launch nothing, as their own objects say, and static ones that do.
+
+use serde_json::{Value, json};
+
+use crate::objects::{one_of, pool, spec, waiting};
+use crate::{first_reason, nodes, plan};
+
+/// A pool, changed, and a pod that waits.
+fn with_pool(change: impl Fn(&mut Value)) -> Vec<Value> {
+    let mut changed = pool("general", &json!([]));
+    change(&mut changed);
+    vec![changed, waiting("web", 0, &spec("1", "1Gi"))]
+}
+
+fn delete(pool: &mut Value) {
+    pool["metadata"]["deletionTimestamp"] = json!("2026-11-20T09:30:00Z");
+    pool["metadata"]["finalizers"] = json!(["karpenter.sh/termination"]);
+}
+
+/// Lets a pool say whether it is ready, as of a generation; its spec is of the second.
+fn say_ready(pool: &mut Value, status: &str, generation: u32) {
+    pool["metadata"]["generation"] = json!(2);
+    pool["status"] = json!({"conditions": [
+        {"type": "ValidationSucceeded", "status": "True", "reason": "ValidationSucceeded", "message": ""},
+        {"type": "Ready", "status": status, "reason": "UnhealthyDependents", "observedGeneration": generation,
+            "message": "NodeClassReady=False", "lastTransitionTime": "2026-11-20T09:00:00Z"}]});
+}
+
+// F11
+#[test]
+fn a_pool_that_is_being_deleted_launches_nothing() {
+    let planned = plan(&with_pool(delete));
+    assert_eq!(nodes(&planned).len(), 0);
+    assert_eq!(first_reason(&planned), "NodePool general: it is being deleted");
+}
+
+// F11
+#[test]
+fn a_static_pool_that_is_being_deleted_is_not_filled_up() {
+    let planned = plan(&with_pool(|pool| {
+        delete(pool);
+        pool["spec"]["replicas"] = json!(3);
+    }));
+    assert_eq!(nodes(&planned).len(), 0);
+}
+
+// F11
+#[test]
+fn pods_go_to_a_pool_that_stays() {
+    let mut objects = with_pool(delete);
+    objects.push(pool("other", &json!([])));
+    let planned = plan(&objects);
+    assert_eq!(nodes(&planned)[0]["nodePool"], "other");
+}
+
+// F12
+#[test]
+fn a_pool_that_says_it_is_not_ready_launches_nothing() {
+    let planned = plan(&with_pool(|pool| say_ready(pool, "False", 2)));
+    assert_eq!(nodes(&planned).len(), 0);
+    assert_eq!(first_reason(&planned), "NodePool general: it is not ready: NodeClassReady=False");
+}
+
+// F12: what was said of an earlier spec is not said of this one, and silence is no refusal.
+#[test]
+fn a_pool_that_does_not_say_so_now_is_planned_for() {
+    for (status, generation) in [("True", 2), ("False", 1)] {
+        let planned = plan(&with_pool(|pool| say_ready(pool, status, generation)));
+        assert_eq!(nodes(&planned).len(), 1, "{status} of {generation}");
+    }
+    assert_eq!(nodes(&plan(&with_pool(|pool| pool["status"] = json!({"conditions": []})))).len(), 1);
+}
+
+// F2: of the embedded types.
+#[test]
+fn a_static_pool_of_few_types_has_its_replicas() {
+    let narrowings = [
+        one_of("node.kubernetes.io/instance-type", &["m5.large"]),
+        one_of("karpenter.k8s.aws/instance-family", &["m5"]),
+        one_of("kubernetes.io/arch", &["arm64"]),
+    ];
+    let counts = narrowings.map(|requirement| {
+        let mut fixed = pool("fixed", &json!([requirement]));
+        fixed["spec"]["replicas"] = json!(3);
+        (nodes(&plan(&[fixed])).len(), requirement["values"][0].clone())
+    });
+    assert!(counts.iter().all(|(nodes, _)| *nodes == 3), "{counts:?}");
+}

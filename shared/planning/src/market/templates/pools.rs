@@ -1,0 +1,85 @@
+//! The pools of a snapshot, in their order.
+
+use outrigger_model::labels::NODE_POOL;
+use outrigger_model::{ClassOffer, NodePool, Refusal, Requirements, Snapshot};
+
+use super::{Template, ZONES_MAX, zone_names};
+use crate::Options;
+use crate::problem::amounts::Dimensions;
+use crate::problem::daemons::Daemon;
+
+/// The pools in the order in which they are tried: those that can launch, and those that cannot with the reason.
+pub(crate) struct Pools<'a> {
+    pub(crate) templates: Vec<Template<'a>>,
+    pub(crate) refused: Vec<(usize, &'a NodePool, Refusal)>,
+    /// For each template, how many heavier weights there are.
+    pub(crate) heavier: Vec<u64>,
+}
+
+impl<'a> Pools<'a> {
+    /// The pools of a snapshot.
+    pub(crate) fn of(
+        snapshot: &'a Snapshot,
+        options: &Options<'_>,
+        dimensions: &Dimensions,
+        daemons: &[Daemon<'a>],
+    ) -> Self {
+        let mut pools: Vec<&NodePool> = snapshot.node_pools.iter().collect();
+        pools.sort_by_key(|pool| pool.precedence());
+        let mut all = Self { templates: Vec::new(), refused: Vec::new(), heavier: Vec::new() };
+        // A daemonset or an overlay may mean one pool by its name.
+        let names_pool = |wanted: &Requirements| wanted.get(NODE_POOL).is_some();
+        let share = !daemons.iter().flat_map(|it| &it.alternatives).any(names_pool)
+            && !snapshot.overlays.iter().any(|overlay| names_pool(&overlay.requirements));
+        for (rank, pool) in pools.into_iter().enumerate() {
+            match offer_of(snapshot, pool) {
+                Ok(offer) => {
+                    let mut known = all.templates.iter();
+                    let like = known.find(|it| share && it.is_like(pool, &offer.class));
+                    let template = if let Some(like) = like {
+                        like.shared_with(rank, pool)
+                    } else {
+                        let mut template = Template::new(rank, pool, offer, options);
+                        template.read_offerings(snapshot);
+                        template.set_rooms(dimensions, daemons);
+                        template
+                    };
+                    all.templates.push(template);
+                }
+                Err(refusal) => all.refused.push((rank, pool, *refusal)),
+            }
+        }
+        let mut heavier = 0;
+        let weight = |template: &Template<'_>| template.pool.spec.weight.unwrap_or(0);
+        for (place, template) in all.templates.iter().enumerate() {
+            let is_lighter = place > 0 && weight(template) < weight(&all.templates[place - 1]);
+            heavier += u64::from(is_lighter);
+            all.heavier.push(heavier);
+        }
+        all
+    }
+}
+
+fn offer_of<'a>(snapshot: &'a Snapshot, pool: &NodePool) -> Result<&'a ClassOffer, Box<Refusal>> {
+    if pool.deleting {
+        return Err(Box::new(Refusal::PoolDeleting));
+    }
+    if let Some(why) = &pool.not_ready {
+        return Err(Box::new(Refusal::PoolNotReady(why.clone())));
+    }
+    if let Some(why) = snapshot.paused.get(&pool.name) {
+        return Err(Box::new(Refusal::Paused(why.clone())));
+    }
+    let missing = || Box::new(Refusal::ClassNotReady(format!("{} was not found", pool.node_class())));
+    let offer = snapshot.offer_for(pool).ok_or_else(missing)?;
+    if let Some(reason) = &offer.class.not_ready {
+        return Err(Box::new(Refusal::ClassNotReady(reason.clone())));
+    }
+    let zones = zone_names(&offer.instance_types).len();
+    if zones > ZONES_MAX {
+        return Err(Box::new(Refusal::Unsupported(format!(
+            "{zones} zones in one class; allowed: {ZONES_MAX}"
+        ))));
+    }
+    Ok(offer)
+}

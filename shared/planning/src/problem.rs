@@ -1,0 +1,244 @@
+//! The Problem: everything that one decision is about, built once and never altered.
+//!
+//! `queue` says which pods; `classes` makes one of those that ask for the same, with the `relaxations` in which each may be
+//! placed and the `topology` rules about the pods beside it; the `market` says what each pool can launch and `limits` how
+//! much; `existing` are the nodes that are there. A `lot` is what is asked of a new node for a pod of one class, in one
+//! relaxation and in given domains.
+
+pub(crate) mod amounts;
+pub(crate) mod classes;
+pub(crate) mod daemons;
+pub(crate) mod existing;
+pub(crate) mod limits;
+pub(crate) mod lots;
+pub(crate) mod nominations;
+pub(crate) mod ports;
+pub(crate) mod queue;
+pub(crate) mod relaxations;
+pub(crate) mod topology;
+pub(crate) mod volumes;
+
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use outrigger_model::{Pod, Snapshot, TaintEffect};
+
+use crate::Options;
+use crate::market::selections::Selections;
+use crate::market::templates::{Pools, Template};
+use amounts::Dimensions;
+use classes::{FixedMap, PodClass};
+use daemons::Daemon;
+use existing::{Builder, ExistingNode};
+use limits::Limits;
+use lots::{Home, Lot};
+use nominations::Nominations;
+use topology::{Counts, GroupId, Groups, Host, RuleKind, Standing, Topology};
+use volumes::Volumes;
+
+/// What is known already of classes in relaxations.
+type Known<T> = RefCell<FixedMap<(usize, usize), T>>;
+
+/// Everything that one decision is about.
+pub(crate) struct Problem<'a> {
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) options: &'a Options<'a>,
+    /// Pods that ask for the same, the first to be served first.
+    pub(crate) classes: Vec<PodClass<'a>>,
+    /// Whether each class can be planned for at all.
+    pub(crate) plannable: Vec<bool>,
+    pub(crate) dimensions: Dimensions,
+    pub(crate) daemons: Vec<Daemon<'a>>,
+    pub(crate) pools: Pools<'a>,
+    /// The limits of each pool that can launch.
+    pub(crate) limits: Vec<Limits>,
+    /// How many more instances each reservation has room for.
+    pub(crate) reservations: BTreeMap<String, u32>,
+    pub(crate) existing: Vec<ExistingNode<'a>>,
+    /// For each existing node and key, its domain.
+    pub(crate) existing_domains: Vec<Vec<Option<usize>>>,
+    /// For each existing node, the domains that it may turn out to be in by each key for which that is open.
+    pub(crate) existing_open: Vec<Vec<(usize, Vec<usize>)>>,
+    /// For each existing node, the groups that may not count it.
+    pub(crate) existing_doubts: Vec<Vec<(GroupId, Standing)>>,
+    pub(crate) groups: Groups<'a>,
+    pub(crate) topology: Topology<'a>,
+    /// The pods that run.
+    pub(crate) running: Counts,
+    /// The groups about single nodes that count each class.
+    pub(crate) on_hosts: Vec<Vec<GroupId>>,
+    /// The priorities of all pods, the highest first.
+    pub(crate) priorities: Vec<i32>,
+    /// What all pods together ask for, in the units of every row.
+    pub(crate) demand: Vec<f64>,
+    /// How many pods of each class are meant for each existing node already.
+    pub(crate) meant: Vec<BTreeMap<usize, u32>>,
+    /// Whether some pod must be near others.
+    pub(crate) has_affinity: bool,
+    selections: RefCell<Selections>,
+    lots: Known<Rc<Vec<Rc<Lot>>>>,
+    homes: RefCell<FixedMap<lots::HomeKey, Option<Rc<Home>>>>,
+    admitted: Known<Rc<Vec<usize>>>,
+}
+
+impl<'a> Problem<'a> {
+    /// The problem of finding places for some pods of a snapshot.
+    pub(crate) fn of(
+        snapshot: &'a Snapshot,
+        options: &'a Options<'a>,
+        volumes: &Volumes<'a>,
+        pods: &[&'a Pod],
+    ) -> Self {
+        let soft_taints = has_soft_taints(snapshot);
+        let (mut classes, groups) =
+            classes::classes(snapshot, pods.iter().copied(), volumes, soft_taints, options);
+        let dimensions = classes::dimensions(&classes);
+        classes::order(&mut classes, &dimensions);
+        let daemons = daemons::daemons(snapshot);
+        let pools = Pools::of(snapshot, options, &dimensions, &daemons);
+        let templates = &pools.templates;
+        let mut existing =
+            Builder { snapshot, templates, dimensions: &dimensions, daemons: &daemons, volumes }.nodes();
+        let in_play: Vec<&Template<'_>> =
+            templates.iter().filter(|template| is_in_play(template, &classes)).collect();
+        let mut topology = Topology::of(snapshot, &groups, &in_play);
+        let mut hosts: BTreeMap<&str, &mut Host> =
+            existing.iter_mut().map(|node| (node.name, &mut node.host)).collect();
+        let running = Counts::of_running(snapshot, &groups, &mut topology, &mut hosts);
+        topology.note_rules(&classes);
+        let is_per_host = |group: &GroupId| topology.key_of[*group].is_none();
+        let per_host = |class: &PodClass<'_>| class.selected_by.iter().copied().filter(is_per_host).collect();
+        let priorities: BTreeSet<Reverse<i32>> = pods.iter().map(|pod| Reverse(pod.spec.priority)).collect();
+        Self {
+            plannable: classes.iter().map(|class| queue::unsupported(class.spec).is_none()).collect(),
+            limits: templates.iter().map(|it| Limits::of(snapshot, it.pool, it.types)).collect(),
+            reservations: reservations(templates),
+            existing_domains: existing
+                .iter()
+                .map(|node| topology.domains_of(|key| node.label(key)))
+                .collect(),
+            existing_open: existing.iter().map(|node| open_domains(node, &topology)).collect(),
+            existing_doubts: doubts_about(&existing, &topology),
+            on_hosts: classes.iter().map(per_host).collect(),
+            priorities: priorities.into_iter().map(|Reverse(priority)| priority).collect(),
+            demand: demand(&classes, dimensions.count()),
+            meant: meant(&classes, &existing),
+            has_affinity: classes.iter().any(needs_neighbours),
+            selections: RefCell::new(Selections::default()),
+            lots: RefCell::default(),
+            homes: RefCell::default(),
+            admitted: RefCell::default(),
+            snapshot,
+            options,
+            classes,
+            dimensions,
+            daemons,
+            pools,
+            existing,
+            groups,
+            topology,
+            running,
+        }
+    }
+
+    /// How many pods it is about.
+    pub(crate) fn pods(&self) -> usize {
+        self.classes.iter().map(|class| class.pods.len()).sum()
+    }
+
+    /// What each pool can launch.
+    pub(crate) fn templates(&self) -> &[Template<'a>] {
+        &self.pools.templates
+    }
+
+    /// The existing nodes that admit a class in a relaxation, as far as labels and taints say.
+    pub(crate) fn admitting(&self, class: usize, relaxation: usize) -> Rc<Vec<usize>> {
+        let known = self.admitted.borrow().get(&(class, relaxation)).cloned();
+        known.unwrap_or_else(|| {
+            let of = &self.classes[class];
+            let wanted = &of.relaxations[relaxation];
+            let nodes = self.existing.iter().enumerate().filter(|(_, node)| node.admits(of.spec, wanted));
+            let nodes: Rc<Vec<usize>> = Rc::new(nodes.map(|(index, _)| index).collect());
+            self.admitted.borrow_mut().insert((class, relaxation), Rc::clone(&nodes));
+            nodes
+        })
+    }
+}
+
+/// How many pods of each class are meant for each existing node already.
+fn meant(classes: &[PodClass<'_>], existing: &[ExistingNode<'_>]) -> Vec<BTreeMap<usize, u32>> {
+    let nominations = Nominations::of(existing);
+    let of_class = |class: &PodClass<'_>| {
+        let mut nodes = BTreeMap::new();
+        for node in class.pods.iter().filter_map(|pod| nominations.node(pod)) {
+            *nodes.entry(node).or_default() += 1;
+        }
+        nodes
+    };
+    classes.iter().map(of_class).collect()
+}
+
+/// Whether pods of a class must be near others.
+fn needs_neighbours(class: &PodClass<'_>) -> bool {
+    let mut rules = class.relaxations.iter().flat_map(|it| &it.rules);
+    rules.any(|rule| rule.kind == RuleKind::Affinity && !rule.is_preference)
+}
+
+/// How many more instances each reservation has room for; where pools differ about it, the fewest.
+fn reservations(templates: &[Template<'_>]) -> BTreeMap<String, u32> {
+    let mut left = BTreeMap::new();
+    for reservation in templates.iter().flat_map(Template::reservations) {
+        let count = left.entry(reservation.id.clone()).or_insert(reservation.count);
+        *count = reservation.count.min(*count);
+    }
+    left
+}
+
+/// The domains that an existing node may turn out to be in by each key for which that is open.
+fn open_domains(node: &ExistingNode<'_>, topology: &Topology<'_>) -> Vec<(usize, Vec<usize>)> {
+    let keys = topology.keys.iter().enumerate().filter(|(_, key)| node.label(key.name).is_none());
+    let open = keys.filter_map(|(index, key)| {
+        let possible = node.possible(key.name)?;
+        let values = key.values.iter().enumerate().filter(|(_, value)| possible.contains(*value));
+        Some((index, values.map(|(domain, _)| domain).collect()))
+    });
+    open.collect()
+}
+
+/// For each existing node, the groups that may not count it.
+fn doubts_about(existing: &[ExistingNode<'_>], topology: &Topology<'_>) -> Vec<Vec<(GroupId, Standing)>> {
+    let groups = (0..topology.key_of.len()).filter(|group| topology.key_of[*group].is_some());
+    let groups: Vec<GroupId> = groups.filter(|group| !topology.site(*group).is_everywhere()).collect();
+    let doubts = existing.iter().map(|node| {
+        let all = groups.iter().map(|group| (*group, node.standing(topology.site(*group))));
+        all.filter(|(_, standing)| *standing != Standing::Counted).collect()
+    });
+    doubts.collect()
+}
+
+/// Whether pods of some class may be on a template's nodes as far as taints say.
+fn is_in_play(template: &Template<'_>, classes: &[PodClass<'_>]) -> bool {
+    classes.iter().any(|class| template.bears(class.spec, true))
+}
+
+fn has_soft_taints(snapshot: &Snapshot) -> bool {
+    let of_pools = snapshot.node_pools.iter().flat_map(|pool| &pool.spec.template.spec.taints);
+    let of_classes = snapshot.classes.iter().flat_map(|offer| &offer.class.taints);
+    let of_nodes = snapshot.nodes.iter().flat_map(|node| &node.taints);
+    let mut all = of_pools.chain(of_classes).chain(of_nodes);
+    all.any(|taint| taint.effect == TaintEffect::PreferNoSchedule && !taint.is_opening())
+}
+
+/// What all pods together ask for, in the units of every row.
+fn demand(classes: &[PodClass<'_>], width: usize) -> Vec<f64> {
+    let mut demand = vec![0.0; width];
+    for class in classes {
+        let row = class.requests.first().unwrap_or(&class.request);
+        for (sum, amount) in demand.iter_mut().zip(row) {
+            *sum += *amount as f64 * class.pods.len() as f64;
+        }
+    }
+    demand
+}

@@ -1,0 +1,81 @@
+//! Daemonsets: what each adds to the nodes that it runs on.
+//!
+//! The newest pod of a daemonset shows better than its template what the next one will ask for: a VerticalPodAutoscaler or
+//! a LimitRange may have changed it (Karpenter `cluster.go` UpdateDaemonSet). Its required node affinity names the node that
+//! it was made for, so the template's stands in its place.
+
+use std::collections::BTreeMap;
+
+use outrigger_model::labels::{INITIALIZED, REGISTERED};
+use outrigger_model::taint::first_untolerated;
+use outrigger_model::{DaemonSet, Pod, PodRef, PodSpec, Requirements, Snapshot, Taint};
+
+/// A daemonset as the planner sees it.
+#[derive(Debug)]
+pub(crate) struct Daemon<'a> {
+    /// Its namespace and name.
+    id: &'a PodRef,
+    /// What its next pod asks for, node affinity left aside.
+    pub(crate) spec: &'a PodSpec,
+    /// What a node that is to join must be like: any of these.
+    pub(crate) alternatives: Vec<Requirements>,
+    /// What a node that has joined must be like: any of these.
+    on_joined: Vec<Requirements>,
+}
+
+/// The daemonsets of a snapshot.
+pub(crate) fn daemons(snapshot: &Snapshot) -> Vec<Daemon<'_>> {
+    let mut newest: BTreeMap<&PodRef, &Pod> = BTreeMap::new();
+    for pod in snapshot.pods.iter().filter(|pod| !pod.state.is_over()) {
+        let Some(set) = pod.daemon_set.as_deref() else { continue };
+        let known = newest.entry(set).or_insert(pod);
+        if (pod.created_at, &pod.uid) > (known.created_at, &known.uid) {
+            *known = pod;
+        }
+    }
+    let sets = snapshot.daemon_sets.iter();
+    sets.map(|set| Daemon::of(set, newest.get(&set.id).copied())).collect()
+}
+
+impl<'a> Daemon<'a> {
+    fn of(set: &'a DaemonSet, newest: Option<&'a Pod>) -> Self {
+        let spec = newest.map_or(&set.spec, |pod| &pod.spec);
+        let node_affinity = set.spec.node_affinity.clone();
+        let asks = PodSpec { node_selector: spec.node_selector.clone(), node_affinity, ..PodSpec::default() };
+        let on_joined = asks.node_requirements();
+        Self {
+            id: &set.id,
+            spec,
+            alternatives: on_joined.iter().cloned().filter_map(before_joining).collect(),
+            on_joined,
+        }
+    }
+
+    /// Whether its pods bear these taints.
+    pub(crate) fn tolerates(&self, taints: &[Taint]) -> bool {
+        first_untolerated(taints, &self.spec.tolerations).is_none()
+    }
+
+    /// Whether it runs on a node with these labels and taints, now or, if the node is joining, then.
+    pub(crate) fn runs_on(&self, labels: &BTreeMap<String, String>, taints: &[Taint], joining: bool) -> bool {
+        let mut alternatives = if joining { &self.alternatives } else { &self.on_joined }.iter();
+        self.tolerates(taints) && alternatives.any(|wanted| wanted.match_labels(labels).is_ok())
+    }
+
+    /// Whether one of these pods is its.
+    pub(crate) fn is_among(&self, pods: &[&Pod]) -> bool {
+        pods.iter().any(|pod| pod.daemon_set.as_deref() == Some(self.id))
+    }
+}
+
+/// What is asked of a node besides the labels that it gets once it has joined. None where they must be absent. Karpenter's
+/// templates carry them for daemonsets alone (`nodeclaimtemplate.go`).
+fn before_joining(mut wanted: Requirements) -> Option<Requirements> {
+    for key in [REGISTERED, INITIALIZED] {
+        if !wanted.allow(key, "true") {
+            return None;
+        }
+        wanted.remove(key);
+    }
+    Some(wanted)
+}

@@ -1,0 +1,35 @@
+//! Which pods are meant for which existing node already.
+
+use std::collections::BTreeMap;
+
+use outrigger_model::Pod;
+
+use super::existing::ExistingNode;
+
+/// Which pods are meant for which existing node already.
+pub(crate) struct Nominations<'a> {
+    by_uid: BTreeMap<&'a str, usize>,
+    by_node: BTreeMap<String, usize>,
+}
+
+impl<'a> Nominations<'a> {
+    /// What the claims and names of some nodes say.
+    pub(crate) fn of(existing: &[ExistingNode<'a>]) -> Self {
+        let mut nominations = Self { by_uid: BTreeMap::new(), by_node: BTreeMap::new() };
+        for (index, node) in existing.iter().enumerate() {
+            nominations.by_node.insert(node.target.name().to_owned(), index);
+            if let Some(claim) = node.claim {
+                let names = [claim.node_name.as_deref(), claim.instance_id()].into_iter().flatten();
+                nominations.by_node.extend(names.map(|name| (name.to_owned(), index)));
+                nominations.by_uid.extend(claim.nominated.iter().map(|pod| (pod.uid.as_str(), index)));
+            }
+        }
+        nominations
+    }
+
+    /// The node that a pod is meant for.
+    pub(crate) fn node(&self, pod: &Pod) -> Option<usize> {
+        let by_node = || self.by_node.get(pod.nominated_node.as_deref()?);
+        self.by_uid.get(pod.uid.as_str()).or_else(by_node).copied()
+    }
+}

@@ -1,0 +1,104 @@
+//! Which pods a decision is about, and why the others are left out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use outrigger_model::{Outcome, Pod, PodRef, PodSpec, PodState, PodsReport, Snapshot, labels};
+
+use crate::problem::volumes::Volumes;
+
+/// The owner kind of pods that stand for a CapacityBuffer.
+const BUFFER: &str = "CapacityBuffer";
+
+/// The pods to place, and those left out with the reason.
+pub(crate) struct Queue<'a> {
+    /// The pods.
+    pub(crate) pods: Vec<&'a Pod>,
+    /// Pods that are left out.
+    pub(crate) ignored: Vec<PodsReport>,
+}
+
+/// Pods that stand for the buffers' room: of the lowest priority, never in a plan, so that room for them is found
+/// last and given up first (Karpenter `provisioning/buffers.go`).
+pub(crate) fn buffer_pods(snapshot: &Snapshot) -> Vec<Pod> {
+    let of_buffer = snapshot.buffers.iter().flat_map(|buffer| {
+        let spec = Arc::new(PodSpec { priority: i32::MIN, ..buffer.spec.as_ref().clone() });
+        (0..buffer.count).map(move |number| {
+            let name = format!("{} {number}", buffer.id.name);
+            let id = PodRef { namespace: buffer.id.namespace.clone(), name };
+            Pod {
+                uid: format!("{BUFFER} {id}"),
+                id,
+                labels: Arc::clone(&buffer.labels),
+                spec: Arc::clone(&spec),
+                created_at: snapshot.taken_at,
+                node_name: None,
+                nominated_node: None,
+                state: PodState::Unschedulable,
+                owner_kind: BUFFER.into(),
+                daemon_set: None,
+                volume_claims: Vec::new(),
+                group: None,
+                do_not_disrupt: None,
+            }
+        })
+    });
+    of_buffer.collect()
+}
+
+/// Whether a pod only stands for a buffer's room.
+pub(crate) fn is_buffer(pod: &Pod) -> bool {
+    pod.owner_kind == BUFFER
+}
+
+/// Sorts out which pods nodes may be launched for.
+pub(crate) fn queue<'a>(snapshot: &'a Snapshot, buffers: &'a [Pod], volumes: &Volumes<'a>) -> Queue<'a> {
+    let mut ignored: BTreeMap<String, Vec<PodRef>> = BTreeMap::new();
+    let waits = preemptions(snapshot);
+    let mut opts_out: BTreeMap<*const PodSpec, bool> = BTreeMap::new();
+    let mut pods = Vec::new();
+    for pod in snapshot.pods.iter().filter(|pod| pod.is_provisionable()).chain(buffers) {
+        let preempts = pod.nominated_node.as_deref().filter(|node| waits.contains(node));
+        let reason = if let Some(why) = snapshot.quarantined.get(&pod.uid) {
+            Some(why.clone())
+        } else if let Some(node) = preempts {
+            Some(format!("it waits for pods on node {node} to make room for it"))
+        } else if *opts_out.entry(Arc::as_ptr(&pod.spec)).or_insert_with(|| pod.spec.opts_out()) {
+            Some(format!("it asks for a node without the label {}", labels::NODE_POOL))
+        } else {
+            volumes.problem(pod)
+        };
+        match reason {
+            Some(reason) => ignored.entry(reason).or_default().push(pod.id.clone()),
+            None => pods.push(pod),
+        }
+    }
+    let ignored = ignored
+        .into_iter()
+        .map(|(reason, mut pods)| {
+            pods.sort();
+            PodsReport { pods, outcome: Outcome::Ignored { reason } }
+        })
+        .collect();
+    Queue { pods, ignored }
+}
+
+/// Nodes that are making room: a pod nominated to one of them waits for a preemption there. Any other nomination is our
+/// own or holds nothing back.
+fn preemptions(snapshot: &Snapshot) -> BTreeSet<&str> {
+    let leaving = snapshot.pods.iter().filter(|pod| pod.state == PodState::Terminating);
+    let nodes: BTreeSet<&str> = leaving.filter_map(|pod| pod.node_name.as_deref()).collect();
+    snapshot.nodes.iter().map(|node| node.name.as_str()).filter(|name| nodes.contains(name)).collect()
+}
+
+/// What a pod asks for that Outrigger does not plan for; none when it can be placed with certainty.
+pub(crate) fn unsupported(spec: &PodSpec) -> Option<String> {
+    let mut what = Vec::new();
+    if spec.node_affinity.iter().any(|term| term.has_match_fields) {
+        what.push("node affinity by matchFields");
+    }
+    if spec.uses_resource_claims {
+        what.push("resource claims (dynamic resource allocation), whose devices only a running node shows");
+    }
+    (!what.is_empty()).then(|| what.join(", "))
+}

@@ -1,0 +1,153 @@
+//! The filters that a pool's instance types pass one after another, each with how many it left.
+
+use outrigger_model::{CapacityType, FilterStep, PlannedNode, Requirements};
+
+use super::Asked;
+use super::volumes::Volume;
+use crate::market::offers::{self, Fitting, MinValues};
+use crate::market::purchases::{Purchases, capacity_of, type_of};
+use crate::market::selection::Aspect;
+use crate::market::templates::Template;
+use crate::problem::amounts::Dimensions;
+use crate::problem::classes::PodClass;
+use crate::problem::ports;
+use crate::problem::volumes::{EBS, EBS_ATTACHMENTS};
+use crate::{MinValuesPolicy, Options};
+
+/// What is left of a template's purchases, and the filters that were there.
+pub(super) struct Sieve<'a> {
+    template: &'a Template<'a>,
+    pub(super) purchases: Purchases,
+    pub(super) steps: Vec<FilterStep>,
+}
+
+impl<'a> Sieve<'a> {
+    /// All types of the template's class.
+    pub(super) fn of(template: &'a Template<'a>) -> Self {
+        let purchases = Purchases::of(template.purchases(), |_| true);
+        let mut sieve = Self { template, purchases, steps: Vec::new() };
+        sieve.note(format!("{}", template.class.reference));
+        sieve
+    }
+
+    /// Notes what is left, unless nothing was left before.
+    fn note(&mut self, filter: String) {
+        if self.steps.last().is_none_or(|last| last.left > 0) {
+            self.steps.push(FilterStep { filter, left: self.purchases.types() });
+        }
+    }
+
+    fn keep(&mut self, filter: String, test: impl Fn(usize) -> bool) {
+        self.purchases.retain(test);
+        self.note(filter);
+    }
+
+    /// What the pool allows and can buy.
+    pub(super) fn pool(&mut self) {
+        let template = self.template;
+        self.labels(&template.requirements);
+        if !template.class.images.is_empty() {
+            self.keep("an image for its architecture".into(), |purchase| {
+                template.has_image(type_of(purchase))
+            });
+        }
+        self.keep("an available offering".into(), |purchase| template.usable.contains(purchase));
+    }
+
+    /// Labels of instance types.
+    pub(super) fn labels(&mut self, wanted: &Requirements) {
+        let template = self.template;
+        for (key, requirement) in
+            wanted.iter().filter(|(key, _)| template.aspect(key) == Aspect::InstanceType)
+        {
+            let filter = format!("{key} {requirement}");
+            self.keep(filter, |purchase| template.type_meets(type_of(purchase), key, requirement));
+        }
+    }
+
+    /// Zones and ways to buy.
+    pub(super) fn offerings(&mut self, wanted: &Requirements) {
+        let template = self.template;
+        let places = [Aspect::Zone, Aspect::CapacityType];
+        let asked = wanted.iter().filter(|(key, _)| places.contains(&template.aspect(key)));
+        let texts: Vec<String> = asked.map(|(key, requirement)| format!("{key} {requirement}")).collect();
+        if !texts.is_empty() {
+            let selected = self.selected([wanted.clone()]);
+            let filter = format!("an available offering with {}", texts.join(" and "));
+            self.keep(filter, |purchase| selected.contains(purchase));
+        }
+    }
+
+    /// Where volumes can be attached, each by itself and then all together.
+    pub(super) fn volumes(&mut self, volumes: &[Volume<'_>], asked: &Asked) {
+        for volume in volumes {
+            let selected = self.selected(volume.with(&asked.own));
+            let places: Vec<String> = volume.alternatives.iter().map(ToString::to_string).collect();
+            let filter = format!("PersistentVolumeClaim {} for {}", volume.claim, places.join(" or "));
+            self.keep(filter, |purchase| selected.contains(purchase));
+        }
+        if volumes.len() > 1 {
+            let selected = self.selected([asked.all.clone()]);
+            self.keep("its PersistentVolumeClaims together".into(), |it| selected.contains(it));
+        }
+    }
+
+    /// What the template can launch that meets one of some requirements.
+    fn selected(&self, alternatives: impl IntoIterator<Item = Requirements>) -> Purchases {
+        let mut all = Purchases::none(self.template.purchases());
+        for wanted in alternatives {
+            if let Ok(selection) = self.template.select(&wanted) {
+                all.unite(&selection.purchases);
+            }
+        }
+        all
+    }
+
+    /// Room for the pod: resources, attachments of volumes, ports.
+    pub(super) fn requests(&mut self, class: &PodClass<'_>, dimensions: &Dimensions) {
+        let template = self.template;
+        let overhead = template.daemon_purchases.iter().any(|purchases| !purchases.is_empty());
+        let beside = if overhead { " beside daemonsets" } else { "" };
+        for (place, name) in dimensions.names().enumerate() {
+            let wanted = class.request[place];
+            if wanted > 0 || self.purchases.iter().any(|purchase| template.room(purchase)[place] < 0) {
+                let filter = format!("{name} {}{beside}", class.spec.requests.get(name));
+                self.keep(filter, |purchase| wanted <= template.room(purchase)[place]);
+            }
+        }
+        let volumes = i64::from(class.mounts.ebs());
+        if volumes > EBS_ATTACHMENTS {
+            let filter = format!("{volumes} volumes of {EBS}, of which a node attaches {EBS_ATTACHMENTS}");
+            self.keep(filter, |_| false);
+        }
+        let taken = &class.spec.host_ports;
+        if !taken.is_empty() {
+            let free = |purchase: usize| !ports::clash(taken, &template.daemon_ports(purchase));
+            self.keep("host ports beside the daemonsets'".into(), free);
+        }
+    }
+
+    /// What the pool's minValues leave, where they are strict.
+    pub(super) fn min_values(&mut self, options: &Options<'_>, wanted: &Requirements) {
+        let template = self.template;
+        let min_values = MinValues::of(template);
+        if min_values.is_empty() || options.min_values != MinValuesPolicy::Strict {
+            return;
+        }
+        let zones = template.select_labels(wanted).zones & template.allowed_zones;
+        let ways = CapacityType::ALL.map(|way| {
+            let purchases = self.purchases.iter().filter(|purchase| capacity_of(*purchase) == way).collect();
+            Fitting { purchases, zones, on_demand: None }
+        });
+        if ways.iter().any(|way| offers::offered(template, way, &min_values, options).is_some()) {
+            return;
+        }
+        let most = ways.iter().max_by_key(|way| way.purchases.len());
+        let unmet = most.and_then(|way| min_values.unmet(template, &way.purchases, zones));
+        let filter = match unmet {
+            Some((key, count)) => format!("minValues {count} of {key}"),
+            None => format!("minValues with at most {} types", PlannedNode::MAX_TYPES),
+        };
+        self.keep(filter, |_| false);
+    }
+}

@@ -1,0 +1,405 @@
+//! Writing the Plan and the Report.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use outrigger_model::{
+    CapacityType, ExistingPlacement, FilterStep, NodeReport, NominatedPod, Outcome, Plan, PlannedNode, Pod,
+    PodRef, PodsReport, PoolRefusal, Price, RankedType, Refusal, Report, Requirement, Requirements,
+    Resources, ZonePrice, labels,
+};
+
+use super::explain::{self, Reasons};
+use super::naming::ClaimNames;
+use crate::market::offers::{self, MinValues};
+use crate::market::purchases::{capacity_of, type_of};
+use crate::market::selection::Aspect;
+use crate::market::templates::{Template, bits};
+use crate::problem::Problem;
+use crate::problem::limits;
+use crate::problem::nominations::Nominations;
+use crate::problem::queue;
+use crate::solution::{NewNode, Solution};
+
+/// Writes what a solution comes to.
+pub(crate) struct Writer<'s, 'p, 'a> {
+    problem: &'p Problem<'a>,
+    solution: &'s Solution<'p, 'a>,
+    /// The pods of each class that are not written yet.
+    queues: Vec<Vec<&'a Pod>>,
+    plan: Plan,
+    report: Report,
+    fates: Fates,
+}
+
+/// The pods of one class at one place, with its name.
+type Fates = BTreeMap<(usize, usize), (String, Vec<PodRef>)>;
+
+/// What a new node offers.
+struct Offer {
+    /// The purchases, cheapest first.
+    purchases: Vec<usize>,
+    zones: u64,
+    /// Whether minValues were lowered for it.
+    min_values_relaxed: bool,
+    /// The reservations that it may draw on.
+    reservations: Vec<String>,
+    /// What it may take of its pool's limits at most.
+    reserved: Resources,
+    /// How many types its pods fit.
+    fitting: usize,
+}
+
+impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
+    /// Nothing is written yet.
+    pub(crate) fn new(solution: &'s Solution<'p, 'a>) -> Self {
+        let problem = solution.problem;
+        let snapshot = problem.snapshot;
+        let invalid = snapshot.invalid.clone();
+        Self {
+            problem,
+            solution,
+            queues: problem.classes.iter().map(|class| class.pods.iter().rev().copied().collect()).collect(),
+            plan: Plan::nothing(snapshot.taken_at, snapshot.generation),
+            report: Report { pods: Vec::new(), nodes: Vec::new(), invalid },
+            fates: Fates::new(),
+        }
+    }
+
+    /// The plan and the report.
+    pub(crate) fn write(mut self) -> (Plan, Report) {
+        self.write_existing();
+        self.write_new();
+        let fates = std::mem::take(&mut self.fates);
+        self.report.pods =
+            fates.into_values().map(|(on, pods)| entry(pods, Outcome::Placed { on })).collect();
+        self.write_unplaced();
+        (self.plan, self.report)
+    }
+
+    /// Pods that are meant for a node already come before others of their class.
+    fn write_existing(&mut self) {
+        let nominations = Nominations::of(&self.problem.existing);
+        let mut meant: BTreeMap<(usize, usize), Vec<&'a Pod>> = BTreeMap::new();
+        for (class, queue) in self.queues.iter_mut().enumerate() {
+            let placed = |node: usize| {
+                let pods = &self.solution.existing[node].pods;
+                pods.iter().filter(|pods| pods.class == class).map(|pods| pods.count as usize).sum::<usize>()
+            };
+            let is_meant = |pod: &&'a Pod| nominations.node(pod).filter(|node| placed(*node) > 0);
+            let mut rest = Vec::new();
+            for pod in queue.drain(..).rev() {
+                match is_meant(&pod) {
+                    Some(node) if meant.get(&(class, node)).map_or(0, Vec::len) < placed(node) => {
+                        meant.entry((class, node)).or_default().push(pod);
+                    }
+                    _ => rest.push(pod),
+                }
+            }
+            rest.reverse();
+            *queue = rest;
+        }
+        for (place, occupied) in self.solution.existing.iter().enumerate() {
+            let target = &self.problem.existing[place].target;
+            let mut all = Vec::new();
+            let mut classes: BTreeMap<usize, usize> = BTreeMap::new();
+            for pods in &occupied.pods {
+                *classes.entry(pods.class).or_default() += pods.count as usize;
+            }
+            for (class, count) in classes {
+                let mut pods = meant.remove(&(class, place)).unwrap_or_default();
+                let more = count.saturating_sub(pods.len());
+                pods.extend(self.take(class, more));
+                self.note(class, place, target.name(), &pods);
+                all.extend(pods);
+            }
+            let pods = nominated(all.into_iter());
+            if !pods.is_empty() {
+                self.plan.existing.push(ExistingPlacement { target: target.clone(), pods });
+            }
+        }
+    }
+
+    fn write_new(&mut self) {
+        let mut names = ClaimNames::new(self.problem.snapshot);
+        let mut used = self.solution.used.clone();
+        let mut nodes: Vec<Rc<NewNode>> =
+            self.solution.new_nodes().map(|(_, node)| Rc::clone(node)).collect();
+        nodes.sort_by_cached_key(|node| self.turn(node));
+        for (order, node) in nodes.iter().enumerate() {
+            let template = &self.problem.templates()[node.shape.template];
+            let offer = self.offer(node, &mut used);
+            let name = names.next(&template.pool.name);
+            let mut pods = Vec::new();
+            for portion in &node.pods {
+                let taken = self.take(portion.lot.class, portion.count as usize);
+                self.note(portion.lot.class, self.problem.existing.len() + order, &name, &taken);
+                pods.extend(taken);
+            }
+            let planned = self.planned_node(name, node, &offer, &pods);
+            self.report.nodes.push(self.node_report(node, &offer, &planned));
+            self.plan.nodes.push(planned);
+        }
+    }
+
+    /// What tells when a node is written: those with pods of a high priority first, since the first may be all that is
+    /// launched now; then by pool and the way to pay, and the dearest first.
+    fn turn(&self, node: &NewNode) -> impl Ord + use<> {
+        let lots = node.pods.iter().map(|portion| &portion.lot);
+        let priority = lots.clone().map(|lot| self.problem.classes[lot.class].spec.priority).max();
+        let mut pods: Vec<_> =
+            node.pods.iter().map(|it| (it.lot.class, it.lot.relaxation, it.lot.number, it.count)).collect();
+        pods.sort_unstable();
+        let cost = Reverse(node.cost(self.problem));
+        (
+            Reverse(priority),
+            node.shape.template,
+            node.quote.capacity_type(),
+            cost,
+            node.quote.purchase,
+            node.quote.zones,
+            pods,
+        )
+    }
+
+    fn take(&mut self, class: usize, count: usize) -> Vec<&'a Pod> {
+        let queue = &mut self.queues[class];
+        let rest = queue.len().saturating_sub(count);
+        queue.split_off(rest).into_iter().rev().collect()
+    }
+
+    fn note(&mut self, class: usize, place: usize, name: &str, pods: &[&Pod]) {
+        let real: Vec<PodRef> =
+            pods.iter().filter(|pod| !queue::is_buffer(pod)).map(|pod| pod.id.clone()).collect();
+        if !real.is_empty() {
+            let fate = self.fates.entry((class, place)).or_insert_with(|| (name.to_owned(), Vec::new()));
+            fate.1.extend(real);
+        }
+    }
+
+    /// What a node offers: all types that its pods fit, within the bounds of price and of what its pool has left.
+    fn offer(&self, node: &NewNode, used: &mut [Resources]) -> Offer {
+        let (index, shape) = (node.shape.template, &node.shape);
+        let (template, options) = (&self.problem.templates()[index], self.problem.options);
+        let limits = &self.problem.limits[index];
+        let mut fitting = self.solution.fitting(shape, node.quote);
+        let types = fitting.purchases.len();
+        if !limits.are_absent() {
+            used[index].subtract(&node.reserved);
+            fitting.purchases.retain(|purchase| limits.admit(type_of(*purchase), &used[index]));
+        }
+        let strict = offers::offered(template, &fitting, &MinValues::of(template), options);
+        let offered = offers::or_best_effort(strict, template, &fitting, options);
+        let (purchases, min_values_relaxed) = offered.unwrap_or_else(|| (vec![node.quote.purchase], false));
+        let zones = purchases.iter().fold(0, |set, it| set | template.zones_of(*it, fitting.zones));
+        let reserved = limits::reserved(template, &purchases);
+        if !limits.are_absent() {
+            used[index].add(&reserved);
+        }
+        let mut reservations: Vec<String> = purchases
+            .iter()
+            .filter(|purchase| capacity_of(**purchase) == CapacityType::Reserved)
+            .flat_map(|it| bits(zones).filter_map(|zone| Some(template.reservation(*it, zone)?.id.clone())))
+            .collect();
+        reservations.sort_unstable();
+        reservations.dedup();
+        Offer { purchases, zones, min_values_relaxed, reservations, reserved, fitting: types }
+    }
+
+    fn write_unplaced(&mut self) {
+        for class in 0..self.queues.len() {
+            let ids: Vec<PodRef> = self.queues[class].iter().map(|pod| pod.id.clone()).collect();
+            if !ids.is_empty() {
+                let outcome = self.outcome_of_unplaced(class);
+                self.report.pods.push(entry(ids, outcome));
+            }
+        }
+    }
+
+    fn outcome_of_unplaced(&self, class: usize) -> Outcome {
+        let of = &self.problem.classes[class];
+        let unsupported = queue::unsupported(of.spec);
+        let has_lot = |relaxation| self.problem.lots(class, relaxation).iter().any(|lot| lot.fits);
+        if !self.solution.is_complete && unsupported.is_none() && (0..of.relaxations.len()).any(has_lot) {
+            return Outcome::Ignored { reason: "the time for this decision was over before its turn".into() };
+        }
+        let reasons = Reasons::of(self.solution, class);
+        let pools = &self.problem.pools;
+        let refused = pools.refused.iter().map(|(rank, pool, refusal)| (*rank, *pool, refusal.clone()));
+        let templates = pools.templates.iter().enumerate().map(|(index, template)| {
+            let refusal = match &unsupported {
+                Some(what) => Refusal::Unsupported(what.clone()),
+                None => reasons.refusal(index),
+            };
+            (template.rank, template.pool, refusal)
+        });
+        let mut all: Vec<_> = refused.chain(templates).collect();
+        all.sort_by_key(|(rank, ..)| *rank);
+        let refusal = |(_, pool, reason): (usize, &outrigger_model::NodePool, Refusal)| PoolRefusal {
+            node_pool: pool.name.clone(),
+            hint: explain::hint(of, &reason),
+            reason,
+        };
+        Outcome::Unplaced { pools: all.into_iter().map(refusal).collect() }
+    }
+
+    fn planned_node(&self, claim: String, node: &NewNode, offer: &Offer, pods: &[&Pod]) -> PlannedNode {
+        let template = &self.problem.templates()[node.shape.template];
+        let spec = &template.pool.spec.template;
+        let instance_types: Vec<RankedType> =
+            offer.purchases.iter().map(|purchase| ranked_type(template, *purchase, offer.zones)).collect();
+        let requirements = self.requirements(node, offer);
+        let mut annotations = spec.metadata.annotations.clone();
+        if offer.min_values_relaxed {
+            annotations.insert(labels::MIN_VALUES_RELAXED.to_owned(), "true".to_owned());
+        }
+        let capacity_type = node.quote.capacity_type();
+        PlannedNode {
+            claim,
+            node_pool: template.pool.name.clone(),
+            node_class: template.class.reference.clone(),
+            capacity_type,
+            zones: template.zone_names(offer.zones).map(str::to_owned).collect(),
+            labels: node_labels(template, &requirements, capacity_type),
+            requirements,
+            annotations,
+            taints: template.taints.clone(),
+            startup_taints: spec.spec.startup_taints.clone(),
+            expire_after: spec.spec.expire_after,
+            termination_grace_period: spec.spec.termination_grace_period,
+            requests: self.requests(template, offer, pods),
+            reserved: offer.reserved.clone(),
+            allocatable: least_allocatable(template, &offer.purchases),
+            pods: nominated(pods.iter().copied()),
+            price: instance_types.first().map_or(Price::ZERO, RankedType::price),
+            node_price: template.node_cost(),
+            instance_types,
+        }
+    }
+
+    /// The pool's demands and the pods' together.
+    fn requirements(&self, node: &NewNode, offer: &Offer) -> Requirements {
+        let template = &self.problem.templates()[node.shape.template];
+        let mut requirements = template.requirements.clone();
+        for portion in &node.pods {
+            requirements.add_all(&portion.lot.wanted);
+        }
+        if !offer.reservations.is_empty() {
+            requirements.add(labels::RESERVATION_ID, Requirement::any_of(offer.reservations.iter().cloned()));
+        }
+        for (key, requirement) in node.shape.node.iter() {
+            requirements.add(key, requirement.clone());
+        }
+        let capacity_type = node.quote.capacity_type();
+        requirements.add(labels::ZONE, Requirement::any_of(template.zone_names(offer.zones)));
+        requirements.add(labels::CAPACITY_TYPE, Requirement::exactly(capacity_type.as_str()));
+        requirements
+    }
+
+    /// What the pods ask for, and what daemonsets add on the machine where they add most.
+    fn requests(&self, template: &Template<'_>, offer: &Offer, pods: &[&Pod]) -> Resources {
+        let runs = |purchase: usize| template.daemon_purchases.iter().map(move |it| it.contains(purchase));
+        let mut most = Resources::new();
+        let mut before: Option<usize> = None;
+        for purchase in &offer.purchases {
+            // The same daemonsets run on most types that a node offers.
+            if before.is_some_and(|before| runs(before).eq(runs(*purchase))) {
+                continue;
+            }
+            before = Some(*purchase);
+            let mut overhead = Resources::new();
+            let here = self.problem.daemons.iter().zip(runs(*purchase)).filter(|(_, runs)| *runs);
+            here.for_each(|(daemon, _)| overhead.add(&daemon.spec.requests));
+            most.raise_to(&overhead);
+        }
+        for pod in pods {
+            most.add(&pod.spec.requests);
+        }
+        most
+    }
+
+    fn node_report(&self, node: &NewNode, offer: &Offer, planned: &PlannedNode) -> NodeReport {
+        let template = &self.problem.templates()[node.shape.template];
+        let mut by_labels = template.usable.clone();
+        for portion in &node.pods {
+            if let Some(home) = self.problem.home(&portion.lot, node.shape.template) {
+                by_labels.intersect(&home.selected.selection.purchases);
+            }
+        }
+        let bought = by_labels.iter().filter(|it| capacity_of(*it) == planned.capacity_type).count();
+        let zones = planned.zones.join(", ");
+        let step = |filter: String, left| FilterStep { filter, left };
+        NodeReport {
+            claim: planned.claim.clone(),
+            filters: vec![
+                step(template.class.reference.to_string(), template.types.len()),
+                step(format!("NodePool {}", template.pool.name), template.usable.types()),
+                step("labels that its pods ask for".into(), by_labels.types()),
+                step(planned.capacity_type.to_string(), bought),
+                step(format!("{} in {zones}", planned.requests), offer.fitting),
+                step("price bounds".into(), offer.purchases.len()),
+            ],
+            cheapest: planned.instance_types.first().map(|t| t.name.clone()).unwrap_or_default(),
+            price: planned.price,
+        }
+    }
+}
+
+fn entry(mut pods: Vec<PodRef>, outcome: Outcome) -> PodsReport {
+    pods.sort();
+    PodsReport { pods, outcome }
+}
+
+fn nominated<'p>(pods: impl Iterator<Item = &'p Pod>) -> Vec<NominatedPod> {
+    let mut nominated: Vec<_> = pods
+        .filter(|pod| !queue::is_buffer(pod))
+        .map(|pod| NominatedPod { pod: pod.id.clone(), uid: pod.uid.clone() })
+        .collect();
+    nominated.sort();
+    nominated
+}
+
+fn ranked_type(template: &Template<'_>, purchase: usize, zones: u64) -> RankedType {
+    let mut offerings: Vec<(u64, &str)> = bits(zones)
+        .filter_map(|zone| Some((template.price_in(purchase, zone)?, template.zones.get(zone)?.name)))
+        .collect();
+    offerings.sort_unstable();
+    RankedType {
+        name: template.instance_type(purchase).name.clone(),
+        arch: template.label(type_of(purchase), labels::ARCH).unwrap_or_default().to_owned(),
+        offerings: offerings
+            .into_iter()
+            .map(|(price, zone)| ZonePrice { zone: zone.to_owned(), price: Price::from_nanos(price) })
+            .collect(),
+    }
+}
+
+/// The labels that pool and class give, each open one with a value that all pods accept.
+fn node_labels(
+    template: &Template<'_>,
+    requirements: &Requirements,
+    capacity_type: CapacityType,
+) -> BTreeMap<String, String> {
+    let own = requirements
+        .iter()
+        .filter(|(key, _)| template.aspect(key) == Aspect::Node && template.requirements.get(key).is_some());
+    let mut labels: BTreeMap<String, String> =
+        own.filter_map(|(key, requirement)| Some((key.to_owned(), requirement.any()?))).collect();
+    labels.extend(template.pool.spec.template.metadata.labels.clone());
+    labels.insert(labels::CAPACITY_TYPE.to_owned(), capacity_type.as_str().to_owned());
+    labels
+}
+
+/// What every offered type offers at least.
+fn least_allocatable(template: &Template<'_>, offers: &[usize]) -> Resources {
+    let mut types = offers.iter().map(|purchase| &template.instance_type(*purchase).allocatable);
+    let Some(first) = types.next() else { return Resources::new() };
+    let mut least = first.clone();
+    for other in types {
+        let smaller: Vec<_> =
+            least.iter().map(|(name, amount)| (name.to_owned(), amount.min(other.get(name)))).collect();
+        least = smaller.into_iter().collect();
+    }
+    least
+}

@@ -1,0 +1,200 @@
+//! Assigning: room on existing nodes for every pod that finds some, and a lot for every other one.
+//!
+//! Pods are taken in their order, as a scheduler would take them. Each relaxation is tried in turn: the nodes that are
+//! there, then the domains in which a node can be made, the emptiest first and the cheapest of those. Pods that no rule
+//! about domains touches go through in bulk.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use crate::problem::Problem;
+use crate::problem::lots::Lot;
+use crate::problem::topology::RuleKind;
+use crate::solution::{At, Solution};
+
+/// Pods of one lot that wait for a new node; they are counted where they will be.
+#[derive(Clone)]
+pub(super) struct Waiting {
+    pub(super) lot: Rc<Lot>,
+    pub(super) count: u32,
+}
+
+/// Finds room or a lot for the pods that are left; says which lots wait. Pods stay left until they have a node.
+pub(super) fn assign(solution: &mut Solution<'_, '_>, order: &[usize]) -> Vec<Waiting> {
+    let mut unassigned = solution.left.clone();
+    let mut work = Assigning { full: BTreeMap::new(), waiting: Vec::new(), known: BTreeMap::new() };
+    loop {
+        let mut moved = false;
+        for class in order.iter().copied().filter(|class| unassigned[*class] > 0).collect::<Vec<_>>() {
+            let before = unassigned[class];
+            unassigned[class] = work.assign_class(solution, class, before);
+            moved |= unassigned[class] < before;
+        }
+        if !moved {
+            return work.waiting;
+        }
+    }
+}
+
+struct Assigning {
+    /// For each class and relaxation, how many of the first existing nodes are full for good.
+    full: BTreeMap<(usize, usize), usize>,
+    waiting: Vec<Waiting>,
+    /// The place of each lot among those that wait.
+    known: BTreeMap<(usize, usize, usize), usize>,
+}
+
+impl Assigning {
+    /// Says how many of a class's pods are left. Where one finds nothing, its like do not either.
+    fn assign_class(&mut self, solution: &mut Solution<'_, '_>, class: usize, pods: u32) -> u32 {
+        if goes_in_bulk(solution.problem, class) {
+            return self.assign_in_bulk(solution, class, pods);
+        }
+        let mut left = pods;
+        while left > 0 && self.assign_one(solution, class) {
+            left -= 1;
+        }
+        left
+    }
+
+    fn assign_in_bulk(&mut self, solution: &mut Solution<'_, '_>, class: usize, pods: u32) -> u32 {
+        let problem = solution.problem;
+        let mut left = pods;
+        for relaxation in 0..problem.classes[class].relaxations.len() {
+            for node in problem.admitting(class, relaxation).iter().copied() {
+                let room = solution.room_on_existing(node, class, relaxation, left, false, true);
+                if room > 0 {
+                    solution.place_on_existing(node, class, relaxation, room);
+                    left -= room;
+                }
+                if left == 0 {
+                    return 0;
+                }
+            }
+            if let Some(lot) = problem.lots(class, relaxation).iter().find(|lot| lot.fits) {
+                self.wait(solution, lot, left);
+                return 0;
+            }
+        }
+        left
+    }
+
+    fn assign_one(&mut self, solution: &mut Solution<'_, '_>, class: usize) -> bool {
+        let problem = solution.problem;
+        for relaxation in 0..problem.classes[class].relaxations.len() {
+            if let Some(node) = self.existing_for(solution, class, relaxation) {
+                solution.place_on_existing(node, class, relaxation, 1);
+                return true;
+            }
+            let lots = problem.lots(class, relaxation);
+            if !joins_new(solution, class, relaxation) {
+                continue;
+            }
+            let allowed = lots.iter().filter(|lot| {
+                lot.fits && solution.breaks(class, relaxation, |key| lot.domain(key)).is_none()
+            });
+            if let Some(lot) = allowed.min_by_key(|lot| solution.crowd(lot)) {
+                self.wait(solution, lot, 1);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The first existing node that takes a pod; where it must be near others, rather one where such pods run already.
+    fn existing_for(
+        &mut self,
+        solution: &Solution<'_, '_>,
+        class: usize,
+        relaxation: usize,
+    ) -> Option<usize> {
+        let nodes = solution.problem.admitting(class, relaxation);
+        let rules = &solution.problem.classes[class].relaxations[relaxation].rules;
+        if rules.iter().any(|rule| rule.kind == RuleKind::Affinity) {
+            return solution.first_taking(&nodes, class, relaxation, true);
+        }
+        let full = self.full.entry((class, relaxation)).or_default();
+        for place in *full..nodes.len() {
+            let node = nodes[place];
+            if *full == place && solution.room_on_existing(node, class, relaxation, 1, false, true) == 0 {
+                *full += 1;
+            } else if solution.takes(node, class, relaxation, true) {
+                return Some(node);
+            }
+        }
+        None
+    }
+
+    fn wait(&mut self, solution: &mut Solution<'_, '_>, lot: &Rc<Lot>, count: u32) {
+        solution.count(lot.class, At::Lot(Rc::clone(lot)), count.cast_signed());
+        let place = *self.known.entry((lot.class, lot.relaxation, lot.number)).or_insert_with(|| {
+            self.waiting.push(Waiting { lot: Rc::clone(lot), count: 0 });
+            self.waiting.len() - 1
+        });
+        self.waiting[place].count += count;
+    }
+}
+
+/// Whether no rule about domains touches a class.
+fn goes_in_bulk(problem: &Problem<'_>, class: usize) -> bool {
+    let of = &problem.classes[class];
+    let mut rules = of.relaxations.iter().flat_map(|it| &it.rules);
+    let topology = &problem.topology;
+    rules.all(|rule| rule.is_per_host && rule.kind != RuleKind::Affinity)
+        && !of.selected_by.iter().any(|group| topology.key_of[*group].is_some() && topology.binds[*group])
+}
+
+/// Whether pods that must be on a node with others may find those on a new one.
+fn joins_new(solution: &Solution<'_, '_>, class: usize, relaxation: usize) -> bool {
+    let problem = solution.problem;
+    let mut rules = problem.classes[class].relaxations[relaxation].rules.iter();
+    rules.all(|rule| {
+        !rule.is_per_host
+            || rule.kind != RuleKind::Affinity
+            || solution.counts.total(rule.group) > problem.running.total(rule.group)
+            || rule.selects_itself && solution.counts.total(rule.group) == 0
+    })
+}
+
+/// Pods go where they are nominated already, which makes a second decision repeat the first: all together where the rules
+/// then hold, since one may need the others, or else one after another.
+pub(super) fn place_nominated(solution: &mut Solution<'_, '_>) {
+    if solution.problem.meant.iter().all(BTreeMap::is_empty) {
+        return;
+    }
+    let mark = solution.mark();
+    place_meant(solution, false);
+    if solution.broken().0 > 0 {
+        solution.go_back(mark);
+        place_meant(solution, true);
+    }
+    solution.settle();
+}
+
+/// Places pods on the nodes that they are meant for; `strict` where rules about domains must hold at each step.
+fn place_meant(solution: &mut Solution<'_, '_>, strict: bool) {
+    let problem = solution.problem;
+    let mut wanted = problem.meant.clone();
+    let mut moved = true;
+    while std::mem::take(&mut moved) {
+        for (class, nodes) in wanted.iter_mut().enumerate() {
+            for (node, count) in nodes {
+                while *count > 0 && solution.left[class] > 0 {
+                    let takes = |relaxation: &usize| {
+                        let takes = if strict {
+                            solution.takes(*node, class, *relaxation, true)
+                        } else {
+                            solution.may_take(*node, class, *relaxation)
+                        };
+                        takes && problem.admitting(class, *relaxation).binary_search(node).is_ok()
+                    };
+                    let mut relaxations = 0..problem.classes[class].relaxations.len();
+                    let Some(relaxation) = relaxations.find(takes) else { break };
+                    solution.place_on_existing(*node, class, relaxation, 1);
+                    *count -= 1;
+                    moved = true;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Constructing: places for all pods that are left.
+
+use std::rc::Rc;
+
+use super::assign::{Waiting, assign};
+use super::insert::Inserting;
+use super::open::Opening;
+use super::prices::Prices;
+use super::random::Random;
+use crate::solution::{At, Shape, Solution};
+
+/// Places the pods that are left: first where domains and prices say, then one by one wherever they still fit.
+pub(super) fn construct(solution: &mut Solution<'_, '_>, order: &[usize], prices: &mut Prices) {
+    let waiting = assign(solution, order);
+    let rest = Opening::new(solution, waiting, prices).open_all();
+    stop_waiting(solution, &rest);
+    Inserting::new(solution, order.to_vec()).insert_all();
+}
+
+/// The same for a part of the pods, at prices as they were, with machines that are drawn; says how many were filled.
+pub(super) fn reconstruct(
+    solution: &mut Solution<'_, '_>,
+    order: &[usize],
+    prices: &mut Prices,
+    random: &mut Random,
+) -> usize {
+    let waiting = assign(solution, order);
+    let (rest, filled) = Opening::new(solution, waiting, prices).open_drawn(random);
+    stop_waiting(solution, &rest);
+    filled
+}
+
+/// Opens the nodes that static pools still lack. They carry no pods yet, and may be any machine of their pool.
+pub(super) fn open_static(solution: &mut Solution<'_, '_>) {
+    let problem = solution.problem;
+    for (index, template) in problem.templates().iter().enumerate().filter(|(_, it)| it.is_static()) {
+        let wanted = u64::from(template.pool.spec.replicas.unwrap_or(0));
+        for _ in problem.limits[index].nodes..wanted {
+            let shape = Shape::empty(index, template, problem.demand.len());
+            let Some(quote) = solution.quote(&shape, None) else { break };
+            let node = solution.node(shape, Vec::new(), quote, None);
+            solution.open_counted(Rc::new(node));
+        }
+    }
+}
+
+/// Pods that found no node are not counted any more.
+fn stop_waiting(solution: &mut Solution<'_, '_>, waiting: &[Waiting]) {
+    for it in waiting.iter().filter(|it| it.count > 0) {
+        solution.count(it.lot.class, At::Lot(Rc::clone(&it.lot)), -it.count.cast_signed());
+    }
+}

@@ -1,0 +1,244 @@
+//! Ruin and recreate: a part of the solution is taken apart and put together again; what is better stays (Schrimpf and
+//! others 2000; the insertion with blinks after Christiaens and Vanden Berghe 2020).
+
+use std::cmp::Reverse;
+
+use super::construct::reconstruct;
+use super::insert::Inserting;
+use super::prices::Prices;
+use super::random::Random;
+use super::ruin::{self, Ruined};
+use crate::problem::Problem;
+use crate::solution::{Objective, Solution};
+
+/// How many places are priced at most, in all and for each pod; of more pods than are looked at thoroughly, fewer by the cube,
+/// down to a few.
+const EVALUATIONS_MAX: usize = 400_000;
+const EVALUATIONS_MIN: usize = 600;
+const EVALUATIONS_PER_POD: usize = 3_000;
+const PODS_THOROUGH: usize = 300;
+/// After how many rounds without a better solution the search ends, and how many more for each new node; many times as many
+/// where pods have no place.
+const ROUNDS_IN_VAIN: usize = 60;
+const ROUNDS_IN_VAIN_PER_NODE: usize = 60;
+const TROUBLED: usize = 6;
+/// Once in so many rounds pods join nodes whatever that costs at first.
+const JOINING: usize = 6;
+/// How many places might be priced while one machine is filled.
+const FILLING: usize = 6;
+/// How many new nodes are looked at, the most wasteful ones.
+const NODES_MAX: usize = 48;
+/// How much dearer than the best a solution may be to go on from, of 1, at first.
+const THRESHOLD: f64 = 0.02;
+/// After how many rounds without a better solution the search goes back to the best.
+const PATIENCE: usize = 60;
+/// Up to how many pods all of them may be looked at again.
+const PODS_SMALL: usize = 512;
+
+/// Makes the solution better as long as the budget and the caller's time allow.
+pub(super) fn improve(solution: &mut Solution<'_, '_>, order: &[usize], prices: &mut Prices) {
+    let mut state = Improving::new(solution, order, prices);
+    if state.solution.problem.pods() <= PODS_SMALL {
+        state.build_as_karpenter();
+    }
+    while state.evaluations < state.budget && !(state.solution.problem.options.time_is_up)() {
+        if !state.round() {
+            break;
+        }
+    }
+    state.solution.go_back_to_start();
+    state.insert_left();
+}
+
+struct Improving<'s, 'p, 'a> {
+    solution: &'s mut Solution<'p, 'a>,
+    order: &'s [usize],
+    prices: &'s mut Prices,
+    random: Random,
+    best: Objective,
+    current: Objective,
+    evaluations: usize,
+    budget: usize,
+    since_best: usize,
+    /// The classes of which the best solution leaves all pods out that are left now.
+    left_out: Vec<bool>,
+}
+
+impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
+    fn new(solution: &'s mut Solution<'p, 'a>, order: &'s [usize], prices: &'s mut Prices) -> Self {
+        solution.commit();
+        let best = solution.objective();
+        let budget = budget(solution.problem);
+        let current = best.clone();
+        let random = Random::new();
+        let left_out = solution.left.iter().map(|left| *left > 0).collect();
+        Self {
+            solution,
+            order,
+            prices,
+            random,
+            best,
+            current,
+            evaluations: 0,
+            budget,
+            since_best: 0,
+            left_out,
+        }
+    }
+
+    /// Builds all nodes anew as Karpenter does: the largest pods first, each on the node with the fewest pods that takes it.
+    fn build_as_karpenter(&mut self) {
+        ruin::remove_all(self.solution);
+        let order = (0..self.solution.problem.classes.len()).collect();
+        Inserting::new(self.solution, order).joining().insert_all();
+        let found = self.solution.objective();
+        if found < self.best {
+            self.solution.commit();
+            (self.best, self.current) = (found.clone(), found);
+        } else {
+            self.solution.go_back_to_start();
+        }
+    }
+
+    /// Pods that were left out on purpose may have a place in the end.
+    fn insert_left(&mut self) {
+        if !self.best.is_whole() {
+            Inserting::new(self.solution, self.order.to_vec()).insert_all();
+            if self.solution.objective() > self.best {
+                self.solution.go_back_to_start();
+            }
+        }
+    }
+
+    /// Ruins and recreates once; false when there is nothing to ruin.
+    fn round(&mut self) -> bool {
+        let mark = self.solution.mark();
+        let wasteful = self.wasteful();
+        if wasteful.is_empty() && self.current.is_whole() {
+            return false;
+        }
+        // A round costs something even where nothing is priced.
+        self.evaluations += 10;
+        let ruined = self.ruin(&wasteful);
+        self.recreate(&ruined, wasteful);
+        let found = self.solution.objective();
+        if found < self.best {
+            self.solution.commit();
+            self.left_out = self.solution.left.iter().map(|left| *left > 0).collect();
+            (self.best, self.current, self.since_best) = (found.clone(), found, 0);
+            return true;
+        }
+        self.since_best += 1;
+        if self.since_best > self.rounds_in_vain() {
+            return false;
+        }
+        if self.since_best.is_multiple_of(PATIENCE) {
+            self.solution.go_back_to_start();
+            self.current = self.best.clone();
+        } else if self.is_acceptable(&found) {
+            self.current = found;
+        } else {
+            self.solution.go_back(mark);
+        }
+        true
+    }
+
+    /// The new nodes that cost most for what they carry.
+    fn wasteful(&self) -> Vec<usize> {
+        let problem = self.solution.problem;
+        let mut nodes: Vec<(f64, usize)> = Vec::new();
+        for (place, node) in self.solution.new_nodes().filter(|(_, node)| !node.is_static(problem)) {
+            let room = problem.templates()[node.shape.template].room(node.quote.purchase);
+            let used = node.shape.packed.iter().zip(room).take(2);
+            let used: f64 = used.map(|(packed, room)| *packed as f64 / (*room).max(1) as f64).sum();
+            nodes.push((node.cost(problem) as f64 * (2.0 - used).max(0.01), place));
+        }
+        nodes.sort_by(|(a, x), (b, y)| b.total_cmp(a).then(x.cmp(y)));
+        nodes.truncate(NODES_MAX);
+        nodes.into_iter().map(|(_, place)| place).collect()
+    }
+
+    fn ruin(&mut self, wasteful: &[usize]) -> Ruined {
+        let is_small = self.solution.problem.pods() <= PODS_SMALL;
+        let troubled = !self.current.is_whole() || self.current.conceded > 0 || self.current.ordered > 0;
+        match self.random.below(if troubled { 6 } else { 8 }) {
+            2 if is_small => ruin::remove_portions(self.solution, &mut self.random),
+            turn if is_small && (turn == 0 || turn == 1 && troubled || wasteful.is_empty()) => {
+                ruin::remove_class(self.solution, &mut self.random)
+            }
+            _ => ruin::remove_nodes(self.solution, wasteful, &mut self.random),
+        }
+    }
+
+    fn recreate(&mut self, ruined: &Ruined, nodes: Vec<usize>) {
+        if self.random.one_in(4) {
+            self.solution.forbid(ruined.machines.clone());
+        }
+        if self.random.one_in(4) {
+            let filled = reconstruct(self.solution, self.order, self.prices, &mut self.random);
+            self.evaluations += filled * FILLING;
+        }
+        let order = self.order();
+        if !order.is_empty() {
+            let is_all = self.solution.opened.len() <= NODES_MAX;
+            let nodes = if is_all { None } else { Some(nodes) };
+            let joins = self.random.one_in(JOINING);
+            let mut inserting = Inserting::among(self.solution, order, nodes, &mut self.random);
+            if joins {
+                inserting = inserting.joining();
+            }
+            inserting.insert_all();
+            self.evaluations += inserting.evaluations;
+        }
+        self.solution.forbid(Vec::new());
+    }
+
+    /// The classes with pods that are left: by priority, and then as usual, the other way round, or by chance.
+    fn order(&mut self) -> Vec<usize> {
+        let problem = self.solution.problem;
+        let mut order: Vec<usize> =
+            (0..problem.classes.len()).filter(|class| self.solution.left[*class] > 0).collect();
+        match self.random.below(4) {
+            0 => order.reverse(),
+            1 | 2 => {
+                for place in (1..order.len()).rev() {
+                    order.swap(place, self.random.below(place + 1));
+                }
+            }
+            _ => {}
+        }
+        order.sort_by_key(|class| Reverse(problem.classes[*class].spec.priority));
+        if !self.best.is_whole() && !order.is_empty() {
+            // Some that have a place keep others from theirs, and the other way round.
+            match self.random.below(6) {
+                0 => {
+                    order.remove(self.random.below(order.len()));
+                }
+                1 | 2 => order.retain(|class| !self.left_out[*class]),
+                _ => {}
+            }
+        }
+        order
+    }
+
+    /// After how many rounds without a better solution the search ends: the fewer nodes, the fewer ways there are to ruin them.
+    fn rounds_in_vain(&self) -> usize {
+        let rounds = ROUNDS_IN_VAIN + ROUNDS_IN_VAIN_PER_NODE * self.solution.new_nodes().count();
+        if self.best.is_whole() { rounds } else { rounds * TROUBLED }
+    }
+
+    /// Whether to go on from a solution: as good as the current one, or little dearer than the best.
+    fn is_acceptable(&self, found: &Objective) -> bool {
+        let left = 1.0 - self.evaluations as f64 / self.budget as f64;
+        let most = self.best.cost as f64 * (1.0 + THRESHOLD * left.max(0.0));
+        *found <= self.current || found.is_like(&self.best) && found.cost as f64 <= most
+    }
+}
+
+/// How many places are priced at most for some pods.
+fn budget(problem: &Problem<'_>) -> usize {
+    let pods = problem.pods().max(1);
+    let fewer = |evaluations: usize| evaluations * PODS_THOROUGH / pods.max(PODS_THOROUGH);
+    let many = fewer(fewer(fewer(EVALUATIONS_MAX))).max(EVALUATIONS_MIN);
+    (EVALUATIONS_PER_POD * pods).min(many)
+}

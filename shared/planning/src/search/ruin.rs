@@ -1,0 +1,108 @@
+//! Ruining: taking pods off their nodes, so that they can be placed anew together.
+
+use std::rc::Rc;
+
+use super::random::Random;
+use crate::market::purchases::type_of;
+use crate::solution::{NewNode, Portion, Solution};
+
+/// How many nodes are given up at most at once.
+const NODES_MAX: usize = 4;
+
+/// What was ruined.
+#[derive(Default)]
+pub(super) struct Ruined {
+    /// The nodes that were given up or changed.
+    pub(super) nodes: Vec<usize>,
+    /// The machines that they were, as template and instance type.
+    pub(super) machines: Vec<(usize, usize)>,
+}
+
+/// Gives up a few nodes, the first of them a wasteful one, and takes what was placed off an existing node where there is
+/// none.
+pub(super) fn remove_nodes(
+    solution: &mut Solution<'_, '_>,
+    wasteful: &[usize],
+    random: &mut Random,
+) -> Ruined {
+    let mut ruined = Ruined::default();
+    if wasteful.is_empty() {
+        return ruined;
+    }
+    let count = 1 + random.below(NODES_MAX.min(wasteful.len()));
+    // The square makes the most wasteful come up most often.
+    let place = random.below(wasteful.len()) * random.below(wasteful.len()) / wasteful.len();
+    let mut chosen = vec![wasteful[place]];
+    for _ in 1..count {
+        chosen.push(wasteful[random.below(wasteful.len())]);
+    }
+    chosen.sort_unstable();
+    chosen.dedup();
+    for node in chosen {
+        if let Some(known) = &solution.opened[node] {
+            ruined.machines.push((known.shape.template, type_of(known.quote.purchase)));
+        }
+        solution.close(node);
+        ruined.nodes.push(node);
+    }
+    ruined
+}
+
+/// Gives up all nodes of pools that are not static.
+pub(super) fn remove_all(solution: &mut Solution<'_, '_>) {
+    for node in 0..solution.opened.len() {
+        if solution.opened[node].as_ref().is_some_and(|it| !it.is_static(solution.problem)) {
+            solution.close(node);
+        }
+    }
+}
+
+/// Takes all pods of a class, or of all classes that share a rule with it, off their nodes.
+pub(super) fn remove_class(solution: &mut Solution<'_, '_>, random: &mut Random) -> Ruined {
+    let problem = solution.problem;
+    let class = random.below(problem.classes.len());
+    let groups = &problem.classes[class].selected_by;
+    let with_like = random.one_in(2);
+    let is_meant = |other: usize| {
+        other == class
+            || with_like && problem.classes[other].selected_by.iter().any(|group| groups.contains(group))
+    };
+    remove_pods(solution, &|_, other| is_meant(other))
+}
+
+/// Takes some portions off their nodes, drawn by chance.
+pub(super) fn remove_portions(solution: &mut Solution<'_, '_>, random: &mut Random) -> Ruined {
+    let salt = random.below(usize::MAX >> 1);
+    let one_in = 2 + random.below(6);
+    remove_pods(solution, &|node, class| {
+        let mixed = (node.wrapping_mul(31).wrapping_add(class)).wrapping_mul(0x9E37_79B9) ^ salt;
+        (mixed >> 7).is_multiple_of(one_in)
+    })
+}
+
+/// Takes the pods off their nodes of which that is said, by node and class; existing nodes lose all that was placed.
+fn remove_pods(solution: &mut Solution<'_, '_>, is_meant: &dyn Fn(usize, usize) -> bool) -> Ruined {
+    let mut ruined = Ruined::default();
+    for place in 0..solution.opened.len() {
+        let Some(node) = solution.opened[place].clone() else { continue };
+        let (out, rest): (Vec<Portion>, Vec<Portion>) =
+            node.pods.iter().cloned().partition(|portion| is_meant(place, portion.lot.class));
+        if out.is_empty() {
+            continue;
+        }
+        ruined.nodes.push(place);
+        let smaller: Option<NewNode> =
+            if rest.is_empty() { None } else { solution.node_of(node.shape.template, rest, Some(&node)) };
+        match smaller {
+            Some(smaller) => solution.exchange_for(place, Rc::new(smaller), &out),
+            None => solution.close(place),
+        }
+    }
+    let offset = solution.opened.len();
+    for place in 0..solution.existing.len() {
+        if solution.existing[place].pods.iter().any(|pods| is_meant(offset + place, pods.class)) {
+            solution.vacate(place);
+        }
+    }
+    ruined
+}

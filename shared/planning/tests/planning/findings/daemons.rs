@@ -1,0 +1,84 @@
+//! Daemonsets that come once a node has joined take their share of a new node.
+
+use outrigger_model::{DaemonSet, PodSpec, Snapshot, labels};
+use serde_json::{Value, json};
+
+use super::all_placed;
+use crate::checker::stage::Stage;
+use crate::fixtures::{applied, catalogue, daemon_set, pods, spec, spec_with, with_pods};
+
+fn requiring_label(key: &str, value: &str) -> Value {
+    json!({"nodeAffinity": [{"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}]})
+}
+
+/// A daemonset of 300m that asks for a label which nodes get when they have joined, in both ways to ask for it.
+fn late() -> Vec<DaemonSet> {
+    let of = |patch: Value| daemon_set("late", spec_with(300, 128, patch));
+    [labels::INITIALIZED, labels::REGISTERED]
+        .into_iter()
+        .flat_map(|key| [of(json!({"nodeSelector": {key: "true"}})), of(requiring_label(key, "true"))])
+        .collect()
+}
+
+/// A pod of 1.7 cpus, which fits a machine of two beside nothing else.
+fn with_daemon(daemon: DaemonSet) -> Snapshot {
+    let mut snapshot = with_pods(&[("web", 1, spec(1_700, 512))]);
+    snapshot.daemon_sets.push(daemon);
+    snapshot
+}
+
+/// Those that it may be of the types of a plan's only node that have two cpus.
+fn small_types(snapshot: &Snapshot) -> Vec<String> {
+    let plan = all_placed(snapshot);
+    let small = |name: &str| {
+        let it = catalogue().into_iter().find(|it| it.name == name).unwrap();
+        it.labels["karpenter.k8s.aws/instance-cpu"] == "2"
+    };
+    plan.nodes[0].instance_types.iter().map(|it| it.name.clone()).filter(|name| small(name)).collect()
+}
+
+// F7: Karpenter's templates carry both labels for daemonsets alone (`nodeclaimtemplate.go`).
+#[test]
+fn a_daemonset_that_waits_for_a_joined_node_counts_on_new_nodes() {
+    for daemon in late() {
+        let asked = daemon.spec.clone();
+        assert_eq!(small_types(&with_daemon(daemon)), Vec::<String>::new(), "{asked:?}");
+    }
+}
+
+// F7
+#[test]
+fn a_daemonset_that_shuns_joined_nodes_does_not_count() {
+    for key in [labels::INITIALIZED, labels::REGISTERED] {
+        let shy: PodSpec = spec_with(300, 128, json!({"nodeSelector": {key: "false"}}));
+        assert_ne!(small_types(&with_daemon(daemon_set("shy", shy))), Vec::<String>::new());
+    }
+}
+
+// F7: the share is kept while the node is on its way.
+#[test]
+fn a_daemonset_that_waits_for_a_joined_node_counts_on_claims() {
+    for daemon in late() {
+        let mut first = with_pods(&[("web", 1, spec(1_500, 512))]);
+        first.daemon_sets.push(daemon);
+        let mut second = applied(&first, &all_placed(&first));
+        for claim in &mut second.claims {
+            claim.instance_types = vec!["m6a.large".into()];
+        }
+        second.pods.extend(pods("more", 1, spec(300, 128)));
+        let plan = all_placed(&second);
+        assert_eq!(plan.nodes.len(), 1, "1.5 and 0.3 and the daemonset's 0.3 are more than 1.92");
+    }
+}
+
+// F7
+#[test]
+fn the_checker_counts_a_daemonset_that_waits_for_a_joined_node() {
+    for daemon in late() {
+        let mut stage = Stage::new().wait("web", 1, json!({"requests": {"cpu": "3700m"}}));
+        stage = stage.plan("default-a", &["us-east-1a"], &["web-0"]);
+        assert_eq!(stage.found(), Vec::<String>::new());
+        stage.snapshot.daemon_sets.push(daemon);
+        assert_eq!(stage.found(), ["default-a: cpu 4 is asked of it; allowed: 3920m as m6a.xlarge"]);
+    }
+}
