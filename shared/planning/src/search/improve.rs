@@ -38,7 +38,7 @@ const PODS_SMALL: usize = 512;
 /// Makes the solution better as long as the budget and the caller's time allow.
 pub(super) fn improve(solution: &mut Solution<'_, '_>, order: &[usize], prices: &mut Prices) {
     let mut state = Improving::new(solution, order, prices);
-    if state.solution.problem.pods() <= PODS_SMALL {
+    if state.is_small() {
         state.build_as_karpenter();
     }
     while state.evaluations < state.budget && !(state.solution.problem.options.time_is_up)() {
@@ -60,8 +60,8 @@ struct Improving<'s, 'p, 'a> {
     evaluations: usize,
     budget: usize,
     since_best: usize,
-    /// The classes of which the best solution leaves all pods out that are left now.
-    left_out: Vec<bool>,
+    /// How many pods of each class the best solution leaves out.
+    left_out: Vec<u32>,
 }
 
 impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
@@ -71,7 +71,7 @@ impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
         let budget = budget(solution.problem);
         let current = best.clone();
         let random = Random::new();
-        let left_out = solution.left.iter().map(|left| *left > 0).collect();
+        let left_out = solution.left.clone();
         Self {
             solution,
             order,
@@ -100,9 +100,13 @@ impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
         }
     }
 
+    fn is_small(&self) -> bool {
+        self.solution.problem.pods() <= PODS_SMALL
+    }
+
     /// Pods that were left out on purpose may have a place in the end.
     fn insert_left(&mut self) {
-        if !self.best.is_whole() {
+        if !self.best.is_whole() && self.is_small() {
             Inserting::new(self.solution, self.order.to_vec()).insert_all();
             if self.solution.objective() > self.best {
                 self.solution.go_back_to_start();
@@ -114,7 +118,7 @@ impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
     fn round(&mut self) -> bool {
         let mark = self.solution.mark();
         let wasteful = self.wasteful();
-        if wasteful.is_empty() && self.current.is_whole() {
+        if wasteful.is_empty() && (self.current.is_whole() || !self.is_small()) {
             return false;
         }
         // A round costs something even where nothing is priced.
@@ -124,7 +128,7 @@ impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
         let found = self.solution.objective();
         if found < self.best {
             self.solution.commit();
-            self.left_out = self.solution.left.iter().map(|left| *left > 0).collect();
+            self.left_out.clone_from(&self.solution.left);
             (self.best, self.current, self.since_best) = (found.clone(), found, 0);
             return true;
         }
@@ -159,7 +163,7 @@ impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
     }
 
     fn ruin(&mut self, wasteful: &[usize]) -> Ruined {
-        let is_small = self.solution.problem.pods() <= PODS_SMALL;
+        let is_small = self.is_small();
         let troubled = !self.current.is_whole() || self.current.conceded > 0 || self.current.ordered > 0;
         match self.random.below(if troubled { 6 } else { 8 }) {
             2 if is_small => ruin::remove_portions(self.solution, &mut self.random),
@@ -196,8 +200,10 @@ impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
     /// The classes with pods that are left: by priority, and then as usual, the other way round, or by chance.
     fn order(&mut self) -> Vec<usize> {
         let problem = self.solution.problem;
+        // Of many pods only those are placed anew that were taken off their nodes.
+        let least = |class: usize| if self.is_small() { 0 } else { self.left_out[class] };
         let mut order: Vec<usize> =
-            (0..problem.classes.len()).filter(|class| self.solution.left[*class] > 0).collect();
+            (0..problem.classes.len()).filter(|class| self.solution.left[*class] > least(*class)).collect();
         match self.random.below(4) {
             0 => order.reverse(),
             1 | 2 => {
@@ -214,7 +220,7 @@ impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
                 0 => {
                     order.remove(self.random.below(order.len()));
                 }
-                1 | 2 => order.retain(|class| !self.left_out[*class]),
+                1 | 2 => order.retain(|class| self.left_out[*class] == 0),
                 _ => {}
             }
         }

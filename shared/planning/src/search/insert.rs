@@ -11,6 +11,8 @@ use crate::solution::{NewNode, Portion, Shape, Solution};
 
 /// One candidate in so many is passed over where chance may play, so that recreating does not repeat what was.
 const BLINK: usize = 12;
+/// So many existing nodes are looked at in the time in which one place is priced.
+const EXISTING_AT_ONCE: usize = 8;
 /// Once in so many times chance leaves only one lot to a pod, or lets equal pods go one by one.
 const LONE: usize = 6;
 
@@ -101,6 +103,7 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
 
     fn insert_on_existing(&mut self, class: usize, relaxation: usize) -> bool {
         let nodes = self.solution.problem.admitting(class, relaxation);
+        self.evaluations += nodes.len() / EXISTING_AT_ONCE;
         let upset = |node: usize| {
             self.solution.upsets(class, |key| self.solution.problem.existing_domains[node][key])
         };

@@ -1,14 +1,14 @@
 //! The plan checker finds what is wrong and nothing else: a good plan, broken in one way at a time.
 
+mod affinity;
 mod existing;
 mod laws;
-mod neighbours;
+mod nodes;
 mod oracle;
+mod pools;
 mod purchases;
-mod rooms;
 mod spreads;
 pub(crate) mod stage;
-mod wholes;
 
 use outrigger_model::{Outcome, PodsReport, Report};
 use outrigger_planning::check;
@@ -19,7 +19,7 @@ use stage::{Case, Stage};
 /// Every case of every table.
 fn cases() -> Vec<Case> {
     let tables =
-        [rooms::cases, existing::cases, purchases::cases, wholes::cases, spreads::cases, neighbours::cases];
+        [nodes::cases, existing::cases, purchases::cases, pools::cases, spreads::cases, affinity::cases];
     tables.iter().flat_map(|cases| cases()).collect()
 }
 

@@ -3,10 +3,10 @@
 mod affinity;
 mod daemons;
 mod pools;
+mod preferences;
 mod reasons;
 mod spreads;
 mod volumes;
-mod wishes;
 
 use std::collections::{BTreeMap, BTreeSet};
 

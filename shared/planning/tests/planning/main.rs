@@ -2,8 +2,6 @@
 //! every snapshot.
 
 #[cfg(test)]
-mod attempts;
-#[cfg(test)]
 mod binding;
 #[cfg(test)]
 mod capacity;
@@ -15,6 +13,8 @@ mod findings;
 mod fixtures;
 #[cfg(test)]
 mod flexibility;
+#[cfg(test)]
+mod hard_clusters;
 #[cfg(test)]
 mod leaving;
 mod needs;

@@ -1,4 +1,4 @@
-//! Small clusters whose first plan falls short: rules that keep pods from one another, limits that bind, spreads that
+//! Small clusters that are hard to plan for: rules that keep pods from one another, limits that bind, spreads that
 //! count others. Each line is a cluster, how many of its pods have a place, and on how many new nodes.
 
 use std::sync::Arc;
