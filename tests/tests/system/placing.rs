@@ -163,7 +163,14 @@ fn refuse_one(stack: &Stack, name: &str, known: &BTreeSet<String>, over: &Atomic
                 pod["metadata"]["name"].as_str().unwrap()
             );
             stack.kubernetes().merge(&path, &json!({"status": status})).unwrap();
-            return;
+            // Whoever plays the kubelet may have been about to say that the pod runs.
+            thread::sleep(Duration::from_millis(500));
+            let is_failed = |other: &Value| {
+                other["metadata"]["uid"] == pod["metadata"]["uid"] && other["status"]["phase"] == "Failed"
+            };
+            if pods(stack).unwrap().iter().any(is_failed) {
+                return;
+            }
         }
         thread::sleep(Duration::from_millis(20));
     }
