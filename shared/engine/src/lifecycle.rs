@@ -144,6 +144,7 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
         ports,
         settings,
         deadline,
+        ends_at: deadline.min(began + settings.window),
         summary: Summary::default(),
         mirrors: Mirrors::default(),
         catalog: None,
@@ -157,7 +158,7 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
         is_ending: false,
         sweep: Sweep::default(),
     };
-    let result = tick.run(&mut guard, deadline.min(began + settings.window)).await;
+    let result = tick.run(&mut guard).await;
     tick.announce().await;
     guard.give_back(ports).await;
     result.map(|()| tick.summary)
@@ -167,6 +168,8 @@ struct Tick<'a> {
     ports: Ports<'a>,
     settings: &'a Settings,
     deadline: Instant,
+    /// When nobody looks any more until the next tick.
+    ends_at: Instant,
     summary: Summary,
     mirrors: Mirrors,
     /// Read when the first node is registered.
@@ -207,7 +210,7 @@ struct Launches<'w> {
 }
 
 impl Tick<'_> {
-    async fn run(&mut self, guard: &mut LeaseGuard, ends_at: Instant) -> Result<(), TickError> {
+    async fn run(&mut self, guard: &mut LeaseGuard) -> Result<(), TickError> {
         self.sweep = self.ports.ledger.sweep().await?;
         loop {
             guard.keep(self.ports).await?;
@@ -216,7 +219,7 @@ impl Tick<'_> {
             let waiting = !self.summary.waiting.is_empty();
             let has_registered = self.summary.registered.len() > before;
             let pause = if has_registered { PAUSE_AFTER_REGISTRATION } else { PAUSE };
-            if !waiting || Instant::now() + pause >= ends_at {
+            if !waiting || Instant::now() + pause >= self.ends_at {
                 return Ok(());
             }
             tokio::time::sleep(pause).await;

@@ -2,8 +2,9 @@
 
 use outrigger_model::{ExistingPlacement, Node, NodeClaim, Taint};
 use outrigger_planning::binding::{Bindings, bindings};
+use tokio::time::Instant;
 
-use super::Tick;
+use super::{PAUSE, Tick};
 use crate::TickError;
 use crate::error::chain;
 use crate::node::initialize::Unready;
@@ -66,10 +67,13 @@ impl Tick<'_> {
             self.summary.binding_forbidden = true;
             tracing::warn!("pods may not be bound (RBAC: create pods/binding); kube-scheduler places them");
         }
+        // What stays closed now would stay so until the next tick.
+        let looks_again = Instant::now() + 2 * PAUSE < self.ends_at;
         for placing in ready {
             let name = &placing.node.name;
             let waits = found.left.iter().find(|left| &left.node == name && left.may_change);
-            let is_patient = !placing::must_open(placing.claim, placing.node, self.ports.now());
+            let is_patient =
+                looks_again && !placing::must_open(placing.claim, placing.node, self.ports.now());
             if let Some(left) = waits.filter(|_| is_patient) {
                 self.still_waits(placing.claim, format!("its pods to be bound: {}", left.reason));
                 continue;
