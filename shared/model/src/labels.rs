@@ -64,6 +64,20 @@ pub const POD_GROUP: &str = "outrigger.dev/pod-group";
 pub const RISK_WEIGHT: &str = "outrigger.dev/risk-weight";
 /// On a NodePool: how many nodes it may get within a minute.
 pub const MAX_NEW_NODES_PER_MINUTE: &str = "outrigger.dev/max-new-nodes-per-minute";
+/// On a NodePool: how much a command of disruption must save at least, in dollars per hour, as `0.05`.
+pub const LEAST_SAVING: &str = "outrigger.dev/least-saving";
+/// On a NodePool: how much of what the ended nodes cost a command must save at least, in percent, as `5`.
+pub const LEAST_SAVING_PERCENT: &str = "outrigger.dev/least-saving-percent";
+/// On a NodePool: what one eviction counts, in dollars, as `0.01`.
+pub const EVICTION_PRICE: &str = "outrigger.dev/eviction-price";
+/// On a NodePool: how old a node must be before it is disrupted by choice, as `30m`.
+pub const LEAST_NODE_AGE: &str = "outrigger.dev/least-node-age";
+/// On a NodePool: `true` where nodes that expire are replaced first.
+pub const GRACEFUL_EXPIRY: &str = "outrigger.dev/graceful-expiry";
+/// On a Node: kOps is to replace it with its next rolling update.
+pub const KOPS_NEEDS_UPDATE: &str = "kops.k8s.io/needs-update";
+/// The soft taint of the nodes that a running rolling update of kOps is about to replace.
+pub const KOPS_ROLLING_UPDATE_TAINT: &str = "kops.k8s.io/scheduled-for-update";
 /// On a NodeClaim: minValues could not be kept and were lowered (`MinValuesPolicy` BestEffort).
 pub const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed";
 /// The reservation that a reserved node draws on.

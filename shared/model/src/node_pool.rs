@@ -1,5 +1,6 @@
 //! `NodePool` of `karpenter.sh/v1`: what a user asks of the nodes that may be launched.
 
+pub mod disruption_wishes;
 pub mod schedule;
 pub(crate) mod validate;
 

@@ -6,11 +6,12 @@
 //! The way through [`provision`]: `leaving` says which pods must leave their node; a `problem` is built once from the snapshot,
 //! with the `market` of what may be bought; the `search` finds a `solution` for it, `report` writes that down as Plan and
 //! Report, and `rate` puts off what may not be launched now. Once the planned nodes are ready, `binding` says which of their
-//! pods may be bound, and `launch_outcomes` which nodes came to nothing. `check` is the referee: it judges plans and shares no
-//! code with the search, which never asks it.
+//! pods may be bound, and `launch_outcomes` which nodes came to nothing. `disruption` says which nodes may be given up, and why
+//! the others are kept. `check` is the referee: it judges plans and shares no code with the search, which never asks it.
 
 pub mod binding;
 pub mod check;
+pub mod disruption;
 #[cfg(test)]
 mod fixtures;
 mod launch_outcomes;

@@ -5,7 +5,7 @@
 
 use std::str::FromStr;
 
-use jiff::civil::DateTime;
+use jiff::civil::{Date, DateTime, Time};
 
 /// What a schedule may be, for messages.
 pub(super) const ALLOWED: &str = "five cron fields in UTC (minute, hour, day of month, month, weekday), or @yearly, \
@@ -21,14 +21,48 @@ pub struct Schedule {
     weekdays: Field,
 }
 
+/// How many days are looked through for the last time: within so many every schedule that is ever due is due once, that
+/// of 29 February too, which 1900 and 2100 do not have.
+const DAYS_LOOKED_THROUGH: u32 = 8 * 366;
+
 impl Schedule {
     /// Whether a budget begins to hold at this minute (UTC); seconds are not looked at.
     pub fn is_due(&self, at: DateTime) -> bool {
-        let day = self.days.has(at.day());
-        let weekday = self.weekdays.has(at.weekday().to_sunday_zero_offset());
+        self.is_on(at.date()) && self.minutes.has(at.minute()) && self.hours.has(at.hour())
+    }
+
+    /// The last minute (UTC) at which a budget began to hold, after the one time and not after the other.
+    pub fn last_due(&self, after: DateTime, not_after: DateTime) -> Option<DateTime> {
+        let (mut day, mut latest) = (not_after.date(), not_after.time());
+        for _ in 0..DAYS_LOOKED_THROUGH {
+            if day < after.date() {
+                return None;
+            }
+            if let Some(time) = self.last_time(latest).filter(|_| self.is_on(day)) {
+                return Some(day.to_datetime(time)).filter(|due| *due > after);
+            }
+            (day, latest) = (day.yesterday().ok()?, Time::MAX);
+        }
+        None
+    }
+
+    fn is_on(&self, date: Date) -> bool {
+        let day = self.days.has(date.day());
+        let weekday = self.weekdays.has(date.weekday().to_sunday_zero_offset());
         // Cron's old rule: where both days are restricted, either is enough.
         let on_day = if self.days.free || self.weekdays.free { day && weekday } else { day || weekday };
-        on_day && self.minutes.has(at.minute()) && self.hours.has(at.hour()) && self.months.has(at.month())
+        on_day && self.months.has(date.month())
+    }
+
+    /// The last time of a day on which it is due, not after this one.
+    fn last_time(&self, not_after: Time) -> Option<Time> {
+        let in_this_hour = || {
+            let hour = Some(not_after.hour()).filter(|hour| self.hours.has(*hour))?;
+            Some((hour, self.minutes.last(not_after.minute())?))
+        };
+        let before = || Some((self.hours.last(not_after.hour() - 1)?, self.minutes.last(59)?));
+        let (hour, minute) = in_this_hour().or_else(before)?;
+        Time::new(hour, minute, 0, 0).ok()
     }
 }
 
@@ -69,6 +103,11 @@ struct Field {
 impl Field {
     fn has(self, value: i8) -> bool {
         u32::try_from(value).is_ok_and(|value| self.values >> value & 1 == 1)
+    }
+
+    /// The greatest value that it allows up to this one.
+    fn last(self, most: i8) -> Option<i8> {
+        (0..=most).rev().find(|value| self.has(*value))
     }
 }
 
@@ -160,6 +199,31 @@ mod tests {
         for (schedule, at, expected) in table {
             let schedule_read: Schedule = schedule.parse().unwrap();
             assert_eq!(schedule_read.is_due(at.parse().unwrap()), expected, "{schedule} at {at}");
+        }
+    }
+
+    #[test]
+    fn the_last_due_minute() {
+        // The schedule, after and not after which time, and the last minute at which it was due.
+        let table = [
+            ("0 9 * * *", "2026-11-19T09:00", "2026-11-20T09:00", Some("2026-11-20T09:00")),
+            ("0 9 * * *", "2026-11-19T09:00", "2026-11-20T08:59", None),
+            ("0 9 * * *", "2026-11-19T08:59", "2026-11-20T08:59", Some("2026-11-19T09:00")),
+            ("30 9 * * *", "2026-11-19T00:00", "2026-11-20T09:29:59", Some("2026-11-19T09:30")),
+            ("*/20 * * * *", "2026-11-19T00:00", "2026-11-20T09:59", Some("2026-11-20T09:40")),
+            ("45 * * * *", "2026-11-19T00:00", "2026-11-20T00:30", Some("2026-11-19T23:45")),
+            ("0 22 * * 5", "2026-11-01T00:00", "2026-11-26T00:00", Some("2026-11-20T22:00")),
+            ("0 0 1 1 *", "2020-01-01T00:00", "2026-11-20T09:00", Some("2026-01-01T00:00")),
+            ("0 0 29 2 *", "1900-01-01T00:00", "2026-11-20T09:00", Some("2024-02-29T00:00")),
+            ("0 0 30 2 *", "0001-01-01T00:00", "2026-11-20T09:00", None),
+            ("0 9 * * *", "2026-11-20T09:00", "2026-11-19T09:00", None),
+        ];
+        for (schedule, after, not_after, expected) in table {
+            let read: Schedule = schedule.parse().unwrap();
+            let found = read.last_due(after.parse().unwrap(), not_after.parse().unwrap());
+            let expected = expected.map(|due| due.parse().unwrap());
+            assert_eq!(found, expected, "{schedule} after {after}, not after {not_after}");
+            assert!(found.is_none_or(|due| read.is_due(due)));
         }
     }
 

@@ -5,6 +5,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
+use super::disruption_wishes;
 use super::schedule::{self, Schedule};
 use super::{Budget, NodeClassRef, NodePool, NodePoolSpec, TemplateMetadata};
 use crate::invalid::{Invalid, Problems, shown};
@@ -38,6 +39,7 @@ pub(super) fn problems(pool: &NodePool) -> Vec<Invalid> {
         let field = format!("metadata.annotations[{}]", labels::MAX_NEW_NODES_PER_MINUTE);
         problems.refuse(field, shown(cap), "a whole number from 1, as 50");
     }
+    disruption_wishes::check(pool, &mut problems);
     check_size(&pool.spec, &mut problems);
     check_metadata(&template.metadata, &mut problems);
     check_requirements(&template.spec.requirements, &mut problems);

@@ -22,7 +22,7 @@ fn is_current(command: &Command, now: Timestamp) -> bool {
 }
 
 /// The claims that are held by commands whose replacements are still waited for.
-pub(super) fn held<'l>(
+pub(crate) fn held<'l>(
     claims: &'l [NodeClaim],
     commands: &'l [Command],
     now: Timestamp,

@@ -1,0 +1,114 @@
+//! How many nodes of a pool may be disrupted now, and for which reason: Karpenter's budgets.
+
+mod window;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use outrigger_model::node_pool::{Budget, DisruptionReason};
+use outrigger_model::{NodePool, Snapshot};
+
+use super::own_nodes::{OwnNode, own_nodes};
+use window::Window;
+
+/// The budgets of all pools, as they stand in a snapshot.
+pub struct Budgets<'a> {
+    pools: BTreeMap<&'a str, PoolNodes<'a>>,
+    now: Timestamp,
+}
+
+/// A pool, and how its nodes count against its budgets.
+struct PoolNodes<'a> {
+    pool: &'a NodePool,
+    /// Its initialised nodes whose instance is not being terminated; percentages are of these.
+    nodes: usize,
+    /// Those of its initialised nodes that are not ready or are leaving, for whatever reason.
+    disrupting: usize,
+}
+
+/// How many nodes of a pool may be disrupted now, for one reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Allowance {
+    /// How many more nodes may be.
+    pub left: usize,
+    /// How many may be at once: the least that an active budget allows.
+    pub at_once: usize,
+    /// How many of the pool's nodes are not ready or are leaving already.
+    pub disrupting: usize,
+    /// How long none may be at all; `None` where some may be at once.
+    pub closed: Option<Closed>,
+}
+
+/// How long a budget allows no node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Closed {
+    /// Until this time, when its hours are over.
+    Until(Timestamp),
+    /// For as long as it stands.
+    Always,
+    /// Until it is mended: its number, schedule or duration cannot be read.
+    Unreadable,
+}
+
+impl<'a> Budgets<'a> {
+    /// As a snapshot has them.
+    pub fn of(snapshot: &'a Snapshot) -> Self {
+        let none = |pool: &'a NodePool| (pool.name.as_str(), PoolNodes { pool, nodes: 0, disrupting: 0 });
+        let mut pools: BTreeMap<&str, PoolNodes<'_>> = snapshot.node_pools.iter().map(none).collect();
+        for own in own_nodes(snapshot).iter().filter(|own| own.is_initialized()) {
+            if let Some(of) = pools.get_mut(own.pool_name) {
+                of.nodes += usize::from(!own.is_terminating());
+                of.disrupting += usize::from(is_disrupting(own));
+            }
+        }
+        Self { pools, now: snapshot.taken_at }
+    }
+
+    /// How many nodes of a pool may be disrupted for a reason; none of a pool that is not known.
+    pub fn allowance(&self, pool: &str, reason: DisruptionReason) -> Allowance {
+        self.pools.get(pool).map_or_else(Allowance::default, |of| of.allowance(reason, self.now))
+    }
+}
+
+fn is_disrupting(own: &OwnNode<'_>) -> bool {
+    !own.node.ready || own.is_leaving() || own.is_held_now
+}
+
+impl PoolNodes<'_> {
+    fn allowance(&self, reason: DisruptionReason, now: Timestamp) -> Allowance {
+        let budgets = self.pool.spec.disruption.budgets.iter();
+        let matching =
+            budgets.filter(|budget| budget.reasons.as_ref().is_none_or(|reasons| reasons.contains(&reason)));
+        let mut allowance =
+            Allowance { at_once: self.nodes, disrupting: self.disrupting, ..Allowance::default() };
+        for budget in matching {
+            let (window, nodes) = (Window::of(budget, now), self.count(budget));
+            let closed = match (window, nodes) {
+                (Window::Unreadable, _) | (_, None) => Some(Closed::Unreadable),
+                (Window::Shut, _) => continue,
+                (_, Some(nodes)) if nodes > 0 => {
+                    allowance.at_once = allowance.at_once.min(nodes);
+                    continue;
+                }
+                (Window::Open { until: Some(until) }, _) => Some(Closed::Until(until)),
+                (Window::Open { until: None }, _) => Some(Closed::Always),
+            };
+            (allowance.at_once, allowance.closed) = (0, allowance.closed.max(closed));
+        }
+        Allowance { left: allowance.at_once.saturating_sub(self.disrupting), ..allowance }
+    }
+
+    /// How many nodes a budget allows at once; a percentage rounds up. `None` where it cannot be read.
+    fn count(&self, budget: &Budget) -> Option<usize> {
+        match budget.nodes.strip_suffix('%') {
+            Some(percent) => {
+                let percent: usize = percent.parse().ok()?;
+                Some(self.nodes.saturating_mul(percent).div_ceil(100))
+            }
+            None => budget.nodes.parse().ok(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! What the tests of disruption are made of: a pool `web` whose nodes are initialised, a day old, and have no pods.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use outrigger_model::node_pool::Budget;
+use outrigger_model::{
+    CapacityType, ClaimState, ClassOffer, Command, Instance, InstanceType, Node, NodeClaim, NodeClass,
+    NodeClassRef, NodePool, Offering, Price, Resources, Snapshot, TerminationReason, labels,
+};
+
+use crate::fixtures;
+
+/// Noon on 20 November 2026, a Friday.
+pub(crate) fn now() -> Timestamp {
+    "2026-11-20T12:00:00Z".parse().unwrap()
+}
+
+/// So many minutes before [`now`].
+pub(crate) fn minutes_ago(minutes: i64) -> Timestamp {
+    now() - SignedDuration::from_mins(minutes)
+}
+
+/// A budget that always holds, for all reasons.
+pub(crate) fn budget(nodes: &str) -> Budget {
+    Budget { nodes: nodes.into(), schedule: None, duration: None, reasons: None }
+}
+
+/// A world of nodes; its changes are to the first one.
+pub(crate) struct World {
+    pub(crate) snapshot: Snapshot,
+}
+
+impl World {
+    /// So many nodes, `i-0` and on, each with its claim `web-0` and on.
+    pub(crate) fn of_nodes(count: usize) -> Self {
+        let mut snapshot = Snapshot::empty("c", now());
+        snapshot.node_pools.push(NodePool::bare("web", NodeClassRef::instance_group("nodes")));
+        let class = NodeClass::for_planning(NodeClassRef::instance_group("nodes"));
+        snapshot.classes.push(ClassOffer { class, instance_types: Arc::new(vec![machine()]) });
+        snapshot.nodes.extend((0..count).map(node));
+        snapshot.claims.extend((0..count).map(claim));
+        Self { snapshot }
+    }
+
+    /// The pool.
+    pub(crate) fn pool(&mut self) -> &mut NodePool {
+        &mut self.snapshot.node_pools[0]
+    }
+
+    /// The first node.
+    pub(crate) fn node(&mut self) -> &mut Node {
+        &mut self.snapshot.nodes[0]
+    }
+
+    /// Sets a label of the first node.
+    pub(crate) fn set_label(&mut self, key: &str, value: &str) {
+        self.node().labels.insert(key.into(), value.into());
+    }
+
+    /// Sets the state of the first claim.
+    pub(crate) fn set_state(&mut self, state: ClaimState) {
+        self.snapshot.claims[0].state = state;
+    }
+
+    /// Takes back that the first node has finished starting.
+    pub(crate) fn uninitialize(&mut self) {
+        self.node().labels.remove(labels::INITIALIZED);
+        self.set_state(ClaimState::Registered);
+    }
+
+    /// Lets a command hold the first claim that was decided on so many seconds from now.
+    pub(crate) fn hold(&mut self, seconds: i64) {
+        let since = now() + SignedDuration::from_secs(seconds);
+        let claim = &mut self.snapshot.claims[0];
+        let command = Command::new(TerminationReason::Rebalanced, "test", vec![claim.name.clone()], since);
+        claim.command = Some(command.id.clone());
+        self.snapshot.commands.push(command);
+    }
+}
+
+/// The instance type of all nodes.
+fn machine() -> InstanceType {
+    let offering = |capacity_type, dollars| Offering {
+        zone: "us-east-1a".into(),
+        capacity_type,
+        price: Price::from_dollars(dollars).unwrap(),
+        available: true,
+        reservation: None,
+    };
+    InstanceType {
+        name: "m5.large".into(),
+        labels: BTreeMap::from([(labels::ARCH.into(), "amd64".into())]),
+        capacity: Resources::new(),
+        allocatable: Resources::new(),
+        offerings: vec![offering(CapacityType::Spot, 0.04), offering(CapacityType::OnDemand, 0.1)],
+    }
+}
+
+fn node(index: usize) -> Node {
+    let told = [
+        (labels::NODE_POOL, "web"),
+        (labels::INITIALIZED, "true"),
+        (labels::INSTANCE_TYPE, "m5.large"),
+        (labels::ZONE, "us-east-1a"),
+        (labels::CAPACITY_TYPE, "spot"),
+    ];
+    Node {
+        name: format!("i-{index}"),
+        provider_id: Some(format!("aws:///us-east-1a/i-{index}")),
+        labels: told.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+        created_at: minutes_ago(24 * 60),
+        ..fixtures::node(Vec::new())
+    }
+}
+
+fn claim(index: usize) -> NodeClaim {
+    let claim = fixtures::claim();
+    let instance = Instance {
+        id: format!("i-{index}"),
+        instance_type: "m5.large".into(),
+        zone: "us-east-1a".into(),
+        capacity_type: CapacityType::Spot,
+        image_id: "ami-1".into(),
+        price: Price::from_nanos(50_000_000),
+    };
+    NodeClaim {
+        name: format!("web-{index}"),
+        state: ClaimState::Initialized,
+        created_at: minutes_ago(24 * 60),
+        initialized_at: Some(minutes_ago(24 * 60)),
+        instance: Some(instance),
+        ..claim
+    }
+}

@@ -1,0 +1,117 @@
+//! The numbers that decide whether a disruption is worth it.
+
+use std::time::Duration;
+
+use outrigger_model::{NodePool, Price};
+
+/// What may be chosen about disruption. The least saving is none of Karpenter's, which disrupts for any saving at all:
+/// without one, nodes are exchanged for cents whenever a spot price moves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DisruptionSettings {
+    /// How much a command must save at least, in dollars per hour. Default $0.02/h.
+    pub least_saving: Price,
+    /// How much of what the ended nodes cost a command must save at least, in percent. Default 3.
+    pub least_saving_percent: u64,
+    /// What one eviction counts, in dollars. Default $0.002.
+    pub eviction_price: f64,
+    /// Within this time a command must save what its evictions count. Default 1 h.
+    pub pay_back_time: Duration,
+    /// How old a node must be before it is disrupted by choice, counted from the creation of its Node. Default 5 min.
+    pub least_node_age: Duration,
+    /// How many instance types, all cheaper, a spot node needs to replace a single spot node (Karpenter's
+    /// `MinInstanceTypesForSpotToSpotConsolidation`): with fewer, EC2 would soon take the new one back. Default 15.
+    pub spot_to_spot_types: usize,
+}
+
+impl Default for DisruptionSettings {
+    fn default() -> Self {
+        Self {
+            least_saving: Price::from_nanos(20_000_000),
+            least_saving_percent: 3,
+            eviction_price: 0.002,
+            pay_back_time: Duration::from_hours(1),
+            least_node_age: Duration::from_mins(5),
+            spot_to_spot_types: 15,
+        }
+    }
+}
+
+impl DisruptionSettings {
+    /// The same with what the annotations of a pool say instead.
+    #[must_use]
+    pub fn for_pool(&self, pool: &NodePool) -> Self {
+        let wishes = pool.disruption_wishes();
+        Self {
+            least_saving: wishes.least_saving.unwrap_or(self.least_saving),
+            least_saving_percent: wishes.least_saving_percent.unwrap_or(self.least_saving_percent),
+            eviction_price: wishes.eviction_price.unwrap_or(self.eviction_price),
+            least_node_age: wishes.least_node_age.unwrap_or(self.least_node_age),
+            ..*self
+        }
+    }
+
+    /// What a command must save at least, in dollars per hour, that ends nodes of this cost with so many evictions.
+    pub fn demanded_saving(&self, ended: Price, evictions: usize) -> Price {
+        let of_cost = ended.percent(self.least_saving_percent);
+        self.least_saving.max(of_cost).max(self.evictions_per_hour(evictions))
+    }
+
+    /// What evictions count, in dollars per hour of the time within which they must be paid back.
+    fn evictions_per_hour(&self, evictions: usize) -> Price {
+        let dollars = evictions as f64 * self.eviction_price;
+        if dollars <= 0.0 {
+            return Price::ZERO;
+        }
+        let hours = self.pay_back_time.as_secs_f64() / 3_600.0;
+        Price::from_dollars(dollars / hours).unwrap_or(Price::from_nanos(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use outrigger_model::{NodeClassRef, labels};
+
+    use super::*;
+
+    fn price(dollars: f64) -> Price {
+        Price::from_dollars(dollars).unwrap()
+    }
+
+    #[test]
+    fn the_dearest_demand_counts() {
+        let settings = DisruptionSettings::default();
+        // What the ended nodes cost, the evictions, and what must be saved.
+        let table = [(0.1, 0, 0.02), (0.1, 10, 0.02), (0.1, 11, 0.022), (1.0, 10, 0.03), (1.0, 100, 0.2)];
+        for (ended, evictions, expected) in table {
+            let found = settings.demanded_saving(price(ended), evictions);
+            assert_eq!(found, price(expected), "{ended} {evictions}");
+        }
+        let patient = DisruptionSettings { pay_back_time: Duration::from_hours(4), ..settings };
+        assert_eq!(patient.demanded_saving(price(1.0), 100), price(0.05));
+        let at_once = DisruptionSettings { pay_back_time: Duration::ZERO, ..settings };
+        assert_eq!(at_once.demanded_saving(price(1.0), 0), price(0.03));
+        assert!(at_once.demanded_saving(price(1.0), 1) > price(1e6), "nothing pays back at once");
+    }
+
+    #[test]
+    fn a_pool_may_ask_for_other_numbers() {
+        let mut pool = NodePool::bare("web", NodeClassRef::instance_group("nodes"));
+        let settings = DisruptionSettings::default();
+        assert_eq!(settings.for_pool(&pool), settings);
+        let said = [
+            (labels::LEAST_SAVING, "0.5"),
+            (labels::LEAST_SAVING_PERCENT, "7"),
+            (labels::EVICTION_PRICE, "0"),
+            (labels::LEAST_NODE_AGE, "1h"),
+        ];
+        pool.annotations.extend(said.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        let expected = DisruptionSettings {
+            least_saving: price(0.5),
+            least_saving_percent: 7,
+            eviction_price: 0.0,
+            least_node_age: Duration::from_hours(1),
+            ..settings
+        };
+        assert_eq!(settings.for_pool(&pool), expected);
+    }
+}
