@@ -1,14 +1,20 @@
 //! Which nodes may be disrupted by choice, for which reason and how many at once, and why each other node is kept: pure
 //! rules, after Karpenter's.
 //!
-//! `settings` are the numbers that may be chosen, `own_nodes` the nodes that are ours with their claims, and `budgets`
-//! how many nodes of a pool may go now.
+//! `settings` are the numbers that may be chosen, `own_nodes` the nodes that are ours with their claims. `budgets` says
+//! how many nodes of a pool may go now, and `candidates` which nodes may, with what each costs (`price`), or why it is
+//! `kept`.
 
 pub mod budgets;
+pub mod candidates;
 #[cfg(test)]
 mod fixtures;
+pub mod kept;
 mod own_nodes;
+mod price;
 pub mod settings;
 
 pub use budgets::{Allowance, Budgets, Closed};
+pub use candidates::{Candidate, Candidates, KeptNode, candidates};
+pub use kept::{Kept, Until};
 pub use settings::DisruptionSettings;

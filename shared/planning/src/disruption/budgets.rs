@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use outrigger_model::node_pool::{Budget, DisruptionReason};
 use outrigger_model::{NodePool, Snapshot};
 
+use super::kept::Kept;
 use super::own_nodes::{OwnNode, own_nodes};
 use window::Window;
 
@@ -48,6 +49,17 @@ pub enum Closed {
     Always,
     /// Until it is mended: its number, schedule or duration cannot be read.
     Unreadable,
+}
+
+impl Allowance {
+    /// Why a node is kept; `None` where one more may be disrupted.
+    pub fn kept(&self, now: Timestamp) -> Option<Kept> {
+        let why = match self.closed {
+            Some(closed) => Kept::BudgetClosed { closed, now },
+            None => Kept::BudgetUsedUp { at_once: self.at_once },
+        };
+        (self.left == 0).then_some(why)
+    }
 }
 
 impl<'a> Budgets<'a> {

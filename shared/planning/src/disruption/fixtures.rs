@@ -7,7 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use outrigger_model::node_pool::Budget;
 use outrigger_model::{
     CapacityType, ClaimState, ClassOffer, Command, Instance, InstanceType, Node, NodeClaim, NodeClass,
-    NodeClassRef, NodePool, Offering, Price, Resources, Snapshot, TerminationReason, labels,
+    NodeClassRef, NodePool, NominatedPod, Offering, Pod, PodState, Price, Resources, Snapshot,
+    TerminationReason, labels,
 };
 
 use crate::fixtures;
@@ -33,6 +34,11 @@ pub(crate) struct World {
 }
 
 impl World {
+    /// One node.
+    pub(crate) fn new() -> Self {
+        Self::of_nodes(1)
+    }
+
     /// So many nodes, `i-0` and on, each with its claim `web-0` and on.
     pub(crate) fn of_nodes(count: usize) -> Self {
         let mut snapshot = Snapshot::empty("c", now());
@@ -62,6 +68,29 @@ impl World {
     /// Sets the state of the first claim.
     pub(crate) fn set_state(&mut self, state: ClaimState) {
         self.snapshot.claims[0].state = state;
+    }
+
+    /// Plans the first claim for a pod.
+    pub(crate) fn nominate(&mut self, pod: NominatedPod) {
+        self.snapshot.claims[0].nominated.push(pod);
+    }
+
+    /// Lets the pods of a command wait for the first claim.
+    pub(crate) fn await_by_command(&mut self) {
+        let name = self.snapshot.claims[0].name.clone();
+        let command = Command::new(TerminationReason::Rebalanced, "test", Vec::new(), now());
+        self.snapshot.commands.push(Command { replacements: Some(vec![name]), ..command });
+    }
+
+    /// Sets what the first claim's instance cost at launch, in dollars per hour.
+    pub(crate) fn set_price(&mut self, dollars: f64) {
+        self.snapshot.claims[0].instance.as_mut().unwrap().price = Price::from_dollars(dollars).unwrap();
+    }
+
+    /// Removes all claims, and sets a label of the first node.
+    pub(crate) fn forget(&mut self, key: &str, value: &str) {
+        self.snapshot.claims.clear();
+        self.set_label(key, value);
     }
 
     /// Takes back that the first node has finished starting.
@@ -133,4 +162,12 @@ fn claim(index: usize) -> NodeClaim {
         instance: Some(instance),
         ..claim
     }
+}
+
+/// A pod of a ReplicaSet on the first node, made a day ago.
+pub(crate) fn pod(name: &str) -> Pod {
+    let pod = fixtures::pod("ReplicaSet", PodState::Bound);
+    let id = outrigger_model::PodRef { name: name.into(), ..pod.id.clone() };
+    let (node_name, nominated_node) = (Some("i-0".into()), None);
+    Pod { id, uid: name.into(), created_at: minutes_ago(24 * 60), node_name, nominated_node, ..pod }
 }

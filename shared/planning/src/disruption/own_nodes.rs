@@ -3,7 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use outrigger_model::{ClaimState, Node, NodeClaim, Snapshot};
+use jiff::Timestamp;
+use outrigger_model::{
+    CapacityType, ClaimState, ClassOffer, Instance, InstanceType, Node, NodeClaim, NodePool, Pod, Price,
+    Snapshot, labels,
+};
 
 use crate::leaving::replacement;
 
@@ -12,24 +16,41 @@ pub(crate) struct OwnNode<'a> {
     pub(crate) node: &'a Node,
     pub(crate) claim: Option<&'a NodeClaim>,
     pub(crate) pool_name: &'a str,
+    pub(crate) pool: Option<&'a NodePool>,
+    /// What its pool's class makes.
+    pub(crate) offer: Option<&'a ClassOffer>,
+    /// The pods that are bound to it, those that have ended among them.
+    pub(crate) pods: Vec<&'a Pod>,
     /// Whether a command whose replacements are still waited for holds its claim.
     pub(crate) is_held_now: bool,
 }
 
 /// All of them, in the snapshot's order.
 pub(crate) fn own_nodes(snapshot: &Snapshot) -> Vec<OwnNode<'_>> {
+    let pools: BTreeMap<&str, &NodePool> =
+        snapshot.node_pools.iter().map(|pool| (pool.name.as_str(), pool)).collect();
     let claims = claims_by_node(snapshot);
     let held: BTreeSet<&str> = replacement::held(&snapshot.claims, &snapshot.commands, snapshot.taken_at)
         .map(|claim| claim.name.as_str())
         .collect();
+    let mut pods: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
+    for pod in &snapshot.pods {
+        if let Some(node) = pod.node_name.as_deref() {
+            pods.entry(node).or_default().push(pod);
+        }
+    }
     let own = snapshot.nodes.iter().filter_map(|node| {
         let pool_name = node.node_pool()?;
+        let pool = pools.get(pool_name).copied();
         let by_id = node.instance_id().and_then(|id| claims.get(id));
         let claim = by_id.or_else(|| claims.get(node.name.as_str())).copied();
         Some(OwnNode {
             node,
             claim,
             pool_name,
+            pool,
+            offer: pool.and_then(|pool| snapshot.offer_for(pool)),
+            pods: pods.remove(node.name.as_str()).unwrap_or_default(),
             is_held_now: claim.is_some_and(|claim| held.contains(claim.name.as_str())),
         })
     });
@@ -45,7 +66,7 @@ fn claims_by_node(snapshot: &Snapshot) -> BTreeMap<&str, &NodeClaim> {
     claims
 }
 
-impl OwnNode<'_> {
+impl<'a> OwnNode<'a> {
     /// Whether it has finished starting, as its label or its claim says.
     pub(crate) fn is_initialized(&self) -> bool {
         self.node.is_initialized() || self.state() == Some(ClaimState::Initialized)
@@ -60,6 +81,66 @@ impl OwnNode<'_> {
     pub(crate) fn is_leaving(&self) -> bool {
         let is_ending = self.state().is_some_and(|state| !state.accepts_pods());
         is_ending || self.node.deleting || self.node.is_disrupted()
+    }
+
+    /// Since when its claim has been initialised; since its Node was made where no claim says.
+    pub(crate) fn ready_since(&self) -> Timestamp {
+        self.claim.and_then(|claim| claim.initialized_at).unwrap_or(self.node.created_at)
+    }
+
+    /// The command that holds it.
+    pub(crate) fn command(&self) -> Option<&'a str> {
+        self.claim?.command.as_deref()
+    }
+
+    /// The name of its claim.
+    pub(crate) fn claim_name(&self) -> Option<&'a str> {
+        self.claim.map(|claim| claim.name.as_str())
+    }
+
+    /// The uids of the pods that its claim was planned for.
+    pub(crate) fn nominated(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.claim.into_iter().flat_map(|claim| &claim.nominated).map(|pod| pod.uid.as_str())
+    }
+
+    /// The name of its instance type.
+    pub(crate) fn instance_type(&self) -> Option<&'a str> {
+        let of_claim = self.instance().map(|instance| instance.instance_type.as_str());
+        of_claim.or_else(|| self.label(labels::INSTANCE_TYPE))
+    }
+
+    /// Its instance type, as its class makes it.
+    pub(crate) fn known_type(&self) -> Option<&'a InstanceType> {
+        let name = self.instance_type()?;
+        self.offer?.instance_types.iter().find(|known| known.name == name)
+    }
+
+    /// Its zone.
+    pub(crate) fn zone(&self) -> Option<&'a str> {
+        let of_claim = self.instance().map(|instance| instance.zone.as_str());
+        of_claim.or_else(|| self.label(labels::ZONE))
+    }
+
+    /// How it is paid for.
+    pub(crate) fn capacity_type(&self) -> Option<CapacityType> {
+        let of_claim = self.instance().map(|instance| instance.capacity_type);
+        of_claim.or_else(|| CapacityType::named(self.label(labels::CAPACITY_TYPE)?))
+    }
+
+    /// What its instance cost when it was launched, where that was known.
+    pub(crate) fn price_at_launch(&self) -> Option<Price> {
+        let paid = |instance: &&Instance| {
+            instance.price > Price::ZERO || instance.capacity_type == CapacityType::Reserved
+        };
+        self.instance().filter(paid).map(|instance| instance.price)
+    }
+
+    fn instance(&self) -> Option<&'a Instance> {
+        self.claim?.instance.as_ref()
+    }
+
+    fn label(&self, key: &str) -> Option<&'a str> {
+        self.node.labels.get(key).map(String::as_str)
     }
 
     fn state(&self) -> Option<ClaimState> {

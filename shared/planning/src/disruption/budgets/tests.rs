@@ -91,5 +91,7 @@ fn a_budget_of_none_says_until_when() {
         world.pool().spec.disruption.budgets.clone_from(&budgets);
         let found = Budgets::of(&world.snapshot).allowance("web", DisruptionReason::Empty);
         assert_eq!((found.closed, found.at_once), (closed, at_once), "{budgets:?}");
+        let kept = found.kept(world.snapshot.taken_at);
+        assert_eq!(kept.is_none(), at_once > 0, "{kept:?}");
     }
 }

@@ -1,0 +1,302 @@
+//! Which nodes may be disrupted by choice: Karpenter's candidates.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use outrigger_model::node_pool::ConsolidationPolicy;
+use outrigger_model::{
+    CapacityType, DoNotDisrupt, Node, NodeClaim, NodePool, Pod, PodRef, PodState, Price, Snapshot, labels,
+};
+
+use super::kept::{Kept, Until};
+use super::own_nodes::{OwnNode, own_nodes};
+use super::price;
+use super::settings::DisruptionSettings;
+use crate::Options;
+use crate::leaving::eviction::{EvictionBlocker, EvictionRules};
+use crate::leaving::replacement::{self, DisruptionBlocker};
+
+/// A node that may be disrupted by choice, as far as it and its pods are concerned: budgets are not looked at.
+#[derive(Clone, Debug)]
+pub struct Candidate<'a> {
+    /// The node.
+    pub node: &'a Node,
+    /// Its claim; `None` in a cluster that is read from files.
+    pub claim: Option<&'a NodeClaim>,
+    /// Its pool.
+    pub pool: &'a NodePool,
+    /// The name of its instance type, where known.
+    pub instance_type: Option<&'a str>,
+    /// How it is paid for, where known.
+    pub capacity_type: Option<CapacityType>,
+    /// Dollars per hour of its instance; known wherever it may be consolidated.
+    pub price: Option<Price>,
+    /// Dollars per hour that it costs beside its instance.
+    pub node_price: Price,
+    /// The pods that need a place elsewhere once it goes, or whose successors do.
+    pub pods: Vec<&'a Pod>,
+    /// Running pods that nothing makes anew: they are lost once it goes.
+    pub lost_pods: Vec<&'a Pod>,
+    /// Why it may not be consolidated, neither as empty nor as underutilised; `None` where it may be.
+    pub not_consolidated: Option<Kept>,
+}
+
+impl Candidate<'_> {
+    /// Whether nobody would miss it: no pods but those that live and die with it, and those that have ended.
+    pub const fn is_empty(&self) -> bool {
+        self.pods.is_empty() && self.lost_pods.is_empty()
+    }
+
+    /// How many pods would be evicted, daemonset pods aside.
+    pub const fn evictions(&self) -> usize {
+        self.pods.len() + self.lost_pods.len()
+    }
+
+    /// Dollars per hour of the node, its instance and what it costs beside; `None` where its price is not known.
+    pub fn cost(&self) -> Option<Price> {
+        self.price.map(|price| price + self.node_price)
+    }
+}
+
+/// A node that is left alone.
+#[derive(Clone, Debug)]
+pub struct KeptNode<'a> {
+    /// The node.
+    pub node: &'a Node,
+    /// Why it is.
+    pub reason: Kept,
+}
+
+/// What becomes of each node that is ours: one that names a NodePool.
+#[derive(Clone, Debug, Default)]
+pub struct Candidates<'a> {
+    /// Those that may be disrupted, in the snapshot's order.
+    pub candidates: Vec<Candidate<'a>>,
+    /// The others, in the snapshot's order.
+    pub kept: Vec<KeptNode<'a>>,
+}
+
+/// Says of each node that names a NodePool whether it may be disrupted by choice. The snapshot must hold the
+/// PodDisruptionBudgets.
+pub fn candidates<'a>(
+    snapshot: &'a Snapshot,
+    settings: &DisruptionSettings,
+    options: &Options<'_>,
+) -> Candidates<'a> {
+    let filter = Filter::of(snapshot, settings, options.node_price);
+    let mut found = Candidates::default();
+    for own in own_nodes(snapshot) {
+        match filter.judge(&own) {
+            Ok(candidate) => found.candidates.push(candidate),
+            Err(reason) => found.kept.push(KeptNode { node: own.node, reason }),
+        }
+    }
+    found
+}
+
+/// What nodes are judged by.
+struct Filter<'a, 's> {
+    snapshot: &'a Snapshot,
+    settings: &'s DisruptionSettings,
+    node_price: Option<Price>,
+    now: Timestamp,
+    /// The pods that still wait, by uid.
+    waiting: BTreeMap<&'a str, &'a PodRef>,
+    /// Those that are meant for a node, by its name.
+    meant: BTreeMap<&'a str, &'a PodRef>,
+    /// The commands whose pods wait for a claim, by its name.
+    awaited: BTreeMap<&'a str, &'a str>,
+}
+
+impl<'a, 's> Filter<'a, 's> {
+    fn of(snapshot: &'a Snapshot, settings: &'s DisruptionSettings, node_price: Option<Price>) -> Self {
+        let waits = |pod: &&Pod| {
+            matches!(pod.state, PodState::Waiting | PodState::Unschedulable) && pod.node_name.is_none()
+        };
+        let waiting = || snapshot.pods.iter().filter(waits);
+        let awaited = snapshot.commands.iter().flat_map(|command| {
+            let claims = command.replacements.iter().flatten();
+            claims.map(|claim| (claim.as_str(), command.id.as_str()))
+        });
+        Self {
+            snapshot,
+            settings,
+            node_price,
+            now: snapshot.taken_at,
+            waiting: waiting().map(|pod| (pod.uid.as_str(), &pod.id)).collect(),
+            meant: waiting().filter_map(|pod| Some((pod.nominated_node.as_deref()?, &pod.id))).collect(),
+            awaited: awaited.collect(),
+        }
+    }
+
+    fn judge(&self, own: &OwnNode<'a>) -> Result<Candidate<'a>, Kept> {
+        let pool = own.pool.ok_or_else(|| Kept::UnknownPool { pool: own.pool_name.to_owned() })?;
+        let load = Load::of(&own.pods);
+        let kept = kept_by_standing(own, pool, &load)
+            .or_else(|| self.kept_by_plans(own))
+            .or_else(|| self.kept_by_age(own, pool));
+        if let Some(kept) = kept {
+            return Err(kept);
+        }
+        let price = price::of_instance(own, &self.snapshot.overlays);
+        let not_consolidated =
+            self.kept_by_pods(own)?.or_else(|| self.kept_by_consolidation(own, pool, &load, price));
+        if let Some(kept) = not_consolidated {
+            return Err(kept);
+        }
+        Ok(Candidate {
+            node: own.node,
+            claim: own.claim,
+            pool,
+            instance_type: own.instance_type(),
+            capacity_type: own.capacity_type(),
+            price,
+            node_price: self.node_price(own),
+            pods: load.pods,
+            lost_pods: load.lost_pods,
+            not_consolidated,
+        })
+    }
+
+    /// What others mean to do with the node.
+    fn kept_by_plans(&self, own: &OwnNode<'a>) -> Option<Kept> {
+        if let Some(command) = own.command() {
+            return Some(Kept::HeldByCommand { command: command.to_owned() });
+        }
+        if let Some(command) = own.claim_name().and_then(|name| self.awaited.get(name)) {
+            return Some(Kept::Awaited { command: (*command).to_owned() });
+        }
+        let meant = self.meant.get(own.node.name.as_str());
+        let pod = meant.or_else(|| own.nominated().find_map(|uid| self.waiting.get(uid)))?;
+        Some(Kept::Nominated { pod: (*pod).clone() })
+    }
+
+    fn kept_by_age(&self, own: &OwnNode<'_>, pool: &NodePool) -> Option<Kept> {
+        let least = self.settings.for_pool(pool).least_node_age;
+        let is_young = after(own.node.created_at, least) > self.now;
+        is_young.then_some(Kept::TooYoung { least })
+    }
+
+    /// Errs where the node itself asks to be left alone.
+    fn kept_by_pods(&self, own: &OwnNode<'_>) -> Result<Option<Kept>, Kept> {
+        let rules = EvictionRules::of(self.snapshot);
+        match replacement::blocker(own.node, own.pods.iter().copied(), rules) {
+            Some(DisruptionBlocker::Node(_)) => Err(Kept::DoNotDisrupt),
+            Some(DisruptionBlocker::Pod(blocker)) => {
+                let until = self.stays_until(own, &blocker);
+                Ok(Some(Kept::PodStays { blocker: Box::new(blocker), until }))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Until when a pod asks not to be disrupted, where it says for how long.
+    fn stays_until(&self, own: &OwnNode<'_>, blocker: &EvictionBlocker) -> Option<Until> {
+        let EvictionBlocker::DoNotDisrupt { pod } = blocker else { return None };
+        let wish = own.pods.iter().find(|on| on.id == *pod)?.do_not_disrupt.as_ref()?;
+        match wish.value.parse().ok()? {
+            DoNotDisrupt::For(length) => Some(Until { at: after(wish.started_at?, length), now: self.now }),
+            DoNotDisrupt::Always => None,
+        }
+    }
+
+    /// Why a node may not be consolidated, whatever its pods.
+    fn kept_by_consolidation(
+        &self,
+        own: &OwnNode<'a>,
+        pool: &NodePool,
+        load: &Load<'_>,
+        price: Option<Price>,
+    ) -> Option<Kept> {
+        let disruption = &pool.spec.disruption;
+        if pool.spec.replicas.is_some() {
+            return Some(Kept::StaticPool);
+        }
+        let Some(rest) = disruption.consolidate_after.get() else {
+            return Some(Kept::ConsolidateAfterNever);
+        };
+        if disruption.consolidation_policy == ConsolidationPolicy::WhenEmpty && load.count() > 0 {
+            return Some(Kept::NotEmpty { pods: load.count() });
+        }
+        let at = after(load.last_change.map_or(own.ready_since(), |at| at.max(own.ready_since())), rest);
+        if at > self.now {
+            return Some(Kept::ConsolidateAfter { until: Until { at, now: self.now } });
+        }
+        unknown(own, price)
+    }
+
+    fn node_price(&self, own: &OwnNode<'_>) -> Price {
+        let of_class = || own.offer.map_or(Price::ZERO, |offer| offer.class.root_volume.price());
+        self.node_price.unwrap_or_else(of_class)
+    }
+}
+
+/// Where the node stands, and what its owners are about to do with it.
+fn kept_by_standing(own: &OwnNode<'_>, pool: &NodePool, load: &Load<'_>) -> Option<Kept> {
+    let node = own.node;
+    let is_rolling = node.taints.iter().any(|taint| taint.key == labels::KOPS_ROLLING_UPDATE_TAINT);
+    if own.is_leaving() {
+        Some(Kept::Leaving)
+    } else if pool.deleting {
+        Some(Kept::PoolDeleting { pool: pool.name.clone() })
+    } else if !own.is_initialized() || node.awaits_placing() {
+        Some(Kept::NotInitialized)
+    } else if is_rolling || node.annotations.contains_key(labels::KOPS_NEEDS_UPDATE) {
+        Some(Kept::KopsUpdate)
+    } else if node.unschedulable && load.count() > 0 {
+        // Somebody drains it. Once it is empty it may go, as with Karpenter.
+        Some(Kept::Cordoned)
+    } else {
+        None
+    }
+}
+
+/// What must be known of a node before its saving can be told.
+fn unknown(own: &OwnNode<'_>, price: Option<Price>) -> Option<Kept> {
+    if own.known_type().is_none() {
+        let instance_type = own.instance_type().map(str::to_owned);
+        Some(Kept::UnknownInstanceType { instance_type })
+    } else if own.zone().is_none() {
+        Some(Kept::UnknownZone)
+    } else if own.capacity_type().is_none() {
+        Some(Kept::UnknownCapacityType)
+    } else if price.is_none() {
+        Some(Kept::UnknownPrice)
+    } else {
+        None
+    }
+}
+
+fn after(since: Timestamp, length: std::time::Duration) -> Timestamp {
+    let length = SignedDuration::try_from(length).unwrap_or(SignedDuration::MAX);
+    since.saturating_add(length).unwrap_or(Timestamp::MAX)
+}
+
+/// The pods of a node that are not bound to it.
+struct Load<'a> {
+    /// Those that need a place elsewhere.
+    pods: Vec<&'a Pod>,
+    /// Those that nothing makes anew.
+    lost_pods: Vec<&'a Pod>,
+    /// When the newest of them was made, those that have ended among them: `consolidateAfter` counts from there.
+    last_change: Option<Timestamp>,
+}
+
+impl<'a> Load<'a> {
+    fn of(on: &[&'a Pod]) -> Self {
+        let lives = |pod: &&&Pod| matches!(pod.state, PodState::Bound | PodState::Leaving);
+        let own = on.iter().filter(|pod| !pod.is_bound_to_its_node());
+        Self {
+            pods: own.clone().filter(|pod| pod.is_reschedulable()).copied().collect(),
+            lost_pods: own.clone().filter(lives).filter(|pod| pod.owner_kind.is_empty()).copied().collect(),
+            last_change: own.map(|pod| pod.created_at).max(),
+        }
+    }
+
+    const fn count(&self) -> usize {
+        self.pods.len() + self.lost_pods.len()
+    }
+}
+
+#[cfg(test)]
+mod tests;

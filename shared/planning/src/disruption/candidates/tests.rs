@@ -1,0 +1,274 @@
+//! Each rule with a node that it keeps.
+
+use outrigger_model::selector::LabelSelector;
+use outrigger_model::{
+    ClaimState, NillableDuration, NominatedPod, PodDisruptionBudget, Protection, Taint, TaintEffect,
+};
+
+use super::*;
+use crate::disruption::fixtures::{World, minutes_ago, pod};
+
+/// A change to a world.
+type Change = fn(&mut World);
+
+/// The code of what keeps the only node of a world, or `candidate`.
+fn verdict(world: &World) -> &'static str {
+    let found = candidates(&world.snapshot, &DisruptionSettings::default(), &Options::default());
+    match (&found.candidates[..], &found.kept[..]) {
+        ([_], []) => "candidate",
+        ([], [kept]) => kept.reason.as_str(),
+        _ => "neither",
+    }
+}
+
+fn check(table: &[(&str, Change, &str)]) {
+    for (what, change, expected) in table {
+        let mut world = World::new();
+        change(&mut world);
+        assert_eq!(verdict(&world), *expected, "{what}");
+    }
+}
+
+#[test]
+fn where_a_node_stands() {
+    let files: Change = |world| world.snapshot.claims.clear();
+    check(&[
+        ("nothing", |_| {}, "candidate"),
+        ("no claim", files, "candidate"),
+        ("no label", |world| world.uninitialize(), "NotInitialized"),
+        ("the claim knows more", |world| drop(world.node().labels.remove(labels::INITIALIZED)), "candidate"),
+        ("it waits for its pods", |world| world.node().taints.push(Taint::placing()), "NotInitialized"),
+        ("no pool", |world| world.snapshot.node_pools.clear(), "UnknownPool"),
+        ("the pool goes", |world| world.pool().deleting = true, "PoolDeleting"),
+        ("it drains", |world| world.set_state(ClaimState::Draining), "Leaving"),
+        ("it is deleted", |world| world.node().deleting = true, "Leaving"),
+        ("it is closed", |world| world.node().taints.push(Taint::disrupted()), "Leaving"),
+        ("it is cordoned and empty", |world| world.node().unschedulable = true, "candidate"),
+        ("it is young", |world| world.node().created_at = minutes_ago(4), "TooYoung"),
+        ("it is old enough", |world| world.node().created_at = minutes_ago(5), "candidate"),
+        ("it is not ready", |world| world.node().ready = false, "candidate"),
+    ]);
+}
+
+#[test]
+fn what_others_mean_to_do_with_a_node() {
+    check(&[
+        (
+            "a drain",
+            |world| (world.node().unschedulable, world.snapshot.pods) = (true, vec![pod("a")]),
+            "Cordoned",
+        ),
+        (
+            "kOps will replace it",
+            |world| drop(world.node().annotations.insert(labels::KOPS_NEEDS_UPDATE.into(), String::new())),
+            "KopsUpdate",
+        ),
+        (
+            "kOps replaces it",
+            |world| {
+                let taint = Taint::new(labels::KOPS_ROLLING_UPDATE_TAINT, "", TaintEffect::PreferNoSchedule);
+                world.node().taints.push(taint);
+            },
+            "KopsUpdate",
+        ),
+        ("a command", |world| world.hold(0), "HeldByCommand"),
+        ("a command that is not over", |world| world.hold(-3_600), "HeldByCommand"),
+        ("pods of a command", |world| world.await_by_command(), "Awaited"),
+        ("a nominated pod", |world| world.snapshot.pods.push(waiting(Some("i-0"))), "Nominated"),
+        ("a pod for another", |world| world.snapshot.pods.push(waiting(Some("i-1"))), "candidate"),
+        (
+            "a pod of its claim",
+            |world| (nominate(world), world.snapshot.pods.push(waiting(None))).1,
+            "Nominated",
+        ),
+        ("a pod of its claim that is gone", nominate, "candidate"),
+    ]);
+}
+
+fn waiting(nominated_node: Option<&str>) -> Pod {
+    let nominated_node = nominated_node.map(str::to_owned);
+    Pod { state: PodState::Unschedulable, node_name: None, nominated_node, ..pod("a") }
+}
+
+fn nominate(world: &mut World) {
+    let Pod { id, uid, .. } = pod("a");
+    world.nominate(NominatedPod { pod: id, uid });
+}
+
+#[test]
+fn who_asks_to_be_left_alone() {
+    check(&[
+        (
+            "the node",
+            |world| drop(world.node().annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into())),
+            "DoNotDisrupt",
+        ),
+        (
+            "not really",
+            |world| drop(world.node().annotations.insert(labels::DO_NOT_DISRUPT.into(), "1h".into())),
+            "candidate",
+        ),
+        ("a pod", |world| world.snapshot.pods.push(shy("true", PodState::Bound)), "PodStays"),
+        (
+            "a pod that has ended",
+            |world| world.snapshot.pods.push(shy("true", PodState::Finished)),
+            "candidate",
+        ),
+        ("a pod for an hour", |world| world.snapshot.pods.push(shy("1h", PodState::Bound)), "PodStays"),
+        ("a pod for a minute", |world| world.snapshot.pods.push(shy("1m", PodState::Bound)), "candidate"),
+        ("a budget", |world| protect(world, 1, true), "PodStays"),
+        ("a budget that lets go", |world| protect(world, 1, false), "candidate"),
+        ("two budgets", |world| protect(world, 2, false), "PodStays"),
+    ]);
+}
+
+fn shy(value: &str, state: PodState) -> Pod {
+    let wish = Protection { value: value.into(), started_at: Some(minutes_ago(30)) };
+    Pod { state, do_not_disrupt: Some(Box::new(wish)), ..pod("a") }
+}
+
+fn protect(world: &mut World, budgets: usize, is_fully_blocking: bool) {
+    let id = pod("budget").id;
+    let budget = PodDisruptionBudget { id, selector: LabelSelector::default(), is_fully_blocking };
+    world.snapshot.disruption_budgets = vec![budget; budgets];
+    world.snapshot.pods.push(pod("a"));
+}
+
+#[test]
+fn a_pod_says_until_when_it_stays() {
+    let mut world = World::new();
+    world.snapshot.pods.push(shy("1h", PodState::Bound));
+    let found = candidates(&world.snapshot, &DisruptionSettings::default(), &Options::default());
+    let expected = "the pod default/a asks not to be disrupted until 12:30 UTC";
+    assert_eq!(found.kept[0].reason.to_string(), expected);
+}
+
+#[test]
+fn what_a_pool_wants_consolidated() {
+    fn rest(world: &mut World, after: NillableDuration) {
+        world.pool().spec.disruption.consolidate_after = after;
+    }
+    check(&[
+        ("a fixed number", |world| world.pool().spec.replicas = Some(1), "StaticPool"),
+        ("none", |world| rest(world, NillableDuration::NEVER), "ConsolidateAfterNever"),
+        ("those that rest", |world| rest(world, NillableDuration::seconds(24 * 3_600)), "candidate"),
+        (
+            "those that rest longer",
+            |world| rest(world, NillableDuration::seconds(24 * 3_600 + 1)),
+            "ConsolidateAfter",
+        ),
+        (
+            "those without a new pod",
+            |world| {
+                rest(world, NillableDuration::seconds(3_600));
+                world.snapshot.pods.push(Pod { created_at: minutes_ago(59), ..pod("a") });
+            },
+            "ConsolidateAfter",
+        ),
+        (
+            "those without a pod that has ended lately",
+            |world| {
+                rest(world, NillableDuration::seconds(3_600));
+                let (state, created_at) = (PodState::Finished, minutes_ago(59));
+                world.snapshot.pods.push(Pod { state, created_at, ..pod("a") });
+            },
+            "ConsolidateAfter",
+        ),
+        (
+            "daemonsets do not count",
+            |world| {
+                rest(world, NillableDuration::seconds(3_600));
+                let owner_kind = "DaemonSet".into();
+                world.snapshot.pods.push(Pod { owner_kind, created_at: minutes_ago(1), ..pod("a") });
+            },
+            "candidate",
+        ),
+        ("empty ones", |world| when_empty(world, None), "candidate"),
+        ("with a pod", |world| when_empty(world, Some(pod("a"))), "NotEmpty"),
+        (
+            "with a lone pod",
+            |world| when_empty(world, Some(Pod { owner_kind: String::new(), ..pod("a") })),
+            "NotEmpty",
+        ),
+        (
+            "with a daemonset's pod",
+            |world| when_empty(world, Some(Pod { owner_kind: "DaemonSet".into(), ..pod("a") })),
+            "candidate",
+        ),
+        (
+            "with a static pod",
+            |world| when_empty(world, Some(Pod { owner_kind: "Node".into(), ..pod("a") })),
+            "candidate",
+        ),
+        (
+            "with a pod that has ended",
+            |world| when_empty(world, Some(Pod { state: PodState::Finished, ..pod("a") })),
+            "candidate",
+        ),
+        (
+            "with a pod that goes",
+            |world| when_empty(world, Some(Pod { state: PodState::Terminating, ..pod("a") })),
+            "candidate",
+        ),
+    ]);
+}
+
+fn when_empty(world: &mut World, pod: Option<Pod>) {
+    world.pool().spec.disruption.consolidation_policy = ConsolidationPolicy::WhenEmpty;
+    world.snapshot.pods.extend(pod);
+}
+
+#[test]
+fn what_is_not_known_is_kept() {
+    fn lose(world: &mut World, key: &str) {
+        world.snapshot.claims.clear();
+        world.node().labels.remove(key);
+    }
+    check(&[
+        ("its type", |world| lose(world, labels::INSTANCE_TYPE), "UnknownInstanceType"),
+        ("of that type", |world| world.forget(labels::INSTANCE_TYPE, "m6.large"), "UnknownInstanceType"),
+        ("its zone", |world| lose(world, labels::ZONE), "UnknownZone"),
+        ("its capacity type", |world| lose(world, labels::CAPACITY_TYPE), "UnknownCapacityType"),
+        ("of that capacity type", |world| world.forget(labels::CAPACITY_TYPE, "free"), "UnknownCapacityType"),
+        ("its price", |world| world.forget(labels::ZONE, "us-east-1b"), "UnknownPrice"),
+        ("its class", |world| world.snapshot.classes.clear(), "UnknownInstanceType"),
+    ]);
+}
+
+#[test]
+fn a_candidate_says_what_it_costs_and_who_must_move() {
+    let mut world = World::new();
+    let of = |name: &str, owner: &str| Pod { owner_kind: owner.into(), ..pod(name) };
+    world.snapshot.pods =
+        vec![of("a", "ReplicaSet"), of("b", "DaemonSet"), of("c", ""), of("d", "StatefulSet")];
+    let found = candidates(&world.snapshot, &DisruptionSettings::default(), &Options::default());
+    let [candidate] = &found.candidates[..] else { panic!("{found:?}") };
+    let names = |pods: &[&Pod]| pods.iter().map(|pod| pod.id.name.clone()).collect::<Vec<_>>();
+    assert_eq!(
+        (names(&candidate.pods), names(&candidate.lost_pods)),
+        (vec!["a".into(), "d".into()], vec!["c".into()])
+    );
+    assert_eq!((candidate.is_empty(), candidate.evictions()), (false, 3));
+    assert_eq!(candidate.capacity_type, Some(CapacityType::Spot));
+    let volume = world.snapshot.classes[0].class.root_volume.price();
+    let price = Price::from_dollars(0.05).unwrap();
+    assert_eq!((candidate.price, candidate.node_price), (Some(price), volume));
+    assert_eq!(candidate.cost(), Some(price + volume));
+    let options = Options { node_price: Some(Price::ZERO), ..Options::default() };
+    let found = candidates(&world.snapshot, &DisruptionSettings::default(), &options);
+    assert_eq!(found.candidates[0].cost(), Some(price));
+}
+
+#[test]
+fn a_pool_says_how_old_its_nodes_must_be() {
+    let mut world = World::new();
+    world.pool().annotations.insert(labels::LEAST_NODE_AGE.into(), "48h".into());
+    assert_eq!(verdict(&world), "TooYoung");
+}
+
+#[test]
+fn nodes_without_a_pool_are_not_ours() {
+    let mut world = World::new();
+    world.node().labels.remove(labels::NODE_POOL);
+    assert_eq!(verdict(&world), "neither");
+}

@@ -1,0 +1,283 @@
+//! Why a node is left alone.
+
+use std::fmt;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::tz::Offset;
+use outrigger_model::{NillableDuration, PodRef, Price};
+
+use super::budgets::Closed;
+use crate::leaving::eviction::EvictionBlocker;
+
+/// Why a node is left alone, by disruption as a whole or by consolidation alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// It has not finished starting, or waits for its planned pods.
+    NotInitialized,
+    /// There is no NodePool of the name that it has.
+    UnknownPool {
+        /// The name.
+        pool: String,
+    },
+    /// Its NodePool is being deleted.
+    PoolDeleting {
+        /// The NodePool.
+        pool: String,
+    },
+    /// It is going already.
+    Leaving,
+    /// Somebody has cordoned it, and its pods are still there.
+    Cordoned,
+    /// kOps is about to replace it.
+    KopsUpdate,
+    /// A command holds it already.
+    HeldByCommand {
+        /// The command.
+        command: String,
+    },
+    /// The pods of nodes that are to go wait for it.
+    Awaited {
+        /// The command that ends those nodes.
+        command: String,
+    },
+    /// It is meant for a pod that still waits.
+    Nominated {
+        /// The pod.
+        pod: PodRef,
+    },
+    /// It asks not to be disrupted.
+    DoNotDisrupt,
+    /// It is younger than nodes must be.
+    TooYoung {
+        /// How old nodes must be.
+        least: Duration,
+    },
+    /// A pod on it will not leave.
+    PodStays {
+        /// Which pod, and why.
+        blocker: Box<EvictionBlocker>,
+        /// Until when it asks to stay, where it says so.
+        until: Option<Until>,
+    },
+    /// Its NodePool has a fixed number of nodes, which only drift replaces.
+    StaticPool,
+    /// Its NodePool does not want it consolidated (`consolidateAfter: Never`).
+    ConsolidateAfterNever,
+    /// It or its pods have changed within `consolidateAfter`.
+    ConsolidateAfter {
+        /// Until when it is left alone.
+        until: Until,
+    },
+    /// Its NodePool wants only empty nodes consolidated (`consolidationPolicy: WhenEmpty`).
+    NotEmpty {
+        /// How many pods are on it, daemonset and static pods aside.
+        pods: usize,
+    },
+    /// Its class makes no such instance type, or nobody knows its type.
+    UnknownInstanceType {
+        /// The type, where it is known.
+        instance_type: Option<String>,
+    },
+    /// Nobody knows its zone.
+    UnknownZone,
+    /// Nobody knows how it is paid for.
+    UnknownCapacityType,
+    /// Nobody knows what it costs.
+    UnknownPrice,
+    /// The budgets of its NodePool allow no disruption now.
+    BudgetClosed {
+        /// For how long.
+        closed: Closed,
+        /// The time.
+        now: Timestamp,
+    },
+    /// As many nodes of its NodePool are disrupted as its budgets allow.
+    BudgetUsedUp {
+        /// How many that are.
+        at_once: usize,
+    },
+    /// A pod on it has no place elsewhere.
+    NoPlaceFor {
+        /// The pod.
+        pod: PodRef,
+    },
+    /// Its pods need a node, and there is no cheaper one.
+    NothingCheaper,
+    /// Giving it up would save less than it must.
+    NotWorthIt {
+        /// What it would save.
+        saving: Price,
+        /// What it must save at least.
+        least: Price,
+    },
+    /// Too few instance types are cheaper to replace a spot node with another.
+    TooFewSpotTypes {
+        /// How many are.
+        found: usize,
+        /// How many must be.
+        least: usize,
+    },
+    /// It may go, and others go first.
+    InTurn,
+    /// The time for the decision was over before its turn.
+    TimeIsUp,
+}
+
+impl Kept {
+    /// Its code, which does not change.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::NotInitialized => "NotInitialized",
+            Self::UnknownPool { .. } => "UnknownPool",
+            Self::PoolDeleting { .. } => "PoolDeleting",
+            Self::Leaving => "Leaving",
+            Self::Cordoned => "Cordoned",
+            Self::KopsUpdate => "KopsUpdate",
+            Self::HeldByCommand { .. } => "HeldByCommand",
+            Self::Awaited { .. } => "Awaited",
+            Self::Nominated { .. } => "Nominated",
+            Self::DoNotDisrupt => "DoNotDisrupt",
+            Self::TooYoung { .. } => "TooYoung",
+            Self::PodStays { .. } => "PodStays",
+            Self::StaticPool => "StaticPool",
+            Self::ConsolidateAfterNever => "ConsolidateAfterNever",
+            Self::ConsolidateAfter { .. } => "ConsolidateAfter",
+            Self::NotEmpty { .. } => "NotEmpty",
+            Self::UnknownInstanceType { .. } => "UnknownInstanceType",
+            Self::UnknownZone => "UnknownZone",
+            Self::UnknownCapacityType => "UnknownCapacityType",
+            Self::UnknownPrice => "UnknownPrice",
+            Self::BudgetClosed { .. } => "BudgetClosed",
+            Self::BudgetUsedUp { .. } => "BudgetUsedUp",
+            Self::NoPlaceFor { .. } => "NoPlaceFor",
+            Self::NothingCheaper => "NothingCheaper",
+            Self::NotWorthIt { .. } => "NotWorthIt",
+            Self::TooFewSpotTypes { .. } => "TooFewSpotTypes",
+            Self::InTurn => "InTurn",
+            Self::TimeIsUp => "TimeIsUp",
+        }
+    }
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotInitialized => f.write_str("not initialized yet"),
+            Self::UnknownPool { pool } => write!(f, "there is no NodePool {pool}"),
+            Self::PoolDeleting { pool } => write!(f, "the NodePool {pool} is being deleted"),
+            Self::Leaving => f.write_str("leaving already"),
+            Self::Cordoned => f.write_str("cordoned, and not empty yet"),
+            Self::KopsUpdate => f.write_str("kOps is to replace it"),
+            Self::HeldByCommand { command } => write!(f, "the command {command} holds it"),
+            Self::Awaited { command } => write!(f, "the pods of the command {command} wait for it"),
+            Self::Nominated { pod } => write!(f, "meant for the pod {pod}, which waits"),
+            Self::DoNotDisrupt => f.write_str("it asks not to be disrupted"),
+            Self::TooYoung { least } => write!(f, "younger than {}", length(*least)),
+            Self::PodStays { blocker, until: Some(until) } => write!(f, "{blocker} until {until}"),
+            Self::PodStays { blocker, until: None } => blocker.fmt(f),
+            Self::StaticPool => f.write_str("its NodePool has a fixed number of nodes"),
+            Self::ConsolidateAfterNever => f.write_str("consolidateAfter is Never"),
+            Self::ConsolidateAfter { until } => write!(f, "left alone until {until} by consolidateAfter"),
+            Self::NotEmpty { pods } => write!(f, "{pods} pods on it, and the policy is WhenEmpty"),
+            Self::UnknownInstanceType { instance_type: Some(name) } => {
+                write!(f, "its class makes no instance type {name}")
+            }
+            Self::UnknownInstanceType { instance_type: None } => {
+                f.write_str("its instance type is not known")
+            }
+            Self::UnknownZone => f.write_str("its zone is not known"),
+            Self::UnknownCapacityType => f.write_str("its capacity type is not known"),
+            Self::UnknownPrice => f.write_str("its price is not known"),
+            Self::BudgetClosed { closed, now } => write_closed(f, *closed, *now),
+            Self::BudgetUsedUp { at_once } => write!(f, "budget {at_once} used up"),
+            Self::NoPlaceFor { pod } => write!(f, "no other place for the pod {pod}"),
+            Self::NothingCheaper => f.write_str("nothing cheaper has room for its pods"),
+            Self::NotWorthIt { saving, least } => write!(f, "saves {saving}, least is {least}"),
+            Self::TooFewSpotTypes { found, least } => {
+                write!(f, "{found} cheaper spot instance types, least is {least}")
+            }
+            Self::InTurn => f.write_str("others go first"),
+            Self::TimeIsUp => f.write_str("the time for this decision was over before its turn"),
+        }
+    }
+}
+
+fn write_closed(f: &mut fmt::Formatter<'_>, closed: Closed, now: Timestamp) -> fmt::Result {
+    match closed {
+        Closed::Until(at) => write!(f, "budget 0 until {}", Until { at, now }),
+        Closed::Always => f.write_str("budget 0"),
+        Closed::Unreadable => f.write_str("a budget that cannot be read allows none"),
+    }
+}
+
+fn length(duration: Duration) -> NillableDuration {
+    NillableDuration::seconds(duration.as_secs())
+}
+
+/// A time to come, printed as short as it is clear: `06:00 UTC`, and with its day where that is not within 24 hours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Until {
+    /// The time to come.
+    pub at: Timestamp,
+    /// The time.
+    pub now: Timestamp,
+}
+
+impl fmt::Display for Until {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = Offset::UTC.to_datetime(self.at);
+        if self.at.duration_since(self.now).as_hours() >= 24 {
+            write!(f, "{} ", at.date())?;
+        }
+        write!(f, "{:02}:{:02}", at.hour(), at.minute())?;
+        if at.second() != 0 {
+            write!(f, ":{:02}", at.second())?;
+        }
+        f.write_str(" UTC")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_says_its_numbers() {
+        let (now, pod) = (
+            "2026-11-20T12:00:00Z".parse().unwrap(),
+            PodRef { namespace: "default".into(), name: "x".into() },
+        );
+        let time = |text: &str| format!("2026-11-{text}Z").parse().unwrap();
+        let until = |text: &str| Until { at: time(text), now };
+        let price = |dollars| Price::from_dollars(dollars).unwrap();
+        let blocker = Box::new(EvictionBlocker::DoNotDisrupt { pod: pod.clone() });
+        let table = [
+            (
+                Kept::BudgetClosed { closed: Closed::Until(time("21T06:00:00")), now },
+                "budget 0 until 06:00 UTC",
+            ),
+            (
+                Kept::BudgetClosed { closed: Closed::Until(time("23T06:00:00")), now },
+                "budget 0 until 2026-11-23 06:00 UTC",
+            ),
+            (Kept::BudgetClosed { closed: Closed::Always, now }, "budget 0"),
+            (Kept::BudgetUsedUp { at_once: 2 }, "budget 2 used up"),
+            (Kept::TooYoung { least: Duration::from_mins(5) }, "younger than 5m"),
+            (
+                Kept::PodStays { blocker: blocker.clone(), until: Some(until("20T13:00:30")) },
+                "the pod default/x asks not to be disrupted until 13:00:30 UTC",
+            ),
+            (Kept::PodStays { blocker, until: None }, "the pod default/x asks not to be disrupted"),
+            (
+                Kept::NotWorthIt { saving: price(0.004), least: price(0.02) },
+                "saves $0.0040/h, least is $0.0200/h",
+            ),
+            (Kept::NoPlaceFor { pod }, "no other place for the pod default/x"),
+            (Kept::TooFewSpotTypes { found: 3, least: 15 }, "3 cheaper spot instance types, least is 15"),
+        ];
+        for (kept, expected) in table {
+            assert_eq!(kept.to_string(), expected, "{}", kept.as_str());
+        }
+    }
+}

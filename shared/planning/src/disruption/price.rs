@@ -1,0 +1,87 @@
+//! What a node costs.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use outrigger_model::{CapacityType, InstanceType, NodeOverlay, Price, labels};
+
+use super::own_nodes::OwnNode;
+
+/// Dollars per hour of a node's instance: what its claim says, else what the catalogue says of its type, zone and
+/// capacity type, with the NodeOverlays. `None` where neither does.
+pub(super) fn of_instance(own: &OwnNode<'_>, overlays: &[NodeOverlay]) -> Option<Price> {
+    own.price_at_launch().or_else(|| listed(own, overlays))
+}
+
+fn listed(own: &OwnNode<'_>, overlays: &[NodeOverlay]) -> Option<Price> {
+    let (instance_type, zone, capacity_type) = (own.known_type()?, own.zone()?, own.capacity_type()?);
+    let mut here = instance_type.offerings.iter().filter(|offering| offering.zone == zone);
+    let offering = here.find(|offering| offering.capacity_type == capacity_type)?;
+    let labels = labels_of(own, instance_type, capacity_type);
+    let about = overlays.iter().filter(|overlay| overlay.requirements.match_labels(&labels).is_ok());
+    // The heaviest counts, between equals the first by name.
+    let priced = about.filter(|overlay| overlay.price.is_some());
+    let overlay = priced.max_by_key(|overlay| (overlay.weight, Reverse(&overlay.name)));
+    let price = overlay.and_then(|overlay| overlay.price);
+    Some(price.map_or(offering.price, |price| price.apply(offering.price)))
+}
+
+/// The labels by which overlays choose: those of the node, and of its type where the node does not say.
+fn labels_of(
+    own: &OwnNode<'_>,
+    instance_type: &InstanceType,
+    capacity_type: CapacityType,
+) -> BTreeMap<String, String> {
+    let mut all = instance_type.labels.clone();
+    all.extend(own.node.labels.clone());
+    all.insert(labels::INSTANCE_TYPE.to_owned(), instance_type.name.clone());
+    all.insert(labels::CAPACITY_TYPE.to_owned(), capacity_type.to_string());
+    all.extend(own.zone().map(|zone| (labels::ZONE.to_owned(), zone.to_owned())));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use outrigger_model::{PriceOverlay, Requirement, Requirements, Resources};
+
+    use super::*;
+    use crate::disruption::fixtures::World;
+    use crate::disruption::own_nodes::own_nodes;
+
+    fn overlay(name: &str, weight: u32, capacity_type: &str, dollars: f64) -> NodeOverlay {
+        NodeOverlay {
+            name: name.into(),
+            weight,
+            requirements: Requirements::new()
+                .with(labels::CAPACITY_TYPE, Requirement::exactly(capacity_type)),
+            price: Some(PriceOverlay::Absolute(Price::from_dollars(dollars).unwrap())),
+            capacity: Resources::new(),
+        }
+    }
+
+    #[test]
+    fn a_claim_knows_its_price_and_the_catalogue_those_of_the_others() {
+        type Change = fn(&mut World);
+        let others = [overlay("a", 1, "on-demand", 9.0), overlay("b", 2, "spot", 3.0)];
+        let both = [overlay("a", 1, "spot", 9.0), overlay("b", 2, "spot", 3.0), overlay("c", 2, "spot", 4.0)];
+        let no_claim: Change = |world| world.snapshot.claims.clear();
+        let table: [(&str, Change, &[NodeOverlay], Option<f64>); 9] = [
+            ("a claim", |_| {}, &others, Some(0.05)),
+            ("a claim that does not know", |world| world.set_price(0.0), &[], Some(0.04)),
+            ("no claim", no_claim, &[], Some(0.04)),
+            ("an overlay", no_claim, &others, Some(3.0)),
+            ("the heaviest overlay", no_claim, &both, Some(3.0)),
+            ("on demand", |world| world.forget(labels::CAPACITY_TYPE, "on-demand"), &others[1..], Some(0.1)),
+            ("another zone", |world| world.forget(labels::ZONE, "us-east-1b"), &[], None),
+            ("no such way", |world| world.forget(labels::CAPACITY_TYPE, "reserved"), &[], None),
+            ("another type", |world| world.forget(labels::INSTANCE_TYPE, "m6.large"), &[], None),
+        ];
+        for (what, change, overlays, expected) in table {
+            let mut world = World::new();
+            change(&mut world);
+            let own = own_nodes(&world.snapshot);
+            let found = of_instance(&own[0], overlays).map(Price::dollars);
+            assert_eq!(found, expected, "{what}");
+        }
+    }
+}
