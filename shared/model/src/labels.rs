@@ -49,6 +49,10 @@ pub const CLAIM_VERSION: &str = "outrigger.dev/claim-version";
 pub const OPENING_TAINT: &str = "outrigger.dev/opening";
 /// On a Node: the name of its claim, which tells our nodes from Karpenter's.
 pub const CLAIM: &str = "outrigger.dev/claim";
+/// On a Node and its claim: the hash of the NodePool's template on the day on which it was planned.
+pub const NODE_POOL_HASH: &str = "outrigger.dev/nodepool-hash";
+/// On a Node and its claim: the hash of the node class on the day on which it was planned.
+pub const NODE_CLASS_HASH: &str = "outrigger.dev/nodeclass-hash";
 /// On a Node: since when the claim is ending for which it is drained.
 pub const DRAINING: &str = "outrigger.dev/draining";
 /// On a NodeClaim object: when patience with the pods of its node ends (Karpenter's annotation).

@@ -33,6 +33,7 @@ pub mod selector;
 pub mod snapshot;
 pub mod syntax;
 pub mod taint;
+mod template_hash;
 pub mod termination;
 pub mod vcpu_quota;
 pub mod volume;

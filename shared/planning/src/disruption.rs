@@ -2,11 +2,13 @@
 //! rules, after Karpenter's.
 //!
 //! `settings` are the numbers that may be chosen, `own_nodes` the nodes that are ours with their claims. `budgets` says
-//! how many nodes of a pool may go now, and `candidates` which nodes may, with what each costs (`price`), or why it is
-//! `kept`.
+//! how many nodes of a pool may go now, and `candidates` which nodes may, with what each costs (`price`) and how it has
+//! drifted (`drift`), or why it is `kept`. `expiry` is for pools that replace expiring nodes first.
 
 pub mod budgets;
 pub mod candidates;
+pub mod drift;
+pub mod expiry;
 #[cfg(test)]
 mod fixtures;
 pub mod kept;
@@ -16,5 +18,7 @@ pub mod settings;
 
 pub use budgets::{Allowance, Budgets, Closed};
 pub use candidates::{Candidate, Candidates, KeptNode, candidates};
+pub use drift::DriftReason;
+pub use expiry::GracefulExpiry;
 pub use kept::{Kept, Until};
 pub use settings::DisruptionSettings;

@@ -8,6 +8,8 @@ use outrigger_model::{
     CapacityType, DoNotDisrupt, Node, NodeClaim, NodePool, Pod, PodRef, PodState, Price, Snapshot, labels,
 };
 
+use super::drift::{self, DriftReason};
+use super::expiry::GracefulExpiry;
 use super::kept::{Kept, Until};
 use super::own_nodes::{OwnNode, own_nodes};
 use super::price;
@@ -37,6 +39,10 @@ pub struct Candidate<'a> {
     pub pods: Vec<&'a Pod>,
     /// Running pods that nothing makes anew: they are lost once it goes.
     pub lost_pods: Vec<&'a Pod>,
+    /// How it has drifted; nothing where drift may not replace it.
+    pub drift: Vec<DriftReason>,
+    /// When it expires, where that is soon and its pool wants it replaced before.
+    pub expires_at: Option<Timestamp>,
     /// Why it may not be consolidated, neither as empty nor as underutilised; `None` where it may be.
     pub not_consolidated: Option<Kept>,
 }
@@ -139,9 +145,13 @@ impl<'a, 's> Filter<'a, 's> {
             return Err(kept);
         }
         let price = price::of_instance(own, &self.snapshot.overlays);
-        let not_consolidated =
-            self.kept_by_pods(own)?.or_else(|| self.kept_by_consolidation(own, pool, &load, price));
-        if let Some(kept) = not_consolidated {
+        let stays = self.kept_by_pods(own)?;
+        // Whatever its pods ask for, the drain of a drifted node ends where there is a time for it.
+        let may_be_replaced = stays.is_none() || own.has_termination_grace_period();
+        let drift = if may_be_replaced { drift::reasons(own, self.now) } else { Vec::new() };
+        let expires_at = self.expires_soon(own, pool).filter(|_| may_be_replaced);
+        let not_consolidated = stays.or_else(|| self.kept_by_consolidation(own, pool, &load, price));
+        if let Some(kept) = not_consolidated.clone().filter(|_| drift.is_empty() && expires_at.is_none()) {
             return Err(kept);
         }
         Ok(Candidate {
@@ -154,6 +164,8 @@ impl<'a, 's> Filter<'a, 's> {
             node_price: self.node_price(own),
             pods: load.pods,
             lost_pods: load.lost_pods,
+            drift,
+            expires_at,
             not_consolidated,
         })
     }
@@ -223,6 +235,11 @@ impl<'a, 's> Filter<'a, 's> {
             return Some(Kept::ConsolidateAfter { until: Until { at, now: self.now } });
         }
         unknown(own, price)
+    }
+
+    fn expires_soon(&self, own: &OwnNode<'_>, pool: &NodePool) -> Option<Timestamp> {
+        let expiry = GracefulExpiry::of(pool, own.created_at(), own.expire_after()?)?;
+        (expiry.replaced_from <= self.now).then_some(expiry.at)
     }
 
     fn node_price(&self, own: &OwnNode<'_>) -> Price {

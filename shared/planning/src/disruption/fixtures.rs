@@ -6,8 +6,8 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use outrigger_model::node_pool::Budget;
 use outrigger_model::{
-    CapacityType, ClaimState, ClassOffer, Command, Instance, InstanceType, Node, NodeClaim, NodeClass,
-    NodeClassRef, NodePool, NominatedPod, Offering, Pod, PodState, Price, Resources, Snapshot,
+    CapacityType, ClaimState, ClassOffer, Command, Instance, InstanceType, NillableDuration, Node, NodeClaim,
+    NodeClass, NodeClassRef, NodePool, NominatedPod, Offering, Pod, PodState, Price, Resources, Snapshot,
     TerminationReason, labels,
 };
 
@@ -80,6 +80,33 @@ impl World {
         let name = self.snapshot.claims[0].name.clone();
         let command = Command::new(TerminationReason::Rebalanced, "test", Vec::new(), now());
         self.snapshot.commands.push(Command { replacements: Some(vec![name]), ..command });
+    }
+
+    /// Annotates the first claim.
+    pub(crate) fn annotate(&mut self, key: &str, value: &str) {
+        self.snapshot.claims[0].annotations.insert(key.into(), value.into());
+    }
+
+    /// Removes all annotations of the first claim.
+    pub(crate) fn unhash(&mut self) {
+        self.snapshot.claims[0].annotations.clear();
+    }
+
+    /// Moves all annotations of the first claim to its node.
+    pub(crate) fn hash_on_node_alone(&mut self) {
+        self.snapshot.nodes[0].annotations = std::mem::take(&mut self.snapshot.claims[0].annotations);
+    }
+
+    /// Sets when the first claim was decided on.
+    pub(crate) fn set_created(&mut self, at: Timestamp) {
+        self.snapshot.claims[0].created_at = at;
+    }
+
+    /// Gives the first claim's drain an end, and lets it live for so many minutes.
+    pub(crate) fn set_life(&mut self, minutes: u64) {
+        let claim = &mut self.snapshot.claims[0];
+        claim.termination_grace_period = Some(NillableDuration::seconds(60));
+        claim.expire_after = NillableDuration::seconds(minutes * 60);
     }
 
     /// Sets what the first claim's instance cost at launch, in dollars per hour.

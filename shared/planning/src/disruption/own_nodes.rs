@@ -1,12 +1,12 @@
-//! The nodes that are ours - those that name a NodePool - with all that is known of each: the only place that looks into
-//! claims.
+//! The nodes that are ours - those that name a NodePool - with all that is known of each: the only place that looks
+//! into claims.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use outrigger_model::{
-    CapacityType, ClaimState, ClassOffer, Instance, InstanceType, Node, NodeClaim, NodePool, Pod, Price,
-    Snapshot, labels,
+    CapacityType, ClaimState, ClassOffer, Instance, InstanceType, NillableDuration, Node, NodeClaim,
+    NodePool, Pod, Price, Snapshot, labels,
 };
 
 use crate::leaving::replacement;
@@ -86,6 +86,39 @@ impl<'a> OwnNode<'a> {
     /// Since when its claim has been initialised; since its Node was made where no claim says.
     pub(crate) fn ready_since(&self) -> Timestamp {
         self.claim.and_then(|claim| claim.initialized_at).unwrap_or(self.node.created_at)
+    }
+
+    /// When it was decided on; when its Node was made where no claim says.
+    pub(crate) fn created_at(&self) -> Timestamp {
+        self.claim.map_or(self.node.created_at, |claim| claim.created_at)
+    }
+
+    /// How long it lives: what its claim was planned with, else what its pool says now.
+    pub(crate) fn expire_after(&self) -> Option<NillableDuration> {
+        let of_pool = || self.pool.map(|pool| pool.spec.template.spec.expire_after);
+        self.claim.map(|claim| claim.expire_after).or_else(of_pool)
+    }
+
+    /// Whether its drain ends by a time, whatever its pods ask for.
+    pub(crate) fn has_termination_grace_period(&self) -> bool {
+        let of_pool = || self.pool?.spec.template.spec.termination_grace_period;
+        self.claim.map_or_else(of_pool, |claim| claim.termination_grace_period).is_some()
+    }
+
+    /// An annotation of its claim, or of its Node where the claim has none.
+    pub(crate) fn annotation(&self, key: &str) -> Option<&'a str> {
+        let of_claim = self.claim.and_then(|claim| claim.annotations.get(key));
+        of_claim.or_else(|| self.node.annotations.get(key)).map(String::as_str)
+    }
+
+    /// The labels of its claim.
+    pub(crate) fn claim_labels(&self) -> impl Iterator<Item = (&'a String, &'a String)> + use<'a> {
+        self.claim.into_iter().flat_map(|claim| &claim.labels)
+    }
+
+    /// The image that its instance runs, where known.
+    pub(crate) fn image(&self) -> Option<&'a str> {
+        self.instance().map(|instance| instance.image_id.as_str()).filter(|image| !image.is_empty())
     }
 
     /// The command that holds it.

@@ -127,6 +127,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         let mut nodes: Vec<Rc<NewNode>> =
             self.solution.new_nodes().map(|(_, node)| Rc::clone(node)).collect();
         nodes.sort_by_cached_key(|node| self.turn(node));
+        let mut hashes: BTreeMap<usize, Vec<(String, String)>> = BTreeMap::new();
         for (order, node) in nodes.iter().enumerate() {
             let template = &self.problem.templates()[node.shape.template];
             let offer = self.offer(node, &mut used);
@@ -137,7 +138,9 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
                 self.note(portion.lot.class, self.problem.existing.len() + order, &name, &taken);
                 pods.extend(taken);
             }
-            let planned = self.planned_node(name, node, &offer, &pods);
+            let mut planned = self.planned_node(name, node, &offer, &pods);
+            let hashes = hashes.entry(node.shape.template).or_insert_with(|| hashes_of(template));
+            planned.annotations.extend(hashes.iter().cloned());
             self.report.nodes.push(self.node_report(node, &offer, &planned));
             self.plan.nodes.push(planned);
         }
@@ -251,6 +254,10 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
             offer.purchases.iter().map(|purchase| ranked_type(template, *purchase, offer.zones)).collect();
         let requirements = self.requirements(node, offer);
         let mut annotations = spec.metadata.annotations.clone();
+        let class_hash =
+            template.class.template_hash().map(|hash| (labels::NODE_CLASS_HASH.to_owned(), hash));
+        annotations.insert(labels::NODE_POOL_HASH.to_owned(), template.pool.template_hash());
+        annotations.extend(class_hash);
         if offer.min_values_relaxed {
             annotations.insert(labels::MIN_VALUES_RELAXED.to_owned(), "true".to_owned());
         }
@@ -344,6 +351,13 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
             price: planned.price,
         }
     }
+}
+
+/// The annotations by which drift is told later.
+fn hashes_of(template: &Template<'_>) -> Vec<(String, String)> {
+    let of_pool = (labels::NODE_POOL_HASH.to_owned(), template.pool.template_hash());
+    let of_class = template.class.template_hash().map(|hash| (labels::NODE_CLASS_HASH.to_owned(), hash));
+    std::iter::once(of_pool).chain(of_class).collect()
 }
 
 fn entry(mut pods: Vec<PodRef>, outcome: Outcome) -> PodsReport {

@@ -4,8 +4,8 @@
 use std::cell::Cell;
 
 use outrigger_model::{
-    CapacityType, ClaimState, Instance, Node, PodState, Price, Quantity, Resources, Taint, TaintEffect,
-    UnavailableOffering, labels,
+    CapacityType, ClaimState, Instance, LaunchTemplate, Node, PodState, Price, Quantity, Resources, Snapshot,
+    Taint, TaintEffect, UnavailableOffering, labels,
 };
 use outrigger_planning::{Options, check, provision};
 use serde_json::json;
@@ -26,6 +26,23 @@ fn weights() {
         "The pool of the highest weight that can serve wins, though another is cheaper.",
         &snapshot,
     );
+}
+
+#[test]
+fn planned_nodes_carry_the_hashes_by_which_they_drift() {
+    let mut snapshot = with_pods(&[("web", 2, spec(500, 512))]);
+    let hashes = |snapshot: &Snapshot| {
+        let (plan, _) = provision(snapshot, &Options::default());
+        let annotation = |key: &str| plan.nodes[0].annotations.get(key).cloned();
+        (annotation(labels::NODE_POOL_HASH), annotation(labels::NODE_CLASS_HASH))
+    };
+    let of_pool = Some(snapshot.node_pools[0].template_hash());
+    assert_eq!(hashes(&snapshot), (of_pool.clone(), None), "the class only plans");
+    let class = &mut snapshot.classes[0].class;
+    class.launch = LaunchTemplate::Borrowed { name: "nodes.c".into(), version: "1".into() };
+    let of_class = class.template_hash();
+    assert!(of_class.is_some());
+    assert_eq!(hashes(&snapshot), (of_pool, of_class));
 }
 
 #[test]

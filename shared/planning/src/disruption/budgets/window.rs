@@ -7,7 +7,8 @@ use outrigger_model::NillableDuration;
 use outrigger_model::node_pool::Budget;
 use outrigger_model::node_pool::schedule::Schedule;
 
-/// How many windows in a row are looked through for the end of the last; beyond, a budget counts as holding without end.
+/// How many windows in a row are looked through for the end of the last; beyond, a budget counts as holding without
+/// end.
 const WINDOWS_LOOKED_THROUGH: usize = 1_000;
 
 /// Whether a budget holds at some time.

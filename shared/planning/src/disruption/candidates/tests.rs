@@ -226,7 +226,15 @@ fn what_is_not_known_is_kept() {
     }
     check(&[
         ("its type", |world| lose(world, labels::INSTANCE_TYPE), "UnknownInstanceType"),
-        ("of that type", |world| world.forget(labels::INSTANCE_TYPE, "m6.large"), "UnknownInstanceType"),
+        (
+            "of that type",
+            |world| {
+                world.forget(labels::INSTANCE_TYPE, "m6.large");
+                // An older node has drifted by it.
+                world.node().created_at = minutes_ago(59);
+            },
+            "UnknownInstanceType",
+        ),
         ("its zone", |world| lose(world, labels::ZONE), "UnknownZone"),
         ("its capacity type", |world| lose(world, labels::CAPACITY_TYPE), "UnknownCapacityType"),
         ("of that capacity type", |world| world.forget(labels::CAPACITY_TYPE, "free"), "UnknownCapacityType"),
@@ -271,4 +279,46 @@ fn nodes_without_a_pool_are_not_ours() {
     let mut world = World::new();
     world.node().labels.remove(labels::NODE_POOL);
     assert_eq!(verdict(&world), "neither");
+}
+
+#[test]
+fn drift_and_expiry_replace_what_consolidation_leaves_alone() {
+    fn drifts(world: &mut World) {
+        world.annotate(labels::NODE_POOL_HASH, "v1-1");
+        world.pool().spec.replicas = Some(1);
+    }
+    fn expires(world: &mut World, minutes: u64) {
+        world.set_life(minutes);
+        world.pool().annotations.insert(labels::GRACEFUL_EXPIRY.into(), "true".into());
+        world.pool().spec.replicas = Some(1);
+    }
+    check(&[
+        ("drifted", drifts, "candidate"),
+        (
+            "drifted and young",
+            |world| (drifts(world), world.node().created_at = minutes_ago(1)).1,
+            "TooYoung",
+        ),
+        (
+            "drifted, and a pod stays",
+            |world| (drifts(world), world.snapshot.pods.push(shy("true", PodState::Bound))).1,
+            "PodStays",
+        ),
+        (
+            "drifted, and a pod stays for a time",
+            |world| {
+                drifts(world);
+                world.set_life(10_000);
+                world.snapshot.pods.push(shy("true", PodState::Bound));
+            },
+            "candidate",
+        ),
+        ("expires soon", |world| expires(world, 24 * 60 + 60), "candidate"),
+        ("expires later", |world| expires(world, 24 * 60 + 61), "StaticPool"),
+    ]);
+    let mut world = World::new();
+    drifts(&mut world);
+    let found = candidates(&world.snapshot, &DisruptionSettings::default(), &Options::default());
+    assert_eq!(found.candidates[0].drift, [DriftReason::NodePool]);
+    assert_eq!(found.candidates[0].not_consolidated, Some(Kept::StaticPool));
 }
