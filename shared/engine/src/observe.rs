@@ -53,9 +53,7 @@ pub(crate) async fn snapshot(
         leave_usable(&mut offer.class, &closed, &ledger.claims, &ledger.intents, snapshot.taken_at);
         snapshot.classes.push(offer);
     }
-    snapshot.paused = health::paused(&ledger.health, snapshot.taken_at);
-    snapshot.probing = health::probing(&ledger.health, snapshot.taken_at);
-    snapshot.quarantined = health::quarantined(&ledger.health, snapshot.taken_at);
+    snapshot.health = ledger.health;
     snapshot.generation = ledger.generation;
     snapshot.claims = ledger.claims;
     snapshot.commands = ledger.commands;

@@ -6,9 +6,10 @@ mod memory;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use outrigger_model::{NodePool, Pod, PutOffReason, Snapshot};
+use outrigger_model::{NodePool, Pod, PutOffReason};
 use outrigger_planning::leaving::LeavingClaims;
 use outrigger_planning::leaving::eviction::EvictionRules;
+use outrigger_planning::pauses::paused;
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -230,8 +231,7 @@ impl Tick<'_> {
         offers: &mut Offers,
     ) -> Result<(), TickError> {
         let ledger = self.ports.ledger.load().await?;
-        let health = ledger.health.clone();
-        if let Some(hold) = health.launches.as_ref().filter(|hold| hold.holds(self.ports.now())) {
+        if let Some(hold) = ledger.health.launches.as_ref().filter(|hold| hold.holds(self.ports.now())) {
             let left = Duration::try_from(hold.until.duration_since(self.ports.now())).unwrap_or_default();
             tracing::warn!(seconds = left.as_secs(), hold.reason, "nothing is launched for a while");
             self.resumes_at = Some(Instant::now() + left);
@@ -246,29 +246,29 @@ impl Tick<'_> {
         };
         let mut snapshot = snapshot(self.ports, limits, ledger, &watched.state, offers).await?;
         self.spot_shortage.leave_out(&mut snapshot);
-        let decision = self.decide(&mut snapshot, health).await;
-        self.count(&snapshot, &decision);
+        let decision = self.decide(snapshot).await;
+        self.count(&decision);
         if Instant::now() >= self.deadline {
             tracing::warn!("no time is left to launch what was planned; the next tick plans again");
             return Ok(());
         }
-        let outcome = apply(self.ports, guard.lease(), &snapshot, &decision.plan, self.deadline).await?;
-        self.spot_shortage.note(&snapshot, &decision.plan.nodes, &outcome.without_spot);
-        self.learn_from(&mut snapshot, &decision, &outcome).await;
+        let Decision { snapshot, plan, report, .. } = &decision;
+        let outcome = apply(self.ports, guard.lease(), snapshot, plan, self.deadline).await?;
+        self.spot_shortage.note(snapshot, &plan.nodes, &outcome.without_spot);
+        self.learn_from(&decision, &outcome).await;
         self.plan_again_for(&decision, &outcome);
-        note_replacements(self.ports, guard.lease(), &snapshot, &decision.plan, &outcome).await?;
+        note_replacements(self.ports, guard.lease(), snapshot, plan, &outcome).await?;
         self.note(outcome);
-        hold_room(self.ports, guard.lease(), &snapshot, &decision.plan).await?;
-        self.tell(&snapshot, &decision.plan, &decision.report).await;
-        let report = &decision.report;
+        hold_room(self.ports, guard.lease(), snapshot, plan).await?;
+        self.tell(snapshot, plan, report).await;
         if let Err(error) = self.ports.ledger.put_report(FUNCTION, snapshot.taken_at, report).await {
             tracing::warn!(error = chain(&error), "the report was not kept");
         }
         Ok(())
     }
 
-    fn count(&mut self, snapshot: &Snapshot, decision: &Decision) {
-        let Decision { plan, report, .. } = decision;
+    fn count(&mut self, decision: &Decision) {
+        let Decision { snapshot, plan, report, .. } = decision;
         let on_new: usize = plan.nodes.iter().map(|node| node.pods.len()).sum();
         let on_existing: usize = plan.existing.iter().map(|placement| placement.pods.len()).sum();
         let unplaced = report.unplaced().count();
@@ -285,7 +285,7 @@ impl Tick<'_> {
         self.summary.pods += on_new + on_existing + unplaced;
         self.summary.unplaced = unplaced;
         self.summary.put_off += plan.put_off.len();
-        self.summary.paused.clone_from(&snapshot.paused);
+        self.summary.paused = paused(&snapshot.health, snapshot.taken_at);
         self.summary.invalid = snapshot.invalid.len();
     }
 

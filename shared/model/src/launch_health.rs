@@ -36,6 +36,13 @@ pub struct LaunchHealth {
     pub templates: BTreeMap<String, Timestamp>,
 }
 
+impl LaunchHealth {
+    /// Whether there is nothing to remember, and nothing ever was.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// How the launches and nodes of a pool have fared lately.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

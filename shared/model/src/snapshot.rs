@@ -1,18 +1,18 @@
 //! The Snapshot: everything that a decision may use, as one value.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CapacityBuffer, Command, DaemonSet, InstanceType, Invalid, Node, NodeClaim, NodeClass, NodeOverlay,
-    NodePool, Plan, Pod, PodDisruptionBudget, Target, UnavailableOffering, VolumeClaim,
+    CapacityBuffer, Command, DaemonSet, InstanceType, Invalid, LaunchHealth, Node, NodeClaim, NodeClass,
+    NodeOverlay, NodePool, Plan, Pod, PodDisruptionBudget, Target, UnavailableOffering, VolumeClaim,
 };
 
-/// Everything that a decision may use, as facts: what follows from them is planning's to say. It serialises, so a decision can be made again elsewhere; the format follows the
-/// types and is not promised to other versions.
+/// Everything that a decision may use, as facts: what follows from them is planning's to say. It serialises, so a decision
+/// can be made again elsewhere; the format follows the types and is not promised to other versions.
 ///
 /// It is gathered in a fixed order: the ledger's generation, then the configuration, then nodes, then pods. What changes
 /// in between makes us launch too little, which the next tick mends, rather than too much.
@@ -35,19 +35,13 @@ pub struct Snapshot {
     /// Offerings that EC2 lately could not supply.
     #[serde(default)]
     pub unavailable: Vec<UnavailableOffering>,
-    /// Pools that may launch nothing now, with the reason.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub paused: BTreeMap<String, String>,
-    /// Pools that were paused and try with one node now.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub probing: BTreeSet<String>,
+    /// How launches have fared lately.
+    #[serde(default, skip_serializing_if = "LaunchHealth::is_empty")]
+    pub health: LaunchHealth,
     /// How many nodes the cluster may get within a minute; its pools may be allowed less. None where all that is wanted is to be
     /// planned, as for files; what pools are allowed does not count then either.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_new_nodes_per_minute: Option<usize>,
-    /// Pods that nodes were launched for in vain, by uid, with why none is launched now.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub quarantined: BTreeMap<String, String>,
     /// Nodes of the cluster.
     pub nodes: Vec<Node>,
     /// Pods of the cluster.
@@ -99,10 +93,8 @@ impl Snapshot {
             invalid: Vec::new(),
             classes: Vec::new(),
             unavailable: Vec::new(),
-            paused: BTreeMap::new(),
-            probing: BTreeSet::new(),
+            health: LaunchHealth::default(),
             max_new_nodes_per_minute: None,
-            quarantined: BTreeMap::new(),
             nodes: Vec::new(),
             pods: Vec::new(),
             daemon_sets: Vec::new(),

@@ -1,14 +1,20 @@
 //! Nodes that came to nothing, and nodes that serve: what a plan for pods that still wait says about the nodes that
 //! were launched before.
+//!
+//! `pauses` says which pools and pods are left alone because of what is remembered of that, and `left_alone` gathers it
+//! for a decision.
+
+mod left_alone;
+pub mod pauses;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use outrigger_model::{
-    ClaimState, LaunchHealth, Node, NodeClaim, Plan, Pod, PodState, Snapshot, Taint, labels,
-};
+use outrigger_model::{ClaimState, Node, NodeClaim, Plan, Pod, PodState, Snapshot, Taint, labels};
+
+pub(crate) use left_alone::LeftAlone;
 
 /// Nodes older than this have had their chance: what befalls them says nothing about how their pool launches.
 const YOUNG: Duration = Duration::from_mins(30);
@@ -65,7 +71,7 @@ impl fmt::Display for LaunchFailure {
 ///
 /// A node has come to nothing when it runs no pod but daemonsets', and either a pod that it was made for gets another
 /// node now, or somebody has tainted it. It serves when it runs pods and nobody has.
-pub fn launch_outcomes(snapshot: &Snapshot, plan: &Plan, health: &LaunchHealth) -> LaunchOutcomes {
+pub fn launch_outcomes(snapshot: &Snapshot, plan: &Plan) -> LaunchOutcomes {
     let now = plan.nodes.iter().map(|node| (&node.node_pool, &node.pods));
     let later = plan.put_off.iter().map(|node| (&node.node_pool, &node.pods));
     let (mut buying, mut wanted) = (BTreeSet::new(), BTreeSet::new());
@@ -77,7 +83,7 @@ pub fn launch_outcomes(snapshot: &Snapshot, plan: &Plan, health: &LaunchHealth) 
     let mut outcomes = LaunchOutcomes::default();
     for claim in &snapshot.claims {
         let (buys, remembered) =
-            (buying.contains(claim.node_pool.as_str()), health.pools.contains_key(&claim.node_pool));
+            (buying.contains(claim.node_pool.as_str()), snapshot.health.pools.contains_key(&claim.node_pool));
         let joined = matches!(claim.state, ClaimState::Registered | ClaimState::Initialized);
         if (buys || remembered) && joined && is_young(snapshot, claim) {
             look.at(claim, buys, &mut outcomes);
@@ -213,21 +219,16 @@ mod tests {
         );
         let mut plan = Plan::nothing(snapshot.taken_at, 0);
         plan.nodes.extend(planned_for.map(|uid| planned(&claim.node_pool, uid)));
-        let mut health = LaunchHealth::default();
-        health.pools.insert(claim.node_pool.clone(), outrigger_model::PoolHealth::default());
+        snapshot.health.pools.insert(claim.node_pool.clone(), outrigger_model::PoolHealth::default());
         snapshot.claims.push(claim);
-        let found = launch_outcomes(&snapshot, &plan, &health);
+        let found = launch_outcomes(&snapshot, &plan);
         let put_off = |node: PlannedNode| {
             let (node_pool, pods) = (node.node_pool, node.pods);
             PutOff { node_pool, pods, reason: PutOffReason::OverTheCap }
         };
         let later = plan.nodes.into_iter().map(put_off).collect();
         let later = Plan { put_off: later, ..Plan::nothing(plan.taken_at, 0) };
-        assert_eq!(
-            launch_outcomes(&snapshot, &later, &health),
-            found,
-            "a node that is put off is wanted no less"
-        );
+        assert_eq!(launch_outcomes(&snapshot, &later), found, "a node that is put off is wanted no less");
         let in_vain = found.in_vain.get("a").is_some_and(|claims| claims.contains("web-1"));
         let failed = found.claims.first().map(|outcome| outcome.failure.is_some());
         assert_eq!(in_vain, failed == Some(true) && planned_for == Some("a"), "the pod and its claim");

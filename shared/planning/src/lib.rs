@@ -6,8 +6,9 @@
 //! The way through [`provision`]: `leaving` says which pods must leave their node; a `problem` is built once from the snapshot,
 //! with the `market` of what may be bought; the `search` finds a `solution` for it, `report` writes that down as Plan and
 //! Report, and `rate` puts off what may not be launched now. Once the planned nodes are ready, `binding` says which of their
-//! pods may be bound, and `launch_outcomes` which nodes came to nothing. `disruption` says which nodes may be given up, and why
-//! the others are kept. `check` is the referee: it judges plans and shares no code with the search, which never asks it.
+//! pods may be bound, and `launch_outcomes` which nodes came to nothing, and what is left alone because of it. `disruption`
+//! says which nodes may be given up, and why the others are kept. `check` is the referee: it judges plans and shares no code
+//! with the search, which never asks it.
 
 pub mod binding;
 pub mod check;
@@ -25,6 +26,7 @@ mod report;
 mod search;
 mod solution;
 
+pub use launch_outcomes::pauses;
 pub use launch_outcomes::{LaunchFailure, LaunchOutcome, LaunchOutcomes, launch_outcomes};
 pub use options::{MinValuesPolicy, Options, Preferences};
 pub use provision::provision;

@@ -26,6 +26,7 @@ use std::rc::Rc;
 use outrigger_model::{Pod, Snapshot, TaintEffect};
 
 use crate::Options;
+use crate::launch_outcomes::LeftAlone;
 use crate::market::selections::Selections;
 use crate::market::templates::{Pools, Template};
 use amounts::Dimensions;
@@ -89,6 +90,7 @@ impl<'a> Problem<'a> {
         snapshot: &'a Snapshot,
         options: &'a Options<'a>,
         volumes: &Volumes<'a>,
+        left_alone: &LeftAlone<'_>,
         pods: &[&'a Pod],
     ) -> Self {
         let soft_taints = has_soft_taints(snapshot);
@@ -97,7 +99,7 @@ impl<'a> Problem<'a> {
         let dimensions = classes::dimensions(&classes);
         classes::order(&mut classes, &dimensions);
         let daemons = daemons::daemons(snapshot);
-        let pools = Pools::of(snapshot, options, &dimensions, &daemons);
+        let pools = Pools::of(snapshot, options, left_alone, &dimensions, &daemons);
         let templates = &pools.templates;
         let mut existing =
             Builder { snapshot, templates, dimensions: &dimensions, daemons: &daemons, volumes }.nodes();

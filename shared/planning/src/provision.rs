@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::{Outcome, Plan, Pod, PodRef, PodsReport, PoolRefusal, Refusal, Report, Snapshot};
 
+use crate::launch_outcomes::LeftAlone;
 use crate::problem::Problem;
 use crate::problem::queue;
 use crate::problem::volumes::Volumes;
@@ -22,13 +23,14 @@ type GroupName<'a> = (&'a str, &'a str);
 pub fn provision(snapshot: &Snapshot, options: &Options<'_>) -> (Plan, Report) {
     let seen = leaving::seen(snapshot);
     let snapshot = &*seen;
+    let left_alone = LeftAlone::of(snapshot);
     let volumes = Volumes::of(snapshot);
     let buffers = queue::buffer_pods(snapshot);
-    let queue = queue::queue(snapshot, &buffers, &volumes);
+    let queue = queue::queue(snapshot, &buffers, &volumes, &left_alone);
     let mut pods = queue.pods;
     let mut broken: BTreeMap<GroupName<'_>, Vec<&Pod>> = BTreeMap::new();
     loop {
-        let problem = Problem::of(snapshot, options, &volumes, &pods);
+        let problem = Problem::of(snapshot, options, &volumes, &left_alone, &pods);
         let (mut plan, mut report) = Writer::new(&search::solve(&problem)).write();
         let unplaced = report.unplaced().map(|(pod, _)| pod).collect::<BTreeSet<_>>();
         let new: BTreeSet<GroupName<'_>> =
@@ -36,7 +38,7 @@ pub fn provision(snapshot: &Snapshot, options: &Options<'_>) -> (Plan, Report) {
         if new.is_empty() {
             report.pods.extend(broken.into_iter().map(|(name, pods)| not_whole(snapshot, name, &pods)));
             report.pods.extend(queue.ignored);
-            rate::put_off(snapshot, &mut plan, &mut report);
+            rate::put_off(snapshot, &left_alone, &mut plan, &mut report);
             return (plan, report);
         }
         let (out, rest) =

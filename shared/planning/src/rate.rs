@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use outrigger_model::{NodeClaim, NodePool, Outcome, Plan, PutOff, PutOffReason, Report, Snapshot};
 
+use crate::launch_outcomes::LeftAlone;
+
 /// The time that new nodes are counted in.
 const WINDOW: Duration = Duration::from_mins(1);
 
 /// Puts off the nodes that may not be launched now, in plan and report; what comes first in the plan goes first.
-pub(crate) fn put_off(snapshot: &Snapshot, plan: &mut Plan, report: &mut Report) {
-    let mut rate = Rate::of(snapshot);
+pub(crate) fn put_off(snapshot: &Snapshot, left_alone: &LeftAlone<'_>, plan: &mut Plan, report: &mut Report) {
+    let mut rate = Rate::of(snapshot, left_alone);
     let mut reasons: BTreeMap<String, PutOffReason> = BTreeMap::new();
     for node in std::mem::take(&mut plan.nodes) {
         match rate.admit(&node.node_pool) {
@@ -35,6 +37,7 @@ pub(crate) fn put_off(snapshot: &Snapshot, plan: &mut Plan, report: &mut Report)
 /// The new nodes of this minute, those of the plan so far among them.
 struct Rate<'a> {
     snapshot: &'a Snapshot,
+    left_alone: &'a LeftAlone<'a>,
     by_pool: BTreeMap<String, usize>,
     total: usize,
     /// Pools that try with a node of this plan.
@@ -42,8 +45,9 @@ struct Rate<'a> {
 }
 
 impl<'a> Rate<'a> {
-    fn of(snapshot: &'a Snapshot) -> Self {
-        let mut rate = Self { snapshot, by_pool: BTreeMap::new(), total: 0, tries: BTreeSet::new() };
+    fn of(snapshot: &'a Snapshot, left_alone: &'a LeftAlone<'a>) -> Self {
+        let (by_pool, tries) = (BTreeMap::new(), BTreeSet::new());
+        let mut rate = Self { snapshot, left_alone, by_pool, total: 0, tries };
         let is_recent = |claim: &&NodeClaim| {
             let age = snapshot.taken_at.duration_since(claim.created_at);
             // One that seems to come from the future is young.
@@ -58,7 +62,7 @@ impl<'a> Rate<'a> {
 
     /// Counts a further node of a pool, or says why it may not be launched now.
     fn admit(&mut self, node_pool: &str) -> Result<(), PutOffReason> {
-        if self.snapshot.probing.contains(node_pool) && self.tries.contains(node_pool) {
+        if self.left_alone.probing.contains(node_pool) && self.tries.contains(node_pool) {
             return Err(PutOffReason::BesideProbe);
         }
         if self.is_at_the_cap(node_pool) {

@@ -1,6 +1,7 @@
-//! What is remembered of launches and what it allows: pure rules, and the one way to write it down.
+//! What is remembered of launches: pure rules, and the one way to write it down. What a decision leaves alone because of
+//! it is `planning::pauses`'s to say.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -83,30 +84,6 @@ pub(crate) async fn update<T>(
     }
     tracing::warn!("what came of launches could not be remembered: others wrote it all the time");
     None
-}
-
-/// The pools that may launch nothing now, with the reason.
-pub(crate) fn paused(health: &LaunchHealth, now: Timestamp) -> BTreeMap<String, String> {
-    let pause = |pool: &PoolHealth| {
-        let hold = pool.holds().find(|hold| hold.holds(now))?;
-        Some(format!("{}; it tries again with one node at {:.0}", hold.reason, hold.until))
-    };
-    health.pools.iter().filter_map(|(name, pool)| Some((name.clone(), pause(pool)?))).collect()
-}
-
-/// The pools that were paused and may try with one claim now.
-pub(crate) fn probing(health: &LaunchHealth, now: Timestamp) -> BTreeSet<String> {
-    let probes = |pool: &PoolHealth| {
-        let mut holds = pool.holds().peekable();
-        holds.peek().is_some() && holds.all(|hold| !hold.holds(now))
-    };
-    health.pools.iter().filter(|(_, pool)| probes(pool)).map(|(name, _)| name.clone()).collect()
-}
-
-/// The pods for which no node is launched now, by uid, with the reason.
-pub(crate) fn quarantined(health: &LaunchHealth, now: Timestamp) -> BTreeMap<String, String> {
-    let held = health.pods.iter().filter_map(|(uid, pod)| Some((uid, pod.hold.as_ref()?)));
-    held.filter(|(_, hold)| hold.holds(now)).map(|(uid, hold)| (uid.clone(), hold.reason.clone())).collect()
 }
 
 /// The subnets that are left alone now.

@@ -8,6 +8,7 @@ use outrigger_catalog::mark_unavailable;
 use outrigger_model::{
     CapacityType, InstanceType, NodePool, PlannedNode, Pod, Snapshot, UnavailableOffering, labels,
 };
+use outrigger_planning::pauses::paused;
 
 use crate::launch::fleet_errors::UNAVAILABLE_FOR;
 
@@ -90,9 +91,10 @@ fn keys(node: &PlannedNode) -> Vec<&str> {
 /// Whether each of its pods may be on a node on demand of some pool. For pods that may not, spot is all there
 /// is to try.
 fn may_go_on_demand(snapshot: &Snapshot, node: &PlannedNode, pods: &BTreeMap<&str, &Pod>) -> bool {
+    let paused = paused(&snapshot.health, snapshot.taken_at);
     let sells = |pool: &&NodePool| {
         let allows = pool.requirements().allow(labels::CAPACITY_TYPE, CapacityType::OnDemand.as_str());
-        allows && !snapshot.paused.contains_key(&pool.name)
+        allows && !paused.contains_key(&pool.name)
     };
     let pools: Vec<&NodePool> = snapshot.node_pools.iter().filter(sells).collect();
     if node.pods.is_empty() {

@@ -1,8 +1,9 @@
 //! What provision remembers from plan to plan and from tick to tick, and what it tells people about it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::{LaunchHealth, NodeOutcome, Plan, Pod, PodState, Report, Snapshot};
+use outrigger_planning::pauses::{paused, probing};
 use outrigger_planning::{LaunchOutcome, LaunchOutcomes, launch_outcomes};
 use tokio::time::Instant;
 
@@ -15,40 +16,42 @@ use crate::launch::launcher::Outcome;
 use crate::launch::templates;
 use crate::ports::{Event, Notice, Subject};
 
-/// A decision, and what was remembered of launches when it was made.
+/// A decision, and the Snapshot that it was made from.
 pub(super) struct Decision {
+    pub(super) snapshot: Snapshot,
     pub(super) plan: Plan,
     pub(super) report: Report,
+    /// What was remembered of launches once it was made.
     health: LaunchHealth,
 }
 
 impl Tick<'_> {
-    /// Decides; when that shows that nodes launched before came to nothing, remembers it and decides again without the
-    /// pools and pods that are left alone because of it.
-    pub(super) async fn decide(&mut self, snapshot: &mut Snapshot, health: LaunchHealth) -> Decision {
-        let (mut plan, mut report) = self.plan(snapshot);
+    /// Decides; when that shows that nodes launched before came to nothing, remembers it and decides again from a Snapshot
+    /// in which that is known.
+    pub(super) async fn decide(&mut self, snapshot: Snapshot) -> Decision {
+        let mut snapshot = snapshot;
+        let (mut plan, mut report) = self.plan(&snapshot);
         let found = if self.settings.guards.pool_breaker {
-            launch_outcomes(snapshot, &plan, &health)
+            launch_outcomes(&snapshot, &plan)
         } else {
             LaunchOutcomes::default()
         };
-        let mut health = health;
-        if found != LaunchOutcomes::default() || health != LaunchHealth::default() {
+        let mut health = snapshot.health.clone();
+        if found != LaunchOutcomes::default() || !health.is_empty() {
             let waiting = waiting(&snapshot.pods);
             let written =
                 health::update(self.ports, |health, now| write(&found, health, &waiting, now)).await;
             if let Some((now_known, news)) = written {
                 health = now_known;
                 if !news.is_empty() {
-                    snapshot.paused = health::paused(&health, snapshot.taken_at);
-                    snapshot.probing = health::probing(&health, snapshot.taken_at);
-                    snapshot.quarantined = health::quarantined(&health, snapshot.taken_at);
-                    (plan, report) = self.plan(snapshot);
+                    snapshot = Snapshot { health: health.clone(), ..snapshot };
+                    (plan, report) = self.plan(&snapshot);
                 }
-                self.announce(snapshot, &news).await;
+                let paused = paused(&snapshot.health, snapshot.taken_at);
+                self.announce(&snapshot, &paused, &news).await;
             }
         }
-        Decision { plan, report, health }
+        Decision { snapshot, plan, report, health }
     }
 
     fn plan(&self, snapshot: &Snapshot) -> (Plan, Report) {
@@ -57,20 +60,14 @@ impl Tick<'_> {
     }
 
     /// Remembers what came of the launches of a decision.
-    pub(super) async fn learn_from(
-        &mut self,
-        snapshot: &mut Snapshot,
-        decision: &Decision,
-        outcome: &Outcome,
-    ) {
-        let tried = decision.plan.nodes.iter().filter(|node| outcome.is_on_its_way(&node.claim));
-        let probed: BTreeSet<&str> = tried
-            .map(|node| node.node_pool.as_str())
-            .filter(|pool| snapshot.probing.contains(*pool))
-            .collect();
-        let Some((health, news)) = self.learn(outcome, &probed, Some(&decision.health)).await else { return };
-        snapshot.paused = health::paused(&health, self.ports.now());
-        self.announce(snapshot, &news).await;
+    pub(super) async fn learn_from(&mut self, decision: &Decision, outcome: &Outcome) {
+        let Decision { snapshot, plan, health, .. } = decision;
+        let tried = plan.nodes.iter().filter(|node| outcome.is_on_its_way(&node.claim));
+        let probing = probing(&snapshot.health, snapshot.taken_at);
+        let probed: BTreeSet<&str> =
+            tried.map(|node| node.node_pool.as_str()).filter(|pool| probing.contains(pool)).collect();
+        let Some((health, news)) = self.learn(outcome, &probed, Some(health)).await else { return };
+        self.announce(snapshot, &paused(&health, self.ports.now()), &news).await;
     }
 
     /// Remembers what came of launches, as far as it is worth remembering.
@@ -133,9 +130,9 @@ impl Tick<'_> {
     }
 
     /// Tells people: about pools and pods as soon as something is new, and about a pool that stays paused once a tick.
-    async fn announce(&mut self, snapshot: &Snapshot, news: &[News]) {
+    async fn announce(&mut self, snapshot: &Snapshot, paused: &BTreeMap<String, String>, news: &[News]) {
         let mut events = Vec::new();
-        for (name, why) in &snapshot.paused {
+        for (name, why) in paused {
             if self.told_paused.insert(name.clone()) {
                 let about = pool_subject(snapshot, name);
                 tracing::warn!(pool = name, why, "the pool launches nothing now");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use outrigger_model::{Outcome, Pod, PodRef, PodSpec, PodState, PodsReport, Snapshot, labels};
 
+use crate::launch_outcomes::LeftAlone;
 use crate::problem::volumes::Volumes;
 
 /// The owner kind of pods that stand for a CapacityBuffer.
@@ -52,15 +53,20 @@ pub(crate) fn is_buffer(pod: &Pod) -> bool {
 }
 
 /// Sorts out which pods nodes may be launched for.
-pub(crate) fn queue<'a>(snapshot: &'a Snapshot, buffers: &'a [Pod], volumes: &Volumes<'a>) -> Queue<'a> {
+pub(crate) fn queue<'a>(
+    snapshot: &'a Snapshot,
+    buffers: &'a [Pod],
+    volumes: &Volumes<'a>,
+    left_alone: &LeftAlone<'_>,
+) -> Queue<'a> {
     let mut ignored: BTreeMap<String, Vec<PodRef>> = BTreeMap::new();
     let waits = preemptions(snapshot);
     let mut opts_out: BTreeMap<*const PodSpec, bool> = BTreeMap::new();
     let mut pods = Vec::new();
     for pod in snapshot.pods.iter().filter(|pod| pod.is_provisionable()).chain(buffers) {
         let preempts = pod.nominated_node.as_deref().filter(|node| waits.contains(node));
-        let reason = if let Some(why) = snapshot.quarantined.get(&pod.uid) {
-            Some(why.clone())
+        let reason = if let Some(why) = left_alone.quarantined.get(pod.uid.as_str()) {
+            Some((*why).to_owned())
         } else if let Some(node) = preempts {
             Some(format!("it waits for pods on node {node} to make room for it"))
         } else if *opts_out.entry(Arc::as_ptr(&pod.spec)).or_insert_with(|| pod.spec.opts_out()) {

@@ -1,6 +1,6 @@
 //! How many nodes of a plan may be launched now, and what plan and report say of the others.
 
-use outrigger_model::{Outcome, Plan, PutOff, PutOffReason, Report, Snapshot, labels};
+use outrigger_model::{Hold, Outcome, Plan, PoolHealth, PutOff, PutOffReason, Report, Snapshot, labels};
 use serde_json::json;
 
 use crate::fixtures::{applied, planned, pool, spec, with_pods};
@@ -28,7 +28,9 @@ fn counts(plan: &Plan) -> (usize, usize) {
 #[test]
 fn a_pool_tries_with_one_node_after_a_pause() {
     let mut snapshot = snapshot();
-    snapshot.probing.insert("default".into());
+    let over = Hold { until: snapshot.taken_at, failures: 1, reason: "its nodes came to nothing".into() };
+    let tries = PoolHealth { breaker: Some(over), ..PoolHealth::default() };
+    snapshot.health.pools.insert("default".into(), tries);
     let (plan, report) = planned(&snapshot);
     assert_eq!(counts(&plan), (1, 4));
     let beside =

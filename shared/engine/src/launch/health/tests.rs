@@ -1,5 +1,7 @@
 //! The breaker, the quarantine and what else is remembered, as tables.
 
+use outrigger_planning::pauses::{paused, probing, quarantined};
+
 use super::*;
 
 fn at(minute: i64) -> Timestamp {

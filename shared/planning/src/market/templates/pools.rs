@@ -5,6 +5,7 @@ use outrigger_model::{ClassOffer, NodePool, Refusal, Requirements, Snapshot};
 
 use super::{Template, ZONES_MAX, zone_names};
 use crate::Options;
+use crate::launch_outcomes::LeftAlone;
 use crate::problem::amounts::Dimensions;
 use crate::problem::daemons::Daemon;
 
@@ -21,6 +22,7 @@ impl<'a> Pools<'a> {
     pub(crate) fn of(
         snapshot: &'a Snapshot,
         options: &Options<'_>,
+        left_alone: &LeftAlone<'_>,
         dimensions: &Dimensions,
         daemons: &[Daemon<'a>],
     ) -> Self {
@@ -32,7 +34,7 @@ impl<'a> Pools<'a> {
         let share = !daemons.iter().flat_map(|it| &it.alternatives).any(names_pool)
             && !snapshot.overlays.iter().any(|overlay| names_pool(&overlay.requirements));
         for (rank, pool) in pools.into_iter().enumerate() {
-            match offer_of(snapshot, pool) {
+            match offer_of(snapshot, left_alone, pool) {
                 Ok(offer) => {
                     let mut known = all.templates.iter();
                     let like = known.find(|it| share && it.is_like(pool, &offer.class));
@@ -60,14 +62,18 @@ impl<'a> Pools<'a> {
     }
 }
 
-fn offer_of<'a>(snapshot: &'a Snapshot, pool: &NodePool) -> Result<&'a ClassOffer, Box<Refusal>> {
+fn offer_of<'a>(
+    snapshot: &'a Snapshot,
+    left_alone: &LeftAlone<'_>,
+    pool: &NodePool,
+) -> Result<&'a ClassOffer, Box<Refusal>> {
     if pool.deleting {
         return Err(Box::new(Refusal::PoolDeleting));
     }
     if let Some(why) = &pool.not_ready {
         return Err(Box::new(Refusal::PoolNotReady(why.clone())));
     }
-    if let Some(why) = snapshot.paused.get(&pool.name) {
+    if let Some(why) = left_alone.paused.get(&pool.name) {
         return Err(Box::new(Refusal::Paused(why.clone())));
     }
     let missing = || Box::new(Refusal::ClassNotReady(format!("{} was not found", pool.node_class())));
