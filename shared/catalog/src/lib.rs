@@ -21,4 +21,3 @@ pub use catalog::{Catalog, Source, TypeEntry};
 pub use error::CatalogError;
 pub use facts::{Gpus, InstanceTypeFacts, NeuronDevices};
 pub use file::read_file;
-pub use offerings::mark_unavailable;

@@ -1,13 +1,11 @@
-//! What tests are made of: one claim, its node, pods and a launch.
+//! What tests are made of: one claim, its node and a launch.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use outrigger_model::{
     CapacityType, ClaimState, FleetRequest, Instance, Intent, IntentState, NillableDuration, Node, NodeCheck,
-    NodeClaim, NodeClassRef, NominatedPod, PlannedNode, Pod, PodRef, PodSpec, PodState, Price, Quantity,
-    Requirements, Resources, Taint, TaintEffect,
+    NodeClaim, NodeClassRef, Price, Quantity, Requirements, Resources, Taint, TaintEffect,
 };
 
 /// A launched claim of the pool `web`.
@@ -70,56 +68,6 @@ pub(crate) fn node(taints: Vec<Taint>) -> Node {
         unschedulable: false,
         deleting: false,
         created_at: Timestamp::UNIX_EPOCH,
-    }
-}
-
-/// A pod of this uid, on a node or unschedulable.
-pub(crate) fn pod(uid: &str, node: Option<&str>, owner_kind: &str) -> Pod {
-    Pod {
-        id: PodRef { namespace: "default".into(), name: uid.into() },
-        uid: uid.into(),
-        labels: Arc::default(),
-        spec: Arc::new(PodSpec::default()),
-        created_at: Timestamp::UNIX_EPOCH,
-        node_name: node.map(str::to_owned),
-        nominated_node: None,
-        state: if node.is_some() { PodState::Bound } else { PodState::Unschedulable },
-        owner_kind: owner_kind.into(),
-        daemon_set: None,
-        volume_claims: Vec::new(),
-        group: None,
-        do_not_disrupt: None,
-    }
-}
-
-/// A pod that a claim was planned for.
-pub(crate) fn nominated(uid: &str) -> NominatedPod {
-    NominatedPod { pod: PodRef { namespace: "default".into(), name: uid.into() }, uid: uid.into() }
-}
-
-/// A node that is planned for one pod.
-pub(crate) fn planned(pool: &str, uid: &str) -> PlannedNode {
-    let claim = claim();
-    PlannedNode {
-        claim: "new".into(),
-        node_pool: pool.into(),
-        node_class: claim.node_class,
-        capacity_type: CapacityType::Spot,
-        zones: Vec::new(),
-        requirements: Requirements::new(),
-        instance_types: Vec::new(),
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
-        taints: Vec::new(),
-        startup_taints: Vec::new(),
-        expire_after: claim.expire_after,
-        termination_grace_period: None,
-        requests: Resources::new(),
-        reserved: Resources::new(),
-        allocatable: Resources::new(),
-        pods: vec![nominated(uid)],
-        price: Price::ZERO,
-        node_price: Price::ZERO,
     }
 }
 

@@ -1,8 +1,8 @@
 //! From a Plan to instances: `apply` groups its nodes into launches (`fleet`), `launcher` sends each at EC2's `pace`,
 //! and what died half way is closed by `recover`.
 //!
-//! What EC2 answers is judged by `fleet_errors`, remembered in `health`, and heeded by the next plan (`addresses`,
-//! `spot_shortage`). `templates` tells which launch templates nobody uses any more.
+//! What EC2 answers is judged by `fleet_errors`, remembered in `health`, and heeded by the next plan, as far as it is
+//! about subnets by `addresses`. `templates` tells which launch templates nobody uses any more.
 
 pub(crate) mod addresses;
 pub(crate) mod apply;
@@ -12,5 +12,4 @@ pub(crate) mod health;
 pub(crate) mod launcher;
 mod pace;
 pub(crate) mod recover;
-pub(crate) mod spot_shortage;
 pub(crate) mod templates;

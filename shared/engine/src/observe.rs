@@ -10,7 +10,7 @@ mod seen_memory;
 pub(crate) mod volumes;
 pub(crate) mod watch;
 
-use outrigger_model::Snapshot;
+use outrigger_model::{Snapshot, SpotRefusal};
 use outrigger_planning::leaving;
 
 use crate::launch::addresses::leave_usable;
@@ -21,20 +21,22 @@ use classes::{references, resolve};
 use offers::Offers;
 use volumes::add_volumes;
 
-/// What a tick is told by its settings.
+/// What a tick knows without asking anybody: its settings, and what it has seen so far.
 #[derive(Clone, Copy)]
-pub(crate) struct Limits<'a> {
+pub(crate) struct Known<'a> {
     /// The kOps cluster's name.
     pub(crate) cluster: &'a str,
     /// How many nodes the cluster may get within a minute.
     pub(crate) max_new_nodes_per_minute: usize,
+    /// Nodes whose spot fleet launched nothing, oldest first.
+    pub(crate) spot_refusals: &'a [SpotRefusal],
 }
 
 /// Puts together what a decision may use. The ledger's state was loaded before `state` was last brought up to date, so
 /// that a node can be missing from the cluster's side only while its claim is still in the ledger's.
 pub(crate) async fn snapshot(
     ports: Ports<'_>,
-    limits: Limits<'_>,
+    known: Known<'_>,
     ledger: LedgerState,
     state: &ClusterState,
     offers: &mut Offers,
@@ -43,8 +45,9 @@ pub(crate) async fn snapshot(
     for problem in &configuration.invalid {
         tracing::warn!(%problem, "refused; the others go on without it");
     }
-    let mut snapshot = Snapshot::empty(limits.cluster, ports.now());
-    snapshot.max_new_nodes_per_minute = Some(limits.max_new_nodes_per_minute);
+    let mut snapshot = Snapshot::empty(known.cluster, ports.now());
+    snapshot.max_new_nodes_per_minute = Some(known.max_new_nodes_per_minute);
+    snapshot.spot_refusals = known.spot_refusals.to_vec();
     let closed = health::closed_subnets(&ledger.health, snapshot.taken_at);
     offers.learn(ledger.seen_memory);
     for reference in references(&configuration) {

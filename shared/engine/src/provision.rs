@@ -6,7 +6,7 @@ mod memory;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use outrigger_model::{NodePool, Pod, PutOffReason};
+use outrigger_model::{NodePool, Pod, PutOffReason, SpotRefusal};
 use outrigger_planning::leaving::LeavingClaims;
 use outrigger_planning::leaving::eviction::EvictionRules;
 use outrigger_planning::pauses::paused;
@@ -20,12 +20,11 @@ use crate::guards::Guards;
 use crate::launch::apply::apply;
 use crate::launch::launcher::Outcome;
 use crate::launch::recover::recover;
-use crate::launch::spot_shortage::SpotShortage;
 use crate::lease_guard::{LONGEST_WAIT, LeaseGuard};
 use crate::node::nomination::hold_room;
 use crate::observe::offers::Offers;
 use crate::observe::watch::{Waited, Watched};
-use crate::observe::{Limits, snapshot};
+use crate::observe::{Known, snapshot};
 use crate::ports::{ClusterState, Configuration, Ports};
 
 use memory::Decision;
@@ -119,7 +118,7 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
         leaving: LeavingClaims::default(),
         standing: false,
         replans: 0,
-        spot_shortage: SpotShortage::default(),
+        spot_refusals: Vec::new(),
         resumes_at: None,
         without_template: BTreeSet::new(),
         told_paused: BTreeSet::new(),
@@ -142,7 +141,8 @@ struct Tick<'a> {
     /// Whether a plan is due that pods alone do not ask for.
     standing: bool,
     replans: u32,
-    spot_shortage: SpotShortage,
+    /// Nodes whose spot fleet launched nothing, oldest first.
+    spot_refusals: Vec<SpotRefusal>,
     /// Set while EC2 refuses launches for their rate: no plan is made before.
     resumes_at: Option<Instant>,
     /// Pools whose launch template was missing once.
@@ -240,12 +240,12 @@ impl Tick<'_> {
         watched.wait(self.ports, Duration::ZERO).await?;
         self.handled.extend(self.new_pods(&watched.state).map(str::to_owned).collect::<Vec<_>>());
         self.standing = false;
-        let limits = Limits {
+        let known = Known {
             cluster: &self.settings.cluster,
             max_new_nodes_per_minute: self.settings.max_new_nodes_per_minute,
+            spot_refusals: &self.spot_refusals,
         };
-        let mut snapshot = snapshot(self.ports, limits, ledger, &watched.state, offers).await?;
-        self.spot_shortage.leave_out(&mut snapshot);
+        let snapshot = snapshot(self.ports, known, ledger, &watched.state, offers).await?;
         let decision = self.decide(snapshot).await;
         self.count(&decision);
         if Instant::now() >= self.deadline {
@@ -254,7 +254,6 @@ impl Tick<'_> {
         }
         let Decision { snapshot, plan, report, .. } = &decision;
         let outcome = apply(self.ports, guard.lease(), snapshot, plan, self.deadline).await?;
-        self.spot_shortage.note(snapshot, &plan.nodes, &outcome.without_spot);
         self.learn_from(&decision, &outcome).await;
         self.plan_again_for(&decision, &outcome);
         note_replacements(self.ports, guard.lease(), snapshot, plan, &outcome).await?;

@@ -129,3 +129,43 @@ impl UnavailableOffering {
             && is(&self.zone, zone)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_offering_is_unavailable_until_its_time_is_over() {
+        let item = |instance_type: &str, zone: &str, until| UnavailableOffering {
+            instance_type: instance_type.into(),
+            zone: zone.into(),
+            capacity_type: CapacityType::Spot,
+            until: Timestamp::from_second(until).unwrap(),
+            reason: "InsufficientInstanceCapacity".into(),
+            failures: 1,
+        };
+        let offering = |capacity_type| Offering {
+            zone: "a".into(),
+            capacity_type,
+            price: Price::ZERO,
+            available: true,
+            reservation: None,
+        };
+        let table = [
+            (item("m5.large", "a", 101), true),
+            (item("m5.large", "a", 100), false),
+            (item("m5.large", "*", 101), true),
+            (item("m5.large", "b", 101), false),
+            (item("*", "*", 101), true),
+            (item("c5.large", "a", 101), false),
+            (item("quota:Standard", "a", 101), true),
+            (item("quota:P", "*", 101), false),
+        ];
+        let now = Timestamp::from_second(100).unwrap();
+        for (item, expected) in table {
+            let [spot, on_demand] = [CapacityType::Spot, CapacityType::OnDemand]
+                .map(|capacity_type| item.covers("m5.large", &offering(capacity_type), now));
+            assert_eq!((spot, on_demand), (expected, false), "{item:?}");
+        }
+    }
+}

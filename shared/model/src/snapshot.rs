@@ -8,11 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     CapacityBuffer, Command, DaemonSet, InstanceType, Invalid, LaunchHealth, Node, NodeClaim, NodeClass,
-    NodeOverlay, NodePool, Plan, Pod, PodDisruptionBudget, Target, UnavailableOffering, VolumeClaim,
+    NodeOverlay, NodePool, Plan, Pod, PodDisruptionBudget, SpotRefusal, Target, UnavailableOffering,
+    VolumeClaim,
 };
 
-/// Everything that a decision may use, as facts: what follows from them is planning's to say. It serialises, so a decision
-/// can be made again elsewhere; the format follows the types and is not promised to other versions.
+/// Everything that a decision may use, as facts: what follows from them is planning's to say. It serialises, so
+/// that a decision can be made again elsewhere; the format follows the types and is not promised to other
+/// versions.
 ///
 /// It is gathered in a fixed order: the ledger's generation, then the configuration, then nodes, then pods. What changes
 /// in between makes us launch too little, which the next tick mends, rather than too much.
@@ -38,6 +40,10 @@ pub struct Snapshot {
     /// How launches have fared lately.
     #[serde(default, skip_serializing_if = "LaunchHealth::is_empty")]
     pub health: LaunchHealth,
+    /// Nodes whose spot fleet launched nothing since this run began, oldest first. The ledger does not keep them: a
+    /// pool that has nothing but spot, and every pool in the next run, may find some that nobody has asked for yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spot_refusals: Vec<SpotRefusal>,
     /// How many nodes the cluster may get within a minute; its pools may be allowed less. None where all that is wanted is to be
     /// planned, as for files; what pools are allowed does not count then either.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -94,6 +100,7 @@ impl Snapshot {
             classes: Vec::new(),
             unavailable: Vec::new(),
             health: LaunchHealth::default(),
+            spot_refusals: Vec::new(),
             max_new_nodes_per_minute: None,
             nodes: Vec::new(),
             pods: Vec::new(),

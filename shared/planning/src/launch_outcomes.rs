@@ -1,11 +1,12 @@
 //! Nodes that came to nothing, and nodes that serve: what a plan for pods that still wait says about the nodes that
 //! were launched before.
 //!
-//! `pauses` says which pools and pods are left alone because of what is remembered of that, and `left_alone` gathers it
-//! for a decision.
+//! `pauses` says which pools and pods are left alone because of what is remembered of that, `spot_shortage` which spot,
+//! and `left_alone` gathers it for a decision.
 
 mod left_alone;
 pub mod pauses;
+mod spot_shortage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,6 +16,7 @@ use jiff::Timestamp;
 use outrigger_model::{ClaimState, Node, NodeClaim, Plan, Pod, PodState, Snapshot, Taint, labels};
 
 pub(crate) use left_alone::LeftAlone;
+pub(crate) use spot_shortage::SpotShortage;
 
 /// Nodes older than this have had their chance: what befalls them says nothing about how their pool launches.
 const YOUNG: Duration = Duration::from_mins(30);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use outrigger_model::{LaunchHealth, NodeOutcome, Plan, Pod, PodState, Report, Snapshot};
+use outrigger_model::{LaunchHealth, NodeOutcome, Plan, Pod, PodState, Report, Snapshot, SpotRefusal};
 use outrigger_planning::pauses::{paused, probing};
 use outrigger_planning::{LaunchOutcome, LaunchOutcomes, launch_outcomes};
 use tokio::time::Instant;
@@ -26,8 +26,8 @@ pub(super) struct Decision {
 }
 
 impl Tick<'_> {
-    /// Decides; when that shows that nodes launched before came to nothing, remembers it and decides again from a Snapshot
-    /// in which that is known.
+    /// Decides; when that shows that nodes launched before came to nothing, remembers it and decides again from a
+    /// Snapshot in which that is known.
     pub(super) async fn decide(&mut self, snapshot: Snapshot) -> Decision {
         let mut snapshot = snapshot;
         let (mut plan, mut report) = self.plan(&snapshot);
@@ -62,6 +62,8 @@ impl Tick<'_> {
     /// Remembers what came of the launches of a decision.
     pub(super) async fn learn_from(&mut self, decision: &Decision, outcome: &Outcome) {
         let Decision { snapshot, plan, health, .. } = decision;
+        let in_vain = plan.nodes.iter().filter(|node| outcome.without_spot.contains(&node.claim));
+        self.spot_refusals.extend(in_vain.map(|node| SpotRefusal::of(node, snapshot.taken_at)));
         let tried = plan.nodes.iter().filter(|node| outcome.is_on_its_way(&node.claim));
         let probing = probing(&snapshot.health, snapshot.taken_at);
         let probed: BTreeSet<&str> =

@@ -16,6 +16,7 @@ use outrigger_model::{
 };
 
 use crate::Options;
+use crate::launch_outcomes::SpotShortage;
 use crate::market::offers;
 use crate::market::price_order::{PriceOrder, Steps};
 use crate::market::purchases::{Purchases, WAYS, capacity_of, purchase, type_of};
@@ -174,15 +175,16 @@ impl<'a> Template<'a> {
     }
 
     /// Prices of what can be had, then the purchases that the pool allows.
-    fn read_offerings(&mut self, snapshot: &Snapshot) {
+    fn read_offerings(&mut self, snapshot: &Snapshot, shortage: &SpotShortage<'_>) {
         let mut prices = vec![UNAVAILABLE; self.purchases() * self.zones.len()];
         let mut reservations: BTreeMap<usize, &'a Reservation> = BTreeMap::new();
         let subnets = &self.class.subnets;
         for (index, instance_type) in self.types.iter().enumerate() {
             let name = instance_type.name.as_str();
             for offering in instance_type.offerings.iter().filter(|offering| offering.available) {
-                let lacking =
-                    snapshot.unavailable.iter().any(|u| u.covers(name, offering, snapshot.taken_at));
+                let is_spot = offering.capacity_type == CapacityType::Spot;
+                let lacking = is_spot && shortage.covers(name, &offering.zone)
+                    || snapshot.unavailable.iter().any(|u| u.covers(name, offering, snapshot.taken_at));
                 let subnet = subnets.is_empty() || subnets.iter().any(|subnet| subnet.zone == offering.zone);
                 let Ok(zone) = self.zones.binary_search_by(|zone| zone.name.cmp(offering.zone.as_str()))
                 else {

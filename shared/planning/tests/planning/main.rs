@@ -23,4 +23,6 @@ mod properties;
 #[cfg(test)]
 mod rate;
 #[cfg(test)]
+mod snapshot_files;
+#[cfg(test)]
 mod topology;

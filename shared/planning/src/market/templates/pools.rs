@@ -42,7 +42,7 @@ impl<'a> Pools<'a> {
                         like.shared_with(rank, pool)
                     } else {
                         let mut template = Template::new(rank, pool, offer, options);
-                        template.read_offerings(snapshot);
+                        template.read_offerings(snapshot, &left_alone.spot);
                         template.set_rooms(dimensions, daemons);
                         template
                     };
