@@ -203,7 +203,7 @@ impl<'a> Known<'a> {
                 drop(on, false, &|planned| &planned.pod == pod);
             }
             Violation::Overfull { on, .. }
-            | Violation::Closed { target: on, .. }
+            | Violation::TakesNoPods { target: on, .. }
             | Violation::Attachments { node: on, .. } => drop(on, false, &|_| true),
             _ => {}
         }

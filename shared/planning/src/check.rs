@@ -1,26 +1,26 @@
 //! An independent check of plans: it shares no code with the planner, is written for clarity before speed, and asks of
 //! a finished plan whether Kubernetes and the pools' owners would accept it.
 //!
-//! `world` indexes the snapshot, `market` says what may be bought, `place` is a node as it is or as it may become, and
-//! `places` makes them of nodes, claims and planned nodes. Then each place is judged for itself (`load`, `volumes`),
-//! each planned node as a purchase (`planned`), each pool, reservation and pod group as a whole (`pools`), and all
-//! places together for the rules of pods about other pods (`crowd`, `columns`, `spread`, `affinity`, `anti_affinity`).
+//! `cluster_state` indexes the snapshot, `market` says what may be bought, and `nodes` lists the nodes, claims in flight and
+//! planned nodes as `node_info`: what each may become, with its pods. Then each is judged for itself (`fit`, `volumes`),
+//! each planned node as a purchase (`planned_nodes`), pools, reservations and pod groups as wholes (`pools`), and all
+//! nodes together for the rules of pods about other pods (`pod_index`, `topology`, `spread`, `affinity`, `anti_affinity`).
 
 mod affinity;
 mod anti_affinity;
-mod columns;
-mod crowd;
-mod landscape;
-mod load;
+mod cluster_state;
+mod eligible_domains;
+mod fit;
 mod market;
-mod place;
-mod places;
-mod planned;
+mod node_info;
+mod nodes;
+mod planned_nodes;
+mod pod_index;
 mod pools;
 mod spread;
+mod topology;
 mod violation;
 mod volumes;
-mod world;
 
 use std::collections::BTreeMap;
 
@@ -28,32 +28,32 @@ use outrigger_model::{Outcome, Plan, PodRef, Report, Snapshot};
 
 pub use violation::Violation;
 
-use columns::Columns;
-use crowd::Crowd;
+use cluster_state::ClusterState;
 use market::Market;
-use world::World;
+use pod_index::PodIndex;
+use topology::Topology;
 
 /// What is wrong with a plan, in a fixed order; nothing when every pod may be where it is placed, whatever each node
 /// turns out to be, and every node is one that may be had.
 ///
-/// Preferences are wishes, so a plan that passes them over is right. Which pods must leave their node is no part of it: the
+/// Preferences do not bind, so a plan that passes them over is right. Which pods must leave their node is not judged: the
 /// snapshot says it, as [`crate::leaving::seen`] gives it.
 pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
     let mut violations = Vec::new();
-    let world = World::of(snapshot);
+    let cluster = ClusterState::of(snapshot);
     let market = Market::of(snapshot);
-    let places = places::all(&world, &market, plan, &mut violations);
-    for place in &places {
-        load::check(&world, place, &mut violations);
-        volumes::check(&world, place, &mut violations);
+    let nodes = nodes::all(&cluster, &market, plan, &mut violations);
+    for node in &nodes {
+        fit::check(&cluster, node, &mut violations);
+        volumes::check(&cluster, node, &mut violations);
     }
-    planned::check(&world, &market, &places, &mut violations);
-    pools::check(&world, plan, &places, &mut violations);
-    let crowd = Crowd::of(&world, &places);
-    let mut columns = Columns::of(&places);
-    spread::check(&places, &crowd, &mut columns, &mut violations);
-    affinity::check(&places, &crowd, &mut columns, &mut violations);
-    anti_affinity::check(&places, &crowd, &mut columns, &mut violations);
+    planned_nodes::check(&cluster, &market, &nodes, &mut violations);
+    pools::check(&cluster, plan, &nodes, &mut violations);
+    let pod_index = PodIndex::of(&cluster, &nodes);
+    let mut topology = Topology::of(&nodes);
+    spread::check(&nodes, &pod_index, &mut topology, &mut violations);
+    affinity::check(&nodes, &pod_index, &mut topology, &mut violations);
+    anti_affinity::check(&nodes, &pod_index, &mut topology, &mut violations);
     // A node is checked as every type in every zone, which finds most faults more than once.
     let sorted: BTreeMap<String, Violation> =
         violations.into_iter().map(|violation| (violation.to_string(), violation)).collect();
@@ -68,23 +68,20 @@ pub fn check_with_report(snapshot: &Snapshot, plan: &Plan, report: &Report) -> V
     let snapshot = &*seen;
     let mut violations = check(snapshot, plan);
     let existing = plan.existing.iter().map(|placement| (placement.target.name(), &placement.pods));
-    let nodes = plan.nodes.iter().map(|node| (node.claim.as_str(), &node.pods));
-    let places: BTreeMap<&PodRef, &str> =
-        existing.chain(nodes).flat_map(|(on, pods)| pods.iter().map(move |pod| (&pod.pod, on))).collect();
-    let mut times: BTreeMap<&PodRef, usize> = BTreeMap::new();
+    let planned = plan.nodes.iter().map(|node| (node.claim.as_str(), &node.pods));
+    let node_of: BTreeMap<&PodRef, &str> =
+        existing.chain(planned).flat_map(|(on, pods)| pods.iter().map(move |pod| (&pod.pod, on))).collect();
+    let waiting = snapshot.pods.iter().filter(|pod| pod.is_provisionable());
+    let mut times: BTreeMap<&PodRef, usize> = waiting.map(|pod| (&pod.id, 0)).collect();
     for entry in &report.pods {
         for pod in &entry.pods {
             let agrees = match &entry.outcome {
-                Outcome::Placed { on } => places.get(pod) == Some(&on.as_str()),
-                Outcome::Unplaced { .. } | Outcome::Ignored { .. } => !places.contains_key(pod),
+                Outcome::Placed { on } => node_of.get(pod) == Some(&on.as_str()),
+                Outcome::Unplaced { .. } | Outcome::Ignored { .. } => !node_of.contains_key(pod),
             };
             *times.entry(pod).or_default() += if agrees { 1 } else { 2 };
         }
     }
-    let waiting = snapshot.pods.iter().filter(|pod| pod.is_provisionable()).map(|pod| &pod.id);
-    waiting.for_each(|pod| {
-        times.entry(pod).or_default();
-    });
     let wrong = times.into_iter().filter(|(_, times)| *times != 1);
     violations.extend(wrong.map(|(pod, times)| Violation::NotOnce { pod: pod.clone(), times }));
     violations

@@ -11,21 +11,21 @@ use outrigger_model::{
     vcpu_quota,
 };
 
-use super::place::{Machine, admits};
+use super::node_info::{Instance, compatible};
 
 /// Everything that a snapshot offers for sale.
 pub(super) struct Market<'a> {
     offers: BTreeMap<&'a NodeClassRef, &'a ClassOffer>,
     types: BTreeMap<(&'a NodeClassRef, &'a str), &'a InstanceType>,
-    /// Type, zone and capacity type of what cannot be had now; `*` stands for all.
-    lacking: BTreeSet<(&'a str, &'a str, CapacityType)>,
+    /// Type, zone and capacity type of offerings that are unavailable now; `*` stands for all.
+    unavailable: BTreeSet<(&'a str, &'a str, CapacityType)>,
     /// The heaviest first, then by name.
     overlays: Vec<&'a NodeOverlay>,
     pool_labels: BTreeMap<&'a str, BTreeMap<String, String>>,
 }
 
-/// An offering that can be had, at the price that counts.
-pub(super) struct Ware<'a> {
+/// An available offering, with overlays in its price.
+pub(super) struct PricedOffering<'a> {
     pub(super) price: Price,
     pub(super) reservation: Option<&'a str>,
 }
@@ -39,11 +39,11 @@ impl<'a> Market<'a> {
         let types = classes().flat_map(|offer| {
             offer.instance_types.iter().map(|t| ((&offer.class.reference, t.name.as_str()), t))
         });
-        let lacking = snapshot.unavailable.iter().filter(|lack| lack.until > snapshot.taken_at);
+        let unavailable = snapshot.unavailable.iter().filter(|lack| lack.until > snapshot.taken_at);
         Self {
             offers: classes().map(|offer| (&offer.class.reference, offer)).collect(),
             types: types.collect(),
-            lacking: lacking
+            unavailable: unavailable
                 .map(|lack| (lack.instance_type.as_str(), lack.zone.as_str(), lack.capacity_type))
                 .collect(),
             overlays,
@@ -63,39 +63,43 @@ impl<'a> Market<'a> {
         self.types.get(&(class, name)).copied()
     }
 
-    /// The ways in which a machine can be had where it is and as it is paid for; several when reservations differ.
-    pub(super) fn wares(&self, pool: &str, machine: &Machine<'a>) -> Vec<Ware<'a>> {
-        let (Some(instance_type), Some(zone), Some(kind)) =
-            (machine.instance_type, machine.zone, machine.capacity_type)
+    /// The available offerings of an instance in its zone and capacity type; several when reservations differ.
+    pub(super) fn offerings(&self, pool: &str, instance: &Instance<'a>) -> Vec<PricedOffering<'a>> {
+        let (Some(instance_type), Some(zone), Some(capacity_type)) =
+            (instance.instance_type, instance.zone, instance.capacity_type)
         else {
             return Vec::new();
         };
         let name = instance_type.name.as_str();
         let mut names = [name, vcpu_quota(name), "*"].into_iter();
-        if names.any(|name| [zone, "*"].into_iter().any(|zone| self.lacking.contains(&(name, zone, kind)))) {
+        if names.any(|name| {
+            [zone, "*"].into_iter().any(|zone| self.unavailable.contains(&(name, zone, capacity_type)))
+        }) {
             return Vec::new();
         }
         let offerings = instance_type.offerings.iter();
-        let overlaid = self.matching(pool, machine).find_map(|overlay| overlay.price);
+        let overlaid = self.matching(pool, instance).find_map(|overlay| overlay.price);
         offerings
-            .filter(|offering| offering.available && offering.zone == zone && offering.capacity_type == kind)
-            .map(|offering| Ware {
+            .filter(|offering| {
+                offering.available && offering.zone == zone && offering.capacity_type == capacity_type
+            })
+            .map(|offering| PricedOffering {
                 price: overlaid.map_or(offering.price, |overlay| overlay.apply(offering.price)),
                 reservation: offering.reservation.as_ref().map(|reservation| reservation.id.as_str()),
             })
             .collect()
     }
 
-    /// These resources of a machine with what overlays add to it.
+    /// These resources of an instance with what overlays add to it.
     pub(super) fn overlaid(
         &self,
         pool: &str,
-        machine: &Machine<'a>,
+        instance: &Instance<'a>,
         resources: &'a Resources,
     ) -> Cow<'a, Resources> {
         let mut result = Cow::Borrowed(resources);
         let mut set = BTreeSet::new();
-        for overlay in self.matching(pool, machine) {
+        for overlay in self.matching(pool, instance) {
             for (name, amount) in overlay.capacity.iter() {
                 if set.insert(name) {
                     result.to_mut().set(name, amount);
@@ -108,14 +112,14 @@ impl<'a> Market<'a> {
     fn matching<'s>(
         &'s self,
         pool: &str,
-        machine: &'s Machine<'a>,
+        instance: &'s Instance<'a>,
     ) -> impl Iterator<Item = &'a NodeOverlay> + 's {
         let labels = self.pool_labels.get(pool);
         let value = move |key: &str| {
             let of_pool = || labels.and_then(|labels| labels.get(key)).map(String::as_str);
-            machine.label(key).or_else(of_pool)
+            instance.label(key).or_else(of_pool)
         };
-        self.overlays.iter().copied().filter(move |overlay| admits(&overlay.requirements, value).is_ok())
+        self.overlays.iter().copied().filter(move |overlay| compatible(&overlay.requirements, value).is_ok())
     }
 }
 

@@ -7,34 +7,44 @@ use outrigger_model::resources::NODES;
 use outrigger_model::{NodePool, Plan, PlannedNode, PodRef, Quantity, Requirement};
 
 use super::Violation;
-use super::place::Place;
-use super::world::World;
+use super::cluster_state::ClusterState;
+use super::node_info::NodeInfo;
 
 /// Checks limits, replicas, reservations and groups.
-pub(super) fn check(world: &World<'_>, plan: &Plan, places: &[Place<'_>], out: &mut Vec<Violation>) {
+pub(super) fn check(
+    cluster: &ClusterState<'_>,
+    plan: &Plan,
+    nodes: &[NodeInfo<'_>],
+    out: &mut Vec<Violation>,
+) {
     let mut by_pool: BTreeMap<&str, Vec<&PlannedNode>> = BTreeMap::new();
     for node in &plan.nodes {
         by_pool.entry(&node.node_pool).or_default().push(node);
     }
-    for pool in &world.snapshot.node_pools {
+    for pool in &cluster.snapshot.node_pools {
         if let Some(planned) = by_pool.get(pool.name.as_str()) {
-            check_limits(world, pool, planned, out);
-            check_replicas(world, pool, planned.len(), out);
+            check_limits(cluster, pool, planned, out);
+            check_replicas(cluster, pool, planned.len(), out);
         }
     }
-    check_reservations(world, plan, out);
-    check_groups(world, places, out);
+    check_reservations(cluster, plan, out);
+    check_groups(cluster, nodes, out);
 }
 
 /// No pool holds more than its limits when every planned node becomes the largest type that it offers.
-fn check_limits(world: &World<'_>, pool: &NodePool, planned: &[&PlannedNode], out: &mut Vec<Violation>) {
+fn check_limits(
+    cluster: &ClusterState<'_>,
+    pool: &NodePool,
+    planned: &[&PlannedNode],
+    out: &mut Vec<Violation>,
+) {
     let Some(limits) = &pool.spec.limits else { return };
     let mut used: BTreeMap<&str, Quantity> = BTreeMap::new();
-    let snapshot = world.snapshot;
+    let snapshot = cluster.snapshot;
     let claims =
         snapshot.claims.iter().filter(|claim| claim.node_pool == pool.name && !claim.state.is_terminal());
     let nodes = snapshot.nodes.iter().filter(|node| node.node_pool() == Some(&pool.name));
-    let unclaimed = nodes.filter(|node| world.claim_of(node).is_none());
+    let unclaimed = nodes.filter(|node| cluster.claim_of(node).is_none());
     let held = claims.map(|claim| &claim.reserved).chain(unclaimed.map(|node| &node.capacity));
     for resources in held.chain(planned.iter().map(|node| &node.reserved)) {
         for (name, amount) in resources.iter().filter(|(name, _)| *name != NODES) {
@@ -59,9 +69,9 @@ fn check_limits(world: &World<'_>, pool: &NodePool, planned: &[&PlannedNode], ou
 
 /// A pool with a fixed number of nodes gets no more. Nodes that are on their way out are replaced, so they do not count
 /// (Karpenter `pkg/controllers/static`).
-fn check_replicas(world: &World<'_>, pool: &NodePool, planned: usize, out: &mut Vec<Violation>) {
+fn check_replicas(cluster: &ClusterState<'_>, pool: &NodePool, planned: usize, out: &mut Vec<Violation>) {
     let Some(replicas) = pool.spec.replicas else { return };
-    let claims = world.snapshot.claims.iter();
+    let claims = cluster.snapshot.claims.iter();
     let existing = claims.filter(|claim| claim.node_pool == pool.name && claim.state.accepts_pods()).count();
     let nodes = planned + existing;
     if nodes > replicas as usize {
@@ -75,7 +85,7 @@ pub(super) fn reservations(node: &PlannedNode) -> Option<&BTreeSet<String>> {
 }
 
 /// Each planned node counts against every reservation that it names.
-fn check_reservations(world: &World<'_>, plan: &Plan, out: &mut Vec<Violation>) {
+fn check_reservations(cluster: &ClusterState<'_>, plan: &Plan, out: &mut Vec<Violation>) {
     let mut nodes: BTreeMap<&str, usize> = BTreeMap::new();
     for id in plan.nodes.iter().filter_map(reservations).flatten() {
         *nodes.entry(id).or_default() += 1;
@@ -84,7 +94,7 @@ fn check_reservations(world: &World<'_>, plan: &Plan, out: &mut Vec<Violation>) 
         return;
     }
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
-    let types = world.snapshot.classes.iter().flat_map(|offer| offer.instance_types.iter());
+    let types = cluster.snapshot.classes.iter().flat_map(|offer| offer.instance_types.iter());
     for reservation in types.flat_map(|t| &t.offerings).filter_map(|offering| offering.reservation.as_ref()) {
         let count = counts.entry(&reservation.id).or_insert(reservation.count);
         *count = reservation.count.min(*count);
@@ -98,15 +108,14 @@ fn check_reservations(world: &World<'_>, plan: &Plan, out: &mut Vec<Violation>) 
 }
 
 /// All waiting pods of a group are placed, or none.
-fn check_groups(world: &World<'_>, places: &[Place<'_>], out: &mut Vec<Violation>) {
-    let at_home: BTreeSet<&PodRef> =
-        places.iter().flat_map(|place| &place.placed).map(|pod| &pod.id).collect();
+fn check_groups(cluster: &ClusterState<'_>, nodes: &[NodeInfo<'_>], out: &mut Vec<Violation>) {
+    let planned: BTreeSet<&PodRef> = nodes.iter().flat_map(|node| &node.planned).map(|pod| &pod.id).collect();
     let mut groups: BTreeMap<(&str, &str), (usize, usize)> = BTreeMap::new();
-    for pod in world.pending.values() {
+    for pod in cluster.pending.values() {
         if let Some(group) = &pod.group {
             let (done, pending) = groups.entry((&pod.id.namespace, group)).or_default();
             *pending += 1;
-            *done += usize::from(at_home.contains(&pod.id));
+            *done += usize::from(planned.contains(&pod.id));
         }
     }
     for ((namespace, group), (placed, pending)) in groups {

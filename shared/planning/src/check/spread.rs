@@ -1,243 +1,229 @@
-//! Required topology spread: wherever each node comes up, no domain that a placed pod is in has more matching pods than its
+//! Required topology spread: wherever each node comes up, no domain of a planned pod has more matching pods than its
 //! maxSkew allows above the emptiest.
 //!
-//! kube-scheduler asks the constraint only of the pods that have it, while it binds them. So it must hold with all pods in
-//! place, as after any order of binding, or with those alone that have it, which then are bound first.
+//! kube-scheduler asks the constraint only of the pods that have it, while it binds them. So it must hold with all pods
+//! bound, as after any order of binding, or with those alone that have it, which then are bound first.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::rc::Rc;
+use std::collections::{BTreeMap, HashMap};
 
 use outrigger_model::PodRef;
 use outrigger_model::labels::{HOSTNAME, normalized};
 use outrigger_model::selector::LabelSelector;
 
 use super::Violation;
-use super::columns::{Column, Columns};
-use super::crowd::{Cohort, Crowd, Selection};
-use super::landscape::{Filter, Landscape, Standing};
-use super::place::Place;
+use super::eligible_domains::{EligibleDomains, Membership, NodeInclusion};
+use super::node_info::NodeInfo;
+use super::pod_index::{EquivalentPods, PodIndex, PodSelector};
+use super::topology::Topology;
 
-/// A constraint as pods of one kind have it.
+/// A constraint as pods of one namespace and labels have it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Rule<'a> {
-    selection: Selection,
+struct Constraint<'a> {
+    selector: PodSelector,
     key: &'a str,
     max_skew: i32,
     min_domains: Option<i32>,
 }
 
-/// For each place in which a rule's pods are placed, the first of them.
-type Carriers<'a> = BTreeMap<usize, &'a PodRef>;
-
-/// The pods that have a rule.
+/// The planned pods that have a constraint.
 #[derive(Default)]
-struct Having<'a> {
-    carriers: Carriers<'a>,
-    /// How many of each kind are placed in each place.
-    placed: BTreeMap<(usize, usize), usize>,
+struct Constrained<'a> {
+    /// On each node the first of them.
+    first: BTreeMap<usize, &'a PodRef>,
+    /// How many there are by node and label set.
+    counts: BTreeMap<(usize, usize), usize>,
 }
 
-/// Checks every required constraint of every placed pod.
+/// Checks every required constraint of every planned pod.
 pub(super) fn check<'p, 'a>(
-    places: &'p [Place<'a>],
-    crowd: &Crowd<'a>,
-    columns: &mut Columns<'p, 'a>,
+    nodes: &'p [NodeInfo<'a>],
+    pod_index: &PodIndex<'a>,
+    topology: &mut Topology<'p, 'a>,
     out: &mut Vec<Violation>,
 ) {
-    let mut by_filter: HashMap<(&str, Filter<'_>), HashMap<Rule<'_>, Having<'_>>> = HashMap::new();
-    for cohort in crowd.cohorts.iter().filter(|cohort| cohort.placed) {
-        for (rule, filter) in rules(cohort) {
-            let having = by_filter.entry((rule.key, filter)).or_default().entry(rule).or_default();
-            let first = having.carriers.entry(cohort.place).or_insert(cohort.first);
-            *first = cohort.first.min(first);
-            *having.placed.entry((cohort.place, cohort.kind)).or_default() += cohort.count;
+    let mut by_inclusion: HashMap<_, HashMap<Constraint<'_>, Constrained<'_>>> = HashMap::new();
+    for pods in pod_index.planned() {
+        for (constraint, inclusion) in constraints(pods) {
+            let alike = by_inclusion.entry((constraint.key, inclusion)).or_default();
+            let constrained = alike.entry(constraint).or_default();
+            let first = constrained.first.entry(pods.node).or_insert(pods.first);
+            *first = pods.first.min(first);
+            *constrained.counts.entry((pods.node, pods.label_set)).or_default() += pods.count;
         }
     }
-    let mut present: HashMap<Selection, Rc<BTreeMap<usize, usize>>> = HashMap::new();
-    for ((key, filter), rules) in by_filter {
-        let mut landscape = None;
-        for (rule, Having { carriers, placed }) in rules {
-            let carriers = with_key(&rule, carriers, places, &columns.get(key), out);
-            let present = present
-                .entry(rule.selection.clone())
-                .or_insert_with(|| Rc::new(crowd.present(&crowd.selected(&rule.selection))));
+    for ((key, inclusion), constraints) in by_inclusion {
+        let mut eligible = None;
+        for (constraint, mut constrained) in constraints {
+            let domains = topology.domains(key);
+            // kube-scheduler lets no pod with the constraint be on a node without the key.
+            constrained.first.retain(|node, pod| {
+                let lacks_key = domains.at(*node).absent && !nodes[*node].options.is_empty();
+                if lacks_key {
+                    out.push(constraint.violation(pod, &nodes[*node], format!("the node may lack {key}")));
+                }
+                !lacks_key
+            });
+            let counts = pod_index.counts(&pod_index.selected(&constraint.selector));
             // Where there are no more pods at all than maxSkew, no domain can have too many; and kube-scheduler counts
             // no pods for a selector that selects everything.
-            let in_all: usize = present.values().sum();
-            if exceeds(in_all, rule.max_skew) && rule.selection.selector != LabelSelector::default() {
-                let landscape = landscape.get_or_insert_with(|| Landscape::of(places, columns, key, &filter));
-                let (mut in_the_end, mut at_first) = (Vec::new(), Vec::new());
-                Tally::of(landscape, present).check(&rule, places, &carriers, &mut in_the_end);
-                if !in_the_end.is_empty() {
-                    let selected = crowd.selected(&rule.selection);
-                    let first = without_others(crowd, &selected, present, &placed);
-                    Tally::of(landscape, &first).check(&rule, places, &carriers, &mut at_first);
-                }
-                if !at_first.is_empty() {
-                    out.append(&mut in_the_end);
+            let is_idle = !constraint.is_exceeded_by(counts.values().sum())
+                || constraint.selector.selector == LabelSelector::default();
+            if is_idle {
+                continue;
+            }
+            let eligible =
+                eligible.get_or_insert_with(|| EligibleDomains::of(nodes, topology, key, &inclusion));
+            let with = |counts| DomainCounts::of(&constraint, nodes, eligible, counts);
+            let violations = with(&counts).violations(&constrained.first);
+            if !violations.is_empty() {
+                let alone = without_others(pod_index, &constraint, &counts, &constrained);
+                if !with(&alone).violations(&constrained.first).is_empty() {
+                    out.extend(violations);
                 }
             }
         }
     }
 }
 
-/// The pods by place when those that are placed and do not have the rule are not there yet.
+/// The pods by node when those that are planned and do not have the constraint are not bound yet.
 fn without_others(
-    crowd: &Crowd<'_>,
-    selected: &BTreeSet<usize>,
-    present: &BTreeMap<usize, usize>,
-    having: &BTreeMap<(usize, usize), usize>,
+    pod_index: &PodIndex<'_>,
+    constraint: &Constraint<'_>,
+    counts: &BTreeMap<usize, usize>,
+    constrained: &Constrained<'_>,
 ) -> BTreeMap<usize, usize> {
-    let mut first = present.clone();
-    for cohort in crowd.cohorts.iter().filter(|it| it.placed && selected.contains(&it.kind)) {
-        if let Some(count) = first.get_mut(&cohort.place) {
-            *count = count.saturating_sub(cohort.count);
+    let selected = pod_index.selected(&constraint.selector);
+    let mut alone = counts.clone();
+    for pods in pod_index.planned().filter(|pods| selected.contains(&pods.label_set)) {
+        if let Some(count) = alone.get_mut(&pods.node) {
+            *count = count.saturating_sub(pods.count);
         }
     }
-    for ((place, _), count) in having.iter().filter(|((_, kind), _)| selected.contains(kind)) {
-        *first.entry(*place).or_default() += count;
-    }
-    first
-}
-
-fn exceeds(pods: usize, max_skew: i32) -> bool {
-    i64::try_from(pods).unwrap_or(i64::MAX) > i64::from(max_skew)
-}
-
-/// The carriers that are in places which have the key; kube-scheduler lets none be elsewhere.
-fn with_key<'a>(
-    rule: &Rule<'_>,
-    mut carriers: Carriers<'a>,
-    places: &[Place<'_>],
-    column: &Column<'_>,
-    out: &mut Vec<Violation>,
-) -> Carriers<'a> {
-    carriers.retain(|place, pod| {
-        let lacking = column.at(*place).absent && !places[*place].outcomes.is_empty();
-        if lacking {
-            out.push(violation(rule, pod, places[*place].name, format!("the node may lack {}", rule.key)));
+    for ((node, label_set), count) in &constrained.counts {
+        if selected.contains(label_set) {
+            *alone.entry(*node).or_default() += count;
         }
-        !lacking
-    });
-    carriers
+    }
+    alone
 }
 
-fn rules<'a>(cohort: &Cohort<'a>) -> Vec<(Rule<'a>, Filter<'a>)> {
-    let required = cohort.spec.topology_spread.iter().filter(|constraint| !constraint.schedule_anyway);
-    required
-        .map(|constraint| {
-            let keys = &constraint.match_label_keys;
-            let rule = Rule {
-                selection: Crowd::own(cohort.namespace, &constraint.selector, keys, cohort.labels),
-                key: normalized(&constraint.topology_key),
-                max_skew: constraint.max_skew,
-                min_domains: constraint.min_domains,
-            };
-            (rule, Filter::of(cohort.spec, constraint))
-        })
-        .collect()
+fn constraints<'a>(
+    pods: &EquivalentPods<'a>,
+) -> impl Iterator<Item = (Constraint<'a>, NodeInclusion<'a>)> + use<'a> {
+    let (spec, namespace, labels) = (pods.spec, pods.namespace, pods.labels);
+    let required = spec.topology_spread.iter().filter(|spread| !spread.schedule_anyway);
+    required.map(move |spread| {
+        let constraint = Constraint {
+            selector: PodSelector::of_spread(namespace, spread, labels),
+            key: normalized(&spread.topology_key),
+            max_skew: spread.max_skew,
+            min_domains: spread.min_domains,
+        };
+        (constraint, NodeInclusion::of(spec, spread))
+    })
 }
 
-fn violation(rule: &Rule<'_>, pod: &PodRef, on: &str, reason: String) -> Violation {
-    let rule = format!("its topology spread over {} (maxSkew {})", rule.key, rule.max_skew);
-    Violation::Topology { pod: pod.clone(), on: on.to_owned(), rule, reason }
+impl Constraint<'_> {
+    fn is_exceeded_by(&self, skew: usize) -> bool {
+        i64::try_from(skew).unwrap_or(i64::MAX) > i64::from(self.max_skew)
+    }
+
+    fn violation(&self, pod: &PodRef, node: &NodeInfo<'_>, reason: String) -> Violation {
+        let rule = format!("its topology spread over {} (maxSkew {})", self.key, self.max_skew);
+        Violation::Topology { pod: pod.clone(), on: node.name.to_owned(), rule, reason }
+    }
 }
 
-/// The pods that a rule counts, by domain.
-struct Tally<'t, 'p> {
-    landscape: &'t Landscape<'p>,
-    present: &'t BTreeMap<usize, usize>,
-    /// In each domain at most, when all places that may be there are.
+/// The pods that a constraint counts, by domain.
+struct DomainCounts<'t, 'p, 'a> {
+    constraint: &'t Constraint<'t>,
+    nodes: &'p [NodeInfo<'a>],
+    eligible: &'t EligibleDomains<'p>,
+    by_node: &'t BTreeMap<usize, usize>,
+    /// In each domain at most, when all nodes that may be there are.
     most: Vec<usize>,
     /// In each domain for certain.
     least: Vec<usize>,
 }
 
-impl<'t, 'p> Tally<'t, 'p> {
-    fn of(landscape: &'t Landscape<'p>, present: &'t BTreeMap<usize, usize>) -> Self {
-        let domains = landscape.names.len();
+impl<'t, 'p, 'a> DomainCounts<'t, 'p, 'a> {
+    fn of(
+        constraint: &'t Constraint<'t>,
+        nodes: &'p [NodeInfo<'a>],
+        eligible: &'t EligibleDomains<'p>,
+        by_node: &'t BTreeMap<usize, usize>,
+    ) -> Self {
+        let domains = eligible.names.len();
         let (mut most, mut least) = (vec![0; domains], vec![0; domains]);
-        for (place, count) in present {
-            match &landscape.standing[*place] {
-                Standing::Out => {}
-                Standing::Sure(domain) => {
+        for (node, count) in by_node {
+            match &eligible.membership[*node] {
+                Membership::Outside => {}
+                Membership::Certain(domain) => {
                     most[*domain] += count;
                     least[*domain] += count;
                 }
-                Standing::Loose(possible) => possible.iter().for_each(|domain| most[*domain] += count),
+                Membership::Possible(possible) => possible.iter().for_each(|domain| most[*domain] += count),
             }
         }
-        Self { landscape, present, most, least }
+        Self { constraint, nodes, eligible, by_node, most, least }
     }
 
-    fn check(
-        &self,
-        rule: &Rule<'_>,
-        places: &[Place<'_>],
-        carriers: &Carriers<'_>,
-        out: &mut Vec<Violation>,
-    ) {
-        let mut judged: BTreeMap<usize, (&PodRef, usize)> = BTreeMap::new();
-        for (place, pod) in carriers {
-            match &self.landscape.standing[*place] {
-                Standing::Out => {}
-                // What holds for one place that is surely in a domain holds for all that are.
-                Standing::Sure(domain) => {
-                    let first = judged.entry(*domain).or_insert((*pod, *place));
-                    *first = (*pod, *place).min(*first);
+    /// The domains that have too many pods, given the first pod with the constraint on each node.
+    fn violations(&self, first: &BTreeMap<usize, &PodRef>) -> Vec<Violation> {
+        let mut found = Vec::new();
+        let mut certain: BTreeMap<usize, (&PodRef, usize)> = BTreeMap::new();
+        for (node, pod) in first {
+            match &self.eligible.membership[*node] {
+                Membership::Outside => {}
+                // What holds for one node that is certainly in a domain holds for all that are.
+                Membership::Certain(domain) => {
+                    let first = certain.entry(*domain).or_insert((*pod, *node));
+                    *first = (*pod, *node).min(*first);
                 }
-                Standing::Loose(domains) => {
-                    for domain in domains {
-                        self.check_in(rule, places, *domain, (*pod, *place), out);
-                    }
+                Membership::Possible(domains) => {
+                    found.extend(domains.iter().filter_map(|domain| self.violation(*domain, pod, *node)));
                 }
             }
         }
-        for (domain, first) in judged {
-            self.check_in(rule, places, domain, first, out);
-        }
+        found.extend(
+            certain.into_iter().filter_map(|(domain, (pod, node))| self.violation(domain, pod, node)),
+        );
+        found
     }
 
-    fn check_in(
-        &self,
-        rule: &Rule<'_>,
-        places: &[Place<'_>],
-        domain: usize,
-        (pod, place): (&PodRef, usize),
-        out: &mut Vec<Violation>,
-    ) {
-        // A domain without too many pods cannot have too many more than another.
-        if !exceeds(self.most[domain], rule.max_skew) {
-            return;
-        }
-        let skew = self.worst_skew(rule, domain, place);
-        if exceeds(skew, rule.max_skew) {
-            let (most, name) = (self.most[domain], self.landscape.names[domain]);
-            let reason =
-                format!("{most} matching pods in {name} against {} elsewhere", most.saturating_sub(skew));
-            out.push(violation(rule, pod, places[place].name, reason));
-        }
-    }
-
-    /// How many more matching pods a domain with this place in it may come to have than the emptiest, in the worst case:
-    /// every place that may be in the domain is, and one place may be in another domain alone.
-    fn worst_skew(&self, rule: &Rule<'_>, domain: usize, place: usize) -> usize {
+    fn violation(&self, domain: usize, pod: &PodRef, node: usize) -> Option<Violation> {
         let most = self.most[domain];
-        let sure = self.landscape.sure + usize::from(!self.landscape.is_sure[domain]);
-        let wanted = usize::try_from(rule.min_domains.unwrap_or(1)).unwrap_or(1);
+        // A domain without too many pods cannot have too many more than another.
+        if !self.constraint.is_exceeded_by(most) {
+            return None;
+        }
+        let skew = self.worst_skew(domain, node);
+        self.constraint.is_exceeded_by(skew).then(|| {
+            let (name, least) = (self.eligible.names[domain], most.saturating_sub(skew));
+            let reason = format!("{most} matching pods in {name} against {least} elsewhere");
+            self.constraint.violation(pod, &self.nodes[node], reason)
+        })
+    }
+
+    /// How many more matching pods a domain with this node in it may come to have than the emptiest, in the worst case:
+    /// every node that may be in the domain is, and one node may be in another domain alone.
+    fn worst_skew(&self, domain: usize, node: usize) -> usize {
+        let most = self.most[domain];
+        let certain = self.eligible.certain + usize::from(!self.eligible.is_certain[domain]);
+        let wanted = usize::try_from(self.constraint.min_domains.unwrap_or(1)).unwrap_or(1);
         // A new node, and so an empty host, is always possible.
-        if rule.key == HOSTNAME || sure < wanted {
+        if self.constraint.key == HOSTNAME || certain < wanted {
             return most;
         }
         let mut worst = 0;
         for other in (0..self.most.len()).filter(|other| *other != domain) {
-            if self.landscape.is_sure[other] {
+            if self.eligible.is_certain[other] {
                 worst = worst.max(most.saturating_sub(self.least[other]));
                 continue;
             }
-            for lone in self.landscape.loose[other].iter().filter(|lone| **lone != place) {
-                let pods = self.present.get(lone).copied().unwrap_or(0);
-                let missed = if self.landscape.may_be_in(*lone, domain) { pods } else { 0 };
+            for lone in self.eligible.possible_nodes[other].iter().filter(|lone| **lone != node) {
+                let pods = self.by_node.get(lone).copied().unwrap_or(0);
+                let missed = if self.eligible.may_be_in(*lone, domain) { pods } else { 0 };
                 worst = worst.max(most.saturating_sub(missed + pods));
                 if worst == most {
                     return most;

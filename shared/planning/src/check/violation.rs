@@ -80,7 +80,7 @@ pub enum Violation {
     },
     /// A node or claim takes no pods.
     #[error("{target}: pods are placed on it, but {reason}")]
-    Closed {
+    TakesNoPods {
         /// The node or claim.
         target: String,
         /// Why it takes none.

@@ -5,55 +5,55 @@ use std::collections::{BTreeMap, BTreeSet};
 use outrigger_model::{Pod, PodRef, VolumeClaim};
 
 use super::Violation;
-use super::place::{Place, Prospects, Site};
-use super::world::World;
+use super::cluster_state::ClusterState;
+use super::node_info::{NodeInfo, NodeSource, PossibleLabels};
 
 /// Checks the volumes of the pods that are placed there.
-pub(super) fn check(world: &World<'_>, place: &Place<'_>, out: &mut Vec<Violation>) {
-    let mut prospects = Prospects::of(place);
-    for pod in place.placed.iter().filter(|pod| !pod.volume_claims.is_empty()) {
+pub(super) fn check(cluster: &ClusterState<'_>, node: &NodeInfo<'_>, out: &mut Vec<Violation>) {
+    let mut labels = PossibleLabels::of(node);
+    for pod in node.planned.iter().filter(|pod| !pod.volume_claims.is_empty()) {
         for name in &pod.volume_claims {
-            let refusal = match world.volume_claims.get(&id_of(pod, name)) {
+            let refusal = match cluster.volume_claims.get(&id_of(pod, name)) {
                 None => Some(format!("its PersistentVolumeClaim {name} is not known")),
-                Some(claim) => refusal(claim, &mut prospects),
+                Some(claim) => refusal(claim, &mut labels),
             };
             if let Some(reason) = refusal {
-                out.push(Violation::Refused { pod: pod.id.clone(), on: place.name.to_owned(), reason });
+                out.push(Violation::Refused { pod: pod.id.clone(), on: node.name.to_owned(), reason });
             }
         }
     }
-    check_attachments(world, place, out);
+    check_attachments(cluster, node, out);
 }
 
 fn id_of(pod: &Pod, claim: &str) -> PodRef {
     PodRef { namespace: pod.id.namespace.clone(), name: claim.to_owned() }
 }
 
-fn refusal(claim: &VolumeClaim, prospects: &mut Prospects<'_, '_>) -> Option<String> {
+fn refusal(claim: &VolumeClaim, labels: &mut PossibleLabels<'_, '_>) -> Option<String> {
     if let Some(problem) = &claim.problem {
         return Some(format!("a volume of it cannot be had: {problem}"));
     }
     if claim.alternatives.is_empty() {
         return None;
     }
-    let conflicts = prospects.meet(&claim.alternatives).err()?;
+    let conflicts = labels.meet(&claim.alternatives).err()?;
     Some(format!("its PersistentVolumeClaim {} asks for {conflicts}", claim.id.name))
 }
 
 /// A node attaches no more volumes than its drivers allow (`CSINode`); nodes that have not joined have no known limit.
 /// A volume counts once however many pods mount it.
-fn check_attachments(world: &World<'_>, place: &Place<'_>, out: &mut Vec<Violation>) {
-    let Site::Node(node) = place.site else { return };
-    let before = attached(world, &place.residents);
-    let placed = attached(world, &place.placed);
-    for (driver, limit) in &node.volume_limits {
+fn check_attachments(cluster: &ClusterState<'_>, node: &NodeInfo<'_>, out: &mut Vec<Violation>) {
+    let NodeSource::Node(joined) = node.source else { return };
+    let before = attached(cluster, &node.bound);
+    let planned = attached(cluster, &node.planned);
+    for (driver, limit) in &joined.volume_limits {
         let nothing = BTreeSet::new();
         let before = before.get(driver.as_str()).unwrap_or(&nothing);
         let all: BTreeSet<&str> =
-            before.union(placed.get(driver.as_str()).unwrap_or(&nothing)).copied().collect();
+            before.union(planned.get(driver.as_str()).unwrap_or(&nothing)).copied().collect();
         if all.len() > before.len() && all.len() > *limit as usize {
             out.push(Violation::Attachments {
-                node: node.name.clone(),
+                node: joined.name.clone(),
                 driver: driver.clone(),
                 attached: all.len(),
                 limit: *limit,
@@ -63,10 +63,10 @@ fn check_attachments(world: &World<'_>, place: &Place<'_>, out: &mut Vec<Violati
 }
 
 /// The volumes of these pods, by driver.
-fn attached<'a>(world: &World<'a>, pods: &[&'a Pod]) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
+fn attached<'a>(cluster: &ClusterState<'a>, pods: &[&'a Pod]) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
     let mut attached: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for pod in pods {
-        let claims = pod.volume_claims.iter().filter_map(|name| world.volume_claims.get(&id_of(pod, name)));
+        let claims = pod.volume_claims.iter().filter_map(|name| cluster.volume_claims.get(&id_of(pod, name)));
         for claim in claims.filter(|claim| !claim.driver.is_empty()) {
             attached.entry(&claim.driver).or_default().insert(&claim.handle);
         }

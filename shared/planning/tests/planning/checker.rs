@@ -2,35 +2,35 @@
 
 mod affinity;
 mod existing;
-mod laws;
-mod nodes;
+mod fit;
+mod invariance;
 mod oracle;
+mod planned_nodes;
 mod pools;
-mod purchases;
-mod spreads;
-pub(crate) mod stage;
+pub(crate) mod setup;
+mod spread;
 
 use outrigger_model::{Outcome, PodsReport, Report};
 use outrigger_planning::check;
 use serde_json::json;
 
-use stage::{Case, Stage};
+use setup::{Case, Setup};
 
 /// Every case of every table.
 fn cases() -> Vec<Case> {
     let tables =
-        [nodes::cases, existing::cases, purchases::cases, pools::cases, spreads::cases, affinity::cases];
+        [fit::cases, existing::cases, planned_nodes::cases, pools::cases, spread::cases, affinity::cases];
     tables.iter().flat_map(|cases| cases()).collect()
 }
 
 #[test]
-fn each_fault_is_found_and_nothing_else() {
+fn each_broken_rule_is_found_and_nothing_else() {
     let mut wrong = Vec::new();
-    for Case { rule, stage, fault, found } in cases() {
-        let mut stage = stage();
-        let before = stage.found();
-        fault(&mut stage);
-        let after = stage.found();
+    for Case { rule, setup, fault, found } in cases() {
+        let mut setup = setup();
+        let before = setup.found();
+        fault(&mut setup);
+        let after = setup.found();
         if !before.is_empty() || after != found {
             wrong.push(format!("{rule}:\n  before {before:#?}\n  after {after:#?}\n  expected {found:#?}"));
         }
@@ -39,9 +39,9 @@ fn each_fault_is_found_and_nothing_else() {
 }
 
 #[test]
-fn a_pod_that_nobody_speaks_of_is_found() {
-    let Stage { mut snapshot, plan } =
-        Stage::new().wait("web", 2, json!({})).plan("default-a", &["us-east-1a"], &["web-0", "web-1"]);
+fn each_pod_is_reported_once_and_where_it_is_placed() {
+    let Setup { mut snapshot, plan } =
+        Setup::new().wait("web", 2, json!({})).plan("default-a", &["us-east-1a"], &["web-0", "web-1"]);
     let pods = snapshot.pods.iter().map(|pod| pod.id.clone()).collect();
     let mut report = Report {
         pods: vec![PodsReport { pods, outcome: Outcome::Placed { on: "default-a".into() } }],
@@ -51,9 +51,9 @@ fn a_pod_that_nobody_speaks_of_is_found() {
         check::check_with_report(snapshot, &plan, report).iter().map(ToString::to_string).collect()
     };
     assert_eq!(found(&snapshot, &report), Vec::<String>::new());
-    let nobody = "pod default/web-1: found 0 times in the plan and its report; allowed: once";
+    let missing = "pod default/web-1: found 0 times in the plan and its report; allowed: once";
     let moved = report.pods[0].pods.pop();
-    assert_eq!(found(&snapshot, &report), [nobody]);
+    assert_eq!(found(&snapshot, &report), [missing]);
     report.pods[0].pods.extend(moved);
     report.pods[0].outcome = Outcome::Placed { on: "default-b".into() };
     assert_eq!(found(&snapshot, &report).len(), 2);

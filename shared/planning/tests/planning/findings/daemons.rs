@@ -4,7 +4,7 @@ use outrigger_model::{DaemonSet, PodSpec, Snapshot, labels};
 use serde_json::{Value, json};
 
 use super::all_placed;
-use crate::checker::stage::Stage;
+use crate::checker::setup::Setup;
 use crate::fixtures::{applied, catalogue, daemon_set, pods, spec, spec_with, with_pods};
 
 fn requiring_label(key: &str, value: &str) -> Value {
@@ -75,10 +75,10 @@ fn a_daemonset_that_waits_for_a_joined_node_counts_on_claims() {
 #[test]
 fn the_checker_counts_a_daemonset_that_waits_for_a_joined_node() {
     for daemon in late() {
-        let mut stage = Stage::new().wait("web", 1, json!({"requests": {"cpu": "3700m"}}));
-        stage = stage.plan("default-a", &["us-east-1a"], &["web-0"]);
-        assert_eq!(stage.found(), Vec::<String>::new());
-        stage.snapshot.daemon_sets.push(daemon);
-        assert_eq!(stage.found(), ["default-a: cpu 4 is asked of it; allowed: 3920m as m6a.xlarge"]);
+        let mut setup = Setup::new().wait("web", 1, json!({"requests": {"cpu": "3700m"}}));
+        setup = setup.plan("default-a", &["us-east-1a"], &["web-0"]);
+        assert_eq!(setup.found(), Vec::<String>::new());
+        setup.snapshot.daemon_sets.push(daemon);
+        assert_eq!(setup.found(), ["default-a: cpu 4 is asked of it; allowed: 3920m as m6a.xlarge"]);
     }
 }

@@ -6,7 +6,7 @@ use outrigger_model::{Snapshot, labels};
 use serde_json::json;
 
 use super::{all_placed, placed, spread};
-use crate::checker::stage::{Stage, volume};
+use crate::checker::setup::{Setup, volume};
 use crate::fixtures::{ZONES, bound, node, pods, selecting, spec_with, with_pods};
 
 /// Pods `web` that spread over zones, and pods `extra` with the same label and no spread, which must be in the first zone.
@@ -80,15 +80,15 @@ fn pods_that_run_without_a_spread_count_for_those_that_have_it() {
 }
 
 /// Three pods that spread, one in each zone, and five without a spread in the first.
-fn lopsided() -> Stage {
-    let mut stage = Stage::new()
+fn lopsided() -> Setup {
+    let mut setup = Setup::new()
         .wait("web", 3, spread("web"))
         .wait("extra", 5, json!({}))
         .plan("default-a", &[ZONES[0]], &["web-0", "extra-0", "extra-1", "extra-2", "extra-3", "extra-4"])
         .plan("default-b", &[ZONES[1]], &["web-1"])
         .plan("default-c", &[ZONES[2]], &["web-2"]);
-    stage.label("extra", "app", "web");
-    stage
+    setup.label("extra", "app", "web");
+    setup
 }
 
 // F9: those that spread are bound first, then the others.
@@ -100,9 +100,9 @@ fn the_checker_accepts_a_spread_that_some_order_of_binding_keeps() {
 // F9: no order helps where the pods that have the spread are too many in a zone.
 #[test]
 fn the_checker_finds_a_spread_that_no_order_of_binding_keeps() {
-    let stage = Stage::new()
+    let setup = Setup::new()
         .wait("web", 4, spread("web"))
         .plan("default-a", &[ZONES[0]], &["web-0", "web-1", "web-2"])
         .plan("default-b", &[ZONES[1]], &["web-3"]);
-    assert!(!stage.found().is_empty());
+    assert!(!setup.found().is_empty());
 }

@@ -12,31 +12,31 @@ use crate::fixtures::{bound, cluster, node, pods, pool, spec_with};
 
 /// A snapshot and a plan for it.
 #[derive(Clone)]
-pub(crate) struct Stage {
+pub(crate) struct Setup {
     pub(crate) snapshot: Snapshot,
     pub(crate) plan: Plan,
 }
 
-/// One rule: a stage that keeps it, a change that breaks it, and all that is found then.
+/// One rule: a setup that keeps it, a change that breaks it, and all that is found then.
 #[derive(Clone, Copy)]
 pub(crate) struct Case {
     pub(crate) rule: &'static str,
-    pub(crate) stage: fn() -> Stage,
-    pub(crate) fault: fn(&mut Stage),
+    pub(crate) setup: fn() -> Setup,
+    pub(crate) fault: fn(&mut Setup),
     pub(crate) found: &'static [&'static str],
 }
 
 /// A case in the order in which it is read.
 pub(crate) const fn case(
     rule: &'static str,
-    stage: fn() -> Stage,
-    fault: fn(&mut Stage),
+    setup: fn() -> Setup,
+    fault: fn(&mut Setup),
     found: &'static [&'static str],
 ) -> Case {
-    Case { rule, stage, fault, found }
+    Case { rule, setup, fault, found }
 }
 
-impl Stage {
+impl Setup {
     /// An empty cluster with the pool `default` that allows everything.
     pub(crate) fn new() -> Self {
         Self::with_pool(json!({}))
@@ -99,7 +99,7 @@ impl Stage {
         self
     }
 
-    /// Turns what is planned into claims on their way; their pods are bound to nothing and no longer in the plan.
+    /// Turns what is planned into claims in flight; their pods are bound to nothing and no longer in the plan.
     pub(crate) fn launched(mut self) -> Self {
         let nodes = std::mem::take(&mut self.plan.nodes);
         self.snapshot
@@ -228,18 +228,18 @@ pub(crate) fn spread(key: &str, max_skew: i32, app: &str, more: &Value) -> Value
     json!({"topologySpread": [constraint]})
 }
 
-/// A term that means the pods of an app in the namespace `default`.
+/// A term that selects the pods of an app in the namespace `default`.
 pub(crate) fn term(key: &str, app: &str) -> Value {
     json!({"topologyKey": key, "selector": {"matchLabels": {"app": app}}, "namespaces": ["default"]})
 }
 
 /// Required affinity to the pods of an app.
-pub(crate) fn near(key: &str, app: &str) -> Value {
+pub(crate) fn affinity(key: &str, app: &str) -> Value {
     json!({"podAffinity": [term(key, app)]})
 }
 
 /// Required anti-affinity to the pods of an app.
-pub(crate) fn away(key: &str, app: &str) -> Value {
+pub(crate) fn anti_affinity(key: &str, app: &str) -> Value {
     json!({"podAntiAffinity": [term(key, app)]})
 }
 

@@ -8,7 +8,7 @@ use outrigger_model::{
 };
 use serde_json::{Value, json};
 
-use super::stage::{Case, Stage, case};
+use super::setup::{Case, Setup, case};
 use crate::fixtures::{catalogue, taint};
 
 const A: &str = "us-east-1a";
@@ -16,52 +16,52 @@ const B: &str = "us-east-1b";
 const FAMILY: &str = "karpenter.k8s.aws/instance-family";
 
 /// One pod on a node that may be one of two types in one of two zones.
-pub(super) fn simple() -> Stage {
+pub(super) fn simple() -> Setup {
     with_pool(json!({}))
 }
 
-pub(super) fn with_pool(patch: Value) -> Stage {
+pub(super) fn with_pool(patch: Value) -> Setup {
     let types = ["m6a.large", "m6a.xlarge"];
-    let pool = Stage::with_pool(patch).wait("web", 1, json!({}));
+    let pool = Setup::with_pool(patch).wait("web", 1, json!({}));
     pool.plan_as("default-a", &types, CapacityType::OnDemand, &[A, B], &["web-0"])
 }
 
 /// Changes the catalogue of the only class.
-pub(super) fn change(stage: &mut Stage, change: impl FnOnce(&mut Vec<InstanceType>)) {
+pub(super) fn change(setup: &mut Setup, change: impl FnOnce(&mut Vec<InstanceType>)) {
     let mut types = catalogue();
     change(&mut types);
-    stage.snapshot.classes[0].instance_types = Arc::new(types);
+    setup.snapshot.classes[0].instance_types = Arc::new(types);
 }
 
 pub(super) fn cases() -> Vec<Case> {
-    [SHAPES, SALES].concat()
+    [TEMPLATES, OFFERINGS].concat()
 }
 
-const ORDER: &[&str] = &["claim default-a: its types are not in order of price"];
+const OUT_OF_ORDER: &[&str] = &["claim default-a: its types are not in order of price"];
 
-const SHAPES: &[Case] = &[
+const TEMPLATES: &[Case] = &[
     case(
         "a planned node has its pool",
         simple,
-        |stage| stage.plan.nodes[0].node_pool = "lost".into(),
+        |setup| setup.plan.nodes[0].node_pool = "lost".into(),
         &["claim default-a: there is no NodePool lost"],
     ),
     case(
         "its class is ready",
         simple,
-        |stage| stage.snapshot.classes[0].class.not_ready = Some("no subnet".into()),
+        |setup| setup.snapshot.classes[0].class.not_ready = Some("no subnet".into()),
         &["claim default-a: its node class is not ready"],
     ),
     case(
         "its class is its pool's",
         simple,
-        |stage| stage.plan.nodes[0].node_class = NodeClassRef::ec2("other"),
+        |setup| setup.plan.nodes[0].node_class = NodeClassRef::ec2("other"),
         &["claim default-a: its class is not its pool's"],
     ),
     case(
         "its name is a name",
         simple,
-        |stage| stage.plan.nodes[0].claim = "x".repeat(64),
+        |setup| setup.plan.nodes[0].claim = "x".repeat(64),
         &[
             "claim xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx: its name is longer than 63 characters",
         ],
@@ -75,40 +75,40 @@ const SHAPES: &[Case] = &[
                 &["api-0"],
             )
         },
-        |stage| stage.plan.nodes[0].claim = "default-b".into(),
+        |setup| setup.plan.nodes[0].claim = "default-b".into(),
         &["claim default-b: its name is used twice"],
     ),
     case(
         "its pool's taints stay",
         || {
-            let mut stage = with_pool(json!({"template": {"spec": {"taints": [taint("batch")]}}}));
-            stage.respec("web", |spec| {
+            let mut setup = with_pool(json!({"template": {"spec": {"taints": [taint("batch")]}}}));
+            setup.respec("web", |spec| {
                 spec.tolerations = serde_json::from_value(json!([{"operator": "Exists"}])).unwrap();
             });
-            stage
+            setup
         },
-        |stage| stage.plan.nodes[0].taints.clear(),
+        |setup| setup.plan.nodes[0].taints.clear(),
         &["claim default-a: it lacks a taint of its pool or class"],
     ),
     case(
         "its class's taints stay",
         simple,
-        |stage| {
+        |setup| {
             let hot = Taint::new("hot", "", TaintEffect::PreferNoSchedule);
-            stage.snapshot.classes[0].class.taints.push(hot);
+            setup.snapshot.classes[0].class.taints.push(hot);
         },
         &["claim default-a: it lacks a taint of its pool or class"],
     ),
     case(
         "its startup taints stay",
         || with_pool(json!({"template": {"spec": {"startupTaints": [taint("start")]}}})),
-        |stage| stage.plan.nodes[0].startup_taints.clear(),
+        |setup| setup.plan.nodes[0].startup_taints.clear(),
         &["claim default-a: it lacks a startup taint of its pool"],
     ),
     case(
         "its labels are its pool's",
         || with_pool(json!({"template": {"metadata": {"labels": {"team": "red"}}}})),
-        |stage| drop(stage.plan.nodes[0].labels.insert("team".into(), "blue".into())),
+        |setup| drop(setup.plan.nodes[0].labels.insert("team".into(), "blue".into())),
         &[
             "claim default-a: it lacks a label of its pool",
             "claim default-a: its pool asks for team In [red] against team blue",
@@ -117,7 +117,7 @@ const SHAPES: &[Case] = &[
     case(
         "its labels are true",
         simple,
-        |stage| drop(stage.plan.nodes[0].labels.insert(labels::ARCH.into(), "arm64".into())),
+        |setup| drop(setup.plan.nodes[0].labels.insert(labels::ARCH.into(), "arm64".into())),
         &[
             "claim default-a: its label kubernetes.io/arch arm64 is not that of m6a.large",
             "claim default-a: its label kubernetes.io/arch arm64 is not that of m6a.xlarge",
@@ -126,48 +126,49 @@ const SHAPES: &[Case] = &[
     case(
         "types are in order of price",
         simple,
-        |stage| {
-            let node = &mut stage.plan.nodes[0];
+        |setup| {
+            let node = &mut setup.plan.nodes[0];
             node.instance_types.reverse();
             node.price = node.instance_types[0].price();
         },
-        ORDER,
+        OUT_OF_ORDER,
     ),
     case(
         "its price is its cheapest's",
         simple,
-        |stage| stage.plan.nodes[0].price = Price::ZERO,
+        |setup| setup.plan.nodes[0].price = Price::ZERO,
         &["claim default-a: its price is not its cheapest's"],
     ),
     case(
         "offerings are in order of price",
         || {
-            let stage = Stage::new().wait("web", 1, json!({}));
-            stage.plan_as("default-a", &["m6a.large", "m6a.xlarge"], CapacityType::Spot, &[A, B], &["web-0"])
+            let setup = Setup::new().wait("web", 1, json!({}));
+            setup.plan_as("default-a", &["m6a.large", "m6a.xlarge"], CapacityType::Spot, &[A, B], &["web-0"])
         },
-        |stage| stage.plan.nodes[0].instance_types[1].offerings.reverse(),
+        |setup| setup.plan.nodes[0].instance_types[1].offerings.reverse(),
         &["claim default-a: its offerings are not in order of price"],
     ),
     case(
         "a type is offered once",
         simple,
-        |stage| {
-            let first = stage.plan.nodes[0].instance_types[0].clone();
-            stage.plan.nodes[0].instance_types.insert(0, first);
+        |setup| {
+            let first = setup.plan.nodes[0].instance_types[0].clone();
+            setup.plan.nodes[0].instance_types.insert(0, first);
         },
         &["claim default-a: it offers a type twice"],
     ),
     case(
         "a node offers some type",
         simple,
-        |stage| stage.plan.nodes[0].instance_types.clear(),
+        |setup| setup.plan.nodes[0].instance_types.clear(),
         &["claim default-a: it offers no type or more than 60"],
     ),
 ];
 
-const GONE: &[&str] = &["claim default-a: m6a.large on-demand in us-east-1a cannot be had as offered"];
-fn lacking(stage: &mut Stage, instance_type: &str, zone: &str) {
-    stage.snapshot.unavailable.push(UnavailableOffering {
+const NOT_FOR_SALE: &[&str] =
+    &["claim default-a: m6a.large on-demand in us-east-1a cannot be had as offered"];
+fn make_unavailable(setup: &mut Setup, instance_type: &str, zone: &str) {
+    setup.snapshot.unavailable.push(UnavailableOffering {
         instance_type: instance_type.into(),
         zone: zone.into(),
         capacity_type: CapacityType::OnDemand,
@@ -177,17 +178,17 @@ fn lacking(stage: &mut Stage, instance_type: &str, zone: &str) {
     });
 }
 
-const SALES: &[Case] = &[
+const OFFERINGS: &[Case] = &[
     case(
         "its class offers each type",
         simple,
-        |stage| stage.plan.nodes[0].instance_types[1].name = "x1.huge".into(),
+        |setup| setup.plan.nodes[0].instance_types[1].name = "x1.huge".into(),
         &["claim default-a: its class does not offer x1.huge"],
     ),
     case(
         "each type has an offering",
         simple,
-        |stage| stage.plan.nodes[0].instance_types[1].offerings.clear(),
+        |setup| setup.plan.nodes[0].instance_types[1].offerings.clear(),
         &[
             "claim default-a: its types are not in order of price",
             "claim default-a: m6a.xlarge has no offering",
@@ -196,7 +197,7 @@ const SALES: &[Case] = &[
     case(
         "each offering is in its zones",
         simple,
-        |stage| drop(stage.plan.nodes[0].zones.pop()),
+        |setup| drop(setup.plan.nodes[0].zones.pop()),
         &[
             "claim default-a: m6a.large on-demand in us-east-1b cannot be had as offered",
             "claim default-a: m6a.xlarge on-demand in us-east-1b cannot be had as offered",
@@ -205,53 +206,58 @@ const SALES: &[Case] = &[
     case(
         "its requirements allow its zones",
         simple,
-        |stage| {
-            stage.plan.nodes[0].requirements.add(labels::ZONE, Requirement::exactly(A));
+        |setup| {
+            setup.plan.nodes[0].requirements.add(labels::ZONE, Requirement::exactly(A));
         },
         &["claim default-a: its requirements exclude its zone us-east-1b"],
     ),
     case(
         "its requirements allow its types",
         simple,
-        |stage| {
-            stage.plan.nodes[0].requirements.add(labels::INSTANCE_TYPE, Requirement::exactly("m6a.large"));
+        |setup| {
+            setup.plan.nodes[0].requirements.add(labels::INSTANCE_TYPE, Requirement::exactly("m6a.large"));
         },
         &["claim default-a: its requirements exclude m6a.xlarge"],
     ),
     case(
         "its requirements allow how it is bought",
         simple,
-        |stage| {
-            stage.plan.nodes[0].requirements.add(labels::CAPACITY_TYPE, Requirement::exactly("spot"));
+        |setup| {
+            setup.plan.nodes[0].requirements.add(labels::CAPACITY_TYPE, Requirement::exactly("spot"));
         },
         &["claim default-a: its requirements exclude its capacity type on-demand"],
     ),
-    case("what EC2 lacks cannot be had", simple, |stage| lacking(stage, "m6a.large", A), GONE),
     case(
-        "nor what a whole zone lacks",
+        "an offering is not available that EC2 lately lacked",
         simple,
-        |stage| lacking(stage, "*", A),
+        |setup| make_unavailable(setup, "m6a.large", A),
+        NOT_FOR_SALE,
+    ),
+    case(
+        "an offering is not available while its whole zone is not",
+        simple,
+        |setup| make_unavailable(setup, "*", A),
         &[
             "claim default-a: m6a.large on-demand in us-east-1a cannot be had as offered",
             "claim default-a: m6a.xlarge on-demand in us-east-1a cannot be had as offered",
         ],
     ),
     case(
-        "nor what the catalogue calls unavailable",
+        "an offering is not available that the catalogue calls so",
         simple,
-        |stage| {
-            change(stage, |types| {
+        |setup| {
+            change(setup, |types| {
                 let large = types.iter_mut().find(|t| t.name == "m6a.large").unwrap();
                 large.offerings.iter_mut().filter(|o| o.zone == A).for_each(|o| o.available = false);
             });
         },
-        GONE,
+        NOT_FOR_SALE,
     ),
     case(
         "a price is the catalogue's",
         simple,
-        |stage| {
-            change(stage, |types| {
+        |setup| {
+            change(setup, |types| {
                 let large = types.iter_mut().find(|t| t.name == "m6a.large").unwrap();
                 large
                     .offerings
@@ -260,14 +266,14 @@ const SALES: &[Case] = &[
                     .for_each(|o| o.price = Price::from_nanos(1));
             });
         },
-        GONE,
+        NOT_FOR_SALE,
     ),
     case(
         "a zone needs a subnet",
         simple,
-        |stage| {
+        |setup| {
             let subnet = json!({"id": "subnet-b", "zone": B, "freeAddresses": 9});
-            stage.snapshot.classes[0].class.subnets.push(serde_json::from_value(subnet).unwrap());
+            setup.snapshot.classes[0].class.subnets.push(serde_json::from_value(subnet).unwrap());
         },
         &[
             "claim default-a: m6a.large on-demand in us-east-1a cannot be had as offered",
@@ -277,9 +283,9 @@ const SALES: &[Case] = &[
     case(
         "an architecture needs an image",
         simple,
-        |stage| {
+        |setup| {
             let image = json!({"id": "ami-1", "arch": "arm64"});
-            stage.snapshot.classes[0].class.images.push(serde_json::from_value(image).unwrap());
+            setup.snapshot.classes[0].class.images.push(serde_json::from_value(image).unwrap());
         },
         &[
             "claim default-a: its class has no image for m6a.large",
@@ -289,14 +295,14 @@ const SALES: &[Case] = &[
     case(
         "its image is for its architecture",
         simple,
-        |stage| stage.plan.nodes[0].instance_types[0].arch = "arm64".into(),
+        |setup| setup.plan.nodes[0].instance_types[0].arch = "arm64".into(),
         &["claim default-a: m6a.large is not arm64"],
     ),
     case(
-        "the pool asks",
+        "a node meets the requirements of its pool",
         simple,
-        |stage| {
-            stage.snapshot.node_pools[0].spec.template.spec.requirements =
+        |setup| {
+            setup.snapshot.node_pools[0].spec.template.spec.requirements =
                 serde_json::from_value(json!([{"key": labels::ZONE, "operator": "In", "values": [A]}]))
                     .unwrap();
         },
@@ -304,10 +310,10 @@ const SALES: &[Case] = &[
               topology.kubernetes.io/zone us-east-1b"],
     ),
     case(
-        "the class asks",
+        "a node meets the requirements of its class",
         simple,
-        |stage| {
-            stage.snapshot.classes[0].class.requirements.add(FAMILY, Requirement::exactly("c6a"));
+        |setup| {
+            setup.snapshot.classes[0].class.requirements.add(FAMILY, Requirement::exactly("c6a"));
         },
         &["claim default-a: its class asks for karpenter.k8s.aws/instance-family In [c6a] against \
               karpenter.k8s.aws/instance-family m6a"],
@@ -315,16 +321,16 @@ const SALES: &[Case] = &[
     case(
         "it reserves what its largest type has",
         simple,
-        |stage| {
-            stage.plan.nodes[0].reserved.set("cpu", Quantity::units(2));
+        |setup| {
+            setup.plan.nodes[0].reserved.set("cpu", Quantity::units(2));
         },
         &["claim default-a: it reserves less cpu than m6a.xlarge has"],
     ),
     case(
         "it promises what its smallest type has",
         simple,
-        |stage| {
-            stage.plan.nodes[0].allocatable.set("cpu", Quantity::units(2));
+        |setup| {
+            setup.plan.nodes[0].allocatable.set("cpu", Quantity::units(2));
         },
         &["claim default-a: it promises more cpu than m6a.large has"],
     ),

@@ -1,11 +1,11 @@
-//! The snapshot by name: which pods are on a node, which claim a node has, which pods a claim holds room for.
+//! The snapshot by name: which pods are on a node, which claim a node has, which pods a claim is nominated for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::{Node, NodeClaim, NodePool, Pod, PodRef, PodState, Snapshot, VolumeClaim};
 
 /// A snapshot with what it says looked up once.
-pub(super) struct World<'a> {
+pub(super) struct ClusterState<'a> {
     pub(super) snapshot: &'a Snapshot,
     /// The pods that the scheduler found no node for, by uid.
     pub(super) pending: BTreeMap<&'a str, &'a Pod>,
@@ -23,7 +23,7 @@ pub(super) struct World<'a> {
     undecided: BTreeMap<&'a str, &'a Pod>,
 }
 
-impl<'a> World<'a> {
+impl<'a> ClusterState<'a> {
     pub(super) fn of(snapshot: &'a Snapshot) -> Self {
         let by_uid = |pod: &'a Pod| (pod.uid.as_str(), pod);
         let undecided = |pod: &&Pod| pod.state == PodState::Waiting && pod.node_name.is_none();
@@ -58,7 +58,7 @@ impl<'a> World<'a> {
         self.pools.get(name).copied()
     }
 
-    /// The pods that take room on a node.
+    /// The pods that are bound to a node.
     pub(super) fn pods_on(&self, node: &str) -> &[&'a Pod] {
         self.on_node.get(node).map_or(&[], Vec::as_slice)
     }
@@ -76,8 +76,8 @@ impl<'a> World<'a> {
     }
 
     /// The pods that a claim was planned for and that the scheduler has not judged yet: they are not ours to place, but
-    /// their room is theirs.
-    pub(super) fn held_by(&self, claim: &NodeClaim) -> Vec<&'a Pod> {
+    /// what they request is theirs.
+    pub(super) fn nominated_for(&self, claim: &NodeClaim) -> Vec<&'a Pod> {
         claim
             .nominated
             .iter()

@@ -1,4 +1,4 @@
-//! Places: nodes as they are, or as they may become, with the pods on them.
+//! Nodes as they are, or as they may become, with the pods on them.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,53 +9,53 @@ use outrigger_model::{
     Requirements, Resources, Taint, Toleration,
 };
 
-/// Where pods may be.
+/// A node, a claim whose node has not joined, or a planned node, with its pods: what kube-scheduler's `NodeInfo` is.
 #[derive(Clone)]
-pub(super) struct Place<'a> {
+pub(super) struct NodeInfo<'a> {
     /// What the node or claim is called.
     pub(super) name: &'a str,
-    pub(super) site: Site<'a>,
+    pub(super) source: NodeSource<'a>,
     /// The taints that it has once it has started.
     pub(super) taints: Vec<Taint>,
     /// The labels that it has whatever it becomes.
     pub(super) labels: BTreeMap<&'a str, Cow<'a, str>>,
-    /// All that it may become; none when nothing is known of it.
-    pub(super) outcomes: Vec<Outcome<'a>>,
-    /// The pods that are there, or that its claim holds room for, by name.
-    pub(super) residents: Vec<&'a Pod>,
+    /// All the instances that it may become; none when nothing is known of it.
+    pub(super) options: Vec<InstanceOption<'a>>,
+    /// The pods that are bound to it or nominated for its claim, by name.
+    pub(super) bound: Vec<&'a Pod>,
     /// The pods that the plan puts there, by name.
-    pub(super) placed: Vec<&'a Pod>,
+    pub(super) planned: Vec<&'a Pod>,
 }
 
-/// What a place is.
+/// What the node is known from.
 #[derive(Clone, Copy)]
-pub(super) enum Site<'a> {
+pub(super) enum NodeSource<'a> {
     Node(&'a Node),
     Claim(&'a NodeClaim),
     Planned(&'a PlannedNode),
 }
 
-/// One thing that a place may become.
+/// An instance that a node may become.
 #[derive(Clone)]
-pub(super) struct Outcome<'a> {
-    pub(super) machine: Machine<'a>,
+pub(super) struct InstanceOption<'a> {
+    pub(super) instance: Instance<'a>,
     /// What the plan says it costs; `None` where nothing is bought.
     pub(super) price: Option<Price>,
     /// What pods, daemonsets among them, may use.
     pub(super) allocatable: Cow<'a, Resources>,
 }
 
-/// A machine as far as it is known; all of its facts are labels of a node that has joined.
+/// An instance as far as it is known; a node that has joined tells everything by its labels.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Machine<'a> {
+pub(super) struct Instance<'a> {
     pub(super) instance_type: Option<&'a InstanceType>,
     pub(super) zone: Option<&'a str>,
     pub(super) zone_id: Option<&'a str>,
     pub(super) capacity_type: Option<CapacityType>,
 }
 
-impl<'a> Machine<'a> {
-    /// The value of a label that the machine itself gives.
+impl<'a> Instance<'a> {
+    /// The value of a label that the instance itself gives.
     pub(super) fn label(&self, key: &str) -> Option<&'a str> {
         let of_type = |key: &str| self.instance_type.and_then(|t| t.labels.get(key)).map(String::as_str);
         match key {
@@ -68,7 +68,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// What the machine is called in messages.
+    /// What the instance is called in messages.
     pub(super) fn name(&self) -> &'a str {
         self.instance_type.map_or("it is", |t| t.name.as_str())
     }
@@ -81,14 +81,14 @@ fn region_of(zone: &str) -> Option<&str> {
     Some(&zone[..from + length])
 }
 
-impl<'a> Place<'a> {
-    pub(super) fn planned(&self) -> Option<&'a PlannedNode> {
-        if let Site::Planned(node) = self.site { Some(node) } else { None }
+impl<'a> NodeInfo<'a> {
+    pub(super) fn planned_node(&self) -> Option<&'a PlannedNode> {
+        if let NodeSource::Planned(node) = self.source { Some(node) } else { None }
     }
 
-    /// The value of a label if the place becomes this. What the machine is comes before what anybody says of it.
-    pub(super) fn label<'s>(&'s self, outcome: &Outcome<'a>, key: &str) -> Option<&'s str> {
-        outcome.machine.label(key).or_else(|| self.labels.get(key).map(AsRef::as_ref))
+    /// The value of a label if the node becomes this. What the instance is comes before what anybody says of it.
+    pub(super) fn label<'s>(&'s self, option: &InstanceOption<'a>, key: &str) -> Option<&'s str> {
+        option.instance.label(key).or_else(|| self.labels.get(key).map(AsRef::as_ref))
     }
 
     /// All values that a label may come to have; `None` among them when it may be absent.
@@ -96,42 +96,42 @@ impl<'a> Place<'a> {
         let of_zone = [ZONE, ZONE_ID, REGION].contains(&key);
         let mut last: Option<&InstanceType> = None;
         let mut values = BTreeSet::new();
-        for outcome in &self.outcomes {
-            // Outcomes of one type stand together, and but for the zone's own labels they are alike.
-            let same = match (last, outcome.machine.instance_type) {
+        for option in &self.options {
+            // Options of one type stand together, and but for the zone's own labels they are alike.
+            let same = match (last, option.instance.instance_type) {
                 (Some(a), Some(b)) => std::ptr::eq(a, b),
                 _ => false,
             };
             if of_zone || !same {
-                values.insert(self.label(outcome, key));
-                last = outcome.machine.instance_type;
+                values.insert(self.label(option, key));
+                last = option.instance.instance_type;
             }
         }
         values
     }
 }
 
-/// What may become of a place, with the values of each label looked up once.
-pub(super) struct Prospects<'p, 'a> {
-    place: &'p Place<'a>,
+/// The labels that a node may come to have, the values of each looked up once.
+pub(super) struct PossibleLabels<'p, 'a> {
+    node: &'p NodeInfo<'a>,
     values: BTreeMap<String, BTreeSet<Option<&'p str>>>,
 }
 
-impl<'p, 'a> Prospects<'p, 'a> {
-    pub(super) fn of(place: &'p Place<'a>) -> Self {
-        Self { place, values: BTreeMap::new() }
+impl<'p, 'a> PossibleLabels<'p, 'a> {
+    pub(super) fn of(node: &'p NodeInfo<'a>) -> Self {
+        Self { node, values: BTreeMap::new() }
     }
 
-    /// Whether one of the alternatives is met on every outcome; if not, what the first that meets none has instead.
+    /// Whether every option meets one of the alternatives; if not, what the first that meets none has instead.
     pub(super) fn meet(&mut self, alternatives: &[Requirements]) -> Result<(), String> {
-        // One alternative that every value of every label meets is met on every outcome.
+        // One alternative that every value of every label meets is met by every option.
         if alternatives.iter().any(|wanted| self.all_meet(wanted)) {
             return Ok(());
         }
-        for outcome in &self.place.outcomes {
+        for option in &self.node.options {
             let mut conflicts = Vec::new();
             for wanted in alternatives {
-                match admits(wanted, |key| self.place.label(outcome, key)) {
+                match compatible(wanted, |key| self.node.label(option, key)) {
                     Ok(()) => break,
                     Err(conflict) => conflicts.push(conflict.to_string()),
                 }
@@ -143,22 +143,22 @@ impl<'p, 'a> Prospects<'p, 'a> {
         Ok(())
     }
 
-    /// For each outcome, whether it meets one of the alternatives.
+    /// For each option, whether it meets one of the alternatives.
     pub(super) fn each_meets(&mut self, alternatives: &[Requirements]) -> Vec<bool> {
-        let outcomes = &self.place.outcomes;
+        let options = &self.node.options;
         if alternatives.iter().any(|wanted| self.all_meet(wanted)) {
-            return vec![true; outcomes.len()];
+            return vec![true; options.len()];
         }
-        let meets = |outcome: &Outcome<'a>| {
-            alternatives.iter().any(|wanted| admits(wanted, |key| self.place.label(outcome, key)).is_ok())
+        let meets = |option: &InstanceOption<'a>| {
+            alternatives.iter().any(|wanted| compatible(wanted, |key| self.node.label(option, key)).is_ok())
         };
-        outcomes.iter().map(meets).collect()
+        options.iter().map(meets).collect()
     }
 
     fn all_meet(&mut self, wanted: &Requirements) -> bool {
         wanted.iter().all(|(key, requirement)| {
             if !self.values.contains_key(key) {
-                self.values.insert(key.to_owned(), self.place.values(key));
+                self.values.insert(key.to_owned(), self.node.values(key));
             }
             self.values.get(key).is_some_and(|values| values.iter().all(|value| meets(requirement, *value)))
         })
@@ -171,7 +171,7 @@ pub(super) fn meets(requirement: &Requirement, value: Option<&str>) -> bool {
 }
 
 /// Whether these labels meet all requirements; if not, the first that they do not meet.
-pub(super) fn admits<'v>(
+pub(super) fn compatible<'v>(
     wanted: &Requirements,
     value: impl Fn(&str) -> Option<&'v str>,
 ) -> Result<(), Conflict> {
@@ -185,7 +185,7 @@ pub(super) fn admits<'v>(
     Ok(())
 }
 
-/// Whether these tolerations bear all hard taints; if not, the first that they do not bear.
-pub(super) fn unbearable<'t>(taints: &'t [Taint], tolerations: &[Toleration]) -> Option<&'t Taint> {
+/// The first hard taint that these tolerations do not tolerate.
+pub(super) fn untolerated<'t>(taints: &'t [Taint], tolerations: &[Toleration]) -> Option<&'t Taint> {
     taints.iter().find(|taint| taint.is_hard() && !tolerations.iter().any(|t| t.tolerates(taint)))
 }

@@ -1,64 +1,64 @@
-//! Rules about one place and its pods: who may be there, and whether there is room.
+//! Rules about one node and its pods: which may be there, and whether they fit together.
 
 use outrigger_model::pod::NodeSelectorTerm;
 use outrigger_model::{CapacityType, NominatedPod, PodState, Quantity, Target, labels};
 use serde_json::json;
 
 use super::existing::on_claim;
-use super::stage::{Case, Stage, case};
+use super::setup::{Case, Setup, case};
 use crate::fixtures::{daemon_set, selecting, spec, spec_with, taint};
 
 const A: &str = "us-east-1a";
 const B: &str = "us-east-1b";
 
-fn simple() -> Stage {
-    Stage::new().wait("web", 2, json!({})).plan("default-a", &[A], &["web-0", "web-1"])
+fn simple() -> Setup {
+    Setup::new().wait("web", 2, json!({})).plan("default-a", &[A], &["web-0", "web-1"])
 }
 
-fn with_port() -> Stage {
+fn with_port() -> Setup {
     let port = json!({"hostPorts": [{"ip": "", "port": 80, "protocol": "TCP"}]});
     let other = json!({"hostPorts": [{"ip": "10.0.0.1", "port": 81, "protocol": "TCP"}]});
-    Stage::new()
+    Setup::new()
         .node("i-1", A, &[("old", port)])
         .wait("web", 1, other)
         .place(Target::Node("i-1".into()), &["web-0"])
 }
 
 pub(super) fn cases() -> Vec<Case> {
-    [ENTRIES, ADMISSION, ROOM].concat()
+    [ENTRIES, ADMISSION, RESOURCES].concat()
 }
 
 const ENTRIES: &[Case] = &[
     case(
-        "a pod has one place",
+        "a pod is placed once",
         || simple().wait("api", 1, json!({})).plan("default-b", &[A], &["api-0"]),
-        |stage| {
-            let pod = stage.plan.nodes[0].pods[0].clone();
-            stage.plan.nodes[1].pods.push(pod);
+        |setup| {
+            let pod = setup.plan.nodes[0].pods[0].clone();
+            setup.plan.nodes[1].pods.push(pod);
         },
         &["pod default/web-0: found 2 times in the plan and its report; allowed: once"],
     ),
     case(
         "the uid tells a pod from a later one of its name",
         simple,
-        |stage| stage.plan.nodes[0].pods[0].uid = "another".into(),
+        |setup| setup.plan.nodes[0].pods[0].uid = "another".into(),
         &["pod default/web-0: placed on default-a; allowed: only pods of the snapshot that wait for a node"],
     ),
     case(
         "only unschedulable pods are placed",
         simple,
-        |stage| stage.pod("web-0").state = PodState::Waiting,
+        |setup| setup.pod("web-0").state = PodState::Waiting,
         &["pod default/web-0: placed on default-a; allowed: only pods of the snapshot that wait for a node"],
     ),
     case(
         "a pod group is placed whole",
         || {
-            let mut stage =
-                Stage::new().wait("web", 3, json!({})).plan("default-a", &[A], &["web-0", "web-1", "web-2"]);
-            stage.pods_of("web").for_each(|pod| pod.group = Some("ring".into()));
-            stage
+            let mut setup =
+                Setup::new().wait("web", 3, json!({})).plan("default-a", &[A], &["web-0", "web-1", "web-2"]);
+            setup.pods_of("web").for_each(|pod| pod.group = Some("ring".into()));
+            setup
         },
-        |stage| drop(stage.plan.nodes[0].pods.pop()),
+        |setup| drop(setup.plan.nodes[0].pods.pop()),
         &["pod group default/ring: 2 of 3 waiting pods placed; allowed: all or none"],
     ),
 ];
@@ -68,39 +68,39 @@ const ADMISSION: &[Case] = &[
         "hard taints are tolerated",
         || {
             let tolerant = json!({"tolerations": [{"key": "batch", "operator": "Exists"}]});
-            Stage::with_pool(json!({"template": {"spec": {"taints": [taint("batch")]}}}))
+            Setup::with_pool(json!({"template": {"spec": {"taints": [taint("batch")]}}}))
                 .wait("web", 1, tolerant)
                 .plan("default-a", &[A], &["web-0"])
         },
-        |stage| stage.respec("web", |spec| spec.tolerations.clear()),
+        |setup| setup.respec("web", |spec| spec.tolerations.clear()),
         &["pod default/web-0: placed on default-a, but the pod does not tolerate batch:NoSchedule"],
     ),
     case(
         "startup taints pass, others do not",
         || {
-            Stage::with_pool(json!({"template": {"spec": {"startupTaints": [taint("start")]}}}))
+            Setup::with_pool(json!({"template": {"spec": {"startupTaints": [taint("start")]}}}))
                 .wait("web", 1, json!({}))
                 .plan("default-a", &[A], &["web-0"])
         },
-        |stage| stage.plan.nodes[0].taints = stage.plan.nodes[0].startup_taints.clone(),
+        |setup| setup.plan.nodes[0].taints = setup.plan.nodes[0].startup_taints.clone(),
         &["pod default/web-0: placed on default-a, but the pod does not tolerate start:NoSchedule"],
     ),
     case(
-        "one affinity term holds on every outcome",
+        "one node affinity term holds whatever the node becomes",
         || {
             let zones = [A, B].map(
                     |zone| json!({"matchExpressions": [{"key": labels::ZONE, "operator": "In", "values": [zone]}]}),
                 );
-            Stage::new().wait("web", 1, json!({"nodeAffinity": zones})).plan("default-a", &[A, B], &["web-0"])
+            Setup::new().wait("web", 1, json!({"nodeAffinity": zones})).plan("default-a", &[A, B], &["web-0"])
         },
-        |stage| stage.respec("web", |spec| drop(spec.node_affinity.pop())),
+        |setup| setup.respec("web", |spec| drop(spec.node_affinity.pop())),
         &["pod default/web-0: placed on default-a, but the pod asks for topology.kubernetes.io/zone In \
                [us-east-1a] against topology.kubernetes.io/zone us-east-1b"],
     ),
     case(
         "every type meets the nodeSelector",
         || {
-            Stage::new().wait("web", 1, selecting(labels::OS, "linux")).plan_as(
+            Setup::new().wait("web", 1, selecting(labels::OS, "linux")).plan_as(
                 "default-a",
                 &["m6g.large", "m6a.large"],
                 CapacityType::OnDemand,
@@ -108,8 +108,8 @@ const ADMISSION: &[Case] = &[
                 &["web-0"],
             )
         },
-        |stage| {
-            stage.respec("web", |spec| drop(spec.node_selector.insert(labels::ARCH.into(), "amd64".into())));
+        |setup| {
+            setup.respec("web", |spec| drop(spec.node_selector.insert(labels::ARCH.into(), "amd64".into())));
         },
         &[
             "pod default/web-0: placed on default-a, but the pod asks for kubernetes.io/arch In [amd64] against \
@@ -119,15 +119,15 @@ const ADMISSION: &[Case] = &[
     case(
         "no new node has a host's name",
         || {
-            Stage::new()
+            Setup::new()
                 .node("i-1", A, &[])
                 .wait("web", 1, selecting(labels::HOSTNAME, "i-1"))
                 .place(Target::Node("i-1".into()), &["web-0"])
         },
-        |stage| {
-            let moved = stage.clone().plan("default-a", &[A], &["web-0"]);
-            stage.plan.nodes = moved.plan.nodes;
-            stage.plan.existing.clear();
+        |setup| {
+            let moved = setup.clone().plan("default-a", &[A], &["web-0"]);
+            setup.plan.nodes = moved.plan.nodes;
+            setup.plan.existing.clear();
         },
         &[
             "pod default/web-0: placed on default-a, but the pod asks for kubernetes.io/hostname In [i-1] against \
@@ -137,9 +137,9 @@ const ADMISSION: &[Case] = &[
     case(
         "matchFields are not planned for",
         simple,
-        |stage| {
+        |setup| {
             let fields = NodeSelectorTerm { has_match_fields: true, ..NodeSelectorTerm::default() };
-            stage.respec("web", |spec| spec.node_affinity = vec![fields.clone()]);
+            setup.respec("web", |spec| spec.node_affinity = vec![fields.clone()]);
         },
         &[
             "pod default/web-0: placed on default-a, but its node affinity uses matchFields, which are not planned for",
@@ -149,7 +149,7 @@ const ADMISSION: &[Case] = &[
     case(
         "an empty term matches no node",
         simple,
-        |stage| stage.respec("web", |spec| spec.node_affinity = vec![NodeSelectorTerm::default()]),
+        |setup| setup.respec("web", |spec| spec.node_affinity = vec![NodeSelectorTerm::default()]),
         &[
             "pod default/web-0: placed on default-a, but its node affinity has only empty terms, which match no node",
             "pod default/web-1: placed on default-a, but its node affinity has only empty terms, which match no node",
@@ -157,23 +157,23 @@ const ADMISSION: &[Case] = &[
     ),
     case(
         "pods with ResourceClaims are not placed",
-        || Stage::new().wait("web", 1, json!({})).plan("default-a", &[A], &["web-0"]),
-        |stage| stage.respec("web", |spec| spec.uses_resource_claims = true),
+        || Setup::new().wait("web", 1, json!({})).plan("default-a", &[A], &["web-0"]),
+        |setup| setup.respec("web", |spec| spec.uses_resource_claims = true),
         &["pod default/web-0: placed on default-a, but it uses ResourceClaims, which are not planned for"],
     ),
     case(
-        "nobody asks for less than nothing",
-        || Stage::new().wait("web", 1, json!({})).plan("default-a", &[A], &["web-0"]),
-        |stage| stage.respec("web", |spec| spec.requests.set("cpu", Quantity::units(-1))),
+        "no request is negative",
+        || Setup::new().wait("web", 1, json!({})).plan("default-a", &[A], &["web-0"]),
+        |setup| setup.respec("web", |spec| spec.requests.set("cpu", Quantity::units(-1))),
         &["pod default/web-0: placed on default-a, but it asks for cpu -1, which is below nothing"],
     ),
 ];
 
-const ROOM: &[Case] = &[
+const RESOURCES: &[Case] = &[
     case(
-        "every type has room for all pods",
+        "all pods fit every type",
         || {
-            Stage::new().wait("web", 2, json!({"requests": {"cpu": "900m"}})).plan_as(
+            Setup::new().wait("web", 2, json!({"requests": {"cpu": "900m"}})).plan_as(
                 "default-a",
                 &["m6a.large", "m6a.xlarge"],
                 CapacityType::OnDemand,
@@ -181,64 +181,64 @@ const ROOM: &[Case] = &[
                 &["web-0", "web-1"],
             )
         },
-        |stage| stage.respec("web", |spec| spec.requests.set("cpu", Quantity::millis(970))),
+        |setup| setup.respec("web", |spec| spec.requests.set("cpu", Quantity::millis(970))),
         &["default-a: cpu 1940m is asked of it; allowed: 1920m as m6a.large"],
     ),
     case(
-        "daemonsets take room where they run",
+        "daemonsets take resources where they run",
         || {
-            let mut stage = Stage::new().wait("web", 1, json!({"requests": {"cpu": "3500m"}})).plan(
+            let mut setup = Setup::new().wait("web", 1, json!({"requests": {"cpu": "3500m"}})).plan(
                 "default-a",
                 &[A],
                 &["web-0"],
             );
             let elsewhere = spec_with(1_000, 1, selecting(labels::ARCH, "arm64"));
-            stage.snapshot.daemon_sets.push(daemon_set("logs", elsewhere));
-            stage
+            setup.snapshot.daemon_sets.push(daemon_set("logs", elsewhere));
+            setup
         },
-        |stage| stage.snapshot.daemon_sets[0].spec = spec(1_000, 1).into(),
+        |setup| setup.snapshot.daemon_sets[0].spec = spec(1_000, 1).into(),
         &["default-a: cpu 4500m is asked of it; allowed: 3920m as m6a.xlarge"],
     ),
     case(
-        "what runs takes room, and so do its daemonset's pods, once",
+        "bound pods take resources, and a daemonset's pods only once",
         || {
-            let mut stage = Stage::new()
+            let mut setup = Setup::new()
                 .node("i-1", A, &[("logs", json!({"requests": {"cpu": "1"}})), ("old", json!({}))])
                 .wait("web", 1, json!({"requests": {"cpu": "2800m"}}))
                 .place(Target::Node("i-1".into()), &["web-0"]);
             let set = daemon_set("logs", spec(1_000, 128));
-            let logs = stage.pod("logs-0");
+            let logs = setup.pod("logs-0");
             (logs.owner_kind, logs.daemon_set) = ("DaemonSet".into(), Some(set.id.clone().into()));
-            stage.snapshot.daemon_sets.push(set);
-            stage
+            setup.snapshot.daemon_sets.push(set);
+            setup
         },
-        |stage| stage.respec("old", |spec| spec.requests.set("cpu", Quantity::millis(200))),
+        |setup| setup.respec("old", |spec| spec.requests.set("cpu", Quantity::millis(200))),
         &["i-1: cpu 2800m is asked of it; allowed: 2720m as it is"],
     ),
     case(
-        "a claim holds room for the pods that it was planned for",
+        "the pods that it was planned for take resources of a claim",
         || {
-            let mut stage = on_claim().wait("first", 1, json!({"requests": {"cpu": "1500m"}}));
-            stage.pod("first-0").state = PodState::Waiting;
-            stage.snapshot.claims[0].nominated =
-                vec![NominatedPod { pod: stage.pod("first-0").id.clone(), uid: "uid-first-00000".into() }];
-            stage
+            let mut setup = on_claim().wait("first", 1, json!({"requests": {"cpu": "1500m"}}));
+            setup.pod("first-0").state = PodState::Waiting;
+            setup.snapshot.claims[0].nominated =
+                vec![NominatedPod { pod: setup.pod("first-0").id.clone(), uid: "uid-first-00000".into() }];
+            setup
         },
-        |stage| stage.respec("web", |spec| spec.requests.set("cpu", Quantity::millis(500))),
+        |setup| setup.respec("web", |spec| spec.requests.set("cpu", Quantity::millis(500))),
         &["default-a: cpu 500m is asked of it; allowed: 420m as m6a.large"],
     ),
     case(
         "no two pods take a port",
         with_port,
-        |stage| stage.respec("web", |spec| spec.host_ports[0].port = 80),
+        |setup| setup.respec("web", |spec| spec.host_ports[0].port = 80),
         &["pod default/web-0: placed on i-1, but host port 80 is taken"],
     ),
     case(
-        "daemonsets take ports before they are there",
+        "daemonsets take ports before their pods exist",
         with_port,
-        |stage| {
+        |setup| {
             let port = json!({"hostPorts": [{"ip": "", "port": 81, "protocol": "TCP"}]});
-            stage.snapshot.daemon_sets.push(daemon_set("logs", spec_with(1, 1, port)));
+            setup.snapshot.daemon_sets.push(daemon_set("logs", spec_with(1, 1, port)));
         },
         &["pod default/web-0: placed on i-1, but host port 81 is taken"],
     ),

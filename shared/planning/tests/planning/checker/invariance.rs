@@ -1,18 +1,18 @@
-//! What holds of every verdict: the order of the input does not matter, and a plan that was read again is the same plan.
+//! The order of the input does not matter to a verdict, and a plan that was read again is the same plan.
 
 use outrigger_model::{Plan, Snapshot};
 use proptest::prelude::*;
 
 use super::cases;
 use super::oracle::small;
-use super::stage::Stage;
+use super::setup::Setup;
 
 /// Shuffles by a small generator that needs no crate.
 struct Shuffle(u64);
 
 impl Shuffle {
-    fn all(&mut self, stage: &mut Stage) {
-        let Stage { snapshot, plan } = stage;
+    fn all(&mut self, setup: &mut Setup) {
+        let Setup { snapshot, plan } = setup;
         self.list(&mut snapshot.pods);
         self.list(&mut snapshot.nodes);
         self.list(&mut snapshot.claims);
@@ -35,26 +35,26 @@ impl Shuffle {
     }
 }
 
-fn read_again(stage: &Stage) -> Stage {
-    let snapshot: Snapshot = serde_json::from_str(&serde_json::to_string(&stage.snapshot).unwrap()).unwrap();
-    let plan: Plan = serde_json::from_str(&serde_json::to_string(&stage.plan).unwrap()).unwrap();
-    Stage { snapshot, plan }
+fn read_again(setup: &Setup) -> Setup {
+    let snapshot: Snapshot = serde_json::from_str(&serde_json::to_string(&setup.snapshot).unwrap()).unwrap();
+    let plan: Plan = serde_json::from_str(&serde_json::to_string(&setup.plan).unwrap()).unwrap();
+    Setup { snapshot, plan }
 }
 
-/// A stage of some table, kept or broken, or a small one with whatever is wrong with it.
-fn any_stage() -> impl Strategy<Value = Stage> {
+/// A setup of some table, kept or broken, or a small one with whatever is wrong with it.
+fn any_setup() -> impl Strategy<Value = Setup> {
     let of_tables = (0..cases().len(), any::<bool>()).prop_map(|(index, broken)| {
         let case = cases().swap_remove(index);
-        let mut stage = (case.stage)();
+        let mut setup = (case.setup)();
         if broken {
-            (case.fault)(&mut stage);
+            (case.fault)(&mut setup);
         }
-        stage
+        setup
     });
-    prop_oneof![of_tables, small().prop_map(|small| small.stage())]
+    prop_oneof![of_tables, small().prop_map(|small| small.setup())]
 }
 
-impl std::fmt::Debug for Stage {
+impl std::fmt::Debug for Setup {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", serde_json::to_string(&(&self.snapshot.pods, &self.plan)).unwrap_or_default())
     }
@@ -64,10 +64,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_order_of_the_input_does_not_matter(stage in any_stage(), seed in any::<u64>()) {
-        let mut shuffled = stage.clone();
+    fn the_order_of_the_input_does_not_matter(setup in any_setup(), seed in any::<u64>()) {
+        let mut shuffled = setup.clone();
         Shuffle(seed).all(&mut shuffled);
-        prop_assert_eq!(stage.found(), shuffled.found());
-        prop_assert_eq!(stage.found(), read_again(&stage).found());
+        prop_assert_eq!(setup.found(), shuffled.found());
+        prop_assert_eq!(setup.found(), read_again(&setup).found());
     }
 }
