@@ -24,7 +24,7 @@ pub struct Options<'a> {
     pub time_is_up: &'a dyn Fn() -> bool,
 }
 
-/// What becomes of preferred affinities and of spreads that are only a wish.
+/// What becomes of preferences: preferred affinities and spreads with `ScheduleAnyway`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Preferences {
     /// They count as hard rules first, and are given up one by one where they leave no place.

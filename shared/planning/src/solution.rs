@@ -277,12 +277,12 @@ impl<'p, 'a> Solution<'p, 'a> {
 
     fn recount(&mut self, class: usize, at: &At, by: i32) {
         let problem = self.problem;
-        let of = &problem.classes[class];
+        let pod_class = &problem.classes[class];
         let relaxation = match at {
             At::Existing(_, relaxation) => *relaxation,
             At::Lot(lot) => lot.relaxation,
         };
-        let rules = &of.relaxations[relaxation].rules;
+        let rules = &pod_class.relaxations[relaxation].rules;
         let domain = |key: usize| match at {
             At::Existing(node, _) => problem.existing_domains[*node][key],
             At::Lot(lot) => lot.domain(key),
@@ -292,9 +292,14 @@ impl<'p, 'a> Solution<'p, 'a> {
             At::Lot(lot) => &lot.doubts,
         };
         let counted = |group| standing(doubts, group);
-        self.counts.change(&problem.topology, rules, &of.selected_by, by, domain, counted);
+        self.counts.change(&problem.topology, rules, &pod_class.selected_by, by, domain, counted);
         if let At::Existing(node, _) = at {
-            self.counts.change_open(&problem.topology, &of.selected_by, by, &problem.existing_open[*node]);
+            self.counts.change_open(
+                &problem.topology,
+                &pod_class.selected_by,
+                by,
+                &problem.existing_open[*node],
+            );
         }
         let conceded = u64::from(by.unsigned_abs()) * relaxation as u64;
         let sum = &mut self.sums.conceded;

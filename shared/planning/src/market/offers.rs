@@ -44,14 +44,14 @@ impl<'a> MinValues<'a> {
 }
 
 /// The values of a label that offering a purchase keeps possible. A node has one capacity type, but as in Karpenter all
-/// ways in which its type can be had count.
+/// that its type can be had as count.
 fn values<'t>(template: &'t Template<'_>, purchase: usize, key: &str, zones: u64) -> Vec<&'t str> {
     match key {
         ZONE => template.zone_names(template.zones_of(purchase, zones)).collect(),
         CAPACITY_TYPE => {
-            let ways = CapacityType::ALL.into_iter();
-            let bought =
-                ways.filter(|way| template.usable.contains(purchases::purchase(type_of(purchase), *way)));
+            let bought = CapacityType::ALL.into_iter().filter(|capacity_type| {
+                template.usable.contains(purchases::purchase(type_of(purchase), *capacity_type))
+            });
             bought.map(CapacityType::as_str).collect()
         }
         key => template.label(type_of(purchase), key).into_iter().collect(),
@@ -61,7 +61,7 @@ fn values<'t>(template: &'t Template<'_>, purchase: usize, key: &str, zones: u64
 /// What a node's pods fit.
 #[derive(Debug)]
 pub(crate) struct Fitting {
-    /// The purchases, all bought in one way.
+    /// The purchases, all of one capacity type.
     pub(crate) purchases: Vec<usize>,
     /// The zones.
     pub(crate) zones: u64,
@@ -123,11 +123,11 @@ const SPREAD_WEIGHT: f64 = 0.5;
 /// demand the cheapest, for spot between the cheapest and the mean of those that it should offer.
 pub(crate) fn expected(
     mut prices: impl Iterator<Item = u64>,
-    way: CapacityType,
+    capacity_type: CapacityType,
     spot_types_min: usize,
 ) -> Option<f64> {
     let cheapest = prices.next()? as f64;
-    if way != CapacityType::Spot {
+    if capacity_type != CapacityType::Spot {
         return Some(cheapest);
     }
     let (mut sum, mut count) = (cheapest, 1.0);

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use outrigger_model::CapacityType;
 
-use crate::market::purchases::{WAYS, capacity_of};
+use crate::market::purchases::{CAPACITY_TYPES, capacity_of};
 
 /// The machines that have a price in some zones, cheapest first, between equals in order of name.
 #[derive(Debug)]
@@ -16,8 +16,8 @@ pub(crate) struct PriceOrder {
     pub(crate) zones: u64,
     /// Nano-dollars per hour and purchase.
     entries: Vec<(u64, usize)>,
-    /// The entries bought in each way.
-    ways: [Vec<u64>; WAYS],
+    /// The entries of each capacity type.
+    by_capacity_type: [Vec<u64>; CAPACITY_TYPES],
     /// Which entries have how much room.
     steps: Vec<Steps>,
 }
@@ -38,24 +38,26 @@ impl PriceOrder {
     ) -> Self {
         entries.sort_unstable();
         let words = entries.len().div_ceil(64);
-        let mut ways = std::array::from_fn(|_| vec![0; words]);
+        let mut by_capacity_type = std::array::from_fn(|_| vec![0; words]);
         let mut rooms = Vec::with_capacity(entries.len() * width);
         for (place, (_, purchase)) in entries.iter().enumerate() {
-            set(&mut ways[capacity_of(*purchase) as usize], place);
+            set(&mut by_capacity_type[capacity_of(*purchase) as usize], place);
             rooms.extend_from_slice(room(*purchase));
         }
-        Self { zones, entries, ways, steps: Steps::of_rows(&rooms, width) }
+        Self { zones, entries, by_capacity_type, steps: Steps::of_rows(&rooms, width) }
     }
 
-    /// The entries bought in one way that have room for what is packed, cheapest first.
+    /// The entries of one capacity type that have room for what is packed, cheapest first.
     pub(crate) fn carriers<'o>(
         &'o self,
-        way: CapacityType,
+        capacity_type: CapacityType,
         packed: &'o [i64],
     ) -> impl Iterator<Item = (u64, usize)> + 'o {
         let asked = self.steps.iter().zip(packed).map(|(steps, amount)| steps.at_least(*amount));
         let sets: Option<Vec<&[u64]>> =
-            std::iter::once(Some(self.ways[way as usize].as_slice())).chain(asked).collect();
+            std::iter::once(Some(self.by_capacity_type[capacity_type as usize].as_slice()))
+                .chain(asked)
+                .collect();
         let words = if sets.is_some() { self.entries.len().div_ceil(64) } else { 0 };
         let sets = sets.unwrap_or_default();
         let word = move |word: usize| sets.iter().fold(u64::MAX, |bits, set| bits & set[word]);
@@ -127,10 +129,10 @@ mod tests {
                 (*price, purchase(index, CapacityType::ALL[index % 2]))
             });
             let order = PriceOrder::new(1, entries.collect(), 3, |purchase| &machines[crate::market::purchases::type_of(purchase)].1);
-            for way in CapacityType::ALL {
-                let found: Vec<_> = order.carriers(way, &packed).collect();
+            for capacity_type in CapacityType::ALL {
+                let found: Vec<_> = order.carriers(capacity_type, &packed).collect();
                 let fits = |(_, purchase): &(u64, usize)| {
-                    capacity_of(*purchase) == way
+                    capacity_of(*purchase) == capacity_type
                         && amounts::fits(&packed, &machines[crate::market::purchases::type_of(*purchase)].1)
                 };
                 let wanted: Vec<_> = order.entries().iter().copied().filter(fits).collect();

@@ -1,9 +1,9 @@
-//! Sets of purchases: a purchase is one instance type bought in one way.
+//! Sets of purchases: a purchase is one instance type of one capacity type.
 
 use outrigger_model::CapacityType;
 
-/// In how many ways a type can be bought.
-pub(crate) const WAYS: usize = CapacityType::ALL.len();
+/// How many capacity types there are.
+pub(crate) const CAPACITY_TYPES: usize = CapacityType::ALL.len();
 
 /// A set of purchases of one template, as bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,19 +11,19 @@ pub(crate) struct Purchases {
     words: Vec<u64>,
 }
 
-/// The purchase of an instance type, by its place in the class's list, bought in one way.
+/// The purchase of an instance type, by its place in the class's list, as a capacity type.
 pub(crate) const fn purchase(instance_type: usize, capacity_type: CapacityType) -> usize {
-    instance_type * WAYS + capacity_type as usize
+    instance_type * CAPACITY_TYPES + capacity_type as usize
 }
 
-/// How a purchase is bought.
+/// The capacity type of a purchase.
 pub(crate) const fn capacity_of(purchase: usize) -> CapacityType {
-    CapacityType::ALL[purchase % WAYS]
+    CapacityType::ALL[purchase % CAPACITY_TYPES]
 }
 
 /// The place of a purchase's instance type in the class's list.
 pub(crate) const fn type_of(purchase: usize) -> usize {
-    purchase / WAYS
+    purchase / CAPACITY_TYPES
 }
 
 impl Purchases {
@@ -87,7 +87,7 @@ impl Purchases {
         self.words.iter().all(|word| *word == 0)
     }
 
-    /// How many instance types are in the set, however bought.
+    /// How many instance types are in the set, whatever their capacity types.
     pub(crate) fn types(&self) -> usize {
         let mut types: Vec<usize> = self.iter().map(type_of).collect();
         types.dedup();

@@ -1,4 +1,4 @@
-//! Which machines, zones and ways to buy meet a set of label requirements on one template.
+//! Which machines, zones and capacity types meet a set of label requirements on one template.
 
 use outrigger_model::labels::{self, CAPACITY_TYPE, INSTANCE_TYPE, NODE_POOL, REGION, ZONE, ZONE_ID};
 use std::rc::Rc;
@@ -24,7 +24,7 @@ pub(crate) enum Aspect {
 /// What meets some requirements.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Selection {
-    /// Machines and ways to buy them.
+    /// Machines with their capacity types.
     pub(crate) purchases: Purchases,
     /// Zones.
     pub(crate) zones: u64,
@@ -73,19 +73,19 @@ impl Template<'_> {
         let mut zones = (0..self.zones.len()).fold(0, |set, zone| set | 1 << zone);
         let mut node = Requirements::new();
         let mut of_types = Vec::new();
-        let mut bought = Requirement::anything();
+        let mut capacity_types = Requirement::anything();
         for (key, requirement) in wanted.iter() {
             match self.aspect(key) {
                 Aspect::Zone => zones &= self.zones_meeting(key, requirement),
-                Aspect::CapacityType => bought = requirement.clone(),
+                Aspect::CapacityType => capacity_types = requirement.clone(),
                 Aspect::InstanceType => of_types.push((key, requirement)),
                 Aspect::Node if self.is_open(key) => node.add(key, requirement.clone()),
                 Aspect::Node => {}
             }
         }
-        let bought = CapacityType::ALL.map(|way| bought.has(way.as_str()));
+        let allowed = CapacityType::ALL.map(|capacity_type| capacity_types.has(capacity_type.as_str()));
         let mut purchases =
-            Purchases::of(self.purchases(), |purchase| bought[capacity_of(purchase) as usize]);
+            Purchases::of(self.purchases(), |purchase| allowed[capacity_of(purchase) as usize]);
         for (key, requirement) in of_types {
             purchases.intersect(&self.purchases_meeting(key, requirement));
         }

@@ -62,10 +62,10 @@ impl Selections {
         if let Some(known) = self.known.get(&(template, wanted.clone())) {
             return known.clone();
         }
-        let of = &templates[template];
-        let selection = of.select(wanted).ok().filter(|selection| !selection.purchases.is_empty());
+        let launchable = &templates[template];
+        let selection = launchable.select(wanted).ok().filter(|selection| !selection.purchases.is_empty());
         let found = selection.map(|selection| {
-            let zones = |purchase| of.zones_of(purchase, selection.zones).count_ones();
+            let zones = |purchase| launchable.zones_of(purchase, selection.zones).count_ones();
             let width = selection.purchases.iter().map(zones).sum();
             let (contenders, rough_prices) = (OnceCell::new(), OnceCell::new());
             self.count += 1;

@@ -19,7 +19,7 @@ use crate::Options;
 use crate::launch_outcomes::SpotShortage;
 use crate::market::offers;
 use crate::market::price_order::{PriceOrder, Steps};
-use crate::market::purchases::{Purchases, WAYS, capacity_of, purchase, type_of};
+use crate::market::purchases::{CAPACITY_TYPES, Purchases, capacity_of, purchase, type_of};
 use crate::market::selection::Aspect;
 use crate::problem::amounts::{self, Dimensions};
 use crate::problem::classes::FixedMap;
@@ -88,7 +88,7 @@ pub(crate) struct Template<'a> {
     /// Types that are metal or have accelerators.
     pub(crate) exotic: Rc<Vec<bool>>,
     rooms: Rc<Vec<i64>>,
-    /// For each purchase the first that is bought in the same way and leaves the same room.
+    /// For each purchase the first of the same capacity type that leaves the same room.
     like: Rc<Vec<usize>>,
     /// Which purchases have how much room.
     steps: Rc<Vec<Steps>>,
@@ -289,7 +289,7 @@ impl<'a> Template<'a> {
                 added.iter().for_each(|(name, amount)| allocatable.set(name, amount));
                 dimensions.room(&allocatable)
             });
-            row.repeat(WAYS)
+            row.repeat(CAPACITY_TYPES)
         };
         let mut all: Vec<i64> = self.types.iter().enumerate().flat_map(room).collect();
         self.daemon_purchases = daemons.iter().map(|daemon| self.purchases_of(daemon)).collect();
@@ -323,9 +323,9 @@ impl<'a> Template<'a> {
         purchases
     }
 
-    /// How many purchases there are: each type, bought in any way.
+    /// How many purchases there are: each type as each capacity type.
     pub(crate) const fn purchases(&self) -> usize {
-        self.types.len() * WAYS
+        self.types.len() * CAPACITY_TYPES
     }
 
     /// What a machine leaves to pods beside daemonsets.
@@ -333,7 +333,7 @@ impl<'a> Template<'a> {
         &self.rooms[purchase * self.width..(purchase + 1) * self.width]
     }
 
-    /// The first purchase that is bought in the same way as this one and leaves the same room.
+    /// The first purchase of the same capacity type that leaves the same room.
     pub(crate) fn like(&self, purchase: usize) -> usize {
         self.like[purchase]
     }
@@ -376,8 +376,8 @@ impl<'a> Template<'a> {
         self.reservations.values().copied()
     }
 
-    /// Whether pods of some spec may be on its nodes as far as taints say; the way says whether those of the effect
-    /// `PreferNoSchedule` matter.
+    /// Whether pods of some spec may be on its nodes as far as taints say, with or without those of the effect
+    /// `PreferNoSchedule`.
     pub(crate) fn bears(&self, spec: &PodSpec, bears_soft_taints: bool) -> bool {
         self.taints.iter().all(|taint| {
             (bears_soft_taints && !taint.is_hard()) || spec.tolerations.iter().any(|t| t.tolerates(taint))
@@ -402,9 +402,14 @@ impl<'a> Template<'a> {
                 zones.filter_map(name).map(str::to_owned).collect()
             }
             Aspect::CapacityType => {
-                let ways = CapacityType::ALL.into_iter();
-                let usable = |way: &CapacityType| self.usable.iter().any(|c| capacity_of(c) == *way);
-                ways.filter(usable).map(|way| way.to_string()).collect()
+                let usable = |capacity_type: &CapacityType| {
+                    self.usable.iter().any(|c| capacity_of(c) == *capacity_type)
+                };
+                CapacityType::ALL
+                    .into_iter()
+                    .filter(usable)
+                    .map(|capacity_type| capacity_type.to_string())
+                    .collect()
             }
             Aspect::InstanceType => {
                 let labels = self.usable.iter().filter_map(|purchase| self.label(type_of(purchase), key));

@@ -36,20 +36,20 @@ struct Asked {
 impl<'s, 'p, 'a> Reasons<'s, 'p, 'a> {
     /// The reasons for a class.
     pub(super) fn of(solution: &'s Solution<'p, 'a>, class: usize) -> Self {
-        let of = &solution.problem.classes[class];
-        let volumes = volumes::of(solution.problem.snapshot, of);
-        let asked = Asked::of(of).ok_or_else(|| contradiction(of, &volumes));
+        let pod_class = &solution.problem.classes[class];
+        let volumes = volumes::of(solution.problem.snapshot, pod_class);
+        let asked = Asked::of(pod_class).ok_or_else(|| contradiction(pod_class, &volumes));
         Self { solution, class, volumes, asked }
     }
 
     /// Why a template cannot take them.
     pub(super) fn refusal(&self, index: usize) -> Refusal {
         let problem = self.solution.problem;
-        let (of, template) = (&problem.classes[self.class], &problem.templates()[index]);
+        let (pod_class, template) = (&problem.classes[self.class], &problem.templates()[index]);
         if template.is_static() {
             return Refusal::Unsupported("it has a fixed number of nodes (spec.replicas)".into());
         }
-        if let Some(taint) = first_untolerated(&template.taints, &of.spec.tolerations) {
+        if let Some(taint) = first_untolerated(&template.taints, &pod_class.spec.tolerations) {
             return Refusal::Taint(taint.clone());
         }
         let asked = match &self.asked {
@@ -67,7 +67,7 @@ impl<'s, 'p, 'a> Reasons<'s, 'p, 'a> {
         sieve.labels(&asked.own);
         sieve.offerings(&asked.own);
         sieve.volumes(&self.volumes, asked);
-        sieve.requests(of, &problem.dimensions);
+        sieve.requests(pod_class, &problem.dimensions);
         if sieve.purchases.is_empty() {
             return Refusal::NoInstanceType(sieve.steps);
         }
@@ -111,7 +111,7 @@ impl<'s, 'p, 'a> Reasons<'s, 'p, 'a> {
         }
         let broken =
             lots.find_map(|lot| self.solution.breaks(self.class, asked.relaxation, |key| lot.domain(key)));
-        // A new node has nobody yet whom a pod must be near.
+        // A new node has no pod yet that an affinity could select.
         let is_alone = |rule: &Rule| rule.is_per_host && rule.kind == RuleKind::Affinity;
         let rule = broken.or_else(|| self.rules(asked).find(is_alone))?;
         let key = problem.groups.all[rule.group].key;
@@ -130,8 +130,8 @@ impl<'s, 'p, 'a> Reasons<'s, 'p, 'a> {
     }
 
     fn rules(&self, asked: &Asked) -> impl Iterator<Item = Rule> {
-        let of = &self.solution.problem.classes[self.class];
-        let rules = of.relaxations[asked.relaxation].rules.iter().copied();
+        let pod_class = &self.solution.problem.classes[self.class];
+        let rules = pod_class.relaxations[asked.relaxation].rules.iter().copied();
         rules.filter(|rule| !rule.is_preference)
     }
 }
@@ -209,8 +209,8 @@ pub(crate) fn hint(class: &PodClass<'_>, refusal: &Refusal) -> Option<String> {
             Some(format!("memory {memory} is less than 1Mi: was M or Mi meant instead of m?"))
         }
         Refusal::Requirements(conflict) if conflict.offered.is_none() => {
-            let near = labels::near(&conflict.key).filter(|near| *near != conflict.key);
-            near.map(|near| format!("did you mean {near}?"))
+            let similar = labels::near(&conflict.key).filter(|similar| *similar != conflict.key);
+            similar.map(|similar| format!("did you mean {similar}?"))
         }
         Refusal::Limit { .. } => Some("raise spec.limits of the pool, or wait until it shrinks".into()),
         _ => None,

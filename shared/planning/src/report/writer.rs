@@ -78,21 +78,21 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         (self.plan, self.report)
     }
 
-    /// Pods that are meant for a node already come before others of their class.
+    /// Pods that are nominated for a node already come before others of their class.
     fn write_existing(&mut self) {
         let nominations = Nominations::of(&self.problem.existing);
-        let mut meant: BTreeMap<(usize, usize), Vec<&'a Pod>> = BTreeMap::new();
+        let mut nominated_pods: BTreeMap<(usize, usize), Vec<&'a Pod>> = BTreeMap::new();
         for (class, queue) in self.queues.iter_mut().enumerate() {
             let placed = |node: usize| {
                 let pods = &self.solution.existing[node].pods;
                 pods.iter().filter(|pods| pods.class == class).map(|pods| pods.count as usize).sum::<usize>()
             };
-            let is_meant = |pod: &&'a Pod| nominations.node(pod).filter(|node| placed(*node) > 0);
+            let nominated_for = |pod: &&'a Pod| nominations.node(pod).filter(|node| placed(*node) > 0);
             let mut rest = Vec::new();
             for pod in queue.drain(..).rev() {
-                match is_meant(&pod) {
-                    Some(node) if meant.get(&(class, node)).map_or(0, Vec::len) < placed(node) => {
-                        meant.entry((class, node)).or_default().push(pod);
+                match nominated_for(&pod) {
+                    Some(node) if nominated_pods.get(&(class, node)).map_or(0, Vec::len) < placed(node) => {
+                        nominated_pods.entry((class, node)).or_default().push(pod);
                     }
                     _ => rest.push(pod),
                 }
@@ -108,7 +108,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
                 *classes.entry(pods.class).or_default() += pods.count as usize;
             }
             for (class, count) in classes {
-                let mut pods = meant.remove(&(class, place)).unwrap_or_default();
+                let mut pods = nominated_pods.remove(&(class, place)).unwrap_or_default();
                 let more = count.saturating_sub(pods.len());
                 pods.extend(self.take(class, more));
                 self.note(class, place, target.name(), &pods);
@@ -147,7 +147,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
     }
 
     /// What tells when a node is written: those with pods of a high priority first, since the first may be all that is
-    /// launched now; then by pool and the way to pay, and the dearest first.
+    /// launched now; then by pool and capacity type, and the dearest first.
     fn turn(&self, node: &NewNode) -> impl Ord + use<> {
         let lots = node.pods.iter().map(|portion| &portion.lot);
         let priority = lots.clone().map(|lot| self.problem.classes[lot.class].spec.priority).max();
@@ -221,10 +221,13 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
     }
 
     fn outcome_of_unplaced(&self, class: usize) -> Outcome {
-        let of = &self.problem.classes[class];
-        let unsupported = queue::unsupported(of.spec);
+        let pod_class = &self.problem.classes[class];
+        let unsupported = queue::unsupported(pod_class.spec);
         let has_lot = |relaxation| self.problem.lots(class, relaxation).iter().any(|lot| lot.fits);
-        if !self.solution.is_complete && unsupported.is_none() && (0..of.relaxations.len()).any(has_lot) {
+        if !self.solution.is_complete
+            && unsupported.is_none()
+            && (0..pod_class.relaxations.len()).any(has_lot)
+        {
             return Outcome::Ignored { reason: "the time for this decision was over before its turn".into() };
         }
         let reasons = Reasons::of(self.solution, class);
@@ -241,7 +244,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         all.sort_by_key(|(rank, ..)| *rank);
         let refusal = |(_, pool, reason): (usize, &outrigger_model::NodePool, Refusal)| PoolRefusal {
             node_pool: pool.name.clone(),
-            hint: explain::hint(of, &reason),
+            hint: explain::hint(pod_class, &reason),
             reason,
         };
         Outcome::Unplaced { pools: all.into_iter().map(refusal).collect() }

@@ -2,7 +2,7 @@
 //!
 //! kube-scheduler asks a rule only while it binds the pod that has it, and nobody knows in which order it binds. A
 //! spread that holds with everything in place holds in every order; one that holds for the pods that have it alone holds
-//! when these are bound first. Of pods that must be near others, some order must let each follow those that it needs.
+//! when these are bound first. Of pods with affinity, some order must let each follow those that it needs.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -27,7 +27,7 @@ struct Follower<'s> {
 struct Bound {
     there: BTreeMap<(GroupId, Domain), u32>,
     totals: BTreeMap<GroupId, u32>,
-    /// Where a pod was the first of those that it must be near.
+    /// Where a pod was the first of those that its affinity selects.
     founders: Vec<(GroupId, Domain)>,
 }
 
@@ -143,16 +143,16 @@ impl Solution<'_, '_> {
     ) -> Vec<Follower<'s>> {
         let mut rest = Vec::new();
         for follower in waiting {
-            let near = |rule: &Rule| {
+            let is_met = |rule: &Rule| {
                 self.domain_of(&follower, rule.group)
                     .is_some_and(|domain| bound.count(rule.group, domain) > 0)
             };
             let is_first = |rule: &Rule| may_found && rule.selects_itself && bound.total(rule.group) == 0;
-            if !follower.rules.iter().all(|rule| near(rule) || is_first(rule)) {
+            if !follower.rules.iter().all(|rule| is_met(rule) || is_first(rule)) {
                 rest.push(follower);
                 continue;
             }
-            let founded = follower.rules.iter().filter(|rule| !near(rule));
+            let founded = follower.rules.iter().filter(|rule| !is_met(rule));
             let founded: Vec<_> = founded
                 .filter_map(|rule| Some((rule.group, self.domain_of(&follower, rule.group)?)))
                 .collect();

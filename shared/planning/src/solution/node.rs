@@ -79,14 +79,14 @@ impl Shape {
         founds: bool,
         strict: bool,
     ) -> u32 {
-        let of = &problem.classes[lot.class];
+        let pod_class = &problem.classes[lot.class];
         let in_domains =
             |(key, domain): &(usize, usize)| domain_in(&self.domains, *key).is_none_or(|own| own == *domain);
-        if !lot.domains.iter().all(in_domains) || ports::clash(&of.spec.host_ports, &self.ports) {
+        if !lot.domains.iter().all(in_domains) || ports::clash(&pod_class.spec.host_ports, &self.ports) {
             return 0;
         }
-        let wanted = if of.spec.host_ports.is_empty() { wanted } else { wanted.min(1) };
-        let rules = &of.relaxations[lot.relaxation].rules;
+        let wanted = if pod_class.spec.host_ports.is_empty() { wanted } else { wanted.min(1) };
+        let rules = &pod_class.relaxations[lot.relaxation].rules;
         let selected_by = &problem.on_hosts[lot.class];
         if strict {
             self.host.room_for(rules, selected_by, wanted, founds)
@@ -99,7 +99,7 @@ impl Shape {
     #[must_use]
     pub(crate) fn add(&mut self, problem: &Problem<'_>, lot: &Lot, count: u32) -> bool {
         let Some(home) = problem.home(lot, self.template) else { return false };
-        let (of, template) = (&problem.classes[lot.class], &problem.templates()[self.template]);
+        let (pod_class, template) = (&problem.classes[lot.class], &problem.templates()[self.template]);
         let selection = &home.selected.selection;
         self.zones &= selection.zones;
         if !selection.node.is_empty() {
@@ -109,9 +109,9 @@ impl Shape {
             }
         }
         self.purchases.intersect(&home.purchases);
-        amounts::add(&mut self.packed, &of.requests[lot.relaxation], count);
-        self.ports.extend(of.spec.host_ports.iter().cloned());
-        self.host.take(&of.relaxations[lot.relaxation].rules, &problem.on_hosts[lot.class], count);
+        amounts::add(&mut self.packed, &pod_class.requests[lot.relaxation], count);
+        self.ports.extend(pod_class.spec.host_ports.iter().cloned());
+        self.host.take(&pod_class.relaxations[lot.relaxation].rules, &problem.on_hosts[lot.class], count);
         for pinned in &lot.domains {
             if !self.domains.contains(pinned) {
                 self.domains.push(*pinned);

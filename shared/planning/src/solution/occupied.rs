@@ -61,7 +61,7 @@ impl<'a> Occupied<'a> {
     /// How many of some pods the drivers can attach the volumes of, beside those that are attached (`CSINode`).
     pub(crate) fn attachable(&self, node: &ExistingNode<'_>, mounts: &Mounts<'_>, wanted: u32) -> u32 {
         let Some(limits) = node.attachable else { return wanted };
-        let count = |of: usize| u32::try_from(of).unwrap_or(u32::MAX);
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let fit = mounts.attachments.iter().map(|(driver, each)| {
             let Some(limit) = limits.get(*driver) else { return wanted };
             let of_driver = || mounts.shared.iter().filter(|(other, _)| other == driver);
@@ -79,12 +79,12 @@ impl<'a> Occupied<'a> {
 
     /// Takes in pods of a class.
     pub(super) fn take(&mut self, problem: &Problem<'a>, class: usize, relaxation: usize, count: u32) {
-        let of = &problem.classes[class];
-        amounts::take(&mut self.free, &of.requests[relaxation], count);
-        self.ports.extend(of.spec.host_ports.iter().cloned());
-        self.host.take(&of.relaxations[relaxation].rules, &problem.on_hosts[class], count);
-        for (driver, each) in &of.mounts.attachments {
-            let of_driver = of.mounts.shared.iter().filter(|(other, _)| other == driver);
+        let pod_class = &problem.classes[class];
+        amounts::take(&mut self.free, &pod_class.requests[relaxation], count);
+        self.ports.extend(pod_class.spec.host_ports.iter().cloned());
+        self.host.take(&pod_class.relaxations[relaxation].rules, &problem.on_hosts[class], count);
+        for (driver, each) in &pod_class.mounts.attachments {
+            let of_driver = pod_class.mounts.shared.iter().filter(|(other, _)| other == driver);
             let (mut own, mut new) = (*each, 0);
             for volume in of_driver {
                 own -= 1;

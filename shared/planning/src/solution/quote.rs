@@ -97,7 +97,9 @@ impl Solution<'_, '_> {
             return Fitting { purchases: vec![quote.purchase], zones: quote.zones, on_demand: None };
         }
         let order = template.by_price(shape.zones);
-        let bought = |way| order.carriers(way, &shape.packed).filter(|(_, it)| shape.purchases.contains(*it));
+        let bought = |capacity_type| {
+            order.carriers(capacity_type, &shape.packed).filter(|(_, it)| shape.purchases.contains(*it))
+        };
         Fitting {
             purchases: bought(quote.capacity_type()).map(|(_, purchase)| purchase).collect(),
             zones: shape.zones,
@@ -159,13 +161,13 @@ impl Solution<'_, '_> {
         let fits = |purchase: usize| {
             shape.purchases.contains(purchase) && self.admits(shape.template, purchase, used)
         };
-        let cheapest = |way, exotic: bool| {
-            let mut carriers = order.carriers(way, &shape.packed);
+        let cheapest = |capacity_type, exotic: bool| {
+            let mut carriers = order.carriers(capacity_type, &shape.packed);
             carriers.find(|(_, it)| template.exotic[type_of(*it)] == exotic && fits(*it))
         };
         let of_kind = |exotic| {
-            let ways = [CapacityType::Spot, CapacityType::OnDemand].into_iter();
-            ways.filter_map(|way| cheapest(way, exotic)).min()
+            let capacity_types = [CapacityType::Spot, CapacityType::OnDemand].into_iter();
+            capacity_types.filter_map(|capacity_type| cheapest(capacity_type, exotic)).min()
         };
         let (price, purchase) = of_kind(false).or_else(|| of_kind(true))?;
         let mut quote = Quote { price, purchase, zones: shape.zones, lacking: 0 };

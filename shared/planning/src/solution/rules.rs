@@ -13,9 +13,9 @@ impl Solution<'_, '_> {
         relaxation: usize,
         domain: impl Fn(usize) -> Option<usize>,
     ) -> Option<Rule> {
-        let of = &self.problem.classes[class];
+        let pod_class = &self.problem.classes[class];
         let (topology, counts) = (&self.problem.topology, &self.counts);
-        let own = of.relaxations[relaxation].rules.iter().find(|rule| {
+        let own = pod_class.relaxations[relaxation].rules.iter().find(|rule| {
             let Some(key) = topology.key_of[rule.group] else { return false };
             let Some(domain) = domain(key) else { return true };
             let counted = counts.counted(rule.group, domain);
@@ -61,22 +61,22 @@ impl Solution<'_, '_> {
         })
     }
 
-    /// Whether a pod may be the first of those that it must be near on its node.
+    /// Whether a pod may be the first on its node of those that its affinity selects.
     pub(crate) fn founds(&self, class: usize, relaxation: usize) -> bool {
         let rules = self.problem.classes[class].relaxations[relaxation].rules.iter();
-        let mut near = rules.filter(|rule| rule.kind == RuleKind::Affinity && rule.is_per_host);
-        near.all(|rule| rule.selects_itself && self.counts.total(rule.group) == 0)
+        let mut affinities = rules.filter(|rule| rule.kind == RuleKind::Affinity && rule.is_per_host);
+        affinities.all(|rule| rule.selects_itself && self.counts.total(rule.group) == 0)
     }
 
     /// How many pods that spread rules count are in a lot's domains already.
     pub(crate) fn crowd(&self, lot: &Lot) -> u64 {
-        let of = &self.problem.classes[lot.class];
-        let rules = &of.relaxations[lot.relaxation].rules;
+        let pod_class = &self.problem.classes[lot.class];
+        let rules = &pod_class.relaxations[lot.relaxation].rules;
         let counts_here = |group: &usize| {
             let own = |rule: &Rule| rule.group == *group && matches!(rule.kind, RuleKind::Spread { .. });
             self.problem.topology.spreads[*group] || rules.iter().any(own)
         };
-        let counted = of.selected_by.iter().filter(|group| counts_here(group)).filter_map(|group| {
+        let counted = pod_class.selected_by.iter().filter(|group| counts_here(group)).filter_map(|group| {
             let domain = lot.domain(self.problem.topology.key_of[*group]?)?;
             Some(u64::from(self.counts.counted(*group, domain)))
         });
@@ -88,9 +88,9 @@ impl Solution<'_, '_> {
         let domain = |key: usize| self.problem.existing_domains[node][key];
         let (topology, counts) = (&self.problem.topology, &self.counts);
         let rules = self.problem.classes[class].relaxations[relaxation].rules.iter();
-        let mut apart = rules.filter(|rule| rule.kind == RuleKind::AntiAffinity);
+        let mut anti_affinities = rules.filter(|rule| rule.kind == RuleKind::AntiAffinity);
         self.room_on_existing(node, class, relaxation, 1, true, false) == 1
-            && apart.all(|rule| match topology.key_of[rule.group] {
+            && anti_affinities.all(|rule| match topology.key_of[rule.group] {
                 None => true,
                 Some(key) => domain(key).is_some_and(|domain| counts.counted(rule.group, domain) == 0),
             })
@@ -105,8 +105,8 @@ impl Solution<'_, '_> {
             && !self.may_be_barred(class, node)
     }
 
-    /// The first of some existing nodes that takes a pod: rather one where the pods run already that it must be near, since
-    /// those that only wait may be bound later or elsewhere.
+    /// The first of some existing nodes that takes a pod: rather one where pods run already that its affinity selects,
+    /// since those that only wait may be bound later or elsewhere.
     pub(crate) fn first_taking(
         &self,
         nodes: &[usize],
@@ -115,16 +115,16 @@ impl Solution<'_, '_> {
         strict: bool,
     ) -> Option<usize> {
         let taking = || nodes.iter().copied().filter(|node| self.takes(*node, class, relaxation, strict));
-        let runs_near = |node: &usize| {
+        let has_running = |node: &usize| {
             let rules = self.problem.classes[class].relaxations[relaxation].rules.iter();
-            let mut near = rules.filter(|rule| rule.kind == RuleKind::Affinity);
-            near.all(|rule| match self.problem.topology.key_of[rule.group] {
+            let mut affinities = rules.filter(|rule| rule.kind == RuleKind::Affinity);
+            affinities.all(|rule| match self.problem.topology.key_of[rule.group] {
                 None => self.problem.existing[*node].host.counted(rule.group) > 0,
                 Some(key) => self.problem.existing_domains[*node][key]
                     .is_some_and(|domain| self.problem.running.counted(rule.group, domain) > 0),
             })
         };
-        taking().find(runs_near).or_else(|| taking().next())
+        taking().find(has_running).or_else(|| taking().next())
     }
 
     /// How many pods of a class an existing node takes, rules about domains left aside.
@@ -137,23 +137,23 @@ impl Solution<'_, '_> {
         founds: bool,
         strict: bool,
     ) -> u32 {
-        let of = &self.problem.classes[class];
+        let pod_class = &self.problem.classes[class];
         let occupied = &self.existing[node];
-        let room = occupied.copies(&of.requests[relaxation], &of.spec.host_ports, wanted);
+        let room = occupied.copies(&pod_class.requests[relaxation], &pod_class.spec.host_ports, wanted);
         if room == 0 {
             return 0;
         }
-        let rules = &of.relaxations[relaxation].rules;
+        let rules = &pod_class.relaxations[relaxation].rules;
         let selected_by = &self.problem.on_hosts[class];
         let room = if strict {
             occupied.host.room_for(rules, selected_by, room, founds)
         } else {
             occupied.host.room_by_rules(rules, selected_by, room, founds)
         };
-        if of.mounts.attachments.is_empty() {
+        if pod_class.mounts.attachments.is_empty() {
             return room;
         }
-        occupied.attachable(&self.problem.existing[node], &of.mounts, room)
+        occupied.attachable(&self.problem.existing[node], &pod_class.mounts, room)
     }
 
     /// Whether pods that want a class's pods away may be in the same domain, where the node's domain is open.

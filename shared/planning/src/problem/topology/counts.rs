@@ -87,7 +87,7 @@ impl Counts {
         self.total[group]
     }
 
-    /// Whether pods in a domain want none of the group's pods near.
+    /// Whether pods in a domain have anti-affinity to the group's pods.
     pub(crate) fn is_barred(&self, group: GroupId, domain: usize) -> bool {
         self.barring[group][domain] > 0
     }

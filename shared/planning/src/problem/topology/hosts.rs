@@ -13,7 +13,7 @@ struct Tally {
     group: GroupId,
     /// Pods that the group counts.
     counted: u32,
-    /// Pods here that want none of the counted ones near.
+    /// Pods here that have anti-affinity to the counted ones.
     barring: u32,
     /// How many counted pods the spread rules of the pods here allow.
     most: u32,

@@ -16,7 +16,7 @@ pub(crate) struct Rule {
     pub(crate) selects_itself: bool,
     /// Whether it counts the domains of single nodes.
     pub(crate) is_per_host: bool,
-    /// Whether it is only a wish, which binds nobody else.
+    /// Whether it is only a preference, which binds nobody else.
     pub(crate) is_preference: bool,
 }
 
@@ -81,18 +81,18 @@ impl<'a> Constraint<'a> {
     }
 }
 
-/// The constraints of a pod: required ones with no weight, then wishes with theirs. Spreads that are only a wish have
-/// the weight 0.
+/// The constraints of a pod: required ones with no weight, then preferences with theirs. Spreads with `ScheduleAnyway`
+/// have the weight 0.
 pub(crate) fn constraints(spec: &PodSpec) -> impl Iterator<Item = (Constraint<'_>, Option<i32>)> {
     let spreads =
         spec.topology_spread.iter().map(|s| (Constraint::Spread(s), s.schedule_anyway.then_some(0)));
-    let near = spec.pod_affinity.iter().map(|term| (Constraint::Affinity(term), None));
-    let apart = spec.pod_anti_affinity.iter().map(|term| (Constraint::AntiAffinity(term), None));
-    let wished_near =
+    let affinity = spec.pod_affinity.iter().map(|term| (Constraint::Affinity(term), None));
+    let anti_affinity = spec.pod_anti_affinity.iter().map(|term| (Constraint::AntiAffinity(term), None));
+    let preferred_affinity =
         spec.preferred_pod_affinity.iter().map(|w| (Constraint::Affinity(&w.term), Some(w.weight)));
-    let wished_apart =
+    let preferred_anti_affinity =
         spec.preferred_pod_anti_affinity.iter().map(|w| (Constraint::AntiAffinity(&w.term), Some(w.weight)));
-    spreads.chain(near).chain(apart).chain(wished_near).chain(wished_apart)
+    spreads.chain(affinity).chain(anti_affinity).chain(preferred_affinity).chain(preferred_anti_affinity)
 }
 
 /// The same with their groups, in the same order.

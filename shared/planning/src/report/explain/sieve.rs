@@ -65,7 +65,7 @@ impl<'a> Sieve<'a> {
         }
     }
 
-    /// Zones and ways to buy.
+    /// Zones and capacity types.
     pub(super) fn offerings(&mut self, wanted: &Requirements) {
         let template = self.template;
         let places = [Aspect::Zone, Aspect::CapacityType];
@@ -135,15 +135,16 @@ impl<'a> Sieve<'a> {
             return;
         }
         let zones = template.select_labels(wanted).zones & template.allowed_zones;
-        let ways = CapacityType::ALL.map(|way| {
-            let purchases = self.purchases.iter().filter(|purchase| capacity_of(*purchase) == way).collect();
+        let fittings = CapacityType::ALL.map(|capacity_type| {
+            let purchases =
+                self.purchases.iter().filter(|purchase| capacity_of(*purchase) == capacity_type).collect();
             Fitting { purchases, zones, on_demand: None }
         });
-        if ways.iter().any(|way| offers::offered(template, way, &min_values, options).is_some()) {
+        if fittings.iter().any(|fitting| offers::offered(template, fitting, &min_values, options).is_some()) {
             return;
         }
-        let most = ways.iter().max_by_key(|way| way.purchases.len());
-        let unmet = most.and_then(|way| min_values.unmet(template, &way.purchases, zones));
+        let most = fittings.iter().max_by_key(|fitting| fitting.purchases.len());
+        let unmet = most.and_then(|fitting| min_values.unmet(template, &fitting.purchases, zones));
         let filter = match unmet {
             Some((key, count)) => format!("minValues {count} of {key}"),
             None => format!("minValues with at most {} types", PlannedNode::MAX_TYPES),
