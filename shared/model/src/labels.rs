@@ -171,7 +171,33 @@ pub fn normalized(key: &str) -> &str {
     }
 }
 
+/// The region that a zone's name begins with, up to its first number: `us-east-1` of `us-east-1-bos-1a`.
+pub fn region_of(zone: &str) -> Option<&str> {
+    let digit = zone.find(|c: char| c.is_ascii_digit())?;
+    let rest = &zone[digit..];
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    Some(&zone[..digit + end])
+}
+
 /// The part of a label key before its slash.
 pub fn domain(key: &str) -> &str {
     key.split_once('/').map_or("", |(domain, _)| domain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zone_tells_its_region() {
+        let table = [
+            ("us-east-1a", Some("us-east-1")),
+            ("us-gov-west-1b", Some("us-gov-west-1")),
+            ("us-east-1-bos-1a", Some("us-east-1")),
+            ("nowhere", None),
+        ];
+        for (zone, region) in table {
+            assert_eq!(region_of(zone), region, "{zone}");
+        }
+    }
 }

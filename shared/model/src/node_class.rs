@@ -186,6 +186,13 @@ impl RootVolume {
 }
 
 impl NodeClass {
+    /// The id of a zone, where a subnet tells it.
+    pub fn zone_id(&self, zone: &str) -> Option<&str> {
+        let mut subnets = self.subnets.iter();
+        let subnet = subnets.find(|subnet| subnet.zone == zone && !subnet.zone_id.is_empty())?;
+        Some(&subnet.zone_id)
+    }
+
     /// A class that is good for planning alone: nothing can be launched from it.
     pub fn for_planning(reference: NodeClassRef) -> Self {
         let settings = KubeletSettings { eni_limited: true, ..KubeletSettings::default() };

@@ -1,10 +1,12 @@
-//! An independent check of plans: it shares no code with the planner, is written for clarity before speed, and asks of
-//! a finished plan whether Kubernetes and the pools' owners would accept it.
+//! An independent check of plans: whether Kubernetes and the pools' owners would accept a finished plan. It is written
+//! for clarity before speed. With the planner it shares plain facts only: which host ports clash, what a daemonset asks
+//! of a node, the pods of a buffer.
 //!
-//! `cluster_state` indexes the snapshot, `market` says what may be bought, and `nodes` lists the nodes, claims in flight and
-//! planned nodes as `node_info`: what each may become, with its pods. Then each is judged for itself (`fit`, `volumes`),
-//! each planned node as a purchase (`planned_nodes`), pools, reservations and pod groups as wholes (`pools`), and all
-//! nodes together for the rules of pods about other pods (`pod_index`, `topology`, `spread`, `affinity`, `anti_affinity`).
+//! `cluster_state` indexes the snapshot, `market` says what may be bought, and `nodes` lists nodes, claims in flight and
+//! planned nodes as `node_info`: what each may become, with its pods. Then each is judged for itself (`fit`,
+//! `volumes`), each planned node as a purchase (`planned_nodes`), all of a pool, reservation or pod group together
+//! (`pools`), and all nodes for the rules of pods about other pods (`spread`, `affinity` and `anti_affinity`, with
+//! `pod_index` and `topology`).
 
 mod affinity;
 mod anti_affinity;
@@ -36,8 +38,8 @@ use topology::Topology;
 /// What is wrong with a plan, in a fixed order; nothing when every pod may be where it is placed, whatever each node
 /// turns out to be, and every node is one that may be had.
 ///
-/// Preferences do not bind, so a plan that passes them over is right. Which pods must leave their node is not judged: the
-/// snapshot says it, as [`crate::leaving::seen`] gives it.
+/// Preferences do not bind, so a plan that passes them over is right. Which pods must leave their node is not judged:
+/// the snapshot says it, as [`crate::leaving::seen`] gives it.
 pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
     let mut violations = Vec::new();
     let cluster = ClusterState::of(snapshot);
@@ -51,9 +53,9 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
     pools::check(&cluster, plan, &nodes, &mut violations);
     let pod_index = PodIndex::of(&cluster, &nodes);
     let mut topology = Topology::of(&nodes);
-    spread::check(&nodes, &pod_index, &mut topology, &mut violations);
-    affinity::check(&nodes, &pod_index, &mut topology, &mut violations);
-    anti_affinity::check(&nodes, &pod_index, &mut topology, &mut violations);
+    spread::check(&pod_index, &mut topology, &mut violations);
+    affinity::check(&pod_index, &mut topology, &mut violations);
+    anti_affinity::check(&pod_index, &mut topology, &mut violations);
     // A node is checked as every type in every zone, which finds most faults more than once.
     let sorted: BTreeMap<String, Violation> =
         violations.into_iter().map(|violation| (violation.to_string(), violation)).collect();
@@ -61,8 +63,8 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
 }
 
 /// What is wrong with a plan and its report together: beside [`check`], that each pod that waits for a node is either
-/// placed or reported with a reason, and that the report places it where the plan does. The snapshot is the one that was decided
-/// from.
+/// placed or reported with a reason, and that the report places it where the plan does. The snapshot is the one that was
+/// decided from.
 pub fn check_with_report(snapshot: &Snapshot, plan: &Plan, report: &Report) -> Vec<Violation> {
     let seen = crate::leaving::seen(snapshot);
     let snapshot = &*seen;

@@ -72,13 +72,9 @@ impl Rule<'_, '_> {
 }
 
 /// Checks the required affinity of every planned pod.
-pub(super) fn check<'p, 'a>(
-    nodes: &'p [NodeInfo<'a>],
-    pod_index: &PodIndex<'a>,
-    topology: &mut Topology<'p, 'a>,
-    out: &mut Vec<Violation>,
-) {
-    let mut order = BindingOrder::of(nodes, pod_index, topology, out);
+pub(super) fn check(pod_index: &PodIndex<'_>, topology: &mut Topology<'_, '_>, out: &mut Vec<Violation>) {
+    let nodes = topology.nodes;
+    let mut order = BindingOrder::of(pod_index, topology, out);
     order.bind_all();
     for (pods, rule) in &order.waiting {
         let others = order.rules[*rule].bound;
@@ -100,6 +96,7 @@ pub(super) fn check<'p, 'a>(
 }
 
 /// Finds an order in which the pods can be bound.
+#[derive(Default)]
 struct BindingOrder<'c, 'a, 'p> {
     rules: Vec<Rule<'a, 'p>>,
     /// The rules that select each label set.
@@ -112,23 +109,16 @@ struct BindingOrder<'c, 'a, 'p> {
 
 impl<'c, 'a, 'p> BindingOrder<'c, 'a, 'p> {
     /// The state in which all pods without affinity are bound.
-    fn of(
-        nodes: &'p [NodeInfo<'a>],
-        pod_index: &'c PodIndex<'a>,
-        topology: &mut Topology<'p, 'a>,
-        out: &mut Vec<Violation>,
-    ) -> Self {
-        let mut order =
-            Self { rules: Vec::new(), selecting: HashMap::new(), waiting: Vec::new(), first: Vec::new() };
+    fn of(pod_index: &'c PodIndex<'a>, topology: &mut Topology<'p, '_>, out: &mut Vec<Violation>) -> Self {
+        let nodes = topology.nodes;
+        let mut order = Self::default();
         let mut known: HashMap<Terms<'_>, usize> = HashMap::new();
         let with_affinity = pod_index.planned().filter(|pods| !pods.spec.pod_affinity.is_empty());
         for pods in with_affinity.clone().filter(|pods| !nodes[pods.node].options.is_empty()) {
+            let selector = |term| pod_index.affinity_selector(pods.namespace, term);
             let terms = pods.spec.pod_affinity.iter();
-            let terms: Terms<'_> = terms
-                .map(|term| {
-                    (normalized(&term.topology_key), pod_index.affinity_selector(pods.namespace, term))
-                })
-                .collect();
+            let terms: Terms<'_> =
+                terms.map(|term| (normalized(&term.topology_key), selector(term))).collect();
             let number = *known
                 .entry(terms)
                 .or_insert_with_key(|terms| order.add_rule(pod_index, topology, terms.clone()));
@@ -148,8 +138,8 @@ impl<'c, 'a, 'p> BindingOrder<'c, 'a, 'p> {
 
     fn add_rule(
         &mut self,
-        pod_index: &PodIndex<'a>,
-        topology: &mut Topology<'p, 'a>,
+        pod_index: &PodIndex<'_>,
+        topology: &mut Topology<'p, '_>,
         terms: Terms<'a>,
     ) -> usize {
         let selected = terms.iter().map(|(_, selector)| pod_index.selected(selector));
@@ -194,33 +184,37 @@ impl<'c, 'a, 'p> BindingOrder<'c, 'a, 'p> {
         }
     }
 
+    /// Binds the waiting pods that may be bound, and gives them.
+    fn bind_waiting(
+        &mut self,
+        may_be_bound: impl Fn(&Rule<'_, '_>, &EquivalentPods<'_>) -> bool,
+    ) -> Vec<(&'c EquivalentPods<'a>, usize)> {
+        let mut bound = Vec::new();
+        for (pods, rule) in std::mem::take(&mut self.waiting) {
+            if may_be_bound(&self.rules[rule], pods) {
+                self.bind(pods);
+                bound.push((pods, rule));
+            } else {
+                self.waiting.push((pods, rule));
+            }
+        }
+        bound
+    }
+
     /// Binds pods whose terms are met until there are none, then lets those go first whose terms nothing meets yet.
     fn bind_all(&mut self) {
         loop {
-            let before = self.waiting.len();
-            for (pods, rule) in std::mem::take(&mut self.waiting) {
-                if self.rules[rule].is_met_on(pods.node, 0) {
-                    self.bind(pods);
-                } else {
-                    self.waiting.push((pods, rule));
-                }
-            }
-            if self.waiting.len() < before {
+            if !self.bind_waiting(|rule, pods| rule.is_met_on(pods.node, 0)).is_empty() {
                 continue;
             }
-            for (pods, rule) in std::mem::take(&mut self.waiting) {
-                let may_start =
-                    self.rules[rule].bound == 0 && self.rules[rule].selected.contains(&pods.label_set);
-                if may_start {
-                    self.bind(pods);
-                    self.first.push((pods, rule));
-                } else {
-                    self.waiting.push((pods, rule));
-                }
-            }
-            if self.waiting.len() == before {
+            let may_start = |rule: &Rule<'_, '_>, pods: &EquivalentPods<'_>| {
+                rule.bound == 0 && rule.selected.contains(&pods.label_set)
+            };
+            let first = self.bind_waiting(may_start);
+            if first.is_empty() {
                 return;
             }
+            self.first.extend(first);
         }
     }
 }

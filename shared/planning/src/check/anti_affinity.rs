@@ -12,12 +12,8 @@ use super::pod_index::{EquivalentPods, PodIndex, PodSelector};
 use super::topology::{KeyDomains, Topology};
 
 /// Checks every required anti-affinity term of every planned pod, and those of bound pods against the planned ones.
-pub(super) fn check<'p, 'a>(
-    nodes: &'p [NodeInfo<'a>],
-    pod_index: &PodIndex<'a>,
-    topology: &mut Topology<'p, 'a>,
-    out: &mut Vec<Violation>,
-) {
+pub(super) fn check(pod_index: &PodIndex<'_>, topology: &mut Topology<'_, '_>, out: &mut Vec<Violation>) {
+    let nodes = topology.nodes;
     let mut terms: HashMap<(&str, PodSelector), Vec<&EquivalentPods<'_>>> = HashMap::new();
     for pods in &pod_index.pods {
         for term in &pods.spec.pod_anti_affinity {

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::{Node, NodeClaim, NodePool, Pod, PodRef, PodState, Snapshot, VolumeClaim};
 
+use crate::problem::daemons::{self, Daemon};
+
 /// A snapshot with what it says looked up once.
 pub(super) struct ClusterState<'a> {
     pub(super) snapshot: &'a Snapshot,
@@ -14,8 +16,7 @@ pub(super) struct ClusterState<'a> {
     pub(super) claims: BTreeMap<&'a str, &'a NodeClaim>,
     pools: BTreeMap<&'a str, &'a NodePool>,
     on_node: BTreeMap<&'a str, Vec<&'a Pod>>,
-    /// The newest pod of each daemonset.
-    pub(super) newest_daemons: BTreeMap<&'a PodRef, &'a Pod>,
+    pub(super) daemons: Vec<Daemon<'a>>,
     claims_by_node: BTreeMap<&'a str, &'a NodeClaim>,
     /// The names and instance ids of the nodes.
     joined: BTreeSet<&'a str>,
@@ -39,7 +40,7 @@ impl<'a> ClusterState<'a> {
             claims: snapshot.claims.iter().map(|claim| (claim.name.as_str(), claim)).collect(),
             pools: snapshot.node_pools.iter().map(|pool| (pool.name.as_str(), pool)).collect(),
             on_node: snapshot.pods_by_node(),
-            newest_daemons: newest_daemons(snapshot),
+            daemons: daemons::daemons(snapshot),
             claims_by_node: claims
                 .into_iter()
                 .flat_map(|claim| names(claim).into_iter().flatten().map(move |name| (name, claim)))
@@ -84,13 +85,4 @@ impl<'a> ClusterState<'a> {
             .filter_map(|nominated| self.undecided.get(nominated.uid.as_str()).copied())
             .collect()
     }
-}
-
-/// The newest pod of each daemonset that is not over.
-fn newest_daemons(snapshot: &Snapshot) -> BTreeMap<&PodRef, &Pod> {
-    let pods = snapshot.pods.iter().filter(|pod| !pod.state.is_over());
-    let mut pods: Vec<_> = pods.filter_map(|pod| Some((pod.daemon_set.as_deref()?, pod))).collect();
-    // Of several for one daemonset the last stays.
-    pods.sort_by_key(|(_, pod)| (pod.created_at, &pod.uid));
-    pods.into_iter().collect()
 }

@@ -5,9 +5,10 @@ use std::rc::Rc;
 
 use outrigger_model::labels::normalized;
 use outrigger_model::pod::{NodeSelectorTerm, TopologySpread};
+use outrigger_model::taint::first_untolerated;
 use outrigger_model::{PodSpec, Requirement, Requirements, Toleration};
 
-use super::node_info::{NodeInfo, meets, untolerated};
+use super::node_info::meets;
 use super::topology::{KeyDomains, PossibleDomains, Topology};
 
 /// Which nodes a constraint counts: those that its node inclusion policies admit and that have the keys of all
@@ -41,105 +42,58 @@ impl<'a> NodeInclusion<'a> {
     }
 }
 
-/// How a node is counted.
-pub(super) enum Membership {
-    /// In no domain.
-    Outside,
-    /// In this domain for certain.
-    Certain(usize),
-    /// Perhaps in one of these domains.
-    Possible(Vec<usize>),
-}
-
 /// The domains of a key with the nodes that one constraint counts.
 pub(super) struct EligibleDomains<'p> {
     pub(super) names: Vec<&'p str>,
-    /// For each node.
-    pub(super) membership: Vec<Membership>,
+    /// For each node the domains in which it may be counted.
+    pub(super) of_node: Vec<PossibleDomains>,
     /// For each domain, whether a node is there for certain.
     pub(super) is_certain: Vec<bool>,
-    /// How many domains those are.
-    pub(super) certain: usize,
     /// For each domain, the nodes that may be there.
     pub(super) possible_nodes: Vec<Vec<usize>>,
 }
 
 impl<'p> EligibleDomains<'p> {
-    pub(super) fn of(
-        nodes: &'p [NodeInfo<'_>],
-        topology: &mut Topology<'p, '_>,
-        key: &str,
-        inclusion: &NodeInclusion<'_>,
-    ) -> Self {
+    pub(super) fn of(topology: &mut Topology<'p, '_>, key: &str, inclusion: &NodeInclusion<'_>) -> Self {
         let domains = topology.domains(key);
-        let terms = inclusion.alternatives().map(|alternatives| {
-            alternatives
-                .iter()
-                .map(|wanted| JudgedTerm::of(wanted, key, &domains, topology))
-                .collect::<Vec<_>>()
-        });
-        let keys: Vec<Rc<KeyDomains<'p>>> = inclusion
-            .keys
-            .iter()
-            .filter(|other| **other != key)
-            .map(|other| topology.domains(other))
-            .collect();
+        let alternatives = inclusion.alternatives();
+        let mut judged = |wanted| JudgedTerm::of(wanted, key, &domains, topology);
+        let terms: Option<Vec<_>> =
+            alternatives.as_ref().map(|alternatives| alternatives.iter().map(&mut judged).collect());
+        let others = inclusion.keys.iter().filter(|other| **other != key);
+        let keys: Vec<Rc<KeyDomains<'p>>> = others.map(|other| topology.domains(other)).collect();
         let count = domains.names.len();
         let mut eligible = Self {
             names: domains.names.clone(),
-            membership: Vec::new(),
+            of_node: Vec::new(),
             is_certain: vec![false; count],
-            certain: 0,
             possible_nodes: vec![Vec::new(); count],
         };
-        for (at, node) in nodes.iter().enumerate() {
-            let tolerated = inclusion
-                .tolerations
-                .is_none_or(|tolerations| untolerated(&node.taints, tolerations).is_none());
+        for (at, node) in topology.nodes.iter().enumerate() {
+            let untolerated = inclusion.tolerations.and_then(|all| first_untolerated(&node.taints, all));
             let has_keys = keys.iter().map(|domains| presence(domains.at(at)));
             let has_keys = has_keys.min().unwrap_or(Match::Always);
             let matched = |domain: usize| {
                 let by_terms = terms.as_ref().map_or(Match::Always, |terms| {
                     terms.iter().map(|term| term.matches(at, domain)).max().unwrap_or(Match::Never)
                 });
-                if tolerated { by_terms.min(has_keys) } else { Match::Never }
+                if untolerated.is_none() { by_terms.min(has_keys) } else { Match::Never }
             };
             let own = domains.at(at);
-            let membership = match own.only() {
-                Some(domain) if matched(domain) == Match::Always => Membership::Certain(domain),
-                _ => {
-                    let possible = own.possible.iter().copied();
-                    let possible: Vec<usize> =
-                        possible.filter(|domain| matched(*domain) != Match::Never).collect();
-                    if possible.is_empty() { Membership::Outside } else { Membership::Possible(possible) }
-                }
-            };
-            eligible.enter(at, membership);
+            let possible = own.possible.iter().copied();
+            let possible: Vec<usize> = possible.filter(|domain| matched(*domain) != Match::Never).collect();
+            let is_certain = own.only().is_some_and(|domain| matched(domain) == Match::Always);
+            eligible.enter(at, PossibleDomains { possible, absent: !is_certain });
         }
         eligible
     }
 
-    fn enter(&mut self, node: usize, membership: Membership) {
-        match &membership {
-            Membership::Outside => {}
-            Membership::Certain(domain) => {
-                self.certain += usize::from(!self.is_certain[*domain]);
-                self.is_certain[*domain] = true;
-            }
-            Membership::Possible(domains) => {
-                domains.iter().for_each(|domain| self.possible_nodes[*domain].push(node))
-            }
+    fn enter(&mut self, node: usize, domains: PossibleDomains) {
+        match domains.only() {
+            Some(domain) => self.is_certain[domain] = true,
+            None => domains.possible.iter().for_each(|domain| self.possible_nodes[*domain].push(node)),
         }
-        self.membership.push(membership);
-    }
-
-    /// Whether a node may be counted in a domain.
-    pub(super) fn may_be_in(&self, node: usize, domain: usize) -> bool {
-        match &self.membership[node] {
-            Membership::Outside => false,
-            Membership::Certain(only) => *only == domain,
-            Membership::Possible(domains) => domains.contains(&domain),
-        }
+        self.of_node.push(domains);
     }
 }
 

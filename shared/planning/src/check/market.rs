@@ -7,27 +7,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::labels::NODE_POOL;
 use outrigger_model::{
-    CapacityType, ClassOffer, InstanceType, NodeClassRef, NodeOverlay, NodePool, Price, Resources, Snapshot,
-    vcpu_quota,
+    ClassOffer, InstanceType, NodeClassRef, NodeOverlay, NodePool, Price, Resources, Snapshot,
 };
 
 use super::node_info::{Instance, compatible};
 
 /// Everything that a snapshot offers for sale.
 pub(super) struct Market<'a> {
+    snapshot: &'a Snapshot,
     offers: BTreeMap<&'a NodeClassRef, &'a ClassOffer>,
     types: BTreeMap<(&'a NodeClassRef, &'a str), &'a InstanceType>,
-    /// Type, zone and capacity type of offerings that are unavailable now; `*` stands for all.
-    unavailable: BTreeSet<(&'a str, &'a str, CapacityType)>,
     /// The heaviest first, then by name.
     overlays: Vec<&'a NodeOverlay>,
     pool_labels: BTreeMap<&'a str, BTreeMap<String, String>>,
-}
-
-/// An available offering, with overlays in its price.
-pub(super) struct PricedOffering<'a> {
-    pub(super) price: Price,
-    pub(super) reservation: Option<&'a str>,
 }
 
 impl<'a> Market<'a> {
@@ -39,19 +31,13 @@ impl<'a> Market<'a> {
         let types = classes().flat_map(|offer| {
             offer.instance_types.iter().map(|t| ((&offer.class.reference, t.name.as_str()), t))
         });
-        let unavailable = snapshot.unavailable.iter().filter(|lack| lack.until > snapshot.taken_at);
+        let pools = snapshot.node_pools.iter();
         Self {
+            snapshot,
             offers: classes().map(|offer| (&offer.class.reference, offer)).collect(),
             types: types.collect(),
-            unavailable: unavailable
-                .map(|lack| (lack.instance_type.as_str(), lack.zone.as_str(), lack.capacity_type))
-                .collect(),
             overlays,
-            pool_labels: snapshot
-                .node_pools
-                .iter()
-                .map(|pool| (pool.name.as_str(), labels_of(pool)))
-                .collect(),
+            pool_labels: pools.map(|pool| (pool.name.as_str(), labels_of(pool))).collect(),
         }
     }
 
@@ -63,31 +49,28 @@ impl<'a> Market<'a> {
         self.types.get(&(class, name)).copied()
     }
 
-    /// The available offerings of an instance in its zone and capacity type; several when reservations differ.
-    pub(super) fn offerings(&self, pool: &str, instance: &Instance<'a>) -> Vec<PricedOffering<'a>> {
-        let (Some(instance_type), Some(zone), Some(capacity_type)) =
-            (instance.instance_type, instance.zone, instance.capacity_type)
-        else {
-            return Vec::new();
-        };
-        let name = instance_type.name.as_str();
-        let mut names = [name, vcpu_quota(name), "*"].into_iter();
-        if names.any(|name| {
-            [zone, "*"].into_iter().any(|zone| self.unavailable.contains(&(name, zone, capacity_type)))
-        }) {
-            return Vec::new();
-        }
-        let offerings = instance_type.offerings.iter();
+    /// Whether an instance can be had in its zone and capacity type at a price, out of no reservation or one of these.
+    pub(super) fn sells(
+        &self,
+        pool: &str,
+        instance: &Instance<'a>,
+        price: Price,
+        reservations: &BTreeSet<String>,
+    ) -> bool {
+        let Some(instance_type) = instance.instance_type else { return false };
         let overlaid = self.matching(pool, instance).find_map(|overlay| overlay.price);
-        offerings
-            .filter(|offering| {
-                offering.available && offering.zone == zone && offering.capacity_type == capacity_type
-            })
-            .map(|offering| PricedOffering {
-                price: overlaid.map_or(offering.price, |overlay| overlay.apply(offering.price)),
-                reservation: offering.reservation.as_ref().map(|reservation| reservation.id.as_str()),
-            })
-            .collect()
+        let Snapshot { unavailable, taken_at, .. } = self.snapshot;
+        instance_type.offerings.iter().any(|offering| {
+            offering.available
+                && instance.zone == Some(&offering.zone)
+                && instance.capacity_type == Some(offering.capacity_type)
+                && price == overlaid.map_or(offering.price, |overlay| overlay.apply(offering.price))
+                && offering
+                    .reservation
+                    .as_ref()
+                    .is_none_or(|reservation| reservations.contains(&reservation.id))
+                && !unavailable.iter().any(|other| other.covers(&instance_type.name, offering, *taken_at))
+        })
     }
 
     /// These resources of an instance with what overlays add to it.

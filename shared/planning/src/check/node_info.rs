@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use outrigger_model::labels::{CAPACITY_TYPE, INSTANCE_TYPE, REGION, ZONE, ZONE_ID};
+use outrigger_model::labels::{self, CAPACITY_TYPE, INSTANCE_TYPE, REGION, ZONE, ZONE_ID};
 use outrigger_model::{
     CapacityType, Conflict, InstanceType, Node, NodeClaim, PlannedNode, Pod, Price, Requirement,
-    Requirements, Resources, Taint, Toleration,
+    Requirements, Resources, Taint,
 };
 
 /// A node, a claim whose node has not joined, or a planned node, with its pods: what kube-scheduler's `NodeInfo` is.
@@ -61,7 +61,7 @@ impl<'a> Instance<'a> {
         match key {
             ZONE => self.zone.or_else(|| of_type(ZONE)),
             ZONE_ID => self.zone_id.or_else(|| of_type(ZONE_ID)),
-            REGION => of_type(REGION).or_else(|| region_of(self.zone?)),
+            REGION => of_type(REGION).or_else(|| labels::region_of(self.zone?)),
             CAPACITY_TYPE => self.capacity_type.map(CapacityType::as_str),
             INSTANCE_TYPE => self.instance_type.map(|t| t.name.as_str()),
             _ => of_type(key),
@@ -72,13 +72,6 @@ impl<'a> Instance<'a> {
     pub(super) fn name(&self) -> &'a str {
         self.instance_type.map_or("it is", |t| t.name.as_str())
     }
-}
-
-/// The region that a zone's name begins with, up to its first number: `us-east-1` of `us-east-1-bos-1a`.
-fn region_of(zone: &str) -> Option<&str> {
-    let from = zone.find(|c: char| c.is_ascii_digit())?;
-    let length = zone[from..].find(|c: char| !c.is_ascii_digit()).unwrap_or(zone.len() - from);
-    Some(&zone[..from + length])
 }
 
 impl<'a> NodeInfo<'a> {
@@ -183,9 +176,4 @@ pub(super) fn compatible<'v>(
         }
     }
     Ok(())
-}
-
-/// The first hard taint that these tolerations do not tolerate.
-pub(super) fn untolerated<'t>(taints: &'t [Taint], tolerations: &[Toleration]) -> Option<&'t Taint> {
-    taints.iter().find(|taint| taint.is_hard() && !tolerations.iter().any(|t| t.tolerates(taint)))
 }

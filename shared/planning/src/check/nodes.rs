@@ -149,7 +149,8 @@ fn borrowed(labels: &BTreeMap<String, String>) -> impl Iterator<Item = (&str, Co
     labels.iter().map(|(key, value)| (key.as_str(), Cow::Borrowed(value.as_str())))
 }
 
-/// The taints that a node will have once it has started: it loses ephemeral and startup taints by itself, and before it is registered it lacks those of its claim (Karpenter `pkg/scheduling/taints.go`).
+/// The taints that a node will have once it has started: it loses ephemeral and startup taints by itself, and before it
+/// is registered it lacks those of its claim (Karpenter `pkg/scheduling/taints.go`).
 fn lasting_taints(
     cluster: &ClusterState<'_>,
     node: &Node,
@@ -196,7 +197,7 @@ fn of_claim<'a>(cluster: &ClusterState<'a>, market: &Market<'a>, claim: &'a Node
     for name in names {
         for zone in zones_of(claim) {
             let instance_type = market.instance_type(&claim.node_class, name);
-            let zone_id = offer.zip(zone).and_then(|(offer, zone)| zone_id(offer, zone));
+            let zone_id = offer.zip(zone).and_then(|(offer, zone)| offer.class.zone_id(zone));
             let instance = Instance { instance_type, zone, zone_id, capacity_type };
             // What the catalogue no longer knows is what it was planned as.
             let known = instance_type.map(|t| market.overlaid(&claim.node_pool, &instance, &t.allocatable));
@@ -225,13 +226,6 @@ fn zones_of(claim: &NodeClaim) -> Vec<Option<&str>> {
     values.map_or_else(|| vec![None], |values| values.iter().map(|value| Some(value.as_str())).collect())
 }
 
-fn zone_id<'a>(offer: &'a outrigger_model::ClassOffer, zone: &str) -> Option<&'a str> {
-    let mut subnets = offer.class.subnets.iter();
-    subnets
-        .find(|subnet| subnet.zone == zone && !subnet.zone_id.is_empty())
-        .map(|subnet| subnet.zone_id.as_str())
-}
-
 fn of_planned<'a>(cluster: &ClusterState<'a>, market: &Market<'a>, node: &'a PlannedNode) -> NodeInfo<'a> {
     let mut labels: BTreeMap<&str, Cow<'_, str>> = borrowed(&node.labels).collect();
     labels.insert(HOSTNAME, unknown_host(&node.claim));
@@ -246,7 +240,7 @@ fn of_planned<'a>(cluster: &ClusterState<'a>, market: &Market<'a>, node: &'a Pla
             let instance = Instance {
                 instance_type: Some(instance_type),
                 zone: Some(&offering.zone),
-                zone_id: offer.and_then(|offer| zone_id(offer, &offering.zone)),
+                zone_id: offer.and_then(|offer| offer.class.zone_id(&offering.zone)),
                 capacity_type: Some(node.capacity_type),
             };
             let allocatable: Cow<'a, Resources> =

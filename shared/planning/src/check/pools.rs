@@ -1,4 +1,4 @@
-//! Pools, reservations and pod groups as wholes: what all planned nodes together may not pass.
+//! Pools, reservations and pod groups: what all planned nodes together may not pass.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -11,7 +11,7 @@ use outrigger_model::labels::{HOSTNAME, normalized};
 use outrigger_model::selector::LabelSelector;
 
 use super::Violation;
-use super::eligible_domains::{EligibleDomains, Membership, NodeInclusion};
+use super::eligible_domains::{EligibleDomains, NodeInclusion};
 use super::node_info::NodeInfo;
 use super::pod_index::{EquivalentPods, PodIndex, PodSelector};
 use super::topology::Topology;
@@ -35,12 +35,8 @@ struct Constrained<'a> {
 }
 
 /// Checks every required constraint of every planned pod.
-pub(super) fn check<'p, 'a>(
-    nodes: &'p [NodeInfo<'a>],
-    pod_index: &PodIndex<'a>,
-    topology: &mut Topology<'p, 'a>,
-    out: &mut Vec<Violation>,
-) {
+pub(super) fn check(pod_index: &PodIndex<'_>, topology: &mut Topology<'_, '_>, out: &mut Vec<Violation>) {
+    let nodes = topology.nodes;
     let mut by_inclusion: HashMap<_, HashMap<Constraint<'_>, Constrained<'_>>> = HashMap::new();
     for pods in pod_index.planned() {
         for (constraint, inclusion) in constraints(pods) {
@@ -71,8 +67,7 @@ pub(super) fn check<'p, 'a>(
             if is_idle {
                 continue;
             }
-            let eligible =
-                eligible.get_or_insert_with(|| EligibleDomains::of(nodes, topology, key, &inclusion));
+            let eligible = eligible.get_or_insert_with(|| EligibleDomains::of(topology, key, &inclusion));
             let with = |counts| DomainCounts::of(&constraint, nodes, eligible, counts);
             let violations = with(&counts).violations(&constrained.first);
             if !violations.is_empty() {
@@ -156,13 +151,10 @@ impl<'t, 'p, 'a> DomainCounts<'t, 'p, 'a> {
         let domains = eligible.names.len();
         let (mut most, mut least) = (vec![0; domains], vec![0; domains]);
         for (node, count) in by_node {
-            match &eligible.membership[*node] {
-                Membership::Outside => {}
-                Membership::Certain(domain) => {
-                    most[*domain] += count;
-                    least[*domain] += count;
-                }
-                Membership::Possible(possible) => possible.iter().for_each(|domain| most[*domain] += count),
+            let domains = &eligible.of_node[*node];
+            domains.possible.iter().for_each(|domain| most[*domain] += count);
+            if let Some(domain) = domains.only() {
+                least[domain] += count;
             }
         }
         Self { constraint, nodes, eligible, by_node, most, least }
@@ -173,16 +165,14 @@ impl<'t, 'p, 'a> DomainCounts<'t, 'p, 'a> {
         let mut found = Vec::new();
         let mut certain: BTreeMap<usize, (&PodRef, usize)> = BTreeMap::new();
         for (node, pod) in first {
-            match &self.eligible.membership[*node] {
-                Membership::Outside => {}
+            let domains = &self.eligible.of_node[*node];
+            if let Some(domain) = domains.only() {
                 // What holds for one node that is certainly in a domain holds for all that are.
-                Membership::Certain(domain) => {
-                    let first = certain.entry(*domain).or_insert((*pod, *node));
-                    *first = (*pod, *node).min(*first);
-                }
-                Membership::Possible(domains) => {
-                    found.extend(domains.iter().filter_map(|domain| self.violation(*domain, pod, *node)));
-                }
+                let first = certain.entry(domain).or_insert((*pod, *node));
+                *first = (*pod, *node).min(*first);
+            } else {
+                let possible = domains.possible.iter();
+                found.extend(possible.filter_map(|domain| self.violation(*domain, pod, *node)));
             }
         }
         found.extend(
@@ -209,10 +199,11 @@ impl<'t, 'p, 'a> DomainCounts<'t, 'p, 'a> {
     /// every node that may be in the domain is, and one node may be in another domain alone.
     fn worst_skew(&self, domain: usize, node: usize) -> usize {
         let most = self.most[domain];
-        let certain = self.eligible.certain + usize::from(!self.eligible.is_certain[domain]);
+        let is_certain = |other: &usize| *other == domain || self.eligible.is_certain[*other];
+        let certain = || (0..self.most.len()).filter(is_certain).count();
         let wanted = usize::try_from(self.constraint.min_domains.unwrap_or(1)).unwrap_or(1);
         // A new node, and so an empty host, is always possible.
-        if self.constraint.key == HOSTNAME || certain < wanted {
+        if self.constraint.key == HOSTNAME || certain() < wanted {
             return most;
         }
         let mut worst = 0;
@@ -223,7 +214,7 @@ impl<'t, 'p, 'a> DomainCounts<'t, 'p, 'a> {
             }
             for lone in self.eligible.possible_nodes[other].iter().filter(|lone| **lone != node) {
                 let pods = self.by_node.get(lone).copied().unwrap_or(0);
-                let missed = if self.eligible.may_be_in(*lone, domain) { pods } else { 0 };
+                let missed = if self.eligible.of_node[*lone].possible.contains(&domain) { pods } else { 0 };
                 worst = worst.max(most.saturating_sub(missed + pods));
                 if worst == most {
                     return most;

@@ -61,7 +61,7 @@ impl<'p> KeyDomains<'p> {
 
 /// The domains of each topology key that was asked for.
 pub(super) struct Topology<'p, 'a> {
-    nodes: &'p [NodeInfo<'a>],
+    pub(super) nodes: &'p [NodeInfo<'a>],
     known: HashMap<String, Rc<KeyDomains<'p>>>,
 }
 

@@ -58,8 +58,13 @@ impl<'a> Daemon<'a> {
 
     /// Whether it runs on a node with these labels and taints, now or, if the node is joining, then.
     pub(crate) fn runs_on(&self, labels: &BTreeMap<String, String>, taints: &[Taint], joining: bool) -> bool {
-        let mut alternatives = if joining { &self.alternatives } else { &self.on_joined }.iter();
+        let mut alternatives = self.alternatives(joining).iter();
         self.tolerates(taints) && alternatives.any(|wanted| wanted.match_labels(labels).is_ok())
+    }
+
+    /// What a node must be like, that has joined or is to join: any of these.
+    pub(crate) fn alternatives(&self, joining: bool) -> &[Requirements] {
+        if joining { &self.alternatives } else { &self.on_joined }
     }
 
     /// Whether one of these pods is its.
