@@ -191,7 +191,7 @@ fn needs_neighbours(class: &PodClass<'_>) -> bool {
 /// How many more instances each reservation has room for; where pools differ about it, the fewest.
 fn reservations(templates: &[Template<'_>]) -> BTreeMap<String, u32> {
     let mut left = BTreeMap::new();
-    for reservation in templates.iter().flat_map(Template::reservations) {
+    for reservation in templates.iter().flat_map(|template| template.reservations()) {
         let count = left.entry(reservation.id.clone()).or_insert(reservation.count);
         *count = reservation.count.min(*count);
     }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use outrigger_model::{CapacityType, Conflict, Requirement, Requirements};
 
 use crate::market::purchases::{Purchases, capacity_of, type_of};
-use crate::market::templates::{Template, bits};
+use crate::market::templates::{Machines, Template, bits};
 
 /// What a label is a matter of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) struct Selection {
     pub(crate) node: Requirements,
 }
 
-impl Template<'_> {
+impl Machines<'_> {
     /// What the label is a matter of.
     pub(crate) fn aspect(&self, key: &str) -> Aspect {
         match key {
@@ -50,7 +50,7 @@ impl Template<'_> {
         let instance_type = self.types.get(instance_type)?;
         instance_type.labels.get(key).map(String::as_str).or_else(|| match key {
             INSTANCE_TYPE => Some(&instance_type.name),
-            REGION => region_of(&instance_type.offerings.first()?.zone),
+            REGION => labels::region_of(&instance_type.offerings.first()?.zone),
             _ => None,
         })
     }
@@ -107,9 +107,11 @@ impl Template<'_> {
 
     /// Whether the pool leaves a label open between several values.
     fn is_open(&self, key: &str) -> bool {
-        self.requirements.get(key).is_some_and(|own| own.single().is_none())
+        self.open_keys.contains(key)
     }
+}
 
+impl Template<'_> {
     /// What the pool can launch that meets some requirements.
     pub(crate) fn select(&self, wanted: &Requirements) -> Result<Selection, Conflict> {
         self.requirements.meets(wanted)?;
@@ -149,31 +151,5 @@ impl Template<'_> {
             narrowed.add(key, both);
         }
         Some(narrowed)
-    }
-}
-
-/// The region that a zone's name begins with: `us-east-1` of `us-east-1a` and of `us-east-1-bos-1a`.
-fn region_of(zone: &str) -> Option<&str> {
-    let digit = zone.find(|c: char| c.is_ascii_digit())?;
-    let rest = &zone[digit..];
-    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-    Some(&zone[..digit + end])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::region_of;
-
-    #[test]
-    fn a_zone_tells_its_region() {
-        let table = [
-            ("us-east-1a", Some("us-east-1")),
-            ("us-gov-west-1b", Some("us-gov-west-1")),
-            ("us-east-1-bos-1a", Some("us-east-1")),
-            ("nowhere", None),
-        ];
-        for (zone, region) in table {
-            assert_eq!(region_of(zone), region, "{zone}");
-        }
     }
 }

@@ -1,9 +1,12 @@
 //! The pools of a snapshot, in their order.
 
+use std::rc::Rc;
+
 use outrigger_model::labels::NODE_POOL;
 use outrigger_model::{ClassOffer, NodePool, Refusal, Requirements, Snapshot};
 
-use super::{Template, ZONES_MAX, zone_names};
+use super::machines::{Facts, Machines, zone_names};
+use super::{Template, ZONES_MAX, node_requirements};
 use crate::Options;
 use crate::launch_outcomes::LeftAlone;
 use crate::problem::amounts::Dimensions;
@@ -33,20 +36,18 @@ impl<'a> Pools<'a> {
         let names_pool = |wanted: &Requirements| wanted.get(NODE_POOL).is_some();
         let share = !daemons.iter().flat_map(|it| &it.alternatives).any(names_pool)
             && !snapshot.overlays.iter().any(|overlay| names_pool(&overlay.requirements));
+        let facts = Facts { snapshot, options, shortage: &left_alone.spot, dimensions, daemons };
         for (rank, pool) in pools.into_iter().enumerate() {
             match offer_of(snapshot, left_alone, pool) {
                 Ok(offer) => {
                     let mut known = all.templates.iter();
                     let like = known.find(|it| share && it.is_like(pool, &offer.class));
-                    let template = if let Some(like) = like {
-                        like.shared_with(rank, pool)
-                    } else {
-                        let mut template = Template::new(rank, pool, offer, options);
-                        template.read_offerings(snapshot, &left_alone.spot);
-                        template.set_rooms(dimensions, daemons);
-                        template
+                    let requirements = node_requirements(pool, &offer.class);
+                    let machines = match like {
+                        Some(like) => Rc::clone(&like.machines),
+                        None => Rc::new(Machines::of(pool, offer, &requirements, &facts)),
                     };
-                    all.templates.push(template);
+                    all.templates.push(Template::new(rank, pool, requirements, machines));
                 }
                 Err(refusal) => all.refused.push((rank, pool, *refusal)),
             }
