@@ -175,7 +175,7 @@ impl<'a> Known<'a> {
         free
     }
 
-    /// Takes out the pods that break a rule. A violation about other pods names one for all of its kind on its node.
+    /// Takes out the pods that break a rule. A violation about other pods names one for all that are equal to it on its node.
     fn leave(&self, violation: &Violation, bound: &mut [ExistingPlacement], left: &mut Vec<Left>) {
         let reason = violation.to_string();
         let mut drop = |on: &str, may_change: bool, concerned: &dyn Fn(&NominatedPod) -> bool| {
@@ -189,8 +189,8 @@ impl<'a> Known<'a> {
         };
         match violation {
             Violation::Topology { pod, on, .. } => {
-                let kind = |id| self.snapshot.pods.iter().find(|other| &other.id == id);
-                let Some(broken) = kind(pod) else { return };
+                let named = |id| self.snapshot.pods.iter().find(|other| &other.id == id);
+                let Some(broken) = named(pod) else { return };
                 drop(on, true, &|planned| {
                     self.pods.get(planned.uid.as_str()).is_some_and(|other| {
                         other.id.namespace == broken.id.namespace

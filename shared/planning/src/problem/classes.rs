@@ -55,7 +55,7 @@ impl PodClass<'_> {
 type ClassKey<'a, 'r> = (&'a PodSpec, &'r [WeightedRule], Vec<GroupId>, Mounts<'a>);
 
 /// Pods that are equal in all that can matter.
-struct Kind<'a> {
+struct EqualPods<'a> {
     spec: &'a PodSpec,
     asker: Asker<'a>,
     mounts: Mounts<'a>,
@@ -70,57 +70,58 @@ pub(crate) fn classes<'a>(
     soft_taints: bool,
     options: &Options<'_>,
 ) -> (Vec<PodClass<'a>>, Groups<'a>) {
-    let kinds = kinds(pods, volumes);
+    let equal_pods = equal_pods(pods, volumes);
     let mut groups = Groups::default();
     let rules: Vec<Vec<WeightedRule>> =
-        kinds.iter().map(|kind| groups.rules(snapshot, kind.spec, kind.asker)).collect();
+        equal_pods.iter().map(|equal| groups.rules(snapshot, equal.spec, equal.asker)).collect();
     enter_running(snapshot, &mut groups);
     let mut known: FixedMap<ClassKey<'_, '_>, usize> = FixedMap::default();
     let mut classes: Vec<PodClass<'_>> = Vec::new();
-    for (kind, rules) in kinds.into_iter().zip(&rules) {
-        let selected_by = groups.selecting(kind.asker);
-        let index =
-            *known.entry((kind.spec, rules, selected_by.clone(), kind.mounts.clone())).or_insert_with(|| {
+    for (equal, rules) in equal_pods.into_iter().zip(&rules) {
+        let selected_by = groups.selecting(equal.asker);
+        let index = *known
+            .entry((equal.spec, rules, selected_by.clone(), equal.mounts.clone()))
+            .or_insert_with(|| {
                 let relaxations = relaxations::relaxations(
-                    kind.spec,
+                    equal.spec,
                     rules,
-                    &kind.mounts,
+                    &equal.mounts,
                     soft_taints,
                     options.preferences,
                 );
                 classes.push(PodClass {
-                    spec: kind.spec,
+                    spec: equal.spec,
                     pods: Vec::new(),
                     request: Vec::new(),
                     requests: Vec::new(),
                     relaxations,
                     selected_by,
-                    mounts: kind.mounts,
+                    mounts: equal.mounts,
                 });
                 classes.len() - 1
             });
-        classes[index].pods.extend(kind.pods);
+        classes[index].pods.extend(equal.pods);
     }
     (classes, groups)
 }
 
 /// Groups equal pods. Pods that share spec and labels in memory are told so by their addresses, without comparing.
-fn kinds<'a>(pods: impl Iterator<Item = &'a Pod>, volumes: &Volumes<'a>) -> Vec<Kind<'a>> {
+fn equal_pods<'a>(pods: impl Iterator<Item = &'a Pod>, volumes: &Volumes<'a>) -> Vec<EqualPods<'a>> {
     let mut specs: Interned<'a, PodSpec> = Interned::default();
     let mut labels: Interned<'a, BTreeMap<String, String>> = Interned::default();
     let mut known: FixedMap<(usize, usize, &str, Mounts<'a>), usize> = FixedMap::default();
-    let mut kinds: Vec<Kind<'a>> = Vec::new();
+    let mut equal_pods: Vec<EqualPods<'a>> = Vec::new();
     for pod in pods {
         let mounts = volumes.mounts(pod);
         let key = (specs.id(&pod.spec), labels.id(&pod.labels), pod.id.namespace.as_str(), mounts.clone());
         let index = *known.entry(key).or_insert_with(|| {
             let asker = Asker { namespace: &pod.id.namespace, labels: &pod.labels };
-            kinds.push(Kind { spec: &pod.spec, asker, mounts, pods: Vec::new() });
-            kinds.len() - 1
+            equal_pods.push(EqualPods { spec: &pod.spec, asker, mounts, pods: Vec::new() });
+            equal_pods.len() - 1
         });
-        kinds[index].pods.push(pod);
+        equal_pods[index].pods.push(pod);
     }
-    kinds
+    equal_pods
 }
 
 /// Running pods keep others away too (Karpenter's inverse anti-affinity groups).

@@ -1,10 +1,10 @@
-//! Ways: what a pod's node must be like, from all that the pod would like down to what it insists on.
+//! Relaxations: what a pod's node must be like, from all that the pod prefers down to what it requires.
 //!
-//! The order is Karpenter's relaxation (`preferences.go`): wishes count as demands first. While no node can be had, one
-//! thing after another is given up - the first of several required affinity terms, the heaviest preferred pod affinity,
-//! the heaviest preferred anti-affinity, the heaviest preferred node affinity, a spread that is only a wish, and in the
-//! end the dislike of `PreferNoSchedule` taints. Karpenter stops there. To kube-scheduler a required term is enough that was
-//! given up while wishes still counted, so these come last, without any wish.
+//! The order is Karpenter's (`preferences.go`): preferences count as demands first. While no node can be had, one thing
+//! after another is given up - the first of several required node affinity terms, the heaviest preferred pod affinity,
+//! the heaviest preferred anti-affinity, the heaviest preferred node affinity, a spread with `ScheduleAnyway`, and in
+//! the end the dislike of `PreferNoSchedule` taints. Karpenter stops there. To kube-scheduler a required term is enough
+//! that was given up while preferences still counted, so these terms come last, without any preference.
 
 use outrigger_model::pod::{NodeSelectorTerm, Weighted};
 use outrigger_model::{PodSpec, Requirements};
@@ -69,9 +69,9 @@ pub(crate) fn relaxations(
 struct State<'a> {
     terms: Vec<&'a NodeSelectorTerm>,
     required: Vec<Rule>,
-    /// Wishes of each kind, the heaviest first.
-    near: Vec<Rule>,
-    apart: Vec<Rule>,
+    /// Preferences, the heaviest first.
+    affinity: Vec<Rule>,
+    anti_affinity: Vec<Rule>,
     nodes: Vec<&'a Weighted<NodeSelectorTerm>>,
     spreads: Vec<Rule>,
 }
@@ -82,40 +82,35 @@ impl<'a> State<'a> {
         if terms.is_empty() && !spec.node_affinity.is_empty() {
             return None;
         }
-        let wishes = |kind: fn(RuleKind) -> bool| {
-            let mut wishes: Vec<_> =
-                rules.iter().filter(|r| r.rule.is_preference && kind(r.rule.kind)).collect();
-            wishes.sort_by_key(|wish| std::cmp::Reverse(wish.weight));
-            wishes.into_iter().map(|wish| wish.rule).collect::<Vec<_>>()
+        let respected = preferences == Preferences::Respect;
+        let preferred = |kind: fn(RuleKind) -> bool| {
+            let of_kind = |r: &&WeightedRule| respected && r.rule.is_preference && kind(r.rule.kind);
+            let mut preferred: Vec<_> = rules.iter().filter(of_kind).collect();
+            preferred.sort_by_key(|rule| std::cmp::Reverse(rule.weight));
+            preferred.into_iter().map(|rule| rule.rule).collect()
         };
-        let mut nodes: Vec<_> = spec.preferred_node_affinity.iter().filter(|w| !w.term.is_empty()).collect();
-        nodes.sort_by_key(|wish| std::cmp::Reverse(wish.weight));
-        let required = rules.iter().filter(|r| !r.rule.is_preference).map(|r| r.rule).collect();
-        if preferences == Preferences::Ignore {
-            let none = Vec::new;
-            return Some(Self {
-                terms,
-                required,
-                near: none(),
-                apart: none(),
-                nodes: Vec::new(),
-                spreads: none(),
-            });
-        }
+        let nodes = spec.preferred_node_affinity.iter();
+        let mut nodes: Vec<_> = nodes.filter(|term| respected && !term.term.is_empty()).collect();
+        nodes.sort_by_key(|term| std::cmp::Reverse(term.weight));
         Some(Self {
             terms,
-            required,
-            near: wishes(|kind| kind == RuleKind::Affinity),
-            apart: wishes(|kind| kind == RuleKind::AntiAffinity),
+            required: rules.iter().filter(|r| !r.rule.is_preference).map(|r| r.rule).collect(),
+            affinity: preferred(|kind| kind == RuleKind::Affinity),
+            anti_affinity: preferred(|kind| kind == RuleKind::AntiAffinity),
             nodes,
-            spreads: wishes(|kind| matches!(kind, RuleKind::Spread { .. })),
+            spreads: preferred(|kind| matches!(kind, RuleKind::Spread { .. })),
         })
     }
 
     /// What is asked of the node; none when it cannot hold together.
     fn requirements(&self, spec: &PodSpec) -> Option<Requirements> {
         let mut requirements = Requirements::from_labels(&spec.node_selector);
-        let terms = self.terms.first().copied().into_iter().chain(self.nodes.first().map(|wish| &wish.term));
+        let terms = self
+            .terms
+            .first()
+            .copied()
+            .into_iter()
+            .chain(self.nodes.first().map(|preferred| &preferred.term));
         for term in terms {
             for expression in &term.match_expressions {
                 let wanted = Requirements::from_iter([expression]);
@@ -129,18 +124,18 @@ impl<'a> State<'a> {
     }
 
     fn rules(&self) -> Vec<Rule> {
-        let wishes = self.near.iter().chain(&self.apart).chain(&self.spreads);
-        self.required.iter().chain(wishes).copied().collect()
+        let preferences = self.affinity.iter().chain(&self.anti_affinity).chain(&self.spreads);
+        self.required.iter().chain(preferences).copied().collect()
     }
 
     /// Gives up the next thing; false when only demands are left.
     fn relax(&mut self) -> bool {
         if self.terms.len() > 1 {
             self.terms.remove(0);
-        } else if !self.near.is_empty() {
-            self.near.remove(0);
-        } else if !self.apart.is_empty() {
-            self.apart.remove(0);
+        } else if !self.affinity.is_empty() {
+            self.affinity.remove(0);
+        } else if !self.anti_affinity.is_empty() {
+            self.anti_affinity.remove(0);
         } else if !self.nodes.is_empty() {
             self.nodes.remove(0);
         } else if !self.spreads.is_empty() {

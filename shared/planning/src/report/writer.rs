@@ -412,11 +412,7 @@ fn node_labels(
 fn least_allocatable(template: &Template<'_>, offers: &[usize]) -> Resources {
     let mut types = offers.iter().map(|purchase| &template.instance_type(*purchase).allocatable);
     let Some(first) = types.next() else { return Resources::new() };
-    let mut least = first.clone();
-    for other in types {
-        let smaller: Vec<_> =
-            least.iter().map(|(name, amount)| (name.to_owned(), amount.min(other.get(name)))).collect();
-        least = smaller.into_iter().collect();
-    }
-    least
+    types.fold(first.clone(), |least, other| {
+        least.iter().map(|(name, amount)| (name, amount.min(other.get(name)))).collect()
+    })
 }
