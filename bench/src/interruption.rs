@@ -7,10 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use outrigger_model::{
-    CapacityType, ClaimState, Instance, NillableDuration, NodeCheck, NodeClaim, NodeClassRef, NominatedPod,
-    PodRef, Price, Requirements, Resources, labels,
-};
+use outrigger_model::{ClaimState, Instance, NodeClaim, NodeClaimStatus, NominatedPod, fixtures, labels};
 use outrigger_stack::{
     ACCOUNT, INTERRUPTIONS, Kubernetes, Options, Outcome, Rates, Stack, TABLE, all_functions, queue_event,
 };
@@ -133,45 +130,26 @@ fn node(kubernetes: &Kubernetes, number: usize) -> Result<()> {
 /// As large as a claim is: 60 types and 20 pods.
 fn claim(number: usize) -> NodeClaim {
     let pod = |index: usize| NominatedPod {
-        pod: PodRef { namespace: "default".into(), name: format!("web-6d4cf56db6-{number:05}{index:02}") },
+        pod: fixtures::pod_ref(&format!("web-6d4cf56db6-{number:05}{index:02}")),
         uid: format!("5cede000-0000-4000-8000-{number:08}{index:04}"),
     };
     NodeClaim {
         name: format!("default-{number}"),
-        state: ClaimState::Initialized,
-        version: 1,
         intent: format!("intent-{number}"),
-        node_pool: "default".into(),
-        node_class: NodeClassRef::instance_group("nodes"),
-        requirements: Requirements::new(),
-        instance_types: (0..60).map(|index| format!("m{index}a.xlarge")).collect(),
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
-        taints: Vec::new(),
-        startup_taints: Vec::new(),
-        expire_after: NillableDuration::NEVER,
-        termination_grace_period: None,
-        requests: Resources::new(),
-        reserved: Resources::new(),
-        allocatable: Resources::new(),
-        nominated: (0..20).map(pod).collect(),
         created_at: jiff::Timestamp::now(),
-        instance: Some(Instance {
-            id: instance_id(number),
-            instance_type: format!("m{}a.xlarge", number % 60),
-            zone: "us-east-1a".into(),
-            capacity_type: CapacityType::Spot,
-            image_id: String::new(),
-            price: Price::ZERO,
-        }),
-        node_name: Some(instance_id(number)),
-        launched_at: None,
-        registered_at: None,
-        initialized_at: None,
-        node_check: NodeCheck::default(),
-        command: None,
-        termination: None,
-        last_error: None,
+        instance_types: (0..60).map(|index| format!("m{index}a.xlarge")).collect(),
+        spec: fixtures::spec("default"),
+        status: NodeClaimStatus {
+            state: ClaimState::Initialized,
+            nominated: (0..20).map(pod).collect(),
+            instance: Some(Instance {
+                instance_type: format!("m{}a.xlarge", number % 60),
+                ..fixtures::instance(&instance_id(number))
+            }),
+            node_name: Some(instance_id(number)),
+            ..NodeClaimStatus::default()
+        },
+        ..fixtures::claim()
     }
 }
 

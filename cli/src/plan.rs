@@ -143,12 +143,12 @@ pub(crate) fn new_node(node: &PlannedNode) -> NewNode {
     };
     NewNode {
         claim: node.claim.clone(),
-        node_pool: node.node_pool.clone(),
+        node_pool: node.spec.node_pool.clone(),
         capacity_type: node.capacity_type,
         zone,
         instance_types: node.instance_types.iter().map(|kind| kind.name.clone()).collect(),
         price_per_hour: node.price,
         pods: node.pods.iter().map(|nominated| nominated.pod.clone()).collect(),
-        requirements: node.requirements.to_specs(),
+        requirements: node.spec.requirements.to_specs(),
     }
 }

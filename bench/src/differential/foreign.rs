@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use outrigger_model::labels::{NODE_POOL, ZONE, is_well_known};
 use outrigger_model::{
-    CapacityType, ExistingPlacement, InstanceType, NodePool, NominatedPod, Plan, PlannedNode, Pod, Price,
-    RankedType, Requirements, Resources, Snapshot, Target, ZonePrice,
+    CapacityType, ExistingPlacement, InstanceType, NodeClaimSpec, NodePool, NominatedPod, Plan, PlannedNode,
+    Pod, Price, RankedType, Requirements, Resources, Snapshot, Target, ZonePrice,
 };
 
 use crate::karpenter::{ForeignNode, ForeignPlan};
@@ -60,22 +60,13 @@ fn planned(
         instance_types.iter().flat_map(|kind| &kind.offerings).map(|place| place.zone.clone()).collect();
     zones.sort();
     zones.dedup();
-    let template = &pool.spec.template;
     PlannedNode {
         claim: claim.to_owned(),
-        node_pool: pool.name.clone(),
-        node_class: pool.node_class().clone(),
         capacity_type: node.capacity_type,
         zones,
-        labels: labels(pool, &requirements),
+        spec: NodeClaimSpec { labels: labels(pool, &requirements), ..NodeClaimSpec::of(pool, requirements) },
         price: instance_types.first().map_or(Price::ZERO, RankedType::price),
         instance_types,
-        requirements,
-        annotations: BTreeMap::new(),
-        taints: template.spec.taints.clone(),
-        startup_taints: template.spec.startup_taints.clone(),
-        expire_after: template.spec.expire_after,
-        termination_grace_period: template.spec.termination_grace_period,
         requests: Resources::new(),
         reserved,
         allocatable,

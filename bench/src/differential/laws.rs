@@ -112,7 +112,7 @@ pub(super) fn passed_over(snapshot: &Snapshot, plan: &Plan) -> usize {
         snapshot.node_pools.iter().map(|pool| (pool.name.as_str(), pool.spec.weight.unwrap_or(0))).collect();
     let heavier = |weight: u32| weights.values().filter(|other| **other > weight).count();
     let of = |node: &PlannedNode| {
-        let weight = weights.get(node.node_pool.as_str()).copied().unwrap_or(0);
+        let weight = weights.get(node.spec.node_pool.as_str()).copied().unwrap_or(0);
         heavier(weight) * node.pods.len()
     };
     plan.nodes.iter().map(of).sum()
@@ -159,7 +159,7 @@ fn choice(empty: &mut Snapshot, pods: &[&Pod]) -> (usize, BTreeSet<String>) {
         empty.pods = pods.iter().map(|pod| Pod { spec: Arc::clone(&spec), ..(*pod).clone() }).collect();
         let plan = decide_by_price(empty, Preferences::Ignore);
         if !plan.nodes.is_empty() {
-            return (terms, plan.nodes.iter().map(|node| node.node_pool.clone()).collect());
+            return (terms, plan.nodes.iter().map(|node| node.spec.node_pool.clone()).collect());
         }
     }
     (0, BTreeSet::new())

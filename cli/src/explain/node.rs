@@ -82,7 +82,7 @@ pub(super) fn planned(decision: &Decision, asked: &str) -> Option<Planned> {
         node: new_node(node),
         requests: node.requests.clone(),
         allocatable: node.allocatable.clone(),
-        taints: node.taints.iter().chain(&node.startup_taints).cloned().collect(),
+        taints: node.spec.taints.iter().chain(&node.spec.startup_taints).cloned().collect(),
         types: kinds(node),
         why: decision.report.nodes.iter().find(|report| report.claim == node.claim).cloned(),
     })
@@ -122,7 +122,7 @@ pub(super) fn existing(decision: &Decision, asked: &str) -> Option<Existing> {
 }
 
 fn placed(snapshot: &Snapshot, plan: &Plan, node: &str) -> Vec<PodRef> {
-    let of_node = |claim: &&outrigger_model::NodeClaim| claim.node_name.as_deref() == Some(node);
+    let of_node = |claim: &&outrigger_model::NodeClaim| claim.status.node_name.as_deref() == Some(node);
     let claim = snapshot.claims.iter().find(of_node).map(|claim| claim.name.as_str());
     let here = plan.existing.iter().filter(|placement| {
         let name = placement.target.name();

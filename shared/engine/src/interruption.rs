@@ -362,13 +362,13 @@ impl<'d> Task<'d> {
 
 /// Closes the node of a claim; `None` where there is none. Names are used again, so it must be on the claim's instance.
 async fn close(ports: Ports<'_>, claim: &NodeClaim) -> Result<Option<Subject>, ClusterError> {
-    let Some(name) = &claim.node_name else { return Ok(None) };
+    let Some(name) = &claim.status.node_name else { return Ok(None) };
     for attempt in 1.. {
         let Some(node) = ports.cluster.node(name).await? else { return Ok(None) };
         if node.instance_id() != claim.instance_id() {
             return Ok(None);
         }
-        let closed = match &claim.termination {
+        let closed = match &claim.status.termination {
             Some(end) => terminate::close_for(ports, &node, end).await,
             None => terminate::close(ports, &node).await,
         };

@@ -23,9 +23,6 @@ pub mod provision;
 pub mod refresh;
 pub mod uninstall;
 
-#[cfg(test)]
-mod fixtures;
-
 pub use error::{TickError, chain};
 pub use guards::Guards;
 pub use launch::fleet_errors;

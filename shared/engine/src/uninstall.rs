@@ -142,8 +142,8 @@ fn releasing(node: &Node) -> Option<NodeChange> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::node;
     use outrigger_model::TaintEffect;
+    use outrigger_model::fixtures::node;
 
     fn node_of(name: &str, claim: Option<&str>, finalizers: &[&str]) -> Node {
         let claim = claim.map(|claim| (labels::CLAIM.to_owned(), claim.to_owned()));

@@ -46,6 +46,6 @@ impl Command {
 
     /// Whether it is this command that a claim waits for. A claim whose end has begun waits for none.
     pub fn holds(&self, claim: &NodeClaim) -> bool {
-        claim.state == ClaimState::Initialized && claim.command.as_ref() == Some(&self.id)
+        claim.status.state == ClaimState::Initialized && claim.status.command.as_ref() == Some(&self.id)
     }
 }

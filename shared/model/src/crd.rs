@@ -9,7 +9,7 @@ mod structural;
 use serde_json::{Value, json};
 
 use crate::capacity_buffer::CapacityBufferSpec;
-use crate::node_claim_object::{Condition, NodeClaimSpec, NodeClaimStatus};
+use crate::node_claim_object::{Condition, NodeClaimObjectSpec, NodeClaimObjectStatus};
 use crate::node_overlay::NodeOverlaySpec;
 use crate::node_pool::NodePoolSpec;
 use crate::{EC2NodeClassSpec, Resources, labels};
@@ -129,9 +129,9 @@ fn node_pools() -> Value {
 }
 
 fn node_claims() -> Value {
-    let mut spec = structural::schema_of::<NodeClaimSpec>();
+    let mut spec = structural::schema_of::<NodeClaimObjectSpec>();
     accept_time_added(&mut spec, "");
-    let mut status = structural::schema_of::<NodeClaimStatus>();
+    let mut status = structural::schema_of::<NodeClaimObjectStatus>();
     set(&mut status, "", "x-kubernetes-preserve-unknown-fields", true.into());
     key_conditions_by_type(&mut status);
     Definition {

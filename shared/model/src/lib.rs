@@ -9,7 +9,11 @@ pub mod crd;
 pub mod do_not_disrupt;
 pub mod duration;
 pub mod ec2_node_class;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fixtures;
+pub mod instance;
 pub mod instance_type;
+pub mod intent;
 pub mod invalid;
 pub mod labels;
 pub mod launch_health;
@@ -44,14 +48,17 @@ pub use command::Command;
 pub use do_not_disrupt::{DoNotDisrupt, Protection};
 pub use duration::NillableDuration;
 pub use ec2_node_class::{EC2NodeClass, EC2NodeClassSpec};
+pub use instance::Instance;
 pub use instance_type::{CapacityType, InstanceType, Offering, Reservation, UnavailableOffering};
+pub use intent::{FleetOverride, FleetRequest, Intent, IntentState};
 pub use invalid::Invalid;
 pub use launch_health::{Hold, LaunchHealth, NodeOutcome, PodHealth, PoolHealth};
 pub use node::{Node, NodeCondition};
 pub use node_check::{NodeCheck, SeenMemory, Shortfall};
-pub use node_claim::{
-    ClaimState, FleetOverride, FleetRequest, Instance, Intent, IntentState, NodeClaim, NominatedPod,
-};
+pub use node_claim::NodeClaim;
+pub use node_claim::spec::NodeClaimSpec;
+pub use node_claim::state::ClaimState;
+pub use node_claim::status::NodeClaimStatus;
 pub use node_claim_object::NodeClaimObject;
 pub use node_class::{
     Image, Kubelet, KubeletSettings, LaunchTemplate, NodeClass, OwnTemplate, RootVolume, Subnet,
@@ -59,7 +66,7 @@ pub use node_class::{
 pub use node_overlay::{NodeOverlay, PriceOverlay};
 pub use node_pool::{NodeClassRef, NodePool};
 pub use plan::{ExistingPlacement, Plan, PlannedNode, PutOff, PutOffReason, RankedType, Target, ZonePrice};
-pub use pod::{DaemonSet, Pod, PodRef, PodSpec, PodState};
+pub use pod::{DaemonSet, NominatedPod, Pod, PodRef, PodSpec, PodState};
 pub use pod_disruption_budget::PodDisruptionBudget;
 pub use price::Price;
 pub use quantity::Quantity;

@@ -24,10 +24,10 @@ pub struct NodeClaimObject {
     /// Name, labels and annotations.
     pub metadata: ObjectMetadata,
     /// What was decided.
-    pub spec: NodeClaimSpec,
+    pub spec: NodeClaimObjectSpec,
     /// What has come of it.
     #[serde(default)]
-    pub status: NodeClaimStatus,
+    pub status: NodeClaimObjectStatus,
 }
 
 /// The part of an object's metadata that we write.
@@ -50,7 +50,7 @@ pub struct ObjectMetadata {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::claim()))]
-pub struct NodeClaimSpec {
+pub struct NodeClaimObjectSpec {
     /// Which labels it must have.
     #[schemars(length(max = 100))]
     pub requirements: Vec<RequirementSpec>,
@@ -85,7 +85,7 @@ pub struct ResourceRequests {
 /// What has come of a claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct NodeClaimStatus {
+pub struct NodeClaimObjectStatus {
     /// The name of its node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
@@ -163,8 +163,8 @@ pub fn mirror(claim: &NodeClaim) -> NodeClaimObject {
 
 /// The claim's own, and until when its drain may take.
 fn annotations_of(claim: &NodeClaim) -> BTreeMap<String, String> {
-    let mut all = claim.annotations.clone();
-    if let Some(by) = claim.termination.as_ref().and_then(|termination| termination.by) {
+    let mut all = claim.spec.annotations.clone();
+    if let Some(by) = claim.status.termination.as_ref().and_then(|termination| termination.by) {
         let by = Timestamp::from_second(by.as_second()).unwrap_or(by);
         all.insert(labels::TERMINATION_TIMESTAMP.into(), by.to_string());
     }
@@ -174,57 +174,57 @@ fn annotations_of(claim: &NodeClaim) -> BTreeMap<String, String> {
 /// The pool, every requirement that leaves one value, the claim's own labels, and what its instance turned out to be.
 fn labels_of(claim: &NodeClaim) -> BTreeMap<String, String> {
     let single =
-        claim.requirements.iter().filter_map(|(key, requirement)| Some((key, requirement.single()?)));
+        claim.spec.requirements.iter().filter_map(|(key, requirement)| Some((key, requirement.single()?)));
     let mut all: BTreeMap<String, String> = single
         .filter(|(key, _)| *key != labels::HOSTNAME)
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .chain(claim.labels.clone())
+        .chain(claim.spec.labels.clone())
         .collect();
-    if let Some(instance) = &claim.instance {
+    if let Some(instance) = &claim.status.instance {
         all.insert(labels::INSTANCE_TYPE.into(), instance.instance_type.clone());
         all.insert(labels::ZONE.into(), instance.zone.clone());
         all.insert(labels::CAPACITY_TYPE.into(), instance.capacity_type.to_string());
     }
-    all.insert(labels::NODE_POOL.into(), claim.node_pool.clone());
+    all.insert(labels::NODE_POOL.into(), claim.spec.node_pool.clone());
     all
 }
 
-fn spec_of(claim: &NodeClaim) -> NodeClaimSpec {
-    let mut requirements = claim.requirements.clone();
+fn spec_of(claim: &NodeClaim) -> NodeClaimObjectSpec {
+    let mut requirements = claim.spec.requirements.clone();
     if !claim.instance_types.is_empty() {
         requirements.add(labels::INSTANCE_TYPE, Requirement::any_of(claim.instance_types.iter().cloned()));
     }
-    NodeClaimSpec {
+    NodeClaimObjectSpec {
         requirements: requirements.to_specs(),
-        resources: ResourceRequests { requests: claim.requests.clone() },
-        taints: claim.taints.clone(),
-        startup_taints: claim.startup_taints.clone(),
-        expire_after: claim.expire_after,
-        termination_grace_period: claim.termination_grace_period,
-        node_class_ref: claim.node_class.clone(),
+        resources: ResourceRequests { requests: claim.status.requests.clone() },
+        taints: claim.spec.taints.clone(),
+        startup_taints: claim.spec.startup_taints.clone(),
+        expire_after: claim.spec.expire_after,
+        termination_grace_period: claim.spec.termination_grace_period,
+        node_class_ref: claim.spec.node_class.clone(),
     }
 }
 
-fn status_of(claim: &NodeClaim) -> NodeClaimStatus {
+fn status_of(claim: &NodeClaim) -> NodeClaimObjectStatus {
     let conditions = conditions_of(claim);
-    let Some(instance) = &claim.instance else {
-        return NodeClaimStatus { conditions, ..NodeClaimStatus::default() };
+    let Some(instance) = &claim.status.instance else {
+        return NodeClaimObjectStatus { conditions, ..NodeClaimObjectStatus::default() };
     };
-    NodeClaimStatus {
-        node_name: claim.node_name.clone(),
+    NodeClaimObjectStatus {
+        node_name: claim.status.node_name.clone(),
         provider_id: Some(instance.provider_id()),
         image_id: Some(instance.image_id.clone()).filter(|image| !image.is_empty()),
         // What a claim holds of its pool's limits is what its machine has, and the node itself.
-        capacity: claim.reserved.iter().filter(|(name, _)| *name != NODES).collect(),
-        allocatable: claim.allocatable.clone(),
+        capacity: claim.status.reserved.iter().filter(|(name, _)| *name != NODES).collect(),
+        allocatable: claim.status.allocatable.clone(),
         conditions,
     }
 }
 
 /// Karpenter's conditions and reasons (`pkg/controllers/nodeclaim/lifecycle`, 1.14), in the order of a node's life.
 fn conditions_of(claim: &NodeClaim) -> Vec<Condition> {
-    let error = claim.last_error.as_deref();
-    let launched = match (claim.launched_at, claim.state) {
+    let error = claim.status.last_error.as_deref();
+    let launched = match (claim.status.launched_at, claim.status.state) {
         (Some(at), _) => reached("Launched", at),
         (None, ClaimState::Failed) => {
             let message = error.unwrap_or("nothing was launched");
@@ -237,11 +237,11 @@ fn conditions_of(claim: &NodeClaim) -> Vec<Condition> {
             pending("Launched", ("AwaitingReconciliation", "its launch has not been answered yet"), claim)
         }
     };
-    let several = &claim.node_check.duplicates;
-    let registered = match claim.registered_at {
+    let several = &claim.status.node_check.duplicates;
+    let registered = match claim.status.registered_at {
         _ if !several.is_empty() => {
             let message = format!("several nodes carry its providerID: {}", several.join(", "));
-            let since = claim.registered_at.unwrap_or(claim.created_at);
+            let since = claim.status.registered_at.unwrap_or(claim.created_at);
             condition("Registered", ConditionStatus::False, ("MultipleNodesFound", &message), since)
         }
         Some(at) => reached("Registered", at),
@@ -250,7 +250,7 @@ fn conditions_of(claim: &NodeClaim) -> Vec<Condition> {
             pending("Registered", ("NodeNotFound", message), claim)
         }
     };
-    let initialized = match (claim.initialized_at, claim.registered_at) {
+    let initialized = match (claim.status.initialized_at, claim.status.registered_at) {
         (Some(at), _) => reached("Initialized", at),
         (None, Some(_)) => {
             pending("Initialized", ("NodeNotReady", error.unwrap_or("its node is not ready for pods")), claim)
@@ -267,8 +267,8 @@ fn conditions_of(claim: &NodeClaim) -> Vec<Condition> {
 /// Whether the node has what was bought; nothing while that cannot be told.
 fn consistency(claim: &NodeClaim) -> Option<Condition> {
     const KIND: &str = "ConsistentStateFound";
-    let measured_at = claim.initialized_at.filter(|_| !claim.node_check.expected.is_empty())?;
-    Some(claim.node_check.shortfall.as_ref().map_or_else(
+    let measured_at = claim.status.initialized_at.filter(|_| !claim.status.node_check.expected.is_empty())?;
+    Some(claim.status.node_check.shortfall.as_ref().map_or_else(
         || reached(KIND, measured_at),
         |short| {
             condition(KIND, ConditionStatus::False, ("ConsistencyCheckFailed", &short.message), short.since)
@@ -278,12 +278,12 @@ fn consistency(claim: &NodeClaim) -> Option<Condition> {
 
 /// Why the claim ends and how far its end has come; nothing while it lives.
 fn conditions_of_the_end(claim: &NodeClaim) -> Vec<Condition> {
-    let Some(end) = &claim.termination else { return Vec::new() };
+    let Some(end) = &claim.status.termination else { return Vec::new() };
     let reason = end.reason.to_string();
     let mut all =
         vec![condition("DisruptionReason", ConditionStatus::True, (&reason, &end.message), end.since)];
-    if claim.registered_at.is_some() {
-        let error = claim.last_error.as_deref().unwrap_or("its pods are leaving");
+    if claim.status.registered_at.is_some() {
+        let error = claim.status.last_error.as_deref().unwrap_or("its pods are leaving");
         all.push(end.drained_at.map_or_else(
             || condition("Drained", ConditionStatus::Unknown, ("Draining", error), end.since),
             |at| reached("Drained", at),

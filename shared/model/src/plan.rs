@@ -1,14 +1,11 @@
 //! The Plan: what is to be done, each item exact, nothing left to choose but what EC2 Fleet chooses.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    CapacityType, NillableDuration, NodeClassRef, NominatedPod, Price, Requirements, Resources, Taint,
-};
+use crate::{CapacityType, NodeClaimSpec, NominatedPod, Price, Resources};
 
 /// What is to be done about the pods of one Snapshot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,36 +24,21 @@ pub struct Plan {
     pub put_off: Vec<PutOff>,
 }
 
-/// A node that must come to exist.
+/// A node that must come to exist. Written as JSON, its spec is not set apart from the rest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedNode {
     /// The name of its claim, unique through the generation and its place in the plan.
     pub claim: String,
-    /// Its pool.
-    pub node_pool: String,
-    /// How its machine is made.
-    pub node_class: NodeClassRef,
     /// How it is paid for.
     pub capacity_type: CapacityType,
     /// The zones that remain possible.
     pub zones: Vec<String>,
-    /// What it must be like: its pool's and its pods' demands together.
-    pub requirements: Requirements,
     /// The instance types that all of its pods fit, cheapest first, at most [`PlannedNode::MAX_TYPES`].
     pub instance_types: Vec<RankedType>,
-    /// Labels that it gets.
-    pub labels: BTreeMap<String, String>,
-    /// Annotations that it gets.
-    pub annotations: BTreeMap<String, String>,
-    /// Taints that it keeps.
-    pub taints: Vec<Taint>,
-    /// Taints that something on it removes.
-    pub startup_taints: Vec<Taint>,
-    /// How long it lives.
-    pub expire_after: NillableDuration,
-    /// How long its drain may take.
-    pub termination_grace_period: Option<NillableDuration>,
+    /// What its claim keeps of the decision.
+    #[serde(flatten)]
+    pub spec: NodeClaimSpec,
     /// What its pods and daemonsets ask for.
     pub requests: Resources,
     /// What it may take of its pool's limits at most.

@@ -42,6 +42,15 @@ impl<'de> Deserialize<'de> for PodRef {
     }
 }
 
+/// A pod that a claim was planned for; the uid tells it from a later pod of the same name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct NominatedPod {
+    /// Namespace and name.
+    pub pod: PodRef,
+    /// Its uid.
+    pub uid: String,
+}
+
 /// A pod. Pods of one workload share their spec and labels, so a large cluster stays small in memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

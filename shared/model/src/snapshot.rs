@@ -137,9 +137,9 @@ impl Snapshot {
                 }
                 Target::Claim(name) => {
                     for claim in next.claims.iter_mut().filter(|claim| &claim.name == name) {
-                        let new = placement.pods.iter().filter(|pod| !claim.nominated.contains(pod));
+                        let new = placement.pods.iter().filter(|pod| !claim.status.nominated.contains(pod));
                         let new: Vec<_> = new.cloned().collect();
-                        claim.nominated.extend(new);
+                        claim.status.nominated.extend(new);
                     }
                 }
             }

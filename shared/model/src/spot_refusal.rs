@@ -28,10 +28,10 @@ impl SpotRefusal {
     pub fn of(node: &PlannedNode, at: Timestamp) -> Self {
         Self {
             at,
-            node_pool: node.node_pool.clone(),
-            node_class: node.node_class.clone(),
+            node_pool: node.spec.node_pool.clone(),
+            node_class: node.spec.node_class.clone(),
             zones: node.zones.clone(),
-            requirements: node.requirements.clone(),
+            requirements: node.spec.requirements.clone(),
             pods: node.pods.iter().map(|pod| pod.uid.clone()).collect(),
         }
     }

@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use outrigger_model::{
-    CapacityType, ClassOffer, ExistingPlacement, InstanceType, NillableDuration, Node, NodeClass,
-    NodeClassRef, NodePool, NominatedPod, Plan, PlannedNode, Pod, PodRef, PodSpec, PodState, Price,
-    RankedType, Requirement, Requirements, Resources, Snapshot, Target, ZonePrice, labels,
+    ClassOffer, ExistingPlacement, InstanceType, NillableDuration, Node, NodeClaimSpec, NodeClass,
+    NodeClassRef, NodePool, NominatedPod, Plan, PlannedNode, Pod, PodSpec, Price, RankedType, Requirement,
+    Requirements, Snapshot, Target, ZonePrice, fixtures, labels,
 };
 use outrigger_planning::check;
 use serde_json::{Value, json};
@@ -85,20 +85,12 @@ impl Scene {
             let node = (class * stride + copy) % nodes;
             let (labels, spec) = &parts[class];
             let runs = self.existing && index % 2 == 0;
+            let host = runs.then(|| format!("i-{node}"));
             let pod = Pod {
-                id: PodRef { namespace: "default".into(), name: format!("pod-{index:06}") },
                 uid: format!("uid-{index:06}"),
                 labels: Arc::clone(labels),
                 spec: Arc::clone(spec),
-                created_at: Timestamp::UNIX_EPOCH,
-                node_name: runs.then(|| format!("i-{node}")),
-                nominated_node: None,
-                state: if runs { PodState::Bound } else { PodState::Unschedulable },
-                owner_kind: "ReplicaSet".into(),
-                daemon_set: None,
-                volume_claims: Vec::new(),
-                group: None,
-                do_not_disrupt: None,
+                ..fixtures::pod(&format!("pod-{index:06}"), host.as_deref(), "ReplicaSet")
             };
             if !runs {
                 on_node[node].push(NominatedPod { pod: pod.id.clone(), uid: pod.uid.clone() });
@@ -209,23 +201,19 @@ fn planned(snapshot: &Snapshot, index: usize, zone: &str, pods: Vec<NominatedPod
     };
     PlannedNode {
         claim: format!("default-{index}"),
-        node_pool: "default".into(),
-        node_class: offer.class.reference.clone(),
-        capacity_type: CapacityType::Spot,
         zones: vec![zone.into()],
-        requirements: Requirements::new().with(labels::ZONE, Requirement::exactly(zone)),
         instance_types: offer.instance_types.iter().map(ranked).collect(),
-        labels: BTreeMap::from([(labels::NODE_POOL.to_owned(), "default".to_owned())]),
-        annotations: BTreeMap::new(),
-        taints: Vec::new(),
-        startup_taints: Vec::new(),
-        expire_after: NillableDuration::thirty_days(),
-        termination_grace_period: None,
-        requests: Resources::new(),
+        spec: NodeClaimSpec {
+            node_class: offer.class.reference.clone(),
+            requirements: Requirements::new().with(labels::ZONE, Requirement::exactly(zone)),
+            labels: BTreeMap::from([(labels::NODE_POOL.to_owned(), "default".to_owned())]),
+            expire_after: NillableDuration::thirty_days(),
+            ..fixtures::spec("default")
+        },
         reserved: offer.instance_types[0].capacity.clone(),
         allocatable: offer.instance_types[0].allocatable.clone(),
         pods,
         price,
-        node_price: Price::ZERO,
+        ..fixtures::planned("default", "")
     }
 }

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use outrigger_model::{
-    ClassOffer, InstanceType, NodeClass, NodeClassRef, NodePool, Pod, PodRef, PodSpec, PodState, Quantity,
-    Resources, Snapshot,
+    ClassOffer, InstanceType, NodeClass, NodeClassRef, NodePool, Pod, PodSpec, Quantity, Resources, Snapshot,
+    fixtures,
 };
 use outrigger_planning::{Options, check, provision};
 use serde_json::json;
@@ -65,19 +65,10 @@ fn snapshot(types: Vec<InstanceType>, count: u64) -> Result<Snapshot, serde_json
             .with("memory", Quantity::mebibytes(draw(&[100, 256, 512, 1_024, 2_048, 4_096])))
             .with("pods", Quantity::units(1));
         snapshot.pods.push(Pod {
-            id: PodRef { namespace: "default".into(), name: format!("p-{index}") },
             uid: format!("uid-{index:06}"),
             labels: Arc::clone(&labels),
             spec: Arc::new(PodSpec { requests, ..PodSpec::default() }),
-            created_at: Timestamp::UNIX_EPOCH,
-            node_name: None,
-            nominated_node: None,
-            state: PodState::Unschedulable,
-            owner_kind: "ReplicaSet".into(),
-            daemon_set: None,
-            volume_claims: Vec::new(),
-            group: None,
-            do_not_disrupt: None,
+            ..fixtures::pod(&format!("p-{index}"), None, "ReplicaSet")
         });
     }
     Ok(snapshot)

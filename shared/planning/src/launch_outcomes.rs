@@ -74,7 +74,7 @@ impl fmt::Display for LaunchFailure {
 /// A node has come to nothing when it runs no pod but daemonsets', and either a pod that it was made for gets another
 /// node now, or somebody has tainted it. It serves when it runs pods and nobody has.
 pub fn launch_outcomes(snapshot: &Snapshot, plan: &Plan) -> LaunchOutcomes {
-    let now = plan.nodes.iter().map(|node| (&node.node_pool, &node.pods));
+    let now = plan.nodes.iter().map(|node| (&node.spec.node_pool, &node.pods));
     let later = plan.put_off.iter().map(|node| (&node.node_pool, &node.pods));
     let (mut buying, mut wanted) = (BTreeSet::new(), BTreeSet::new());
     for (node_pool, pods) in now.chain(later) {
@@ -84,9 +84,11 @@ pub fn launch_outcomes(snapshot: &Snapshot, plan: &Plan) -> LaunchOutcomes {
     let mut look = Look { snapshot, wanted, pods: BTreeMap::new(), nodes: BTreeMap::new() };
     let mut outcomes = LaunchOutcomes::default();
     for claim in &snapshot.claims {
-        let (buys, remembered) =
-            (buying.contains(claim.node_pool.as_str()), snapshot.health.pools.contains_key(&claim.node_pool));
-        let joined = matches!(claim.state, ClaimState::Registered | ClaimState::Initialized);
+        let (buys, remembered) = (
+            buying.contains(claim.spec.node_pool.as_str()),
+            snapshot.health.pools.contains_key(&claim.spec.node_pool),
+        );
+        let joined = matches!(claim.status.state, ClaimState::Registered | ClaimState::Initialized);
         if (buys || remembered) && joined && is_young(snapshot, claim) {
             look.at(claim, buys, &mut outcomes);
         }
@@ -115,6 +117,7 @@ impl<'a> Look<'a> {
         let runs = self.pods.get(node.name.as_str()).is_some_and(|pods| pods.iter().any(works));
         let taint = strange_taint(claim, node);
         let in_vain: Vec<&String> = claim
+            .status
             .nominated
             .iter()
             .map(|pod| &pod.uid)
@@ -128,7 +131,7 @@ impl<'a> Look<'a> {
             _ if !in_vain.is_empty() => Some(LaunchFailure::Unused { node: node.name.clone() }),
             _ => return,
         };
-        if runs && (taint.is_some() || claim.state != ClaimState::Initialized) {
+        if runs && (taint.is_some() || claim.status.state != ClaimState::Initialized) {
             return;
         }
         if failure.is_some() {
@@ -137,7 +140,7 @@ impl<'a> Look<'a> {
             }
         }
         outcomes.claims.push(LaunchOutcome {
-            node_pool: claim.node_pool.clone(),
+            node_pool: claim.spec.node_pool.clone(),
             claim: claim.name.clone(),
             created_at: claim.created_at,
             failure,
@@ -153,7 +156,7 @@ fn is_young(snapshot: &Snapshot, claim: &NodeClaim) -> bool {
 /// A taint that neither the pool, nor a node's youth, nor its drain, nor a person who cordons it accounts for.
 fn strange_taint<'n>(claim: &NodeClaim, node: &'n Node) -> Option<&'n Taint> {
     let own = |taint: &Taint| {
-        let of_pool = claim.taints.iter().chain(&claim.startup_taints);
+        let of_pool = claim.spec.taints.iter().chain(&claim.spec.startup_taints);
         of_pool.clone().any(|known| known.matches(taint))
     };
     let accounted = |taint: &&Taint| {
@@ -171,37 +174,8 @@ mod tests {
     use outrigger_model::{PlannedNode, PutOff, PutOffReason, TaintEffect};
 
     use super::*;
-    use crate::fixtures::{claim, node, pod};
-    use outrigger_model::{CapacityType, NominatedPod, PodRef, Price, Requirements, Resources};
-
-    fn nominated(uid: &str) -> NominatedPod {
-        NominatedPod { pod: PodRef { namespace: "default".into(), name: uid.into() }, uid: uid.into() }
-    }
-
-    /// A node that is planned for one pod.
-    fn planned(pool: &str, uid: &str) -> PlannedNode {
-        PlannedNode {
-            claim: "new".into(),
-            node_pool: pool.into(),
-            node_class: claim().node_class,
-            capacity_type: CapacityType::Spot,
-            zones: Vec::new(),
-            requirements: Requirements::new(),
-            instance_types: Vec::new(),
-            labels: BTreeMap::new(),
-            annotations: BTreeMap::new(),
-            taints: Vec::new(),
-            startup_taints: Vec::new(),
-            expire_after: claim().expire_after,
-            termination_grace_period: None,
-            requests: Resources::new(),
-            reserved: Resources::new(),
-            allocatable: Resources::new(),
-            pods: vec![nominated(uid)],
-            price: Price::ZERO,
-            node_price: Price::ZERO,
-        }
-    }
+    use crate::fixtures::pod;
+    use outrigger_model::fixtures::{claim, node, nominated, planned};
 
     /// What is found of one claim, made for the pod `a`, whose node has this taint and runs these pods, while the plan
     /// buys a node for a pod.
@@ -213,19 +187,22 @@ mod tests {
         planned_for: Option<&str>,
     ) -> Option<bool> {
         let taints = taint.map(|key| Taint::new(key, "", TaintEffect::NoSchedule)).into_iter().collect();
-        let claim = NodeClaim { state, nominated: vec![nominated("a")], ..claim() };
+        let claim = claim().with_status(|status| {
+            status.state = state;
+            status.nominated = vec![nominated("a")];
+        });
         let mut snapshot = Snapshot::empty("c", Timestamp::from_second(minutes * 60).unwrap());
         snapshot.nodes.push(node(taints));
         snapshot.pods.extend(
             runs.iter().map(|(uid, owner)| Pod { uid: (*uid).to_owned(), ..pod(owner, PodState::Bound) }),
         );
         let mut plan = Plan::nothing(snapshot.taken_at, 0);
-        plan.nodes.extend(planned_for.map(|uid| planned(&claim.node_pool, uid)));
-        snapshot.health.pools.insert(claim.node_pool.clone(), outrigger_model::PoolHealth::default());
+        plan.nodes.extend(planned_for.map(|uid| planned(&claim.spec.node_pool, uid)));
+        snapshot.health.pools.insert(claim.spec.node_pool.clone(), outrigger_model::PoolHealth::default());
         snapshot.claims.push(claim);
         let found = launch_outcomes(&snapshot, &plan);
         let put_off = |node: PlannedNode| {
-            let (node_pool, pods) = (node.node_pool, node.pods);
+            let (node_pool, pods) = (node.spec.node_pool, node.pods);
             PutOff { node_pool, pods, reason: PutOffReason::OverTheCap }
         };
         let later = plan.nodes.into_iter().map(put_off).collect();

@@ -51,17 +51,18 @@ pub fn is_any_node_leaving(snapshot: &Snapshot) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use outrigger_model::{ClaimState, Command, NodeClaim, TerminationReason, labels};
+    use outrigger_model::{ClaimState, Command, TerminationReason, labels};
 
     use super::*;
-    use crate::fixtures::{at, claim, pod, snapshot};
+    use crate::fixtures::{pod, snapshot};
+    use outrigger_model::fixtures::{at, claim};
 
     #[test]
     fn a_world_in_which_no_node_goes_is_seen_as_it_is() {
         let mut world = snapshot();
         world.pods.push(pod("ReplicaSet", PodState::Bound));
         assert!(matches!(seen(&world), Cow::Borrowed(_)));
-        world.claims[0].state = ClaimState::Draining;
+        world.claims[0].status.state = ClaimState::Draining;
         let once = seen(&world);
         assert_eq!((once.pods[0].state, once.pods[0].nominated_node.as_ref()), (PodState::Leaving, None));
         assert_eq!(world.pods[0].state, PodState::Bound, "the facts stay");
@@ -74,7 +75,10 @@ mod tests {
         world.pods.push(pod("ReplicaSet", PodState::Bound));
         let command = Command::new(TerminationReason::Rebalanced, "test", vec![claim().name], at(0));
         let held = Some(command.id.clone());
-        world.claims = vec![NodeClaim { state: ClaimState::Initialized, command: held, ..claim() }];
+        world.claims = vec![claim().with_status(|status| {
+            status.state = ClaimState::Initialized;
+            status.command = held;
+        })];
         world.commands = vec![command];
         world.nodes[0].annotations.insert(labels::CLAIM.into(), claim().name);
         let replaced = seen(&world);

@@ -16,10 +16,10 @@ pub(crate) fn put_off(snapshot: &Snapshot, left_alone: &LeftAlone<'_>, plan: &mu
     let mut rate = Rate::of(snapshot, left_alone);
     let mut reasons: BTreeMap<String, PutOffReason> = BTreeMap::new();
     for node in std::mem::take(&mut plan.nodes) {
-        match rate.admit(&node.node_pool) {
+        match rate.admit(&node.spec.node_pool) {
             Ok(()) => plan.nodes.push(node),
             Err(reason) => {
-                plan.put_off.push(PutOff { node_pool: node.node_pool, pods: node.pods, reason });
+                plan.put_off.push(PutOff { node_pool: node.spec.node_pool, pods: node.pods, reason });
                 reasons.insert(node.claim, reason);
             }
         }
@@ -54,7 +54,7 @@ impl<'a> Rate<'a> {
             Duration::try_from(age).map_or(true, |age| age < WINDOW)
         };
         for claim in snapshot.claims.iter().filter(is_recent) {
-            *rate.by_pool.entry(claim.node_pool.clone()).or_default() += 1;
+            *rate.by_pool.entry(claim.spec.node_pool.clone()).or_default() += 1;
             rate.total += 1;
         }
         rate

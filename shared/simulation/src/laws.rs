@@ -60,7 +60,7 @@ fn now(state: &State) -> Vec<String> {
             broken.push(format!("claims {other} and {} share {instance}", claim.name));
         }
         let lives = state.cloud.machines().get(instance).is_some_and(crate::cloud::Machine::is_live);
-        if claim.state.is_terminal() && lives {
+        if claim.status.state.is_terminal() && lives {
             broken.push(format!("{instance} runs for claim {}, which is over", claim.name));
         }
     }
@@ -88,7 +88,7 @@ fn leaks(state: &State) -> Vec<String> {
     let claimed: BTreeSet<&str> = state
         .ledger
         .claims()
-        .filter(|claim| !claim.state.is_terminal())
+        .filter(|claim| !claim.status.state.is_terminal())
         .filter_map(outrigger_model::NodeClaim::instance_id)
         .collect();
     let open: BTreeSet<&str> = state

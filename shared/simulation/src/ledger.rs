@@ -132,7 +132,7 @@ impl Table {
         let open = |intent: &&Intent| matches!(intent.state, IntentState::Prepared | IntentState::Sent);
         LedgerState {
             generation: self.generation,
-            claims: self.claims.values().filter(|claim| !claim.state.is_terminal()).cloned().collect(),
+            claims: self.claims.values().filter(|claim| !claim.status.state.is_terminal()).cloned().collect(),
             commands: self.commands.values().cloned().collect(),
             intents: self.intents.values().filter(open).cloned().collect(),
             unavailable: self.unavailable.values().cloned().collect(),
@@ -186,23 +186,24 @@ impl Table {
 
     fn settle(&mut self, outcome: &ClaimOutcome, at: Timestamp) {
         let (ClaimOutcome::Launched { claim, .. } | ClaimOutcome::Failed { claim, .. }) = outcome;
-        let Some(claim) = self.claims.get_mut(claim).filter(|claim| claim.state == ClaimState::Intent) else {
+        let Some(claim) = self.claims.get_mut(claim).filter(|claim| claim.status.state == ClaimState::Intent)
+        else {
             return;
         };
         claim.version += 1;
         match outcome {
             ClaimOutcome::Launched { instance, shape, .. } => {
-                claim.state = ClaimState::Launched;
-                claim.instance = Some(instance.clone());
-                claim.launched_at = Some(at);
+                claim.status.state = ClaimState::Launched;
+                claim.status.instance = Some(instance.clone());
+                claim.status.launched_at = Some(at);
                 if let Some((reserved, allocatable)) = shape {
-                    claim.reserved = reserved.clone();
-                    claim.allocatable = allocatable.clone();
+                    claim.status.reserved = reserved.clone();
+                    claim.status.allocatable = allocatable.clone();
                 }
             }
             ClaimOutcome::Failed { why, .. } => {
-                claim.state = ClaimState::Failed;
-                claim.last_error = Some(why.clone());
+                claim.status.state = ClaimState::Failed;
+                claim.status.last_error = Some(why.clone());
             }
         }
     }
@@ -325,20 +326,21 @@ fn key(offering: &UnavailableOffering) -> (String, String, &'static str) {
 /// another.
 fn backwards(before: &NodeClaim, after: &NodeClaim) -> Vec<String> {
     let mut broken = Vec::new();
-    let (from, to) = (before.state, after.state);
+    let (from, to) = (before.status.state, after.status.state);
     if from != to && !from.may_become(to) || from == to && from.is_terminal() {
         broken.push(format!("claim {} went from {from:?} to {to:?}", after.name));
     }
-    let by = |claim: &NodeClaim| claim.termination.as_ref().map(|end| end.by.unwrap_or(Timestamp::MAX));
+    let by =
+        |claim: &NodeClaim| claim.status.termination.as_ref().map(|end| end.by.unwrap_or(Timestamp::MAX));
     if by(before).is_some_and(|before| by(after).is_none_or(|after| after > before)) {
         broken.push(format!("claim {} was given more time to end", after.name));
     }
-    if let (Some(held), Some(by)) = (&before.command, &after.command)
+    if let (Some(held), Some(by)) = (&before.status.command, &after.status.command)
         && held != by
     {
         broken.push(format!("command {by} took claim {} from command {held}", after.name));
     }
-    if after.command.is_some() && to != ClaimState::Initialized {
+    if after.status.command.is_some() && to != ClaimState::Initialized {
         broken.push(format!("claim {} is held by a command and {to:?}", after.name));
     }
     broken

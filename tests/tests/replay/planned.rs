@@ -76,7 +76,7 @@ impl Planned {
 
 impl NodeToJoin {
     fn of(node: &PlannedNode, snapshot: &Snapshot) -> Result<Self> {
-        let pool = snapshot.node_pools.iter().find(|pool| pool.name == node.node_pool);
+        let pool = snapshot.node_pools.iter().find(|pool| pool.name == node.spec.node_pool);
         let offer = pool.and_then(|pool| snapshot.offer_for(pool)).context("a plan for an unknown pool")?;
         let known = offer.instance_types.iter();
         let offered = known.filter_map(|kind| {
@@ -86,16 +86,16 @@ impl NodeToJoin {
             .min_by_key(|(kind, _)| size(kind))
             .with_context(|| format!("{} offers no instance type that is known", node.claim))?;
         let zone = ranked.offerings.first().map(|offering| offering.zone.clone()).unwrap_or_default();
-        let reservation = node.requirements.get(labels::RESERVATION_ID).and_then(Requirement::any);
+        let reservation = node.spec.requirements.get(labels::RESERVATION_ID).and_then(Requirement::any);
         let reservation = reservation.filter(|_| node.capacity_type == CapacityType::Reserved);
         // As registration gives them: the type's, then the claim's, then what the instance is.
         let mut all = kind.labels.clone();
-        all.extend(node.labels.clone());
+        all.extend(node.spec.labels.clone());
         all.extend(reservation.map(|id| (labels::RESERVATION_ID.to_owned(), id)));
         let of_instance = [
             (labels::ZONE, zone),
             (labels::CAPACITY_TYPE, node.capacity_type.to_string()),
-            (labels::NODE_POOL, node.node_pool.clone()),
+            (labels::NODE_POOL, node.spec.node_pool.clone()),
             (labels::HOSTNAME, node.claim.clone()),
         ];
         all.extend(of_instance.map(|(key, value)| (key.to_owned(), value)));
@@ -110,8 +110,8 @@ impl NodeToJoin {
         Ok(Self {
             name: node.claim.clone(),
             labels: all,
-            taints: node.taints.clone(),
-            startup_taints: node.startup_taints.clone(),
+            taints: node.spec.taints.clone(),
+            startup_taints: node.spec.startup_taints.clone(),
             capacity,
             allocatable,
             pods: node.pods.clone(),

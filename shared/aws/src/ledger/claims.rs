@@ -37,7 +37,7 @@ pub(super) async fn update(
 }
 
 async fn put_claim(ledger: &DynamoLedger, seen: u64, next: &NodeClaim) -> Result<(), LedgerError> {
-    let ended_at = next.state.is_terminal().then(Timestamp::now);
+    let ended_at = next.status.state.is_terminal().then(Timestamp::now);
     let put = ledger
         .client
         .put_item()
@@ -78,7 +78,7 @@ pub(super) fn replace(
     seen: u64,
     at: Timestamp,
 ) -> Result<TransactWriteItem, LedgerError> {
-    let ended_at = claim.state.is_terminal().then_some(at);
+    let ended_at = claim.status.state.is_terminal().then_some(at);
     let put = put(ledger, Item::of_claim(&ledger.uid, claim, ended_at)?)
         .condition_expression("#version = :seen")
         .expression_attribute_names("#version", names::VERSION)

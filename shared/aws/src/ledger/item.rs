@@ -137,7 +137,7 @@ impl Item {
     ) -> Result<Self, LedgerError> {
         let item = Self::new(uid, claim_key(&claim.name))
             .with_body(claim)?
-            .with(names::STATE, text(format!("{:?}", claim.state)))
+            .with(names::STATE, text(format!("{:?}", claim.status.state)))
             .with(names::VERSION, number(claim.version))
             .with("intent", text(&claim.intent));
         Ok(item.kept_after(ended_at))

@@ -90,7 +90,7 @@ fn transaction(
         let Some(claim) = claims.get(*name) else {
             return Err(LedgerError::Conflict { what: format!("claim {name}") });
         };
-        if claim.state == ClaimState::Intent {
+        if claim.status.state == ClaimState::Intent {
             items.push(replace(ledger, &after(claim, outcome, at), claim.version, at)?);
         } else if !agrees(Some(claim), outcome) {
             return Err(LedgerError::Conflict { what: format!("claim {name}") });
@@ -104,17 +104,17 @@ fn after(claim: &NodeClaim, outcome: &ClaimOutcome, at: Timestamp) -> NodeClaim 
     let mut claim = NodeClaim { version: claim.version.saturating_add(1), ..claim.clone() };
     match outcome {
         ClaimOutcome::Launched { instance, shape, .. } => {
-            claim.state = ClaimState::Launched;
-            claim.instance = Some(instance.clone());
-            claim.launched_at = Some(at);
+            claim.status.state = ClaimState::Launched;
+            claim.status.instance = Some(instance.clone());
+            claim.status.launched_at = Some(at);
             if let Some((reserved, allocatable)) = shape {
-                claim.reserved = reserved.clone();
-                claim.allocatable = allocatable.clone();
+                claim.status.reserved = reserved.clone();
+                claim.status.allocatable = allocatable.clone();
             }
         }
         ClaimOutcome::Failed { why, .. } => {
-            claim.state = ClaimState::Failed;
-            claim.last_error = Some(why.clone());
+            claim.status.state = ClaimState::Failed;
+            claim.status.last_error = Some(why.clone());
         }
     }
     claim
@@ -125,7 +125,7 @@ fn agrees(claim: Option<&NodeClaim>, outcome: &ClaimOutcome) -> bool {
     let Some(claim) = claim else { return true };
     match outcome {
         ClaimOutcome::Launched { instance, .. } => claim.instance_id() == Some(instance.id.as_str()),
-        ClaimOutcome::Failed { .. } => claim.state.is_terminal() && claim.instance.is_none(),
+        ClaimOutcome::Failed { .. } => claim.status.state.is_terminal() && claim.status.instance.is_none(),
     }
 }
 

@@ -7,11 +7,11 @@ use outrigger_engine::ports::{ClaimOutcome, Ledger, LedgerError, PreparedLaunch,
 use outrigger_model::report::{Outcome, PodsReport};
 use outrigger_model::{
     CapacityType, ClaimState, Command, IntentState, NodeClaim, PodRef, Quantity, Report, SeenMemory,
-    TerminationReason, UnavailableOffering,
+    TerminationReason, UnavailableOffering, fixtures,
 };
 
 use crate::support::lossy_proxy::LossyProxy;
-use crate::support::{at, config, instance, launch, server, table};
+use crate::support::{at, config, launch, server, table};
 
 const UID: &str = "6f1e2d3c";
 const TTL: Duration = Duration::from_secs(20);
@@ -167,7 +167,7 @@ async fn as_many_claims_as_fit_are_written_and_pages_are_read_to_the_end() {
     for generation in 0..3 {
         let mut launch = launch(&format!("i{generation}"), generation, most);
         for claim in &mut launch.claims {
-            claim.annotations.insert("example.com/long".into(), "x".repeat(10_000));
+            claim.spec.annotations.insert("example.com/long".into(), "x".repeat(10_000));
         }
         assert_eq!(ledger.prepare(&lease, &launch).await.unwrap(), generation + 1);
     }
@@ -179,7 +179,7 @@ async fn as_many_claims_as_fit_are_written_and_pages_are_read_to_the_end() {
 }
 
 fn launched(claim: &str, id: &str) -> ClaimOutcome {
-    ClaimOutcome::Launched { claim: claim.into(), instance: instance(id), shape: None }
+    ClaimOutcome::Launched { claim: claim.into(), instance: fixtures::instance(id), shape: None }
 }
 
 fn failed(claim: &str) -> ClaimOutcome {
@@ -209,8 +209,11 @@ async fn a_launch_is_resolved_once_and_the_same_again_is_fine() {
     let state = ledger.load().await.unwrap();
     assert!(state.intents.is_empty());
     let [claim] = state.claims.as_slice() else { panic!("{:?}", state.claims) };
-    assert_eq!((claim.instance_id(), claim.state, claim.version), (Some("i-1"), ClaimState::Launched, 2));
-    assert_eq!(claim.launched_at, Some(at(4)));
+    assert_eq!(
+        (claim.instance_id(), claim.status.state, claim.version),
+        (Some("i-1"), ClaimState::Launched, 2)
+    );
+    assert_eq!(claim.status.launched_at, Some(at(4)));
 }
 
 #[tokio::test]
@@ -258,7 +261,7 @@ async fn of_many_that_write_a_claim_one_does_per_version() {
     for round in 0..10 {
         let racers = (0..RACERS).map(|racer| {
             let (ledger, mut claim) = (ledger.clone(), claim.clone());
-            claim.node_name = Some(format!("{round}-{racer}"));
+            claim.status.node_name = Some(format!("{round}-{racer}"));
             tokio::spawn(async move { ledger.update_claim(&claim, None).await })
         });
         let mut written = Vec::new();
@@ -269,7 +272,7 @@ async fn of_many_that_write_a_claim_one_does_per_version() {
         assert_eq!(ledger.load().await.unwrap().claims, written);
         claim = written.remove(0);
     }
-    claim.state = ClaimState::Gone;
+    claim.status.state = ClaimState::Gone;
     ledger.update_claim(&claim, None).await.unwrap();
     assert!(ledger.load().await.unwrap().claims.is_empty());
 }
@@ -285,14 +288,14 @@ async fn only_who_holds_the_lease_writes_under_it() {
     let claims = ledger.load().await.unwrap().claims;
     let writers = claims.iter().map(|claim| {
         let (ledger, lease, mut claim) = (ledger.clone(), first.clone(), claim.clone());
-        claim.node_name = Some(claim.name.clone());
+        claim.status.node_name = Some(claim.name.clone());
         tokio::spawn(async move { ledger.update_claim(&claim, Some(&lease)).await })
     });
     for writer in writers.collect::<Vec<_>>() {
         assert_eq!(writer.await.unwrap().unwrap().version, 2);
     }
     let claim = ledger.claim("i-003").await.unwrap().unwrap();
-    assert_eq!((claim.version, claim.node_name.as_deref()), (2, Some("i-003")));
+    assert_eq!((claim.version, claim.status.node_name.as_deref()), (2, Some("i-003")));
     assert_eq!(ledger.claim("i-999").await.unwrap(), None);
     let (lossy, proxy) = rig.through_proxy("TransactWriteItems").await;
     proxy.lose_next(3);
@@ -310,7 +313,7 @@ async fn only_who_holds_the_lease_writes_under_it() {
     assert_eq!(ledger.sweep().await.unwrap(), sweep);
     assert_eq!(ledger.claim("i-003").await.unwrap().unwrap(), claim);
     ledger.update_claim(&claim, Some(&second)).await.unwrap();
-    let stale = NodeClaim { node_name: None, ..claim };
+    let stale = claim.with_status(|status| status.node_name = None);
     let stale = ledger.update_claim(&stale, Some(&second)).await;
     assert!(matches!(stale, Err(LedgerError::Conflict { .. })), "{stale:?}");
 }
@@ -320,7 +323,7 @@ fn command(id: &str, claims: &[NodeClaim]) -> (Command, Vec<NodeClaim>) {
     let names = claims.iter().map(|claim| claim.name.clone()).collect();
     let command =
         Command { id: id.into(), ..Command::new(TerminationReason::Rebalanced, "test", names, at(9)) };
-    let hold = |claim: &NodeClaim| NodeClaim { command: Some(id.to_owned()), ..claim.clone() };
+    let hold = |claim: &NodeClaim| claim.clone().with_status(|status| status.command = Some(id.to_owned()));
     (command, claims.iter().map(hold).collect())
 }
 
@@ -349,12 +352,12 @@ async fn of_many_commands_over_a_claim_one_holds_it_and_one_end_lets_it_go() {
     assert_eq!((&command.id, command.version, &command.claims), (&issued[0].id, 1, &issued[0].claims));
     for claim in &state.claims {
         let is_held = command.claims.contains(&claim.name);
-        assert_eq!(claim.command.as_ref(), is_held.then_some(&command.id), "{}", claim.name);
+        assert_eq!(claim.status.command.as_ref(), is_held.then_some(&command.id), "{}", claim.name);
     }
-    let held: Vec<_> = state.claims.iter().filter(|claim| claim.command.is_some()).cloned().collect();
+    let held: Vec<_> = state.claims.iter().filter(|claim| claim.status.command.is_some()).cloned().collect();
     let racers = (0..RACERS).map(|_| {
         let (ledger, command) = (ledger.clone(), command.clone());
-        let free = |claim: &NodeClaim| NodeClaim { command: None, ..claim.clone() };
+        let free = |claim: &NodeClaim| claim.clone().with_status(|status| status.command = None);
         let free: Vec<_> = held.iter().map(free).collect();
         tokio::spawn(async move { ledger.end_command(&command, &free, None).await })
     });
@@ -367,7 +370,12 @@ async fn of_many_commands_over_a_claim_one_holds_it_and_one_end_lets_it_go() {
     assert_eq!(state.commands, []);
     for claim in state.claims {
         let was_held = held.iter().any(|held| held.name == claim.name);
-        assert_eq!((claim.version, claim.command), (if was_held { 3 } else { 1 }, None), "{}", claim.name);
+        assert_eq!(
+            (claim.version, claim.status.command),
+            (if was_held { 3 } else { 1 }, None),
+            "{}",
+            claim.name
+        );
     }
 }
 
@@ -420,9 +428,9 @@ async fn a_command_whose_answers_are_lost_is_known_to_be_written_and_ended() {
         ledger.write_command(&new, &held, None).await.unwrap();
         let written = ledger.command(&new.id).await.unwrap().unwrap();
         let held = ledger.claim("i-000").await.unwrap().unwrap();
-        assert_eq!((written.version, held.command.as_ref()), (1, Some(&new.id)));
+        assert_eq!((written.version, held.status.command.as_ref()), (1, Some(&new.id)));
         proxy.lose_next(losses);
-        let free = NodeClaim { command: None, ..held };
+        let free = held.with_status(|status| status.command = None);
         claims = ledger.end_command(&written, std::slice::from_ref(&free), None).await.unwrap();
         assert_eq!(ledger.command(&new.id).await.unwrap(), None);
         assert_eq!(rig.ledger.load().await.unwrap().claims, claims);

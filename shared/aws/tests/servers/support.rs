@@ -14,10 +14,7 @@ use aws_sdk_dynamodb::types::{
 };
 use jiff::Timestamp;
 use outrigger_engine::ports::PreparedLaunch;
-use outrigger_model::{
-    CapacityType, ClaimState, FleetRequest, Instance, Intent, IntentState, NillableDuration, NodeCheck,
-    NodeClaim, NodeClassRef, Price, Requirements, Resources,
-};
+use outrigger_model::{FleetRequest, Intent, IntentState, NodeClaim, NodeClaimStatus, fixtures};
 
 /// The server that an environment variable names. The test runner starts it; without it these tests cannot pass.
 pub(crate) fn server(variable: &str) -> String {
@@ -70,45 +67,19 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
 pub(crate) fn claim(name: &str, intent: &str) -> NodeClaim {
     NodeClaim {
         name: name.into(),
-        state: ClaimState::Intent,
-        version: 1,
         intent: intent.into(),
-        node_pool: "general".into(),
-        node_class: NodeClassRef::instance_group("nodes"),
-        requirements: Requirements::new(),
-        instance_types: vec!["m5.large".into()],
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
-        taints: Vec::new(),
-        startup_taints: Vec::new(),
-        expire_after: NillableDuration::NEVER,
-        termination_grace_period: None,
-        requests: Resources::new(),
-        reserved: Resources::new(),
-        allocatable: Resources::new(),
-        nominated: Vec::new(),
         created_at: at(0),
-        instance: None,
-        node_name: None,
-        launched_at: None,
-        registered_at: None,
-        initialized_at: None,
-        node_check: NodeCheck::default(),
-        command: None,
-        termination: None,
-        last_error: None,
+        spec: fixtures::spec("general"),
+        status: NodeClaimStatus::default(),
+        ..fixtures::claim()
     }
 }
 
 pub(crate) fn request(intent: &str, count: u32) -> FleetRequest {
     FleetRequest {
         token: format!("{intent}.1"),
-        launch_template: "nodes.k8s.example.com".into(),
-        launch_template_version: "1".into(),
-        capacity_type: CapacityType::Spot,
-        count,
-        overrides: Vec::new(),
         tags: BTreeMap::from([("outrigger.dev/intent".to_owned(), intent.to_owned())]),
+        ..fixtures::request(count)
     }
 }
 
@@ -119,24 +90,11 @@ pub(crate) fn launch(intent: &str, generation: u64, count: u32) -> PreparedLaunc
         generation,
         intent: Intent {
             id: intent.into(),
-            state: IntentState::Prepared,
             request: request(intent, count),
             claims: claims.iter().map(|claim| claim.name.clone()).collect(),
             prepared_at: at(1),
-            sent_at: None,
-            ended_at: None,
+            ..fixtures::intent(IntentState::Prepared, 0)
         },
         claims,
-    }
-}
-
-pub(crate) fn instance(id: &str) -> Instance {
-    Instance {
-        id: id.into(),
-        instance_type: "m5.large".into(),
-        zone: "us-east-1a".into(),
-        capacity_type: CapacityType::Spot,
-        image_id: "ami-1".into(),
-        price: Price::from_nanos(40_000_000),
     }
 }

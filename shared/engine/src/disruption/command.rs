@@ -26,11 +26,11 @@ pub(crate) async fn issue(
     message: &str,
 ) -> Result<bool, LedgerError> {
     for _ in 0..ATTEMPTS {
-        if claim.state != ClaimState::Initialized || claim.command.is_some() {
+        if claim.status.state != ClaimState::Initialized || claim.status.command.is_some() {
             return Ok(false);
         }
         let command = Command::new(reason, message, vec![claim.name.clone()], ports.now());
-        let held = NodeClaim { command: Some(command.id.clone()), ..claim.clone() };
+        let held = claim.clone().with_status(|status| status.command = Some(command.id.clone()));
         match ports.ledger.write_command(&command, &[held], None).await {
             Err(LedgerError::Conflict { .. }) => {}
             answer => return answer.map(|()| true),

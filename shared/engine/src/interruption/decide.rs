@@ -61,14 +61,14 @@ pub(super) fn pointless(message: &Message, now: Timestamp) -> Option<Pointless> 
 pub(super) fn respond(message: &Message, claim: &NodeClaim, rebalance: RebalancePolicy) -> Option<Response> {
     let is_state_change = matches!(message.news, News::StateChange(_));
     // That a machine ends which was given up is no news: it may well be our own doing.
-    if is_state_change && claim.state == ClaimState::Terminating {
+    if is_state_change && claim.status.state == ClaimState::Terminating {
         return None;
     }
     let interrupted = TerminationReason::Interrupted;
     // What has not started, or ends already, is not replaced.
     let replaces = message.news == News::RebalanceRecommendation
         && rebalance == RebalancePolicy::Drain
-        && claim.state == ClaimState::Initialized;
+        && claim.status.state == ClaimState::Initialized;
     let (ends, reason, text, taken) = match &message.news {
         News::SpotInterruption { action } => {
             let text = format!("EC2 takes its spot instance back in two minutes ({action})");
@@ -113,7 +113,7 @@ fn unavailable(
     kind: CapacityType,
     reason: &str,
 ) -> Option<UnavailableOffering> {
-    let instance = claim.instance.as_ref().filter(|instance| instance.capacity_type == kind)?;
+    let instance = claim.status.instance.as_ref().filter(|instance| instance.capacity_type == kind)?;
     Some(UnavailableOffering {
         instance_type: instance.instance_type.clone(),
         zone: instance.zone.clone(),

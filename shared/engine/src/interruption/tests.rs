@@ -1,22 +1,17 @@
 //! The rules as tables; whole batches are played in the simulation.
 
-use jiff::Timestamp;
 use outrigger_model::{CapacityType, ClaimState, NodeClaim, TerminationReason};
 
 use super::RebalancePolicy::{self, Drain};
 use super::decide::{Pointless, Response, pointless};
 use super::message::{Message, News};
-use crate::fixtures::claim;
 use crate::node::terminate::ending;
 use crate::ports::InstanceState;
+use outrigger_model::fixtures::{at, claim};
 
 /// As by default.
 fn respond(message: &Message, claim: &NodeClaim) -> Option<Response> {
     super::decide::respond(message, claim, RebalancePolicy::default())
-}
-
-fn at(second: i64) -> Timestamp {
-    Timestamp::from_second(second).unwrap()
 }
 
 fn message(news: News) -> Message {
@@ -69,7 +64,7 @@ fn each_kind_of_news_has_its_cause_and_its_event() {
         let found = (response.cause.map(|cause| cause.reason), response.reason);
         assert_eq!(found, (reason, event), "{news:?}");
     }
-    let ours = NodeClaim { state: ClaimState::Terminating, ..claim() };
+    let ours = claim().with_status(|status| status.state = ClaimState::Terminating);
     assert_eq!(respond(&message(state(InstanceState::ShuttingDown)), &ours), None, "our own doing");
 }
 
@@ -77,8 +72,8 @@ fn each_kind_of_news_has_its_cause_and_its_event() {
 fn a_recommendation_is_followed_where_that_is_wanted_and_there_is_something_to_replace() {
     use ClaimState::{Draining, Initialized, Launched, Registered, Terminating};
     for state in [Launched, Registered, Initialized, Draining, Terminating] {
-        let mut claim = NodeClaim { state, ..claim() };
-        claim.instance.as_mut().unwrap().capacity_type = CapacityType::Spot;
+        let mut claim = claim().with_status(|status| status.state = state);
+        claim.status.instance.as_mut().unwrap().capacity_type = CapacityType::Spot;
         let message = message(News::RebalanceRecommendation);
         for (policy, follows) in [(RebalancePolicy::Event, false), (Drain, state == Initialized)] {
             let response = super::decide::respond(&message, &claim, policy).unwrap();
@@ -93,7 +88,7 @@ fn a_recommendation_is_followed_where_that_is_wanted_and_there_is_something_to_r
 fn what_is_taken_back_is_left_alone_for_three_minutes() {
     let taken = |news: News, kind: CapacityType| {
         let mut claim = claim();
-        claim.instance.as_mut().unwrap().capacity_type = kind;
+        claim.status.instance.as_mut().unwrap().capacity_type = kind;
         let offering = respond(&message(news), &claim).unwrap().unavailable?;
         Some((offering.instance_type, offering.zone, offering.capacity_type, offering.until.as_second()))
     };
@@ -129,17 +124,17 @@ fn order_and_repetition_do_not_matter() {
     ];
     for seed in 0..3_125_usize {
         let order: Vec<&News> = (0..5).map(|place| &news[seed / 5_usize.pow(place) % 5]).collect();
-        let mut living = NodeClaim { state: ClaimState::Initialized, ..claim() };
+        let mut living = claim().with_status(|status| status.state = ClaimState::Initialized);
         for (second, news) in (1_000..).zip(&order) {
             let cause = respond(&message((*news).clone()), &living).and_then(|response| response.cause);
             let next = cause.and_then(|cause| ending(&living, &cause, at(second)));
             if let Some(next) = next {
-                assert!(next.state >= living.state, "{order:?}");
+                assert!(next.status.state >= living.status.state, "{order:?}");
                 living = next;
             }
         }
         let only_told = order.iter().all(|news| **news == News::RebalanceRecommendation);
         let expected = if only_told { ClaimState::Initialized } else { ClaimState::Draining };
-        assert_eq!(living.state, expected, "{order:?}");
+        assert_eq!(living.status.state, expected, "{order:?}");
     }
 }

@@ -60,9 +60,9 @@ pub(crate) fn take(subnets: &mut [Subnet], overrides: &[FleetOverride], addresse
 
 /// The zone of an instance that was launched so lately that its address may not be counted.
 fn just_launched(claim: &NodeClaim, now: Timestamp) -> Option<&str> {
-    let launched = claim.launched_at.filter(|_| claim.state == ClaimState::Launched)?;
+    let launched = claim.status.launched_at.filter(|_| claim.status.state == ClaimState::Launched)?;
     let age = Duration::try_from(now.duration_since(launched)).unwrap_or_default();
-    (age < COUNTED_AFTER).then_some(claim.instance.as_ref()?.zone.as_str())
+    (age < COUNTED_AFTER).then_some(claim.status.instance.as_ref()?.zone.as_str())
 }
 
 /// The subnet with the most free addresses of each zone, which is what EC2 Fleet is given: it wants one for each zone.
@@ -82,7 +82,7 @@ mod tests {
     use outrigger_model::{IntentState, NodeClassRef, Price};
 
     use super::*;
-    use crate::fixtures::{self, claim};
+    use outrigger_model::fixtures::{self, claim};
 
     fn subnet(id: &str, zone: &str, free_addresses: u32) -> Subnet {
         Subnet { id: id.into(), zone: zone.into(), zone_id: String::new(), free_addresses }
@@ -107,7 +107,7 @@ mod tests {
         let mut class = NodeClass::for_planning(NodeClassRef::instance_group("nodes"));
         class.subnets =
             vec![subnet("a1", "us-east-1a", 10), subnet("a2", "us-east-1a", 9), subnet("b1", "b", 3)];
-        let one = NodeClaim { launched_at: Some(Timestamp::UNIX_EPOCH), ..claim() };
+        let one = claim().with_status(|status| status.launched_at = Some(Timestamp::UNIX_EPOCH));
         let now = Timestamp::from_second(second).unwrap();
         let closed = closed.iter().copied().collect();
         leave_usable(&mut class, &closed, &vec![one; launched], intents, now);

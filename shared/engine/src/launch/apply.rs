@@ -61,7 +61,8 @@ async fn prepare<'a>(
     let mut prepared = Vec::new();
     let mut subnets: BTreeMap<&NodeClassRef, Vec<Subnet>> = BTreeMap::new();
     for group in fleet::groups(plan) {
-        let Some(offer) = snapshot.classes.iter().find(|offer| offer.class.reference == group[0].node_class)
+        let Some(offer) =
+            snapshot.classes.iter().find(|offer| offer.class.reference == group[0].spec.node_class)
         else {
             fail(outcome, &group, "its node class is not part of the snapshot");
             continue;
@@ -69,7 +70,7 @@ async fn prepare<'a>(
         let template = match ports.cloud.ensure_template(&offer.class).await {
             Ok(template) => template,
             Err(error) => {
-                outcome.faults.extend(fault(&group[0].node_pool, &error));
+                outcome.faults.extend(fault(&group[0].spec.node_pool, &error));
                 fail(outcome, &group, &chain(&error));
                 continue;
             }

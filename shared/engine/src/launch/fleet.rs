@@ -33,10 +33,10 @@ pub(crate) fn groups(plan: &Plan) -> Vec<Vec<&PlannedNode>> {
 }
 
 fn alike(a: &PlannedNode, b: &PlannedNode) -> bool {
-    a.node_pool == b.node_pool
+    a.spec.node_pool == b.spec.node_pool
         && a.capacity_type == b.capacity_type
         && a.instance_types == b.instance_types
-        && a.labels == b.labels
+        && a.spec.labels == b.spec.labels
 }
 
 /// The launch for one group. The same plan, generation and time always make the same launch. The time makes its token
@@ -116,11 +116,11 @@ fn tags(cluster: &str, intent: &str, node: &PlannedNode, class: &NodeClass) -> B
     let mut tags = class.tags.clone();
     tags.insert(labels::INTENT.into(), intent.into());
     tags.insert(labels::CLUSTER.into(), cluster.into());
-    tags.insert(labels::NODE_POOL.into(), node.node_pool.clone());
+    tags.insert(labels::NODE_POOL.into(), node.spec.node_pool.clone());
     if !class.reference.is_instance_group() {
         tags.insert(labels::EC2_NODE_CLASS.into(), class.reference.name.clone());
     }
-    for (key, value) in &node.labels {
+    for (key, value) in &node.spec.labels {
         let tag = format!("{LABEL_TAG}{key}");
         if tags.len() < MAX_TAGS && tag.len() <= 128 && value.len() <= 256 {
             tags.entry(tag).or_insert_with(|| value.clone());

@@ -121,7 +121,7 @@ fn next_step(intent: &Intent, seen: usize, now: Timestamp) -> Step {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::intent;
+    use outrigger_model::fixtures::intent;
 
     #[test]
     fn each_open_launch_has_one_next_step() {

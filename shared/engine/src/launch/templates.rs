@@ -91,14 +91,10 @@ fn passed(since: Timestamp, now: Timestamp) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixtures;
     use outrigger_model::IntentState;
+    use outrigger_model::fixtures::{self, at};
 
     use super::*;
-
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
-    }
 
     fn template(number: usize, created_at: i64) -> WrittenTemplate {
         WrittenTemplate { id: format!("lt-{number}"), name: format!("t{number}"), created_at: at(created_at) }

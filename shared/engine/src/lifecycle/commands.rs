@@ -24,7 +24,7 @@ impl Tick<'_> {
         nodes: &Nodes<'_>,
         lease: Option<&Lease>,
     ) {
-        let is_ready = |claim: &&NodeClaim| claim.state == ClaimState::Initialized;
+        let is_ready = |claim: &&NodeClaim| claim.status.state == ClaimState::Initialized;
         let ready: BTreeSet<String> =
             claims.iter().filter(is_ready).map(|claim| claim.name.clone()).collect();
         for command in commands {
@@ -120,7 +120,7 @@ impl Tick<'_> {
     async fn let_go(&mut self, commands: &[Command], claims: &mut [NodeClaim], lease: Option<&Lease>) {
         let is_known = |id: &str| commands.iter().any(|command| command.id == id);
         for claim in claims {
-            let Some(id) = claim.command.clone().filter(|id| !is_known(id)) else { continue };
+            let Some(id) = claim.status.command.clone().filter(|id| !is_known(id)) else { continue };
             let freed = async {
                 if self.ports.ledger.command(&id).await?.is_none() {
                     tracing::warn!(
@@ -174,5 +174,5 @@ impl Tick<'_> {
 }
 
 fn free(claim: &NodeClaim) -> NodeClaim {
-    NodeClaim { command: None, ..claim.clone() }
+    claim.clone().with_status(|status| status.command = None)
 }

@@ -91,7 +91,7 @@ impl Tick<'_> {
     async fn reopen(&self, claim: &str, node: &Node) {
         let reopened = async {
             let claim = self.ports.ledger.claim(claim).await?;
-            if claim.is_some_and(|claim| claim.state.accepts_pods()) {
+            if claim.is_some_and(|claim| claim.status.state.accepts_pods()) {
                 tracing::warn!(node = node.name, "nobody drains the node; it is opened again");
                 self.ports.cluster.change_node(&reopening(node)).await?;
             }
@@ -126,7 +126,7 @@ impl Tick<'_> {
         lease: Option<&Lease>,
     ) {
         let is_partitioned = liveness::is_partitioned(nodes.all.iter());
-        for claim in claims.iter_mut().filter(|claim| claim.state.accepts_pods()) {
+        for claim in claims.iter_mut().filter(|claim| claim.status.state.accepts_pods()) {
             if self.time_is_up() {
                 return;
             }
@@ -197,7 +197,7 @@ impl Tick<'_> {
     async fn count_failure(&self, before: &NodeClaim, cause: &Cause) {
         let is_failure = match cause.reason {
             TerminationReason::NotRegistered | TerminationReason::NotInitialized => true,
-            TerminationReason::InstanceGone => before.state == ClaimState::Launched,
+            TerminationReason::InstanceGone => before.status.state == ClaimState::Launched,
             _ => false,
         };
         if !is_failure {
@@ -209,7 +209,7 @@ impl Tick<'_> {
             failure: Some(cause.message.clone()),
         };
         health::update(self.ports, |health, now| {
-            health::count(health, &before.node_pool, outcome.clone(), now)
+            health::count(health, &before.spec.node_pool, outcome.clone(), now)
         })
         .await;
     }
@@ -219,7 +219,7 @@ impl Tick<'_> {
         let draining =
             Draining { ports: self.ports, lease, patience: &self.patience, guards: self.settings.guards };
         let mut drains = Vec::new();
-        for claim in claims.iter_mut().filter(|claim| claim.state == ClaimState::Draining) {
+        for claim in claims.iter_mut().filter(|claim| claim.status.state == ClaimState::Draining) {
             let on = nodes.of_claim(claim);
             let drain = async move {
                 let result = draining.advance(claim, on).await;
@@ -233,12 +233,13 @@ impl Tick<'_> {
             self.note(claim, result);
         }
         let terminating: Vec<_> =
-            claims.iter_mut().filter(|claim| claim.state == ClaimState::Terminating).collect();
+            claims.iter_mut().filter(|claim| claim.status.state == ClaimState::Terminating).collect();
         if !terminating.is_empty() && !self.time_is_up() {
             self.terminate(terminating, nodes, lease).await;
         }
-        self.is_ending =
-            claims.iter().any(|claim| matches!(claim.state, ClaimState::Draining | ClaimState::Terminating));
+        self.is_ending = claims
+            .iter()
+            .any(|claim| matches!(claim.status.state, ClaimState::Draining | ClaimState::Terminating));
     }
 
     async fn terminate(&mut self, claims: Vec<&mut NodeClaim>, nodes: &Nodes<'_>, lease: Option<&Lease>) {

@@ -10,13 +10,14 @@ use crate::ports::{Event, Subject};
 impl Tick<'_> {
     /// Notes in a claim what its machine has by the catalogue; nothing for a type that the catalogue lacks.
     pub(super) async fn note_expected(&mut self, claim: &mut NodeClaim) -> Result<(), TickError> {
-        let is_kops = claim.node_class.is_instance_group();
-        let Some(instance_type) = claim.instance.as_ref().map(|instance| instance.instance_type.clone())
+        let is_kops = claim.spec.node_class.is_instance_group();
+        let Some(instance_type) =
+            claim.status.instance.as_ref().map(|instance| instance.instance_type.clone())
         else {
             return Ok(());
         };
         let entry = self.catalog().await?.entry(&instance_type);
-        claim.node_check.expected =
+        claim.status.node_check.expected =
             entry.map(|entry| consistency::expected(&entry.facts, is_kops)).unwrap_or_default();
         Ok(())
     }
@@ -29,10 +30,10 @@ impl Tick<'_> {
         };
         duplicates.sort();
         let shortfall = match nodes {
-            [node] if claim.initialized_at.is_some() => consistency::shortfall(claim, node),
-            _ => claim.node_check.shortfall.as_ref().map(|known| known.message.clone()),
+            [node] if claim.status.initialized_at.is_some() => consistency::shortfall(claim, node),
+            _ => claim.status.node_check.shortfall.as_ref().map(|known| known.message.clone()),
         };
-        let check = &claim.node_check;
+        let check = &claim.status.node_check;
         let known = check.shortfall.as_ref().map(|known| &known.message);
         let is_known = known == shortfall.as_ref();
         if check.duplicates == duplicates && is_known {
@@ -46,11 +47,11 @@ impl Tick<'_> {
             self.complain(claim, "FailedConsistencyCheck", message).await;
         }
         let since = self.ports.now();
-        let mut node_check = NodeCheck { duplicates, ..claim.node_check.clone() };
+        let mut node_check = NodeCheck { duplicates, ..claim.status.node_check.clone() };
         if !is_known {
             node_check.shortfall = shortfall.map(|message| Shortfall { since, message });
         }
-        let next = NodeClaim { node_check, ..claim.clone() };
+        let next = claim.clone().with_status(|status| status.node_check = node_check);
         *claim = self.ports.ledger.update_claim(&next, None).await?;
         Ok(())
     }

@@ -27,7 +27,7 @@ impl Tick<'_> {
         for placing in closed {
             match placing::closed(placing.claim, placing.node, self.ports.now()) {
                 Closed::Starting(why) => {
-                    others_start |= !placing.claim.nominated.is_empty();
+                    others_start |= !placing.claim.status.nominated.is_empty();
                     self.still_waits(placing.claim, why.to_string());
                 }
                 Closed::Ready => ready.push(placing),
@@ -152,7 +152,7 @@ impl Tick<'_> {
     /// kube-scheduler's first, and planned for when it finds no node, so that nobody binds pods to such a node in
     /// a circle.
     pub(super) async fn tell_of_refusals(&mut self, claim: &NodeClaim, node: &Node) {
-        if claim.nominated.is_empty() {
+        if claim.status.nominated.is_empty() {
             return;
         }
         let on = match self.ports.cluster.pods_on(&node.name).await {

@@ -23,9 +23,9 @@ impl Tick<'_> {
     /// Takes every claim that is not ready yet as far as its nodes allow.
     pub(super) async fn start(&mut self, claims: &mut [NodeClaim], nodes: &Nodes<'_>) {
         let (mut joined, mut closed, mut others) = (Vec::new(), Vec::new(), Vec::new());
-        for claim in claims.iter_mut().filter(|claim| claim.state <= ClaimState::Initialized) {
+        for claim in claims.iter_mut().filter(|claim| claim.status.state <= ClaimState::Initialized) {
             let on = nodes.of_claim(claim);
-            match (claim.state, on) {
+            match (claim.status.state, on) {
                 (ClaimState::Launched, [node]) => joined.push((claim, *node)),
                 (_, [node]) if node.awaits_placing() && !node.deleting => {
                     closed.push(Placing { claim, node });
@@ -72,7 +72,7 @@ impl Tick<'_> {
     /// Takes one claim as far as its nodes allow; nodes that are to be registered or are closed have been seen to.
     async fn advance(&mut self, claim: &mut NodeClaim, nodes: &[&Node]) -> Result<(), TickError> {
         self.measure(claim, nodes).await?;
-        let waits_for = match (claim.state, nodes) {
+        let waits_for = match (claim.status.state, nodes) {
             (ClaimState::Intent, _) => Some("its launch".to_owned()),
             (ClaimState::Initialized, [node]) => {
                 self.keep(claim, node).await?;
@@ -108,7 +108,8 @@ impl Tick<'_> {
     /// The labels of the claim's instance type, as pods may select them; none for a type that the catalogue lacks.
     async fn type_labels(&mut self, claim: &NodeClaim) -> Result<BTreeMap<String, String>, TickError> {
         let catalog = self.catalog().await?;
-        let entry = claim.instance.as_ref().and_then(|instance| catalog.entry(&instance.instance_type));
+        let entry =
+            claim.status.instance.as_ref().and_then(|instance| catalog.entry(&instance.instance_type));
         Ok(entry.map(|entry| outrigger_catalog::labels::of(&entry.facts)).unwrap_or_default())
     }
 
@@ -126,8 +127,8 @@ impl Tick<'_> {
         }
         self.tell_of_refusals(claim, node).await;
         self.ports.cluster.change_node(&initialize::initialization(node)).await?;
-        claim.state = ClaimState::Initialized;
-        claim.initialized_at = Some(self.ports.now());
+        claim.status.state = ClaimState::Initialized;
+        claim.status.initialized_at = Some(self.ports.now());
         *claim = self.ports.ledger.update_claim(claim, None).await?;
         self.summary.initialized.push(claim.name.clone());
         self.learn(claim, node).await?;
@@ -145,13 +146,13 @@ async fn register(
 ) -> Result<(), TickError> {
     let is_closed = change.taints.contains(&Taint::placing());
     ports.cluster.change_node(&change).await?;
-    claim.state = ClaimState::Registered;
-    claim.node_name = Some(node.name.clone());
-    claim.registered_at = Some(ports.now());
+    claim.status.state = ClaimState::Registered;
+    claim.status.node_name = Some(node.name.clone());
+    claim.status.registered_at = Some(ports.now());
     // What was planned was the worst case; the node says what it is.
-    claim.reserved = node.capacity.clone().with(NODES, Quantity::units(1));
-    claim.allocatable.clone_from(&node.allocatable);
-    claim.last_error = None;
+    claim.status.reserved = node.capacity.clone().with(NODES, Quantity::units(1));
+    claim.status.allocatable.clone_from(&node.allocatable);
+    claim.status.last_error = None;
     // Without the lease: nodes are registered many at a time, and the version alone keeps two writers apart.
     *claim = ports.ledger.update_claim(claim, None).await?;
     if !is_closed {

@@ -44,15 +44,15 @@ pub(crate) fn opened(node: &Node) -> NodeChange {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::{claim, node};
     use crate::node::register::registration;
     use outrigger_model::TaintEffect;
+    use outrigger_model::fixtures::{claim, node};
 
     #[test]
     fn soft_taints_of_an_earlier_version_go() {
         let soft = ["outrigger.dev/opening", "outrigger.dev/opening-2"];
         let soft = soft.map(|key| Taint::new(key, "", TaintEffect::PreferNoSchedule));
-        let own = [claim().taints, claim().startup_taints].concat();
+        let own = [claim().spec.taints, claim().spec.startup_taints].concat();
         let opening = node([soft.as_slice(), &own].concat());
         assert!(is_opening(&opening));
         assert_eq!(opened(&opening).taints, own);

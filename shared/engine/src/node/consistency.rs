@@ -20,8 +20,8 @@ pub(crate) fn expected(facts: &InstanceTypeFacts, is_kops: bool) -> Resources {
 
 /// What the node has too little of, among what its pods ask for; `None` when it has enough, or cannot be measured.
 pub(crate) fn shortfall(claim: &NodeClaim, node: &Node) -> Option<String> {
-    let expected = &claim.node_check.expected;
-    let asked = claim.requests.iter().filter(|(_, asked)| !asked.is_zero());
+    let expected = &claim.status.node_check.expected;
+    let asked = claim.status.requests.iter().filter(|(_, asked)| !asked.is_zero());
     let short = asked.filter_map(|(name, _)| {
         let (has, should) = (node.capacity.get(name), expected.get(name));
         let is_short = percent_of(has, should)? < LEAST_PERCENT;
@@ -33,8 +33,8 @@ pub(crate) fn shortfall(claim: &NodeClaim, node: &Node) -> Option<String> {
 
 /// What the node's memory teaches, if that is news: it is not what the catalogue says, and less than was ever seen.
 pub(crate) fn lesson(claim: &NodeClaim, node: &Node, known: &[SeenMemory]) -> Option<SeenMemory> {
-    let instance = claim.instance.as_ref().filter(|instance| !instance.image_id.is_empty())?;
-    let (memory, expected) = (node.capacity.get(MEMORY), claim.node_check.expected.get(MEMORY));
+    let instance = claim.status.instance.as_ref().filter(|instance| !instance.image_id.is_empty())?;
+    let (memory, expected) = (node.capacity.get(MEMORY), claim.status.node_check.expected.get(MEMORY));
     if percent_of(memory, expected)? < BELIEVED_PERCENT || memory == expected {
         return None;
     }
@@ -58,9 +58,9 @@ fn percent_of(has: Quantity, expected: Quantity) -> Option<i128> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::{claim, node};
     use outrigger_catalog::Catalog;
     use outrigger_model::NodeCheck;
+    use outrigger_model::fixtures::{claim, node};
     use outrigger_model::resources::CPU;
 
     fn mebibytes(count: i64) -> Resources {
@@ -69,7 +69,10 @@ mod tests {
 
     fn measured() -> NodeClaim {
         let node_check = NodeCheck { expected: mebibytes(8_000), ..NodeCheck::default() };
-        NodeClaim { node_check, requests: mebibytes(100), ..claim() }
+        claim().with_status(|status| {
+            status.node_check = node_check;
+            status.requests = mebibytes(100);
+        })
     }
 
     #[test]
@@ -91,9 +94,10 @@ mod tests {
         }
         let poor = Node { capacity: mebibytes(10), ..node(Vec::new()) };
         assert!(shortfall(&measured(), &poor).unwrap().contains("memory 10Mi of the 8000Mi"));
-        let unasked = NodeClaim { requests: Resources::new().with(CPU, Quantity::units(1)), ..measured() };
+        let unasked =
+            measured().with_status(|status| status.requests = Resources::new().with(CPU, Quantity::units(1)));
         assert_eq!(shortfall(&unasked, &poor), None, "nobody asks for memory");
-        let unmeasured = NodeClaim { node_check: NodeCheck::default(), ..measured() };
+        let unmeasured = measured().with_status(|status| status.node_check = NodeCheck::default());
         assert_eq!(shortfall(&unmeasured, &poor), None);
     }
 
@@ -124,7 +128,7 @@ mod tests {
             assert_eq!(learnt(has, known), expected, "{has} {known:?}");
         }
         let mut nameless = measured();
-        nameless.instance.as_mut().unwrap().image_id.clear();
+        nameless.status.instance.as_mut().unwrap().image_id.clear();
         let seen = lesson(&nameless, &Node { capacity: mebibytes(7_500), ..node(Vec::new()) }, &[]);
         assert_eq!(seen, None, "nobody knows under which image");
     }

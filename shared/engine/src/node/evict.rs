@@ -103,7 +103,7 @@ impl Draining<'_> {
         claim: &mut NodeClaim,
         nodes: &[&Node],
     ) -> Result<Option<String>, TickError> {
-        let Some(end) = claim.termination.clone() else {
+        let Some(end) = claim.status.termination.clone() else {
             return Ok(Some("the reason for its end, which was not written down".into()));
         };
         let drained = self.drain(claim, &end, nodes).await;
@@ -162,7 +162,7 @@ impl Draining<'_> {
         }
         let now = self.ports.now();
         let Some(tainted_at) = end.tainted_at else {
-            self.write(claim, claim.state, |end| end.tainted_at = Some(now)).await?;
+            self.write(claim, claim.status.state, |end| end.tainted_at = Some(now)).await?;
             return Ok(!self.guards.taint_wait);
         };
         let waited = Duration::try_from(now.duration_since(tainted_at)).unwrap_or_default();
@@ -171,7 +171,7 @@ impl Draining<'_> {
 
     /// Asks the pods of the nodes to leave, then waits for their volumes. Returns what is still there.
     async fn empty(self, claim: &mut NodeClaim, nodes: &[&Node]) -> Result<Option<Remaining>, TickError> {
-        let by = claim.termination.as_ref().and_then(|end| end.by);
+        let by = claim.status.termination.as_ref().and_then(|end| end.by);
         let (mut left, mut stay) = (0, BTreeMap::new());
         for node in nodes {
             let pods = self.ports.cluster.pods_on(&node.name).await?;
@@ -188,8 +188,8 @@ impl Draining<'_> {
             return Ok(None);
         }
         let now = self.ports.now();
-        if claim.termination.as_ref().is_some_and(|end| end.drained_at.is_none()) {
-            self.write(claim, claim.state, |end| end.drained_at = Some(now)).await?;
+        if claim.status.termination.as_ref().is_some_and(|end| end.drained_at.is_none()) {
+            self.write(claim, claim.status.state, |end| end.drained_at = Some(now)).await?;
         }
         Ok(Some(Remaining::Volumes(attached)))
     }
@@ -259,8 +259,8 @@ impl Draining<'_> {
         state: ClaimState,
         step: impl FnOnce(&mut Termination) + Send,
     ) -> Result<(), LedgerError> {
-        let mut next = NodeClaim { state, ..claim.clone() };
-        if let Some(end) = &mut next.termination {
+        let mut next = claim.clone().with_status(|status| status.state = state);
+        if let Some(end) = &mut next.status.termination {
             step(end);
         }
         *claim = self.ports.ledger.update_claim(&next, self.lease).await?;

@@ -36,9 +36,9 @@ pub(crate) fn not_startable(claim: &NodeClaim, node: &Node) -> Option<Unready> {
         return Some(Unready::NotReady);
     }
     let waits_for = |taint: &&Taint| {
-        let is_its_own = claim.taints.iter().any(|own| own.matches(taint));
+        let is_its_own = claim.spec.taints.iter().any(|own| own.matches(taint));
         taint.key != labels::PLACING_TAINT && taint.is_ephemeral()
-            || claim.startup_taints.iter().any(|startup| startup.matches(taint))
+            || claim.spec.startup_taints.iter().any(|startup| startup.matches(taint))
             || taint.effect == TaintEffect::NoExecute && !is_its_own
     };
     node.taints.iter().find(waits_for).cloned().map(Unready::Tainted)
@@ -51,12 +51,12 @@ pub(crate) fn not_initialized(claim: &NodeClaim, node: &Node) -> Option<Unready>
         return Some(Unready::NotReady);
     }
     let waits_for = |taint: &&Taint| {
-        taint.is_ephemeral() || claim.startup_taints.iter().any(|startup| startup.matches(taint))
+        taint.is_ephemeral() || claim.spec.startup_taints.iter().any(|startup| startup.matches(taint))
     };
     if let Some(taint) = node.taints.iter().find(waits_for) {
         return Some(Unready::Tainted(taint.clone()));
     }
-    let missing = claim.requests.iter().find(|(name, quantity)| {
+    let missing = claim.status.requests.iter().find(|(name, quantity)| {
         let extended = name.contains('/');
         extended && !quantity.is_zero() && node.allocatable.get(name).is_zero()
     });
@@ -72,17 +72,17 @@ pub(crate) fn initialization(node: &Node) -> NodeChange {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::{claim, node};
     use outrigger_model::Resources;
+    use outrigger_model::fixtures::{claim, node};
 
     #[test]
     fn pods_are_placed_when_only_the_placing_holds_the_node_back() {
         let closed = |taints: Vec<Taint>| node([vec![Taint::placing()], taints].concat());
-        assert_eq!(not_startable(&claim(), &closed(claim().taints)), None);
+        assert_eq!(not_startable(&claim(), &closed(claim().spec.taints)), None);
         let no_gpu = Node { allocatable: Resources::new(), ..closed(vec![]) };
         assert_eq!(not_startable(&claim(), &no_gpu), None, "pods without a GPU need not wait for it");
         for (taint, word) in [
-            (claim().startup_taints[0].clone(), "cni"),
+            (claim().spec.startup_taints[0].clone(), "cni"),
             (Taint::new("node.kubernetes.io/not-ready", "", TaintEffect::NoSchedule), "not-ready"),
             (Taint::new("example.com/broken", "", TaintEffect::NoExecute), "broken"),
         ] {

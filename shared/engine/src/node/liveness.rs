@@ -21,20 +21,20 @@ pub(crate) fn overdue(
     is_partitioned: bool,
     now: Timestamp,
 ) -> Option<Cause> {
-    match claim.state {
+    match claim.status.state {
         ClaimState::Launched if nodes.is_empty() => {
-            let since = claim.launched_at.unwrap_or(claim.created_at);
+            let since = claim.status.launched_at.unwrap_or(claim.created_at);
             passed(since, REGISTRATION_TIMEOUT, now).then(|| {
                 Cause::new(TerminationReason::NotRegistered, "its node has not joined in 15 minutes")
             })
         }
         ClaimState::Registered | ClaimState::Initialized if has_expired(claim, now) => {
-            let message = format!("it is older than expireAfter, {}", claim.expire_after);
+            let message = format!("it is older than expireAfter, {}", claim.spec.expire_after);
             Some(Cause::new(TerminationReason::Expired, message))
         }
         // Several nodes in the place of one are for people to sort out.
         ClaimState::Registered if !is_partitioned && nodes.len() < 2 => {
-            let (since, timeout) = (claim.registered_at?, initialization_timeout?);
+            let (since, timeout) = (claim.status.registered_at?, initialization_timeout?);
             passed(since, timeout, now).then(|| {
                 let timeout = NillableDuration::seconds(timeout.as_secs());
                 let message = format!("its node was not ready for pods within {timeout}");
@@ -64,7 +64,7 @@ fn is_starting(node: &Node) -> bool {
 }
 
 fn has_expired(claim: &NodeClaim, now: Timestamp) -> bool {
-    claim.expire_after.get().is_some_and(|life| passed(claim.created_at, life, now))
+    claim.spec.expire_after.get().is_some_and(|life| passed(claim.created_at, life, now))
 }
 
 fn passed(since: Timestamp, length: Duration, now: Timestamp) -> bool {
@@ -74,12 +74,8 @@ fn passed(since: Timestamp, length: Duration, now: Timestamp) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::{claim, node};
+    use outrigger_model::fixtures::{at, claim, node};
     use outrigger_model::{Taint, TaintEffect};
-
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
-    }
 
     #[test]
     fn each_state_has_its_time() {
@@ -103,19 +99,18 @@ mod tests {
         ];
         let node = node(Vec::new());
         for (state, nodes, partitioned, second, expected) in table {
-            let claim = NodeClaim {
-                state,
-                expire_after: NillableDuration::seconds(20_000),
-                launched_at: Some(at(0)),
-                registered_at: Some(at(0)),
-                ..claim()
-            };
+            let mut claim = claim().with_status(|status| {
+                status.state = state;
+                status.launched_at = Some(at(0));
+                status.registered_at = Some(at(0));
+            });
+            claim.spec.expire_after = NillableDuration::seconds(20_000);
             let nodes = vec![&node; nodes];
             let timeout = Some(Duration::from_mins(30));
             let cause = overdue(&claim, &nodes, timeout, partitioned, at(second));
             assert_eq!(cause.map(|cause| cause.reason), expected, "{state:?} at {second}");
-            let never = NodeClaim { expire_after: NillableDuration::NEVER, ..claim };
-            let cause = overdue(&never, &nodes, None, partitioned, at(second));
+            claim.spec.expire_after = NillableDuration::NEVER;
+            let cause = overdue(&claim, &nodes, None, partitioned, at(second));
             let without = expected.filter(|reason| *reason == NotRegistered);
             assert_eq!(cause.map(|cause| cause.reason), without, "{state:?} at {second} for ever");
         }

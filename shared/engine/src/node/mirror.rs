@@ -66,9 +66,12 @@ async fn write(
     claims: &[NodeClaim],
     deadline: Instant,
 ) -> Result<(), ClusterError> {
-    let living: BTreeMap<_, _> =
-        claims.iter().filter(|claim| !claim.state.is_terminal()).map(|claim| (&claim.name, claim)).collect();
-    for claim in living.values().filter(|claim| claim.state != ClaimState::Intent) {
+    let living: BTreeMap<_, _> = claims
+        .iter()
+        .filter(|claim| !claim.status.state.is_terminal())
+        .map(|claim| (&claim.name, claim))
+        .collect();
+    for claim in living.values().filter(|claim| claim.status.state != ClaimState::Intent) {
         if shown.get(&claim.name).is_some_and(|mirror| mirror.version == claim.version) {
             continue;
         }

@@ -93,8 +93,8 @@ fn on_nodes(snapshot: &Snapshot, plan: &Plan) -> Vec<Nomination> {
 /// The claim of a node that is closed until its pods are placed.
 fn closed<'s>(snapshot: &'s Snapshot, node: &str) -> Option<&'s NodeClaim> {
     let node = snapshot.nodes.iter().find(|other| other.name == node).filter(|node| node.awaits_placing())?;
-    let is_its = |claim: &&NodeClaim| claim.node_name.as_deref() == Some(node.name.as_str());
-    snapshot.claims.iter().find(|claim| is_its(claim) && claim.state.accepts_pods())
+    let is_its = |claim: &&NodeClaim| claim.status.node_name.as_deref() == Some(node.name.as_str());
+    snapshot.claims.iter().find(|claim| is_its(claim) && claim.status.state.accepts_pods())
 }
 
 /// The claims that get pods beside those that they were planned for, with those pods and what they ask for.
@@ -108,13 +108,13 @@ fn joined_claims(snapshot: &Snapshot, plan: &Plan) -> Vec<NodeClaim> {
         };
         let Some(claim) = claim else { continue };
         let mut next = claim.clone();
-        for pod in placement.pods.iter().filter(|pod| !claim.nominated.contains(pod)) {
+        for pod in placement.pods.iter().filter(|pod| !claim.status.nominated.contains(pod)) {
             if let Some(pod) = known.get(pod.uid.as_str()) {
-                next.requests.add(&pod.spec.requests);
+                next.status.requests.add(&pod.spec.requests);
             }
-            next.nominated.push(pod.clone());
+            next.status.nominated.push(pod.clone());
         }
-        if next.nominated.len() > claim.nominated.len() {
+        if next.status.nominated.len() > claim.status.nominated.len() {
             joined.push(next);
         }
     }

@@ -73,7 +73,7 @@ pub(crate) fn must_open(claim: &NodeClaim, node: &Node, now: Timestamp) -> bool 
     };
     let ready = node.conditions.get("Ready").filter(|ready| ready.status == ConditionStatus::True);
     passed(ready.and_then(|ready| ready.since), CLOSED_WHILE_READY)
-        || passed(claim.registered_at, CLOSED_WHILE_STARTING)
+        || passed(claim.status.registered_at, CLOSED_WHILE_STARTING)
 }
 
 /// The change that opens a node to all pods.
@@ -92,7 +92,7 @@ pub(crate) fn kept_out<'s>(state: &'s ClusterState, node: &Node) -> Vec<&'s PodR
 
 /// The pods of a claim that are planned for its node.
 pub(crate) fn planned(claim: &NodeClaim, node: &Node) -> ExistingPlacement {
-    ExistingPlacement { target: Target::Node(node.name.clone()), pods: claim.nominated.clone() }
+    ExistingPlacement { target: Target::Node(node.name.clone()), pods: claim.status.nominated.clone() }
 }
 
 /// The cluster as it is now, as far as it says which pods may be bound. Volumes are read only while a planned
@@ -191,12 +191,12 @@ pub(crate) async fn nominate(ports: Ports<'_>, nominations: &[Nomination]) {
 
 /// The nominations of all planned pods of a claim.
 pub(crate) fn nominations(claim: &NodeClaim, node: &str) -> Vec<Nomination> {
-    claim.nominated.iter().map(|pod| Nomination { pod: pod.clone(), node: node.to_owned() }).collect()
+    claim.status.nominated.iter().map(|pod| Nomination { pod: pod.clone(), node: node.to_owned() }).collect()
 }
 
 /// The planned pods of a claim that the kubelet of its node did not admit, among the pods that are there.
 pub(crate) fn refused<'p>(claim: &NodeClaim, on: &'p [PodOnNode]) -> Vec<&'p Pod> {
-    let planned: BTreeSet<&str> = claim.nominated.iter().map(|pod| pod.uid.as_str()).collect();
+    let planned: BTreeSet<&str> = claim.status.nominated.iter().map(|pod| pod.uid.as_str()).collect();
     let refused = |pod: &&Pod| pod.state == PodState::Refused && planned.contains(pod.uid.as_str());
     on.iter().map(|on| &on.pod).filter(refused).collect()
 }

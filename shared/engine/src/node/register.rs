@@ -16,11 +16,11 @@ pub(crate) fn registration(
     type_labels: BTreeMap<String, String>,
 ) -> NodeChange {
     let mut node_labels = type_labels;
-    node_labels.extend(claim.labels.clone());
+    node_labels.extend(claim.spec.labels.clone());
     node_labels.remove(labels::HOSTNAME);
-    node_labels.insert(labels::NODE_POOL.into(), claim.node_pool.clone());
+    node_labels.insert(labels::NODE_POOL.into(), claim.spec.node_pool.clone());
     node_labels.insert(labels::REGISTERED.into(), "true".into());
-    if let Some(instance) = &claim.instance {
+    if let Some(instance) = &claim.status.instance {
         node_labels.insert(labels::CAPACITY_TYPE.into(), instance.capacity_type.to_string());
         node_labels.insert(labels::INSTANCE_TYPE.into(), instance.instance_type.clone());
         node_labels.insert(labels::ZONE.into(), instance.zone.clone());
@@ -34,12 +34,12 @@ pub(crate) fn registration(
     // A run that died before it wrote the claim has registered the node already; what has started since does
     // not start again.
     let is_new = !node.labels.contains_key(labels::REGISTERED);
-    for taint in claim.taints.iter().chain(claim.startup_taints.iter().filter(|_| is_new)) {
+    for taint in claim.spec.taints.iter().chain(claim.spec.startup_taints.iter().filter(|_| is_new)) {
         if !taints.iter().any(|present| present.matches(taint)) {
             taints.push(taint.clone());
         }
     }
-    let mut annotations = claim.annotations.clone();
+    let mut annotations = claim.spec.annotations.clone();
     annotations.insert(labels::CLAIM.into(), claim.name.clone());
     NodeChange { labels: node_labels, annotations, taints, ..ours(node) }
 }
@@ -47,9 +47,9 @@ pub(crate) fn registration(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::{claim, node};
     use crate::node::placing;
     use outrigger_model::TaintEffect;
+    use outrigger_model::fixtures::{claim, node};
 
     #[test]
     fn registration_gives_labels_and_taints_and_takes_the_gate_off() {
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn a_gated_node_is_closed_until_its_pods_are_placed() {
         let gate = Taint::new(labels::UNREGISTERED_TAINT, "", TaintEffect::NoExecute);
-        let own = [claim().taints, claim().startup_taints].concat();
+        let own = [claim().spec.taints, claim().spec.startup_taints].concat();
         let change = registration(&claim(), &node(vec![gate.clone()]), BTreeMap::new());
         assert_eq!(change.taints, [vec![Taint::placing()], own.clone()].concat());
         // What a run that was killed has left is not doubled.
@@ -94,6 +94,6 @@ mod tests {
         let mut known = node(vec![]);
         known.labels.insert(labels::REGISTERED.into(), "true".into());
         let change = registration(&claim(), &known, BTreeMap::new());
-        assert_eq!(change.taints, claim().taints, "what has started does not start again");
+        assert_eq!(change.taints, claim().spec.taints, "what has started does not start again");
     }
 }

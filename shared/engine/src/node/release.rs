@@ -94,9 +94,9 @@ impl Release<'_> {
     /// What EC2 will not terminate must be said, once.
     async fn note(&self, claim: &mut NodeClaim, why: &str) -> Result<Option<String>, TickError> {
         let message = format!("its instance cannot be terminated: {why}");
-        if claim.last_error.as_ref() != Some(&message) {
+        if claim.status.last_error.as_ref() != Some(&message) {
             tracing::error!(claim = claim.name, instance = claim.instance_id(), why, "not terminated");
-            let next = NodeClaim { last_error: Some(message.clone()), ..claim.clone() };
+            let next = claim.clone().with_status(|status| status.last_error = Some(message.clone()));
             *claim = self.ports.ledger.update_claim(&next, self.lease).await?;
         }
         Ok(Some(message))
@@ -107,7 +107,7 @@ impl Release<'_> {
         for node in self.nodes.of_claim(claim) {
             self.ports.cluster.release_node(&node.name, &node.uid).await?;
         }
-        let next = NodeClaim { state: ClaimState::Gone, ..claim.clone() };
+        let next = claim.clone().with_status(|status| status.state = ClaimState::Gone);
         *claim = self.write(&next).await?;
         tracing::info!(claim = claim.name, instance = claim.instance_id(), "gone");
         Ok(())

@@ -133,16 +133,16 @@ impl<'a> Health<'a> {
     /// EC2 plans.
     pub(crate) fn verdict(&self, claim: &NodeClaim, nodes: &[&Node]) -> Option<Verdict> {
         use ClaimState::{Draining, Initialized, Registered};
-        if !matches!(claim.state, Registered | Initialized | Draining) || nodes.is_empty() {
+        if !matches!(claim.status.state, Registered | Initialized | Draining) || nodes.is_empty() {
             return None;
         }
         let Some(ailment) = self.impairment(claim).or_else(|| self.ailment(nodes)) else {
-            return self.plan(claim).filter(|_| claim.state != Draining);
+            return self.plan(claim).filter(|_| claim.status.state != Draining);
         };
-        let (all, unhealthy) = self.pools.get(claim.node_pool.as_str()).copied().unwrap_or_default();
+        let (all, unhealthy) = self.pools.get(claim.spec.node_pool.as_str()).copied().unwrap_or_default();
         let allowed = (all * UNHEALTHY_PERCENT).div_ceil(100);
         if self.guards.repair_breaker && unhealthy > allowed {
-            let node_pool = claim.node_pool.clone();
+            let node_pool = claim.spec.node_pool.clone();
             return Some(Verdict::Blocked(Blocked { ailment, node_pool, nodes: all, unhealthy, allowed }));
         }
         // As with Karpenter there is no waiting for its pods: nobody on the node may be able to end them.

@@ -58,9 +58,9 @@ pub(crate) async fn begin_from(
     lease: Option<&Lease>,
 ) -> Result<Option<NodeClaim>, LedgerError> {
     let began = rewrite(ports, found, lease, |claim| ending(claim, cause, ports.now())).await?;
-    if let Some(NodeClaim { name, state, .. }) = &began {
+    if let Some(NodeClaim { name, status, .. }) = &began {
         let (reason, why) = (cause.reason, &cause.message);
-        tracing::info!(claim = name, ?state, %reason, why, "the claim ends");
+        tracing::info!(claim = name, state = ?status.state, %reason, why, "the claim ends");
     }
     Ok(began)
 }
@@ -106,7 +106,7 @@ async fn change(ports: Ports<'_>, change: Option<NodeChange>) -> Result<(), Clus
 
 /// The claim once its end has begun, or has to come sooner; `None` when the cause changes nothing.
 pub(crate) fn ending(claim: &NodeClaim, cause: &Cause, now: Timestamp) -> Option<NodeClaim> {
-    let state = match (claim.state, cause.reason.is_past_draining()) {
+    let state = match (claim.status.state, cause.reason.is_past_draining()) {
         (ClaimState::Registered | ClaimState::Initialized | ClaimState::Draining, false) => {
             ClaimState::Draining
         }
@@ -118,17 +118,23 @@ pub(crate) fn ending(claim: &NodeClaim, cause: &Cause, now: Timestamp) -> Option
             return None;
         }
     };
-    let mut end = claim.termination.clone().unwrap_or_else(|| begun(claim, cause, now));
+    let mut end = claim.status.termination.clone().unwrap_or_else(|| begun(claim, cause, now));
     end.by = end.by.into_iter().chain(cause.by).min();
     if state == ClaimState::Terminating {
         end.terminating_at = end.terminating_at.or(Some(now));
     }
-    let changed = state != claim.state || claim.termination.as_ref() != Some(&end);
-    changed.then(|| NodeClaim { state, termination: Some(end), command: None, ..claim.clone() })
+    let changed = state != claim.status.state || claim.status.termination.as_ref() != Some(&end);
+    changed.then(|| {
+        claim.clone().with_status(|status| {
+            status.state = state;
+            status.termination = Some(end);
+            status.command = None;
+        })
+    })
 }
 
 fn begun(claim: &NodeClaim, cause: &Cause, now: Timestamp) -> Termination {
-    let grace = claim.termination_grace_period.and_then(NillableDuration::get);
+    let grace = claim.spec.termination_grace_period.and_then(NillableDuration::get);
     Termination {
         reason: cause.reason,
         message: cause.message.clone(),
@@ -181,7 +187,7 @@ pub(crate) fn reopening(node: &Node) -> NodeChange {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::{claim, node};
+    use outrigger_model::fixtures::{at, claim, node};
     use std::collections::BTreeMap;
 
     const ALL: [ClaimState; 8] = [
@@ -233,17 +239,13 @@ mod tests {
         assert!(closing_for(&closed(mark), &later).is_some(), "another drain");
     }
 
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
-    }
-
     #[test]
     fn states_only_move_along_their_edges() {
         for reason in [TerminationReason::Deleted, TerminationReason::InstanceGone] {
             for state in ALL {
-                let before = NodeClaim { state, ..claim() };
+                let before = claim().with_status(|status| status.state = state);
                 let after = ending(&before, &Cause::new(reason, "test"), at(0));
-                let became = after.map(|claim| claim.state);
+                let became = after.map(|claim| claim.status.state);
                 let expected = match state {
                     ClaimState::Launched => Some(ClaimState::Terminating),
                     ClaimState::Registered | ClaimState::Initialized | ClaimState::Draining => {
@@ -262,12 +264,12 @@ mod tests {
     fn patience_ends_at_the_earliest_time_that_anybody_named() {
         let draining = |by: Option<i64>, asked: Option<i64>, now: i64| {
             let grace = by.map(|seconds| NillableDuration::seconds(seconds.unsigned_abs()));
-            let living =
-                NodeClaim { state: ClaimState::Initialized, termination_grace_period: grace, ..claim() };
+            let mut living = claim().with_status(|status| status.state = ClaimState::Initialized);
+            living.spec.termination_grace_period = grace;
             let cause = Cause { by: asked.map(at), ..Cause::new(TerminationReason::Deleted, "test") };
             ending(&living, &cause, at(now)).unwrap()
         };
-        let by = |claim: &NodeClaim| claim.termination.as_ref().unwrap().by.map(Timestamp::as_second);
+        let by = |claim: &NodeClaim| claim.status.termination.as_ref().unwrap().by.map(Timestamp::as_second);
         assert_eq!(by(&draining(None, None, 10)), None);
         assert_eq!(by(&draining(Some(60), None, 10)), Some(70));
         assert_eq!(by(&draining(Some(60), Some(30), 10)), Some(30));
@@ -280,7 +282,7 @@ mod tests {
         assert_eq!(again(None), None, "a second cause is no news");
         assert_eq!(again(Some(100)), None, "and never a reprieve");
         let sooner = again(Some(50)).unwrap();
-        assert_eq!((by(&sooner), sooner.state), (Some(50), ClaimState::Draining));
-        assert_eq!(sooner.termination.unwrap().reason, TerminationReason::Deleted);
+        assert_eq!((by(&sooner), sooner.status.state), (Some(50), ClaimState::Draining));
+        assert_eq!(sooner.status.termination.unwrap().reason, TerminationReason::Deleted);
     }
 }

@@ -67,7 +67,7 @@ impl Tick<'_> {
         let tried = plan.nodes.iter().filter(|node| outcome.is_on_its_way(&node.claim));
         let probing = probing(&snapshot.health, snapshot.taken_at);
         let probed: BTreeSet<&str> =
-            tried.map(|node| node.node_pool.as_str()).filter(|pool| probing.contains(pool)).collect();
+            tried.map(|node| node.spec.node_pool.as_str()).filter(|pool| probing.contains(pool)).collect();
         let Some((health, news)) = self.learn(outcome, &probed, Some(health)).await else { return };
         self.announce(snapshot, &paused(&health, self.ports.now()), &news).await;
     }

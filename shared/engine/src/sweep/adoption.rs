@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use outrigger_model::resources::NODES;
 use outrigger_model::{
-    ClaimState, Instance, InstanceType, Node, NodeCheck, NodeClaim, NodePool, Quantity, Requirement,
-    Requirements, Resources, labels,
+    ClaimState, Instance, InstanceType, Node, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Quantity,
+    Requirement, Requirements, labels,
 };
 
 use crate::TickError;
@@ -61,7 +61,6 @@ impl Unknown<'_> {
     /// The claim that stands for it from now on. What it holds of its pool's limits is what its node says it has, and
     /// before that what its type has.
     pub(crate) fn claim(&self, name: String, now: Timestamp) -> NodeClaim {
-        let spec = &self.pool.spec.template.spec;
         let is =
             |label: &str| self.node.is_some_and(|node| node.labels.get(label).is_some_and(|v| v == "true"));
         let state = match (is(labels::REGISTERED), is(labels::INITIALIZED)) {
@@ -75,33 +74,22 @@ impl Unknown<'_> {
         let allocatable = self.node.map(|node| &node.allocatable).or(self.kind.map(|kind| &kind.allocatable));
         NodeClaim {
             name,
-            state,
             version: 0,
             intent: self.intent.to_owned(),
-            node_pool: self.pool.name.clone(),
-            node_class: self.pool.node_class().clone(),
-            requirements: self.requirements(),
-            instance_types: vec![self.instance.instance_type.clone()],
-            labels: self.pool.spec.template.metadata.labels.clone(),
-            annotations: self.pool.spec.template.metadata.annotations.clone(),
-            taints: spec.taints.clone(),
-            startup_taints: spec.startup_taints.clone(),
-            expire_after: spec.expire_after,
-            termination_grace_period: spec.termination_grace_period,
-            requests: Resources::new(),
-            reserved: capacity.cloned().unwrap_or_default().with(NODES, Quantity::units(1)),
-            allocatable: allocatable.cloned().unwrap_or_default(),
-            nominated: Vec::new(),
             created_at: since,
-            instance: Some(self.instance.clone()),
-            node_name: self.node.filter(|_| registered).map(|node| node.name.clone()),
-            launched_at: Some(since),
-            registered_at: registered.then_some(now),
-            initialized_at: (state == ClaimState::Initialized).then_some(now),
-            node_check: NodeCheck::default(),
-            command: None,
-            termination: None,
-            last_error: None,
+            instance_types: vec![self.instance.instance_type.clone()],
+            spec: NodeClaimSpec::of(self.pool, self.requirements()),
+            status: NodeClaimStatus {
+                state,
+                reserved: capacity.cloned().unwrap_or_default().with(NODES, Quantity::units(1)),
+                allocatable: allocatable.cloned().unwrap_or_default(),
+                instance: Some(self.instance.clone()),
+                node_name: self.node.filter(|_| registered).map(|node| node.name.clone()),
+                launched_at: Some(since),
+                registered_at: registered.then_some(now),
+                initialized_at: (state == ClaimState::Initialized).then_some(now),
+                ..NodeClaimStatus::default()
+            },
         }
     }
 
@@ -122,7 +110,8 @@ impl Unknown<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::{claim, node};
+    use outrigger_model::Resources;
+    use outrigger_model::fixtures::{claim, node};
     use serde_json::json;
 
     fn pool() -> NodePool {
@@ -147,7 +136,7 @@ mod tests {
             let labels = labels.iter().map(|label| ((*label).to_owned(), "true".to_owned())).collect();
             Node { labels, capacity: Resources::new().with("cpu", Quantity::units(2)), ..node(Vec::new()) }
         });
-        let (pool, instance) = (pool(), claim().instance.unwrap());
+        let (pool, instance) = (pool(), claim().status.instance.unwrap());
         let unknown = Unknown { instance, intent: "i", pool: &pool, kind: None, node: node.as_ref() };
         assert_eq!(unknown.new_name(), "web-1");
         unknown.claim(unknown.new_name(), Timestamp::from_second(9).unwrap())
@@ -163,14 +152,14 @@ mod tests {
         ];
         for (true_labels, state) in table {
             let claim = adopted(true_labels);
-            assert_eq!(claim.state, state, "{true_labels:?}");
+            assert_eq!(claim.status.state, state, "{true_labels:?}");
             let cpus = if true_labels.is_some() { 2 } else { 0 };
-            assert_eq!(claim.reserved.get("cpu"), Quantity::units(cpus), "{true_labels:?}");
-            assert_eq!(claim.reserved.get(NODES), Quantity::units(1), "{true_labels:?}");
-            assert_eq!(claim.node_name.is_some(), state > ClaimState::Launched, "{true_labels:?}");
+            assert_eq!(claim.status.reserved.get("cpu"), Quantity::units(cpus), "{true_labels:?}");
+            assert_eq!(claim.status.reserved.get(NODES), Quantity::units(1), "{true_labels:?}");
+            assert_eq!(claim.status.node_name.is_some(), state > ClaimState::Launched, "{true_labels:?}");
             assert_eq!((claim.instance_id(), claim.intent.as_str()), (Some("i-1"), "i"));
-            assert_eq!((claim.taints.len(), claim.labels["team"].as_str()), (1, "red"));
-            let zone = claim.requirements.get(labels::ZONE).and_then(Requirement::single);
+            assert_eq!((claim.spec.taints.len(), claim.spec.labels["team"].as_str()), (1, "red"));
+            let zone = claim.spec.requirements.get(labels::ZONE).and_then(Requirement::single);
             assert_eq!(zone, Some("us-east-1a"));
         }
     }

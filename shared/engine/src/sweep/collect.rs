@@ -158,12 +158,12 @@ impl<'a> Judge<'_, 'a> {
         if state.is_none() {
             self.findings.sweep.missing.insert(claim.name.clone(), missing.unwrap_or(self.now));
         }
-        let has_joined = matches!(claim.state, ClaimState::Registered | ClaimState::Initialized);
+        let has_joined = matches!(claim.status.state, ClaimState::Registered | ClaimState::Initialized);
         let nodeless = self.before.nodeless.get(&claim.name).copied();
         if has_joined && self.nodes_of(id).is_empty() {
             self.findings.sweep.nodeless.insert(claim.name.clone(), nodeless.unwrap_or(self.now));
         }
-        if !has_joined && !matches!(claim.state, ClaimState::Launched | ClaimState::Draining) {
+        if !has_joined && !matches!(claim.status.state, ClaimState::Launched | ClaimState::Draining) {
             return;
         }
         let nodes = self.nodes_of(id);
@@ -171,13 +171,15 @@ impl<'a> Judge<'_, 'a> {
             Some(InstanceState::ShuttingDown | InstanceState::Terminated) => {
                 (TerminationReason::InstanceGone, "its instance was terminated, and not by us", false)
             }
-            Some(InstanceState::Stopping | InstanceState::Stopped) if claim.state != ClaimState::Draining => {
+            Some(InstanceState::Stopping | InstanceState::Stopped)
+                if claim.status.state != ClaimState::Draining =>
+            {
                 (TerminationReason::Lost, "its instance was stopped", false)
             }
             Some(_) if has_joined && nodes.is_empty() && self.confirmed(nodeless, CONFIRMED_AFTER) => {
                 (TerminationReason::Lost, "its Node was removed", true)
             }
-            None if claim.state != ClaimState::Launched
+            None if claim.status.state != ClaimState::Launched
                 && self.absent(missing)
                 && nodes.iter().all(|node| !node.ready) =>
             {
@@ -192,7 +194,7 @@ impl<'a> Judge<'_, 'a> {
     /// Nodes that keep new pods away as for a drain, while nobody drains them: whoever closed them has died, or
     /// thought better of it.
     fn closed(&mut self, claim: &'a NodeClaim) {
-        let is_joined = matches!(claim.state, ClaimState::Registered | ClaimState::Initialized);
+        let is_joined = matches!(claim.status.state, ClaimState::Registered | ClaimState::Initialized);
         let Some(id) = claim.instance_id().filter(|_| is_joined) else { return };
         for node in self.seen.nodes.on(id).iter().filter(|node| node.is_disrupted()) {
             let since = self.before.closed.get(&node.uid).copied();

@@ -4,59 +4,57 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    CapacityType, Instance, NodeCheck, Price, Quantity, Requirements, Termination, TerminationReason,
+    Instance, NodeCheck, NodeClaimSpec, NodeClaimStatus, Quantity, Requirements, Termination,
+    TerminationReason, fixtures,
 };
 
 fn claim() -> NodeClaim {
     NodeClaim {
         name: "default-7f4xk".into(),
-        state: ClaimState::Intent,
-        version: 1,
-        intent: "intent-1".into(),
-        node_pool: "default".into(),
-        node_class: NodeClassRef::instance_group("nodes"),
-        requirements: Requirements::new()
-            .with(labels::ARCH, Requirement::exactly("arm64"))
-            .with(labels::CAPACITY_TYPE, Requirement::any_of(["on-demand", "spot"])),
+        created_at: at("2026-11-21T10:00:00.75Z"),
         instance_types: vec!["m7g.large".into(), "c7g.xlarge".into()],
-        labels: BTreeMap::from([("team".to_owned(), "red".to_owned())]),
-        annotations: BTreeMap::from([("note".to_owned(), "kept".to_owned())]),
-        taints: Vec::new(),
-        startup_taints: Vec::new(),
-        expire_after: NillableDuration::NEVER,
-        termination_grace_period: Some(NillableDuration::seconds(600)),
-        requests: Resources::new().with("cpu", Quantity::millis(1_500)),
-        reserved: Resources::new().with("cpu", Quantity::units(4)).with("nodes", Quantity::units(1)),
-        allocatable: Resources::new().with("cpu", Quantity::units(2)),
-        nominated: Vec::new(),
-        created_at: "2026-11-21T10:00:00.75Z".parse().unwrap(),
-        instance: None,
-        node_name: None,
-        launched_at: None,
-        registered_at: None,
-        initialized_at: None,
-        node_check: NodeCheck::default(),
-        command: None,
-        termination: None,
-        last_error: None,
+        spec: NodeClaimSpec {
+            requirements: Requirements::new()
+                .with(labels::ARCH, Requirement::exactly("arm64"))
+                .with(labels::CAPACITY_TYPE, Requirement::any_of(["on-demand", "spot"])),
+            labels: BTreeMap::from([("team".to_owned(), "red".to_owned())]),
+            annotations: BTreeMap::from([("note".to_owned(), "kept".to_owned())]),
+            termination_grace_period: Some(NillableDuration::seconds(600)),
+            ..fixtures::spec("default")
+        },
+        status: NodeClaimStatus {
+            requests: Resources::new().with("cpu", Quantity::millis(1_500)),
+            reserved: Resources::new().with("cpu", Quantity::units(4)).with("nodes", Quantity::units(1)),
+            allocatable: Resources::new().with("cpu", Quantity::units(2)),
+            ..NodeClaimStatus::default()
+        },
+        ..fixtures::claim()
     }
 }
 
 fn launched() -> NodeClaim {
-    NodeClaim {
-        state: ClaimState::Launched,
-        reserved: Resources::new().with("cpu", Quantity::units(2)).with("nodes", Quantity::units(1)),
-        launched_at: Some("2026-11-21T10:00:03Z".parse().unwrap()),
-        instance: Some(Instance {
-            id: "i-0abc".into(),
+    claim().with_status(|status| {
+        status.state = ClaimState::Launched;
+        status.reserved = Resources::new().with("cpu", Quantity::units(2)).with("nodes", Quantity::units(1));
+        status.launched_at = Some(at("2026-11-21T10:00:03Z"));
+        status.instance = Some(Instance {
             instance_type: "m7g.large".into(),
             zone: "us-east-1b".into(),
-            capacity_type: CapacityType::Spot,
             image_id: "ami-0def".into(),
-            price: Price::ZERO,
-        }),
-        ..claim()
-    }
+            ..fixtures::instance("i-0abc")
+        });
+    })
+}
+
+fn failed() -> NodeClaim {
+    claim().with_status(|status| {
+        status.state = ClaimState::Failed;
+        status.last_error = Some("no capacity".into());
+    })
+}
+
+fn at(time: &str) -> Timestamp {
+    time.parse().unwrap()
 }
 
 #[track_caller]
@@ -86,9 +84,8 @@ fn conditions_follow_the_claim() {
             ("Unknown", "ReconcilingDependents", created),
         ],
     );
-    let failed = NodeClaim { state: ClaimState::Failed, last_error: Some("no capacity".into()), ..claim() };
     conditions(
-        &failed,
+        &failed(),
         [
             ("False", "LaunchFailed", created),
             ("Unknown", "NodeNotFound", created),
@@ -96,7 +93,7 @@ fn conditions_follow_the_claim() {
             ("False", "UnhealthyDependents", created),
         ],
     );
-    let registered = NodeClaim { registered_at: Some("2026-11-21T10:01:00Z".parse().unwrap()), ..launched() };
+    let registered = launched().with_status(|it| it.registered_at = Some(at("2026-11-21T10:01:00Z")));
     conditions(
         &registered,
         [
@@ -106,8 +103,7 @@ fn conditions_follow_the_claim() {
             ("Unknown", "ReconcilingDependents", created),
         ],
     );
-    let initialized =
-        NodeClaim { initialized_at: Some("2026-11-21T10:01:20Z".parse().unwrap()), ..registered };
+    let initialized = registered.with_status(|it| it.initialized_at = Some(at("2026-11-21T10:01:20Z")));
     conditions(
         &initialized,
         [
@@ -121,24 +117,23 @@ fn conditions_follow_the_claim() {
 
 #[test]
 fn the_end_shows_how_far_it_has_come() {
-    let since: Timestamp = "2026-11-21T11:00:00Z".parse().unwrap();
+    let since = at("2026-11-21T11:00:00Z");
     let end = Termination {
         reason: TerminationReason::Deleted,
         message: "its Node was deleted".into(),
         since,
-        by: Some("2026-11-21T11:10:00.5Z".parse().unwrap()),
+        by: Some(at("2026-11-21T11:10:00.5Z")),
         tainted_at: None,
         drained_at: None,
         detached_at: None,
         terminating_at: None,
     };
     let told = |end: &Termination| {
-        let claim = NodeClaim {
-            state: ClaimState::Draining,
-            registered_at: Some(since),
-            termination: Some(end.clone()),
-            ..launched()
-        };
+        let claim = launched().with_status(|status| {
+            status.state = ClaimState::Draining;
+            status.registered_at = Some(since);
+            status.termination = Some(end.clone());
+        });
         let object = mirror(&claim);
         assert_eq!(object.metadata.annotations[labels::TERMINATION_TIMESTAMP], "2026-11-21T11:10:00Z");
         let conditions = object.status.conditions.into_iter().skip(4);
@@ -158,8 +153,7 @@ fn the_end_shows_how_far_it_has_come() {
 
 #[test]
 fn why_it_failed_is_shown() {
-    let failed = NodeClaim { state: ClaimState::Failed, last_error: Some("no capacity".into()), ..claim() };
-    let status = mirror(&failed).status;
+    let status = mirror(&failed()).status;
     assert_eq!(status.conditions[3].message, "Launched is False: no capacity");
 }
 
@@ -188,11 +182,14 @@ fn the_whole_object() {
 
 #[test]
 fn what_is_wrong_with_its_node_is_shown() {
-    let since: Timestamp = "2026-11-21T10:05:00Z".parse().unwrap();
+    let since = at("2026-11-21T10:05:00Z");
     let told = |node_check: NodeCheck| {
-        let at = Some(since);
-        let state = ClaimState::Initialized;
-        let claim = NodeClaim { state, registered_at: at, initialized_at: at, node_check, ..launched() };
+        let claim = launched().with_status(|status| {
+            status.state = ClaimState::Initialized;
+            status.registered_at = Some(since);
+            status.initialized_at = Some(since);
+            status.node_check = node_check;
+        });
         let conditions = mirror(&claim).status.conditions.into_iter().skip(1);
         conditions.map(|it| format!("{} {:?} {}", it.kind, it.status, it.reason)).collect::<Vec<_>>()
     };

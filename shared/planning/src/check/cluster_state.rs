@@ -30,8 +30,8 @@ impl<'a> ClusterState<'a> {
         let undecided = |pod: &&Pod| pod.state == PodState::Waiting && pod.node_name.is_none();
         let mut claims: Vec<&NodeClaim> = snapshot.claims.iter().collect();
         // Names are used again: a living claim stands before one that is over, and a younger before an older.
-        claims.sort_by_key(|claim| (!claim.state.is_terminal(), claim.created_at, &claim.name));
-        let names = |claim: &'a NodeClaim| [claim.node_name.as_deref(), claim.instance_id()];
+        claims.sort_by_key(|claim| (!claim.status.state.is_terminal(), claim.created_at, &claim.name));
+        let names = |claim: &'a NodeClaim| [claim.status.node_name.as_deref(), claim.instance_id()];
         Self {
             snapshot,
             pending: snapshot.pods.iter().filter(|pod| pod.is_provisionable()).map(by_uid).collect(),
@@ -72,7 +72,7 @@ impl<'a> ClusterState<'a> {
 
     /// Whether the claim's node is in the cluster.
     pub(super) fn has_joined(&self, claim: &NodeClaim) -> bool {
-        let names = [claim.node_name.as_deref(), claim.instance_id()];
+        let names = [claim.status.node_name.as_deref(), claim.instance_id()];
         names.into_iter().flatten().any(|name| self.joined.contains(name))
     }
 
@@ -80,6 +80,7 @@ impl<'a> ClusterState<'a> {
     /// what they request is theirs.
     pub(super) fn nominated_for(&self, claim: &NodeClaim) -> Vec<&'a Pod> {
         claim
+            .status
             .nominated
             .iter()
             .filter_map(|nominated| self.undecided.get(nominated.uid.as_str()).copied())

@@ -24,7 +24,7 @@ pub(super) fn all<'a>(
 ) -> Vec<NodeInfo<'a>> {
     let nodes = cluster.snapshot.nodes.iter().map(|node| of_node(cluster, node));
     let claims = cluster.snapshot.claims.iter();
-    let in_flight = claims.filter(|claim| claim.state.accepts_pods() && !cluster.has_joined(claim));
+    let in_flight = claims.filter(|claim| claim.status.state.accepts_pods() && !cluster.has_joined(claim));
     let mut nodes: Vec<NodeInfo<'a>> =
         nodes.chain(in_flight.map(|claim| of_claim(cluster, market, claim))).collect();
     let index: BTreeMap<Target, usize> =
@@ -96,16 +96,19 @@ fn takes_no_pods(cluster: &ClusterState<'_>, target: &Target) -> Option<&'static
                 (node.deleting, "it is being deleted"),
                 (node.unschedulable, "it is cordoned"),
                 (!node.ready && !is_starting(node, claim), "it is not ready"),
-                (claim.is_some_and(|claim| !claim.state.accepts_pods()), "its claim takes no more pods"),
+                (
+                    claim.is_some_and(|claim| !claim.status.state.accepts_pods()),
+                    "its claim takes no more pods",
+                ),
             ])
         }
         Target::Claim(name) => {
             let Some(claim) = cluster.claims.get(name.as_str()) else {
                 return Some("there is no such claim");
             };
-            let launched = matches!(claim.state, ClaimState::Intent | ClaimState::Launched);
+            let launched = matches!(claim.status.state, ClaimState::Intent | ClaimState::Launched);
             broken(&[
-                (!claim.state.accepts_pods(), "its claim takes no more pods"),
+                (!claim.status.state.accepts_pods(), "its claim takes no more pods"),
                 (cluster.has_joined(claim), "its node has joined and must be named instead"),
                 (!launched, "its node had joined and is gone"),
             ])
@@ -124,10 +127,11 @@ fn of_node<'a>(cluster: &ClusterState<'a>, node: &'a Node) -> NodeInfo<'a> {
     let mut labels: BTreeMap<&str, Cow<'_, str>> = borrowed(&node.labels).collect();
     let mut allocatable = Cow::Borrowed(&node.allocatable);
     if let Some(claim) = claim.filter(|_| starting) {
-        for (key, value) in borrowed(&claim.labels) {
+        for (key, value) in borrowed(&claim.spec.labels) {
             labels.entry(key).or_insert(value);
         }
-        let missing = claim.allocatable.iter().filter(|(name, _)| node.allocatable.get(name).is_zero());
+        let missing =
+            claim.status.allocatable.iter().filter(|(name, _)| node.allocatable.get(name).is_zero());
         missing.for_each(|(name, amount)| allocatable.to_mut().set(name, amount));
     }
     // Every kubelet gives this label; a snapshot written by hand may leave it out.
@@ -163,12 +167,12 @@ fn lasting_taints(
     let pool = node.node_pool().and_then(|name| cluster.pool(name));
     let starts = |taint: &Taint| {
         pool.is_some_and(|pool| pool.spec.template.spec.startup_taints.contains(taint))
-            || claim.is_some_and(|claim| claim.startup_taints.contains(taint))
+            || claim.is_some_and(|claim| claim.spec.startup_taints.contains(taint))
     };
     let lasting = node.taints.iter().filter(|taint| !taint.is_ephemeral() && !starts(taint));
     let mut taints: Vec<Taint> = lasting.cloned().collect();
-    let unregistered = claim.filter(|claim| claim.state < ClaimState::Registered);
-    taints.extend(unregistered.into_iter().flat_map(|claim| claim.taints.iter().cloned()));
+    let unregistered = claim.filter(|claim| claim.status.state < ClaimState::Registered);
+    taints.extend(unregistered.into_iter().flat_map(|claim| claim.spec.taints.iter().cloned()));
     taints
 }
 
@@ -180,35 +184,41 @@ fn unknown_host(claim: &str) -> Cow<'static, str> {
 fn of_claim<'a>(cluster: &ClusterState<'a>, market: &Market<'a>, claim: &'a NodeClaim) -> NodeInfo<'a> {
     let single =
         |(key, requirement): (&'a str, &'a Requirement)| Some((key, Cow::Borrowed(requirement.single()?)));
-    let mut labels: BTreeMap<&str, Cow<'_, str>> = claim.requirements.iter().filter_map(single).collect();
-    labels.extend(borrowed(&claim.labels));
+    let mut labels: BTreeMap<&str, Cow<'_, str>> =
+        claim.spec.requirements.iter().filter_map(single).collect();
+    labels.extend(borrowed(&claim.spec.labels));
     labels.insert(HOSTNAME, unknown_host(&claim.name));
-    let asked =
-        claim.requirements.get(CAPACITY_TYPE).and_then(Requirement::single).and_then(CapacityType::named);
-    let capacity_type = claim.instance.as_ref().map(|instance| instance.capacity_type).or(asked);
-    let names: Vec<&str> = match &claim.instance {
+    let asked = claim
+        .spec
+        .requirements
+        .get(CAPACITY_TYPE)
+        .and_then(Requirement::single)
+        .and_then(CapacityType::named);
+    let capacity_type = claim.status.instance.as_ref().map(|instance| instance.capacity_type).or(asked);
+    let names: Vec<&str> = match &claim.status.instance {
         Some(instance) => vec![&instance.instance_type],
         // A claim that names none becomes an instance that nobody knows.
         None if claim.instance_types.is_empty() => vec![""],
         None => claim.instance_types.iter().map(String::as_str).collect(),
     };
-    let offer = market.offer(&claim.node_class);
+    let offer = market.offer(&claim.spec.node_class);
     let mut options = Vec::new();
     for name in names {
         for zone in zones_of(claim) {
-            let instance_type = market.instance_type(&claim.node_class, name);
+            let instance_type = market.instance_type(&claim.spec.node_class, name);
             let zone_id = offer.zip(zone).and_then(|(offer, zone)| offer.class.zone_id(zone));
             let instance = Instance { instance_type, zone, zone_id, capacity_type };
             // What the catalogue no longer knows is what it was planned as.
-            let known = instance_type.map(|t| market.overlaid(&claim.node_pool, &instance, &t.allocatable));
-            let allocatable = known.unwrap_or(Cow::Borrowed(&claim.allocatable));
+            let known =
+                instance_type.map(|t| market.overlaid(&claim.spec.node_pool, &instance, &t.allocatable));
+            let allocatable = known.unwrap_or(Cow::Borrowed(&claim.status.allocatable));
             options.push(InstanceOption { instance, price: None, allocatable });
         }
     }
     NodeInfo {
         name: &claim.name,
         source: NodeSource::Claim(claim),
-        taints: claim.taints.clone(),
+        taints: claim.spec.taints.clone(),
         labels,
         options,
         bound: cluster.nominated_for(claim),
@@ -218,18 +228,18 @@ fn of_claim<'a>(cluster: &ClusterState<'a>, market: &Market<'a>, claim: &'a Node
 
 /// The zones that the claim's node may come up in; one unknown when nothing tells.
 fn zones_of(claim: &NodeClaim) -> Vec<Option<&str>> {
-    if let Some(instance) = &claim.instance {
+    if let Some(instance) = &claim.status.instance {
         return vec![Some(&instance.zone)];
     }
-    let values = claim.requirements.get(ZONE).and_then(Requirement::values);
+    let values = claim.spec.requirements.get(ZONE).and_then(Requirement::values);
     let values = values.filter(|values| !values.is_empty());
     values.map_or_else(|| vec![None], |values| values.iter().map(|value| Some(value.as_str())).collect())
 }
 
 fn of_planned<'a>(cluster: &ClusterState<'a>, market: &Market<'a>, node: &'a PlannedNode) -> NodeInfo<'a> {
-    let mut labels: BTreeMap<&str, Cow<'_, str>> = borrowed(&node.labels).collect();
+    let mut labels: BTreeMap<&str, Cow<'_, str>> = borrowed(&node.spec.labels).collect();
     labels.insert(HOSTNAME, unknown_host(&node.claim));
-    let offer = cluster.pool(&node.node_pool).and_then(|pool| market.offer(pool.node_class()));
+    let offer = cluster.pool(&node.spec.node_pool).and_then(|pool| market.offer(pool.node_class()));
     let mut options = Vec::new();
     for ranked in &node.instance_types {
         let class = offer.map(|offer| &offer.class.reference);
@@ -244,14 +254,14 @@ fn of_planned<'a>(cluster: &ClusterState<'a>, market: &Market<'a>, node: &'a Pla
                 capacity_type: Some(node.capacity_type),
             };
             let allocatable: Cow<'a, Resources> =
-                market.overlaid(&node.node_pool, &instance, &instance_type.allocatable);
+                market.overlaid(&node.spec.node_pool, &instance, &instance_type.allocatable);
             options.push(InstanceOption { instance, price: Some(offering.price), allocatable });
         }
     }
     NodeInfo {
         name: &node.claim,
         source: NodeSource::Planned(node),
-        taints: node.taints.clone(),
+        taints: node.spec.taints.clone(),
         labels,
         options,
         bound: Vec::new(),

@@ -29,8 +29,8 @@ pub(super) fn check(
         if !names.insert(&planned.claim) {
             out.push(fault(planned, "its name is used twice"));
         }
-        let Some(pool) = cluster.pool(&planned.node_pool) else {
-            out.push(fault(planned, format!("there is no NodePool {}", planned.node_pool)));
+        let Some(pool) = cluster.pool(&planned.spec.node_pool) else {
+            out.push(fault(planned, format!("there is no NodePool {}", planned.spec.node_pool)));
             continue;
         };
         let class = market.offer(pool.node_class()).map(|offer| &offer.class);
@@ -96,24 +96,27 @@ impl Check<'_, '_> {
             ),
             (!planned.instance_types.iter().all(in_order), "its offerings are not in order of price"),
             (price.is_some_and(|price| price != planned.price), "its price is not its cheapest's"),
-            (planned.node_class != class.reference, "its class is not its pool's"),
-            (taints.any(|taint| !planned.taints.contains(taint)), "it lacks a taint of its pool or class"),
+            (planned.spec.node_class != class.reference, "its class is not its pool's"),
             (
-                startup_taints.any(|taint| !planned.startup_taints.contains(taint)),
+                taints.any(|taint| !planned.spec.taints.contains(taint)),
+                "it lacks a taint of its pool or class",
+            ),
+            (
+                startup_taints.any(|taint| !planned.spec.startup_taints.contains(taint)),
                 "it lacks a startup taint of its pool",
             ),
             (
-                labels.any(|(key, value)| planned.labels.get(key) != Some(value)),
+                labels.any(|(key, value)| planned.spec.labels.get(key) != Some(value)),
                 "it lacks a label of its pool",
             ),
             (is_reserved && reservations(planned).is_none(), "it is reserved and names no reservation"),
             (has_pods, "it has pods, but its pool has a fixed number of nodes"),
         ];
         rules.into_iter().filter(|(broken, _)| *broken).for_each(|(_, reason)| self.fault(reason));
-        if let Some(zone) = planned.zones.iter().find(|zone| !planned.requirements.allow(ZONE, zone)) {
+        if let Some(zone) = planned.zones.iter().find(|zone| !planned.spec.requirements.allow(ZONE, zone)) {
             self.fault(format!("its requirements exclude its zone {zone}"));
         }
-        if !planned.requirements.allow(CAPACITY_TYPE, planned.capacity_type.as_str()) {
+        if !planned.spec.requirements.allow(CAPACITY_TYPE, planned.capacity_type.as_str()) {
             self.fault(format!("its requirements exclude its capacity type {}", planned.capacity_type));
         }
     }
@@ -129,7 +132,7 @@ impl Check<'_, '_> {
             if ranked.offerings.is_empty() {
                 self.fault(format!("{name} has no offering"));
             }
-            if !self.planned.requirements.allow(INSTANCE_TYPE, name) {
+            if !self.planned.spec.requirements.allow(INSTANCE_TYPE, name) {
                 self.fault(format!("its requirements exclude {name}"));
             }
             let arch = known.and_then(|known| known.labels.get(ARCH));
@@ -162,12 +165,12 @@ impl Check<'_, '_> {
         if !self.is_for_sale(option, zone) {
             self.fault(format!("{name} {} in {zone} cannot be had as offered", planned.capacity_type));
         }
-        for (key, value) in &planned.labels {
+        for (key, value) in &planned.spec.labels {
             if instance.label(key).is_some_and(|own| own != value) {
                 self.fault(format!("its label {key} {value} is not that of {name}"));
             }
         }
-        let counted = self.market.overlaid(&planned.node_pool, instance, instance_type.counted());
+        let counted = self.market.overlaid(&planned.spec.node_pool, instance, instance_type.counted());
         for (resource, amount) in counted.iter().filter(|(resource, _)| *resource != NODES) {
             if amount > planned.reserved.get(resource) {
                 self.fault(format!("it reserves less {resource} than {name} has"));
@@ -187,7 +190,7 @@ impl Check<'_, '_> {
         let none = BTreeSet::new();
         let reservations = reservations(self.planned).unwrap_or(&none);
         let is_sold =
-            |price| self.market.sells(&self.planned.node_pool, &option.instance, price, reservations);
+            |price| self.market.sells(&self.planned.spec.node_pool, &option.instance, price, reservations);
         let is_its = self.planned.zones.iter().any(|possible| possible == zone);
         is_reachable && is_its && option.price.is_some_and(is_sold)
     }
@@ -196,7 +199,7 @@ impl Check<'_, '_> {
     /// (`MIN_VALUES_POLICY` BestEffort). As in Karpenter all zones and capacity types count that the types are sold in,
     /// not only what is left of them.
     fn min_values(&mut self) {
-        if self.planned.annotations.get(MIN_VALUES_RELAXED).is_some_and(|value| value == "true") {
+        if self.planned.spec.annotations.get(MIN_VALUES_RELAXED).is_some_and(|value| value == "true") {
             return;
         }
         for (key, requirement) in self.pool.requirements().iter() {
@@ -228,8 +231,9 @@ fn check_empty(cluster: &ClusterState<'_>, nodes: &[NodeInfo<'_>], out: &mut Vec
     pods.dedup_by(|pod, before| pod.spec == before.spec);
     let is_static = |pool: &str| cluster.pool(pool).is_some_and(|pool| pool.spec.replicas.is_some());
     let planned = nodes.iter().filter_map(|node| Some((node, node.planned_node()?)));
-    let mut empty: Vec<_> =
-        planned.filter(|(_, planned)| planned.pods.is_empty() && !is_static(&planned.node_pool)).collect();
+    let mut empty: Vec<_> = planned
+        .filter(|(_, planned)| planned.pods.is_empty() && !is_static(&planned.spec.node_pool))
+        .collect();
     empty.sort_by_key(|(node, _)| node.name);
     for (node, planned) in empty {
         let carries = |pod: &Pod| {

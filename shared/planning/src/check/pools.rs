@@ -19,7 +19,7 @@ pub(super) fn check(
 ) {
     let mut by_pool: BTreeMap<&str, Vec<&PlannedNode>> = BTreeMap::new();
     for node in &plan.nodes {
-        by_pool.entry(&node.node_pool).or_default().push(node);
+        by_pool.entry(&node.spec.node_pool).or_default().push(node);
     }
     for pool in &cluster.snapshot.node_pools {
         if let Some(planned) = by_pool.get(pool.name.as_str()) {
@@ -41,11 +41,13 @@ fn check_limits(
     let Some(limits) = &pool.spec.limits else { return };
     let mut used: BTreeMap<&str, Quantity> = BTreeMap::new();
     let snapshot = cluster.snapshot;
-    let claims =
-        snapshot.claims.iter().filter(|claim| claim.node_pool == pool.name && !claim.state.is_terminal());
+    let claims = snapshot
+        .claims
+        .iter()
+        .filter(|claim| claim.spec.node_pool == pool.name && !claim.status.state.is_terminal());
     let nodes = snapshot.nodes.iter().filter(|node| node.node_pool() == Some(&pool.name));
     let unclaimed = nodes.filter(|node| cluster.claim_of(node).is_none());
-    let held = claims.map(|claim| &claim.reserved).chain(unclaimed.map(|node| &node.capacity));
+    let held = claims.map(|claim| &claim.status.reserved).chain(unclaimed.map(|node| &node.capacity));
     for resources in held.chain(planned.iter().map(|node| &node.reserved)) {
         for (name, amount) in resources.iter().filter(|(name, _)| *name != NODES) {
             *used.entry(name).or_default() += amount;
@@ -72,7 +74,8 @@ fn check_limits(
 fn check_replicas(cluster: &ClusterState<'_>, pool: &NodePool, planned: usize, out: &mut Vec<Violation>) {
     let Some(replicas) = pool.spec.replicas else { return };
     let claims = cluster.snapshot.claims.iter();
-    let existing = claims.filter(|claim| claim.node_pool == pool.name && claim.state.accepts_pods()).count();
+    let existing =
+        claims.filter(|claim| claim.spec.node_pool == pool.name && claim.status.state.accepts_pods()).count();
     let nodes = planned + existing;
     if nodes > replicas as usize {
         out.push(Violation::Replicas { node_pool: pool.name.clone(), nodes, replicas });
@@ -81,7 +84,7 @@ fn check_replicas(cluster: &ClusterState<'_>, pool: &NodePool, planned: usize, o
 
 /// The reservations that a planned node may draw on.
 pub(super) fn reservations(node: &PlannedNode) -> Option<&BTreeSet<String>> {
-    node.requirements.get(RESERVATION_ID).and_then(Requirement::values).filter(|ids| !ids.is_empty())
+    node.spec.requirements.get(RESERVATION_ID).and_then(Requirement::values).filter(|ids| !ids.is_empty())
 }
 
 /// Each planned node counts against every reservation that it names.

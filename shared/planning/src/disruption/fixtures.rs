@@ -7,8 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use outrigger_model::node_pool::Budget;
 use outrigger_model::{
     CapacityType, ClaimState, ClassOffer, Command, Instance, InstanceType, NillableDuration, Node, NodeClaim,
-    NodeClass, NodeClassRef, NodePool, NominatedPod, Offering, Pod, PodState, Price, Resources, Snapshot,
-    TerminationReason, labels,
+    NodeClaimStatus, NodeClass, NodeClassRef, NodePool, NominatedPod, Offering, Pod, PodState, Price,
+    Resources, Snapshot, TerminationReason, labels,
 };
 
 use crate::fixtures;
@@ -67,12 +67,12 @@ impl World {
 
     /// Sets the state of the first claim.
     pub(crate) fn set_state(&mut self, state: ClaimState) {
-        self.snapshot.claims[0].state = state;
+        self.snapshot.claims[0].status.state = state;
     }
 
     /// Plans the first claim for a pod.
     pub(crate) fn nominate(&mut self, pod: NominatedPod) {
-        self.snapshot.claims[0].nominated.push(pod);
+        self.snapshot.claims[0].status.nominated.push(pod);
     }
 
     /// Lets the pods of a command wait for the first claim.
@@ -84,17 +84,17 @@ impl World {
 
     /// Annotates the first claim.
     pub(crate) fn annotate(&mut self, key: &str, value: &str) {
-        self.snapshot.claims[0].annotations.insert(key.into(), value.into());
+        self.snapshot.claims[0].spec.annotations.insert(key.into(), value.into());
     }
 
     /// Removes all annotations of the first claim.
     pub(crate) fn unhash(&mut self) {
-        self.snapshot.claims[0].annotations.clear();
+        self.snapshot.claims[0].spec.annotations.clear();
     }
 
     /// Moves all annotations of the first claim to its node.
     pub(crate) fn hash_on_node_alone(&mut self) {
-        self.snapshot.nodes[0].annotations = std::mem::take(&mut self.snapshot.claims[0].annotations);
+        self.snapshot.nodes[0].annotations = std::mem::take(&mut self.snapshot.claims[0].spec.annotations);
     }
 
     /// Sets when the first claim was decided on.
@@ -105,13 +105,14 @@ impl World {
     /// Gives the first claim's drain an end, and lets it live for so many minutes.
     pub(crate) fn set_life(&mut self, minutes: u64) {
         let claim = &mut self.snapshot.claims[0];
-        claim.termination_grace_period = Some(NillableDuration::seconds(60));
-        claim.expire_after = NillableDuration::seconds(minutes * 60);
+        claim.spec.termination_grace_period = Some(NillableDuration::seconds(60));
+        claim.spec.expire_after = NillableDuration::seconds(minutes * 60);
     }
 
     /// Sets what the first claim's instance cost at launch, in dollars per hour.
     pub(crate) fn set_price(&mut self, dollars: f64) {
-        self.snapshot.claims[0].instance.as_mut().unwrap().price = Price::from_dollars(dollars).unwrap();
+        self.snapshot.claims[0].status.instance.as_mut().unwrap().price =
+            Price::from_dollars(dollars).unwrap();
     }
 
     /// Removes all claims, and sets a label of the first node.
@@ -131,7 +132,7 @@ impl World {
         let since = now() + SignedDuration::from_secs(seconds);
         let claim = &mut self.snapshot.claims[0];
         let command = Command::new(TerminationReason::Rebalanced, "test", vec![claim.name.clone()], since);
-        claim.command = Some(command.id.clone());
+        claim.status.command = Some(command.id.clone());
         self.snapshot.commands.push(command);
     }
 }
@@ -183,10 +184,13 @@ fn claim(index: usize) -> NodeClaim {
     };
     NodeClaim {
         name: format!("web-{index}"),
-        state: ClaimState::Initialized,
         created_at: minutes_ago(24 * 60),
-        initialized_at: Some(minutes_ago(24 * 60)),
-        instance: Some(instance),
+        status: NodeClaimStatus {
+            state: ClaimState::Initialized,
+            initialized_at: Some(minutes_ago(24 * 60)),
+            instance: Some(instance),
+            ..claim.status
+        },
         ..claim
     }
 }

@@ -60,7 +60,7 @@ pub(crate) fn own_nodes(snapshot: &Snapshot) -> Vec<OwnNode<'_>> {
 fn claims_by_node(snapshot: &Snapshot) -> BTreeMap<&str, &NodeClaim> {
     let mut claims = BTreeMap::new();
     for claim in &snapshot.claims {
-        let names = [claim.node_name.as_deref(), claim.instance_id()];
+        let names = [claim.status.node_name.as_deref(), claim.instance_id()];
         claims.extend(names.into_iter().flatten().map(|name| (name, claim)));
     }
     claims
@@ -85,7 +85,7 @@ impl<'a> OwnNode<'a> {
 
     /// Since when its claim has been initialised; since its Node was made where no claim says.
     pub(crate) fn ready_since(&self) -> Timestamp {
-        self.claim.and_then(|claim| claim.initialized_at).unwrap_or(self.node.created_at)
+        self.claim.and_then(|claim| claim.status.initialized_at).unwrap_or(self.node.created_at)
     }
 
     /// When it was decided on; when its Node was made where no claim says.
@@ -96,24 +96,24 @@ impl<'a> OwnNode<'a> {
     /// How long it lives: what its claim was planned with, else what its pool says now.
     pub(crate) fn expire_after(&self) -> Option<NillableDuration> {
         let of_pool = || self.pool.map(|pool| pool.spec.template.spec.expire_after);
-        self.claim.map(|claim| claim.expire_after).or_else(of_pool)
+        self.claim.map(|claim| claim.spec.expire_after).or_else(of_pool)
     }
 
     /// Whether its drain ends by a time, whatever its pods ask for.
     pub(crate) fn has_termination_grace_period(&self) -> bool {
         let of_pool = || self.pool?.spec.template.spec.termination_grace_period;
-        self.claim.map_or_else(of_pool, |claim| claim.termination_grace_period).is_some()
+        self.claim.map_or_else(of_pool, |claim| claim.spec.termination_grace_period).is_some()
     }
 
     /// An annotation of its claim, or of its Node where the claim has none.
     pub(crate) fn annotation(&self, key: &str) -> Option<&'a str> {
-        let of_claim = self.claim.and_then(|claim| claim.annotations.get(key));
+        let of_claim = self.claim.and_then(|claim| claim.spec.annotations.get(key));
         of_claim.or_else(|| self.node.annotations.get(key)).map(String::as_str)
     }
 
     /// The labels of its claim.
     pub(crate) fn claim_labels(&self) -> impl Iterator<Item = (&'a String, &'a String)> + use<'a> {
-        self.claim.into_iter().flat_map(|claim| &claim.labels)
+        self.claim.into_iter().flat_map(|claim| &claim.spec.labels)
     }
 
     /// The image that its instance runs, where known.
@@ -123,7 +123,7 @@ impl<'a> OwnNode<'a> {
 
     /// The command that holds it.
     pub(crate) fn command(&self) -> Option<&'a str> {
-        self.claim?.command.as_deref()
+        self.claim?.status.command.as_deref()
     }
 
     /// The name of its claim.
@@ -133,7 +133,7 @@ impl<'a> OwnNode<'a> {
 
     /// The uids of the pods that its claim was planned for.
     pub(crate) fn nominated(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        self.claim.into_iter().flat_map(|claim| &claim.nominated).map(|pod| pod.uid.as_str())
+        self.claim.into_iter().flat_map(|claim| &claim.status.nominated).map(|pod| pod.uid.as_str())
     }
 
     /// The name of its instance type.
@@ -169,7 +169,7 @@ impl<'a> OwnNode<'a> {
     }
 
     fn instance(&self) -> Option<&'a Instance> {
-        self.claim?.instance.as_ref()
+        self.claim?.status.instance.as_ref()
     }
 
     fn label(&self, key: &str) -> Option<&'a str> {
@@ -177,6 +177,6 @@ impl<'a> OwnNode<'a> {
     }
 
     fn state(&self) -> Option<ClaimState> {
-        self.claim.map(|claim| claim.state)
+        self.claim.map(|claim| claim.status.state)
     }
 }

@@ -29,13 +29,13 @@ impl LeavingClaims {
     pub fn ending(claims: &[NodeClaim]) -> Self {
         let mut until = BTreeMap::new();
         for claim in claims {
-            let spared = match (claim.state, &claim.termination) {
+            let spared = match (claim.status.state, &claim.status.termination) {
                 (ClaimState::Terminating, _) => Timestamp::MIN,
                 (ClaimState::Draining, Some(end)) => spared_until(claim, end),
                 (ClaimState::Draining, None) => Timestamp::MAX,
                 _ => continue,
             };
-            let names = [claim.node_name.as_deref(), claim.instance_id()];
+            let names = [claim.status.node_name.as_deref(), claim.instance_id()];
             until.extend(names.into_iter().flatten().map(|name| (name.to_owned(), spared)));
         }
         Self { until }
@@ -86,8 +86,11 @@ impl LeavingNodes<'_> {
 /// Until when pods that will not leave may stay: not at all where the machine falls within minutes whatever they ask
 /// for.
 fn spared_until(claim: &NodeClaim, end: &Termination) -> Timestamp {
-    let is_on_demand =
-        claim.instance.as_ref().is_none_or(|instance| instance.capacity_type == CapacityType::OnDemand);
+    let is_on_demand = claim
+        .status
+        .instance
+        .as_ref()
+        .is_none_or(|instance| instance.capacity_type == CapacityType::OnDemand);
     match end.reason {
         TerminationReason::InstanceGone | TerminationReason::Lost => Timestamp::MIN,
         TerminationReason::Interrupted if !is_on_demand => Timestamp::MIN,
@@ -100,11 +103,13 @@ mod tests {
     use outrigger_model::{PodState, Protection, Taint, labels};
 
     use super::*;
-    use crate::fixtures::{at, claim, node, pod};
+    use crate::fixtures::pod;
+    use outrigger_model::fixtures::{at, claim, node};
 
     /// Whether a pod on `node`, whose claim stands at `state`, must find another place.
     fn reschedules(node: &Node, state: Option<ClaimState>, pod: &Pod) -> bool {
-        let claims: Vec<NodeClaim> = state.into_iter().map(|state| NodeClaim { state, ..claim() }).collect();
+        let claims: Vec<NodeClaim> =
+            state.into_iter().map(|state| claim().with_status(|status| status.state = state)).collect();
         let leaving = LeavingClaims::of(&claims, &[], at(0));
         leaving.nodes([node]).reschedules(pod, EvictionRules { budgets: &[], now: at(0) })
     }
@@ -182,8 +187,11 @@ mod tests {
                 detached_at: None,
                 terminating_at: None,
             };
-            let mut ending = NodeClaim { state, termination: Some(termination), ..claim() };
-            ending.instance.as_mut().unwrap().capacity_type = kind;
+            let mut ending = claim().with_status(|status| {
+                status.state = state;
+                status.termination = Some(termination);
+            });
+            ending.status.instance.as_mut().unwrap().capacity_type = kind;
             let (node, mut shy) = (node(Vec::new()), pod("ReplicaSet", PodState::Bound));
             shy.do_not_disrupt = Some(Box::new(Protection { value: "true".into(), started_at: None }));
             let claims = LeavingClaims::ending(&[ending]);

@@ -84,7 +84,8 @@ mod tests {
     use outrigger_model::selector::LabelSelector;
 
     use super::*;
-    use crate::fixtures::{at, pod};
+    use crate::fixtures::pod;
+    use outrigger_model::fixtures::at;
 
     fn budget(name: &str, namespace: &str, is_fully_blocking: bool) -> PodDisruptionBudget {
         let id = PodRef { namespace: namespace.into(), name: name.into() };

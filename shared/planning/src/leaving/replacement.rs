@@ -139,7 +139,7 @@ fn places<'p>(
 fn starting<'s>(snapshot: &'s Snapshot, node: &str) -> Option<&'s str> {
     let node = snapshot.nodes.iter().find(|found| found.name == node)?;
     let claim = snapshot.claims.iter().find(|claim| claim.instance_id() == node.instance_id())?;
-    (claim.state < ClaimState::Initialized).then_some(claim.name.as_str())
+    (claim.status.state < ClaimState::Initialized).then_some(claim.name.as_str())
 }
 
 /// How a command goes on.

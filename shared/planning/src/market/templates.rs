@@ -3,11 +3,12 @@
 mod machines;
 mod pools;
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::rc::Rc;
 
-use outrigger_model::labels::ZONE;
+use outrigger_model::labels::{self, ZONE};
 use outrigger_model::{CapacityType, NodeClass, NodePool, Requirement, Requirements};
 
 use crate::market::purchases::{capacity_of, type_of};
@@ -39,6 +40,7 @@ pub(crate) struct Template<'a> {
     /// How much dearer a node counts that would carry all of the plan; one that carries a part, as much of it.
     pub(crate) risk_weight: f64,
     machines: Rc<Machines<'a>>,
+    drift_hashes: OnceCell<Vec<(String, String)>>,
 }
 
 impl<'a> Deref for Template<'a> {
@@ -51,7 +53,24 @@ impl<'a> Deref for Template<'a> {
 
 impl<'a> Template<'a> {
     fn new(rank: usize, pool: &'a NodePool, requirements: Requirements, machines: Rc<Machines<'a>>) -> Self {
-        Self { rank, pool, requirements, risk_weight: pool.risk_weight(), machines }
+        Self {
+            rank,
+            pool,
+            requirements,
+            risk_weight: pool.risk_weight(),
+            machines,
+            drift_hashes: OnceCell::new(),
+        }
+    }
+
+    /// The annotations of its nodes by which drift is told later.
+    pub(crate) fn drift_hashes(&self) -> &[(String, String)] {
+        self.drift_hashes.get_or_init(|| {
+            let of_pool = (labels::NODE_POOL_HASH.to_owned(), self.pool.template_hash());
+            let of_class = self.class.template_hash();
+            let of_class = of_class.map(|hash| (labels::NODE_CLASS_HASH.to_owned(), hash));
+            std::iter::once(of_pool).chain(of_class).collect()
+        })
     }
 
     /// Whether another pool of a class can launch just the same.

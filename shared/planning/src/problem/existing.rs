@@ -130,7 +130,7 @@ impl<'a> Builder<'a, '_> {
         all.extend(flying.into_iter().map(|claim| self.of_claim(claim)));
         for existing in &mut all {
             let claim = existing.claim;
-            let uids = claim.iter().flat_map(|claim| &claim.nominated).map(|pod| pod.uid.as_str());
+            let uids = claim.iter().flat_map(|claim| &claim.status.nominated).map(|pod| pod.uid.as_str());
             for pod in uids.filter_map(|uid| held.get(uid)) {
                 self.take(existing, &pod.spec);
             }
@@ -141,7 +141,7 @@ impl<'a> Builder<'a, '_> {
     fn claims_by_node(&self) -> BTreeMap<&'a str, &'a NodeClaim> {
         let mut claims = BTreeMap::new();
         for claim in &self.snapshot.claims {
-            for name in [claim.node_name.as_deref(), claim.instance_id()].into_iter().flatten() {
+            for name in [claim.status.node_name.as_deref(), claim.instance_id()].into_iter().flatten() {
                 claims.insert(name, claim);
             }
         }
@@ -150,7 +150,7 @@ impl<'a> Builder<'a, '_> {
 
     /// Nominated pods that the scheduler has not judged yet: they are not ours to place, but their room is theirs.
     fn held_pods(&self) -> BTreeMap<&'a str, &'a Pod> {
-        let nominated = self.snapshot.claims.iter().flat_map(|claim| &claim.nominated);
+        let nominated = self.snapshot.claims.iter().flat_map(|claim| &claim.status.nominated);
         let uids: BTreeSet<&str> = nominated.map(|pod| pod.uid.as_str()).collect();
         let waiting = |pod: &&Pod| pod.state == PodState::Waiting && pod.node_name.is_none();
         let pods = self.snapshot.pods.iter().filter(|pod| uids.contains(pod.uid.as_str()));
@@ -159,12 +159,12 @@ impl<'a> Builder<'a, '_> {
 
     /// Whether a claim's node has yet to join. One that has joined and is not in the cluster is gone.
     fn is_in_flight(&self, claim: &NodeClaim) -> bool {
-        let names = [claim.node_name.as_deref(), claim.instance_id()];
+        let names = [claim.status.node_name.as_deref(), claim.instance_id()];
         let is_its = |node: &Node| {
             names.contains(&Some(node.name.as_str()))
                 || node.instance_id().is_some_and(|id| names.contains(&Some(id)))
         };
-        matches!(claim.state, ClaimState::Intent | ClaimState::Launched)
+        matches!(claim.status.state, ClaimState::Intent | ClaimState::Launched)
             && !self.snapshot.nodes.iter().any(is_its)
     }
 
@@ -176,8 +176,9 @@ impl<'a> Builder<'a, '_> {
     ) -> Option<ExistingNode<'a>> {
         let ours = claim.is_some() || node.node_pool().is_some();
         let young = ours && !node.is_initialized();
-        let open =
-            !node.deleting && !node.unschedulable && claim.is_none_or(|claim| claim.state.accepts_pods());
+        let open = !node.deleting
+            && !node.unschedulable
+            && claim.is_none_or(|claim| claim.status.state.accepts_pods());
         if !open || !(node.ready || young) {
             return None;
         }
@@ -185,10 +186,11 @@ impl<'a> Builder<'a, '_> {
         let mut labels = Cow::Borrowed(&node.labels);
         let mut allocatable = Cow::Borrowed(&node.allocatable);
         if let Some(claim) = claim_if_young {
-            for (key, value) in &claim.labels {
+            for (key, value) in &claim.spec.labels {
                 labels.to_mut().entry(key.clone()).or_insert_with(|| value.clone());
             }
-            let missing = claim.allocatable.iter().filter(|(name, _)| node.allocatable.get(name).is_zero());
+            let missing =
+                claim.status.allocatable.iter().filter(|(name, _)| node.allocatable.get(name).is_zero());
             missing.for_each(|(name, planned)| allocatable.to_mut().set(name, planned));
         }
         let taints = self.held_taints(node, claim, young);
@@ -220,10 +222,11 @@ impl<'a> Builder<'a, '_> {
         let pool = node.node_pool().and_then(|name| pools.iter().find(|pool| pool.name == name));
         let of_pool = pool.into_iter().flat_map(|pool| &pool.spec.template.spec.startup_taints);
         let startup: Vec<&Taint> =
-            of_pool.chain(claim.into_iter().flat_map(|claim| &claim.startup_taints)).collect();
+            of_pool.chain(claim.into_iter().flat_map(|claim| &claim.spec.startup_taints)).collect();
         taints.retain(|taint| !taint.is_ephemeral() && !startup.contains(&taint));
-        if let Some(claim) = claim.filter(|claim| claim.state < ClaimState::Registered) {
-            let missing: Vec<Taint> = claim.taints.iter().filter(|t| !taints.contains(t)).cloned().collect();
+        if let Some(claim) = claim.filter(|claim| claim.status.state < ClaimState::Registered) {
+            let missing: Vec<Taint> =
+                claim.spec.taints.iter().filter(|t| !taints.contains(t)).cloned().collect();
             taints.extend(missing);
         }
         taints
@@ -250,9 +253,9 @@ impl<'a> Builder<'a, '_> {
 
     fn of_claim(&self, claim: &'a NodeClaim) -> ExistingNode<'a> {
         let template = self.templates.iter().find(|template| {
-            template.pool.name == claim.node_pool && template.class.reference == claim.node_class
+            template.pool.name == claim.spec.node_pool && template.class.reference == claim.spec.node_class
         });
-        let names: Vec<&str> = match &claim.instance {
+        let names: Vec<&str> = match &claim.status.instance {
             Some(instance) => vec![&instance.instance_type],
             None => claim.instance_types.iter().map(String::as_str).collect(),
         };
@@ -271,7 +274,7 @@ impl<'a> Builder<'a, '_> {
             host: Host::default(),
             attached: BTreeMap::new(),
             attachable: None,
-            taints: claim.taints.clone(),
+            taints: claim.spec.taints.clone(),
             labels: Labels::Possible(possible_labels(claim, known.as_ref())),
         }
     }
@@ -283,16 +286,16 @@ impl<'a> Builder<'a, '_> {
         claim: &NodeClaim,
         known: Option<&(&Template<'_>, Vec<usize>)>,
     ) -> (Vec<i64>, Vec<HostPort>) {
-        let capacity_type = claim
-            .instance
-            .as_ref()
-            .map(|instance| instance.capacity_type)
-            .or_else(|| CapacityType::named(claim.requirements.get(labels::CAPACITY_TYPE)?.single()?));
+        let capacity_type =
+            claim.status.instance.as_ref().map(|instance| instance.capacity_type).or_else(|| {
+                CapacityType::named(claim.spec.requirements.get(labels::CAPACITY_TYPE)?.single()?)
+            });
         let mut ports = Vec::new();
         let (Some((template, types)), Some(capacity_type)) = (known, capacity_type) else {
-            let mut free = self.dimensions.room(&claim.allocatable);
-            let may_run =
-                |daemon: &&Daemon<'_>| !daemon.alternatives.is_empty() && daemon.tolerates(&claim.taints);
+            let mut free = self.dimensions.room(&claim.status.allocatable);
+            let may_run = |daemon: &&Daemon<'_>| {
+                !daemon.alternatives.is_empty() && daemon.tolerates(&claim.spec.taints)
+            };
             for daemon in self.daemons.iter().filter(may_run) {
                 amounts::take(&mut free, &self.dimensions.request(&daemon.spec.requests), 1);
                 ports.extend(daemon.spec.host_ports.iter().cloned());
@@ -329,7 +332,7 @@ fn possible_labels(
             lacking.for_each(|(_, possible)| possible.absent = true);
         }
     }
-    for (key, requirement) in claim.requirements.iter() {
+    for (key, requirement) in claim.spec.requirements.iter() {
         if let Some(values) = requirement.values().filter(|values| !values.is_empty()) {
             let entry = possible
                 .entry(key.to_owned())
@@ -337,8 +340,8 @@ fn possible_labels(
             entry.values.retain(|value| requirement.has(value));
         }
     }
-    possible.extend(claim.labels.iter().map(|(key, value)| (key.clone(), exactly(value))));
-    if let Some(instance) = &claim.instance {
+    possible.extend(claim.spec.labels.iter().map(|(key, value)| (key.clone(), exactly(value))));
+    if let Some(instance) = &claim.status.instance {
         possible.insert(labels::ZONE.to_owned(), exactly(&instance.zone));
         possible.insert(labels::CAPACITY_TYPE.to_owned(), exactly(instance.capacity_type.as_str()));
         possible.insert(labels::INSTANCE_TYPE.to_owned(), exactly(&instance.instance_type));

@@ -29,8 +29,8 @@ impl Limits {
         let mut nodes = 0;
         let mut claimed = BTreeSet::new();
         for claim in &snapshot.claims {
-            claimed.extend([claim.instance_id(), claim.node_name.as_deref()].into_iter().flatten());
-            if claim.node_pool == pool.name && !claim.state.is_terminal() {
+            claimed.extend([claim.instance_id(), claim.status.node_name.as_deref()].into_iter().flatten());
+            if claim.spec.node_pool == pool.name && !claim.status.state.is_terminal() {
                 used.add(&held_by(claim));
                 nodes += 1;
             }
@@ -97,5 +97,9 @@ fn with_one_node(capacity: &Resources) -> Resources {
 }
 
 fn held_by(claim: &NodeClaim) -> Resources {
-    if claim.reserved.names(NODES) { claim.reserved.clone() } else { with_one_node(&claim.reserved) }
+    if claim.status.reserved.names(NODES) {
+        claim.status.reserved.clone()
+    } else {
+        with_one_node(&claim.status.reserved)
+    }
 }

@@ -19,9 +19,9 @@ impl<'a> Nominations<'a> {
         for (index, node) in existing.iter().enumerate() {
             nominations.by_node.insert(node.target.name().to_owned(), index);
             if let Some(claim) = node.claim {
-                let names = [claim.node_name.as_deref(), claim.instance_id()].into_iter().flatten();
+                let names = [claim.status.node_name.as_deref(), claim.instance_id()].into_iter().flatten();
                 nominations.by_node.extend(names.map(|name| (name.to_owned(), index)));
-                nominations.by_uid.extend(claim.nominated.iter().map(|pod| (pod.uid.as_str(), index)));
+                nominations.by_uid.extend(claim.status.nominated.iter().map(|pod| (pod.uid.as_str(), index)));
             }
         }
         nominations

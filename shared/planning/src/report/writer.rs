@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use outrigger_model::{
-    CapacityType, ExistingPlacement, FilterStep, NodeReport, NominatedPod, Outcome, Plan, PlannedNode, Pod,
-    PodRef, PodsReport, PoolRefusal, Price, RankedType, Refusal, Report, Requirement, Requirements,
-    Resources, ZonePrice, labels,
+    CapacityType, ExistingPlacement, FilterStep, NodeClaimSpec, NodeReport, NominatedPod, Outcome, Plan,
+    PlannedNode, Pod, PodRef, PodsReport, PoolRefusal, Price, RankedType, Refusal, Report, Requirement,
+    Requirements, Resources, ZonePrice, labels,
 };
 
 use super::explain::{self, Reasons};
@@ -127,7 +127,6 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         let mut nodes: Vec<Rc<NewNode>> =
             self.solution.new_nodes().map(|(_, node)| Rc::clone(node)).collect();
         nodes.sort_by_cached_key(|node| self.turn(node));
-        let mut hashes: BTreeMap<usize, Vec<(String, String)>> = BTreeMap::new();
         for (order, node) in nodes.iter().enumerate() {
             let template = &self.problem.templates()[node.shape.template];
             let offer = self.offer(node, &mut used);
@@ -138,9 +137,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
                 self.note(portion.lot.class, self.problem.existing.len() + order, &name, &taken);
                 pods.extend(taken);
             }
-            let mut planned = self.planned_node(name, node, &offer, &pods);
-            let hashes = hashes.entry(node.shape.template).or_insert_with(|| hashes_of(template));
-            planned.annotations.extend(hashes.iter().cloned());
+            let planned = self.planned_node(name, node, &offer, &pods);
             self.report.nodes.push(self.node_report(node, &offer, &planned));
             self.plan.nodes.push(planned);
         }
@@ -252,32 +249,25 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
 
     fn planned_node(&self, claim: String, node: &NewNode, offer: &Offer, pods: &[&Pod]) -> PlannedNode {
         let template = &self.problem.templates()[node.shape.template];
-        let spec = &template.pool.spec.template;
         let instance_types: Vec<RankedType> =
             offer.purchases.iter().map(|purchase| ranked_type(template, *purchase, offer.zones)).collect();
         let requirements = self.requirements(node, offer);
-        let mut annotations = spec.metadata.annotations.clone();
-        let class_hash =
-            template.class.template_hash().map(|hash| (labels::NODE_CLASS_HASH.to_owned(), hash));
-        annotations.insert(labels::NODE_POOL_HASH.to_owned(), template.pool.template_hash());
-        annotations.extend(class_hash);
+        let mut annotations = template.pool.spec.template.metadata.annotations.clone();
+        annotations.extend(template.drift_hashes().iter().cloned());
         if offer.min_values_relaxed {
             annotations.insert(labels::MIN_VALUES_RELAXED.to_owned(), "true".to_owned());
         }
         let capacity_type = node.quote.capacity_type();
         PlannedNode {
             claim,
-            node_pool: template.pool.name.clone(),
-            node_class: template.class.reference.clone(),
             capacity_type,
             zones: template.zone_names(offer.zones).map(str::to_owned).collect(),
-            labels: node_labels(template, &requirements, capacity_type),
-            requirements,
-            annotations,
-            taints: template.taints.clone(),
-            startup_taints: spec.spec.startup_taints.clone(),
-            expire_after: spec.spec.expire_after,
-            termination_grace_period: spec.spec.termination_grace_period,
+            spec: NodeClaimSpec {
+                labels: node_labels(template, &requirements, capacity_type),
+                annotations,
+                taints: template.taints.clone(),
+                ..NodeClaimSpec::of(template.pool, requirements)
+            },
             requests: self.requests(template, offer, pods),
             reserved: offer.reserved.clone(),
             allocatable: least_allocatable(template, &offer.purchases),
@@ -354,13 +344,6 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
             price: planned.price,
         }
     }
-}
-
-/// The annotations by which drift is told later.
-fn hashes_of(template: &Template<'_>) -> Vec<(String, String)> {
-    let of_pool = (labels::NODE_POOL_HASH.to_owned(), template.pool.template_hash());
-    let of_class = template.class.template_hash().map(|hash| (labels::NODE_CLASS_HASH.to_owned(), hash));
-    std::iter::once(of_pool).chain(of_class).collect()
 }
 
 fn entry(mut pods: Vec<PodRef>, outcome: Outcome) -> PodsReport {

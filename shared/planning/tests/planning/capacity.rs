@@ -33,7 +33,7 @@ fn planned_nodes_carry_the_hashes_by_which_they_drift() {
     let mut snapshot = with_pods(&[("web", 2, spec(500, 512))]);
     let hashes = |snapshot: &Snapshot| {
         let (plan, _) = provision(snapshot, &Options::default());
-        let annotation = |key: &str| plan.nodes[0].annotations.get(key).cloned();
+        let annotation = |key: &str| plan.nodes[0].spec.annotations.get(key).cloned();
         (annotation(labels::NODE_POOL_HASH), annotation(labels::NODE_CLASS_HASH))
     };
     let of_pool = Some(snapshot.node_pools[0].template_hash());
@@ -157,14 +157,11 @@ fn claims_in_flight() {
 
     let mut launched = second.clone();
     for (index, claim) in launched.claims.iter_mut().enumerate() {
-        claim.state = ClaimState::Launched;
-        claim.instance = Some(Instance {
-            id: format!("i-{index:017}"),
+        claim.status.state = ClaimState::Launched;
+        claim.status.instance = Some(Instance {
             instance_type: claim.instance_types[0].clone(),
             zone: ZONES[1].into(),
-            capacity_type: CapacityType::Spot,
-            image_id: String::new(),
-            price: Price::ZERO,
+            ..outrigger_model::fixtures::instance(&format!("i-{index:017}"))
         });
     }
     launched.pods.extend(pods("more", 2, spec(100, 128)));
@@ -182,7 +179,7 @@ fn claims_in_flight() {
     );
 
     let mut draining = second;
-    draining.claims.iter_mut().for_each(|claim| claim.state = ClaimState::Draining);
+    draining.claims.iter_mut().for_each(|claim| claim.status.state = ClaimState::Draining);
     check_snapshot(
         "draining",
         "A claim that drains takes no pods, nor does a pod's nomination to it hold.",
@@ -196,10 +193,10 @@ fn joined_claims() {
     let (plan, _) = planned(&first);
     let mut joined = applied(&first, &plan);
     let claim = &mut joined.claims[0];
-    claim.state = ClaimState::Registered;
-    claim.node_name = Some("i-joined".into());
+    claim.status.state = ClaimState::Registered;
+    claim.status.node_name = Some("i-joined".into());
     let mut young = node("i-joined", &claim.instance_types[0]);
-    young.labels.extend(claim.labels.clone());
+    young.labels.extend(claim.spec.labels.clone());
     young.allocatable = Resources::new();
     joined.nodes.push(young);
     for pod in &mut joined.pods {

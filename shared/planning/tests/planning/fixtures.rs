@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use outrigger_model::resources::{CPU, MEMORY, PODS};
 use outrigger_model::{
     CapacityType, ClassOffer, DaemonSet, InstanceType, Node, NodeClass, NodeClassRef, NodePool, Offering,
-    Outcome, Plan, Pod, PodRef, PodSpec, PodState, Price, Quantity, Report, Resources, Snapshot, labels,
+    Outcome, Plan, Pod, PodRef, PodSpec, PodState, Price, Quantity, Report, Resources, Snapshot, fixtures,
+    labels,
 };
 use outrigger_planning::{Options, check, provision};
 use serde_json::{Value, json};
@@ -138,19 +138,10 @@ pub(crate) fn selecting(key: &str, value: &str) -> Value {
 pub(crate) fn pods(name: &str, count: usize, spec: PodSpec) -> Vec<Pod> {
     let (spec, labels) = (Arc::new(spec), Arc::new(BTreeMap::from([("app".to_owned(), name.to_owned())])));
     let pod = |index: usize| Pod {
-        id: PodRef { namespace: "default".into(), name: format!("{name}-{index}") },
         uid: format!("uid-{name}-{index:05}"),
         labels: Arc::clone(&labels),
         spec: Arc::clone(&spec),
-        created_at: Timestamp::UNIX_EPOCH,
-        node_name: None,
-        nominated_node: None,
-        state: PodState::Unschedulable,
-        owner_kind: "ReplicaSet".into(),
-        daemon_set: None,
-        volume_claims: Vec::new(),
-        group: None,
-        do_not_disrupt: None,
+        ..fixtures::pod(&format!("{name}-{index}"), None, "ReplicaSet")
     };
     (0..count).map(pod).collect()
 }

@@ -231,7 +231,7 @@ fn pods_of_several_pools_share_a_node() {
     snapshot.node_pools[0].spec.weight = Some(10);
     snapshot.pods.truncate(1);
     let (plan, _) = planned(&snapshot);
-    assert_eq!(plan.nodes[0].node_pool, "a");
+    assert_eq!(plan.nodes[0].spec.node_pool, "a");
 }
 
 #[test]

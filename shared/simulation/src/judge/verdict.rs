@@ -29,10 +29,11 @@ fn left_over(ending: &Ending) -> Vec<String> {
     let open = ending.intents.iter().filter(|intent| intent.ended_at.is_none());
     let mut left: Vec<_> = open.map(|intent| format!("launch {} is still open", intent.id)).collect();
     left.extend(ending.commands.iter().map(|command| format!("command {} is still there", command.id)));
-    let living: Vec<&NodeClaim> = ending.claims.iter().filter(|claim| !claim.state.is_terminal()).collect();
-    let unready = living.iter().filter(|claim| claim.state != ClaimState::Initialized);
-    left.extend(unready.map(|claim| format!("claim {} is still {:?}", claim.name, claim.state)));
-    let held = living.iter().filter(|claim| claim.command.is_some());
+    let living: Vec<&NodeClaim> =
+        ending.claims.iter().filter(|claim| !claim.status.state.is_terminal()).collect();
+    let unready = living.iter().filter(|claim| claim.status.state != ClaimState::Initialized);
+    left.extend(unready.map(|claim| format!("claim {} is still {:?}", claim.name, claim.status.state)));
+    let held = living.iter().filter(|claim| claim.status.command.is_some());
     left.extend(held.map(|claim| format!("a command still holds claim {}", claim.name)));
     let instances = ending.instances.iter().filter(|(_, launch)| launch != NO_LAUNCH).count();
     let stale = living.iter().filter(|claim| ending.mirrors.get(&claim.name) != Some(&claim.version));

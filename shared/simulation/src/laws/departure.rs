@@ -75,12 +75,12 @@ pub(crate) fn termination(state: &State, id: &str, moment: Moment) -> Vec<String
     if may_know_another_claim(state, moment) {
         return Vec::new();
     }
-    if let Some(claim) = claim.filter(|claim| claim.state < ClaimState::Terminating) {
+    if let Some(claim) = claim.filter(|claim| claim.status.state < ClaimState::Terminating) {
         return vec![format!("{id} was terminated while its claim lives: {}", claim.name)];
     }
     let nothing_to_save = claim.is_some_and(|claim| {
-        let reason = claim.termination.as_ref().map(|end| end.reason);
-        claim.registered_at.is_none() || reason == Some(TerminationReason::InstanceGone)
+        let reason = claim.status.termination.as_ref().map(|end| end.reason);
+        claim.status.registered_at.is_none() || reason == Some(TerminationReason::InstanceGone)
     });
     let overdue = claim.and_then(by).is_some_and(|by| after(moment.at, tolerance(state)) >= by);
     if nothing_to_save || overdue {
@@ -114,7 +114,7 @@ pub(crate) fn binding<'s>(state: &State, nodes: impl Iterator<Item = &'s str>) -
 /// A claim is over only when its instance is.
 pub(crate) fn closing(state: &State, claim: &NodeClaim) -> Vec<String> {
     let machine = claim.instance_id().and_then(|id| state.cloud.machines().get(id));
-    let alive = claim.state == ClaimState::Gone && machine.is_some_and(Machine::is_live);
+    let alive = claim.status.state == ClaimState::Gone && machine.is_some_and(Machine::is_live);
     alive.then(|| format!("claim {} was closed while its instance lives", claim.name)).into_iter().collect()
 }
 
@@ -126,7 +126,7 @@ pub(crate) fn release(state: &State, name: &str) -> Vec<String> {
 
 fn claim_on<'s>(state: &'s State, instance: &str) -> Option<&'s NodeClaim> {
     let runs_on =
-        |claim: &&NodeClaim| claim.instance_id() == Some(instance) && claim.state != ClaimState::Gone;
+        |claim: &&NodeClaim| claim.instance_id() == Some(instance) && claim.status.state != ClaimState::Gone;
     state.ledger.claims().find(runs_on)
 }
 
@@ -141,7 +141,7 @@ fn tolerance(state: &State) -> Duration {
 }
 
 fn by(claim: &NodeClaim) -> Option<Timestamp> {
-    claim.termination.as_ref()?.by
+    claim.status.termination.as_ref()?.by
 }
 
 fn is_launching(state: &State, machine: &Machine) -> bool {

@@ -23,9 +23,10 @@ pub(crate) fn opening(state: &State, change: &NodeChange, moment: Moment) -> Opt
     let since = state.cluster.closed_since(&change.name).filter(|_| !is_free)?;
     let node = state.cluster.nodes().get(&change.name)?;
     let claim = node.annotations.get(labels::CLAIM);
-    let is_marked = |it: &NodeClaim| it.termination.as_ref().is_some_and(|end| end.tainted_at.is_some());
+    let is_marked =
+        |it: &NodeClaim| it.status.termination.as_ref().is_some_and(|end| end.tainted_at.is_some());
     let mut claims = state.ledger.claims().filter(|it| Some(&it.name) == claim);
-    let drains = claims.any(|it| !it.state.accepts_pods() && is_marked(it));
+    let drains = claims.any(|it| !it.status.state.accepts_pods() && is_marked(it));
     let least = LEAST_CLOSED.saturating_sub(2 * state.clock_skew);
     let too_soon = moment.elapsed.saturating_sub(since) < least || drains;
     too_soon.then(|| format!("{} was opened too soon", change.name))
@@ -52,13 +53,14 @@ pub(crate) fn partition(state: &State) -> Option<(usize, usize)> {
 
 /// A node is given up only while at most a fifth of its pool, rounded up, is unhealthy.
 pub(crate) fn repair(state: &State, claim: &NodeClaim, moment: Moment) -> Vec<String> {
-    let begins = claim.termination.as_ref().is_some_and(|end| {
+    let begins = claim.status.termination.as_ref().is_some_and(|end| {
         end.reason == TerminationReason::Unhealthy && end.tainted_at.is_none() && end.terminating_at.is_none()
     });
-    if !begins || claim.state != ClaimState::Draining {
+    if !begins || claim.status.state != ClaimState::Draining {
         return Vec::new();
     }
-    let of_pool = state.cluster.nodes().values().filter(|node| node.node_pool() == Some(&claim.node_pool));
+    let of_pool =
+        state.cluster.nodes().values().filter(|node| node.node_pool() == Some(&claim.spec.node_pool));
     let (mut all, mut unhealthy) = (0_usize, 0_usize);
     for node in of_pool {
         all += 1;

@@ -22,20 +22,20 @@ pub(crate) fn overdue(state: &State, scenario: &Scenario, node: &str, moment: Mo
     if scenario.poll_window.is_zero() || !as_planned || !is_calm(state, scenario, moment) {
         return Vec::new();
     }
-    let lives = |claim: &&NodeClaim| !claim.state.is_terminal() && claim.termination.is_none();
+    let lives = |claim: &&NodeClaim| !claim.status.state.is_terminal() && claim.status.termination.is_none();
     let claims: Vec<&NodeClaim> = state.ledger.claims().filter(lives).collect();
-    let claim = claims.iter().find(|claim| claim.node_name.as_deref() == Some(node));
+    let claim = claims.iter().find(|claim| claim.status.node_name.as_deref() == Some(node));
     let Some(claim) = claim else { return Vec::new() };
     // A pod that was planned for again is the newest plan's.
     let is_newest = |pod: &&NominatedPod| {
-        let names = |other: &NodeClaim| other.nominated.iter().any(|one| one.uid == pod.uid);
+        let names = |other: &NodeClaim| other.status.nominated.iter().any(|one| one.uid == pod.uid);
         !claims.iter().any(|other| other.created_at > claim.created_at && names(other))
     };
     let waits = |pod: &&NominatedPod| {
         let seen = state.cluster.pods().get(&pod.uid);
         seen.is_some_and(|pod| pod.node_name.is_none() && pod.state == PodState::Unschedulable)
     };
-    let overdue = claim.nominated.iter().filter(waits).filter(is_newest);
+    let overdue = claim.status.nominated.iter().filter(waits).filter(is_newest);
     let seconds = LONGEST_WAIT.as_secs();
     overdue.map(|pod| format!("{} still waits for {node}, ready for {seconds} s", pod.pod)).collect()
 }

@@ -72,7 +72,7 @@ impl Table {
         }
         for command in copy.commands.values().filter(|command| young(command)) {
             for claim in copy.claims.values_mut().filter(|claim| command.holds(claim)) {
-                claim.command = None;
+                claim.status.command = None;
                 claim.version -= 1;
             }
         }

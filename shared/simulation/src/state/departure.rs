@@ -147,8 +147,8 @@ impl State {
     pub(crate) fn tell_of(&mut self, claim: &NodeClaim, moment: Moment) {
         self.broken.extend(laws::closing(self, claim));
         self.broken.extend(crate::laws::health::repair(self, claim, moment));
-        let Some(end) = &claim.termination else { return };
-        let text = match claim.state {
+        let Some(end) = &claim.status.termination else { return };
+        let text = match claim.status.state {
             ClaimState::Draining if end.tainted_at.is_none() => "is to be drained",
             ClaimState::Terminating => "is given up",
             ClaimState::Gone => "is gone",

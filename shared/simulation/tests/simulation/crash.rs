@@ -14,7 +14,7 @@ fn check(ending: &Ending, undisturbed: &Ending, what: &str) {
     let story = || format!("{what}\n{}", common::timeline(ending));
     assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
     assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
-    let claims = ending.claims.iter().filter(|claim| !claim.state.is_terminal());
+    let claims = ending.claims.iter().filter(|claim| !claim.status.state.is_terminal());
     let claimed: Vec<_> = claims.filter_map(|claim| claim.instance_id()).collect();
     assert_eq!(claimed.len(), ending.instances.len(), "each instance has its claim\n{}", story());
     assert_eq!(pools(&bought(ending)), pools(&bought(undisturbed)), "{}", story());

@@ -83,9 +83,10 @@ fn check_settled(ending: &Ending, what: &str) {
     assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
     let open = ending.intents.iter().filter(|intent| intent.ended_at.is_none()).count();
     assert_eq!(open, 0, "no launch stays open\n{}", story());
-    let living: Vec<&NodeClaim> = ending.claims.iter().filter(|claim| !claim.state.is_terminal()).collect();
+    let living: Vec<&NodeClaim> =
+        ending.claims.iter().filter(|claim| !claim.status.state.is_terminal()).collect();
     for claim in &living {
-        assert_eq!(claim.state, ClaimState::Initialized, "{}\n{}", claim.name, story());
+        assert_eq!(claim.status.state, ClaimState::Initialized, "{}\n{}", claim.name, story());
     }
     let ours = ending.instances.iter().filter(|(_, launch)| launch != "none").count();
     assert_eq!(living.len(), ours, "{}", story());
@@ -95,7 +96,8 @@ fn check_settled(ending: &Ending, what: &str) {
 
 fn ended(ending: &Ending, reason: TerminationReason) -> usize {
     let for_it = |claim: &&NodeClaim| {
-        claim.state == ClaimState::Gone && claim.termination.as_ref().is_some_and(|end| end.reason == reason)
+        claim.status.state == ClaimState::Gone
+            && claim.status.termination.as_ref().is_some_and(|end| end.reason == reason)
     };
     ending.claims.iter().filter(for_it).count()
 }
@@ -122,7 +124,7 @@ fn a_budget_that_allows_nothing_holds_the_drain_and_is_named() {
     let ending = Setting::new(&format!("{TOO_TIGHT}{deleted}")).play(1, &[]);
     let story = common::timeline(&ending);
     assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{story}");
-    let draining = ending.claims.iter().filter(|claim| claim.state == ClaimState::Draining).count();
+    let draining = ending.claims.iter().filter(|claim| claim.status.state == ClaimState::Draining).count();
     assert_eq!(draining, 1, "{story}");
     assert!(told(&ending, "FailedDraining", "the disruption budget web"), "{:?}", ending.told);
 }
@@ -208,8 +210,9 @@ fn patience_ends_even_for_pods_that_cannot_be_asked() {
         let ending = bounded.play(1, &[]);
         check_settled(&ending, &refused);
         assert_eq!(ended(&ending, TerminationReason::Deleted), 1, "{}", common::timeline(&ending));
-        let given_up = ending.claims.iter().find_map(|claim| claim.termination.as_ref()?.terminating_at);
-        let begun = ending.claims.iter().find_map(|claim| Some(claim.termination.as_ref()?.since));
+        let given_up =
+            ending.claims.iter().find_map(|claim| claim.status.termination.as_ref()?.terminating_at);
+        let begun = ending.claims.iter().find_map(|claim| Some(claim.status.termination.as_ref()?.since));
         let took = given_up.unwrap().duration_since(begun.unwrap()).as_secs();
         assert!((5..=70).contains(&took), "{refused}: it took {took} s");
     }
@@ -235,7 +238,7 @@ fn volumes_are_detached_before_their_machine_ends() {
         assert_eq!(ended(&ending, TerminationReason::Deleted), 2, "{}", common::timeline(&ending));
         // Volumes are never detached in less than four seconds, and their pods leave before.
         let waited = |claim: &NodeClaim| {
-            let end = claim.termination.as_ref()?;
+            let end = claim.status.termination.as_ref()?;
             Some(end.terminating_at?.duration_since(end.tainted_at?).as_secs())
         };
         assert!(

@@ -73,10 +73,11 @@ fn check(ending: &Ending, reason: TerminationReason, count: usize) {
     let story = || common::timeline(ending);
     assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
     assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
-    let over = ending.claims.iter().filter(|claim| claim.state == ClaimState::Gone);
-    let for_it = over.filter(|claim| claim.termination.as_ref().is_some_and(|end| end.reason == reason));
+    let over = ending.claims.iter().filter(|claim| claim.status.state == ClaimState::Gone);
+    let for_it =
+        over.filter(|claim| claim.status.termination.as_ref().is_some_and(|end| end.reason == reason));
     assert_eq!(for_it.count(), count, "{}", story());
-    let living = ending.claims.iter().filter(|claim| claim.state == ClaimState::Initialized).count();
+    let living = ending.claims.iter().filter(|claim| claim.status.state == ClaimState::Initialized).count();
     assert_eq!((living, living), (ending.nodes.len(), ending.instances.len()), "{}", story());
 }
 
@@ -99,7 +100,7 @@ fn an_instance_that_ec2_will_retire_is_drained_kindly() {
     let retiring = "{at: 3m, kind: PlanRetirement, count: 2}";
     check(&World { events: retiring, ..WORLD }.play(1), TerminationReason::Interrupted, 2);
     let held = World { budget: "minAvailable: 12", events: retiring, ..WORLD }.play(1);
-    let draining = held.claims.iter().filter(|claim| claim.state == ClaimState::Draining).count();
+    let draining = held.claims.iter().filter(|claim| claim.status.state == ClaimState::Draining).count();
     assert_eq!(draining, 2, "{}", common::timeline(&held));
     assert!(told(&held, "FailedDraining", "budget web"), "{:?}", held.told);
 }
@@ -116,11 +117,11 @@ fn a_node_that_is_not_heard_of_is_repaired_after_half_an_hour() {
     let silent = "{at: 3m, kind: SilenceKubelets, count: 1}";
     let ending = World { duration: "42m", events: silent, ..WORLD }.play(1);
     check(&ending, TerminationReason::Unhealthy, 1);
-    let end = ending.claims.iter().find_map(|claim| claim.termination.clone()).unwrap();
+    let end = ending.claims.iter().find_map(|claim| claim.status.termination.clone()).unwrap();
     let after = end.since.duration_since("2026-01-01T00:00:00Z".parse().unwrap()).as_secs();
     assert!((33 * 60..36 * 60).contains(&after), "{after} s");
     let without = World { repair: false, duration: "42m", events: silent, ..WORLD }.play(1);
-    assert!(without.claims.iter().all(|claim| claim.termination.is_none()), "repair is off");
+    assert!(without.claims.iter().all(|claim| claim.status.termination.is_none()), "repair is off");
 }
 
 #[test]
@@ -135,7 +136,7 @@ fn many_unhealthy_nodes_of_a_pool_are_left_alone_and_named() {
     for events in ["{at: 3m, kind: FailStatusChecks, count: 3}", "{at: 3m, kind: BreakHardware, count: 3}"] {
         let ending = World { duration: "17m", events, ..WORLD }.play(1);
         let story = common::timeline(&ending);
-        assert!(ending.claims.iter().all(|claim| claim.termination.is_none()), "{story}");
+        assert!(ending.claims.iter().all(|claim| claim.status.termination.is_none()), "{story}");
         assert!(told(&ending, "NodeRepairBlocked", "3 of 3 nodes of NodePool general"), "{:?}", ending.told);
     }
 }
@@ -145,7 +146,7 @@ fn a_node_that_somebody_closed_and_left_is_opened_again() {
     let ending = World { events: "{at: 3m, kind: CloseNodes, count: 2}", ..WORLD }.play(1);
     let story = common::timeline(&ending);
     assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{story}");
-    assert!(ending.claims.iter().all(|claim| claim.termination.is_none()), "{story}");
+    assert!(ending.claims.iter().all(|claim| claim.status.termination.is_none()), "{story}");
     for node in &ending.nodes {
         assert!(node.taints.is_empty(), "{node:?}");
         assert!(!node.labels.contains_key("node.kubernetes.io/exclude-from-external-load-balancers"));
@@ -159,9 +160,9 @@ fn two_nodes_of_one_instance_are_told_of_and_never_ended_for_it() {
     let ending = World { duration: "25m", events, more, ..WORLD }.play(1);
     let story = common::timeline(&ending);
     assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{story}");
-    assert!(ending.claims.iter().all(|claim| claim.termination.is_none()), "{story}");
+    assert!(ending.claims.iter().all(|claim| claim.status.termination.is_none()), "{story}");
     assert!(told(&ending, "MultipleNodesFound", "-again"), "{:?}", ending.told);
-    let doubled = ending.claims.iter().filter(|claim| claim.node_check.duplicates.len() == 2).count();
+    let doubled = ending.claims.iter().filter(|claim| claim.status.node_check.duplicates.len() == 2).count();
     assert_eq!(doubled, 1, "{story}");
 }
 
@@ -173,7 +174,7 @@ fn machines_with_less_memory_than_their_type_promises_are_told_of_and_learnt_fro
     assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{story}");
     assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{story}");
     assert!(told(&ending, "FailedConsistencyCheck", "memory"), "{:?}", ending.told);
-    let short = |claim: &&outrigger_model::NodeClaim| claim.node_check.shortfall.is_some();
+    let short = |claim: &&outrigger_model::NodeClaim| claim.status.node_check.shortfall.is_some();
     assert_eq!(ending.claims.iter().filter(short).count(), ending.claims.len(), "{story}");
     let launches = ending.summary.timeline.iter().filter(|happening| happening.text.contains(": launched"));
     let late = launches.filter(|happening| happening.at.as_secs() > 60).count();
@@ -184,15 +185,15 @@ fn machines_with_less_memory_than_their_type_promises_are_told_of_and_learnt_fro
 fn check_as(ending: &Ending, undisturbed: &Ending, what: &str) {
     let story = || format!("{what}\n{}", common::timeline(ending));
     let over = |ending: &Ending| {
-        let ends = ending.claims.iter().filter_map(|claim| claim.termination.clone());
+        let ends = ending.claims.iter().filter_map(|claim| claim.status.termination.clone());
         ends.map(|end| end.reason).collect::<Vec<_>>()
     };
     assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
     assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
     assert_eq!(over(ending), over(undisturbed), "{}", story());
-    let living = ending.claims.iter().filter(|claim| claim.state == ClaimState::Initialized);
-    let short = living.clone().filter(|claim| claim.node_check.shortfall.is_some()).count();
-    let all_short = undisturbed.claims.iter().any(|claim| claim.node_check.shortfall.is_some());
+    let living = ending.claims.iter().filter(|claim| claim.status.state == ClaimState::Initialized);
+    let short = living.clone().filter(|claim| claim.status.node_check.shortfall.is_some()).count();
+    let all_short = undisturbed.claims.iter().any(|claim| claim.status.node_check.shortfall.is_some());
     assert_eq!(short, if all_short { living.clone().count() } else { 0 }, "{}", story());
     assert_eq!(
         (living.clone().count(), living.count()),

@@ -52,9 +52,10 @@ fn check_settled(ending: &Ending, what: &str) {
     let story = || format!("{what}\n{}", common::timeline(ending));
     assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
     assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
-    let living: Vec<&NodeClaim> = ending.claims.iter().filter(|claim| !claim.state.is_terminal()).collect();
+    let living: Vec<&NodeClaim> =
+        ending.claims.iter().filter(|claim| !claim.status.state.is_terminal()).collect();
     for claim in &living {
-        assert_eq!(claim.state, ClaimState::Initialized, "{}\n{}", claim.name, story());
+        assert_eq!(claim.status.state, ClaimState::Initialized, "{}\n{}", claim.name, story());
     }
     assert_eq!(
         (living.len(), ending.mirrors.len()),
@@ -74,7 +75,7 @@ fn check_replaced(ending: &Ending, what: &str) {
 
 fn interrupted(ending: &Ending) -> Vec<&NodeClaim> {
     let for_it = |claim: &&NodeClaim| {
-        claim.termination.as_ref().is_some_and(|end| end.reason == TerminationReason::Interrupted)
+        claim.status.termination.as_ref().is_some_and(|end| end.reason == TerminationReason::Interrupted)
     };
     ending.claims.iter().filter(for_it).collect()
 }
@@ -127,9 +128,9 @@ fn all_nodes_may_be_taken_at_once() {
 fn what_was_taken_is_not_bought_again_at_once() {
     for seed in 1..=5 {
         let ending = play(seed, "12m", "", "{at: 3m, kind: SpotWarning, count: 1}", &[]);
-        let taken = interrupted(&ending)[0].instance.clone().unwrap();
+        let taken = interrupted(&ending)[0].status.instance.clone().unwrap();
         let offering = |claim: &&NodeClaim| {
-            let instance = claim.instance.as_ref().unwrap();
+            let instance = claim.status.instance.as_ref().unwrap();
             (&instance.instance_type, &instance.zone) == (&taken.instance_type, &taken.zone)
         };
         let before = ending.claims.iter().filter(offering).count();
@@ -146,8 +147,13 @@ fn a_machine_that_is_taken_before_it_joins_is_given_up() {
     let taken = interrupted(&ending);
     assert_eq!(taken.len(), 2, "{}", story());
     for claim in taken {
-        let end = claim.termination.as_ref().unwrap();
-        assert_eq!((claim.registered_at, end.tainted_at, end.drained_at), (None, None, None), "{}", story());
+        let end = claim.status.termination.as_ref().unwrap();
+        assert_eq!(
+            (claim.status.registered_at, end.tainted_at, end.drained_at),
+            (None, None, None),
+            "{}",
+            story()
+        );
     }
 }
 
@@ -164,7 +170,7 @@ fn every_kind_of_event_has_its_answer() {
         let story = || format!("{kind}\n{}", common::timeline(&ending));
         check_replaced(&ending, &story());
         assert_eq!(ending.claims.len(), claims, "{}", story());
-        let ends = ending.claims.iter().filter_map(|claim| claim.termination.as_ref());
+        let ends = ending.claims.iter().filter_map(|claim| claim.status.termination.as_ref());
         assert_eq!(ends.map(|end| end.reason).collect::<Vec<_>>(), Vec::from_iter(reason), "{}", story());
         assert!(ending.told.iter().any(|(_, reason, _)| *reason == told), "{kind}: {:?}", ending.told);
     }
@@ -182,8 +188,8 @@ fn events_may_be_lost_doubled_late_and_out_of_order() {
         let story = || format!("seed {seed}\n{}", common::timeline(&ending));
         assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
         assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
-        let living = ending.claims.iter().filter(|claim| !claim.state.is_terminal());
-        assert!(living.clone().all(|claim| claim.state == ClaimState::Initialized), "{}", story());
+        let living = ending.claims.iter().filter(|claim| !claim.status.state.is_terminal());
+        assert!(living.clone().all(|claim| claim.status.state == ClaimState::Initialized), "{}", story());
         assert_eq!(living.count(), 4, "{}", story());
         assert_eq!((ending.messages, ending.dead_letters), (0, 0), "{}", story());
     }
@@ -222,7 +228,8 @@ fn any_function_may_die_anywhere_while_a_machine_is_taken() {
             let play = |kills: &[Kill]| play(1, "14m", "", events, kills);
             deaths += common::die_at_each_call(function, run, 1, play, |ending, what| {
                 check_replaced(ending, what);
-                let bought = ending.claims.iter().filter(|claim| claim.state != ClaimState::Failed).count();
+                let bought =
+                    ending.claims.iter().filter(|claim| claim.status.state != ClaimState::Failed).count();
                 assert_eq!(bought, 6, "{what}\n{}", common::timeline(ending));
             });
         }

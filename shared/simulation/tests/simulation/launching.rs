@@ -74,7 +74,7 @@ fn check(ending: &Ending, what: &str) {
 fn launched_at(ending: &Ending) -> i64 {
     let begins = ending.pods.iter().map(|pod| pod.created_at).min().expect("there are pods");
     let launched =
-        ending.claims.iter().filter_map(|claim| claim.launched_at).max().expect("nodes were launched");
+        ending.claims.iter().filter_map(|claim| claim.status.launched_at).max().expect("nodes were launched");
     launched.duration_since(begins).as_secs()
 }
 
@@ -197,7 +197,7 @@ fn each_error_has_its_end() {
         assert!(case.within.contains(&at), "launched after {at} s, not {:?}: {}", case.within, story());
         assert!(ending.intents.len() <= case.launches, "{} launches: {}", ending.intents.len(), story());
         let other = |claim: &&outrigger_model::NodeClaim| {
-            let kind = claim.instance.as_ref().map(|instance| instance.capacity_type);
+            let kind = claim.status.instance.as_ref().map(|instance| instance.capacity_type);
             kind.is_some() && case.capacity_type.is_some_and(|expected| kind != Some(expected))
         };
         assert_eq!(ending.claims.iter().filter(other).count(), 0, "{}", story());
@@ -295,10 +295,11 @@ fn play_without_spot(capacity: &str, pools: &str, selector: &str) -> (usize, Vec
     assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
     let begins = ending.pods.iter().map(|pod| pod.created_at).min().expect("there are pods");
     let bought = ending.claims.iter().filter_map(|claim| {
-        let second = claim.launched_at?.duration_since(begins).as_secs();
-        Some((claim.instance.as_ref()?.capacity_type, second))
+        let second = claim.status.launched_at?.duration_since(begins).as_secs();
+        Some((claim.status.instance.as_ref()?.capacity_type, second))
     });
-    let served = ending.claims.iter().filter(|claim| claim.instance.is_some()).map(|claim| &claim.intent);
+    let served =
+        ending.claims.iter().filter(|claim| claim.status.instance.is_some()).map(|claim| &claim.intent);
     let served: BTreeSet<&String> = served.collect();
     (ending.intents.len() - served.len(), bought.collect())
 }
@@ -359,7 +360,7 @@ const CHAOS: [World; 4] = [
 ];
 
 fn bought(ending: &Ending) -> usize {
-    ending.claims.iter().filter(|claim| claim.instance.is_some()).count()
+    ending.claims.iter().filter(|claim| claim.status.instance.is_some()).count()
 }
 
 /// Karpenter's chaos test: each new node is tainted by a rogue, and within five minutes there are fewer than 35.

@@ -48,12 +48,12 @@ fn play_killing(seed: u64, duration: &str, extra: &str, kills: &[Kill]) -> Endin
 /// Planned pods that are not on the node that was bought for them.
 fn astray(ending: &Ending) -> Vec<String> {
     let mut astray = Vec::new();
-    for claim in ending.claims.iter().filter(|claim| claim.initialized_at.is_some()) {
-        for planned in &claim.nominated {
+    for claim in ending.claims.iter().filter(|claim| claim.status.initialized_at.is_some()) {
+        for planned in &claim.status.nominated {
             let pod = ending.pods.iter().find(|pod| pod.uid == planned.uid);
             let node = pod.and_then(|pod| pod.node_name.as_ref());
-            if node != claim.node_name.as_ref() {
-                astray.push(format!("{} is on {node:?}, not on {:?}", planned.pod, claim.node_name));
+            if node != claim.status.node_name.as_ref() {
+                astray.push(format!("{} is on {node:?}, not on {:?}", planned.pod, claim.status.node_name));
             }
         }
     }

@@ -68,16 +68,22 @@ fn check_settled(ending: &Ending, what: &str) {
     assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
     assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
     assert_eq!(ending.commands, Vec::new(), "{}", story());
-    let living: Vec<&NodeClaim> = ending.claims.iter().filter(|claim| !claim.state.is_terminal()).collect();
+    let living: Vec<&NodeClaim> =
+        ending.claims.iter().filter(|claim| !claim.status.state.is_terminal()).collect();
     for claim in &living {
-        assert_eq!((claim.state, &claim.command), (ClaimState::Initialized, &None), "{}", story());
+        assert_eq!(
+            (claim.status.state, &claim.status.command),
+            (ClaimState::Initialized, &None),
+            "{}",
+            story()
+        );
     }
     assert_eq!((living.len(), ending.instances.len(), ending.messages), (4, 4, 0), "{}", story());
 }
 
 fn rebalanced(ending: &Ending) -> Vec<&NodeClaim> {
     let for_it = |claim: &&NodeClaim| {
-        claim.termination.as_ref().is_some_and(|end| end.reason == TerminationReason::Rebalanced)
+        claim.status.termination.as_ref().is_some_and(|end| end.reason == TerminationReason::Rebalanced)
     };
     ending.claims.iter().filter(for_it).collect()
 }
@@ -85,9 +91,10 @@ fn rebalanced(ending: &Ending) -> Vec<&NodeClaim> {
 /// Each node that was given up has a younger one that was ready before its drain began.
 fn check_ready_first(ending: &Ending, what: &str) {
     for old in rebalanced(ending) {
-        let begun = old.termination.as_ref().map(|end| end.since);
-        let is_ready = |new: &&NodeClaim| new.created_at > old.created_at && new.initialized_at <= begun;
-        let ready = ending.claims.iter().filter(is_ready).filter(|new| new.initialized_at.is_some());
+        let begun = old.status.termination.as_ref().map(|end| end.since);
+        let is_ready =
+            |new: &&NodeClaim| new.created_at > old.created_at && new.status.initialized_at <= begun;
+        let ready = ending.claims.iter().filter(is_ready).filter(|new| new.status.initialized_at.is_some());
         assert_ne!(ready.count(), 0, "{what}: {}\n{}", old.name, common::timeline(ending));
     }
 }
@@ -106,7 +113,7 @@ fn what_replaces_a_node_is_ready_before_its_drain_begins() {
             let (old, new) =
                 (rebalanced(&ending)[0], ending.claims.iter().max_by_key(|claim| claim.created_at));
             let place = |claim: &NodeClaim| {
-                claim.instance.as_ref().map(|i| (i.instance_type.clone(), i.zone.clone()))
+                claim.status.instance.as_ref().map(|i| (i.instance_type.clone(), i.zone.clone()))
             };
             assert_ne!(place(old), place(new.unwrap()), "what is at risk is not bought again");
         }
@@ -173,7 +180,7 @@ fn a_machine_that_is_taken_while_its_replacement_starts_goes_the_usual_way() {
         let ending = Setting { events, ..Setting::default() }.play(seed, &[]);
         check_settled(&ending, &format!("seed {seed}"));
         let story = || common::timeline(&ending);
-        let taken = ending.claims.iter().filter_map(|claim| claim.termination.as_ref());
+        let taken = ending.claims.iter().filter_map(|claim| claim.status.termination.as_ref());
         let reasons: Vec<_> = taken.map(|end| end.reason).collect();
         assert_eq!(reasons, [TerminationReason::Interrupted], "{}", story());
         assert_eq!(ending.claims.len(), 5, "bought once\n{}", story());
@@ -191,7 +198,8 @@ fn any_function_may_die_anywhere_while_a_node_is_replaced() {
             deaths += common::die_at_each_call(function, run, 1, play, |ending, what| {
                 check_settled(ending, what);
                 check_ready_first(ending, what);
-                let bought = ending.claims.iter().filter(|claim| claim.state != ClaimState::Failed).count();
+                let bought =
+                    ending.claims.iter().filter(|claim| claim.status.state != ClaimState::Failed).count();
                 let story = || common::timeline(ending);
                 assert_eq!((bought, rebalanced(ending).len()), (5, 1), "{what}\n{}", story());
             });

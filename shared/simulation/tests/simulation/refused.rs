@@ -15,7 +15,7 @@ fn play(duration: &str, events: &str) -> Ending {
 }
 
 fn in_state(ending: &Ending, state: ClaimState) -> usize {
-    ending.claims.iter().filter(|claim| claim.state == state).count()
+    ending.claims.iter().filter(|claim| claim.status.state == state).count()
 }
 
 #[test]
@@ -29,10 +29,10 @@ fn an_instance_that_cannot_be_terminated_holds_up_no_other_and_is_tried_again() 
         "{}",
         story()
     );
-    let claim = refused.claims.iter().find(|claim| claim.state == ClaimState::Terminating).unwrap();
-    let why = claim.last_error.as_deref().unwrap_or_default();
+    let claim = refused.claims.iter().find(|claim| claim.status.state == ClaimState::Terminating).unwrap();
+    let why = claim.status.last_error.as_deref().unwrap_or_default();
     assert!(why.contains("its instance cannot be terminated: OperationNotPermitted"), "{why}");
-    let nodes = refused.nodes.iter().filter(|node| Some(&node.name) == claim.node_name.as_ref());
+    let nodes = refused.nodes.iter().filter(|node| Some(&node.name) == claim.status.node_name.as_ref());
     assert_eq!(nodes.count(), 1, "its node stays as long as it does: {}", story());
     let later = play("14m", events);
     let over = (in_state(&later, ClaimState::Gone), in_state(&later, ClaimState::Terminating));
@@ -44,7 +44,7 @@ fn an_instance_that_cannot_be_terminated_holds_up_no_other_and_is_tried_again() 
 fn shown_wrongly(ending: &Ending) -> BTreeSet<&str> {
     let is_wrong = |claim: &&NodeClaim| {
         let shown = ending.mirrors.get(&claim.name);
-        if claim.state.is_terminal() { shown.is_some() } else { shown != Some(&claim.version) }
+        if claim.status.state.is_terminal() { shown.is_some() } else { shown != Some(&claim.version) }
     };
     ending.claims.iter().filter(is_wrong).map(|claim| claim.name.as_str()).collect()
 }
@@ -58,7 +58,7 @@ fn a_node_claim_that_may_not_be_changed_holds_up_no_other_and_is_written_later()
     let story = || common::timeline(&locked);
     assert_eq!(in_state(&locked, ClaimState::Gone), 1, "{}", story());
     assert!(locked.claims.len() > play("5m", "").claims.len(), "the nodes are replaced: {}", story());
-    let stays = locked.claims.iter().filter(|claim| claim.state == ClaimState::Terminating);
+    let stays = locked.claims.iter().filter(|claim| claim.status.state == ClaimState::Terminating);
     let stays: BTreeSet<&str> = stays.map(|claim| claim.name.as_str()).collect();
     assert_eq!((stays.len(), shown_wrongly(&locked)), (1, stays), "{}", story());
     let later = play("14m", events);
@@ -68,7 +68,11 @@ fn a_node_claim_that_may_not_be_changed_holds_up_no_other_and_is_written_later()
 #[test]
 fn nodes_of_a_pool_that_is_deleted_live_on_and_are_not_replaced() {
     let of_batch = |ending: &Ending, state: ClaimState| {
-        ending.claims.iter().filter(|claim| claim.node_pool == "batch" && claim.state == state).count()
+        ending
+            .claims
+            .iter()
+            .filter(|claim| claim.spec.node_pool == "batch" && claim.status.state == state)
+            .count()
     };
     let deleted = "{at: 5m, kind: DeleteNodePools, count: 1}";
     let before = play("5m", "");

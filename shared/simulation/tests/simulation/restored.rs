@@ -58,11 +58,11 @@ fn check(ending: &Ending, what: &str) {
     let story = || format!("{what}\n{}", common::timeline(ending));
     assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
     assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
-    let living = ending.claims.iter().filter(|claim| !claim.state.is_terminal());
+    let living = ending.claims.iter().filter(|claim| !claim.status.state.is_terminal());
     let claimed: BTreeSet<&str> = living.filter_map(|claim| claim.instance_id()).collect();
     assert_eq!(claimed, ids(ending), "{}", story());
     assert_eq!(ending.mirrors.len(), claimed.len(), "{}", story());
-    let ready = ending.claims.iter().filter(|claim| claim.state == ClaimState::Initialized).count();
+    let ready = ending.claims.iter().filter(|claim| claim.status.state == ClaimState::Initialized).count();
     assert_eq!(ready, claimed.len(), "{}", story());
 }
 
@@ -92,7 +92,7 @@ fn a_lost_table_is_made_again_of_what_runs() {
 fn what_was_adopted_can_be_drained() {
     let ending = play(1, true, "8m", &format!("{LOST}, {{at: 10m, kind: DeleteNodes, count: 2}}"), &[]);
     check(&ending, "lost, adopted and drained");
-    let gone = ending.claims.iter().filter(|claim| claim.state == ClaimState::Gone).count();
+    let gone = ending.claims.iter().filter(|claim| claim.status.state == ClaimState::Gone).count();
     assert_eq!((gone, ids(&ending).len()), (2, 5), "{}", common::timeline(&ending));
 }
 
@@ -108,7 +108,7 @@ fn an_older_copy_ends_nothing_that_it_does_not_know() {
     let alone = play(1, false, "8m", RESTORED, &[]);
     let story = || common::timeline(&alone);
     assert_eq!(ids(&alone).len(), 5, "limits count nodes without claims: {}", story());
-    let claimed = alone.claims.iter().filter(|claim| !claim.state.is_terminal()).count();
+    let claimed = alone.claims.iter().filter(|claim| !claim.status.state.is_terminal()).count();
     assert_eq!(claimed, 3, "two nodes stay without a claim: {}", story());
 }
 

@@ -46,7 +46,7 @@ fn all_nodes_end_wherever_the_command_or_lifecycle_dies() {
         assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
         let left = (ending.instances.len(), ending.nodes.len(), ending.mirrors.len());
         assert_eq!(left, (0, 0, 0), "instances, nodes and NodeClaims are left\n{}", story());
-        assert!(ending.claims.iter().all(|claim| claim.state.is_terminal()), "{}", story());
+        assert!(ending.claims.iter().all(|claim| claim.status.state.is_terminal()), "{}", story());
     };
     check(&drain(&[]), "undisturbed");
     for (function, runs, step, at_least) in

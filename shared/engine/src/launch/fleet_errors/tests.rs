@@ -1,6 +1,6 @@
 //! Each code of the catalogue and what comes of it.
 
-use outrigger_model::{FleetOverride, Price};
+use outrigger_model::{FleetOverride, Price, fixtures};
 
 use super::*;
 
@@ -13,13 +13,9 @@ fn request() -> FleetRequest {
         price: Price::ZERO,
     };
     FleetRequest {
-        token: "intent".into(),
-        launch_template: String::new(),
-        launch_template_version: String::new(),
-        capacity_type: CapacityType::Spot,
-        count: 1,
         overrides: vec![wanted("m5.large", "a"), wanted("g5.xlarge", "a"), wanted("m5.large", "b")],
         tags: BTreeMap::from([(labels::NODE_POOL.to_owned(), "web".to_owned())]),
+        ..fixtures::request(1)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use outrigger_model::taint::TolerationOperator;
-use outrigger_model::{PodSpec, PodState, Protection, Toleration, labels};
+use outrigger_model::{PodSpec, PodState, Protection, Toleration, fixtures, labels};
 
 use super::*;
 
@@ -14,19 +14,8 @@ fn at(second: i64) -> Timestamp {
 fn pod(name: &str, owner: &str, priority: i32) -> PodOnNode {
     PodOnNode {
         pod: Pod {
-            id: PodRef { namespace: "default".into(), name: name.into() },
-            uid: format!("uid-{name}"),
-            labels: Arc::default(),
             spec: Arc::new(PodSpec { priority, ..PodSpec::default() }),
-            created_at: at(-600),
-            node_name: Some("i-1".into()),
-            nominated_node: None,
-            state: PodState::Bound,
-            owner_kind: owner.into(),
-            daemon_set: None,
-            volume_claims: Vec::new(),
-            group: None,
-            do_not_disrupt: None,
+            ..fixtures::pod(name, Some("i-1"), owner)
         },
         deleting_until: None,
         grace: Duration::from_secs(30),

@@ -3,45 +3,30 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use outrigger_model::{ExistingPlacement, PodRef, PodSpec, PodState, Quantity, Resources};
+use outrigger_model::{ExistingPlacement, PodSpec, Quantity, Resources};
 
 use super::*;
-use crate::fixtures::claim;
-
-fn named(name: &str) -> NominatedPod {
-    let pod = PodRef { namespace: "default".into(), name: name.into() };
-    NominatedPod { pod, uid: format!("uid-{name}") }
-}
+use outrigger_model::fixtures::{self, claim, nominated};
 
 fn pod(name: &str, nominated_node: Option<&str>) -> Pod {
-    let NominatedPod { pod: id, uid } = named(name);
     let requests = Resources::new().with("cpu", Quantity::units(1));
     Pod {
-        id,
-        uid,
-        labels: Arc::default(),
         spec: Arc::new(PodSpec { requests, ..PodSpec::default() }),
-        created_at: Timestamp::UNIX_EPOCH,
-        node_name: None,
         nominated_node: nominated_node.map(str::to_owned),
-        state: PodState::Unschedulable,
-        owner_kind: "ReplicaSet".into(),
-        daemon_set: None,
-        volume_claims: Vec::new(),
-        group: None,
-        do_not_disrupt: None,
+        ..fixtures::pod(name, None, "ReplicaSet")
     }
 }
 
 fn placed(target: Target, pods: &[&str]) -> ExistingPlacement {
-    ExistingPlacement { target, pods: pods.iter().map(|name| named(name)).collect() }
+    ExistingPlacement { target, pods: pods.iter().map(|name| nominated(name)).collect() }
 }
 
 /// Pods `new`, `here`, which is nominated for node `n`, and `astray`, which is for another.
 fn world() -> Snapshot {
     let mut snapshot = Snapshot::empty("c", Timestamp::UNIX_EPOCH);
     snapshot.pods = vec![pod("new", None), pod("here", Some("n")), pod("astray", Some("m"))];
-    snapshot.claims = vec![NodeClaim { name: "w".into(), nominated: vec![named("here")], ..claim() }];
+    let claim = NodeClaim { name: "w".into(), ..claim() };
+    snapshot.claims = vec![claim.with_status(|status| status.nominated = vec![nominated("here")])];
     snapshot
 }
 
@@ -65,8 +50,8 @@ fn pods_are_entered_in_claims_whose_nodes_are_yet_to_join() {
     let joined =
         |pods: &[&str]| joined_claims(&world(), &plan(vec![placed(Target::Claim("w".into()), pods)]));
     let [claim] = &joined(&["here", "new"])[..] else { panic!("one claim gets a pod") };
-    assert_eq!(claim.nominated, [named("here"), named("new")]);
-    assert_eq!(claim.requests.get("cpu"), Quantity::units(1));
+    assert_eq!(claim.status.nominated, [nominated("here"), nominated("new")]);
+    assert_eq!(claim.status.requests.get("cpu"), Quantity::units(1));
     assert_eq!(joined(&["here"]), [], "a claim that was made for its pods is left alone");
     let gone = plan(vec![placed(Target::Claim("gone".into()), &["new"])]);
     assert_eq!(joined_claims(&world(), &gone), []);

@@ -3,7 +3,7 @@
 use outrigger_model::{NodeCondition, labels};
 
 use super::*;
-use crate::fixtures::{claim, node};
+use outrigger_model::fixtures::{claim, node};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(100_000 + second).unwrap()
@@ -29,7 +29,7 @@ fn impaired(id: &str) -> InstanceStatus {
 
 /// `reason / by, in seconds`, or why nothing may be done, for the claim of instance i-1.
 fn judged(state: ClaimState, nodes: &[Node], statuses: &[InstanceStatus], second: i64) -> Option<String> {
-    let claim = NodeClaim { state, ..claim() };
+    let claim = claim().with_status(|status| status.state = state);
     let on: Vec<&Node> = nodes.iter().filter(|node| node.instance_id() == Some("i-1")).collect();
     let health = Health::new(nodes, statuses, true, Guards::default(), at(second));
     health.verdict(&claim, &on).map(|verdict| match verdict {
@@ -97,7 +97,7 @@ fn ec2_is_believed_after_two_minutes_and_its_plans_at_once() {
 #[test]
 fn conditions_count_only_where_repair_is_asked_for() {
     let nodes = [ailing("i-1", Some(("Ready", ConditionStatus::False)))];
-    let claim = NodeClaim { state: ClaimState::Initialized, ..claim() };
+    let claim = claim().with_status(|status| status.state = ClaimState::Initialized);
     let statuses = [impaired("i-1")];
     let verdict = |statuses: &[InstanceStatus]| {
         let health = Health::new(&nodes, statuses, false, Guards::default(), at(100_000));

@@ -1,9 +1,9 @@
 //! Small worlds that do not agree with themselves, and what a sweep makes of each.
 
-use outrigger_model::{FleetRequest, Instance, IntentState, Taint};
+use outrigger_model::fixtures::{claim, instance, intent, node};
+use outrigger_model::{IntentState, Taint};
 
 use super::*;
-use crate::fixtures::{claim, node};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(10_000 + second).unwrap()
@@ -14,8 +14,11 @@ fn machine(id: &str, state: InstanceState) -> Machine {
 }
 
 fn claim_of(id: &str, state: ClaimState) -> NodeClaim {
-    let instance = claim().instance.map(|instance| Instance { id: id.into(), ..instance });
-    NodeClaim { name: format!("claim-{id}"), state, instance, ..claim() }
+    let claim = NodeClaim { name: format!("claim-{id}"), ..claim() };
+    claim.with_status(|status| {
+        status.state = state;
+        status.instance = Some(instance(id));
+    })
 }
 
 fn node_of(id: &str, claim: Option<&str>, ready: bool) -> Node {
@@ -31,24 +34,7 @@ fn node_of(id: &str, claim: Option<&str>, ready: bool) -> Node {
 }
 
 fn open_intent(id: &str) -> Intent {
-    let request = FleetRequest {
-        token: id.into(),
-        launch_template: "l".into(),
-        launch_template_version: "1".into(),
-        capacity_type: outrigger_model::CapacityType::Spot,
-        count: 1,
-        overrides: Vec::new(),
-        tags: BTreeMap::new(),
-    };
-    Intent {
-        id: id.into(),
-        state: IntentState::Sent,
-        request,
-        claims: Vec::new(),
-        prepared_at: at(0),
-        sent_at: Some(at(0)),
-        ended_at: None,
-    }
+    Intent { id: id.into(), prepared_at: at(0), sent_at: Some(at(0)), ..intent(IntentState::Sent, 0) }
 }
 
 #[derive(Default)]

@@ -1,9 +1,10 @@
 //! The rules as tables; whole replacements are played in the simulation.
 
+use outrigger_model::fixtures::{at, claim, node};
 use outrigger_model::{ExistingPlacement, NominatedPod, Protection, TerminationReason};
 
 use super::*;
-use crate::fixtures::{at, claim, node, pod, snapshot};
+use crate::fixtures::{pod, snapshot};
 
 fn command(replacements: Option<&[&str]>) -> Command {
     let replacements = replacements.map(|names| names.iter().map(|&name| name.to_owned()).collect());
@@ -12,7 +13,10 @@ fn command(replacements: Option<&[&str]>) -> Command {
 }
 
 fn held_by(command: &Command, state: ClaimState) -> NodeClaim {
-    NodeClaim { state, command: Some(command.id.clone()), ..claim() }
+    claim().with_status(|status| {
+        status.state = state;
+        status.command = Some(command.id.clone());
+    })
 }
 
 #[test]
@@ -42,11 +46,11 @@ fn a_claim_is_held_by_its_own_command_until_its_end_begins() {
         (held_by(&own, ClaimState::Initialized), 600, false),
         (held_by(&own, ClaimState::Draining), 0, false),
         (held_by(&other, ClaimState::Initialized), 0, false),
-        (NodeClaim { state: ClaimState::Initialized, ..claim() }, 0, false),
+        (claim().with_status(|status| status.state = ClaimState::Initialized), 0, false),
     ];
     for (claim, second, expected) in table {
         let found = held(std::slice::from_ref(&claim), std::slice::from_ref(&own), at(second)).count();
-        assert_eq!(found == 1, expected, "{:?} {:?} at {second}", claim.state, claim.command);
+        assert_eq!(found == 1, expected, "{:?} {:?} at {second}", claim.status.state, claim.status.command);
     }
 }
 
@@ -82,8 +86,8 @@ fn kept(mut node: Node) -> Node {
 fn replacing() -> Snapshot {
     let (mut joining, mut place, command) = (claim(), node(Vec::new()), command(None));
     (place.name, place.provider_id) = ("i-2".into(), Some("aws:///us-east-1a/i-2".into()));
-    (joining.name, joining.state) = ("new".into(), ClaimState::Registered);
-    joining.instance.as_mut().unwrap().id = "i-2".into();
+    (joining.name, joining.status.state) = ("new".into(), ClaimState::Registered);
+    joining.status.instance.as_mut().unwrap().id = "i-2".into();
     let mut snapshot = snapshot();
     snapshot.nodes[0].annotations.insert(labels::CLAIM.into(), "web-1".into());
     snapshot.nodes.push(place);
@@ -110,9 +114,9 @@ fn what_pods_wait_for_is_what_is_not_ready_yet() {
     assert_eq!(waits_for(&snapshot, None), None, "the pod has no place");
     assert_eq!(waits_for(&snapshot, on_node()), Some(vec!["new".into()]));
     assert_eq!(waits_for(&snapshot, flying()), Some(vec!["flying".into()]));
-    snapshot.claims[1].state = ClaimState::Initialized;
+    snapshot.claims[1].status.state = ClaimState::Initialized;
     assert_eq!(waits_for(&snapshot, on_node()), Some(Vec::new()));
-    snapshot.claims[1].command = Some(snapshot.commands[0].id.clone());
+    snapshot.claims[1].status.command = Some(snapshot.commands[0].id.clone());
     assert_eq!(waits_for(&snapshot, flying()), Some(vec!["flying".into()]));
     snapshot.nodes[1] = kept(snapshot.nodes[1].clone());
     assert_eq!(waits_for(&snapshot, flying()), None, "the node of its second claim is kept");

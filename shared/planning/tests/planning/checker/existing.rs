@@ -34,11 +34,11 @@ fn on_node() -> Setup {
 /// A node that is still starting, with its claim.
 fn on_starting_node() -> Setup {
     let mut setup = on_claim();
-    setup.snapshot.claims[0].node_name = Some("i-1".into());
-    setup.snapshot.claims[0].state = ClaimState::Registered;
+    setup.snapshot.claims[0].status.node_name = Some("i-1".into());
+    setup.snapshot.claims[0].status.state = ClaimState::Registered;
     setup.plan.existing[0].target = Target::Node("i-1".into());
     let mut setup = setup.node("i-1", A, &[]);
-    setup.snapshot.claims[0].startup_taints = vec![Taint::new("start", "", TaintEffect::NoSchedule)];
+    setup.snapshot.claims[0].spec.startup_taints = vec![Taint::new("start", "", TaintEffect::NoSchedule)];
     let node = &mut setup.snapshot.nodes[0];
     node.ready = false;
     for key in ["start", "node.kubernetes.io/not-ready", labels::UNREGISTERED_TAINT] {
@@ -100,13 +100,13 @@ const EXISTING: &[Case] = &[
     case(
         "a draining claim takes no pods",
         on_claim,
-        |setup| setup.snapshot.claims[0].state = ClaimState::Draining,
+        |setup| setup.snapshot.claims[0].status.state = ClaimState::Draining,
         &[CLAIM],
     ),
     case(
         "a node whose claim is draining takes no pods",
         on_starting_node,
-        |setup| setup.snapshot.claims[0].state = ClaimState::Draining,
+        |setup| setup.snapshot.claims[0].status.state = ClaimState::Draining,
         &["i-1: pods are placed on it, but its claim takes no more pods"],
     ),
     case(
@@ -118,7 +118,7 @@ const EXISTING: &[Case] = &[
     case(
         "a claim whose node is lost takes no pods",
         on_claim,
-        |setup| setup.snapshot.claims[0].state = ClaimState::Registered,
+        |setup| setup.snapshot.claims[0].status.state = ClaimState::Registered,
         &["default-a: pods are placed on it, but its node had joined and is gone"],
     ),
     case(
@@ -135,8 +135,8 @@ const EXISTING: &[Case] = &[
         "before it is registered a node will get its claim's taints",
         on_starting_node,
         |setup| {
-            setup.snapshot.claims[0].taints = vec![Taint::new("batch", "", TaintEffect::NoSchedule)];
-            setup.snapshot.claims[0].state = ClaimState::Launched;
+            setup.snapshot.claims[0].spec.taints = vec![Taint::new("batch", "", TaintEffect::NoSchedule)];
+            setup.snapshot.claims[0].status.state = ClaimState::Launched;
         },
         &["pod default/web-0: placed on i-1, but the pod does not tolerate batch:NoSchedule"],
     ),
@@ -168,7 +168,7 @@ const EXISTING: &[Case] = &[
             let first = setup.pod("first-0");
             first.state = PodState::Waiting;
             let nominated = NominatedPod { pod: first.id.clone(), uid: first.uid.clone() };
-            setup.snapshot.claims[0].nominated.push(nominated);
+            setup.snapshot.claims[0].status.nominated.push(nominated);
             setup
         },
         |setup| setup.respec("web", |spec| spec.requests.set("cpu", Quantity::units(1))),
@@ -179,7 +179,7 @@ const EXISTING: &[Case] = &[
         on_claim,
         |setup| {
             setup.snapshot.claims[0].instance_types = vec!["x1.lost".into()];
-            setup.snapshot.claims[0].allocatable.set("cpu", Quantity::millis(50));
+            setup.snapshot.claims[0].status.allocatable.set("cpu", Quantity::millis(50));
         },
         &["default-a: cpu 100m is asked of it; allowed: 50m as it is"],
     ),

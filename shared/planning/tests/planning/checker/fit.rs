@@ -82,7 +82,7 @@ const ADMISSION: &[Case] = &[
                 .wait("web", 1, json!({}))
                 .plan("default-a", &[A], &["web-0"])
         },
-        |setup| setup.plan.nodes[0].taints = setup.plan.nodes[0].startup_taints.clone(),
+        |setup| setup.plan.nodes[0].spec.taints = setup.plan.nodes[0].spec.startup_taints.clone(),
         &["pod default/web-0: placed on default-a, but the pod does not tolerate start:NoSchedule"],
     ),
     case(
@@ -220,7 +220,7 @@ const RESOURCES: &[Case] = &[
         || {
             let mut setup = on_claim().wait("first", 1, json!({"requests": {"cpu": "1500m"}}));
             setup.pod("first-0").state = PodState::Waiting;
-            setup.snapshot.claims[0].nominated =
+            setup.snapshot.claims[0].status.nominated =
                 vec![NominatedPod { pod: setup.pod("first-0").id.clone(), uid: "uid-first-00000".into() }];
             setup
         },

@@ -43,7 +43,7 @@ const TEMPLATES: &[Case] = &[
     case(
         "a planned node has its pool",
         simple,
-        |setup| setup.plan.nodes[0].node_pool = "lost".into(),
+        |setup| setup.plan.nodes[0].spec.node_pool = "lost".into(),
         &["claim default-a: there is no NodePool lost"],
     ),
     case(
@@ -55,7 +55,7 @@ const TEMPLATES: &[Case] = &[
     case(
         "its class is its pool's",
         simple,
-        |setup| setup.plan.nodes[0].node_class = NodeClassRef::ec2("other"),
+        |setup| setup.plan.nodes[0].spec.node_class = NodeClassRef::ec2("other"),
         &["claim default-a: its class is not its pool's"],
     ),
     case(
@@ -87,7 +87,7 @@ const TEMPLATES: &[Case] = &[
             });
             setup
         },
-        |setup| setup.plan.nodes[0].taints.clear(),
+        |setup| setup.plan.nodes[0].spec.taints.clear(),
         &["claim default-a: it lacks a taint of its pool or class"],
     ),
     case(
@@ -102,13 +102,13 @@ const TEMPLATES: &[Case] = &[
     case(
         "its startup taints stay",
         || with_pool(json!({"template": {"spec": {"startupTaints": [taint("start")]}}})),
-        |setup| setup.plan.nodes[0].startup_taints.clear(),
+        |setup| setup.plan.nodes[0].spec.startup_taints.clear(),
         &["claim default-a: it lacks a startup taint of its pool"],
     ),
     case(
         "its labels are its pool's",
         || with_pool(json!({"template": {"metadata": {"labels": {"team": "red"}}}})),
-        |setup| drop(setup.plan.nodes[0].labels.insert("team".into(), "blue".into())),
+        |setup| drop(setup.plan.nodes[0].spec.labels.insert("team".into(), "blue".into())),
         &[
             "claim default-a: it lacks a label of its pool",
             "claim default-a: its pool asks for team In [red] against team blue",
@@ -117,7 +117,7 @@ const TEMPLATES: &[Case] = &[
     case(
         "its labels are true",
         simple,
-        |setup| drop(setup.plan.nodes[0].labels.insert(labels::ARCH.into(), "arm64".into())),
+        |setup| drop(setup.plan.nodes[0].spec.labels.insert(labels::ARCH.into(), "arm64".into())),
         &[
             "claim default-a: its label kubernetes.io/arch arm64 is not that of m6a.large",
             "claim default-a: its label kubernetes.io/arch arm64 is not that of m6a.xlarge",
@@ -207,7 +207,7 @@ const OFFERINGS: &[Case] = &[
         "its requirements allow its zones",
         simple,
         |setup| {
-            setup.plan.nodes[0].requirements.add(labels::ZONE, Requirement::exactly(A));
+            setup.plan.nodes[0].spec.requirements.add(labels::ZONE, Requirement::exactly(A));
         },
         &["claim default-a: its requirements exclude its zone us-east-1b"],
     ),
@@ -215,7 +215,10 @@ const OFFERINGS: &[Case] = &[
         "its requirements allow its types",
         simple,
         |setup| {
-            setup.plan.nodes[0].requirements.add(labels::INSTANCE_TYPE, Requirement::exactly("m6a.large"));
+            setup.plan.nodes[0]
+                .spec
+                .requirements
+                .add(labels::INSTANCE_TYPE, Requirement::exactly("m6a.large"));
         },
         &["claim default-a: its requirements exclude m6a.xlarge"],
     ),
@@ -223,7 +226,7 @@ const OFFERINGS: &[Case] = &[
         "its requirements allow how it is bought",
         simple,
         |setup| {
-            setup.plan.nodes[0].requirements.add(labels::CAPACITY_TYPE, Requirement::exactly("spot"));
+            setup.plan.nodes[0].spec.requirements.add(labels::CAPACITY_TYPE, Requirement::exactly("spot"));
         },
         &["claim default-a: its requirements exclude its capacity type on-demand"],
     ),

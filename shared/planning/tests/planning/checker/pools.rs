@@ -38,7 +38,7 @@ fn with_reservations() -> Setup {
         setup = setup.plan_as(node, &["m6a.large"], CapacityType::Reserved, &[A], &[pod]);
         let planned = setup.plan.nodes.last_mut().unwrap();
         planned.instance_types[0].offerings.truncate(1);
-        planned.requirements.add(labels::RESERVATION_ID, Requirement::exactly(id));
+        planned.spec.requirements.add(labels::RESERVATION_ID, Requirement::exactly(id));
     }
     setup
 }
@@ -73,7 +73,7 @@ fn with_replicas() -> Setup {
         .plan("default-x", &[A], &[])
         .plan("default-y", &[A], &[])
         .launched();
-    setup.snapshot.claims[1].state = ClaimState::Draining;
+    setup.snapshot.claims[1].status.state = ClaimState::Draining;
     setup.plan("default-a", &[A], &[]).wait("web", 1, json!({}))
 }
 
@@ -94,8 +94,8 @@ const RESERVATIONS_AND_OVERLAYS: &[Case] = &[
         with_reservations,
         |setup| {
             let both = Requirement::any_of(["cr-1", "cr-2"]);
-            setup.plan.nodes[0].requirements.remove(labels::RESERVATION_ID);
-            setup.plan.nodes[0].requirements.add(labels::RESERVATION_ID, both);
+            setup.plan.nodes[0].spec.requirements.remove(labels::RESERVATION_ID);
+            setup.plan.nodes[0].spec.requirements.add(labels::RESERVATION_ID, both);
         },
         &["capacity reservation cr-2: 2 planned nodes may draw on it; allowed: 1"],
     ),
@@ -117,7 +117,7 @@ const RESERVATIONS_AND_OVERLAYS: &[Case] = &[
         "a reserved node names its reservations",
         with_reservations,
         |setup| {
-            setup.plan.nodes[0].requirements.remove(labels::RESERVATION_ID);
+            setup.plan.nodes[0].spec.requirements.remove(labels::RESERVATION_ID);
         },
         &[
             "claim default-a: it is reserved and names no reservation",
@@ -128,8 +128,8 @@ const RESERVATIONS_AND_OVERLAYS: &[Case] = &[
         "it is bought out of those that it names",
         with_reservations,
         |setup| {
-            setup.plan.nodes[0].requirements.remove(labels::RESERVATION_ID);
-            setup.plan.nodes[0].requirements.add(labels::RESERVATION_ID, Requirement::exactly("cr-3"));
+            setup.plan.nodes[0].spec.requirements.remove(labels::RESERVATION_ID);
+            setup.plan.nodes[0].spec.requirements.add(labels::RESERVATION_ID, Requirement::exactly("cr-3"));
         },
         &[
             "capacity reservation cr-3: 1 planned nodes may draw on it; allowed: 0",
@@ -258,11 +258,16 @@ const POOLS_AND_BUFFERS: &[Case] = &[
         "minValues need not be kept where the claim says that they are relaxed",
         || {
             let mut setup = with_pool(min_values(FAMILY, 3));
-            setup.plan.nodes[0].annotations.insert(labels::MIN_VALUES_RELAXED.into(), "true".into());
+            setup.plan.nodes[0].spec.annotations.insert(labels::MIN_VALUES_RELAXED.into(), "true".into());
             setup
         },
         |setup| {
-            drop(setup.plan.nodes[0].annotations.insert(labels::MIN_VALUES_RELAXED.into(), "false".into()));
+            drop(
+                setup.plan.nodes[0]
+                    .spec
+                    .annotations
+                    .insert(labels::MIN_VALUES_RELAXED.into(), "false".into()),
+            );
         },
         &["claim default-a: it keeps 1 values of karpenter.k8s.aws/instance-family; allowed: 3 or more"],
     ),

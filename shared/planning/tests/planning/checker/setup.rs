@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use outrigger_model::{
-    CapacityType, ExistingPlacement, InstanceType, NodeClaim, NominatedPod, Plan, PlannedNode, Pod, Price,
-    RankedType, Requirement, Resources, Snapshot, Target, VolumeClaim, ZonePrice, labels,
+    CapacityType, ExistingPlacement, InstanceType, NodeClaim, NodeClaimSpec, NominatedPod, Plan, PlannedNode,
+    Pod, RankedType, Requirement, Resources, Snapshot, Target, VolumeClaim, ZonePrice, fixtures, labels,
 };
 use outrigger_planning::check;
 use serde_json::{Value, json};
@@ -168,7 +168,6 @@ fn planned_node(
 ) -> PlannedNode {
     let pool = &snapshot.node_pools[0];
     let offer = snapshot.offer_for(pool).unwrap();
-    let template = &pool.spec.template;
     let known = |name: &&str| offer.instance_types.iter().find(|t| t.name == **name).unwrap();
     let types: Vec<&InstanceType> = types.iter().map(known).collect();
     let (mut reserved, mut allocatable) = (Resources::new(), types[0].allocatable.clone());
@@ -179,31 +178,23 @@ fn planned_node(
         allocatable = least.collect();
     }
     let instance_types: Vec<RankedType> = types.iter().map(|t| ranked(t, capacity_type, zones)).collect();
-    let mut labels = template.metadata.labels.clone();
-    labels.insert(labels::NODE_POOL.into(), pool.name.clone());
+    let requirements = pool
+        .requirements()
+        .with(labels::ZONE, Requirement::any_of(zones.iter().copied()))
+        .with(labels::CAPACITY_TYPE, Requirement::exactly(capacity_type.as_str()));
+    let mut spec = NodeClaimSpec::of(pool, requirements);
+    spec.labels.insert(labels::NODE_POOL.into(), pool.name.clone());
     PlannedNode {
         claim: claim.into(),
-        node_pool: pool.name.clone(),
-        node_class: pool.node_class().clone(),
         capacity_type,
         zones: zones.iter().map(|zone| (*zone).into()).collect(),
-        requirements: pool
-            .requirements()
-            .with(labels::ZONE, Requirement::any_of(zones.iter().copied()))
-            .with(labels::CAPACITY_TYPE, Requirement::exactly(capacity_type.as_str())),
-        labels,
-        annotations: template.metadata.annotations.clone(),
-        taints: template.spec.taints.clone(),
-        startup_taints: template.spec.startup_taints.clone(),
-        expire_after: template.spec.expire_after,
-        termination_grace_period: None,
-        requests: Resources::new(),
+        spec,
         reserved,
         allocatable,
         pods,
         price: instance_types[0].price(),
-        node_price: Price::ZERO,
         instance_types,
+        ..fixtures::planned(&pool.name, "")
     }
 }
 

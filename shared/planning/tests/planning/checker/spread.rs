@@ -181,7 +181,7 @@ const COUNTED: &[Case] = &[
         },
         |setup| {
             let nominated = NominatedPod { pod: setup.pod("old-0").id.clone(), uid: "uid-old-00000".into() };
-            setup.snapshot.claims[0].nominated.push(nominated);
+            setup.snapshot.claims[0].status.nominated.push(nominated);
         },
         THREE_TO_ONE,
     ),

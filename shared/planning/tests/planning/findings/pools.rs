@@ -94,7 +94,7 @@ fn overflowing(limits: &Value, count: usize) -> Snapshot {
 }
 
 fn of_pool<'p>(plan: &'p Plan, pool: &str) -> Vec<&'p PlannedNode> {
-    plan.nodes.iter().filter(|node| node.node_pool == pool).collect()
+    plan.nodes.iter().filter(|node| node.spec.node_pool == pool).collect()
 }
 
 /// How many pods are on a pool's new nodes.
