@@ -10,7 +10,7 @@ use outrigger_model::{
     ClassOffer, InstanceType, NodeClassRef, NodeOverlay, NodePool, Price, Resources, Snapshot,
 };
 
-use super::node_info::{Instance, compatible};
+use super::node_info::{PossibleInstance, compatible};
 
 /// Everything that a snapshot offers for sale.
 pub(super) struct Market<'a> {
@@ -53,7 +53,7 @@ impl<'a> Market<'a> {
     pub(super) fn sells(
         &self,
         pool: &str,
-        instance: &Instance<'a>,
+        instance: &PossibleInstance<'a>,
         price: Price,
         reservations: &BTreeSet<String>,
     ) -> bool {
@@ -77,7 +77,7 @@ impl<'a> Market<'a> {
     pub(super) fn overlaid(
         &self,
         pool: &str,
-        instance: &Instance<'a>,
+        instance: &PossibleInstance<'a>,
         resources: &'a Resources,
     ) -> Cow<'a, Resources> {
         let mut result = Cow::Borrowed(resources);
@@ -95,7 +95,7 @@ impl<'a> Market<'a> {
     fn matching<'s>(
         &'s self,
         pool: &str,
-        instance: &'s Instance<'a>,
+        instance: &'s PossibleInstance<'a>,
     ) -> impl Iterator<Item = &'a NodeOverlay> + 's {
         let labels = self.pool_labels.get(pool);
         let value = move |key: &str| {

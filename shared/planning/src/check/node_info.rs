@@ -38,7 +38,7 @@ pub(super) enum NodeSource<'a> {
 /// An instance that a node may become.
 #[derive(Clone)]
 pub(super) struct InstanceOption<'a> {
-    pub(super) instance: Instance<'a>,
+    pub(super) instance: PossibleInstance<'a>,
     /// What the plan says it costs; `None` where nothing is bought.
     pub(super) price: Option<Price>,
     /// What pods, daemonsets among them, may use.
@@ -47,14 +47,14 @@ pub(super) struct InstanceOption<'a> {
 
 /// An instance as far as it is known; a node that has joined tells everything by its labels.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Instance<'a> {
+pub(super) struct PossibleInstance<'a> {
     pub(super) instance_type: Option<&'a InstanceType>,
     pub(super) zone: Option<&'a str>,
     pub(super) zone_id: Option<&'a str>,
     pub(super) capacity_type: Option<CapacityType>,
 }
 
-impl<'a> Instance<'a> {
+impl<'a> PossibleInstance<'a> {
     /// The value of a label that the instance itself gives.
     pub(super) fn label(&self, key: &str) -> Option<&'a str> {
         let of_type = |key: &str| self.instance_type.and_then(|t| t.labels.get(key)).map(String::as_str);

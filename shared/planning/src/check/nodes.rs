@@ -12,7 +12,7 @@ use outrigger_model::{
 use super::Violation;
 use super::cluster_state::ClusterState;
 use super::market::Market;
-use super::node_info::{Instance, InstanceOption, NodeInfo, NodeSource};
+use super::node_info::{InstanceOption, NodeInfo, NodeSource, PossibleInstance};
 
 /// The nodes; and what is wrong with the plan's entries by themselves: pods that may not be placed or are placed twice,
 /// and nodes and claims that take none.
@@ -143,7 +143,7 @@ fn of_node<'a>(cluster: &ClusterState<'a>, node: &'a Node) -> NodeInfo<'a> {
         source: NodeSource::Node(node),
         taints: lasting_taints(cluster, node, claim, starting),
         labels,
-        options: vec![InstanceOption { instance: Instance::default(), price: None, allocatable }],
+        options: vec![InstanceOption { instance: PossibleInstance::default(), price: None, allocatable }],
         bound,
         planned: Vec::new(),
     }
@@ -207,7 +207,7 @@ fn of_claim<'a>(cluster: &ClusterState<'a>, market: &Market<'a>, claim: &'a Node
         for zone in zones_of(claim) {
             let instance_type = market.instance_type(&claim.spec.node_class, name);
             let zone_id = offer.zip(zone).and_then(|(offer, zone)| offer.class.zone_id(zone));
-            let instance = Instance { instance_type, zone, zone_id, capacity_type };
+            let instance = PossibleInstance { instance_type, zone, zone_id, capacity_type };
             // What the catalogue no longer knows is what it was planned as.
             let known =
                 instance_type.map(|t| market.overlaid(&claim.spec.node_pool, &instance, &t.allocatable));
@@ -247,7 +247,7 @@ fn of_planned<'a>(cluster: &ClusterState<'a>, market: &Market<'a>, node: &'a Pla
             continue;
         };
         for offering in &ranked.offerings {
-            let instance = Instance {
+            let instance = PossibleInstance {
                 instance_type: Some(instance_type),
                 zone: Some(&offering.zone),
                 zone_id: offer.and_then(|offer| offer.class.zone_id(&offering.zone)),
