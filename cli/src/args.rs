@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args as Arguments, Parser, Subcommand, ValueEnum};
+use jiff::Timestamp;
 use outrigger_model::Price;
 use outrigger_planning as planning;
 
@@ -35,6 +36,12 @@ pub(crate) enum Command {
     /// class that is not among them is assumed to be as kOps (InstanceGroup) or Karpenter (EC2NodeClass) make it. An object
     /// that cannot be used is named on standard error, and the others go on without it.
     Plan(Plan),
+    /// Decide once which nodes a cluster can do without, since their pods run elsewhere for less; nothing is applied
+    ///
+    /// Each command ends nodes of one NodePool, no more than its budgets allow at once, and opens the nodes that their pods
+    /// move to. Together the commands are the way to the cheapest cluster that was found; every other node is named with the
+    /// reason why it stays. Give the cluster's PodDisruptionBudgets too: without them, no pod is thought to be kept by one.
+    Consolidate(Consolidate),
     /// Say where one pod goes, or why each NodePool refuses it; or why a node is what it is
     Explain(Explain),
     /// Print the definitions of the custom resources, for kubectl apply
@@ -77,6 +84,23 @@ pub(crate) struct Plan {
     /// Write what was decided from into this file, as one Snapshot that --snapshot reads
     #[arg(long, value_name = "FILE")]
     pub(crate) write_snapshot: Option<PathBuf>,
+}
+
+/// What `consolidate` takes.
+#[derive(Debug, Arguments)]
+#[command(after_long_help = CONSOLIDATE_HELP)]
+pub(crate) struct Consolidate {
+    #[command(flatten)]
+    pub(crate) source: Source,
+    /// When it is decided, for the age of nodes and the hours of budgets; by default now for files, and the Snapshot's own time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) at: Option<Timestamp>,
+    /// What a command must save at least, in dollars per hour
+    #[arg(long, value_name = "USD", value_parser = parse_price)]
+    pub(crate) least_saving: Option<Price>,
+    /// What one eviction counts, in dollars; a command must save that for each of its own within an hour
+    #[arg(long, value_name = "USD", value_parser = parse_price)]
+    pub(crate) eviction_price: Option<Price>,
 }
 
 /// What `explain` takes.
@@ -254,6 +278,23 @@ Exit codes:
   1  some have none
   2  bad usage or input; wrong objects are named, and the plan is made without them
   3  the plan breaks a rule (only with --check), which is a fault of Outrigger";
+
+const CONSOLIDATE_HELP: &str = "\
+Examples:
+  outrigger consolidate -f examples/sprawl.yaml
+  outrigger consolidate -f examples/sprawl.yaml --eviction-price 0.01 -o json
+  kubectl get nodes,pods,daemonsets,nodepools,poddisruptionbudgets -A -o yaml | outrigger consolidate -f -
+
+The files may also hold what outrigger plan reads. These annotations of a NodePool count for its nodes:
+  outrigger.dev/least-saving          dollars per hour that a command saves at least
+  outrigger.dev/least-saving-percent  the same, of what the ended nodes cost
+  outrigger.dev/eviction-price        dollars that one eviction counts
+  outrigger.dev/least-node-age        how old a node must be, as 30m
+
+Exit codes:
+  0  done, whether or not a node can be done without
+  2  bad usage or input; an object was refused, and the rest decided without it
+";
 
 const EXPLAIN_HELP: &str = "\
 Examples:

@@ -36,14 +36,9 @@ pub(crate) struct Decision {
 /// Reads the files and decides.
 pub(crate) fn decide(source: &Source) -> Result<Decision, CliError> {
     let progress = spinner("reading");
-    let (snapshot, lacks_volumes) = snapshot(source)?;
+    let Input { snapshot, lacks_volumes } = read_snapshot(source)?;
     progress.set_message("planning");
-    let options = Options {
-        node_price: source.node_cost,
-        preferences: source.preferences.into(),
-        min_values: source.min_values.into(),
-        ..Options::default()
-    };
+    let options = options(source);
     let begun = std::time::Instant::now();
     let (plan, report) = outrigger_planning::provision(&snapshot, &options);
     let seconds = begun.elapsed().as_secs_f64();
@@ -51,15 +46,32 @@ pub(crate) fn decide(source: &Source) -> Result<Decision, CliError> {
     Ok(Decision { snapshot, plan, report, seconds, lacks_volumes })
 }
 
-/// What is decided from, and whether it lacks the volumes that pods mount.
-fn snapshot(source: &Source) -> Result<(Snapshot, bool), CliError> {
+/// How it is to be decided.
+pub(crate) fn options(source: &Source) -> Options<'static> {
+    Options {
+        node_price: source.node_cost,
+        preferences: source.preferences.into(),
+        min_values: source.min_values.into(),
+        ..Options::default()
+    }
+}
+
+/// What is decided from.
+pub(crate) struct Input {
+    pub(crate) snapshot: Snapshot,
+    /// Whether the files say nothing of the volumes that pods mount.
+    pub(crate) lacks_volumes: bool,
+}
+
+/// Reads what is decided from.
+pub(crate) fn read_snapshot(source: &Source) -> Result<Input, CliError> {
     if let Some(file) = &source.snapshot {
-        return Ok((snapshot_file::read(file)?, false));
+        return Ok(Input { snapshot: snapshot_file::read(file)?, lacks_volumes: false });
     }
     let dump = dump(source)?;
     let classes = classes(&dump, source)?;
     let lacks_volumes = !dump.volume_claims.is_empty() && !dump.has_volume_claims;
-    Ok((dump.into_snapshot("dump", classes), lacks_volumes))
+    Ok(Input { snapshot: dump.into_snapshot("dump", classes), lacks_volumes })
 }
 
 fn dump(source: &Source) -> Result<Dump, CliError> {

@@ -1,6 +1,8 @@
 //! The `outrigger` command. This file only wires: arguments in, exit code out.
 
 mod args;
+mod consolidate;
+mod consolidate_text;
 mod crds;
 mod error;
 mod explain;
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
     let done = match args.command {
         Command::Simulate(command) => simulate::run(&command, args.output),
         Command::Plan(command) => plan::run(&command, args.output),
+        Command::Consolidate(command) => consolidate::run(&command, args.output),
         Command::Explain(command) => explain::run(&command, args.output),
         Command::Crds(command) => crds::run(&command, args.output),
         #[cfg(feature = "cluster")]

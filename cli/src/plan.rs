@@ -1,7 +1,7 @@
 //! `outrigger plan`: one decision, as the JSON that other programs read or as text.
 
 use anstream::eprintln;
-use outrigger_model::{CapacityType, PlannedNode, PodRef, Price, RequirementSpec};
+use outrigger_model::{CapacityType, ExistingPlacement, PlannedNode, PodRef, Price, RequirementSpec};
 use outrigger_planning::check::check_with_report;
 use owo_colors::OwoColorize;
 use serde::Serialize;
@@ -69,6 +69,15 @@ pub(crate) struct ExistingNode {
     pub(crate) pods: Vec<PodRef>,
 }
 
+impl ExistingNode {
+    pub(crate) fn of(placement: &ExistingPlacement) -> Self {
+        Self {
+            node: placement.target.name().to_owned(),
+            pods: placement.pods.iter().map(|nominated| nominated.pod.clone()).collect(),
+        }
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(command: &args::Plan, format: Format) -> Result<Outcome, CliError> {
     let decision = decide(&command.source)?;
@@ -118,10 +127,7 @@ fn output(decision: &Decision) -> PlanOutput {
     let placed_existing = plan.existing.iter().map(|placement| placement.pods.len()).sum();
     let unplaced: Vec<_> =
         report.unplaced().map(|(pod, reason)| UnplacedPod { pod: pod.clone(), reason }).collect();
-    let existing = plan.existing.iter().map(|placement| ExistingNode {
-        node: placement.target.name().to_owned(),
-        pods: placement.pods.iter().map(|nominated| nominated.pod.clone()).collect(),
-    });
+    let existing = plan.existing.iter().map(ExistingNode::of);
     PlanOutput {
         pods: placed_new + placed_existing + unplaced.len(),
         placed_new,

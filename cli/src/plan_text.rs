@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anstream::eprintln;
-use outrigger_model::{FilterStep, Outcome, PodRef, PoolRefusal, Price, Refusal};
+use outrigger_model::{FilterStep, Outcome, PodRef, PoolRefusal, Price, Refusal, Snapshot};
 use owo_colors::OwoColorize;
 
 use crate::input::Decision;
@@ -117,8 +117,13 @@ pub(crate) fn narrowing(steps: &[FilterStep]) -> impl Iterator<Item = &FilterSte
 
 /// The first few names, and how many more there are.
 pub(crate) fn names(pods: &[PodRef]) -> String {
-    let shown: Vec<_> = pods.iter().take(SHOWN).map(ToString::to_string).collect();
-    match pods.len().saturating_sub(SHOWN) {
+    names_of(pods)
+}
+
+/// The first few of some names, and how many more there are.
+pub(crate) fn names_of(names: &[impl ToString]) -> String {
+    let shown: Vec<_> = names.iter().take(SHOWN).map(ToString::to_string).collect();
+    match names.len().saturating_sub(SHOWN) {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
     }
@@ -126,21 +131,26 @@ pub(crate) fn names(pods: &[PodRef]) -> String {
 
 /// What was refused or left out, on standard error, so that no format loses it.
 pub(crate) fn warn(decision: &Decision, format: Format) {
-    for problem in &decision.snapshot.invalid {
-        eprintln!("{} {problem}", "refused:".yellow().bold());
-    }
     for entry in &decision.report.pods {
         if let Outcome::Ignored { reason } = &entry.outcome {
             eprintln!("{} {}: {reason}", "left out:".yellow().bold(), names(&entry.pods));
         }
     }
-    if decision.lacks_volumes {
+    warn_of_input(&decision.snapshot, decision.lacks_volumes, format);
+}
+
+/// What was refused, and what is missing.
+pub(crate) fn warn_of_input(snapshot: &Snapshot, lacks_volumes: bool, format: Format) {
+    for problem in &snapshot.invalid {
+        eprintln!("{} {problem}", "refused:".yellow().bold());
+    }
+    if lacks_volumes {
         let kinds = "persistentvolumeclaims, persistentvolumes, storageclasses and csinodes";
         let lack =
             format!("pods mount volumes, of which the files say nothing; add {kinds} to what kubectl gets");
         eprintln!("{} {lack}", "note:".yellow().bold());
     }
-    if decision.snapshot.node_pools.is_empty() && format == Format::Text {
+    if snapshot.node_pools.is_empty() && format == Format::Text {
         eprintln!("{} the files hold no usable NodePool, so no node can be planned", "note:".yellow().bold());
     }
 }

@@ -7,6 +7,7 @@
 
 pub mod budgets;
 pub mod candidates;
+pub mod consolidate;
 pub mod drift;
 pub mod expiry;
 #[cfg(test)]
@@ -18,6 +19,7 @@ pub mod settings;
 
 pub use budgets::{Allowance, Budgets, Closed};
 pub use candidates::{Candidate, Candidates, KeptNode, candidates};
+pub use consolidate::{Consolidation, ConsolidationCommand, KeptName, NodeCost, consolidate};
 pub use drift::DriftReason;
 pub use expiry::GracefulExpiry;
 pub use kept::{Kept, Until};

@@ -23,16 +23,16 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use outrigger_model::{Pod, Snapshot, TaintEffect};
+use outrigger_model::{Pod, Requirements, Snapshot, TaintEffect};
 
 use crate::Options;
 use crate::launch_outcomes::LeftAlone;
-use crate::market::selections::Selections;
+use crate::market::selections::{Selected, Selections};
 use crate::market::templates::{Pools, Template};
 use amounts::Dimensions;
 use classes::{FixedMap, PodClass};
 use daemons::Daemon;
-use existing::{Builder, ExistingNode};
+use existing::{Builder, Endable, ExistingNode};
 use limits::Limits;
 use lots::{Home, Lot};
 use nominations::Nominations;
@@ -92,6 +92,7 @@ impl<'a> Problem<'a> {
         volumes: &Volumes<'a>,
         left_alone: &LeftAlone<'_>,
         pods: &[&'a Pod],
+        endable: &Endable<'a>,
     ) -> Self {
         let soft_taints = has_soft_taints(snapshot);
         let (mut classes, groups) =
@@ -102,7 +103,8 @@ impl<'a> Problem<'a> {
         let pools = Pools::of(snapshot, options, left_alone, &dimensions, &daemons);
         let templates = &pools.templates;
         let mut existing =
-            Builder { snapshot, templates, dimensions: &dimensions, daemons: &daemons, volumes }.nodes();
+            Builder { snapshot, templates, dimensions: &dimensions, daemons: &daemons, volumes, endable }
+                .nodes();
         let in_play: Vec<&Template<'_>> =
             templates.iter().filter(|template| is_in_play(template, &classes)).collect();
         let mut topology = Topology::of(snapshot, &groups, &in_play);
@@ -150,6 +152,11 @@ impl<'a> Problem<'a> {
         self.classes.iter().map(|class| class.pods.len()).sum()
     }
 
+    /// All that a template can launch.
+    pub(crate) fn all_of(&self, template: usize) -> Option<Rc<Selected>> {
+        self.selections.borrow_mut().find(self.templates(), template, &Requirements::new())
+    }
+
     /// What each pool can launch.
     pub(crate) fn templates(&self) -> &[Template<'a>] {
         &self.pools.templates
@@ -174,7 +181,9 @@ fn meant(classes: &[PodClass<'_>], existing: &[ExistingNode<'_>]) -> Vec<BTreeMa
     let nominations = Nominations::of(existing);
     let of_class = |class: &PodClass<'_>| {
         let mut nodes = BTreeMap::new();
-        for node in class.pods.iter().filter_map(|pod| nominations.node(pod)) {
+        let meant = class.pods.iter().filter_map(|pod| nominations.node(pod));
+        // The pods of a node that may be ended are there already.
+        for node in meant.filter(|node| existing[*node].saves.is_none()) {
             *nodes.entry(node).or_default() += 1;
         }
         nodes

@@ -30,7 +30,7 @@ pub fn provision(snapshot: &Snapshot, options: &Options<'_>) -> (Plan, Report) {
     let mut pods = queue.pods;
     let mut broken: BTreeMap<GroupName<'_>, Vec<&Pod>> = BTreeMap::new();
     loop {
-        let problem = Problem::of(snapshot, options, &volumes, &left_alone, &pods);
+        let problem = Problem::of(snapshot, options, &volumes, &left_alone, &pods, &BTreeMap::new());
         let (mut plan, mut report) = Writer::new(&search::solve(&problem)).write();
         let unplaced = report.unplaced().map(|(pod, _)| pod).collect::<BTreeSet<_>>();
         let new: BTreeSet<GroupName<'_>> =

@@ -1,5 +1,6 @@
 //! Writing the Plan and the Report.
 
+pub(crate) mod commands;
 mod explain;
 mod naming;
 mod writer;

@@ -6,6 +6,7 @@
 
 mod assign;
 mod bins;
+pub(crate) mod consolidate;
 mod construct;
 mod fill;
 mod improve;
@@ -16,6 +17,7 @@ mod prices;
 mod prospects;
 mod random;
 mod ruin;
+mod worth;
 
 use crate::problem::Problem;
 use crate::solution::Solution;

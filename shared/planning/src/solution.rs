@@ -17,7 +17,7 @@ use crate::problem::lots::{Lot, standing};
 use crate::problem::topology::{Counts, Rule, RuleKind};
 pub(crate) use node::{NewNode, Portion, Shape};
 pub(crate) use objective::Objective;
-pub(crate) use occupied::Occupied;
+pub(crate) use occupied::{Occupied, PlacedPods};
 pub(crate) use quote::Quote;
 
 /// Where the pods of a problem are.
@@ -27,6 +27,10 @@ pub(crate) struct Solution<'p, 'a> {
     pub(crate) existing: Vec<Rc<Occupied<'a>>>,
     /// The same with no pods but those that are meant for them already, which stay there.
     settled: Vec<Rc<Occupied<'a>>>,
+    /// Whether each existing node takes no pods now.
+    pub(crate) closed: Vec<bool>,
+    /// Whether each existing node is ended.
+    pub(crate) ended: Vec<bool>,
     /// New nodes; none where one was given up.
     pub(crate) opened: Vec<Option<Rc<NewNode>>>,
     /// Pods of each group in each domain.
@@ -80,6 +84,7 @@ enum Change<'a> {
     Opened(usize, Option<Rc<NewNode>>),
     Counted(usize, At, i32),
     Left(usize, u32),
+    Ended(usize),
 }
 
 /// A moment to go back to.
@@ -94,6 +99,8 @@ impl<'p, 'a> Solution<'p, 'a> {
         Self {
             problem,
             settled: existing.clone(),
+            closed: vec![false; existing.len()],
+            ended: vec![false; existing.len()],
             existing,
             opened: Vec::new(),
             counts: problem.running.clone(),
@@ -101,7 +108,10 @@ impl<'p, 'a> Solution<'p, 'a> {
             spread: BTreeMap::new(),
             used: problem.limits.iter().map(|limits| limits.used.clone()).collect(),
             reserved_left: problem.reservations.clone(),
-            sums: Sums::default(),
+            sums: Sums {
+                cost: problem.existing.iter().filter_map(|node| node.saves).sum(),
+                ..Sums::default()
+            },
             is_complete: false,
             forbidden: Vec::new(),
             log: Vec::new(),
@@ -121,6 +131,7 @@ impl<'p, 'a> Solution<'p, 'a> {
                 Some(Change::Opened(node, before)) => self.exchange(node, before),
                 Some(Change::Counted(class, at, by)) => self.recount(class, &at, -by),
                 Some(Change::Left(class, before)) => self.left[class] = before,
+                Some(Change::Ended(node)) => self.set_ended(node, false),
                 None => break,
             }
         }
@@ -211,6 +222,20 @@ impl<'p, 'a> Solution<'p, 'a> {
             self.count(pods.class, At::Existing(node, pods.relaxation), -out.cast_signed());
             self.set_left(pods.class, self.left[pods.class] + out);
         }
+    }
+
+    /// Ends an existing node that may be ended; its pods have no place.
+    pub(crate) fn end(&mut self, node: usize) {
+        self.vacate(node);
+        self.set_ended(node, true);
+        self.log.push(Change::Ended(node));
+    }
+
+    fn set_ended(&mut self, node: usize, ended: bool) {
+        self.ended[node] = ended;
+        let saved = self.problem.existing[node].saves.unwrap_or(0);
+        let cost = &mut self.sums.cost;
+        *cost = if ended { *cost - saved } else { *cost + saved };
     }
 
     /// Puts a node in the place of another that differs in having lost some pods.

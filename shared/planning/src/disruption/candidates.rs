@@ -89,7 +89,7 @@ pub fn candidates<'a>(
     settings: &DisruptionSettings,
     options: &Options<'_>,
 ) -> Candidates<'a> {
-    let filter = Filter::of(snapshot, settings, options.node_price);
+    let filter = Filter::of(snapshot, settings, options);
     let mut found = Candidates::default();
     for own in own_nodes(snapshot) {
         match filter.judge(&own) {
@@ -104,7 +104,7 @@ pub fn candidates<'a>(
 struct Filter<'a, 's> {
     snapshot: &'a Snapshot,
     settings: &'s DisruptionSettings,
-    node_price: Option<Price>,
+    options: &'s Options<'s>,
     now: Timestamp,
     /// The pods that still wait, by uid.
     waiting: BTreeMap<&'a str, &'a PodRef>,
@@ -115,7 +115,7 @@ struct Filter<'a, 's> {
 }
 
 impl<'a, 's> Filter<'a, 's> {
-    fn of(snapshot: &'a Snapshot, settings: &'s DisruptionSettings, node_price: Option<Price>) -> Self {
+    fn of(snapshot: &'a Snapshot, settings: &'s DisruptionSettings, options: &'s Options<'s>) -> Self {
         let waits = |pod: &&Pod| {
             matches!(pod.state, PodState::Waiting | PodState::Unschedulable) && pod.node_name.is_none()
         };
@@ -127,7 +127,7 @@ impl<'a, 's> Filter<'a, 's> {
         Self {
             snapshot,
             settings,
-            node_price,
+            options,
             now: snapshot.taken_at,
             waiting: waiting().map(|pod| (pod.uid.as_str(), &pod.id)).collect(),
             meant: waiting().filter_map(|pod| Some((pod.nominated_node.as_deref()?, &pod.id))).collect(),
@@ -161,7 +161,7 @@ impl<'a, 's> Filter<'a, 's> {
             instance_type: own.instance_type(),
             capacity_type: own.capacity_type(),
             price,
-            node_price: self.node_price(own),
+            node_price: price::beside(own, self.options),
             pods: load.pods,
             lost_pods: load.lost_pods,
             drift,
@@ -240,11 +240,6 @@ impl<'a, 's> Filter<'a, 's> {
     fn expires_soon(&self, own: &OwnNode<'_>, pool: &NodePool) -> Option<Timestamp> {
         let expiry = GracefulExpiry::of(pool, own.created_at(), own.expire_after()?)?;
         (expiry.replaced_from <= self.now).then_some(expiry.at)
-    }
-
-    fn node_price(&self, own: &OwnNode<'_>) -> Price {
-        let of_class = || own.offer.map_or(Price::ZERO, |offer| offer.class.root_volume.price());
-        self.node_price.unwrap_or_else(of_class)
     }
 }
 

@@ -118,8 +118,8 @@ pub enum Kept {
         /// How many must be.
         least: usize,
     },
-    /// It may go, and others go first.
-    InTurn,
+    /// Pods of nodes that go move to it.
+    TakesPodsIn,
     /// The time for the decision was over before its turn.
     TimeIsUp,
 }
@@ -154,7 +154,7 @@ impl Kept {
             Self::NothingCheaper => "NothingCheaper",
             Self::NotWorthIt { .. } => "NotWorthIt",
             Self::TooFewSpotTypes { .. } => "TooFewSpotTypes",
-            Self::InTurn => "InTurn",
+            Self::TakesPodsIn => "TakesPodsIn",
             Self::TimeIsUp => "TimeIsUp",
         }
     }
@@ -197,7 +197,7 @@ impl fmt::Display for Kept {
             Self::TooFewSpotTypes { found, least } => {
                 write!(f, "{found} cheaper spot instance types, least is {least}")
             }
-            Self::InTurn => f.write_str("others go first"),
+            Self::TakesPodsIn => f.write_str("pods of nodes that go move to it"),
             Self::TimeIsUp => f.write_str("the time for this decision was over before its turn"),
         }
     }

@@ -6,11 +6,18 @@ use std::collections::BTreeMap;
 use outrigger_model::{CapacityType, InstanceType, NodeOverlay, Price, labels};
 
 use super::own_nodes::OwnNode;
+use crate::Options;
 
-/// Dollars per hour of a node's instance: what its claim says, else what the catalogue says of its type, zone and
-/// capacity type, with the NodeOverlays. `None` where neither does.
+/// Dollars per hour of a node's instance: what the catalogue says now of its type, zone and capacity type, with the
+/// NodeOverlays, since spot costs what it costs today; else what its claim says. `None` where neither does.
 pub(super) fn of_instance(own: &OwnNode<'_>, overlays: &[NodeOverlay]) -> Option<Price> {
-    own.price_at_launch().or_else(|| listed(own, overlays))
+    listed(own, overlays).or_else(|| own.price_at_launch())
+}
+
+/// Dollars per hour that a node costs beside its instance: its class's root volume, unless the caller knows better.
+pub(super) fn beside(own: &OwnNode<'_>, options: &Options<'_>) -> Price {
+    let of_class = || own.offer.map_or(Price::ZERO, |offer| offer.class.root_volume.price());
+    options.node_price.unwrap_or_else(of_class)
 }
 
 fn listed(own: &OwnNode<'_>, overlays: &[NodeOverlay]) -> Option<Price> {
@@ -60,14 +67,14 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_knows_its_price_and_the_catalogue_those_of_the_others() {
+    fn the_catalogue_knows_prices_of_today_and_a_claim_that_of_its_launch() {
         type Change = fn(&mut World);
         let others = [overlay("a", 1, "on-demand", 9.0), overlay("b", 2, "spot", 3.0)];
         let both = [overlay("a", 1, "spot", 9.0), overlay("b", 2, "spot", 3.0), overlay("c", 2, "spot", 4.0)];
         let no_claim: Change = |world| world.snapshot.claims.clear();
         let table: [(&str, Change, &[NodeOverlay], Option<f64>); 9] = [
-            ("a claim", |_| {}, &others, Some(0.05)),
-            ("a claim that does not know", |world| world.set_price(0.0), &[], Some(0.04)),
+            ("a claim", |_| {}, &[], Some(0.04)),
+            ("a claim of a type that is not listed", |world| world.snapshot.classes.clear(), &[], Some(0.05)),
             ("no claim", no_claim, &[], Some(0.04)),
             ("an overlay", no_claim, &others, Some(3.0)),
             ("the heaviest overlay", no_claim, &both, Some(3.0)),

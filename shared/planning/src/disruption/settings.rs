@@ -57,7 +57,7 @@ impl DisruptionSettings {
     }
 
     /// What evictions count, in dollars per hour of the time within which they must be paid back.
-    fn evictions_per_hour(&self, evictions: usize) -> Price {
+    pub(crate) fn evictions_per_hour(&self, evictions: usize) -> Price {
         let dollars = evictions as f64 * self.eviction_price;
         if dollars <= 0.0 {
             return Price::ZERO;

@@ -38,6 +38,8 @@ pub(crate) struct ExistingNode<'a> {
     pub(crate) attached: BTreeMap<&'a str, BTreeSet<&'a str>>,
     /// How many each driver can attach (`CSINode`); a driver that is not named has no limit.
     pub(crate) attachable: Option<&'a BTreeMap<String, u32>>,
+    /// What ending it saves, in nano-dollars per hour; none where it may not be ended.
+    pub(crate) saves: Option<u64>,
     taints: Vec<Taint>,
     labels: Labels<'a>,
 }
@@ -106,7 +108,12 @@ pub(crate) struct Builder<'a, 'b> {
     pub(crate) dimensions: &'b Dimensions,
     pub(crate) daemons: &'b [Daemon<'a>],
     pub(crate) volumes: &'b Volumes<'a>,
+    pub(crate) endable: &'b Endable<'a>,
 }
+
+/// The nodes that may be ended, by name, and what that saves, in nano-dollars per hour. Their pods that would move then
+/// are [`PodState::Leaving`].
+pub(crate) type Endable<'a> = BTreeMap<&'a str, u64>;
 
 impl<'a> Builder<'a, '_> {
     /// The nodes in the order in which they are filled: initialised nodes by name, other nodes by name, then claims
@@ -203,6 +210,7 @@ impl<'a> Builder<'a, '_> {
             host: Host::default(),
             attached: BTreeMap::new(),
             attachable: Some(&node.volume_limits).filter(|limits| !limits.is_empty()),
+            saves: self.endable.get(node.name.as_str()).copied(),
             taints,
             labels: Labels::Known(labels),
         };
@@ -234,7 +242,9 @@ impl<'a> Builder<'a, '_> {
 
     /// Takes out what runs on a node, and room for each daemonset whose pod is still to come.
     fn take_pods(&self, into: &mut ExistingNode<'a>, pods: &[&'a Pod], young: bool) {
-        for pod in pods {
+        let may_move = |pod: &Pod| into.saves.is_some() && pod.state == PodState::Leaving;
+        let staying: Vec<&Pod> = pods.iter().copied().filter(|pod| !may_move(pod)).collect();
+        for pod in staying {
             self.take(into, &pod.spec);
             into.attach(self.volumes.of_pod(pod));
         }
@@ -274,6 +284,7 @@ impl<'a> Builder<'a, '_> {
             host: Host::default(),
             attached: BTreeMap::new(),
             attachable: None,
+            saves: None,
             taints: claim.spec.taints.clone(),
             labels: Labels::Possible(possible_labels(claim, known.as_ref())),
         }

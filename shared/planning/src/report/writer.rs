@@ -24,8 +24,8 @@ use crate::solution::{NewNode, Solution};
 
 /// Writes what a solution comes to.
 pub(crate) struct Writer<'s, 'p, 'a> {
-    problem: &'p Problem<'a>,
-    solution: &'s Solution<'p, 'a>,
+    pub(super) problem: &'p Problem<'a>,
+    pub(super) solution: &'s Solution<'p, 'a>,
     /// The pods of each class that are not written yet.
     queues: Vec<Vec<&'a Pod>>,
     plan: Plan,
@@ -37,7 +37,7 @@ pub(crate) struct Writer<'s, 'p, 'a> {
 type Fates = BTreeMap<(usize, usize), (String, Vec<PodRef>)>;
 
 /// What a new node offers.
-struct Offer {
+pub(super) struct Offer {
     /// The purchases, cheapest first.
     purchases: Vec<usize>,
     zones: u64,
@@ -179,7 +179,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
     }
 
     /// What a node offers: all types that its pods fit, within the bounds of price and of what its pool has left.
-    fn offer(&self, node: &NewNode, used: &mut [Resources]) -> Offer {
+    pub(super) fn offer(&self, node: &NewNode, used: &mut [Resources]) -> Offer {
         let (index, shape) = (node.shape.template, &node.shape);
         let (template, options) = (&self.problem.templates()[index], self.problem.options);
         let limits = &self.problem.limits[index];
@@ -247,7 +247,13 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         Outcome::Unplaced { pools: all.into_iter().map(refusal).collect() }
     }
 
-    fn planned_node(&self, claim: String, node: &NewNode, offer: &Offer, pods: &[&Pod]) -> PlannedNode {
+    pub(super) fn planned_node(
+        &self,
+        claim: String,
+        node: &NewNode,
+        offer: &Offer,
+        pods: &[&Pod],
+    ) -> PlannedNode {
         let template = &self.problem.templates()[node.shape.template];
         let instance_types: Vec<RankedType> =
             offer.purchases.iter().map(|purchase| ranked_type(template, *purchase, offer.zones)).collect();
@@ -351,7 +357,7 @@ fn entry(mut pods: Vec<PodRef>, outcome: Outcome) -> PodsReport {
     PodsReport { pods, outcome }
 }
 
-fn nominated<'p>(pods: impl Iterator<Item = &'p Pod>) -> Vec<NominatedPod> {
+pub(super) fn nominated<'p>(pods: impl Iterator<Item = &'p Pod>) -> Vec<NominatedPod> {
     let mut nominated: Vec<_> = pods
         .filter(|pod| !queue::is_buffer(pod))
         .map(|pod| NominatedPod { pod: pod.id.clone(), uid: pod.uid.clone() })

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use crate::problem::Problem;
 use crate::problem::lots::Lot;
 use crate::problem::topology::RuleKind;
-use crate::solution::{At, Solution};
+use crate::solution::{At, PlacedPods, Solution};
 
 /// Pods of one lot that wait for a new node; they are counted where they will be.
 #[derive(Clone)]
@@ -169,6 +169,34 @@ pub(super) fn place_nominated(solution: &mut Solution<'_, '_>) {
         place_meant(solution, true);
     }
     solution.settle();
+}
+
+/// Puts the pods of nodes that may be ended onto them, whatever rules say: they are there. Says which, for each existing
+/// node; none where a pod could not be placed anywhere else.
+pub(super) fn place_running(solution: &mut Solution<'_, '_>) -> Vec<Option<Vec<PlacedPods>>> {
+    let problem = solution.problem;
+    let endable = problem.existing.iter().enumerate().filter(|(_, node)| node.saves.is_some());
+    let places: BTreeMap<&str, usize> = endable.map(|(place, node)| (node.name, place)).collect();
+    let mut is_stuck = vec![false; problem.existing.len()];
+    for (class, of) in problem.classes.iter().enumerate() {
+        let mut counts: BTreeMap<usize, u32> = BTreeMap::new();
+        for place in of.pods.iter().filter_map(|pod| places.get(pod.node_name.as_deref()?)) {
+            *counts.entry(*place).or_default() += 1;
+        }
+        for (place, count) in counts {
+            if of.relaxations.is_empty() || !problem.plannable[class] {
+                is_stuck[place] = true;
+                continue;
+            }
+            let admits =
+                |relaxation: &usize| problem.existing[place].admits(of.spec, &of.relaxations[*relaxation]);
+            let last = of.relaxations.len() - 1;
+            let relaxation = (0..last).find(admits).unwrap_or(last);
+            solution.place_on_existing(place, class, relaxation, count);
+        }
+    }
+    let homes = solution.existing.iter().zip(is_stuck);
+    homes.map(|(occupied, is_stuck)| (!is_stuck).then(|| occupied.pods.clone())).collect()
 }
 
 /// Places pods on the nodes that they are meant for; `strict` where rules about domains must hold at each step.

@@ -17,6 +17,23 @@ pub(super) fn construct(solution: &mut Solution<'_, '_>, order: &[usize], prices
     Inserting::new(solution, order.to_vec()).insert_all();
 }
 
+/// The same with no more pods on the new nodes that there are; says which were opened.
+pub(super) fn recreate(solution: &mut Solution<'_, '_>, order: &[usize], prices: &mut Prices) -> Vec<usize> {
+    let known: Vec<bool> = solution.opened.iter().map(Option::is_some).collect();
+    let is_new = |place: &usize| !known.get(*place).copied().unwrap_or(false);
+    let waiting = assign(solution, order);
+    let rest = Opening::new(solution, waiting, prices).open_all();
+    stop_waiting(solution, &rest);
+    let opened = |solution: &Solution<'_, '_>| -> Vec<usize> {
+        solution.new_nodes().map(|(place, _)| place).filter(is_new).collect()
+    };
+    if solution.left.iter().any(|left| *left > 0) {
+        let among = opened(solution);
+        Inserting::new(solution, order.to_vec()).only_among(among).insert_all();
+    }
+    opened(solution)
+}
+
 /// The same for a part of the pods, at prices as they were, with machines that are drawn; says how many were filled.
 pub(super) fn reconstruct(
     solution: &mut Solution<'_, '_>,

@@ -59,6 +59,12 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
         Self { solution, order, nodes, random: Some(random), joins: false, evaluations: 0 }
     }
 
+    /// The same among some new nodes and those that are opened.
+    pub(super) fn only_among(mut self, nodes: Vec<usize>) -> Self {
+        self.nodes = Some(nodes);
+        self
+    }
+
     /// The same, where pods join the new node with the fewest pods that takes them, and only else get one of their own.
     pub(super) fn joining(mut self) -> Self {
         self.joins = true;

@@ -50,6 +50,17 @@ impl Objective {
         self.broken == 0 && self.unplaced.iter().all(|left| *left == 0)
     }
 
+    /// Whether it is no worse than another in all that comes before the price.
+    pub(crate) fn holds_as(&self, other: &Self) -> bool {
+        let placed = self.unplaced.iter().zip(&other.unplaced).all(|(own, other)| own <= other);
+        placed
+            && self.broken <= other.broken
+            && self.ordered <= other.ordered
+            && self.passed_over <= other.passed_over
+            && self.conceded <= other.conceded
+            && self.lacking <= other.lacking
+    }
+
     /// Whether it is as good as another in all that comes before the price.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let head =

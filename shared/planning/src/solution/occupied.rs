@@ -23,7 +23,7 @@ pub(crate) struct Occupied<'a> {
 }
 
 /// Pods of a class that are placed on an existing node.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct PlacedPods {
     pub(crate) class: usize,
     pub(crate) relaxation: usize,

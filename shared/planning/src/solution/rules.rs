@@ -137,6 +137,9 @@ impl Solution<'_, '_> {
         founds: bool,
         strict: bool,
     ) -> u32 {
+        if self.closed[node] || self.ended[node] {
+            return 0;
+        }
         let pod_class = &self.problem.classes[class];
         let occupied = &self.existing[node];
         let room = occupied.copies(&pod_class.requests[relaxation], &pod_class.spec.host_ports, wanted);

@@ -8,6 +8,8 @@ mod capacity;
 #[cfg(test)]
 mod checker;
 #[cfg(test)]
+mod consolidation;
+#[cfg(test)]
 mod findings;
 #[cfg(test)]
 mod fixtures;

@@ -1,0 +1,122 @@
+//! `outrigger consolidate`: which nodes a cluster can do without, as the JSON that other programs read or as text.
+
+use std::time::Instant;
+
+use jiff::Timestamp;
+use outrigger_model::node_pool::DisruptionReason;
+use outrigger_model::{Price, Snapshot};
+use outrigger_planning::disruption::{self, Consolidation, ConsolidationCommand, DisruptionSettings};
+use serde::Serialize;
+
+use crate::args;
+use crate::consolidate_text;
+use crate::error::CliError;
+use crate::input::{self, Input};
+use crate::output::{Format, Outcome, print, spinner};
+use crate::plan::{ExistingNode, NewNode, new_node};
+use crate::plan_text;
+
+/// A consolidation as other programs read it. Names and meanings are stable.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ConsolidateOutput {
+    /// Dollars per hour of the instances of all nodes that name a NodePool.
+    pub(crate) cost_before: Price,
+    /// The same once all commands are carried out.
+    pub(crate) cost_after: Price,
+    /// Dollars per hour that these nodes cost beside their instances.
+    pub(crate) node_cost_before: Price,
+    /// The same once all commands are carried out.
+    pub(crate) node_cost_after: Price,
+    /// In the order in which they are carried out.
+    pub(crate) commands: Vec<CommandOutput>,
+    /// The nodes that stay.
+    pub(crate) kept: Vec<KeptOutput>,
+    /// How long the decision took, reading and printing left out.
+    pub(crate) plan_seconds: f64,
+}
+
+/// Nodes that are ended together.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CommandOutput {
+    pub(crate) reason: DisruptionReason,
+    pub(crate) delete: Vec<String>,
+    pub(crate) replace_with: Vec<NewNode>,
+    /// Nodes that take pods in, with those pods.
+    pub(crate) existing: Vec<ExistingNode>,
+    /// What it saves, root volumes among it.
+    pub(crate) savings_per_hour: Price,
+    pub(crate) evictions: usize,
+    /// Whether the budgets allow it now, beside those before it.
+    pub(crate) starts_now: bool,
+}
+
+/// A node that stays.
+#[derive(Debug, Serialize)]
+pub(crate) struct KeptOutput {
+    pub(crate) node: String,
+    /// The reason in one word, which does not change.
+    pub(crate) code: &'static str,
+    pub(crate) reason: String,
+}
+
+/// Runs the command.
+pub(crate) fn run(command: &args::Consolidate, format: Format) -> Result<Outcome, CliError> {
+    let progress = spinner("reading");
+    let Input { mut snapshot, lacks_volumes } = input::read_snapshot(&command.source)?;
+    snapshot.taken_at = decided_at(command, &snapshot);
+    let defaults = DisruptionSettings::default();
+    let settings = DisruptionSettings {
+        least_saving: command.least_saving.unwrap_or(defaults.least_saving),
+        eviction_price: command.eviction_price.map_or(defaults.eviction_price, Price::dollars),
+        ..defaults
+    };
+    progress.set_message("looking for nodes that are not worth their price");
+    let options = input::options(&command.source);
+    let begun = Instant::now();
+    let found = disruption::consolidate(&snapshot, &options, &settings);
+    let seconds = begun.elapsed().as_secs_f64();
+    progress.finish_and_clear();
+    let output = output(&found, seconds);
+    print(&output, format, || consolidate_text::print(&output))?;
+    plan_text::warn_of_input(&snapshot, lacks_volumes, format);
+    Ok(if snapshot.invalid.is_empty() { Outcome::Done } else { Outcome::Refused })
+}
+
+/// Files do not say when they were written, and nodes are as old as they are now. A Snapshot says it.
+fn decided_at(command: &args::Consolidate, snapshot: &Snapshot) -> Timestamp {
+    let is_file = command.source.snapshot.is_none();
+    let now = || if is_file { Timestamp::now().max(snapshot.taken_at) } else { snapshot.taken_at };
+    command.at.unwrap_or_else(now)
+}
+
+fn output(found: &Consolidation, plan_seconds: f64) -> ConsolidateOutput {
+    let kept = found.kept.iter().map(|kept| KeptOutput {
+        node: kept.node.clone(),
+        code: kept.reason.as_str(),
+        reason: kept.reason.to_string(),
+    });
+    ConsolidateOutput {
+        cost_before: found.before.instances,
+        cost_after: found.after.instances,
+        node_cost_before: found.before.beside,
+        node_cost_after: found.after.beside,
+        commands: found.commands.iter().map(command_output).collect(),
+        kept: kept.collect(),
+        plan_seconds,
+    }
+}
+
+fn command_output(command: &ConsolidationCommand) -> CommandOutput {
+    let existing = command.existing.iter().map(ExistingNode::of);
+    CommandOutput {
+        reason: command.reason,
+        delete: command.delete.clone(),
+        replace_with: command.replace_with.iter().map(new_node).collect(),
+        existing: existing.collect(),
+        savings_per_hour: command.saving,
+        evictions: command.evictions,
+        starts_now: command.starts_now,
+    }
+}

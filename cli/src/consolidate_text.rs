@@ -1,0 +1,83 @@
+//! A consolidation for people: a line of totals, the commands, and the nodes that stay, by reason.
+
+use std::collections::BTreeMap;
+
+use owo_colors::OwoColorize;
+
+use crate::consolidate::{CommandOutput, ConsolidateOutput, KeptOutput};
+use crate::output::{count, say, table};
+use crate::plan::NewNode;
+use crate::plan_text::{money, names_of};
+
+/// Prints the consolidation.
+pub(crate) fn print(output: &ConsolidateOutput) {
+    say!("{}", totals(output).bold());
+    if !output.commands.is_empty() {
+        say!("");
+        let headings = ["#", "REASON", "ENDS", "WHICH", "OPENS", "EVICTIONS", "SAVES $/H", "STARTS"];
+        let rows: Vec<_> = output.commands.iter().enumerate().map(|(at, it)| row(at + 1, it)).collect();
+        table(&headings, &rows);
+    }
+    if !output.kept.is_empty() {
+        say!("");
+        table(&["KEPT", "REASON", "WHICH"], &kept(&output.kept));
+    }
+}
+
+fn totals(output: &ConsolidateOutput) -> String {
+    let (before, after) =
+        (output.cost_before + output.node_cost_before, output.cost_after + output.node_cost_after);
+    let nodes: usize = output.commands.iter().map(|it| it.delete.len()).sum();
+    if nodes == 0 {
+        return format!("{}: no node can be done without", money(before));
+    }
+    let opened: usize = output.commands.iter().map(|it| it.replace_with.len()).sum();
+    let evictions: usize = output.commands.iter().map(|it| it.evictions).sum();
+    format!(
+        "{} -> {} with root volumes: {} for {}, {}; decided in {:.1} ms",
+        money(before),
+        money(after),
+        count(opened, "new node"),
+        count(nodes, "old one"),
+        count(evictions, "eviction"),
+        output.plan_seconds * 1e3
+    )
+}
+
+fn row(number: usize, command: &CommandOutput) -> Vec<String> {
+    vec![
+        number.to_string(),
+        format!("{:?}", command.reason),
+        command.delete.len().to_string(),
+        names_of(&command.delete),
+        opens(&command.replace_with),
+        command.evictions.to_string(),
+        format!("{:.4}", command.savings_per_hour.dollars()),
+        if command.starts_now { "now".into() } else { "as budgets allow".into() },
+    ]
+}
+
+/// `2 x m7g.large spot, m7g.xlarge spot`.
+fn opens(nodes: &[NewNode]) -> String {
+    let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
+    for node in nodes {
+        let first = node.instance_types.first().map_or("", String::as_str);
+        *kinds.entry(format!("{first} {}", node.capacity_type)).or_default() += 1;
+    }
+    if kinds.is_empty() {
+        return "-".into();
+    }
+    let kind = |(kind, times): (String, usize)| if times == 1 { kind } else { format!("{times} x {kind}") };
+    kinds.into_iter().map(kind).collect::<Vec<_>>().join(", ")
+}
+
+fn kept(kept: &[KeptOutput]) -> Vec<Vec<String>> {
+    let mut by_reason: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for node in kept {
+        by_reason.entry(&node.reason).or_default().push(node.node.clone());
+    }
+    let row = |(reason, nodes): (&str, Vec<String>)| {
+        vec![nodes.len().to_string(), reason.to_owned(), names_of(&nodes)]
+    };
+    by_reason.into_iter().map(row).collect()
+}

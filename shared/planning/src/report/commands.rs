@@ -1,0 +1,88 @@
+//! Writing the commands that consolidation comes to.
+
+use std::collections::BTreeMap;
+
+use outrigger_model::{ExistingPlacement, PlannedNode, Pod, Price};
+
+use super::Writer;
+use super::naming::ClaimNames;
+use super::writer::nominated;
+use crate::search::consolidate::{Consolidated, Step};
+
+/// A step, written down.
+pub(crate) struct Written {
+    /// The names of the nodes that it ends.
+    pub(crate) delete: Vec<String>,
+    /// The nodes that it opens.
+    pub(crate) replace_with: Vec<PlannedNode>,
+    /// What nodes that exist take in.
+    pub(crate) existing: Vec<ExistingPlacement>,
+    /// What it saves per hour.
+    pub(crate) saving: Price,
+    /// How many pods it evicts.
+    pub(crate) evictions: u32,
+}
+
+/// The steps of a consolidation, in order.
+pub(crate) fn commands(found: &Consolidated<'_, '_>) -> Vec<Written> {
+    let writer = Writer::new(&found.solution);
+    let mut names = ClaimNames::new(found.solution.problem.snapshot);
+    let homes = pods_by_home(found);
+    found.steps.iter().map(|step| written(&writer, &mut names, &homes, step)).collect()
+}
+
+/// The pods of each class on each node that is ended.
+type Homes<'a> = BTreeMap<(usize, &'a str), Vec<&'a Pod>>;
+
+fn pods_by_home<'a>(found: &Consolidated<'_, 'a>) -> Homes<'a> {
+    let mut homes = Homes::new();
+    for (class, of) in found.solution.problem.classes.iter().enumerate() {
+        for pod in &of.pods {
+            if let Some(node) = pod.node_name.as_deref() {
+                homes.entry((class, node)).or_default().push(pod);
+            }
+        }
+    }
+    homes
+}
+
+fn written<'a>(
+    writer: &Writer<'_, '_, 'a>,
+    names: &mut ClaimNames<'_>,
+    homes: &Homes<'a>,
+    step: &Step,
+) -> Written {
+    let problem = writer.problem;
+    let name = |node: usize| problem.existing[node].name;
+    let mut moved: BTreeMap<usize, Vec<&Pod>> = BTreeMap::new();
+    for (node, pods) in &step.ended {
+        for class in pods.iter().map(|pods| pods.class) {
+            moved.entry(class).or_default().extend(homes.get(&(class, name(*node))).into_iter().flatten());
+        }
+    }
+    let mut take = |class: usize, count: u32| -> Vec<&'a Pod> {
+        let Some(pods) = moved.get_mut(&class) else { return Vec::new() };
+        pods.drain(..pods.len().min(count as usize)).collect()
+    };
+    let mut existing = Vec::new();
+    for (node, classes) in &step.taken_in {
+        let pods = nominated(classes.iter().flat_map(|(class, count)| take(*class, *count)));
+        existing.push(ExistingPlacement { target: problem.existing[*node].target.clone(), pods });
+    }
+    let mut used = writer.solution.used.clone();
+    let mut replace_with = Vec::new();
+    for node in &step.opened {
+        let pods: Vec<&Pod> =
+            node.pods.iter().flat_map(|portion| take(portion.lot.class, portion.count)).collect();
+        let name = names.next(&problem.templates()[node.shape.template].pool.name);
+        let offer = writer.offer(node, &mut used);
+        replace_with.push(writer.planned_node(name, node, &offer, &pods));
+    }
+    Written {
+        delete: step.ended.iter().map(|(node, _)| name(*node).to_owned()).collect(),
+        replace_with,
+        existing,
+        saving: Price::from_nanos(step.saving),
+        evictions: step.evictions,
+    }
+}

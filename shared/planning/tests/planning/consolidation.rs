@@ -1,0 +1,286 @@
+//! Consolidation: what is ended and why, and that the referee finds every displaced pod a place that holds to all rules.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use outrigger_model::node_pool::DisruptionReason;
+use outrigger_model::{ExistingPlacement, Node, Plan, Pod, PodState, Snapshot, Target, labels};
+use outrigger_planning::Options;
+use outrigger_planning::check::check;
+use outrigger_planning::disruption::{Consolidation, DisruptionSettings, consolidate};
+use serde_json::{Value, json};
+
+use crate::fixtures::{ZONES, bound, cluster, node, pods, pool, requiring, spec, spec_with};
+
+/// A day after its nodes were made, with one pool whose budgets allow everything, and these nodes with their pods.
+fn world(nodes: Vec<(Node, Vec<Pod>)>) -> Snapshot {
+    world_of(json!({}), nodes)
+}
+
+fn world_of(patch: Value, nodes: Vec<(Node, Vec<Pod>)>) -> Snapshot {
+    let mut snapshot = cluster();
+    snapshot.node_pools.push(pool("default", json!({"disruption": {"budgets": [{"nodes": "100%"}]}})));
+    let mut patched = serde_json::to_value(&snapshot.node_pools[0].spec).unwrap();
+    json_patch(&mut patched, patch);
+    snapshot.node_pools[0].spec = serde_json::from_value(patched).unwrap();
+    for (node, pods) in nodes {
+        snapshot.pods.extend(bound(&node.name, pods));
+        snapshot.nodes.push(node);
+    }
+    snapshot
+}
+
+fn json_patch(into: &mut Value, patch: Value) {
+    match (into, patch) {
+        (Value::Object(into), Value::Object(patch)) => {
+            patch
+                .into_iter()
+                .for_each(|(key, value)| json_patch(into.entry(key).or_insert(Value::Null), value));
+        }
+        (into, patch) => *into = patch,
+    }
+}
+
+/// An initialised node of the pool, on demand in the first zone.
+fn own(name: &str, instance_type: &str) -> Node {
+    let mut node = node(name, instance_type);
+    for (key, value) in
+        [(labels::NODE_POOL, "default"), (labels::INITIALIZED, "true"), (labels::HOSTNAME, name)]
+    {
+        node.labels.insert(key.into(), value.into());
+    }
+    node
+}
+
+fn spot(mut node: Node, zone: &str) -> Node {
+    node.labels.insert(labels::CAPACITY_TYPE.into(), "spot".into());
+    node.labels.insert(labels::ZONE.into(), zone.into());
+    node
+}
+
+/// Consolidates, and makes sure that every displaced pod has a place and no rule is broken.
+#[track_caller]
+fn consolidated(snapshot: &Snapshot) -> Consolidation {
+    let found = consolidate(snapshot, &Options::default(), &DisruptionSettings::default());
+    let (after, plan) = carried_out(snapshot, &found);
+    let broken: Vec<String> = check(&after, &plan).iter().map(ToString::to_string).collect();
+    assert!(broken.is_empty(), "{broken:#?}\n{found:#?}");
+    let placed: BTreeSet<&str> = plan
+        .nodes
+        .iter()
+        .flat_map(|node| &node.pods)
+        .chain(plan.existing.iter().flat_map(|placement| &placement.pods))
+        .map(|pod| pod.uid.as_str())
+        .collect();
+    for pod in after.pods.iter().filter(|pod| pod.state == PodState::Unschedulable) {
+        assert!(placed.contains(pod.uid.as_str()), "{} has no place: {found:#?}", pod.id);
+    }
+    let ended: BTreeSet<&str> = ended(&found).into_iter().collect();
+    assert!(found.kept.iter().all(|kept| !ended.contains(kept.node.as_str())));
+    assert_eq!(found.kept.len() + ended.len(), snapshot.nodes.len(), "every node gets a verdict: {found:#?}");
+    found
+}
+
+fn ended(found: &Consolidation) -> Vec<&str> {
+    found.commands.iter().flat_map(|command| &command.delete).map(String::as_str).collect()
+}
+
+/// The world without the nodes that are ended, their pods pending, and the plan that the commands make for them.
+fn carried_out(snapshot: &Snapshot, found: &Consolidation) -> (Snapshot, Plan) {
+    let ended: BTreeSet<&str> = ended(found).into_iter().collect();
+    let mut after = snapshot.clone();
+    after.nodes.retain(|node| !ended.contains(node.name.as_str()));
+    for pod in &mut after.pods {
+        if pod.node_name.as_deref().is_some_and(|node| ended.contains(node)) {
+            (pod.node_name, pod.state) = (None, PodState::Unschedulable);
+        }
+    }
+    let mut plan = Plan::nothing(after.taken_at, after.generation);
+    let mut existing: BTreeMap<Target, ExistingPlacement> = BTreeMap::new();
+    for command in &found.commands {
+        plan.nodes.extend(command.replace_with.iter().cloned());
+        for placement in &command.existing {
+            let target = placement.target.clone();
+            let entry = existing.entry(target.clone());
+            entry
+                .or_insert(ExistingPlacement { target, pods: Vec::new() })
+                .pods
+                .extend(placement.pods.clone());
+        }
+    }
+    plan.existing = existing.into_values().collect();
+    (after, plan)
+}
+
+/// A consolidation in a few lines.
+fn told(found: &Consolidation) -> String {
+    let opened = |node: &outrigger_model::PlannedNode| {
+        format!("{} for {}", node.instance_types[0].name, node.pods.len())
+    };
+    let command = |it: &outrigger_planning::disruption::ConsolidationCommand| {
+        let opened: Vec<String> = it.replace_with.iter().map(opened).collect();
+        let moved: Vec<String> =
+            it.existing.iter().map(|to| format!("{} to {}", to.pods.len(), to.target.name())).collect();
+        format!("{:?} {:?} -> {opened:?} {moved:?}, saves {}", it.reason, it.delete, it.saving)
+    };
+    let mut lines: Vec<String> = found.commands.iter().map(command).collect();
+    lines.extend(found.kept.iter().map(|kept| format!("{} stays: {}", kept.node, kept.reason)));
+    lines.join("\n")
+}
+
+fn why<'f>(found: &'f Consolidation, node: &str) -> (&'static str, String) {
+    let kept = found.kept.iter().find(|kept| kept.node == node).unwrap();
+    (kept.reason.as_str(), kept.reason.to_string())
+}
+
+#[test]
+fn pods_that_fit_elsewhere_leave_their_node() {
+    let half = |name: &str| pods(name, 2, spec(800, 2_048));
+    let snapshot = world(vec![
+        (own("i-a", "m6a.xlarge"), half("a")),
+        (own("i-b", "m6a.xlarge"), [half("b"), half("c")].concat()),
+        (own("i-c", "m6a.xlarge"), half("d")),
+    ]);
+    let found = consolidated(&snapshot);
+    assert!(found.after.instances < found.before.instances, "{found:#?}");
+}
+
+#[test]
+fn a_node_that_is_too_large_is_replaced_by_a_cheaper_one() {
+    let snapshot = world(vec![(own("i-a", "r6a.2xlarge"), pods("a", 2, spec(500, 1_024)))]);
+    let found = consolidated(&snapshot);
+    let [command] = &found.commands[..] else { panic!("{found:#?}") };
+    assert_eq!((command.delete.len(), command.replace_with.len(), command.evictions), (1, 1, 2));
+    assert_eq!(command.reason, DisruptionReason::Underutilized);
+    let saved = (found.before.instances + found.before.beside) - (found.after.instances + found.after.beside);
+    assert_eq!(saved, command.saving);
+}
+
+#[test]
+fn several_nodes_become_fewer() {
+    let nodes = (0..6).map(|at| {
+        let name = format!("i-{at}");
+        (own(&name, "m6a.2xlarge"), pods(&format!("web{at}"), 2, spec(900, 2_048)))
+    });
+    let found = consolidated(&world(nodes.collect()));
+    let opened: usize = found.commands.iter().map(|command| command.replace_with.len()).sum();
+    assert!(opened < 6 && ended(&found).len() == 6, "{found:#?}");
+    assert!(found.after.instances.dollars() < 0.4 * found.before.instances.dollars());
+}
+
+#[test]
+fn nodes_without_pods_go_by_themselves() {
+    let snapshot = world(vec![
+        (own("i-a", "m6a.large"), Vec::new()),
+        (spot(own("i-b", "m6a.large"), ZONES[0]), pods("b", 3, spec(600, 2_048))),
+    ]);
+    let found = consolidated(&snapshot);
+    let [command] = &found.commands[..] else { panic!("{found:#?}") };
+    assert_eq!((command.reason, &command.delete[..]), (DisruptionReason::Empty, &["i-a".to_owned()][..]));
+    assert_eq!((command.evictions, command.replace_with.len()), (0, 0));
+}
+
+#[test]
+fn a_saving_of_pennies_moves_nobody() {
+    let full = spot(own("i-a", "m6a.large"), ZONES[2]);
+    let found = consolidated(&world(vec![(full, pods("a", 1, spec(1_500, 5_000)))]));
+    let (code, words) = why(&found, "i-a");
+    assert_eq!(code, "NotWorthIt", "{words}");
+    assert!(words.starts_with("saves $0.00") && words.ends_with("least is $0.0200/h"), "{words}");
+}
+
+#[test]
+fn an_eviction_must_be_worth_its_price() {
+    let nodes = vec![(own("i-a", "m6a.2xlarge"), pods("a", 60, spec(10, 64)))];
+    let settings = DisruptionSettings { eviction_price: 0.01, ..DisruptionSettings::default() };
+    let found = consolidate(&world(nodes.clone()), &Options::default(), &settings);
+    assert_eq!(why(&found, "i-a").0, "NotWorthIt");
+    assert_eq!(ended(&consolidated(&world(nodes))), ["i-a"]);
+}
+
+#[test]
+fn pods_without_another_place_keep_their_node() {
+    let bound_to_host = spec_with(100, 64, json!({"nodeSelector": {labels::HOSTNAME: "i-a"}}));
+    let found = consolidated(&world(vec![(own("i-a", "r6a.2xlarge"), pods("a", 1, bound_to_host))]));
+    assert_eq!(why(&found, "i-a"), ("NoPlaceFor", "no other place for the pod default/a-0".to_owned()));
+}
+
+#[test]
+fn spot_is_not_replaced_by_spot_of_few_types() {
+    let node = || spot(own("i-a", "r6a.2xlarge"), ZONES[0]);
+    let found = consolidated(&world(vec![(node(), pods("a", 1, spec(500, 512)))]));
+    assert_eq!(why(&found, "i-a").0, "TooFewSpotTypes", "there are but twelve types: {found:#?}");
+    let settings = DisruptionSettings { spot_to_spot_types: 3, ..DisruptionSettings::default() };
+    let snapshot = world(vec![(node(), pods("a", 1, spec(500, 512)))]);
+    assert_eq!(ended(&consolidate(&snapshot, &Options::default(), &settings)), ["i-a"]);
+}
+
+#[test]
+fn no_command_ends_more_than_budgets_allow_at_once() {
+    let nodes = |count: usize| {
+        let node =
+            |at: usize| (own(&format!("i-{at}"), "m6a.2xlarge"), pods(&format!("w{at}"), 1, spec(900, 512)));
+        (0..count).map(node).collect::<Vec<_>>()
+    };
+    let budgets = |nodes: &str| json!({"disruption": {"budgets": [{"nodes": nodes}]}});
+    let found = consolidated(&world_of(budgets("20%"), nodes(10)));
+    assert_eq!(ended(&found).len(), 10, "in the end all go");
+    assert!(found.commands.iter().all(|command| command.delete.len() <= 2));
+    let now: usize = found.commands.iter().filter(|it| it.starts_now).map(|it| it.delete.len()).sum();
+    assert_eq!(now, 2);
+    let closed = consolidated(&world_of(budgets("0"), nodes(3)));
+    assert!(closed.commands.is_empty());
+    assert_eq!(why(&closed, "i-0").0, "BudgetClosed");
+}
+
+#[test]
+fn rules_about_other_pods_hold_where_pods_move_to() {
+    let spread = json!({"topologySpread": [{
+        "topologyKey": labels::ZONE, "maxSkew": 1, "scheduleAnyway": false, "honorAffinity": true,
+        "honorTaints": false, "selector": {"matchLabels": {"app": "web"}}}]});
+    let apart = json!({"podAntiAffinity": [{
+        "topologyKey": labels::HOSTNAME, "selector": {"matchLabels": {"app": "web"}}}]});
+    for rule in [spread, apart] {
+        let web = pods("web", 6, spec_with(400, 512, rule));
+        let nodes = (0..6).map(|at| {
+            let mut node = own(&format!("i-{at}"), "m6a.2xlarge");
+            node.labels.insert(labels::ZONE.into(), ZONES[at % 3].into());
+            (node, vec![web[at].clone()])
+        });
+        let found = consolidated(&world(nodes.collect()));
+        assert_eq!(ended(&found).len(), 6, "{found:#?}");
+    }
+}
+
+#[test]
+fn what_commands_lead_to_is_left_alone() {
+    let nodes = (0..8).map(|at| {
+        let of = ["m6a.2xlarge", "r6a.2xlarge", "c6a.2xlarge", "m6a.xlarge"][at % 4];
+        (
+            own(&format!("i-{at}"), of),
+            pods(&format!("w{at}"), 1 + at % 3, spec(300 + 200 * (at as i64 % 4), 900)),
+        )
+    });
+    let snapshot = world_of(requiring(&[(labels::CAPACITY_TYPE, "In", &["on-demand"])]), nodes.collect());
+    let found = consolidated(&snapshot);
+    assert!(!found.commands.is_empty());
+    let (mut after, plan) = carried_out(&snapshot, &found);
+    for (at, planned) in plan.nodes.iter().enumerate() {
+        let mut node = own(&format!("i-new-{at}"), &planned.instance_types[0].name);
+        node.labels.insert(labels::ZONE.into(), planned.instance_types[0].offerings[0].zone.clone());
+        for pod in &mut after.pods {
+            if planned.pods.iter().any(|it| it.uid == pod.uid) {
+                (pod.node_name, pod.state) = (Some(node.name.clone()), PodState::Bound);
+            }
+        }
+        after.nodes.push(node);
+    }
+    for placement in &plan.existing {
+        for pod in &mut after.pods {
+            if placement.pods.iter().any(|it| it.uid == pod.uid) {
+                (pod.node_name, pod.state) = (Some(placement.target.name().into()), PodState::Bound);
+            }
+        }
+    }
+    let again = consolidated(&after);
+    assert!(again.commands.is_empty(), "{}\nthen\n{}", told(&found), told(&again));
+}
