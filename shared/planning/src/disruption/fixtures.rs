@@ -108,13 +108,6 @@ impl World {
         claim.spec.termination_grace_period = Some(NillableDuration::seconds(60));
         claim.spec.expire_after = NillableDuration::seconds(minutes * 60);
     }
-
-    /// Sets what the first claim's instance cost at launch, in dollars per hour.
-    pub(crate) fn set_price(&mut self, dollars: f64) {
-        self.snapshot.claims[0].status.instance.as_mut().unwrap().price =
-            Price::from_dollars(dollars).unwrap();
-    }
-
     /// Removes all claims, and sets a label of the first node.
     pub(crate) fn forget(&mut self, key: &str, value: &str) {
         self.snapshot.claims.clear();

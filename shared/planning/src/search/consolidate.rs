@@ -148,7 +148,11 @@ impl Consolidating<'_, '_, '_> {
         let mut all = Vec::new();
         for pool in pools {
             let free = pool.nodes.iter().filter(|node| self.homes[**node].is_some());
-            all.extend(free.map(|node| Endable { node: *node, settings: &pool.settings, pods: self.pods_of(*node) }));
+            all.extend(free.map(|node| Endable {
+                node: *node,
+                settings: &pool.settings,
+                pods: self.pods_of(*node),
+            }));
         }
         let excess = worth::excess(self.solution, &all);
         let excess: BTreeMap<usize, f64> = all.iter().map(|it| it.node).zip(excess).collect();
@@ -325,14 +329,13 @@ fn evictions(pods: &[PlacedPods]) -> u32 {
 
 /// How many pods of each class came to a node.
 fn added(before: &[PlacedPods], after: &[PlacedPods]) -> BTreeMap<usize, u32> {
-    let count = |pods: &[PlacedPods]| {
-        let mut counts: BTreeMap<usize, u32> = BTreeMap::new();
-        pods.iter().for_each(|it| *counts.entry(it.class).or_default() += it.count);
-        counts
-    };
-    let known = count(before);
-    let mut added = count(after);
-    added.iter_mut().for_each(|(class, count)| *count -= known.get(class).copied().unwrap_or(0));
+    let mut added: BTreeMap<usize, u32> = BTreeMap::new();
+    for pods in after {
+        *added.entry(pods.class).or_default() += pods.count;
+    }
+    for pods in before {
+        *added.entry(pods.class).or_default() -= pods.count;
+    }
     added.retain(|_, count| *count > 0);
     added
 }

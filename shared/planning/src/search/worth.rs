@@ -5,7 +5,7 @@
 
 use crate::disruption::DisruptionSettings;
 use crate::market::templates::NANOS_PER_DOLLAR;
-use crate::problem::{Problem, amounts};
+use crate::problem::Problem;
 use crate::solution::{PlacedPods, Solution};
 
 /// A node that may be ended.
@@ -51,14 +51,17 @@ impl Estimate {
         let mut own = vec![0.0; demand.len()];
         for pods in node.pods {
             let request = &problem.classes[pods.class].requests[pods.relaxation];
-            own.iter_mut().zip(request).for_each(|(sum, amount)| *sum += *amount as f64 * f64::from(pods.count));
+            own.iter_mut()
+                .zip(request)
+                .for_each(|(sum, amount)| *sum += *amount as f64 * f64::from(pods.count));
         }
         let others: Vec<f64> = demand.iter().zip(&own).map(|(all, own)| (all - own).max(0.0)).collect();
         // Pods of all kinds fill it until the first resource runs out.
         let free = solution.existing[node.node].free.iter().zip(&others);
         let share = free.filter(|(_, others)| **others > 0.0).map(|(free, others)| *free as f64 / others);
         let filled = share.fold(1.0, f64::min).max(0.0);
-        let worth = |amounts: &[f64]| amounts.iter().zip(unit_prices).map(|(a, price)| a * price).sum::<f64>();
+        let worth =
+            |amounts: &[f64]| amounts.iter().zip(unit_prices).map(|(a, price)| a * price).sum::<f64>();
         let evictions: u32 = node.pods.iter().map(|pods| pods.count).sum();
         let moves = node.settings.evictions_per_hour(evictions as usize).dollars();
         let price = problem.existing[node.node].saves.unwrap_or(0) as f64 / NANOS_PER_DOLLAR;

@@ -121,7 +121,7 @@ fn any_unavailable() -> impl Strategy<Value = UnavailableOffering> {
 }
 
 prop_compose! {
-    fn any_snapshot()(
+    pub(crate) fn any_snapshot()(
         pools in (any_pool("a"), any_pool("b"), prop::bool::weighted(0.5)),
         groups in prop::collection::vec((any_spec(), 1..12_usize), 1..6),
         daemons in prop::collection::vec(any_spec(), 0..3),
