@@ -281,8 +281,8 @@ Exit codes:
 
 const CONSOLIDATE_HELP: &str = "\
 Examples:
-  outrigger consolidate -f examples/sprawl.yaml
-  outrigger consolidate -f examples/sprawl.yaml --eviction-price 0.01 -o json
+  outrigger consolidate -f examples/half-empty.yaml
+  outrigger consolidate -f examples/half-empty.yaml --eviction-price 0.01 -o json
   kubectl get nodes,pods,daemonsets,nodepools,poddisruptionbudgets -A -o yaml | outrigger consolidate -f -
 
 The files may also hold what outrigger plan reads. These annotations of a NodePool count for its nodes:

@@ -6,7 +6,6 @@ use owo_colors::OwoColorize;
 
 use crate::consolidate::{CommandOutput, ConsolidateOutput, KeptOutput};
 use crate::output::{count, say, table};
-use crate::plan::NewNode;
 use crate::plan_text::{money, names_of};
 
 /// Prints the consolidation.
@@ -14,7 +13,7 @@ pub(crate) fn print(output: &ConsolidateOutput) {
     say!("{}", totals(output).bold());
     if !output.commands.is_empty() {
         say!("");
-        let headings = ["#", "REASON", "ENDS", "WHICH", "OPENS", "EVICTIONS", "SAVES $/H", "STARTS"];
+        let headings = ["#", "REASON", "ENDS", "WHICH", "PODS GO TO", "EVICTIONS", "SAVES $/H", "STARTS"];
         let rows: Vec<_> = output.commands.iter().enumerate().map(|(at, it)| row(at + 1, it)).collect();
         table(&headings, &rows);
     }
@@ -50,25 +49,27 @@ fn row(number: usize, command: &CommandOutput) -> Vec<String> {
         format!("{:?}", command.reason),
         command.delete.len().to_string(),
         names_of(&command.delete),
-        opens(&command.replace_with),
+        destinations(command),
         command.evictions.to_string(),
         format!("{:.4}", command.savings_per_hour.dollars()),
         if command.starts_now { "now".into() } else { "as budgets allow".into() },
     ]
 }
 
-/// `2 x m7g.large spot, m7g.xlarge spot`.
-fn opens(nodes: &[NewNode]) -> String {
+/// `room on 2 nodes, new m7g.large spot, 2 new m7g.xlarge spot`.
+fn destinations(command: &CommandOutput) -> String {
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
-    for node in nodes {
+    for node in &command.replace_with {
         let first = node.instance_types.first().map_or("", String::as_str);
         *kinds.entry(format!("{first} {}", node.capacity_type)).or_default() += 1;
     }
-    if kinds.is_empty() {
-        return "-".into();
-    }
-    let kind = |(kind, times): (String, usize)| if times == 1 { kind } else { format!("{times} x {kind}") };
-    kinds.into_iter().map(kind).collect::<Vec<_>>().join(", ")
+    let room = command.existing.len();
+    let room = (room > 0).then(|| format!("room on {}", count(room, "node")));
+    let new = kinds
+        .into_iter()
+        .map(|(kind, times)| if times == 1 { format!("new {kind}") } else { format!("{times} new {kind}") });
+    let all: Vec<String> = room.into_iter().chain(new).collect();
+    if all.is_empty() { "-".into() } else { all.join(", ") }
 }
 
 fn kept(kept: &[KeptOutput]) -> Vec<Vec<String>> {

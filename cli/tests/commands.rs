@@ -40,10 +40,14 @@ fn transcript(arguments: &[&str], input: &str) -> String {
 }
 
 fn timeless(line: &str) -> String {
-    match (line.split_once("planned in "), line.split_once("planSeconds")) {
-        (Some((head, _)), _) => format!("{head}planned in [time]"),
-        (_, Some((head, _))) => format!("{head}planSeconds [time]"),
-        _ => line.to_owned(),
+    for words in ["planned in ", "decided in "] {
+        if let Some((head, _)) = line.split_once(words) {
+            return format!("{head}{words}[time]");
+        }
+    }
+    match line.split_once("planSeconds") {
+        Some((head, _)) => format!("{head}planSeconds [time]"),
+        None => line.to_owned(),
     }
 }
 
@@ -61,6 +65,37 @@ fn plan_in_each_format() {
             transcript(&with_small(&["plan", "-o", format]), "")
         );
     }
+}
+
+#[test]
+fn consolidate_in_each_format() {
+    for format in ["text", "json", "yaml"] {
+        let at = ["--at", "2026-11-21T09:00:00Z", "-f", "examples/half-empty.yaml"];
+        let arguments = [&["consolidate", "-o", format][..], &at].concat();
+        insta::assert_snapshot!(format!("consolidate_{format}"), transcript(&arguments, ""));
+    }
+}
+
+#[test]
+fn what_evictions_count_and_when_it_is_decides_what_is_ended() {
+    let ended = |more: &[&str]| {
+        let all = [&["consolidate", "-o", "json", "-f", "examples/half-empty.yaml"][..], more].concat();
+        let output = outrigger(&all, "");
+        assert_eq!(output.status.code(), Some(0));
+        let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        found["commands"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| it["delete"].as_array().unwrap().len())
+            .sum::<usize>()
+    };
+    let later = ["--at", "2026-11-21T09:00:00Z"];
+    assert_eq!(ended(&later), 4);
+    assert_eq!(ended(&[&later[..], &["--eviction-price", "10"]].concat()), 1, "only the empty one");
+    assert_eq!(ended(&[&later[..], &["--least-saving", "5"]].concat()), 0);
+    assert_eq!(ended(&["--at", "2026-11-20T09:01:00Z"]), 0, "all nodes are young");
+    assert_eq!(ended(&[]), 4, "files are of now");
 }
 
 #[test]
@@ -270,7 +305,7 @@ fn crds_are_printed_or_written() {
 fn the_examples_of_the_help_texts_run() {
     let dir = tempfile::tempdir().unwrap();
     let mut run = 0;
-    for command in ["simulate", "plan", "explain", "crds"] {
+    for command in ["simulate", "plan", "consolidate", "explain", "crds"] {
         let help = outrigger(&[command, "--help"], "");
         let help = String::from_utf8_lossy(&help.stdout).into_owned();
         let examples = help.lines().filter_map(|line| line.trim().strip_prefix("outrigger "));
@@ -294,7 +329,7 @@ fn the_examples_of_the_help_texts_run() {
 
 #[test]
 fn help_texts() {
-    for command in ["simulate", "plan", "explain", "crds"] {
+    for command in ["simulate", "plan", "consolidate", "explain", "crds"] {
         insta::assert_snapshot!(format!("help_{command}"), transcript(&[command, "--help"], ""));
     }
 }
