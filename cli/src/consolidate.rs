@@ -45,9 +45,12 @@ pub(crate) struct CommandOutput {
     pub(crate) replace_with: Vec<NewNode>,
     /// Nodes that take pods in, with those pods.
     pub(crate) existing: Vec<ExistingNode>,
-    /// What it saves, root volumes among it.
-    pub(crate) savings_per_hour: Price,
+    /// What it saves, root volumes among it; less than nothing where what replaces a drifted node costs more.
+    pub(crate) savings_per_hour: f64,
     pub(crate) evictions: usize,
+    /// How a drifted node has drifted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) causes: Vec<String>,
     /// Whether the budgets allow it now, beside those before it.
     pub(crate) starts_now: bool,
 }
@@ -115,8 +118,9 @@ fn command_output(command: &ConsolidationCommand) -> CommandOutput {
         delete: command.delete.clone(),
         replace_with: command.replace_with.iter().map(new_node).collect(),
         existing: existing.collect(),
-        savings_per_hour: command.saving,
+        savings_per_hour: command.saving_nanos as f64 / 1e9,
         evictions: command.evictions,
+        causes: command.causes.clone(),
         starts_now: command.starts_now,
     }
 }

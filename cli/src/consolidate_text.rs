@@ -51,7 +51,7 @@ fn row(number: usize, command: &CommandOutput) -> Vec<String> {
         names_of(&command.delete),
         destinations(command),
         command.evictions.to_string(),
-        format!("{:.4}", command.savings_per_hour.dollars()),
+        format!("{:.4}", command.savings_per_hour),
         if command.starts_now { "now".into() } else { "as budgets allow".into() },
     ]
 }

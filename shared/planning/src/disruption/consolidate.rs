@@ -1,4 +1,5 @@
-//! Consolidation: which nodes are ended, since nobody is on them or their pods run elsewhere for less.
+//! Which nodes are ended by choice: those that have drifted, those that nobody is on, and those whose pods run elsewhere for
+//! less.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +7,7 @@ use outrigger_model::node_pool::DisruptionReason;
 use outrigger_model::{Command, ExistingPlacement, NodePool, PlannedNode, Pod, PodState, Price, Snapshot};
 
 use super::budgets::Budgets;
-use super::candidates::{Candidate, KeptNode, candidates};
+use super::candidates::{Candidate, Candidates, KeptNode, candidates};
 use super::kept::Kept;
 use super::own_nodes::own_nodes;
 use super::price;
@@ -59,10 +60,13 @@ pub struct ConsolidationCommand {
     pub replace_with: Vec<PlannedNode>,
     /// Where nodes that exist take their pods in.
     pub existing: Vec<ExistingPlacement>,
-    /// Dollars per hour that this saves, root volumes among them.
-    pub saving: Price,
+    /// Nano-dollars per hour that this saves, root volumes among them; less than nothing where what replaces a drifted node
+    /// costs more.
+    pub saving_nanos: i64,
     /// How many pods are evicted.
     pub evictions: usize,
+    /// How a drifted node has drifted, or that it expires.
+    pub causes: Vec<String>,
     /// Whether the pool's budgets allow it now, beside those before it.
     pub starts_now: bool,
 }
@@ -76,11 +80,11 @@ pub struct KeptName {
     pub reason: Kept,
 }
 
-/// Says which nodes are to be ended for money, and why each other node stays. The snapshot must hold the
+/// Says which nodes are to be ended by choice, and why each other node stays. The snapshot must hold the
 /// PodDisruptionBudgets.
 ///
-/// No command ends more nodes than its pool's budgets allow at once; all commands together are the way to the cheapest
-/// cluster that was found.
+/// Drifted nodes are replaced one by one, whatever that costs. No command ends more nodes than its pool's budgets allow at
+/// once; all commands together are the way to the cheapest cluster that was found.
 #[must_use = "a consolidation does nothing until it is carried out"]
 pub fn consolidate(
     snapshot: &Snapshot,
@@ -88,66 +92,87 @@ pub fn consolidate(
     settings: &DisruptionSettings,
 ) -> Consolidation {
     let found = candidates(snapshot, settings, options);
-    let mut kept: Vec<KeptName> = found.kept.iter().map(name).collect();
     let budgets = Budgets::of(snapshot);
-    let volumes = Volumes::of(snapshot);
-    let mut endable: Vec<&Candidate<'_>> = Vec::new();
-    for candidate in &found.candidates {
-        match stays(candidate, &budgets, &volumes, snapshot) {
-            Some(reason) => kept.push(KeptName { node: candidate.node.name.clone(), reason }),
-            None => endable.push(candidate),
-        }
-    }
-    let saves: BTreeMap<String, u64> = endable
-        .iter()
-        .filter_map(|candidate| Some((candidate.node.name.clone(), candidate.cost()?.nanos())))
-        .collect();
-    let seen = with_moving_pods(&leaving::seen(snapshot), &endable);
+    let chosen = Chosen::of(snapshot, &found, &budgets);
+    let all: Vec<&Candidate<'_>> = chosen.replaced.iter().chain(&chosen.endable).copied().collect();
+    let seen = with_moving_pods(&leaving::seen(snapshot), &all);
     let volumes = Volumes::of(&seen);
     let buffers = queue::buffer_pods(&seen);
     let left_alone = LeftAlone::of(&seen);
     let pods = queue::queue(&seen, &buffers, &volumes, &left_alone).pods;
-    let saves: Endable<'_> = saves.iter().map(|(name, saves)| (name.as_str(), *saves)).collect();
+    let cost = |candidate: &&Candidate<'_>| candidate.cost().map_or(0, Price::nanos);
+    let saves: Endable<'_> = all.iter().map(|it| (it.node.name.as_str(), cost(it))).collect();
     let problem = Problem::of(&seen, options, &volumes, &left_alone, &pods, &saves);
-    let pools = pools(&problem, &endable, &budgets, settings);
+    let pools = pools(&problem, &chosen, &budgets, settings);
     let consolidated = search(&problem, &pools);
+    let mut kept = chosen.kept;
     kept.extend(consolidated.stays.iter().map(|(node, stays)| KeptName {
         node: problem.existing[*node].name.to_owned(),
         reason: reason(&consolidated, *node, *stays, settings),
     }));
     kept.sort_by(|a, b| a.node.cmp(&b.node));
-    let commands = told(commands(&consolidated), &endable, &budgets);
-    let before = cost(snapshot, options);
-    let after = cost_after(before, &commands, &endable);
+    let commands = told(commands(&consolidated), &all, &budgets);
+    let before = node_cost(snapshot, options);
+    let after = cost_after(before, &commands, &all);
     Consolidation { before, after, commands, kept }
 }
 
-fn name(kept: &KeptNode<'_>) -> KeptName {
-    KeptName { node: kept.node.name.clone(), reason: kept.reason.clone() }
+/// What is to be looked at of each node.
+struct Chosen<'c, 'a> {
+    /// Drifted nodes and those that expire soon, the first to go first: empty ones, then the oldest.
+    replaced: Vec<&'c Candidate<'a>>,
+    /// Nodes that may be ended for money.
+    endable: Vec<&'c Candidate<'a>>,
+    kept: Vec<KeptName>,
 }
 
-/// Why a candidate is not for consolidation now.
-fn stays(
-    candidate: &Candidate<'_>,
-    budgets: &Budgets<'_>,
-    volumes: &Volumes<'_>,
-    snapshot: &Snapshot,
-) -> Option<Kept> {
-    if let Some(kept) = &candidate.not_consolidated {
-        return Some(kept.clone());
+impl<'c, 'a> Chosen<'c, 'a> {
+    fn of(snapshot: &'a Snapshot, found: &'c Candidates<'a>, budgets: &Budgets<'_>) -> Self {
+        let volumes = Volumes::of(snapshot);
+        let kept =
+            |kept: &KeptNode<'_>| KeptName { node: kept.node.name.clone(), reason: kept.reason.clone() };
+        let kept = found.kept.iter().map(kept).collect();
+        let mut chosen = Self { replaced: Vec::new(), endable: Vec::new(), kept };
+        for candidate in &found.candidates {
+            let is_replaced = is_replaced(candidate);
+            let reason = if is_replaced { DisruptionReason::Drifted } else { why(candidate.is_empty()) };
+            let closed = budgets.allowance(&candidate.pool.name, reason).closed;
+            let closed = closed.map(|closed| Kept::BudgetClosed { closed, now: snapshot.taken_at });
+            let consolidated = || candidate.not_consolidated.clone().filter(|_| !is_replaced);
+            match tied(candidate, &volumes).or_else(consolidated).or(closed) {
+                Some(reason) => chosen.kept.push(KeptName { node: candidate.node.name.clone(), reason }),
+                None if is_replaced => chosen.replaced.push(candidate),
+                None => chosen.endable.push(candidate),
+            }
+        }
+        let turn = |it: &&Candidate<'_>| (!it.is_empty(), it.node.created_at, it.node.name.clone());
+        chosen.replaced.sort_by_key(turn);
+        chosen
     }
-    if candidate.cost().is_none() {
-        return Some(Kept::UnknownPrice);
-    }
-    // No place can be planned for such a pod alone.
+}
+
+fn is_replaced(candidate: &Candidate<'_>) -> bool {
+    !candidate.drift.is_empty() || candidate.expires_at.is_some()
+}
+
+/// Why no place can be planned for the pods of a candidate, or none in its stead.
+fn tied(candidate: &Candidate<'_>, volumes: &Volumes<'_>) -> Option<Kept> {
     let is_tied = |pod: &&&Pod| {
-        pod.group.is_some() || volumes.problem(pod).is_some() || queue::unsupported(&pod.spec).is_some()
+        pod.group.is_some()
+            || pod.spec.node_requirements().is_empty()
+            || volumes.problem(pod).is_some()
+            || queue::unsupported(&pod.spec).is_some()
     };
-    if let Some(pod) = candidate.pods.iter().find(is_tied) {
-        return Some(Kept::NoPlaceFor { pod: pod.id.clone() });
+    if candidate.pool.spec.replicas.is_some() {
+        Some(Kept::StaticPool)
+    } else if candidate.node.unschedulable {
+        Some(Kept::Cordoned)
+    } else if !candidate.node.ready {
+        Some(Kept::NotReady)
+    } else {
+        let pod = candidate.pods.iter().find(is_tied)?;
+        Some(Kept::NoPlaceFor { pod: pod.id.clone() })
     }
-    let allowance = budgets.allowance(&candidate.pool.name, why(candidate.is_empty()));
-    allowance.closed.map(|closed| Kept::BudgetClosed { closed, now: snapshot.taken_at })
 }
 
 const fn why(is_empty: bool) -> DisruptionReason {
@@ -169,60 +194,78 @@ fn with_moving_pods(snapshot: &Snapshot, endable: &[&Candidate<'_>]) -> Snapshot
 /// The nodes that may be ended, by pool.
 fn pools(
     problem: &Problem<'_>,
-    endable: &[&Candidate<'_>],
+    chosen: &Chosen<'_, '_>,
     budgets: &Budgets<'_>,
     settings: &DisruptionSettings,
 ) -> Vec<PoolNodes> {
     let places: BTreeMap<&str, usize> =
         problem.existing.iter().enumerate().map(|(place, node)| (node.name, place)).collect();
-    let mut by_pool: BTreeMap<&str, (&NodePool, Vec<usize>)> = BTreeMap::new();
-    for candidate in endable {
-        let entry = by_pool.entry(&candidate.pool.name).or_insert((candidate.pool, Vec::new()));
-        entry.1.extend(places.get(candidate.node.name.as_str()));
-    }
     let at_once = |pool: &str, reason| {
         let allowance = budgets.allowance(pool, reason);
         AtOnce { now: allowance.left, later: allowance.at_once.min(Command::MAX_CLAIMS) }
     };
-    let of_pool = |(name, (pool, nodes)): (&str, (&NodePool, Vec<usize>))| PoolNodes {
-        nodes,
+    let empty = |pool: &NodePool| PoolNodes {
+        replaced: Vec::new(),
+        nodes: Vec::new(),
         settings: settings.for_pool(pool),
-        empty: at_once(name, DisruptionReason::Empty),
-        loaded: at_once(name, DisruptionReason::Underutilized),
+        empty: at_once(&pool.name, DisruptionReason::Empty),
+        loaded: at_once(&pool.name, DisruptionReason::Underutilized),
     };
-    by_pool.into_iter().map(of_pool).collect()
+    let mut by_pool: BTreeMap<&str, PoolNodes> = BTreeMap::new();
+    for candidate in &chosen.replaced {
+        let of_pool = by_pool.entry(&candidate.pool.name).or_insert_with(|| empty(candidate.pool));
+        of_pool.replaced.extend(places.get(candidate.node.name.as_str()));
+    }
+    for candidate in &chosen.endable {
+        let of_pool = by_pool.entry(&candidate.pool.name).or_insert_with(|| empty(candidate.pool));
+        of_pool.nodes.extend(places.get(candidate.node.name.as_str()));
+    }
+    by_pool.into_values().collect()
 }
 
 /// The commands, each with why and whether it starts now.
 fn told(
     commands: Vec<Written>,
-    endable: &[&Candidate<'_>],
+    candidates: &[&Candidate<'_>],
     budgets: &Budgets<'_>,
 ) -> Vec<ConsolidationCommand> {
     let by_name: BTreeMap<&str, &Candidate<'_>> =
-        endable.iter().map(|candidate| (candidate.node.name.as_str(), *candidate)).collect();
+        candidates.iter().map(|candidate| (candidate.node.name.as_str(), *candidate)).collect();
     let mut begun: BTreeMap<&str, usize> = BTreeMap::new();
     let mut all = Vec::new();
     for written in commands {
-        let ended: Vec<&&Candidate<'_>> =
-            written.delete.iter().filter_map(|name| by_name.get(name.as_str())).collect();
-        let reason = why(ended.iter().all(|candidate| candidate.is_empty()));
+        let ended: Vec<&Candidate<'_>> =
+            written.delete.iter().filter_map(|name| by_name.get(name.as_str()).copied()).collect();
+        let reason = if written.is_replacement {
+            DisruptionReason::Drifted
+        } else {
+            why(ended.iter().all(|candidate| candidate.is_empty()))
+        };
         let pool = ended.first().map_or("", |candidate| candidate.pool.name.as_str());
         let begun = begun.entry(pool).or_default();
         let starts_now = *begun + written.delete.len() <= budgets.allowance(pool, reason).left;
         *begun += written.delete.len();
         let lost: usize = ended.iter().map(|candidate| candidate.lost_pods.len()).sum();
+        let causes = |candidate: &&Candidate<'_>| causes(candidate);
         all.push(ConsolidationCommand {
             reason,
             evictions: written.evictions as usize + lost,
+            causes: if written.is_replacement { ended.iter().flat_map(causes).collect() } else { Vec::new() },
             delete: written.delete,
             replace_with: written.replace_with,
             existing: written.existing,
-            saving: written.saving,
+            saving_nanos: written.saving,
             starts_now,
         });
     }
     all
+}
+
+/// How a node has drifted, or that it expires, for people.
+fn causes(candidate: &Candidate<'_>) -> Vec<String> {
+    let drift = candidate.drift.iter().map(|reason| format!("{}: {reason}", reason.as_str()));
+    let expires = candidate.expires_at.map(|at| format!("Expired: it expires at {at}"));
+    drift.chain(expires).collect()
 }
 
 fn reason(found: &Consolidated<'_, '_>, node: usize, stays: Stays, settings: &DisruptionSettings) -> Kept {
@@ -245,7 +288,7 @@ fn reason(found: &Consolidated<'_, '_>, node: usize, stays: Stays, settings: &Di
 }
 
 /// What all nodes that name a pool cost.
-fn cost(snapshot: &Snapshot, options: &Options<'_>) -> NodeCost {
+fn node_cost(snapshot: &Snapshot, options: &Options<'_>) -> NodeCost {
     let mut cost = NodeCost::default();
     for own in own_nodes(snapshot) {
         if let Some(instance) = price::of_instance(&own, &snapshot.overlays) {

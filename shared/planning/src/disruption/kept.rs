@@ -27,7 +27,9 @@ pub enum Kept {
     },
     /// It is going already.
     Leaving,
-    /// Somebody has cordoned it, and its pods are still there.
+    /// Its kubelet is not heard of, or says that it is not ready.
+    NotReady,
+    /// Somebody has cordoned it.
     Cordoned,
     /// kOps is about to replace it.
     KopsUpdate,
@@ -132,6 +134,7 @@ impl Kept {
             Self::UnknownPool { .. } => "UnknownPool",
             Self::PoolDeleting { .. } => "PoolDeleting",
             Self::Leaving => "Leaving",
+            Self::NotReady => "NotReady",
             Self::Cordoned => "Cordoned",
             Self::KopsUpdate => "KopsUpdate",
             Self::HeldByCommand { .. } => "HeldByCommand",
@@ -167,7 +170,8 @@ impl fmt::Display for Kept {
             Self::UnknownPool { pool } => write!(f, "there is no NodePool {pool}"),
             Self::PoolDeleting { pool } => write!(f, "the NodePool {pool} is being deleted"),
             Self::Leaving => f.write_str("leaving already"),
-            Self::Cordoned => f.write_str("cordoned, and not empty yet"),
+            Self::NotReady => f.write_str("it is not ready"),
+            Self::Cordoned => f.write_str("it is cordoned"),
             Self::KopsUpdate => f.write_str("kOps is to replace it"),
             Self::HeldByCommand { command } => write!(f, "the command {command} holds it"),
             Self::Awaited { command } => write!(f, "the pods of the command {command} wait for it"),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use outrigger_model::{ExistingPlacement, PlannedNode, Pod, Price};
+use outrigger_model::{ExistingPlacement, PlannedNode, Pod};
 
 use super::Writer;
 use super::naming::ClaimNames;
@@ -17,10 +17,12 @@ pub(crate) struct Written {
     pub(crate) replace_with: Vec<PlannedNode>,
     /// What nodes that exist take in.
     pub(crate) existing: Vec<ExistingPlacement>,
-    /// What it saves per hour.
-    pub(crate) saving: Price,
+    /// Nano-dollars that it saves per hour; less than nothing where a replacement costs more.
+    pub(crate) saving: i64,
     /// How many pods it evicts.
     pub(crate) evictions: u32,
+    /// Whether its nodes are replaced whatever that costs.
+    pub(crate) is_replacement: bool,
 }
 
 /// The steps of a consolidation, in order.
@@ -82,7 +84,8 @@ fn written<'a>(
         delete: step.ended.iter().map(|(node, _)| name(*node).to_owned()).collect(),
         replace_with,
         existing,
-        saving: Price::from_nanos(step.saving),
+        saving: step.saving,
         evictions: step.evictions,
+        is_replacement: step.is_replacement,
     }
 }

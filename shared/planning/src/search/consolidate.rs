@@ -21,7 +21,9 @@ use crate::solution::{NewNode, Objective, Occupied, PlacedPods, Solution};
 
 /// The nodes of a pool that may be ended, and when that is worth it.
 pub(crate) struct PoolNodes {
-    /// The nodes, by their places among the existing ones.
+    /// Nodes that are to be replaced whatever that costs, by their places among the existing ones, the first to go first.
+    pub(crate) replaced: Vec<usize>,
+    /// The others, by their places.
     pub(crate) nodes: Vec<usize>,
     pub(crate) settings: DisruptionSettings,
     pub(crate) empty: AtOnce,
@@ -52,10 +54,21 @@ pub(crate) struct Step {
     pub(crate) opened: Vec<Rc<NewNode>>,
     /// What existing nodes take in, by class.
     pub(crate) taken_in: Vec<(usize, BTreeMap<usize, u32>)>,
-    /// Nano-dollars per hour that it saves.
-    pub(crate) saving: u64,
+    /// Nano-dollars per hour that it saves; less than nothing where a replacement costs more.
+    pub(crate) saving: i64,
     /// How many pods it evicts.
     pub(crate) evictions: u32,
+    /// Whether its nodes are replaced whatever that costs.
+    pub(crate) is_replacement: bool,
+}
+
+/// What a step must do to be kept.
+#[derive(Clone, Copy)]
+enum Demand<'s> {
+    /// Save enough.
+    Saving(&'s DisruptionSettings),
+    /// Place every pod.
+    Places,
 }
 
 /// Why a node that might be ended is not.
@@ -123,10 +136,19 @@ struct Consolidating<'s, 'p, 'a> {
 
 impl Consolidating<'_, '_, '_> {
     fn run(&mut self, pools: &[PoolNodes]) {
+        // What takes room on a node with a pod that could be nowhere else is not known.
+        let all = pools.iter().flat_map(|pool| pool.nodes.iter().chain(&pool.replaced));
+        let stuck: Vec<usize> = all.copied().filter(|node| self.homes[*node].is_none()).collect();
+        self.set_closed(&stuck, true);
         let sorted = self.sorted(pools);
-        for of_pool in &sorted {
-            self.set_closed(&of_pool.empty, true);
-            self.set_closed(&of_pool.loaded, true);
+        // No pod moves to a node that is to go as well.
+        for (pool, sorted) in pools.iter().zip(&sorted) {
+            self.set_closed(&pool.replaced, true);
+            self.set_closed(&sorted.empty, true);
+            self.set_closed(&sorted.loaded, true);
+        }
+        for node in pools.iter().flat_map(|pool| &pool.replaced) {
+            self.end_one(*node, Demand::Places);
         }
         for (pool, sorted) in pools.iter().zip(&sorted) {
             let mut ended = 0;
@@ -135,7 +157,7 @@ impl Consolidating<'_, '_, '_> {
         }
         for (pool, sorted) in pools.iter().zip(&sorted) {
             for node in &sorted.worthy {
-                self.end_one(*node, &pool.settings);
+                self.end_one(*node, Demand::Saving(&pool.settings));
             }
         }
     }
@@ -190,10 +212,10 @@ impl Consolidating<'_, '_, '_> {
         let mut left = nodes;
         while !left.is_empty() {
             let mut size = at_once.next(*ended).clamp(1, left.len());
-            while size > 1 && self.try_ending(&left[..size], settings).is_err() {
+            while size > 1 && self.try_ending(&left[..size], Demand::Saving(settings)).is_err() {
                 size /= 2;
             }
-            if size == 1 && !self.end_one(left[0], settings) {
+            if size == 1 && !self.end_one(left[0], Demand::Saving(settings)) {
                 self.set_closed(&left[..1], false);
             } else {
                 *ended += size;
@@ -203,13 +225,15 @@ impl Consolidating<'_, '_, '_> {
     }
 
     /// Says whether it is ended.
-    fn end_one(&mut self, node: usize, settings: &DisruptionSettings) -> bool {
-        let ended = if self.takes_in[node] {
+    fn end_one(&mut self, node: usize, demand: Demand<'_>) -> bool {
+        let ended = if self.homes[node].is_none() {
+            Err(Stays::NoPlace(None))
+        } else if self.takes_in[node] {
             Err(Stays::TakesIn)
         } else if (self.solution.problem.options.time_is_up)() {
             Err(Stays::NotReached)
         } else {
-            self.try_ending(&[node], settings)
+            self.try_ending(&[node], demand)
         };
         if let Err(stays) = ended {
             self.stays.insert(node, stays);
@@ -217,8 +241,8 @@ impl Consolidating<'_, '_, '_> {
         ended.is_ok()
     }
 
-    /// Ends some nodes and places their pods anew, if that is worth it; else nothing is changed.
-    fn try_ending(&mut self, nodes: &[usize], settings: &DisruptionSettings) -> Result<(), Stays> {
+    /// Ends some nodes and places their pods anew, if that does what it must; else nothing is changed.
+    fn try_ending(&mut self, nodes: &[usize], demand: Demand<'_>) -> Result<(), Stays> {
         let before: Vec<Rc<Occupied<'_>>> = self.solution.existing.clone();
         let left = self.solution.left.clone();
         for node in nodes {
@@ -229,7 +253,11 @@ impl Consolidating<'_, '_, '_> {
         let found = self.solution.objective();
         let saving = self.current.cost.cast_signed() - found.cost.cast_signed();
         let evictions = nodes.iter().map(|node| evictions(self.pods_of(*node))).sum();
-        if let Err(stays) = self.judge(nodes, &opened, &found, &left, evictions, settings) {
+        let judged = self.judge_places(&found, &left).and_then(|()| match demand {
+            Demand::Saving(settings) => self.judge(nodes, &opened, saving, evictions, settings),
+            Demand::Places => Ok(()),
+        });
+        if let Err(stays) = judged {
             self.solution.go_back_to_start();
             return Err(stays);
         }
@@ -240,27 +268,31 @@ impl Consolidating<'_, '_, '_> {
             ended: nodes.iter().map(|node| (*node, self.pods_of(*node).to_vec())).collect(),
             opened: opened.iter().filter_map(|place| self.solution.opened[*place].clone()).collect(),
             taken_in,
-            saving: saving.unsigned_abs(),
+            saving,
             evictions,
+            is_replacement: matches!(demand, Demand::Places),
         });
         Ok(())
     }
 
-    /// Whether a step is worth it that ends some nodes and opens others.
+    /// Whether all pods that had a place have one, and all rules hold as they did.
+    fn judge_places(&self, found: &Objective, left_before: &[u32]) -> Result<(), Stays> {
+        if found.holds_as(&self.current) {
+            return Ok(());
+        }
+        let mut left = self.solution.left.iter().zip(left_before);
+        Err(Stays::NoPlace(left.position(|(left, before)| left > before)))
+    }
+
+    /// Whether a step saves enough that ends some nodes and opens others.
     fn judge(
         &self,
         nodes: &[usize],
         opened: &[usize],
-        found: &Objective,
-        left_before: &[u32],
+        saving: i64,
         evictions: u32,
         settings: &DisruptionSettings,
     ) -> Result<(), Stays> {
-        if !found.holds_as(&self.current) {
-            let mut left = self.solution.left.iter().zip(left_before);
-            return Err(Stays::NoPlace(left.position(|(left, before)| left > before)));
-        }
-        let saving = self.current.cost.cast_signed() - found.cost.cast_signed();
         let cost = nodes.iter().filter_map(|node| self.solution.problem.existing[*node].saves).sum();
         let least = settings.demanded_saving(Price::from_nanos(cost), evictions as usize);
         if u64::try_from(saving).is_ok_and(|saving| saving > 0 && Price::from_nanos(saving) >= least) {

@@ -122,7 +122,7 @@ fn told(found: &Consolidation) -> String {
         let opened: Vec<String> = it.replace_with.iter().map(opened).collect();
         let moved: Vec<String> =
             it.existing.iter().map(|to| format!("{} to {}", to.pods.len(), to.target.name())).collect();
-        format!("{:?} {:?} -> {opened:?} {moved:?}, saves {}", it.reason, it.delete, it.saving)
+        format!("{:?} {:?} -> {opened:?} {moved:?}, saves {}", it.reason, it.delete, it.saving_nanos)
     };
     let mut lines: Vec<String> = found.commands.iter().map(command).collect();
     lines.extend(found.kept.iter().map(|kept| format!("{} stays: {}", kept.node, kept.reason)));
@@ -178,7 +178,7 @@ fn a_node_that_is_too_large_is_replaced_by_a_cheaper_one() {
     assert_eq!((command.delete.len(), command.replace_with.len(), command.evictions), (1, 1, 2));
     assert_eq!(command.reason, DisruptionReason::Underutilized);
     let saved = (found.before.instances + found.before.beside) - (found.after.instances + found.after.beside);
-    assert_eq!(saved, command.saving);
+    assert_eq!(i64::try_from(saved.nanos()).unwrap(), command.saving_nanos);
 }
 
 #[test]
@@ -259,6 +259,36 @@ fn no_command_ends_more_than_budgets_allow_at_once() {
 }
 
 #[test]
+fn drifted_nodes_are_replaced_one_by_one_whatever_that_costs() {
+    let patch = json!({
+        "template": {"spec": {"requirements": [{"key": labels::ARCH, "operator": "In", "values": ["arm64"]}]}},
+        "disruption": {"budgets": [{"nodes": "2", "reasons": ["Drifted"]}], "consolidateAfter": "Never"}});
+    // Full nodes, the last of them without pods.
+    let full = |at: usize| pods(&format!("w{at}"), 1, spec(1_900, 7_000));
+    let mut nodes: Vec<_> =
+        (0..3).map(|at| (spot(own(&format!("i-{at}"), "m6a.large"), ZONES[0]), full(at))).collect();
+    nodes.push((own("i-3", "m6a.large"), Vec::new()));
+    nodes.push((own("i-4", "m6g.large"), Vec::new()));
+    let found = consolidated(&world_of(patch, nodes));
+    assert_eq!(ended(&found), ["i-3", "i-0", "i-1", "i-2"], "empty ones first: {}", told(&found));
+    assert!(found.commands.iter().all(|it| it.reason == DisruptionReason::Drifted && it.delete.len() == 1));
+    assert!(found.commands[0].causes[0].starts_with("RequirementsDrifted"), "{:?}", found.commands[0].causes);
+    assert_eq!(found.commands.iter().filter(|it| it.starts_now).count(), 2);
+    let moved_to: Vec<&str> =
+        found.commands.iter().flat_map(|it| &it.existing).map(|to| to.target.name()).collect();
+    assert!(moved_to.iter().all(|node| *node == "i-4"), "no pod moves to a node that goes: {moved_to:?}");
+    assert_eq!(why(&found, "i-4").0, "ConsolidateAfterNever");
+}
+
+#[test]
+fn nodes_that_nobody_hears_of_or_that_are_cordoned_are_left_to_others() {
+    let silent = Node { ready: false, ..own("i-a", "r6a.2xlarge") };
+    let cordoned = Node { unschedulable: true, ..own("i-b", "r6a.2xlarge") };
+    let found = consolidated(&world(vec![(silent, Vec::new()), (cordoned, Vec::new())]));
+    assert_eq!((why(&found, "i-a").0, why(&found, "i-b").0), ("NotReady", "Cordoned"));
+}
+
+#[test]
 fn rules_about_other_pods_hold_where_pods_move_to() {
     let spread = json!({"topologySpread": [{
         "topologyKey": labels::ZONE, "maxSkew": 1, "scheduleAnyway": false, "honorAffinity": true,
@@ -317,7 +347,7 @@ proptest! {
         let displaced = after.pods.iter().filter(|pod| pod.state == PodState::Unschedulable).count();
         let evicted: usize = found.commands.iter().map(|command| command.evictions).sum();
         prop_assert_eq!(placed, displaced.min(evicted));
-        let (before, after) = (found.before, found.after);
-        prop_assert!(after.instances + after.beside <= before.instances + before.beside);
+        let chosen = || found.commands.iter().filter(|it| it.reason != DisruptionReason::Drifted);
+        prop_assert!(chosen().all(|command| command.saving_nanos > 0), "{}", told(&found));
     }
 }

@@ -259,7 +259,7 @@ fn a_candidate_says_what_it_costs_and_who_must_move() {
     assert_eq!((candidate.is_empty(), candidate.evictions()), (false, 3));
     assert_eq!(candidate.capacity_type, Some(CapacityType::Spot));
     let volume = world.snapshot.classes[0].class.root_volume.price();
-    let price = Price::from_dollars(0.05).unwrap();
+    let price = Price::from_dollars(0.04).unwrap();
     assert_eq!((candidate.price, candidate.node_price), (Some(price), volume));
     assert_eq!(candidate.cost(), Some(price + volume));
     let options = Options { node_price: Some(Price::ZERO), ..Options::default() };
