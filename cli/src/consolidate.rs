@@ -2,9 +2,8 @@
 
 use std::time::Instant;
 
-use jiff::Timestamp;
+use outrigger_model::Price;
 use outrigger_model::node_pool::DisruptionReason;
-use outrigger_model::{Price, Snapshot};
 use outrigger_planning::disruption::{self, Consolidation, ConsolidationCommand, DisruptionSettings};
 use serde::Serialize;
 
@@ -68,7 +67,7 @@ pub(crate) struct KeptOutput {
 pub(crate) fn run(command: &args::Consolidate, format: Format) -> Result<Outcome, CliError> {
     let progress = spinner("reading");
     let Input { mut snapshot, lacks_volumes } = input::read_snapshot(&command.source)?;
-    snapshot.taken_at = decided_at(command, &snapshot);
+    snapshot.taken_at = command.at.unwrap_or_else(|| input::decided_at(&command.source, &snapshot));
     let defaults = DisruptionSettings::default();
     let settings = DisruptionSettings {
         least_saving: command.least_saving.unwrap_or(defaults.least_saving),
@@ -85,13 +84,6 @@ pub(crate) fn run(command: &args::Consolidate, format: Format) -> Result<Outcome
     print(&output, format, || consolidate_text::print(&output))?;
     plan_text::warn_of_input(&snapshot, lacks_volumes, format);
     Ok(if snapshot.invalid.is_empty() { Outcome::Done } else { Outcome::Refused })
-}
-
-/// Files do not say when they were written, and nodes are as old as they are now. A Snapshot says it.
-fn decided_at(command: &args::Consolidate, snapshot: &Snapshot) -> Timestamp {
-    let is_file = command.source.snapshot.is_none();
-    let now = || if is_file { Timestamp::now().max(snapshot.taken_at) } else { snapshot.taken_at };
-    command.at.unwrap_or_else(now)
 }
 
 fn output(found: &Consolidation, plan_seconds: f64) -> ConsolidateOutput {
@@ -111,7 +103,7 @@ fn output(found: &Consolidation, plan_seconds: f64) -> ConsolidateOutput {
     }
 }
 
-fn command_output(command: &ConsolidationCommand) -> CommandOutput {
+pub(crate) fn command_output(command: &ConsolidationCommand) -> CommandOutput {
     let existing = command.existing.iter().map(ExistingNode::of);
     CommandOutput {
         reason: command.reason,

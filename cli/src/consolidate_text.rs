@@ -57,7 +57,7 @@ fn row(number: usize, command: &CommandOutput) -> Vec<String> {
 }
 
 /// `room on 2 nodes, new m7g.large spot, 2 new m7g.xlarge spot`.
-fn destinations(command: &CommandOutput) -> String {
+pub(crate) fn destinations(command: &CommandOutput) -> String {
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
     for node in &command.replace_with {
         let first = node.instance_types.first().map_or("", String::as_str);

@@ -6,7 +6,7 @@ use outrigger_model::{NodeReport, Outcome as Fate, Pod, PodRef, PodState};
 use owo_colors::OwoColorize;
 use serde::Serialize;
 
-use crate::args;
+use crate::args::{self, Source};
 use crate::error::CliError;
 use crate::input::{Decision, decide};
 use crate::output::{Format, Outcome, print, say};
@@ -47,7 +47,7 @@ struct PodExplanation {
 /// Runs the command.
 pub(crate) fn run(command: &args::Explain, format: Format) -> Result<Outcome, CliError> {
     let decision = decide(&command.source)?;
-    let explanation = explain(&decision, &command.what)?;
+    let explanation = explain(&decision, &command.source, &command.what)?;
     print(&explanation, format, || explanation.print_text())?;
     Ok(match &explanation {
         Explanation::Pod(pod) if matches!(pod.outcome, Some(Fate::Unplaced { .. })) => Outcome::Unplaced,
@@ -55,7 +55,7 @@ pub(crate) fn run(command: &args::Explain, format: Format) -> Result<Outcome, Cl
     })
 }
 
-fn explain(decision: &Decision, asked: &str) -> Result<Explanation, CliError> {
+fn explain(decision: &Decision, source: &Source, asked: &str) -> Result<Explanation, CliError> {
     let pods = &decision.snapshot.pods;
     let named = |pod: &&Pod| pod.id.name == asked || pod.id.to_string() == asked;
     let found: Vec<_> = pods.iter().filter(named).collect();
@@ -71,7 +71,7 @@ fn explain(decision: &Decision, asked: &str) -> Result<Explanation, CliError> {
     if let Some(planned) = node::planned(decision, asked) {
         return Ok(Explanation::Planned(Box::new(planned)));
     }
-    if let Some(existing) = node::existing(decision, asked) {
+    if let Some(existing) = node::existing(decision, source, asked) {
         return Ok(Explanation::Existing(Box::new(existing)));
     }
     let places = match decision.plan.nodes.len() {

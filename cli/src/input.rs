@@ -6,6 +6,7 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use outrigger_catalog::Catalog;
 use outrigger_kubernetes::{Dump, DumpReader};
 use outrigger_model::{ClassOffer, InstanceType, NodeClass, NodePool, Plan, Report, Snapshot, labels};
@@ -54,6 +55,11 @@ pub(crate) fn options(source: &Source) -> Options<'static> {
         min_values: source.min_values.into(),
         ..Options::default()
     }
+}
+
+/// When nodes are looked at. Files do not say when they were written, and nodes are as old as they are now; a Snapshot says it.
+pub(crate) fn decided_at(source: &Source, snapshot: &Snapshot) -> Timestamp {
+    if source.snapshot.is_some() { snapshot.taken_at } else { Timestamp::now().max(snapshot.taken_at) }
 }
 
 /// What is decided from.

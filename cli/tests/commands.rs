@@ -77,6 +77,21 @@ fn consolidate_in_each_format() {
 }
 
 #[test]
+fn explain_says_whether_a_cluster_can_do_without_a_node() {
+    let explained = |node: &str| {
+        let output = outrigger(&["explain", node, "-f", "examples/half-empty.yaml"], "");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let ended = explained("i-00000000000000001");
+    assert!(
+        ended.contains("The cluster can do without it (Underutilized): it saves $0.3596/h for 3 evictions"),
+        "{ended}"
+    );
+    let kept = explained("i-00000000000000004");
+    assert!(kept.contains("It stays: the pod default/batch-14 asks not to be disrupted"), "{kept}");
+}
+
+#[test]
 fn what_evictions_count_and_when_it_is_decides_what_is_ended() {
     let ended = |more: &[&str]| {
         let all = [&["consolidate", "-o", "json", "-f", "examples/half-empty.yaml"][..], more].concat();

@@ -1,11 +1,15 @@
 //! One node: a planned one with its types and why it offers them, or one that exists with its room.
 
 use outrigger_model::{NodeReport, Plan, PlannedNode, PodRef, Price, Resources, Snapshot, Taint};
+use outrigger_planning::disruption::{DisruptionSettings, consolidate};
 use owo_colors::OwoColorize;
 use serde::Serialize;
 
 use super::print_why;
-use crate::input::Decision;
+use crate::args::Source;
+use crate::consolidate::{CommandOutput, command_output};
+use crate::consolidate_text::destinations;
+use crate::input::{self, Decision};
 use crate::output::{count, say, table};
 use crate::plan::{NewNode, new_node};
 use crate::plan_text::names;
@@ -68,6 +72,19 @@ pub(super) struct Existing {
     running: usize,
     /// The waiting pods that it has room for.
     pods: Vec<PodRef>,
+    /// Whether the cluster can do without it; absent for a node of no NodePool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disruption: Option<Verdict>,
+}
+
+/// Whether a cluster can do without a node.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Verdict {
+    /// It can, with these.
+    Ended(Box<CommandOutput>),
+    /// It cannot, or will not.
+    Kept { code: &'static str, reason: String },
 }
 
 /// The planned node of this claim, or at this place in the plan.
@@ -98,7 +115,7 @@ fn kinds(node: &PlannedNode) -> Vec<Kind> {
 }
 
 /// The node of this name in the files.
-pub(super) fn existing(decision: &Decision, asked: &str) -> Option<Existing> {
+pub(super) fn existing(decision: &Decision, source: &Source, asked: &str) -> Option<Existing> {
     let Decision { snapshot, plan, .. } = decision;
     let node = snapshot.nodes.iter().find(|node| node.name == asked)?;
     let reasons = [
@@ -118,6 +135,18 @@ pub(super) fn existing(decision: &Decision, asked: &str) -> Option<Existing> {
         free,
         running: on_it().count(),
         pods: placed(snapshot, plan, asked),
+        disruption: verdict(snapshot, source, asked),
+    })
+}
+
+fn verdict(snapshot: &Snapshot, source: &Source, node: &str) -> Option<Verdict> {
+    let at = Snapshot { taken_at: input::decided_at(source, snapshot), ..snapshot.clone() };
+    let found = consolidate(&at, &input::options(source), &DisruptionSettings::default());
+    let command = found.commands.iter().find(|command| command.delete.iter().any(|name| name == node));
+    let ended = command.map(|command| Verdict::Ended(Box::new(command_output(command))));
+    ended.or_else(|| {
+        let kept = found.kept.iter().find(|kept| kept.node == node)?;
+        Some(Verdict::Kept { code: kept.reason.as_str(), reason: kept.reason.to_string() })
     })
 }
 
@@ -170,6 +199,28 @@ impl Existing {
         match &self.pods[..] {
             [] => say!("No waiting pod goes to it"),
             pods => say!("{}: {}", "There is room on it for".green(), names(pods)),
+        }
+        if let Some(verdict) = &self.disruption {
+            verdict.print_text();
+        }
+    }
+}
+
+impl Verdict {
+    fn print_text(&self) {
+        match self {
+            Self::Kept { reason, .. } => say!("It stays: {reason}"),
+            Self::Ended(command) => {
+                let with = match command.delete.len() - 1 {
+                    0 => String::new(),
+                    others => format!(" with {}", count(others, "other node")),
+                };
+                let (saves, evictions) = (command.savings_per_hour, count(command.evictions, "eviction"));
+                let what = "The cluster can do without it".yellow();
+                say!("{what}{with} ({:?}): it saves ${saves:.4}/h for {evictions}", command.reason);
+                command.causes.iter().for_each(|cause| say!("  {cause}"));
+                say!("  pods go to: {}", destinations(command));
+            }
         }
     }
 }
