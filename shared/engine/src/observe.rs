@@ -13,8 +13,6 @@ pub(crate) mod watch;
 use outrigger_model::{Snapshot, SpotRefusal};
 use outrigger_planning::leaving;
 
-use crate::launch::addresses::leave_usable;
-use crate::launch::health;
 use crate::ports::{ClusterError, ClusterState, LedgerState, Ports};
 use budgets::disruption_budgets;
 use classes::{references, resolve};
@@ -48,17 +46,15 @@ pub(crate) async fn snapshot(
     let mut snapshot = Snapshot::empty(known.cluster, ports.now());
     snapshot.max_new_nodes_per_minute = Some(known.max_new_nodes_per_minute);
     snapshot.spot_refusals = known.spot_refusals.to_vec();
-    let closed = health::closed_subnets(&ledger.health, snapshot.taken_at);
     offers.learn(ledger.seen_memory);
     for reference in references(&configuration) {
         let class = resolve(ports, &configuration, reference).await;
-        let mut offer = offers.offer(class);
-        leave_usable(&mut offer.class, &closed, &ledger.claims, &ledger.intents, snapshot.taken_at);
-        snapshot.classes.push(offer);
+        snapshot.classes.push(offers.offer(class));
     }
     snapshot.health = ledger.health;
     snapshot.generation = ledger.generation;
     snapshot.claims = ledger.claims;
+    snapshot.intents = ledger.intents;
     snapshot.commands = ledger.commands;
     snapshot.unavailable = ledger.unavailable;
     snapshot.node_pools = configuration.node_pools;

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CapacityBuffer, Command, DaemonSet, InstanceType, Invalid, LaunchHealth, Node, NodeClaim, NodeClass,
-    NodeOverlay, NodePool, Plan, Pod, PodDisruptionBudget, SpotRefusal, Target, UnavailableOffering,
-    VolumeClaim,
+    CapacityBuffer, Command, DaemonSet, InstanceType, Intent, Invalid, LaunchHealth, Node, NodeClaim,
+    NodeClass, NodeOverlay, NodePool, Plan, Pod, PodDisruptionBudget, SpotRefusal, Target,
+    UnavailableOffering, VolumeClaim,
 };
 
 /// Everything that a decision may use, as facts: what follows from them is planning's to say. It serialises, so
@@ -58,6 +58,9 @@ pub struct Snapshot {
     /// Claims that are not over.
     #[serde(default)]
     pub claims: Vec<NodeClaim>,
+    /// Launches that are under way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intents: Vec<Intent>,
     /// Commands of disruption that are under way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<Command>,
@@ -106,6 +109,7 @@ impl Snapshot {
             pods: Vec::new(),
             daemon_sets: Vec::new(),
             claims: Vec::new(),
+            intents: Vec::new(),
             commands: Vec::new(),
             disruption_budgets: Vec::new(),
             namespaces: BTreeMap::new(),

@@ -16,7 +16,6 @@ use jiff::Timestamp;
 use outrigger_model::{ClaimState, Node, NodeClaim, Plan, Pod, PodState, Snapshot, Taint, labels};
 
 pub(crate) use left_alone::LeftAlone;
-pub(crate) use spot_shortage::SpotShortage;
 
 /// Nodes older than this have had their chance: what befalls them says nothing about how their pool launches.
 const YOUNG: Duration = Duration::from_mins(30);

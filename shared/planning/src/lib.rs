@@ -10,6 +10,7 @@
 //! says which nodes may be given up, and why the others are kept. `check` is the referee: it judges plans and shares no
 //! decision with the search, which never asks it.
 
+pub mod addresses;
 pub mod binding;
 pub mod check;
 pub mod disruption;

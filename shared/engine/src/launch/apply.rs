@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use futures::{FutureExt, StreamExt};
 use outrigger_model::node_class::Subnet;
 use outrigger_model::{ClassOffer, LaunchTemplate, NodeClassRef, Plan, PlannedNode, Snapshot};
+use outrigger_planning::addresses::{self, usable_subnets};
 use tokio::time::Instant;
 
 use crate::error::chain;
-use crate::launch::addresses;
 use crate::launch::fleet;
 use crate::launch::fleet_errors::{self, ErrorClass, Fault};
 use crate::launch::launcher::{Launcher, Outcome};
@@ -77,7 +77,7 @@ async fn prepare<'a>(
         };
         let now = ports.now();
         let class = &offer.class;
-        let left = subnets.entry(&class.reference).or_insert_with(|| class.subnets.clone());
+        let left = subnets.entry(&class.reference).or_insert_with(|| usable_subnets(snapshot, class));
         let launch = fleet::launch(&snapshot.cluster, generation, &group, class, left, template, now);
         let request = &launch.intent.request;
         addresses::take(left, &request.overrides, request.count.saturating_mul(addresses::per_node(class)));

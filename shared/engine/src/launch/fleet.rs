@@ -7,9 +7,9 @@ use outrigger_model::node_class::Subnet;
 use outrigger_model::{
     FleetOverride, FleetRequest, Intent, IntentState, NodeClaim, NodeClass, Plan, PlannedNode, labels,
 };
+use outrigger_planning::addresses::roomiest;
 use sha2::{Digest, Sha256};
 
-use crate::launch::addresses::roomiest;
 use crate::ports::{PreparedLaunch, TemplateRef};
 
 /// EC2 Fleet takes at most this many launch specifications in one request.

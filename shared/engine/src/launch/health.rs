@@ -86,11 +86,6 @@ pub(crate) async fn update<T>(
     None
 }
 
-/// The subnets that are left alone now.
-pub(crate) fn closed_subnets(health: &LaunchHealth, now: Timestamp) -> BTreeSet<&str> {
-    health.subnets.iter().filter(|(_, hold)| hold.holds(now)).map(|(id, _)| id.as_str()).collect()
-}
-
 /// Counts what a claim of a pool came to.
 pub(crate) fn count(
     health: &mut LaunchHealth,

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use outrigger_model::Snapshot;
+use outrigger_model::node_class::Subnet;
+use outrigger_model::{NodeClassRef, Snapshot};
 
 use super::pauses::{paused, probing, quarantined};
 use super::spot_shortage::SpotShortage;
+use crate::addresses::usable_subnets;
 
 /// What a decision leaves alone.
 pub(crate) struct LeftAlone<'a> {
@@ -15,6 +17,8 @@ pub(crate) struct LeftAlone<'a> {
     pub(crate) probing: BTreeSet<&'a str>,
     /// Pods for which no node is launched now, by uid, with the reason.
     pub(crate) quarantined: BTreeMap<&'a str, &'a str>,
+    /// The subnets that can be used, of each class that has subnets.
+    pub(crate) subnets: BTreeMap<&'a NodeClassRef, Vec<Subnet>>,
     /// Spot that EC2 lately had none of.
     pub(crate) spot: SpotShortage<'a>,
 }
@@ -24,7 +28,10 @@ impl<'a> LeftAlone<'a> {
     pub(crate) fn of(snapshot: &'a Snapshot) -> Self {
         let (health, now) = (&snapshot.health, snapshot.taken_at);
         let paused = paused(health, now);
+        let classes = snapshot.classes.iter().map(|offer| &offer.class);
+        let with_subnets = classes.filter(|class| !class.subnets.is_empty());
         Self {
+            subnets: with_subnets.map(|class| (&class.reference, usable_subnets(snapshot, class))).collect(),
             spot: SpotShortage::of(snapshot, &paused),
             paused,
             probing: probing(health, now),

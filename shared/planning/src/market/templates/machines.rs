@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use outrigger_model::labels::ARCH;
+use outrigger_model::node_class::Subnet;
 use outrigger_model::pod::HostPort;
 use outrigger_model::{
     CapacityType, ClassOffer, InstanceType, NodeClass, NodeOverlay, NodePool, PodSpec, Price, Requirement,
@@ -14,7 +15,7 @@ use outrigger_model::{
 
 use super::{NANOS_PER_DOLLAR, Zone, bits, node_class_label};
 use crate::Options;
-use crate::launch_outcomes::SpotShortage;
+use crate::launch_outcomes::LeftAlone;
 use crate::market::offers;
 use crate::market::price_order::{PriceOrder, Steps};
 use crate::market::purchases::{CAPACITY_TYPES, Purchases, capacity_of, purchase, type_of};
@@ -32,7 +33,7 @@ type Meeting = (String, Requirement, Rc<Purchases>);
 pub(super) struct Facts<'f, 'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) options: &'f Options<'f>,
-    pub(super) shortage: &'f SpotShortage<'f>,
+    pub(super) left_alone: &'f LeftAlone<'f>,
     pub(super) dimensions: &'f Dimensions,
     pub(super) daemons: &'f [Daemon<'a>],
 }
@@ -120,7 +121,7 @@ impl<'a> Machines<'a> {
             steps: Vec::new(),
             width: facts.dimensions.count(),
         };
-        machines.read_offerings(requirements, facts.snapshot, facts.shortage);
+        machines.read_offerings(requirements, facts.snapshot, facts.left_alone);
         machines.set_rooms(requirements, facts.dimensions, facts.daemons);
         machines
     }
@@ -130,18 +131,19 @@ impl<'a> Machines<'a> {
         &mut self,
         requirements: &Requirements,
         snapshot: &Snapshot,
-        shortage: &SpotShortage<'_>,
+        left_alone: &LeftAlone<'_>,
     ) {
         let mut prices = vec![UNAVAILABLE; self.purchases() * self.zones.len()];
         let mut reservations: BTreeMap<usize, &'a Reservation> = BTreeMap::new();
-        let subnets = &self.class.subnets;
+        let subnets = left_alone.subnets.get(&self.class.reference);
         for (index, instance_type) in self.types.iter().enumerate() {
             let name = instance_type.name.as_str();
             for offering in instance_type.offerings.iter().filter(|offering| offering.available) {
                 let is_spot = offering.capacity_type == CapacityType::Spot;
-                let lacking = is_spot && shortage.covers(name, &offering.zone)
+                let lacking = is_spot && left_alone.spot.covers(name, &offering.zone)
                     || snapshot.unavailable.iter().any(|u| u.covers(name, offering, snapshot.taken_at));
-                let subnet = subnets.is_empty() || subnets.iter().any(|subnet| subnet.zone == offering.zone);
+                let is_here = |subnet: &Subnet| subnet.zone == offering.zone;
+                let subnet = subnets.is_none_or(|subnets| subnets.iter().any(is_here));
                 let Ok(zone) = self.zones.binary_search_by(|zone| zone.name.cmp(offering.zone.as_str()))
                 else {
                     continue;

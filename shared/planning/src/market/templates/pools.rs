@@ -36,7 +36,7 @@ impl<'a> Pools<'a> {
         let names_pool = |wanted: &Requirements| wanted.get(NODE_POOL).is_some();
         let share = !daemons.iter().flat_map(|it| &it.alternatives).any(names_pool)
             && !snapshot.overlays.iter().any(|overlay| names_pool(&overlay.requirements));
-        let facts = Facts { snapshot, options, shortage: &left_alone.spot, dimensions, daemons };
+        let facts = Facts { snapshot, options, left_alone, dimensions, daemons };
         for (rank, pool) in pools.into_iter().enumerate() {
             match offer_of(snapshot, left_alone, pool) {
                 Ok(offer) => {
@@ -81,6 +81,9 @@ fn offer_of<'a>(
     let offer = snapshot.offer_for(pool).ok_or_else(missing)?;
     if let Some(reason) = &offer.class.not_ready {
         return Err(Box::new(Refusal::ClassNotReady(reason.clone())));
+    }
+    if left_alone.subnets.get(&offer.class.reference).is_some_and(Vec::is_empty) {
+        return Err(Box::new(Refusal::ClassNotReady("none of its subnets has free addresses".into())));
     }
     let zones = zone_names(&offer.instance_types).len();
     if zones > ZONES_MAX {

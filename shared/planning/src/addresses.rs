@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use outrigger_model::node_class::Subnet;
-use outrigger_model::{ClaimState, FleetOverride, Intent, Kubelet, NodeClaim, NodeClass};
+use outrigger_model::{ClaimState, FleetOverride, Kubelet, NodeClaim, NodeClass, Snapshot};
 
 /// For so long after its launch an instance may be missing from the count of free addresses, which is itself a minute
 /// old.
@@ -16,42 +16,34 @@ const COUNTED_AFTER: Duration = Duration::from_mins(2);
 const WARM_ADDRESSES: u32 = 15;
 
 /// How many addresses a new node of a class takes.
-pub(crate) const fn per_node(class: &NodeClass) -> u32 {
+pub const fn per_node(class: &NodeClass) -> u32 {
     let (Kubelet::Kops(settings) | Kubelet::Karpenter(settings)) = &class.kubelet;
     if settings.eni_limited { 1 + WARM_ADDRESSES } else { 1 }
 }
 
-/// Leaves in a class the subnets that have addresses for one node more, and says how many each has beside what is on
-/// its way and what is `closed`. A zone can be used while one of its subnets can; a class without any left can launch
-/// nothing.
-pub(crate) fn leave_usable(
-    class: &mut NodeClass,
-    closed: &BTreeSet<&str>,
-    claims: &[NodeClaim],
-    intents: &[Intent],
-    now: Timestamp,
-) {
-    if class.subnets.is_empty() {
-        return;
-    }
+/// The subnets of a class that have addresses for one node more, with how many each has beside what is on its way. A zone
+/// can be used while one of its subnets can; a class that has subnets and none of these can launch nothing.
+pub fn usable_subnets(snapshot: &Snapshot, class: &NodeClass) -> Vec<Subnet> {
+    let now = snapshot.taken_at;
+    let mut subnets = class.subnets.clone();
     let each = per_node(class);
-    for intent in intents {
-        take(&mut class.subnets, &intent.request.overrides, intent.request.count.saturating_mul(each));
+    for intent in &snapshot.intents {
+        take(&mut subnets, &intent.request.overrides, intent.request.count.saturating_mul(each));
     }
-    for zone in claims.iter().filter_map(|claim| just_launched(claim, now)) {
-        let in_zone = class.subnets.iter_mut().filter(|subnet| subnet.zone == zone);
+    for zone in snapshot.claims.iter().filter_map(|claim| just_launched(claim, now)) {
+        let in_zone = subnets.iter_mut().filter(|subnet| subnet.zone == zone);
         if let Some(roomiest) = in_zone.max_by_key(|subnet| subnet.free_addresses) {
             roomiest.free_addresses = roomiest.free_addresses.saturating_sub(each);
         }
     }
-    class.subnets.retain(|subnet| subnet.free_addresses > 0 && !closed.contains(subnet.id.as_str()));
-    if class.subnets.is_empty() && class.not_ready.is_none() {
-        class.not_ready = Some("none of its subnets has free addresses".into());
-    }
+    let is_closed =
+        |subnet: &Subnet| snapshot.health.subnets.get(&subnet.id).is_some_and(|hold| hold.holds(now));
+    subnets.retain(|subnet| subnet.free_addresses > 0 && !is_closed(subnet));
+    subnets
 }
 
 /// Takes addresses from every subnet that a launch may use: which it will be, EC2 decides.
-pub(crate) fn take(subnets: &mut [Subnet], overrides: &[FleetOverride], addresses: u32) {
+pub fn take(subnets: &mut [Subnet], overrides: &[FleetOverride], addresses: u32) {
     let named: BTreeSet<&str> = overrides.iter().map(|wanted| wanted.subnet.as_str()).collect();
     for subnet in subnets.iter_mut().filter(|subnet| named.contains(subnet.id.as_str())) {
         subnet.free_addresses = subnet.free_addresses.saturating_sub(addresses);
@@ -66,7 +58,7 @@ fn just_launched(claim: &NodeClaim, now: Timestamp) -> Option<&str> {
 }
 
 /// The subnet with the most free addresses of each zone, which is what EC2 Fleet is given: it wants one for each zone.
-pub(crate) fn roomiest(subnets: &[Subnet]) -> BTreeMap<&str, &Subnet> {
+pub fn roomiest(subnets: &[Subnet]) -> BTreeMap<&str, &Subnet> {
     let mut by_zone: BTreeMap<&str, &Subnet> = BTreeMap::new();
     for subnet in subnets {
         let best = by_zone.entry(subnet.zone.as_str()).or_insert(subnet);
@@ -79,10 +71,10 @@ pub(crate) fn roomiest(subnets: &[Subnet]) -> BTreeMap<&str, &Subnet> {
 
 #[cfg(test)]
 mod tests {
-    use outrigger_model::{IntentState, NodeClassRef, Price};
+    use outrigger_model::fixtures::{self, at, claim};
+    use outrigger_model::{Hold, Intent, IntentState, NodeClassRef, Price};
 
     use super::*;
-    use outrigger_model::fixtures::{self, claim};
 
     fn subnet(id: &str, zone: &str, free_addresses: u32) -> Subnet {
         Subnet { id: id.into(), zone: zone.into(), zone_id: String::new(), free_addresses }
@@ -107,12 +99,15 @@ mod tests {
         let mut class = NodeClass::for_planning(NodeClassRef::instance_group("nodes"));
         class.subnets =
             vec![subnet("a1", "us-east-1a", 10), subnet("a2", "us-east-1a", 9), subnet("b1", "b", 3)];
-        let one = claim().with_status(|status| status.launched_at = Some(Timestamp::UNIX_EPOCH));
-        let now = Timestamp::from_second(second).unwrap();
-        let closed = closed.iter().copied().collect();
-        leave_usable(&mut class, &closed, &vec![one; launched], intents, now);
-        let shown = class.subnets.iter().map(|subnet| format!("{} {}", subnet.id, subnet.free_addresses));
-        shown.chain(class.not_ready.clone()).collect::<Vec<_>>().join(", ")
+        let one = claim().with_status(|status| status.launched_at = Some(at(0)));
+        let mut snapshot = Snapshot::empty("c", at(second));
+        snapshot.claims = vec![one; launched];
+        snapshot.intents = intents.to_vec();
+        let hold = Hold { until: at(600), failures: 1, reason: "full".into() };
+        snapshot.health.subnets.extend(closed.iter().map(|id| ((*id).to_owned(), hold.clone())));
+        let left = usable_subnets(&snapshot, &class);
+        let shown = left.iter().map(|subnet| format!("{} {}", subnet.id, subnet.free_addresses));
+        shown.collect::<Vec<_>>().join(", ")
     }
 
     #[test]
@@ -123,7 +118,7 @@ mod tests {
         assert_eq!(left(&[], &[intent(&["a1", "b1"], 3)], 0, 0), "a1 7, a2 9", "zone b is full");
         assert_eq!(left(&[], &[], 3, 119), "a1 8, a2 8, b1 3", "the roomiest first");
         assert_eq!(left(&[], &[], 3, 120), "a1 10, a2 9, b1 3", "counted by now");
-        assert_eq!(left(&["a1", "a2", "b1"], &[], 0, 0), "none of its subnets has free addresses");
+        assert_eq!(left(&["a1", "a2", "b1"], &[], 0, 0), "");
     }
 
     #[test]
