@@ -111,11 +111,11 @@ pub(super) fn passed_over(snapshot: &Snapshot, plan: &Plan) -> usize {
     let weights: BTreeMap<&str, u32> =
         snapshot.node_pools.iter().map(|pool| (pool.name.as_str(), pool.spec.weight.unwrap_or(0))).collect();
     let heavier = |weight: u32| weights.values().filter(|other| **other > weight).count();
-    let of = |node: &PlannedNode| {
+    let weight_of = |node: &PlannedNode| {
         let weight = weights.get(node.spec.node_pool.as_str()).copied().unwrap_or(0);
         heavier(weight) * node.pods.len()
     };
-    plan.nodes.iter().map(of).sum()
+    plan.nodes.iter().map(weight_of).sum()
 }
 
 /// What the pods with a place ask for together. Where two plans leave out other pods, neither price is a yardstick.

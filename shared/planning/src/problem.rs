@@ -166,9 +166,10 @@ impl<'a> Problem<'a> {
     pub(crate) fn admitting(&self, class: usize, relaxation: usize) -> Rc<Vec<usize>> {
         let known = self.admitted.borrow().get(&(class, relaxation)).cloned();
         known.unwrap_or_else(|| {
-            let of = &self.classes[class];
-            let wanted = &of.relaxations[relaxation];
-            let nodes = self.existing.iter().enumerate().filter(|(_, node)| node.admits(of.spec, wanted));
+            let pod_class = &self.classes[class];
+            let wanted = &pod_class.relaxations[relaxation];
+            let nodes =
+                self.existing.iter().enumerate().filter(|(_, node)| node.admits(pod_class.spec, wanted));
             let nodes: Rc<Vec<usize>> = Rc::new(nodes.map(|(index, _)| index).collect());
             self.admitted.borrow_mut().insert((class, relaxation), Rc::clone(&nodes));
             nodes

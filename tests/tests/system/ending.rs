@@ -101,8 +101,8 @@ fn deleted_nodes_and_claims_are_drained_under_budgets() {
 
 fn events(stack: &Stack, reason: &str) -> Vec<String> {
     let events = stack.kubernetes().list("/api/v1/namespaces/default/events").unwrap();
-    let of = events.iter().filter(|event| event["reason"] == reason);
-    of.map(|event| event["message"].as_str().unwrap_or_default().to_owned()).collect()
+    let about = events.iter().filter(|event| event["reason"] == reason);
+    about.map(|event| event["message"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
 /// Several pods left the node, by eviction, and the claim says why.

@@ -37,12 +37,12 @@ pub(crate) async fn unwell(aws: &Aws) -> Result<Vec<InstanceStatus>, CloudError>
 }
 
 fn problems(status: &aws_sdk_ec2::types::InstanceStatus) -> Vec<InstanceProblem> {
-    let of = |whose: &'static str, summary: Option<&InstanceStatusSummary>| {
+    let told = |whose: &'static str, summary: Option<&InstanceStatusSummary>| {
         let details = summary.map(InstanceStatusSummary::details).unwrap_or_default();
         details.iter().filter_map(|detail| failed(whose, detail)).collect::<Vec<_>>()
     };
-    let mut problems = of("instance", status.instance_status());
-    problems.extend(of("system", status.system_status()));
+    let mut problems = told("instance", status.instance_status());
+    problems.extend(told("system", status.system_status()));
     problems.extend(status.events().iter().filter_map(planned));
     problems
 }

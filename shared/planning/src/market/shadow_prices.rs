@@ -29,7 +29,7 @@ pub(crate) fn smooth_shadow_prices(demand: &[f64], machines: &[(f64, &[i64])], t
     sum.into_iter().map(|sum| sum / (best.width + 1) as f64).collect()
 }
 
-/// The simplex method's dictionary: each row a machine, each purchase a resource. The origin is feasible, since costs are
+/// The simplex method's dictionary: each row a machine, each column a resource. The origin is feasible, since costs are
 /// not negative, so no first phase is needed. Amounts are scaled by the demand, which makes all numbers of one size.
 #[derive(Clone)]
 struct Dictionary {
@@ -62,8 +62,8 @@ impl Dictionary {
 
     fn solved(mut self) -> Self {
         for _ in 0..PIVOTS_MAX {
-            let Some((row, purchase)) = self.next_pivot() else { break };
-            self.pivot(row, purchase);
+            let Some((row, column)) = self.next_pivot() else { break };
+            self.pivot(row, column);
         }
         self
     }
@@ -71,8 +71,8 @@ impl Dictionary {
     /// The same with more of one resource asked for: what it has at its optimum is where the search goes on.
     fn tilted(&self, variable: usize, tilt: f64) -> Self {
         let mut tilted = self.clone();
-        if let Some(purchase) = self.free.iter().position(|free| *free == variable) {
-            tilted.gains[purchase] += tilt;
+        if let Some(column) = self.free.iter().position(|free| *free == variable) {
+            tilted.gains[column] += tilt;
         } else if let Some(row) = self.basic.iter().position(|basic| *basic == variable) {
             let line = &self.cells[row * self.width..(row + 1) * self.width];
             tilted.gains.iter_mut().zip(line).for_each(|(gain, cell)| *gain -= tilt * cell);
@@ -90,16 +90,16 @@ impl Dictionary {
         prices
     }
 
-    /// The purchase that gains most and the row that bounds it first; none at the optimum.
+    /// The column that gains most and the row that bounds it first; none at the optimum.
     fn next_pivot(&self) -> Option<(usize, usize)> {
-        let best = |best: Option<usize>, purchase: usize| match best {
-            Some(other) if self.gains[other] >= self.gains[purchase] => Some(other),
-            _ => Some(purchase),
+        let best = |best: Option<usize>, column: usize| match best {
+            Some(other) if self.gains[other] >= self.gains[column] => Some(other),
+            _ => Some(column),
         };
-        let purchase = (0..self.width).filter(|purchase| self.gains[*purchase] > TINY).fold(None, best)?;
+        let column = (0..self.width).filter(|column| self.gains[*column] > TINY).fold(None, best)?;
         let mut bound: Option<(f64, usize)> = None;
         for (row, limit) in self.bounds.iter().enumerate() {
-            let slope = self.cells[row * self.width + purchase];
+            let slope = self.cells[row * self.width + column];
             if slope > TINY * TINY {
                 let ratio = limit / slope;
                 if bound.is_none_or(|(least, _)| ratio < least) {
@@ -107,18 +107,18 @@ impl Dictionary {
                 }
             }
         }
-        bound.map(|(_, row)| (row, purchase))
+        bound.map(|(_, row)| (row, column))
     }
 
-    fn pivot(&mut self, row: usize, purchase: usize) {
+    fn pivot(&mut self, row: usize, column: usize) {
         let width = self.width;
-        let pivot = self.cells[row * width + purchase];
+        let pivot = self.cells[row * width + column];
         let mut line: Vec<f64> =
             self.cells[row * width..(row + 1) * width].iter().map(|c| c / pivot).collect();
-        line[purchase] = 1.0 / pivot;
+        line[column] = 1.0 / pivot;
         let bound = self.bounds[row] / pivot;
         let reduce = |cells: &mut [f64]| {
-            let factor = std::mem::replace(&mut cells[purchase], 0.0);
+            let factor = std::mem::replace(&mut cells[column], 0.0);
             cells.iter_mut().zip(&line).for_each(|(cell, line)| *cell -= factor * line);
             factor
         };
@@ -130,7 +130,7 @@ impl Dictionary {
         reduce(&mut self.gains);
         self.cells[row * width..(row + 1) * width].copy_from_slice(&line);
         self.bounds[row] = bound;
-        std::mem::swap(&mut self.basic[row], &mut self.free[purchase]);
+        std::mem::swap(&mut self.basic[row], &mut self.free[column]);
     }
 }
 
@@ -158,10 +158,10 @@ mod tests {
             demand in prop::collection::vec(0.0..1e4_f64, 3),
             machines in prop::collection::vec((0.01..10.0_f64, prop::collection::vec(0..1_000_i64, 3)), 1..40),
         ) {
-            let purchases: Vec<(f64, &[i64])> = machines.iter().map(|(cost, room)| (*cost, room.as_slice())).collect();
-            for prices in [shadow_prices(&demand, &purchases), smooth_shadow_prices(&demand, &purchases, 0.3)] {
+            let listed: Vec<(f64, &[i64])> = machines.iter().map(|(cost, room)| (*cost, room.as_slice())).collect();
+            for prices in [shadow_prices(&demand, &listed), smooth_shadow_prices(&demand, &listed, 0.3)] {
                 prop_assert!(prices.iter().all(|price| *price >= 0.0));
-                for (cost, room) in &purchases {
+                for (cost, room) in &listed {
                     let worth = crate::problem::amounts::worth(room, &prices);
                     prop_assert!(worth <= cost * (1.0 + 1e-6) + 1e-9, "{worth} for {cost}");
                 }
@@ -173,13 +173,13 @@ mod tests {
             demand in prop::collection::vec(1.0..1e4_f64, 3),
             machines in prop::collection::vec((0.01..10.0_f64, prop::collection::vec(1..1_000_i64, 3)), 1..40),
         ) {
-            let purchases: Vec<(f64, &[i64])> = machines.iter().map(|(cost, room)| (*cost, room.as_slice())).collect();
-            let best = Dictionary::new(&demand, &purchases).solved();
+            let listed: Vec<(f64, &[i64])> = machines.iter().map(|(cost, room)| (*cost, room.as_slice())).collect();
+            let best = Dictionary::new(&demand, &listed).solved();
             for place in 0..3 {
                 let mut tilted = demand.clone();
                 tilted[place] *= 1.3;
                 let worth = |prices: Vec<f64>| tilted.iter().zip(prices).map(|(d, price)| d * price).sum::<f64>();
-                let anew = worth(shadow_prices(&tilted, &purchases));
+                let anew = worth(shadow_prices(&tilted, &listed));
                 let on = worth(best.tilted(place, 0.3).solved().prices(&demand));
                 prop_assert!((anew - on).abs() <= 1e-6 * anew, "{anew} and {on}");
             }

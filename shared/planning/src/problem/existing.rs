@@ -1,4 +1,4 @@
-//! Rooms: nodes of the cluster and claims on their relaxation, with what is free on each.
+//! Existing nodes: nodes of the cluster and claims whose nodes are yet to join, with what is free on each.
 
 mod open;
 

@@ -73,12 +73,16 @@ impl Problem<'_> {
         let wanted = self.classes[class].relaxations[relaxation].requirements.clone();
         let mut all = vec![(DomainList::new(), wanted)];
         for key in self.keys_of(class, relaxation) {
-            let it = &self.topology.keys[key];
+            let topology_key = &self.topology.keys[key];
             let wider = all.iter().flat_map(|(domains, wanted)| {
-                let values = it.values.iter().enumerate().filter(|(_, value)| wanted.allow(it.name, value));
+                let values = topology_key
+                    .values
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, value)| wanted.allow(topology_key.name, value));
                 values.map(move |(domain, value)| {
                     let domains = domains.iter().copied().chain([(key, domain)]).collect();
-                    (domains, wanted.clone().with(it.name, Requirement::exactly(value)))
+                    (domains, wanted.clone().with(topology_key.name, Requirement::exactly(value)))
                 })
             });
             all = wider.take(LOTS_MAX).collect();
@@ -93,9 +97,9 @@ impl Problem<'_> {
 
     /// The keys by which a class needs a domain: those of its rules, and of rules of others that count it.
     fn keys_of(&self, class: usize, relaxation: usize) -> Vec<usize> {
-        let of = &self.classes[class];
-        let own = of.relaxations[relaxation].rules.iter().map(|rule| rule.group);
-        let of_others = of.selected_by.iter().copied().filter(|group| self.topology.binds[*group]);
+        let pod_class = &self.classes[class];
+        let own = pod_class.relaxations[relaxation].rules.iter().map(|rule| rule.group);
+        let of_others = pod_class.selected_by.iter().copied().filter(|group| self.topology.binds[*group]);
         let mut keys: Vec<usize> =
             own.chain(of_others).filter_map(|group| self.topology.key_of[group]).collect();
         keys.sort_unstable();
@@ -136,15 +140,15 @@ impl Problem<'_> {
         wanted: Requirements,
         doubts: Vec<(GroupId, Standing)>,
     ) -> Option<Lot> {
-        let of = &self.classes[class];
-        let bears = of.relaxations[relaxation].bears_soft_taints;
+        let pod_class = &self.classes[class];
+        let bears = pod_class.relaxations[relaxation].bears_soft_taints;
         let mut found: Option<(bool, f64)> = None;
         for (index, template) in self.templates().iter().enumerate() {
-            if template.is_static() || !template.bears(of.spec, bears) {
+            if template.is_static() || !template.bears(pod_class.spec, bears) {
                 continue;
             }
             let Some(selected) = self.selected(index, &wanted) else { continue };
-            let row = &of.requests[relaxation];
+            let row = &pod_class.requests[relaxation];
             let fits = selected.selection.purchases.iter().any(|it| amounts::fits(row, template.room(it)));
             if fits || found.is_none() {
                 found = Some((fits, amounts::worth(row, selected.rough_prices(template, &self.demand))));
@@ -197,10 +201,10 @@ impl Problem<'_> {
 
     /// The groups that select a class and may not count its nodes. Those of its own rules do.
     fn doubts_of(&self, class: usize, relaxation: usize, wanted: &Requirements) -> Vec<(GroupId, Standing)> {
-        let of = &self.classes[class];
-        let it = &of.relaxations[relaxation];
-        let is_own = |group: &GroupId| it.rules.iter().any(|rule| rule.group == *group);
-        let in_question = of.selected_by.iter().copied().filter(|group| {
+        let pod_class = &self.classes[class];
+        let relaxed = &pod_class.relaxations[relaxation];
+        let is_own = |group: &GroupId| relaxed.rules.iter().any(|rule| rule.group == *group);
+        let in_question = pod_class.selected_by.iter().copied().filter(|group| {
             self.topology.binds[*group]
                 && self.topology.key_of[*group].is_some()
                 && !self.topology.site(*group).is_everywhere()
@@ -208,7 +212,8 @@ impl Problem<'_> {
         });
         let standing = |group: GroupId| {
             let all = self.templates().iter();
-            let bearing = all.filter(|t| !t.is_static() && t.bears(of.spec, it.bears_soft_taints));
+            let bearing =
+                all.filter(|t| !t.is_static() && t.bears(pod_class.spec, relaxed.bears_soft_taints));
             (group, self.topology.site(group).standing(bearing, wanted))
         };
         in_question.map(standing).filter(|(_, standing)| *standing != Standing::Counted).collect()

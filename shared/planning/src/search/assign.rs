@@ -137,11 +137,14 @@ impl Assigning {
 
 /// Whether no rule about domains touches a class.
 fn goes_in_bulk(problem: &Problem<'_>, class: usize) -> bool {
-    let of = &problem.classes[class];
-    let mut rules = of.relaxations.iter().flat_map(|it| &it.rules);
+    let pod_class = &problem.classes[class];
+    let mut rules = pod_class.relaxations.iter().flat_map(|it| &it.rules);
     let topology = &problem.topology;
     rules.all(|rule| rule.is_per_host && rule.kind != RuleKind::Affinity)
-        && !of.selected_by.iter().any(|group| topology.key_of[*group].is_some() && topology.binds[*group])
+        && !pod_class
+            .selected_by
+            .iter()
+            .any(|group| topology.key_of[*group].is_some() && topology.binds[*group])
 }
 
 /// Whether pods that must be on a node with others may find those on a new one.

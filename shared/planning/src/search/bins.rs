@@ -94,17 +94,17 @@ impl<'b> Bins<'b> {
     pub(super) fn advance(&mut self, problem: &'b Problem<'_>, member: usize) {
         self.leave(member);
         loop {
-            let it = &mut self.members[member];
-            if it.next_template == problem.templates().len() {
-                let Some(next) = relaxed(problem, &it.lot) else { return };
-                (it.lot, it.next_template) = (next, 0);
+            let held = &mut self.members[member];
+            if held.next_template == problem.templates().len() {
+                let Some(next) = relaxed(problem, &held.lot) else { return };
+                (held.lot, held.next_template) = (next, 0);
             }
-            let template = it.next_template;
-            it.next_template += 1;
-            let lot = Rc::clone(&it.lot);
+            let template = held.next_template;
+            held.next_template += 1;
+            let lot = Rc::clone(&held.lot);
             if let Some(home) = problem.home(&lot, template) {
                 let rules = problem.classes[lot.class].relaxations[lot.relaxation].rules.iter();
-                it.rules = rules.filter(|rule| rule.is_per_host).copied().collect();
+                held.rules = rules.filter(|rule| rule.is_per_host).copied().collect();
                 let bin = self.bin(problem, &lot, &home);
                 return self.join(member, bin);
             }
@@ -129,8 +129,9 @@ impl<'b> Bins<'b> {
 
     /// The bin of a lot on a template.
     fn bin(&mut self, problem: &'b Problem<'_>, lot: &Lot, home: &Home) -> usize {
-        let of = &problem.classes[lot.class];
-        let shape = PodShape { request: &of.requests[lot.relaxation], ports: &of.spec.host_ports };
+        let pod_class = &problem.classes[lot.class];
+        let shape =
+            PodShape { request: &pod_class.requests[lot.relaxation], ports: &pod_class.spec.host_ports };
         *self.known.entry((home.selected.id, shape)).or_insert_with(|| {
             let (selected, purchases) = (Rc::clone(&home.selected), home.purchases.clone());
             self.all.push(Bin { selected, shape, purchases, members: Vec::new(), left: 0 });
@@ -140,11 +141,11 @@ impl<'b> Bins<'b> {
 
     /// Takes pods of a lot.
     pub(super) fn take(&mut self, member: usize, count: u32) {
-        let it = &mut self.members[member];
-        it.left -= count;
-        if let Some(bin) = it.bin {
+        let held = &mut self.members[member];
+        held.left -= count;
+        if let Some(bin) = held.bin {
             self.all[bin].left -= count;
-            if it.left == 0 {
+            if held.left == 0 {
                 self.all[bin].members.retain(|other| *other != member);
             }
         }

@@ -144,16 +144,16 @@ impl<'a> Filler<'a> {
 
     /// How many at once: what takes an eighth of the room, so that directions are weighed again while there is some.
     fn portion(&self, guest: usize) -> u32 {
-        let it = &self.party.guests[guest];
-        let fit = amounts::copies(it.bin.shape.request, &self.free, PODS_AT_ONCE_MAX);
-        let left = it.bin.left - self.counts[guest];
+        let joining = &self.party.guests[guest];
+        let fit = amounts::copies(joining.bin.shape.request, &self.free, PODS_AT_ONCE_MAX);
+        let left = joining.bin.left - self.counts[guest];
         fit.div_ceil(8).min(left)
     }
 
     /// Adds up to `count` pods of a guest, of one member or of any; says how many.
     fn add(&mut self, guest: usize, member: Option<usize>, count: u32, founds: bool) -> u32 {
-        let it = &self.party.guests[guest];
-        let shape = it.bin.shape;
+        let joining = &self.party.guests[guest];
+        let shape = joining.bin.shape;
         let count = if shape.ports.is_empty() { count } else { count.min(1) };
         let count = amounts::copies(shape.request, &self.free, count);
         let clash = !shape.ports.is_empty()
@@ -162,7 +162,7 @@ impl<'a> Filler<'a> {
         if count == 0 || clash {
             return 0;
         }
-        let selection = &it.bin.selected.selection;
+        let selection = &joining.bin.selected.selection;
         let zones = self.filling.zones & selection.zones;
         if zones != self.filling.zones && self.party.template.cheapest(self.purchase, zones).is_none() {
             return 0;
@@ -175,7 +175,7 @@ impl<'a> Filler<'a> {
         }
         let added = match member {
             Some(member) => self.add_member(member, count, founds),
-            None => self.add_members(&it.bin.members, count),
+            None => self.add_members(&joining.bin.members, count),
         };
         if added == 0 {
             return 0;
@@ -200,17 +200,17 @@ impl<'a> Filler<'a> {
     }
 
     fn add_member(&mut self, member: usize, count: u32, founds: bool) -> u32 {
-        let it = &self.party.bins.members[member];
+        let held = &self.party.bins.members[member];
         let place = self.filling.members.iter().position(|(other, _)| *other == member);
         let here = place.map_or(0, |place| self.filling.members[place].1);
-        let wanted = count.min(it.left - here);
-        let count = if it.rules.is_empty() && it.on_hosts.is_empty() {
+        let wanted = count.min(held.left - here);
+        let count = if held.rules.is_empty() && held.on_hosts.is_empty() {
             wanted
         } else {
-            self.filling.host.room_for(&it.rules, it.on_hosts, wanted, founds)
+            self.filling.host.room_for(&held.rules, held.on_hosts, wanted, founds)
         };
         if count > 0 {
-            self.filling.host.take(&it.rules, it.on_hosts, count);
+            self.filling.host.take(&held.rules, held.on_hosts, count);
             match place {
                 Some(place) => self.filling.members[place].1 += count,
                 None => self.filling.members.push((member, count)),
@@ -221,13 +221,13 @@ impl<'a> Filler<'a> {
 
     /// Takes the room of pods that were added.
     fn settle(&mut self, guest: usize, added: u32) {
-        let it = &self.party.guests[guest];
-        self.filling.ports.extend(it.bin.shape.ports.iter().cloned());
-        amounts::take(&mut self.free, it.bin.shape.request, added);
-        amounts::add(&mut self.filling.packed, it.bin.shape.request, added);
-        let worth = it.worth * f64::from(added);
+        let joining = &self.party.guests[guest];
+        self.filling.ports.extend(joining.bin.shape.ports.iter().cloned());
+        amounts::take(&mut self.free, joining.bin.shape.request, added);
+        amounts::add(&mut self.filling.packed, joining.bin.shape.request, added);
+        let worth = joining.worth * f64::from(added);
         let filling = &mut self.filling;
-        let sum = if it.is_peer { &mut filling.worth_of_peers } else { &mut filling.worth_of_others };
+        let sum = if joining.is_peer { &mut filling.worth_of_peers } else { &mut filling.worth_of_others };
         *sum += worth;
         if self.counts[guest] == 0 {
             filling.guests.push((guest, 0));

@@ -91,11 +91,11 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
         let mut order: Vec<usize> = (0..self.bins.members.len()).collect();
         order.sort_by_key(|member| std::cmp::Reverse(self.bins.members[*member].left));
         for member in order {
-            let it = &self.bins.members[member];
+            let held = &self.bins.members[member];
             let is_first = |group: GroupId| !self.is_anywhere(group);
-            let founds = it.affinity().next().is_some()
-                && it.affinity().all(|rule| rule.selects_itself && is_first(rule.group));
-            if let Some(bin) = it.bin.filter(|_| founds) {
+            let founds = held.affinity().next().is_some()
+                && held.affinity().all(|rule| rule.selects_itself && is_first(rule.group));
+            if let Some(bin) = held.bin.filter(|_| founds) {
                 let lead = Lead { bin, whole: Some(member) };
                 if let Some(found) = self.best(lead) {
                     self.open(&found.filling, lead);
@@ -220,8 +220,8 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
         let mut opened = false;
         loop {
             let bound = filling.members.iter().any(|(member, _)| {
-                let it = &self.bins.members[*member];
-                !it.rules.is_empty() || !it.on_hosts.is_empty()
+                let held = &self.bins.members[*member];
+                !held.rules.is_empty() || !held.on_hosts.is_empty()
             });
             let left = |(member, count): &(usize, u32)| self.bins.members[*member].left / count;
             let times = filling.members.iter().map(left).min().unwrap_or(0) / 2;
@@ -265,9 +265,9 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
         let node: Option<NewNode> = self.solution.node_of(template, pods, None);
         let Some(node) = node else { return false };
         for (member, count) in &filling.members {
-            let it = &self.bins.members[*member];
-            if !Rc::ptr_eq(&it.lot, &it.counted) {
-                let (counted, lot) = (Rc::clone(&it.counted), Rc::clone(&it.lot));
+            let held = &self.bins.members[*member];
+            if !Rc::ptr_eq(&held.lot, &held.counted) {
+                let (counted, lot) = (Rc::clone(&held.counted), Rc::clone(&held.lot));
                 self.solution.count(lot.class, At::Lot(counted), -count.cast_signed());
                 self.solution.count(lot.class, At::Lot(lot), count.cast_signed());
             }

@@ -310,9 +310,9 @@ fn rules_about_other_pods_hold_where_pods_move_to() {
 #[test]
 fn what_commands_lead_to_is_left_alone() {
     let nodes = (0..8).map(|at| {
-        let of = ["m6a.2xlarge", "r6a.2xlarge", "c6a.2xlarge", "m6a.xlarge"][at % 4];
+        let instance_type = ["m6a.2xlarge", "r6a.2xlarge", "c6a.2xlarge", "m6a.xlarge"][at % 4];
         (
-            own(&format!("i-{at}"), of),
+            own(&format!("i-{at}"), instance_type),
             pods(&format!("w{at}"), 1 + at % 3, spec(300 + 200 * (i64::try_from(at % 4).unwrap()), 900)),
         )
     });

@@ -161,8 +161,8 @@ pub(crate) fn daemon_set(name: &str, spec: PodSpec) -> DaemonSet {
 
 /// A ready node of an instance type, in no pool.
 pub(crate) fn node(name: &str, instance_type: &str) -> Node {
-    let it = catalogue().into_iter().find(|t| t.name == instance_type).unwrap();
-    let mut labels = it.labels.clone();
+    let found = catalogue().into_iter().find(|t| t.name == instance_type).unwrap();
+    let mut labels = found.labels.clone();
     labels.insert(labels::ZONE.into(), ZONES[0].into());
     labels.insert(labels::CAPACITY_TYPE.into(), "on-demand".into());
     serde_json::from_value(json!({
@@ -171,8 +171,8 @@ pub(crate) fn node(name: &str, instance_type: &str) -> Node {
         "resourceVersion": "1",
         "providerId": format!("aws:///{}/{name}", ZONES[0]),
         "labels": labels,
-        "capacity": it.capacity,
-        "allocatable": it.allocatable,
+        "capacity": found.capacity,
+        "allocatable": found.allocatable,
         "ready": true,
         "createdAt": "2026-11-01T00:00:00Z",
     }))

@@ -164,11 +164,11 @@ fn overlays_change_prices_and_machines() {
         device.requests.set("example.com/device", Quantity::units(1));
         device
     })]);
-    let of = |name: &str| Requirements::new().with(labels::INSTANCE_TYPE, Requirement::exactly(name));
+    let of_type = |name: &str| Requirements::new().with(labels::INSTANCE_TYPE, Requirement::exactly(name));
     snapshot.overlays = vec![NodeOverlay {
         name: "devices".into(),
         weight: 5,
-        requirements: of("m6a.xlarge"),
+        requirements: of_type("m6a.xlarge"),
         price: Some(PriceOverlay::Scale(-500_000)),
         capacity: Resources::new().with("example.com/device", Quantity::units(2)),
     }];

@@ -120,20 +120,20 @@ fn what_lies_on_a_host_is_not_tied_to_it() {
 
 #[test]
 fn an_unbound_claim_goes_where_its_class_makes_volumes() {
-    let of = |class: Value| claim(&json!({"spec": {"storageClassName": class}}));
+    let claimed = |class: Value| claim(&json!({"spec": {"storageClassName": class}}));
     let topologies = json!({"allowedTopologies": [
         {"matchLabelExpressions": [{"key": "topology.ebs.csi.aws.com/zone", "values": ["a", "b"]}]},
         {"matchLabelExpressions": [{"key": "topology.kubernetes.io/zone", "values": ["c"]}]}]});
     let z = "topology.kubernetes.io/zone";
     check(
-        &[of(json!("gp3")), class("gp3", &topologies)],
+        &[claimed(json!("gp3")), class("gp3", &topologies)],
         &format!("ebs.csi.aws.com shop/data or {z} In [a, b] or {z} In [c]"),
     );
-    check(&[of(json!("gp3")), class("gp3", &json!({}))], "ebs.csi.aws.com shop/data");
+    check(&[claimed(json!("gp3")), class("gp3", &json!({}))], "ebs.csi.aws.com shop/data");
     let in_tree = json!({"provisioner": "kubernetes.io/aws-ebs"});
-    check(&[of(json!("gp2")), class("gp2", &in_tree)], "ebs.csi.aws.com shop/data");
+    check(&[claimed(json!("gp2")), class("gp2", &in_tree)], "ebs.csi.aws.com shop/data");
     let none = json!({"provisioner": "kubernetes.io/no-provisioner"});
-    check(&[of(json!("local")), class("local", &none)], " shop/data");
+    check(&[claimed(json!("local")), class("local", &none)], " shop/data");
     let by_annotation =
         claim(&json!({"metadata": {"annotations": {"volume.beta.kubernetes.io/storage-class": "gp3"}}}));
     check(&[by_annotation, class("gp3", &json!({}))], "ebs.csi.aws.com shop/data");
@@ -184,18 +184,18 @@ fn problems_are_named() {
             "{NAME}: it is not yet bound to its PersistentVolume pv (no annotation pv.kubernetes.io/bind-completed)"
         ),
     );
-    let of = |name: &str| claim(&json!({"spec": {"storageClassName": name}}));
-    check(&[of("gone")], &format!("{NAME}: its StorageClass gone: not found"));
+    let claimed = |name: &str| claim(&json!({"spec": {"storageClassName": name}}));
+    check(&[claimed("gone")], &format!("{NAME}: its StorageClass gone: not found"));
     let at_once = class("gp3", &json!({"volumeBindingMode": null}));
     check(
-        &[of("gp3"), at_once],
+        &[claimed("gp3"), at_once],
         &format!(
             "{NAME}: it is unbound and its StorageClass gp3 binds at once (volumeBindingMode Immediate), before there is a pod"
         ),
     );
     let strange = class("gp3", &json!({"volumeBindingMode": "Later"}));
     check(
-        &[of("gp3"), strange],
+        &[claimed("gp3"), strange],
         &format!(
             "{NAME}: its StorageClass gp3: volumeBindingMode: found \"Later\"; allowed: Immediate or WaitForFirstConsumer"
         ),

@@ -246,9 +246,9 @@ fn what_is_not_known_is_kept() {
 #[test]
 fn a_candidate_says_what_it_costs_and_who_must_move() {
     let mut world = World::new();
-    let of = |name: &str, owner: &str| Pod { owner_kind: owner.into(), ..pod(name) };
+    let owned = |name: &str, owner: &str| Pod { owner_kind: owner.into(), ..pod(name) };
     world.snapshot.pods =
-        vec![of("a", "ReplicaSet"), of("b", "DaemonSet"), of("c", ""), of("d", "StatefulSet")];
+        vec![owned("a", "ReplicaSet"), owned("b", "DaemonSet"), owned("c", ""), owned("d", "StatefulSet")];
     let found = candidates(&world.snapshot, &DisruptionSettings::default(), &Options::default());
     let [candidate] = &found.candidates[..] else { panic!("{found:?}") };
     let names = |pods: &[&Pod]| pods.iter().map(|pod| pod.id.name.clone()).collect::<Vec<_>>();

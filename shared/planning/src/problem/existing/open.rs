@@ -1,4 +1,4 @@
-//! What is known of a room whose labels are not all known yet.
+//! What is known of an existing node whose labels are not all known yet.
 
 use std::collections::BTreeSet;
 

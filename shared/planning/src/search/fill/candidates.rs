@@ -16,7 +16,7 @@ const NEAR_BEST: f64 = 0.7;
 /// What a candidate weighs that is out.
 const OUT: f64 = -1.0;
 
-/// Guests as purchases of numbers, which processors go through fastest.
+/// Guests as columns of numbers, which processors go through fastest.
 #[derive(Debug, Default)]
 pub(in crate::search) struct Candidates {
     /// Places in the party's list.

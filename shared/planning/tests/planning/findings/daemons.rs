@@ -13,10 +13,10 @@ fn requiring_label(key: &str, value: &str) -> Value {
 
 /// A daemonset of 300m that asks for a label which nodes get when they have joined, in both ways to ask for it.
 fn late() -> Vec<DaemonSet> {
-    let of = |patch: Value| daemon_set("late", spec_with(300, 128, patch));
+    let late = |patch: Value| daemon_set("late", spec_with(300, 128, patch));
     [labels::INITIALIZED, labels::REGISTERED]
         .into_iter()
-        .flat_map(|key| [of(json!({"nodeSelector": {key: "true"}})), of(requiring_label(key, "true"))])
+        .flat_map(|key| [late(json!({"nodeSelector": {key: "true"}})), late(requiring_label(key, "true"))])
         .collect()
 }
 
@@ -31,8 +31,8 @@ fn with_daemon(daemon: DaemonSet) -> Snapshot {
 fn small_types(snapshot: &Snapshot) -> Vec<String> {
     let plan = all_placed(snapshot);
     let small = |name: &str| {
-        let it = catalogue().into_iter().find(|it| it.name == name).unwrap();
-        it.labels["karpenter.k8s.aws/instance-cpu"] == "2"
+        let known = catalogue().into_iter().find(|known| known.name == name).unwrap();
+        known.labels["karpenter.k8s.aws/instance-cpu"] == "2"
     };
     plan.nodes[0].instance_types.iter().map(|it| it.name.clone()).filter(|name| small(name)).collect()
 }

@@ -58,9 +58,9 @@ fn a_spread_keeps_no_pod_without_it_off_existing_nodes() {
     let mut snapshot = with_volumes(5);
     snapshot.nodes = ZONES
         .map(|zone| {
-            let mut it = node(&format!("i-{zone}"), "m6a.2xlarge");
-            it.labels.insert(labels::ZONE.into(), zone.into());
-            it
+            let mut existing = node(&format!("i-{zone}"), "m6a.2xlarge");
+            existing.labels.insert(labels::ZONE.into(), zone.into());
+            existing
         })
         .into();
     let plan = all_placed(&snapshot);
