@@ -39,14 +39,16 @@ fn run_more(stack: &Stack, name: &str, before: usize) -> (u64, u64, bool) {
 
 /// Pods of a deployment that an event of ours says were assigned.
 fn told(stack: &Stack, name: &str) -> usize {
+    assigned(stack).iter().filter(|pod| pod.starts_with(name)).count()
+}
+
+/// The names of all pods that an event of ours says were assigned, one for each event.
+fn assigned(stack: &Stack) -> Vec<String> {
     let events = stack.kubernetes().list("/api/v1/namespaces/default/events").unwrap();
-    let is_told = |event: &&Value| {
-        let object = event["involvedObject"]["name"].as_str().unwrap_or_default();
-        event["reason"] == "Scheduled"
-            && event["reportingComponent"] == "outrigger"
-            && object.starts_with(name)
-    };
-    events.iter().filter(is_told).count()
+    let is_ours =
+        |event: &&Value| event["reason"] == "Scheduled" && event["reportingComponent"] == "outrigger";
+    let name = |event: &Value| event["involvedObject"]["name"].as_str().unwrap_or_default().to_owned();
+    events.iter().filter(is_ours).map(name).collect()
 }
 
 #[test]
@@ -147,12 +149,15 @@ fn bind_strangers(stack: &Stack, over: &AtomicBool) {
     }
 }
 
-/// Says of the first pod of a deployment that is bound to a new node that its kubelet had no room for it, where there is one.
+/// Says of the first pod of a deployment that we have bound to a new node that its kubelet had no room for it, where there is
+/// one. Pods that kube-scheduler has put there were planned for another.
 fn refuse_one(stack: &Stack, name: &str, known: &BTreeSet<String>) -> bool {
-    let all = pods(stack).unwrap();
+    let (all, ours) = (pods(stack).unwrap(), assigned(stack));
     let is_bound = |pod: &&Value| {
         let node = pod["spec"]["nodeName"].as_str();
-        pod["metadata"]["labels"]["app"] == name && node.is_some_and(|node| !known.contains(node))
+        pod["metadata"]["labels"]["app"] == name
+            && node.is_some_and(|node| !known.contains(node))
+            && ours.iter().any(|one| pod["metadata"]["name"] == *one)
     };
     let Some(pod) = all.iter().find(is_bound) else { return false };
     let words = "Node didn't have enough resource: cpu, requested: 700, used: 1900, capacity: 1930";
