@@ -107,8 +107,9 @@ pub enum PodState {
     Refused,
     /// Being deleted.
     Terminating,
-    /// Bound to a node that is going, so that a place elsewhere is planned for it as if it were pending (Karpenter: the
-    /// reschedulable pods of deleting nodes). Kubernetes knows no such state, and no Snapshot is gathered with it: planning finds out.
+    /// Bound to a node that is going, so that a place elsewhere is planned for it as if it were pending (Karpenter:
+    /// the reschedulable pods of deleting nodes). Kubernetes knows no such state, and no Snapshot is gathered with
+    /// it: planning finds out.
     Leaving,
 }
 
@@ -125,9 +126,9 @@ impl Pod {
         matches!(self.state, PodState::Unschedulable | PodState::Leaving) && !self.is_bound_to_its_node()
     }
 
-    /// Whether it, or the pod that its controller makes in its place, needs room elsewhere once its node goes (Karpenter's
-    /// `IsReschedulable`). A pod that is being deleted has its successor already, unless a StatefulSet waits for its name; one
-    /// that nothing controls has none.
+    /// Whether it, or the pod that its controller makes in its place, needs room elsewhere once its node goes
+    /// (Karpenter's `IsReschedulable`). A pod that is being deleted has its successor already, unless a StatefulSet
+    /// waits for its name; one that nothing controls has none.
     pub fn is_reschedulable(&self) -> bool {
         let lives = match self.state {
             PodState::Bound | PodState::Leaving => true,
@@ -207,27 +208,15 @@ pub struct PodSpec {
 }
 
 impl PodSpec {
-    /// The alternatives of what its node must be: its nodeSelector together with each required affinity term. A term that
-    /// asks for what cannot hold together is none, since no node meets it.
+    /// The alternatives of what its node must be: its nodeSelector together with each required affinity term. A term
+    /// that asks for what cannot hold together is none, since no node meets it.
     pub fn node_requirements(&self) -> Vec<Requirements> {
         let selector = Requirements::from_labels(&self.node_selector);
         if self.node_affinity.is_empty() {
             return vec![selector];
         }
         let terms = self.node_affinity.iter().filter(|term| !term.is_empty());
-        terms
-            .filter_map(|term| {
-                let mut requirements = selector.clone();
-                for expression in &term.match_expressions {
-                    let wanted = Requirements::from_iter([expression]);
-                    if requirements.contradict(&wanted) {
-                        return None;
-                    }
-                    requirements.add_all(&wanted);
-                }
-                Some(requirements)
-            })
-            .collect()
+        terms.filter_map(|term| term.narrow(selector.clone())).collect()
     }
 
     /// Whether some term about other pods selects their namespaces by label.
@@ -260,6 +249,18 @@ pub struct NodeSelectorTerm {
 }
 
 impl NodeSelectorTerm {
+    /// Some requirements, and those of the term; `None` where they cannot hold together.
+    pub fn narrow(&self, mut requirements: Requirements) -> Option<Requirements> {
+        for expression in &self.match_expressions {
+            let wanted = Requirements::from_iter([expression]);
+            if requirements.contradict(&wanted) {
+                return None;
+            }
+            requirements.add_all(&wanted);
+        }
+        Some(requirements)
+    }
+
     /// Whether nothing is asked, which matches no node.
     pub const fn is_empty(&self) -> bool {
         self.match_expressions.is_empty() && !self.has_match_fields

@@ -104,23 +104,10 @@ impl<'a> State<'a> {
 
     /// What is asked of the node; none when it cannot hold together.
     fn requirements(&self, spec: &PodSpec) -> Option<Requirements> {
-        let mut requirements = Requirements::from_labels(&spec.node_selector);
-        let terms = self
-            .terms
-            .first()
-            .copied()
-            .into_iter()
-            .chain(self.nodes.first().map(|preferred| &preferred.term));
-        for term in terms {
-            for expression in &term.match_expressions {
-                let wanted = Requirements::from_iter([expression]);
-                if requirements.contradict(&wanted) {
-                    return None;
-                }
-                requirements.add_all(&wanted);
-            }
-        }
-        Some(requirements)
+        let selector = Requirements::from_labels(&spec.node_selector);
+        let preferred = self.nodes.first().map(|preferred| &preferred.term);
+        let mut terms = self.terms.first().copied().into_iter().chain(preferred);
+        terms.try_fold(selector, |requirements, term| term.narrow(requirements))
     }
 
     fn rules(&self) -> Vec<Rule> {

@@ -1,4 +1,5 @@
-//! Consolidation: what is ended and why, and that the referee finds every displaced pod a place that holds to all rules.
+//! Consolidation: what is ended and why, and that the referee finds every displaced pod a place that holds to all
+//! rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +11,7 @@ use outrigger_planning::{Options, provision};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::fixtures::{ZONES, bound, cluster, node, pods, pool, requiring, spec, spec_with};
+use crate::fixtures::{ZONES, bound, cluster, merge, node, pods, pool, requiring, spec, spec_with};
 use crate::properties::any_snapshot;
 
 /// A day after its nodes were made, with one pool whose budgets allow everything, and these nodes with their pods.
@@ -20,26 +21,14 @@ fn world(nodes: Vec<(Node, Vec<Pod>)>) -> Snapshot {
 
 fn world_of(patch: Value, nodes: Vec<(Node, Vec<Pod>)>) -> Snapshot {
     let mut snapshot = cluster();
-    snapshot.node_pools.push(pool("default", json!({"disruption": {"budgets": [{"nodes": "100%"}]}})));
-    let mut patched = serde_json::to_value(&snapshot.node_pools[0].spec).unwrap();
-    json_patch(&mut patched, patch);
-    snapshot.node_pools[0].spec = serde_json::from_value(patched).unwrap();
+    let mut spec = json!({"disruption": {"budgets": [{"nodes": "100%"}]}});
+    merge(&mut spec, patch);
+    snapshot.node_pools.push(pool("default", spec));
     for (node, pods) in nodes {
         snapshot.pods.extend(bound(&node.name, pods));
         snapshot.nodes.push(node);
     }
     snapshot
-}
-
-fn json_patch(into: &mut Value, patch: Value) {
-    match (into, patch) {
-        (Value::Object(into), Value::Object(patch)) => {
-            patch
-                .into_iter()
-                .for_each(|(key, value)| json_patch(into.entry(key).or_insert(Value::Null), value));
-        }
-        (into, patch) => *into = patch,
-    }
 }
 
 /// An initialised node of the pool, on demand in the first zone.
@@ -329,7 +318,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn displaced_pods_have_places_in_any_cluster(snapshot in any_snapshot(), kept in prop::collection::vec(any::<bool>(), 64)) {
+    fn displaced_pods_have_places_in_any_cluster(
+        snapshot in any_snapshot(),
+        kept in prop::collection::vec(any::<bool>(), 64),
+    ) {
         let (plan, _) = provision(&snapshot, &Options::default());
         let mut world = settled(snapshot, &plan);
         // Many pods have ended meanwhile, and those that have no place are not what this is about.

@@ -105,7 +105,7 @@ pub(crate) fn requiring(requirements: &[(&str, &str, &[&str])]) -> Value {
     json!({"template": {"spec": {"requirements": specs}}})
 }
 
-fn merge(into: &mut Value, patch: Value) {
+pub(crate) fn merge(into: &mut Value, patch: Value) {
     match (into, patch) {
         (Value::Object(into), Value::Object(patch)) => {
             patch.into_iter().for_each(|(key, value)| merge(into.entry(key).or_insert(Value::Null), value));

@@ -90,8 +90,8 @@ fn pods_near_one_another_in_a_ring_have_no_place_and_others_have() {
     }
 }
 
-// F10: kube-scheduler binds in an order of its own. A pod that comes too soon is refused and tried again, so every order
-// ends well if each pod is near its own on the node that it is meant for.
+// F10: kube-scheduler binds in an order of its own. A pod that comes too soon is refused and tried again, so every
+// order ends well if each pod is near its own on the node that it is meant for.
 #[test]
 fn a_chain_of_followers_is_together_on_existing_nodes() {
     for key in [HOSTNAME, ZONE] {
@@ -126,7 +126,8 @@ fn a_chain_of_followers_finds_the_only_node_with_room_for_all() {
     assert_eq!(places, [("i-1", 1), ("i-2", 3)]);
 }
 
-// F10: a pod that its own term means may go anywhere while no such pod is bound, so nothing may depend on its coming last.
+// F10: a pod that its own term means may go anywhere while no such pod is bound, so nothing may depend on its coming
+// last.
 #[test]
 fn a_pod_that_may_begin_elsewhere_is_planned_where_the_others_are() {
     let either = json!({"podAffinity": [{"topologyKey": HOSTNAME, "namespaces": ["default"], "selector":
@@ -159,8 +160,8 @@ fn place(plan: &Plan, pod: &str) -> Option<String> {
     with.next().map(|it| it.target.name().to_owned())
 }
 
-// F10: kube-scheduler binds the follower before the pod that only waits, wherever it finds one that runs. Beside that one
-// its nomination comes true in every order.
+// F10: kube-scheduler binds the follower before the pod that only waits, wherever it finds one that runs. Beside that
+// one its nomination comes true in every order.
 #[test]
 fn a_follower_goes_to_pods_that_run_rather_than_to_pods_that_wait() {
     for key in [HOSTNAME, ZONE] {
