@@ -21,8 +21,8 @@ pub fn embedded() -> Result<Vec<InstanceType>> {
     Ok(catalog.instance_types(&class).to_vec())
 }
 
-/// About 80 common types of the embedded catalogue, so that many small decisions stay quick. Unlike in the embedded one,
-/// spot prices differ from type to type and from zone to zone, and some offerings cannot be had.
+/// About 80 common types of the embedded catalogue, so that many small decisions stay quick. Unlike in the embedded
+/// one, spot prices differ from type to type and from zone to zone, and some offerings cannot be had.
 pub fn small() -> Result<Vec<InstanceType>> {
     let is = |kind: &InstanceType, key: &str, values: &[&str]| {
         kind.labels.get(key).is_some_and(|value| values.contains(&value.as_str()))

@@ -1,7 +1,7 @@
 //! Random small clusters, put to our planner and to Karpenter's scheduler.
 //!
-//! Each number of a case is a seed: the same number is the same case. A case on which we do worse is made smaller as long
-//! as we still do worse in the same way, and comes back as a [`Finding`].
+//! Each number of a case is a seed: the same number is the same case. A case on which we do worse is made smaller as
+//! long as we still do worse in the same way, and comes back as a [`Finding`].
 
 mod case;
 mod cores;

@@ -1,5 +1,5 @@
-//! Scenarios: clusters with waiting pods, written as the List that `kubectl get -o json` prints. The same recipe gives the
-//! same bytes.
+//! Scenarios: clusters with waiting pods, written as the List that `kubectl get -o json` prints. The same recipe
+//! gives the same bytes.
 
 mod builder;
 mod existing;
@@ -26,8 +26,8 @@ use builder::Builder;
 pub enum Scenario {
     /// Pods that ask for cpu and memory only
     Generic,
-    /// The mix of Karpenter's own scheduling benchmark: a fifth each plain, spread over zones, spread over hosts, with their
-    /// like in one zone, and alone on their host
+    /// The mix of Karpenter's own scheduling benchmark: a fifth each plain, spread over zones, spread over hosts,
+    /// with their like in one zone, and alone on their host
     Diverse,
     /// Many services of 1 to 60 replicas with skewed shapes, spreads, architectures and daemonsets
     Fleet,

@@ -1,12 +1,12 @@
-//! Our planner beside Karpenter's scheduler on random small clusters: our plans hold, we never place fewer pods, and never
-//! pay over 1 % more for as many. The same numbers are the same clusters in every run.
+//! Our planner beside Karpenter's scheduler on random small clusters: our plans hold, we never place fewer pods, and
+//! never pay over 1 % more for as many. The same numbers are the same clusters in every run.
 
 use outrigger_bench::differential::{Case, Finding, Judge, broken_laws, find, on_all_cores};
 
 /// `cargo xtask soak` looks at more, and at more laws.
 const CASES: u64 = 200;
-/// What may fall short, of all cases. None does beside Karpenter, but its plans differ from run to run. These numbers only ever
-/// go down; each finding is printed with the command that shows it again.
+/// What may fall short, of all cases. None does beside Karpenter, but its plans differ from run to run. These numbers
+/// only ever go down; each finding is printed with the command that shows it again.
 const KNOWN_FINDINGS: usize = 1;
 const CASES_OF_LAWS: u64 = 120;
 /// How many smaller clusters are tried for each finding; the command it is printed with tries more.
@@ -42,8 +42,8 @@ fn laws_hold() {
     report(&findings, 0);
 }
 
-/// 245: who passes over fewer pools of a higher weight may pay more. 293: the best attempt knows no large machines, and its
-/// nodes become larger in the end. 304: most nodes are alike, and the others are the ones to pack anew.
+/// 245: who passes over fewer pools of a higher weight may pay more. 293: the best attempt knows no large machines,
+/// and its nodes become larger in the end. 304: most nodes are alike, and the others are the ones to pack anew.
 #[test]
 fn laws_hold_where_they_once_did_not() {
     for number in [245, 293, 304] {

@@ -27,20 +27,22 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Play a scenario in a simulated world, with the real functions in virtual time
     ///
-    /// EC2, the cluster and the ledger are simulated; observing, planning and applying is the code that runs in Lambda. On a
-    /// terminal the timeline is live; elsewhere it is printed as plain lines, as fast as the machine goes.
+    /// EC2, the cluster and the ledger are simulated; observing, planning and applying is the code that runs in
+    /// Lambda. On a terminal the timeline is live; elsewhere it is printed as plain lines, as fast as the machine
+    /// goes.
     Simulate(Simulate),
     /// Decide once which nodes a cluster's waiting pods need; nothing is applied
     ///
-    /// Pods count as waiting when the scheduler has marked them Unschedulable. NodePools must be among the files; a node
-    /// class that is not among them is assumed to be as kOps (InstanceGroup) or Karpenter (EC2NodeClass) make it. An object
-    /// that cannot be used is named on standard error, and the others go on without it.
+    /// Pods count as waiting when the scheduler has marked them Unschedulable. NodePools must be among the files; a
+    /// node class that is not among them is assumed to be as kOps (InstanceGroup) or Karpenter (EC2NodeClass) make
+    /// it. An object that cannot be used is named on standard error, and the others go on without it.
     Plan(Plan),
     /// Decide once which nodes a cluster can do without, since their pods run elsewhere for less; nothing is applied
     ///
-    /// Each command ends nodes of one NodePool, no more than its budgets allow at once, and opens the nodes that their pods
-    /// move to. Together the commands are the way to the cheapest cluster that was found; every other node is named with the
-    /// reason why it stays. Give the cluster's PodDisruptionBudgets too: without them, no pod is thought to be kept by one.
+    /// Each command ends nodes of one NodePool, no more than its budgets allow at once, and opens the nodes that
+    /// their pods move to. Together the commands are the way to the cheapest cluster that was found; every other node
+    /// is named with the reason why it stays. Give the cluster's PodDisruptionBudgets too: without them, no pod is
+    /// thought to be kept by one.
     Consolidate(Consolidate),
     /// Say where one pod goes, or why each NodePool refuses it; or why a node is what it is
     Explain(Explain),
@@ -92,7 +94,8 @@ pub(crate) struct Plan {
 pub(crate) struct Consolidate {
     #[command(flatten)]
     pub(crate) source: Source,
-    /// When it is decided, for the age of nodes and the hours of budgets; by default now for files, and the Snapshot's own time
+    /// When it is decided, for the age of nodes and the hours of budgets; by default now for files, and the
+    /// Snapshot's own time
     #[arg(long, value_name = "TIME")]
     pub(crate) at: Option<Timestamp>,
     /// What a command must save at least, in dollars per hour

@@ -57,7 +57,8 @@ pub(crate) fn options(source: &Source) -> Options<'static> {
     }
 }
 
-/// When nodes are looked at. Files do not say when they were written, and nodes are as old as they are now; a Snapshot says it.
+/// When nodes are looked at. Files do not say when they were written, and nodes are as old as they are now; a
+/// Snapshot says it.
 pub(crate) fn decided_at(source: &Source, snapshot: &Snapshot) -> Timestamp {
     if source.snapshot.is_some() { snapshot.taken_at } else { Timestamp::now().max(snapshot.taken_at) }
 }
@@ -144,8 +145,8 @@ fn catalog_file(file: &Path) -> Result<Vec<InstanceType>, CliError> {
     outrigger_catalog::read_file(text.as_bytes()).map_err(failed)
 }
 
-/// The embedded catalogue of the region that was asked for or that the nodes are in, with the zones that the nodes are in
-/// among its own.
+/// The embedded catalogue of the region that was asked for or that the nodes are in, with the zones that the nodes
+/// are in among its own.
 fn embedded(dump: &Dump, source: &Source) -> Result<Catalog, CliError> {
     let labelled = |key: &str| {
         dump.nodes.iter().filter_map(|node| node.labels.get(key).cloned()).collect::<BTreeSet<_>>()

@@ -53,8 +53,8 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-/// Writes one line to standard output, with colours only on a terminal. Whoever reads may go away early, as `head` does;
-/// then there is nobody left to work for.
+/// Writes one line to standard output, with colours only on a terminal. Whoever reads may go away early, as `head`
+/// does; then there is nobody left to work for.
 pub(crate) fn line(text: fmt::Arguments<'_>) {
     let Err(error) = writeln!(anstream::stdout(), "{text}") else { return };
     if error.kind() == io::ErrorKind::BrokenPipe {

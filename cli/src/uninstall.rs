@@ -1,4 +1,5 @@
-//! `outrigger uninstall`: takes Outrigger's finalizers and objects out of a cluster, so that nothing waits for functions that are gone.
+//! `outrigger uninstall`: takes Outrigger's finalizers and objects out of a cluster, so that nothing waits for
+//! functions that are gone.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

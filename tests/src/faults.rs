@@ -1,7 +1,8 @@
-//! An HTTP proxy before the API server or a service of AWS that reads each request and does to its answer what a test asks for.
+//! An HTTP proxy before the API server or a service of AWS that reads each request and does to its answer what a test
+//! asks for.
 //!
-//! [`crate::proxy`] passes bytes on and knows nothing of what they say; this one ends TLS, so that an answer may be broken
-//! off at a byte, put off, or given in the server's place. Every connection carries one request.
+//! [`crate::proxy`] passes bytes on and knows nothing of what they say; this one ends TLS, so that an answer may be
+//! broken off at a byte, put off, or given in the server's place. Every connection carries one request.
 
 mod message;
 
@@ -54,8 +55,8 @@ pub struct Rule {
 /// A request as the proxy saw it.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Method and path, as `GET /api/v1/pods?limit=500`; where AWS is asked, the action behind them, as `POST / CreateFleet` or
-    /// `POST / DynamoDB_20120810.Query`.
+    /// Method and path, as `GET /api/v1/pods?limit=500`; where AWS is asked, the action behind them, as `POST /
+    /// CreateFleet` or `POST / DynamoDB_20120810.Query`.
     pub line: String,
     /// When it came.
     pub at: Instant,

@@ -1,4 +1,5 @@
-//! The index of failures (`tests/FAILURES.md`) is whole: every failure is there once, and every test that it names exists.
+//! The index of failures (`tests/FAILURES.md`) is whole: every failure is there once, and every test that it names
+//! exists.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,5 +1,5 @@
-//! What each function's role may do (`template.yaml`): who launches cannot terminate, who terminates cannot launch, and neither
-//! can touch what is not this cluster's.
+//! What each function's role may do (`template.yaml`): who launches cannot terminate, who terminates cannot launch,
+//! and neither can touch what is not this cluster's.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -33,8 +33,8 @@ pub(crate) fn cargo(subcommand: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// `cargo SUBCOMMAND` on all members with all features, whichever of their targets are asked for then. Cargo compiles a crate
-/// once for each set of features, which hangs on what is built together; so nothing, and aws-sdk-ec2 least,
+/// `cargo SUBCOMMAND` on all members with all features, whichever of their targets are asked for then. Cargo compiles
+/// a crate once for each set of features, which hangs on what is built together; so nothing, and aws-sdk-ec2 least,
 /// is compiled twice.
 pub(crate) fn workspace(subcommand: &str) -> Result<Command> {
     let mut command = cargo(subcommand)?;

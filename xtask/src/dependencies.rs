@@ -1,5 +1,5 @@
-//! Dependencies that must never appear: the judgement knows no IO, the default command compiles no cloud, and the crates of
-//! the workspace use one another along the edges of one table.
+//! Dependencies that must never appear: the judgement knows no IO, the default command compiles no cloud, and the
+//! crates of the workspace use one another along the edges of one table.
 
 mod edges;
 

@@ -27,7 +27,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Everything in order: tools, checks, build, tests; or one step of that, with a filter for its tests: `test system crashes`.
+    /// Everything in order: tools, checks, build, tests; or one step of that, with a filter for its tests: `test
+    /// system crashes`.
     Test {
         /// The step's name, as the table at the end of a run shows it.
         step: Option<String>,

@@ -87,8 +87,8 @@ impl Judge {
         let mut verdict = self.compare(list, Preferences::Respect)?;
         let is_dearer = matches!(verdict.faults[..], [Fault::Dearer { .. }]);
         if is_dearer && has_wishes(list) {
-            // Karpenter gives wishes up that it need not, and then pays for fewer of them. What is compared then is what
-            // both pay when neither looks at wishes.
+            // Karpenter gives wishes up that it need not, and then pays for fewer of them. What is compared then is
+            // what both pay when neither looks at wishes.
             verdict.faults = self.compare(list, Preferences::Ignore)?.faults;
             verdict.pays_for_wishes = verdict.faults.is_empty();
         }

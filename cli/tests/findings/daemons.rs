@@ -1,6 +1,6 @@
-//! Daemonset pods that are not as their template says: a VerticalPodAutoscaler or a LimitRange has changed what they ask
-//! for. Karpenter takes the newest pod of each daemonset for what the next one will be, and the template where there is
-//! none (`provisioner.go` getDaemonSetPods, `cluster.go` UpdateDaemonSet).
+//! Daemonset pods that are not as their template says: a VerticalPodAutoscaler or a LimitRange has changed what they
+//! ask for. Karpenter takes the newest pod of each daemonset for what the next one will be, and the template where
+//! there is none (`provisioner.go` getDaemonSetPods, `cluster.go` UpdateDaemonSet).
 
 use serde_json::Value;
 

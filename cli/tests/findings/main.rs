@@ -1,4 +1,5 @@
-//! What `outrigger plan` makes of files in which it came short of Karpenter's rules, of the best price, or of time once.
+//! What `outrigger plan` makes of files in which it came short of Karpenter's rules, of the best price, or of time
+//! once.
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 

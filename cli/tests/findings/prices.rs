@@ -29,8 +29,8 @@ fn wider_and_wider() -> [Value; 4] {
     ]
 }
 
-// D9: a node that offers fewer types than a spot node should is still cheaper as spot, and what it offers is what there is
-// for its price.
+// D9: a node that offers fewer types than a spot node should is still cheaper as spot, and what it offers is what
+// there is for its price.
 #[test]
 fn a_small_pod_is_bought_as_spot_however_wide_its_pool_is() {
     for cpu in ["100m", "500m", "1"] {

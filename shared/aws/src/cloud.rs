@@ -61,8 +61,8 @@ impl AwsCloud {
         Self { aws, config, classes: Mutex::new(BTreeMap::new()), templates: Mutex::new(BTreeSet::new()) }
     }
 
-    /// The default NodePools of InstanceGroups that are annotated `outrigger.dev/managed: "true"`, and what is wrong with
-    /// those that cannot have one.
+    /// The default NodePools of InstanceGroups that are annotated `outrigger.dev/managed: "true"`, and what is wrong
+    /// with those that cannot have one.
     pub async fn managed_pools(&self) -> Result<(Vec<NodePool>, Vec<Invalid>), CloudError> {
         match &self.config.state_store {
             Some(store) => state_store::managed_pools(&self.aws, store, &self.config.cluster).await,
@@ -90,8 +90,8 @@ impl AwsCloud {
         Ok((class, files.nodeup_config.as_deref().map(sha256_base64)))
     }
 
-    /// Makes sure that what nodeup will be told is still what the class was made from. The class may be a minute old, and
-    /// machines that start with an old hash never join.
+    /// Makes sure that what nodeup will be told is still what the class was made from. The class may be a minute old,
+    /// and machines that start with an old hash never join.
     async fn check_nodeup_config(&self, class: &NodeClass) -> Result<(), CloudError> {
         let known =
             lock(&self.classes).get(&class.reference).and_then(|resolved| resolved.nodeup_config.clone());

@@ -14,8 +14,8 @@
 //! | `sweep` | what the last sweep found amiss: JSON in `body` |
 //! | `report#<function>` | the last report, compressed when it is large |
 //!
-//! Every write is conditional, every read strongly consistent, and there is no Scan. A write whose answer was lost is told
-//! apart from one that never happened by reading back what it would have written.
+//! Every write is conditional, every read strongly consistent, and there is no Scan. A write whose answer was lost is
+//! told apart from one that never happened by reading back what it would have written.
 
 mod claims;
 mod commands;

@@ -54,8 +54,8 @@ pub(crate) async fn nodeup_config(
     store.below(cluster).get_text(aws, &paths::nodeup_config(group)).await
 }
 
-/// The default NodePools of the groups that are annotated `outrigger.dev/managed: "true"`, and what is wrong with others
-/// that are.
+/// The default NodePools of the groups that are annotated `outrigger.dev/managed: "true"`, and what is wrong with
+/// others that are.
 pub(crate) async fn managed_pools(
     aws: &Aws,
     store: &S3Location,

@@ -11,9 +11,9 @@ const FAMILY: &str = "karpenter.k8s.aws/instance-family";
 
 /// The requirements of an InstanceGroup on its instance types.
 ///
-/// A group with manager CloudGroup must name a machineType, whatever launches from its template; it binds us only where a
-/// mixedInstancesPolicy shows that types were chosen. A group that describes types by what they are like is not bound to
-/// its machineType either, which kOps then only uses as a default.
+/// A group with manager CloudGroup must name a machineType, whatever launches from its template; it binds us only
+/// where a mixedInstancesPolicy shows that types were chosen. A group that describes types by what they are like is
+/// not bound to its machineType either, which kOps then only uses as a default.
 pub(crate) fn requirements(group: &InstanceGroup) -> Result<Requirements, KopsError> {
     let mut requirements = Requirements::new().with(labels::OS, Requirement::exactly("linux"));
     let policy = group.spec.mixed_instances_policy.as_ref();

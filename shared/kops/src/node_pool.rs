@@ -17,11 +17,11 @@ use crate::spec::{InstanceGroup, InstanceGroupSpec, Manager};
 
 /// The default NodePool of an InstanceGroup.
 ///
-/// Capacity types and limits follow from the fields as in kOps' own NodePools (`template_functions_karpenter.go`, 1.36):
-/// maxPrice asks for spot, onDemandAboveBase below 100 for both kinds, anything else for on demand; maxSize of a group
-/// with manager Karpenter limits the nodes. Its nodes live as long as an Auto Scaling group would let them, for ever
-/// unless maxInstanceLifetime is set. The instance types that the group names are its only ones. Its annotation
-/// `outrigger.dev/managed` tells it from a pool that a user wrote.
+/// Capacity types and limits follow from the fields as in kOps' own NodePools (`template_functions_karpenter.go`,
+/// 1.36): maxPrice asks for spot, onDemandAboveBase below 100 for both kinds, anything else for on demand; maxSize of
+/// a group with manager Karpenter limits the nodes. Its nodes live as long as an Auto Scaling group would let them,
+/// for ever unless maxInstanceLifetime is set. The instance types that the group names are its only ones. Its
+/// annotation `outrigger.dev/managed` tells it from a pool that a user wrote.
 pub fn default_node_pool(group: &InstanceGroup) -> Result<NodePool, KopsError> {
     let karpenter = group.manager() == Manager::Karpenter;
     let mut problems = Vec::new();

@@ -50,8 +50,8 @@ pub struct Dump {
 }
 
 impl Dump {
-    /// The snapshot of a cluster with these node classes. The newest object's time stands for now, so that the same files
-    /// make the same plan on any day.
+    /// The snapshot of a cluster with these node classes. The newest object's time stands for now, so that the same
+    /// files make the same plan on any day.
     pub fn into_snapshot(self, cluster: &str, classes: Vec<ClassOffer>) -> Snapshot {
         let of_pods = self.pods.iter().map(|pod| pod.created_at);
         let created = of_pods.chain(self.nodes.iter().map(|node| node.created_at));

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ClaimState, NodeClaim, TerminationReason};
 
-/// What is to become of some claims together. It is in the ledger from the moment that it holds them until their end begins, or it
-/// is given up.
+/// What is to become of some claims together. It is in the ledger from the moment that it holds them until their end
+/// begins, or it is given up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Command {
@@ -22,8 +22,8 @@ pub struct Command {
     pub since: Timestamp,
     /// The claims whose nodes are to go, by name; at most [`Command::MAX_CLAIMS`].
     pub claims: Vec<String>,
-    /// The claims that the pods of these nodes wait for, by name; none where nodes that are ready have room for all of them, and
-    /// `None` while some pod has no place.
+    /// The claims that the pods of these nodes wait for, by name; none where nodes that are ready have room for all
+    /// of them, and `None` while some pod has no place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replacements: Option<Vec<String>>,
 }

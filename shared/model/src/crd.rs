@@ -1,7 +1,8 @@
-//! The definitions of the custom resources that Outrigger reads and writes, made from the types that read and write them.
+//! The definitions of the custom resources that Outrigger reads and writes, made from the types that read and write
+//! them.
 //!
-//! They accept what Karpenter's own definitions of version 1 accept, so that a cluster may keep its objects. Fields that
-//! Outrigger does not act on keep their structure here and are refused when an object is read.
+//! They accept what Karpenter's own definitions of version 1 accept, so that a cluster may keep its objects. Fields
+//! that Outrigger does not act on keep their structure here and are refused when an object is read.
 
 pub(crate) mod rules;
 mod structural;

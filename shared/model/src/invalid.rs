@@ -26,8 +26,8 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    /// A complaint about a field of an object. Where `allowed` is the error of a parser, which says again what it has found, only
-    /// what it allows is kept.
+    /// A complaint about a field of an object. Where `allowed` is the error of a parser, which says again what it has
+    /// found, only what it allows is kept.
     pub fn new(
         object: impl Into<String>,
         field: impl Into<String>,

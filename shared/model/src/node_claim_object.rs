@@ -144,8 +144,8 @@ pub enum ConditionStatus {
     Unknown,
 }
 
-/// The object that shows a claim. It follows from the claim alone, so it may be written again at any time; its spec counts only
-/// where it is made, since nobody can change that.
+/// The object that shows a claim. It follows from the claim alone, so it may be written again at any time; its spec
+/// counts only where it is made, since nobody can change that.
 pub fn mirror(claim: &NodeClaim) -> NodeClaimObject {
     NodeClaimObject {
         api_version: "karpenter.sh/v1".into(),

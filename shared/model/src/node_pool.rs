@@ -246,21 +246,21 @@ impl NodePool {
         if problems.is_empty() { Ok(pool) } else { Err(problems) }
     }
 
-    /// The order in which pools are tried: weight from high to low, then name from the end of the alphabet to its beginning
-    /// (Karpenter's `OrderByWeight`).
+    /// The order in which pools are tried: weight from high to low, then name from the end of the alphabet to its
+    /// beginning (Karpenter's `OrderByWeight`).
     pub fn precedence(&self) -> (std::cmp::Reverse<u32>, std::cmp::Reverse<&str>) {
         (std::cmp::Reverse(self.spec.weight.unwrap_or(0)), std::cmp::Reverse(&self.name))
     }
 
-    /// How much a plan that rests on few large nodes counts as dearer (annotation `outrigger.dev/risk-weight`); 0, which
-    /// is price alone, when absent.
+    /// How much a plan that rests on few large nodes counts as dearer (annotation `outrigger.dev/risk-weight`); 0,
+    /// which is price alone, when absent.
     pub fn risk_weight(&self) -> f64 {
         let weight = self.annotations.get(labels::RISK_WEIGHT).and_then(|text| text.parse().ok());
         weight.filter(|weight: &f64| weight.is_finite() && *weight >= 0.0).unwrap_or(0.0)
     }
 
-    /// How many nodes it may get within a minute (annotation `outrigger.dev/max-new-nodes-per-minute`); only the cluster's
-    /// cap counts when absent.
+    /// How many nodes it may get within a minute (annotation `outrigger.dev/max-new-nodes-per-minute`); only the
+    /// cluster's cap counts when absent.
     pub fn max_new_nodes_per_minute(&self) -> Option<usize> {
         self.annotations.get(labels::MAX_NEW_NODES_PER_MINUTE)?.parse().ok()
     }
@@ -302,8 +302,8 @@ impl NodePool {
     }
 }
 
-/// What the Ready condition of an object says while it is false. One that was seen on an earlier generation of the spec says
-/// nothing of this one, as Karpenter has it.
+/// What the Ready condition of an object says while it is false. One that was seen on an earlier generation of the
+/// spec says nothing of this one, as Karpenter has it.
 fn not_ready(object: &Value) -> Option<String> {
     let conditions = object.pointer("/status/conditions")?.as_array()?;
     let ready = conditions.iter().find(|condition| condition["type"] == "Ready")?;

@@ -13,8 +13,8 @@ pub struct PodDisruptionBudget {
     pub id: PodRef,
     /// The pods of its namespace that it covers.
     pub selector: LabelSelector,
-    /// Whether it lets none of them go, however many are healthy: `maxUnavailable` 0 or 0 %, or `minAvailable` 100 % (Karpenter
-    /// `pkg/utils/pdb`, fully blocking).
+    /// Whether it lets none of them go, however many are healthy: `maxUnavailable` 0 or 0 %, or `minAvailable` 100 %
+    /// (Karpenter `pkg/utils/pdb`, fully blocking).
     pub is_fully_blocking: bool,
 }
 

@@ -16,8 +16,8 @@ use crate::{
 /// that a decision can be made again elsewhere; the format follows the types and is not promised to other
 /// versions.
 ///
-/// It is gathered in a fixed order: the ledger's generation, then the configuration, then nodes, then pods. What changes
-/// in between makes us launch too little, which the next tick mends, rather than too much.
+/// It is gathered in a fixed order: the ledger's generation, then the configuration, then nodes, then pods. What
+/// changes in between makes us launch too little, which the next tick mends, rather than too much.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Snapshot {
@@ -44,8 +44,8 @@ pub struct Snapshot {
     /// pool that has nothing but spot, and every pool in the next run, may find some that nobody has asked for yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spot_refusals: Vec<SpotRefusal>,
-    /// How many nodes the cluster may get within a minute; its pools may be allowed less. None where all that is wanted is to be
-    /// planned, as for files; what pools are allowed does not count then either.
+    /// How many nodes the cluster may get within a minute; its pools may be allowed less. None where all that is
+    /// wanted is to be planned, as for files; what pools are allowed does not count then either.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_new_nodes_per_minute: Option<usize>,
     /// Nodes of the cluster.
@@ -124,8 +124,8 @@ impl Snapshot {
         self.classes.iter().find(|offer| &offer.class.reference == pool.node_class())
     }
 
-    /// The world in which a plan is written down and nothing of it has happened yet: its nodes are claims, and its other
-    /// pods are nominated for the nodes, or entered in the claims, that have room for them.
+    /// The world in which a plan is written down and nothing of it has happened yet: its nodes are claims, and its
+    /// other pods are nominated for the nodes, or entered in the claims, that have room for them.
     #[must_use]
     pub fn with_plan(&self, plan: &Plan) -> Self {
         let mut next = self.clone();

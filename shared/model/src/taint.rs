@@ -65,8 +65,8 @@ impl Taint {
         !matches!(self.effect, TaintEffect::PreferNoSchedule)
     }
 
-    /// Whether it is a soft taint that an earlier version of lifecycle opened some nodes with: no user's, and nothing that
-    /// planning heeds.
+    /// Whether it is a soft taint that an earlier version of lifecycle opened some nodes with: no user's, and nothing
+    /// that planning heeds.
     pub fn is_opening(&self) -> bool {
         let number = self.key.strip_prefix(labels::OPENING_TAINT);
         let is_ours = |number: &str| {

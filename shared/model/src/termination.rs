@@ -59,8 +59,8 @@ impl fmt::Display for TerminationReason {
     }
 }
 
-/// How far the end of a claim has come. Each step is written down once it is done, so that whoever comes next goes on from
-/// there; all times are by our own clock.
+/// How far the end of a claim has come. Each step is written down once it is done, so that whoever comes next goes on
+/// from there; all times are by our own clock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Termination {

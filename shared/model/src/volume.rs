@@ -23,8 +23,9 @@ pub struct VolumeClaim {
     /// allowedTopologies; none means that any node will do (Karpenter `volumetopology.go`).
     #[serde(default)]
     pub alternatives: Vec<Requirements>,
-    /// Whether kube-scheduler must choose the node of a pod that mounts it: the volume waits for its first consumer, whose node it is told
-    /// by kube-scheduler, or one pod alone may use it (ReadWriteOncePod), which nobody else makes sure of.
+    /// Whether kube-scheduler must choose the node of a pod that mounts it: the volume waits for its first consumer,
+    /// whose node it is told by kube-scheduler, or one pod alone may use it (ReadWriteOncePod), which nobody else
+    /// makes sure of.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub needs_scheduler: bool,
     /// Why a pod that mounts it cannot be planned for, whole and with the claim's name, as `PersistentVolumeClaim
@@ -48,8 +49,8 @@ impl VolumeClaim {
     }
 }
 
-/// The claims that a decision about these pods has to know: those that any of them mounts, since attachments are counted
-/// for each node; none while no pod that needs a node mounts one.
+/// The claims that a decision about these pods has to know: those that any of them mounts, since attachments are
+/// counted for each node; none while no pod that needs a node mounts one.
 pub fn claims_to_know<'a>(
     pods: impl Iterator<Item = &'a Pod> + Clone,
     needs_node: impl FnMut(&Pod) -> bool,

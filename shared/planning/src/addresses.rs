@@ -21,8 +21,8 @@ pub const fn per_node(class: &NodeClass) -> u32 {
     if settings.eni_limited { 1 + WARM_ADDRESSES } else { 1 }
 }
 
-/// The subnets of a class that have addresses for one node more, with how many each has beside what is on its way. A zone
-/// can be used while one of its subnets can; a class that has subnets and none of these can launch nothing.
+/// The subnets of a class that have addresses for one node more, with how many each has beside what is on its way. A
+/// zone can be used while one of its subnets can; a class that has subnets and none of these can launch nothing.
 pub fn usable_subnets(snapshot: &Snapshot, class: &NodeClass) -> Vec<Subnet> {
     let now = snapshot.taken_at;
     let mut subnets = class.subnets.clone();

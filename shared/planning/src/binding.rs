@@ -43,8 +43,8 @@ pub struct Left {
 
 /// Says which planned pods may be bound to their nodes, which must be ready but for the taint that closes them.
 ///
-/// `schedulers` are those in whose place pods are bound. A snapshot needs nodes, pods, daemonsets, namespaces, and the volumes that the
-/// planned pods mount; claims that it lacks hold no room.
+/// `schedulers` are those in whose place pods are bound. A snapshot needs nodes, pods, daemonsets, namespaces, and
+/// the volumes that the planned pods mount; claims that it lacks hold no room.
 pub fn bindings(
     snapshot: &Snapshot,
     planned: &[ExistingPlacement],
@@ -175,7 +175,8 @@ impl<'a> Known<'a> {
         free
     }
 
-    /// Takes out the pods that break a rule. A violation about other pods names one for all that are equal to it on its node.
+    /// Takes out the pods that break a rule. A violation about other pods names one for all that are equal to it on
+    /// its node.
     fn leave(&self, violation: &Violation, bound: &mut [ExistingPlacement], left: &mut Vec<Left>) {
         let reason = violation.to_string();
         let mut drop = |on: &str, may_change: bool, concerned: &dyn Fn(&NominatedPod) -> bool| {

@@ -2,8 +2,8 @@
 //! for clarity before speed. With the planner it shares plain facts only: which host ports clash, what a daemonset asks
 //! of a node, the pods of a buffer.
 //!
-//! `cluster_state` indexes the snapshot, `market` says what may be bought, and `nodes` lists nodes, claims in flight and
-//! planned nodes as `node_info`: what each may become, with its pods. Then each is judged for itself (`fit`,
+//! `cluster_state` indexes the snapshot, `market` says what may be bought, and `nodes` lists nodes, claims in flight
+//! and planned nodes as `node_info`: what each may become, with its pods. Then each is judged for itself (`fit`,
 //! `volumes`), each planned node as a purchase (`planned_nodes`), all of a pool, reservation or pod group together
 //! (`pools`), and all nodes for the rules of pods about other pods (`spread`, `affinity` and `anti_affinity`, with
 //! `pod_index` and `topology`).
@@ -63,8 +63,8 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
 }
 
 /// What is wrong with a plan and its report together: beside [`check`], that each pod that waits for a node is either
-/// placed or reported with a reason, and that the report places it where the plan does. The snapshot is the one that was
-/// decided from.
+/// placed or reported with a reason, and that the report places it where the plan does. The snapshot is the one that
+/// was decided from.
 pub fn check_with_report(snapshot: &Snapshot, plan: &Plan, report: &Report) -> Vec<Violation> {
     let seen = crate::leaving::seen(snapshot);
     let snapshot = &*seen;

@@ -1,9 +1,9 @@
 //! The Problem: everything that one decision is about, built once and never altered.
 //!
-//! `queue` says which pods; `classes` makes one of those that ask for the same, with the `relaxations` in which each may be
-//! placed and the `topology` rules about the pods beside it; the `market` says what each pool can launch and `limits` how
-//! much; `existing` are the nodes that are there. A `lot` is what is asked of a new node for a pod of one class, in one
-//! relaxation and in given domains.
+//! `queue` says which pods; `classes` makes one of those that ask for the same, with the `relaxations` in which each
+//! may be placed and the `topology` rules about the pods beside it; the `market` says what each pool can launch and
+//! `limits` how much; `existing` are the nodes that are there. A `lot` is what is asked of a new node for a pod of
+//! one class, in one relaxation and in given domains.
 
 pub(crate) mod amounts;
 pub(crate) mod classes;

@@ -161,8 +161,8 @@ impl<'p, 'a> Solution<'p, 'a> {
         self.set_left(class, self.left[class] - count);
     }
 
-    /// Puts pods of a lot onto a new node, which then is as given. Pods that were counted while they waited are not counted
-    /// again.
+    /// Puts pods of a lot onto a new node, which then is as given. Pods that were counted while they waited are not
+    /// counted again.
     pub(crate) fn place_on_new(
         &mut self,
         node: usize,

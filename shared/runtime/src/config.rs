@@ -23,7 +23,8 @@ pub(crate) struct Config {
     pub(crate) event_bus: String,
     /// `OUTRIGGER_POLL_WINDOW_SECONDS`: how long a tick watches.
     pub(crate) poll_window: Duration,
-    /// `OUTRIGGER_INITIALIZATION_TIMEOUT`: how long a registered node may take to be ready; without a limit for `Never`.
+    /// `OUTRIGGER_INITIALIZATION_TIMEOUT`: how long a registered node may take to be ready; without a limit for
+    /// `Never`.
     pub(crate) initialization_timeout: Option<Duration>,
     /// `OUTRIGGER_MAX_NEW_NODES_PER_MINUTE`: how many nodes the cluster may get within a minute.
     pub(crate) max_new_nodes_per_minute: usize,
@@ -39,9 +40,11 @@ pub(crate) struct Config {
     pub(crate) schedulers: BTreeSet<String>,
     /// `OUTRIGGER_REBALANCE`: what is done about EC2's rebalance recommendations.
     pub(crate) rebalance: RebalancePolicy,
-    /// `OUTRIGGER_DEAD_LETTERS`: the URL of the queue for messages that nobody can make sense of; only `interrupt` has one.
+    /// `OUTRIGGER_DEAD_LETTERS`: the URL of the queue for messages that nobody can make sense of; only `interrupt`
+    /// has one.
     pub(crate) dead_letters: Option<String>,
-    /// `OUTRIGGER_INTERRUPTIONS`: the URL of the queue of interruptions; without it messages come again after the queue's own time.
+    /// `OUTRIGGER_INTERRUPTIONS`: the URL of the queue of interruptions; without it messages come again after the
+    /// queue's own time.
     pub(crate) interruptions: Option<String>,
     /// How the API server is reached.
     pub(crate) api_server: ApiServer,

@@ -9,8 +9,8 @@ const RESERVE: Duration = Duration::from_secs(5);
 
 /// The point after which nothing that changes the world is begun.
 ///
-/// Lambda gives the deadline as milliseconds since 1970. cargo lambda's emulator gives the remaining milliseconds instead
-/// (600000), which read as a date lies in 1970; no real deadline does.
+/// Lambda gives the deadline as milliseconds since 1970. cargo lambda's emulator gives the remaining milliseconds
+/// instead (600000), which read as a date lies in 1970; no real deadline does.
 pub(crate) fn from_context(deadline_ms: u64) -> Instant {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Instant::now() + remaining(Duration::from_millis(deadline_ms), since_epoch).saturating_sub(RESERVE)

@@ -352,7 +352,8 @@ impl Objects {
         }
     }
 
-    /// Changes a node if it is still the version that was read; says whether it was, and whether the change registered it.
+    /// Changes a node if it is still the version that was read; says whether it was, and whether the change
+    /// registered it.
     fn change_node(&mut self, change: &NodeChange, moment: Moment) -> Option<bool> {
         let found =
             self.nodes.get(&change.name).filter(|node| node.resource_version == change.resource_version);

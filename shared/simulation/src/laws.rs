@@ -1,5 +1,5 @@
-//! What must hold in every world, whatever goes wrong in it. A simulation checks itself: limits at every launch, the rest
-//! at the end.
+//! What must hold in every world, whatever goes wrong in it. A simulation checks itself: limits at every launch, the
+//! rest at the end.
 
 pub(crate) mod departure;
 pub(crate) mod health;
@@ -79,8 +79,8 @@ pub(crate) fn broken(state: &State) -> Vec<String> {
     broken
 }
 
-/// Every instance belongs to a claim that is not over, or to a launch that is still open. While most nodes are not heard of,
-/// those of no launch stay, and all stay when the functions have been removed.
+/// Every instance belongs to a claim that is not over, or to a launch that is still open. While most nodes are not
+/// heard of, those of no launch stay, and all stay when the functions have been removed.
 fn leaks(state: &State) -> Vec<String> {
     if state.is_without_functions() {
         return Vec::new();
@@ -108,7 +108,8 @@ fn leaks(state: &State) -> Vec<String> {
         .collect()
 }
 
-/// Nobody else's instance has ended at our wish (EC2 takes foreign ones too), and no NodeClaim object shows what is not.
+/// Nobody else's instance has ended at our wish (EC2 takes foreign ones too), and no NodeClaim object shows what is
+/// not.
 fn unfinished(state: &State) -> Vec<String> {
     let machines = state.cloud.machines();
     let ended = machines.values().filter(|machine| state.given_up.contains(&machine.instance.id));

@@ -68,8 +68,8 @@ impl Table {
         Err(LedgerError::Foreign { found: found.clone(), expected: cluster_uid.to_owned() })
     }
 
-    /// The table when this older copy takes the place of `current`. Epochs of leases never go back, since functions that run
-    /// now hold them.
+    /// The table when this older copy takes the place of `current`. Epochs of leases never go back, since functions
+    /// that run now hold them.
     pub(crate) fn restored_over(&self, current: &Self) -> Self {
         Self { leases: current.leases.clone(), broken: current.broken.clone(), ..self.clone() }
     }
@@ -322,8 +322,8 @@ fn key(offering: &UnavailableOffering) -> (String, String, &'static str) {
     (offering.instance_type.clone(), offering.zone.clone(), offering.capacity_type.as_str())
 }
 
-/// What a write does to a claim that must never happen: a step that is none, patience that grows, or one command in the place of
-/// another.
+/// What a write does to a claim that must never happen: a step that is none, patience that grows, or one command in
+/// the place of another.
 fn backwards(before: &NodeClaim, after: &NodeClaim) -> Vec<String> {
     let mut broken = Vec::new();
     let (from, to) = (before.status.state, after.status.state);

@@ -88,7 +88,8 @@ pub enum PlayError {
     Runtime(#[source] std::io::Error),
 }
 
-/// Plays a scenario from beginning to end. `kills` names runs of functions that die, beside those that the scenario kills.
+/// Plays a scenario from beginning to end. `kills` names runs of functions that die, beside those that the scenario
+/// kills.
 pub fn play(scenario: &Scenario, kills: &[Kill], observer: &mut dyn Observer) -> Result<Ending, PlayError> {
     let runtime =
         Builder::new_current_thread().enable_time().start_paused(true).build().map_err(PlayError::Runtime)?;

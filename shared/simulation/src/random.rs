@@ -1,5 +1,5 @@
-//! Chance that is the same in every run: each draw depends on the seed and on what it is drawn for, never on the order of
-//! draws, so that one change in a scenario does not shift everything after it.
+//! Chance that is the same in every run: each draw depends on the seed and on what it is drawn for, never on the
+//! order of draws, so that one change in a scenario does not shift everything after it.
 
 /// A number below `bound` for this subject; 0 when `bound` is 0.
 pub(crate) fn draw(seed: u64, subject: &str, bound: u64) -> u64 {

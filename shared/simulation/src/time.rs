@@ -11,8 +11,8 @@ const BEGINNING_SECONDS: i64 = 1_767_225_600;
 
 /// How wrong the clock of a function may be.
 pub(crate) const WORST_SKEW: Duration = Duration::from_mins(5);
-/// How wrong the clock of the API server that a run talks to may be then: so many times less. Functions tell time by it, and
-/// take a pod for stuck a minute after it should have ended, so that a minute would cost pods their grace.
+/// How wrong the clock of the API server that a run talks to may be then: so many times less. Functions tell time by
+/// it, and take a pod for stuck a minute after it should have ended, so that a minute would cost pods their grace.
 const SERVERS_AGREE: i32 = 7;
 /// How far two API servers may be from the right time.
 pub(crate) const WORST_SERVER_SKEW: Duration = Duration::from_secs(43);

@@ -9,8 +9,8 @@ use crate::seed::{CLUSTER, STATE_BUCKET};
 
 const KOPS_VERSION: &str = "1.34.1";
 
-/// Keeps pods off a node until it is registered. With manager Karpenter kOps adds it itself; the borrowed groups name it
-/// in their spec, as the README asks.
+/// Keeps pods off a node until it is registered. With manager Karpenter kOps adds it itself; the borrowed groups name
+/// it in their spec, as the README asks.
 const GATE: (&str, &str, &str) = ("karpenter.sh/unregistered", "", "NoExecute");
 
 /// The instance groups of the cluster. Their specs lie in `kops/instancegroup-<name>.yaml`; what kOps derives

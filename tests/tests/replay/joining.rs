@@ -1,5 +1,5 @@
-//! Nodes as they join, and what happens to them until pods may come: what Outrigger's lifecycle does, and what a kubelet
-//! and a daemonset's controller would do.
+//! Nodes as they join, and what happens to them until pods may come: what Outrigger's lifecycle does, and what a
+//! kubelet and a daemonset's controller would do.
 
 use std::collections::BTreeSet;
 

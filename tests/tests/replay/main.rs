@@ -1,4 +1,5 @@
-//! The replay: plans are given to the real kube-scheduler as it happens for real, and what it makes of them is measured.
+//! The replay: plans are given to the real kube-scheduler as it happens for real, and what it makes of them is
+//! measured.
 //!
 //! Pods fail first, planned nodes join tainted and one after another, each as its smallest offered type.
 //! Their pods are bound as Outrigger's lifecycle binds them, and they are opened. What is left is planned

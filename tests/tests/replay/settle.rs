@@ -14,7 +14,8 @@ use crate::pods::State;
 use crate::scenario::Scenario;
 use crate::volumes;
 
-/// kube-scheduler tries a pod again after at most ten seconds; one whose state has not changed for longer stays as it is.
+/// kube-scheduler tries a pod again after at most ten seconds; one whose state has not changed for longer stays as it
+/// is.
 const QUIET: Duration = Duration::from_secs(12);
 /// How long anything may take at most.
 const LONGEST: Duration = Duration::from_secs(180);

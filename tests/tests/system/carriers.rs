@@ -1,4 +1,5 @@
-//! Every way to make a machine: kOps' template borrowed (the other tests), our own for manager Karpenter, and EC2NodeClass.
+//! Every way to make a machine: kOps' template borrowed (the other tests), our own for manager Karpenter, and
+//! EC2NodeClass.
 
 use std::time::Duration;
 

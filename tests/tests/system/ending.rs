@@ -1,4 +1,5 @@
-//! Nodes end as with Karpenter: `kubectl delete node` and `kubectl delete nodeclaim` drain them under PodDisruptionBudgets.
+//! Nodes end as with Karpenter: `kubectl delete node` and `kubectl delete nodeclaim` drain them under
+//! PodDisruptionBudgets.
 
 use std::time::Duration;
 

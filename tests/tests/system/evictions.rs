@@ -1,5 +1,5 @@
-//! Many evictions from an API server that is slow, busy, and loses answers: the budget holds at every moment, the node ends empty,
-//! and what blocks is named.
+//! Many evictions from an API server that is slow, busy, and loses answers: the budget holds at every moment, the
+//! node ends empty, and what blocks is named.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

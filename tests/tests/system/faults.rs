@@ -1,5 +1,5 @@
-//! The API server answers late, in part, not at all or with errors: half a list is no list, what may help is tried again, and
-//! what was planned is launched once.
+//! The API server answers late, in part, not at all or with errors: half a list is no list, what may help is tried
+//! again, and what was planned is launched once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

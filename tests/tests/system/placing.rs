@@ -148,7 +148,8 @@ fn bind_strangers(stack: &Stack, over: &AtomicBool) {
     }
 }
 
-/// Says of the first pod of a deployment that is bound to a new node that its kubelet had no room for it, where there is one.
+/// Says of the first pod of a deployment that is bound to a new node that its kubelet had no room for it, where there
+/// is one.
 fn refuse_one(stack: &Stack, name: &str, known: &BTreeSet<String>) -> bool {
     let all = pods(stack).unwrap();
     let is_bound = |pod: &&Value| {
@@ -181,8 +182,8 @@ fn look(stack: &Stack) -> Result<Vec<String>> {
     Ok(answer["refused"].as_array().into_iter().flatten().map(ToString::to_string).collect())
 }
 
-/// Ticks of both functions until so many pods of a deployment run, with something done between them; what lifecycle said of
-/// refused pods.
+/// Ticks of both functions until so many pods of a deployment run, with something done between them; what lifecycle
+/// said of refused pods.
 fn settle(stack: &Stack, name: &str, mut between: impl FnMut()) -> BTreeSet<String> {
     let mut refused = BTreeSet::new();
     let settled = || {

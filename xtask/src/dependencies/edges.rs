@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::command::metadata;
 
-/// Every member with the members that it uses: its normal dependencies, those that stand behind a feature among them. An edge that
-/// is not here is forbidden, and one that no manifest has any more must go from here.
+/// Every member with the members that it uses: its normal dependencies, those that stand behind a feature among them.
+/// An edge that is not here is forbidden, and one that no manifest has any more must go from here.
 const EDGES: [(&str, &[&str]); 18] = [
     ("interrupt", &["outrigger-runtime"]),
     ("lifecycle", &["outrigger-runtime"]),

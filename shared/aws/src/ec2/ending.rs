@@ -16,8 +16,8 @@ const BATCH: usize = 100;
 const TAIL_LINES: usize = 5;
 const TAIL_BYTES: usize = 600;
 
-/// Terminates instances, and says which EC2 refused and why. A batch that is refused for one of its instances is tried one by
-/// one; an instance that is gone is no refusal.
+/// Terminates instances, and says which EC2 refused and why. A batch that is refused for one of its instances is
+/// tried one by one; an instance that is gone is no refusal.
 pub(crate) async fn terminate(
     aws: &Aws,
     instances: &[String],

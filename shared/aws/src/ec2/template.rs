@@ -1,5 +1,5 @@
-//! Launch templates that Outrigger writes. A template's name ends in the hash of its content, so a template of that name
-//! always has that content, in its version 1, and nobody ever changes one.
+//! Launch templates that Outrigger writes. A template's name ends in the hash of its content, so a template of that
+//! name always has that content, in its version 1, and nobody ever changes one.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,5 @@
-//! Commands of disruption, each written and removed in one transaction with the claims that it takes hold of or lets go.
+//! Commands of disruption, each written and removed in one transaction with the claims that it takes hold of or lets
+//! go.
 
 use aws_sdk_dynamodb::types::{Delete, TransactWriteItem};
 use jiff::Timestamp;
@@ -70,7 +71,8 @@ pub(super) async fn end_command(
     }
 }
 
-/// Whether a command is gone, and its claims are as its end was to leave them. They are written as one, so one of them tells.
+/// Whether a command is gone, and its claims are as its end was to leave them. They are written as one, so one of
+/// them tells.
 async fn has_ended(
     ledger: &DynamoLedger,
     command: &Command,

@@ -85,8 +85,8 @@ pub(super) async fn mark_sent(
     }
 }
 
-/// A claim that no launch of the ledger's has made, in one transaction with the generation: plans that were made without it
-/// are overtaken.
+/// A claim that no launch of the ledger's has made, in one transaction with the generation: plans that were made
+/// without it are overtaken.
 pub(super) async fn adopt(
     ledger: &DynamoLedger,
     claim: &NodeClaim,

@@ -18,8 +18,8 @@ const BATCH: usize = 100;
 const BATCH_ATTEMPTS: u32 = 6;
 const READ_ITEMS: &str = "read several items";
 
-/// The generation first, then the open intents, then everything else that is not over. Whatever is written in between carries
-/// a newer generation, and a launch that is resolved in between shows both as open and in its claims.
+/// The generation first, then the open intents, then everything else that is not over. Whatever is written in between
+/// carries a newer generation, and a launch that is resolved in between shows both as open and in its claims.
 pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerError> {
     let generation = meta::generation(ledger).await?;
     let intents = query(ledger, "intent#", &["Resolved", "Abandoned"]).await?;
@@ -123,8 +123,8 @@ async fn get_batch(
     ))
 }
 
-/// All items whose sort key begins with `prefix`, but for those in one of the states `over`. A page that fails fails the
-/// whole: half a list is no list.
+/// All items whose sort key begins with `prefix`, but for those in one of the states `over`. A page that fails fails
+/// the whole: half a list is no list.
 async fn query(ledger: &DynamoLedger, prefix: &str, over: &[&str]) -> Result<Vec<Item>, LedgerError> {
     let mut items = Vec::new();
     let mut start: Option<HashMap<String, AttributeValue>> = None;

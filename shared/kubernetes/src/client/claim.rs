@@ -13,8 +13,8 @@ use super::{FIELD_MANAGER, finalizer, parse, refusal, unreadable};
 const NODE_CLAIMS: Collection<'_> =
     Collection { attempted: "list NodeClaims", path: "/apis/karpenter.sh/v1/nodeclaims", fields: "" };
 
-/// Our objects and what they show; none where the definition is not installed. A version that is no number counts as 0, which
-/// is older than any, so that the object is written again.
+/// Our objects and what they show; none where the definition is not installed. A version that is no number counts as
+/// 0, which is older than any, so that the object is written again.
 pub(super) async fn mirrors(transport: &Transport) -> Result<BTreeMap<String, Mirror>, ClusterError> {
     let take = |all: &mut BTreeMap<String, Mirror>, json: &str| {
         let object: Value = serde_json::from_str(json)

@@ -13,8 +13,8 @@ const FORMAT: &str = "%a, %d %b %Y %H:%M:%S GMT";
 /// A date is cut off to the second, so that clocks which agree may seem to differ by this.
 const RESOLUTION: SignedDuration = SignedDuration::from_secs(1);
 
-/// By how much the API server's clock is ahead of ours; `None` before its first answer. The difference is kept, and not the
-/// time, since a function that was frozen finds its own clock set right.
+/// By how much the API server's clock is ahead of ours; `None` before its first answer. The difference is kept, and
+/// not the time, since a function that was frozen finds its own clock set right.
 #[derive(Debug, Default)]
 pub(super) struct ServerClock(Mutex<Option<SignedDuration>>);
 
@@ -35,8 +35,8 @@ impl ServerClock {
     }
 }
 
-/// By how much a clock that shows `date` is ahead of one that shows `now`. What was known is kept where the new date agrees with
-/// it, so that time does not jump to and fro; at first the clocks are taken to agree.
+/// By how much a clock that shows `date` is ahead of one that shows `now`. What was known is kept where the new date
+/// agrees with it, so that time does not jump to and fro; at first the clocks are taken to agree.
 fn difference(known: Option<SignedDuration>, date: Timestamp, now: Timestamp) -> SignedDuration {
     let known = known.unwrap_or(SignedDuration::ZERO);
     let seen = date.duration_since(now);

@@ -24,8 +24,8 @@ pub(super) async fn read(transport: &Transport, name: &str) -> Result<Option<Nod
 
 /// Changes a node while it still has the version that was read.
 ///
-/// A merge patch replaces taints and finalizers whole. A strategic patch would merge them by key, and lose one of two taints that
-/// differ only in their effect.
+/// A merge patch replaces taints and finalizers whole. A strategic patch would merge them by key, and lose one of two
+/// taints that differ only in their effect.
 pub(super) async fn change(transport: &Transport, change: &NodeChange) -> Result<(), ClusterError> {
     // A merge patch removes what it sets to null.
     let set = change.labels.iter().map(|(key, value)| (key.as_str(), json!(value)));

@@ -110,7 +110,8 @@ fn is_rejection(status: &wire::PodStatus) -> bool {
     begins(&status.message, "Pod was rejected") || begins(&status.reason, "OutOf")
 }
 
-/// The controlling owner. A node or a daemonset counts even where it is not marked as the controller, as Karpenter has it.
+/// The controlling owner. A node or a daemonset counts even where it is not marked as the controller, as Karpenter
+/// has it.
 fn owner(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     let owners = metadata.owner_references.as_deref().unwrap_or_default();
     let bound_to_node = |kind: &str| matches!(kind, "Node" | DAEMON_SET);

@@ -1,5 +1,5 @@
-//! Which nodes are ended by choice: those that have drifted, those that nobody is on, and those whose pods run elsewhere for
-//! less.
+//! Which nodes are ended by choice: those that have drifted, those that nobody is on, and those whose pods run
+//! elsewhere for less.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,8 +60,8 @@ pub struct ConsolidationCommand {
     pub replace_with: Vec<PlannedNode>,
     /// Where nodes that exist take their pods in.
     pub existing: Vec<ExistingPlacement>,
-    /// Nano-dollars per hour that this saves, root volumes among them; less than nothing where what replaces a drifted node
-    /// costs more.
+    /// Nano-dollars per hour that this saves, root volumes among them; less than nothing where what replaces a
+    /// drifted node costs more.
     pub saving_nanos: i64,
     /// How many pods are evicted.
     pub evictions: usize,
@@ -83,8 +83,8 @@ pub struct KeptName {
 /// Says which nodes are to be ended by choice, and why each other node stays. The snapshot must hold the
 /// PodDisruptionBudgets.
 ///
-/// Drifted nodes are replaced one by one, whatever that costs. No command ends more nodes than its pool's budgets allow at
-/// once; all commands together are the way to the cheapest cluster that was found.
+/// Drifted nodes are replaced one by one, whatever that costs. No command ends more nodes than its pool's budgets
+/// allow at once; all commands together are the way to the cheapest cluster that was found.
 #[must_use = "a consolidation does nothing until it is carried out"]
 pub fn consolidate(
     snapshot: &Snapshot,

@@ -69,9 +69,9 @@ pub(crate) struct Fitting {
     pub(crate) on_demand: Option<u64>,
 }
 
-/// The purchases that a node offers out of those that its pods fit, cheapest first: within the price margin, for spot at
-/// least `spot_types_min`, as many as `minValues` needs, at most [`PlannedNode::MAX_TYPES`]. `None` when `minValues`
-/// cannot be kept.
+/// The purchases that a node offers out of those that its pods fit, cheapest first: within the price margin, for spot
+/// at least `spot_types_min`, as many as `minValues` needs, at most [`PlannedNode::MAX_TYPES`]. `None` when
+/// `minValues` cannot be kept.
 ///
 /// As in Karpenter's AWS provider, metal and accelerators are left out while plain machines do, and spot that is dearer
 /// than on-demand too, unless `minValues` needs them.

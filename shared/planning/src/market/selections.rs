@@ -33,8 +33,8 @@ impl Selected {
         self.contenders.get_or_init(|| contenders(template, &self.selection))
     }
 
-    /// What a unit of each resource is worth there for a demand, in dollars per hour, roughly: by the price of each machine
-    /// alone. It is asked for one demand only.
+    /// What a unit of each resource is worth there for a demand, in dollars per hour, roughly: by the price of each
+    /// machine alone. It is asked for one demand only.
     pub(crate) fn rough_prices(&self, template: &Template<'_>, demand: &[f64]) -> &[f64] {
         self.rough_prices.get_or_init(|| {
             let machines = self.contenders(template).iter();

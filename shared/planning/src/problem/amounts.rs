@@ -95,7 +95,8 @@ impl Dimensions {
         row
     }
 
-    /// What an existing machine has. Its attachments and rules are looked at one by one, so there is no end of them here.
+    /// What an existing machine has. Its attachments and rules are looked at one by one, so there is no end of them
+    /// here.
     pub(crate) fn room_of_existing(&self, resources: &Resources) -> Vec<i64> {
         let mut row = self.resources(resources);
         self.lift_extras(&mut row);

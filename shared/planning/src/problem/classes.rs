@@ -35,8 +35,8 @@ pub(crate) struct PodClass<'a> {
     pub(crate) request: Vec<i64>,
     /// The same in each relaxation, with the slots of its rules.
     pub(crate) requests: Vec<Vec<i64>>,
-    /// The relaxations in which they may be placed, the best first: what their node must be like, and the rules that hold.
-    /// None means that no node will do.
+    /// The relaxations in which they may be placed, the best first: what their node must be like, and the rules that
+    /// hold. None means that no node will do.
     pub(crate) relaxations: Vec<Relaxation>,
     /// The groups that count them.
     pub(crate) selected_by: Vec<GroupId>,

@@ -1,8 +1,8 @@
 //! Daemonsets: what each adds to the nodes that it runs on.
 //!
-//! The newest pod of a daemonset shows better than its template what the next one will ask for: a VerticalPodAutoscaler or
-//! a LimitRange may have changed it (Karpenter `cluster.go` UpdateDaemonSet). Its required node affinity names the node that
-//! it was made for, so the template's stands in its place.
+//! The newest pod of a daemonset shows better than its template what the next one will ask for: a
+//! VerticalPodAutoscaler or a LimitRange may have changed it (Karpenter `cluster.go` UpdateDaemonSet). Its required
+//! node affinity names the node that it was made for, so the template's stands in its place.
 
 use std::collections::BTreeMap;
 
@@ -73,8 +73,8 @@ impl<'a> Daemon<'a> {
     }
 }
 
-/// What is asked of a node besides the labels that it gets once it has joined. None where they must be absent. Karpenter's
-/// templates carry them for daemonsets alone (`nodeclaimtemplate.go`).
+/// What is asked of a node besides the labels that it gets once it has joined. None where they must be absent.
+/// Karpenter's templates carry them for daemonsets alone (`nodeclaimtemplate.go`).
 fn before_joining(mut wanted: Requirements) -> Option<Requirements> {
     for key in [REGISTERED, INITIALIZED] {
         if !wanted.allow(key, "true") {

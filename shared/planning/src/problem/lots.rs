@@ -59,7 +59,8 @@ pub(crate) fn standing(doubts: &[(GroupId, Standing)], group: GroupId) -> Standi
 }
 
 impl Problem<'_> {
-    /// The lots of a class in one relaxation: each combination of domains in which nodes can be made, the cheapest first.
+    /// The lots of a class in one relaxation: each combination of domains in which nodes can be made, the cheapest
+    /// first.
     pub(crate) fn lots(&self, class: usize, relaxation: usize) -> Rc<Vec<Rc<Lot>>> {
         let known = self.lots.borrow().get(&(class, relaxation)).cloned();
         known.unwrap_or_else(|| {
@@ -107,8 +108,8 @@ impl Problem<'_> {
         keys
     }
 
-    /// The lot in some domains, when some pool makes nodes there; and where it is open whether a group counts these, the
-    /// same on nodes that it counts for certain.
+    /// The lot in some domains, when some pool makes nodes there; and where it is open whether a group counts these,
+    /// the same on nodes that it counts for certain.
     fn lots_in(
         &self,
         class: usize,

@@ -1,5 +1,5 @@
-//! Why a pool cannot take a pod. First what the pod and its volumes ask of any node, then the pool's own terms, then the
-//! filters in order with how many instance types each left, and last the rules about the pods around it.
+//! Why a pool cannot take a pod. First what the pod and its volumes ask of any node, then the pool's own terms, then
+//! the filters in order with how many instance types each left, and last the rules about the pods around it.
 
 mod sieve;
 mod volumes;

@@ -159,8 +159,8 @@ fn joins_new(solution: &Solution<'_, '_>, class: usize, relaxation: usize) -> bo
     })
 }
 
-/// Pods go where they are nominated already, which makes a second decision repeat the first: all together where the rules
-/// then hold, since one may need the others, or else one after another.
+/// Pods go where they are nominated already, which makes a second decision repeat the first: all together where the
+/// rules then hold, since one may need the others, or else one after another.
 pub(super) fn place_nominated(solution: &mut Solution<'_, '_>) {
     if solution.problem.meant.iter().all(BTreeMap::is_empty) {
         return;
@@ -174,8 +174,8 @@ pub(super) fn place_nominated(solution: &mut Solution<'_, '_>) {
     solution.settle();
 }
 
-/// Puts the pods of nodes that may be ended onto them, whatever rules say: they are there. Says which, for each existing
-/// node; none where a pod could not be placed anywhere else.
+/// Puts the pods of nodes that may be ended onto them, whatever rules say: they are there. Says which, for each
+/// existing node; none where a pod could not be placed anywhere else.
 pub(super) fn place_running(solution: &mut Solution<'_, '_>) -> Vec<Option<Vec<PlacedPods>>> {
     let problem = solution.problem;
     let endable = problem.existing.iter().enumerate().filter(|(_, node)| node.saves.is_some());

@@ -151,8 +151,8 @@ impl<'b> Bins<'b> {
         }
     }
 
-    /// The bin to open a node for, of those with pods that need no others there: the one with the fewest offerings by its labels, so that those with more choice can fill
-    /// its gaps, then the first in order.
+    /// The bin to open a node for, of those with pods that need no others there: the one with the fewest offerings by
+    /// its labels, so that those with more choice can fill its gaps, then the first in order.
     pub(super) fn lead(&self) -> Option<usize> {
         let leads = |bin: &Bin<'_>| bin.members.iter().any(|member| !self.members[*member].follows());
         let waiting = self.all.iter().enumerate().filter(|(_, bin)| bin.left > 0 && leads(bin));

@@ -1,8 +1,9 @@
 //! Consolidation: existing nodes are ended and their pods placed anew, as long as that saves more than it disturbs.
 //!
-//! It is ruin and recreate, and each step that is kept is a command: the nodes that it ends, and the nodes that it opens for
-//! their pods. The dearest nodes for what they carry go first, many at a time. Nodes that are worth their price stay, and
-//! their free room is the first that pods move to; a node that pods move to is not ended by a later step.
+//! It is ruin and recreate, and each step that is kept is a command: the nodes that it ends, and the nodes that it
+//! opens for their pods. The dearest nodes for what they carry go first, many at a time. Nodes that are worth their
+//! price stay, and their free room is the first that pods move to; a node that pods move to is not ended by a later
+//! step.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -21,7 +22,8 @@ use crate::solution::{NewNode, Objective, Occupied, PlacedPods, Solution};
 
 /// The nodes of a pool that may be ended, and when that is worth it.
 pub(crate) struct PoolNodes {
-    /// Nodes that are to be replaced whatever that costs, by their places among the existing ones, the first to go first.
+    /// Nodes that are to be replaced whatever that costs, by their places among the existing ones, the first to go
+    /// first.
     pub(crate) replaced: Vec<usize>,
     /// The others, by their places.
     pub(crate) nodes: Vec<usize>,
@@ -200,8 +202,8 @@ impl Consolidating<'_, '_, '_> {
         }
     }
 
-    /// Ends nodes, as many at a time as is worth it; those that are not worth it are opened to the pods of others. `ended`
-    /// counts those of the pool.
+    /// Ends nodes, as many at a time as is worth it; those that are not worth it are opened to the pods of others.
+    /// `ended` counts those of the pool.
     fn end_many(
         &mut self,
         nodes: &[usize],
@@ -302,8 +304,8 @@ impl Consolidating<'_, '_, '_> {
         }
     }
 
-    /// Whether spot that takes the place of spot has enough types to choose from that cost less: else EC2 takes it back soon
-    /// (Karpenter's rule for spot-to-spot consolidation, there for single nodes only).
+    /// Whether spot that takes the place of spot has enough types to choose from that cost less: else EC2 takes it
+    /// back soon (Karpenter's rule for spot-to-spot consolidation, there for single nodes only).
     fn judge_spot(
         &self,
         nodes: &[usize],

@@ -1,7 +1,7 @@
 //! Filling one machine: which of the pods that are left go together onto it.
 //!
-//! The rule is a greedy one of vector bin packing: take the pods that are worth most for the share of the free room that
-//! they take, larger ones first, so that cpu and memory run out together.
+//! The rule is a greedy one of vector bin packing: take the pods that are worth most for the share of the free room
+//! that they take, larger ones first, so that cpu and memory run out together.
 
 mod candidates;
 
@@ -74,8 +74,8 @@ pub(super) fn candidates(guests: &[Guest<'_>], unit_prices: &[f64]) -> [Candidat
     [Candidates::of(guests, unit_prices, true), Candidates::of(guests, unit_prices, false)]
 }
 
-/// Fills a machine: the pods that the node is opened for, then their peers, then what else fits. With `alone`, the first
-/// pods are all. `None` when not even those fit.
+/// Fills a machine: the pods that the node is opened for, then their peers, then what else fits. With `alone`, the
+/// first pods are all. `None` when not even those fit.
 pub(super) fn fill(party: Party<'_>, purchase: usize, lead: Lead, alone: bool) -> Option<Filling> {
     let mut filler = Filler::new(party, purchase);
     let guest = party.guests.iter().position(|guest| guest.index == lead.bin)?;

@@ -11,14 +11,14 @@ use super::ruin::{self, Ruined};
 use crate::problem::Problem;
 use crate::solution::{Objective, Solution};
 
-/// How many places are priced at most, in all and for each pod; of more pods than are looked at thoroughly, fewer by the cube,
-/// down to a few.
+/// How many places are priced at most, in all and for each pod; of more pods than are looked at thoroughly, fewer by
+/// the cube, down to a few.
 const EVALUATIONS_MAX: usize = 400_000;
 const EVALUATIONS_MIN: usize = 600;
 const EVALUATIONS_PER_POD: usize = 3_000;
 const PODS_THOROUGH: usize = 300;
-/// After how many rounds without a better solution the search ends, and how many more for each new node; many times as many
-/// where pods have no place.
+/// After how many rounds without a better solution the search ends, and how many more for each new node; many times
+/// as many where pods have no place.
 const ROUNDS_IN_VAIN: usize = 60;
 const ROUNDS_IN_VAIN_PER_NODE: usize = 60;
 const TROUBLED: usize = 6;
@@ -86,7 +86,8 @@ impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
         }
     }
 
-    /// Builds all nodes anew as Karpenter does: the largest pods first, each on the node with the fewest pods that takes it.
+    /// Builds all nodes anew as Karpenter does: the largest pods first, each on the node with the fewest pods that
+    /// takes it.
     fn build_as_karpenter(&mut self) {
         ruin::remove_all(self.solution);
         let order = (0..self.solution.problem.classes.len()).collect();
@@ -227,7 +228,8 @@ impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
         order
     }
 
-    /// After how many rounds without a better solution the search ends: the fewer nodes, the fewer ways there are to ruin them.
+    /// After how many rounds without a better solution the search ends: the fewer nodes, the fewer ways there are to
+    /// ruin them.
     fn rounds_in_vain(&self) -> usize {
         let rounds = ROUNDS_IN_VAIN + ROUNDS_IN_VAIN_PER_NODE * self.solution.new_nodes().count();
         if self.best.is_whole() { rounds } else { rounds * TROUBLED }

@@ -1,5 +1,5 @@
-//! Inserting: each pod goes where it adds least to the objective - an existing node, a new node that may grow for it, or
-//! one of its own.
+//! Inserting: each pod goes where it adds least to the objective - an existing node, a new node that may grow for it,
+//! or one of its own.
 
 use std::rc::Rc;
 
@@ -129,7 +129,8 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
         found.is_some()
     }
 
-    /// The place on a new node that adds least. A lot that would upset the spread of others comes after all that do not.
+    /// The place on a new node that adds least. A lot that would upset the spread of others comes after all that do
+    /// not.
     fn best(&mut self, class: usize, relaxation: usize) -> Option<Candidate> {
         let problem = self.solution.problem;
         let lots = problem.lots(class, relaxation);

@@ -1,8 +1,8 @@
 //! Opening nodes: which machine next, with which pods, until every lot has its nodes or every pool has refused it.
 //!
-//! Each step takes a lead - the bin with the fewest choices, then the largest - and `machine` fills every machine that is
-//! worth a look with it and its like. The machine that costs least for what it carries wins, and its filling is repeated
-//! while there are pods for it, so the work grows with the kinds of pods and hardly with their number.
+//! Each step takes a lead - the bin with the fewest choices, then the largest - and `machine` fills every machine
+//! that is worth a look with it and its like. The machine that costs least for what it carries wins, and its filling
+//! is repeated while there are pods for it, so the work grows with the kinds of pods and hardly with their number.
 
 mod machine;
 
@@ -61,8 +61,8 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
         self.rest()
     }
 
-    /// Opens nodes of machines that are drawn among the best of each size; says what still waits, and how many machines were
-    /// filled.
+    /// Opens nodes of machines that are drawn among the best of each size; says what still waits, and how many
+    /// machines were filled.
     pub(super) fn open_drawn(mut self, random: &mut Random) -> (Vec<Waiting>, usize) {
         let mut filled = 0;
         while let Some(bin) = self.bins.lead() {
@@ -85,8 +85,8 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
         left.map(|member| Waiting { lot: Rc::clone(&member.counted), count: member.left }).collect()
     }
 
-    /// Pods that must be near their like on one node, where no other is yet: the largest lot of each group comes whole, and
-    /// the others then are with it.
+    /// Pods that must be near their like on one node, where no other is yet: the largest lot of each group comes
+    /// whole, and the others then are with it.
     fn open_for_founders(&mut self) {
         let mut order: Vec<usize> = (0..self.bins.members.len()).collect();
         order.sort_by_key(|member| std::cmp::Reverse(self.bins.members[*member].left));

@@ -6,9 +6,9 @@ use crate::problem::Problem;
 use crate::problem::classes::PodClass;
 use crate::problem::topology::{Rule, RuleKind};
 
-/// When pods are given their domains: those that must be on a node with pods that run, before others take its room; then
-/// those that keep others away, while there still is a domain without these; then pods that others' rules count and all
-/// others; then those whose spread counts them; and those that must be near others last.
+/// When pods are given their domains: those that must be on a node with pods that run, before others take its room;
+/// then those that keep others away, while there still is a domain without these; then pods that others' rules count
+/// and all others; then those whose spread counts them; and those that must be near others last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Turn {
     NearRunning,

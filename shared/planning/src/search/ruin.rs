@@ -18,8 +18,8 @@ pub(super) struct Ruined {
     pub(super) machines: Vec<(usize, usize)>,
 }
 
-/// Gives up a few nodes, the first of them a wasteful one, and takes what was placed off an existing node where there is
-/// none.
+/// Gives up a few nodes, the first of them a wasteful one, and takes what was placed off an existing node where there
+/// is none.
 pub(super) fn remove_nodes(
     solution: &mut Solution<'_, '_>,
     wasteful: &[usize],

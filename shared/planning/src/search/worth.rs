@@ -1,7 +1,7 @@
 //! What an existing node is worth: what its pods, and those that would fill it, would cost elsewhere.
 //!
-//! The prices are the shadow prices of all pods together, so this is the node's place in the linear relaxation of the cheapest
-//! cluster, told without a search.
+//! The prices are the shadow prices of all pods together, so this is the node's place in the linear relaxation of the
+//! cheapest cluster, told without a search.
 
 use crate::disruption::DisruptionSettings;
 use crate::market::templates::NANOS_PER_DOLLAR;
@@ -16,8 +16,8 @@ pub(super) struct Endable<'s> {
     pub(super) pods: &'s [PlacedPods],
 }
 
-/// How much of each node's price is more than it is worth: 0 and less where it is worth its price. Each pod fills but one of
-/// the nodes that are worth it.
+/// How much of each node's price is more than it is worth: 0 and less where it is worth its price. Each pod fills but
+/// one of the nodes that are worth it.
 pub(super) fn excess(solution: &Solution<'_, '_>, nodes: &[Endable<'_>]) -> Vec<f64> {
     let unit_prices = unit_prices(solution.problem);
     let mut demand = solution.problem.demand.clone();

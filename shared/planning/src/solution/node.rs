@@ -69,8 +69,8 @@ impl Shape {
         }
     }
 
-    /// How many pods of a lot it may take, as far as domains, ports and the rules about single nodes say; `strict` where the
-    /// spread of its pods must hold in every order of binding.
+    /// How many pods of a lot it may take, as far as domains, ports and the rules about single nodes say; `strict`
+    /// where the spread of its pods must hold in every order of binding.
     pub(crate) fn room_for(
         &self,
         problem: &Problem<'_>,

@@ -30,8 +30,8 @@ impl Quote {
 }
 
 impl Solution<'_, '_> {
-    /// The cheapest machine for a shape, within limits and reservations; what `own` holds of them counts as free. A machine
-    /// that is reserved is paid for already and comes first; metal and accelerators come last.
+    /// The cheapest machine for a shape, within limits and reservations; what `own` holds of them counts as free. A
+    /// machine that is reserved is paid for already and comes first; metal and accelerators come last.
     pub(crate) fn quote(&self, shape: &Shape, own: Option<&NewNode>) -> Option<Quote> {
         let template = &self.problem.templates()[shape.template];
         let used = self.used_without(shape.template, own);
@@ -130,8 +130,8 @@ impl Solution<'_, '_> {
         reservation.is_some_and(|it| self.reserved_left.get(&it.id).is_some_and(|left| *left > 0))
     }
 
-    /// A machine in a reservation that has room left: one type in one zone, since a node counts against each reservation
-    /// that it may draw on.
+    /// A machine in a reservation that has room left: one type in one zone, since a node counts against each
+    /// reservation that it may draw on.
     fn reserved(&self, shape: &Shape, own: Option<&NewNode>, used: Option<&Resources>) -> Option<Quote> {
         if self.reserved_left.is_empty() {
             return None;

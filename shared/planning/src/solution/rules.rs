@@ -98,7 +98,8 @@ impl Solution<'_, '_> {
             && !self.may_be_barred(class, node)
     }
 
-    /// Whether an existing node takes a pod of a class now; `strict` where the spread of pods there must hold in every order.
+    /// Whether an existing node takes a pod of a class now; `strict` where the spread of pods there must hold in
+    /// every order.
     pub(crate) fn takes(&self, node: usize, class: usize, relaxation: usize, strict: bool) -> bool {
         self.room_on_existing(node, class, relaxation, 1, self.founds(class, relaxation), strict) == 1
             && self.breaks(class, relaxation, |key| self.problem.existing_domains[node][key]).is_none()

@@ -1,5 +1,5 @@
-//! Node classes of the simulated account: every InstanceGroup exists, has an image for each architecture and a subnet in
-//! each zone, and a launch template that kOps wrote; an EC2NodeClass has the same, and a template of our own.
+//! Node classes of the simulated account: every InstanceGroup exists, has an image for each architecture and a subnet
+//! in each zone, and a launch template that kOps wrote; an EC2NodeClass has the same, and a template of our own.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
-//! A small kube-scheduler: it filters by room, taints, node selector, node affinity, host ports and required spread, and of what is left
-//! takes the node with the most room, so it spreads where the planner packs. A nominated node is tried first, and room
-//! that is nominated to pods of the same or a higher priority counts as taken.
+//! A small kube-scheduler: it filters by room, taints, node selector, node affinity, host ports and required spread,
+//! and of what is left takes the node with the most room, so it spreads where the planner packs. A nominated node is
+//! tried first, and room that is nominated to pods of the same or a higher priority counts as taken.
 
 mod spread;
 

@@ -1,4 +1,5 @@
-//! Worlds drawn from a seed: what the cluster is like, what it asks for, and all that goes wrong for a quarter of an hour.
+//! Worlds drawn from a seed: what the cluster is like, what it asks for, and all that goes wrong for a quarter of an
+//! hour.
 
 use std::time::Duration;
 

@@ -60,7 +60,8 @@ pub(crate) fn forced_deletion(state: &State, pod: &Pod, grace: Duration, moment:
     broken
 }
 
-/// We terminate what is ours, and only when its pods have left, when patience has ended, or when there is nothing to save.
+/// We terminate what is ours, and only when its pods have left, when patience has ended, or when there is nothing to
+/// save.
 pub(crate) fn termination(state: &State, id: &str, moment: Moment) -> Vec<String> {
     let Some(machine) = state.cloud.machines().get(id).filter(|machine| machine.is_live()) else {
         return Vec::new();
@@ -101,8 +102,8 @@ pub(crate) fn orphans(state: &State, moment: Moment) -> Vec<String> {
     broken.then(|| format!("{ended} of {all} instances were terminated at once")).into_iter().collect()
 }
 
-/// No pod is bound to a machine that we have given up: the scheduler must have noticed before. Where API servers' clocks
-/// differ, no function can tell for how long a node has been closed that another one closed.
+/// No pod is bound to a machine that we have given up: the scheduler must have noticed before. Where API servers'
+/// clocks differ, no function can tell for how long a node has been closed that another one closed.
 pub(crate) fn binding<'s>(state: &State, nodes: impl Iterator<Item = &'s str>) -> Vec<String> {
     if !state.clock_skew.is_zero() {
         return Vec::new();

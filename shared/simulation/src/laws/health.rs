@@ -15,8 +15,9 @@ pub(super) const LONGEST_STANDSTILL: Duration = Duration::from_secs(125);
 /// A node may be closed for so long before anybody writes down why.
 const LEAST_CLOSED: Duration = Duration::from_secs(50);
 
-/// A node that somebody closed is opened only when nobody has begun to drain it for a minute, on clocks that may be wrong. Before
-/// its drain has marked it a run may open it that asked the ledger earlier and stood still. Without functions nobody drains.
+/// A node that somebody closed is opened only when nobody has begun to drain it for a minute, on clocks that may be
+/// wrong. Before its drain has marked it a run may open it that asked the ledger earlier and stood still. Without
+/// functions nobody drains.
 pub(crate) fn opening(state: &State, change: &NodeChange, moment: Moment) -> Option<String> {
     let stays = change.taints.iter().any(|taint| taint.key == labels::DISRUPTED_TAINT);
     let is_free = stays || state.is_without_functions();

@@ -1,4 +1,5 @@
-//! How much is asked of EC2: no process asks faster than its bucket fills, and no adversary makes us launch without end.
+//! How much is asked of EC2: no process asks faster than its bucket fills, and no adversary makes us launch without
+//! end.
 
 use std::time::Duration;
 

@@ -61,8 +61,8 @@ impl Table {
         claims.iter().try_for_each(|claim| self.check_version(claim))
     }
 
-    /// A copy of the table, made at a time. DynamoDB promises nothing about items that were written together shortly before: here
-    /// the copy lacks either the commands of the last second or their hold on their claims.
+    /// A copy of the table, made at a time. DynamoDB promises nothing about items that were written together shortly
+    /// before: here the copy lacks either the commands of the last second or their hold on their claims.
     pub(crate) fn copied(&self, at: Timestamp, lacks_commands: bool) -> Self {
         let mut copy = self.clone();
         let young = |command: &Command| at.duration_since(command.since) < SKEW;

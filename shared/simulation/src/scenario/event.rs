@@ -100,8 +100,8 @@ pub enum EventKind {
         /// For how long.
         length: Duration,
     },
-    /// The clocks of runs that begin meanwhile are wrong, each by its own time of up to 5 minutes, and those of API servers
-    /// by seconds.
+    /// The clocks of runs that begin meanwhile are wrong, each by its own time of up to 5 minutes, and those of API
+    /// servers by seconds.
     SkewClocks(Duration),
     /// Machines that are launched meanwhile never join.
     NeverJoin(Duration),

@@ -1,7 +1,7 @@
 //! What AWS does for us.
 
-/// Promises of EC2 and of the ledger that the engine builds on. All are kept; a test lets one be broken to show that the
-/// simulation would notice if the engine did not make use of it. A file cannot say any of this.
+/// Promises of EC2 and of the ledger that the engine builds on. All are kept; a test lets one be broken to show that
+/// the simulation would notice if the engine did not make use of it. A file cannot say any of this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promises {
     /// A fleet request with a token that was used before is answered as the first time, and launches nothing.

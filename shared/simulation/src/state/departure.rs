@@ -1,4 +1,5 @@
-//! How things leave the world: at our wish, at somebody else's, or by accident. What must not happen on the way is noted.
+//! How things leave the world: at our wish, at somebody else's, or by accident. What must not happen on the way is
+//! noted.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

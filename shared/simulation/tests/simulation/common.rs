@@ -6,8 +6,9 @@ use outrigger_simulation::{Crash, Ending, Function, Kill, Scenario, Unobserved, 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Two pools and four workloads, all of which fit; none can take room that was planned for another, so that what is bought
-/// does not hang on the order in which nodes join. The pods of `late` take a port, so their two nodes are one fleet of two. `{extra}` is put under `spec`.
+/// Two pools and four workloads, all of which fit; none can take room that was planned for another, so that what is
+/// bought does not hang on the order in which nodes join. The pods of `late` take a port, so their two nodes are one
+/// fleet of two. `{extra}` is put under `spec`.
 const SCENARIO: &str = r#"
 apiVersion: outrigger.dev/v1alpha1
 kind: Scenario
@@ -87,8 +88,8 @@ pub(crate) fn run_scenario(scenario: &Scenario, kills: &[Kill]) -> Ending {
     play(scenario, kills, &mut Unobserved).expect("the scenario can be played")
 }
 
-/// Plays a world again and again: a run of a function dies after its first call, after the call that is `step` later, and so on to
-/// its last one. `check` is told what died where. Returns how many deaths that were.
+/// Plays a world again and again: a run of a function dies after its first call, after the call that is `step` later,
+/// and so on to its last one. `check` is told what died where. Returns how many deaths that were.
 pub(crate) fn die_at_each_call(
     function: Function,
     run: u32,
@@ -120,7 +121,8 @@ pub(crate) fn json(ending: &Ending) -> String {
     serde_json::to_string(&ending.summary).expect("a summary is JSON")
 }
 
-/// The worlds that chance plays with, `usual` of them; others are asked for with `OUTRIGGER_SEEDS`, as `1000` or `900..1000`.
+/// The worlds that chance plays with, `usual` of them; others are asked for with `OUTRIGGER_SEEDS`, as `1000` or
+/// `900..1000`.
 pub(crate) fn seeds(usual: u64) -> std::ops::RangeInclusive<u64> {
     let number = |text: &str| text.parse().expect("OUTRIGGER_SEEDS is a number or FIRST..LAST");
     let Ok(text) = std::env::var("OUTRIGGER_SEEDS") else { return 1..=usual };

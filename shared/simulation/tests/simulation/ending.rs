@@ -1,4 +1,5 @@
-//! Nodes that must go: their pods leave kindly and come back elsewhere, their instances end, and nothing is left behind.
+//! Nodes that must go: their pods leave kindly and come back elsewhere, their instances end, and nothing is left
+//! behind.
 
 use outrigger_engine::Guards;
 use outrigger_model::{ClaimState, NodeClaim, TerminationReason};
@@ -6,8 +7,8 @@ use outrigger_simulation::{Ending, Function, Kill, Scenario};
 
 use crate::common;
 
-/// One pool, two workloads that fill several nodes, and a daemon that does not bear the drain's taint. `{pool}`, `{web}` and
-/// `{extra}` are put in.
+/// One pool, two workloads that fill several nodes, and a daemon that does not bear the drain's taint. `{pool}`,
+/// `{web}` and `{extra}` are put in.
 const SCENARIO: &str = r"
 apiVersion: outrigger.dev/v1alpha1
 kind: Scenario

@@ -1,5 +1,5 @@
-//! Each guard is switched off once, and each promise of AWS that the engine builds on is broken once: a world that it saved
-//! then breaks a law. Otherwise the simulation would be blind to what the guard is for.
+//! Each guard is switched off once, and each promise of AWS that the engine builds on is broken once: a world that it
+//! saved then breaks a law. Otherwise the simulation would be blind to what the guard is for.
 
 use outrigger_engine::Guards;
 use outrigger_simulation::{Ending, Promises};

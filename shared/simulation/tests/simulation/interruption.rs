@@ -1,5 +1,5 @@
-//! Machines that EC2 takes back: their nodes are closed within seconds, what replaces them is launched before they fall, and
-//! nothing is launched twice, whatever becomes of the events.
+//! Machines that EC2 takes back: their nodes are closed within seconds, what replaces them is launched before they
+//! fall, and nothing is launched twice, whatever becomes of the events.
 
 use outrigger_model::{ClaimState, NodeClaim, TerminationReason};
 use outrigger_simulation::{Call, Crash, Ending, Function, Kill, Kind};

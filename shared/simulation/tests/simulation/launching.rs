@@ -1,5 +1,5 @@
-//! What EC2 says to launches, and what comes of it: other offerings are tried at once where the pool allows them, nothing is
-//! asked for again and again, people are told, and once it is over every pod runs.
+//! What EC2 says to launches, and what comes of it: other offerings are tried at once where the pool allows them,
+//! nothing is asked for again and again, people are told, and once it is over every pod runs.
 
 use std::collections::BTreeSet;
 
@@ -224,8 +224,8 @@ fn errors_and_deaths_together_break_no_law() {
     }
 }
 
-/// A launch that may have been heard, and is refused whenever it is sent again, is over after five minutes, and its pods are
-/// planned for again.
+/// A launch that may have been heard, and is refused whenever it is sent again, is over after five minutes, and its
+/// pods are planned for again.
 #[test]
 fn a_launch_that_is_never_answered_is_over_after_five_minutes() {
     let world = World { events: "{at: 0s, kind: Throttle, call: CreateFleet, for: 7m}", ..USUAL };

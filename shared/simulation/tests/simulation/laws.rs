@@ -1,5 +1,5 @@
-//! Whatever chance does to calls and functions for a while: nothing leaks, nothing is launched twice, limits hold, and once
-//! it is over every pod runs and nothing more is launched.
+//! Whatever chance does to calls and functions for a while: nothing leaks, nothing is launched twice, limits hold,
+//! and once it is over every pod runs and nothing more is launched.
 
 use outrigger_simulation::{Call, Crash, Ending, Function, Kill, Kind};
 
@@ -47,8 +47,8 @@ fn a_spot_drought_is_waited_out_within_limits() {
     check(7, &common::run(7, "20m", events, &[]));
 }
 
-/// Describe calls may show one instance of a fleet and not yet the other. A fleet that was sent a second time is as young
-/// as its second sending.
+/// Describe calls may show one instance of a fleet and not yet the other. A fleet that was sent a second time is as
+/// young as its second sending.
 #[test]
 fn a_fleet_that_was_sent_again_is_not_adopted_in_part() {
     let dies = |run, call| Kill { function: Function::Provision, run, crash: Crash::After(call) };

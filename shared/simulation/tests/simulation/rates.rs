@@ -1,4 +1,5 @@
-//! EC2's token buckets: each process keeps to what a bucket of its own would let it ask, and the account's bucket is waited for.
+//! EC2's token buckets: each process keeps to what a bucket of its own would let it ask, and the account's bucket is
+//! waited for.
 
 use outrigger_simulation::{Ending, Scenario};
 

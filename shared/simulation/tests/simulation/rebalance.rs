@@ -1,5 +1,5 @@
-//! Spot machines that EC2 expects to take back: where that is wanted, what replaces one is ready before its drain begins, and
-//! a node that may not go, or that nothing can replace, stays.
+//! Spot machines that EC2 expects to take back: where that is wanted, what replaces one is ready before its drain
+//! begins, and a node that may not go, or that nothing can replace, stays.
 
 use outrigger_model::{ClaimState, NodeClaim, TerminationReason};
 use outrigger_simulation::{Ending, Function, Kill};

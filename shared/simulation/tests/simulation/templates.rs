@@ -114,8 +114,8 @@ fn calls_that_fail_put_it_off() {
     }
 }
 
-/// Both stand still: lifecycle before it deletes what it has found unused, provision between finding its template there and
-/// launching from it. Without the long wait the template goes in between.
+/// Both stand still: lifecycle before it deletes what it has found unused, provision between finding its template
+/// there and launching from it. Without the long wait the template goes in between.
 #[test]
 fn a_template_that_is_about_to_be_used_is_not_collected() {
     let on = Guards::default();

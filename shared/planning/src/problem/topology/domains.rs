@@ -105,8 +105,8 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Notes which groups somebody's rules depend on: required ones, and preferred affinity, which can only be kept where it
-    /// is known in which domain the others are.
+    /// Notes which groups somebody's rules depend on: required ones, and preferred affinity, which can only be kept
+    /// where it is known in which domain the others are.
     pub(crate) fn note_rules(&mut self, classes: &[PodClass<'_>]) {
         for rule in classes.iter().flat_map(|class| &class.relaxations).flat_map(|it| &it.rules) {
             self.binds[rule.group] |= !rule.is_preference || rule.kind == RuleKind::Affinity;

@@ -22,8 +22,8 @@ pub(crate) struct Group<'a> {
     pub(crate) key: &'a str,
     namespaces: Namespaces<'a>,
     selector: &'a LabelSelector,
-    /// Further selections that a counted pod must meet: kube-scheduler counts only pods that all required affinity terms
-    /// of a pod select.
+    /// Further selections that a counted pod must meet: kube-scheduler counts only pods that all required affinity
+    /// terms of a pod select.
     also: Vec<(Namespaces<'a>, &'a LabelSelector)>,
     /// Labels that the counted pods share with the pod that asks (`matchLabelKeys`).
     shared: Vec<(&'a str, &'a str)>,

@@ -1,7 +1,7 @@
 //! Sites: on which nodes, and so in which domains, the pods of a group are counted.
 //!
-//! A spread constraint counts only on nodes that its policies admit (kube-scheduler `podtopologyspread`). Whether a node
-//! that is yet to be made will be one of them is not always known.
+//! A spread constraint counts only on nodes that its policies admit (kube-scheduler `podtopologyspread`). Whether a
+//! node that is yet to be made will be one of them is not always known.
 
 use outrigger_model::taint::first_untolerated;
 use outrigger_model::{Node, Requirements, Toleration};

@@ -41,8 +41,8 @@ pub(super) fn of<'a>(snapshot: &'a Snapshot, class: &PodClass<'a>) -> Vec<Volume
         .collect()
 }
 
-/// Where a pod, which asks for one of `own`, and its volumes contradict one another: the first two that do, or else all of
-/// them.
+/// Where a pod, which asks for one of `own`, and its volumes contradict one another: the first two that do, or else
+/// all of them.
 pub(super) fn contradiction(own: &[Requirements], volumes: &[Volume<'_>]) -> Option<Refusal> {
     let name = |volume: &Volume<'_>| volume.claim.to_owned();
     for volume in volumes {

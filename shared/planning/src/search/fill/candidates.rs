@@ -84,8 +84,8 @@ impl Candidates {
     /// The place of the best candidate: what is scarce goes to those that need little of it, and large pods come before
     /// small ones. Those that do not fit any more are out, since room never grows.
     ///
-    /// As room shrinks, so does what every candidate is worth for its share of it. Those that came near the best one are
-    /// on a short list; as long as one of them is worth more than all others were, the others need no look.
+    /// As room shrinks, so does what every candidate is worth for its share of it. Those that came near the best one
+    /// are on a short list; as long as one of them is worth more than all others were, the others need no look.
     pub(super) fn best(&mut self, free: &[i64]) -> Option<usize> {
         let known = self.best_of_short_list(free);
         known.or_else(|| self.best_of_all(free))

@@ -61,8 +61,8 @@ struct Tries<'s> {
 }
 
 impl<'s> Tries<'s> {
-    /// Whether a machine shall be tried: not for one that leaves the same room as another, nor for the next of a size of
-    /// which enough were tried. There are two sizes to each doubling of cpu.
+    /// Whether a machine shall be tried: not for one that leaves the same room as another, nor for the next of a size
+    /// of which enough were tried. There are two sizes to each doubling of cpu.
     fn note(&mut self, purchase: usize, room: &'s [i64]) -> bool {
         let cpu = room[Dimensions::CPU].max(1).unsigned_abs();
         let size = cpu.ilog2() * 2 + u32::from(cpu >> (cpu.ilog2().max(1) - 1) == 0b11);
@@ -76,7 +76,8 @@ impl<'s> Tries<'s> {
 }
 
 impl MachineSearch<'_, '_, '_> {
-    /// The best filling: a full machine, or else the first pods alone, where full nodes offer too few kinds of machines.
+    /// The best filling: a full machine, or else the first pods alone, where full nodes offer too few kinds of
+    /// machines.
     pub(super) fn best(&self, purchases: &Purchases) -> Option<Found> {
         self.reserved(purchases).or_else(|| self.full(purchases)).or_else(|| self.alone(purchases))
     }
