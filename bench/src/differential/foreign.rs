@@ -32,6 +32,7 @@ pub(super) fn plan(snapshot: &Snapshot, foreign: &ForeignPlan) -> Plan {
         nodes: nodes.collect(),
         existing: existing.collect(),
         put_off: Vec::new(),
+        too_dear: Vec::new(),
     }
 }
 

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{ClaimState, NodeClaim, TerminationReason};
+use crate::{ClaimState, NodeClaim, Price, TerminationReason};
 
 /// What is to become of some claims together. It is in the ledger from the moment that it holds them until their end
 /// begins, or it is given up.
@@ -22,6 +22,10 @@ pub struct Command {
     pub since: Timestamp,
     /// The claims whose nodes are to go, by name; at most [`Command::MAX_CLAIMS`].
     pub claims: Vec<String>,
+    /// Dollars per hour that nodes may cost which are launched for the pods of these nodes; `None` where they are
+    /// replaced whatever that costs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub may_cost: Option<Price>,
     /// The claims that the pods of these nodes wait for, by name; none where nodes that are ready have room for all
     /// of them, and `None` while some pod has no place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,7 +45,8 @@ impl Command {
     ) -> Self {
         let first = claims.first().map_or("", String::as_str);
         let id = format!("{first}-{}", since.as_millisecond());
-        Self { id, version: 0, reason, message: message.into(), since, claims, replacements: None }
+        let message = message.into();
+        Self { id, version: 0, reason, message, since, claims, may_cost: None, replacements: None }
     }
 
     /// Whether it is this command that a claim waits for. A claim whose end has begun waits for none.

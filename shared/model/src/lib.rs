@@ -6,6 +6,7 @@
 pub mod capacity_buffer;
 pub mod command;
 pub mod crd;
+pub mod disruption_memory;
 pub mod do_not_disrupt;
 pub mod duration;
 pub mod ec2_node_class;
@@ -45,6 +46,7 @@ pub mod volume;
 
 pub use capacity_buffer::{CapacityBuffer, CapacityBufferObject};
 pub use command::Command;
+pub use disruption_memory::{DisruptionMemory, PodsSeen, Proposal};
 pub use do_not_disrupt::{DoNotDisrupt, Protection};
 pub use duration::NillableDuration;
 pub use ec2_node_class::{EC2NodeClass, EC2NodeClassSpec};
@@ -70,7 +72,7 @@ pub use pod::{DaemonSet, NominatedPod, Pod, PodRef, PodSpec, PodState};
 pub use pod_disruption_budget::PodDisruptionBudget;
 pub use price::Price;
 pub use quantity::Quantity;
-pub use report::{FilterStep, NodeReport, Outcome, PodsReport, PoolRefusal, Refusal, Report};
+pub use report::{FilterStep, NodeReport, NodeVerdict, Outcome, PodsReport, PoolRefusal, Refusal, Report};
 pub use requirement::{Operator, Requirement, RequirementSpec};
 pub use requirements::{Conflict, Requirements};
 pub use resources::Resources;

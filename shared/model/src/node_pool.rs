@@ -224,6 +224,17 @@ pub enum DisruptionReason {
     Drifted,
 }
 
+impl DisruptionReason {
+    /// Its name, as budgets have it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Underutilized => "Underutilized",
+            Self::Empty => "Empty",
+            Self::Drifted => "Drifted",
+        }
+    }
+}
+
 impl NodePool {
     /// Reads and checks one NodePool object; every complaint is returned, not only the first.
     pub fn read(object: &Value) -> Result<Self, Vec<Invalid>> {

@@ -22,6 +22,9 @@ pub struct Plan {
     /// Nodes that are wanted and not to be launched now; the report says so of their pods.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub put_off: Vec<PutOff>,
+    /// The ids of commands whose pods have no place for what that may cost; they are to be given up.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub too_dear: Vec<String>,
 }
 
 /// A node that must come to exist. Written as JSON, its spec is not set apart from the rest.
@@ -151,7 +154,14 @@ impl fmt::Display for PutOffReason {
 impl Plan {
     /// A plan that does nothing.
     pub const fn nothing(taken_at: Timestamp, generation: u64) -> Self {
-        Self { taken_at, generation, nodes: Vec::new(), existing: Vec::new(), put_off: Vec::new() }
+        Self {
+            taken_at,
+            generation,
+            nodes: Vec::new(),
+            existing: Vec::new(),
+            put_off: Vec::new(),
+            too_dear: Vec::new(),
+        }
     }
 
     /// Dollars per hour of all planned instances.

@@ -17,6 +17,9 @@ pub struct Report {
     pub nodes: Vec<NodeReport>,
     /// Objects that were refused.
     pub invalid: Vec<Invalid>,
+    /// What is to become of nodes that exist, by name, where the decision is about them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verdicts: Vec<NodeVerdict>,
 }
 
 /// The fate of pods that ask for the same.
@@ -176,6 +179,18 @@ impl fmt::Display for Refusal {
             Self::Unsupported(what) => write!(f, "not planned for by this version: {what}"),
         }
     }
+}
+
+/// What is to become of a node that exists.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeVerdict {
+    /// The node.
+    pub node: String,
+    /// A code, which does not change: why it is kept, as `NotWorthIt`, or why it is disrupted, as `Drifted`.
+    pub code: String,
+    /// The same with its numbers, for people.
+    pub message: String,
 }
 
 /// Why a planned node is what it is.

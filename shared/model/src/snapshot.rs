@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     CapacityBuffer, Command, DaemonSet, InstanceType, Intent, Invalid, LaunchHealth, Node, NodeClaim,
-    NodeClass, NodeOverlay, NodePool, Plan, Pod, PodDisruptionBudget, SpotRefusal, Target,
+    NodeClass, NodeOverlay, NodePool, Plan, Pod, PodDisruptionBudget, Proposal, SpotRefusal, Target,
     UnavailableOffering, VolumeClaim,
 };
 
@@ -64,7 +64,14 @@ pub struct Snapshot {
     /// Commands of disruption that are under way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<Command>,
-    /// PodDisruptionBudgets, for pods whose node is going; they are read only while there are such nodes.
+    /// What the last run of the function `disrupt` found worth doing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proposals: Vec<Proposal>,
+    /// When a pod, those of daemonsets aside, last came to a node or left it, by the node's name, where that is known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pod_events: BTreeMap<String, Timestamp>,
+    /// PodDisruptionBudgets, for pods whose node is going; they are read only while there are such nodes, and to
+    /// find nodes that may be disrupted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disruption_budgets: Vec<PodDisruptionBudget>,
     /// The labels of namespaces, for pod affinity terms that select namespaces by label.
@@ -111,6 +118,8 @@ impl Snapshot {
             claims: Vec::new(),
             intents: Vec::new(),
             commands: Vec::new(),
+            proposals: Vec::new(),
+            pod_events: BTreeMap::new(),
             disruption_budgets: Vec::new(),
             namespaces: BTreeMap::new(),
             volume_claims: Vec::new(),

@@ -5,6 +5,8 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::node_pool::DisruptionReason;
+
 /// Why a claim ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum TerminationReason {
@@ -26,8 +28,12 @@ pub enum TerminationReason {
     Interrupted,
     /// EC2 expects to take its instance back sooner than others, and what replaces it is ready.
     Rebalanced,
-    /// A command of disruption: emptiness, drift or consolidation.
-    Disrupted,
+    /// Nobody was on its node any more.
+    Empty,
+    /// Its pods run elsewhere for less.
+    Underutilized,
+    /// It is no longer what its pool and its class ask for, and what replaces it is ready.
+    Drifted,
 }
 
 impl TerminationReason {
@@ -43,13 +49,25 @@ impl TerminationReason {
             Self::Unhealthy => "Unhealthy",
             Self::Interrupted => "Interrupted",
             Self::Rebalanced => "Rebalanced",
-            Self::Disrupted => "Disrupted",
+            Self::Empty => "Empty",
+            Self::Underutilized => "Underutilized",
+            Self::Drifted => "Drifted",
         }
     }
 
     /// Whether there is nobody left on the machine who could be asked to leave.
     pub const fn is_past_draining(self) -> bool {
         matches!(self, Self::InstanceGone)
+    }
+}
+
+impl From<DisruptionReason> for TerminationReason {
+    fn from(reason: DisruptionReason) -> Self {
+        match reason {
+            DisruptionReason::Empty => Self::Empty,
+            DisruptionReason::Underutilized => Self::Underutilized,
+            DisruptionReason::Drifted => Self::Drifted,
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 //! No IO, no clock (`snapshot.taken_at` is now), no environment, no randomness: the same snapshot gives the same bytes.
 //! What may go where follows Karpenter's rules; which nodes are opened follows the price.
 //!
-//! The way through [`provision`]: `leaving` says which pods must leave their node; a `problem` is built once from the
+//! The way through [`provision`]: `leaving` says which pods must leave their node, and `moves` where those go whose
+//! node is ended for money; a `problem` is built once from the
 //! snapshot, with the `market` of what may be bought; the `search` finds a `solution` for it, `report` writes that
 //! down as Plan and Report, and `rate` puts off what may not be launched now. Once the planned nodes are ready,
 //! `binding` says which of their pods may be bound, and `launch_outcomes` which nodes came to nothing, and what is
@@ -19,6 +20,7 @@ mod fixtures;
 mod launch_outcomes;
 pub mod leaving;
 mod market;
+mod moves;
 mod options;
 mod problem;
 mod provision;

@@ -180,10 +180,14 @@ impl<'a> Problem<'a> {
 /// How many pods of each class are meant for each existing node already.
 fn meant(classes: &[PodClass<'_>], existing: &[ExistingNode<'_>]) -> Vec<BTreeMap<usize, u32>> {
     let nominations = Nominations::of(existing);
+    // The pods of a node that may be ended are there already, whatever other claim still speaks of them.
+    let endable: BTreeSet<&str> =
+        existing.iter().filter(|node| node.saves.is_some()).map(|node| node.name).collect();
+    let is_there = |pod: &Pod| pod.node_name.as_deref().is_some_and(|node| endable.contains(node));
     let of_class = |class: &PodClass<'_>| {
         let mut nodes = BTreeMap::new();
-        let meant = class.pods.iter().filter_map(|pod| nominations.node(pod));
-        // The pods of a node that may be ended are there already.
+        let pods = class.pods.iter().filter(|pod| !is_there(pod));
+        let meant = pods.filter_map(|pod| nominations.node(pod));
         for node in meant.filter(|node| existing[*node].saves.is_none()) {
             *nodes.entry(node).or_default() += 1;
         }

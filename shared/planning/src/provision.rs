@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use outrigger_model::{Outcome, Plan, Pod, PodRef, PodsReport, PoolRefusal, Refusal, Report, Snapshot};
 
 use crate::launch_outcomes::LeftAlone;
+use crate::moves::Moves;
 use crate::problem::Problem;
 use crate::problem::queue;
 use crate::problem::volumes::Volumes;
@@ -21,8 +22,14 @@ type GroupName<'a> = (&'a str, &'a str);
 /// bytes, unless [`Options::time_is_up`] ends the search sooner.
 #[must_use = "a plan does nothing until it is applied"]
 pub fn provision(snapshot: &Snapshot, options: &Options<'_>) -> (Plan, Report) {
-    let seen = leaving::seen(snapshot);
-    let snapshot = &*seen;
+    let moves = Moves::of(leaving::seen(snapshot), options);
+    let (mut plan, mut report) = place_all(&moves.snapshot, options);
+    moves.complete(&mut plan, &mut report);
+    (plan, report)
+}
+
+/// Plans for all pods that need a place, in the world as a decision sees it.
+fn place_all(snapshot: &Snapshot, options: &Options<'_>) -> (Plan, Report) {
     let left_alone = LeftAlone::of(snapshot);
     let volumes = Volumes::of(snapshot);
     let buffers = queue::buffer_pods(snapshot);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{NillableDuration, NodeClassRef, NodePool, Requirements, Taint};
+use crate::{NillableDuration, NodeClassRef, NodePool, Requirements, Taint, labels};
 
 /// What was decided about a node. The plan decides it, the claim keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,15 +35,18 @@ pub struct NodeClaimSpec {
 }
 
 impl NodeClaimSpec {
-    /// A node as the template of its pool has it, but for the requirements.
+    /// A node as the template of its pool has it, but for the requirements. How it expires is the pool's wish of today.
     pub fn of(pool: &NodePool, requirements: Requirements) -> Self {
         let template = &pool.spec.template;
+        let mut annotations = template.metadata.annotations.clone();
+        let kept = pool.annotations.get_key_value(labels::GRACEFUL_EXPIRY);
+        annotations.extend(kept.map(|(key, value)| (key.clone(), value.clone())));
         Self {
             node_pool: pool.name.clone(),
             node_class: pool.node_class().clone(),
             requirements,
             labels: template.metadata.labels.clone(),
-            annotations: template.metadata.annotations.clone(),
+            annotations,
             taints: template.spec.taints.clone(),
             startup_taints: template.spec.startup_taints.clone(),
             expire_after: template.spec.expire_after,

@@ -194,11 +194,11 @@ impl<'a, 's> Filter<'a, 's> {
         let rules = EvictionRules::of(self.snapshot);
         match replacement::blocker(own.node, own.pods.iter().copied(), rules) {
             Some(DisruptionBlocker::Node(_)) => Err(Kept::DoNotDisrupt),
+            Some(DisruptionBlocker::Occupied(_)) | None => Ok(None),
             Some(DisruptionBlocker::Pod(blocker)) => {
                 let until = self.stays_until(own, &blocker);
                 Ok(Some(Kept::PodStays { blocker: Box::new(blocker), until }))
             }
-            None => Ok(None),
         }
     }
 
@@ -238,7 +238,9 @@ impl<'a, 's> Filter<'a, 's> {
     }
 
     fn expires_soon(&self, own: &OwnNode<'_>, pool: &NodePool) -> Option<Timestamp> {
-        let expiry = GracefulExpiry::of(pool, own.created_at(), own.expire_after()?)?;
+        let of_pool = pool.disruption_wishes().graceful_expiry.unwrap_or_default();
+        let is_graceful = own.claim.map_or(of_pool, GracefulExpiry::is_asked_for);
+        let expiry = GracefulExpiry::of(own.created_at(), own.expire_after()?).filter(|_| is_graceful)?;
         (expiry.replaced_from <= self.now).then_some(expiry.at)
     }
 }

@@ -3,8 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use outrigger_model::node_pool::DisruptionReason;
-use outrigger_model::{Command, ExistingPlacement, NodePool, PlannedNode, Pod, PodState, Price, Snapshot};
+use outrigger_model::{
+    Command, ExistingPlacement, NodePool, PlannedNode, Pod, PodState, Price, Proposal, Snapshot,
+};
 
 use super::budgets::Budgets;
 use super::candidates::{Candidate, Candidates, KeptNode, candidates};
@@ -69,6 +72,22 @@ pub struct ConsolidationCommand {
     pub causes: Vec<String>,
     /// Whether the pool's budgets allow it now, beside those before it.
     pub starts_now: bool,
+    /// Dollars per hour that what replaces the nodes may cost; `None` where they are replaced whatever that costs.
+    pub may_cost: Option<Price>,
+    /// Since when it has been proposed, where an earlier run has found it worth doing too.
+    pub proposed_since: Option<Timestamp>,
+}
+
+impl ConsolidationCommand {
+    /// Why, for people, as `it is empty` or `it drifted: ...`.
+    pub fn message(&self) -> String {
+        let saving = self.saving_nanos as f64 / 1e9;
+        match self.reason {
+            DisruptionReason::Empty => format!("nobody is on it, which saves ${saving:.4}/h"),
+            DisruptionReason::Drifted => self.causes.join("; "),
+            DisruptionReason::Underutilized => format!("its pods run elsewhere for ${saving:.4}/h less"),
+        }
+    }
 }
 
 /// A node that stays.
@@ -104,14 +123,14 @@ pub fn consolidate(
     let saves: Endable<'_> = all.iter().map(|it| (it.node.name.as_str(), cost(it))).collect();
     let problem = Problem::of(&seen, options, &volumes, &left_alone, &pods, &saves);
     let pools = pools(&problem, &chosen, &budgets, settings);
-    let consolidated = search(&problem, &pools);
+    let consolidated = search(&problem, &pools, &proposed(&problem));
     let mut kept = chosen.kept;
     kept.extend(consolidated.stays.iter().map(|(node, stays)| KeptName {
         node: problem.existing[*node].name.to_owned(),
         reason: reason(&consolidated, *node, *stays, settings),
     }));
     kept.sort_by(|a, b| a.node.cmp(&b.node));
-    let commands = told(commands(&consolidated), &all, &budgets);
+    let commands = told(commands(&consolidated), &all, &budgets, &Judged { snapshot, settings });
     let before = node_cost(snapshot, options);
     let after = cost_after(before, &commands, &all);
     Consolidation { before, after, commands, kept }
@@ -223,11 +242,50 @@ fn pools(
     by_pool.into_values().collect()
 }
 
+/// What an earlier run has proposed, as places of nodes that are still there.
+fn proposed(problem: &Problem<'_>) -> Vec<Vec<usize>> {
+    let proposals = &problem.snapshot.proposals;
+    if proposals.is_empty() {
+        return Vec::new();
+    }
+    let places: BTreeMap<&str, usize> =
+        problem.existing.iter().enumerate().map(|(place, node)| (node.name, place)).collect();
+    let places_of = |proposal: &Proposal| -> Option<Vec<usize>> {
+        proposal.nodes.iter().map(|name| places.get(name.as_str()).copied()).collect()
+    };
+    proposals.iter().filter_map(places_of).collect()
+}
+
+/// What commands are judged by.
+struct Judged<'a> {
+    snapshot: &'a Snapshot,
+    settings: &'a DisruptionSettings,
+}
+
+impl Judged<'_> {
+    /// What the replacement of nodes may cost, so that the command saves what it must.
+    fn may_cost(&self, ended: &[&Candidate<'_>], evictions: usize) -> Option<Price> {
+        let cost: Price = ended.iter().filter_map(|candidate| candidate.cost()).sum();
+        let settings = self.settings.for_pool(ended.first()?.pool);
+        Some(cost - settings.demanded_saving(cost, evictions))
+    }
+
+    fn proposed_since(&self, reason: DisruptionReason, nodes: &[String]) -> Option<Timestamp> {
+        let same = |proposal: &&Proposal| proposal.reason == reason && is_same_set(&proposal.nodes, nodes);
+        self.snapshot.proposals.iter().find(same).map(|proposal| proposal.since)
+    }
+}
+
+fn is_same_set(a: &[String], b: &[String]) -> bool {
+    a.len() == b.len() && a.iter().collect::<BTreeSet<_>>() == b.iter().collect::<BTreeSet<_>>()
+}
+
 /// The commands, each with why and whether it starts now.
 fn told(
     commands: Vec<Written>,
     candidates: &[&Candidate<'_>],
     budgets: &Budgets<'_>,
+    judged: &Judged<'_>,
 ) -> Vec<ConsolidationCommand> {
     let by_name: BTreeMap<&str, &Candidate<'_>> =
         candidates.iter().map(|candidate| (candidate.node.name.as_str(), *candidate)).collect();
@@ -247,9 +305,12 @@ fn told(
         *begun += written.delete.len();
         let lost: usize = ended.iter().map(|candidate| candidate.lost_pods.len()).sum();
         let causes = |candidate: &&Candidate<'_>| causes(candidate);
+        let evictions = written.evictions as usize + lost;
         all.push(ConsolidationCommand {
             reason,
-            evictions: written.evictions as usize + lost,
+            evictions,
+            may_cost: judged.may_cost(&ended, evictions).filter(|_| !written.is_replacement),
+            proposed_since: judged.proposed_since(reason, &written.delete),
             causes: if written.is_replacement { ended.iter().flat_map(causes).collect() } else { Vec::new() },
             delete: written.delete,
             replace_with: written.replace_with,

@@ -127,6 +127,28 @@ pub enum Kept {
 }
 
 impl Kept {
+    /// Whether it passes by itself within minutes.
+    pub const fn is_passing(&self) -> bool {
+        matches!(
+            self,
+            Self::NotInitialized
+                | Self::Leaving
+                | Self::HeldByCommand { .. }
+                | Self::Awaited { .. }
+                | Self::Nominated { .. }
+                | Self::TooYoung { .. }
+                | Self::ConsolidateAfter { .. }
+                | Self::BudgetUsedUp { .. }
+                | Self::TakesPodsIn
+                | Self::TimeIsUp
+        )
+    }
+
+    /// Whether nothing forbids to end the node, and only nothing is won by it.
+    pub const fn is_of_price(&self) -> bool {
+        matches!(self, Self::NothingCheaper | Self::NotWorthIt { .. } | Self::TooFewSpotTypes { .. })
+    }
+
     /// Its code, which does not change.
     pub const fn as_str(&self) -> &'static str {
         match self {

@@ -8,7 +8,10 @@ use std::fmt;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use outrigger_model::{ClaimState, Command, Node, NodeClaim, Plan, Pod, PodState, Snapshot, Target, labels};
+use outrigger_model::{
+    ClaimState, Command, Node, NodeClaim, Plan, Pod, PodRef, PodState, Snapshot, Target, TerminationReason,
+    labels,
+};
 
 use super::eviction::{EvictionBlocker, EvictionRules};
 use super::seen;
@@ -19,6 +22,11 @@ pub const PATIENCE: Duration = Duration::from_mins(10);
 /// Whether replacements are still waited for.
 fn is_current(command: &Command, now: Timestamp) -> bool {
     SignedDuration::try_from(PATIENCE).is_ok_and(|patience| now.duration_since(command.since) < patience)
+}
+
+/// The commands whose replacements are still waited for.
+pub(crate) fn current(snapshot: &Snapshot) -> impl Iterator<Item = &Command> {
+    snapshot.commands.iter().filter(|command| is_current(command, snapshot.taken_at))
 }
 
 /// The claims that are held by commands whose replacements are still waited for.
@@ -33,18 +41,22 @@ pub(crate) fn held<'l>(
 
 /// The nodes that are to be replaced and are open yet, by name.
 pub(super) fn replaced_nodes(snapshot: &Snapshot) -> BTreeSet<&str> {
-    let held: BTreeSet<&str> = held(&snapshot.claims, &snapshot.commands, snapshot.taken_at)
-        .filter_map(NodeClaim::instance_id)
-        .collect();
+    let mut held: BTreeMap<&str, (&Command, &NodeClaim)> = BTreeMap::new();
+    for command in current(snapshot) {
+        let claims = snapshot.claims.iter().filter(|claim| command.holds(claim));
+        held.extend(claims.filter_map(|claim| Some((claim.instance_id()?, (command, claim)))));
+    }
     if held.is_empty() {
         return BTreeSet::new();
     }
     let (pods, rules) = (snapshot.pods_by_node(), EvictionRules::of(snapshot));
     let is_replaced = |node: &&Node| {
         let on = pods.get(node.name.as_str()).map(Vec::as_slice).unwrap_or_default().iter().copied();
-        node.instance_id().is_some_and(|id| held.contains(id))
-            && !node.is_disrupted()
-            && blocker(node, on, rules).is_none()
+        let found = node.instance_id().and_then(|id| held.get(id));
+        let may_end = |(command, claim): &(&Command, &NodeClaim)| {
+            command_blocker(command, claim, node, on, rules).is_none()
+        };
+        !node.is_disrupted() && found.is_some_and(may_end)
     };
     snapshot.nodes.iter().filter(is_replaced).map(|node| node.name.as_str()).collect()
 }
@@ -56,6 +68,8 @@ pub enum DisruptionBlocker {
     Node(String),
     /// A pod on it will not leave.
     Pod(EvictionBlocker),
+    /// It was to go because nobody was on it, and this pod has come to it.
+    Occupied(PodRef),
 }
 
 impl fmt::Display for DisruptionBlocker {
@@ -63,6 +77,7 @@ impl fmt::Display for DisruptionBlocker {
         match self {
             Self::Node(name) => write!(f, "the node {name} asks not to be disrupted"),
             Self::Pod(blocker) => blocker.fmt(f),
+            Self::Occupied(pod) => write!(f, "the pod {pod} has come to it"),
         }
     }
 }
@@ -80,6 +95,33 @@ pub fn blocker<'p>(
     asked.find_map(|pod| rules.blocker(pod)).map(DisruptionBlocker::Pod)
 }
 
+/// Why a node of a command may not be drained, by the pods that are on it now; `None` where it may.
+///
+/// The pods of a node that has drifted or expires are not asked where its drain ends by a time whatever they want
+/// (Karpenter: `terminationGracePeriod`).
+pub fn command_blocker<'p>(
+    command: &Command,
+    claim: &NodeClaim,
+    node: &Node,
+    pods: impl IntoIterator<Item = &'p Pod>,
+    rules: EvictionRules<'_>,
+) -> Option<DisruptionBlocker> {
+    match command.reason {
+        TerminationReason::Empty => {
+            let mut pods = pods.into_iter();
+            let lives = |pod: &&Pod| !pod.state.is_over() && !pod.is_bound_to_its_node();
+            let asked = blocker(node, [], rules);
+            asked.or_else(|| pods.find(lives).map(|pod| DisruptionBlocker::Occupied(pod.id.clone())))
+        }
+        TerminationReason::Drifted | TerminationReason::Expired
+            if claim.spec.termination_grace_period.is_some() =>
+        {
+            blocker(node, [], rules)
+        }
+        _ => blocker(node, pods, rules),
+    }
+}
+
 /// The commands of which a plan says something new: what the pods of their nodes wait for. `is_launched` says of a
 /// planned node, by its claim, whether it is on its way.
 pub fn noted(snapshot: &Snapshot, plan: &Plan, is_launched: impl Fn(&str) -> bool) -> Vec<Command> {
@@ -88,8 +130,7 @@ pub fn noted(snapshot: &Snapshot, plan: &Plan, is_launched: impl Fn(&str) -> boo
     }
     let snapshot = seen(snapshot);
     let places = places(&snapshot, plan, is_launched);
-    let current = snapshot.commands.iter().filter(|command| is_current(command, snapshot.taken_at));
-    current
+    current(&snapshot)
         .map(|command| Command { replacements: replacements(command, &snapshot, &places), ..command.clone() })
         .filter(|noted| !snapshot.commands.contains(noted))
         .collect()
@@ -101,18 +142,30 @@ fn replacements(
     snapshot: &Snapshot,
     places: &BTreeMap<&str, &str>,
 ) -> Option<Vec<String>> {
-    let closed_node = |claim: &NodeClaim| {
-        let node = snapshot.nodes.iter().find(|node| node.instance_id() == claim.instance_id());
-        node.filter(|node| node.is_disrupted()).map(|node| node.name.as_str())
-    };
-    let held = snapshot.claims.iter().filter(|claim| command.holds(claim));
-    let nodes: BTreeSet<&str> = held.map(closed_node).collect::<Option<_>>()?;
-    let is_moved = |pod: &&Pod| {
-        pod.state == PodState::Leaving && pod.node_name.as_deref().is_some_and(|name| nodes.contains(name))
-    };
+    let moved = moved(command, snapshot)?;
     let waits_for: Option<BTreeSet<&str>> =
-        snapshot.pods.iter().filter(is_moved).map(|pod| places.get(pod.uid.as_str()).copied()).collect();
+        moved.iter().map(|pod| places.get(pod.uid.as_str()).copied()).collect();
     Some(waits_for?.into_iter().filter(|name| !name.is_empty()).map(str::to_owned).collect())
+}
+
+/// The pods that a command moves, in a snapshot as a decision sees it; `None` while a node of it is kept.
+pub(crate) fn moved<'s>(command: &Command, seen: &'s Snapshot) -> Option<Vec<&'s Pod>> {
+    held_nodes(command, seen)
+        .all(|node| node.is_some_and(Node::is_disrupted))
+        .then(|| on_held_nodes(command, seen))
+}
+
+/// The pods that are to leave the nodes of a command, as far as these may be ended.
+pub(crate) fn on_held_nodes<'s>(command: &Command, seen: &'s Snapshot) -> Vec<&'s Pod> {
+    let names: BTreeSet<&str> = held_nodes(command, seen).flatten().map(|node| node.name.as_str()).collect();
+    let is_on_one = |pod: &&Pod| pod.node_name.as_deref().is_some_and(|name| names.contains(name));
+    seen.pods.iter().filter(|pod| pod.state == PodState::Leaving).filter(is_on_one).collect()
+}
+
+/// The node of each claim that a command holds, where it is there.
+fn held_nodes<'s>(command: &Command, snapshot: &'s Snapshot) -> impl Iterator<Item = Option<&'s Node>> {
+    let held = snapshot.claims.iter().filter(|claim| command.holds(claim));
+    held.map(|claim| snapshot.nodes.iter().find(|node| node.instance_id() == claim.instance_id()))
 }
 
 /// The claim on whose node each pod has a place, by the pod's uid; an empty name where that is ready.

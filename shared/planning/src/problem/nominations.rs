@@ -27,9 +27,10 @@ impl<'a> Nominations<'a> {
         nominations
     }
 
-    /// The node that a pod is meant for.
+    /// The node that a pod is meant for. Of one that leaves its node the claim of that node may still speak.
     pub(crate) fn node(&self, pod: &Pod) -> Option<usize> {
         let by_node = || self.by_node.get(pod.nominated_node.as_deref()?);
-        self.by_uid.get(pod.uid.as_str()).or_else(by_node).copied()
+        let of_leaving = pod.node_name.as_ref().and_then(|_| by_node());
+        of_leaving.or_else(|| self.by_uid.get(pod.uid.as_str())).or_else(by_node).copied()
     }
 }

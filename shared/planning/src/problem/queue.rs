@@ -64,7 +64,8 @@ pub(crate) fn queue<'a>(
     let mut opts_out: BTreeMap<*const PodSpec, bool> = BTreeMap::new();
     let mut pods = Vec::new();
     for pod in snapshot.pods.iter().filter(|pod| pod.is_provisionable()).chain(buffers) {
-        let preempts = pod.nominated_node.as_deref().filter(|node| waits.contains(node));
+        let waiting_for = pod.nominated_node.as_deref().filter(|_| pod.node_name.is_none());
+        let preempts = waiting_for.filter(|node| waits.contains(node));
         let reason = if let Some(why) = left_alone.quarantined.get(pod.uid.as_str()) {
             Some((*why).to_owned())
         } else if let Some(node) = preempts {

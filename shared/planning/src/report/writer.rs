@@ -62,7 +62,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
             solution,
             queues: problem.classes.iter().map(|class| class.pods.iter().rev().copied().collect()).collect(),
             plan: Plan::nothing(snapshot.taken_at, snapshot.generation),
-            report: Report { pods: Vec::new(), nodes: Vec::new(), invalid },
+            report: Report { invalid, ..Report::default() },
             fates: Fates::new(),
         }
     }

@@ -3,9 +3,10 @@
 //! It is ruin and recreate, and each step that is kept is a command: the nodes that it ends, and the nodes that it
 //! opens for their pods. The dearest nodes for what they carry go first, many at a time. Nodes that are worth their
 //! price stay, and their free room is the first that pods move to; a node that pods move to is not ended by a later
-//! step.
+//! step. What an earlier run has proposed is tried before anything else: it is to be found again, however much the
+//! cluster has changed around it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use outrigger_model::labels::CAPACITY_TYPE;
@@ -101,8 +102,13 @@ pub(crate) struct Consolidated<'p, 'a> {
     pub(crate) stays: BTreeMap<usize, Stays>,
 }
 
-/// Ends nodes as long as that is worth it.
-pub(crate) fn consolidate<'p, 'a>(problem: &'p Problem<'a>, pools: &[PoolNodes]) -> Consolidated<'p, 'a> {
+/// Ends nodes as long as that is worth it. `proposed` names those that an earlier run would end together, by their
+/// places.
+pub(crate) fn consolidate<'p, 'a>(
+    problem: &'p Problem<'a>,
+    pools: &[PoolNodes],
+    proposed: &[Vec<usize>],
+) -> Consolidated<'p, 'a> {
     let mut solution = Solution::empty(problem);
     let order = classes_in_order(problem);
     assign::place_nominated(&mut solution);
@@ -119,7 +125,7 @@ pub(crate) fn consolidate<'p, 'a>(problem: &'p Problem<'a>, pools: &[PoolNodes])
         stays: BTreeMap::new(),
         takes_in: vec![false; problem.existing.len()],
     };
-    state.run(pools);
+    state.run(pools, proposed);
     let (steps, stays) = (state.steps, state.stays);
     Consolidated { solution, steps, stays }
 }
@@ -137,12 +143,12 @@ struct Consolidating<'s, 'p, 'a> {
 }
 
 impl Consolidating<'_, '_, '_> {
-    fn run(&mut self, pools: &[PoolNodes]) {
+    fn run(&mut self, pools: &[PoolNodes], proposed: &[Vec<usize>]) {
         // What takes room on a node with a pod that could be nowhere else is not known.
         let all = pools.iter().flat_map(|pool| pool.nodes.iter().chain(&pool.replaced));
         let stuck: Vec<usize> = all.copied().filter(|node| self.homes[*node].is_none()).collect();
         self.set_closed(&stuck, true);
-        let sorted = self.sorted(pools);
+        let mut sorted = self.sorted(pools);
         // No pod moves to a node that is to go as well.
         for (pool, sorted) in pools.iter().zip(&sorted) {
             self.set_closed(&pool.replaced, true);
@@ -152,8 +158,9 @@ impl Consolidating<'_, '_, '_> {
         for node in pools.iter().flat_map(|pool| &pool.replaced) {
             self.end_one(*node, Demand::Places);
         }
-        for (pool, sorted) in pools.iter().zip(&sorted) {
-            let mut ended = 0;
+        for (pool, sorted) in pools.iter().zip(&mut sorted) {
+            let mut ended = self.end_proposed(pool, proposed);
+            sorted.retain(|node| !self.solution.ended[node]);
             self.end_many(&sorted.empty, pool.empty, &mut ended, &pool.settings);
             self.end_many(&sorted.loaded, pool.loaded, &mut ended, &pool.settings);
         }
@@ -200,6 +207,21 @@ impl Consolidating<'_, '_, '_> {
         for node in nodes {
             self.solution.closed[*node] = closed;
         }
+    }
+
+    /// Ends what an earlier run has proposed for a pool, as far as that is worth it still; says how many nodes.
+    fn end_proposed(&mut self, pool: &PoolNodes, proposed: &[Vec<usize>]) -> usize {
+        let known: BTreeSet<usize> = pool.nodes.iter().copied().collect();
+        let may_end = |node: &usize| known.contains(node) && self.homes[*node].is_some();
+        let of_pool: Vec<&Vec<usize>> = proposed.iter().filter(|nodes| nodes.iter().all(may_end)).collect();
+        let mut ended = 0;
+        for nodes in of_pool {
+            let is_free = nodes.iter().all(|node| !self.takes_in[*node] && !self.solution.ended[*node]);
+            if is_free && self.try_ending(nodes, Demand::Saving(&pool.settings)).is_ok() {
+                ended += nodes.len();
+            }
+        }
+        ended
     }
 
     /// Ends nodes, as many at a time as is worth it; those that are not worth it are opened to the pods of others.
@@ -355,6 +377,14 @@ struct Sorted {
     loaded: Vec<usize>,
     /// Worth their price, as far as that can be told from them alone.
     worthy: Vec<usize>,
+}
+
+impl Sorted {
+    fn retain(&mut self, keep: impl Fn(usize) -> bool) {
+        for nodes in [&mut self.empty, &mut self.loaded, &mut self.worthy] {
+            nodes.retain(|node| keep(*node));
+        }
+    }
 }
 
 fn evictions(pods: &[PlacedPods]) -> u32 {

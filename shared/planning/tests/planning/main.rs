@@ -19,6 +19,7 @@ mod flexibility;
 mod hard_clusters;
 #[cfg(test)]
 mod leaving;
+mod moves;
 mod needs;
 #[cfg(test)]
 mod properties;

@@ -289,7 +289,7 @@ fn drift_and_expiry_replace_what_consolidation_leaves_alone() {
     }
     fn expires(world: &mut World, minutes: u64) {
         world.set_life(minutes);
-        world.pool().annotations.insert(labels::GRACEFUL_EXPIRY.into(), "true".into());
+        world.annotate(labels::GRACEFUL_EXPIRY, "true");
         world.pool().spec.replicas = Some(1);
     }
     check(&[

@@ -1,0 +1,44 @@
+//! What the function `disrupt` remembers from one run to the next. Losing it costs a little time: what was proposed is
+//! proposed again, and nodes are left alone for `consolidateAfter` once more.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::node_pool::DisruptionReason;
+
+/// What the function `disrupt` remembers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DisruptionMemory {
+    /// What it found worth doing; it is done once a later run finds it too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub proposals: Vec<Proposal>,
+    /// The pods of nodes whose pool waits after each change of them (`consolidateAfter`), by the node's name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub pods: BTreeMap<String, PodsSeen>,
+}
+
+/// Nodes that are to be disrupted together, as soon as a later run finds the same (Karpenter validates a command 15 s
+/// after it was made).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Proposal {
+    /// Why.
+    pub reason: DisruptionReason,
+    /// The names of the nodes, in order.
+    pub nodes: Vec<String>,
+    /// When it was first made.
+    pub since: Timestamp,
+}
+
+/// The pods that were on a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodsSeen {
+    /// A digest of their uids.
+    pub digest: String,
+    /// When they were first seen to be these.
+    pub since: Timestamp,
+}

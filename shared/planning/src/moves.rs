@@ -1,0 +1,183 @@
+//! Pods of nodes that are ended for money. They are placed before all others, those of a command together, and for no
+//! more than what leaves the command its saving: else it is given up, and its pods stay where they are.
+//!
+//! Where there is room already nothing is paid, so that is looked for first, for all commands at once; what then has no
+//! place is planned command by command.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use outrigger_model::{
+    Command, NodeReport, Outcome, Plan, PlannedNode, Pod, PodState, PodsReport, Price, Report, Snapshot,
+};
+
+use crate::launch_outcomes::LeftAlone;
+use crate::leaving::replacement;
+use crate::problem::Problem;
+use crate::problem::queue;
+use crate::problem::volumes::Volumes;
+use crate::report::Writer;
+use crate::{Options, search};
+
+/// What becomes of the pods of such commands, and the world in which that has come true.
+pub(crate) struct Moves<'a> {
+    /// The world: moved pods are nominated for where they go, planned nodes are claims, and pods that stay are bound.
+    pub(crate) snapshot: Cow<'a, Snapshot>,
+    /// Uids of pods that are moved.
+    moved: BTreeSet<String>,
+    /// Nodes that are opened for them.
+    nodes: Vec<PlannedNode>,
+    reports: Vec<NodeReport>,
+    /// Commands that are to be given up.
+    too_dear: Vec<String>,
+    /// Pods that stay where they are, and why.
+    staying: Vec<PodsReport>,
+}
+
+/// The pods that a command moves.
+struct Move {
+    command: String,
+    may_cost: Price,
+    /// By uid.
+    pods: BTreeSet<String>,
+    /// Whether each node of the command may be ended, so that all of its pods are known.
+    is_known: bool,
+}
+
+impl<'a> Moves<'a> {
+    /// Plans the moves of a snapshot in which pods that must find another place are leaving.
+    pub(crate) fn of(seen: Cow<'a, Snapshot>, options: &Options<'_>) -> Self {
+        let all: Vec<Move> = replacement::current(&seen).filter_map(|it| Move::of(it, &seen)).collect();
+        let (moved, nodes, reports) = (BTreeSet::new(), Vec::new(), Vec::new());
+        let (too_dear, staying) = (Vec::new(), Vec::new());
+        let mut moves = Self { snapshot: seen, moved, nodes, reports, too_dear, staying };
+        if all.is_empty() {
+            return moves;
+        }
+        let (known, unknown): (Vec<Move>, Vec<Move>) = all.into_iter().partition(|it| it.is_known);
+        for it in unknown {
+            moves.bind(&it, "a node of its command is kept");
+        }
+        for it in moves.find_room(known, options) {
+            if !moves.open_nodes(&it, options) {
+                moves.bind(&it, "its place elsewhere would cost more than its command saves");
+                moves.too_dear.push(it.command);
+            }
+        }
+        moves
+    }
+
+    /// Moves pods to nodes and claims that exist; returns the commands of which some pod found no room.
+    fn find_room(&mut self, moves: Vec<Move>, options: &Options<'_>) -> Vec<Move> {
+        let mut world = self.snapshot.as_ref().clone();
+        world.node_pools.clear();
+        let pods: BTreeSet<&str> = moves.iter().flat_map(|it| &it.pods).map(String::as_str).collect();
+        let (plan, _) = place(&world, &pods, options);
+        let (placed, left): (Vec<Move>, Vec<Move>) =
+            moves.into_iter().partition(|it| it.pods.is_subset(&placed(&plan)));
+        let of_whole = placed.into_iter().flat_map(|it| it.pods).collect();
+        self.accept(plan, of_whole);
+        left
+    }
+
+    /// Opens nodes for the pods of a command, unless they cost more than they may.
+    fn open_nodes(&mut self, it: &Move, options: &Options<'_>) -> bool {
+        let mut world = self.snapshot.as_ref().clone();
+        world.node_pools.retain(|pool| pool.spec.replicas.is_none());
+        let pods: BTreeSet<&str> = it.pods.iter().map(String::as_str).collect();
+        let (mut plan, report) = place(&world, &pods, options);
+        let cost = plan.price() + plan.node_price();
+        if !it.pods.is_subset(&placed(&plan)) || cost > it.may_cost {
+            return false;
+        }
+        plan.nodes.retain(|node| node.pods.iter().any(|pod| it.pods.contains(&pod.uid)));
+        keep_cheap(&mut plan.nodes, it.may_cost - cost);
+        self.reports.extend(report.nodes);
+        self.nodes.extend(plan.nodes.iter().cloned());
+        self.accept(plan, it.pods.clone());
+        true
+    }
+
+    /// Makes a plan come true for some of its pods.
+    fn accept(&mut self, mut plan: Plan, pods: BTreeSet<String>) {
+        for placement in &mut plan.existing {
+            placement.pods.retain(|pod| pods.contains(&pod.uid));
+        }
+        self.snapshot = Cow::Owned(self.snapshot.with_plan(&plan));
+        self.moved.extend(pods);
+    }
+
+    /// Leaves pods where they are.
+    fn bind(&mut self, it: &Move, why: &str) {
+        let mut pods = Vec::new();
+        for pod in self.snapshot.to_mut().pods.iter_mut().filter(|pod| it.pods.contains(&pod.uid)) {
+            pod.state = PodState::Bound;
+            pods.push(pod.id.clone());
+        }
+        pods.sort();
+        let outcome = Outcome::Ignored { reason: format!("it stays where it is: {why}") };
+        self.staying.push(PodsReport { pods, outcome });
+    }
+
+    /// The plan for all others with the moves in it.
+    pub(crate) fn complete(self, plan: &mut Plan, report: &mut Report) {
+        // No node is opened for a moved pod beside those that were counted.
+        for node in &mut plan.nodes {
+            node.pods.retain(|pod| !self.moved.contains(&pod.uid));
+        }
+        let own: BTreeSet<&str> = self.nodes.iter().map(|node| node.claim.as_str()).collect();
+        for placement in plan.existing.iter_mut().filter(|it| own.contains(it.target.name())) {
+            placement.pods.retain(|pod| !self.moved.contains(&pod.uid));
+        }
+        plan.existing.retain(|placement| !placement.pods.is_empty());
+        plan.nodes.splice(0..0, self.nodes);
+        plan.too_dear = self.too_dear;
+        report.nodes.splice(0..0, self.reports);
+        report.pods.extend(self.staying);
+    }
+}
+
+impl Move {
+    fn of(command: &Command, seen: &Snapshot) -> Option<Self> {
+        let may_cost = command.may_cost?;
+        let pods = |pods: Vec<&Pod>| pods.into_iter().map(|pod| pod.uid.clone()).collect();
+        let moved = replacement::moved(command, seen);
+        let is_known = moved.is_some();
+        let all = moved.unwrap_or_else(|| replacement::on_held_nodes(command, seen));
+        Some(Self { command: command.id.clone(), may_cost, pods: pods(all), is_known })
+    }
+}
+
+/// Plans for some pods, and for those that are meant for nodes already, whose room they would take otherwise.
+fn place(world: &Snapshot, pods: &BTreeSet<&str>, options: &Options<'_>) -> (Plan, Report) {
+    let left_alone = LeftAlone::of(world);
+    let volumes = Volumes::of(world);
+    let in_claims = world.claims.iter().flat_map(|claim| &claim.status.nominated);
+    let meant: BTreeSet<&str> = in_claims.map(|pod| pod.uid.as_str()).collect();
+    let mut queue = queue::queue(world, &[], &volumes, &left_alone).pods;
+    queue.retain(|pod| {
+        let is_meant = pod.nominated_node.is_some() || meant.contains(pod.uid.as_str());
+        pods.contains(pod.uid.as_str()) || (is_meant && pod.node_name.is_none())
+    });
+    let problem = Problem::of(world, options, &volumes, &left_alone, &queue, &Default::default());
+    Writer::new(&search::solve(&problem)).write()
+}
+
+/// The uids of all pods that a plan places.
+fn placed(plan: &Plan) -> BTreeSet<String> {
+    let on_new = plan.nodes.iter().flat_map(|node| &node.pods);
+    let on_existing = plan.existing.iter().flat_map(|placement| &placement.pods);
+    on_new.chain(on_existing).map(|pod| pod.uid.clone()).collect()
+}
+
+/// Leaves each node only types that together cost no more than may be paid on top of the cheapest ones.
+fn keep_cheap(nodes: &mut [PlannedNode], on_top: Price) {
+    let share = on_top.nanos() / u64::try_from(nodes.len()).unwrap_or(1).max(1);
+    for node in nodes {
+        let most = node.price + Price::from_nanos(share);
+        node.instance_types.retain(|kind| kind.price() <= most);
+        for kind in &mut node.instance_types {
+            kind.offerings.retain(|offering| offering.price <= most);
+        }
+    }
+}
