@@ -6,13 +6,14 @@ GLIBC_MAX := 2.34
 
 build-ProvisionFunction: NAME := provision
 build-LifecycleFunction: NAME := lifecycle
+build-DisruptFunction: NAME := disrupt
 build-RefreshFunction: NAME := refresh
 build-InterruptFunction: NAME := interrupt
 
 # All functions are built for each of them, in one step that costs nothing the second and third time, and with the features that
 # the whole workspace asks of what they share: with other features aws-sdk-ec2 would be compiled once more.
 build-%:
-	$(BUILDER) --release --locked --workspace --bin provision --bin lifecycle --bin refresh --bin interrupt
+	$(BUILDER) --release --locked --workspace --bin provision --bin lifecycle --bin disrupt --bin refresh --bin interrupt
 	cp $$(ls -t $(TARGET)/lambda/$(NAME)/bootstrap $(TARGET)/release/$(NAME) 2>/dev/null | head -n 1) $(ARTIFACTS_DIR)/bootstrap
 	strip $(ARTIFACTS_DIR)/bootstrap
 	@needed=$$(objdump -T $(ARTIFACTS_DIR)/bootstrap | grep -o 'GLIBC_[0-9.]*' | cut -d_ -f2 | sort -V | tail -n 1); \

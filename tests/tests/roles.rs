@@ -52,7 +52,8 @@ fn who_launches_cannot_terminate() {
             (function, actions.filter(|action| !is_harmless(action)).collect())
         })
         .collect();
-    let expected: [(&str, &[&str]); 4] = [
+    let expected: [(&str, &[&str]); 5] = [
+        ("DisruptFunction", &[]),
         ("InterruptFunction", &["sqs:ChangeMessageVisibility", "sqs:SendMessage"]),
         ("LifecycleFunction", &["ec2:DeleteLaunchTemplate", "ec2:TerminateInstances"]),
         (

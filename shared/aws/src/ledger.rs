@@ -11,6 +11,7 @@
 //! | `event#<id>` | an event of EC2 that was handled, and until when that counts |
 //! | `health` | how launches have fared lately: JSON in `body`, its `version` beside it |
 //! | `memory#<instance type>#<image>` | the least memory that a node of the type was seen to have |
+//! | `disruption` | what `disrupt` has proposed, and since when nodes have their pods: compressed when it is large |
 //! | `sweep` | what the last sweep found amiss: JSON in `body` |
 //! | `report#<function>` | the last report, compressed when it is large |
 //!
@@ -19,6 +20,7 @@
 
 mod claims;
 mod commands;
+mod disruption;
 mod handled;
 mod health;
 mod item;
@@ -26,6 +28,7 @@ mod launches;
 mod leases;
 mod meta;
 mod outcomes;
+mod packing;
 mod queries;
 mod reports;
 mod seen;
@@ -39,7 +42,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use outrigger_engine::ports::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep};
 use outrigger_model::{
-    Command, Intent, IntentState, LaunchHealth, NodeClaim, Report, SeenMemory, UnavailableOffering,
+    Command, DisruptionMemory, Intent, IntentState, LaunchHealth, NodeClaim, Report, SeenMemory,
+    UnavailableOffering,
 };
 
 use crate::Aws;
@@ -165,6 +169,18 @@ impl Ledger for DynamoLedger {
 
     async fn command(&self, id: &str) -> Result<Option<Command>, LedgerError> {
         commands::get_command(self, id).await
+    }
+
+    async fn disruption_memory(&self) -> Result<DisruptionMemory, LedgerError> {
+        disruption::get_memory(self).await
+    }
+
+    async fn put_disruption_memory(
+        &self,
+        memory: &DisruptionMemory,
+        lease: &Lease,
+    ) -> Result<(), LedgerError> {
+        disruption::put_memory(self, memory, lease).await
     }
 
     async fn sweep(&self) -> Result<Sweep, LedgerError> {

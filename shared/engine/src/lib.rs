@@ -1,7 +1,7 @@
 //! The loop of Outrigger: observe through three ports, plan, apply. Every function, the simulator and the tests run
 //! this code; they differ in what stands behind the ports.
 //!
-//! The ticks (`provision`, `lifecycle`, `interruption`, `refresh`) say what comes after what. What they do stands in
+//! The ticks (`provision`, `lifecycle`, `disrupt`, `interruption`, `refresh`) say what comes after what. What they do stands in
 //! rooms: `observe` puts the Snapshot together, `launch` makes a Plan come true, `node` takes one node from its
 //! registration to its release, `disruption` replaces nodes of our own accord, and `sweep` finds what is amiss between
 //! EC2, ledger and cluster.
@@ -16,6 +16,7 @@ mod observe;
 mod rate_limit;
 mod sweep;
 
+pub mod disrupt;
 pub mod interruption;
 pub mod lifecycle;
 pub mod ports;

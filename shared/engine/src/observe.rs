@@ -25,9 +25,20 @@ pub(crate) struct Known<'a> {
     /// The kOps cluster's name.
     pub(crate) cluster: &'a str,
     /// How many nodes the cluster may get within a minute.
-    pub(crate) max_new_nodes_per_minute: usize,
+    pub(crate) max_new_nodes_per_minute: Option<usize>,
     /// Nodes whose spot fleet launched nothing, oldest first.
     pub(crate) spot_refusals: &'a [SpotRefusal],
+    /// When the PodDisruptionBudgets are read.
+    pub(crate) budgets: Budgets,
+}
+
+/// When the PodDisruptionBudgets are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Budgets {
+    /// While nodes are going: only then may they hold up a pod.
+    WhileNodesGo,
+    /// To find nodes that may be disrupted.
+    Always,
 }
 
 /// Puts together what a decision may use. The ledger's state was loaded before `state` was last brought up to date, so
@@ -44,7 +55,7 @@ pub(crate) async fn snapshot(
         tracing::warn!(%problem, "refused; the others go on without it");
     }
     let mut snapshot = Snapshot::empty(known.cluster, ports.now());
-    snapshot.max_new_nodes_per_minute = Some(known.max_new_nodes_per_minute);
+    snapshot.max_new_nodes_per_minute = known.max_new_nodes_per_minute;
     snapshot.spot_refusals = known.spot_refusals.to_vec();
     offers.learn(ledger.seen_memory);
     for reference in references(&configuration) {
@@ -64,7 +75,7 @@ pub(crate) async fn snapshot(
     snapshot.nodes = state.nodes.values().cloned().collect();
     snapshot.pods = state.pods.values().cloned().collect();
     snapshot.daemon_sets.clone_from(&state.daemon_sets);
-    if leaving::is_any_node_leaving(&snapshot) {
+    if known.budgets == Budgets::Always || leaving::is_any_node_leaving(&snapshot) {
         snapshot.disruption_budgets = disruption_budgets(ports).await?;
     }
     add_volumes(ports, &mut snapshot).await?;

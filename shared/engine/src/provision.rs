@@ -14,7 +14,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::TickError;
-use crate::disruption::command::note_replacements;
+use crate::disruption::command::{give_up_too_dear, note_replacements};
 use crate::error::chain;
 use crate::guards::Guards;
 use crate::launch::apply::apply;
@@ -24,7 +24,7 @@ use crate::lease_guard::{LONGEST_WAIT, LeaseGuard};
 use crate::node::nomination::hold_room;
 use crate::observe::offers::Offers;
 use crate::observe::watch::{Waited, Watched};
-use crate::observe::{Known, snapshot};
+use crate::observe::{Budgets, Known, snapshot};
 use crate::ports::{ClusterState, Configuration, Ports};
 
 use memory::Decision;
@@ -242,8 +242,9 @@ impl Tick<'_> {
         self.standing = false;
         let known = Known {
             cluster: &self.settings.cluster,
-            max_new_nodes_per_minute: self.settings.max_new_nodes_per_minute,
+            max_new_nodes_per_minute: Some(self.settings.max_new_nodes_per_minute),
             spot_refusals: &self.spot_refusals,
+            budgets: Budgets::WhileNodesGo,
         };
         let snapshot = snapshot(self.ports, known, ledger, &watched.state, offers).await?;
         let decision = self.decide(snapshot).await;
@@ -257,6 +258,7 @@ impl Tick<'_> {
         self.learn_from(&decision, &outcome).await;
         self.plan_again_for(&decision, &outcome);
         note_replacements(self.ports, guard.lease(), snapshot, plan, &outcome).await?;
+        give_up_too_dear(self.ports, guard.lease(), snapshot, plan).await?;
         self.note(outcome);
         hold_room(self.ports, guard.lease(), snapshot, plan).await?;
         self.tell(snapshot, plan, report).await;

@@ -7,7 +7,10 @@ use lambda_runtime::{Diagnostic, Error, LambdaEvent, service_fn};
 use outrigger_aws::{DeadLetters, Queue};
 use outrigger_engine::Guards;
 use outrigger_engine::ports::{Ports, WallClock};
-use outrigger_engine::{lifecycle as lifecycle_tick, provision as provision_tick, refresh as refresh_tick};
+use outrigger_engine::{
+    disrupt as disrupt_tick, lifecycle as lifecycle_tick, provision as provision_tick,
+    refresh as refresh_tick,
+};
 use serde_json::Value;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
@@ -73,6 +76,23 @@ pub async fn lifecycle() -> Result<(), Error> {
             ("OrphansTerminated", summary.orphans.len() as f64),
             ("RepairsBlocked", summary.repair_blocked.len() as f64),
             ("BreakerOpen", if summary.breaker.is_some() { 1.0 } else { 0.0 }),
+        ]);
+        Ok(serde_json::to_value(summary)?)
+    })
+    .await
+}
+
+/// Runs `disrupt` until Lambda ends the process.
+pub async fn disrupt() -> Result<(), Error> {
+    serve_event("disrupt", async |shell, _, owner, deadline| {
+        let settings = disrupt_tick::Settings::new(&shell.config.cluster, owner);
+        let summary = Box::pin(disrupt_tick::tick(shell.ports().await?, &settings, deadline)).await?;
+        let committed: usize = summary.committed.values().map(Vec::len).sum();
+        shell.measure(&[
+            ("NodesDisrupted", committed as f64),
+            ("CommandsProposed", summary.proposed as f64),
+            ("CostPerHour", summary.cost_per_hour),
+            ("SavingPossible", summary.cost_per_hour - summary.cost_per_hour_after),
         ]);
         Ok(serde_json::to_value(summary)?)
     })

@@ -8,6 +8,6 @@ mod functions;
 mod interrupt;
 mod metrics;
 
-pub use functions::{lifecycle, provision, refresh};
+pub use functions::{disrupt, lifecycle, provision, refresh};
 pub use interrupt::interrupt;
 pub use lambda_runtime::Error;

@@ -128,6 +128,10 @@ pub enum Call {
     EndCommand,
     /// A command of disruption read.
     Command,
+    /// What disrupt remembers, read.
+    DisruptionMemory,
+    /// What disrupt remembers, written.
+    PutDisruptionMemory,
     /// The last sweep read.
     Sweep,
     /// A sweep written.
@@ -246,6 +250,7 @@ impl Call {
                 | Self::Load
                 | Self::Claim
                 | Self::Command
+                | Self::DisruptionMemory
                 | Self::Sweep
                 | Self::Report
         )
@@ -306,6 +311,8 @@ impl Call {
             Self::WriteCommand => "write a command",
             Self::EndCommand => "end a command",
             Self::Command => "read a command",
+            Self::DisruptionMemory => "read what was proposed",
+            Self::PutDisruptionMemory => "write what is proposed",
             Self::Sweep => "read the last sweep",
             Self::PutSweep => "write a sweep",
             Self::Handled => "read handled events",

@@ -1,5 +1,5 @@
-//! The functions' schedule: provision and lifecycle each minute and when their bells ring, interrupt when the queue has
-//! messages, each in its own run that may die.
+//! The functions' schedule: provision and lifecycle each minute and when their bells ring, disrupt each minute, interrupt
+//! when the queue has messages, each in its own run that may die.
 
 pub(crate) mod interrupt;
 pub(crate) mod uninstall;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use outrigger_engine::{chain, lifecycle, provision};
+use outrigger_engine::{chain, disrupt, lifecycle, provision};
 use tokio::time::{Instant, sleep_until};
 
 use crate::door::{Crash, Door, Run};
@@ -60,7 +60,8 @@ pub struct Kill {
 
 /// Begins a function each minute, for ever.
 pub(crate) async fn schedule(world: &Arc<World>, scenario: &Scenario, function: Function, kills: &[Kill]) {
-    while has_functions(world) {
+    let is_there = function != Function::Disrupt || scenario.disrupt;
+    while is_there && has_functions(world) {
         run(world, scenario, function, Wake::Schedule, kills).await;
         sleep_until(next_period(world)).await;
     }
@@ -233,6 +234,16 @@ async fn tick(door: &Door, scenario: &Scenario, wake: Wake, owner: String, deadl
                 let breaker =
                     summary.breaker.map(|count| format!("the breaker is open: {count} would have ended"));
                 [claims, orphans, breaker].into_iter().flatten().collect::<Vec<_>>().join("; ")
+            })
+        }
+        Function::Disrupt => {
+            let settings = disrupt::Settings::new(CLUSTER, owner);
+            told(function, disrupt::tick(door.ports(), &settings, deadline).await, |summary| {
+                let nodes: usize = summary.committed.values().map(Vec::len).sum();
+                let committed = (nodes > 0).then(|| format!("{} to be disrupted", count(nodes, "node")));
+                let proposed = (summary.proposed > 0)
+                    .then(|| format!("{} proposed", count(summary.proposed, "command")));
+                [committed, proposed].into_iter().flatten().collect::<Vec<_>>().join("; ")
             })
         }
         // The queue's pollers call one with what it holds, and a person the other.

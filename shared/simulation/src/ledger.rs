@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use outrigger_engine::ports::{ClaimOutcome, Lease, LedgerError, LedgerState, PreparedLaunch, Sweep};
 use outrigger_model::{
-    ClaimState, Command, Intent, IntentState, LaunchHealth, NodeClaim, Report, SeenMemory,
+    ClaimState, Command, DisruptionMemory, Intent, IntentState, LaunchHealth, NodeClaim, Report, SeenMemory,
     UnavailableOffering,
 };
 
@@ -31,6 +31,7 @@ pub(crate) struct Table {
     seen_memory: BTreeMap<(String, String), SeenMemory>,
     reports: BTreeMap<String, (Timestamp, Report)>,
     sweep: Sweep,
+    disruption_memory: DisruptionMemory,
     promises: Promises,
     health: LaunchHealth,
     /// Writes of claims that no claim may undergo.
@@ -257,6 +258,12 @@ impl Table {
         let before = self.claims.insert(claim.name.clone(), next.clone());
         self.broken.extend(before.iter().flat_map(|before| backwards(before, claim)));
         next
+    }
+
+    fn put_disruption_memory(&mut self, memory: &DisruptionMemory, lease: &Lease) -> Result<(), LedgerError> {
+        self.check_lease(lease)?;
+        self.disruption_memory = memory.clone();
+        Ok(())
     }
 
     fn put_sweep(&mut self, sweep: &Sweep, lease: Option<&Lease>) -> Result<(), LedgerError> {

@@ -103,8 +103,10 @@ pub fn play(scenario: &Scenario, kills: &[Kill], observer: &mut dyn Observer) ->
             () = functions::bell(&world, scenario, Function::Provision, kills) => {}
             () = functions::schedule(&world, scenario, Function::Lifecycle, kills) => {}
             () = functions::bell(&world, scenario, Function::Lifecycle, kills) => {}
+            () = functions::schedule(&world, scenario, Function::Disrupt, kills) => {}
             () = functions::second(&world, scenario, Function::Provision, kills) => {}
             () = functions::second(&world, scenario, Function::Lifecycle, kills) => {}
+            () = functions::second(&world, scenario, Function::Disrupt, kills) => {}
             () = functions::interrupt::pollers(&world, scenario, kills) => {}
             () = functions::uninstall::person(&world, kills) => {}
             () = sleep_until(end) => {}

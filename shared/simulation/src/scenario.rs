@@ -115,6 +115,8 @@ pub struct Scenario {
     pub initialization_timeout: Duration,
     /// Whether lifecycle replaces nodes whose conditions say that they are broken.
     pub node_repair: bool,
+    /// Whether the function `disrupt` runs.
+    pub disrupt: bool,
     /// What is done about EC2's rebalance recommendations.
     pub rebalance: RebalancePolicy,
     /// What keeps lifecycle from doing harm; all on.

@@ -32,19 +32,26 @@ pub(crate) const BATCH: usize = 100;
 pub(crate) const WINDOW: Duration = Duration::from_secs(1);
 
 /// Every function of the stack.
-pub const FUNCTIONS: [Function; 4] = [
+pub const FUNCTIONS: [Function; 5] = [
     Function {
         name: "provision",
         logical_id: "ProvisionFunction",
         every: Some(Duration::from_mins(1)),
-        doorbells: &["NodeClaims Interrupted"],
+        doorbells: &["NodeClaims Interrupted", "Command Committed"],
         queue: None,
     },
     Function {
         name: "lifecycle",
         logical_id: "LifecycleFunction",
         every: Some(Duration::from_mins(1)),
-        doorbells: &["NodeClaims Launched", "NodeClaims Interrupted"],
+        doorbells: &["NodeClaims Launched", "NodeClaims Interrupted", "Command Committed"],
+        queue: None,
+    },
+    Function {
+        name: "disrupt",
+        logical_id: "DisruptFunction",
+        every: Some(Duration::from_mins(1)),
+        doorbells: &[],
         queue: None,
     },
     Function {

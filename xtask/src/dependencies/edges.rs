@@ -9,7 +9,8 @@ use crate::command::metadata;
 
 /// Every member with the members that it uses: its normal dependencies, those that stand behind a feature among them.
 /// An edge that is not here is forbidden, and one that no manifest has any more must go from here.
-const EDGES: [(&str, &[&str]); 18] = [
+const EDGES: [(&str, &[&str]); 19] = [
+    ("disrupt", &["outrigger-runtime"]),
     ("interrupt", &["outrigger-runtime"]),
     ("lifecycle", &["outrigger-runtime"]),
     ("provision", &["outrigger-runtime"]),

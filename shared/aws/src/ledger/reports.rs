@@ -1,28 +1,19 @@
 //! The last report of each function. DynamoDB takes 400 KB for an item, so a large one is compressed, and cut where
 //! even that is too much; a report explains, nothing depends on it.
 
-use std::io::{Read, Write};
-
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
-use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
-use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
 use jiff::Timestamp;
 use outrigger_engine::ports::LedgerError;
 use outrigger_model::report::{Outcome, PodsReport, Report};
 
-use super::DynamoLedger;
-use super::item::{names, number, text};
+use super::item::{names, number};
 use super::queries::get;
+use super::{DynamoLedger, packing};
 use crate::errors;
 
-const COMPRESS_ABOVE_BYTES: usize = 100 * 1024;
-const CUT_ABOVE_BYTES: usize = 350 * 1024;
 /// How many pods of one entry a cut report still names.
 const NAMED_PODS: usize = 20;
-const MAX_REPORT_BYTES: u64 = 64 << 20;
 const TAKEN_AT: &str = "taken_at_ms";
 
 /// Keeps a report, unless a later one is there.
@@ -61,37 +52,21 @@ pub(super) async fn get_report(
     let Some(item) = get(ledger, &format!("report#{function}")).await? else { return Ok(None) };
     let at = Timestamp::from_millisecond(item.number(TAKEN_AT)?).map_err(|error| item.unreadable(error))?;
     let report = match item.bytes(names::BODY) {
-        Some(bytes) => unpacked(bytes).map_err(|error| item.unreadable(error))?,
+        Some(bytes) => packing::unpacked(bytes).map_err(|error| item.unreadable(error))?,
         None => item.body()?,
     };
     Ok(Some((at, report)))
 }
 
-/// The report as JSON, compressed JSON, or the compressed JSON of what fits of it.
+/// The report, or what fits of it.
 fn packed(report: &Report) -> Result<AttributeValue, std::io::Error> {
-    let json = serde_json::to_vec(report)?;
-    if json.len() <= COMPRESS_ABOVE_BYTES {
-        return Ok(text(String::from_utf8_lossy(&json)));
-    }
-    let mut bytes = compressed(&json)?;
-    let mut entries = report.pods.len().max(report.nodes.len());
-    while bytes.len() > CUT_ABOVE_BYTES && entries > 0 {
+    let mut packed = packing::packed(report)?;
+    let mut entries = report.pods.len().max(report.nodes.len()).max(report.verdicts.len());
+    while !packed.is_small_enough() && entries > 0 {
         entries /= 2;
-        bytes = compressed(&serde_json::to_vec(&cut(report, entries))?)?;
+        packed = packing::packed(&cut(report, entries))?;
     }
-    Ok(AttributeValue::B(Blob::new(bytes)))
-}
-
-fn unpacked(bytes: &Blob) -> Result<Report, std::io::Error> {
-    let mut json = Vec::new();
-    GzDecoder::new(bytes.as_ref()).take(MAX_REPORT_BYTES).read_to_end(&mut json)?;
-    Ok(serde_json::from_slice(&json)?)
-}
-
-fn compressed(json: &[u8]) -> Result<Vec<u8>, std::io::Error> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(json)?;
-    encoder.finish()
+    Ok(packed.into_value())
 }
 
 /// The first entries of a report, with a last one that says how much is missing.
@@ -110,6 +85,7 @@ fn cut(report: &Report, entries: usize) -> Report {
         pods,
         nodes: report.nodes.iter().take(entries).cloned().collect(),
         invalid: report.invalid.iter().take(entries).cloned().collect(),
+        verdicts: report.verdicts.iter().take(entries).cloned().collect(),
     }
 }
 
@@ -144,16 +120,15 @@ mod tests {
         let large = report(2_000);
         let packed = packed(&large).unwrap();
         let bytes = packed.as_b().unwrap();
-        assert!(bytes.as_ref().len() < CUT_ABOVE_BYTES);
-        assert_eq!(unpacked(bytes).unwrap(), large);
+        assert_eq!(packing::unpacked::<Report>(bytes).unwrap(), large);
     }
 
     #[test]
     fn what_is_too_large_even_so_is_cut_with_a_note() {
         let packed = packed(&report(40_000)).unwrap();
         let bytes = packed.as_b().unwrap();
-        assert!(bytes.as_ref().len() <= CUT_ABOVE_BYTES);
-        let read = unpacked(bytes).unwrap();
+        assert!(bytes.as_ref().len() < 400 * 1024, "DynamoDB takes no more");
+        let read: Report = packing::unpacked(bytes).unwrap();
         let Outcome::Ignored { reason } = &read.pods.last().unwrap().outcome else { panic!("no note") };
         assert!(reason.contains("of 40000 groups"), "{reason}");
     }

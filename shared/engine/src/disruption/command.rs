@@ -1,14 +1,16 @@
 //! Commands of disruption: nodes that go of our own accord, once what their pods move to is ready.
 //!
-//! A command and its hold on its claims are written as one (`interrupt`, for EC2's rebalance recommendations where
-//! they are followed); while its nodes stay open a place is planned for their pods (`provision`), and once what these
+//! A command and its hold on its claims are written as one (by `disrupt`, and by `interrupt` for EC2's rebalance
+//! recommendations where they are followed); while its nodes stay open a place is planned for their pods (`provision`), and once what these
 //! wait for is ready, the write that begins the end of its claims removes it (`lifecycle`). So whoever dies between
 //! two steps leaves a command that the next tick goes on with, or none.
 //!
 //! How one goes on is planning's to say (`leaving::replacement`). What takes a machine whatever we want, as a spot
 //! warning does, begins the end of its claim as always, and so lets it go.
 
+use outrigger_model::node_pool::DisruptionReason;
 use outrigger_model::{ClaimState, Command, NodeClaim, Plan, Snapshot, TerminationReason};
+use outrigger_planning::disruption::ConsolidationCommand;
 use outrigger_planning::leaving::replacement;
 
 use crate::error::chain;
@@ -39,6 +41,74 @@ pub(crate) async fn issue(
         claim = again;
     }
     Err(LedgerError::Conflict { what: format!("claim {}", claim.name) })
+}
+
+/// Commits a command that was found twice. `None` where a claim of its nodes is not ready for pods any more, is held
+/// already, or is not known.
+///
+/// Errors with [`LedgerError::Conflict`] when somebody else wrote one of the claims since the snapshot.
+pub(crate) async fn commit(
+    ports: Ports<'_>,
+    lease: &Lease,
+    snapshot: &Snapshot,
+    found: &ConsolidationCommand,
+) -> Result<Option<Command>, LedgerError> {
+    let Some(claims) = free_claims(snapshot, &found.delete) else { return Ok(None) };
+    let names: Vec<String> = claims.iter().map(|claim| claim.name.clone()).collect();
+    let new = Command::new(found.reason.into(), found.message(), names, ports.now());
+    // Where nobody is on the nodes, there is nothing to wait for.
+    let is_empty = found.reason == DisruptionReason::Empty;
+    let replacements = is_empty.then(Vec::new);
+    let command = Command { may_cost: found.may_cost, replacements, ..new };
+    let held =
+        |claim: &NodeClaim| claim.clone().with_status(|status| status.command = Some(command.id.clone()));
+    let held: Vec<NodeClaim> = claims.into_iter().map(held).collect();
+    ports.ledger.write_command(&command, &held, Some(lease)).await?;
+    Ok(Some(command))
+}
+
+/// The claims of some nodes; `None` unless all of them are ready for pods and held by nobody.
+fn free_claims<'s>(snapshot: &'s Snapshot, nodes: &[String]) -> Option<Vec<&'s NodeClaim>> {
+    let of_node = |name: &String| {
+        let node = snapshot.nodes.iter().find(|node| &node.name == name)?;
+        let mut claims = snapshot.claims.iter();
+        let claim =
+            claims.find(|claim| node.instance_id().is_some() && claim.instance_id() == node.instance_id())?;
+        let is_free = claim.status.state == ClaimState::Initialized && claim.status.command.is_none();
+        is_free.then_some(claim)
+    };
+    nodes.iter().map(of_node).collect()
+}
+
+/// Gives up commands whose pods have no place for what that may cost: their nodes stay as they are.
+///
+/// Errors when the lease has gone.
+pub(crate) async fn give_up_too_dear(
+    ports: Ports<'_>,
+    lease: &Lease,
+    snapshot: &Snapshot,
+    plan: &Plan,
+) -> Result<(), LedgerError> {
+    let is_too_dear = |command: &&Command| plan.too_dear.contains(&command.id);
+    for command in snapshot.commands.iter().filter(is_too_dear) {
+        let held = snapshot.claims.iter().filter(|claim| command.holds(claim));
+        let freed: Vec<NodeClaim> = held.map(freed).collect();
+        match ports.ledger.end_command(command, &freed, Some(lease)).await {
+            Ok(_) => {
+                tracing::info!(command = command.id, may_cost = ?command.may_cost, "given up: its pods cost more");
+            }
+            Err(error @ LedgerError::LeaseLost { .. }) => return Err(error),
+            Err(error) => {
+                tracing::info!(command = command.id, error = chain(&error), "not given up this time");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A claim that no command holds any more.
+pub(crate) fn freed(claim: &NodeClaim) -> NodeClaim {
+    claim.clone().with_status(|status| status.command = None)
 }
 
 /// Writes down what the pods of nodes that are to be replaced wait for, as a plan and its launches have it. What

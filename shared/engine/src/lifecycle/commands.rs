@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use outrigger_model::{ClaimState, Command, NillableDuration, Node, NodeClaim};
 
 use outrigger_planning::leaving::eviction::EvictionRules;
-use outrigger_planning::leaving::replacement::{DisruptionBlocker, PATIENCE, Step, blocker, step};
+use outrigger_planning::leaving::replacement::{DisruptionBlocker, PATIENCE, Step, command_blocker, step};
 
 use super::Tick;
 use crate::TickError;
+use crate::disruption::command::freed;
 use crate::error::chain;
 use crate::node::index::Nodes;
 use crate::node::terminate::{Cause, ending};
@@ -55,10 +56,13 @@ impl Tick<'_> {
             self.waits(&held, &what.to_string());
             return Ok(());
         }
+        let kept = self.kept(command, &held, nodes).await?;
         let nodes: Vec<&Node> = held.iter().flat_map(|claim| nodes.of_claim(claim)).copied().collect();
-        match (step, self.kept(&nodes).await?) {
+        match (step, kept) {
             (Step::Drain, None) => self.carry_out(command, held, lease).await?,
-            (Step::Drain, Some(why)) => self.waits(&held, &why.to_string()),
+            (Step::Drain, Some(why)) if !matches!(why, DisruptionBlocker::Occupied(_)) => {
+                self.waits(&held, &why.to_string());
+            }
             (_, kept) => {
                 self.give_up(command, held, lease).await?;
                 self.tell_of_no_replacement(command, &nodes, kept).await;
@@ -78,7 +82,10 @@ impl Tick<'_> {
         held: Vec<&mut NodeClaim>,
         lease: Option<&Lease>,
     ) -> Result<(), TickError> {
-        let message = format!("{}, and what replaces it is ready", command.message);
+        let message = match command.replacements.as_deref() {
+            None | Some([]) => command.message.clone(),
+            Some(_) => format!("{}, and what replaces it is ready", command.message),
+        };
         let (cause, now) = (Cause::new(command.reason, message), self.ports.now());
         let next: Vec<NodeClaim> = held.iter().filter_map(|claim| ending(claim, &cause, now)).collect();
         let written = self.ports.ledger.end_command(command, &next, lease).await?;
@@ -96,7 +103,7 @@ impl Tick<'_> {
         held: Vec<&mut NodeClaim>,
         lease: Option<&Lease>,
     ) -> Result<(), TickError> {
-        let free: Vec<NodeClaim> = held.iter().map(|claim| free(claim)).collect();
+        let free: Vec<NodeClaim> = held.iter().map(|claim| freed(claim)).collect();
         let written = self.ports.ledger.end_command(command, &free, lease).await?;
         for (claim, next) in held.into_iter().zip(written) {
             *claim = next;
@@ -128,7 +135,7 @@ impl Tick<'_> {
                         command = id,
                         "its command is gone; the claim is free"
                     );
-                    *claim = self.ports.ledger.update_claim(&free(claim), lease).await?;
+                    *claim = self.ports.ledger.update_claim(&freed(claim), lease).await?;
                 }
                 Ok::<(), TickError>(())
             };
@@ -139,13 +146,21 @@ impl Tick<'_> {
     }
 
     /// Why none of the nodes may be drained of our own accord, by what is on them now.
-    async fn kept(&self, nodes: &[&Node]) -> Result<Option<DisruptionBlocker>, TickError> {
+    async fn kept(
+        &self,
+        command: &Command,
+        held: &[&mut NodeClaim],
+        nodes: &Nodes<'_>,
+    ) -> Result<Option<DisruptionBlocker>, TickError> {
         let budgets = disruption_budgets(self.ports).await?;
         let rules = EvictionRules { budgets: &budgets, now: self.ports.now() };
-        for node in nodes {
-            let pods = self.ports.cluster.pods_on(&node.name).await?;
-            if let Some(why) = blocker(node, pods.iter().map(|on| &on.pod), rules) {
-                return Ok(Some(why));
+        for claim in held {
+            for node in nodes.of_claim(claim) {
+                let pods = self.ports.cluster.pods_on(&node.name).await?;
+                let pods = pods.iter().map(|on| &on.pod);
+                if let Some(why) = command_blocker(command, claim, node, pods, rules) {
+                    return Ok(Some(why));
+                }
             }
         }
         Ok(None)
@@ -171,8 +186,4 @@ impl Tick<'_> {
             }
         }
     }
-}
-
-fn free(claim: &NodeClaim) -> NodeClaim {
-    claim.clone().with_status(|status| status.command = None)
 }

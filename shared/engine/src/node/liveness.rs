@@ -5,6 +5,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use outrigger_model::{ClaimState, NillableDuration, Node, NodeClaim, TerminationReason, labels};
 
+use outrigger_planning::disruption::GracefulExpiry;
+
 use crate::node::terminate::Cause;
 
 /// How long a node may take to join (Karpenter's registrationTimeout).
@@ -63,8 +65,10 @@ fn is_starting(node: &Node) -> bool {
     !node.is_initialized() && (is_joining || node.node_pool().is_some())
 }
 
+/// Whether a node has lived as long as it may. One that is replaced before it expires has some time more for that.
 fn has_expired(claim: &NodeClaim, now: Timestamp) -> bool {
-    claim.spec.expire_after.get().is_some_and(|life| passed(claim.created_at, life, now))
+    let Some(expiry) = GracefulExpiry::of(claim.created_at, claim.spec.expire_after) else { return false };
+    now >= if GracefulExpiry::is_asked_for(claim) { expiry.forced_at } else { expiry.at }
 }
 
 fn passed(since: Timestamp, length: Duration, now: Timestamp) -> bool {

@@ -10,7 +10,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use outrigger_model::{
-    Command, Instance, Intent, LaunchHealth, NodeClaim, Report, Resources, SeenMemory, UnavailableOffering,
+    Command, DisruptionMemory, Instance, Intent, LaunchHealth, NodeClaim, Report, Resources, SeenMemory,
+    UnavailableOffering,
 };
 use serde::{Deserialize, Serialize};
 
@@ -115,6 +116,17 @@ pub trait Ledger: Send + Sync {
     /// Keeps what a sweep found; with a lease, only while that is ours. Errors with [`LedgerError::LeaseLost`] when it
     /// has gone.
     async fn put_sweep(&self, sweep: &Sweep, lease: Option<&Lease>) -> Result<(), LedgerError>;
+
+    /// What the function `disrupt` remembers; nothing before its first run.
+    async fn disruption_memory(&self) -> Result<DisruptionMemory, LedgerError>;
+
+    /// Keeps what the function `disrupt` remembers, while its lease is ours. Errors with [`LedgerError::LeaseLost`] when
+    /// it has gone.
+    async fn put_disruption_memory(
+        &self,
+        memory: &DisruptionMemory,
+        lease: &Lease,
+    ) -> Result<(), LedgerError>;
 
     /// Which of these events were handled, as far as `now` is not past what [`Ledger::put_handled`] said of them.
     async fn handled(&self, events: &[String], now: Timestamp) -> Result<BTreeSet<String>, LedgerError>;

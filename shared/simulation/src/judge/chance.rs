@@ -105,6 +105,7 @@ impl Chance {
             scenario.memory_percent = 85;
         }
         scenario.node_repair = dice.happens("repair", 50);
+        scenario.disrupt = dice.happens("disrupt", 50);
         if dice.happens("follows", 50) {
             scenario.rebalance = RebalancePolicy::Drain;
         }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use outrigger_engine::ports::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep};
-use outrigger_model::{Command, Intent, LaunchHealth, NodeClaim, Report, SeenMemory, UnavailableOffering};
+use outrigger_model::{
+    Command, DisruptionMemory, Intent, LaunchHealth, NodeClaim, Report, SeenMemory, UnavailableOffering,
+};
 
 use crate::door::{Call, Door, PortError};
 use crate::state::State;
@@ -122,6 +124,19 @@ impl Ledger for Door {
 
     async fn command(&self, id: &str) -> Result<Option<Command>, LedgerError> {
         self.call(Call::Command, |state, _| Ok(state.ledger.command(id))).await
+    }
+
+    async fn disruption_memory(&self) -> Result<DisruptionMemory, LedgerError> {
+        self.call(Call::DisruptionMemory, |state, _| Ok(state.ledger.disruption_memory.clone())).await
+    }
+
+    async fn put_disruption_memory(
+        &self,
+        memory: &DisruptionMemory,
+        lease: &Lease,
+    ) -> Result<(), LedgerError> {
+        self.call(Call::PutDisruptionMemory, |state, _| state.ledger.put_disruption_memory(memory, lease))
+            .await
     }
 
     async fn sweep(&self) -> Result<Sweep, LedgerError> {

@@ -170,6 +170,8 @@ pub enum Function {
     Provision,
     /// Takes launched nodes to being ready for pods.
     Lifecycle,
+    /// Ends nodes that are not worth their price or have drifted.
+    Disrupt,
     /// Begins the end of nodes that EC2 takes back.
     Interrupt,
     /// `outrigger uninstall`, run by a person.
@@ -181,6 +183,7 @@ impl fmt::Display for Function {
         f.write_str(match self {
             Self::Provision => "provision",
             Self::Lifecycle => "lifecycle",
+            Self::Disrupt => "disrupt",
             Self::Interrupt => "interrupt",
             Self::Uninstall => "uninstall",
         })

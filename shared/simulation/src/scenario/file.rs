@@ -104,6 +104,7 @@ impl Reader {
             budgets,
             initialization_timeout: spec.initialization_timeout.0,
             node_repair: spec.node_repair,
+            disrupt: spec.disrupt,
             rebalance: spec.rebalance,
             guards: Guards::default(),
             promises: Promises::default(),

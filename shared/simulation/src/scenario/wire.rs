@@ -61,6 +61,8 @@ pub(super) struct Spec {
     pub(super) initialization_timeout: Span,
     #[serde(default)]
     pub(super) node_repair: bool,
+    #[serde(default = "yes")]
+    pub(super) disrupt: bool,
     #[serde(default)]
     pub(super) rebalance: RebalancePolicy,
     #[serde(default)]
@@ -187,6 +189,10 @@ impl<'de> Deserialize<'de> for Span {
         let duration = NillableDuration::deserialize(deserializer)?.get();
         duration.map(Self).ok_or_else(|| serde::de::Error::custom("a duration as 90s or 1h30m"))
     }
+}
+
+const fn yes() -> bool {
+    true
 }
 
 const fn one() -> u64 {

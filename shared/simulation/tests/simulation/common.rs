@@ -78,9 +78,11 @@ fn run_text(text: &str, kills: &[Kill]) -> Ending {
     run_scenario(&scenario(text), kills)
 }
 
-/// Reads a scenario that must be valid.
+/// Reads a scenario that must be valid. The function `disrupt` runs only where the text asks for it: most tests are
+/// about nodes that it would end.
 pub(crate) fn scenario(text: &str) -> Scenario {
-    Scenario::read("test.yaml", text).expect("the scenario is valid")
+    let scenario = Scenario::read("test.yaml", text).expect("the scenario is valid");
+    Scenario { disrupt: text.contains("disrupt: true"), ..scenario }
 }
 
 /// Plays a scenario.

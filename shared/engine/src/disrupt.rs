@@ -1,0 +1,228 @@
+//! The disrupt tick: nodes that are not worth their price, or are not what they should be any more -> commands.
+//!
+//! It launches nothing and drains nothing. What it finds worth doing is proposed first, and becomes a command once a
+//! later tick finds the same: a command holds its claims, provision plans for their pods, and lifecycle drains the
+//! nodes when what replaces them is ready.
+
+mod memory;
+mod verdicts;
+
+use std::collections::BTreeMap;
+
+use jiff::SignedDuration;
+use outrigger_model::{ClaimState, DisruptionMemory, Proposal, Snapshot};
+use outrigger_planning::Options;
+use outrigger_planning::disruption::{Consolidation, ConsolidationCommand, DisruptionSettings, consolidate};
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::TickError;
+use crate::disruption::command::commit;
+use crate::error::chain;
+use crate::lease_guard::LeaseGuard;
+use crate::observe::offers::Offers;
+use crate::observe::{Budgets, Known, snapshot};
+use crate::ports::{LedgerError, Notice, Ports};
+
+/// The name of the function and of its lease.
+pub const FUNCTION: &str = "disrupt";
+/// How long after it was proposed a command must be found again (Karpenter's `commandValidationDelay`).
+const VALIDATION_DELAY: SignedDuration = SignedDuration::from_secs(15);
+/// What rings for provision and lifecycle: the nodes of commands are to be replaced and drained.
+pub const NOTICE: &str = "Command Committed";
+
+/// How a tick behaves.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The kOps cluster's name.
+    pub cluster: String,
+    /// Who we are, for the lease: new for every invocation.
+    pub owner: String,
+    /// When a disruption is worth it.
+    pub disruption: DisruptionSettings,
+}
+
+impl Settings {
+    /// The defaults of [`DisruptionSettings`].
+    pub fn new(cluster: impl Into<String>, owner: impl Into<String>) -> Self {
+        let disruption = DisruptionSettings::default();
+        Self { cluster: cluster.into(), owner: owner.into(), disruption }
+    }
+}
+
+/// What a tick did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Summary {
+    /// Whether another function held the lease, so that this one did nothing.
+    pub held_elsewhere: bool,
+    /// How many nodes were looked at.
+    pub nodes: usize,
+    /// Commands that were committed: the claims of each, by the command's id.
+    pub committed: BTreeMap<String, Vec<String>>,
+    /// How many commands are proposed, for a later tick to find again.
+    pub proposed: usize,
+    /// How many nodes are kept, by the code of the reason.
+    pub kept: BTreeMap<String, usize>,
+    /// Dollars per hour of all nodes of ours, with what they cost beside their instances.
+    pub cost_per_hour: f64,
+    /// The same once all that was found is done.
+    pub cost_per_hour_after: f64,
+}
+
+/// One tick. Nothing is written after `deadline`.
+pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> Result<Summary, TickError> {
+    let Some(mut guard) = LeaseGuard::take(ports, FUNCTION, &settings.owner, Instant::now()).await? else {
+        return Ok(Summary { held_elsewhere: true, ..Summary::default() });
+    };
+    let mut tick = Tick { ports, settings, deadline, summary: Summary::default() };
+    let result = tick.run(&mut guard).await;
+    guard.give_back(ports).await;
+    result.map(|()| tick.summary)
+}
+
+struct Tick<'a> {
+    ports: Ports<'a>,
+    settings: &'a Settings,
+    deadline: Instant,
+    summary: Summary,
+}
+
+impl Tick<'_> {
+    async fn run(&mut self, guard: &mut LeaseGuard) -> Result<(), TickError> {
+        let known = self.ports.ledger.disruption_memory().await?;
+        let Some((snapshot, memory)) = self.look(&known).await? else {
+            return Ok(());
+        };
+        guard.keep(self.ports).await?;
+        let deadline = self.deadline;
+        let time_is_up = move || Instant::now() >= deadline;
+        let options = Options { time_is_up: &time_is_up, ..Options::default() };
+        let found = consolidate(&snapshot, &options, &self.settings.disruption);
+        self.count(&found);
+        let proposals = self.commit_all(guard, &snapshot, &found).await?;
+        self.summary.proposed = proposals.len();
+        let memory = DisruptionMemory { proposals, ..memory };
+        if time_is_up() {
+            tracing::warn!("no time is left to remember what was found; the next tick finds it anew");
+            return Ok(());
+        }
+        if memory != known {
+            self.ports.ledger.put_disruption_memory(&memory, guard.lease()).await?;
+        }
+        self.ring().await;
+        self.tell(&snapshot, &found).await;
+        Ok(())
+    }
+
+    /// What the decision is made from, with what is remembered of the pods of nodes; `None` while no node of ours is
+    /// ready.
+    async fn look(
+        &self,
+        known: &DisruptionMemory,
+    ) -> Result<Option<(Snapshot, DisruptionMemory)>, TickError> {
+        let ledger = self.ports.ledger.load().await?;
+        if !ledger.claims.iter().any(|claim| claim.status.state == ClaimState::Initialized) {
+            return Ok(None);
+        }
+        let mut offers = Offers::new(self.ports.cloud.catalog().await?);
+        let (state, _) = self.ports.cluster.list().await?;
+        let gathered = Known {
+            cluster: &self.settings.cluster,
+            max_new_nodes_per_minute: None,
+            spot_refusals: &[],
+            budgets: Budgets::Always,
+        };
+        let mut snapshot = snapshot(self.ports, gathered, ledger, &state, &mut offers).await?;
+        snapshot.proposals.clone_from(&known.proposals);
+        let pods = memory::pods_seen(&snapshot, known);
+        snapshot.pod_events = pods.iter().map(|(node, seen)| (node.clone(), seen.since)).collect();
+        Ok(Some((snapshot, DisruptionMemory { proposals: Vec::new(), pods })))
+    }
+
+    fn count(&mut self, found: &Consolidation) {
+        let disrupted: usize = found.commands.iter().map(|command| command.delete.len()).sum();
+        self.summary.nodes = found.kept.len() + disrupted;
+        for kept in &found.kept {
+            *self.summary.kept.entry(kept.reason.as_str().to_owned()).or_default() += 1;
+        }
+        let dollars = |cost: &outrigger_planning::disruption::NodeCost| {
+            cost.instances.dollars() + cost.beside.dollars()
+        };
+        self.summary.cost_per_hour = dollars(&found.before);
+        self.summary.cost_per_hour_after = dollars(&found.after);
+        tracing::info!(
+            nodes = self.summary.nodes,
+            commands = found.commands.len(),
+            disrupted,
+            before = self.summary.cost_per_hour,
+            after = self.summary.cost_per_hour_after,
+            "looked at all nodes"
+        );
+    }
+
+    /// Commits what was proposed long enough ago; returns what is proposed now.
+    async fn commit_all(
+        &mut self,
+        guard: &mut LeaseGuard,
+        snapshot: &Snapshot,
+        found: &Consolidation,
+    ) -> Result<Vec<Proposal>, LedgerError> {
+        let mut proposals = Vec::new();
+        for command in found.commands.iter().filter(|command| command.starts_now) {
+            let since = command.proposed_since.unwrap_or(snapshot.taken_at);
+            let is_validated = snapshot.taken_at.duration_since(since) >= VALIDATION_DELAY;
+            if is_validated && Instant::now() < self.deadline {
+                guard.keep(self.ports).await?;
+                if self.commit(guard, snapshot, command).await? {
+                    continue;
+                }
+            }
+            let mut nodes = command.delete.clone();
+            nodes.sort();
+            proposals.push(Proposal { reason: command.reason, nodes, since });
+        }
+        Ok(proposals)
+    }
+
+    /// Says whether the command holds its claims from now on. Where somebody else wrote one of them meanwhile, the next
+    /// tick looks again.
+    async fn commit(
+        &mut self,
+        guard: &LeaseGuard,
+        snapshot: &Snapshot,
+        found: &ConsolidationCommand,
+    ) -> Result<bool, LedgerError> {
+        let committed = match commit(self.ports, guard.lease(), snapshot, found).await {
+            Err(error @ LedgerError::LeaseLost { .. }) => return Err(error),
+            Err(error) => {
+                tracing::info!(nodes = ?found.delete, error = chain(&error), "not committed this time");
+                return Ok(false);
+            }
+            Ok(committed) => committed,
+        };
+        let Some(command) = committed else { return Ok(false) };
+        tracing::info!(
+            command = command.id,
+            nodes = ?found.delete,
+            reason = %command.reason,
+            why = command.message,
+            "committed"
+        );
+        self.summary.committed.insert(command.id, command.claims);
+        Ok(true)
+    }
+
+    /// Losing the bell costs up to a minute.
+    async fn ring(&self) {
+        let claims: Vec<String> = self.summary.committed.values().flatten().cloned().collect();
+        if claims.is_empty() {
+            return;
+        }
+        let cluster = self.settings.cluster.clone();
+        let notice = Notice { kind: NOTICE, cluster, claims, detail: BTreeMap::new() };
+        if let Err(error) = self.ports.cloud.publish(&notice).await {
+            tracing::warn!(error = chain(&error), "the bell was not rung; the next ticks do without it");
+        }
+    }
+}
