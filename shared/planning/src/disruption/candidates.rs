@@ -198,7 +198,7 @@ impl<'a, 's> Filter<'a, 's> {
                 let until = self.stays_until(own, &blocker);
                 Ok(Some(Kept::PodStays { blocker: Box::new(blocker), until }))
             }
-            None => Ok(None),
+            None => Ok(kept_by_used_up_budget(own, rules)),
         }
     }
 
@@ -261,6 +261,15 @@ fn kept_by_standing(own: &OwnNode<'_>, pool: &NodePool, load: &Load<'_>) -> Opti
     } else {
         None
     }
+}
+
+/// A node whose drain would have to wait from its first pod on is no candidate (Karpenter's `CanEvictPods`).
+fn kept_by_used_up_budget(own: &OwnNode<'_>, rules: EvictionRules<'_>) -> Option<Kept> {
+    let mut asked = own.pods.iter().filter(|pod| !pod.state.is_over() && pod.is_drainable());
+    asked.find_map(|pod| {
+        let budget = rules.used_up(pod)?;
+        Some(Kept::PodWaits { budget: budget.id.clone(), pod: pod.id.clone() })
+    })
 }
 
 /// What must be known of a node before its saving can be told.

@@ -62,6 +62,13 @@ pub enum Kept {
         /// Until when it asks to stay, where it says so.
         until: Option<Until>,
     },
+    /// A PodDisruptionBudget lets a pod on it not go just now.
+    PodWaits {
+        /// The budget.
+        budget: PodRef,
+        /// The pod.
+        pod: PodRef,
+    },
     /// Its NodePool has a fixed number of nodes, which only drift replaces.
     StaticPool,
     /// Its NodePool does not want it consolidated (`consolidateAfter: Never`).
@@ -143,6 +150,7 @@ impl Kept {
             Self::DoNotDisrupt => "DoNotDisrupt",
             Self::TooYoung { .. } => "TooYoung",
             Self::PodStays { .. } => "PodStays",
+            Self::PodWaits { .. } => "PodWaits",
             Self::StaticPool => "StaticPool",
             Self::ConsolidateAfterNever => "ConsolidateAfterNever",
             Self::ConsolidateAfter { .. } => "ConsolidateAfter",
@@ -180,6 +188,9 @@ impl fmt::Display for Kept {
             Self::TooYoung { least } => write!(f, "younger than {}", length(*least)),
             Self::PodStays { blocker, until: Some(until) } => write!(f, "{blocker} until {until}"),
             Self::PodStays { blocker, until: None } => blocker.fmt(f),
+            Self::PodWaits { budget, pod } => {
+                write!(f, "the budget {budget} lets the pod {pod} not go just now")
+            }
             Self::StaticPool => f.write_str("its NodePool has a fixed number of nodes"),
             Self::ConsolidateAfterNever => f.write_str("consolidateAfter is Never"),
             Self::ConsolidateAfter { until } => write!(f, "left alone until {until} by consolidateAfter"),
@@ -273,6 +284,10 @@ mod tests {
                 "the pod default/x asks not to be disrupted until 13:00:30 UTC",
             ),
             (Kept::PodStays { blocker, until: None }, "the pod default/x asks not to be disrupted"),
+            (
+                Kept::PodWaits { budget: pod.clone(), pod: pod.clone() },
+                "the budget default/x lets the pod default/x not go just now",
+            ),
             (
                 Kept::NotWorthIt { saving: price(0.004), least: price(0.02) },
                 "saves $0.0040/h, least is $0.0200/h",

@@ -119,6 +119,14 @@ fn who_asks_to_be_left_alone() {
         ("a budget", |world| protect(world, 1, true), "PodStays"),
         ("a budget that lets go", |world| protect(world, 1, false), "candidate"),
         ("two budgets", |world| protect(world, 2, false), "PodStays"),
+        ("a budget that lets one go now", |world| pace(world, Some(1)), "candidate"),
+        ("a budget that lets none go now", |world| pace(world, Some(0)), "PodWaits"),
+        ("a budget that nobody has counted", |world| pace(world, None), "candidate"),
+        (
+            "a budget, but its pod has ended",
+            |world| (pace(world, Some(0)), world.snapshot.pods[0].state = PodState::Finished).1,
+            "candidate",
+        ),
     ]);
 }
 
@@ -129,9 +137,15 @@ fn shy(value: &str, state: PodState) -> Pod {
 
 fn protect(world: &mut World, budgets: usize, is_fully_blocking: bool) {
     let id = pod("budget").id;
-    let budget = PodDisruptionBudget { id, selector: LabelSelector::default(), is_fully_blocking };
+    let selector = LabelSelector::default();
+    let budget = PodDisruptionBudget { id, selector, is_fully_blocking, disruptions_allowed: None };
     world.snapshot.disruption_budgets = vec![budget; budgets];
     world.snapshot.pods.push(pod("a"));
+}
+
+fn pace(world: &mut World, disruptions_allowed: Option<u32>) {
+    protect(world, 1, false);
+    world.snapshot.disruption_budgets[0].disruptions_allowed = disruptions_allowed;
 }
 
 #[test]
@@ -311,6 +325,12 @@ fn drift_and_expiry_replace_what_consolidation_leaves_alone() {
                 world.set_life(10_000);
                 world.snapshot.pods.push(shy("true", PodState::Bound));
             },
+            "candidate",
+        ),
+        ("drifted, and a pod waits", |world| (drifts(world), pace(world, Some(0))).1, "PodWaits"),
+        (
+            "drifted, and a pod waits for a time",
+            |world| (drifts(world), world.set_life(10_000), pace(world, Some(0))).2,
             "candidate",
         ),
         ("expires soon", |world| expires(world, 24 * 60 + 60), "candidate"),
