@@ -52,6 +52,10 @@ pub struct Snapshot {
     pub nodes: Vec<Node>,
     /// Pods of the cluster.
     pub pods: Vec<Pod>,
+    /// When a pod last came to each node or left it, by the node's name, pods of daemonsets aside (Karpenter's
+    /// `status.lastPodEventTime`). Nodes of which nobody keeps it are absent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pod_events: BTreeMap<String, Timestamp>,
     /// Daemonsets of the cluster.
     #[serde(default)]
     pub daemon_sets: Vec<DaemonSet>,
@@ -107,6 +111,7 @@ impl Snapshot {
             max_new_nodes_per_minute: None,
             nodes: Vec::new(),
             pods: Vec::new(),
+            pod_events: BTreeMap::new(),
             daemon_sets: Vec::new(),
             claims: Vec::new(),
             intents: Vec::new(),

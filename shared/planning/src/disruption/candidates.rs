@@ -230,11 +230,18 @@ impl<'a, 's> Filter<'a, 's> {
         if disruption.consolidation_policy == ConsolidationPolicy::WhenEmpty && load.count() > 0 {
             return Some(Kept::NotEmpty { pods: load.count() });
         }
-        let at = after(load.last_change.map_or(own.ready_since(), |at| at.max(own.ready_since())), rest);
+        let at = after(self.rests_since(own, load), rest);
         if at > self.now {
             return Some(Kept::ConsolidateAfter { until: Until { at, now: self.now } });
         }
         unknown(own, price)
+    }
+
+    /// Since when a node and its pods have not changed: `consolidateAfter` counts from there. Where nobody keeps pod
+    /// events, the newest pod that is there stands for them; nothing is known of those that left.
+    fn rests_since(&self, own: &OwnNode<'_>, load: &Load<'_>) -> Timestamp {
+        let event = self.snapshot.pod_events.get(&own.node.name).copied();
+        [event, load.newest].into_iter().flatten().fold(own.ready_since(), Timestamp::max)
     }
 
     fn expires_soon(&self, own: &OwnNode<'_>, pool: &NodePool) -> Option<Timestamp> {
@@ -299,8 +306,8 @@ struct Load<'a> {
     pods: Vec<&'a Pod>,
     /// Those that nothing makes anew.
     lost_pods: Vec<&'a Pod>,
-    /// When the newest of them was made, those that have ended among them: `consolidateAfter` counts from there.
-    last_change: Option<Timestamp>,
+    /// When the newest of them was made, those that have ended among them.
+    newest: Option<Timestamp>,
 }
 
 impl<'a> Load<'a> {
@@ -310,7 +317,7 @@ impl<'a> Load<'a> {
         Self {
             pods: own.clone().filter(|pod| pod.is_reschedulable()).copied().collect(),
             lost_pods: own.clone().filter(lives).filter(|pod| pod.owner_kind.is_empty()).copied().collect(),
-            last_change: own.map(|pod| pod.created_at).max(),
+            newest: own.map(|pod| pod.created_at).max(),
         }
     }
 

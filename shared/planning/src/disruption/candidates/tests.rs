@@ -227,6 +227,35 @@ fn what_a_pool_wants_consolidated() {
     ]);
 }
 
+#[test]
+fn consolidate_after_counts_from_the_last_pod_event() {
+    // The minutes since the node was initialised, since the event on it, since one on another node, and since its pod
+    // was made; the policy asks for an hour.
+    let table = [
+        (60, None, None, None, "candidate"),
+        (59, None, None, None, "ConsolidateAfter"),
+        (90, Some(60), None, None, "candidate"),
+        (90, Some(59), None, None, "ConsolidateAfter"),
+        // A pod that came before its node was initialised.
+        (59, Some(61), None, None, "ConsolidateAfter"),
+        (90, None, Some(1), None, "candidate"),
+        (90, Some(60), None, Some(59), "ConsolidateAfter"),
+        (90, Some(59), None, Some(80), "ConsolidateAfter"),
+        (90, Some(60), Some(1), Some(80), "candidate"),
+    ];
+    for (initialized, event, elsewhere, made, expected) in table {
+        let mut world = World::new();
+        world.pool().spec.disruption.consolidate_after = NillableDuration::seconds(3_600);
+        world.snapshot.claims[0].status.initialized_at = Some(minutes_ago(initialized));
+        let events = [("i-0", event), ("i-1", elsewhere)];
+        let known = events.into_iter().filter_map(|(node, event)| Some((node.into(), minutes_ago(event?))));
+        world.snapshot.pod_events = known.collect();
+        let pod = made.map(|made| Pod { created_at: minutes_ago(made), ..pod("a") });
+        world.snapshot.pods.extend(pod);
+        assert_eq!(verdict(&world), expected, "{initialized} {event:?} {elsewhere:?} {made:?}");
+    }
+}
+
 fn when_empty(world: &mut World, pod: Option<Pod>) {
     world.pool().spec.disruption.consolidation_policy = ConsolidationPolicy::WhenEmpty;
     world.snapshot.pods.extend(pod);
