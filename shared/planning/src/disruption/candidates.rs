@@ -11,6 +11,7 @@ use outrigger_model::{
 use super::drift::{self, DriftReason};
 use super::expiry::GracefulExpiry;
 use super::kept::{Kept, Until};
+use super::load::Load;
 use super::own_nodes::{OwnNode, own_nodes};
 use super::price;
 use super::settings::DisruptionSettings;
@@ -227,8 +228,13 @@ impl<'a, 's> Filter<'a, 's> {
         let Some(rest) = disruption.consolidate_after.get() else {
             return Some(Kept::ConsolidateAfterNever);
         };
-        if disruption.consolidation_policy == ConsolidationPolicy::WhenEmpty && load.count() > 0 {
-            return Some(Kept::NotEmpty { pods: load.count() });
+        match disruption.consolidation_policy {
+            ConsolidationPolicy::Never => return Some(Kept::ConsolidationPolicyNever),
+            ConsolidationPolicy::WhenEmpty if load.count() > 0 => {
+                return Some(Kept::NotEmpty { pods: load.count() });
+            }
+            // What Balanced asks for, it asks of each command.
+            _ => {}
         }
         let at = after(self.rests_since(own, load), rest);
         if at > self.now {
@@ -298,32 +304,6 @@ fn unknown(own: &OwnNode<'_>, price: Option<Price>) -> Option<Kept> {
 fn after(since: Timestamp, length: std::time::Duration) -> Timestamp {
     let length = SignedDuration::try_from(length).unwrap_or(SignedDuration::MAX);
     since.saturating_add(length).unwrap_or(Timestamp::MAX)
-}
-
-/// The pods of a node that are not bound to it.
-struct Load<'a> {
-    /// Those that need a place elsewhere.
-    pods: Vec<&'a Pod>,
-    /// Those that nothing makes anew.
-    lost_pods: Vec<&'a Pod>,
-    /// When the newest of them was made, those that have ended among them.
-    newest: Option<Timestamp>,
-}
-
-impl<'a> Load<'a> {
-    fn of(on: &[&'a Pod]) -> Self {
-        let lives = |pod: &&&Pod| matches!(pod.state, PodState::Bound | PodState::Leaving);
-        let own = on.iter().filter(|pod| !pod.is_bound_to_its_node());
-        Self {
-            pods: own.clone().filter(|pod| pod.is_reschedulable()).copied().collect(),
-            lost_pods: own.clone().filter(lives).filter(|pod| pod.owner_kind.is_empty()).copied().collect(),
-            newest: own.map(|pod| pod.created_at).max(),
-        }
-    }
-
-    const fn count(&self) -> usize {
-        self.pods.len() + self.lost_pods.len()
-    }
 }
 
 #[cfg(test)]

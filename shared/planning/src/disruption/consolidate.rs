@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use outrigger_model::node_pool::DisruptionReason;
 use outrigger_model::{Command, ExistingPlacement, NodePool, PlannedNode, Pod, PodState, Price, Snapshot};
 
+use super::balance::{Balance, balances};
 use super::budgets::Budgets;
 use super::candidates::{Candidate, Candidates, KeptNode, candidates};
 use super::kept::Kept;
@@ -102,8 +103,13 @@ pub fn consolidate(
     let pods = queue::queue(&seen, &buffers, &volumes, &left_alone).pods;
     let cost = |candidate: &&Candidate<'_>| candidate.cost().map_or(0, Price::nanos);
     let saves: Endable<'_> = all.iter().map(|it| (it.node.name.as_str(), cost(it))).collect();
+    let balances: BTreeMap<&str, Balance> = balances(snapshot, options);
     let problem = Problem::of(&seen, options, &volumes, &left_alone, &pods, &saves);
-    let pools = pools(&problem, &chosen, &budgets, settings);
+    let settings_of = |pool: &NodePool| DisruptionSettings {
+        balance: balances.get(pool.name.as_str()).copied(),
+        ..settings.for_pool(pool)
+    };
+    let pools = pools(&problem, &chosen, &budgets, &settings_of);
     let consolidated = search(&problem, &pools);
     let mut kept = chosen.kept;
     kept.extend(consolidated.stays.iter().map(|(node, stays)| KeptName {
@@ -196,7 +202,7 @@ fn pools(
     problem: &Problem<'_>,
     chosen: &Chosen<'_, '_>,
     budgets: &Budgets<'_>,
-    settings: &DisruptionSettings,
+    settings_of: &dyn Fn(&NodePool) -> DisruptionSettings,
 ) -> Vec<PoolNodes> {
     let places: BTreeMap<&str, usize> =
         problem.existing.iter().enumerate().map(|(place, node)| (node.name, place)).collect();
@@ -207,7 +213,7 @@ fn pools(
     let empty = |pool: &NodePool| PoolNodes {
         replaced: Vec::new(),
         nodes: Vec::new(),
-        settings: settings.for_pool(pool),
+        settings: settings_of(pool),
         empty: at_once(&pool.name, DisruptionReason::Empty),
         loaded: at_once(&pool.name, DisruptionReason::Underutilized),
     };

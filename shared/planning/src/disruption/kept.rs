@@ -73,6 +73,8 @@ pub enum Kept {
     StaticPool,
     /// Its NodePool does not want it consolidated (`consolidateAfter: Never`).
     ConsolidateAfterNever,
+    /// Its NodePool does not want it consolidated (`consolidationPolicy: Never`).
+    ConsolidationPolicyNever,
     /// It or its pods have changed within `consolidateAfter`.
     ConsolidateAfter {
         /// Until when it is left alone.
@@ -153,6 +155,7 @@ impl Kept {
             Self::PodWaits { .. } => "PodWaits",
             Self::StaticPool => "StaticPool",
             Self::ConsolidateAfterNever => "ConsolidateAfterNever",
+            Self::ConsolidationPolicyNever => "ConsolidationPolicyNever",
             Self::ConsolidateAfter { .. } => "ConsolidateAfter",
             Self::NotEmpty { .. } => "NotEmpty",
             Self::UnknownInstanceType { .. } => "UnknownInstanceType",
@@ -193,6 +196,7 @@ impl fmt::Display for Kept {
             }
             Self::StaticPool => f.write_str("its NodePool has a fixed number of nodes"),
             Self::ConsolidateAfterNever => f.write_str("consolidateAfter is Never"),
+            Self::ConsolidationPolicyNever => f.write_str("consolidationPolicy is Never"),
             Self::ConsolidateAfter { until } => write!(f, "left alone until {until} by consolidateAfter"),
             Self::NotEmpty { pods } => write!(f, "{pods} pods on it, and the policy is WhenEmpty"),
             Self::UnknownInstanceType { instance_type: Some(name) } => {

@@ -213,6 +213,28 @@ fn an_eviction_must_be_worth_its_price() {
 }
 
 #[test]
+fn a_balanced_pool_gives_up_only_what_is_worth_the_disturbance() {
+    // Full nodes that cost the pool most of its money, and a cheap one with most of its pods, which have room there.
+    let nodes = || {
+        let large = |name: &str| (own(name, "r6a.2xlarge"), pods(name, 7, spec(1_000, 8_000)));
+        vec![large("i-a"), large("i-b"), (own("i-c", "m6a.large"), pods("c", 30, spec(20, 64)))]
+    };
+    let of = |policy: &str| {
+        let mut patch = requiring(&[(labels::CAPACITY_TYPE, "In", &["on-demand"])]);
+        merge(&mut patch, json!({"disruption": {"consolidationPolicy": policy}}));
+        patch
+    };
+    let settings = DisruptionSettings { eviction_price: 0.0, ..DisruptionSettings::default() };
+    let found = |policy| consolidate(&world_of(of(policy), nodes()), &Options::default(), &settings);
+    assert!(ended(&found("WhenEmptyOrUnderutilized")).contains(&"i-c"));
+    let balanced = found("Balanced");
+    assert!(!ended(&balanced).contains(&"i-c"), "{}", told(&balanced));
+    let (code, words) = why(&balanced, "i-c");
+    assert_eq!(code, "NotWorthIt", "{words}");
+    assert_eq!(why(&found("Never"), "i-c").0, "ConsolidationPolicyNever");
+}
+
+#[test]
 fn pods_without_another_place_keep_their_node() {
     let bound_to_host = spec_with(100, 64, json!({"nodeSelector": {labels::HOSTNAME: "i-a"}}));
     let found = consolidated(&world(vec![(own("i-a", "r6a.2xlarge"), pods("a", 1, bound_to_host))]));

@@ -165,6 +165,16 @@ fn what_a_pool_wants_consolidated() {
     check(&[
         ("a fixed number", |world| world.pool().spec.replicas = Some(1), "StaticPool"),
         ("none", |world| rest(world, NillableDuration::NEVER), "ConsolidateAfterNever"),
+        (
+            "none by its policy",
+            |world| world.pool().spec.disruption.consolidation_policy = ConsolidationPolicy::Never,
+            "ConsolidationPolicyNever",
+        ),
+        (
+            "a balance",
+            |world| world.pool().spec.disruption.consolidation_policy = ConsolidationPolicy::Balanced,
+            "candidate",
+        ),
         ("those that rest", |world| rest(world, NillableDuration::seconds(24 * 3_600)), "candidate"),
         (
             "those that rest longer",
