@@ -15,6 +15,7 @@ use super::load::Load;
 use super::own_nodes::{OwnNode, own_nodes};
 use super::price;
 use super::settings::DisruptionSettings;
+use super::static_pools;
 use crate::Options;
 use crate::leaving::eviction::{EvictionBlocker, EvictionRules};
 use crate::leaving::replacement::{self, DisruptionBlocker};
@@ -44,7 +45,8 @@ pub struct Candidate<'a> {
     pub drift: Vec<DriftReason>,
     /// When it expires, where that is soon and its pool wants it replaced before.
     pub expires_at: Option<Timestamp>,
-    /// Why it may not be consolidated, neither as empty nor as underutilised; `None` where it may be.
+    /// Why it may not be consolidated, neither as empty nor as underutilised; `None` where it may be, and where it is
+    /// one of a static pool that has too many.
     pub not_consolidated: Option<Kept>,
 }
 
@@ -81,6 +83,9 @@ pub struct Candidates<'a> {
     pub candidates: Vec<Candidate<'a>>,
     /// The others, in the snapshot's order.
     pub kept: Vec<KeptNode<'a>>,
+    /// How many nodes static pools have beyond their replicas, by pool; those without any are absent. So many of
+    /// their candidates are ended.
+    pub surplus: BTreeMap<&'a str, usize>,
 }
 
 /// Says of each node that names a NodePool whether it may be disrupted by choice. The snapshot must hold the
@@ -90,10 +95,11 @@ pub fn candidates<'a>(
     settings: &DisruptionSettings,
     options: &Options<'_>,
 ) -> Candidates<'a> {
+    let all = own_nodes(snapshot);
     let filter = Filter::of(snapshot, settings, options);
-    let mut found = Candidates::default();
-    for own in own_nodes(snapshot) {
-        match filter.judge(&own) {
+    let mut found = Candidates { surplus: static_pools::surplus(&all), ..Candidates::default() };
+    for own in all {
+        match filter.judge(&own, &found.surplus) {
             Ok(candidate) => found.candidates.push(candidate),
             Err(reason) => found.kept.push(KeptNode { node: own.node, reason }),
         }
@@ -136,7 +142,7 @@ impl<'a, 's> Filter<'a, 's> {
         }
     }
 
-    fn judge(&self, own: &OwnNode<'a>) -> Result<Candidate<'a>, Kept> {
+    fn judge(&self, own: &OwnNode<'a>, surplus: &BTreeMap<&str, usize>) -> Result<Candidate<'a>, Kept> {
         let pool = own.pool.ok_or_else(|| Kept::UnknownPool { pool: own.pool_name.to_owned() })?;
         let load = Load::of(&own.pods);
         let kept = kept_by_standing(own, pool, &load)
@@ -151,7 +157,10 @@ impl<'a, 's> Filter<'a, 's> {
         let may_be_replaced = stays.is_none() || own.has_termination_grace_period();
         let drift = if may_be_replaced { drift::reasons(own, self.now) } else { Vec::new() };
         let expires_at = self.expires_soon(own, pool).filter(|_| may_be_replaced);
-        let not_consolidated = stays.or_else(|| self.kept_by_consolidation(own, pool, &load, price));
+        let not_consolidated = stays.or_else(|| match pool.spec.replicas {
+            Some(_) => (!surplus.contains_key(own.pool_name)).then_some(Kept::StaticPool),
+            None => self.kept_by_consolidation(own, pool, &load, price),
+        });
         if let Some(kept) = not_consolidated.clone().filter(|_| drift.is_empty() && expires_at.is_none()) {
             return Err(kept);
         }
@@ -213,7 +222,7 @@ impl<'a, 's> Filter<'a, 's> {
         }
     }
 
-    /// Why a node may not be consolidated, whatever its pods.
+    /// Why a node of a pool that is not static may not be consolidated, whatever its pods.
     fn kept_by_consolidation(
         &self,
         own: &OwnNode<'a>,
@@ -222,9 +231,6 @@ impl<'a, 's> Filter<'a, 's> {
         price: Option<Price>,
     ) -> Option<Kept> {
         let disruption = &pool.spec.disruption;
-        if pool.spec.replicas.is_some() {
-            return Some(Kept::StaticPool);
-        }
         let Some(rest) = disruption.consolidate_after.get() else {
             return Some(Kept::ConsolidateAfterNever);
         };

@@ -69,8 +69,10 @@ pub enum Kept {
         /// The pod.
         pod: PodRef,
     },
-    /// Its NodePool has a fixed number of nodes, which only drift replaces.
+    /// Its NodePool has a fixed number of nodes and no more than these; only drift and expiry replace them.
     StaticPool,
+    /// Its NodePool has a fixed number of nodes, and cannot launch the one that would take its place.
+    NoSuccessor,
     /// Its NodePool does not want it consolidated (`consolidateAfter: Never`).
     ConsolidateAfterNever,
     /// Its NodePool does not want it consolidated (`consolidationPolicy: Never`).
@@ -154,6 +156,7 @@ impl Kept {
             Self::PodStays { .. } => "PodStays",
             Self::PodWaits { .. } => "PodWaits",
             Self::StaticPool => "StaticPool",
+            Self::NoSuccessor => "NoSuccessor",
             Self::ConsolidateAfterNever => "ConsolidateAfterNever",
             Self::ConsolidationPolicyNever => "ConsolidationPolicyNever",
             Self::ConsolidateAfter { .. } => "ConsolidateAfter",
@@ -195,6 +198,7 @@ impl fmt::Display for Kept {
                 write!(f, "the budget {budget} lets the pod {pod} not go just now")
             }
             Self::StaticPool => f.write_str("its NodePool has a fixed number of nodes"),
+            Self::NoSuccessor => f.write_str("its NodePool cannot launch a node in its place"),
             Self::ConsolidateAfterNever => f.write_str("consolidateAfter is Never"),
             Self::ConsolidationPolicyNever => f.write_str("consolidationPolicy is Never"),
             Self::ConsolidateAfter { until } => write!(f, "left alone until {until} by consolidateAfter"),
