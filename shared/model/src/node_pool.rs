@@ -3,6 +3,7 @@
 pub mod disruption_wishes;
 pub mod schedule;
 pub(crate) mod validate;
+pub mod window;
 
 use std::collections::BTreeMap;
 

@@ -15,10 +15,11 @@ use super::load::Load;
 use super::own_nodes::{OwnNode, own_nodes};
 use super::price;
 use super::settings::DisruptionSettings;
-use super::static_pools;
+use super::{static_pools, windows};
 use crate::Options;
 use crate::leaving::eviction::{EvictionBlocker, EvictionRules};
 use crate::leaving::replacement::{self, DisruptionBlocker};
+use crate::pauses::paused;
 
 /// A node that may be disrupted by choice, as far as it and its pods are concerned: budgets are not looked at.
 #[derive(Clone, Debug)]
@@ -119,6 +120,8 @@ struct Filter<'a, 's> {
     meant: BTreeMap<&'a str, &'a PodRef>,
     /// The commands whose pods wait for a claim, by its name.
     awaited: BTreeMap<&'a str, &'a str>,
+    /// The pools that may launch nothing now, and why.
+    paused: BTreeMap<String, String>,
 }
 
 impl<'a, 's> Filter<'a, 's> {
@@ -139,6 +142,7 @@ impl<'a, 's> Filter<'a, 's> {
             waiting: waiting().map(|pod| (pod.uid.as_str(), &pod.id)).collect(),
             meant: waiting().filter_map(|pod| Some((pod.nominated_node.as_deref()?, &pod.id))).collect(),
             awaited: awaited.collect(),
+            paused: paused(&snapshot.health, snapshot.taken_at),
         }
     }
 
@@ -147,7 +151,8 @@ impl<'a, 's> Filter<'a, 's> {
         let load = Load::of(&own.pods);
         let kept = kept_by_standing(own, pool, &load)
             .or_else(|| self.kept_by_plans(own))
-            .or_else(|| self.kept_by_age(own, pool));
+            .or_else(|| self.kept_by_age(own, pool))
+            .or_else(|| windows::kept_outside(pool, self.now));
         if let Some(kept) = kept {
             return Err(kept);
         }
@@ -155,12 +160,18 @@ impl<'a, 's> Filter<'a, 's> {
         let stays = self.kept_by_pods(own)?;
         // Whatever its pods ask for, the drain of a drifted node ends where there is a time for it.
         let may_be_replaced = stays.is_none() || own.has_termination_grace_period();
-        let drift = if may_be_replaced { drift::reasons(own, self.now) } else { Vec::new() };
-        let expires_at = self.expires_soon(own, pool).filter(|_| may_be_replaced);
-        let not_consolidated = stays.or_else(|| match pool.spec.replicas {
+        let mut drift = if may_be_replaced { drift::reasons(own, self.now) } else { Vec::new() };
+        let mut expires_at = self.expires_soon(own, pool).filter(|_| may_be_replaced);
+        let is_replaced = !drift.is_empty() || expires_at.is_some();
+        let mut not_consolidated = stays.or_else(|| match pool.spec.replicas {
             Some(_) => (!surplus.contains_key(own.pool_name)).then_some(Kept::StaticPool),
             None => self.kept_by_consolidation(own, pool, &load, price),
         });
+        if let Some(why) = self.paused.get(own.pool_name).filter(|_| is_replaced) {
+            // Nothing of its pool would take its place, so it may go only where it may be consolidated.
+            (drift, expires_at) = (Vec::new(), None);
+            not_consolidated = not_consolidated.map(|_| Kept::PoolPaused { why: why.clone() });
+        }
         if let Some(kept) = not_consolidated.clone().filter(|_| drift.is_empty() && expires_at.is_none()) {
             return Err(kept);
         }

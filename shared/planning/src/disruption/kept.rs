@@ -50,6 +50,16 @@ pub enum Kept {
     },
     /// It asks not to be disrupted.
     DoNotDisrupt,
+    /// It is not the time for it (`outrigger.dev/disruption-windows`).
+    OutsideWindows {
+        /// When the next window begins; `None` where none ever does.
+        next: Option<Until>,
+    },
+    /// Its NodePool is paused after launches that failed, so nothing would take its place.
+    PoolPaused {
+        /// Why it is.
+        why: String,
+    },
     /// It is younger than nodes must be.
     TooYoung {
         /// How old nodes must be.
@@ -152,6 +162,8 @@ impl Kept {
             Self::Awaited { .. } => "Awaited",
             Self::Nominated { .. } => "Nominated",
             Self::DoNotDisrupt => "DoNotDisrupt",
+            Self::OutsideWindows { .. } => "OutsideWindows",
+            Self::PoolPaused { .. } => "PoolPaused",
             Self::TooYoung { .. } => "TooYoung",
             Self::PodStays { .. } => "PodStays",
             Self::PodWaits { .. } => "PodWaits",
@@ -191,6 +203,8 @@ impl fmt::Display for Kept {
             Self::Awaited { command } => write!(f, "the pods of the command {command} wait for it"),
             Self::Nominated { pod } => write!(f, "meant for the pod {pod}, which waits"),
             Self::DoNotDisrupt => f.write_str("it asks not to be disrupted"),
+            Self::OutsideWindows { next } => write_windows(f, *next),
+            Self::PoolPaused { why } => write!(f, "its NodePool is paused: {why}"),
             Self::TooYoung { least } => write!(f, "younger than {}", length(*least)),
             Self::PodStays { blocker, until: Some(until) } => write!(f, "{blocker} until {until}"),
             Self::PodStays { blocker, until: None } => blocker.fmt(f),
@@ -231,6 +245,14 @@ fn write_closed(f: &mut fmt::Formatter<'_>, closed: Closed, now: Timestamp) -> f
         Closed::Until(at) => write!(f, "budget 0 until {}", Until { at, now }),
         Closed::Always => f.write_str("budget 0"),
         Closed::Unreadable => f.write_str("a budget that cannot be read allows none"),
+    }
+}
+
+fn write_windows(f: &mut fmt::Formatter<'_>, next: Option<Until>) -> fmt::Result {
+    f.write_str("outside of its NodePool's disruption windows; ")?;
+    match next {
+        Some(next) => write!(f, "the next begins at {next}"),
+        None => f.write_str("none begins again"),
     }
 }
 

@@ -2,11 +2,12 @@
 
 use outrigger_model::selector::LabelSelector;
 use outrigger_model::{
-    ClaimState, NillableDuration, NominatedPod, PodDisruptionBudget, Protection, Taint, TaintEffect,
+    ClaimState, Hold, NillableDuration, NominatedPod, PodDisruptionBudget, PoolHealth, Protection, Taint,
+    TaintEffect,
 };
 
 use super::*;
-use crate::disruption::fixtures::{World, minutes_ago, pod};
+use crate::disruption::fixtures::{World, minutes_ago, now, pod};
 
 /// A change to a world.
 type Change = fn(&mut World);
@@ -334,6 +335,34 @@ fn nodes_without_a_pool_are_not_ours() {
     assert_eq!(verdict(&world), "neither");
 }
 
+fn pause(world: &mut World) {
+    let hold =
+        Hold { until: now() + SignedDuration::from_mins(1), failures: 4, reason: "no capacity".into() };
+    let paused = PoolHealth { breaker: Some(hold), ..PoolHealth::default() };
+    world.snapshot.health.pools.insert("web".into(), paused);
+}
+
+fn close(world: &mut World) {
+    world.pool().annotations.insert(labels::DISRUPTION_WINDOWS.into(), "0 22 * * * 8h".into());
+}
+
+#[test]
+fn a_pool_says_when_its_nodes_may_be_disrupted() {
+    check(&[
+        ("at night", close, "OutsideWindows"),
+        ("by day", |world| (close(world), world.snapshot.taken_at = minutes_ago(12 * 60)).1, "candidate"),
+    ]);
+}
+
+#[test]
+fn what_a_paused_pool_may_not_replace_may_still_go_for_money() {
+    let mut world = World::new();
+    world.annotate(labels::NODE_POOL_HASH, "v1-1");
+    pause(&mut world);
+    let found = candidates(&world.snapshot, &DisruptionSettings::default(), &Options::default());
+    assert_eq!((&found.candidates[0].drift[..], &found.candidates[0].not_consolidated), (&[][..], &None));
+}
+
 #[test]
 fn drift_and_expiry_replace_what_consolidation_leaves_alone() {
     fn drifts(world: &mut World) {
@@ -372,6 +401,23 @@ fn drift_and_expiry_replace_what_consolidation_leaves_alone() {
             |world| (drifts(world), world.set_life(10_000), pace(world, Some(0))).2,
             "candidate",
         ),
+        ("drifted, and the pool is paused", |world| (drifts(world), pause(world)).1, "PoolPaused"),
+        (
+            "drifted and empty, and the pool is paused",
+            |world| (drifts(world), pause(world), world.pool().spec.replicas = None).2,
+            "candidate",
+        ),
+        (
+            "expires soon, and the pool is paused",
+            |world| (expires(world, 24 * 60), pause(world)).1,
+            "PoolPaused",
+        ),
+        (
+            "expires later, and the pool is paused",
+            |world| (expires(world, 48 * 60), pause(world)).1,
+            "StaticPool",
+        ),
+        ("drifted, out of hours", |world| (drifts(world), close(world)).1, "OutsideWindows"),
         ("expires soon", |world| expires(world, 24 * 60 + 60), "candidate"),
         ("expires later", |world| expires(world, 24 * 60 + 61), "StaticPool"),
     ]);
