@@ -117,7 +117,7 @@ fn flexible_price(node: &PlannedNode) -> f64 {
 }
 
 /// Linux's high-water mark of this process; none elsewhere.
-fn peak_memory_bytes() -> Option<u64> {
+pub fn peak_memory_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kibibytes| kibibytes * 1_024)

@@ -1,6 +1,7 @@
-//! `cargo xtask bench`: the planner beside Karpenter's scheduler, and the stack's numbers - from a pod to its fleet
-//! request, a function's start, its memory.
+//! `cargo xtask bench`: the planner beside Karpenter's scheduler, consolidation, and the stack's numbers - from a pod to
+//! its fleet request, a function's start, its memory.
 
+mod consolidate;
 mod interruption;
 mod latency;
 mod memory;
@@ -30,6 +31,8 @@ struct Arguments {
 enum What {
     /// Our planner and Karpenter's scheduler on the same files
     Planner(planner::Settings),
+    /// Consolidation of clusters that run already
+    Consolidate(consolidate::Settings),
     /// From starting a function to its first call
     Start,
     /// From a pod to its fleet request
@@ -47,6 +50,9 @@ enum What {
     /// One decision of ours about one file, as JSON
     #[command(hide = true)]
     Decide(planner::Decide),
+    /// One consolidation of one file, as JSON
+    #[command(hide = true)]
+    DecideConsolidation(consolidate::Decide),
 }
 
 #[derive(clap::Args)]
@@ -80,6 +86,7 @@ fn run(what: Option<What>) -> Result<()> {
     match what {
         None => {
             planner::run(&planner::Settings::default())?;
+            consolidate::run(&consolidate::Settings::default())?;
             start::run()?;
             latency::run()?;
             placing::run()?;
@@ -87,6 +94,7 @@ fn run(what: Option<What>) -> Result<()> {
             memory::run()
         }
         Some(What::Planner(settings)) => planner::run(&settings),
+        Some(What::Consolidate(settings)) => consolidate::run(&settings),
         Some(What::Start) => start::run(),
         Some(What::Latency) => latency::run(),
         Some(What::Placing) => placing::run(),
@@ -95,6 +103,7 @@ fn run(what: Option<What>) -> Result<()> {
         Some(What::Scenario(settings)) => write_scenario(settings),
         Some(What::Differential(settings)) => search::run(&settings),
         Some(What::Decide(decide)) => planner::decide(&decide),
+        Some(What::DecideConsolidation(decide)) => consolidate::decide(&decide),
     }
 }
 

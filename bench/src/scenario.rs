@@ -1,5 +1,5 @@
-//! Scenarios: clusters with waiting pods, written as the List that `kubectl get -o json` prints. The same recipe
-//! gives the same bytes.
+//! Scenarios: clusters with waiting pods, and clusters that only run, written as the List that `kubectl get -o json`
+//! prints. The same recipe gives the same bytes.
 
 mod builder;
 mod existing;
@@ -65,9 +65,7 @@ impl fmt::Display for Scenario {
 impl Recipe<'_> {
     /// Writes the List into a file.
     pub fn write(&self, file: &Path) -> Result<()> {
-        let failed = || format!("writing {}", file.display());
-        let mut out = BufWriter::new(File::create(file).with_context(failed)?);
-        self.write_to(&mut out).with_context(failed)
+        write_list(file, |emit| self.make(emit))
     }
 
     /// The List as a value.
@@ -75,23 +73,6 @@ impl Recipe<'_> {
         let mut items = Vec::new();
         self.make(&mut |item| items.push(item))?;
         Ok(json!({"apiVersion": "v1", "kind": "List", "items": items}))
-    }
-
-    /// Item by item, since a hundred thousand pods are large as values.
-    fn write_to(&self, out: &mut impl Write) -> Result<()> {
-        out.write_all(br#"{"apiVersion":"v1","kind":"List","items":["#)?;
-        let mut written: io::Result<()> = Ok(());
-        let mut gap = "";
-        self.make(&mut |item| {
-            if written.is_ok() {
-                written = write!(out, "{gap}{item}");
-                gap = ",\n";
-            }
-        })?;
-        written?;
-        out.write_all(b"]}\n")?;
-        out.flush()?;
-        Ok(())
     }
 
     fn make(&self, emit: &mut dyn FnMut(Value)) -> Result<()> {
@@ -107,6 +88,37 @@ impl Recipe<'_> {
         }
         Ok(())
     }
+}
+
+/// Writes the List of a cluster of so many nodes that runs already, with 30 pods on each and none that waits.
+pub fn write_running(nodes: usize, seed: u64, types: &[InstanceType], file: &Path) -> Result<()> {
+    write_list(file, |emit| {
+        existing::running(&mut Builder::new(seed, emit), nodes, types);
+        Ok(())
+    })
+}
+
+/// Writes a List into a file, item by item, since a hundred thousand pods are large as values.
+fn write_list(file: &Path, make: impl FnOnce(&mut dyn FnMut(Value)) -> Result<()>) -> Result<()> {
+    let failed = || format!("writing {}", file.display());
+    let mut out = BufWriter::new(File::create(file).with_context(failed)?);
+    write_items(&mut out, make).with_context(failed)
+}
+
+fn write_items(out: &mut impl Write, make: impl FnOnce(&mut dyn FnMut(Value)) -> Result<()>) -> Result<()> {
+    out.write_all(br#"{"apiVersion":"v1","kind":"List","items":["#)?;
+    let mut written: io::Result<()> = Ok(());
+    let mut gap = "";
+    make(&mut |item| {
+        if written.is_ok() {
+            written = write!(out, "{gap}{item}");
+            gap = ",\n";
+        }
+    })?;
+    written?;
+    out.write_all(b"]}\n")?;
+    out.flush()?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -125,6 +137,21 @@ mod tests {
                 assert_eq!(waiting.count(), pods, "{scenario}");
                 assert_eq!(recipe.list().unwrap(), list, "{scenario} again");
             }
+        }
+    }
+
+    #[test]
+    fn a_cluster_that_runs_is_about_half_used() {
+        let types = crate::catalogue::small().unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        write_running(20, 42, &types, file.path()).unwrap();
+        let snapshot = crate::snapshot::read(file.path(), &std::sync::Arc::new(types)).unwrap();
+        assert_eq!((snapshot.nodes.len(), snapshot.pods.len()), (20, 600));
+        assert!(snapshot.pods.iter().all(outrigger_model::Pod::is_reschedulable));
+        for resource in ["cpu", "memory"] {
+            let has: f64 = snapshot.nodes.iter().map(|node| node.allocatable.get(resource).as_f64()).sum();
+            let asked: f64 = snapshot.pods.iter().map(|pod| pod.spec.requests.get(resource).as_f64()).sum();
+            assert!((0.3..0.6).contains(&(asked / has)), "{resource}: {}", asked / has);
         }
     }
 }

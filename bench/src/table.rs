@@ -1,4 +1,5 @@
-//! The table that `planner` prints: one row for each scenario and size, ours before Karpenter's.
+//! The table that `planner` prints: one row for each scenario and size, ours before Karpenter's; and how rows are
+//! printed.
 
 use outrigger_bench::{Bound, Figures, Scenario};
 use outrigger_model::Price;
@@ -41,8 +42,7 @@ impl Table {
             "{types} instance types, {} for each node beside its instance; ours / Karpenter's; < where Karpenter was cut short",
             self.node_price
         );
-        print(&COLUMNS.map(|(heading, _)| heading.to_owned()));
-        print(&COLUMNS.map(|(_, width)| "-".repeat(width)));
+        print_head(&COLUMNS);
     }
 
     pub(crate) fn row(&self, row: &Row) {
@@ -58,7 +58,7 @@ impl Table {
             || "-".to_owned(),
             |theirs| format!("{:.0}", ours.pods_per_second() / theirs.pods_per_second()),
         );
-        print(&[
+        let cells = [
             scenario.to_string(),
             pods.to_string(),
             pair(&|figures| format!("{}{:.0}", cut(figures), figures.pods_per_second())),
@@ -69,13 +69,22 @@ impl Table {
             pair(&|figures| money(figures.total_cost(self.node_price))),
             pair(&|figures| money(figures.total_flexible_cost(self.node_price))),
             pair(&|figures| figures.unplaced.to_string()),
-        ]);
+        ];
+        print(&COLUMNS, &cells);
     }
 }
 
-/// One line; Markdown reads it as a table's.
-fn print(cells: &[String; 10]) {
-    let cells: Vec<String> =
-        cells.iter().zip(COLUMNS).map(|(cell, (_, width))| format!(" {cell:<width$} ")).collect();
+/// Prints the headings of columns, each with its width.
+pub(crate) fn print_head(columns: &[(&str, usize)]) {
+    let headings: Vec<String> = columns.iter().map(|(heading, _)| (*heading).to_owned()).collect();
+    let rules: Vec<String> = columns.iter().map(|(_, width)| "-".repeat(*width)).collect();
+    print(columns, &headings);
+    print(columns, &rules);
+}
+
+/// One line, with a cell for each column; Markdown reads it as a table's.
+pub(crate) fn print(columns: &[(&str, usize)], cells: &[String]) {
+    let padded = |(cell, (_, width)): (&String, &(&str, usize))| format!(" {cell:<width$} ");
+    let cells: Vec<String> = cells.iter().zip(columns).map(padded).collect();
     anstream::println!("|{}|", cells.join("|"));
 }

@@ -82,27 +82,41 @@ impl<'a> Builder<'a> {
     /// A pod that the scheduler has found no node for. `rest` holds further fields of its spec.
     pub(super) fn waiting_pod(&mut self, labels: &Value, requests: &Value, rest: Value) {
         let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable"});
-        self.pod(labels, requests, rest, &json!({"phase": "Pending", "conditions": [condition]}));
+        let pod = self.pod(labels, requests, rest, &json!({"phase": "Pending", "conditions": [condition]}));
+        self.emit(pod);
     }
 
     /// A pod that runs on a node.
     pub(super) fn running_pod(&mut self, labels: &Value, requests: &Value, node: &str) {
-        let ready = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
-        self.pod(labels, requests, json!({"nodeName": node}), &ready);
+        let pod = self.on_node(labels, requests, node);
+        self.emit(pod);
     }
 
-    fn pod(&mut self, labels: &Value, requests: &Value, mut rest: Value, status: &Value) {
+    /// The same, of a ReplicaSet, which makes another where the pod goes.
+    pub(super) fn running_replica(&mut self, labels: &Value, requests: &Value, node: &str) {
+        let mut pod = self.on_node(labels, requests, node);
+        let app = &labels["app"];
+        pod["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": app, "uid": app, "controller": true}]);
+        self.emit(pod);
+    }
+
+    fn on_node(&mut self, labels: &Value, requests: &Value, node: &str) -> Value {
+        let ready = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+        self.pod(labels, requests, json!({"nodeName": node}), &ready)
+    }
+
+    fn pod(&mut self, labels: &Value, requests: &Value, mut rest: Value, status: &Value) -> Value {
         let number = self.pods;
         self.pods += 1;
         rest["containers"] = json!([{"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": requests}}]);
-        self.emit(json!({
+        json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {
                 "name": format!("pod-{number:06}"), "namespace": "default", "uid": format!("pod-{number:06}"),
                 "labels": labels, "creationTimestamp": CREATED,
             },
             "spec": rest, "status": status,
-        }));
+        })
     }
 
     /// A daemonset that runs everywhere.

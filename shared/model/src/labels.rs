@@ -78,6 +78,10 @@ pub const EVICTION_PRICE: &str = "outrigger.dev/eviction-price";
 pub const LEAST_NODE_AGE: &str = "outrigger.dev/least-node-age";
 /// On a NodePool: `true` where nodes that expire are replaced first.
 pub const GRACEFUL_EXPIRY: &str = "outrigger.dev/graceful-expiry";
+/// On a NodePool: when its nodes may be disrupted by choice, as `0 22 * * * 8h; 0 0 * * 6 48h`, in UTC.
+pub const DISRUPTION_WINDOWS: &str = "outrigger.dev/disruption-windows";
+/// On a NodePool: how many of its drifted nodes are replaced at once, as `2`.
+pub const DRIFT_AT_ONCE: &str = "outrigger.dev/drift-at-once";
 /// On a Node: kOps is to replace it with its next rolling update.
 pub const KOPS_NEEDS_UPDATE: &str = "kops.k8s.io/needs-update";
 /// The soft taint of the nodes that a running rolling update of kOps is about to replace.

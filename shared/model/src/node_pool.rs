@@ -3,6 +3,7 @@
 pub mod disruption_wishes;
 pub mod schedule;
 pub(crate) mod validate;
+pub mod window;
 
 use std::collections::BTreeMap;
 
@@ -184,6 +185,8 @@ pub enum ConsolidationPolicy {
     WhenEmptyOrUnderutilized,
     /// Those whose saving is worth the disruption.
     Balanced,
+    /// None, whatever that would save; drift and expiry replace nodes all the same. This one is not Karpenter's.
+    Never,
 }
 
 /// How many nodes may be disrupted at once, perhaps only at some times or for some reasons.

@@ -1,4 +1,4 @@
-//! PodDisruptionBudgets, as far as they say who never leaves a node of its own accord.
+//! PodDisruptionBudgets, as far as they say who never leaves a node of its own accord, and who may not just now.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,10 @@ pub struct PodDisruptionBudget {
     /// Whether it lets none of them go, however many are healthy: `maxUnavailable` 0 or 0 %, or `minAvailable` 100 %
     /// (Karpenter `pkg/utils/pdb`, fully blocking).
     pub is_fully_blocking: bool,
+    /// How many of them may go now (`status.disruptionsAllowed`); `None` where nobody has counted, as in files that
+    /// people write, which keeps nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disruptions_allowed: Option<u32>,
 }
 
 impl PodDisruptionBudget {

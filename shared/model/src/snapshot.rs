@@ -52,6 +52,10 @@ pub struct Snapshot {
     pub nodes: Vec<Node>,
     /// Pods of the cluster.
     pub pods: Vec<Pod>,
+    /// When a pod last came to each node or left it, by the node's name, pods of daemonsets aside (Karpenter's
+    /// `status.lastPodEventTime`). Nodes of which nobody keeps it are absent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pod_events: BTreeMap<String, Timestamp>,
     /// Daemonsets of the cluster.
     #[serde(default)]
     pub daemon_sets: Vec<DaemonSet>,
@@ -67,9 +71,6 @@ pub struct Snapshot {
     /// What the last run of the function `disrupt` found worth doing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proposals: Vec<Proposal>,
-    /// When a pod, those of daemonsets aside, last came to a node or left it, by the node's name, where that is known.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub pod_events: BTreeMap<String, Timestamp>,
     /// PodDisruptionBudgets, for pods whose node is going; they are read only while there are such nodes, and to
     /// find nodes that may be disrupted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

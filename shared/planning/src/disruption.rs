@@ -3,8 +3,11 @@
 //!
 //! `settings` are the numbers that may be chosen, `own_nodes` the nodes that are ours with their claims. `budgets` says
 //! how many nodes of a pool may go now, and `candidates` which nodes may, with what each costs (`price`) and how it has
-//! drifted (`drift`), or why it is `kept`. `expiry` is for pools that replace expiring nodes first.
+//! drifted (`drift`), or why it is `kept`. `expiry` is for pools that replace expiring nodes first, `balance` for those of
+//! the policy Balanced, `static_pools` for those with a fixed number of nodes, `windows` for those that allow disruption only
+//! at times.
 
+mod balance;
 pub mod budgets;
 pub mod candidates;
 pub mod consolidate;
@@ -13,10 +16,14 @@ pub mod expiry;
 #[cfg(test)]
 mod fixtures;
 pub mod kept;
+mod load;
 mod own_nodes;
 mod price;
 pub mod settings;
+mod static_pools;
+mod windows;
 
+pub use balance::Balance;
 pub use budgets::{Allowance, Budgets, Closed};
 pub use candidates::{Candidate, Candidates, KeptNode, candidates};
 pub use consolidate::{Consolidation, ConsolidationCommand, KeptName, NodeCost, consolidate};

@@ -22,7 +22,10 @@ pub fn disruption_budget(wire: wire::PodDisruptionBudget) -> Result<PodDisruptio
         (None, Some(IntOrString::String(least))) => least == "100%",
         (None, _) => false,
     };
-    Ok(PodDisruptionBudget { id, selector, is_fully_blocking })
+    let allowed = wire.status.map(|status| status.disruptions_allowed);
+    // It is never less than zero, whatever the type of the wire says.
+    let disruptions_allowed = allowed.map(|allowed| u32::try_from(allowed).unwrap_or(0));
+    Ok(PodDisruptionBudget { id, selector, is_fully_blocking, disruptions_allowed })
 }
 
 #[cfg(test)]
@@ -53,6 +56,17 @@ mod tests {
                 "{spec}"
             );
             assert_eq!(budget.selector.match_labels["app"], "web");
+        }
+    }
+
+    #[test]
+    fn only_a_status_says_how_many_may_go() {
+        let status = |allowed: i32| json!({"currentHealthy": 2, "desiredHealthy": 2, "expectedPods": 2, "disruptionsAllowed": allowed});
+        let table = [(Value::Null, None), (status(0), Some(0)), (status(3), Some(3)), (status(-1), Some(0))];
+        for (status, expected) in table {
+            let object = json!({"metadata": {"name": "b", "namespace": "n"}, "spec": {}, "status": status});
+            let budget = disruption_budget(serde_json::from_value(object).unwrap()).unwrap();
+            assert_eq!(budget.disruptions_allowed, expected, "{status}");
         }
     }
 }

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use super::NodePool;
+use super::window::{self, DisruptionWindow};
 use crate::invalid::{Problems, shown};
 use crate::{NillableDuration, Price, labels};
 
 /// What annotations of a NodePool ask of the disruption of its nodes; `None` where they say nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct DisruptionWishes {
     /// How much a command must save at least, in dollars per hour (`outrigger.dev/least-saving`).
     pub least_saving: Option<Price>,
@@ -20,6 +21,10 @@ pub struct DisruptionWishes {
     pub least_node_age: Option<Duration>,
     /// Whether nodes that expire are replaced first (`outrigger.dev/graceful-expiry`).
     pub graceful_expiry: Option<bool>,
+    /// When nodes may be disrupted (`outrigger.dev/disruption-windows`).
+    pub windows: Option<Vec<DisruptionWindow>>,
+    /// How many drifted nodes are replaced at once (`outrigger.dev/drift-at-once`).
+    pub drift_at_once: Option<usize>,
 }
 
 impl NodePool {
@@ -32,6 +37,8 @@ impl NodePool {
             eviction_price: text(labels::EVICTION_PRICE).and_then(dollars),
             least_node_age: text(labels::LEAST_NODE_AGE).and_then(duration),
             graceful_expiry: text(labels::GRACEFUL_EXPIRY).and_then(|text| text.parse().ok()),
+            windows: text(labels::DISRUPTION_WINDOWS).and_then(window::all),
+            drift_at_once: text(labels::DRIFT_AT_ONCE).and_then(count),
         }
     }
 }
@@ -50,6 +57,8 @@ pub(super) fn check(pool: &NodePool, problems: &mut Problems) {
         (labels::EVICTION_PRICE, wishes.eviction_price.is_some(), dollars),
         (labels::LEAST_NODE_AGE, wishes.least_node_age.is_some(), "a duration such as 30m"),
         (labels::GRACEFUL_EXPIRY, wishes.graceful_expiry.is_some(), "true and false"),
+        (labels::DISRUPTION_WINDOWS, wishes.windows.is_some(), window::ALLOWED),
+        (labels::DRIFT_AT_ONCE, wishes.drift_at_once.is_some(), "a whole number from 1, as 2"),
     ];
     for (key, is_understood, allowed) in rules {
         if let Some(found) = pool.annotations.get(key).filter(|_| !is_understood) {
@@ -64,6 +73,10 @@ fn dollars(text: &str) -> Option<f64> {
 
 fn percent(text: &str) -> Option<u64> {
     text.parse().ok().filter(|percent| *percent <= 100)
+}
+
+fn count(text: &str) -> Option<usize> {
+    text.parse().ok().filter(|count| *count > 0)
 }
 
 fn duration(text: &str) -> Option<Duration> {
@@ -92,6 +105,8 @@ mod tests {
             (labels::EVICTION_PRICE, "0.01"),
             (labels::LEAST_NODE_AGE, "1h30m"),
             (labels::GRACEFUL_EXPIRY, "true"),
+            (labels::DISRUPTION_WINDOWS, "@daily 8h"),
+            (labels::DRIFT_AT_ONCE, "2"),
         ]);
         let expected = DisruptionWishes {
             least_saving: Some(Price::from_nanos(50_000_000)),
@@ -99,6 +114,8 @@ mod tests {
             eviction_price: Some(0.01),
             least_node_age: Some(Duration::from_mins(90)),
             graceful_expiry: Some(true),
+            windows: window::all("0 0 * * * 8h"),
+            drift_at_once: Some(2),
         };
         assert_eq!(pool.disruption_wishes(), expected);
     }
@@ -111,6 +128,8 @@ mod tests {
             (labels::EVICTION_PRICE, vec!["", "-0.1", "NaN", "cheap"]),
             (labels::LEAST_NODE_AGE, vec!["", "Never", "5", "1d"]),
             (labels::GRACEFUL_EXPIRY, vec!["", "yes", "True"]),
+            (labels::DISRUPTION_WINDOWS, vec!["", "8h", "0 22 * * *", "@daily 8h;", "@daily 8h, @weekly 8h"]),
+            (labels::DRIFT_AT_ONCE, vec!["", "0", "-1", "1.5", "10%"]),
         ];
         for (key, values) in table {
             for value in values {

@@ -5,6 +5,7 @@
 
 use std::str::FromStr;
 
+use jiff::SignedDuration;
 use jiff::civil::{Date, DateTime, Time};
 
 /// What a schedule may be, for messages.
@@ -46,6 +47,20 @@ impl Schedule {
         None
     }
 
+    /// The first minute (UTC) at which it is due from a time on; `None` where it never is.
+    pub fn next_due(&self, not_before: DateTime) -> Option<DateTime> {
+        // It is due at whole minutes.
+        let from = not_before.checked_add(SignedDuration::from_nanos(59_999_999_999)).ok()?;
+        let (mut day, mut earliest) = (from.date(), from.time());
+        for _ in 0..DAYS_LOOKED_THROUGH {
+            if let Some(time) = self.first_time(earliest).filter(|_| self.is_on(day)) {
+                return Some(day.to_datetime(time));
+            }
+            (day, earliest) = (day.tomorrow().ok()?, Time::MIN);
+        }
+        None
+    }
+
     fn is_on(&self, date: Date) -> bool {
         let day = self.days.has(date.day());
         let weekday = self.weekdays.has(date.weekday().to_sunday_zero_offset());
@@ -62,6 +77,17 @@ impl Schedule {
         };
         let before = || Some((self.hours.last(not_after.hour() - 1)?, self.minutes.last(59)?));
         let (hour, minute) = in_this_hour().or_else(before)?;
+        Time::new(hour, minute, 0, 0).ok()
+    }
+
+    /// The first time of a day on which it is due, not before this one.
+    fn first_time(&self, not_before: Time) -> Option<Time> {
+        let in_this_hour = || {
+            let hour = Some(not_before.hour()).filter(|hour| self.hours.has(*hour))?;
+            Some((hour, self.minutes.first(not_before.minute())?))
+        };
+        let later = || Some((self.hours.first(not_before.hour() + 1)?, self.minutes.first(0)?));
+        let (hour, minute) = in_this_hour().or_else(later)?;
         Time::new(hour, minute, 0, 0).ok()
     }
 }
@@ -108,6 +134,11 @@ impl Field {
     /// The greatest value that it allows up to this one.
     fn last(self, most: i8) -> Option<i8> {
         (0..=most).rev().find(|value| self.has(*value))
+    }
+
+    /// The least value that it allows from this one on, of minutes and hours.
+    fn first(self, least: i8) -> Option<i8> {
+        (least..60).find(|value| self.has(*value))
     }
 }
 
@@ -223,6 +254,29 @@ mod tests {
             let found = read.last_due(after.parse().unwrap(), not_after.parse().unwrap());
             let expected = expected.map(|due| due.parse().unwrap());
             assert_eq!(found, expected, "{schedule} after {after}, not after {not_after}");
+            assert!(found.is_none_or(|due| read.is_due(due)));
+        }
+    }
+
+    #[test]
+    fn the_next_due_minute() {
+        // The schedule, from when on, and the first minute at which it is due.
+        let table = [
+            ("0 9 * * *", "2026-11-20T09:00", Some("2026-11-20T09:00")),
+            ("0 9 * * *", "2026-11-20T09:00:00.000000001", Some("2026-11-21T09:00")),
+            ("0 9 * * *", "2026-11-20T08:59:01", Some("2026-11-20T09:00")),
+            ("30 9,17 * * *", "2026-11-20T09:31", Some("2026-11-20T17:30")),
+            ("*/20 * * * *", "2026-11-20T23:41", Some("2026-11-21T00:00")),
+            ("0 22 * * 5", "2026-11-20T22:01", Some("2026-11-27T22:00")),
+            ("0 0 1 1 *", "2026-11-20T09:00", Some("2027-01-01T00:00")),
+            ("0 0 29 2 *", "2026-11-20T09:00", Some("2028-02-29T00:00")),
+            ("0 0 30 2 *", "2026-11-20T09:00", None),
+            ("0 9 * * *", "9999-12-31T10:00", None),
+        ];
+        for (schedule, from, expected) in table {
+            let read: Schedule = schedule.parse().unwrap();
+            let found = read.next_due(from.parse().unwrap());
+            assert_eq!(found, expected.map(|due| due.parse().unwrap()), "{schedule} from {from}");
             assert!(found.is_none_or(|due| read.is_due(due)));
         }
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::labels::RESERVATION_ID;
 use outrigger_model::resources::NODES;
-use outrigger_model::{NodePool, Plan, PlannedNode, PodRef, Quantity, Requirement};
+use outrigger_model::{NodeClaim, NodePool, Plan, PlannedNode, PodRef, Quantity, Requirement};
 
 use super::Violation;
 use super::cluster_state::ClusterState;
@@ -73,9 +73,13 @@ fn check_limits(
 /// (Karpenter `pkg/controllers/static`).
 fn check_replicas(cluster: &ClusterState<'_>, pool: &NodePool, planned: usize, out: &mut Vec<Violation>) {
     let Some(replicas) = pool.spec.replicas else { return };
-    let claims = cluster.snapshot.claims.iter();
-    let existing =
-        claims.filter(|claim| claim.spec.node_pool == pool.name && claim.status.state.accepts_pods()).count();
+    let out_going = cluster.snapshot.nodes.iter().filter(|node| node.deleting || node.is_disrupted());
+    let going: BTreeSet<&str> =
+        out_going.filter_map(|node| Some(cluster.claim_of(node)?.name.as_str())).collect();
+    let stays =
+        |claim: &&NodeClaim| claim.status.state.accepts_pods() && !going.contains(claim.name.as_str());
+    let claims = cluster.snapshot.claims.iter().filter(|claim| claim.spec.node_pool == pool.name);
+    let existing = claims.filter(stays).count();
     let nodes = planned + existing;
     if nodes > replicas as usize {
         out.push(Violation::Replicas { node_pool: pool.name.clone(), nodes, replicas });

@@ -1,6 +1,6 @@
 //! How many nodes of a pool may be disrupted now, and for which reason: Karpenter's budgets.
 
-mod window;
+pub(super) mod window;
 
 use std::collections::BTreeMap;
 
@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use outrigger_model::node_pool::{Budget, DisruptionReason};
 use outrigger_model::{NodePool, Snapshot};
 
+use super::drift;
 use super::kept::Kept;
 use super::own_nodes::{OwnNode, own_nodes};
 use window::Window;
@@ -25,6 +26,8 @@ struct PoolNodes<'a> {
     nodes: usize,
     /// Those of its initialised nodes that are not ready or are leaving, for whatever reason.
     disrupting: usize,
+    /// Those of its drifted nodes that a command holds or that are leaving.
+    drifting: usize,
 }
 
 /// How many nodes of a pool may be disrupted now, for one reason.
@@ -32,7 +35,8 @@ struct PoolNodes<'a> {
 pub struct Allowance {
     /// How many more nodes may be.
     pub left: usize,
-    /// How many may be at once: the least that an active budget allows.
+    /// How many may be at once: the least that an active budget allows, or a wave of drift
+    /// (`outrigger.dev/drift-at-once`).
     pub at_once: usize,
     /// How many of the pool's nodes are not ready or are leaving already.
     pub disrupting: usize,
@@ -65,12 +69,15 @@ impl Allowance {
 impl<'a> Budgets<'a> {
     /// As a snapshot has them.
     pub fn of(snapshot: &'a Snapshot) -> Self {
-        let none = |pool: &'a NodePool| (pool.name.as_str(), PoolNodes { pool, nodes: 0, disrupting: 0 });
+        let none = |pool: &'a NodePool| {
+            (pool.name.as_str(), PoolNodes { pool, nodes: 0, disrupting: 0, drifting: 0 })
+        };
         let mut pools: BTreeMap<&str, PoolNodes<'_>> = snapshot.node_pools.iter().map(none).collect();
         for own in own_nodes(snapshot).iter().filter(|own| own.is_initialized()) {
             if let Some(of) = pools.get_mut(own.pool_name) {
                 of.nodes += usize::from(!own.is_terminating());
                 of.disrupting += usize::from(is_disrupting(own));
+                of.drifting += usize::from(is_drifting(own, snapshot.taken_at));
             }
         }
         Self { pools, now: snapshot.taken_at }
@@ -80,6 +87,11 @@ impl<'a> Budgets<'a> {
     pub fn allowance(&self, pool: &str, reason: DisruptionReason) -> Allowance {
         self.pools.get(pool).map_or_else(Allowance::default, |of| of.allowance(reason, self.now))
     }
+}
+
+/// Whether it has drifted and goes, or a command is to replace it: which command, and why, does not matter.
+fn is_drifting(own: &OwnNode<'_>, now: Timestamp) -> bool {
+    (own.command().is_some() || own.is_leaving()) && !drift::reasons(own, now).is_empty()
 }
 
 fn is_disrupting(own: &OwnNode<'_>) -> bool {
@@ -107,7 +119,13 @@ impl PoolNodes<'_> {
             };
             (allowance.at_once, allowance.closed) = (0, allowance.closed.max(closed));
         }
-        Allowance { left: allowance.at_once.saturating_sub(self.disrupting), ..allowance }
+        let mut left = allowance.at_once.saturating_sub(self.disrupting);
+        if reason == DisruptionReason::Drifted {
+            let wave = self.pool.disruption_wishes().drift_at_once.unwrap_or(usize::MAX);
+            left = left.min(wave.saturating_sub(self.drifting));
+            allowance.at_once = allowance.at_once.min(wave);
+        }
+        Allowance { left, ..allowance }
     }
 
     /// How many nodes a budget allows at once; a percentage rounds up. `None` where it cannot be read.

@@ -11,12 +11,15 @@ use outrigger_model::{
 use super::drift::{self, DriftReason};
 use super::expiry::GracefulExpiry;
 use super::kept::{Kept, Until};
+use super::load::Load;
 use super::own_nodes::{OwnNode, own_nodes};
 use super::price;
 use super::settings::DisruptionSettings;
+use super::{static_pools, windows};
 use crate::Options;
 use crate::leaving::eviction::{EvictionBlocker, EvictionRules};
 use crate::leaving::replacement::{self, DisruptionBlocker};
+use crate::pauses::paused;
 
 /// A node that may be disrupted by choice, as far as it and its pods are concerned: budgets are not looked at.
 #[derive(Clone, Debug)]
@@ -43,7 +46,8 @@ pub struct Candidate<'a> {
     pub drift: Vec<DriftReason>,
     /// When it expires, where that is soon and its pool wants it replaced before.
     pub expires_at: Option<Timestamp>,
-    /// Why it may not be consolidated, neither as empty nor as underutilised; `None` where it may be.
+    /// Why it may not be consolidated, neither as empty nor as underutilised; `None` where it may be, and where it is
+    /// one of a static pool that has too many.
     pub not_consolidated: Option<Kept>,
 }
 
@@ -80,6 +84,9 @@ pub struct Candidates<'a> {
     pub candidates: Vec<Candidate<'a>>,
     /// The others, in the snapshot's order.
     pub kept: Vec<KeptNode<'a>>,
+    /// How many nodes static pools have beyond their replicas, by pool; those without any are absent. So many of
+    /// their candidates are ended.
+    pub surplus: BTreeMap<&'a str, usize>,
 }
 
 /// Says of each node that names a NodePool whether it may be disrupted by choice. The snapshot must hold the
@@ -89,10 +96,11 @@ pub fn candidates<'a>(
     settings: &DisruptionSettings,
     options: &Options<'_>,
 ) -> Candidates<'a> {
+    let all = own_nodes(snapshot);
     let filter = Filter::of(snapshot, settings, options);
-    let mut found = Candidates::default();
-    for own in own_nodes(snapshot) {
-        match filter.judge(&own) {
+    let mut found = Candidates { surplus: static_pools::surplus(&all), ..Candidates::default() };
+    for own in all {
+        match filter.judge(&own, &found.surplus) {
             Ok(candidate) => found.candidates.push(candidate),
             Err(reason) => found.kept.push(KeptNode { node: own.node, reason }),
         }
@@ -112,6 +120,8 @@ struct Filter<'a, 's> {
     meant: BTreeMap<&'a str, &'a PodRef>,
     /// The commands whose pods wait for a claim, by its name.
     awaited: BTreeMap<&'a str, &'a str>,
+    /// The pools that may launch nothing now, and why.
+    paused: BTreeMap<String, String>,
 }
 
 impl<'a, 's> Filter<'a, 's> {
@@ -132,15 +142,17 @@ impl<'a, 's> Filter<'a, 's> {
             waiting: waiting().map(|pod| (pod.uid.as_str(), &pod.id)).collect(),
             meant: waiting().filter_map(|pod| Some((pod.nominated_node.as_deref()?, &pod.id))).collect(),
             awaited: awaited.collect(),
+            paused: paused(&snapshot.health, snapshot.taken_at),
         }
     }
 
-    fn judge(&self, own: &OwnNode<'a>) -> Result<Candidate<'a>, Kept> {
+    fn judge(&self, own: &OwnNode<'a>, surplus: &BTreeMap<&str, usize>) -> Result<Candidate<'a>, Kept> {
         let pool = own.pool.ok_or_else(|| Kept::UnknownPool { pool: own.pool_name.to_owned() })?;
         let load = Load::of(&own.pods);
         let kept = kept_by_standing(own, pool, &load)
             .or_else(|| self.kept_by_plans(own))
-            .or_else(|| self.kept_by_age(own, pool));
+            .or_else(|| self.kept_by_age(own, pool))
+            .or_else(|| windows::kept_outside(pool, self.now));
         if let Some(kept) = kept {
             return Err(kept);
         }
@@ -148,9 +160,18 @@ impl<'a, 's> Filter<'a, 's> {
         let stays = self.kept_by_pods(own)?;
         // Whatever its pods ask for, the drain of a drifted node ends where there is a time for it.
         let may_be_replaced = stays.is_none() || own.has_termination_grace_period();
-        let drift = if may_be_replaced { drift::reasons(own, self.now) } else { Vec::new() };
-        let expires_at = self.expires_soon(own, pool).filter(|_| may_be_replaced);
-        let not_consolidated = stays.or_else(|| self.kept_by_consolidation(own, pool, &load, price));
+        let mut drift = if may_be_replaced { drift::reasons(own, self.now) } else { Vec::new() };
+        let mut expires_at = self.expires_soon(own, pool).filter(|_| may_be_replaced);
+        let is_replaced = !drift.is_empty() || expires_at.is_some();
+        let mut not_consolidated = stays.or_else(|| match pool.spec.replicas {
+            Some(_) => (!surplus.contains_key(own.pool_name)).then_some(Kept::StaticPool),
+            None => self.kept_by_consolidation(own, pool, &load, price),
+        });
+        if let Some(why) = self.paused.get(own.pool_name).filter(|_| is_replaced) {
+            // Nothing of its pool would take its place, so it may go only where it may be consolidated.
+            (drift, expires_at) = (Vec::new(), None);
+            not_consolidated = not_consolidated.map(|_| Kept::PoolPaused { why: why.clone() });
+        }
         if let Some(kept) = not_consolidated.clone().filter(|_| drift.is_empty() && expires_at.is_none()) {
             return Err(kept);
         }
@@ -194,7 +215,7 @@ impl<'a, 's> Filter<'a, 's> {
         let rules = EvictionRules::of(self.snapshot);
         match replacement::blocker(own.node, own.pods.iter().copied(), rules) {
             Some(DisruptionBlocker::Node(_)) => Err(Kept::DoNotDisrupt),
-            Some(DisruptionBlocker::Occupied(_)) | None => Ok(None),
+            Some(DisruptionBlocker::Occupied(_)) | None => Ok(kept_by_used_up_budget(own, rules)),
             Some(DisruptionBlocker::Pod(blocker)) => {
                 let until = self.stays_until(own, &blocker);
                 Ok(Some(Kept::PodStays { blocker: Box::new(blocker), until }))
@@ -212,7 +233,7 @@ impl<'a, 's> Filter<'a, 's> {
         }
     }
 
-    /// Why a node may not be consolidated, whatever its pods.
+    /// Why a node of a pool that is not static may not be consolidated, whatever its pods.
     fn kept_by_consolidation(
         &self,
         own: &OwnNode<'a>,
@@ -221,20 +242,29 @@ impl<'a, 's> Filter<'a, 's> {
         price: Option<Price>,
     ) -> Option<Kept> {
         let disruption = &pool.spec.disruption;
-        if pool.spec.replicas.is_some() {
-            return Some(Kept::StaticPool);
-        }
         let Some(rest) = disruption.consolidate_after.get() else {
             return Some(Kept::ConsolidateAfterNever);
         };
-        if disruption.consolidation_policy == ConsolidationPolicy::WhenEmpty && load.count() > 0 {
-            return Some(Kept::NotEmpty { pods: load.count() });
+        match disruption.consolidation_policy {
+            ConsolidationPolicy::Never => return Some(Kept::ConsolidationPolicyNever),
+            ConsolidationPolicy::WhenEmpty if load.count() > 0 => {
+                return Some(Kept::NotEmpty { pods: load.count() });
+            }
+            // What Balanced asks for, it asks of each command.
+            _ => {}
         }
-        let at = after(load.last_change.map_or(own.ready_since(), |at| at.max(own.ready_since())), rest);
+        let at = after(self.rests_since(own, load), rest);
         if at > self.now {
             return Some(Kept::ConsolidateAfter { until: Until { at, now: self.now } });
         }
         unknown(own, price)
+    }
+
+    /// Since when a node and its pods have not changed: `consolidateAfter` counts from there. Where nobody keeps pod
+    /// events, the newest pod that is there stands for them; nothing is known of those that left.
+    fn rests_since(&self, own: &OwnNode<'_>, load: &Load<'_>) -> Timestamp {
+        let event = self.snapshot.pod_events.get(&own.node.name).copied();
+        [event, load.newest].into_iter().flatten().fold(own.ready_since(), Timestamp::max)
     }
 
     fn expires_soon(&self, own: &OwnNode<'_>, pool: &NodePool) -> Option<Timestamp> {
@@ -265,6 +295,15 @@ fn kept_by_standing(own: &OwnNode<'_>, pool: &NodePool, load: &Load<'_>) -> Opti
     }
 }
 
+/// A node whose drain would have to wait from its first pod on is no candidate (Karpenter's `CanEvictPods`).
+fn kept_by_used_up_budget(own: &OwnNode<'_>, rules: EvictionRules<'_>) -> Option<Kept> {
+    let mut asked = own.pods.iter().filter(|pod| !pod.state.is_over() && pod.is_drainable());
+    asked.find_map(|pod| {
+        let budget = rules.used_up(pod)?;
+        Some(Kept::PodWaits { budget: budget.id.clone(), pod: pod.id.clone() })
+    })
+}
+
 /// What must be known of a node before its saving can be told.
 fn unknown(own: &OwnNode<'_>, price: Option<Price>) -> Option<Kept> {
     if own.known_type().is_none() {
@@ -284,32 +323,6 @@ fn unknown(own: &OwnNode<'_>, price: Option<Price>) -> Option<Kept> {
 fn after(since: Timestamp, length: std::time::Duration) -> Timestamp {
     let length = SignedDuration::try_from(length).unwrap_or(SignedDuration::MAX);
     since.saturating_add(length).unwrap_or(Timestamp::MAX)
-}
-
-/// The pods of a node that are not bound to it.
-struct Load<'a> {
-    /// Those that need a place elsewhere.
-    pods: Vec<&'a Pod>,
-    /// Those that nothing makes anew.
-    lost_pods: Vec<&'a Pod>,
-    /// When the newest of them was made, those that have ended among them: `consolidateAfter` counts from there.
-    last_change: Option<Timestamp>,
-}
-
-impl<'a> Load<'a> {
-    fn of(on: &[&'a Pod]) -> Self {
-        let lives = |pod: &&&Pod| matches!(pod.state, PodState::Bound | PodState::Leaving);
-        let own = on.iter().filter(|pod| !pod.is_bound_to_its_node());
-        Self {
-            pods: own.clone().filter(|pod| pod.is_reschedulable()).copied().collect(),
-            lost_pods: own.clone().filter(lives).filter(|pod| pod.owner_kind.is_empty()).copied().collect(),
-            last_change: own.map(|pod| pod.created_at).max(),
-        }
-    }
-
-    const fn count(&self) -> usize {
-        self.pods.len() + self.lost_pods.len()
-    }
 }
 
 #[cfg(test)]

@@ -9,12 +9,14 @@ use outrigger_model::{
     Command, ExistingPlacement, NodePool, PlannedNode, Pod, PodState, Price, Proposal, Snapshot,
 };
 
+use super::balance::{Balance, balances};
 use super::budgets::Budgets;
 use super::candidates::{Candidate, Candidates, KeptNode, candidates};
 use super::kept::Kept;
 use super::own_nodes::own_nodes;
 use super::price;
 use super::settings::DisruptionSettings;
+use super::static_pools::{self, Successors};
 use crate::launch_outcomes::LeftAlone;
 use crate::problem::existing::Endable;
 use crate::problem::volumes::Volumes;
@@ -68,7 +70,7 @@ pub struct ConsolidationCommand {
     pub saving_nanos: i64,
     /// How many pods are evicted.
     pub evictions: usize,
-    /// How a drifted node has drifted, or that it expires.
+    /// How a drifted node has drifted, that it expires, or that its static pool has too many.
     pub causes: Vec<String>,
     /// Whether the pool's budgets allow it now, beside those before it.
     pub starts_now: bool,
@@ -102,7 +104,8 @@ pub struct KeptName {
 /// Says which nodes are to be ended by choice, and why each other node stays. The snapshot must hold the
 /// PodDisruptionBudgets.
 ///
-/// Drifted nodes are replaced one by one, whatever that costs. No command ends more nodes than its pool's budgets
+/// Drifted nodes are replaced one by one, whatever that costs, and static pools give up what they have beyond their
+/// replicas, whatever that saves. No command ends more nodes than its pool's budgets
 /// allow at once; all commands together are the way to the cheapest cluster that was found.
 #[must_use = "a consolidation does nothing until it is carried out"]
 pub fn consolidate(
@@ -112,32 +115,43 @@ pub fn consolidate(
 ) -> Consolidation {
     let found = candidates(snapshot, settings, options);
     let budgets = Budgets::of(snapshot);
-    let chosen = Chosen::of(snapshot, &found, &budgets);
-    let all: Vec<&Candidate<'_>> = chosen.replaced.iter().chain(&chosen.endable).copied().collect();
-    let seen = with_moving_pods(&leaving::seen(snapshot), &all);
+    let mut chosen = Chosen::of(snapshot, &found, &budgets);
+    let seen = leaving::seen(snapshot);
+    let successors = Successors::of(&seen, options, &chosen.surplus, &chosen.replaced);
+    chosen.keep_those_without(&successors);
+    let all: Vec<&Candidate<'_>> = chosen.all().collect();
+    let seen = with_moving_pods(&successors.on_their_way(&seen), &all);
     let volumes = Volumes::of(&seen);
     let buffers = queue::buffer_pods(&seen);
     let left_alone = LeftAlone::of(&seen);
     let pods = queue::queue(&seen, &buffers, &volumes, &left_alone).pods;
     let cost = |candidate: &&Candidate<'_>| candidate.cost().map_or(0, Price::nanos);
     let saves: Endable<'_> = all.iter().map(|it| (it.node.name.as_str(), cost(it))).collect();
+    let balances: BTreeMap<&str, Balance> = balances(snapshot, options);
     let problem = Problem::of(&seen, options, &volumes, &left_alone, &pods, &saves);
-    let pools = pools(&problem, &chosen, &budgets, settings);
+    let settings_of = |pool: &NodePool| DisruptionSettings {
+        balance: balances.get(pool.name.as_str()).copied(),
+        ..settings.for_pool(pool)
+    };
+    let pools = pools(&problem, &chosen, &budgets, &settings_of);
     let consolidated = search(&problem, &pools, &proposed(&problem));
+    let before = node_cost(snapshot, options);
+    let judged = Judged { snapshot, settings_of: &settings_of };
+    let commands = told(commands(&consolidated), &chosen, successors, &budgets, &judged);
+    let after = cost_after(before, &commands, &all);
     let mut kept = chosen.kept;
     kept.extend(consolidated.stays.iter().map(|(node, stays)| KeptName {
         node: problem.existing[*node].name.to_owned(),
         reason: reason(&consolidated, *node, *stays, settings),
     }));
     kept.sort_by(|a, b| a.node.cmp(&b.node));
-    let commands = told(commands(&consolidated), &all, &budgets, &Judged { snapshot, settings });
-    let before = node_cost(snapshot, options);
-    let after = cost_after(before, &commands, &all);
     Consolidation { before, after, commands, kept }
 }
 
 /// What is to be looked at of each node.
 struct Chosen<'c, 'a> {
+    /// Nodes that static pools have beyond their replicas.
+    surplus: Vec<&'c Candidate<'a>>,
     /// Drifted nodes and those that expire soon, the first to go first: empty ones, then the oldest.
     replaced: Vec<&'c Candidate<'a>>,
     /// Nodes that may be ended for money.
@@ -151,15 +165,21 @@ impl<'c, 'a> Chosen<'c, 'a> {
         let kept =
             |kept: &KeptNode<'_>| KeptName { node: kept.node.name.clone(), reason: kept.reason.clone() };
         let kept = found.kept.iter().map(kept).collect();
-        let mut chosen = Self { replaced: Vec::new(), endable: Vec::new(), kept };
+        let surplus = static_pools::ended(found, |candidate| tied(candidate, &volumes).is_none());
+        let mut chosen = Self { surplus: Vec::new(), replaced: Vec::new(), endable: Vec::new(), kept };
         for candidate in &found.candidates {
-            let is_replaced = is_replaced(candidate);
+            let is_surplus = surplus.contains(candidate.node.name.as_str());
+            let is_replaced = is_replaced(candidate) && !is_surplus;
             let reason = if is_replaced { DisruptionReason::Drifted } else { why(candidate.is_empty()) };
             let closed = budgets.allowance(&candidate.pool.name, reason).closed;
             let closed = closed.map(|closed| Kept::BudgetClosed { closed, now: snapshot.taken_at });
-            let consolidated = || candidate.not_consolidated.clone().filter(|_| !is_replaced);
+            let is_enough = candidate.pool.spec.replicas.is_some() && !is_surplus;
+            let not_consolidated = || candidate.not_consolidated.clone();
+            let stays = || not_consolidated().or_else(|| is_enough.then_some(Kept::StaticPool));
+            let consolidated = || stays().filter(|_| !is_replaced);
             match tied(candidate, &volumes).or_else(consolidated).or(closed) {
                 Some(reason) => chosen.kept.push(KeptName { node: candidate.node.name.clone(), reason }),
+                None if is_surplus => chosen.surplus.push(candidate),
                 None if is_replaced => chosen.replaced.push(candidate),
                 None => chosen.endable.push(candidate),
             }
@@ -168,13 +188,34 @@ impl<'c, 'a> Chosen<'c, 'a> {
         chosen.replaced.sort_by_key(turn);
         chosen
     }
+
+    /// All that may be ended.
+    fn all(&self) -> impl Iterator<Item = &'c Candidate<'a>> {
+        self.surplus.iter().chain(&self.replaced).chain(&self.endable).copied()
+    }
+
+    /// Keeps the nodes of static pools that have none to take their place.
+    fn keep_those_without(&mut self, successors: &Successors) {
+        let mut left: BTreeMap<&str, usize> = BTreeMap::new();
+        for candidate in std::mem::take(&mut self.replaced) {
+            let pool = candidate.pool.name.as_str();
+            let left = left.entry(pool).or_insert_with(|| successors.count(pool));
+            if candidate.pool.spec.replicas.is_none() || *left > 0 {
+                *left = left.saturating_sub(1);
+                self.replaced.push(candidate);
+            } else {
+                let (node, reason) = (candidate.node.name.clone(), Kept::NoSuccessor);
+                self.kept.push(KeptName { node, reason });
+            }
+        }
+    }
 }
 
 fn is_replaced(candidate: &Candidate<'_>) -> bool {
     !candidate.drift.is_empty() || candidate.expires_at.is_some()
 }
 
-/// Why no place can be planned for the pods of a candidate, or none in its stead.
+/// Why no place can be planned for the pods of a candidate.
 fn tied(candidate: &Candidate<'_>, volumes: &Volumes<'_>) -> Option<Kept> {
     let is_tied = |pod: &&&Pod| {
         pod.group.is_some()
@@ -182,9 +223,7 @@ fn tied(candidate: &Candidate<'_>, volumes: &Volumes<'_>) -> Option<Kept> {
             || volumes.problem(pod).is_some()
             || queue::unsupported(&pod.spec).is_some()
     };
-    if candidate.pool.spec.replicas.is_some() {
-        Some(Kept::StaticPool)
-    } else if candidate.node.unschedulable {
+    if candidate.node.unschedulable {
         Some(Kept::Cordoned)
     } else if !candidate.node.ready {
         Some(Kept::NotReady)
@@ -215,7 +254,7 @@ fn pools(
     problem: &Problem<'_>,
     chosen: &Chosen<'_, '_>,
     budgets: &Budgets<'_>,
-    settings: &DisruptionSettings,
+    settings_of: &dyn Fn(&NodePool) -> DisruptionSettings,
 ) -> Vec<PoolNodes> {
     let places: BTreeMap<&str, usize> =
         problem.existing.iter().enumerate().map(|(place, node)| (node.name, place)).collect();
@@ -226,12 +265,12 @@ fn pools(
     let empty = |pool: &NodePool| PoolNodes {
         replaced: Vec::new(),
         nodes: Vec::new(),
-        settings: settings.for_pool(pool),
+        settings: settings_of(pool),
         empty: at_once(&pool.name, DisruptionReason::Empty),
         loaded: at_once(&pool.name, DisruptionReason::Underutilized),
     };
     let mut by_pool: BTreeMap<&str, PoolNodes> = BTreeMap::new();
-    for candidate in &chosen.replaced {
+    for candidate in chosen.surplus.iter().chain(&chosen.replaced) {
         let of_pool = by_pool.entry(&candidate.pool.name).or_insert_with(|| empty(candidate.pool));
         of_pool.replaced.extend(places.get(candidate.node.name.as_str()));
     }
@@ -259,14 +298,14 @@ fn proposed(problem: &Problem<'_>) -> Vec<Vec<usize>> {
 /// What commands are judged by.
 struct Judged<'a> {
     snapshot: &'a Snapshot,
-    settings: &'a DisruptionSettings,
+    settings_of: &'a dyn Fn(&NodePool) -> DisruptionSettings,
 }
 
 impl Judged<'_> {
     /// What the replacement of nodes may cost, so that the command saves what it must.
     fn may_cost(&self, ended: &[&Candidate<'_>], evictions: usize) -> Option<Price> {
         let cost: Price = ended.iter().filter_map(|candidate| candidate.cost()).sum();
-        let settings = self.settings.for_pool(ended.first()?.pool);
+        let settings = (self.settings_of)(ended.first()?.pool);
         Some(cost - settings.demanded_saving(cost, evictions))
     }
 
@@ -283,18 +322,25 @@ fn is_same_set(a: &[String], b: &[String]) -> bool {
 /// The commands, each with why and whether it starts now.
 fn told(
     commands: Vec<Written>,
-    candidates: &[&Candidate<'_>],
+    chosen: &Chosen<'_, '_>,
+    mut successors: Successors,
     budgets: &Budgets<'_>,
     judged: &Judged<'_>,
 ) -> Vec<ConsolidationCommand> {
     let by_name: BTreeMap<&str, &Candidate<'_>> =
-        candidates.iter().map(|candidate| (candidate.node.name.as_str(), *candidate)).collect();
+        chosen.all().map(|candidate| (candidate.node.name.as_str(), candidate)).collect();
+    let surplus: BTreeSet<&str> = chosen.surplus.iter().map(|it| it.node.name.as_str()).collect();
     let mut begun: BTreeMap<&str, usize> = BTreeMap::new();
     let mut all = Vec::new();
-    for written in commands {
+    for mut written in commands {
         let ended: Vec<&Candidate<'_>> =
             written.delete.iter().filter_map(|name| by_name.get(name.as_str()).copied()).collect();
-        let reason = if written.is_replacement {
+        let is_surplus = written.delete.iter().any(|name| surplus.contains(name.as_str()));
+        let is_replacement = written.is_replacement && !is_surplus;
+        if is_replacement {
+            successors.add_to(&mut written, &ended);
+        }
+        let reason = if is_replacement {
             DisruptionReason::Drifted
         } else {
             why(ended.iter().all(|candidate| candidate.is_empty()))
@@ -304,14 +350,18 @@ fn told(
         let starts_now = *begun + written.delete.len() <= budgets.allowance(pool, reason).left;
         *begun += written.delete.len();
         let lost: usize = ended.iter().map(|candidate| candidate.lost_pods.len()).sum();
-        let causes = |candidate: &&Candidate<'_>| causes(candidate);
+        let causes = match written.is_replacement {
+            true if is_surplus => vec![static_pools::SURPLUS.to_owned()],
+            true => ended.iter().flat_map(|candidate| causes(candidate)).collect(),
+            false => Vec::new(),
+        };
         let evictions = written.evictions as usize + lost;
         all.push(ConsolidationCommand {
             reason,
             evictions,
             may_cost: judged.may_cost(&ended, evictions).filter(|_| !written.is_replacement),
             proposed_since: judged.proposed_since(reason, &written.delete),
-            causes: if written.is_replacement { ended.iter().flat_map(causes).collect() } else { Vec::new() },
+            causes,
             delete: written.delete,
             replace_with: written.replace_with,
             existing: written.existing,

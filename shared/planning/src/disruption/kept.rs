@@ -50,6 +50,16 @@ pub enum Kept {
     },
     /// It asks not to be disrupted.
     DoNotDisrupt,
+    /// It is not the time for it (`outrigger.dev/disruption-windows`).
+    OutsideWindows {
+        /// When the next window begins; `None` where none ever does.
+        next: Option<Until>,
+    },
+    /// Its NodePool is paused after launches that failed, so nothing would take its place.
+    PoolPaused {
+        /// Why it is.
+        why: String,
+    },
     /// It is younger than nodes must be.
     TooYoung {
         /// How old nodes must be.
@@ -62,10 +72,21 @@ pub enum Kept {
         /// Until when it asks to stay, where it says so.
         until: Option<Until>,
     },
-    /// Its NodePool has a fixed number of nodes, which only drift replaces.
+    /// A PodDisruptionBudget lets a pod on it not go just now.
+    PodWaits {
+        /// The budget.
+        budget: PodRef,
+        /// The pod.
+        pod: PodRef,
+    },
+    /// Its NodePool has a fixed number of nodes and no more than these; only drift and expiry replace them.
     StaticPool,
+    /// Its NodePool has a fixed number of nodes, and cannot launch the one that would take its place.
+    NoSuccessor,
     /// Its NodePool does not want it consolidated (`consolidateAfter: Never`).
     ConsolidateAfterNever,
+    /// Its NodePool does not want it consolidated (`consolidationPolicy: Never`).
+    ConsolidationPolicyNever,
     /// It or its pods have changed within `consolidateAfter`.
     ConsolidateAfter {
         /// Until when it is left alone.
@@ -163,10 +184,15 @@ impl Kept {
             Self::Awaited { .. } => "Awaited",
             Self::Nominated { .. } => "Nominated",
             Self::DoNotDisrupt => "DoNotDisrupt",
+            Self::OutsideWindows { .. } => "OutsideWindows",
+            Self::PoolPaused { .. } => "PoolPaused",
             Self::TooYoung { .. } => "TooYoung",
             Self::PodStays { .. } => "PodStays",
+            Self::PodWaits { .. } => "PodWaits",
             Self::StaticPool => "StaticPool",
+            Self::NoSuccessor => "NoSuccessor",
             Self::ConsolidateAfterNever => "ConsolidateAfterNever",
+            Self::ConsolidationPolicyNever => "ConsolidationPolicyNever",
             Self::ConsolidateAfter { .. } => "ConsolidateAfter",
             Self::NotEmpty { .. } => "NotEmpty",
             Self::UnknownInstanceType { .. } => "UnknownInstanceType",
@@ -199,11 +225,18 @@ impl fmt::Display for Kept {
             Self::Awaited { command } => write!(f, "the pods of the command {command} wait for it"),
             Self::Nominated { pod } => write!(f, "meant for the pod {pod}, which waits"),
             Self::DoNotDisrupt => f.write_str("it asks not to be disrupted"),
+            Self::OutsideWindows { next } => write_windows(f, *next),
+            Self::PoolPaused { why } => write!(f, "its NodePool is paused: {why}"),
             Self::TooYoung { least } => write!(f, "younger than {}", length(*least)),
             Self::PodStays { blocker, until: Some(until) } => write!(f, "{blocker} until {until}"),
             Self::PodStays { blocker, until: None } => blocker.fmt(f),
+            Self::PodWaits { budget, pod } => {
+                write!(f, "the budget {budget} lets the pod {pod} not go just now")
+            }
             Self::StaticPool => f.write_str("its NodePool has a fixed number of nodes"),
+            Self::NoSuccessor => f.write_str("its NodePool cannot launch a node in its place"),
             Self::ConsolidateAfterNever => f.write_str("consolidateAfter is Never"),
+            Self::ConsolidationPolicyNever => f.write_str("consolidationPolicy is Never"),
             Self::ConsolidateAfter { until } => write!(f, "left alone until {until} by consolidateAfter"),
             Self::NotEmpty { pods } => write!(f, "{pods} pods on it, and the policy is WhenEmpty"),
             Self::UnknownInstanceType { instance_type: Some(name) } => {
@@ -234,6 +267,14 @@ fn write_closed(f: &mut fmt::Formatter<'_>, closed: Closed, now: Timestamp) -> f
         Closed::Until(at) => write!(f, "budget 0 until {}", Until { at, now }),
         Closed::Always => f.write_str("budget 0"),
         Closed::Unreadable => f.write_str("a budget that cannot be read allows none"),
+    }
+}
+
+fn write_windows(f: &mut fmt::Formatter<'_>, next: Option<Until>) -> fmt::Result {
+    f.write_str("outside of its NodePool's disruption windows; ")?;
+    match next {
+        Some(next) => write!(f, "the next begins at {next}"),
+        None => f.write_str("none begins again"),
     }
 }
 
@@ -295,6 +336,10 @@ mod tests {
                 "the pod default/x asks not to be disrupted until 13:00:30 UTC",
             ),
             (Kept::PodStays { blocker, until: None }, "the pod default/x asks not to be disrupted"),
+            (
+                Kept::PodWaits { budget: pod.clone(), pod: pod.clone() },
+                "the budget default/x lets the pod default/x not go just now",
+            ),
             (
                 Kept::NotWorthIt { saving: price(0.004), least: price(0.02) },
                 "saves $0.0040/h, least is $0.0200/h",

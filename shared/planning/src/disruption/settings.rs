@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use outrigger_model::{NodePool, Price};
 
+use super::balance::Balance;
+
 /// What may be chosen about disruption. The least saving is none of Karpenter's, which disrupts for any saving at all:
 /// without one, nodes are exchanged for cents whenever a spot price moves.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,6 +23,8 @@ pub struct DisruptionSettings {
     /// How many instance types, all cheaper, a spot node needs to replace a single spot node (Karpenter's
     /// `MinInstanceTypesForSpotToSpotConsolidation`): with fewer, EC2 would soon take the new one back. Default 15.
     pub spot_to_spot_types: usize,
+    /// What else a command must save in a pool of the policy Balanced, which follows from its nodes.
+    pub balance: Option<Balance>,
 }
 
 impl Default for DisruptionSettings {
@@ -32,6 +36,7 @@ impl Default for DisruptionSettings {
             pay_back_time: Duration::from_hours(1),
             least_node_age: Duration::from_mins(5),
             spot_to_spot_types: 15,
+            balance: None,
         }
     }
 }
@@ -53,7 +58,8 @@ impl DisruptionSettings {
     /// What a command must save at least, in dollars per hour, that ends nodes of this cost with so many evictions.
     pub fn demanded_saving(&self, ended: Price, evictions: usize) -> Price {
         let of_cost = ended.percent(self.least_saving_percent);
-        self.least_saving.max(of_cost).max(self.evictions_per_hour(evictions))
+        let balanced = self.balance.map_or(Price::ZERO, |balance| balance.demanded(ended, evictions));
+        self.least_saving.max(of_cost).max(self.evictions_per_hour(evictions)).max(balanced)
     }
 
     /// What evictions count, in dollars per hour of the time within which they must be paid back.

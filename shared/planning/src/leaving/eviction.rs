@@ -4,7 +4,7 @@
 use std::fmt;
 
 use jiff::Timestamp;
-use outrigger_model::{Pod, PodDisruptionBudget, PodRef, Snapshot};
+use outrigger_model::{Pod, PodDisruptionBudget, PodRef, PodState, Snapshot};
 
 /// What pods are judged by.
 #[derive(Clone, Copy, Debug)]
@@ -76,11 +76,21 @@ impl<'a> EvictionRules<'a> {
             None => first.is_fully_blocking.then_some(EvictionBlocker::FullyBlockingBudget { budget, pod }),
         }
     }
+
+    /// The budget that lets a pod not go just now, since as many of its pods are away as may be; `None` where it may
+    /// go. It says nothing of pods that are on their way out already.
+    ///
+    /// A pod that is not healthy may go whatever its budget allows where `unhealthyPodEvictionPolicy` is `AlwaysAllow`,
+    /// and often otherwise; that is not looked at, so its node is kept for longer than it must be.
+    pub fn used_up(&self, pod: &Pod) -> Option<&'a PodDisruptionBudget> {
+        let is_used_up = |budget: &&PodDisruptionBudget| budget.disruptions_allowed == Some(0);
+        let stands = !matches!(pod.state, PodState::Terminating);
+        self.budgets.iter().filter(is_used_up).find(|budget| stands && budget.covers(pod))
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use outrigger_model::PodState;
     use outrigger_model::selector::LabelSelector;
 
     use super::*;
@@ -89,7 +99,8 @@ mod tests {
 
     fn budget(name: &str, namespace: &str, is_fully_blocking: bool) -> PodDisruptionBudget {
         let id = PodRef { namespace: namespace.into(), name: name.into() };
-        PodDisruptionBudget { id, selector: LabelSelector::default(), is_fully_blocking }
+        let selector = LabelSelector::default();
+        PodDisruptionBudget { id, selector, is_fully_blocking, disruptions_allowed: None }
     }
 
     #[test]
@@ -111,6 +122,27 @@ mod tests {
             let rules = EvictionRules { budgets: &budgets, now: at(0) };
             let found = rules.blocker(&pod).map(|blocker| blocker.to_string());
             assert_eq!(found.as_deref(), expected, "{budgets:?}");
+        }
+    }
+
+    #[test]
+    fn a_budget_that_is_used_up_keeps_pods_only_for_now() {
+        let of = |namespace: &str, allowed| {
+            let budget = budget("some", namespace, false);
+            PodDisruptionBudget { disruptions_allowed: allowed, ..budget }
+        };
+        let table = [
+            ("default", None, PodState::Bound, false),
+            ("default", Some(1), PodState::Bound, false),
+            ("default", Some(0), PodState::Bound, true),
+            ("default", Some(0), PodState::Terminating, false),
+            ("other", Some(0), PodState::Bound, false),
+        ];
+        for (namespace, allowed, state, expected) in table {
+            let budgets = [of(namespace, allowed)];
+            let (rules, pod) = (EvictionRules { budgets: &budgets, now: at(0) }, pod("ReplicaSet", state));
+            assert_eq!(rules.used_up(&pod).is_some(), expected, "{budgets:?} {state:?}");
+            assert_eq!(rules.blocker(&pod), None, "it goes sooner or later");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use outrigger_model::resources::NODES;
-use outrigger_model::{InstanceType, NodeClaim, NodePool, Quantity, Refusal, Resources, Snapshot};
+use outrigger_model::{InstanceType, Node, NodeClaim, NodePool, Quantity, Refusal, Resources, Snapshot};
 
 use crate::market::templates::Template;
 
@@ -12,7 +12,7 @@ pub(crate) struct Limits {
     most: Option<Resources>,
     /// What the pool held.
     pub(crate) used: Resources,
-    /// How many nodes the pool has or is getting; counted only where it has limits or is static.
+    /// How many nodes the pool has or is getting that are not going; counted only where it has limits or is static.
     pub(crate) nodes: u64,
     /// For each limit, what each type would add to it, in the order of the class's list.
     added: Vec<(String, Vec<Quantity>)>,
@@ -28,18 +28,20 @@ impl Limits {
         }
         let mut nodes = 0;
         let mut claimed = BTreeSet::new();
+        let going = names_of(snapshot.nodes.iter().filter(|node| is_going(node)));
         for claim in &snapshot.claims {
-            claimed.extend([claim.instance_id(), claim.status.node_name.as_deref()].into_iter().flatten());
+            let names = [claim.instance_id(), claim.status.node_name.as_deref()];
+            claimed.extend(names.into_iter().flatten());
             if claim.spec.node_pool == pool.name && !claim.status.state.is_terminal() {
                 used.add(&held_by(claim));
-                nodes += 1;
+                let goes = names.into_iter().flatten().any(|name| going.contains(name));
+                nodes += u64::from(claim.status.state.accepts_pods() && !goes);
             }
         }
         for node in snapshot.nodes.iter().filter(|node| node.node_pool() == Some(&pool.name)) {
-            let names = [Some(node.name.as_str()), node.instance_id()];
-            if !names.into_iter().flatten().any(|name| claimed.contains(name)) {
+            if names_of([node]).is_disjoint(&claimed) {
                 used.add(&with_one_node(&node.capacity));
-                nodes += 1;
+                nodes += u64::from(!is_going(node));
             }
         }
         let added = most.iter().flat_map(Resources::iter).map(|(name, _)| {
@@ -74,6 +76,17 @@ impl Limits {
             broken.then(|| Refusal::Limit { resource: name.to_owned(), limit, used, needed })
         })
     }
+}
+
+/// Whether a node is on its way out, or is to be replaced: what takes its place in a static pool is launched first.
+fn is_going(node: &Node) -> bool {
+    node.deleting || node.is_disrupted()
+}
+
+/// Nodes by name and by instance id, as claims name them.
+fn names_of<'n>(nodes: impl IntoIterator<Item = &'n Node>) -> BTreeSet<&'n str> {
+    let names = nodes.into_iter().flat_map(|node| [Some(node.name.as_str()), node.instance_id()]);
+    names.flatten().collect()
 }
 
 /// What any of some purchases takes of its pool's limits at most.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use outrigger_model::node_pool::DisruptionReason;
 use outrigger_model::{ExistingPlacement, Node, Plan, Pod, PodState, Snapshot, Target, labels};
 use outrigger_planning::check::check;
-use outrigger_planning::disruption::{Consolidation, DisruptionSettings, consolidate};
+use outrigger_planning::disruption::{Consolidation, ConsolidationCommand, DisruptionSettings, consolidate};
 use outrigger_planning::{Options, provision};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -85,10 +85,16 @@ fn carried_out(snapshot: &Snapshot, found: &Consolidation) -> (Snapshot, Plan) {
             (pod.node_name, pod.state) = (None, PodState::Unschedulable);
         }
     }
+    let opened = || found.commands.iter().flat_map(|command| &command.replace_with);
+    let is_static =
+        |pool: &str| snapshot.node_pools.iter().any(|it| it.name == pool && it.spec.replicas.is_some());
     let mut plan = Plan::nothing(after.taken_at, after.generation);
+    // Nodes of static pools are planned without pods, which find them on their way.
+    plan.nodes = opened().filter(|node| is_static(&node.spec.node_pool)).cloned().collect();
+    let after = after.with_plan(&plan);
+    plan.nodes = opened().filter(|node| !is_static(&node.spec.node_pool)).cloned().collect();
     let mut existing: BTreeMap<Target, ExistingPlacement> = BTreeMap::new();
     for command in &found.commands {
-        plan.nodes.extend(command.replace_with.iter().cloned());
         for placement in &command.existing {
             let target = placement.target.clone();
             let entry = existing.entry(target.clone());
@@ -107,7 +113,7 @@ fn told(found: &Consolidation) -> String {
     let opened = |node: &outrigger_model::PlannedNode| {
         format!("{} for {}", node.instance_types[0].name, node.pods.len())
     };
-    let command = |it: &outrigger_planning::disruption::ConsolidationCommand| {
+    let command = |it: &ConsolidationCommand| {
         let opened: Vec<String> = it.replace_with.iter().map(opened).collect();
         let moved: Vec<String> =
             it.existing.iter().map(|to| format!("{} to {}", to.pods.len(), to.target.name())).collect();
@@ -213,6 +219,28 @@ fn an_eviction_must_be_worth_its_price() {
 }
 
 #[test]
+fn a_balanced_pool_gives_up_only_what_is_worth_the_disturbance() {
+    // Full nodes that cost the pool most of its money, and a cheap one with most of its pods, which have room there.
+    let nodes = || {
+        let large = |name: &str| (own(name, "r6a.2xlarge"), pods(name, 7, spec(1_000, 8_000)));
+        vec![large("i-a"), large("i-b"), (own("i-c", "m6a.large"), pods("c", 30, spec(20, 64)))]
+    };
+    let of = |policy: &str| {
+        let mut patch = requiring(&[(labels::CAPACITY_TYPE, "In", &["on-demand"])]);
+        merge(&mut patch, json!({"disruption": {"consolidationPolicy": policy}}));
+        patch
+    };
+    let settings = DisruptionSettings { eviction_price: 0.0, ..DisruptionSettings::default() };
+    let found = |policy| consolidate(&world_of(of(policy), nodes()), &Options::default(), &settings);
+    assert!(ended(&found("WhenEmptyOrUnderutilized")).contains(&"i-c"));
+    let balanced = found("Balanced");
+    assert!(!ended(&balanced).contains(&"i-c"), "{}", told(&balanced));
+    let (code, words) = why(&balanced, "i-c");
+    assert_eq!(code, "NotWorthIt", "{words}");
+    assert_eq!(why(&found("Never"), "i-c").0, "ConsolidationPolicyNever");
+}
+
+#[test]
 fn pods_without_another_place_keep_their_node() {
     let bound_to_host = spec_with(100, 64, json!({"nodeSelector": {labels::HOSTNAME: "i-a"}}));
     let found = consolidated(&world(vec![(own("i-a", "r6a.2xlarge"), pods("a", 1, bound_to_host))]));
@@ -267,6 +295,69 @@ fn drifted_nodes_are_replaced_one_by_one_whatever_that_costs() {
         found.commands.iter().flat_map(|it| &it.existing).map(|to| to.target.name()).collect();
     assert!(moved_to.iter().all(|node| *node == "i-4"), "no pod moves to a node that goes: {moved_to:?}");
     assert_eq!(why(&found, "i-4").0, "ConsolidateAfterNever");
+}
+
+/// A static pool of so many nodes with nodes `i-0` and on, on which so many pods are that must be in it.
+fn static_world(patch: Value, loads: &[usize]) -> Snapshot {
+    let mine = || spec_with(300, 256, json!({"nodeSelector": {labels::NODE_POOL: "default"}}));
+    let node = |at: usize, count: usize| {
+        let name = format!("i-{at}");
+        (own(&name, "m6a.large"), pods(&format!("w{at}"), count, mine()))
+    };
+    world_of(patch, loads.iter().enumerate().map(|(at, count)| node(at, *count)).collect())
+}
+
+#[test]
+fn a_static_pool_gives_up_what_it_has_beyond_its_replicas() {
+    // The replicas, the pods on each node, and what goes, with why.
+    let table: [(u32, &[usize], &[&str]); 5] = [
+        (3, &[2, 0, 1], &[]),
+        (2, &[2, 0, 1], &["Empty i-1"]),
+        (1, &[2, 0, 1], &["Empty i-1", "Underutilized i-2"]),
+        (5, &[0, 0, 0], &[]),
+        (0, &[0, 0], &["Empty i-0", "Empty i-1"]),
+    ];
+    for (replicas, loads, expected) in table {
+        let never = json!({"replicas": replicas, "disruption": {"consolidateAfter": "Never"}});
+        let found = consolidated(&static_world(never, loads));
+        let line = |it: &ConsolidationCommand| format!("{:?} {}", it.reason, it.delete.join(" "));
+        assert_eq!(found.commands.iter().map(line).collect::<Vec<_>>(), expected, "{}", told(&found));
+        assert!(found.commands.iter().all(|it| it.replace_with.is_empty() && it.starts_now));
+        assert!(found.commands.iter().all(|it| it.causes[0].starts_with("Surplus")));
+        assert!(found.kept.iter().all(|kept| kept.reason.as_str() == "StaticPool"), "{}", told(&found));
+    }
+    let one = json!({"replicas": 1, "disruption": {"budgets": [{"nodes": "1"}]}});
+    let paced = consolidated(&static_world(one, &[0, 0, 0]));
+    assert_eq!(paced.commands.iter().filter(|it| it.starts_now).count(), 1, "{}", told(&paced));
+    let none = json!({"replicas": 1, "disruption": {"budgets": [{"nodes": "0"}]}});
+    assert!(consolidated(&static_world(none, &[0, 0, 0])).commands.is_empty());
+}
+
+#[test]
+fn what_replaces_a_drifted_node_of_a_static_pool_is_of_that_pool() {
+    let arm = json!({"replicas": 2, "template": {"spec": {"requirements": [
+        {"key": labels::ARCH, "operator": "In", "values": ["arm64"]}]}}});
+    let found = consolidated(&static_world(arm.clone(), &[3, 4]));
+    assert_eq!(ended(&found), ["i-0", "i-1"], "{}", told(&found));
+    for command in &found.commands {
+        let [node] = &command.replace_with[..] else { panic!("one for one: {}", told(&found)) };
+        assert_eq!((node.spec.node_pool.as_str(), command.reason), ("default", DisruptionReason::Drifted));
+        let old = (found.before.instances + found.before.beside).nanos() / 2;
+        let new = (node.price + node.node_price).nanos();
+        assert_eq!(command.saving_nanos, i64::try_from(old).unwrap() - i64::try_from(new).unwrap());
+    }
+    // One node too many: that one goes for good.
+    let found = consolidated(&static_world(arm.clone(), &[3, 0, 4]));
+    let opened = found.commands.iter().map(|it| (it.reason, it.replace_with.len()));
+    let expected =
+        [(DisruptionReason::Empty, 0), (DisruptionReason::Drifted, 1), (DisruptionReason::Drifted, 1)];
+    assert_eq!(opened.collect::<Vec<_>>(), expected, "{}", told(&found));
+    // What the pool lacks already takes nobody's place, and a limit leaves room for one of two.
+    let mut limited = arm;
+    merge(&mut limited, json!({"replicas": 3, "limits": {"nodes": "4"}}));
+    let found = consolidated(&static_world(limited, &[0, 0]));
+    assert_eq!(ended(&found), ["i-0"], "{}", told(&found));
+    assert_eq!(why(&found, "i-1").0, "NoSuccessor");
 }
 
 #[test]

@@ -71,6 +71,7 @@ fn who_must_leave_follows_from_the_facts() {
         id: PodRef { namespace: snapshot.pods[0].id.namespace.clone(), name: "none".into() },
         selector: LabelSelector::default(),
         is_fully_blocking: true,
+        disruptions_allowed: None,
     });
     assert_eq!(placed(&snapshot), 0, "a budget lets none of them go");
 }

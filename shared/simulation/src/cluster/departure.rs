@@ -54,6 +54,7 @@ impl Objects {
             id: budget.id.clone(),
             selector: LabelSelector { match_labels: budget.match_labels.clone(), ..LabelSelector::default() },
             is_fully_blocking: budget.max_unavailable == Some(0),
+            disruptions_allowed: Some(self.allowed(budget)),
         };
         self.budgets.iter().map(shown).collect()
     }
@@ -95,19 +96,32 @@ impl Objects {
 
     /// Whether a budget lets a pod go. One that is not healthy may go while enough others are (`IfHealthyBudget`).
     fn may_go(&self, budget: &DisruptionBudget, pod: &Pod) -> bool {
-        let covered = self.pods.values().filter(|pod| covers(budget, pod));
-        let healthy = covered.filter(|pod| self.is_healthy(pod)).count();
+        let (healthy, desired) = (self.healthy(budget), self.desired(budget));
+        if self.is_healthy(pod) { healthy > desired } else { healthy >= desired }
+    }
+
+    /// How many healthy pods a budget lets go now.
+    fn allowed(&self, budget: &DisruptionBudget) -> u32 {
+        let allowed = self.healthy(budget).saturating_sub(self.desired(budget));
+        u32::try_from(allowed).unwrap_or(u32::MAX)
+    }
+
+    fn healthy(&self, budget: &DisruptionBudget) -> usize {
+        self.pods.values().filter(|pod| covers(budget, pod) && self.is_healthy(pod)).count()
+    }
+
+    /// How many pods of a budget must be healthy.
+    fn desired(&self, budget: &DisruptionBudget) -> usize {
         let of_budget = self.workloads.iter().filter(|replicas| {
             replicas.workload.id.namespace == budget.id.namespace
                 && matches(&budget.match_labels, &replicas.workload.labels)
         });
         let expected: usize = of_budget.map(|replicas| replicas.uids.len()).sum();
         let number = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
-        let desired = match (budget.min_available, budget.max_unavailable) {
+        match (budget.min_available, budget.max_unavailable) {
             (Some(least), _) => number(least),
             (None, most) => expected.saturating_sub(number(most.unwrap_or(0))),
-        };
-        if self.is_healthy(pod) { healthy > desired } else { healthy >= desired }
+        }
     }
 
     /// A pod is asked to end; its controller makes another at once. Returns how long it may take; `None` when it ends

@@ -44,6 +44,40 @@ fn a_pool_has_one_budget_of_ten_percent_unless_it_says_otherwise() {
 }
 
 #[test]
+fn drift_comes_in_waves_where_its_pool_says_so() {
+    use DisruptionReason::{Drifted, Empty};
+    type Change = fn(&mut World);
+    fn drifts(world: &mut World) {
+        world.annotate(labels::NODE_POOL_HASH, "v1-1");
+    }
+    // What is true of one of ten nodes, of which any budget allows six at once; the wave, the reason, and what is left.
+    let table: [(&str, Change, &str, DisruptionReason, usize); 8] = [
+        ("nothing", |_| {}, "2", Drifted, 2),
+        ("nothing", |_| {}, "2", Empty, 6),
+        ("nothing", |_| {}, "9", Drifted, 6),
+        ("it has drifted", drifts, "2", Drifted, 2),
+        ("it has drifted and is held", |world| (drifts(world), world.hold(0)).1, "2", Drifted, 1),
+        (
+            "it has drifted and drains",
+            |world| (drifts(world), world.set_state(ClaimState::Draining)).1,
+            "1",
+            Drifted,
+            0,
+        ),
+        ("it is held", |world| world.hold(0), "2", Drifted, 2),
+        ("it has drifted and is held", |world| (drifts(world), world.hold(0)).1, "2", Empty, 5),
+    ];
+    for (what, change, wave, reason, expected) in table {
+        let mut world = World::of_nodes(10);
+        world.pool().spec.disruption.budgets = vec![budget("6")];
+        world.pool().annotations.insert(labels::DRIFT_AT_ONCE.into(), wave.into());
+        change(&mut world);
+        let found = Budgets::of(&world.snapshot).allowance("web", reason);
+        assert_eq!(found.left, expected, "{what} {wave} {reason:?}");
+    }
+}
+
+#[test]
 fn nodes_that_are_going_count_whatever_the_reason() {
     type Change = fn(&mut World);
     // What is true of one of ten nodes, and how many nodes and disrupted nodes there are then.

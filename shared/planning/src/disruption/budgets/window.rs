@@ -13,7 +13,7 @@ const WINDOWS_LOOKED_THROUGH: usize = 1_000;
 
 /// Whether a budget holds at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Window {
+pub(in crate::disruption) enum Window {
     /// It holds.
     Open {
         /// Until when; `None` where it holds without end.
@@ -35,10 +35,15 @@ impl Window {
         let (Ok(schedule), Some(length)) = (schedule.parse::<Schedule>(), length) else {
             return Self::Unreadable;
         };
+        Self::after(&schedule, length, now)
+    }
+
+    /// Whether the time is within so long after a time of a schedule.
+    pub(in crate::disruption) fn after(schedule: &Schedule, length: SignedDuration, now: Timestamp) -> Self {
         let now = Offset::UTC.to_datetime(now);
         let after = now.checked_sub(length).unwrap_or(DateTime::MIN);
         match schedule.last_due(after, now) {
-            Some(due) => Self::Open { until: end(&schedule, length, due) },
+            Some(due) => Self::Open { until: end(schedule, length, due) },
             None => Self::Shut,
         }
     }

@@ -2,11 +2,12 @@
 
 use outrigger_model::selector::LabelSelector;
 use outrigger_model::{
-    ClaimState, NillableDuration, NominatedPod, PodDisruptionBudget, Protection, Taint, TaintEffect,
+    ClaimState, Hold, NillableDuration, NominatedPod, PodDisruptionBudget, PoolHealth, Protection, Taint,
+    TaintEffect,
 };
 
 use super::*;
-use crate::disruption::fixtures::{World, minutes_ago, pod};
+use crate::disruption::fixtures::{World, minutes_ago, now, pod};
 
 /// A change to a world.
 type Change = fn(&mut World);
@@ -119,6 +120,14 @@ fn who_asks_to_be_left_alone() {
         ("a budget", |world| protect(world, 1, true), "PodStays"),
         ("a budget that lets go", |world| protect(world, 1, false), "candidate"),
         ("two budgets", |world| protect(world, 2, false), "PodStays"),
+        ("a budget that lets one go now", |world| pace(world, Some(1)), "candidate"),
+        ("a budget that lets none go now", |world| pace(world, Some(0)), "PodWaits"),
+        ("a budget that nobody has counted", |world| pace(world, None), "candidate"),
+        (
+            "a budget, but its pod has ended",
+            |world| (pace(world, Some(0)), world.snapshot.pods[0].state = PodState::Finished).1,
+            "candidate",
+        ),
     ]);
 }
 
@@ -129,9 +138,15 @@ fn shy(value: &str, state: PodState) -> Pod {
 
 fn protect(world: &mut World, budgets: usize, is_fully_blocking: bool) {
     let id = pod("budget").id;
-    let budget = PodDisruptionBudget { id, selector: LabelSelector::default(), is_fully_blocking };
+    let selector = LabelSelector::default();
+    let budget = PodDisruptionBudget { id, selector, is_fully_blocking, disruptions_allowed: None };
     world.snapshot.disruption_budgets = vec![budget; budgets];
     world.snapshot.pods.push(pod("a"));
+}
+
+fn pace(world: &mut World, disruptions_allowed: Option<u32>) {
+    protect(world, 1, false);
+    world.snapshot.disruption_budgets[0].disruptions_allowed = disruptions_allowed;
 }
 
 #[test]
@@ -151,6 +166,16 @@ fn what_a_pool_wants_consolidated() {
     check(&[
         ("a fixed number", |world| world.pool().spec.replicas = Some(1), "StaticPool"),
         ("none", |world| rest(world, NillableDuration::NEVER), "ConsolidateAfterNever"),
+        (
+            "none by its policy",
+            |world| world.pool().spec.disruption.consolidation_policy = ConsolidationPolicy::Never,
+            "ConsolidationPolicyNever",
+        ),
+        (
+            "a balance",
+            |world| world.pool().spec.disruption.consolidation_policy = ConsolidationPolicy::Balanced,
+            "candidate",
+        ),
         ("those that rest", |world| rest(world, NillableDuration::seconds(24 * 3_600)), "candidate"),
         (
             "those that rest longer",
@@ -211,6 +236,35 @@ fn what_a_pool_wants_consolidated() {
             "candidate",
         ),
     ]);
+}
+
+#[test]
+fn consolidate_after_counts_from_the_last_pod_event() {
+    // The minutes since the node was initialised, since the event on it, since one on another node, and since its pod
+    // was made; the policy asks for an hour.
+    let table = [
+        (60, None, None, None, "candidate"),
+        (59, None, None, None, "ConsolidateAfter"),
+        (90, Some(60), None, None, "candidate"),
+        (90, Some(59), None, None, "ConsolidateAfter"),
+        // A pod that came before its node was initialised.
+        (59, Some(61), None, None, "ConsolidateAfter"),
+        (90, None, Some(1), None, "candidate"),
+        (90, Some(60), None, Some(59), "ConsolidateAfter"),
+        (90, Some(59), None, Some(80), "ConsolidateAfter"),
+        (90, Some(60), Some(1), Some(80), "candidate"),
+    ];
+    for (initialized, event, elsewhere, made, expected) in table {
+        let mut world = World::new();
+        world.pool().spec.disruption.consolidate_after = NillableDuration::seconds(3_600);
+        world.snapshot.claims[0].status.initialized_at = Some(minutes_ago(initialized));
+        let events = [("i-0", event), ("i-1", elsewhere)];
+        let known = events.into_iter().filter_map(|(node, event)| Some((node.into(), minutes_ago(event?))));
+        world.snapshot.pod_events = known.collect();
+        let pod = made.map(|made| Pod { created_at: minutes_ago(made), ..pod("a") });
+        world.snapshot.pods.extend(pod);
+        assert_eq!(verdict(&world), expected, "{initialized} {event:?} {elsewhere:?} {made:?}");
+    }
 }
 
 fn when_empty(world: &mut World, pod: Option<Pod>) {
@@ -281,6 +335,34 @@ fn nodes_without_a_pool_are_not_ours() {
     assert_eq!(verdict(&world), "neither");
 }
 
+fn pause(world: &mut World) {
+    let hold =
+        Hold { until: now() + SignedDuration::from_mins(1), failures: 4, reason: "no capacity".into() };
+    let paused = PoolHealth { breaker: Some(hold), ..PoolHealth::default() };
+    world.snapshot.health.pools.insert("web".into(), paused);
+}
+
+fn close(world: &mut World) {
+    world.pool().annotations.insert(labels::DISRUPTION_WINDOWS.into(), "0 22 * * * 8h".into());
+}
+
+#[test]
+fn a_pool_says_when_its_nodes_may_be_disrupted() {
+    check(&[
+        ("at night", close, "OutsideWindows"),
+        ("by day", |world| (close(world), world.snapshot.taken_at = minutes_ago(12 * 60)).1, "candidate"),
+    ]);
+}
+
+#[test]
+fn what_a_paused_pool_may_not_replace_may_still_go_for_money() {
+    let mut world = World::new();
+    world.annotate(labels::NODE_POOL_HASH, "v1-1");
+    pause(&mut world);
+    let found = candidates(&world.snapshot, &DisruptionSettings::default(), &Options::default());
+    assert_eq!((&found.candidates[0].drift[..], &found.candidates[0].not_consolidated), (&[][..], &None));
+}
+
 #[test]
 fn drift_and_expiry_replace_what_consolidation_leaves_alone() {
     fn drifts(world: &mut World) {
@@ -313,6 +395,29 @@ fn drift_and_expiry_replace_what_consolidation_leaves_alone() {
             },
             "candidate",
         ),
+        ("drifted, and a pod waits", |world| (drifts(world), pace(world, Some(0))).1, "PodWaits"),
+        (
+            "drifted, and a pod waits for a time",
+            |world| (drifts(world), world.set_life(10_000), pace(world, Some(0))).2,
+            "candidate",
+        ),
+        ("drifted, and the pool is paused", |world| (drifts(world), pause(world)).1, "PoolPaused"),
+        (
+            "drifted and empty, and the pool is paused",
+            |world| (drifts(world), pause(world), world.pool().spec.replicas = None).2,
+            "candidate",
+        ),
+        (
+            "expires soon, and the pool is paused",
+            |world| (expires(world, 24 * 60), pause(world)).1,
+            "PoolPaused",
+        ),
+        (
+            "expires later, and the pool is paused",
+            |world| (expires(world, 48 * 60), pause(world)).1,
+            "StaticPool",
+        ),
+        ("drifted, out of hours", |world| (drifts(world), close(world)).1, "OutsideWindows"),
         ("expires soon", |world| expires(world, 24 * 60 + 60), "candidate"),
         ("expires later", |world| expires(world, 24 * 60 + 61), "StaticPool"),
     ]);

@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
+use jiff::SignedDuration;
+use outrigger_model::fixtures::instance;
 use outrigger_model::resources::CPU;
-use outrigger_model::{Plan, PlannedNode, Quantity, Snapshot, labels};
+use outrigger_model::{
+    ClaimState, Command, Plan, PlannedNode, Quantity, Snapshot, TerminationReason, labels,
+};
 use serde_json::{Value, json};
 
 use super::all_placed;
@@ -74,6 +78,57 @@ fn a_narrow_static_pool_gets_only_the_nodes_that_it_lacks() {
     there.labels.insert(labels::NODE_POOL.into(), "fixed".into());
     snapshot.nodes.push(there);
     assert_eq!(planned(&snapshot).0.nodes.len(), 2);
+}
+
+type Change<'c> = &'c dyn Fn(&mut Snapshot);
+
+// Karpenter counts no node that is on its way out; one that a command is to replace is replaced before it goes.
+#[test]
+fn a_static_pool_has_its_replicas_beside_the_nodes_that_go() {
+    let hold = |snapshot: &mut Snapshot| {
+        let claims = vec![snapshot.claims[0].name.clone()];
+        let command = Command::new(TerminationReason::Rebalanced, "test", claims, snapshot.taken_at);
+        snapshot.claims[0].status.command = Some(command.id.clone());
+        snapshot.commands.push(command);
+    };
+    // What becomes of one of three nodes, and how many are launched.
+    let table: [(&str, Change<'_>, usize); 6] = [
+        ("nothing", &|_| {}, 0),
+        ("it drains", &|snapshot| snapshot.claims[0].status.state = ClaimState::Draining, 1),
+        ("its instance ends", &|snapshot| snapshot.claims[0].status.state = ClaimState::Terminating, 1),
+        ("its node is deleted", &|snapshot| snapshot.nodes[0].deleting = true, 1),
+        ("a command holds it", &hold, 1),
+        (
+            "a command held it",
+            &|snapshot| {
+                hold(snapshot);
+                snapshot.commands[0].since -= SignedDuration::from_mins(10);
+            },
+            0,
+        ),
+    ];
+    for (what, change, expected) in table {
+        let mut snapshot = joined(&with_static_pool(json!({})));
+        change(&mut snapshot);
+        let (plan, _) = planned(&snapshot);
+        assert_eq!(plan.nodes.len(), expected, "{what}");
+    }
+}
+
+/// The world once all that is planned has joined.
+fn joined(snapshot: &Snapshot) -> Snapshot {
+    let mut next = snapshot.with_plan(&planned(snapshot).0);
+    for (at, claim) in next.claims.iter_mut().enumerate() {
+        let mut node = node(&format!("i-{at}"), "m6a.large");
+        node.labels.insert(labels::NODE_POOL.into(), claim.spec.node_pool.clone());
+        node.labels.insert(labels::INITIALIZED.into(), "true".into());
+        node.annotations.insert(labels::CLAIM.into(), claim.name.clone());
+        claim.status.state = ClaimState::Initialized;
+        claim.status.node_name = Some(node.name.clone());
+        claim.status.instance = Some(instance(&node.name));
+        next.nodes.push(node);
+    }
+    next
 }
 
 /// A pool of weight 100 with a limit, one of weight 1 without, both of one family up to 96 cpus, and pods of one cpu.

@@ -1,0 +1,142 @@
+//! Pools with a fixed number of nodes (`spec.replicas`): which of their nodes are too many, and what takes the place of
+//! those that are replaced.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use outrigger_model::{NodePool, Plan, PlannedNode, Snapshot, Taint};
+
+use super::candidates::{Candidate, Candidates};
+use super::own_nodes::OwnNode;
+use crate::Options;
+use crate::problem::limits::Limits;
+use crate::provision::provision;
+use crate::report::commands::Written;
+
+/// Why a node is ended that a static pool has beyond its replicas, for people.
+pub(super) const SURPLUS: &str = "Surplus: its NodePool has more nodes than spec.replicas";
+
+/// How many nodes each static pool has that serve, beyond its replicas; pools without any are absent. A node that is
+/// yet to start, or that nobody hears of, does not count: nothing is ended for it.
+pub(super) fn surplus<'a>(all: &[OwnNode<'a>]) -> BTreeMap<&'a str, usize> {
+    let serves = |own: &&OwnNode<'a>| {
+        own.is_initialized() && own.node.ready && !own.is_leaving() && own.command().is_none()
+    };
+    let mut pools: BTreeMap<&str, (&NodePool, usize)> = BTreeMap::new();
+    for own in all.iter().filter(serves) {
+        if let Some(pool) = own.pool.filter(|pool| pool.spec.replicas.is_some()) {
+            pools.entry(own.pool_name).or_insert((pool, 0)).1 += 1;
+        }
+    }
+    let beyond = |(name, (pool, nodes)): (&'a str, (&NodePool, usize))| {
+        let surplus = nodes.saturating_sub(replicas(pool));
+        (surplus > 0).then_some((name, surplus))
+    };
+    pools.into_iter().filter_map(beyond).collect()
+}
+
+fn replicas(pool: &NodePool) -> usize {
+    pool.spec.replicas.map_or(0, |replicas| usize::try_from(replicas).unwrap_or(usize::MAX))
+}
+
+/// The names of the nodes that are ended since their static pools have too many, among those that are free to go: those
+/// with the fewest pods (Karpenter's order, where each pod counts as much as any other).
+pub(super) fn ended<'f>(
+    found: &'f Candidates<'_>,
+    is_free: impl Fn(&Candidate<'_>) -> bool,
+) -> BTreeSet<&'f str> {
+    let mut pools: BTreeMap<&str, Vec<&Candidate<'_>>> = BTreeMap::new();
+    for candidate in &found.candidates {
+        if candidate.pool.spec.replicas.is_some()
+            && candidate.not_consolidated.is_none()
+            && is_free(candidate)
+        {
+            pools.entry(&candidate.pool.name).or_default().push(candidate);
+        }
+    }
+    let mut ended = BTreeSet::new();
+    for (pool, mut nodes) in pools {
+        nodes.sort_by_key(|it| (it.evictions(), it.node.created_at, &it.node.name));
+        nodes.truncate(found.surplus.get(pool).copied().unwrap_or(0));
+        ended.extend(nodes.iter().map(|it| it.node.name.as_str()));
+    }
+    ended
+}
+
+/// The nodes that take the place of nodes of static pools: the same plan makes them as launches them once a command
+/// holds the nodes, since those do not count any more.
+#[derive(Debug, Default)]
+pub(super) struct Successors {
+    by_pool: BTreeMap<String, Vec<PlannedNode>>,
+}
+
+impl Successors {
+    /// Of nodes that are replaced, where others are ended for good. What a pool lacks already is not among them.
+    pub(super) fn of(
+        seen: &Snapshot,
+        options: &Options<'_>,
+        ended: &[&Candidate<'_>],
+        replaced: &[&Candidate<'_>],
+    ) -> Self {
+        let replaced = || replaced.iter().copied().filter(|it| it.pool.spec.replicas.is_some());
+        if replaced().next().is_none() {
+            return Self::default();
+        }
+        // No pod is planned for here: only nodes of static pools are opened then.
+        let without = Snapshot { pods: Vec::new(), buffers: Vec::new(), ..seen.clone() };
+        let mut going = closed(&without, ended.iter().copied());
+        let lacking = |pool: &NodePool| {
+            replicas(pool)
+                .saturating_sub(usize::try_from(Limits::of(&going, pool, &[]).nodes).unwrap_or(usize::MAX))
+        };
+        let lacking: BTreeMap<&str, usize> =
+            replaced().map(|it| (it.pool.name.as_str(), lacking(it.pool))).collect();
+        going = closed(&going, replaced());
+        let mut by_pool: BTreeMap<String, Vec<PlannedNode>> = BTreeMap::new();
+        for node in provision(&going, options).0.nodes {
+            by_pool.entry(node.spec.node_pool.clone()).or_default().push(node);
+        }
+        for (pool, nodes) in &mut by_pool {
+            nodes
+                .drain(..lacking.get(pool.as_str()).map_or(nodes.len(), |lacking| nodes.len().min(*lacking)));
+        }
+        Self { by_pool }
+    }
+
+    /// A snapshot in which they are on their way, so that pods have places on them.
+    pub(super) fn on_their_way(&self, seen: &Snapshot) -> Snapshot {
+        let mut plan = Plan::nothing(seen.taken_at, seen.generation);
+        plan.nodes = self.by_pool.values().flatten().cloned().collect();
+        seen.with_plan(&plan)
+    }
+
+    /// Adds to a command what takes the place of its node, where that is of a static pool: the one that its pods move
+    /// to, or any other. So each command launches as many as it ends.
+    pub(super) fn add_to(&mut self, command: &mut Written, ended: &[&Candidate<'_>]) {
+        let targets: BTreeSet<&str> = command.existing.iter().map(|it| it.target.name()).collect();
+        for candidate in ended {
+            let Some(nodes) = self.by_pool.get_mut(&candidate.pool.name) else { continue };
+            let place = nodes.iter().position(|node| targets.contains(node.claim.as_str())).unwrap_or(0);
+            if place < nodes.len() {
+                let node = nodes.remove(place);
+                let cost = (node.price + node.node_price).nanos();
+                command.saving = command.saving.saturating_sub_unsigned(cost);
+                command.replace_with.push(node);
+            }
+        }
+    }
+
+    /// How many there are of a pool.
+    pub(super) fn count(&self, pool: &str) -> usize {
+        self.by_pool.get(pool).map_or(0, Vec::len)
+    }
+}
+
+/// A snapshot in which some nodes are closed as for a drain.
+fn closed<'c, 'a: 'c>(snapshot: &Snapshot, nodes: impl Iterator<Item = &'c Candidate<'a>>) -> Snapshot {
+    let names: BTreeSet<&str> = nodes.map(|it| it.node.name.as_str()).collect();
+    let mut next = snapshot.clone();
+    for node in next.nodes.iter_mut().filter(|node| names.contains(node.name.as_str())) {
+        node.taints.push(Taint::disrupted());
+    }
+    next
+}
