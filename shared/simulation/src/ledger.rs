@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use outrigger_engine::ports::{ClaimOutcome, Lease, LedgerError, LedgerState, PreparedLaunch, Sweep};
 use outrigger_model::{
-    ClaimState, Command, Intent, IntentState, LaunchHealth, NodeClaim, Report, SeenMemory,
+    ClaimState, Command, Intent, IntentState, LaunchHealth, NodeClaim, Pause, Report, SeenMemory,
     UnavailableOffering,
 };
 
@@ -33,6 +33,7 @@ pub(crate) struct Table {
     sweep: Sweep,
     promises: Promises,
     health: LaunchHealth,
+    pause: Option<Pause>,
     /// Writes of claims that no claim may undergo.
     broken: Vec<String>,
 }
@@ -138,6 +139,7 @@ impl Table {
             unavailable: self.unavailable.values().cloned().collect(),
             health: self.health.clone(),
             seen_memory: self.seen_memory.values().cloned().collect(),
+            pause: self.pause.clone(),
         }
     }
 
@@ -299,6 +301,11 @@ impl Table {
         }
         self.health = LaunchHealth { version: health.version + 1, ..health.clone() };
         Ok(())
+    }
+
+    /// Writes an operator's pause over the one that is there, or removes it.
+    pub(crate) fn put_pause(&mut self, pause: Option<Pause>) {
+        self.pause = pause;
     }
 
     /// How launches have fared lately.
