@@ -25,6 +25,7 @@ const EDGES: [(&str, &[&str]); 18] = [
     (
         "outrigger",
         &[
+            "outrigger-aws",
             "outrigger-catalog",
             "outrigger-engine",
             "outrigger-kubernetes",
