@@ -1,5 +1,8 @@
 //! What the command takes.
 
+#[cfg(feature = "cluster")]
+mod pause;
+
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args as Arguments, Parser, Subcommand, ValueEnum};
@@ -8,6 +11,8 @@ use outrigger_model::Price;
 use outrigger_planning as planning;
 
 use crate::output::Format;
+#[cfg(feature = "cluster")]
+pub(crate) use pause::{Ledger, Pause, Resume};
 
 /// Plans, explains and simulates the nodes of kOps clusters. Nothing here needs a cluster or an AWS account.
 ///
@@ -55,6 +60,14 @@ pub(crate) enum Command {
     /// Without --yes it only says what it would do. Afterwards nothing in the cluster waits for Outrigger's functions.
     #[cfg(feature = "cluster")]
     Uninstall(Uninstall),
+    /// Tell the functions to begin nothing for a while: no launches, and no node given up that could live on
+    ///
+    /// It is a switch in the ledger, which each function heeds within one tick. What has begun is finished.
+    #[cfg(feature = "cluster")]
+    Pause(Pause),
+    /// End a pause: the functions go on within one tick
+    #[cfg(feature = "cluster")]
+    Resume(Resume),
 }
 
 /// What `simulate` takes.
@@ -204,9 +217,17 @@ pub(crate) struct Uninstall {
     /// How long to wait for drains, as 30m or 2h
     #[arg(long, default_value = "1h", requires = "drain", value_parser = parse_wait)]
     pub(crate) wait: std::time::Duration,
+    #[command(flatten)]
+    pub(crate) kubeconfig: Kubeconfig,
+}
+
+/// How the cluster is reached.
+#[cfg(feature = "cluster")]
+#[derive(Debug, Arguments)]
+pub(crate) struct Kubeconfig {
     /// The kubeconfig file; by default that of kubectl
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kubeconfig: Option<PathBuf>,
+    #[arg(long = "kubeconfig", value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
 }
 
 /// How fast a simulation goes on a terminal.

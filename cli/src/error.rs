@@ -56,6 +56,15 @@ pub(crate) enum CliError {
     #[cfg(feature = "cluster")]
     #[error(transparent)]
     Cluster(#[from] outrigger_engine::ports::ClusterError),
+    /// The ledger cannot be used.
+    #[cfg(feature = "cluster")]
+    #[error("the table {table} in {region} cannot be used")]
+    Ledger {
+        table: String,
+        region: String,
+        #[source]
+        source: outrigger_engine::ports::LedgerError,
+    },
     /// Nothing can be waited for.
     #[cfg(feature = "cluster")]
     #[error("the command cannot be started")]

@@ -1,14 +1,20 @@
 //! The `outrigger` command. This file only wires: arguments in, exit code out.
 
 mod args;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod consolidate;
 mod consolidate_text;
 mod crds;
 mod error;
 mod explain;
 mod input;
+#[cfg(feature = "cluster")]
+mod ledger;
 mod live;
 mod output;
+#[cfg(feature = "cluster")]
+mod pause;
 mod plan;
 mod plan_text;
 mod simulate;
@@ -33,6 +39,10 @@ fn main() -> ExitCode {
         Command::Crds(command) => crds::run(&command, args.output),
         #[cfg(feature = "cluster")]
         Command::Uninstall(command) => uninstall::run(&command, args.output),
+        #[cfg(feature = "cluster")]
+        Command::Pause(command) => pause::pause(&command, args.output),
+        #[cfg(feature = "cluster")]
+        Command::Resume(command) => pause::resume(&command, args.output),
     };
     match done {
         Ok(outcome) => outcome.into(),

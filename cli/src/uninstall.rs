@@ -1,7 +1,6 @@
 //! `outrigger uninstall`: takes Outrigger's finalizers and objects out of a cluster, so that nothing waits for
 //! functions that are gone.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use outrigger_engine::uninstall::{self, Traces};
@@ -9,6 +8,7 @@ use outrigger_kubernetes::client::KubernetesCluster;
 use serde::Serialize;
 
 use crate::args;
+use crate::cluster::{connect, wait_for};
 use crate::error::CliError;
 use crate::output::{Format, Outcome, count, print, say, spinner};
 
@@ -28,15 +28,14 @@ struct Told {
 
 /// Runs the command.
 pub(crate) fn run(command: &args::Uninstall, format: Format) -> Result<Outcome, CliError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let told = runtime.map_err(CliError::Runtime)?.block_on(uninstall(command))?;
+    let told = wait_for(uninstall(command))?;
     print(&told, format, || text(command, &told))?;
     let is_done = !command.yes || told.left.is_empty();
     Ok(if is_done { Outcome::Done } else { Outcome::Unplaced })
 }
 
 async fn uninstall(command: &args::Uninstall) -> Result<Told, CliError> {
-    let cluster = KubernetesCluster::from_kubeconfig(&kubeconfig(command)).await?;
+    let cluster = connect(&command.kubeconfig).await?;
     let found = uninstall::survey(&cluster).await?;
     if !command.yes {
         return Ok(Told { left: found.clone(), found, applied: false });
@@ -73,16 +72,6 @@ async fn drain(cluster: &KubernetesCluster, found: &Traces, wait: Duration) -> R
     }
     spinner.finish_and_clear();
     Ok(())
-}
-
-/// As kubectl finds it; of several files in `KUBECONFIG` the first.
-fn kubeconfig(command: &args::Uninstall) -> PathBuf {
-    let named = || {
-        let all = std::env::var_os("KUBECONFIG")?;
-        std::env::split_paths(&all).find(|path| !path.as_os_str().is_empty())
-    };
-    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".kube/config");
-    command.kubeconfig.clone().or_else(named).unwrap_or_else(home)
 }
 
 fn text(command: &args::Uninstall, told: &Told) {

@@ -349,6 +349,24 @@ fn help_texts() {
     }
 }
 
+#[cfg(feature = "cluster")]
+#[test]
+fn what_pause_and_resume_take() {
+    for command in ["pause", "resume"] {
+        insta::assert_snapshot!(format!("help_{command}"), transcript(&[command, "--help"], ""));
+    }
+    let known = ["--table", "t", "--cluster", "c"];
+    for (name, arguments) in [
+        ("length", &["pause", "--for", "soon"][..]),
+        ("reason", &["pause", "--reason", ""]),
+        ("show", &["pause", "--show", "--for", "1h"]),
+        ("kubeconfig", &["resume", "--kubeconfig", "no/such/file"]),
+    ] {
+        insta::assert_snapshot!(format!("bad_pause_{name}"), transcript(&[arguments, &known].concat(), ""));
+    }
+    insta::assert_snapshot!("bad_pause_table", transcript(&["pause", "--table", "", "--cluster", "c"], ""));
+}
+
 #[test]
 fn a_snapshot_that_is_written_and_read_back_gives_the_same_plan() {
     let folder = tempfile::tempdir().unwrap();

@@ -12,11 +12,12 @@
 //! | `health` | how launches have fared lately: JSON in `body`, its `version` beside it |
 //! | `memory#<instance type>#<image>` | the least memory that a node of the type was seen to have |
 //! | `disruption` | what `disrupt` has proposed, and since when nodes have their pods: compressed when it is large |
+//! | `pause` | an operator's pause: JSON in `body` |
 //! | `sweep` | what the last sweep found amiss: JSON in `body` |
 //! | `report#<function>` | the last report, compressed when it is large |
 //!
-//! Every write is conditional, every read strongly consistent, and there is no Scan. A write whose answer was lost is
-//! told apart from one that never happened by reading back what it would have written.
+//! Every write of a function's is conditional, every read strongly consistent, and there is no Scan. A write whose
+//! answer was lost is told apart from one that never happened by reading back what it would have written.
 
 mod claims;
 mod commands;
@@ -29,6 +30,7 @@ mod leases;
 mod meta;
 mod outcomes;
 mod packing;
+mod pause;
 mod queries;
 mod reports;
 mod seen;
@@ -42,7 +44,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use outrigger_engine::ports::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep};
 use outrigger_model::{
-    Command, DisruptionMemory, Intent, IntentState, LaunchHealth, NodeClaim, Report, SeenMemory,
+    Command, DisruptionMemory, Intent, IntentState, LaunchHealth, NodeClaim, Pause, Report, SeenMemory,
     UnavailableOffering,
 };
 
@@ -213,6 +215,14 @@ impl Ledger for DynamoLedger {
 
     async fn put_health(&self, health: &LaunchHealth) -> Result<(), LedgerError> {
         health::put_health(self, health).await
+    }
+
+    async fn pause(&self) -> Result<Option<Pause>, LedgerError> {
+        pause::get_pause(self).await
+    }
+
+    async fn put_pause(&self, pause: Option<&Pause>) -> Result<(), LedgerError> {
+        pause::put_pause(self, pause).await
     }
 
     async fn put_seen_memory(&self, seen: &SeenMemory, at: Timestamp) -> Result<(), LedgerError> {

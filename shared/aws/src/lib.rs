@@ -1,6 +1,7 @@
 //! AWS behind Outrigger's ports: [`AwsCloud`] on EC2, S3, SSM, Pricing and EventBridge, and [`DynamoLedger`] on
 //! DynamoDB. Everything that talks to AWS goes through one [`Aws`], so timeouts, retries and endpoints are set once.
 
+mod caller;
 mod client;
 mod cloud;
 mod dead_letters;

@@ -10,7 +10,7 @@ mod verdicts;
 use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
-use outrigger_model::{ClaimState, DisruptionMemory, Proposal, Snapshot};
+use outrigger_model::{ClaimState, DisruptionMemory, Pause, Proposal, Snapshot};
 use outrigger_planning::Options;
 use outrigger_planning::disruption::{Consolidation, ConsolidationCommand, DisruptionSettings, consolidate};
 use serde::Serialize;
@@ -22,6 +22,7 @@ use crate::error::chain;
 use crate::lease_guard::LeaseGuard;
 use crate::observe::offers::Offers;
 use crate::observe::{Budgets, Known, snapshot};
+use crate::pause::in_force;
 use crate::ports::{LedgerError, Notice, Ports};
 
 /// The name of the function and of its lease.
@@ -68,6 +69,8 @@ pub struct Summary {
     pub cost_per_hour: f64,
     /// The same once all that was found is done.
     pub cost_per_hour_after: f64,
+    /// An operator's pause that was in force.
+    pub pause: Option<Pause>,
 }
 
 /// One tick. Nothing is written after `deadline`.
@@ -115,13 +118,16 @@ impl Tick<'_> {
         Ok(())
     }
 
-    /// What the decision is made from, with what is remembered of the pods of nodes; `None` while no node of ours is
-    /// ready.
+    /// What the decision is made from, with what is remembered of the pods of nodes; `None` while an operator
+    /// has paused disruption, or no node of ours is ready.
     async fn look(
-        &self,
+        &mut self,
         known: &DisruptionMemory,
     ) -> Result<Option<(Snapshot, DisruptionMemory)>, TickError> {
         let ledger = self.ports.ledger.load().await?;
+        if in_force(&ledger, &mut self.summary.pause, self.ports.now()).is_some() {
+            return Ok(None);
+        }
         if !ledger.claims.iter().any(|claim| claim.status.state == ClaimState::Initialized) {
             return Ok(None);
         }

@@ -12,13 +12,14 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use jiff::Timestamp;
-use outrigger_model::{Intent, NodeClaim, TerminationReason, UnavailableOffering};
+use outrigger_model::{Intent, NodeClaim, Pause, TerminationReason, UnavailableOffering};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::disruption::command;
 use crate::error::chain;
 use crate::node::terminate::{self, Cause};
+use crate::pause::in_force;
 use crate::ports::{ClusterError, Event, LedgerError, LedgerState, Notice, Ports, Subject};
 use decide::{Pointless, Response, pointless, respond};
 
@@ -79,6 +80,8 @@ pub struct Summary {
     pub old: usize,
     /// Messages that ask for nothing.
     pub pointless: usize,
+    /// An operator's pause that was in force.
+    pub pause: Option<Pause>,
 }
 
 /// Handles a batch. Every delivery that is not in [`Summary::retry`] is done with. Nothing that changes the world is
@@ -141,7 +144,8 @@ impl Batch<'_> {
             return Ok(());
         }
         let ledger = self.ports.ledger.load().await?;
-        let tasks = self.tasks(&pending, &ledger);
+        let rebalance = self.rebalance(&ledger, now);
+        let tasks = self.tasks(&pending, &ledger, rebalance);
         self.remember_offerings(&tasks).await;
         let told = Box::pin(self.carry_out(tasks)).await;
         let done = pending.iter().filter(|one| !self.summary.retry.contains_key(&one.key));
@@ -185,8 +189,20 @@ impl Batch<'_> {
         Ok(new)
     }
 
+    /// What is done about rebalance recommendations: nobody replaces a node while disruption is paused.
+    fn rebalance(&mut self, ledger: &LedgerState, now: Timestamp) -> RebalancePolicy {
+        let pause = in_force(ledger, &mut self.summary.pause, now);
+        let is_paused = pause.is_some_and(|pause| pause.stops_disruption(now));
+        if is_paused { RebalancePolicy::Event } else { self.settings.rebalance }
+    }
+
     /// What the batch asks of each claim. A claim is written once, however much the batch says about it.
-    fn tasks<'d>(&mut self, pending: &[&'d Delivery], ledger: &LedgerState) -> Vec<Task<'d>> {
+    fn tasks<'d>(
+        &mut self,
+        pending: &[&'d Delivery],
+        ledger: &LedgerState,
+        rebalance: RebalancePolicy,
+    ) -> Vec<Task<'d>> {
         let by_instance: BTreeMap<&str, &NodeClaim> =
             ledger.claims.iter().filter_map(|claim| Some((claim.instance_id()?, claim))).collect();
         let mut tasks: BTreeMap<&str, Task<'d>> = BTreeMap::new();
@@ -198,7 +214,7 @@ impl Batch<'_> {
                 self.nobody(delivery, &ledger.intents);
             }
             for claim in known {
-                let Some(response) = respond(&delivery.message, claim, self.settings.rebalance) else {
+                let Some(response) = respond(&delivery.message, claim, rebalance) else {
                     continue;
                 };
                 let task = tasks.entry(&claim.name).or_insert_with(|| Task {

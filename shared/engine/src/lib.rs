@@ -13,6 +13,7 @@ mod launch;
 mod lease_guard;
 mod node;
 mod observe;
+mod pause;
 mod rate_limit;
 mod sweep;
 

@@ -15,7 +15,7 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use outrigger_catalog::Catalog;
-use outrigger_model::{Command, Intent, LaunchHealth, Node, NodeClaim, SeenMemory};
+use outrigger_model::{Command, Intent, LaunchHealth, Node, NodeClaim, Pause, SeenMemory, TerminationReason};
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -27,6 +27,7 @@ use crate::node::index::Nodes;
 use crate::node::mirror::Mirrors;
 use crate::node::placing::PlacePods;
 use crate::observe::watch::Watched;
+use crate::pause::in_force;
 use crate::ports::{Lease, Machine, Notice, Ports, Sweep, WrittenTemplate};
 use crate::{DEFAULT_SCHEDULER, TickError};
 
@@ -126,6 +127,8 @@ pub struct Summary {
     pub repair_blocked: BTreeMap<String, String>,
     /// Claims that still wait, and for what.
     pub waiting: BTreeMap<String, String>,
+    /// An operator's pause that was in force.
+    pub pause: Option<Pause>,
 }
 
 /// One tick. It ends as soon as no claim waits for anything, and never later than its window or `deadline`, after
@@ -157,6 +160,7 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
         asked: BTreeSet::new(),
         is_ending: false,
         sweep: Sweep::default(),
+        pause: None,
     };
     let result = tick.run(&mut guard).await;
     tick.announce().await;
@@ -191,6 +195,8 @@ struct Tick<'a> {
     is_ending: bool,
     /// What the last sweep found.
     sweep: Sweep,
+    /// An operator's pause, as long as it is in force.
+    pause: Option<Pause>,
 }
 
 /// What one pass works with.
@@ -264,6 +270,7 @@ impl Tick<'_> {
         }
         self.mirrors.look(self.ports).await;
         let ledger = self.ports.ledger.load().await?;
+        self.pause = in_force(&ledger, &mut self.summary.pause, self.ports.now());
         self.seen_memory = ledger.seen_memory;
         if !self.settings.guards.cloud_first {
             self.ask_ec2().await;
@@ -293,6 +300,11 @@ impl Tick<'_> {
 
     fn time_is_up(&self) -> bool {
         Instant::now() >= self.deadline
+    }
+
+    /// Whether an operator's pause keeps claims from ending for this reason.
+    fn is_paused(&self, reason: TerminationReason) -> bool {
+        self.pause.as_ref().is_some_and(|pause| pause.stops_end(reason, self.ports.now()))
     }
 
     /// A claim that cannot go on must not hold up the others.

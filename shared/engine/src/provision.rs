@@ -2,11 +2,12 @@
 
 mod events;
 mod memory;
+mod pause;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use outrigger_model::{NodePool, Pod, PutOffReason, SpotRefusal};
+use outrigger_model::{NodePool, Pause, Pod, PutOffReason, SpotRefusal};
 use outrigger_planning::leaving::LeavingClaims;
 use outrigger_planning::leaving::eviction::EvictionRules;
 use outrigger_planning::pauses::paused;
@@ -96,6 +97,8 @@ pub struct Summary {
     pub put_off: usize,
     /// Pools that may launch nothing now, and why.
     pub paused: BTreeMap<String, String>,
+    /// An operator's pause that was in force.
+    pub pause: Option<Pause>,
     /// Objects that were refused.
     pub invalid: usize,
 }
@@ -143,7 +146,7 @@ struct Tick<'a> {
     replans: u32,
     /// Nodes whose spot fleet launched nothing, oldest first.
     spot_refusals: Vec<SpotRefusal>,
-    /// Set while EC2 refuses launches for their rate: no plan is made before.
+    /// Set while EC2 refuses launches for their rate, or an operator has paused them: no plan is made before.
     resumes_at: Option<Instant>,
     /// Pools whose launch template was missing once.
     without_template: BTreeSet<String>,
@@ -154,7 +157,8 @@ struct Tick<'a> {
 
 impl Tick<'_> {
     async fn run(&mut self, guard: &mut LeaseGuard) -> Result<(), TickError> {
-        let ledger = self.ports.ledger.load().await?;
+        let mut ledger = self.ports.ledger.load().await?;
+        self.heed_pause(&mut ledger);
         self.leaving = LeavingClaims::of(&ledger.claims, &ledger.commands, self.ports.now());
         let recovered = recover(self.ports, guard.lease(), &ledger, self.deadline).await?;
         self.learn(&recovered, &BTreeSet::new(), Some(&ledger.health)).await;
@@ -230,7 +234,11 @@ impl Tick<'_> {
         watched: &mut Watched,
         offers: &mut Offers,
     ) -> Result<(), TickError> {
-        let ledger = self.ports.ledger.load().await?;
+        let mut ledger = self.ports.ledger.load().await?;
+        if let Some(pause) = self.heed_pause(&mut ledger) {
+            self.rest(&pause, &watched.state).await;
+            return Ok(());
+        }
         if let Some(hold) = ledger.health.launches.as_ref().filter(|hold| hold.holds(self.ports.now())) {
             let left = Duration::try_from(hold.until.duration_since(self.ports.now())).unwrap_or_default();
             tracing::warn!(seconds = left.as_secs(), hold.reason, "nothing is launched for a while");

@@ -25,6 +25,7 @@ pub mod node_claim_object;
 pub mod node_class;
 pub mod node_overlay;
 pub mod node_pool;
+pub mod pause;
 pub mod plan;
 pub mod pod;
 pub mod pod_disruption_budget;
@@ -67,6 +68,7 @@ pub use node_class::{
 };
 pub use node_overlay::{NodeOverlay, PriceOverlay};
 pub use node_pool::{NodeClassRef, NodePool};
+pub use pause::{Pause, PauseScope};
 pub use plan::{ExistingPlacement, Plan, PlannedNode, PutOff, PutOffReason, RankedType, Target, ZonePrice};
 pub use pod::{DaemonSet, NominatedPod, Pod, PodRef, PodSpec, PodState};
 pub use pod_disruption_budget::PodDisruptionBudget;

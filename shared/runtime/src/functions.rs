@@ -37,6 +37,7 @@ pub async fn provision() -> Result<(), Error> {
             ("NodesFailed", summary.failed.len() as f64),
             ("NodesPutOff", summary.put_off as f64),
             ("PoolsPaused", summary.paused.len() as f64),
+            ("Paused", if summary.pause.is_some() { 1.0 } else { 0.0 }),
             ("ObjectsRefused", summary.invalid as f64),
         ]);
         Ok(serde_json::to_value(summary)?)

@@ -148,6 +148,10 @@ pub enum Call {
     Health,
     /// How launches have fared, written.
     PutHealth,
+    /// An operator's pause, read.
+    Pause,
+    /// An operator's pause, written or removed.
+    PutPause,
     /// The memory of a type written.
     PutSeenMemory,
     /// A report written.
@@ -321,6 +325,8 @@ impl Call {
             Self::ClearUnavailable => "forget unavailable offerings",
             Self::Health => "read how launches have fared",
             Self::PutHealth => "write how launches have fared",
+            Self::Pause => "read whether it is paused",
+            Self::PutPause => "write a pause",
             Self::PutSeenMemory => "write the memory of a type",
             Self::PutReport => "write a report",
             Self::Report => "read a report",

@@ -9,8 +9,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use outrigger_engine::ports::{ClaimOutcome, Lease, LedgerError, LedgerState, PreparedLaunch, Sweep};
 use outrigger_model::{
-    ClaimState, Command, DisruptionMemory, Intent, IntentState, LaunchHealth, NodeClaim, Report, SeenMemory,
-    UnavailableOffering,
+    ClaimState, Command, DisruptionMemory, Intent, IntentState, LaunchHealth, NodeClaim, Pause, Report,
+    SeenMemory, UnavailableOffering,
 };
 
 use crate::scenario::Promises;
@@ -34,6 +34,7 @@ pub(crate) struct Table {
     disruption_memory: DisruptionMemory,
     promises: Promises,
     health: LaunchHealth,
+    pause: Option<Pause>,
     /// Writes of claims that no claim may undergo.
     broken: Vec<String>,
 }
@@ -139,6 +140,7 @@ impl Table {
             unavailable: self.unavailable.values().cloned().collect(),
             health: self.health.clone(),
             seen_memory: self.seen_memory.values().cloned().collect(),
+            pause: self.pause.clone(),
         }
     }
 
@@ -306,6 +308,11 @@ impl Table {
         }
         self.health = LaunchHealth { version: health.version + 1, ..health.clone() };
         Ok(())
+    }
+
+    /// Writes an operator's pause over the one that is there, or removes it.
+    pub(crate) fn put_pause(&mut self, pause: Option<Pause>) {
+        self.pause = pause;
     }
 
     /// How launches have fared lately.

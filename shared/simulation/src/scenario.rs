@@ -47,6 +47,7 @@
 //!     - {at: 7m, kind: StrayInstances, count: 1}     # ours, but of no launch; ForeignInstances: nobody's of ours
 //!     - {at: 8m, kind: Freeze, function: lifecycle, call: PutSweep, for: 1m}   # stands still before that call
 //!     - {at: 8m, kind: LoseTable}                    # the ledger's; also CopyTable, and RestoreTable from the last copy
+//!     - {at: 8m, kind: Pause, for: 10m}          # an operator's; also PauseDisruption; without `for` until Resume
 //!     - {at: 8m, kind: Slow, for: 1m}                # calls take long
 //!     - {at: 8m, kind: SkewClocks, for: 5m}          # functions' clocks are wrong by up to 5 min, API servers' by 43 s
 //!     - {at: 8m, kind: Duplicate, function: provision, for: 5m}   # each minute's run is begun twice

@@ -16,6 +16,7 @@ mod interruption;
 mod main_job;
 mod node_claims;
 mod outages;
+mod pause;
 mod placing;
 mod refresh;
 mod refused;

@@ -26,6 +26,7 @@ const EDGES: [(&str, &[&str]); 19] = [
     (
         "outrigger",
         &[
+            "outrigger-aws",
             "outrigger-catalog",
             "outrigger-engine",
             "outrigger-kubernetes",

@@ -9,6 +9,7 @@ use outrigger_model::{Intent, NodeClaim};
 use super::DynamoLedger;
 use super::health::get_health;
 use super::item::{Attributes, Item, claim_key, intent_key, names, text};
+use super::pause::get_pause;
 use super::{commands, meta, seen};
 use crate::errors;
 
@@ -23,11 +24,11 @@ const READ_ITEMS: &str = "read several items";
 pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerError> {
     let generation = meta::generation(ledger).await?;
     let intents = query(ledger, "intent#", &["Resolved", "Abandoned"]).await?;
-    let (claims, commands, unavailable, health, seen_memory) = Box::pin(futures::future::try_join5(
+    let (claims, commands, unavailable, (health, pause), seen_memory) = Box::pin(futures::future::try_join5(
         query(ledger, "claim#", &["Gone", "Failed"]),
         query(ledger, commands::PREFIX, &[]),
         query(ledger, "ice#", &[]),
-        get_health(ledger),
+        futures::future::try_join(get_health(ledger), get_pause(ledger)),
         query(ledger, seen::PREFIX, &[]),
     ))
     .await?;
@@ -39,6 +40,7 @@ pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerErr
         unavailable: unavailable.iter().map(Item::body).collect::<Result<_, _>>()?,
         health,
         seen_memory: seen_memory.iter().filter_map(seen::read).collect(),
+        pause,
     })
 }
 

@@ -6,8 +6,8 @@ use outrigger_aws::{Aws, DynamoLedger};
 use outrigger_engine::ports::{ClaimOutcome, Ledger, LedgerError, PreparedLaunch, Sweep};
 use outrigger_model::report::{Outcome, PodsReport};
 use outrigger_model::{
-    CapacityType, ClaimState, Command, IntentState, NodeClaim, PodRef, Quantity, Report, SeenMemory,
-    TerminationReason, UnavailableOffering, fixtures,
+    CapacityType, ClaimState, Command, IntentState, NodeClaim, Pause, PauseScope, PodRef, Quantity, Report,
+    SeenMemory, TerminationReason, UnavailableOffering, fixtures,
 };
 
 use crate::support::lossy_proxy::LossyProxy;
@@ -495,6 +495,7 @@ async fn an_item_that_cannot_be_read_stops_everything() {
         ("claim#x", "version", AttributeValue::N("1".into())),
         ("intent#x", "state", AttributeValue::S("Prepared".into())),
         ("ice#spot#m5.large#us-east-1a", "body", AttributeValue::N("1".into())),
+        ("pause", "body", AttributeValue::S("{}".into())),
     ] {
         let rig = bound().await;
         rig.set(key, attribute, value).await;
@@ -536,6 +537,28 @@ async fn the_least_memory_that_was_seen_is_kept() {
     assert_eq!(rig.ledger.load().await.unwrap().seen_memory, [seen("ami-1", 7_500), seen("ami-2", 7_800)]);
     rig.set("memory#m5.large#ami-1", "body", AttributeValue::S("{".into())).await;
     assert_eq!(rig.ledger.load().await.unwrap().seen_memory, [seen("ami-2", 7_800)], "a lesson less");
+}
+
+#[tokio::test]
+async fn the_last_word_on_a_pause_counts() {
+    let rig = bound().await;
+    let pause = |until| {
+        let (by, reason, what) = ("user/alice".into(), Some("upgrade".into()), PauseScope::Disruption);
+        Pause { by, reason, since: at(10), until, what }
+    };
+    rig.ledger.put_pause(None).await.unwrap();
+    assert_eq!(rig.ledger.pause().await.unwrap(), None);
+    let (ledger, proxy) = rig.through_proxy("PutItem").await;
+    for until in [Some(at(90)), None, Some(at(70))] {
+        proxy.lose_next(1);
+        ledger.put_pause(Some(&pause(until))).await.unwrap();
+        assert_eq!(rig.ledger.pause().await.unwrap(), Some(pause(until)));
+        assert_eq!(rig.ledger.load().await.unwrap().pause, Some(pause(until)));
+    }
+    let (ledger, proxy) = rig.through_proxy("DeleteItem").await;
+    proxy.lose_next(1);
+    ledger.put_pause(None).await.unwrap();
+    assert_eq!(rig.ledger.load().await.unwrap().pause, None);
 }
 
 #[tokio::test]

@@ -50,7 +50,10 @@ pub(crate) async fn recover(
     let mut total = Outcome::default();
     let pace = Pace::new(deadline);
     let launcher = Launcher { ports, known: &ledger.unavailable, pace: &pace };
-    let patience = ledger.health.launches.as_ref();
+    let is_held = |now| {
+        ledger.health.launches.as_ref().is_some_and(|hold| hold.holds(now))
+            || ledger.pause.as_ref().is_some_and(|pause| pause.stops_launches(now))
+    };
     for intent in &ledger.intents {
         let seen = match ports.cloud.instances_of(&intent.id).await {
             Ok(instances) => instances,
@@ -71,7 +74,7 @@ pub(crate) async fn recover(
                 ports.ledger.mark_sent(lease, &intent.id, ports.now()).await?;
                 Outcome::default()
             }
-            Step::Resend if patience.is_some_and(|hold| hold.holds(ports.now())) => Outcome::default(),
+            Step::Resend if is_held(ports.now()) => Outcome::default(),
             Step::Abandon(why) => {
                 ports.ledger.abandon(&intent.id, why, ports.now()).await?;
                 Outcome::default()

@@ -56,6 +56,10 @@ impl Tick<'_> {
             self.waits(&held, &what.to_string());
             return Ok(());
         }
+        if step == Step::Drain && self.is_paused(command.reason) {
+            self.waits(&held, "an operator's pause to end");
+            return Ok(());
+        }
         let kept = self.kept(command, &held, nodes).await?;
         let nodes: Vec<&Node> = held.iter().flat_map(|claim| nodes.of_claim(claim)).copied().collect();
         match (step, kept) {
@@ -173,10 +177,11 @@ impl Tick<'_> {
         kept: Option<DisruptionBlocker>,
     ) {
         let patience = NillableDuration::seconds(PATIENCE.as_secs());
-        let why = kept.map_or_else(
-            || format!("nothing that replaces it was ready within {patience}"),
-            |kept| kept.to_string(),
-        );
+        let why = match (kept, &self.pause) {
+            (Some(kept), _) => kept.to_string(),
+            (None, Some(pause)) => pause.to_string(),
+            (None, None) => format!("nothing that replaces it was ready within {patience}"),
+        };
         let message = format!("it is not drained, although {}: {why}", command.message);
         tracing::warn!(command = command.id, message, "the command is given up");
         for about in nodes.iter().map(|node| Subject::node(node)) {

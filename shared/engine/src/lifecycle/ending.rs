@@ -45,7 +45,11 @@ impl Tick<'_> {
         let seen = Seen { machines, claims, intents: launches.intents, nodes };
         let now = self.ports.now();
         let mut findings = collect::sweep(&seen, &self.sweep, self.settings.guards, now);
-        let templates = self.unused_templates(launches, &mut findings.sweep);
+        let mut templates = self.unused_templates(launches, &mut findings.sweep);
+        if self.pause.as_ref().is_some_and(|pause| pause.stops_cleanup(now)) {
+            findings.keep_what_ec2_says();
+            templates.clear();
+        }
         self.ports.ledger.put_sweep(&findings.sweep, lease).await?;
         let Findings { sweep, mut orphans, unaccounted, ending, abandoned, closed } = findings;
         if let Some(count) = sweep.breaker {
@@ -135,7 +139,7 @@ impl Tick<'_> {
             let cause = self
                 .deletion(claim, on)
                 .or_else(|| liveness::overdue(claim, on, timeout, is_partitioned, now));
-            if let Some(cause) = cause {
+            if let Some(cause) = cause.filter(|cause| !self.is_paused(cause.reason)) {
                 let cause = self.with_console(claim, cause).await;
                 self.begin_end(claim, &cause, lease).await;
             }

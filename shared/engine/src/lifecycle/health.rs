@@ -31,6 +31,7 @@ impl Tick<'_> {
             let on = nodes.of_claim(claim);
             match health.verdict(claim, on) {
                 None => {}
+                Some(Verdict::End(cause)) if self.is_paused(cause.reason) => {}
                 Some(Verdict::End(cause)) => self.begin_end(claim, &cause, lease).await,
                 Some(Verdict::Blocked(why)) => self.tell_of_blocked_repair(claim, on, why.to_string()).await,
             }

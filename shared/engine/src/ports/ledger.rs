@@ -1,4 +1,4 @@
-//! The ledger: leases, intents, claims, commands, sweeps, unavailable offerings and reports of one cluster.
+//! The ledger: leases, intents, claims, commands, sweeps, unavailable offerings, the pause and reports of one cluster.
 //!
 //! Expected flow: [`Ledger::load`] reads the generation before anything else; a plan made from that state is accepted
 //! by [`Ledger::prepare`] only while the generation is unchanged and the lease's epoch is current, and raises it by
@@ -10,12 +10,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use outrigger_model::{
-    Command, DisruptionMemory, Instance, Intent, LaunchHealth, NodeClaim, Report, Resources, SeenMemory,
-    UnavailableOffering,
+    Command, DisruptionMemory, Instance, Intent, LaunchHealth, NodeClaim, Pause, Report, Resources,
+    SeenMemory, UnavailableOffering,
 };
 use serde::{Deserialize, Serialize};
 
-/// The ledger of one cluster. Every write is conditional; every read that a decision follows is strongly consistent.
+/// The ledger of one cluster. Every write of a function's is conditional; every read that a decision follows is
+/// strongly consistent.
 #[async_trait]
 pub trait Ledger: Send + Sync {
     /// Ties an empty ledger to the cluster, or makes sure that it belongs to it.
@@ -147,6 +148,12 @@ pub trait Ledger: Send + Sync {
     /// meanwhile.
     async fn put_health(&self, health: &LaunchHealth) -> Result<(), LedgerError>;
 
+    /// An operator's pause, over or not; `None` where there is none.
+    async fn pause(&self) -> Result<Option<Pause>, LedgerError>;
+
+    /// Writes a pause over the one that is there, or removes it: the last word of an operator's counts.
+    async fn put_pause(&self, pause: Option<&Pause>) -> Result<(), LedgerError>;
+
     /// Remembers how much memory a type has under an image, unless less was seen before. It is forgotten 60 days after
     /// it was last lowered (Karpenter's discovered capacity).
     async fn put_seen_memory(&self, seen: &SeenMemory, at: Timestamp) -> Result<(), LedgerError>;
@@ -187,6 +194,8 @@ pub struct LedgerState {
     pub health: LaunchHealth,
     /// How much memory instance types were seen to have.
     pub seen_memory: Vec<SeenMemory>,
+    /// An operator's pause; the reader compares `until` itself.
+    pub pause: Option<Pause>,
 }
 
 /// What sweeps found amiss. One look proves nothing, so each finding keeps the time of the first sweep that made it,

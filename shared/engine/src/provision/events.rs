@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{FutureExt, StreamExt};
-use outrigger_model::{Outcome as Fate, Plan, Report, Snapshot};
+use outrigger_model::{Outcome as Fate, Plan, PodRef, Report, Snapshot};
 
 use super::Tick;
 use crate::error::chain;
@@ -17,16 +17,20 @@ const CONCURRENT_EVENTS: usize = 16;
 impl Tick<'_> {
     /// Tells people what became of their pods, as Karpenter does: `Nominated` and `FailedScheduling`.
     pub(super) async fn tell(&self, snapshot: &Snapshot, plan: &Plan, report: &Report) {
-        let events = events(snapshot, plan, report);
-        if events.len() > MAX_EVENTS {
-            tracing::warn!(left_out = events.len() - MAX_EVENTS, "some pods get no event this time");
-        }
-        let mut told = Vec::new();
-        for event in events.into_iter().take(MAX_EVENTS) {
-            told.push(publish(self.ports, event).boxed());
-        }
-        futures::stream::iter(told).buffer_unordered(CONCURRENT_EVENTS).collect::<Vec<()>>().await;
+        publish_all(self.ports, events(snapshot, plan, report)).await;
     }
+}
+
+/// Tells people about pods, up to a bound.
+pub(super) async fn publish_all(ports: Ports<'_>, events: Vec<Event>) {
+    if events.len() > MAX_EVENTS {
+        tracing::warn!(left_out = events.len() - MAX_EVENTS, "some pods get no event this time");
+    }
+    let mut told = Vec::new();
+    for event in events.into_iter().take(MAX_EVENTS) {
+        told.push(publish(ports, event).boxed());
+    }
+    futures::stream::iter(told).buffer_unordered(CONCURRENT_EVENTS).collect::<Vec<()>>().await;
 }
 
 /// Tells people. Losing an event costs nothing but the news.
@@ -46,14 +50,9 @@ fn events(snapshot: &Snapshot, plan: &Plan, report: &Report) -> Vec<Event> {
         .unplaced()
         // A pod that still runs has not failed to be scheduled.
         .filter(|(pod, _)| !running.contains(pod))
-        .map(|(pod, reason)| Event {
-            about: Subject::Pod {
-                id: pod.clone(),
-                uid: uids.get(pod).copied().unwrap_or_default().to_owned(),
-            },
-            warning: true,
-            reason: "FailedScheduling",
-            message: format!("Outrigger cannot launch a node for this pod: {reason}{refused}"),
+        .map(|(pod, reason)| {
+            let uid = uids.get(pod).copied().unwrap_or_default();
+            cannot_launch(pod, uid, &format!("{reason}{refused}"))
         })
         .collect();
     for entry in &report.pods {
@@ -70,6 +69,16 @@ fn events(snapshot: &Snapshot, plan: &Plan, report: &Report) -> Vec<Event> {
         }));
     }
     events
+}
+
+/// That no node is launched for a pod.
+pub(super) fn cannot_launch(pod: &PodRef, uid: &str, why: &str) -> Event {
+    Event {
+        about: Subject::Pod { id: pod.clone(), uid: uid.to_owned() },
+        warning: true,
+        reason: "FailedScheduling",
+        message: format!("Outrigger cannot launch a node for this pod: {why}"),
+    }
 }
 
 /// What EC2 has lately refused, for people who wonder where the instance types have gone; nothing when it has refused

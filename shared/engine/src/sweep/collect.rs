@@ -96,7 +96,7 @@ pub(crate) fn sweep<'a>(seen: &Seen<'a>, before: &Sweep, guards: Guards, now: Ti
 
 impl Findings<'_> {
     /// Drops what we only conclude.
-    fn keep_what_ec2_says(&mut self) {
+    pub(crate) fn keep_what_ec2_says(&mut self) {
         self.orphans.clear();
         self.abandoned.clear();
         self.ending.retain(|end| !end.concluded);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use outrigger_engine::interruption::RebalancePolicy;
-use outrigger_model::{CapacityType, Invalid, NillableDuration, NodeClassRef};
+use outrigger_model::{CapacityType, Invalid, NillableDuration, NodeClassRef, PauseScope};
 
 use super::dice::Dice;
 use super::{Asks, Trial};
@@ -224,6 +224,7 @@ fn trouble(dice: &Dice, scenario: &Scenario) -> Vec<Event> {
     drawn.people();
     drawn.tidings();
     drawn.table();
+    drawn.pauses();
     drawn.removal();
     drawn.events.sort_by_key(|event| event.at);
     drawn.events
@@ -373,6 +374,15 @@ impl Drawn<'_> {
         if self.dice.happens("restore", 5) {
             self.add("copy", EventKind::CopyTable);
             self.add("restore", EventKind::RestoreTable);
+        }
+    }
+
+    /// An operator pauses the functions, or a part of what they do.
+    fn pauses(&mut self) {
+        if self.dice.happens("pause", 15) {
+            let what = *self.dice.pick("pause/what", &[PauseScope::Everything, PauseScope::Disruption]);
+            let length = Some(self.length("pause", 60, 6 * 60));
+            self.add("pause", EventKind::Pause { what, length });
         }
     }
 

@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use outrigger_engine::ports::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep};
 use outrigger_model::{
-    Command, DisruptionMemory, Intent, LaunchHealth, NodeClaim, Report, SeenMemory, UnavailableOffering,
+    Command, DisruptionMemory, Intent, LaunchHealth, NodeClaim, Pause, Report, SeenMemory,
+    UnavailableOffering,
 };
 
 use crate::door::{Call, Door, PortError};
@@ -194,6 +195,18 @@ impl Ledger for Door {
 
     async fn put_health(&self, health: &LaunchHealth) -> Result<(), LedgerError> {
         self.call(Call::PutHealth, |state, _| state.ledger.put_health(health)).await
+    }
+
+    async fn pause(&self) -> Result<Option<Pause>, LedgerError> {
+        self.call(Call::Pause, |state, _| Ok(state.ledger.pause.clone())).await
+    }
+
+    async fn put_pause(&self, pause: Option<&Pause>) -> Result<(), LedgerError> {
+        self.call(Call::PutPause, |state, _| {
+            state.ledger.put_pause(pause.cloned());
+            Ok(())
+        })
+        .await
     }
 
     async fn put_report(&self, function: &str, at: Timestamp, report: &Report) -> Result<(), LedgerError> {

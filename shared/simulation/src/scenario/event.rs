@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use outrigger_model::{CapacityType, TaintEffect};
+use outrigger_model::{CapacityType, Pause, PauseScope, TaintEffect};
 use serde::{Deserialize, Serialize};
 
 use super::{Interruption, Mishap};
@@ -12,7 +12,7 @@ use crate::door::{Call, Crash, Service};
 use crate::faults::Trouble;
 use crate::ledger::Table;
 use crate::state::State;
-use crate::time::Moment;
+use crate::time::{Moment, after};
 use crate::timeline::count;
 
 /// Something that goes wrong at a time.
@@ -115,6 +115,15 @@ pub enum EventKind {
     CopyTable,
     /// The table becomes again what it was when it was last copied; the leases stay as they are.
     RestoreTable,
+    /// An operator pauses the functions.
+    Pause {
+        /// What is paused.
+        what: PauseScope,
+        /// For how long; until they are resumed when absent.
+        length: Option<Duration>,
+    },
+    /// An operator resumes them.
+    Resume,
     /// Pods that are asked to end meanwhile never do.
     PodsHang(Duration),
     /// Somebody deletes the oldest nodes, so many of them.
@@ -216,6 +225,8 @@ impl Event {
             | EventKind::LoseTable
             | EventKind::CopyTable
             | EventKind::RestoreTable
+            | EventKind::Pause { .. }
+            | EventKind::Resume
             | EventKind::Freeze { .. }
             | EventKind::DeleteNodes(_)
             | EventKind::DeletePods(_)
@@ -286,6 +297,13 @@ impl Event {
                     state.restored_at = Some(moment.elapsed);
                 }
             }
+            EventKind::Pause { what, length } => {
+                let until = length.map(|length| after(moment.at, length));
+                let by = "somebody".to_owned();
+                let pause = Pause { by, reason: None, since: moment.at, until, what: *what };
+                state.ledger.put_pause(Some(pause));
+            }
+            EventKind::Resume => state.ledger.put_pause(None),
             EventKind::DeleteNodes(count) => state.delete_nodes(*count, moment),
             EventKind::DeletePods(count) => state.cluster.delete_waiting(*count, moment),
             EventKind::DeleteNodeClaims(count) => state.delete_claims(*count),
@@ -340,6 +358,13 @@ impl fmt::Display for Event {
             EventKind::LoseTable => f.write_str("the ledger's table is lost"),
             EventKind::CopyTable => f.write_str("the ledger's table is copied"),
             EventKind::RestoreTable => f.write_str("the ledger's table is restored from its copy"),
+            EventKind::Pause { what: PauseScope::Everything, .. } => {
+                f.write_str("somebody pauses everything")
+            }
+            EventKind::Pause { what: PauseScope::Disruption, .. } => {
+                f.write_str("somebody pauses disruption")
+            }
+            EventKind::Resume => f.write_str("somebody resumes what was paused"),
             EventKind::DeleteNodes(number) => write!(f, "somebody deletes {}", count(*number, "node")),
             EventKind::DeletePods(number) => write!(f, "somebody deletes {}", count(*number, "waiting pod")),
             EventKind::DeleteNodeClaims(number) => {

@@ -8,7 +8,7 @@ use outrigger_catalog::Catalog;
 use outrigger_engine::Guards;
 use outrigger_engine::ports::Configuration;
 use outrigger_kubernetes::Dump;
-use outrigger_model::{Invalid, NillableDuration, Pod, PodRef, invalid};
+use outrigger_model::{Invalid, NillableDuration, PauseScope, Pod, PodRef, invalid};
 use serde_json::{Value, json};
 
 use super::wire::{Document, EventFile, KindFile, Spec, WorkloadFile};
@@ -306,17 +306,18 @@ impl Reader {
     /// Each kind of event has its own fields; one that is missing or means nothing is refused.
     fn fields_of_kind(&mut self, field: &str, file: &EventFile) {
         use KindFile::{
-            Chaos, Duplicate, EventsAstray, Freeze, InsufficientCapacity, KillFunction, LaunchErrors,
-            RogueTaint, Throttle,
+            Chaos, Duplicate, EventsAstray, Freeze, InsufficientCapacity, KillFunction, LaunchErrors, Pause,
+            PauseDisruption, RogueTaint, Throttle,
         };
         let kind = file.kind;
         let counts = kind.counts();
         let runs = matches!(kind, KillFunction | Freeze | Duplicate);
         let lasts = kind != KillFunction && !counts && !kind.happens_once();
+        let may_last = lasts || matches!(kind, Pause | PauseDisruption);
         let names = matches!(kind, InsufficientCapacity | LaunchErrors);
         let by_chance = matches!(kind, Chaos | EventsAstray);
         let rules = [
-            ("for", file.length.is_some(), lasts, lasts),
+            ("for", file.length.is_some(), lasts, may_last),
             ("count", file.count.is_some(), counts, counts),
             ("instanceTypes", file.instance_types.is_some(), false, names),
             ("zones", file.zones.is_some(), false, names),
@@ -376,6 +377,9 @@ fn kind(file: &EventFile) -> Option<EventKind> {
         KindFile::LoseTable => EventKind::LoseTable,
         KindFile::CopyTable => EventKind::CopyTable,
         KindFile::RestoreTable => EventKind::RestoreTable,
+        KindFile::Pause => EventKind::Pause { what: PauseScope::Everything, length },
+        KindFile::PauseDisruption => EventKind::Pause { what: PauseScope::Disruption, length },
+        KindFile::Resume => EventKind::Resume,
         KindFile::PodsHang => EventKind::PodsHang(length?),
         KindFile::DeleteNodes => EventKind::DeleteNodes(file.count?),
         KindFile::DeletePods => EventKind::DeletePods(file.count?),
@@ -410,6 +414,9 @@ impl KindFile {
             Self::LoseTable
                 | Self::CopyTable
                 | Self::RestoreTable
+                | Self::Pause
+                | Self::PauseDisruption
+                | Self::Resume
                 | Self::UninstallReleasing
                 | Self::UninstallDraining
         )

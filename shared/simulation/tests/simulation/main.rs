@@ -13,6 +13,7 @@ mod health;
 mod interruption;
 mod launching;
 mod laws;
+mod pause;
 mod placing;
 mod rates;
 mod rebalance;

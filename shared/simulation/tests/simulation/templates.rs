@@ -114,6 +114,17 @@ fn calls_that_fail_put_it_off() {
     }
 }
 
+#[test]
+fn a_pause_of_everything_puts_it_off() {
+    for (kind, duration, templates) in
+        [("Pause", "70m", 1), ("Pause", "75m", 0), ("PauseDisruption", "70m", 0)]
+    {
+        let events = format!("{{at: 50m, kind: {kind}, for: 22m}}");
+        let ending = play(1, duration, "", &events, Guards::default());
+        check(&ending, templates, &format!("{kind} {duration}"));
+    }
+}
+
 /// Both stand still: lifecycle before it deletes what it has found unused, provision between finding its template
 /// there and launching from it. Without the long wait the template goes in between.
 #[test]
