@@ -30,8 +30,8 @@ pub use functions::Kill;
 pub use judge::{Failure, Worlds};
 pub use play::{Ending, Observer, PlayError, Unobserved, play};
 pub use scenario::{
-    DisruptionBudget, Event, EventKind, Expect, Function, Interruption, Mishap, Promises, Scale, Scenario,
-    Uninstall, Workload,
+    DisruptionBudget, Event, EventKind, Expect, Function, Interruption, Lifetime, Mishap, Promises, Scale,
+    Scenario, Uninstall, Workload,
 };
 pub use summary::{Figures, Summary};
 pub use timeline::{Happening, Kind};

@@ -22,6 +22,7 @@
 //!     - {name: web, at: 10s, replicas: 3, expect: Running, template: {spec: {containers: []}},
 //!        scale: [{at: 5m, replicas: 9}]}
 //!     - {name: data, volumes: true, replicas: 3, template: {}}   # each pod has a volume, which stays in its zone
+//!     - {name: etl, lasts: {least: 10m, most: 1h}, replicas: 3, template: {}}   # a Job: each pod ends by itself
 //!   podDisruptionBudgets:     # minAvailable or maxUnavailable, as numbers
 //!     - {name: web, matchLabels: {app: web}, minAvailable: 2}
 //!   initializationTimeout: 30m   # how long lifecycle waits for a registered node; default 30m
@@ -54,6 +55,8 @@
 //!     - {at: 9m, kind: SpotWarning, count: 1}        # the oldest spot machine falls in two minutes; also Rebalance,
 //!                                                    # ScheduledChange (of the host)
 //!     - {at: 9m, kind: EventsAstray, percent: 30, for: 5m}   # EC2's events are lost, come twice, late or out of order
+//!     - {at: 9m, kind: Roll, workload: web}          # a deploy: its pods are replaced, a quarter at a time
+//!     - {at: 9m, kind: UpdateImages}                 # node classes get new images, so that all nodes have drifted
 //!     - {at: 9m, kind: UninstallDraining}            # NodePools are deleted, `outrigger uninstall --drain` ends all nodes;
 //!                                                    # UninstallReleasing: functions are removed, nodes are let go
 //! ```
@@ -80,7 +83,7 @@ pub use event::{Event, EventKind, Function, Uninstall};
 pub use interruption::Interruption;
 pub use mishap::Mishap;
 pub use promises::Promises;
-pub use workload::{DisruptionBudget, Expect, Scale, Workload};
+pub use workload::{DisruptionBudget, Expect, Lifetime, Scale, Workload};
 
 /// A scenario that can be played.
 #[derive(Clone, Debug)]

@@ -7,6 +7,7 @@ mod interruption;
 mod placing;
 mod rogue;
 mod uninstall;
+mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -220,6 +221,7 @@ impl State {
             }
             self.broken.extend(laws::departure::binding(self, placed.nodes()));
         }
+        self.await_jobs(moment);
         if happened {
             let since = self.partitioned_since.unwrap_or(moment.elapsed);
             self.partitioned_since = laws::health::partition(self).map(|_| since);
@@ -256,6 +258,8 @@ impl State {
             Step::Filled(node) => {
                 self.broken.extend(laws::placing::overdue(self, scenario, &node, moment));
             }
+            Step::RollOn(workload) => self.roll_on(workload, moment),
+            Step::PodIsDone(uid) => self.cluster.finish_pod(&uid, moment),
             Step::PodEnds(uid) => self.pod_ends(&uid, moment),
             Step::Ended(id) => {
                 self.cloud.terminated(&id);

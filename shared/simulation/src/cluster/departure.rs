@@ -88,7 +88,7 @@ impl Objects {
         }
     }
 
-    fn is_healthy(&self, pod: &Pod) -> bool {
+    pub(super) fn is_healthy(&self, pod: &Pod) -> bool {
         let node = pod.node_name.as_ref().and_then(|node| self.nodes.get(node));
         pod.state == PodState::Bound && node.is_some_and(|node| node.ready)
     }
@@ -177,16 +177,6 @@ impl Objects {
             self.remove_pod(&uid, moment);
         }
         self.volumes.forget(name);
-    }
-
-    /// The controller of a pod that leaves makes another.
-    pub(super) fn replace(&mut self, uid: &str, moment: Moment) {
-        let owner = self.workloads.iter_mut().position(|replicas| replicas.uids.remove(uid));
-        if let Some(workload) = owner {
-            let inherited = self.pods.get(uid).map(|pod| pod.volume_claims.clone()).unwrap_or_default();
-            self.add_replica(workload, inherited, moment);
-            self.has_new_pods = true;
-        }
     }
 
     /// Somebody deletes a NodeClaim object.

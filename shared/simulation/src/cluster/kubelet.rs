@@ -20,6 +20,9 @@ impl Objects {
         pod.node_name = Some(node.to_owned());
         pod.nominated_node = None;
         pod.state = PodState::Bound;
+        if self.lifetime(&pod.uid).is_some() {
+            self.begun.push(pod.uid.clone());
+        }
         self.put_pod(pod);
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use outrigger_model::{CapacityType, TaintEffect};
+use outrigger_model::{CapacityType, PodRef, TaintEffect};
 use serde::{Deserialize, Serialize};
 
 use super::{Interruption, Mishap};
@@ -135,6 +135,10 @@ pub enum EventKind {
     ForeignInstances(usize),
     /// Something is announced about the oldest machines, so many of them.
     Interruption(Interruption, usize),
+    /// A deploy: the pods of a workload are replaced by new ones, a quarter of them at a time.
+    Roll(PodRef),
+    /// All node classes get new images, as by a kOps update: nodes that run the old ones have drifted.
+    UpdateImages,
     /// Somebody takes Outrigger out of the cluster.
     Uninstall(Uninstall),
     /// EC2's events are lost, come twice, or late.
@@ -223,6 +227,8 @@ impl Event {
             | EventKind::StrayInstances(_)
             | EventKind::ForeignInstances(_)
             | EventKind::Interruption(..)
+            | EventKind::Roll(_)
+            | EventKind::UpdateImages
             | EventKind::Uninstall(_) => None,
         }
     }
@@ -292,6 +298,8 @@ impl Event {
             EventKind::StrayInstances(count) => state.appear(*count, true, moment),
             EventKind::ForeignInstances(count) => state.appear(*count, false, moment),
             EventKind::Interruption(what, count) => state.interrupt(*what, *count, moment),
+            EventKind::Roll(workload) => state.roll(workload, moment),
+            EventKind::UpdateImages => state.cloud.update_images(),
             EventKind::Uninstall(how) => state.uninstall(*how),
             EventKind::EventsAstray { percent, length } => trouble(length, Trouble::EventsAstray(*percent)),
             EventKind::KillFunction { function, after } => {
@@ -354,6 +362,8 @@ impl fmt::Display for Event {
                 write!(f, "{} of somebody else", count(*number, "instance"))
             }
             EventKind::Interruption(what, number) => write!(f, "{what} {}", count(*number, "instance")),
+            EventKind::Roll(workload) => write!(f, "{workload} is deployed anew"),
+            EventKind::UpdateImages => f.write_str("node classes get new images"),
             EventKind::Uninstall(Uninstall::Release) => f.write_str("the functions are removed"),
             EventKind::Uninstall(Uninstall::Drain) => {
                 f.write_str("all NodePools are deleted, and all nodes are to end")

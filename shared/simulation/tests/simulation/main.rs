@@ -22,3 +22,4 @@ mod scenario;
 mod standing;
 mod templates;
 mod uninstall;
+mod workloads;
