@@ -202,6 +202,11 @@ impl Ec2 {
         self.types.get(index)
     }
 
+    /// What the catalogue is under a class.
+    pub(crate) fn instance_types_of(&self, class: &NodeClass) -> Arc<Vec<InstanceType>> {
+        self.catalog.instance_types(class)
+    }
+
     /// Lets describe calls lie further behind, or no longer.
     fn set_bad_day(&mut self, bad: bool) {
         self.describe_lag_millis = if bad { WORST_LAG_MILLIS } else { USUAL_LAG_MILLIS };

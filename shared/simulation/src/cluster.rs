@@ -16,12 +16,13 @@ use outrigger_engine::ports::{
     ClusterChange, ClusterState, Configuration, Cursor, Event, Mirror, NodeChange, Subject,
 };
 use outrigger_model::{
-    DaemonSet, InstanceType, Node, NodePool, NominatedPod, Pod, Quantity, Resources, Taint, TaintEffect,
-    labels, resources,
+    DaemonSet, EC2NodeClass, InstanceType, Node, NodePool, NominatedPod, Pod, Quantity, Resources, Taint,
+    TaintEffect, labels, resources,
 };
 
 use crate::cloud::Machine;
 use crate::scenario::{DisruptionBudget, Scenario};
+use crate::tally::Counts;
 use crate::time::Moment;
 
 use volumes::Volumes;
@@ -60,6 +61,8 @@ pub(crate) struct Objects {
     touched: BTreeSet<String>,
     /// How many pods we have bound to each node, until the timeline has been told.
     bound: BTreeMap<String, usize>,
+    /// What is counted on the way.
+    pub counts: Counts,
     /// Pods of Jobs, by uid, that have come to a node and whose end is to be put on the agenda.
     begun: Vec<String>,
 }
@@ -85,6 +88,7 @@ impl Objects {
             has_new_pods: false,
             touched: BTreeSet::new(),
             bound: BTreeMap::new(),
+            counts: Counts::default(),
             begun: Vec::new(),
         }
     }
@@ -97,6 +101,21 @@ impl Objects {
     /// NodePools.
     pub(crate) fn node_pools(&self) -> &[NodePool] {
         &self.configuration.node_pools
+    }
+
+    /// Daemonsets.
+    pub(crate) fn daemon_sets(&self) -> &[DaemonSet] {
+        &self.daemon_sets
+    }
+
+    /// An EC2NodeClass.
+    pub(crate) fn ec2_node_class(&self, name: &str) -> Option<&EC2NodeClass> {
+        self.configuration.ec2_node_classes.iter().find(|class| class.name == name)
+    }
+
+    /// Since when each pod of a workload is on its node.
+    pub(crate) fn bound_since(&self) -> impl Iterator<Item = Duration> {
+        self.lives.values().filter_map(|life| life.bound_at)
     }
 
     /// Whether a node was closed for its drain.
@@ -199,7 +218,8 @@ impl Objects {
     fn remove_pod(&mut self, uid: &str, moment: Moment) {
         self.version += 1;
         self.record(ClusterChange::PodGone { uid: uid.to_owned() });
-        self.lives.remove(uid);
+        let life = self.lives.remove(uid).unwrap_or_default();
+        self.counts.pod_time += life.bound_at.map_or(Duration::ZERO, |at| moment.elapsed.saturating_sub(at));
         let pod = self.pods.remove(uid);
         if let Some(pod) = &pod {
             self.volumes.release(pod, moment);

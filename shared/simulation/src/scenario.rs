@@ -77,6 +77,7 @@ use outrigger_engine::interruption::RebalancePolicy;
 use outrigger_engine::ports::Configuration;
 use outrigger_model::{DaemonSet, Invalid};
 
+use crate::policy::Policy;
 use crate::time;
 
 pub use event::{Event, EventKind, Function, Uninstall};
@@ -129,6 +130,8 @@ pub struct Scenario {
     pub paces: bool,
     /// Whether lifecycle adopts instances that the ledger has forgotten.
     pub adopt: bool,
+    /// Who disrupts nodes by choice; a file cannot say it.
+    pub policy: Policy,
     /// What goes wrong.
     pub events: Vec<Event>,
 }

@@ -50,6 +50,7 @@ const EDGES: [(&str, &[&str]); 18] = [
             "outrigger-kubernetes",
             "outrigger-model",
             "outrigger-planning",
+            "outrigger-simulation",
             "outrigger-stack",
             "outrigger-tests",
         ],

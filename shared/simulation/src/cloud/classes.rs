@@ -14,7 +14,7 @@ const FREE_ADDRESSES: u32 = 8_187;
 
 impl Ec2 {
     /// The class that a source resolves to.
-    pub(super) fn class(&self, source: &ClassSource) -> NodeClass {
+    pub(crate) fn class(&self, source: &ClassSource) -> NodeClass {
         resolve(source, &self.cluster, &self.zones, self.image_updates)
     }
 

@@ -21,11 +21,13 @@ pub(crate) struct Life {
     pub(super) grace: Duration,
     /// By when it must have ended, once it was asked to.
     pub(super) deleting_until: Option<jiff::Timestamp>,
+    /// When it came to its node; known of pods of workloads only.
+    pub(super) bound_at: Option<Duration>,
 }
 
 impl Default for Life {
     fn default() -> Self {
-        Self { grace: Duration::from_secs(30), deleting_until: None }
+        Self { grace: Duration::from_secs(30), deleting_until: None, bound_at: None }
     }
 }
 

@@ -101,7 +101,7 @@ impl Objects {
         let uid = self.next_uid();
         let Some(present) = self.workloads.get_mut(workload) else { return };
         let Workload { id, labels, spec, .. } = &present.workload;
-        let life = departure::Life { grace: present.workload.grace, deleting_until: None };
+        let life = departure::Life { grace: present.workload.grace, ..departure::Life::default() };
         self.lives.insert(uid.clone(), life);
         let name = format!("{}-{}", id.name, present.next_index);
         let wish = present.workload.do_not_disrupt.clone();
@@ -153,7 +153,9 @@ impl Objects {
         let owner = self.workloads.iter_mut().position(|replicas| replicas.uids.remove(uid));
         if let Some(workload) = owner {
             self.workloads[workload].old.remove(uid);
-            let inherited = self.pods.get(uid).map(|pod| pod.volume_claims.clone()).unwrap_or_default();
+            let pod = self.pods.get(uid);
+            let inherited = pod.map(|pod| pod.volume_claims.clone()).unwrap_or_default();
+            self.counts.left.extend(pod.and_then(|pod| pod.node_name.clone()));
             self.add_replica(workload, inherited, moment);
             self.has_new_pods = true;
         }

@@ -10,7 +10,6 @@ use super::{Interruption, Mishap};
 use crate::cloud::{Drought, NO_CAPACITY, Refusal};
 use crate::door::{Call, Crash, Service};
 use crate::faults::Trouble;
-use crate::ledger::Table;
 use crate::state::State;
 use crate::time::Moment;
 use crate::timeline::count;
@@ -278,7 +277,7 @@ impl Event {
             EventKind::LateJoin(length) => trouble(length, Trouble::LateJoin),
             EventKind::NeverReady(length) => trouble(length, Trouble::NeverReady),
             EventKind::PodsHang(length) => trouble(length, Trouble::PodsHang),
-            EventKind::LoseTable => state.ledger = Table::default(),
+            EventKind::LoseTable => state.ledger = state.ledger.lost(),
             EventKind::CopyTable => {
                 let copy = state.ledger.copied(moment.at, state.seed.is_multiple_of(2));
                 state.table_copy = Some(Box::new(copy));

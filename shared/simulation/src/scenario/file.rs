@@ -13,6 +13,8 @@ use outrigger_kubernetes::Dump;
 use outrigger_model::{Invalid, NillableDuration, Pod, PodRef, invalid};
 use serde_json::{Value, json};
 
+use crate::policy::Policy;
+
 use super::wire::{Document, Spec, WorkloadFile};
 use super::{DisruptionBudget, Lifetime, Promises, Scale, Scenario, Workload};
 
@@ -109,6 +111,7 @@ impl Reader {
             promises: Promises::default(),
             paces: true,
             adopt: spec.adopt,
+            policy: Policy::default(),
             events,
         })
     }

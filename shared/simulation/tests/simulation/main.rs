@@ -20,6 +20,7 @@ mod refused;
 mod restored;
 mod scenario;
 mod standing;
+mod tally;
 mod templates;
 mod uninstall;
 mod workloads;
