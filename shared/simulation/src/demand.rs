@@ -1,11 +1,11 @@
-//! What the pods of a world ask for at a moment, as a snapshot of a cluster without nodes: what a bound on their cost is
-//! made from.
+//! What the pods of a world ask for at a moment, as a snapshot of a cluster without nodes: what a bound on their cost
+//! is made from.
 
 use std::time::Duration;
 
-use outrigger_engine::ports::ClassSource;
-use outrigger_model::{ClassOffer, NodePool, Pod, PodState, Snapshot};
+use outrigger_model::{Pod, PodState, Snapshot};
 
+use crate::offers::Offers;
 use crate::state::State;
 use crate::time::Moment;
 use crate::world::CLUSTER;
@@ -15,14 +15,17 @@ pub(crate) struct Samples {
     every: Duration,
     /// When the next is due, if any.
     pub due: Option<Duration>,
-    /// What the catalogue is for the classes that were seen.
-    offers: Vec<ClassOffer>,
+    offers: Offers,
 }
 
 impl Samples {
     /// One at once and then one each time that so much has passed; none at all without.
     pub(crate) fn new(every: Option<Duration>) -> Self {
-        Self { every: every.unwrap_or_default(), due: every.map(|_| Duration::ZERO), offers: Vec::new() }
+        Self {
+            every: every.unwrap_or_default(),
+            due: every.map(|_| Duration::ZERO),
+            offers: Offers::default(),
+        }
     }
 
     /// The one that is due now, if one is.
@@ -44,33 +47,7 @@ impl Samples {
             ..pod.clone()
         };
         snapshot.pods = state.cluster.pods().values().filter(lives).map(waits).collect();
-        snapshot.node_pools = state.cluster.node_pools().to_vec();
-        snapshot.daemon_sets = state.cluster.daemon_sets().to_vec();
-        for pool in state.cluster.node_pools() {
-            if snapshot.offer_for(pool).is_none() {
-                snapshot.classes.extend(self.offer(state, pool));
-            }
-        }
+        self.offers.describe(state, &mut snapshot);
         snapshot
     }
-
-    fn offer(&mut self, state: &State, pool: &NodePool) -> Option<ClassOffer> {
-        let class = state.cloud.class(&source(state, pool)?);
-        if let Some(known) = self.offers.iter().find(|offer| offer.class == class) {
-            return Some(known.clone());
-        }
-        let offer = ClassOffer { instance_types: state.cloud.instance_types_of(&class), class };
-        self.offers.push(offer.clone());
-        Some(offer)
-    }
-}
-
-/// What a pool's class is resolved from.
-fn source(state: &State, pool: &NodePool) -> Option<ClassSource> {
-    let reference = pool.node_class();
-    if reference.is_instance_group() {
-        return Some(ClassSource::InstanceGroup(reference.name.clone()));
-    }
-    let class = state.cluster.ec2_node_class(&reference.name)?;
-    Some(ClassSource::Ec2(Box::new(class.clone())))
 }

@@ -1,6 +1,7 @@
 //! The functions' schedule: provision and lifecycle each minute and when their bells ring, interrupt when the queue has
 //! messages, each in its own run that may die.
 
+pub(crate) mod disruption;
 pub(crate) mod interrupt;
 pub(crate) mod uninstall;
 

@@ -146,7 +146,7 @@ impl Table {
         }
     }
 
-    fn load(&self) -> LedgerState {
+    pub(crate) fn load(&self) -> LedgerState {
         let open = |intent: &&Intent| matches!(intent.state, IntentState::Prepared | IntentState::Sent);
         LedgerState {
             generation: self.generation,

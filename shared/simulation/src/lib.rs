@@ -23,6 +23,7 @@ mod environment;
 mod faults;
 mod laws;
 mod ledger;
+mod offers;
 mod policy;
 mod queue;
 mod random;

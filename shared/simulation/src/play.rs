@@ -121,6 +121,7 @@ pub fn play(scenario: &Scenario, kills: &[Kill], observer: &mut dyn Observer) ->
             () = functions::second(&world, scenario, Function::Provision, kills) => {}
             () = functions::second(&world, scenario, Function::Lifecycle, kills) => {}
             () = functions::interrupt::pollers(&world, scenario, kills) => {}
+            () = functions::disruption::disrupter(&world, scenario.policy) => {}
             () = functions::uninstall::person(&world, kills) => {}
             () = sleep_until(end) => {}
         }

@@ -9,15 +9,24 @@ pub enum Policy {
     /// Nobody: a node stays until something else ends it.
     #[default]
     None,
+    /// Karpenter's rules: one command a pass, found by its heuristics.
+    #[cfg(feature = "week")]
+    Karpenter,
 }
 
 impl Policy {
     /// Each of them.
+    #[cfg(not(feature = "week"))]
     pub const ALL: [Self; 1] = [Self::None];
+    /// Each of them.
+    #[cfg(feature = "week")]
+    pub const ALL: [Self; 2] = [Self::None, Self::Karpenter];
 
     const fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
+            #[cfg(feature = "week")]
+            Self::Karpenter => "karpenter",
         }
     }
 }

@@ -1,9 +1,12 @@
-//! A week in the life of a cluster, drawn from a seed: deployments that follow the hours, jobs at night, deploys in working
-//! hours, spot machines that EC2 takes back, and one update of the images.
+//! A week in the life of a cluster, drawn from a seed: deployments that follow the hours, jobs at night, deploys in
+//! working hours, spot machines that EC2 takes back, and one update of the images.
 //!
-//! `base.yaml` is the cluster at the height of a working day; [`scenario`] adds what happens to it.
+//! `base.yaml` is the cluster at the height of a working day; [`scenario`] adds what happens to it. `karpenter` is what
+//! Karpenter's disruption would decide, and `passes` lets it decide.
 
 mod hours;
+mod karpenter;
+pub(crate) mod passes;
 
 use std::time::Duration;
 

@@ -51,7 +51,7 @@ impl Objects {
     }
 
     /// The budgets as the API shows them.
-    pub(super) fn disruption_budgets(&self) -> Vec<PodDisruptionBudget> {
+    pub(crate) fn disruption_budgets(&self) -> Vec<PodDisruptionBudget> {
         let shown = |budget: &DisruptionBudget| PodDisruptionBudget {
             id: budget.id.clone(),
             selector: LabelSelector { match_labels: budget.match_labels.clone(), ..LabelSelector::default() },

@@ -1,5 +1,5 @@
-//! Controllers of workloads: they make as many pods as are wanted, make another for one that leaves, replace all of them
-//! in a deploy, and let those of a Job end.
+//! Controllers of workloads: they make as many pods as are wanted, make another for one that leaves, replace all of
+//! them in a deploy, and let those of a Job end.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;

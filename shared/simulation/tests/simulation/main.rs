@@ -18,6 +18,8 @@ mod rates;
 mod rebalance;
 mod refused;
 mod restored;
+#[cfg(feature = "week")]
+mod rival;
 mod scenario;
 mod standing;
 mod tally;
