@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: the planner beside Karpenter's scheduler, consolidation, and the stack's numbers - from a pod to
-//! its fleet request, a function's start, its memory.
+//! `cargo xtask bench`: the planner beside Karpenter's scheduler, consolidation, a virtual week beside its linear bound,
+//! and the stack's numbers - from a pod to its fleet request, a function's start, its memory.
 
 mod consolidate;
 mod interruption;
@@ -11,6 +11,7 @@ mod search;
 mod sight;
 mod start;
 mod table;
+mod week;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,6 +44,8 @@ enum What {
     Interruption,
     /// A function's peak memory on a large cluster
     Memory,
+    /// A virtual week under each policy of disruption
+    Week(week::Settings),
     /// Write a scenario's file
     Scenario(ScenarioSettings),
     /// Our planner and Karpenter's scheduler on random small clusters
@@ -100,6 +103,7 @@ fn run(what: Option<What>) -> Result<()> {
         Some(What::Placing) => placing::run(),
         Some(What::Interruption) => interruption::run(),
         Some(What::Memory) => memory::run(),
+        Some(What::Week(settings)) => week::run(&settings),
         Some(What::Scenario(settings)) => write_scenario(settings),
         Some(What::Differential(settings)) => search::run(&settings),
         Some(What::Decide(decide)) => planner::decide(&decide),

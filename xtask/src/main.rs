@@ -52,7 +52,8 @@ enum Chore {
     },
     /// Install every program that the stack and the build need.
     Tools,
-    /// Measure: `planner` beside Karpenter's scheduler; `start`, `latency`, `memory` on the local stack, which need
+    /// Measure: `planner` beside Karpenter's scheduler; `week`, a virtual week beside its linear bound; `start`,
+    /// `latency`, `memory` on the local stack, which need
     /// `build` first; all without a word. See `cargo xtask bench --help`.
     #[command(disable_help_flag = true)]
     Bench {

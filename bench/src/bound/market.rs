@@ -119,16 +119,16 @@ fn columns<'a>(snapshot: &'a Snapshot, node_price: Price, scale: &Scale) -> (Vec
     let (mut kinds, mut columns) = (Vec::new(), Vec::new());
     for pool in &snapshot.node_pools {
         let Some(offer) = snapshot.offer_for(pool) else { continue };
+        let requirements = pool.requirements();
         for instance_type in offer.instance_types.iter() {
             for capacity_type in CapacityType::ALL {
-                let requirements = pool.requirements();
                 let sold = instance_type.offerings.iter().filter(|offering| {
                     offering.available
                         && offering.capacity_type == capacity_type
                         && requirements.allow(ZONE, &offering.zone)
                 });
                 let Some(price) = sold.map(|offering| offering.price).min() else { continue };
-                let kind = Kind::new(pool, &offer.class.taints, instance_type, capacity_type);
+                let kind = Kind::new(pool, &requirements, &offer.class.taints, instance_type, capacity_type);
                 if !kind.is_of_its_pool() {
                     continue;
                 }
@@ -162,6 +162,7 @@ fn free(snapshot: &Snapshot, scale: &Scale) -> Vec<f64> {
 impl<'a> Kind<'a> {
     fn new(
         pool: &'a NodePool,
+        requirements: &Requirements,
         class_taints: &[Taint],
         of: &'a InstanceType,
         capacity_type: CapacityType,
@@ -172,7 +173,7 @@ impl<'a> Kind<'a> {
         labels.insert(INSTANCE_TYPE.into(), of.name.clone());
         labels.insert(NODE_POOL.into(), pool.name.clone());
         let taints = pool.spec.template.spec.taints.iter().chain(class_taints).cloned().collect();
-        Self { pool, pool_requirements: pool.requirements(), labels, taints, allocatable: &of.allocatable }
+        Self { pool, pool_requirements: requirements.clone(), labels, taints, allocatable: &of.allocatable }
     }
 
     fn is_of_its_pool(&self) -> bool {

@@ -25,6 +25,10 @@ pub(crate) enum Step {
     Ready(String),
     /// A node has been ready for so long that its planned pods must be there.
     Filled(String),
+    /// A deploy of a workload goes on, by its place in the scenario.
+    RollOn(usize),
+    /// A pod has done its work, by uid.
+    PodIsDone(String),
     /// A pod that was asked to end has done so, by uid.
     PodEnds(String),
     /// An instance that was being terminated is no more.

@@ -67,6 +67,8 @@ pub(crate) struct Ec2 {
     templates: Templates,
     /// Until when machines are protected from termination, by id.
     protected: BTreeMap<String, Duration>,
+    /// How often node classes have got new images.
+    image_updates: u32,
 }
 
 /// A capacity pool.
@@ -170,6 +172,7 @@ impl Ec2 {
             problems: BTreeMap::new(),
             templates: Templates::default(),
             protected: BTreeMap::new(),
+            image_updates: 0,
         }
     }
 
@@ -197,6 +200,11 @@ impl Ec2 {
     pub(crate) fn instance_type(&self, name: &str) -> Option<&InstanceType> {
         let index = self.types.binary_search_by(|kind| kind.name.as_str().cmp(name)).ok()?;
         self.types.get(index)
+    }
+
+    /// What the catalogue is under a class.
+    pub(crate) fn instance_types_of(&self, class: &NodeClass) -> Arc<Vec<InstanceType>> {
+        self.catalog.instance_types(class)
     }
 
     /// Lets describe calls lie further behind, or no longer.
@@ -260,7 +268,7 @@ impl Ec2 {
         for wanted in &request.overrides {
             let arch =
                 self.instance_type(&wanted.instance_type).and_then(|kind| kind.labels.get(labels::ARCH));
-            let right = arch.is_some_and(|arch| classes::image_id(arch) == wanted.image)
+            let right = arch.is_some_and(|arch| self.has_image(arch, &wanted.image))
                 && classes::subnet_id(&wanted.zone) == wanted.subnet
                 && self.zones.contains(&wanted.zone);
             if !right {

@@ -7,24 +7,26 @@ mod kubelet;
 mod port;
 pub(crate) mod scheduler;
 mod volumes;
+mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 use std::time::Duration;
 
 use outrigger_engine::ports::{
     ClusterChange, ClusterState, Configuration, Cursor, Event, Mirror, NodeChange, Subject,
 };
 use outrigger_model::{
-    DaemonSet, InstanceType, Node, NodePool, NominatedPod, Pod, PodRef, PodState, Protection, Quantity,
-    Resources, Taint, TaintEffect, labels, resources,
+    DaemonSet, EC2NodeClass, InstanceType, Node, NodePool, NominatedPod, Pod, Quantity, Resources, Taint,
+    TaintEffect, labels, resources,
 };
 
 use crate::cloud::Machine;
-use crate::scenario::{DisruptionBudget, Scenario, Workload};
+use crate::scenario::{DisruptionBudget, Scenario};
+use crate::tally::Counts;
 use crate::time::Moment;
 
 use volumes::Volumes;
+use workloads::Replicas;
 
 /// How many changes a watch may lie behind before it must list again.
 const LOG_LENGTH: usize = 20_000;
@@ -59,22 +61,14 @@ pub(crate) struct Objects {
     touched: BTreeSet<String>,
     /// How many pods we have bound to each node, until the timeline has been told.
     bound: BTreeMap<String, usize>,
-}
-
-/// A workload and the pods that were made for it.
-struct Replicas {
-    workload: Workload,
-    next_index: u32,
-    uids: BTreeSet<String>,
+    /// What is counted on the way.
+    pub counts: Counts,
+    /// Pods of Jobs, by uid, that have come to a node and whose end is to be put on the agenda.
+    begun: Vec<String>,
 }
 
 impl Objects {
     pub(crate) fn new(scenario: &Scenario) -> Self {
-        let replicas = |workload: &Workload| Replicas {
-            workload: workload.clone(),
-            next_index: 0,
-            uids: BTreeSet::new(),
-        };
         Self {
             version: 1,
             log: VecDeque::new(),
@@ -82,7 +76,7 @@ impl Objects {
             pods: BTreeMap::new(),
             made: 0,
             daemon_sets: scenario.daemon_sets.clone(),
-            workloads: scenario.workloads.iter().map(replicas).collect(),
+            workloads: scenario.workloads.iter().map(Replicas::of).collect(),
             configuration: scenario.configuration.clone(),
             mirrors: BTreeMap::new(),
             locked: BTreeMap::new(),
@@ -94,6 +88,8 @@ impl Objects {
             has_new_pods: false,
             touched: BTreeSet::new(),
             bound: BTreeMap::new(),
+            counts: Counts::default(),
+            begun: Vec::new(),
         }
     }
 
@@ -105,6 +101,21 @@ impl Objects {
     /// NodePools.
     pub(crate) fn node_pools(&self) -> &[NodePool] {
         &self.configuration.node_pools
+    }
+
+    /// Daemonsets.
+    pub(crate) fn daemon_sets(&self) -> &[DaemonSet] {
+        &self.daemon_sets
+    }
+
+    /// An EC2NodeClass.
+    pub(crate) fn ec2_node_class(&self, name: &str) -> Option<&EC2NodeClass> {
+        self.configuration.ec2_node_classes.iter().find(|class| class.name == name)
+    }
+
+    /// Since when each pod of a workload is on its node.
+    pub(crate) fn bound_since(&self) -> impl Iterator<Item = Duration> {
+        self.lives.values().filter_map(|life| life.bound_at)
     }
 
     /// Whether a node was closed for its drain.
@@ -207,7 +218,8 @@ impl Objects {
     fn remove_pod(&mut self, uid: &str, moment: Moment) {
         self.version += 1;
         self.record(ClusterChange::PodGone { uid: uid.to_owned() });
-        self.lives.remove(uid);
+        let life = self.lives.remove(uid).unwrap_or_default();
+        self.counts.pod_time += life.bound_at.map_or(Duration::ZERO, |at| moment.elapsed.saturating_sub(at));
         let pod = self.pods.remove(uid);
         if let Some(pod) = &pod {
             self.volumes.release(pod, moment);
@@ -219,71 +231,6 @@ impl Objects {
     fn next_uid(&mut self) -> String {
         self.made += 1;
         format!("00000000-0000-4000-8000-{:012}", self.made)
-    }
-
-    /// How many pods the controllers of workloads have made.
-    pub(crate) fn pods_made(&self) -> usize {
-        self.workloads.iter().map(|replicas| replicas.next_index as usize).sum()
-    }
-
-    /// Gives a workload so many replicas, as its controller does; says what it did.
-    pub(crate) fn scale(&mut self, workload: usize, replicas: u32, moment: Moment) -> String {
-        let Some(present) = self.workloads.get(workload) else { return String::new() };
-        let (had, id) = (present.uids.len(), present.workload.id.clone());
-        let wanted = usize::try_from(replicas).unwrap_or(usize::MAX);
-        for _ in had..wanted {
-            self.add_replica(workload, Vec::new(), moment);
-        }
-        for uid in self.superfluous(workload, wanted) {
-            self.remove_pod(&uid, moment);
-            if let Some(present) = self.workloads.get_mut(workload) {
-                present.uids.remove(&uid);
-            }
-        }
-        self.has_new_pods |= wanted > had;
-        format!("{id} scaled from {had} to {wanted}")
-    }
-
-    /// A pod with the volumes of the one that it replaces, if there is one.
-    fn add_replica(&mut self, workload: usize, inherited: Vec<String>, moment: Moment) {
-        let uid = self.next_uid();
-        let Some(present) = self.workloads.get_mut(workload) else { return };
-        let Workload { id, labels, spec, .. } = &present.workload;
-        let life = departure::Life { grace: present.workload.grace, deleting_until: None };
-        self.lives.insert(uid.clone(), life);
-        let name = format!("{}-{}", id.name, present.next_index);
-        let wish = present.workload.do_not_disrupt.clone();
-        let protection = wish.map(|value| Box::new(Protection { value, started_at: Some(moment.at) }));
-        let own = present.workload.has_volumes && inherited.is_empty();
-        let pod = Pod {
-            volume_claims: if own { vec![format!("data-{name}")] } else { inherited },
-            id: PodRef { namespace: id.namespace.clone(), name },
-            uid: uid.clone(),
-            labels: Arc::clone(labels),
-            spec: Arc::clone(spec),
-            created_at: moment.at,
-            node_name: None,
-            nominated_node: None,
-            state: PodState::Waiting,
-            owner_kind: "ReplicaSet".into(),
-            daemon_set: None,
-            group: None,
-            do_not_disrupt: protection,
-        };
-        present.next_index += 1;
-        present.uids.insert(uid);
-        self.put_pod(pod);
-    }
-
-    /// The pods that a smaller number leaves over: those that run nowhere first, then the youngest.
-    fn superfluous(&self, workload: usize, wanted: usize) -> Vec<String> {
-        let Some(present) = self.workloads.get(workload) else { return Vec::new() };
-        let mut uids: Vec<_> = present.uids.iter().collect();
-        uids.sort_by_key(|uid| {
-            let bound = self.pods.get(*uid).is_some_and(|pod| pod.node_name.is_some());
-            (std::cmp::Reverse(bound), *uid)
-        });
-        uids.into_iter().skip(wanted).cloned().collect()
     }
 
     /// A kubelet registers its node as kOps configures it.

@@ -1,6 +1,7 @@
 //! The functions' schedule: provision and lifecycle each minute and when their bells ring, disrupt each minute, interrupt
 //! when the queue has messages, each in its own run that may die.
 
+pub(crate) mod disruption;
 pub(crate) mod interrupt;
 pub(crate) mod uninstall;
 
@@ -14,6 +15,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::door::{Crash, Door, Run};
 use crate::faults::Trouble;
+use crate::policy::Policy;
 use crate::random::{draw, happens};
 use crate::scenario::{Function, Scenario};
 use crate::state::State;
@@ -60,7 +62,7 @@ pub struct Kill {
 
 /// Begins a function each minute, for ever.
 pub(crate) async fn schedule(world: &Arc<World>, scenario: &Scenario, function: Function, kills: &[Kill]) {
-    let is_there = function != Function::Disrupt || scenario.disrupt;
+    let is_there = function != Function::Disrupt || scenario.policy == Policy::Outrigger;
     while is_there && has_functions(world) {
         run(world, scenario, function, Wake::Schedule, kills).await;
         sleep_until(next_period(world)).await;

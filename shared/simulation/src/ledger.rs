@@ -23,6 +23,8 @@ pub(crate) struct Table {
     generation: u64,
     leases: BTreeMap<String, HeldLease>,
     claims: BTreeMap<String, NodeClaim>,
+    /// Raised by every write of a claim, and by every table that takes the place of another.
+    claim_writes: u64,
     commands: BTreeMap<String, Command>,
     intents: BTreeMap<String, Intent>,
     /// Events that were handled, and until when that counts.
@@ -73,7 +75,22 @@ impl Table {
     /// The table when this older copy takes the place of `current`. Epochs of leases never go back, since functions
     /// that run now hold them.
     pub(crate) fn restored_over(&self, current: &Self) -> Self {
-        Self { leases: current.leases.clone(), broken: current.broken.clone(), ..self.clone() }
+        Self {
+            leases: current.leases.clone(),
+            broken: current.broken.clone(),
+            claim_writes: current.claim_writes + 1,
+            ..self.clone()
+        }
+    }
+
+    /// The table when it has been lost and is empty.
+    pub(crate) fn lost(&self) -> Self {
+        Self { claim_writes: self.claim_writes + 1, ..Self::default() }
+    }
+
+    /// How often a claim was written.
+    pub(crate) const fn claim_writes(&self) -> u64 {
+        self.claim_writes
     }
 
     /// Writes a claim that no launch has made.
@@ -85,6 +102,7 @@ impl Table {
             return Err(LedgerError::Conflict { what: format!("claim {}", claim.name) });
         }
         self.claims.insert(claim.name.clone(), NodeClaim { version: 1, ..claim.clone() });
+        self.claim_writes += 1;
         self.generation += 1;
         Ok(())
     }
@@ -130,7 +148,7 @@ impl Table {
         }
     }
 
-    fn load(&self) -> LedgerState {
+    pub(crate) fn load(&self) -> LedgerState {
         let open = |intent: &&Intent| matches!(intent.state, IntentState::Prepared | IntentState::Sent);
         LedgerState {
             generation: self.generation,
@@ -160,6 +178,7 @@ impl Table {
         if launch.generation != self.generation || taken || self.intents.contains_key(&launch.intent.id) {
             return Err(LedgerError::Conflict { what: "the generation".into() });
         }
+        self.claim_writes += 1;
         self.claims.extend(launch.claims.iter().map(|claim| (claim.name.clone(), claim.clone())));
         self.intents.insert(launch.intent.id.clone(), launch.intent.clone());
         self.generation += 1;
@@ -188,6 +207,7 @@ impl Table {
     }
 
     fn settle(&mut self, outcome: &ClaimOutcome, at: Timestamp) {
+        self.claim_writes += 1;
         let (ClaimOutcome::Launched { claim, .. } | ClaimOutcome::Failed { claim, .. }) = outcome;
         let Some(claim) = self.claims.get_mut(claim).filter(|claim| claim.status.state == ClaimState::Intent)
         else {
@@ -257,6 +277,7 @@ impl Table {
     /// Writes a claim over the one that is there.
     fn replace(&mut self, claim: &NodeClaim) -> NodeClaim {
         let next = NodeClaim { version: claim.version + 1, ..claim.clone() };
+        self.claim_writes += 1;
         let before = self.claims.insert(claim.name.clone(), next.clone());
         self.broken.extend(before.iter().flat_map(|before| backwards(before, claim)));
         next

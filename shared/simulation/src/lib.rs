@@ -10,15 +10,21 @@ pub mod judge;
 pub mod play;
 pub mod scenario;
 pub mod summary;
+pub mod tally;
 pub mod timeline;
+#[cfg(feature = "week")]
+pub mod week;
 
 mod agenda;
 mod cloud;
 mod cluster;
+mod demand;
 mod environment;
 mod faults;
 mod laws;
 mod ledger;
+mod offers;
+mod policy;
 mod queue;
 mod random;
 mod state;
@@ -29,9 +35,11 @@ pub use door::{Call, Crash};
 pub use functions::Kill;
 pub use judge::{Failure, Worlds};
 pub use play::{Ending, Observer, PlayError, Unobserved, play};
+pub use policy::{Policy, UnknownPolicy};
 pub use scenario::{
-    DisruptionBudget, Event, EventKind, Expect, Function, Interruption, Mishap, Promises, Scale, Scenario,
-    Uninstall, Workload,
+    DisruptionBudget, Event, EventKind, Expect, Function, Interruption, Lifetime, Mishap, Promises, Scale,
+    Scenario, Uninstall, Workload,
 };
 pub use summary::{Figures, Summary};
+pub use tally::Tally;
 pub use timeline::{Happening, Kind};

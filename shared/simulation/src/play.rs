@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_model::{Command, Intent, Node, NodeClaim, Pod};
+use outrigger_model::{Command, Intent, Node, NodeClaim, Pod, Snapshot};
 use tokio::runtime::Builder;
 use tokio::time::sleep_until;
 
+use crate::demand::Samples;
 use crate::functions::{self, Kill};
 use crate::laws;
 use crate::scenario::{Function, Scenario};
 use crate::summary::{Figures, Summary, figures, summary};
+use crate::tally::{Tally, tally};
 use crate::timeline::Happening;
 use crate::world::World;
 
@@ -31,7 +33,18 @@ pub trait Observer {
         let _ = figures;
     }
 
-    /// Whether it wants to be told anything at all; a world that nobody looks at is played faster.
+    /// How often it wants to know what the pods ask for, if at all.
+    fn samples_every(&self) -> Option<Duration> {
+        None
+    }
+
+    /// What all pods that run or wait at a time ask for: a cluster without nodes, in which they wait.
+    fn sampled(&mut self, at: Duration, demand: &Snapshot) {
+        let _ = (at, demand);
+    }
+
+    /// Whether it wants to be told what happens and where the world stands. A world that nobody looks at is played
+    /// faster.
     fn looks(&self) -> bool {
         true
     }
@@ -52,6 +65,8 @@ impl Observer for Unobserved {
 pub struct Ending {
     /// What came of it.
     pub summary: Summary,
+    /// What was counted on the way.
+    pub tally: Tally,
     /// Every claim, over or not, in order of name.
     pub claims: Vec<NodeClaim>,
     /// Commands of disruption that have not ended, in order of id.
@@ -108,6 +123,7 @@ pub fn play(scenario: &Scenario, kills: &[Kill], observer: &mut dyn Observer) ->
             () = functions::second(&world, scenario, Function::Lifecycle, kills) => {}
             () = functions::second(&world, scenario, Function::Disrupt, kills) => {}
             () = functions::interrupt::pollers(&world, scenario, kills) => {}
+            () = functions::disruption::disrupter(&world, scenario.policy) => {}
             () = functions::uninstall::person(&world, kills) => {}
             () = sleep_until(end) => {}
         }
@@ -118,7 +134,7 @@ pub fn play(scenario: &Scenario, kills: &[Kill], observer: &mut dyn Observer) ->
 /// The world by itself, until the end of the scenario.
 async fn go_on(world: &Arc<World>, scenario: &Scenario, observer: &mut dyn Observer) {
     let mut changes = world.changes();
-    let mut told = 0;
+    let (mut told, mut samples) = (0, Samples::new(observer.samples_every()));
     loop {
         while world.with(|state, moment| {
             let happened = state.advance(moment, scenario);
@@ -128,13 +144,17 @@ async fn go_on(world: &Arc<World>, scenario: &Scenario, observer: &mut dyn Obser
         if observer.looks() {
             tell(world, scenario, observer, &mut told);
         }
+        if let Some(demand) = world.look(|state, moment| samples.take(state, moment)) {
+            observer.sampled(world.clock().elapsed(), &demand);
+        }
         let (elapsed, next) = world.look(|state, moment| (moment.elapsed, state.agenda.next()));
         if elapsed >= scenario.duration {
             return;
         }
         let beat =
             if observer.looks() { Duration::from_secs(elapsed.as_secs()) + BEAT } else { scenario.duration };
-        let until = next.map_or(beat, |next| next.min(beat)).min(scenario.duration);
+        let until =
+            [next, samples.due].into_iter().flatten().fold(beat, Duration::min).min(scenario.duration);
         changes.mark_unchanged();
         tokio::select! {
             biased;
@@ -159,6 +179,7 @@ fn tell(world: &World, scenario: &Scenario, observer: &mut dyn Observer, told: &
 fn ending(world: &World, scenario: &Scenario) -> Ending {
     world.look(|state, moment| Ending {
         summary: summary(state, moment, scenario),
+        tally: tally(state, moment),
         claims: state.ledger.claims().cloned().collect(),
         commands: state.ledger.commands().cloned().collect(),
         intents: state.ledger.intents().cloned().collect(),

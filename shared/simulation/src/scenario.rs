@@ -22,12 +22,14 @@
 //!     - {name: web, at: 10s, replicas: 3, expect: Running, template: {spec: {containers: []}},
 //!        scale: [{at: 5m, replicas: 9}]}
 //!     - {name: data, volumes: true, replicas: 3, template: {}}   # each pod has a volume, which stays in its zone
+//!     - {name: etl, lasts: {least: 10m, most: 1h}, replicas: 3, template: {}}   # a Job: each pod ends by itself
 //!   podDisruptionBudgets:     # minAvailable or maxUnavailable, as numbers
 //!     - {name: web, matchLabels: {app: web}, minAvailable: 2}
 //!   initializationTimeout: 30m   # how long lifecycle waits for a registered node; default 30m
 //!   nodeRepair: true          # whether nodes whose conditions say that they are broken are replaced; default false
 //!   rebalance: drain          # what becomes of EC2's rebalance recommendations: event (default) or drain
 //!   adopt: false              # whether lifecycle adopts what the ledger has forgotten; default false
+//!   disrupt: false            # whether the function disrupt runs; default true
 //!   events:
 //!     - {at: 2m, kind: InsufficientCapacity, for: 5m, instanceTypes: [], zones: [us-east-1a], capacityType: spot}
 //!     - {at: 2m, kind: LaunchErrors, code: VcpuLimitExceeded, for: 5m, capacityType: spot}   # without names: the whole request
@@ -55,6 +57,8 @@
 //!     - {at: 9m, kind: SpotWarning, count: 1}        # the oldest spot machine falls in two minutes; also Rebalance,
 //!                                                    # ScheduledChange (of the host)
 //!     - {at: 9m, kind: EventsAstray, percent: 30, for: 5m}   # EC2's events are lost, come twice, late or out of order
+//!     - {at: 9m, kind: Roll, workload: web}          # a deploy: its pods are replaced, a quarter at a time
+//!     - {at: 9m, kind: UpdateImages}                 # node classes get new images, so that all nodes have drifted
 //!     - {at: 9m, kind: UninstallDraining}            # NodePools are deleted, `outrigger uninstall --drain` ends all nodes;
 //!                                                    # UninstallReleasing: functions are removed, nodes are let go
 //! ```
@@ -75,13 +79,14 @@ use outrigger_engine::interruption::RebalancePolicy;
 use outrigger_engine::ports::Configuration;
 use outrigger_model::{DaemonSet, Invalid};
 
+use crate::policy::Policy;
 use crate::time;
 
 pub use event::{Event, EventKind, Function, Uninstall};
 pub use interruption::Interruption;
 pub use mishap::Mishap;
 pub use promises::Promises;
-pub use workload::{DisruptionBudget, Expect, Scale, Workload};
+pub use workload::{DisruptionBudget, Expect, Lifetime, Scale, Workload};
 
 /// A scenario that can be played.
 #[derive(Clone, Debug)]
@@ -116,8 +121,6 @@ pub struct Scenario {
     pub initialization_timeout: Duration,
     /// Whether lifecycle replaces nodes whose conditions say that they are broken.
     pub node_repair: bool,
-    /// Whether the function `disrupt` runs.
-    pub disrupt: bool,
     /// What is done about EC2's rebalance recommendations.
     pub rebalance: RebalancePolicy,
     /// What keeps lifecycle from doing harm; all on.
@@ -129,6 +132,8 @@ pub struct Scenario {
     pub paces: bool,
     /// Whether lifecycle adopts instances that the ledger has forgotten.
     pub adopt: bool,
+    /// Who disrupts nodes by choice: the function `disrupt`, or nobody where the file says so.
+    pub policy: Policy,
     /// What goes wrong.
     pub events: Vec<Event>,
 }

@@ -7,6 +7,7 @@ mod interruption;
 mod placing;
 mod rogue;
 mod uninstall;
+mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -92,6 +93,11 @@ pub(crate) struct State {
     pub orphans_ended: Vec<Duration>,
     /// How Outrigger is being taken out of the cluster, once somebody does.
     pub uninstalls: Option<Uninstall>,
+    /// How many writes of claims there had been when the laws about claims were last checked.
+    pub checked_claims: u64,
+    /// How often a pod had to leave its node: at our wish, and because its machine was taken.
+    pub evictions: usize,
+    pub interruptions: usize,
     /// Whether the scheduler will try again what it has tried in vain.
     pub tries_again: bool,
     /// Laws that were broken on the way.
@@ -143,6 +149,9 @@ impl State {
             restored_at: None,
             orphans_ended: Vec::new(),
             uninstalls: None,
+            checked_claims: 0,
+            evictions: 0,
+            interruptions: 0,
             tries_again: false,
             broken: Vec::new(),
         }
@@ -221,6 +230,8 @@ impl State {
             }
             self.broken.extend(laws::departure::binding(self, placed.nodes()));
         }
+        self.await_jobs(moment);
+        self.count_departures();
         if happened {
             let since = self.partitioned_since.unwrap_or(moment.elapsed);
             self.partitioned_since = laws::health::partition(self).map(|_| since);
@@ -257,6 +268,8 @@ impl State {
             Step::Filled(node) => {
                 self.broken.extend(laws::placing::overdue(self, scenario, &node, moment));
             }
+            Step::RollOn(workload) => self.roll_on(workload, moment),
+            Step::PodIsDone(uid) => self.cluster.finish_pod(&uid, moment),
             Step::PodEnds(uid) => self.pod_ends(&uid, moment),
             Step::Ended(id) => {
                 self.cloud.terminated(&id);

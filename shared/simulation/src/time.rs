@@ -78,6 +78,11 @@ pub(crate) fn after(time: Timestamp, duration: Duration) -> Timestamp {
     time.saturating_add(duration).unwrap_or(Timestamp::MAX)
 }
 
+/// From one time to a later one.
+pub(crate) fn between(from: Timestamp, until: Timestamp) -> Duration {
+    Duration::try_from(until.duration_since(from)).unwrap_or_default()
+}
+
 /// A moment of a world, in both of its tellings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment {

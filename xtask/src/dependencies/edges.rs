@@ -52,6 +52,7 @@ const EDGES: [(&str, &[&str]); 19] = [
             "outrigger-kubernetes",
             "outrigger-model",
             "outrigger-planning",
+            "outrigger-simulation",
             "outrigger-stack",
             "outrigger-tests",
         ],

@@ -7,13 +7,32 @@ use outrigger_engine::ports::ClassSource;
 use outrigger_model::node_class::Subnet;
 use outrigger_model::{Image, LaunchTemplate, NodeClass, NodeClassRef, OwnTemplate, labels};
 
+use super::Ec2;
+
 /// The free addresses of a /19.
 const FREE_ADDRESSES: u32 = 8_187;
 
-/// The class that a reference resolves to.
-pub(super) fn resolve(source: &ClassSource, cluster: &str, zones: &[String]) -> NodeClass {
+impl Ec2 {
+    /// The class that a source resolves to.
+    pub(crate) fn class(&self, source: &ClassSource) -> NodeClass {
+        resolve(source, &self.cluster, &self.zones, self.image_updates)
+    }
+
+    /// All classes have new images from now on.
+    pub(crate) const fn update_images(&mut self) {
+        self.image_updates += 1;
+    }
+
+    /// Whether there is such an image, of now or of before.
+    pub(super) fn has_image(&self, arch: &str, id: &str) -> bool {
+        (0..=self.image_updates).any(|update| image_id(arch, update) == id)
+    }
+}
+
+fn resolve(source: &ClassSource, cluster: &str, zones: &[String], image_updates: u32) -> NodeClass {
     let reference = source.reference();
-    let images = ["amd64", "arm64"].map(|arch| Image { id: image_id(arch), arch: arch.into() });
+    let image = |arch| Image { id: image_id(arch, image_updates), arch: arch.into() };
+    let images = ["amd64", "arm64"].map(image);
     let subnets = zones.iter().map(|zone| Subnet {
         id: subnet_id(zone),
         zone: zone.clone(),
@@ -49,9 +68,9 @@ fn own_template() -> OwnTemplate {
     }
 }
 
-/// The image of an architecture.
-pub(super) fn image_id(arch: &str) -> String {
-    format!("ami-{arch}")
+/// The image of an architecture after so many updates.
+fn image_id(arch: &str, updates: u32) -> String {
+    if updates == 0 { format!("ami-{arch}") } else { format!("ami-{arch}-{updates}") }
 }
 
 /// The subnet of a zone.

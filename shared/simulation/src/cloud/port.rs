@@ -10,7 +10,6 @@ use outrigger_engine::ports::{
 };
 use outrigger_model::{FleetRequest, Instance, LaunchTemplate, NodeClass};
 
-use super::classes;
 use crate::door::{Call, Door, PortError, Service};
 use crate::faults::Trouble;
 use crate::state::INTENT_TAG;
@@ -35,7 +34,7 @@ impl Cloud for Door {
 
     async fn resolve_class(&self, source: &ClassSource) -> Result<NodeClass, CloudError> {
         self.call(Call::ResolveClass, |state, _| {
-            let class = classes::resolve(source, &state.cloud.cluster, &state.cloud.zones);
+            let class = state.cloud.class(source);
             state.cloud.volumes.insert(class.reference.name.clone(), class.root_volume.price());
             Ok(class)
         })

@@ -21,11 +21,13 @@ pub(crate) struct Life {
     pub(super) grace: Duration,
     /// By when it must have ended, once it was asked to.
     pub(super) deleting_until: Option<jiff::Timestamp>,
+    /// When it came to its node; known of pods of workloads only.
+    pub(super) bound_at: Option<Duration>,
 }
 
 impl Default for Life {
     fn default() -> Self {
-        Self { grace: Duration::from_secs(30), deleting_until: None }
+        Self { grace: Duration::from_secs(30), deleting_until: None, bound_at: None }
     }
 }
 
@@ -49,7 +51,7 @@ impl Objects {
     }
 
     /// The budgets as the API shows them.
-    pub(super) fn disruption_budgets(&self) -> Vec<PodDisruptionBudget> {
+    pub(crate) fn disruption_budgets(&self) -> Vec<PodDisruptionBudget> {
         let shown = |budget: &DisruptionBudget| PodDisruptionBudget {
             id: budget.id.clone(),
             selector: LabelSelector { match_labels: budget.match_labels.clone(), ..LabelSelector::default() },
@@ -89,7 +91,7 @@ impl Objects {
         }
     }
 
-    fn is_healthy(&self, pod: &Pod) -> bool {
+    pub(super) fn is_healthy(&self, pod: &Pod) -> bool {
         let node = pod.node_name.as_ref().and_then(|node| self.nodes.get(node));
         pod.state == PodState::Bound && node.is_some_and(|node| node.ready)
     }
@@ -191,16 +193,6 @@ impl Objects {
             self.remove_pod(&uid, moment);
         }
         self.volumes.forget(name);
-    }
-
-    /// The controller of a pod that leaves makes another.
-    pub(super) fn replace(&mut self, uid: &str, moment: Moment) {
-        let owner = self.workloads.iter_mut().position(|replicas| replicas.uids.remove(uid));
-        if let Some(workload) = owner {
-            let inherited = self.pods.get(uid).map(|pod| pod.volume_claims.clone()).unwrap_or_default();
-            self.add_replica(workload, inherited, moment);
-            self.has_new_pods = true;
-        }
     }
 
     /// Somebody deletes a NodeClaim object.

@@ -10,16 +10,23 @@ use outrigger_model::{
 };
 
 use super::Objects;
-use crate::time::Moment;
+use crate::time::{Moment, between};
 
 impl Objects {
     /// A pod comes to a node.
-    pub(super) fn put_on(&mut self, mut pod: Pod, node: &str) {
+    pub(super) fn put_on(&mut self, mut pod: Pod, node: &str, moment: Moment) {
+        if let Some(life) = self.lives.get_mut(&pod.uid) {
+            life.bound_at = Some(moment.elapsed);
+            self.counts.waits.push(between(pod.created_at, moment.at));
+        }
         let zone = self.nodes.get(node).and_then(|node| node.labels.get(labels::ZONE)).cloned();
         self.volumes.bind(&pod, node, zone.as_ref());
         pod.node_name = Some(node.to_owned());
         pod.nominated_node = None;
         pod.state = PodState::Bound;
+        if self.lifetime(&pod.uid).is_some() {
+            self.begun.push(pod.uid.clone());
+        }
         self.put_pod(pod);
     }
 
@@ -46,7 +53,7 @@ impl Objects {
         };
         *self.bound.entry(node.to_owned()).or_default() += 1;
         let uid = pod.uid.clone();
-        self.put_on(pod, node);
+        self.put_on(pod, node, moment);
         if refusal.is_some() {
             self.refuse(&uid, moment);
         }
@@ -99,7 +106,7 @@ impl Objects {
             group: None,
             do_not_disrupt: None,
         };
-        self.put_on(pod, node);
+        self.put_on(pod, node, moment);
     }
 
     /// Somebody deletes the oldest pods that wait for a node.

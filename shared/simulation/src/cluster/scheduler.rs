@@ -65,7 +65,7 @@ pub(crate) fn run(objects: &mut Objects, touched: &BTreeSet<String>, moment: Mom
         match verdict {
             Verdict::Bind(node) => {
                 *placed.bound.entry(node.clone()).or_default() += 1;
-                objects.put_on(pod, &node);
+                objects.put_on(pod, &node, moment);
                 continue;
             }
             Verdict::NoNode if pod.state == PodState::Unschedulable && pod.nominated_node.is_none() => {

@@ -71,7 +71,7 @@ impl Volumes {
     }
 
     /// The claims as the API server tells of them.
-    pub(super) fn claims(&self, mounted: &BTreeSet<PodRef>) -> Vec<VolumeClaim> {
+    pub(crate) fn claims(&self, mounted: &BTreeSet<PodRef>) -> Vec<VolumeClaim> {
         let claim = |id: &PodRef| VolumeClaim {
             id: id.clone(),
             driver: DRIVER.into(),

@@ -9,6 +9,7 @@ use outrigger_model::{CapacityType, Invalid, NillableDuration, NodeClassRef, Pau
 use super::dice::Dice;
 use super::{Asks, Trial};
 use crate::door::Call;
+use crate::policy::Policy;
 use crate::scenario::{
     DisruptionBudget, Event, EventKind, Function, Interruption, Mishap, Scale, Scenario, Uninstall,
 };
@@ -105,7 +106,7 @@ impl Chance {
             scenario.memory_percent = 85;
         }
         scenario.node_repair = dice.happens("repair", 50);
-        scenario.disrupt = dice.happens("disrupt", 50);
+        scenario.policy = if dice.happens("disrupt", 50) { Policy::Outrigger } else { Policy::None };
         if dice.happens("follows", 50) {
             scenario.rebalance = RebalancePolicy::Drain;
         }

@@ -19,7 +19,7 @@ impl Table {
         self.commands.get(id).cloned()
     }
 
-    pub(super) fn write_command(
+    pub(crate) fn write_command(
         &mut self,
         command: &Command,
         claims: &[NodeClaim],

@@ -3,14 +3,13 @@
 use std::fmt;
 use std::time::Duration;
 
-use outrigger_model::{CapacityType, Pause, PauseScope, TaintEffect};
+use outrigger_model::{CapacityType, Pause, PauseScope, PodRef, TaintEffect};
 use serde::{Deserialize, Serialize};
 
 use super::{Interruption, Mishap};
 use crate::cloud::{Drought, NO_CAPACITY, Refusal};
 use crate::door::{Call, Crash, Service};
 use crate::faults::Trouble;
-use crate::ledger::Table;
 use crate::state::State;
 use crate::time::{Moment, after};
 use crate::timeline::count;
@@ -144,6 +143,10 @@ pub enum EventKind {
     ForeignInstances(usize),
     /// Something is announced about the oldest machines, so many of them.
     Interruption(Interruption, usize),
+    /// A deploy: the pods of a workload are replaced by new ones, a quarter of them at a time.
+    Roll(PodRef),
+    /// All node classes get new images, as by a kOps update: nodes that run the old ones have drifted.
+    UpdateImages,
     /// Somebody takes Outrigger out of the cluster.
     Uninstall(Uninstall),
     /// EC2's events are lost, come twice, or late.
@@ -237,6 +240,8 @@ impl Event {
             | EventKind::StrayInstances(_)
             | EventKind::ForeignInstances(_)
             | EventKind::Interruption(..)
+            | EventKind::Roll(_)
+            | EventKind::UpdateImages
             | EventKind::Uninstall(_) => None,
         }
     }
@@ -286,7 +291,7 @@ impl Event {
             EventKind::LateJoin(length) => trouble(length, Trouble::LateJoin),
             EventKind::NeverReady(length) => trouble(length, Trouble::NeverReady),
             EventKind::PodsHang(length) => trouble(length, Trouble::PodsHang),
-            EventKind::LoseTable => state.ledger = Table::default(),
+            EventKind::LoseTable => state.ledger = state.ledger.lost(),
             EventKind::CopyTable => {
                 let copy = state.ledger.copied(moment.at, state.seed.is_multiple_of(2));
                 state.table_copy = Some(Box::new(copy));
@@ -313,6 +318,8 @@ impl Event {
             EventKind::StrayInstances(count) => state.appear(*count, true, moment),
             EventKind::ForeignInstances(count) => state.appear(*count, false, moment),
             EventKind::Interruption(what, count) => state.interrupt(*what, *count, moment),
+            EventKind::Roll(workload) => state.roll(workload, moment),
+            EventKind::UpdateImages => state.cloud.update_images(),
             EventKind::Uninstall(how) => state.uninstall(*how),
             EventKind::EventsAstray { percent, length } => trouble(length, Trouble::EventsAstray(*percent)),
             EventKind::KillFunction { function, after } => {
@@ -382,6 +389,8 @@ impl fmt::Display for Event {
                 write!(f, "{} of somebody else", count(*number, "instance"))
             }
             EventKind::Interruption(what, number) => write!(f, "{what} {}", count(*number, "instance")),
+            EventKind::Roll(workload) => write!(f, "{workload} is deployed anew"),
+            EventKind::UpdateImages => f.write_str("node classes get new images"),
             EventKind::Uninstall(Uninstall::Release) => f.write_str("the functions are removed"),
             EventKind::Uninstall(Uninstall::Drain) => {
                 f.write_str("all NodePools are deleted, and all nodes are to end")

@@ -1,5 +1,7 @@
 //! The scenario file checked and turned into a scenario.
 
+mod events;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +10,13 @@ use outrigger_catalog::Catalog;
 use outrigger_engine::Guards;
 use outrigger_engine::ports::Configuration;
 use outrigger_kubernetes::Dump;
-use outrigger_model::{Invalid, NillableDuration, PauseScope, Pod, PodRef, invalid};
+use outrigger_model::{Invalid, NillableDuration, Pod, PodRef, invalid};
 use serde_json::{Value, json};
 
-use super::wire::{Document, EventFile, KindFile, Spec, WorkloadFile};
-use super::{
-    DisruptionBudget, Event, EventKind, Interruption, Mishap, Promises, Scale, Scenario, Uninstall, Workload,
-};
+use crate::policy::Policy;
+
+use super::wire::{Document, Spec, WorkloadFile};
+use super::{DisruptionBudget, Lifetime, Promises, Scale, Scenario, Workload};
 
 const API_VERSION: &str = "outrigger.dev/v1alpha1";
 /// More pods than this are more than Kubernetes supports in one cluster.
@@ -78,7 +80,7 @@ impl Reader {
         let dump = self.objects(spec);
         let workloads = self.workloads(spec, &dump.pods);
         let budgets = self.budgets(spec);
-        let events = self.events(spec, &zones, &catalog);
+        let events = self.events(spec, &workloads, &zones, &catalog);
         if !self.problems.is_empty() {
             return Err(self.problems);
         }
@@ -104,12 +106,12 @@ impl Reader {
             budgets,
             initialization_timeout: spec.initialization_timeout.0,
             node_repair: spec.node_repair,
-            disrupt: spec.disrupt,
             rebalance: spec.rebalance,
             guards: Guards::default(),
             promises: Promises::default(),
             paces: true,
             adopt: spec.adopt,
+            policy: if spec.disrupt { Policy::Outrigger } else { Policy::None },
             events,
         })
     }
@@ -215,11 +217,26 @@ impl Reader {
                 grace: grace(&file.template),
                 do_not_disrupt: do_not_disrupt(&file.template),
                 has_volumes: file.volumes,
+                lasts: self.lifetime(&field, file),
                 scale,
                 expect: file.expect,
             });
         }
         workloads
+    }
+
+    fn lifetime(&mut self, field: &str, file: &WorkloadFile) -> Option<Lifetime> {
+        let (least, most) = (file.lasts.as_ref()?.least.0, file.lasts.as_ref()?.most.0);
+        if least.is_zero() || most < least {
+            let [found_least, found_most] =
+                [least, most].map(|span| NillableDuration::seconds(span.as_secs()));
+            self.refuse(
+                format!("{field}.lasts"),
+                format!("{found_least} to {found_most}"),
+                "a time, and one that is not shorter",
+            );
+        }
+        Some(Lifetime { least, most })
     }
 
     fn budgets(&mut self, spec: &Spec) -> Vec<DisruptionBudget> {
@@ -281,162 +298,6 @@ impl Reader {
                 "what the simulated scheduler knows: requests, taints, node selector and affinity, spread, host ports",
             );
         }
-    }
-
-    fn events(&mut self, spec: &Spec, zones: &[String], catalog: &Catalog) -> Vec<Event> {
-        let mut events = Vec::new();
-        for (index, file) in spec.events.iter().enumerate() {
-            let field = format!("spec.events[{index}]");
-            self.within(&field, file.at.0, spec.duration.0);
-            self.fields_of_kind(&field, file);
-            for name in file.instance_types.iter().flatten().filter(|name| catalog.entry(name).is_none()) {
-                self.refuse(format!("{field}.instanceTypes"), format!("{name:?}"), "types of the region");
-            }
-            for zone in file.zones.iter().flatten().filter(|zone| !zones.contains(zone)) {
-                self.refuse(format!("{field}.zones"), format!("{zone:?}"), zones.join(", "));
-            }
-            if file.percent.is_some_and(|percent| percent > 50) {
-                self.refuse(format!("{field}.percent"), file.percent.unwrap_or_default(), "0 to 50");
-            }
-            events.extend(kind(file).map(|kind| Event { at: file.at.0, kind }));
-        }
-        events
-    }
-
-    /// Each kind of event has its own fields; one that is missing or means nothing is refused.
-    fn fields_of_kind(&mut self, field: &str, file: &EventFile) {
-        use KindFile::{
-            Chaos, Duplicate, EventsAstray, Freeze, InsufficientCapacity, KillFunction, LaunchErrors, Pause,
-            PauseDisruption, RogueTaint, Throttle,
-        };
-        let kind = file.kind;
-        let counts = kind.counts();
-        let runs = matches!(kind, KillFunction | Freeze | Duplicate);
-        let lasts = kind != KillFunction && !counts && !kind.happens_once();
-        let may_last = lasts || matches!(kind, Pause | PauseDisruption);
-        let names = matches!(kind, InsufficientCapacity | LaunchErrors);
-        let by_chance = matches!(kind, Chaos | EventsAstray);
-        let rules = [
-            ("for", file.length.is_some(), lasts, may_last),
-            ("count", file.count.is_some(), counts, counts),
-            ("instanceTypes", file.instance_types.is_some(), false, names),
-            ("zones", file.zones.is_some(), false, names),
-            ("capacityType", file.capacity_type.is_some(), false, names),
-            ("code", file.code.is_some(), kind == LaunchErrors, kind == LaunchErrors),
-            ("effect", file.effect.is_some(), kind == RogueTaint, kind == RogueTaint),
-            ("call", file.call.is_some(), kind == Freeze, matches!(kind, Throttle | Freeze)),
-            ("percent", file.percent.is_some(), by_chance, by_chance),
-            ("function", file.function.is_some(), runs, runs),
-            ("after", file.after.is_some(), kind == KillFunction, kind == KillFunction),
-        ];
-        for (name, present, needed, allowed) in rules {
-            let field = format!("{field}.{name}");
-            match (present, needed, allowed) {
-                (true, _, false) => self.refuse(field, "a value", format!("nothing, for {kind:?}")),
-                (false, true, _) => self.refuse(field, "nothing", format!("a value, which {kind:?} needs")),
-                _ => {}
-            }
-        }
-    }
-}
-
-fn kind(file: &EventFile) -> Option<EventKind> {
-    let length = file.length.map(|span| span.0);
-    Some(match file.kind {
-        KindFile::InsufficientCapacity => EventKind::InsufficientCapacity {
-            instance_types: file.instance_types.clone().unwrap_or_default(),
-            zones: file.zones.clone().unwrap_or_default(),
-            capacity_type: file.capacity_type,
-            length: length?,
-        },
-        KindFile::LaunchErrors => EventKind::LaunchErrors {
-            code: file.code.clone()?,
-            instance_types: file.instance_types.clone().unwrap_or_default(),
-            zones: file.zones.clone().unwrap_or_default(),
-            capacity_type: file.capacity_type,
-            length: length?,
-        },
-        KindFile::RogueTaint => EventKind::RogueTaint { effect: file.effect?, length: length? },
-        KindFile::RogueBinding => EventKind::RogueBinding(length?),
-        KindFile::KubeletsRefuse => EventKind::KubeletsRefuse(length?),
-        KindFile::Throttle => EventKind::Throttle { call: file.call, length: length? },
-        KindFile::ApiServerDown => EventKind::ApiServerDown(length?),
-        KindFile::LedgerDown => EventKind::LedgerDown(length?),
-        KindFile::CloudDown => EventKind::CloudDown(length?),
-        KindFile::Chaos => EventKind::Chaos { percent: file.percent?, length: length? },
-        KindFile::KillFunction => EventKind::KillFunction { function: file.function?, after: file.after? },
-        KindFile::Slow => EventKind::Slow(length?),
-        KindFile::Freeze => {
-            EventKind::Freeze { function: file.function?, before: file.call?, length: length? }
-        }
-        KindFile::Duplicate => EventKind::Duplicate { function: file.function?, length: length? },
-        KindFile::SkewClocks => EventKind::SkewClocks(length?),
-        KindFile::NeverJoin => EventKind::NeverJoin(length?),
-        KindFile::LateJoin => EventKind::LateJoin(length?),
-        KindFile::NeverReady => EventKind::NeverReady(length?),
-        KindFile::LoseTable => EventKind::LoseTable,
-        KindFile::CopyTable => EventKind::CopyTable,
-        KindFile::RestoreTable => EventKind::RestoreTable,
-        KindFile::Pause => EventKind::Pause { what: PauseScope::Everything, length },
-        KindFile::PauseDisruption => EventKind::Pause { what: PauseScope::Disruption, length },
-        KindFile::Resume => EventKind::Resume,
-        KindFile::PodsHang => EventKind::PodsHang(length?),
-        KindFile::DeleteNodes => EventKind::DeleteNodes(file.count?),
-        KindFile::DeletePods => EventKind::DeletePods(file.count?),
-        KindFile::DeleteNodeClaims => EventKind::DeleteNodeClaims(file.count?),
-        KindFile::DeleteNodePools => EventKind::DeleteNodePools(file.count?),
-        KindFile::ReclaimInstances => EventKind::ReclaimInstances(file.count?),
-        KindFile::FailStatusChecks
-        | KindFile::PlanRetirement
-        | KindFile::StopInstances
-        | KindFile::SilenceKubelets
-        | KindFile::BreakHardware
-        | KindFile::CloseNodes
-        | KindFile::DuplicateNodes
-        | KindFile::ProtectInstances
-        | KindFile::LockNodeClaims => EventKind::Mishap(Mishap::of(file.kind)?, file.count?),
-        KindFile::StrayInstances => EventKind::StrayInstances(file.count?),
-        KindFile::ForeignInstances => EventKind::ForeignInstances(file.count?),
-        KindFile::SpotWarning => EventKind::Interruption(Interruption::SpotWarning, file.count?),
-        KindFile::Rebalance => EventKind::Interruption(Interruption::Rebalance, file.count?),
-        KindFile::ScheduledChange => EventKind::Interruption(Interruption::ScheduledChange, file.count?),
-        KindFile::UninstallReleasing => EventKind::Uninstall(Uninstall::Release),
-        KindFile::UninstallDraining => EventKind::Uninstall(Uninstall::Drain),
-        KindFile::EventsAstray => EventKind::EventsAstray { percent: file.percent?, length: length? },
-    })
-}
-
-impl KindFile {
-    /// Whether it happens once, and to all that there is of its kind.
-    const fn happens_once(self) -> bool {
-        matches!(
-            self,
-            Self::LoseTable
-                | Self::CopyTable
-                | Self::RestoreTable
-                | Self::Pause
-                | Self::PauseDisruption
-                | Self::Resume
-                | Self::UninstallReleasing
-                | Self::UninstallDraining
-        )
-    }
-
-    /// Whether it happens to a number of things, once.
-    const fn counts(self) -> bool {
-        matches!(
-            self,
-            Self::DeleteNodes
-                | Self::DeletePods
-                | Self::DeleteNodeClaims
-                | Self::DeleteNodePools
-                | Self::ReclaimInstances
-                | Self::StrayInstances
-                | Self::ForeignInstances
-                | Self::SpotWarning
-                | Self::Rebalance
-                | Self::ScheduledChange
-        ) || Mishap::of(self).is_some()
     }
 }
 

@@ -91,9 +91,16 @@ pub(super) struct WorkloadFile {
     pub(super) volumes: bool,
     #[serde(default)]
     pub(super) expect: Expect,
+    pub(super) lasts: Option<LifetimeFile>,
     pub(super) template: Value,
     #[serde(default)]
     pub(super) scale: Vec<ScaleFile>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct LifetimeFile {
+    pub(super) least: Span,
+    pub(super) most: Span,
 }
 
 #[derive(Deserialize)]
@@ -130,6 +137,7 @@ pub(super) struct EventFile {
     pub(super) count: Option<usize>,
     pub(super) code: Option<String>,
     pub(super) effect: Option<TaintEffect>,
+    pub(super) workload: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -179,6 +187,8 @@ pub(super) enum KindFile {
     Rebalance,
     ScheduledChange,
     EventsAstray,
+    Roll,
+    UpdateImages,
     UninstallReleasing,
     UninstallDraining,
 }

@@ -22,10 +22,22 @@ pub struct Workload {
     pub do_not_disrupt: Option<String>,
     /// Whether each of its pods has a volume, which the pod that replaces it takes over.
     pub has_volumes: bool,
+    /// How long each of its pods runs before it has done its work, as those of a Job; `None` where they run for ever.
+    /// One that has ended is not made again, and the next change of scale makes as many as are missing then.
+    pub lasts: Option<Lifetime>,
     /// How many there are, from when on.
     pub scale: Vec<Scale>,
     /// What is to become of its pods.
     pub expect: Expect,
+}
+
+/// From a pod coming to its node to its end by itself; each has a time of its own in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetime {
+    /// At least.
+    pub least: Duration,
+    /// At most.
+    pub most: Duration,
 }
 
 /// A PodDisruptionBudget.

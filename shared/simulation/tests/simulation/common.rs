@@ -1,6 +1,6 @@
 //! A small cluster under the real functions, with room for what each test adds.
 
-use outrigger_simulation::{Crash, Ending, Function, Kill, Scenario, Unobserved, play};
+use outrigger_simulation::{Crash, Ending, Function, Kill, Policy, Scenario, Unobserved, play};
 
 /// Worlds make and drop small objects all the time; this allocator plays them a quarter faster than the system's.
 #[global_allocator]
@@ -82,7 +82,8 @@ fn run_text(text: &str, kills: &[Kill]) -> Ending {
 /// about nodes that it would end.
 pub(crate) fn scenario(text: &str) -> Scenario {
     let scenario = Scenario::read("test.yaml", text).expect("the scenario is valid");
-    Scenario { disrupt: text.contains("disrupt: true"), ..scenario }
+    let policy = if text.contains("disrupt: true") { Policy::Outrigger } else { Policy::None };
+    Scenario { policy, ..scenario }
 }
 
 /// Plays a scenario.

@@ -19,7 +19,11 @@ mod rates;
 mod rebalance;
 mod refused;
 mod restored;
+#[cfg(feature = "week")]
+mod rival;
 mod scenario;
 mod standing;
+mod tally;
 mod templates;
 mod uninstall;
+mod workloads;

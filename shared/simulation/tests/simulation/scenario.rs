@@ -89,6 +89,29 @@ fn each_kind_of_event_has_its_own_fields() {
 }
 
 #[test]
+fn only_deployments_are_rolled_and_jobs_take_some_time() {
+    spec(
+        r"  workloads:
+    - {name: web, replicas: 1, template: {spec: {containers: [{name: c, image: i}]}}}
+    - {name: data, replicas: 1, volumes: true, template: {spec: {containers: [{name: c, image: i}]}}}
+    - {name: etl, replicas: 1, lasts: {least: 1h, most: 10m}, template: {spec: {containers: [{name: c, image: i}]}}}
+  events:
+    - {at: 1m, kind: Roll, workload: web}
+    - {at: 1m, kind: Roll, workload: default/data}
+    - {at: 1m, kind: Roll, workload: etl}
+    - {at: 1m, kind: Roll}
+    - {at: 1m, kind: UpdateImages, workload: web}",
+        &[
+            "Scenario/x: spec.workloads[2].lasts: found 1h to 10m; allowed: a time, and one that is not shorter",
+            "Scenario/x: spec.events[1].workload: found \"default/data\"; allowed: workloads whose pods have no volumes and do not end by themselves: default/web",
+            "Scenario/x: spec.events[2].workload: found \"etl\"; allowed: workloads whose",
+            "Scenario/x: spec.events[3].workload: found nothing; allowed: a value, which Roll needs",
+            "Scenario/x: spec.events[4].workload: found a value; allowed: nothing, for UpdateImages",
+        ],
+    );
+}
+
+#[test]
 fn what_the_scheduler_does_not_know_is_refused() {
     let affinity = "podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {a: b}}}]}";
     let text = format!(

@@ -1,0 +1,182 @@
+//! Controllers of workloads: they make as many pods as are wanted, make another for one that leaves, replace all of
+//! them in a deploy, and let those of a Job end.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use outrigger_model::{Pod, PodRef, PodState, Protection};
+
+use super::{Objects, departure};
+use crate::scenario::{Lifetime, Workload};
+use crate::time::Moment;
+
+/// A workload and the pods that were made for it.
+pub(super) struct Replicas {
+    pub(super) workload: Workload,
+    next_index: u32,
+    /// How many there should be.
+    wanted: usize,
+    pub(super) uids: BTreeSet<String>,
+    /// Those of them that a deploy is to replace.
+    old: BTreeSet<String>,
+}
+
+impl Replicas {
+    pub(super) fn of(workload: &Workload) -> Self {
+        let (uids, old) = (BTreeSet::new(), BTreeSet::new());
+        Self { workload: workload.clone(), next_index: 0, wanted: 0, uids, old }
+    }
+}
+
+impl Objects {
+    /// How many pods the controllers of workloads have made.
+    pub(crate) fn pods_made(&self) -> usize {
+        self.workloads.iter().map(|replicas| replicas.next_index as usize).sum()
+    }
+
+    /// The place of a workload in the scenario.
+    pub(crate) fn workload(&self, id: &PodRef) -> Option<usize> {
+        self.workloads.iter().position(|replicas| replicas.workload.id == *id)
+    }
+
+    /// Gives a workload so many replicas, as its controller does; says what it did.
+    pub(crate) fn scale(&mut self, workload: usize, replicas: u32, moment: Moment) -> String {
+        let Some(present) = self.workloads.get_mut(workload) else { return String::new() };
+        let (had, id) = (present.uids.len(), present.workload.id.clone());
+        present.wanted = usize::try_from(replicas).unwrap_or(usize::MAX);
+        let wanted = present.wanted;
+        self.add_replicas(workload, wanted.saturating_sub(had), moment);
+        for uid in self.superfluous(workload, wanted) {
+            self.drop_replica(workload, &uid, moment);
+        }
+        format!("{id} scaled from {had} to {wanted}")
+    }
+
+    /// Whether a deploy of a workload goes on.
+    pub(crate) fn is_rolling(&self, workload: usize) -> bool {
+        self.workloads.get(workload).is_some_and(|replicas| !replicas.old.is_empty())
+    }
+
+    /// A deploy begins: all pods that a workload has are to be replaced. Returns how many those are.
+    pub(crate) fn begin_roll(&mut self, workload: usize) -> usize {
+        let Some(present) = self.workloads.get_mut(workload) else { return 0 };
+        present.old = present.uids.clone();
+        present.old.len()
+    }
+
+    /// Goes on with a deploy as a Deployment's controller does it by default: up to a quarter more pods than are
+    /// wanted, rounded up, and of the running ones up to a quarter fewer, rounded down. Says whether it goes on.
+    pub(crate) fn roll_on(&mut self, workload: usize, moment: Moment) -> bool {
+        let Some(present) = self.workloads.get(workload) else { return false };
+        let wanted = present.wanted;
+        let (mut running, waiting): (Vec<_>, Vec<_>) =
+            present.old.iter().cloned().partition(|uid| self.runs(uid));
+        let all_running = present.uids.iter().filter(|uid| self.runs(uid)).count();
+        let surplus = all_running.saturating_sub(wanted - wanted / 4);
+        running.truncate(surplus);
+        for uid in waiting.iter().chain(&running) {
+            self.drop_replica(workload, uid, moment);
+        }
+        let Some(present) = self.workloads.get(workload) else { return false };
+        let fresh = present.uids.len() - present.old.len();
+        let room = (wanted + wanted.div_ceil(4)).saturating_sub(present.uids.len());
+        self.add_replicas(workload, room.min(wanted.saturating_sub(fresh)), moment);
+        self.is_rolling(workload)
+    }
+
+    fn runs(&self, uid: &str) -> bool {
+        self.pods.get(uid).is_some_and(|pod| self.is_healthy(pod))
+    }
+
+    fn add_replicas(&mut self, workload: usize, number: usize, moment: Moment) {
+        for _ in 0..number {
+            self.add_replica(workload, Vec::new(), moment);
+        }
+        self.has_new_pods |= number > 0;
+    }
+
+    /// A pod with the volumes of the one that it replaces, if there is one.
+    fn add_replica(&mut self, workload: usize, inherited: Vec<String>, moment: Moment) {
+        let uid = self.next_uid();
+        let Some(present) = self.workloads.get_mut(workload) else { return };
+        let Workload { id, labels, spec, .. } = &present.workload;
+        let life = departure::Life { grace: present.workload.grace, ..departure::Life::default() };
+        self.lives.insert(uid.clone(), life);
+        let name = format!("{}-{}", id.name, present.next_index);
+        let wish = present.workload.do_not_disrupt.clone();
+        let protection = wish.map(|value| Box::new(Protection { value, started_at: Some(moment.at) }));
+        let own = present.workload.has_volumes && inherited.is_empty();
+        let owner_kind = if present.workload.lasts.is_some() { "Job" } else { "ReplicaSet" };
+        let pod = Pod {
+            volume_claims: if own { vec![format!("data-{name}")] } else { inherited },
+            id: PodRef { namespace: id.namespace.clone(), name },
+            uid: uid.clone(),
+            labels: Arc::clone(labels),
+            spec: Arc::clone(spec),
+            created_at: moment.at,
+            node_name: None,
+            nominated_node: None,
+            state: PodState::Waiting,
+            owner_kind: owner_kind.into(),
+            daemon_set: None,
+            group: None,
+            do_not_disrupt: protection,
+        };
+        present.next_index += 1;
+        present.uids.insert(uid);
+        self.put_pod(pod);
+    }
+
+    /// A pod goes that nobody wants any more.
+    fn drop_replica(&mut self, workload: usize, uid: &str, moment: Moment) {
+        self.remove_pod(uid, moment);
+        if let Some(present) = self.workloads.get_mut(workload) {
+            present.uids.remove(uid);
+            present.old.remove(uid);
+        }
+    }
+
+    /// The pods that a smaller number leaves over: those that run nowhere first, then the youngest.
+    fn superfluous(&self, workload: usize, wanted: usize) -> Vec<String> {
+        let Some(present) = self.workloads.get(workload) else { return Vec::new() };
+        let mut uids: Vec<_> = present.uids.iter().collect();
+        uids.sort_by_key(|uid| {
+            let bound = self.pods.get(*uid).is_some_and(|pod| pod.node_name.is_some());
+            (Reverse(bound), *uid)
+        });
+        uids.into_iter().skip(wanted).cloned().collect()
+    }
+
+    /// The controller of a pod that leaves makes another.
+    pub(super) fn replace(&mut self, uid: &str, moment: Moment) {
+        let owner = self.workloads.iter_mut().position(|replicas| replicas.uids.remove(uid));
+        if let Some(workload) = owner {
+            self.workloads[workload].old.remove(uid);
+            let pod = self.pods.get(uid);
+            let inherited = pod.map(|pod| pod.volume_claims.clone()).unwrap_or_default();
+            self.counts.left.extend(pod.and_then(|pod| pod.node_name.clone()));
+            self.add_replica(workload, inherited, moment);
+            self.has_new_pods = true;
+        }
+    }
+
+    /// How long a pod runs before it ends by itself, if it does.
+    pub(crate) fn lifetime(&self, uid: &str) -> Option<Lifetime> {
+        let owner = self.workloads.iter().find(|replicas| replicas.uids.contains(uid))?;
+        owner.workload.lasts
+    }
+
+    /// The pods, by uid, that have come to a node since this was asked last and will end by themselves.
+    pub(crate) fn take_begun(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.begun)
+    }
+
+    /// A pod has done its work. One that is being evicted has a successor by then, and ends as it was asked to.
+    pub(crate) fn finish_pod(&mut self, uid: &str, moment: Moment) {
+        let owner = self.workloads.iter().position(|replicas| replicas.uids.contains(uid));
+        if let Some(workload) = owner.filter(|_| self.runs(uid)) {
+            self.drop_replica(workload, uid, moment);
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! What a pass of Karpenter's disruption controller comes to, as a pure function: the rival that a week compares with.
+//!
+//! Which nodes may be disrupted, and how many, planning's candidates and budgets say, whose rules are Karpenter's. A
+//! pass tries its methods in order - emptiness, drift, multi-node consolidation, single-node consolidation - and the
+//! first that finds something ends it. Where pods would go, planning's `provision` says, which packs better than
+//! Karpenter's scheduler does: what is compared is the choice of nodes, not the packing.
+
+mod moving;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use outrigger_model::node_pool::DisruptionReason;
+use outrigger_model::{Command, Price, Snapshot};
+use outrigger_planning::Options;
+use outrigger_planning::disruption::{Budgets, Candidate, Candidates, DisruptionSettings, candidates};
+
+use moving::Moving;
+
+/// Multi-node consolidation looks at so many nodes at most.
+const MULTI_NODE_MAX: usize = 100;
+/// A pod's priority counts so much for its eviction, as 1 part of this; its cost lies between -10 and 10.
+const PRIORITY_PARTS: f64 = 33_554_432.0;
+
+/// How a pass found what it gives up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Method {
+    /// Nodes without pods, all that budgets allow.
+    Emptiness,
+    /// One node that has drifted, whatever replaces it costs.
+    Drift,
+    /// The longest beginning of a list of nodes, for no node or a cheaper one.
+    MultiNode,
+    /// One node, for no node or a cheaper one.
+    SingleNode,
+}
+
+/// Nodes that are given up together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Decision {
+    /// How they were found.
+    pub method: Method,
+    /// Their names.
+    pub nodes: Vec<String>,
+    /// Whether no pod has to move.
+    pub is_empty: bool,
+}
+
+impl Method {
+    const fn reason(self) -> DisruptionReason {
+        match self {
+            Self::Emptiness => DisruptionReason::Empty,
+            Self::Drift => DisruptionReason::Drifted,
+            Self::MultiNode | Self::SingleNode => DisruptionReason::Underutilized,
+        }
+    }
+}
+
+/// What a pass decides, if anything.
+pub(crate) fn decide(snapshot: &Snapshot) -> Option<Decision> {
+    let (options, settings) = (Options::default(), no_least_saving());
+    let found = candidates(snapshot, &settings, &options);
+    let pass = Pass::of(snapshot, &found, &settings);
+    pass.empty().or_else(|| pass.drifted()).or_else(|| pass.multi_node()).or_else(|| pass.single_node())
+}
+
+/// A node that a pass would look at, and what for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Considered {
+    node: String,
+    has_drifted: bool,
+    may_be_consolidated: bool,
+}
+
+/// All nodes that a pass would look at.
+pub(crate) fn considered(snapshot: &Snapshot) -> Vec<Considered> {
+    let found = candidates(snapshot, &no_least_saving(), &Options::default());
+    let considered = found.candidates.iter().map(|candidate| Considered {
+        node: candidate.node.name.clone(),
+        has_drifted: !candidate.drift.is_empty(),
+        may_be_consolidated: candidate.not_consolidated.is_none(),
+    });
+    considered.collect()
+}
+
+/// What is left of a decision once its validation time is over: nothing where it does not hold any more.
+pub(crate) fn confirm(snapshot: &Snapshot, decision: &Decision) -> Option<Decision> {
+    let (options, settings) = (Options::default(), no_least_saving());
+    let found = candidates(snapshot, &settings, &options);
+    let pass = Pass::of(snapshot, &found, &settings);
+    let still: Vec<&Candidate<'_>> = pass
+        .allowed(decision.method)
+        .into_iter()
+        .filter(|candidate| decision.nodes.contains(&candidate.node.name))
+        .collect();
+    if decision.method == Method::Emptiness {
+        return told(decision.method, &still);
+    }
+    let is_whole = still.len() == decision.nodes.len();
+    if is_whole && pass.holds(decision.method, &still) { told(decision.method, &still) } else { None }
+}
+
+/// Karpenter disrupts for any saving at all, and nodes of any age.
+fn no_least_saving() -> DisruptionSettings {
+    DisruptionSettings {
+        least_saving: Price::ZERO,
+        least_saving_percent: 0,
+        eviction_price: 0.0,
+        least_node_age: Duration::ZERO,
+        ..DisruptionSettings::default()
+    }
+}
+
+fn told(method: Method, nodes: &[&Candidate<'_>]) -> Option<Decision> {
+    let is_empty = nodes.iter().all(|candidate| candidate.is_empty());
+    let nodes: Vec<String> = nodes.iter().map(|candidate| candidate.node.name.clone()).collect();
+    (!nodes.is_empty()).then_some(Decision { method, nodes, is_empty })
+}
+
+/// One look at a cluster.
+struct Pass<'c, 'a> {
+    found: &'c Candidates<'a>,
+    budgets: Budgets<'a>,
+    moving: Moving<'a>,
+    snapshot: &'a Snapshot,
+}
+
+impl<'c, 'a> Pass<'c, 'a> {
+    fn of(snapshot: &'a Snapshot, found: &'c Candidates<'a>, settings: &DisruptionSettings) -> Self {
+        let moving = Moving { snapshot, spot_to_spot_types: settings.spot_to_spot_types };
+        Self { found, budgets: Budgets::of(snapshot), moving, snapshot }
+    }
+
+    fn empty(&self) -> Option<Decision> {
+        told(Method::Emptiness, &self.allowed(Method::Emptiness))
+    }
+
+    fn drifted(&self) -> Option<Decision> {
+        self.first_of(Method::Drift)
+    }
+
+    fn single_node(&self) -> Option<Decision> {
+        self.first_of(Method::SingleNode)
+    }
+
+    fn first_of(&self, method: Method) -> Option<Decision> {
+        let first = self.allowed(method).into_iter().find(|candidate| self.holds(method, &[candidate]))?;
+        told(method, &[first])
+    }
+
+    /// A binary search for the longest beginning that works; what works at some length need not work at a shorter one,
+    /// and is then not found, as with Karpenter.
+    fn multi_node(&self) -> Option<Decision> {
+        let mut sorted = self.allowed(Method::MultiNode);
+        sorted.truncate(MULTI_NODE_MAX);
+        let (mut least, mut most, mut best) = (2, sorted.len(), None);
+        while least <= most {
+            let middle = usize::midpoint(least, most);
+            if self.holds(Method::MultiNode, &sorted[..middle]) {
+                best = told(Method::MultiNode, &sorted[..middle]);
+                least = middle + 1;
+            } else {
+                most = middle - 1;
+            }
+        }
+        best
+    }
+
+    /// The candidates of a method, in its order, as many of each pool as its budgets allow.
+    fn allowed(&self, method: Method) -> Vec<&'c Candidate<'a>> {
+        let mut wanted: Vec<&Candidate<'_>> =
+            self.found.candidates.iter().filter(|candidate| is_for(method, candidate)).collect();
+        if method == Method::Drift {
+            wanted.sort_by_key(|it| (Reverse(it.is_empty()), it.node.created_at, it.node.name.as_str()));
+        } else {
+            let cost = |it: &Candidate<'_>| self.disruption_cost(it);
+            wanted.sort_by(|a, b| cost(a).total_cmp(&cost(b)).then_with(|| a.node.name.cmp(&b.node.name)));
+        }
+        let mut begun: BTreeMap<&str, usize> = BTreeMap::new();
+        wanted.retain(|candidate| {
+            let pool = candidate.pool.name.as_str();
+            let begun = begun.entry(pool).or_default();
+            *begun += 1;
+            *begun <= self.budgets.allowance(pool, method.reason()).left
+        });
+        wanted.truncate(Command::MAX_CLAIMS);
+        wanted
+    }
+
+    /// What giving up a node disturbs, less the nearer it is to its end.
+    fn disruption_cost(&self, candidate: &Candidate<'_>) -> f64 {
+        let eviction = |priority: i32| (1.0 + f64::from(priority) / PRIORITY_PARTS).clamp(-10.0, 10.0);
+        let pods = candidate.pods.iter().chain(&candidate.lost_pods);
+        let evictions: f64 = pods.map(|pod| eviction(pod.spec.priority).max(0.0)).sum();
+        let lives = candidate.pool.spec.template.spec.expire_after.get();
+        let left = lives.map_or(1.0, |lives| {
+            let age = self.snapshot.taken_at.duration_since(candidate.node.created_at).as_secs_f64();
+            (1.0 - age / lives.as_secs_f64()).clamp(0.0, 1.0)
+        });
+        (1.0 + evictions) * left
+    }
+
+    /// Whether these nodes may be given up by a method.
+    fn holds(&self, method: Method, nodes: &[&Candidate<'a>]) -> bool {
+        match method {
+            Method::Emptiness => nodes.iter().all(|candidate| candidate.is_empty()),
+            Method::Drift => self.moving.replacements(nodes).is_some(),
+            Method::MultiNode | Method::SingleNode => self.moving.is_cheaper(nodes),
+        }
+    }
+}
+
+fn is_for(method: Method, candidate: &Candidate<'_>) -> bool {
+    let can_be_moved = candidate.node.ready && candidate.claim.is_some() && !candidate.node.unschedulable;
+    let may_be_consolidated = candidate.not_consolidated.is_none() && candidate.drift.is_empty();
+    can_be_moved
+        && match method {
+            Method::Emptiness => candidate.is_empty() && candidate.not_consolidated.is_none(),
+            Method::Drift => !candidate.drift.is_empty(),
+            Method::MultiNode | Method::SingleNode => !candidate.is_empty() && may_be_consolidated,
+        }
+}

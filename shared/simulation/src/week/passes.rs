@@ -1,0 +1,112 @@
+//! The rival at work: Karpenter's disruption loop beside our functions, which carry out what it decides.
+//!
+//! It sees the whole world at once and without calls, as Karpenter's synced state does. A decision becomes a command of
+//! ours, so that what replaces a node is launched by `provision`, and the node is drained by `lifecycle`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outrigger_model::volume::claims_to_know;
+use outrigger_model::{Command, NodeClaim, Snapshot, TerminationReason};
+use tokio::time::sleep;
+
+use super::karpenter::{Considered, Decision, confirm, considered, decide};
+use crate::offers::Offers;
+use crate::state::State;
+use crate::time::Moment;
+use crate::timeline::Kind;
+use crate::world::{CLUSTER, World};
+
+/// From one pass that found nothing to the next.
+const POLL: Duration = Duration::from_secs(10);
+/// From a decision to its being looked at again.
+const VALIDATION: Duration = Duration::from_secs(15);
+/// How often candidates are looked for while nothing else changes: they come with time alone.
+const LOOK: Duration = Duration::from_mins(1);
+
+/// What a pass that found nothing had seen. Karpenter, too, remembers that; it looks again after five minutes whatever
+/// was seen, which would find nothing again.
+struct InVain {
+    cluster: u64,
+    claims: u64,
+    candidates: Vec<Considered>,
+    at: Duration,
+}
+
+/// Passes, for ever.
+pub(crate) async fn passes(world: &Arc<World>) {
+    let (mut offers, mut in_vain) = (Offers::default(), None);
+    loop {
+        match pass(world, &mut offers, &mut in_vain) {
+            None => sleep(POLL).await,
+            Some(decision) => {
+                sleep(VALIDATION).await;
+                match confirm(&whole(world, &mut offers), &decision) {
+                    Some(decision) => world.with(|state, moment| issue(state, &decision, moment)),
+                    None => sleep(POLL).await,
+                }
+            }
+        }
+    }
+}
+
+/// One pass, unless nothing has changed since one that found nothing.
+fn pass(world: &World, offers: &mut Offers, in_vain: &mut Option<InVain>) -> Option<Decision> {
+    let at = world.clock().elapsed();
+    let (cluster, claims) = world.look(|state, _| (state.cluster.version(), state.ledger.claim_writes()));
+    let known = in_vain.take().filter(|last| (last.cluster, last.claims) == (cluster, claims));
+    if known.as_ref().is_some_and(|last| at < last.at.saturating_add(LOOK)) {
+        *in_vain = known;
+        return None;
+    }
+    let snapshot = whole(world, offers);
+    let candidates = considered(&snapshot);
+    let is_known = known.is_some_and(|last| last.candidates == candidates);
+    let decision = if is_known { None } else { decide(&snapshot) };
+    if decision.is_none() {
+        *in_vain = Some(InVain { cluster, claims, candidates, at });
+    }
+    decision
+}
+
+/// Writes the command of a decision, which holds the claims of its nodes from then on.
+fn issue(state: &mut State, decision: &Decision, moment: Moment) {
+    let of_node = |claim: &&NodeClaim| {
+        let name = claim.instance_id().unwrap_or_default();
+        decision.nodes.iter().any(|node| node == name)
+    };
+    let claims: Vec<NodeClaim> = state.ledger.claims().filter(of_node).cloned().collect();
+    let names = claims.iter().map(|claim| claim.name.clone()).collect();
+    let message = format!("Karpenter's rules give it up: {:?}", decision.method);
+    let mut command = Command::new(TerminationReason::Disrupted, message, names, moment.at);
+    command.replacements = decision.is_empty.then(Vec::new);
+    let held = claims.into_iter().map(|claim| {
+        let id = command.id.clone();
+        claim.with_status(|status| status.command = Some(id))
+    });
+    let text = format!("{:?}: {}", decision.method, decision.nodes.join(", "));
+    match state.ledger.write_command(&command, &held.collect::<Vec<_>>(), None) {
+        Ok(()) => state.timeline.add(moment, Kind::Function, text),
+        Err(error) => state.timeline.add(moment, Kind::Trouble, format!("{text}: {error}")),
+    }
+}
+
+/// Everything, as it is now.
+fn whole(world: &World, offers: &mut Offers) -> Snapshot {
+    world.look(|state, moment| {
+        let ledger = state.ledger.load();
+        let mut snapshot = Snapshot::empty(CLUSTER, moment.at);
+        snapshot.generation = ledger.generation;
+        snapshot.claims = ledger.claims;
+        snapshot.commands = ledger.commands;
+        snapshot.intents = ledger.intents;
+        snapshot.unavailable = ledger.unavailable;
+        snapshot.nodes = state.cluster.nodes().values().cloned().collect();
+        snapshot.pods = state.cluster.pods().values().cloned().collect();
+        snapshot.disruption_budgets = state.cluster.disruption_budgets();
+        let mounted = claims_to_know(snapshot.pods.iter(), |_| true);
+        snapshot.volume_claims = state.cluster.volumes().claims(&mounted);
+        offers.describe(state, &mut snapshot);
+        snapshot
+    })
+}

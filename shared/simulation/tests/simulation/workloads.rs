@@ -1,0 +1,76 @@
+//! What workloads do by themselves: deploys, pods of Jobs that end, and images that change under them.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use outrigger_simulation::{Ending, Figures, Lifetime, Observer, Scale, play};
+
+use crate::common;
+
+/// The numbers at the ends of the names of a workload's pods.
+fn indices(ending: &Ending, workload: &str) -> BTreeSet<u32> {
+    let prefix = format!("{workload}-");
+    let of_workload = ending.pods.iter().filter_map(|pod| pod.id.name.strip_prefix(&prefix));
+    of_workload.filter_map(|index| index.parse().ok()).collect()
+}
+
+/// The fewest and the most pods that there were while a deploy went on.
+struct Extremes {
+    from: Duration,
+    fewest_running: usize,
+    most: usize,
+}
+
+impl Observer for Extremes {
+    fn stands(&mut self, figures: &Figures) {
+        if figures.elapsed >= self.from {
+            self.fewest_running = self.fewest_running.min(figures.running);
+            self.most = self.most.max(figures.running + figures.waiting);
+        }
+    }
+}
+
+#[test]
+fn a_deploy_replaces_all_pods_a_quarter_at_a_time() {
+    let extra = "  events: [{at: 5m, kind: Roll, workload: web}]";
+    let scenario = common::scenario(&common::text(1, "12m", extra));
+    let mut seen = Extremes { from: Duration::from_secs(299), fewest_running: usize::MAX, most: 0 };
+    let ending = play(&scenario, &[], &mut seen).expect("the scenario can be played");
+    assert_eq!(indices(&ending, "web"), (10..20).collect(), "{}", common::timeline(&ending));
+    // Of ten pods two may be away and three may be more; nine others stand by.
+    assert!(seen.fewest_running >= 17, "{}: {}", seen.fewest_running, common::timeline(&ending));
+    assert_eq!(seen.most, 22, "{}", common::timeline(&ending));
+    assert!(ending.summary.broken_laws.is_empty(), "{:?}", ending.summary.broken_laws);
+}
+
+#[test]
+fn pods_of_a_job_end_by_themselves_and_come_again_with_the_next_scale() {
+    let mut scenario = common::scenario(&common::text(1, "9m", ""));
+    let etl = scenario.workloads.iter_mut().find(|workload| workload.id.name == "etl").expect("it is there");
+    etl.lasts = Some(Lifetime { least: Duration::from_mins(1), most: Duration::from_mins(2) });
+    let again = Scale { at: Duration::from_mins(8), replicas: 3 };
+    let played = common::run_scenario(&scenario, &[]);
+    assert_eq!(indices(&played, "etl"), BTreeSet::new(), "{}", common::timeline(&played));
+    let etl = scenario.workloads.iter_mut().find(|workload| workload.id.name == "etl").expect("it is there");
+    etl.scale.push(again);
+    let played = common::run_scenario(&scenario, &[]);
+    assert_eq!(indices(&played, "etl"), (4..7).collect(), "{}", common::timeline(&played));
+}
+
+#[test]
+fn nodes_that_are_launched_after_an_update_have_the_new_image() {
+    let ending = common::run(1, "6m", "  events: [{at: 2m30s, kind: UpdateImages}]", &[]);
+    let image = |late: bool| -> BTreeSet<&str> {
+        let launched = |at: jiff::Timestamp| at.as_second() - 1_767_225_600 > 150;
+        let claims =
+            ending.claims.iter().filter(|claim| claim.status.launched_at.is_some_and(launched) == late);
+        let instances = claims.filter_map(|claim| claim.status.instance.as_ref());
+        instances.map(|instance| instance.image_id.as_str()).collect()
+    };
+    assert!(
+        image(false).iter().all(|image| ["ami-amd64", "ami-arm64"].contains(image)),
+        "{:?}",
+        image(false)
+    );
+    assert_eq!(image(true), BTreeSet::from(["ami-arm64-1"]), "{}", common::timeline(&ending));
+}
