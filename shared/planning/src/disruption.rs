@@ -3,9 +3,9 @@
 //!
 //! `settings` are the numbers that may be chosen, `own_nodes` the nodes that are ours with their claims. `budgets` says
 //! how many nodes of a pool may go now, and `candidates` which nodes may, with what each costs (`price`) and how it has
-//! drifted (`drift`), or why it is `kept`. `expiry` is for pools that replace expiring nodes first, `balance` for those of
-//! the policy Balanced, `static_pools` for those with a fixed number of nodes, `windows` for those that allow disruption only
-//! at times.
+//! drifted (`drift`), or why it is `kept`. Some pools ask for more: `expiry` is for those that replace expiring nodes
+//! first, `balance` for those of the policy Balanced, `static_pools` for those with a fixed number of nodes, `windows`
+//! for those that allow disruption only at times.
 
 mod balance;
 pub mod budgets;

@@ -6,8 +6,8 @@ use super::schedule::Schedule;
 use crate::NillableDuration;
 
 /// What the annotation may be, for messages.
-pub(super) const ALLOWED: &str = "windows with ; between them, each a schedule (five cron fields in UTC, or @daily and its like) and a duration, \
-     as \"0 22 * * * 8h; 0 0 * * 6 48h\"";
+pub(super) const ALLOWED: &str = "windows with ; between them, each a schedule (five cron fields in UTC, or @daily and \
+     its like) and a duration, as \"0 22 * * * 8h; 0 0 * * 6 48h\"";
 
 /// A time in which nodes may be disrupted, again and again.
 #[derive(Clone, Debug, PartialEq, Eq)]

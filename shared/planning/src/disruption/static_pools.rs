@@ -1,6 +1,7 @@
 //! Pools with a fixed number of nodes (`spec.replicas`): which of their nodes are too many, and what takes the place of
 //! those that are replaced.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::{NodePool, Plan, PlannedNode, Snapshot, Taint};
@@ -103,10 +104,13 @@ impl Successors {
     }
 
     /// A snapshot in which they are on their way, so that pods have places on them.
-    pub(super) fn on_their_way(&self, seen: &Snapshot) -> Snapshot {
+    pub(super) fn on_their_way<'s>(&self, seen: &'s Snapshot) -> Cow<'s, Snapshot> {
+        if self.by_pool.values().all(Vec::is_empty) {
+            return Cow::Borrowed(seen);
+        }
         let mut plan = Plan::nothing(seen.taken_at, seen.generation);
         plan.nodes = self.by_pool.values().flatten().cloned().collect();
-        seen.with_plan(&plan)
+        Cow::Owned(seen.with_plan(&plan))
     }
 
     /// Adds to a command what takes the place of its node, where that is of a static pool: the one that its pods move
