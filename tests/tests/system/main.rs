@@ -9,6 +9,7 @@ mod aws_faults;
 mod carriers;
 mod crashes;
 mod definitions;
+mod disruption;
 mod ending;
 mod evictions;
 mod faults;
