@@ -165,7 +165,9 @@ impl Tick<'_> {
         self.note(recovered);
         let mut watched = Watched::open(self.ports).await?;
         let mut offers = Offers::new(self.ports.cloud.catalog().await?);
-        self.standing = has_standing_demand(&self.ports.cluster.configuration().await?);
+        // A command whose nodes have no pods any more, or never had, waits for a plan as well.
+        let is_unplanned = ledger.commands.iter().any(|command| command.replacements.is_none());
+        self.standing = is_unplanned || has_standing_demand(&self.ports.cluster.configuration().await?);
         loop {
             guard.keep(self.ports).await?;
             let has_new_pods = self.has_new_pods(&watched.state);

@@ -53,10 +53,8 @@ impl World {
             stack.start_function("lifecycle", &window("3")).unwrap(),
             stack.start_function("disrupt", &window("0")).unwrap(),
         ];
-        let agent = stack.node_agent(NodeAgentSettings {
-            boot: Duration::from_secs(2),
-            ..NodeAgentSettings::default()
-        });
+        let agent = stack
+            .node_agent(NodeAgentSettings { boot: Duration::from_secs(2), ..NodeAgentSettings::default() });
         let silent = ["provision", "lifecycle", "disrupt", "refresh"].map(str::to_owned).to_vec();
         let ticker = stack.ticker(Rates { silent, ..Rates::default() });
         let mut world = Self { stack, functions, agent, ticker, closed: BTreeSet::new() };
@@ -128,9 +126,7 @@ fn a_half_empty_cluster_shrinks_under_budgets_and_says_why_the_rest_stays() {
     let before = instances(&world.stack).unwrap().len();
     assert!(before >= 3, "{before} nodes");
     world.stack.kubernetes().merge(WEB, &json!({"spec": {"replicas": LEAST + 2}})).unwrap();
-    world.until("shrunk", |world| {
-        instances(&world.stack).unwrap().len() <= 2 && world.is_settled(LEAST + 2)
-    });
+    world.until("shrunk", |world| instances(&world.stack).unwrap().len() <= 2 && world.is_settled(LEAST + 2));
     assert!(!world.closed.is_empty());
 
     // What is left is worth its price, and whoever asks is told so.

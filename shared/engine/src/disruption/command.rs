@@ -8,7 +8,6 @@
 //! How one goes on is planning's to say (`leaving::replacement`). What takes a machine whatever we want, as a spot
 //! warning does, begins the end of its claim as always, and so lets it go.
 
-use outrigger_model::node_pool::DisruptionReason;
 use outrigger_model::{ClaimState, Command, NodeClaim, Plan, Snapshot, TerminationReason};
 use outrigger_planning::disruption::ConsolidationCommand;
 use outrigger_planning::leaving::replacement;
@@ -56,9 +55,9 @@ pub(crate) async fn commit(
     let Some(claims) = free_claims(snapshot, &found.delete) else { return Ok(None) };
     let names: Vec<String> = claims.iter().map(|claim| claim.name.clone()).collect();
     let new = Command::new(found.reason.into(), found.message(), names, ports.now());
-    // Where nobody is on the nodes, there is nothing to wait for.
-    let is_empty = found.reason == DisruptionReason::Empty;
-    let replacements = is_empty.then(Vec::new);
+    // Where nobody is on the nodes, and nothing takes their place, there is nothing to wait for.
+    let waits = !found.existing.is_empty() || !found.replace_with.is_empty();
+    let replacements = (!waits).then(Vec::new);
     let command = Command { may_cost: found.may_cost, replacements, ..new };
     let held =
         |claim: &NodeClaim| claim.clone().with_status(|status| status.command = Some(command.id.clone()));

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use outrigger_model::{
-    ClaimState, Command, Node, NodeClaim, Plan, Pod, PodRef, PodState, Snapshot, Target, TerminationReason,
-    labels,
+    ClaimState, Command, Node, NodeClaim, Plan, PlannedNode, Pod, PodRef, PodState, Snapshot, Target,
+    TerminationReason, labels,
 };
 
 use super::eviction::{EvictionBlocker, EvictionRules};
@@ -129,23 +129,48 @@ pub fn noted(snapshot: &Snapshot, plan: &Plan, is_launched: impl Fn(&str) -> boo
         return Vec::new();
     }
     let snapshot = seen(snapshot);
-    let places = places(&snapshot, plan, is_launched);
+    let launched: Vec<&PlannedNode> = plan.nodes.iter().filter(|node| is_launched(&node.claim)).collect();
+    let places = places(&snapshot, plan, &launched);
     current(&snapshot)
-        .map(|command| Command { replacements: replacements(command, &snapshot, &places), ..command.clone() })
+        .map(|command| Command {
+            replacements: replacements(command, &snapshot, &places, &launched),
+            ..command.clone()
+        })
         .filter(|noted| !snapshot.commands.contains(noted))
         .collect()
 }
 
-/// The claims that the pods of a command's nodes wait for; `None` while a node is kept, or some pod has no place.
+/// The claims that the pods of a command's nodes wait for, and those that take the place of these nodes in static
+/// pools; `None` while a node is kept, some pod has no place, or a static pool lacks a node.
 fn replacements(
     command: &Command,
     snapshot: &Snapshot,
     places: &BTreeMap<&str, &str>,
+    launched: &[&PlannedNode],
 ) -> Option<Vec<String>> {
     let moved = moved(command, snapshot)?;
     let waits_for: Option<BTreeSet<&str>> =
         moved.iter().map(|pod| places.get(pod.uid.as_str()).copied()).collect();
-    Some(waits_for?.into_iter().filter(|name| !name.is_empty()).map(str::to_owned).collect())
+    let mut waits_for: BTreeSet<&str> = waits_for?.into_iter().filter(|name| !name.is_empty()).collect();
+    if matches!(command.reason, TerminationReason::Drifted | TerminationReason::Expired) {
+        for claim in snapshot.claims.iter().filter(|claim| command.holds(claim)) {
+            waits_for.extend(successors(&claim.spec.node_pool, snapshot, launched)?);
+        }
+    }
+    Some(waits_for.into_iter().map(str::to_owned).collect())
+}
+
+/// The nodes of a static pool that have yet to be ready; `None` while it has too few. Other pools have none.
+fn successors<'s>(pool: &str, snapshot: &'s Snapshot, launched: &[&'s PlannedNode]) -> Option<Vec<&'s str>> {
+    let found = snapshot.node_pools.iter().find(|found| found.name == pool);
+    let Some(replicas) = found.and_then(|found| found.spec.replicas) else { return Some(Vec::new()) };
+    let stays = |claim: &&NodeClaim| claim.status.command.is_none() && claim.status.state.accepts_pods();
+    let of_pool = snapshot.claims.iter().filter(|claim| claim.spec.node_pool == pool).filter(stays);
+    let (ready, starting): (Vec<&NodeClaim>, Vec<&NodeClaim>) =
+        of_pool.partition(|claim| claim.status.state == ClaimState::Initialized);
+    let new = launched.iter().filter(|node| node.spec.node_pool == pool).map(|node| node.claim.as_str());
+    let starting: Vec<&str> = starting.iter().map(|claim| claim.name.as_str()).chain(new).collect();
+    (ready.len() + starting.len() >= usize::try_from(replicas).unwrap_or(usize::MAX)).then_some(starting)
 }
 
 /// The pods that a command moves, in a snapshot as a decision sees it; `None` while a node of it is kept.
@@ -172,10 +197,10 @@ fn held_nodes<'s>(command: &Command, snapshot: &'s Snapshot) -> impl Iterator<It
 fn places<'p>(
     snapshot: &'p Snapshot,
     plan: &'p Plan,
-    is_launched: impl Fn(&str) -> bool,
+    launched: &[&'p PlannedNode],
 ) -> BTreeMap<&'p str, &'p str> {
     let mut places: BTreeMap<&str, &str> = BTreeMap::new();
-    for planned in plan.nodes.iter().filter(|planned| is_launched(&planned.claim)) {
+    for planned in launched {
         places.extend(planned.pods.iter().map(|pod| (pod.uid.as_str(), planned.claim.as_str())));
     }
     for placement in &plan.existing {

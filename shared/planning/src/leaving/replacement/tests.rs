@@ -1,7 +1,9 @@
 //! The rules as tables; whole replacements are played in the simulation.
 
 use outrigger_model::fixtures::{at, claim, node};
-use outrigger_model::{ExistingPlacement, NominatedPod, Protection, TerminationReason};
+use outrigger_model::{
+    ExistingPlacement, NillableDuration, NodePool, NominatedPod, Protection, TerminationReason,
+};
 
 use super::*;
 use crate::fixtures::{pod, snapshot};
@@ -133,4 +135,53 @@ fn a_command_is_noted_once_and_not_where_its_node_is_kept() {
     snapshot.nodes[0] = kept(snapshot.nodes[0].clone());
     let noted = noted(&snapshot, &nothing, |_| false);
     assert_eq!(noted[0].replacements, None, "its node is kept now");
+}
+
+#[test]
+fn a_node_of_a_static_pool_goes_once_another_has_taken_its_place() {
+    let mut snapshot = replacing();
+    snapshot.pods.clear();
+    snapshot.commands[0].reason = TerminationReason::Drifted;
+    let waits_for = |snapshot: &Snapshot| {
+        let noted = noted(snapshot, &Plan::nothing(at(0), 0), |_| false);
+        noted.into_iter().next().and_then(|command| command.replacements)
+    };
+    assert_eq!(waits_for(&snapshot), Some(Vec::new()), "no pool has a fixed number");
+    let mut pool = NodePool::bare("web", claim().spec.node_class);
+    pool.spec.replicas = Some(1);
+    snapshot.node_pools.push(pool);
+    assert_eq!(waits_for(&snapshot), Some(vec!["new".into()]), "the other one is yet to be ready");
+    snapshot.claims[1].status.state = ClaimState::Initialized;
+    assert_eq!(waits_for(&snapshot), Some(Vec::new()));
+    snapshot.claims.pop();
+    assert_eq!(waits_for(&snapshot), None, "there is no other one yet");
+}
+
+#[test]
+fn what_a_command_heeds_on_its_nodes_hangs_on_its_reason() {
+    use TerminationReason::{Drifted, Empty, Underutilized};
+    let rules = EvictionRules { budgets: &[], now: at(0) };
+    let shy = Pod {
+        do_not_disrupt: Some(Box::new(Protection { value: "true".into(), started_at: None })),
+        ..pod("ReplicaSet", PodState::Bound)
+    };
+    let (plain, daemon) = (pod("ReplicaSet", PodState::Bound), pod("DaemonSet", PodState::Bound));
+    // The reason, whether the drain ends by a time, the pod on the node, and whether that keeps it.
+    let table = [
+        (Underutilized, false, &plain, false),
+        (Underutilized, true, &shy, true),
+        (Drifted, false, &shy, true),
+        (Drifted, true, &shy, false),
+        (Empty, false, &daemon, false),
+        (Empty, false, &plain, true),
+    ];
+    for (reason, ends, pod, keeps) in table {
+        let command = Command { reason, ..command(None) };
+        let mut claim = held_by(&command, ClaimState::Initialized);
+        claim.spec.termination_grace_period = ends.then(|| NillableDuration::seconds(60));
+        let found = command_blocker(&command, &claim, &node(Vec::new()), [pod], rules);
+        assert_eq!(found.is_some(), keeps, "{reason} {ends} {pod:?}");
+        let asked = command_blocker(&command, &claim, &kept(node(Vec::new())), [], rules);
+        assert!(asked.is_some(), "its own wish counts whatever the reason");
+    }
 }
