@@ -6,11 +6,12 @@
 //! and planned nodes as `node_info`: what each may become, with its pods. Then each is judged for itself (`fit`,
 //! `volumes`), each planned node as a purchase (`planned_nodes`), all of a pool, reservation or pod group together
 //! (`pools`), and all nodes for the rules of pods about other pods (`spread`, `affinity` and `anti_affinity`, with
-//! `pod_index` and `topology`).
+//! `pod_index` and `topology`). `consolidation` judges the commands that give nodes up, and what they lead to.
 
 mod affinity;
 mod anti_affinity;
 mod cluster_state;
+mod consolidation;
 mod eligible_domains;
 mod fit;
 mod market;
@@ -28,6 +29,7 @@ use std::collections::BTreeMap;
 
 use outrigger_model::{Outcome, Plan, PodRef, Report, Snapshot};
 
+pub use consolidation::{CarriedOut, carried_out, check_consolidation};
 pub use violation::Violation;
 
 use cluster_state::ClusterState;
@@ -57,6 +59,11 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
     affinity::check(&pod_index, &mut topology, &mut violations);
     anti_affinity::check(&pod_index, &mut topology, &mut violations);
     // A node is checked as every type in every zone, which finds most faults more than once.
+    in_order(violations)
+}
+
+/// Each once, in the order of their words.
+fn in_order(violations: Vec<Violation>) -> Vec<Violation> {
     let sorted: BTreeMap<String, Violation> =
         violations.into_iter().map(|violation| (violation.to_string(), violation)).collect();
     sorted.into_values().collect()

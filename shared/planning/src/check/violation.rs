@@ -130,4 +130,34 @@ pub enum Violation {
         /// How many wait.
         pending: usize,
     },
+    /// A command of a consolidation may not be carried out as it is.
+    #[error("command {number}, which ends {ended}: {reason}")]
+    Command {
+        /// Its place in the order, from one.
+        number: usize,
+        /// The nodes that it ends.
+        ended: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A pod has no place once its node is ended.
+    #[error("pod {pod}: command {number} ends its node {node} and has no place for it; allowed: exactly one")]
+    Displaced {
+        /// The pod.
+        pod: PodRef,
+        /// The command's place in the order, from one.
+        number: usize,
+        /// The node that it is on.
+        node: String,
+    },
+    /// All nodes together do not cost what a consolidation tells.
+    #[error("consolidation: the nodes {when} it are told to cost {told}; found: {found}")]
+    Cost {
+        /// `before` or `after`.
+        when: &'static str,
+        /// What is told.
+        told: String,
+        /// What they cost.
+        found: String,
+    },
 }

@@ -1,6 +1,6 @@
 //! How many nodes of a pool may be disrupted now, and for which reason: Karpenter's budgets.
 
-pub(super) mod window;
+pub(crate) mod window;
 
 use std::collections::BTreeMap;
 

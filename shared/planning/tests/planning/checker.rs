@@ -1,6 +1,7 @@
 //! The plan checker finds what is wrong and nothing else: a good plan, broken in one way at a time.
 
 mod affinity;
+mod consolidation;
 mod existing;
 mod fit;
 mod invariance;

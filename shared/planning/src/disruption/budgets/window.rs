@@ -13,7 +13,7 @@ const WINDOWS_LOOKED_THROUGH: usize = 1_000;
 
 /// Whether a budget holds at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::disruption) enum Window {
+pub(crate) enum Window {
     /// It holds.
     Open {
         /// Until when; `None` where it holds without end.
@@ -27,7 +27,7 @@ pub(in crate::disruption) enum Window {
 
 impl Window {
     /// Whether a budget holds now (Karpenter's `IsActive`: its schedule was due within its duration before now).
-    pub(super) fn of(budget: &Budget, now: Timestamp) -> Self {
+    pub(crate) fn of(budget: &Budget, now: Timestamp) -> Self {
         let (Some(schedule), duration) = (&budget.schedule, &budget.duration) else {
             return Self::Open { until: None };
         };

@@ -1,0 +1,87 @@
+//! How many nodes commands end at once: no more than the budgets of their pool allow (Karpenter's
+//! `spec.disruption.budgets`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use outrigger_model::node_pool::{Budget, DisruptionReason};
+use outrigger_model::{ClaimState, Command, Node, NodePool};
+
+use super::Numbered;
+use crate::check::Violation;
+use crate::check::cluster_state::ClusterState;
+use crate::disruption::Consolidation;
+use crate::disruption::budgets::window::Window;
+use crate::leaving::replacement;
+
+/// Checks each command by itself, and all together that start now.
+pub(super) fn check(found: &Consolidation, cluster: &ClusterState<'_>, out: &mut Vec<Violation>) {
+    let held =
+        replacement::held(&cluster.snapshot.claims, &cluster.snapshot.commands, cluster.snapshot.taken_at);
+    let held: BTreeSet<&str> = held.map(|claim| claim.name.as_str()).collect();
+    let mut started: BTreeMap<&str, usize> = BTreeMap::new();
+    for (place, command) in found.commands.iter().enumerate() {
+        let first = command.delete.first().and_then(|name| cluster.nodes.get(name.as_str()));
+        let Some(pool) = first.and_then(|node| cluster.pool(node.node_pool()?)) else { continue };
+        let numbered = Numbered { number: place + 1, command };
+        let (nodes, disrupted) = counted(cluster, pool, &held);
+        let (count, at_once) = (command.delete.len(), at_once(cluster, pool, command.reason, nodes));
+        if count > at_once.min(Command::MAX_CLAIMS) {
+            let allowed = at_once.min(Command::MAX_CLAIMS);
+            out.push(numbered.fault(format!("it ends {count} nodes at once; allowed: {allowed}")));
+        }
+        if !command.starts_now {
+            continue;
+        }
+        let started = started.entry(&pool.name).or_insert(disrupted);
+        *started += count;
+        if *started > at_once && count <= at_once {
+            let reason = format!(
+                "it starts now, which makes {started} nodes of {} at once; allowed: {at_once}",
+                pool.name
+            );
+            out.push(numbered.fault(reason));
+        }
+    }
+}
+
+/// How many nodes of a pool count, and how many of them are disrupted already.
+fn counted(cluster: &ClusterState<'_>, pool: &NodePool, held: &BTreeSet<&str>) -> (usize, usize) {
+    let (mut nodes, mut disrupted) = (0, 0);
+    for node in cluster.snapshot.nodes.iter().filter(|node| node.node_pool() == Some(&pool.name)) {
+        let claim = cluster.claim_of(node);
+        let state = claim.map(|claim| claim.status.state);
+        if !node.is_initialized() && state != Some(ClaimState::Initialized) {
+            continue;
+        }
+        let is_held = claim.is_some_and(|claim| held.contains(claim.name.as_str()));
+        nodes += usize::from(state.is_none_or(|state| state < ClaimState::Terminating));
+        disrupted += usize::from(is_held || is_disrupted(node, state));
+    }
+    (nodes, disrupted)
+}
+
+fn is_disrupted(node: &Node, state: Option<ClaimState>) -> bool {
+    !node.ready || node.deleting || node.is_disrupted() || state.is_some_and(|state| !state.accepts_pods())
+}
+
+/// How many of so many nodes may be disrupted at once: the least that an active budget allows, none where one cannot be
+/// read.
+fn at_once(cluster: &ClusterState<'_>, pool: &NodePool, reason: DisruptionReason, nodes: usize) -> usize {
+    let concerns = |budget: &&Budget| budget.reasons.as_ref().is_none_or(|all| all.contains(&reason));
+    let allowed =
+        pool.spec.disruption.budgets.iter().filter(concerns).filter_map(|budget| {
+            match Window::of(budget, cluster.snapshot.taken_at) {
+                Window::Shut => None,
+                Window::Unreadable => Some(0),
+                Window::Open { .. } => Some(share(&budget.nodes, nodes).unwrap_or(0)),
+            }
+        });
+    let wave = pool.disruption_wishes().drift_at_once.filter(|_| reason == DisruptionReason::Drifted);
+    allowed.chain(wave).fold(nodes, usize::min)
+}
+
+/// A number, or a percentage of the nodes, which rounds up.
+fn share(text: &str, nodes: usize) -> Option<usize> {
+    let Some(percent) = text.strip_suffix('%') else { return text.parse().ok() };
+    percent.parse::<usize>().ok().map(|percent| (nodes * percent).div_ceil(100))
+}

@@ -1,0 +1,219 @@
+//! Which nodes commands end, and how many at once.
+
+use outrigger_model::node_pool::DisruptionReason;
+use outrigger_model::{Price, Target, labels};
+use outrigger_planning::disruption::{ConsolidationCommand, NodeCost};
+use serde_json::{Value, json};
+
+use super::{World, XLARGE, check_faults, command};
+use crate::fixtures::pool;
+
+#[test]
+fn no_node_is_ended_that_may_not_be() {
+    check_faults(&[
+        (
+            "a node that asks to stay",
+            |world| {
+                world.node("i-a").annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+            },
+            &["command 2, which ends i-a: i-a may not be ended: it asks not to be disrupted"],
+        ),
+        (
+            "a pod that asks to stay",
+            |world| {
+                let wish = json!({"value": "true"});
+                world.pod("db-0").do_not_disrupt = serde_json::from_value(wish).unwrap();
+            },
+            &[
+                "command 3, which ends i-b: i-b may not be ended: its pod default/db-0 asks not to be disrupted",
+            ],
+        ),
+        (
+            "a budget that never lets go",
+            |world| world.budget("web", true, None),
+            &["command 2, which ends i-a: i-a may not be ended: the budget default/budget-0 lets its pod \
+               default/web-0 not go"],
+        ),
+        (
+            "a budget that lets none go now",
+            |world| world.budget("db", false, Some(0)),
+            &["command 3, which ends i-b: i-b may not be ended: the budget default/budget-0 lets its pod \
+               default/db-0 not go"],
+        ),
+        ("a budget that lets one go", |world| world.budget("db", false, Some(1)), &[]),
+        (
+            "two budgets",
+            |world| (0..2).for_each(|_| world.budget("db", false, Some(1))),
+            &["command 3, which ends i-b: i-b may not be ended: several budgets cover its pod default/db-0"],
+        ),
+        (
+            "pods are not asked where the drain of what has drifted ends by a time",
+            |world| {
+                world.patch(json!({"template": {"spec": {"terminationGracePeriod": "1h"}}}));
+                world.budget("db", true, None);
+                world.command(3).reason = DisruptionReason::Drifted;
+            },
+            &[],
+        ),
+        (
+            "a node that has not started",
+            |world| drop(world.node("i-d").labels.remove(labels::INITIALIZED)),
+            &["command 1, which ends i-d: i-d may not be ended: it has not finished starting"],
+        ),
+        (
+            "a node that leaves",
+            |world| world.node("i-d").deleting = true,
+            &["command 1, which ends i-d: i-d may not be ended: it is leaving already"],
+        ),
+        (
+            "a node that is cordoned",
+            |world| world.node("i-b").unschedulable = true,
+            &["command 3, which ends i-b: i-b may not be ended: somebody has cordoned it"],
+        ),
+        (
+            "an Empty node with pods",
+            |world| world.command(3).reason = DisruptionReason::Empty,
+            &[
+                "command 3, which ends i-b: i-b may not be ended: the reason told is Empty, and 1 pods are on it",
+            ],
+        ),
+        (
+            "a policy for empty nodes",
+            |world| world.patch(json!({"disruption": {"consolidationPolicy": "WhenEmpty"}})),
+            &[
+                "command 2, which ends i-a: i-a may not be ended: its NodePool has consolidationPolicy: WhenEmpty",
+                "command 3, which ends i-b: i-b may not be ended: its NodePool has consolidationPolicy: WhenEmpty",
+            ],
+        ),
+        (
+            "a pool that never consolidates",
+            |world| {
+                world.patch(json!({"disruption": {"consolidateAfter": "Never"}}));
+                (2..=3).for_each(|number| world.command(number).reason = DisruptionReason::Drifted);
+            },
+            &["command 1, which ends i-d: i-d may not be ended: its NodePool has consolidateAfter: Never"],
+        ),
+    ]);
+}
+
+#[test]
+fn each_node_is_ended_once_and_is_one_of_a_pool() {
+    check_faults(&[
+        (
+            "twice",
+            |world| {
+                let again = world.found.commands[0].clone();
+                world.found.commands.push(again);
+                let (cost, volume) = (world.found.after, world.found.after.beside.nanos() / 2);
+                world.found.after = NodeCost {
+                    instances: cost.instances - Price::from_nanos(XLARGE),
+                    beside: cost.beside - Price::from_nanos(volume),
+                };
+            },
+            &["command 4, which ends i-d: command 1 ends i-d already"],
+        ),
+        (
+            "an unknown node",
+            |world| {
+                let mut unknown = command(DisruptionReason::Empty, "i-z", 0);
+                unknown.starts_now = false;
+                world.found.commands.push(unknown);
+            },
+            &["command 4, which ends i-z: there is no node i-z"],
+        ),
+        (
+            "no node",
+            |world| {
+                let nothing = command(DisruptionReason::Empty, "i-z", 0);
+                world.found.commands.push(ConsolidationCommand { delete: Vec::new(), ..nothing });
+            },
+            &["command 4, which ends : it ends no node"],
+        ),
+        (
+            "an unknown pool",
+            |world| drop(world.node("i-d").labels.insert(labels::NODE_POOL.into(), "gone".into())),
+            &[
+                "command 1, which ends i-d: i-d is of no NodePool that is known",
+                "command 1, which ends i-d: it tells of a saving of 186027397 nano-dollars per hour; found: 0",
+                "consolidation: the nodes before it are told to cost 688000000 and 56109588 nano-dollars per hour \
+                 beside; found: 516000000 and 42082191 nano-dollars per hour beside",
+            ],
+        ),
+        (
+            "two pools",
+            |world| {
+                let budgets = json!({"disruption": {"budgets": [{"nodes": "100%"}]}});
+                world.snapshot.node_pools.push(pool("other", budgets));
+                world.node("i-b").labels.insert(labels::NODE_POOL.into(), "other".into());
+                let third = world.found.commands.remove(2);
+                let first = world.command(1);
+                first.reason = DisruptionReason::Underutilized;
+                first.delete.extend(third.delete);
+                first.saving_nanos += third.saving_nanos;
+                (first.existing, first.evictions) = (third.existing, 1);
+            },
+            &["command 1, which ends i-d, i-b: its nodes are of the NodePools default, other; allowed: one"],
+        ),
+    ]);
+}
+
+#[test]
+fn no_more_nodes_go_at_once_than_budgets_allow() {
+    fn budgets(world: &mut World, budgets: &Value) {
+        world.patch(json!({"disruption": {"budgets": budgets}}));
+    }
+    check_faults(&[
+        (
+            "all at once",
+            |world| budgets(world, &json!([{"nodes": "2"}])),
+            &["command 3, which ends i-b: it starts now, which makes 3 nodes of default at once; allowed: 2"],
+        ),
+        (
+            "a percentage, which rounds up, and one that starts later",
+            |world| {
+                budgets(world, &json!([{"nodes": "30%"}]));
+                world.command(3).starts_now = false;
+            },
+            &[],
+        ),
+        (
+            "a budget for another reason",
+            |world| budgets(world, &json!([{"nodes": "0", "reasons": ["Drifted"]}])),
+            &[],
+        ),
+        (
+            "a budget that is closed to a reason",
+            |world| budgets(world, &json!([{"nodes": "0", "reasons": ["Empty"]}])),
+            &["command 1, which ends i-d: it ends 1 nodes at once; allowed: 0"],
+        ),
+        (
+            "a budget at another time",
+            |world| budgets(world, &json!([{"nodes": "0", "schedule": "0 13 * * *", "duration": "1h"}])),
+            &[],
+        ),
+        (
+            "a node that is not heard of counts",
+            |world| {
+                budgets(world, &json!([{"nodes": "3"}]));
+                world.node("i-c").ready = false;
+                let node = &mut world.command(2).existing;
+                node[0].target = Target::Claim("default-x".into());
+                world.command(3).existing[0].target = Target::Claim("default-x".into());
+            },
+            &["command 3, which ends i-b: it starts now, which makes 4 nodes of default at once; allowed: 3"],
+        ),
+        (
+            "two in one command",
+            |world| {
+                budgets(world, &json!([{"nodes": "1"}]));
+                let third = world.found.commands.remove(2);
+                let second = world.command(2);
+                second.delete.extend(third.delete);
+                second.existing.extend(third.existing);
+                second.saving_nanos += third.saving_nanos;
+                (second.evictions, second.starts_now) = (3, false);
+            },
+            &["command 2, which ends i-a, i-b: it ends 2 nodes at once; allowed: 1"],
+        ),
+    ]);
+}
