@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use outrigger_stack::{
-    CLUSTER, FunctionProcess, NodeAgent, NodeAgentSettings, Outcome, Rates, STATE_BUCKET, Stack, Ticker,
-    parameter, scheduled_event,
+    CLUSTER, FunctionProcess, GROUPS, NodeAgent, NodeAgentSettings, Outcome, Rates, STATE_BUCKET, Stack,
+    Ticker, parameter, scheduled_event,
 };
 use outrigger_tests::cli::outrigger_in;
 use outrigger_tests::objects::{deployment, requirement};
@@ -179,7 +179,8 @@ fn nothing_is_disrupted_while_that_is_paused() {
     drop((world.functions, world.agent, world.ticker));
 }
 
-/// What `kops update cluster` does for an InstanceGroup whose image has changed.
+/// What `kops update cluster` does for an InstanceGroup whose image has changed: the group's spec, and a new version of
+/// its launch template, which becomes the default.
 fn update_image(stack: &Stack) {
     let key = format!("{CLUSTER}/instancegroup/nodes");
     let spec = stack.aws().object(STATE_BUCKET, &key).unwrap().unwrap();
@@ -187,11 +188,40 @@ fn update_image(stack: &Stack) {
     let (owner, old) = image.split_once('/').unwrap();
     let ask = [
         parameter("Owner.1", owner),
-        parameter("Filter.1.Name", "architecture"),
-        parameter("Filter.1.Value.1", "x86_64"),
+        parameter("Filter.1.Name", "name"),
+        parameter("Filter.1.Value.1", "al2023-ami-2023*-x86_64"),
     ];
     let answer = stack.aws().ec2("DescribeImages", &ask).unwrap();
-    let names = answer.split("<name>").skip(1).filter_map(|rest| rest.split('<').next());
-    let new = names.filter(|name| name.starts_with("al2023-ami-2023") && *name != old).next().unwrap();
-    stack.aws().put_object(STATE_BUCKET, &key, &spec.replace(image, &format!("{owner}/{new}"))).unwrap();
+    let images = texts(&answer, "name").into_iter().zip(texts(&answer, "imageId"));
+    let (name, id) = images.into_iter().find(|(name, _)| name != old).unwrap();
+    stack.aws().put_object(STATE_BUCKET, &key, &spec.replace(image, &format!("{owner}/{name}"))).unwrap();
+
+    let template = format!("nodes.{CLUSTER}");
+    let ask = [parameter("LaunchTemplateName", &template), parameter("LaunchTemplateVersion.1", "$Default")];
+    let answer = stack.aws().ec2("DescribeLaunchTemplateVersions", &ask).unwrap();
+    let data = "LaunchTemplateData";
+    let mut ask = vec![
+        parameter("LaunchTemplateName", &template),
+        parameter(format!("{data}.ImageId"), id),
+        parameter(format!("{data}.InstanceType"), "m5.large"),
+        parameter(format!("{data}.UserData"), texts(&answer, "userData").remove(0)),
+        parameter(format!("{data}.IamInstanceProfile.Name"), template.as_str()),
+        parameter(format!("{data}.TagSpecification.1.ResourceType"), "instance"),
+    ];
+    let group = GROUPS.iter().find(|group| group.name == "nodes").unwrap();
+    for (index, (key, value)) in group.tags().into_iter().enumerate() {
+        let tag = format!("{data}.TagSpecification.1.Tag.{}", index + 1);
+        ask.extend([parameter(format!("{tag}.Key"), key), parameter(format!("{tag}.Value"), value)]);
+    }
+    let answer = stack.aws().ec2("CreateLaunchTemplateVersion", &ask).unwrap();
+    let version = texts(&answer, "versionNumber").remove(0);
+    let ask = [parameter("LaunchTemplateName", &template), parameter("SetDefaultVersion", version)];
+    stack.aws().ec2("ModifyLaunchTemplate", &ask).unwrap();
+}
+
+/// What stands in the elements of this name.
+fn texts(xml: &str, element: &str) -> Vec<String> {
+    let open = format!("<{element}>");
+    let found = xml.split(&open).skip(1).filter_map(|rest| rest.split('<').next());
+    found.map(str::to_owned).collect()
 }
