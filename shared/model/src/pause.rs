@@ -126,7 +126,7 @@ mod tests {
                 "{reason}"
             );
         }
-        for reason in [Expired, Rebalanced, Disrupted] {
+        for reason in [Expired, Rebalanced, Empty, Underutilized, Drifted] {
             assert!(everything.stops_end(reason, at(11)) && disruption.stops_end(reason, at(11)), "{reason}");
         }
         for reason in [NotRegistered, NotInitialized, Unhealthy] {

@@ -5,7 +5,7 @@
 //! place is planned command by command.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::{
     Command, NodeReport, Outcome, Plan, PlannedNode, Pod, PodState, PodsReport, Price, Report, Snapshot,
@@ -48,9 +48,14 @@ impl<'a> Moves<'a> {
     /// Plans the moves of a snapshot in which pods that must find another place are leaving.
     pub(crate) fn of(seen: Cow<'a, Snapshot>, options: &Options<'_>) -> Self {
         let all: Vec<Move> = replacement::current(&seen).filter_map(|it| Move::of(it, &seen)).collect();
-        let (moved, nodes, reports) = (BTreeSet::new(), Vec::new(), Vec::new());
-        let (too_dear, staying) = (Vec::new(), Vec::new());
-        let mut moves = Self { snapshot: seen, moved, nodes, reports, too_dear, staying };
+        let mut moves = Self {
+            snapshot: seen,
+            moved: BTreeSet::new(),
+            nodes: Vec::new(),
+            reports: Vec::new(),
+            too_dear: Vec::new(),
+            staying: Vec::new(),
+        };
         if all.is_empty() {
             return moves;
         }
@@ -159,7 +164,7 @@ fn place(world: &Snapshot, pods: &BTreeSet<&str>, options: &Options<'_>) -> (Pla
         let is_meant = pod.nominated_node.is_some() || meant.contains(pod.uid.as_str());
         pods.contains(pod.uid.as_str()) || (is_meant && pod.node_name.is_none())
     });
-    let problem = Problem::of(world, options, &volumes, &left_alone, &queue, &Default::default());
+    let problem = Problem::of(world, options, &volumes, &left_alone, &queue, &BTreeMap::new());
     Writer::new(&search::solve(&problem)).write()
 }
 
