@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use jiff::SignedDuration;
-use outrigger_model::{Plan, PodRef, Price, Snapshot, Taint};
+use outrigger_model::{Plan, PodRef, Price, Snapshot, Taint, TaintEffect};
 use outrigger_planning::check::check_consolidation;
 use outrigger_planning::disruption::{
     Consolidation, ConsolidationCommand, DisruptionSettings, NodeCost, consolidate,
@@ -26,8 +26,27 @@ use replicas::Replicas;
 
 /// How long a command waits for pods that kube-scheduler has said no to. Events that may help them come at once.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// The key of the soft taint of nodes that later commands end.
+const SHUNNED: &str = "outrigger.dev/shunned";
 /// How long kube-scheduler takes at most to hear of a taint. Lifecycle waits for longer before it evicts.
 const HEARING: Duration = Duration::from_millis(300);
+
+/// What kube-scheduler knows of the nodes that later commands end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Later {
+    /// Nothing: it takes them for the emptiest.
+    Open,
+    /// They bear a soft taint from the beginning.
+    Shunned,
+}
+
+impl Later {
+    /// As an environment variable asks, for measurements.
+    fn chosen() -> Self {
+        let is_shunned = std::env::var("OUTRIGGER_REPLAY_LATER").is_ok_and(|value| value == "shunned");
+        if is_shunned { Self::Shunned } else { Self::Open }
+    }
+}
 
 /// What came of a consolidation.
 #[derive(Clone, Debug, Default)]
@@ -77,6 +96,12 @@ pub(crate) fn carry_out(cluster: &Cluster, scenario: &Scenario) -> Result<Outcom
     let violations = check_consolidation(&snapshot, &found, &options);
     ensure!(violations.is_empty(), "{}: the referee refuses it: {violations:?}", scenario.name);
     let mut outcome = Outcome::of(scenario, &snapshot, &found);
+    if Later::chosen() == Later::Shunned {
+        let ended: Vec<&String> = found.commands.iter().flat_map(|command| &command.delete).collect();
+        in_parallel(&ended, |node| {
+            taint(cluster, node, &Taint::new(SHUNNED, "", TaintEffect::PreferNoSchedule))
+        })?;
+    }
     for (place, command) in found.commands.iter().enumerate() {
         let step = Step { cluster, scenario, snapshot: &snapshot, command };
         outcome.evicted += step
@@ -190,22 +215,12 @@ impl Step<'_> {
         let planned = Planned::of(&plan, self.snapshot, JoinsAs::Cheapest)?;
         joining::register_new(self.cluster, self.scenario, &planned.nodes, self.snapshot)?;
         joining::open(self.cluster, &planned.nodes)?;
-        in_parallel(&self.command.delete, |node| self.close(node))?;
+        in_parallel(&self.command.delete, |node| taint(self.cluster, node, &Taint::disrupted()))?;
         thread::sleep(HEARING);
         let evicted = pods.move_from(self.cluster, &self.command.delete)?;
         pods.settle(self.cluster, PATIENCE)?;
         in_parallel(&self.command.delete, |node| self.remove(node))?;
         Ok(evicted)
-    }
-
-    fn close(&self, node: &str) -> Result<()> {
-        let path = format!("/api/v1/nodes/{node}");
-        let mut taints = self.cluster.api().get(&path)?["spec"]["taints"].take();
-        match taints.as_array_mut() {
-            Some(taints) => taints.push(json!(Taint::disrupted())),
-            None => taints = json!([Taint::disrupted()]),
-        }
-        self.cluster.api().merge(&path, &json!({"spec": {"taints": taints}})).map(drop)
     }
 
     /// Lets a node go, with the pods that live and die with it.
@@ -215,4 +230,15 @@ impl Step<'_> {
         }
         self.cluster.api().delete(&format!("/api/v1/nodes/{node}"))
     }
+}
+
+/// Adds a taint to a node.
+fn taint(cluster: &Cluster, node: &str, taint: &Taint) -> Result<()> {
+    let path = format!("/api/v1/nodes/{node}");
+    let mut taints = cluster.api().get(&path)?["spec"]["taints"].take();
+    match taints.as_array_mut() {
+        Some(taints) => taints.push(json!(taint)),
+        None => taints = json!([taint]),
+    }
+    cluster.api().merge(&path, &json!({"spec": {"taints": taints}})).map(drop)
 }
