@@ -98,6 +98,13 @@ pub fn write_running(nodes: usize, seed: u64, types: &[InstanceType], file: &Pat
     })
 }
 
+/// The same List as a value.
+pub fn running_list(nodes: usize, seed: u64, types: &[InstanceType]) -> Value {
+    let mut items = Vec::new();
+    existing::running(&mut Builder::new(seed, &mut |item| items.push(item)), nodes, types);
+    json!({"apiVersion": "v1", "kind": "List", "items": items})
+}
+
 /// Writes a List into a file, item by item, since a hundred thousand pods are large as values.
 fn write_list(file: &Path, make: impl FnOnce(&mut dyn FnMut(Value)) -> Result<()>) -> Result<()> {
     let failed = || format!("writing {}", file.display());

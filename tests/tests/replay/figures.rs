@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::consolidation::Outcome;
 use crate::settle::Figures;
 
 /// Prints the table's heading.
@@ -49,5 +50,50 @@ pub(crate) fn line(one: &Figures) {
     }
     for (reason, pods) in reasons {
         println!("    {} not bound at first, as {}: {reason}", pods.len(), pods[0]);
+    }
+}
+
+/// Prints the heading of the table of consolidations.
+pub(crate) fn consolidation_heading() {
+    println!(
+        "\n{:<36} {:>6} {:>6} {:>8} {:>7} {:>7} {:>9} {:>7} {:>9} {:>9} {:>9} {:>7}",
+        "consolidation",
+        "nodes",
+        "after",
+        "commands",
+        "planned",
+        "evicted",
+        "preempted",
+        "pending",
+        "$/h",
+        "told",
+        "found",
+        "seconds"
+    );
+}
+
+/// Prints a consolidation's line, and why pods are pending.
+pub(crate) fn consolidation_line(one: &Outcome) {
+    println!(
+        "{:<36} {:>6} {:>6} {:>8} {:>7} {:>7} {:>9} {:>7} {:>9.4} {:>9.4} {:>9.4} {:>7.1}",
+        one.scenario,
+        one.nodes_before,
+        one.nodes_after,
+        one.commands,
+        one.planned,
+        one.evicted,
+        one.preempted,
+        one.pending.len(),
+        Outcome::dollars(one.before),
+        Outcome::dollars(one.told),
+        Outcome::dollars(one.found),
+        one.seconds,
+    );
+    for (pod, words) in &one.pending {
+        println!("    {pod}: {words}");
+    }
+    if !one.pending.is_empty() {
+        let cost = Outcome::dollars(one.bought_cost);
+        println!("    {} nodes at ${cost:.4}/h were bought for these, {} are left", one.bought, one.left);
     }
 }

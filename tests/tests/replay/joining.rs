@@ -44,14 +44,7 @@ pub(crate) fn join(
     snapshot: &Snapshot,
     opening: Opening,
 ) -> Result<()> {
-    for node in &planned.nodes {
-        cluster.create(&[gated(node)]).with_context(|| format!("joining {}", node.name))?;
-    }
-    let sets = scenario.daemon_sets();
-    let daemons: Vec<Value> =
-        planned.nodes.iter().flat_map(|node| daemon_pods(node, snapshot, &sets)).collect();
-    cluster.create(&daemons).context("creating the pods of daemonsets")?;
-    register(cluster, &planned.nodes)?;
+    register_new(cluster, scenario, &planned.nodes, snapshot)?;
     let strangers = if snapshot.generation == 1 { &scenario.strangers[..] } else { &[] };
     cluster.create(strangers).context("creating pods that nobody has planned for")?;
     let existing =
@@ -71,6 +64,22 @@ pub(crate) fn join(
     }
     open(cluster, &planned.nodes)?;
     finish_starting(cluster, planned)
+}
+
+/// Lets nodes join and registers them behind the gate, with the pods of their daemonsets.
+pub(crate) fn register_new(
+    cluster: &Cluster,
+    scenario: &Scenario,
+    nodes: &[NodeToJoin],
+    snapshot: &Snapshot,
+) -> Result<()> {
+    for node in nodes {
+        cluster.create(&[gated(node)]).with_context(|| format!("joining {}", node.name))?;
+    }
+    let sets = scenario.daemon_sets();
+    let daemons: Vec<Value> = nodes.iter().flat_map(|node| daemon_pods(node, snapshot, &sets)).collect();
+    cluster.create(&daemons).context("creating the pods of daemonsets")?;
+    register(cluster, nodes)
 }
 
 /// Binds the pods that may be bound as the API server shows the cluster now, as lifecycle does; gives the
@@ -160,7 +169,7 @@ fn register(cluster: &Cluster, nodes: &[NodeToJoin]) -> Result<()> {
 }
 
 /// Opens nodes.
-fn open(cluster: &Cluster, nodes: &[NodeToJoin]) -> Result<()> {
+pub(crate) fn open(cluster: &Cluster, nodes: &[NodeToJoin]) -> Result<()> {
     in_parallel(nodes, |node| {
         let taints: Vec<_> = node.taints.iter().chain(&node.startup_taints).collect();
         let label = json!({labels::INITIALIZED: "true"});
@@ -179,28 +188,29 @@ fn daemon_pods(node: &NodeToJoin, snapshot: &Snapshot, daemon_sets: &[&Value]) -
     let running = snapshot.daemon_sets.iter().filter(|set| runs_here(set));
     let object = |set: &DaemonSet| {
         let is_it = |object: &&&Value| object["metadata"]["name"] == set.id.name.as_str();
-        daemon_sets.iter().find(is_it).map(|object| daemon_pod(node, set, object))
+        daemon_sets.iter().find(is_it).map(|object| daemon_pod(&node.name, object))
     };
     running.filter_map(object).collect()
 }
 
-fn daemon_pod(node: &NodeToJoin, set: &DaemonSet, object: &Value) -> Value {
-    let template = &object["spec"]["template"];
+/// The pod of a daemonset on a node.
+pub(crate) fn daemon_pod(node: &str, set: &Value) -> Value {
+    let (template, name) = (&set["spec"]["template"], &set["metadata"]["name"]);
     let mut spec = template["spec"].clone();
-    spec["nodeName"] = json!(node.name);
+    spec["nodeName"] = json!(node);
     spec["tolerations"] = json!([{"operator": "Exists"}]);
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": format!("{}-{}", set.id.name, node.name),
-            "namespace": set.id.namespace,
+            "name": format!("{}-{node}", name.as_str().unwrap_or_default()),
+            "namespace": set["metadata"]["namespace"],
             "labels": template["metadata"]["labels"],
             "ownerReferences": [{
                 "apiVersion": "apps/v1",
                 "kind": "DaemonSet",
-                "name": set.id.name,
-                "uid": set.id.name,
+                "name": name,
+                "uid": name,
                 "controller": true,
             }],
         },

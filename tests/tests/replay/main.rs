@@ -9,6 +9,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod cluster;
+mod consolidation;
 mod figures;
 mod joining;
 mod planned;
@@ -21,6 +22,7 @@ mod volumes;
 use outrigger_bench::scenario::Scenario as Mix;
 
 use crate::cluster::Cluster;
+use crate::consolidation::{Outcome, carry_out};
 use crate::joining::Opening;
 use crate::scenario::Scenario;
 use crate::scenarios::SEED;
@@ -111,4 +113,46 @@ fn plans_for_many_pods_come_true() {
             check(&figures, asked_of(mix));
         }
     }
+}
+
+/// Carries out the consolidations of some scenarios and prints their table.
+fn carry_out_all(scenarios: impl Iterator<Item = Scenario>) -> Vec<Outcome> {
+    let cluster = Cluster::start().unwrap();
+    figures::consolidation_heading();
+    let one = |scenario: Scenario| {
+        let outcome = carry_out(&cluster, &scenario).unwrap();
+        figures::consolidation_line(&outcome);
+        outcome
+    };
+    scenarios.filter(is_chosen).map(one).collect()
+}
+
+/// What holds of every consolidation, and of all together: kube-scheduler may spread pods so that a later one finds no
+/// room, which costs another node. That may be one of so many.
+fn check_consolidations(all: Vec<Outcome>, one_pending_of: usize) {
+    let mut total = Outcome::default();
+    for one in all {
+        assert!(one.commands > 0, "{}: nothing to do", one.scenario);
+        assert_eq!(one.found, one.told, "{}: nano-dollars per hour", one.scenario);
+        assert_eq!(one.left, 0, "{}: {:?}", one.scenario, one.pending);
+        total.add(one);
+    }
+    figures::consolidation_line(&total);
+    let (pending, evicted) = (total.pending.len(), total.evicted);
+    assert!(pending * one_pending_of <= evicted, "{pending} of {evicted} evicted pods found no room");
+}
+
+/// Consolidations of small clusters, one for each rule.
+#[test]
+fn consolidations_come_true() {
+    check_consolidations(carry_out_all(scenarios::consolidations().unwrap().into_iter()), 10);
+}
+
+/// Consolidations of drawn clusters of 4 to 10 nodes with 120 to 300 pods.
+#[test]
+fn consolidations_of_drawn_clusters_come_true() {
+    let seeds = asked_for("OUTRIGGER_REPLAY_SEEDS").unwrap_or(2);
+    let nodes = |seed: u64| 4 + usize::try_from(seed % 7).unwrap();
+    let drawn = (SEED..SEED + seeds).map(|seed| scenarios::drawn_running(nodes(seed), seed).unwrap());
+    check_consolidations(carry_out_all(drawn), 25);
 }

@@ -20,7 +20,16 @@ pub(crate) struct Planned {
     pub(crate) price: Price,
 }
 
-/// A node that joins as its smallest offered type.
+/// Which of its offered types a node joins as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JoinsAs {
+    /// The smallest, which has the least room to spare.
+    Smallest,
+    /// The cheapest, where it is cheapest: it costs what was planned.
+    Cheapest,
+}
+
+/// A node that joins.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeToJoin {
     /// Its name.
@@ -41,13 +50,17 @@ pub(crate) struct NodeToJoin {
 
 impl Planned {
     /// Of our own plan.
-    pub(crate) fn of(plan: &Plan, snapshot: &Snapshot) -> Result<Self> {
+    pub(crate) fn of(plan: &Plan, snapshot: &Snapshot, joins_as: JoinsAs) -> Result<Self> {
         let on_existing = plan.existing.iter().map(|placement| {
             let pods = placement.pods.iter().map(|nominated| nominated.pod.clone());
             (placement.target.name().to_owned(), pods.collect())
         });
         Ok(Self {
-            nodes: plan.nodes.iter().map(|node| NodeToJoin::of(node, snapshot)).collect::<Result<_>>()?,
+            nodes: plan
+                .nodes
+                .iter()
+                .map(|node| NodeToJoin::of(node, snapshot, joins_as))
+                .collect::<Result<_>>()?,
             on_existing: on_existing.collect(),
             price: plan.price() + plan.node_price(),
         })
@@ -75,16 +88,19 @@ impl Planned {
 }
 
 impl NodeToJoin {
-    fn of(node: &PlannedNode, snapshot: &Snapshot) -> Result<Self> {
+    fn of(node: &PlannedNode, snapshot: &Snapshot, joins_as: JoinsAs) -> Result<Self> {
         let pool = snapshot.node_pools.iter().find(|pool| pool.name == node.spec.node_pool);
         let offer = pool.and_then(|pool| snapshot.offer_for(pool)).context("a plan for an unknown pool")?;
         let known = offer.instance_types.iter();
         let offered = known.filter_map(|kind| {
             Some((kind, node.instance_types.iter().find(|ranked| ranked.name == kind.name)?))
         });
-        let (kind, ranked) = offered
-            .min_by_key(|(kind, _)| size(kind))
-            .with_context(|| format!("{} offers no instance type that is known", node.claim))?;
+        let found = match joins_as {
+            JoinsAs::Smallest => offered.min_by_key(|(kind, _)| size(kind)),
+            JoinsAs::Cheapest => offered.min_by_key(|(kind, ranked)| (ranked.price(), size(kind))),
+        };
+        let (kind, ranked) =
+            found.with_context(|| format!("{} offers no instance type that is known", node.claim))?;
         let zone = ranked.offerings.first().map(|offering| offering.zone.clone()).unwrap_or_default();
         let reservation = node.spec.requirements.get(labels::RESERVATION_ID).and_then(Requirement::any);
         let reservation = reservation.filter(|_| node.capacity_type == CapacityType::Reserved);

@@ -44,6 +44,12 @@ impl State {
         pods.iter().filter(|pod| !is_bound(pod)).collect()
     }
 
+    /// Those that are bound to a node.
+    pub(crate) fn on(&self, node: &str) -> Vec<PodRef> {
+        let is_there = |(_, seen): &(&PodRef, &Seen)| seen.node.as_deref() == Some(node);
+        self.all.iter().filter(is_there).map(|(pod, _)| pod.clone()).collect()
+    }
+
     /// How long no pod has been bound or refused in other words, counted from `began` at the earliest. While the
     /// scheduler works through its queue, a pod that waits there says nothing.
     pub(crate) fn quiet_since(&self, began: Instant) -> Duration {

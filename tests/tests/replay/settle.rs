@@ -9,16 +9,16 @@ use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::joining::{self, Opening};
-use crate::planned::Planned;
+use crate::planned::{JoinsAs, Planned};
 use crate::pods::State;
 use crate::scenario::Scenario;
 use crate::volumes;
 
 /// kube-scheduler tries a pod again after at most ten seconds; one whose state has not changed for longer stays as it
 /// is.
-const QUIET: Duration = Duration::from_secs(12);
+pub(crate) const QUIET: Duration = Duration::from_secs(12);
 /// How long anything may take at most.
-const LONGEST: Duration = Duration::from_secs(180);
+pub(crate) const LONGEST: Duration = Duration::from_secs(180);
 /// How often the provisioner looks.
 const PROVISIONING: Duration = Duration::from_millis(300);
 /// Of so many bound pods kube-scheduler is asked about one, and about so many at most.
@@ -118,7 +118,7 @@ pub(crate) fn settle(cluster: &Cluster, scenario: &Scenario, opening: Opening) -
         let list = scenario.list(cluster.read_back()?);
         let snapshot = scenario.snapshot(&list, round as u64)?;
         let (plan, _) = provision(&snapshot, &Options::default());
-        let planned = Planned::of(&plan, &snapshot)?;
+        let planned = Planned::of(&plan, &snapshot, JoinsAs::Smallest)?;
         if planned.is_empty() {
             break;
         }
@@ -233,7 +233,8 @@ fn refused(cluster: &Cluster, object: &Value, pod: &PodRef, node: &str) -> Resul
     Ok(None)
 }
 
-fn path(pod: &PodRef) -> String {
+/// A pod's path, to delete it at once.
+pub(crate) fn path(pod: &PodRef) -> String {
     format!("/api/v1/namespaces/{}/pods/{}?gracePeriodSeconds=0", pod.namespace, pod.name)
 }
 
@@ -250,7 +251,8 @@ fn pinned(object: &Value, node: &str) -> Value {
     object
 }
 
-fn reference(pod: &Value) -> PodRef {
+/// The namespace and name of an object.
+pub(crate) fn reference(pod: &Value) -> PodRef {
     let text = |key: &str| pod["metadata"][key].as_str().map(str::to_owned);
     PodRef {
         namespace: text("namespace").unwrap_or_else(|| "default".into()),

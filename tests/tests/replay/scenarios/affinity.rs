@@ -29,6 +29,11 @@ fn required(kind: &str, terms: &[Value]) -> Value {
     json!({"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": terms}}})
 }
 
+/// A pod spec that keeps away from pods of an app.
+pub(super) fn apart(key: &str, name: &str) -> Value {
+    required("podAntiAffinity", &[term(key, &app(name))])
+}
+
 fn free(count: usize) -> Vec<Value> {
     pods("free", count, "500m", "1Gi", &json!({}))
 }
@@ -42,7 +47,7 @@ fn together_in_a_zone() -> Scenario {
 }
 
 fn beside_another() -> Scenario {
-    let mut all = pods("web", 8, "700m", "1Gi", &required("podAntiAffinity", &[term(HOST, &app("web"))]));
+    let mut all = pods("web", 8, "700m", "1Gi", &apart(HOST, "web"));
     all.extend(pods("cache", 16, "200m", "1Gi", &required("podAffinity", &[term(HOST, &app("web"))])));
     all.extend(pods("reader", 15, "400m", "1Gi", &required("podAffinity", &[term(ZONE, &app("writer"))])));
     all.extend(pods("writer", 2, "1", "1Gi", &json!({"nodeSelector": {ZONE: "us-east-1b"}})));
@@ -51,18 +56,16 @@ fn beside_another() -> Scenario {
 }
 
 fn apart_on_hosts() -> Scenario {
-    let apart = |name: &str| required("podAntiAffinity", &[term(HOST, &app(name))]);
-    let mut all = pods("db", 10, "800m", "2Gi", &apart("db"));
-    all.extend(pods("mq", 8, "300m", "1Gi", &apart("mq")));
+    let mut all = pods("db", 10, "800m", "2Gi", &apart(HOST, "db"));
+    all.extend(pods("mq", 8, "300m", "1Gi", &apart(HOST, "mq")));
     all.extend(free(50));
     Scenario::new("anti-affinity, hosts", vec![default_pool()], all)
 }
 
 fn apart_in_zones() -> Scenario {
-    let apart = |name: &str| required("podAntiAffinity", &[term(ZONE, &app(name))]);
-    let mut all = pods("db", 3, "800m", "2Gi", &apart("db"));
+    let mut all = pods("db", 3, "800m", "2Gi", &apart(ZONE, "db"));
     // Kept away from one that may itself be anywhere.
-    all.extend(pods("quiet", 10, "400m", "1Gi", &required("podAntiAffinity", &[term(ZONE, &app("noisy"))])));
+    all.extend(pods("quiet", 10, "400m", "1Gi", &apart(ZONE, "noisy")));
     all.extend(pods("noisy", 10, "400m", "1Gi", &json!({})));
     all.extend(free(20));
     Scenario::new("anti-affinity, zones", vec![default_pool()], all)

@@ -141,21 +141,22 @@ fn add_reservation(snapshot: &mut Snapshot) {
     }
 }
 
+pub(super) fn priority_class(name: &str, value: i32) -> Value {
+    json!({
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+    })
+}
+
 /// The limit has room for the important ones only.
 fn priorities() -> Scenario {
-    let class = |name: &str, value: i32| {
-        json!({
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": name},
-            "value": value,
-        })
-    };
     let limited = pool("default", &[], &json!({"limits": {"cpu": "16"}}));
     let ranked = |class: &str, value: i32| json!({"priorityClassName": class, "priority": value});
     let mut all = pods("minor", 40, "900m", "1Gi", &ranked("minor", 10));
     all.extend(pods("major", 12, "1", "1Gi", &ranked("major", 1000)));
-    let objects = vec![limited, class("minor", 10), class("major", 1000)];
+    let objects = vec![limited, priority_class("minor", 10), priority_class("major", 1000)];
     Scenario { optional: "minor", ..Scenario::new("priorities under a limit", objects, all) }
 }
 

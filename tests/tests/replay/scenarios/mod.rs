@@ -2,6 +2,7 @@
 
 mod affinity;
 mod capacity;
+mod consolidation;
 mod nodes;
 mod objects;
 mod sizes;
@@ -10,6 +11,7 @@ mod storage;
 
 use crate::scenario::Scenario;
 
+pub(crate) use consolidation::{consolidations, drawn_running};
 pub(crate) use sizes::{SEED, drawn};
 
 /// One for each rule of the planner, of twenty to eighty pods.

@@ -31,7 +31,7 @@ pub(super) fn all() -> Vec<Scenario> {
 }
 
 /// A spread of the pods that `selector` matches over `key`.
-fn spread(key: &str, max_skew: u32, selector: &Value) -> Value {
+pub(super) fn spread(key: &str, max_skew: u32, selector: &Value) -> Value {
     json!({
         "topologyKey": key,
         "maxSkew": max_skew,
@@ -41,7 +41,7 @@ fn spread(key: &str, max_skew: u32, selector: &Value) -> Value {
 }
 
 /// A pod spec with these spreads.
-fn spreads(all: &[Value]) -> Value {
+pub(super) fn spreads(all: &[Value]) -> Value {
     json!({"topologySpreadConstraints": all})
 }
 

@@ -13,7 +13,7 @@ pub(super) fn all() -> Vec<Scenario> {
     vec![bound_volumes(), first_consumer(), allowed_topologies(), attach_limits()]
 }
 
-fn storage_class(name: &str, zones: &[&str]) -> Value {
+pub(super) fn storage_class(name: &str, zones: &[&str]) -> Value {
     let mut class = json!({
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
@@ -42,7 +42,7 @@ fn claim(name: &str, class: &str) -> Value {
 }
 
 /// A claim and its volume in a zone, bound to one another.
-fn bound(name: &str, class: &str, zone: &str) -> [Value; 2] {
+pub(super) fn bound(name: &str, class: &str, zone: &str) -> [Value; 2] {
     let mut claim = claim(name, class);
     let volume_name = format!("pv-{name}");
     merge(
@@ -72,7 +72,7 @@ fn bound(name: &str, class: &str, zone: &str) -> [Value; 2] {
 }
 
 /// Each pod mounts the claim `data-<its name>`.
-fn mounting(name: &str, count: usize, cpu: &str, memory: &str, spec: &Value) -> Vec<Value> {
+pub(super) fn mounting(name: &str, count: usize, cpu: &str, memory: &str, spec: &Value) -> Vec<Value> {
     let mut all = pods(name, count, cpu, memory, spec);
     for (index, pod) in all.iter_mut().enumerate() {
         let claim_name = format!("data-{name}-{index}");
