@@ -165,7 +165,9 @@ impl Tick<'_> {
         self.note(recovered);
         let mut watched = Watched::open(self.ports).await?;
         let mut offers = Offers::new(self.ports.cloud.catalog().await?);
-        self.standing = has_standing_demand(&self.ports.cluster.configuration().await?);
+        let demand = has_standing_demand(&self.ports.cluster.configuration().await?);
+        // Of a node whose pods nobody makes again, a plan is all that its command waits for.
+        self.standing = demand || ledger.commands.iter().any(|command| command.replacements.is_none());
         loop {
             guard.keep(self.ports).await?;
             let has_new_pods = self.has_new_pods(&watched.state);
