@@ -241,7 +241,8 @@ async fn tick(door: &Door, scenario: &Scenario, wake: Wake, owner: String, deadl
             })
         }
         Function::Disrupt => {
-            let settings = disrupt::Settings::new(CLUSTER, owner);
+            let mut settings = disrupt::Settings::new(CLUSTER, owner);
+            settings.guards = scenario.guards;
             told(function, disrupt::tick(door.ports(), &settings, deadline).await, |summary| {
                 let nodes: usize = summary.committed.values().map(Vec::len).sum();
                 let committed = (nodes > 0).then(|| format!("{} to be disrupted", count(nodes, "node")));
