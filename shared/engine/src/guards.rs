@@ -27,6 +27,12 @@ pub struct Guards {
     pub pool_breaker: bool,
     /// Launch templates are collected only when nobody has used them for long.
     pub template_wait: bool,
+    /// A disruption is committed only when a later tick finds it again.
+    pub validation: bool,
+    /// A command is carried out only when what its pods wait for is ready.
+    pub replacements: bool,
+    /// Before a command is carried out its nodes and the pods on them are looked at once more.
+    pub last_look: bool,
 }
 
 impl Default for Guards {
@@ -43,6 +49,9 @@ impl Default for Guards {
             fence: true,
             pool_breaker: true,
             template_wait: true,
+            validation: true,
+            replacements: true,
+            last_look: true,
         }
     }
 }

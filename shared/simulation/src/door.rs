@@ -424,6 +424,13 @@ impl Door {
         (self.function, &self.owner)
     }
 
+    /// Takes note of a look by whoever gives nodes up.
+    pub(crate) fn looks(&self, note: impl FnOnce(&str)) {
+        if matches!(self.function, Function::Lifecycle | Function::Disrupt) {
+            note(&self.owner);
+        }
+    }
+
     pub(crate) const fn world(&self) -> &Arc<World> {
         &self.world
     }

@@ -149,10 +149,12 @@ fn begin(world: &World, function: Function, kills: &[Kill]) -> Run {
 
 /// A run has ended, or has died after so many calls.
 fn end(world: &World, door: Door, died_after: Option<u32>, told: Told) {
-    let (function, _) = door.run();
+    let (function, owner) = door.run();
+    let owner = owner.to_owned();
     let environment = door.close();
     let death = died_after.map(|calls| (Kind::Trouble, format!("{function} died after {calls} calls")));
     world.with(|state, moment| {
+        state.looks.forget(&owner);
         match died_after {
             Some(_) => state.deaths += 1,
             None => state.keep_warm(function, environment),
@@ -239,7 +241,8 @@ async fn tick(door: &Door, scenario: &Scenario, wake: Wake, owner: String, deadl
             })
         }
         Function::Disrupt => {
-            let settings = disrupt::Settings::new(CLUSTER, owner);
+            let mut settings = disrupt::Settings::new(CLUSTER, owner);
+            settings.guards = scenario.guards;
             told(function, disrupt::tick(door.ports(), &settings, deadline).await, |summary| {
                 let nodes: usize = summary.committed.values().map(Vec::len).sum();
                 let committed = (nodes > 0).then(|| format!("{} to be disrupted", count(nodes, "node")));

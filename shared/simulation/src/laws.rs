@@ -1,18 +1,35 @@
-//! What must hold in every world, whatever goes wrong in it. A simulation checks itself: limits at every launch, the
-//! rest at the end.
+//! What must hold in every world, whatever goes wrong in it. A simulation checks itself: limits and disruption at
+//! every write, the rest at the end.
 
+pub(crate) mod budgets;
 pub(crate) mod departure;
+pub(crate) mod disruption;
 pub(crate) mod health;
 pub(crate) mod placing;
 pub(crate) mod rates;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use outrigger_model::{IntentState, NodePool, Resources, labels, resources};
+use outrigger_model::{IntentState, NodeClaim, NodePool, Quantity, Resources, labels, resources};
 
 use crate::cloud::{Ec2, NO_LAUNCH};
+use crate::scenario::{Event, Scenario};
 use crate::state::{INTENT_TAG, State};
 use crate::time::Moment;
+
+/// How long the trouble of a world must be over before anything is asked of its pace: functions that stood still
+/// have gone on by then, and what they left lying has been taken up.
+const CALM_AFTER: Duration = Duration::from_mins(6);
+
+/// Whether the trouble of a world is long over.
+fn is_calm(scenario: &Scenario, moment: Moment) -> bool {
+    let is_over = |event: &Event| {
+        let ends = event.at.saturating_add(event.length().unwrap_or_default());
+        event.at > moment.elapsed || ends.saturating_add(CALM_AFTER) < moment.elapsed
+    };
+    scenario.events.iter().all(is_over)
+}
 
 /// Pools whose machines together take more than the pool's limits.
 pub(crate) fn limits(cloud: &Ec2, pools: &[NodePool], moment: Moment) -> Vec<String> {
@@ -23,18 +40,32 @@ pub(crate) fn limits(cloud: &Ec2, pools: &[NodePool], moment: Moment) -> Vec<Str
         if let Some(kind) = cloud.instance_type(&machine.instance.instance_type) {
             used.add(kind.counted());
         }
-        used.add(&Resources::new().with(resources::NODES, outrigger_model::Quantity::units(1)));
+        used.add(&Resources::new().with(resources::NODES, Quantity::units(1)));
     }
+    beyond(pools, &used, "holds", moment)
+}
+
+/// Pools whose claims together reserve more than the pool's limits, of those for which a launch was just written down.
+pub(crate) fn reservations(state: &State, launched: &[NodeClaim], moment: Moment) -> Vec<String> {
+    let mut used: BTreeMap<&str, Resources> = BTreeMap::new();
+    for claim in state.ledger.claims().filter(|claim| !claim.status.state.is_terminal()) {
+        if launched.iter().any(|new| new.spec.node_pool == claim.spec.node_pool) {
+            let used = used.entry(&claim.spec.node_pool).or_default();
+            used.add(&claim.status.reserved.clone().with(resources::NODES, Quantity::units(1)));
+        }
+    }
+    beyond(state.cluster.node_pools(), &used, "reserves", moment)
+}
+
+/// What pools use beyond their limits.
+fn beyond(pools: &[NodePool], used: &BTreeMap<&str, Resources>, does: &str, moment: Moment) -> Vec<String> {
     let mut broken = Vec::new();
     for pool in pools {
         let (Some(limits), Some(used)) = (&pool.spec.limits, used.get(pool.name.as_str())) else { continue };
         for (name, limit) in limits.iter().filter(|(name, limit)| used.get(name) > *limit) {
-            let seconds = moment.elapsed.as_secs();
-            let used = used.get(name);
-            broken.push(format!(
-                "after {seconds} s NodePool {} holds {name} {used} of at most {limit}",
-                pool.name
-            ));
+            let (seconds, used) = (moment.elapsed.as_secs(), used.get(name));
+            let pool = &pool.name;
+            broken.push(format!("after {seconds} s NodePool {pool} {does} {name} {used} of at most {limit}"));
         }
     }
     broken

@@ -23,6 +23,7 @@ mod environment;
 mod faults;
 mod laws;
 mod ledger;
+mod looks;
 mod offers;
 mod policy;
 mod queue;

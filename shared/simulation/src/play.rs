@@ -79,6 +79,9 @@ pub struct Ending {
     pub pods: Vec<Pod>,
     /// Ids of living instances in order, with the launch that each belongs to.
     pub instances: Vec<(String, String)>,
+    /// When something was last written that changes which nodes there are, by what it was: a launch, a command of
+    /// disruption, the end of a claim.
+    pub last_writes: BTreeMap<&'static str, Duration>,
     /// How many runs of functions have died.
     pub deaths: u32,
     /// How many messages about interruptions were given up.
@@ -190,6 +193,7 @@ fn ending(world: &World, scenario: &Scenario) -> Ending {
             .live()
             .map(|machine| (machine.instance.id.clone(), machine.token.clone()))
             .collect(),
+        last_writes: state.last_writes.clone(),
         deaths: state.deaths,
         dead_letters: state.queue.dead().len(),
         messages: state.queue.len(),

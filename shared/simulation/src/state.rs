@@ -23,6 +23,7 @@ use crate::environment::Environment;
 use crate::faults::{Faults, Trouble};
 use crate::laws;
 use crate::ledger::Table;
+use crate::looks::Looks;
 use crate::queue::Queue;
 use crate::random::draw;
 use crate::scenario::{Function, Scenario, Uninstall};
@@ -79,6 +80,8 @@ pub(crate) struct State {
     pub asked: BTreeMap<usize, Buckets>,
     /// How many runs each function has had.
     pub runs: BTreeMap<Function, u32>,
+    /// What the runs that are under way have looked at.
+    pub looks: Looks,
     /// How many runs have died.
     pub deaths: u32,
     /// Instances that were terminated at our wish.
@@ -87,7 +90,7 @@ pub(crate) struct State {
     pub silent: BTreeSet<String>,
     /// Since when so many nodes are not heard of that nothing may be concluded.
     pub partitioned_since: Option<Duration>,
-    /// When the ledger was last replaced by an older copy.
+    /// When the ledger was last lost, or replaced by an older copy.
     pub restored_at: Option<Duration>,
     /// When instances without a claim were terminated.
     pub orphans_ended: Vec<Duration>,
@@ -95,6 +98,8 @@ pub(crate) struct State {
     pub uninstalls: Option<Uninstall>,
     /// How many writes of claims there had been when the laws about claims were last checked.
     pub checked_claims: u64,
+    /// When something was last written that changes which nodes there are, by what it was.
+    pub last_writes: BTreeMap<&'static str, Duration>,
     /// How often a pod had to leave its node: at our wish, and because its machine was taken.
     pub evictions: usize,
     pub interruptions: usize,
@@ -142,6 +147,7 @@ impl State {
             paces: scenario.paces,
             asked: BTreeMap::new(),
             runs: BTreeMap::new(),
+            looks: Looks::default(),
             deaths: 0,
             given_up: BTreeSet::new(),
             silent: BTreeSet::new(),
@@ -150,6 +156,7 @@ impl State {
             orphans_ended: Vec::new(),
             uninstalls: None,
             checked_claims: 0,
+            last_writes: BTreeMap::new(),
             evictions: 0,
             interruptions: 0,
             tries_again: false,
@@ -267,6 +274,9 @@ impl State {
             }
             Step::Filled(node) => {
                 self.broken.extend(laws::placing::overdue(self, scenario, &node, moment));
+            }
+            Step::CommandDue(id) => {
+                self.broken.extend(laws::disruption::overdue(self, scenario, &id, moment));
             }
             Step::RollOn(workload) => self.roll_on(workload, moment),
             Step::PodIsDone(uid) => self.cluster.finish_pod(&uid, moment),

@@ -52,19 +52,21 @@ impl Tick<'_> {
         if held.is_empty() {
             return self.remove(command, lease).await;
         }
-        if let Step::Wait(what) = step {
+        if let Step::Wait(what) = &step
+            && self.settings.guards.replacements
+        {
             self.waits(&held, &what.to_string());
             return Ok(());
         }
-        if step == Step::Drain && self.is_paused(command.reason) {
+        if step != Step::GiveUp && self.is_paused(command.reason) {
             self.waits(&held, "an operator's pause to end");
             return Ok(());
         }
         let kept = self.kept(command, &held, nodes).await?;
         let nodes: Vec<&Node> = held.iter().flat_map(|claim| nodes.of_claim(claim)).copied().collect();
         match (step, kept) {
-            (Step::Drain, None) => self.carry_out(command, held, lease).await?,
-            (Step::Drain, Some(why)) if !matches!(why, DisruptionBlocker::Occupied(_)) => {
+            (Step::Drain | Step::Wait(_), None) => self.carry_out(command, held, lease).await?,
+            (Step::Drain | Step::Wait(_), Some(why)) if !matches!(why, DisruptionBlocker::Occupied(_)) => {
                 self.waits(&held, &why.to_string());
             }
             (_, kept) => {
@@ -156,6 +158,9 @@ impl Tick<'_> {
         held: &[&mut NodeClaim],
         nodes: &Nodes<'_>,
     ) -> Result<Option<DisruptionBlocker>, TickError> {
+        if !self.settings.guards.last_look {
+            return Ok(None);
+        }
         let budgets = disruption_budgets(self.ports).await?;
         let rules = EvictionRules { budgets: &budgets, now: self.ports.now() };
         for claim in held {

@@ -61,6 +61,17 @@ impl Objects {
         self.budgets.iter().map(shown).collect()
     }
 
+    /// Whether the Eviction API never lets a pod go, however many others are healthy.
+    pub(crate) fn never_goes(&self, pod: &Pod) -> bool {
+        let over: Vec<_> = self.budgets.iter().filter(|budget| covers(budget, pod)).collect();
+        over.len() > 1 || over.iter().any(|budget| budget.max_unavailable == Some(0))
+    }
+
+    /// When a pod came to its node, as the world's time goes; known of pods of workloads only.
+    pub(crate) fn bound_at(&self, pod: &Pod) -> Option<Duration> {
+        self.lives.get(&pod.uid)?.bound_at
+    }
+
     /// By when a pod that was asked to end must have done so.
     pub(crate) fn deleting_until(&self, pod: &Pod) -> Option<jiff::Timestamp> {
         self.life(pod).deleting_until

@@ -37,7 +37,11 @@ impl Cluster for Door {
     }
 
     async fn list(&self) -> Result<(ClusterState, Cursor), ClusterError> {
-        self.call(Call::List, |state, _| Ok(state.cluster.list())).await
+        self.call(Call::List, |state, moment| {
+            self.looks(|owner| state.looks.at_everything(owner, &state.cluster, moment));
+            Ok(state.cluster.list())
+        })
+        .await
     }
 
     async fn watch(
@@ -66,7 +70,11 @@ impl Cluster for Door {
     }
 
     async fn nodes(&self) -> Result<Vec<Node>, ClusterError> {
-        self.call(Call::Nodes, |state, _| Ok(state.cluster.nodes.values().cloned().collect())).await
+        self.call(Call::Nodes, |state, moment| {
+            self.looks(|owner| state.looks.at_nodes(owner, moment));
+            Ok(state.cluster.nodes.values().cloned().collect())
+        })
+        .await
     }
 
     async fn node(&self, name: &str) -> Result<Option<Node>, ClusterError> {
@@ -106,7 +114,11 @@ impl Cluster for Door {
     }
 
     async fn pods_on(&self, node: &str) -> Result<Vec<PodOnNode>, ClusterError> {
-        self.call(Call::PodsOn, |state, _| Ok(state.cluster.pods_on(node))).await
+        self.call(Call::PodsOn, |state, moment| {
+            self.looks(|owner| state.looks.at_pods(owner, node, moment));
+            Ok(state.cluster.pods_on(node))
+        })
+        .await
     }
 
     async fn evict(&self, pod: &Pod) -> Result<Eviction, ClusterError> {

@@ -1,6 +1,8 @@
 //! Worlds drawn from a seed: what the cluster is like, what it asks for, and all that goes wrong for a quarter of an
 //! hour.
 
+mod disruption;
+
 use std::time::Duration;
 
 use outrigger_engine::interruption::RebalancePolicy;
@@ -21,7 +23,7 @@ const MIXED: &str = concat!(include_str!("mixed.yaml"), include_str!("own_class.
 /// Demand changes and trouble begins before this.
 const CALM_AFTER: u64 = 12 * 60;
 /// Calls before which a function may stand still, or after which it may die.
-const FATEFUL: [(Function, Call); 17] = [
+const FATEFUL: [(Function, Call); 21] = [
     (Function::Provision, Call::Acquire),
     (Function::Provision, Call::Prepare),
     (Function::Provision, Call::MarkSent),
@@ -39,6 +41,10 @@ const FATEFUL: [(Function, Call); 17] = [
     (Function::Lifecycle, Call::TerminateInstances),
     (Function::Lifecycle, Call::ReleaseNode),
     (Function::Lifecycle, Call::Load),
+    (Function::Disrupt, Call::Load),
+    (Function::Disrupt, Call::List),
+    (Function::Disrupt, Call::WriteCommand),
+    (Function::Disrupt, Call::PutDisruptionMemory),
 ];
 
 /// Calls after which whoever hears of interruptions may die.
@@ -120,6 +126,7 @@ impl Chance {
         volumes(&dice, &mut scenario);
         protection(&dice, &mut scenario);
         scenario.events = trouble(&dice, &scenario);
+        let patience = disruption::disruption(&dice, &mut scenario, patience);
         scenario.adopt = scenario.events.iter().any(|event| forgets(&event.kind));
         if scenario.adopt {
             // Who adopts leaves alone what has no tags of a pool.
@@ -318,7 +325,7 @@ impl Drawn<'_> {
             let length = self.length(&subject, 5, 120);
             self.add(&subject, EventKind::Freeze { function, before, length });
         }
-        for function in [Function::Provision, Function::Lifecycle] {
+        for function in [Function::Provision, Function::Lifecycle, Function::Disrupt] {
             let subject = format!("twice/{function}");
             if self.dice.happens(&subject, 25) {
                 let length = self.length(&subject, 60, 6 * 60);

@@ -20,6 +20,8 @@ pub(crate) fn complaints(ending: &Ending, asks: Asks) -> Vec<String> {
     if asks == Asks::Rest {
         complaints.extend(left_over(ending));
         complaints.extend(restless(ending));
+        let late = ending.last_writes.iter().filter(|(_, at)| **at > REST_BY);
+        complaints.extend(late.map(|(what, at)| format!("after {} s {what} is still written", at.as_secs())));
     }
     complaints
 }

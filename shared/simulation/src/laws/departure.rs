@@ -132,12 +132,12 @@ fn claim_on<'s>(state: &'s State, instance: &str) -> Option<&'s NodeClaim> {
 }
 
 /// A run that read the ledger before it was replaced may act after that, on a claim that is no longer written so.
-fn may_know_another_claim(state: &State, moment: Moment) -> bool {
+pub(super) fn may_know_another_claim(state: &State, moment: Moment) -> bool {
     state.restored_at.is_some_and(|at| moment.elapsed.saturating_sub(at) < LONGEST_STANDSTILL)
 }
 
 /// By how much a time that one function has written down and another compares may be missed.
-fn tolerance(state: &State) -> Duration {
+pub(super) fn tolerance(state: &State) -> Duration {
     CLOCK_TOLERANCE + 2 * state.clock_skew
 }
 

@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use outrigger_engine::ports::{Lease, LedgerError};
-use outrigger_model::{Command, NodeClaim};
+use outrigger_model::{Command, NodeClaim, Proposal};
 
 use super::Table;
 
@@ -13,6 +13,11 @@ impl Table {
     /// Commands that have not ended, in order of id.
     pub(crate) fn commands(&self) -> impl Iterator<Item = &Command> {
         self.commands.values()
+    }
+
+    /// What disrupt has proposed, for a later run to find again.
+    pub(crate) fn proposals(&self) -> &[Proposal] {
+        &self.disruption_memory.proposals
     }
 
     pub(super) fn command(&self, id: &str) -> Option<Command> {

@@ -12,6 +12,7 @@ use outrigger_model::{
 };
 
 use crate::door::{Call, Door, PortError};
+use crate::laws;
 use crate::state::State;
 use crate::time::Moment;
 
@@ -48,13 +49,19 @@ impl Ledger for Door {
     }
 
     async fn load(&self) -> Result<LedgerState, LedgerError> {
-        self.call(Call::Load, |state, _| Ok(state.ledger.load())).await
+        self.call(Call::Load, |state, moment| {
+            self.looks(|owner| state.looks.at_ledger(owner, moment));
+            Ok(state.ledger.load())
+        })
+        .await
     }
 
     async fn prepare(&self, lease: &Lease, launch: &PreparedLaunch) -> Result<u64, LedgerError> {
         self.call(Call::Prepare, |state, moment| {
             let generation = state.ledger.prepare(lease, launch)?;
             self.note_trespass(state, moment, "a launch");
+            state.broken.extend(laws::reservations(state, &launch.claims, moment));
+            state.last_writes.insert("a launch", moment.elapsed);
             Ok(generation)
         })
         .await
@@ -91,7 +98,9 @@ impl Ledger for Door {
 
     async fn update_claim(&self, claim: &NodeClaim, lease: Option<&Lease>) -> Result<NodeClaim, LedgerError> {
         self.call(Call::UpdateClaim, |state, moment| {
+            let by_itself = laws::disruption::end_by_itself(state, claim);
             let written = state.ledger.update_claim(claim, lease)?;
+            state.broken.extend(by_itself);
             state.tell_of(&written, moment);
             Ok(written)
         })
@@ -104,7 +113,14 @@ impl Ledger for Door {
         claims: &[NodeClaim],
         lease: Option<&Lease>,
     ) -> Result<(), LedgerError> {
-        self.call(Call::WriteCommand, |state, _| state.ledger.write_command(command, claims, lease)).await
+        self.call(Call::WriteCommand, |state, moment| {
+            state.ledger.write_command(command, claims, lease)?;
+            if !claims.is_empty() {
+                state.committed(self.run(), command, moment);
+            }
+            Ok(())
+        })
+        .await
     }
 
     async fn end_command(
@@ -114,7 +130,10 @@ impl Ledger for Door {
         lease: Option<&Lease>,
     ) -> Result<Vec<NodeClaim>, LedgerError> {
         self.call(Call::EndCommand, |state, moment| {
+            let (_, owner) = self.run();
+            let broken = laws::disruption::execution(state, owner, command, claims, moment);
             let written = state.ledger.end_command(command, claims, lease)?;
+            state.broken.extend(broken);
             for claim in &written {
                 state.tell_of(claim, moment);
             }

@@ -291,7 +291,10 @@ impl Event {
             EventKind::LateJoin(length) => trouble(length, Trouble::LateJoin),
             EventKind::NeverReady(length) => trouble(length, Trouble::NeverReady),
             EventKind::PodsHang(length) => trouble(length, Trouble::PodsHang),
-            EventKind::LoseTable => state.ledger = state.ledger.lost(),
+            EventKind::LoseTable => {
+                state.ledger = state.ledger.lost();
+                state.restored_at = Some(moment.elapsed);
+            }
             EventKind::CopyTable => {
                 let copy = state.ledger.copied(moment.at, state.seed.is_multiple_of(2));
                 state.table_copy = Some(Box::new(copy));

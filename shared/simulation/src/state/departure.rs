@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outrigger_engine::ports::{Eviction, InstanceState};
-use outrigger_model::{ClaimState, Node, NodeClaim, Pod, labels};
+use outrigger_model::{ClaimState, Command, Node, NodeClaim, Pod, labels};
 
 use super::State;
 use crate::agenda::Step;
 use crate::faults::Trouble;
 use crate::laws::departure as laws;
 use crate::random::draw;
+use crate::scenario::Function;
 use crate::time::Moment;
 use crate::timeline::{Kind, count};
 
@@ -144,11 +145,30 @@ impl State {
         self.timeline.add(moment, Kind::Trouble, format!("{} appeared", count(number, "instance")));
     }
 
+    /// A command holds its claims from now on.
+    pub(crate) fn committed(
+        &mut self,
+        (function, owner): (Function, &str),
+        command: &Command,
+        moment: Moment,
+    ) {
+        self.last_writes.insert("a command", moment.elapsed);
+        let due = moment.elapsed.saturating_add(crate::laws::disruption::LONGEST_COMMAND);
+        self.agenda.add(due, Step::CommandDue(command.id.clone()));
+        if function == Function::Disrupt {
+            self.broken.extend(crate::laws::disruption::proposal(self, command, moment));
+            self.broken.extend(crate::laws::budgets::commitment(self, owner, command, moment));
+        }
+    }
+
     /// What was written of a claim that ends.
     pub(crate) fn tell_of(&mut self, claim: &NodeClaim, moment: Moment) {
         self.broken.extend(laws::closing(self, claim));
         self.broken.extend(crate::laws::health::repair(self, claim, moment));
         let Some(end) = &claim.status.termination else { return };
+        if end.tainted_at.is_none() {
+            self.last_writes.insert("the end of a claim", moment.elapsed);
+        }
         let text = match claim.status.state {
             ClaimState::Draining if end.tainted_at.is_none() => "is to be drained",
             ClaimState::Terminating => "is given up",

@@ -18,14 +18,16 @@ spec:
   nodePools:
     - apiVersion: karpenter.sh/v1
       kind: NodePool
-      metadata: {name: general}
+      metadata: {name: general, annotations: {outrigger.dev/least-node-age: 0s}}
       spec:
+        disruption: {budgets: [{nodes: 100%}]}
         template:
           spec:
             nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
             requirements:
               - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
               - {key: node.kubernetes.io/instance-type, operator: In, values: [m6a.large]}
+  disrupt: {disrupt}
   workloads:
     - {name: web, at: 2s, replicas: 2, scale: [{scale}], template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 400m, memory: 1Gi}}}]}}}
   events: [{events}]
@@ -43,14 +45,19 @@ const ON: Guards = Guards {
     fence: true,
     pool_breaker: true,
     template_wait: true,
+    validation: true,
+    replacements: true,
+    last_look: true,
 };
 
-const KEPT: Promises = Promises { tokens: true, tags: true, epochs: true };
+const KEPT: Promises = Promises { tokens: true, tags: true, epochs: true, versions: true };
 
 struct World<'a> {
     duration: &'static str,
     scale: &'static str,
     events: &'a str,
+    /// Whether nodes are given up by choice.
+    disrupts: bool,
     /// What is said of a law that the guard keeps.
     law: &'static str,
 }
@@ -60,6 +67,7 @@ impl World<'_> {
         let text = SCENARIO
             .replace("{seed}", &seed.to_string())
             .replace("{duration}", self.duration)
+            .replace("{disrupt}", &self.disrupts.to_string())
             .replace("{scale}", self.scale)
             .replace("{events}", self.events);
         let mut scenario = common::scenario(&text);
@@ -107,6 +115,7 @@ fn the_wait_after_the_taint_keeps_pods_off_machines_that_end() {
         duration: "5m",
         scale: "{at: 150s, replicas: 0}, {at: 181s, replicas: 2}",
         events: "{at: 3m, kind: DeleteNodes, count: 1}",
+        disrupts: false,
         law: "which was given up",
     };
     world.check(3, &[ON], Guards { taint_wait: false, ..ON });
@@ -118,6 +127,7 @@ fn a_claim_is_not_closed_while_its_instance_may_only_be_late() {
         duration: "9m",
         scale: "",
         events: "{at: 0s, kind: Chaos, percent: 0, for: 10s}, {at: 1m, kind: DeleteNodes, count: 1}",
+        disrupts: false,
         law: "was closed while its instance lives",
     };
     world.check(10, &[ON], Guards { absence_wait: false, ..ON });
@@ -130,6 +140,7 @@ fn what_was_launched_a_moment_ago_is_no_orphan() {
         duration: "6m",
         scale: "{at: 121s, replicas: 12}",
         events: "{at: 119s, kind: Freeze, function: lifecycle, call: DescribeMachines, for: 15s}",
+        disrupts: false,
         law: "was terminated while its claim lives",
     };
     let either = [ON, Guards { two_sweeps: false, ..ON }, Guards { cloud_first: false, ..ON }];
@@ -142,6 +153,7 @@ fn the_breaker_stops_a_sweep_that_would_end_too_much() {
         duration: "6m",
         scale: "",
         events: "{at: 2m, kind: StrayInstances, count: 6}",
+        disrupts: false,
         law: "were terminated at once",
     };
     world.check(2, &[ON], Guards { breaker: false, ..ON });
@@ -153,6 +165,7 @@ fn who_has_lost_the_lease_writes_no_sweep() {
         duration: "6m",
         scale: "",
         events: "{at: 1m, kind: Freeze, function: lifecycle, call: PutSweep, for: 70s}, {at: 115s, kind: DeleteNodes, count: 1}",
+        disrupts: false,
         law: "under somebody else's lease",
     };
     world.check(2, &[ON], Guards { fence: false, ..ON });
@@ -164,13 +177,14 @@ const UNANSWERED: &str = "{at: 0s, kind: KillFunction, function: provision, afte
 #[test]
 fn a_launch_that_is_sent_again_under_its_token_is_not_doubled() {
     let events = format!("{UNANSWERED}, {{at: 0s, kind: Chaos, percent: 0, for: 10s}}");
-    let world = World { duration: "6m", scale: "", events: &events, law: "instances for" };
+    let world = World { duration: "6m", scale: "", events: &events, disrupts: false, law: "instances for" };
     world.check_promise(10, &[KEPT], Promises { tokens: false, ..KEPT });
 }
 
 #[test]
 fn a_launch_that_is_found_by_its_tag_is_not_sent_again() {
-    let world = World { duration: "6m", scale: "", events: UNANSWERED, law: "instances for" };
+    let world =
+        World { duration: "6m", scale: "", events: UNANSWERED, disrupts: false, law: "instances for" };
     // Nobody knows for how long EC2 remembers a token.
     let either = [KEPT, Promises { tokens: false, ..KEPT }, Promises { tags: false, ..KEPT }];
     world.check_promise(5, &either, Promises { tokens: false, tags: false, ..KEPT });
@@ -183,6 +197,7 @@ fn who_has_lost_the_lease_launches_nothing() {
         duration: "4m",
         scale: "",
         events: "{at: 0s, kind: Freeze, function: provision, call: Prepare, for: 57s}",
+        disrupts: false,
         law: "wrote a launch under somebody else's lease",
     };
     world.check_promise(2, &[KEPT], Promises { epochs: false, ..KEPT });
@@ -194,6 +209,7 @@ fn repair_stops_where_the_fault_is_not_the_nodes() {
         duration: "9m",
         scale: "{at: 121s, replicas: 12}",
         events: "{at: 4m, kind: FailStatusChecks, count: 4}",
+        disrupts: false,
         law: "nodes were unhealthy",
     };
     world.check(2, &[ON], Guards { repair_breaker: false, ..ON });
@@ -205,6 +221,7 @@ fn nothing_is_concluded_while_most_nodes_are_not_heard_of() {
         duration: "9m",
         scale: "{at: 20s, replicas: 20}",
         events: "{at: 3m, kind: SilenceKubelets, count: 4}, {at: 5m, kind: StrayInstances, count: 2}",
+        disrupts: false,
         law: "nodes were not heard of",
     };
     world.check(2, &[ON], Guards { partition: false, ..ON });
@@ -216,6 +233,7 @@ fn nodes_are_opened_again_when_nobody_drains_them_and_not_before() {
         duration: "8m",
         scale: "",
         events: "{at: 2m, kind: CloseNodes, count: 1}",
+        disrupts: false,
         law: "was opened",
     };
     world.check(2, &[ON], Guards { two_sweeps: false, ..ON });
@@ -228,7 +246,56 @@ fn who_saw_a_node_before_its_drain_began_does_not_open_it_any_more() {
         duration: "9m",
         scale: "",
         events: "{at: 2m, kind: CloseNodes, count: 1}, {at: 170s, kind: Freeze, function: lifecycle, call: ChangeNode, for: 90s}, {at: 3m, kind: PodsHang, for: 5m}, {at: 4m, kind: DeleteNodeClaims, count: 1}",
+        disrupts: false,
         law: "was opened too soon",
     };
     world.check(3, &[ON], Guards { drain_mark: false, ..ON });
+}
+
+/// All pods go after two and a half minutes, so that disrupt proposes the node at 3 min and commits it at 4 min.
+const GONE: &str = "{at: 150s, replicas: 0}";
+
+#[test]
+fn what_is_given_up_is_found_twice() {
+    let world =
+        World { duration: "6m", scale: GONE, events: "", disrupts: true, law: "no earlier run had found it" };
+    world.check(2, &[ON], Guards { validation: false, ..ON });
+}
+
+#[test]
+fn no_node_is_drained_before_what_replaces_it_is_ready() {
+    let world = World {
+        duration: "9m",
+        scale: "",
+        events: "{at: 3m, kind: UpdateImages}",
+        disrupts: true,
+        law: "was carried out before",
+    };
+    world.check(2, &[ON], Guards { replacements: false, ..ON });
+}
+
+/// Lifecycle hears of the command only when pods have come to the node.
+#[test]
+fn an_empty_node_to_which_pods_have_come_stays() {
+    let world = World {
+        duration: "6m",
+        scale: "{at: 150s, replicas: 0}, {at: 242s, replicas: 2}",
+        events: "{at: 239s, kind: Freeze, function: lifecycle, call: Load, for: 10s}",
+        disrupts: true,
+        law: "who minds",
+    };
+    world.check(2, &[ON], Guards { last_look: false, ..ON });
+}
+
+/// EC2 takes the machine back while disrupt stands still with its command in hand.
+#[test]
+fn no_command_takes_hold_of_a_claim_that_was_written_meanwhile() {
+    let world = World {
+        duration: "6m",
+        scale: GONE,
+        events: "{at: 239s, kind: Freeze, function: disrupt, call: WriteCommand, for: 20s}, {at: 245s, kind: ScheduledChange, count: 1}",
+        disrupts: true,
+        law: "went from",
+    };
+    world.check_promise(2, &[KEPT], Promises { versions: false, ..KEPT });
 }

@@ -1,0 +1,133 @@
+//! What must hold when nodes are given up by choice: nobody on them minds, and what replaces them is ready.
+
+use std::time::Duration;
+
+use outrigger_model::{ClaimState, Command, Node, NodeClaim, Pod, Proposal, TerminationReason};
+
+use super::departure::{may_know_another_claim, tolerance};
+use super::is_calm;
+use crate::looks::Look;
+use crate::scenario::Scenario;
+use crate::state::State;
+use crate::time::{Moment, after};
+
+/// A command waits for ten minutes; then whoever comes next gives it up, or has ended its claims.
+pub(crate) const LONGEST_COMMAND: Duration = Duration::from_mins(16);
+
+/// How long a command has been proposed at least when it is committed.
+const LEAST_PROPOSED: Duration = Duration::from_secs(14);
+
+/// Whether nodes that end for this reason are given up by choice, so that their pods are asked.
+const fn is_by_choice(reason: TerminationReason) -> bool {
+    use TerminationReason::{Drifted, Empty, Rebalanced, Underutilized};
+    matches!(reason, Empty | Underutilized | Drifted | Rebalanced)
+}
+
+/// A command of disrupt was proposed by an earlier run, over the same nodes and for the same reason.
+pub(crate) fn proposal(state: &State, command: &Command, moment: Moment) -> Option<String> {
+    let claims = state.ledger.claims().filter(|claim| command.holds(claim));
+    let mut nodes: Vec<&str> = claims.filter_map(NodeClaim::instance_id).collect();
+    nodes.sort_unstable();
+    let least = LEAST_PROPOSED.saturating_sub(tolerance(state));
+    let is_it = |proposal: &&Proposal| {
+        TerminationReason::from(proposal.reason) == command.reason
+            && proposal.nodes == nodes
+            && after(proposal.since, least) <= moment.at
+    };
+    let was_proposed = state.ledger.proposals().iter().any(|proposal| is_it(&proposal));
+    let may_be = was_proposed || may_know_another_claim(state, moment);
+    (!may_be).then(|| format!("{} was committed, and no earlier run had found it", command.id))
+}
+
+/// A claim whose end begins by choice is held by a command until then.
+pub(crate) fn end_by_itself(state: &State, claim: &NodeClaim) -> Option<String> {
+    let before = state.ledger.claims().find(|before| before.name == claim.name)?;
+    let reason = claim.status.termination.as_ref()?.reason;
+    let begins = before.status.termination.is_none() && is_by_choice(reason);
+    begins.then(|| format!("claim {} ends without a command: {reason}", claim.name))
+}
+
+/// What is wrong with the end of a command, as the ledger stands before it is written: the claims that end with it are
+/// needed by somebody.
+pub(crate) fn execution(
+    state: &State,
+    owner: &str,
+    command: &Command,
+    claims: &[NodeClaim],
+    moment: Moment,
+) -> Vec<String> {
+    let ends: Vec<&NodeClaim> = claims.iter().filter(|claim| !claim.status.state.accepts_pods()).collect();
+    if ends.is_empty() || !is_by_choice(command.reason) || may_know_another_claim(state, moment) {
+        return Vec::new();
+    }
+    let Some(look) = state.looks.of(owner) else {
+        return vec![format!("{owner} carried {} out without a look at the cluster", command.id)];
+    };
+    let unwilling = ends.iter().flat_map(|claim| unwilling(state, look, command, claim, moment));
+    unwilling.chain(not_replaced(state, look, command, moment)).collect()
+}
+
+/// Pods that mind, and that were there when the run looked at their node.
+fn unwilling(
+    state: &State,
+    look: &Look,
+    command: &Command,
+    claim: &NodeClaim,
+    moment: Moment,
+) -> Vec<String> {
+    let Some(node) = node_of(state, claim) else { return Vec::new() };
+    let seen_at = look.pods.get(&node.name).copied();
+    let was_seen = |pod: &&Pod| {
+        let came = state.cluster.bound_at(pod);
+        seen_at.is_none_or(|seen_at| came.is_none_or(|came| came <= seen_at))
+    };
+    let on = state.cluster.pods().values().filter(|pod| pod.occupies(&node.name)).filter(was_seen);
+    let minds = |pod: &&Pod| match command.reason {
+        TerminationReason::Empty => !pod.is_bound_to_its_node(),
+        TerminationReason::Drifted if claim.spec.termination_grace_period.is_some() => false,
+        _ => pod.is_drainable() && (pod.is_protected(moment.at) || state.cluster.never_goes(pod)),
+    };
+    let told = |pod: &Pod| format!("{} ends under {}, who minds: {}", node.name, pod.id, command.reason);
+    on.filter(minds).map(told).collect()
+}
+
+/// What the pods of a command wait for, where it was not ready when the run looked.
+fn not_replaced(state: &State, look: &Look, command: &Command, moment: Moment) -> Vec<String> {
+    if command.reason == TerminationReason::Empty {
+        return Vec::new();
+    }
+    let stored = state.ledger.commands().find(|stored| stored.id == command.id);
+    let Some(replacements) = stored.and_then(|stored| stored.replacements.as_ref()) else {
+        return vec![format!("{} was carried out before its pods had a place", command.id)];
+    };
+    let missing = replacements.iter().filter(|name| !was_ready(state, look, name, moment));
+    missing.map(|name| format!("{} was carried out before {name} was ready", command.id)).collect()
+}
+
+/// Whether a claim was initialised and its node ready when the run looked at both.
+fn was_ready(state: &State, look: &Look, claim: &str, moment: Moment) -> bool {
+    let Some(claim) = state.ledger.claims().find(|it| it.name == claim) else { return false };
+    let ago = moment.elapsed.saturating_sub(look.ledger);
+    let began_since = claim.status.termination.as_ref().is_some_and(|end| {
+        after(end.since, ago + tolerance(state)) >= moment.at && claim.status.initialized_at.is_some()
+    });
+    let Some(node) = node_of(state, claim) else { return began_since };
+    let lost_since = || {
+        let condition = node.conditions.get("Ready").and_then(|condition| condition.since);
+        let ago = moment.elapsed.saturating_sub(look.nodes.unwrap_or(look.ledger));
+        condition.is_some_and(|since| after(since, ago) >= moment.at)
+    };
+    began_since || claim.status.state == ClaimState::Initialized && (node.ready || lost_since())
+}
+
+fn node_of<'s>(state: &'s State, claim: &NodeClaim) -> Option<&'s Node> {
+    state.cluster.nodes().get(claim.instance_id()?)
+}
+
+/// A command that is still there, [`LONGEST_COMMAND`] after it was written, although nothing has gone wrong lately.
+pub(crate) fn overdue(state: &State, scenario: &Scenario, id: &str, moment: Moment) -> Option<String> {
+    let is_there = state.ledger.commands().any(|command| command.id == id);
+    let may_stay = scenario.adopt || state.is_without_functions() || !is_calm(scenario, moment);
+    let minutes = LONGEST_COMMAND.as_secs() / 60;
+    (is_there && !may_stay).then(|| format!("command {id} is still there after {minutes} min"))
+}
