@@ -48,7 +48,8 @@ pub(crate) struct Decision {
 }
 
 impl Method {
-    const fn reason(self) -> DisruptionReason {
+    /// Why a node goes that was found so.
+    pub(crate) const fn reason(self) -> DisruptionReason {
         match self {
             Self::Emptiness => DisruptionReason::Empty,
             Self::Drift => DisruptionReason::Drifted,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outrigger_model::volume::claims_to_know;
-use outrigger_model::{Command, NodeClaim, Snapshot, TerminationReason};
+use outrigger_model::{Command, NodeClaim, Snapshot};
 use tokio::time::sleep;
 
 use super::karpenter::{Considered, Decision, confirm, considered, decide};
@@ -78,7 +78,7 @@ fn issue(state: &mut State, decision: &Decision, moment: Moment) {
     let claims: Vec<NodeClaim> = state.ledger.claims().filter(of_node).cloned().collect();
     let names = claims.iter().map(|claim| claim.name.clone()).collect();
     let message = format!("Karpenter's rules give it up: {:?}", decision.method);
-    let mut command = Command::new(TerminationReason::Disrupted, message, names, moment.at);
+    let mut command = Command::new(decision.method.reason().into(), message, names, moment.at);
     command.replacements = decision.is_empty.then(Vec::new);
     let held = claims.into_iter().map(|claim| {
         let id = command.id.clone();
