@@ -48,7 +48,7 @@ pub(crate) struct Decision {
 }
 
 impl Method {
-    /// Why it gives nodes up.
+    /// Why a node goes that was found so.
     pub(crate) const fn reason(self) -> DisruptionReason {
         match self {
             Self::Emptiness => DisruptionReason::Empty,
