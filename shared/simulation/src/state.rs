@@ -206,8 +206,9 @@ impl State {
     pub(crate) fn ring(&mut self, notice: &Notice) {
         let woken: &[Function] = match notice.kind {
             "NodeClaims Launched" => &[Function::Lifecycle],
-            outrigger_engine::disrupt::NOTICE => &[Function::Lifecycle, Function::Provision],
-            outrigger_engine::interruption::NOTICE => &[Function::Lifecycle, Function::Provision],
+            outrigger_engine::disrupt::NOTICE | outrigger_engine::interruption::NOTICE => {
+                &[Function::Lifecycle, Function::Provision]
+            }
             _ => &[],
         };
         for function in woken {
