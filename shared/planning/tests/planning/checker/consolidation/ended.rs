@@ -91,6 +91,12 @@ fn no_node_is_ended_that_may_not_be() {
             |world| world.node("i-b").unschedulable = true,
             &["command 3, which ends i-b: i-b may not be ended: somebody has cordoned it"],
         ),
+    ]);
+}
+
+#[test]
+fn no_node_is_ended_against_the_policy_of_its_pool() {
+    check_faults(&[
         (
             "an Empty node with pods",
             |world| world.command(3).reason = DisruptionReason::Empty,
