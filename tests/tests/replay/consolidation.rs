@@ -207,8 +207,8 @@ struct Step<'s> {
 }
 
 impl Step<'_> {
-    /// Opens what replaces the nodes, closes these, makes their pods anew and lets the nodes go; says how many pods that
-    /// were.
+    /// Opens what replaces the nodes, closes these, makes their pods anew and lets the nodes go; says how many pods
+    /// that were.
     fn carry_out(&self, pods: &mut Replicas) -> Result<usize> {
         let nothing = Plan::nothing(self.snapshot.taken_at, self.snapshot.generation);
         let plan = Plan { nodes: self.command.replace_with.clone(), ..nothing };

@@ -18,30 +18,50 @@ pub(super) fn check(found: &Consolidation, cluster: &ClusterState<'_>, out: &mut
     let held =
         replacement::held(&cluster.snapshot.claims, &cluster.snapshot.commands, cluster.snapshot.taken_at);
     let held: BTreeSet<&str> = held.map(|claim| claim.name.as_str()).collect();
-    let mut started: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut started: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for (place, command) in found.commands.iter().enumerate() {
         let first = command.delete.first().and_then(|name| cluster.nodes.get(name.as_str()));
         let Some(pool) = first.and_then(|node| cluster.pool(node.node_pool()?)) else { continue };
         let numbered = Numbered { number: place + 1, command };
-        let (nodes, disrupted) = counted(cluster, pool, &held);
-        let (count, at_once) = (command.delete.len(), at_once(cluster, pool, command.reason, nodes));
-        if count > at_once.min(Command::MAX_CLAIMS) {
-            let allowed = at_once.min(Command::MAX_CLAIMS);
-            out.push(numbered.fault(format!("it ends {count} nodes at once; allowed: {allowed}")));
-        }
-        if !command.starts_now {
-            continue;
-        }
-        let started = started.entry(&pool.name).or_insert(disrupted);
-        *started += count;
-        if *started > at_once && count <= at_once {
-            let reason = format!(
-                "it starts now, which makes {started} nodes of {} at once; allowed: {at_once}",
-                pool.name
-            );
-            out.push(numbered.fault(reason));
+        for Limit { what, allowed, already } in limits(cluster, pool, command.reason, &held) {
+            let count = command.delete.len();
+            if count > allowed {
+                out.push(numbered.fault(format!("it ends {count} {what} at once; allowed: {allowed}")));
+            } else if command.starts_now {
+                let started = started.entry((&pool.name, what)).or_insert(already);
+                *started += count;
+                if *started > allowed {
+                    let of_pool = format!("{started} {what} of {} at once", pool.name);
+                    let reason = format!("it starts now, which makes {of_pool}; allowed: {allowed}");
+                    out.push(numbered.fault(reason));
+                }
+            }
         }
     }
+}
+
+/// A number that commands may not pass.
+struct Limit {
+    /// What it counts.
+    what: &'static str,
+    allowed: usize,
+    /// How many are disrupted already.
+    already: usize,
+}
+
+/// The limits of a pool for a reason: its budgets, and of drifted nodes the wave that it asks for.
+fn limits(
+    cluster: &ClusterState<'_>,
+    pool: &NodePool,
+    reason: DisruptionReason,
+    held: &BTreeSet<&str>,
+) -> Vec<Limit> {
+    let (nodes, already) = counted(cluster, pool, held);
+    let allowed = at_once(cluster, pool, reason, nodes).min(Command::MAX_CLAIMS);
+    let wave = pool.disruption_wishes().drift_at_once.filter(|_| reason == DisruptionReason::Drifted);
+    // Which of those that are disrupted already have drifted is not looked at.
+    let wave = wave.map(|allowed| Limit { what: "drifted nodes", allowed, already: 0 });
+    [Limit { what: "nodes", allowed, already }].into_iter().chain(wave).collect()
 }
 
 /// How many nodes of a pool count, and how many of them are disrupted already.
@@ -76,8 +96,7 @@ fn at_once(cluster: &ClusterState<'_>, pool: &NodePool, reason: DisruptionReason
                 Window::Open { .. } => Some(share(&budget.nodes, nodes).unwrap_or(0)),
             }
         });
-    let wave = pool.disruption_wishes().drift_at_once.filter(|_| reason == DisruptionReason::Drifted);
-    allowed.chain(wave).fold(nodes, usize::min)
+    allowed.fold(nodes, usize::min)
 }
 
 /// A number, or a percentage of the nodes, which rounds up.

@@ -4,8 +4,8 @@ mod ended;
 
 use outrigger_model::node_pool::DisruptionReason;
 use outrigger_model::{
-    CapacityType, ExistingPlacement, Node, NominatedPod, Pod, PodDisruptionBudget, Price, Snapshot, Taint,
-    Target, fixtures, labels,
+    CapacityType, ClaimState, ExistingPlacement, Node, NodeClaim, NodeClaimStatus, NominatedPod, Pod,
+    PodDisruptionBudget, Price, Snapshot, Taint, Target, fixtures, labels,
 };
 use outrigger_planning::Options;
 use outrigger_planning::check::check_consolidation;
@@ -100,6 +100,17 @@ impl World {
 
     fn pod(&mut self, name: &str) -> &mut Pod {
         self.snapshot.pods.iter_mut().find(|pod| pod.id.name == name).unwrap()
+    }
+
+    /// Gives a node a claim; its status.
+    fn claim(&mut self, node: &str) -> &mut NodeClaimStatus {
+        let planned = &self.found.commands[1].replace_with[0];
+        let mut claim = NodeClaim::planned(planned, "", self.snapshot.taken_at);
+        claim.name = format!("default-of-{node}");
+        claim.status.node_name = Some(node.into());
+        claim.status.state = ClaimState::Initialized;
+        self.snapshot.claims.push(claim);
+        &mut self.snapshot.claims.last_mut().unwrap().status
     }
 
     /// Gives the pool `default` this patch over its spec.

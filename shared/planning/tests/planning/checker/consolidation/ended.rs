@@ -1,7 +1,7 @@
 //! Which nodes commands end, and how many at once.
 
 use outrigger_model::node_pool::DisruptionReason;
-use outrigger_model::{Price, Target, labels};
+use outrigger_model::{ClaimState, Price, Target, labels};
 use outrigger_planning::disruption::{ConsolidationCommand, NodeCost};
 use serde_json::{Value, json};
 
@@ -66,10 +66,37 @@ fn no_node_is_ended_that_may_not_be() {
             &["command 1, which ends i-d: i-d may not be ended: it is leaving already"],
         ),
         (
+            "a node whose claim leaves",
+            |world| world.claim("i-d").state = ClaimState::Draining,
+            &["command 1, which ends i-d: i-d may not be ended: it is leaving already"],
+        ),
+        (
+            "a node that a command holds",
+            |world| world.claim("i-d").command = Some("c-1".into()),
+            &["command 1, which ends i-d: i-d may not be ended: a command holds it already"],
+        ),
+        (
+            "a pool that is being deleted",
+            |world| {
+                world.snapshot.node_pools[0].deleting = true;
+                world.found.commands.truncate(1);
+                let nodes = 3;
+                world.found.after.instances = Price::from_nanos(nodes * XLARGE);
+                world.found.after.beside = Price::from_nanos(world.found.before.beside.nanos() / 4 * nodes);
+            },
+            &["command 1, which ends i-d: i-d may not be ended: its NodePool is being deleted"],
+        ),
+        (
             "a node that is cordoned",
             |world| world.node("i-b").unschedulable = true,
             &["command 3, which ends i-b: i-b may not be ended: somebody has cordoned it"],
         ),
+    ]);
+}
+
+#[test]
+fn no_node_is_ended_against_the_policy_of_its_pool() {
+    check_faults(&[
         (
             "an Empty node with pods",
             |world| world.command(3).reason = DisruptionReason::Empty,
@@ -185,6 +212,26 @@ fn no_more_nodes_go_at_once_than_budgets_allow() {
             "a budget that is closed to a reason",
             |world| budgets(world, &json!([{"nodes": "0", "reasons": ["Empty"]}])),
             &["command 1, which ends i-d: it ends 1 nodes at once; allowed: 0"],
+        ),
+        (
+            "a budget that cannot be read",
+            |world| {
+                let unreadable =
+                    json!({"nodes": "1", "schedule": "never", "duration": "1h", "reasons": ["Empty"]});
+                budgets(world, &json!([unreadable]));
+            },
+            &["command 1, which ends i-d: it ends 1 nodes at once; allowed: 0"],
+        ),
+        (
+            "a wave of drift",
+            |world| {
+                let wish = (labels::DRIFT_AT_ONCE.to_owned(), "1".to_owned());
+                world.snapshot.node_pools[0].annotations.extend([wish]);
+                (2..=3).for_each(|number| world.command(number).reason = DisruptionReason::Drifted);
+            },
+            &[
+                "command 3, which ends i-b: it starts now, which makes 2 drifted nodes of default at once; allowed: 1",
+            ],
         ),
         (
             "a budget at another time",
