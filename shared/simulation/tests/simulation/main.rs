@@ -7,6 +7,7 @@ mod chance;
 mod common;
 mod crash;
 mod determinism;
+mod disruption;
 mod ending;
 mod guards;
 mod health;
