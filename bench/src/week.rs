@@ -1,4 +1,5 @@
-//! `week`: a virtual week under each policy of disruption, beside the linear bound integrated over time.
+//! `week`: a virtual week under each policy of disruption, beside the linear bound and what plans from nothing cost,
+//! both integrated over time.
 
 use std::time::{Duration, Instant};
 
@@ -6,18 +7,20 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use outrigger_bench::lower_bound;
 use outrigger_model::{Invalid, Price, Snapshot};
+use outrigger_planning::{Options, provision};
 use outrigger_simulation::{Observer, Policy, Scenario, Summary, Tally, play, week};
 
-/// How often the bound is computed; until the next time it counts as it was.
+/// How often the bound and a plan from nothing are made; until the next time they count as they were.
 const SAMPLED_EVERY: Duration = Duration::from_mins(15);
 /// Pods that wait longer than this for a node are counted.
 const LONG_WAIT: Duration = Duration::from_mins(1);
 
-const COLUMNS: [(&str, usize); 11] = [
+const COLUMNS: [(&str, usize); 12] = [
     ("policy", 9),
     ("dollars", 9),
     ("bound", 9),
     ("ratio", 6),
+    ("from nothing", 12),
     ("evictions/pod-day", 17),
     ("interruptions/pod-day", 21),
     ("pending > 1 min", 15),
@@ -48,11 +51,11 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     let scenario = week::scenario(settings.seed, settings.days).map_err(|problems| told(&problems))?;
     for policy in settings.policy.map_or_else(|| Policy::ALL.to_vec(), |policy| vec![policy]) {
         let scenario = Scenario { policy, ..scenario.clone() };
-        let (begun, mut bound) = (Instant::now(), IntegratedBound::default());
-        let ending = play(&scenario, &[], &mut bound)?;
+        let (begun, mut floors) = (Instant::now(), Floors::default());
+        let ending = play(&scenario, &[], &mut floors)?;
         let seconds = begun.elapsed().as_secs_f64();
-        let dollars = bound.until(scenario.duration)?;
-        print(&row(policy, &ending.summary, &ending.tally, dollars, seconds));
+        floors.end(scenario.duration)?;
+        print(&row(policy, &ending.summary, &ending.tally, &floors, seconds));
         if let [first, ..] = &ending.summary.broken_laws[..] {
             bail!(
                 "under policy {policy} {} laws were broken, the first: {first}",
@@ -67,29 +70,43 @@ fn told(problems: &[Invalid]) -> anyhow::Error {
     anyhow::anyhow!(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 
-/// The least that the pods of a world can have cost, from sample to sample.
+/// What the pods of a world cost where every moment had the cluster of its own.
 #[derive(Default)]
-struct IntegratedBound {
-    dollars: f64,
-    /// When the last sample was taken, and what the pods of that moment cost per hour at least.
-    last: (Duration, f64),
+struct Floors {
+    /// In fractions of nodes.
+    bound: Integral,
+    /// In the nodes of a plan for an empty cluster, which is all that consolidation can come to.
+    planned: Integral,
     failed: Option<anyhow::Error>,
 }
 
-impl IntegratedBound {
-    fn pass(&mut self, at: Duration) {
-        let (since, per_hour) = self.last;
-        self.dollars += per_hour * at.saturating_sub(since).as_secs_f64() / 3_600.0;
-    }
+/// Dollars, from sample to sample.
+#[derive(Default)]
+struct Integral {
+    dollars: f64,
+    /// When the last sample was taken, and what it costs per hour.
+    last: (Duration, f64),
+}
 
-    /// What it comes to at the end.
-    fn until(mut self, end: Duration) -> Result<f64> {
-        self.pass(end);
-        self.failed.map_or(Ok(self.dollars), |error| Err(error).context("the bound of the week"))
+impl Integral {
+    /// It costs this much per hour from now on.
+    fn sample(&mut self, at: Duration, per_hour: f64) {
+        let (since, before) = self.last;
+        self.dollars += before * at.saturating_sub(since).as_secs_f64() / 3_600.0;
+        self.last = (at, per_hour);
     }
 }
 
-impl Observer for IntegratedBound {
+impl Floors {
+    /// Nothing is paid for after the end.
+    fn end(&mut self, at: Duration) -> Result<()> {
+        self.bound.sample(at, 0.0);
+        self.planned.sample(at, 0.0);
+        self.failed.take().map_or(Ok(()), |error| Err(error).context("the bound of the week"))
+    }
+}
+
+impl Observer for Floors {
     fn looks(&self) -> bool {
         false
     }
@@ -99,17 +116,18 @@ impl Observer for IntegratedBound {
     }
 
     fn sampled(&mut self, at: Duration, demand: &Snapshot) {
-        self.pass(at);
+        let (plan, _) = provision(demand, &Options::default());
+        self.planned.sample(at, (plan.price() + plan.node_price()).dollars());
         // Pools may differ in what a node costs beside its instance; the least of them keeps the bound one.
         let prices = demand.classes.iter().map(|offer| offer.class.root_volume.price());
         match lower_bound(demand, prices.min().unwrap_or(Price::ZERO)) {
-            Ok(bound) => self.last = (at, bound.cost_per_hour),
+            Ok(bound) => self.bound.sample(at, bound.cost_per_hour),
             Err(error) => self.failed = Some(error),
         }
     }
 }
 
-fn row(policy: Policy, summary: &Summary, tally: &Tally, bound: f64, seconds: f64) -> [String; 11] {
+fn row(policy: Policy, summary: &Summary, tally: &Tally, floors: &Floors, seconds: f64) -> [String; 12] {
     let percentile = |percent| tally.wait_percentile(percent).as_secs_f64();
     let pod_days = tally.pod_time.as_secs_f64() / 86_400.0;
     let age =
@@ -117,8 +135,9 @@ fn row(policy: Policy, summary: &Summary, tally: &Tally, bound: f64, seconds: f6
     [
         policy.to_string(),
         format!("{:.2}", summary.spent),
-        format!("{bound:.2}"),
-        format!("{:.3}", summary.spent / bound),
+        format!("{:.2}", floors.bound.dollars),
+        format!("{:.3}", summary.spent / floors.bound.dollars),
+        format!("{:.2}", floors.planned.dollars),
         format!("{:.3}", tally.evictions as f64 / pod_days),
         format!("{:.3}", tally.interruptions as f64 / pod_days),
         format!("{} of {}", tally.waited_longer(LONG_WAIT), tally.waits.len()),
@@ -130,7 +149,7 @@ fn row(policy: Policy, summary: &Summary, tally: &Tally, bound: f64, seconds: f6
 }
 
 /// One line; Markdown reads it as a table's.
-fn print(cells: &[String; 11]) {
+fn print(cells: &[String; 12]) {
     let cells: Vec<String> =
         cells.iter().zip(COLUMNS).map(|(cell, (_, width))| format!(" {cell:<width$} ")).collect();
     anstream::println!("|{}|", cells.join("|"));

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use outrigger_model::volume::claims_to_know;
 use outrigger_model::{Pod, PodState, Snapshot};
 
 use crate::offers::Offers;
@@ -34,7 +35,7 @@ impl Samples {
         Some(self.snapshot(state, moment))
     }
 
-    /// All pods of workloads, daemons aside, as if none of them had ever had a node.
+    /// All pods of workloads, daemons aside, as if none of them had ever had a node; their volumes are where they are.
     fn snapshot(&mut self, state: &State, moment: Moment) -> Snapshot {
         let mut snapshot = Snapshot::empty(CLUSTER, moment.at);
         let lives = |pod: &&Pod| {
@@ -47,6 +48,8 @@ impl Samples {
             ..pod.clone()
         };
         snapshot.pods = state.cluster.pods().values().filter(lives).map(waits).collect();
+        let mounted = claims_to_know(snapshot.pods.iter(), |_| true);
+        snapshot.volume_claims = state.cluster.volumes().claims(&mounted);
         self.offers.describe(state, &mut snapshot);
         snapshot
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use outrigger_model::{Pod, PodRef};
+use outrigger_model::{Pod, PodRef, Resources};
 
 use crate::ports::{Attachment, PodOnNode};
 
@@ -21,7 +21,7 @@ const CRITICAL: i32 = 2_000_000_000;
 /// What is to be done about the pods of a node now.
 #[derive(Debug, Default)]
 pub(crate) struct Drain<'a> {
-    /// Pods to ask to leave.
+    /// Pods to ask to leave, in the order in which they are asked.
     pub(crate) evict: Vec<&'a Pod>,
     /// Pods to delete whatever protects them, with the grace that is left for each.
     pub(crate) force: Vec<(&'a Pod, Duration)>,
@@ -74,7 +74,26 @@ pub(crate) fn plan(pods: &[PodOnNode], by: Option<Timestamp>, now: Timestamp) ->
             _ => drain.evict.push(&on.pod),
         }
     }
+    put_hardest_first(&mut drain.evict);
     drain
+}
+
+/// Puts pods first that may not go everywhere, then large ones: kube-scheduler looks at their successors in this order,
+/// and small pods that fit anywhere would take the only room that they have.
+fn put_hardest_first(pods: &mut [&Pod]) {
+    let mut all = Resources::new();
+    for pod in pods.iter() {
+        all.add(&pod.spec.requests);
+    }
+    let goes_anywhere = |pod: &Pod| pod.spec.node_selector.is_empty() && pod.spec.node_affinity.is_empty();
+    let size = |pod: &Pod| largest_share(&pod.spec.requests, &all);
+    pods.sort_by(|a, b| goes_anywhere(a).cmp(&goes_anywhere(b)).then(size(b).total_cmp(&size(a))));
+}
+
+/// The share of a sum that one of its parts has, of the resource of which it has most.
+fn largest_share(part: &Resources, sum: &Resources) -> f64 {
+    let present = sum.iter().filter(|(_, amount)| !amount.is_zero());
+    present.map(|(name, amount)| part.get(name).as_f64() / amount.as_f64()).fold(0.0, f64::max)
 }
 
 /// The volumes whose detachment is waited for: not those of pods that stay, nor those that several nodes share.

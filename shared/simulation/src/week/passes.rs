@@ -17,11 +17,12 @@ use crate::time::Moment;
 use crate::timeline::Kind;
 use crate::world::{CLUSTER, World};
 
-/// From one pass that found nothing to the next.
+/// How often it is asked whether a pass is due.
 const POLL: Duration = Duration::from_secs(10);
 /// From a decision to its being looked at again.
 const VALIDATION: Duration = Duration::from_secs(15);
-/// How often candidates are looked for while nothing else changes: they come with time alone.
+/// From one pass that found nothing to the next, whatever changes. Karpenter looks again as soon as anything has
+/// changed; a week of that takes too long, and our own function looks once a minute too.
 const LOOK: Duration = Duration::from_mins(1);
 
 /// What a pass that found nothing had seen. Karpenter, too, remembers that; it looks again after five minutes whatever
@@ -50,15 +51,14 @@ pub(crate) async fn passes(world: &Arc<World>) {
     }
 }
 
-/// One pass, unless nothing has changed since one that found nothing.
+/// One pass, unless one found nothing just now, or nothing has changed since.
 fn pass(world: &World, offers: &mut Offers, in_vain: &mut Option<InVain>) -> Option<Decision> {
     let at = world.clock().elapsed();
     let (cluster, claims) = world.look(|state, _| (state.cluster.version(), state.ledger.claim_writes()));
-    let known = in_vain.take().filter(|last| (last.cluster, last.claims) == (cluster, claims));
-    if known.as_ref().is_some_and(|last| at < last.at.saturating_add(LOOK)) {
-        *in_vain = known;
+    if in_vain.as_ref().is_some_and(|last| at < last.at.saturating_add(LOOK)) {
         return None;
     }
+    let known = in_vain.take().filter(|last| (last.cluster, last.claims) == (cluster, claims));
     let snapshot = whole(world, offers);
     let candidates = considered(&snapshot);
     let is_known = known.is_some_and(|last| last.candidates == candidates);

@@ -19,6 +19,7 @@ mod placing;
 mod rates;
 mod rebalance;
 mod refused;
+mod rest;
 mod restored;
 #[cfg(feature = "week")]
 mod rival;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use outrigger_model::taint::TolerationOperator;
-use outrigger_model::{PodSpec, PodState, Protection, Toleration, fixtures, labels};
+use outrigger_model::{PodSpec, PodState, Protection, Quantity, Toleration, fixtures, labels, resources};
 
 use super::*;
 
@@ -53,6 +53,27 @@ fn tiers_leave_one_after_the_other() {
         let tier = pods.iter().map(|on| tier(&on.pod)).min();
         pods.retain(|on| Some(super::tier(&on.pod)) != tier);
     }
+}
+
+#[test]
+fn pods_with_the_fewest_places_are_asked_first() {
+    let asking = |name: &str, cpu: i64, memory: i64, label: Option<&str>| {
+        let mut on = pod(name, "ReplicaSet", 0);
+        let requests = Resources::new()
+            .with(resources::CPU, Quantity::millis(cpu))
+            .with(resources::MEMORY, Quantity::gibibytes(memory));
+        let node_selector = label.map(|value| ("disk".to_owned(), value.to_owned())).into_iter().collect();
+        on.pod.spec = Arc::new(PodSpec { requests, node_selector, ..PodSpec::default() });
+        on
+    };
+    let pods = [
+        asking("small", 100, 1, None),
+        asking("much-memory", 100, 8, None),
+        asking("much-cpu", 4_000, 1, None),
+        asking("narrow", 100, 1, Some("ssd")),
+        asking("large-and-narrow", 1_000, 1, Some("ssd")),
+    ];
+    assert_eq!(told(&pods, None), "large-and-narrow narrow much-cpu much-memory small///5");
 }
 
 #[test]
