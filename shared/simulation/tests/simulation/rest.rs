@@ -66,7 +66,7 @@ fn played(seed: u64) -> Ending {
 }
 
 /// Launches, drains, and commands that are proposed or begun.
-fn is_move(happening: &&Happening) -> bool {
+fn is_move(happening: &Happening) -> bool {
     let text = &happening.text;
     happening.kind == Kind::Launch || text.contains("to be drained") || text.starts_with("disrupt: ")
 }
@@ -76,7 +76,7 @@ fn a_steady_demand_comes_to_rest() {
     let mut disrupted = 0;
     for seed in common::seeds(20) {
         let ending = played(seed);
-        let moves: Vec<&Happening> = ending.summary.timeline.iter().filter(is_move).collect();
+        let moves: Vec<&Happening> = ending.summary.timeline.iter().filter(|it| is_move(it)).collect();
         let late = moves.iter().filter(|happening| happening.at > AT_REST).count();
         assert_eq!(late, 0, "seed {seed}\n{}", common::timeline(&ending));
         assert!(ending.commands.is_empty() && ending.summary.broken_laws.is_empty(), "seed {seed}");
