@@ -76,6 +76,8 @@ pub const LEAST_SAVING_PERCENT: &str = "outrigger.dev/least-saving-percent";
 pub const EVICTION_PRICE: &str = "outrigger.dev/eviction-price";
 /// On a NodePool: how old a node must be before it is disrupted by choice, as `30m`.
 pub const LEAST_NODE_AGE: &str = "outrigger.dev/least-node-age";
+/// On a NodePool: how long a pod should run before it is moved, as `6h`.
+pub const POD_REST: &str = "outrigger.dev/pod-rest";
 /// On a NodePool: `true` where nodes that expire are replaced first.
 pub const GRACEFUL_EXPIRY: &str = "outrigger.dev/graceful-expiry";
 /// On a NodePool: when its nodes may be disrupted by choice, as `0 22 * * * 8h; 0 0 * * 6 48h`, in UTC.

@@ -30,4 +30,4 @@ pub use consolidate::{Consolidation, ConsolidationCommand, KeptName, NodeCost, c
 pub use drift::DriftReason;
 pub use expiry::GracefulExpiry;
 pub use kept::{Kept, Until};
-pub use settings::DisruptionSettings;
+pub use settings::{DisruptionSettings, Evictions};

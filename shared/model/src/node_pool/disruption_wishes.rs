@@ -19,6 +19,8 @@ pub struct DisruptionWishes {
     pub eviction_price: Option<f64>,
     /// How old a node must be (`outrigger.dev/least-node-age`).
     pub least_node_age: Option<Duration>,
+    /// How long a pod should run before it is moved (`outrigger.dev/pod-rest`).
+    pub pod_rest: Option<Duration>,
     /// Whether nodes that expire are replaced first (`outrigger.dev/graceful-expiry`).
     pub graceful_expiry: Option<bool>,
     /// When nodes may be disrupted (`outrigger.dev/disruption-windows`).
@@ -36,6 +38,7 @@ impl NodePool {
             least_saving_percent: text(labels::LEAST_SAVING_PERCENT).and_then(percent),
             eviction_price: text(labels::EVICTION_PRICE).and_then(dollars),
             least_node_age: text(labels::LEAST_NODE_AGE).and_then(duration),
+            pod_rest: text(labels::POD_REST).and_then(duration),
             graceful_expiry: text(labels::GRACEFUL_EXPIRY).and_then(|text| text.parse().ok()),
             windows: text(labels::DISRUPTION_WINDOWS).and_then(window::all),
             drift_at_once: text(labels::DRIFT_AT_ONCE).and_then(count),
@@ -56,6 +59,7 @@ pub(super) fn check(pool: &NodePool, problems: &mut Problems) {
         ),
         (labels::EVICTION_PRICE, wishes.eviction_price.is_some(), dollars),
         (labels::LEAST_NODE_AGE, wishes.least_node_age.is_some(), "a duration such as 30m"),
+        (labels::POD_REST, wishes.pod_rest.is_some(), "a duration such as 6h"),
         (labels::GRACEFUL_EXPIRY, wishes.graceful_expiry.is_some(), "true and false"),
         (labels::DISRUPTION_WINDOWS, wishes.windows.is_some(), window::ALLOWED),
         (labels::DRIFT_AT_ONCE, wishes.drift_at_once.is_some(), "a whole number from 1, as 2"),
@@ -104,6 +108,7 @@ mod tests {
             (labels::LEAST_SAVING_PERCENT, "5"),
             (labels::EVICTION_PRICE, "0.01"),
             (labels::LEAST_NODE_AGE, "1h30m"),
+            (labels::POD_REST, "2h"),
             (labels::GRACEFUL_EXPIRY, "true"),
             (labels::DISRUPTION_WINDOWS, "@daily 8h"),
             (labels::DRIFT_AT_ONCE, "2"),
@@ -113,6 +118,7 @@ mod tests {
             least_saving_percent: Some(5),
             eviction_price: Some(0.01),
             least_node_age: Some(Duration::from_mins(90)),
+            pod_rest: Some(Duration::from_hours(2)),
             graceful_expiry: Some(true),
             windows: window::all("0 0 * * * 8h"),
             drift_at_once: Some(2),
@@ -127,6 +133,7 @@ mod tests {
             (labels::LEAST_SAVING_PERCENT, vec!["", "-1", "101", "5%", "2.5"]),
             (labels::EVICTION_PRICE, vec!["", "-0.1", "NaN", "cheap"]),
             (labels::LEAST_NODE_AGE, vec!["", "Never", "5", "1d"]),
+            (labels::POD_REST, vec!["", "Never", "5", "1d"]),
             (labels::GRACEFUL_EXPIRY, vec!["", "yes", "True"]),
             (labels::DISRUPTION_WINDOWS, vec!["", "8h", "0 22 * * *", "@daily 8h;", "@daily 8h, @weekly 8h"]),
             (labels::DRIFT_AT_ONCE, vec!["", "0", "-1", "1.5", "10%"]),

@@ -14,7 +14,7 @@ use super::kept::{Kept, Until};
 use super::load::Load;
 use super::own_nodes::{OwnNode, own_nodes};
 use super::price;
-use super::settings::DisruptionSettings;
+use super::settings::{DisruptionSettings, Evictions};
 use super::{static_pools, windows};
 use crate::Options;
 use crate::leaving::eviction::{EvictionBlocker, EvictionRules};
@@ -55,6 +55,13 @@ impl Candidate<'_> {
     /// Whether nobody would miss it: no pods but those that live and die with it, and those that have ended.
     pub const fn is_empty(&self) -> bool {
         self.pods.is_empty() && self.lost_pods.is_empty()
+    }
+
+    /// The evictions that ending it comes to, daemonset pods aside.
+    pub(super) fn counted(&self, settings: &DisruptionSettings, now: Timestamp) -> Evictions {
+        let pods = self.pods.iter().chain(&self.lost_pods);
+        let counted = pods.map(|pod| settings.counted(now.duration_since(pod.created_at))).sum();
+        Evictions { pods: self.evictions(), counted }
     }
 
     /// How many pods would be evicted, daemonset pods aside.

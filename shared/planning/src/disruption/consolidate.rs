@@ -15,7 +15,7 @@ use super::candidates::{Candidate, Candidates, KeptNode, candidates};
 use super::kept::Kept;
 use super::own_nodes::own_nodes;
 use super::price;
-use super::settings::DisruptionSettings;
+use super::settings::{DisruptionSettings, Evictions};
 use super::static_pools::{self, Successors};
 use crate::launch_outcomes::LeftAlone;
 use crate::problem::existing::Endable;
@@ -265,6 +265,7 @@ fn pools(
     let empty = |pool: &NodePool| PoolNodes {
         replaced: Vec::new(),
         nodes: Vec::new(),
+        counted: BTreeMap::new(),
         settings: settings_of(pool),
         empty: at_once(&pool.name, DisruptionReason::Empty),
         loaded: at_once(&pool.name, DisruptionReason::Underutilized),
@@ -276,7 +277,10 @@ fn pools(
     }
     for candidate in &chosen.endable {
         let of_pool = by_pool.entry(&candidate.pool.name).or_insert_with(|| empty(candidate.pool));
-        of_pool.nodes.extend(places.get(candidate.node.name.as_str()));
+        let place = places.get(candidate.node.name.as_str());
+        let evictions = candidate.counted(&of_pool.settings, problem.snapshot.taken_at).counted;
+        of_pool.counted.extend(place.map(|place| (*place, evictions)));
+        of_pool.nodes.extend(place);
     }
     by_pool.into_values().collect()
 }
@@ -303,9 +307,14 @@ struct Judged<'a> {
 
 impl Judged<'_> {
     /// What the replacement of nodes may cost, so that the command saves what it must.
-    fn may_cost(&self, ended: &[&Candidate<'_>], evictions: usize) -> Option<Price> {
+    fn may_cost(&self, ended: &[&Candidate<'_>]) -> Option<Price> {
         let cost: Price = ended.iter().filter_map(|candidate| candidate.cost()).sum();
         let settings = (self.settings_of)(ended.first()?.pool);
+        let evictions = ended.iter().map(|candidate| candidate.counted(&settings, self.snapshot.taken_at));
+        let evictions = evictions.fold(Evictions::default(), |all, one| Evictions {
+            pods: all.pods + one.pods,
+            counted: all.counted + one.counted,
+        });
         Some(cost - settings.demanded_saving(cost, evictions))
     }
 
@@ -359,7 +368,7 @@ fn told(
         all.push(ConsolidationCommand {
             reason,
             evictions,
-            may_cost: judged.may_cost(&ended, evictions).filter(|_| !written.is_replacement),
+            may_cost: judged.may_cost(&ended).filter(|_| !written.is_replacement),
             proposed_since: judged.proposed_since(reason, &written.delete),
             causes,
             delete: written.delete,

@@ -17,7 +17,7 @@ use super::order::classes_in_order;
 use super::prices::Prices;
 use super::worth::Endable;
 use super::{assign, construct, worth};
-use crate::disruption::DisruptionSettings;
+use crate::disruption::{DisruptionSettings, Evictions};
 use crate::problem::Problem;
 use crate::solution::{NewNode, Objective, Occupied, PlacedPods, Solution};
 
@@ -28,6 +28,8 @@ pub(crate) struct PoolNodes {
     pub(crate) replaced: Vec<usize>,
     /// The others, by their places.
     pub(crate) nodes: Vec<usize>,
+    /// As how many evictions the pods of each of these count.
+    pub(crate) counted: BTreeMap<usize, usize>,
     pub(crate) settings: DisruptionSettings,
     pub(crate) empty: AtOnce,
     pub(crate) loaded: AtOnce,
@@ -124,7 +126,11 @@ pub(crate) fn consolidate<'p, 'a>(
         steps: Vec::new(),
         stays: BTreeMap::new(),
         takes_in: vec![false; problem.existing.len()],
+        counted: vec![0; problem.existing.len()],
     };
+    for (node, evictions) in pools.iter().flat_map(|pool| &pool.counted) {
+        state.counted[*node] = *evictions;
+    }
     state.run(pools, proposed);
     let (steps, stays) = (state.steps, state.stays);
     Consolidated { solution, steps, stays }
@@ -140,6 +146,8 @@ struct Consolidating<'s, 'p, 'a> {
     stays: BTreeMap<usize, Stays>,
     /// The nodes that pods were moved to.
     takes_in: Vec<bool>,
+    /// As how many evictions the pods of each node count.
+    counted: Vec<usize>,
 }
 
 impl Consolidating<'_, '_, '_> {
@@ -183,6 +191,7 @@ impl Consolidating<'_, '_, '_> {
                 node: *node,
                 settings: &pool.settings,
                 pods: self.pods_of(*node),
+                evictions: self.counted[*node],
             }));
         }
         let excess = worth::excess(self.solution, &all);
@@ -276,9 +285,11 @@ impl Consolidating<'_, '_, '_> {
         let opened = recreate(self.solution, self.order, &mut Prices::default());
         let found = self.solution.objective();
         let saving = self.current.cost.cast_signed() - found.cost.cast_signed();
-        let evictions = nodes.iter().map(|node| evictions(self.pods_of(*node))).sum();
+        let evictions: u32 = nodes.iter().map(|node| evictions(self.pods_of(*node))).sum();
+        let counted = nodes.iter().map(|node| self.counted[*node]).sum();
+        let moved = Evictions { pods: evictions as usize, counted };
         let judged = self.judge_places(&found, &left).and_then(|()| match demand {
-            Demand::Saving(settings) => self.judge(nodes, &opened, saving, evictions, settings),
+            Demand::Saving(settings) => self.judge(nodes, &opened, saving, moved, settings),
             Demand::Places => Ok(()),
         });
         if let Err(stays) = judged {
@@ -314,11 +325,11 @@ impl Consolidating<'_, '_, '_> {
         nodes: &[usize],
         opened: &[usize],
         saving: i64,
-        evictions: u32,
+        evictions: Evictions,
         settings: &DisruptionSettings,
     ) -> Result<(), Stays> {
         let cost = nodes.iter().filter_map(|node| self.solution.problem.existing[*node].saves).sum();
-        let least = settings.demanded_saving(Price::from_nanos(cost), evictions as usize);
+        let least = settings.demanded_saving(Price::from_nanos(cost), evictions);
         if u64::try_from(saving).is_ok_and(|saving| saving > 0 && Price::from_nanos(saving) >= least) {
             self.judge_spot(nodes, opened, cost, settings)
         } else {

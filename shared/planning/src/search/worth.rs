@@ -14,6 +14,8 @@ pub(super) struct Endable<'s> {
     pub(super) settings: &'s DisruptionSettings,
     /// The pods that may move.
     pub(super) pods: &'s [PlacedPods],
+    /// As how many evictions they count.
+    pub(super) evictions: usize,
 }
 
 /// How much of each node's price is more than it is worth: 0 and less where it is worth its price. Each pod fills but
@@ -62,8 +64,7 @@ impl Estimate {
         let filled = share.fold(1.0, f64::min).max(0.0);
         let worth =
             |amounts: &[f64]| amounts.iter().zip(unit_prices).map(|(a, price)| a * price).sum::<f64>();
-        let evictions: u32 = node.pods.iter().map(|pods| pods.count).sum();
-        let moves = node.settings.evictions_per_hour(evictions as usize).dollars();
+        let moves = node.settings.evictions_per_hour(node.evictions).dollars();
         let price = problem.existing[node.node].saves.unwrap_or(0) as f64 / NANOS_PER_DOLLAR;
         let excess = price - worth(&own) - filled * worth(&others) - moves;
         Self { excess: excess / price.max(f64::MIN_POSITIVE), own, filled }
