@@ -91,13 +91,14 @@ impl<'a> Moves<'a> {
         world.node_pools.retain(|pool| pool.spec.replicas.is_none());
         let pods: BTreeSet<&str> = it.pods.iter().map(String::as_str).collect();
         let (mut plan, report) = place(&world, &pods, options);
+        plan.nodes.retain(|node| node.pods.iter().any(|pod| it.pods.contains(&pod.uid)));
         let cost = plan.price() + plan.node_price();
         if !it.pods.is_subset(&placed(&plan)) || cost > it.may_cost {
             return false;
         }
-        plan.nodes.retain(|node| node.pods.iter().any(|pod| it.pods.contains(&pod.uid)));
         keep_cheap(&mut plan.nodes, it.may_cost - cost);
-        self.reports.extend(report.nodes);
+        let is_opened = |report: &NodeReport| plan.nodes.iter().any(|node| node.claim == report.claim);
+        self.reports.extend(report.nodes.into_iter().filter(is_opened));
         self.nodes.extend(plan.nodes.iter().cloned());
         self.accept(plan, it.pods.clone());
         true
