@@ -17,6 +17,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::TickError;
+use crate::bell::ring;
 use crate::disruption::command::commit;
 use crate::error::chain;
 use crate::guards::Guards;
@@ -24,7 +25,7 @@ use crate::lease_guard::LeaseGuard;
 use crate::observe::offers::Offers;
 use crate::observe::{Budgets, Known, snapshot};
 use crate::pause::in_force;
-use crate::ports::{LedgerError, Notice, Ports};
+use crate::ports::{LedgerError, Ports};
 
 /// The name of the function and of its lease.
 pub const FUNCTION: &str = "disrupt";
@@ -116,7 +117,8 @@ impl Tick<'_> {
         if memory != known {
             self.ports.ledger.put_disruption_memory(&memory, guard.lease()).await?;
         }
-        self.ring().await;
+        let claims = self.summary.committed.values().flatten().cloned().collect();
+        ring(self.ports, NOTICE, &self.settings.cluster, claims).await;
         self.tell(&snapshot, &found).await;
         Ok(())
     }
@@ -221,18 +223,5 @@ impl Tick<'_> {
         );
         self.summary.committed.insert(command.id, command.claims);
         Ok(true)
-    }
-
-    /// Losing the bell costs up to a minute.
-    async fn ring(&self) {
-        let claims: Vec<String> = self.summary.committed.values().flatten().cloned().collect();
-        if claims.is_empty() {
-            return;
-        }
-        let cluster = self.settings.cluster.clone();
-        let notice = Notice { kind: NOTICE, cluster, claims, detail: BTreeMap::new() };
-        if let Err(error) = self.ports.cloud.publish(&notice).await {
-            tracing::warn!(error = chain(&error), "the bell was not rung; the next ticks do without it");
-        }
     }
 }

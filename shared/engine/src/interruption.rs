@@ -16,11 +16,12 @@ use outrigger_model::{Intent, NodeClaim, Pause, TerminationReason, UnavailableOf
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use crate::bell::ring;
 use crate::disruption::command;
 use crate::error::chain;
 use crate::node::terminate::{self, Cause};
 use crate::pause::in_force;
-use crate::ports::{ClusterError, Event, LedgerError, LedgerState, Notice, Ports, Subject};
+use crate::ports::{ClusterError, Event, LedgerError, LedgerState, Ports, Subject};
 use decide::{Pointless, Response, pointless, respond};
 
 pub use message::{Delivery, Message, News, retry_delay};
@@ -297,14 +298,7 @@ impl Batch<'_> {
     async fn ring(&self, told: &[(Task<'_>, Done)]) {
         let ends = told.iter().filter(|(task, _)| task.cause.is_some() || task.is_to_be_replaced());
         let claims: Vec<String> = ends.map(|(task, _)| task.claim.name.clone()).collect();
-        if claims.is_empty() {
-            return;
-        }
-        let cluster = self.settings.cluster.clone();
-        let notice = Notice { kind: NOTICE, cluster, claims, detail: BTreeMap::new() };
-        if let Err(error) = self.ports.cloud.publish(&notice).await {
-            tracing::warn!(error = chain(&error), "the bell was not rung; the next ticks do without it");
-        }
+        ring(self.ports, NOTICE, &self.settings.cluster, claims).await;
     }
 
     /// Losing this costs doing it again, which changes nothing.

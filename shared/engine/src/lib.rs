@@ -1,11 +1,12 @@
 //! The loop of Outrigger: observe through three ports, plan, apply. Every function, the simulator and the tests run
 //! this code; they differ in what stands behind the ports.
 //!
-//! The ticks (`provision`, `lifecycle`, `disrupt`, `interruption`, `refresh`) say what comes after what. What they do stands in
-//! rooms: `observe` puts the Snapshot together, `launch` makes a Plan come true, `node` takes one node from its
-//! registration to its release, `disruption` replaces nodes of our own accord, and `sweep` finds what is amiss between
-//! EC2, ledger and cluster.
+//! The ticks (`provision`, `lifecycle`, `disrupt`, `interruption`, `refresh`) say what comes after what. What they do
+//! stands in rooms: `observe` puts the Snapshot together, `launch` makes a Plan come true, `node` takes one node from
+//! its registration to its release, `disruption` replaces nodes of our own accord, and `sweep` finds what is amiss
+//! between EC2, ledger and cluster. By `bell` they wake one another.
 
+mod bell;
 mod disruption;
 mod error;
 mod guards;

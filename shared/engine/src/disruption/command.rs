@@ -1,9 +1,9 @@
 //! Commands of disruption: nodes that go of our own accord, once what their pods move to is ready.
 //!
 //! A command and its hold on its claims are written as one (by `disrupt`, and by `interrupt` for EC2's rebalance
-//! recommendations where they are followed); while its nodes stay open a place is planned for their pods (`provision`), and once what these
-//! wait for is ready, the write that begins the end of its claims removes it (`lifecycle`). So whoever dies between
-//! two steps leaves a command that the next tick goes on with, or none.
+//! recommendations where they are followed); while its nodes stay open a place is planned for their pods
+//! (`provision`), and once what these wait for is ready, the write that begins the end of its claims removes it
+//! (`lifecycle`). So whoever dies between two steps leaves a command that the next tick goes on with, or none.
 //!
 //! How one goes on is planning's to say (`leaving::replacement`). What takes a machine whatever we want, as a spot
 //! warning does, begins the end of its claim as always, and so lets it go.
@@ -31,8 +31,7 @@ pub(crate) async fn issue(
             return Ok(false);
         }
         let command = Command::new(reason, message, vec![claim.name.clone()], ports.now());
-        let held = claim.clone().with_status(|status| status.command = Some(command.id.clone()));
-        match ports.ledger.write_command(&command, &[held], None).await {
+        match ports.ledger.write_command(&command, &[held(&claim, &command)], None).await {
             Err(LedgerError::Conflict { .. }) => {}
             answer => return answer.map(|()| true),
         }
@@ -59,9 +58,7 @@ pub(crate) async fn commit(
     let waits = !found.existing.is_empty() || !found.replace_with.is_empty();
     let replacements = (!waits).then(Vec::new);
     let command = Command { may_cost: found.may_cost, replacements, ..new };
-    let held =
-        |claim: &NodeClaim| claim.clone().with_status(|status| status.command = Some(command.id.clone()));
-    let held: Vec<NodeClaim> = claims.into_iter().map(held).collect();
+    let held: Vec<NodeClaim> = claims.into_iter().map(|claim| held(claim, &command)).collect();
     ports.ledger.write_command(&command, &held, Some(lease)).await?;
     Ok(Some(command))
 }
@@ -103,6 +100,11 @@ pub(crate) async fn give_up_too_dear(
         }
     }
     Ok(())
+}
+
+/// A claim that a command holds.
+fn held(claim: &NodeClaim, command: &Command) -> NodeClaim {
+    claim.clone().with_status(|status| status.command = Some(command.id.clone()))
 }
 
 /// A claim that no command holds any more.

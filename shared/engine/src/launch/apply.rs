@@ -8,12 +8,13 @@ use outrigger_model::{ClassOffer, LaunchTemplate, NodeClassRef, Plan, PlannedNod
 use outrigger_planning::addresses::{self, usable_subnets};
 use tokio::time::Instant;
 
+use crate::bell::ring;
 use crate::error::chain;
 use crate::launch::fleet;
 use crate::launch::fleet_errors::{self, ErrorClass, Fault};
 use crate::launch::launcher::{Launcher, Outcome};
 use crate::launch::pace::Pace;
-use crate::ports::{CloudError, Lease, LedgerError, Notice, Ports, PreparedLaunch};
+use crate::ports::{CloudError, Lease, LedgerError, Ports, PreparedLaunch};
 
 /// How many fleet requests are under way at once; EC2's bucket for mutations refills at 5 a second.
 const CONCURRENT_LAUNCHES: usize = 4;
@@ -46,7 +47,7 @@ pub(crate) async fn apply(
         }
     }
     outcome.sort();
-    notify(ports, snapshot, &outcome).await;
+    ring(ports, "NodeClaims Launched", &snapshot.cluster, outcome.launched.clone()).await;
     first_error.map_or(Ok(outcome), Err)
 }
 
@@ -115,19 +116,4 @@ fn fault(node_pool: &str, error: &CloudError) -> Option<Fault> {
         intent: attempted.clone(),
         why: chain(error),
     })
-}
-
-async fn notify(ports: Ports<'_>, snapshot: &Snapshot, outcome: &Outcome) {
-    if outcome.launched.is_empty() {
-        return;
-    }
-    let notice = Notice {
-        kind: "NodeClaims Launched",
-        cluster: snapshot.cluster.clone(),
-        claims: outcome.launched.clone(),
-        detail: BTreeMap::new(),
-    };
-    if let Err(error) = ports.cloud.publish(&notice).await {
-        tracing::warn!(error = chain(&error), "the notice was not published; the next tick does without it");
-    }
 }

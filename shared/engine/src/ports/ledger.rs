@@ -121,8 +121,8 @@ pub trait Ledger: Send + Sync {
     /// What the function `disrupt` remembers; nothing before its first run.
     async fn disruption_memory(&self) -> Result<DisruptionMemory, LedgerError>;
 
-    /// Keeps what the function `disrupt` remembers, while its lease is ours. Errors with [`LedgerError::LeaseLost`] when
-    /// it has gone.
+    /// Keeps what the function `disrupt` remembers, while its lease is ours. Errors with [`LedgerError::LeaseLost`]
+    /// when it has gone.
     async fn put_disruption_memory(
         &self,
         memory: &DisruptionMemory,
