@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: the planner beside Karpenter's scheduler, consolidation, a virtual week beside its linear bound,
-//! and the stack's numbers - from a pod to its fleet request, a function's start, its memory.
+//! `cargo xtask bench`: the planner beside Karpenter's scheduler, consolidation, a virtual week beside its linear
+//! bound, and the stack's numbers - from a pod to its fleet request, a function's start, its memory.
 
 mod consolidate;
 mod interruption;

@@ -36,6 +36,15 @@ pub enum PauseScope {
     Disruption,
 }
 
+impl fmt::Display for PauseScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Everything => "everything",
+            Self::Disruption => "disruption",
+        })
+    }
+}
+
 impl Pause {
     /// Whether it still counts.
     pub fn is_in_force(&self, now: Timestamp) -> bool {
@@ -73,11 +82,7 @@ impl Pause {
 
 impl fmt::Display for Pause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self.what {
-            PauseScope::Everything => "everything",
-            PauseScope::Disruption => "disruption",
-        };
-        write!(f, "{what} is paused by {} since {}", self.by, self.since)?;
+        write!(f, "{} is paused by {} since {}", self.what, self.by, self.since)?;
         match self.until {
             Some(until) => write!(f, " until {until}")?,
             None => f.write_str(" until it is resumed")?,

@@ -1,5 +1,5 @@
-//! The functions' schedule: provision and lifecycle each minute and when their bells ring, disrupt each minute, interrupt
-//! when the queue has messages, each in its own run that may die.
+//! The functions' schedule: provision and lifecycle each minute and when their bells ring, disrupt each minute,
+//! interrupt when the queue has messages, each in its own run that may die.
 
 pub(crate) mod disruption;
 pub(crate) mod interrupt;

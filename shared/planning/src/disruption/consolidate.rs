@@ -105,8 +105,7 @@ pub struct KeptName {
 /// PodDisruptionBudgets.
 ///
 /// Drifted nodes are replaced one by one, whatever that costs, and static pools give up what they have beyond their
-/// replicas, whatever that saves. No command ends more nodes than its pool's budgets
-/// allow at once; all commands together are the way to the cheapest cluster that was found.
+/// replicas, whatever that saves. No command ends more nodes than its pool's budgets allow at once; all commands together are the way to the cheapest cluster that was found.
 #[must_use = "a consolidation does nothing until it is carried out"]
 pub fn consolidate(
     snapshot: &Snapshot,
@@ -133,8 +132,9 @@ pub fn consolidate(
         balance: balances.get(pool.name.as_str()).copied(),
         ..settings.for_pool(pool)
     };
-    let pools = pools(&problem, &chosen, &budgets, &settings_of);
-    let consolidated = search(&problem, &pools, &proposed(&problem));
+    let places = places(&problem);
+    let pools = pools(&chosen, &places, &budgets, &settings_of, snapshot.taken_at);
+    let consolidated = search(&problem, &pools, &proposed(snapshot, &places));
     let before = node_cost(snapshot, options);
     let judged = Judged { snapshot, settings_of: &settings_of };
     let commands = told(commands(&consolidated), &chosen, successors, &budgets, &judged);
@@ -249,15 +249,19 @@ fn with_moving_pods(snapshot: &Snapshot, endable: &[&Candidate<'_>]) -> Snapshot
     next
 }
 
+/// The place of each existing node in a problem, by its name.
+fn places<'a>(problem: &Problem<'a>) -> BTreeMap<&'a str, usize> {
+    problem.existing.iter().enumerate().map(|(place, node)| (node.name, place)).collect()
+}
+
 /// The nodes that may be ended, by pool.
 fn pools(
-    problem: &Problem<'_>,
     chosen: &Chosen<'_, '_>,
+    places: &BTreeMap<&str, usize>,
     budgets: &Budgets<'_>,
     settings_of: &dyn Fn(&NodePool) -> DisruptionSettings,
+    now: Timestamp,
 ) -> Vec<PoolNodes> {
-    let places: BTreeMap<&str, usize> =
-        problem.existing.iter().enumerate().map(|(place, node)| (node.name, place)).collect();
     let at_once = |pool: &str, reason| {
         let allowance = budgets.allowance(pool, reason);
         AtOnce { now: allowance.left, later: allowance.at_once.min(Command::MAX_CLAIMS) }
@@ -278,7 +282,7 @@ fn pools(
     for candidate in &chosen.endable {
         let of_pool = by_pool.entry(&candidate.pool.name).or_insert_with(|| empty(candidate.pool));
         let place = places.get(candidate.node.name.as_str());
-        let evictions = candidate.counted(&of_pool.settings, problem.snapshot.taken_at).counted;
+        let evictions = candidate.counted(&of_pool.settings, now).counted;
         of_pool.counted.extend(place.map(|place| (*place, evictions)));
         of_pool.nodes.extend(place);
     }
@@ -286,17 +290,11 @@ fn pools(
 }
 
 /// What an earlier run has proposed, as places of nodes that are still there.
-fn proposed(problem: &Problem<'_>) -> Vec<Vec<usize>> {
-    let proposals = &problem.snapshot.proposals;
-    if proposals.is_empty() {
-        return Vec::new();
-    }
-    let places: BTreeMap<&str, usize> =
-        problem.existing.iter().enumerate().map(|(place, node)| (node.name, place)).collect();
+fn proposed(snapshot: &Snapshot, places: &BTreeMap<&str, usize>) -> Vec<Vec<usize>> {
     let places_of = |proposal: &Proposal| -> Option<Vec<usize>> {
         proposal.nodes.iter().map(|name| places.get(name.as_str()).copied()).collect()
     };
-    proposals.iter().filter_map(places_of).collect()
+    snapshot.proposals.iter().filter_map(places_of).collect()
 }
 
 /// What commands are judged by.

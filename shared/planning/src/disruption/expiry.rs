@@ -1,5 +1,5 @@
-//! When a node that expires is replaced first: where its pool asked for it by `outrigger.dev/graceful-expiry` when it was
-//! launched.
+//! When a node that expires is replaced first: where its pool asked for it by `outrigger.dev/graceful-expiry` when it
+//! was launched.
 //!
 //! Karpenter ends a node at `expireAfter` whatever is in its place. Here it becomes a candidate some time before, and
 //! is ended by force only some time after.

@@ -306,10 +306,7 @@ impl Event {
                 }
             }
             EventKind::Pause { what, length } => {
-                let until = length.map(|length| after(moment.at, length));
-                let by = "somebody".to_owned();
-                let pause = Pause { by, reason: None, since: moment.at, until, what: *what };
-                state.ledger.put_pause(Some(pause));
+                state.ledger.put_pause(Some(pause(*what, *length, moment)));
             }
             EventKind::Resume => state.ledger.put_pause(None),
             EventKind::DeleteNodes(count) => state.delete_nodes(*count, moment),
@@ -330,6 +327,12 @@ impl Event {
             }
         }
     }
+}
+
+/// What somebody says who pauses the functions.
+fn pause(what: PauseScope, length: Option<Duration>, moment: Moment) -> Pause {
+    let until = length.map(|length| after(moment.at, length));
+    Pause { by: "somebody".to_owned(), reason: None, since: moment.at, until, what }
 }
 
 impl fmt::Display for Event {
@@ -368,12 +371,7 @@ impl fmt::Display for Event {
             EventKind::LoseTable => f.write_str("the ledger's table is lost"),
             EventKind::CopyTable => f.write_str("the ledger's table is copied"),
             EventKind::RestoreTable => f.write_str("the ledger's table is restored from its copy"),
-            EventKind::Pause { what: PauseScope::Everything, .. } => {
-                f.write_str("somebody pauses everything")
-            }
-            EventKind::Pause { what: PauseScope::Disruption, .. } => {
-                f.write_str("somebody pauses disruption")
-            }
+            EventKind::Pause { what, .. } => write!(f, "somebody pauses {what}"),
             EventKind::Resume => f.write_str("somebody resumes what was paused"),
             EventKind::DeleteNodes(number) => write!(f, "somebody deletes {}", count(*number, "node")),
             EventKind::DeletePods(number) => write!(f, "somebody deletes {}", count(*number, "waiting pod")),

@@ -1,5 +1,5 @@
-//! Nodes that are given up by choice: what is not worth its price goes, what has drifted is replaced first, and whatever
-//! keeps a node keeps it.
+//! Nodes that are given up by choice: what is not worth its price goes, what has drifted is replaced first, and
+//! whatever keeps a node keeps it.
 
 use std::time::Duration;
 
@@ -33,17 +33,23 @@ spec:
               - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
               - {key: node.kubernetes.io/instance-type, operator: In, values: [m6a.large]}
   daemonSets:
-    - {name: cni, namespace: kube-system, template: {spec: {tolerations: [{operator: Exists}], containers: [{name: c, image: i, resources: {requests: {cpu: 50m, memory: 64Mi}}}]}}}
+    - {name: cni, namespace: kube-system,
+       template: {spec: {tolerations: [{operator: Exists}],
+         containers: [{name: c, image: i, resources: {requests: {cpu: 50m, memory: 64Mi}}}]}}}
   workloads:
-    - {name: web, at: 2s, replicas: 8, scale: [{web}], template: {metadata: {labels: {app: web}, annotations: {{pod}}}, spec: {terminationGracePeriodSeconds: 20, containers: [{name: c, image: i, resources: {requests: {cpu: 430m, memory: 1Gi}}}]}}}
+    - {name: web, at: 2s, replicas: 8, scale: [{web}],
+       template: {metadata: {labels: {app: web}, annotations: {{pod}}}, spec: {terminationGracePeriodSeconds: 20,
+         containers: [{name: c, image: i, resources: {requests: {cpu: 430m, memory: 1Gi}}}]}}}
 {extra}  events: [{events}]
 ";
 
 /// Two more full nodes.
-const FOUR: &str = "    - {name: api, at: 2s, replicas: 8, template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 430m, memory: 1Gi}}}]}}}\n";
+const FOUR: &str = "    - {name: api, at: 2s, replicas: 8, template: {spec: {containers: [{name: c, image: i, \
+     resources: {requests: {cpu: 430m, memory: 1Gi}}}]}}}\n";
 
 /// The same, which then lose most of their pods.
-const SHRINKING: &str = "    - {name: api, at: 2s, replicas: 8, scale: [{at: 150s, replicas: 5}], template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 430m, memory: 1Gi}}}]}}}\n";
+const SHRINKING: &str = "    - {name: api, at: 2s, replicas: 8, scale: [{at: 150s, replicas: 5}], \
+     template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 430m, memory: 1Gi}}}]}}}\n";
 
 #[derive(Clone, Copy)]
 struct Setting<'e> {
@@ -224,7 +230,8 @@ fn pods_that_come_while_nodes_are_given_up_find_their_place() {
 
 #[test]
 fn two_disrupts_at_once_commit_once() {
-    let events = "{at: 2m, kind: Duplicate, function: disrupt, for: 15m}, {at: 239s, kind: Freeze, function: disrupt, call: WriteCommand, for: 65s}";
+    let events = "{at: 2m, kind: Duplicate, function: disrupt, for: 15m}, \
+        {at: 239s, kind: Freeze, function: disrupt, call: WriteCommand, for: 65s}";
     let disruption = "budgets: [{nodes: \"1\"}]";
     for seed in 1..=3 {
         let setting = Setting { disruption, web: "{at: 150s, replicas: 0}", events, ..FULL };

@@ -293,7 +293,8 @@ fn no_command_takes_hold_of_a_claim_that_was_written_meanwhile() {
     let world = World {
         duration: "6m",
         scale: GONE,
-        events: "{at: 239s, kind: Freeze, function: disrupt, call: WriteCommand, for: 20s}, {at: 245s, kind: ScheduledChange, count: 1}",
+        events: "{at: 239s, kind: Freeze, function: disrupt, call: WriteCommand, for: 20s}, \
+            {at: 245s, kind: ScheduledChange, count: 1}",
         disrupts: true,
         law: "went from",
     };

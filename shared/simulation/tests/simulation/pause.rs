@@ -33,8 +33,10 @@ spec:
               - {key: karpenter.k8s.aws/instance-size, operator: In, values: [large]}
               - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m6a, m6i, m7g, m6g]}
   workloads:
-    - {name: web, at: 2s, replicas: 4, template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 850m, memory: 1Gi}}}]}}}
-    - {name: late, at: {late}, replicas: 2, template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 850m, memory: 1Gi}}}]}}}
+    - {name: web, at: 2s, replicas: 4,
+       template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 850m, memory: 1Gi}}}]}}}
+    - {name: late, at: {late}, replicas: 2,
+       template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 850m, memory: 1Gi}}}]}}}
   events: [{events}]
 ";
 
@@ -188,7 +190,8 @@ fn a_command_that_was_issued_before_is_carried_out_after() {
 /// EC2 does not answer until the pause has come, so that the command is there before its replacement is planned.
 #[test]
 fn nothing_is_bought_for_a_command_while_disruption_is_paused() {
-    let events = "{at: 4m50s, kind: CloudDown, for: 40s}, {at: 5m, kind: Rebalance, count: 1}, {at: 5m20s, kind: PauseDisruption}";
+    let events = "{at: 4m50s, kind: CloudDown, for: 40s}, {at: 5m, kind: Rebalance, count: 1}, \
+        {at: 5m20s, kind: PauseDisruption}";
     let setting = || Setting { late: "1s", duration: "17m", ..Setting::default() };
     let ending = setting().play(events);
     assert_eq!(ending.claims.len(), 3, "{}", common::timeline(&ending));
@@ -224,7 +227,8 @@ fn what_is_broken_or_nobodys_is_ended_when_everything_is_resumed() {
 fn an_open_launch_is_accounted_for_and_not_sent_again() {
     for (after, is_heard) in [("MarkSent", false), ("CreateFleet", true)] {
         let events = format!(
-            "{{at: 0s, kind: KillFunction, function: provision, after: {after}}}, {{at: 15s, kind: Pause}}, {{at: 8m, kind: Resume}}"
+            "{{at: 0s, kind: KillFunction, function: provision, after: {after}}}, {{at: 15s, kind: Pause}}, \
+                {{at: 8m, kind: Resume}}"
         );
         let ending = Setting { late: "3s", ..Setting::default() }.play(&events);
         let story = || format!("{after}\n{}", common::timeline(&ending));

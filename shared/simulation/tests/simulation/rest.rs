@@ -28,15 +28,23 @@ spec:
             nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
             requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [spot, on-demand]}]
   daemonSets:
-    - {name: cni, namespace: kube-system, template: {spec: {tolerations: [{operator: Exists}], containers: [{name: c, image: i, resources: {requests: {cpu: 100m, memory: 128Mi}}}]}}}
+    - {name: cni, namespace: kube-system,
+       template: {spec: {tolerations: [{operator: Exists}],
+         containers: [{name: c, image: i, resources: {requests: {cpu: 100m, memory: 128Mi}}}]}}}
   podDisruptionBudgets:
     - {name: pay, matchLabels: {app: pay}, maxUnavailable: 2}
   workloads:
-    - {name: web, replicas: {web}, template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 500m, memory: 1Gi}}}]}}}
-    - {name: mail, replicas: {mail}, template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 100m, memory: 256Mi}}}]}}}
-    - {name: cache, replicas: {cache}, template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: "1", memory: 8Gi}}}]}}}
-    - {name: rank, replicas: {rank}, template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 3500m, memory: 12Gi}}}]}}}
-    - {name: pay, replicas: {pay}, template: {metadata: {labels: {app: pay}}, spec: {nodeSelector: {karpenter.sh/capacity-type: on-demand}, containers: [{name: c, image: i, resources: {requests: {cpu: 500m, memory: 1Gi}}}]}}}
+    - {name: web, replicas: {web},
+       template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 500m, memory: 1Gi}}}]}}}
+    - {name: mail, replicas: {mail},
+       template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 100m, memory: 256Mi}}}]}}}
+    - {name: cache, replicas: {cache},
+       template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: "1", memory: 8Gi}}}]}}}
+    - {name: rank, replicas: {rank},
+       template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 3500m, memory: 12Gi}}}]}}}
+    - {name: pay, replicas: {pay},
+       template: {metadata: {labels: {app: pay}}, spec: {nodeSelector: {karpenter.sh/capacity-type: on-demand},
+         containers: [{name: c, image: i, resources: {requests: {cpu: 500m, memory: 1Gi}}}]}}}
 "#;
 /// The workloads, each with the most replicas that are drawn.
 const MOST: [(&str, u64); 5] = [("web", 30), ("mail", 20), ("cache", 6), ("rank", 4), ("pay", 10)];

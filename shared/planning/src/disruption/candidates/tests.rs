@@ -158,11 +158,13 @@ fn a_pod_says_until_when_it_stays() {
     assert_eq!(found.kept[0].reason.to_string(), expected);
 }
 
+/// Lets nodes of the pool rest after a change.
+fn rest(world: &mut World, after: NillableDuration) {
+    world.pool().spec.disruption.consolidate_after = after;
+}
+
 #[test]
 fn what_a_pool_wants_consolidated() {
-    fn rest(world: &mut World, after: NillableDuration) {
-        world.pool().spec.disruption.consolidate_after = after;
-    }
     check(&[
         ("a fixed number", |world| world.pool().spec.replicas = Some(1), "StaticPool"),
         ("none", |world| rest(world, NillableDuration::NEVER), "ConsolidateAfterNever"),
@@ -208,6 +210,12 @@ fn what_a_pool_wants_consolidated() {
             },
             "candidate",
         ),
+    ]);
+}
+
+#[test]
+fn what_a_pool_wants_consolidated_when_it_is_empty() {
+    check(&[
         ("empty ones", |world| when_empty(world, None), "candidate"),
         ("with a pod", |world| when_empty(world, Some(pod("a"))), "NotEmpty"),
         (

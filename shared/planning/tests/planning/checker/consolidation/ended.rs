@@ -9,7 +9,7 @@ use super::{World, XLARGE, check_faults, command};
 use crate::fixtures::pool;
 
 #[test]
-fn no_node_is_ended_that_may_not_be() {
+fn no_node_is_ended_that_it_or_its_pods_forbid() {
     check_faults(&[
         (
             "a node that asks to stay",
@@ -55,6 +55,12 @@ fn no_node_is_ended_that_may_not_be() {
             },
             &[],
         ),
+    ]);
+}
+
+#[test]
+fn no_node_is_ended_that_starts_leaves_or_is_held() {
+    check_faults(&[
         (
             "a node that has not started",
             |world| drop(world.node("i-d").labels.remove(labels::INITIALIZED)),
@@ -184,11 +190,13 @@ fn each_node_is_ended_once_and_is_one_of_a_pool() {
     ]);
 }
 
+/// Gives the pool these budgets.
+fn budgets(world: &mut World, budgets: &Value) {
+    world.patch(json!({"disruption": {"budgets": budgets}}));
+}
+
 #[test]
 fn no_more_nodes_go_at_once_than_budgets_allow() {
-    fn budgets(world: &mut World, budgets: &Value) {
-        world.patch(json!({"disruption": {"budgets": budgets}}));
-    }
     check_faults(&[
         (
             "all at once",
@@ -223,6 +231,17 @@ fn no_more_nodes_go_at_once_than_budgets_allow() {
             &["command 1, which ends i-d: it ends 1 nodes at once; allowed: 0"],
         ),
         (
+            "a budget at another time",
+            |world| budgets(world, &json!([{"nodes": "0", "schedule": "0 13 * * *", "duration": "1h"}])),
+            &[],
+        ),
+    ]);
+}
+
+#[test]
+fn every_node_counts_that_goes_with_others() {
+    check_faults(&[
+        (
             "a wave of drift",
             |world| {
                 let wish = (labels::DRIFT_AT_ONCE.to_owned(), "1".to_owned());
@@ -232,11 +251,6 @@ fn no_more_nodes_go_at_once_than_budgets_allow() {
             &[
                 "command 3, which ends i-b: it starts now, which makes 2 drifted nodes of default at once; allowed: 1",
             ],
-        ),
-        (
-            "a budget at another time",
-            |world| budgets(world, &json!([{"nodes": "0", "schedule": "0 13 * * *", "duration": "1h"}])),
-            &[],
         ),
         (
             "a node that is not heard of counts",
