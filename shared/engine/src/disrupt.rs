@@ -4,6 +4,7 @@
 //! later tick finds the same: a command holds its claims, provision plans for their pods, and lifecycle drains the
 //! nodes when what replaces them is ready.
 
+mod marks;
 mod memory;
 mod verdicts;
 
@@ -117,6 +118,7 @@ impl Tick<'_> {
         if memory != known {
             self.ports.ledger.put_disruption_memory(&memory, guard.lease()).await?;
         }
+        self.mark(&snapshot, &found).await;
         let claims = self.summary.committed.values().flatten().cloned().collect();
         ring(self.ports, NOTICE, &self.settings.cluster, claims).await;
         self.tell(&snapshot, &found).await;

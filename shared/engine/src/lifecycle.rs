@@ -254,7 +254,7 @@ impl Tick<'_> {
         if self.time_is_up() {
             return Ok(());
         }
-        self.start(&mut world.claims, &nodes).await;
+        self.start(&mut world.claims, &world.commands, &nodes).await;
         if self.time_is_up() {
             return Ok(());
         }

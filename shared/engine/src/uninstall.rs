@@ -16,7 +16,7 @@ const ATTEMPTS: usize = 5;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Traces {
-    /// Nodes of ours that carry our finalizer, or are closed for a drain.
+    /// Nodes of ours that carry our finalizer, are closed for a drain, or bear a taint of ours.
     pub nodes: Vec<NodeTrace>,
     /// NodeClaim objects of ours.
     pub node_claims: Vec<String>,
@@ -34,7 +34,7 @@ pub struct NodeTrace {
     pub name: String,
     /// Whether our finalizer keeps its object from being deleted.
     pub finalizer: bool,
-    /// Whether it is closed for a drain that nobody will finish.
+    /// Whether it keeps pods away, for a drain that nobody will finish or since it was to be disrupted.
     pub closed: bool,
 }
 
@@ -123,9 +123,9 @@ fn is_ours(node: &Node) -> bool {
     node.annotations.contains_key(labels::CLAIM)
 }
 
-/// Whether we have closed it, for its drain or until its pods are placed.
+/// Whether we have closed it, for its drain or until its pods are placed, or ask pods to stay away.
 fn keeps_pods_away(node: &Node) -> bool {
-    node.is_disrupted() || node.awaits_placing()
+    node.is_disrupted() || node.awaits_placing() || node.is_disruption_candidate()
 }
 
 /// The change that leaves nothing of ours on a node but its labels; `None` when it has nothing.
@@ -134,7 +134,7 @@ fn releasing(node: &Node) -> Option<NodeChange> {
         return None;
     }
     let mut change = reopening(node);
-    change.taints.retain(|taint| *taint != Taint::placing());
+    change.taints.retain(|taint| *taint != Taint::placing() && !taint.is_own_soft());
     change.finalizers.retain(|finalizer| finalizer != labels::TERMINATION_FINALIZER);
     Some(change)
 }
@@ -159,12 +159,15 @@ mod tests {
     #[test]
     fn only_what_is_ours_is_found() {
         let closed = Node { taints: vec![Taint::disrupted()], ..node_of("closed", Some("c"), &[]) };
+        let soft = Taint::disruption_candidate();
+        let candidate = Node { taints: vec![soft], ..node_of("candidate", Some("e"), &[]) };
         let gate = Taint::new(labels::UNREGISTERED_TAINT, "", TaintEffect::NoExecute);
         let nodes = [
             node_of("ours", Some("a"), &[labels::TERMINATION_FINALIZER, "example.com/own"]),
             node_of("karpenters", None, &[labels::TERMINATION_FINALIZER]),
             node_of("released", Some("b"), &["example.com/own"]),
             closed,
+            candidate,
             Node { deleting: true, ..node_of("going", Some("d"), &[labels::TERMINATION_FINALIZER]) },
             Node { taints: vec![gate], ..node_of("waiting", None, &[]) },
         ];
@@ -172,7 +175,10 @@ mod tests {
         let found = traces(&nodes, &mirrors, &[]);
         let told: Vec<_> =
             found.nodes.iter().map(|it| format!("{} {} {}", it.name, it.finalizer, it.closed)).collect();
-        assert_eq!(told, ["ours true false", "closed false true", "going true false"]);
+        assert_eq!(
+            told,
+            ["ours true false", "closed false true", "candidate false true", "going true false"]
+        );
         assert_eq!((found.node_claims.as_slice(), found.node_pools.len()), (&["a".to_owned()][..], 0));
         assert_eq!(found.warnings.len(), 2, "{:?}", found.warnings);
         assert!(found.warnings[0].contains("i-1 runs on"), "{:?}", found.warnings);
@@ -184,7 +190,7 @@ mod tests {
     fn a_node_keeps_what_is_not_ours() {
         let own = Taint::new("dedicated", "web", TaintEffect::NoSchedule);
         let busy = Node {
-            taints: vec![own.clone(), Taint::disrupted(), Taint::placing()],
+            taints: vec![own.clone(), Taint::disrupted(), Taint::placing(), Taint::disruption_candidate()],
             ..node_of("ours", Some("a"), &[labels::TERMINATION_FINALIZER, "example.com/own"])
         };
         let change = releasing(&busy).unwrap();

@@ -45,6 +45,8 @@ pub const INTENT: &str = "outrigger.dev/intent";
 pub const CLUSTER: &str = "outrigger.dev/cluster";
 /// On a NodeClaim object that Outrigger keeps: the version of the claim that it shows.
 pub const CLAIM_VERSION: &str = "outrigger.dev/claim-version";
+/// The soft taint of a node that is to be disrupted, before that begins: pods that can be elsewhere go elsewhere.
+pub const DISRUPTION_CANDIDATE_TAINT: &str = "outrigger.dev/disruption-candidate";
 /// The soft taint that earlier versions opened some nodes with; lifecycle takes it off.
 pub const OPENING_TAINT: &str = "outrigger.dev/opening";
 /// On a Node: the name of its claim, which tells our nodes from Karpenter's.

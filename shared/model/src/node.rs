@@ -82,6 +82,11 @@ impl Node {
         self.taints.contains(&Taint::disrupted())
     }
 
+    /// Whether it bears the soft taint of nodes that are to be disrupted.
+    pub fn is_disruption_candidate(&self) -> bool {
+        self.taints.contains(&Taint::disruption_candidate())
+    }
+
     /// Whether a node of ours shows by itself that it is going. Karpenter looks after its own.
     pub fn is_leaving(&self) -> bool {
         self.annotations.contains_key(labels::CLAIM) && (self.deleting || self.is_disrupted())

@@ -55,6 +55,11 @@ impl Taint {
         Self::new(labels::PLACING_TAINT, "", TaintEffect::NoSchedule)
     }
 
+    /// The soft taint of a node that is to be disrupted, before that begins.
+    pub fn disruption_candidate() -> Self {
+        Self::new(labels::DISRUPTION_CANDIDATE_TAINT, "", TaintEffect::PreferNoSchedule)
+    }
+
     /// Whether a node has room for one of the two only: same key, same effect (Kubernetes' `MatchTaint`).
     pub fn matches(&self, other: &Self) -> bool {
         self.key == other.key && self.effect == other.effect
@@ -65,8 +70,12 @@ impl Taint {
         !matches!(self.effect, TaintEffect::PreferNoSchedule)
     }
 
-    /// Whether it is a soft taint that an earlier version of lifecycle opened some nodes with: no user's, and nothing
-    /// that planning heeds.
+    /// Whether it is a soft taint of ours: no user's, and nothing that a pod has to bear.
+    pub fn is_own_soft(&self) -> bool {
+        self.is_opening() || *self == Self::disruption_candidate()
+    }
+
+    /// Whether it is a soft taint that an earlier version of lifecycle opened some nodes with.
     pub fn is_opening(&self) -> bool {
         let number = self.key.strip_prefix(labels::OPENING_TAINT);
         let is_ours = |number: &str| {
@@ -150,6 +159,7 @@ mod tests {
         assert!(!soft("outrigger.dev/opening-hours").is_opening(), "somebody's own");
         let hard = Taint::new("outrigger.dev/opening", "", TaintEffect::NoSchedule);
         assert!(!hard.is_opening(), "it keeps pods away for certain, which ours never did");
+        assert!(Taint::disruption_candidate().is_own_soft() && !soft("example.com/hot").is_own_soft());
     }
 
     #[test]

@@ -103,6 +103,9 @@ pub struct Termination {
     /// When its instance was given up: from here on EC2 may be told at any time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminating_at: Option<Timestamp>,
+    /// The claims whose nodes its pods move to, where these wait for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaced_by: Vec<String>,
 }
 
 impl Termination {

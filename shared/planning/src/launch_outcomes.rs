@@ -161,7 +161,7 @@ fn strange_taint<'n>(claim: &NodeClaim, node: &'n Node) -> Option<&'n Taint> {
     let accounted = |taint: &&Taint| {
         own(taint)
             || taint.is_ephemeral()
-            || taint.is_opening()
+            || taint.is_own_soft()
             || matches!(taint.key.as_str(), labels::DISRUPTED_TAINT | "node.kubernetes.io/unschedulable")
     };
     node.taints.iter().find(|taint| !accounted(taint))

@@ -244,7 +244,7 @@ fn has_soft_taints(snapshot: &Snapshot) -> bool {
     let of_classes = snapshot.classes.iter().flat_map(|offer| &offer.class.taints);
     let of_nodes = snapshot.nodes.iter().flat_map(|node| &node.taints);
     let mut all = of_pools.chain(of_classes).chain(of_nodes);
-    all.any(|taint| taint.effect == TaintEffect::PreferNoSchedule && !taint.is_opening())
+    all.any(|taint| taint.effect == TaintEffect::PreferNoSchedule && !taint.is_own_soft())
 }
 
 /// What all pods together ask for, in the units of every row.

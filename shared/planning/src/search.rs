@@ -17,6 +17,7 @@ mod prices;
 mod prospects;
 mod random;
 mod ruin;
+mod worst_fit;
 mod worth;
 
 use crate::problem::Problem;

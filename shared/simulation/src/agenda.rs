@@ -25,6 +25,8 @@ pub(crate) enum Step {
     Ready(String),
     /// A node has been ready for so long that its planned pods must be there.
     Filled(String),
+    /// A node has been ready for so long that it must be open to all pods.
+    Open(String),
     /// A command of disruption, by id, has waited for so long that it must have come to its end.
     CommandDue(String),
     /// A deploy of a workload goes on, by its place in the scenario.

@@ -271,10 +271,15 @@ impl State {
                 self.cluster.make_ready(&node, moment);
                 self.timeline.add(moment, Kind::Node, format!("{node} is Ready"));
                 let filled_by = moment.elapsed.saturating_add(laws::placing::LONGEST_WAIT);
-                self.agenda.add(filled_by, Step::Filled(node));
+                self.agenda.add(filled_by, Step::Filled(node.clone()));
+                let open_by = moment.elapsed.saturating_add(laws::placing::LONGEST_CLOSED);
+                self.agenda.add(open_by, Step::Open(node));
             }
             Step::Filled(node) => {
                 self.broken.extend(laws::placing::overdue(self, scenario, &node, moment));
+            }
+            Step::Open(node) => {
+                self.broken.extend(laws::placing::closed(self, scenario, &node, moment));
             }
             Step::CommandDue(id) => {
                 self.broken.extend(laws::disruption::overdue(self, scenario, &id, moment));

@@ -12,6 +12,7 @@ use crate::TickError;
 use crate::disruption::command::freed;
 use crate::error::chain;
 use crate::node::index::Nodes;
+use crate::node::initialize::awaits_only_pods;
 use crate::node::terminate::{Cause, ending};
 use crate::observe::budgets::disruption_budgets;
 use crate::ports::{Event, Lease, Subject};
@@ -25,9 +26,11 @@ impl Tick<'_> {
         nodes: &Nodes<'_>,
         lease: Option<&Lease>,
     ) {
-        let is_ready = |claim: &&NodeClaim| claim.status.state == ClaimState::Initialized;
-        let ready: BTreeSet<String> =
-            claims.iter().filter(is_ready).map(|claim| claim.name.clone()).collect();
+        let ready: BTreeSet<String> = claims
+            .iter()
+            .filter(|claim| is_ready(claim, nodes.of_claim(claim)))
+            .map(|claim| claim.name.clone())
+            .collect();
         for command in commands {
             if self.time_is_up() {
                 return;
@@ -92,7 +95,9 @@ impl Tick<'_> {
             None | Some([]) => command.message.clone(),
             Some(_) => format!("{}, and what replaces it is ready", command.message),
         };
-        let (cause, now) = (Cause::new(command.reason, message), self.ports.now());
+        let replaced_by = command.replacements.clone().unwrap_or_default();
+        let cause = Cause { replaced_by, ..Cause::new(command.reason, message) };
+        let now = self.ports.now();
         let next: Vec<NodeClaim> = held.iter().filter_map(|claim| ending(claim, &cause, now)).collect();
         let written = self.ports.ledger.end_command(command, &next, lease).await?;
         tracing::info!(command = command.id, claims = ?command.claims, "the command is carried out");
@@ -195,5 +200,15 @@ impl Tick<'_> {
                 tracing::warn!(command = command.id, error = chain(&error), "the event was not published");
             }
         }
+    }
+}
+
+/// Whether pods may be placed on the node of a claim: it is initialised, or kept closed for nothing but the pods that
+/// are to move to it.
+fn is_ready(claim: &NodeClaim, nodes: &[&Node]) -> bool {
+    match (claim.status.state, nodes) {
+        (ClaimState::Initialized, _) => true,
+        (ClaimState::Registered, [node]) => awaits_only_pods(claim, node),
+        _ => false,
     }
 }

@@ -1,5 +1,6 @@
 //! Closed nodes that are ready: their planned pods are bound, and they are opened.
 
+use jiff::Timestamp;
 use outrigger_model::{ExistingPlacement, Node, NodeClaim, Taint};
 use outrigger_planning::binding::{Bindings, bindings};
 use tokio::time::Instant;
@@ -17,6 +18,16 @@ use crate::ports::{ClusterError, Event, Subject};
 pub(super) struct Placing<'a> {
     pub(super) claim: &'a NodeClaim,
     pub(super) node: &'a Node,
+    /// Whether pods are to come from nodes that it replaces.
+    pub(super) awaits_moves: bool,
+}
+
+impl Placing<'_> {
+    /// Whether it stays closed for pods that have yet to leave other nodes: else kube-scheduler, which spreads, would
+    /// put those here that have a place elsewhere, and what was planned for this node would have none.
+    fn may_await_moves(&self, now: Timestamp) -> bool {
+        self.awaits_moves && !placing::was_closed_for(self.node, placing::CLOSED_FOR_MOVES, now)
+    }
 }
 
 impl Tick<'_> {
@@ -82,6 +93,10 @@ impl Tick<'_> {
                 if binds { others(&found, &bound, name) } else { placing::nominations(placing.claim, name) };
             if binds && others_start && is_patient && others.is_empty() {
                 self.still_waits(placing.claim, "the nodes beside it to be ready".to_owned());
+                continue;
+            }
+            if binds && placing.may_await_moves(self.ports.now()) && others.is_empty() {
+                self.still_waits(placing.claim, "the pods of the nodes that it replaces".to_owned());
                 continue;
             }
             self.open(placing, &others).await;

@@ -1,11 +1,12 @@
 //! Claims on their way to being ready for pods.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{FutureExt, StreamExt};
 use outrigger_catalog::Catalog;
 use outrigger_model::resources::NODES;
-use outrigger_model::{ClaimState, Node, NodeClaim, Quantity, Taint, labels};
+use outrigger_model::{ClaimState, Command, Node, NodeClaim, Quantity, Taint, labels};
+use outrigger_planning::leaving::replacement;
 
 use super::Tick;
 use super::placing::Placing;
@@ -21,14 +22,17 @@ const CONCURRENT_CALLS: usize = 16;
 
 impl Tick<'_> {
     /// Takes every claim that is not ready yet as far as its nodes allow.
-    pub(super) async fn start(&mut self, claims: &mut [NodeClaim], nodes: &Nodes<'_>) {
+    pub(super) async fn start(&mut self, claims: &mut [NodeClaim], commands: &[Command], nodes: &Nodes<'_>) {
+        let awaiting: BTreeSet<String> =
+            replacement::awaiting(claims, commands, self.ports.now()).map(str::to_owned).collect();
         let (mut joined, mut closed, mut others) = (Vec::new(), Vec::new(), Vec::new());
         for claim in claims.iter_mut().filter(|claim| claim.status.state <= ClaimState::Initialized) {
             let on = nodes.of_claim(claim);
             match (claim.status.state, on) {
                 (ClaimState::Launched, [node]) => joined.push((claim, *node)),
                 (_, [node]) if node.awaits_placing() && !node.deleting => {
-                    closed.push(Placing { claim, node });
+                    let awaits_moves = awaiting.contains(&claim.name);
+                    closed.push(Placing { claim, node, awaits_moves });
                 }
                 _ => others.push((claim, on)),
             }

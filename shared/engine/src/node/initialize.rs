@@ -6,6 +6,7 @@ use std::fmt;
 use outrigger_model::{Node, NodeClaim, Taint, TaintEffect, labels};
 
 use crate::node::change::unchanged;
+use crate::node::placing::opened;
 use crate::ports::NodeChange;
 
 /// Why a registered node is not ready for pods.
@@ -63,6 +64,12 @@ pub(crate) fn not_initialized(claim: &NodeClaim, node: &Node) -> Option<Unready>
     missing.map(|(name, _)| Unready::Lacks(name.to_owned()))
 }
 
+/// Whether a node is ready for pods but for being closed to those that were not planned for it.
+pub(crate) fn awaits_only_pods(claim: &NodeClaim, node: &Node) -> bool {
+    let opened = Node { taints: opened(node).taints, ..node.clone() };
+    node.awaits_placing() && not_initialized(claim, &opened).is_none()
+}
+
 /// The change that says that a node is ready for pods.
 pub(crate) fn initialization(node: &Node) -> NodeChange {
     let label = BTreeMap::from([(labels::INITIALIZED.to_owned(), "true".to_owned())]);
@@ -91,6 +98,12 @@ mod tests {
                 "{word}"
             );
         }
+        assert!(awaits_only_pods(&claim(), &closed(claim().spec.taints)));
+        assert!(!awaits_only_pods(&claim(), &node(vec![])), "it is open");
+        assert!(
+            !awaits_only_pods(&claim(), &Node { allocatable: Resources::new(), ..closed(vec![]) }),
+            "no GPU"
+        );
         let unready = Node { ready: false, ..closed(vec![]) };
         assert!(not_startable(&claim(), &unready).unwrap().to_string().contains("Ready"));
     }

@@ -32,6 +32,9 @@ const CLOSED_WHILE_READY: Duration = Duration::from_secs(8);
 /// How long a node stays closed at most from its registration on: a network daemon that does not bear the
 /// taint would keep it from ever being ready.
 const CLOSED_WHILE_STARTING: Duration = Duration::from_mins(2);
+/// How long a node stays closed at most, once it is ready, for pods that move to it. A drain takes a pod's grace, most
+/// often half a minute.
+pub(crate) const CLOSED_FOR_MOVES: Duration = Duration::from_mins(2);
 /// How many pods one pass tells of their node; a flood would only delay what comes after.
 const EVENTS_MAX: usize = 500;
 
@@ -65,15 +68,21 @@ pub(crate) fn closed(claim: &NodeClaim, node: &Node, now: Timestamp) -> Closed {
     }
 }
 
-/// Whether a node has been closed for as long as it may be.
+/// Whether a node has been closed for as long as it may be, pods that move to it aside.
 pub(crate) fn must_open(claim: &NodeClaim, node: &Node, now: Timestamp) -> bool {
-    let passed = |since: Option<Timestamp>, longest: Duration| {
-        let age = since.and_then(|since| Duration::try_from(now.duration_since(since)).ok());
-        age.is_some_and(|age| age >= longest)
-    };
+    was_closed_for(node, CLOSED_WHILE_READY, now)
+        || has_passed(claim.status.registered_at, CLOSED_WHILE_STARTING, now)
+}
+
+/// Whether a closed node has been ready for so long.
+pub(crate) fn was_closed_for(node: &Node, longest: Duration, now: Timestamp) -> bool {
     let ready = node.conditions.get("Ready").filter(|ready| ready.status == ConditionStatus::True);
-    passed(ready.and_then(|ready| ready.since), CLOSED_WHILE_READY)
-        || passed(claim.status.registered_at, CLOSED_WHILE_STARTING)
+    has_passed(ready.and_then(|ready| ready.since), longest, now)
+}
+
+fn has_passed(since: Option<Timestamp>, longest: Duration, now: Timestamp) -> bool {
+    let age = since.and_then(|since| Duration::try_from(now.duration_since(since)).ok());
+    age.is_some_and(|age| age >= longest)
 }
 
 /// The change that opens a node to all pods.

@@ -24,12 +24,14 @@ pub(crate) struct Cause {
     pub(crate) message: String,
     /// When patience with its pods ends at the latest; the claim's own `terminationGracePeriod` may end it earlier.
     pub(crate) by: Option<Timestamp>,
+    /// The claims whose nodes its pods move to, where these wait for them.
+    pub(crate) replaced_by: Vec<String>,
 }
 
 impl Cause {
     /// A cause that sets no time limit of its own.
     pub(crate) fn new(reason: TerminationReason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), by: None }
+        Self { reason, message: message.into(), by: None, replaced_by: Vec::new() }
     }
 }
 
@@ -144,6 +146,7 @@ fn begun(claim: &NodeClaim, cause: &Cause, now: Timestamp) -> Termination {
         drained_at: None,
         detached_at: None,
         terminating_at: None,
+        replaced_by: cause.replaced_by.clone(),
     }
 }
 

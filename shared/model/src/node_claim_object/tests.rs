@@ -127,6 +127,7 @@ fn the_end_shows_how_far_it_has_come() {
         drained_at: None,
         detached_at: None,
         terminating_at: None,
+        replaced_by: vec!["web-2".into()],
     };
     let told = |end: &Termination| {
         let claim = launched().with_status(|status| {

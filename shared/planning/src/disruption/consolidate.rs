@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use outrigger_model::node_pool::DisruptionReason;
 use outrigger_model::{
-    Command, ExistingPlacement, NodePool, PlannedNode, Pod, PodState, Price, Proposal, Snapshot,
+    Command, ExistingPlacement, NodePool, PlannedNode, Pod, PodRef, PodState, Price, Proposal, Snapshot,
 };
 
 use super::balance::{Balance, balances};
@@ -18,6 +18,7 @@ use super::price;
 use super::settings::{DisruptionSettings, Evictions};
 use super::static_pools::{self, Successors};
 use crate::launch_outcomes::LeftAlone;
+use crate::problem::classes::PodClass;
 use crate::problem::existing::Endable;
 use crate::problem::volumes::Volumes;
 use crate::problem::{Problem, queue};
@@ -390,11 +391,12 @@ fn reason(found: &Consolidated<'_, '_>, node: usize, stays: Stays, settings: &Di
     let problem = found.solution.problem;
     match stays {
         Stays::NoPlace(class) => {
-            let on_it = |pod: &&&Pod| pod.node_name.as_deref() == Some(problem.existing[node].name);
-            let of_class = class.and_then(|class| problem.classes[class].pods.iter().find(on_it));
-            let any = || problem.classes.iter().flat_map(|class| &class.pods).find(on_it);
-            of_class.or_else(any).map_or(Kept::NothingCheaper, |pod| Kept::NoPlaceFor { pod: pod.id.clone() })
+            let any = || pod_on(problem, node, &problem.classes);
+            let of_class = class.and_then(|class| pod_on(problem, node, &problem.classes[class..=class]));
+            of_class.or_else(any).map_or(Kept::NothingCheaper, |pod| Kept::NoPlaceFor { pod })
         }
+        Stays::OnlyPacked(class) => pod_on(problem, node, &problem.classes[class..=class])
+            .map_or(Kept::NothingCheaper, |pod| Kept::OnlyPacked { pod }),
         Stays::Saves { saving, least } => match u64::try_from(saving) {
             Ok(saving) if saving > 0 => Kept::NotWorthIt { saving: Price::from_nanos(saving), least },
             _ => Kept::NothingCheaper,
@@ -403,6 +405,13 @@ fn reason(found: &Consolidated<'_, '_>, node: usize, stays: Stays, settings: &Di
         Stays::TakesIn => Kept::TakesPodsIn,
         Stays::NotReached => Kept::TimeIsUp,
     }
+}
+
+/// A pod of some classes on an existing node.
+fn pod_on(problem: &Problem<'_>, node: usize, classes: &[PodClass<'_>]) -> Option<PodRef> {
+    let mut pods = classes.iter().flat_map(|class| &class.pods);
+    let found = pods.find(|pod| pod.node_name.as_deref() == Some(problem.existing[node].name));
+    found.map(|pod| pod.id.clone())
 }
 
 /// What all nodes that name a pool cost.

@@ -125,6 +125,12 @@ pub enum Kept {
         /// The pod.
         pod: PodRef,
     },
+    /// Its pods have a place elsewhere only as they would be packed: this one has none where kube-scheduler spreads
+    /// them.
+    OnlyPacked {
+        /// The pod.
+        pod: PodRef,
+    },
     /// Its pods need a node, and there is no cheaper one.
     NothingCheaper,
     /// Giving it up would save less than it must.
@@ -167,7 +173,13 @@ impl Kept {
 
     /// Whether nothing forbids to end the node, and only nothing is won by it.
     pub const fn is_of_price(&self) -> bool {
-        matches!(self, Self::NothingCheaper | Self::NotWorthIt { .. } | Self::TooFewSpotTypes { .. })
+        matches!(
+            self,
+            Self::OnlyPacked { .. }
+                | Self::NothingCheaper
+                | Self::NotWorthIt { .. }
+                | Self::TooFewSpotTypes { .. }
+        )
     }
 
     /// Its code, which does not change.
@@ -202,6 +214,7 @@ impl Kept {
             Self::BudgetClosed { .. } => "BudgetClosed",
             Self::BudgetUsedUp { .. } => "BudgetUsedUp",
             Self::NoPlaceFor { .. } => "NoPlaceFor",
+            Self::OnlyPacked { .. } => "OnlyPacked",
             Self::NothingCheaper => "NothingCheaper",
             Self::NotWorthIt { .. } => "NotWorthIt",
             Self::TooFewSpotTypes { .. } => "TooFewSpotTypes",
@@ -251,6 +264,9 @@ impl fmt::Display for Kept {
             Self::BudgetClosed { closed, now } => write_closed(f, *closed, *now),
             Self::BudgetUsedUp { at_once } => write!(f, "budget {at_once} used up"),
             Self::NoPlaceFor { pod } => write!(f, "no other place for the pod {pod}"),
+            Self::OnlyPacked { pod } => {
+                write!(f, "no other place for the pod {pod} where kube-scheduler spreads the others")
+            }
             Self::NothingCheaper => f.write_str("nothing cheaper has room for its pods"),
             Self::NotWorthIt { saving, least } => write!(f, "saves {saving}, least is {least}"),
             Self::TooFewSpotTypes { found, least } => {
@@ -343,6 +359,10 @@ mod tests {
             (
                 Kept::NotWorthIt { saving: price(0.004), least: price(0.02) },
                 "saves $0.0040/h, least is $0.0200/h",
+            ),
+            (
+                Kept::OnlyPacked { pod: pod.clone() },
+                "no other place for the pod default/x where kube-scheduler spreads the others",
             ),
             (Kept::NoPlaceFor { pod }, "no other place for the pod default/x"),
             (Kept::TooFewSpotTypes { found: 3, least: 15 }, "3 cheaper spot instance types, least is 15"),

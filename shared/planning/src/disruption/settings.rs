@@ -15,13 +15,13 @@ pub struct DisruptionSettings {
     pub least_saving: Price,
     /// How much of what the ended nodes cost a command must save at least, in percent. Default 3.
     pub least_saving_percent: u64,
-    /// What one eviction counts, in dollars. Default $0.002.
+    /// What one eviction counts, in dollars. Default $0.006.
     pub eviction_price: f64,
     /// Within this time a command must save what its evictions count. Default 1 h.
     pub pay_back_time: Duration,
     /// How long a pod should run before it is moved: one that has run for a third of that counts as three evictions, up
     /// to [`DisruptionSettings::MOST_EVICTIONS_A_POD`]. Where pods land elsewhere than planned, the same ones would be
-    /// moved again and again. Default 6 h.
+    /// moved again and again. Default 1 h.
     pub pod_rest: Duration,
     /// How old a node must be before it is disrupted by choice, counted from the creation of its Node. Default 5 min.
     pub least_node_age: Duration,
@@ -37,9 +37,9 @@ impl Default for DisruptionSettings {
         Self {
             least_saving: Price::from_nanos(20_000_000),
             least_saving_percent: 3,
-            eviction_price: 0.002,
+            eviction_price: 0.006,
             pay_back_time: Duration::from_hours(1),
-            pod_rest: Duration::from_hours(6),
+            pod_rest: Duration::from_hours(1),
             least_node_age: Duration::from_mins(5),
             spot_to_spot_types: 15,
             balance: None,
@@ -118,7 +118,7 @@ mod tests {
     fn a_pod_that_was_moved_lately_counts_more() {
         let settings = DisruptionSettings::default();
         for (minutes, expected) in
-            [(-5, 20), (0, 20), (10, 20), (60, 6), (119, 4), (120, 3), (360, 1), (9_999, 1)]
+            [(-5, 20), (0, 20), (3, 20), (10, 6), (19, 4), (20, 3), (60, 1), (9_999, 1)]
         {
             assert_eq!(settings.counted(SignedDuration::from_mins(minutes)), expected, "{minutes}");
         }
@@ -130,13 +130,13 @@ mod tests {
     fn the_dearest_demand_counts() {
         let settings = DisruptionSettings::default();
         // What the ended nodes cost, the evictions, and what must be saved.
-        let table = [(0.1, 0, 0.02), (0.1, 10, 0.02), (0.1, 11, 0.022), (1.0, 10, 0.03), (1.0, 100, 0.2)];
+        let table = [(0.1, 0, 0.02), (0.1, 3, 0.02), (0.1, 4, 0.024), (1.0, 5, 0.03), (1.0, 100, 0.6)];
         for (ended, evictions, expected) in table {
             let found = settings.demanded_saving(price(ended), all(evictions));
             assert_eq!(found, price(expected), "{ended} {evictions}");
         }
         let patient = DisruptionSettings { pay_back_time: Duration::from_hours(4), ..settings };
-        assert_eq!(patient.demanded_saving(price(1.0), all(100)), price(0.05));
+        assert_eq!(patient.demanded_saving(price(1.0), all(100)), price(0.15));
         let at_once = DisruptionSettings { pay_back_time: Duration::ZERO, ..settings };
         assert_eq!(at_once.demanded_saving(price(1.0), all(0)), price(0.03));
         assert!(at_once.demanded_saving(price(1.0), all(1)) > price(1e6), "nothing pays back at once");

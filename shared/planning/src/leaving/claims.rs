@@ -186,6 +186,7 @@ mod tests {
                 drained_at: None,
                 detached_at: None,
                 terminating_at: None,
+                replaced_by: Vec::new(),
             };
             let mut ending = claim().with_status(|status| {
                 status.state = state;

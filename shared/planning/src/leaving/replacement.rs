@@ -220,6 +220,20 @@ fn starting<'s>(snapshot: &'s Snapshot, node: &str) -> Option<&'s str> {
     (claim.status.state < ClaimState::Initialized).then_some(claim.name.as_str())
 }
 
+/// The claims whose nodes wait for pods that have yet to leave others: those that commands wait for, and those that
+/// took the place of nodes which are going.
+pub fn awaiting<'l>(
+    claims: &'l [NodeClaim],
+    commands: &'l [Command],
+    now: Timestamp,
+) -> impl Iterator<Item = &'l str> {
+    let commands = commands.iter().filter(move |command| is_current(command, now));
+    let begun = claims.iter().filter(|claim| claim.status.state != ClaimState::Gone);
+    let ends = begun.filter_map(|claim| claim.status.termination.as_ref());
+    let of_commands = commands.filter_map(|command| command.replacements.as_ref()).flatten();
+    of_commands.chain(ends.flat_map(|end| &end.replaced_by)).map(String::as_str)
+}
+
 /// How a command goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {

@@ -116,14 +116,15 @@ pub(crate) struct Builder<'a, 'b> {
 pub(crate) type Endable<'a> = BTreeMap<&'a str, u64>;
 
 impl<'a> Builder<'a, '_> {
-    /// The nodes in the order in which they are filled: initialised nodes by name, other nodes by name, then claims
-    /// without a node from the oldest to the youngest, so that what a plan adds comes last in the next one.
+    /// The nodes in the order in which they are filled: initialised nodes by name, other nodes by name, nodes that are
+    /// to be disrupted, then claims without a node from the oldest to the youngest, so that what a plan adds comes last
+    /// in the next one.
     pub(crate) fn nodes(&self) -> Vec<ExistingNode<'a>> {
         let claims = self.claims_by_node();
         let on_node = self.snapshot.pods_by_node();
         let held = self.held_pods();
         let mut nodes: Vec<&Node> = self.snapshot.nodes.iter().collect();
-        nodes.sort_by_key(|node| (!node.is_initialized(), &node.name));
+        nodes.sort_by_key(|node| (node.is_disruption_candidate(), !node.is_initialized(), &node.name));
         let mut all = Vec::new();
         for node in nodes {
             let by_id = node.instance_id().and_then(|id| claims.get(id));
@@ -221,7 +222,7 @@ impl<'a> Builder<'a, '_> {
     /// The taints that keep pods away. Those that a young node of ours loses by itself do not, and those that it does
     /// not have yet do (Karpenter `pkg/scheduling/taints.go`).
     fn held_taints(&self, node: &Node, claim: Option<&NodeClaim>, young: bool) -> Vec<Taint> {
-        let lasting = node.taints.iter().filter(|taint| !taint.is_opening());
+        let lasting = node.taints.iter().filter(|taint| !taint.is_own_soft());
         let mut taints: Vec<Taint> = lasting.cloned().collect();
         if !young {
             return taints;

@@ -136,7 +136,7 @@ impl Assigning {
 }
 
 /// Whether no rule about domains touches a class.
-fn goes_in_bulk(problem: &Problem<'_>, class: usize) -> bool {
+pub(super) fn goes_in_bulk(problem: &Problem<'_>, class: usize) -> bool {
     let pod_class = &problem.classes[class];
     let mut rules = pod_class.relaxations.iter().flat_map(|it| &it.rules);
     let topology = &problem.topology;

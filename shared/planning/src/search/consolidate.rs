@@ -15,6 +15,7 @@ use outrigger_model::{CapacityType, Price};
 use super::construct::recreate;
 use super::order::classes_in_order;
 use super::prices::Prices;
+use super::worst_fit::worst_fit;
 use super::worth::Endable;
 use super::{assign, construct, worth};
 use crate::disruption::{DisruptionSettings, Evictions};
@@ -81,6 +82,9 @@ enum Demand<'s> {
 pub(crate) enum Stays {
     /// Pods of it, of this class where that is known, have no place elsewhere that holds to all rules as they hold now.
     NoPlace(Option<usize>),
+    /// Pods of it have a place elsewhere as they would be packed there, but one of this class has none where
+    /// kube-scheduler spreads them.
+    OnlyPacked(usize),
     /// Ending it saves too little, or nothing.
     Saves {
         /// Nano-dollars per hour.
@@ -281,8 +285,7 @@ impl Consolidating<'_, '_, '_> {
         for node in nodes {
             self.solution.end(*node);
         }
-        // What room is worth to the pods of an earlier step says little about these.
-        let opened = recreate(self.solution, self.order, &mut Prices::default());
+        let opened = self.place(&left, demand)?;
         let found = self.solution.objective();
         let saving = self.current.cost.cast_signed() - found.cost.cast_signed();
         let evictions: u32 = nodes.iter().map(|node| evictions(self.pods_of(*node))).sum();
@@ -308,6 +311,26 @@ impl Consolidating<'_, '_, '_> {
             is_replacement: matches!(demand, Demand::Places),
         });
         Ok(())
+    }
+
+    /// Places the pods of nodes that were just ended: where kube-scheduler would put them, if they all find room so, else
+    /// with new nodes, which are returned. What only saves money must not hang on room that kube-scheduler would have
+    /// to pack; then all is as before.
+    fn place(&mut self, left_before: &[u32], demand: Demand<'_>) -> Result<Vec<usize>, Stays> {
+        let spread = match demand {
+            Demand::Saving(_) => worst_fit(self.solution, self.order, left_before).map_err(Some),
+            Demand::Places => Err(None),
+        };
+        let Err(class) = spread else { return Ok(Vec::new()) };
+        // What room is worth to the pods of an earlier step says little about these.
+        let opened = recreate(self.solution, self.order, &mut Prices::default());
+        match class.filter(|_| opened.is_empty() && self.solution.left == left_before) {
+            Some(class) => {
+                self.solution.go_back_to_start();
+                Err(Stays::OnlyPacked(class))
+            }
+            None => Ok(opened),
+        }
     }
 
     /// Whether all pods that had a place have one, and all rules hold as they did.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::node_pool::DisruptionReason;
-use outrigger_model::{Node, Plan, Pod, PodState, Snapshot, labels};
+use outrigger_model::{Node, Plan, Pod, PodState, Protection, Snapshot, labels};
 use outrigger_planning::check::{carried_out, check_consolidation};
 use outrigger_planning::disruption::{Consolidation, ConsolidationCommand, DisruptionSettings, consolidate};
 use outrigger_planning::{Options, provision};
@@ -170,10 +170,33 @@ fn a_saving_of_pennies_moves_nobody() {
     assert!(words.starts_with("saves $0.00") && words.ends_with("least is $0.0200/h"), "{words}");
 }
 
+/// The large pods fill what is free on one node only if the small ones do not come there first.
+#[test]
+fn room_that_only_packing_fills_ends_no_node() {
+    let staying = |name: &str, free: i64| {
+        let node = own(name, "m6a.large");
+        let all = (node.allocatable.get("cpu").as_f64() * 1_000.0) as i64;
+        let mut load = pods(name, 1, spec(all - free, 64));
+        load[0].do_not_disrupt = Some(Box::new(Protection { value: "true".into(), started_at: None }));
+        (node, load)
+    };
+    let found = |free| {
+        let moving = [pods("web", 3, spec(400, 64)), pods("api", 2, spec(300, 64))].concat();
+        let nodes = vec![staying("i-a", 300), staying("i-b", free), (own("i-c", "m6a.large"), moving)];
+        consolidated(&world(nodes))
+    };
+    let tight = found(1_500);
+    let (code, words) = why(&tight, "i-c");
+    assert_eq!(code, "OnlyPacked", "{words}");
+    assert!(words.starts_with("no other place for the pod default/web-"), "{words}");
+    let ample = found(1_800);
+    assert_eq!(ended(&ample), ["i-c"], "{}", told(&ample));
+}
+
 #[test]
 fn an_eviction_must_be_worth_its_price() {
-    let nodes = vec![(own("i-a", "m6a.2xlarge"), pods("a", 60, spec(10, 64)))];
-    let settings = DisruptionSettings { eviction_price: 0.01, ..DisruptionSettings::default() };
+    let nodes = vec![(own("i-a", "m6a.2xlarge"), pods("a", 40, spec(10, 64)))];
+    let settings = DisruptionSettings { eviction_price: 0.02, ..DisruptionSettings::default() };
     let found = consolidate(&world(nodes.clone()), &Options::default(), &settings);
     assert_eq!(why(&found, "i-a").0, "NotWorthIt");
     assert_eq!(ended(&consolidated(&world(nodes))), ["i-a"]);

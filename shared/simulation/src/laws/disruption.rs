@@ -104,7 +104,8 @@ fn not_replaced(state: &State, look: &Look, command: &Command, moment: Moment) -
     missing.map(|name| format!("{} was carried out before {name} was ready", command.id)).collect()
 }
 
-/// Whether a claim was initialised and its node ready when the run looked at both.
+/// Whether the node of a claim was ready when the run looked at both, and either initialised or closed to all but the
+/// pods that were planned for it.
 fn was_ready(state: &State, look: &Look, claim: &str, moment: Moment) -> bool {
     let Some(claim) = state.ledger.claims().find(|it| it.name == claim) else { return false };
     let ago = moment.elapsed.saturating_sub(look.ledger);
@@ -117,7 +118,12 @@ fn was_ready(state: &State, look: &Look, claim: &str, moment: Moment) -> bool {
         let ago = moment.elapsed.saturating_sub(look.nodes.unwrap_or(look.ledger));
         condition.is_some_and(|since| after(since, ago) >= moment.at)
     };
-    began_since || claim.status.state == ClaimState::Initialized && (node.ready || lost_since())
+    let takes_pods = match claim.status.state {
+        ClaimState::Initialized => true,
+        ClaimState::Registered => node.awaits_placing(),
+        _ => false,
+    };
+    began_since || takes_pods && (node.ready || lost_since())
 }
 
 fn node_of<'s>(state: &'s State, claim: &NodeClaim) -> Option<&'s Node> {

@@ -2,24 +2,39 @@
 
 use std::time::Duration;
 
-use outrigger_model::{NodeClaim, NominatedPod, PodState};
+use outrigger_model::{NodeClaim, NominatedPod, Pod, PodState};
 
 use super::is_calm;
 use crate::scenario::{Function, Scenario};
 use crate::state::State;
-use crate::time::Moment;
+use crate::time::{Moment, after};
 
 /// How long a planned pod waits at most once its node is ready.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(15);
 
-/// Planned pods that still wait for a node, [`LONGEST_WAIT`] after it became ready. Nothing is asked while there
-/// is trouble, once a function has died, where lifecycle stands still some time or functions look once a minute,
-/// and where nodes are smaller than was planned.
+/// How long a node that is ready stays closed at most for pods that move to it, and for a tick to see that.
+pub(crate) const LONGEST_CLOSED: Duration = Duration::from_secs(120 + 15);
+
+/// Whether nothing keeps lifecycle from looking every few seconds: no trouble, no function that has died or stands still
+/// some time.
+fn is_undisturbed(state: &State, scenario: &Scenario, moment: Moment) -> bool {
+    let lives = state.deaths == 0 && !scenario.freezes(Function::Lifecycle);
+    lives && !scenario.poll_window.is_zero() && is_calm(scenario, moment)
+}
+
+/// A node that is closed yet, [`LONGEST_CLOSED`] after it became ready.
+pub(crate) fn closed(state: &State, scenario: &Scenario, name: &str, moment: Moment) -> Option<String> {
+    let node = state.cluster.nodes().get(name)?;
+    let is_late = node.awaits_placing() && node.ready && is_undisturbed(state, scenario, moment);
+    let seconds = LONGEST_CLOSED.as_secs();
+    is_late.then(|| format!("{name} is closed to pods yet, ready for {seconds} s"))
+}
+
+/// Planned pods that still wait for a node, [`LONGEST_WAIT`] after it became ready and they came. Nothing is asked
+/// where nodes are smaller than was planned.
 pub(crate) fn overdue(state: &State, scenario: &Scenario, node: &str, moment: Moment) -> Vec<String> {
     let as_planned = scenario.allocatable_percent == 100 && scenario.memory_percent == 100;
-    let undisturbed =
-        state.deaths == 0 && !scenario.freezes(Function::Lifecycle) && is_calm(scenario, moment);
-    if scenario.poll_window.is_zero() || !as_planned || !undisturbed {
+    if !as_planned || !is_undisturbed(state, scenario, moment) {
         return Vec::new();
     }
     let lives = |claim: &&NodeClaim| !claim.status.state.is_terminal() && claim.status.termination.is_none();
@@ -33,7 +48,8 @@ pub(crate) fn overdue(state: &State, scenario: &Scenario, node: &str, moment: Mo
     };
     let waits = |pod: &&NominatedPod| {
         let seen = state.cluster.pods().get(&pod.uid);
-        seen.is_some_and(|pod| pod.node_name.is_none() && pod.state == PodState::Unschedulable)
+        let waits = |pod: &&Pod| pod.node_name.is_none() && pod.state == PodState::Unschedulable;
+        seen.filter(waits).is_some_and(|pod| after(pod.created_at, LONGEST_WAIT) <= moment.at)
     };
     let overdue = claim.status.nominated.iter().filter(waits).filter(is_newest);
     let seconds = LONGEST_WAIT.as_secs();

@@ -88,14 +88,15 @@ fn rebalanced(ending: &Ending) -> Vec<&NodeClaim> {
     ending.claims.iter().filter(for_it).collect()
 }
 
-/// Each node that was given up has a younger one that was ready before its drain began.
+/// Each node that was given up has a younger one that had joined before its drain began; that it was ready, the laws ask
+/// at that moment.
 fn check_ready_first(ending: &Ending, what: &str) {
     for old in rebalanced(ending) {
         let begun = old.status.termination.as_ref().map(|end| end.since);
-        let is_ready =
-            |new: &&NodeClaim| new.created_at > old.created_at && new.status.initialized_at <= begun;
-        let ready = ending.claims.iter().filter(is_ready).filter(|new| new.status.initialized_at.is_some());
-        assert_ne!(ready.count(), 0, "{what}: {}\n{}", old.name, common::timeline(ending));
+        let has_joined =
+            |new: &&NodeClaim| new.created_at > old.created_at && new.status.registered_at <= begun;
+        let joined = ending.claims.iter().filter(has_joined).filter(|new| new.status.registered_at.is_some());
+        assert_ne!(joined.count(), 0, "{what}: {}\n{}", old.name, common::timeline(ending));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use outrigger_model::fixtures::{at, claim, node};
 use outrigger_model::{
-    ExistingPlacement, NillableDuration, NodePool, NominatedPod, Protection, TerminationReason,
+    ExistingPlacement, NillableDuration, NodePool, NominatedPod, Protection, Termination, TerminationReason,
 };
 
 use super::*;
@@ -53,6 +53,39 @@ fn a_claim_is_held_by_its_own_command_until_its_end_begins() {
     for (claim, second, expected) in table {
         let found = held(std::slice::from_ref(&claim), std::slice::from_ref(&own), at(second)).count();
         assert_eq!(found == 1, expected, "{:?} {:?} at {second}", claim.status.state, claim.status.command);
+    }
+}
+
+#[test]
+fn what_replaces_nodes_awaits_their_pods_until_they_are_gone() {
+    let command = command(Some(&["new"]));
+    let ended = |state| {
+        claim().with_status(|status| {
+            status.state = state;
+            status.termination = Some(Termination {
+                reason: command.reason,
+                message: "test".into(),
+                since: at(0),
+                by: None,
+                tainted_at: None,
+                drained_at: None,
+                detached_at: None,
+                terminating_at: None,
+                replaced_by: vec!["new".into()],
+            });
+        })
+    };
+    let table = [
+        (vec![], Some(&command), 599, true),
+        (vec![], Some(&command), 600, false),
+        (vec![ended(ClaimState::Draining)], None, 0, true),
+        (vec![ended(ClaimState::Terminating)], None, 0, true),
+        (vec![ended(ClaimState::Gone)], None, 0, false),
+    ];
+    for (claims, command, second, expected) in table {
+        let commands: Vec<Command> = command.into_iter().cloned().collect();
+        let found = awaiting(&claims, &commands, at(second)).any(|name| name == "new");
+        assert_eq!(found, expected, "{claims:?} {commands:?} at {second}");
     }
 }
 

@@ -1,0 +1,85 @@
+//! Worst fit: each pod goes where most room is for its like. That is what becomes of pods that leave a node, since
+//! kube-scheduler places them and spreads; room that holds them only as we would pack them is room that they do not find.
+
+use std::collections::BinaryHeap;
+
+use super::assign::goes_in_bulk;
+use crate::solution::Solution;
+
+/// Places the pods that are left beyond `left_before`, by class, onto existing nodes, if they find room in an order of
+/// their classes and in the opposite one, since PodDisruptionBudgets and graces decide in which they come. Where one
+/// finds none, says of which class, and places none.
+pub(super) fn worst_fit(
+    solution: &mut Solution<'_, '_>,
+    order: &[usize],
+    left_before: &[u32],
+) -> Result<(), usize> {
+    let mark = solution.mark();
+    let placed = place_all(solution, order.iter().rev(), left_before).and_then(|()| {
+        solution.go_back(mark);
+        place_all(solution, order.iter(), left_before)
+    });
+    placed.inspect_err(|_| solution.go_back(mark))
+}
+
+fn place_all<'o>(
+    solution: &mut Solution<'_, '_>,
+    order: impl Iterator<Item = &'o usize>,
+    left_before: &[u32],
+) -> Result<(), usize> {
+    for class in order.copied() {
+        let count = solution.left[class].saturating_sub(left_before[class]);
+        if count > 0 && !place(solution, class, count) {
+            return Err(class);
+        }
+    }
+    Ok(())
+}
+
+/// Says whether all pods of a class found room.
+fn place(solution: &mut Solution<'_, '_>, class: usize, count: u32) -> bool {
+    let mut left = count;
+    for relaxation in 0..solution.problem.classes[class].relaxations.len() {
+        if goes_in_bulk(solution.problem, class) {
+            left = place_in_bulk(solution, class, relaxation, left);
+        } else {
+            while left > 0 && place_one(solution, class, relaxation) {
+                left -= 1;
+            }
+        }
+        if left == 0 {
+            return true;
+        }
+    }
+    false
+}
+
+/// Places pods whose place is nobody else's concern; says how many are left.
+fn place_in_bulk(solution: &mut Solution<'_, '_>, class: usize, relaxation: usize, count: u32) -> u32 {
+    let nodes = solution.problem.admitting(class, relaxation);
+    let rooms = nodes.iter().map(|node| (room(solution, *node, class, relaxation), *node));
+    let mut rooms: BinaryHeap<(u32, usize)> = rooms.filter(|(room, _)| *room > 0).collect();
+    for left in (1..=count).rev() {
+        let Some((_, node)) = rooms.pop() else { return left };
+        solution.place_on_existing(node, class, relaxation, 1);
+        let rest = room(solution, node, class, relaxation);
+        if rest > 0 {
+            rooms.push((rest, node));
+        }
+    }
+    0
+}
+
+fn place_one(solution: &mut Solution<'_, '_>, class: usize, relaxation: usize) -> bool {
+    let nodes = solution.problem.admitting(class, relaxation);
+    let taking = nodes.iter().copied().filter(|node| solution.takes(*node, class, relaxation, true));
+    let Some(node) = taking.max_by_key(|node| room(solution, *node, class, relaxation)) else { return false };
+    solution.place_on_existing(node, class, relaxation, 1);
+    true
+}
+
+/// How many pods of a class a node has room for.
+fn room(solution: &Solution<'_, '_>, node: usize, class: usize, relaxation: usize) -> u32 {
+    const MOST: u32 = 4_096;
+    solution.room_on_existing(node, class, relaxation, MOST, false, true)
+}
