@@ -72,6 +72,15 @@ fn who_launches_cannot_terminate() {
     assert_eq!(deeds, BTreeMap::from(expected));
 }
 
+/// With aws-iam-authenticator its role is nobody in the cluster, and no output names it.
+#[test]
+fn refresh_has_no_part_in_the_ledger() {
+    let policies = &template()["Resources"]["RefreshFunction"]["Properties"]["Policies"];
+    let shared: Vec<&Value> =
+        policies.as_array().unwrap().iter().filter(|policy| policy.is_string()).collect();
+    assert_eq!(shared, Vec::<&Value>::new());
+}
+
 #[test]
 fn no_deed_is_allowed_on_everything() {
     let template = template();

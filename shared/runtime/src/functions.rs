@@ -103,7 +103,7 @@ pub async fn disrupt() -> Result<(), Error> {
 /// Runs `refresh` until Lambda ends the process.
 pub async fn refresh() -> Result<(), Error> {
     serve_event("refresh", async |shell, _, _, _| {
-        let summary = refresh_tick::tick(shell.ports().await?).await?;
+        let summary = refresh_tick::tick(shell.connections().await?.cloud()).await?;
         shell.measure(&[
             ("InstanceTypes", summary.instance_types as f64),
             ("Offerings", summary.offerings as f64),
@@ -121,9 +121,9 @@ pub(crate) struct Shell {
 }
 
 impl Shell {
-    /// The ports. A connection that could not be made is tried again by the next invocation.
+    /// The ports.
     pub(crate) async fn ports(&self) -> anyhow::Result<Ports<'_>> {
-        Ok(self.connections().await?.ports(&WallClock))
+        self.connections().await?.ports(&self.config, &WallClock).await
     }
 
     /// Where messages go that nobody can make sense of.
