@@ -81,6 +81,24 @@ fn refresh_has_no_part_in_the_ledger() {
     assert_eq!(shared, Vec::<&Value>::new());
 }
 
+/// CreateFleet tags fleet, instances and volumes; a template may tag interfaces, or, as kOps' older ones, may not.
+#[test]
+fn no_tag_is_asked_of_an_interface_that_none_was_given() {
+    let template = template();
+    let statements = &statements(&template)["ProvisionFunction"];
+    let launches =
+        statements.iter().filter(|statement| texts(&statement["Action"]).contains(&"ec2:RunInstances"));
+    let mut found = 0;
+    for statement in launches {
+        let resources = texts(&statement["Resource"]);
+        if resources.iter().any(|resource| resource.ends_with(":network-interface/*")) {
+            assert!(statement["Condition"].is_null(), "{statement}");
+            found += 1;
+        }
+    }
+    assert_eq!(found, 1);
+}
+
 #[test]
 fn no_deed_is_allowed_on_everything() {
     let template = template();
