@@ -195,6 +195,17 @@ fn a_new_account_need_not_reserve_anything() {
     assert!(description.contains(&format!("Keep {reserved} ")), "{reserved} are reserved: {description}");
 }
 
+/// What the function says of a role that it may not pass is said by what it is told of the parameter.
+#[test]
+fn provision_is_told_which_role_it_may_pass() {
+    let template = template();
+    let provision = &template["Resources"]["ProvisionFunction"];
+    assert_eq!(provision["Properties"]["Environment"]["Variables"]["OUTRIGGER_NODE_ROLE"], "NodeRoleName");
+    let pass = own_statements(provision).into_iter().find(|one| one["Action"] == "iam:PassRole").unwrap();
+    assert!(pass["Resource"][1].as_str().unwrap().ends_with(":role/${NodeRoleName}"), "{pass}");
+    assert!(pass["Resource"][2].as_str().unwrap().ends_with(":role/nodes.${ClusterName}"), "{pass}");
+}
+
 #[test]
 fn no_deed_is_allowed_on_everything() {
     let template = template();

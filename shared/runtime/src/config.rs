@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use outrigger_aws::node_role;
 use outrigger_engine::interruption::RebalancePolicy;
 use outrigger_engine::{DEFAULT_SCHEDULER, PlacePods};
 use outrigger_model::NillableDuration;
@@ -46,6 +47,9 @@ pub(crate) struct Config {
     /// `OUTRIGGER_INTERRUPTIONS`: the URL of the queue of interruptions; without it messages come again after the
     /// queue's own time.
     pub(crate) interruptions: Option<String>,
+    /// `OUTRIGGER_NODE_ROLE`: the role that provision may give to nodes, where it is not kOps' own; only `provision` has
+    /// one.
+    pub(crate) node_role: Option<String>,
     /// How the API server is reached.
     pub(crate) api_server: ApiServer,
 }
@@ -139,6 +143,7 @@ impl Config {
                 rebalance,
                 dead_letters: variable("OUTRIGGER_DEAD_LETTERS"),
                 interruptions: variable("OUTRIGGER_INTERRUPTIONS"),
+                node_role: variable("OUTRIGGER_NODE_ROLE"),
                 api_server,
             }),
             Ok(_) => Err(ConfigError(problems)),
@@ -148,6 +153,20 @@ impl Config {
             }
         }
     }
+}
+
+/// Makes sure that `provision` may give nodes their role. Without a word it may give them `nodes.<cluster>`, since a
+/// template cannot tell what kOps makes of a longer name than IAM takes.
+pub(crate) fn check_node_role(config: &Config) -> Result<(), ConfigError> {
+    let role = node_role(&config.cluster);
+    if config.node_role.is_some() || role == format!("nodes.{}", config.cluster) {
+        return Ok(());
+    }
+    Err(ConfigError(vec![format!(
+        "OUTRIGGER_NODE_ROLE is not set, and the role nodes.{} has more than IAM's 64 characters; set the parameter \
+         NodeRoleName to the role that kOps has made instead, {role}",
+        config.cluster
+    )]))
 }
 
 /// What was read, or anything after a complaint: nothing runs then.
@@ -260,6 +279,24 @@ mod tests {
         assert_eq!(config.schedulers, BTreeSet::from([DEFAULT_SCHEDULER.to_owned()]));
         let ApiServer::Direct { auth, .. } = config.api_server else { panic!("{:?}", config.api_server) };
         assert_eq!(auth, Auth::Iam { cluster_id: "c.example.com".into() });
+    }
+
+    #[test]
+    fn a_role_whose_name_kops_has_cut_must_be_named() {
+        let long = "this.is.truly.a.really.really.long.cluster-name.minimal.example.com";
+        let cut = "nodes.this.is.truly.a.really.really.long.cluster-name.min-h1jir9";
+        let mut pairs = COMPLETE.to_vec();
+        assert_eq!(check_node_role(&read(&pairs).unwrap()), Ok(()));
+        pairs[0].1 = long;
+        let error = check_node_role(&read(&pairs).unwrap()).unwrap_err().to_string();
+        assert!(
+            error.contains(&format!(
+                "set the parameter NodeRoleName to the role that kOps has made instead, {cut}"
+            )),
+            "{error}"
+        );
+        pairs.push(("OUTRIGGER_NODE_ROLE", cut));
+        assert_eq!(check_node_role(&read(&pairs).unwrap()), Ok(()));
     }
 
     #[test]

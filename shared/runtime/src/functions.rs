@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use crate::config::Config;
+use crate::config::{Config, check_node_role};
 use crate::connect::Connections;
 use crate::{deadline, metrics};
 
@@ -23,6 +23,7 @@ use crate::{deadline, metrics};
 pub async fn provision() -> Result<(), Error> {
     serve_event("provision", async |shell, event, owner, deadline| {
         let config = &shell.config;
+        check_node_role(config)?;
         let settings = provision_tick::Settings {
             window: config.poll_window,
             patience: patience(&event, config),
