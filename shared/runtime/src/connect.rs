@@ -12,12 +12,14 @@ use outrigger_kubernetes::{Access, KubernetesCluster, Token, TokenSource};
 use tokio::sync::OnceCell;
 
 use crate::config::{ApiServer, Auth, Config};
+use crate::limits::Limits;
 
 /// Connections that every invocation of a process shares.
 pub(crate) struct Connections {
     aws: Aws,
     cloud: AwsCloud,
     kept: OnceCell<Kept>,
+    limits: Limits,
     dead_letters: Option<DeadLetters>,
     interruptions: Option<Queue>,
 }
@@ -30,8 +32,8 @@ struct Kept {
 
 impl Connections {
     /// Connects to AWS. Nothing is called.
-    pub(crate) async fn open(config: &Config) -> anyhow::Result<Self> {
-        let aws = Aws::load(None).await;
+    pub(crate) async fn open(config: &Config, limits: Limits) -> anyhow::Result<Self> {
+        let aws = Aws::load(None, limits.aws).await;
         let dead_letters = config.dead_letters.as_ref().map(|url| DeadLetters::new(&aws, url));
         let interruptions = config.interruptions.as_ref().map(|url| Queue::new(&aws, url));
         let settings = AwsConfig {
@@ -41,7 +43,7 @@ impl Connections {
             event_bus: Some(config.event_bus.clone()),
         };
         let cloud = AwsCloud::new(aws.clone(), settings);
-        Ok(Self { aws, cloud, kept: OnceCell::new(), dead_letters, interruptions })
+        Ok(Self { aws, cloud, kept: OnceCell::new(), limits, dead_letters, interruptions })
     }
 
     /// Where messages go that nobody can make sense of, where that is configured.
@@ -66,16 +68,16 @@ impl Connections {
         config: &Config,
         clock: &'a dyn Clock,
     ) -> anyhow::Result<Ports<'a>> {
-        let kept = self.kept.get_or_try_init(|| Box::pin(keep(config, &self.aws))).await?;
+        let kept = self.kept.get_or_try_init(|| Box::pin(self.keep(config))).await?;
         Ok(Ports { cluster: &kept.cluster, cloud: &self.cloud, ledger: &kept.ledger, clock })
     }
-}
 
-async fn keep(config: &Config, aws: &Aws) -> anyhow::Result<Kept> {
-    let cluster = connect_cluster(config, aws).await?;
-    let uid = cluster.uid().await?;
-    let ledger = DynamoLedger::new(aws, &config.table, &config.cluster, uid);
-    Ok(Kept { cluster, ledger })
+    async fn keep(&self, config: &Config) -> anyhow::Result<Kept> {
+        let cluster = connect_cluster(config, &self.aws).await?.with_call_limit(self.limits.cluster);
+        let uid = cluster.uid().await?;
+        let ledger = DynamoLedger::new(&self.aws, &config.table, &config.cluster, uid);
+        Ok(Kept { cluster, ledger })
+    }
 }
 
 async fn connect_cluster(config: &Config, aws: &Aws) -> anyhow::Result<KubernetesCluster> {

@@ -13,15 +13,16 @@ use outrigger_engine::{
 };
 use serde_json::Value;
 use tokio::sync::OnceCell;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::config::{Config, check_node_role};
 use crate::connect::Connections;
-use crate::{deadline, metrics};
+use crate::limits::{Deadlines, Limits};
+use crate::metrics;
 
 /// Runs `provision` until Lambda ends the process.
 pub async fn provision() -> Result<(), Error> {
-    serve_event("provision", async |shell, event, owner, deadline| {
+    serve_event("provision", Limits::TICK, async |shell, event, owner, deadline| {
         let config = &shell.config;
         check_node_role(config)?;
         let settings = provision_tick::Settings {
@@ -48,7 +49,7 @@ pub async fn provision() -> Result<(), Error> {
 
 /// Runs `lifecycle` until Lambda ends the process.
 pub async fn lifecycle() -> Result<(), Error> {
-    serve_event("lifecycle", async |shell, event, owner, deadline| {
+    serve_event("lifecycle", Limits::TICK, async |shell, event, owner, deadline| {
         let config = &shell.config;
         let guards = Guards { breaker: !config.sweep_anyway, ..Guards::default() };
         let settings = lifecycle_tick::Settings {
@@ -86,7 +87,7 @@ pub async fn lifecycle() -> Result<(), Error> {
 
 /// Runs `disrupt` until Lambda ends the process.
 pub async fn disrupt() -> Result<(), Error> {
-    serve_event("disrupt", async |shell, _, owner, deadline| {
+    serve_event("disrupt", Limits::TICK, async |shell, _, owner, deadline| {
         let settings = disrupt_tick::Settings::new(&shell.config.cluster, owner);
         let summary = Box::pin(disrupt_tick::tick(shell.ports().await?, &settings, deadline)).await?;
         let committed: usize = summary.committed.values().map(Vec::len).sum();
@@ -103,7 +104,7 @@ pub async fn disrupt() -> Result<(), Error> {
 
 /// Runs `refresh` until Lambda ends the process.
 pub async fn refresh() -> Result<(), Error> {
-    serve_event("refresh", async |shell, _, _, _| {
+    serve_event("refresh", Limits::TICK, async |shell, _, _, _| {
         let summary = refresh_tick::tick(shell.connections().await?.cloud()).await?;
         shell.measure(&[
             ("InstanceTypes", summary.instance_types as f64),
@@ -117,6 +118,7 @@ pub async fn refresh() -> Result<(), Error> {
 /// What every invocation of a process shares.
 pub(crate) struct Shell {
     function: &'static str,
+    limits: Limits,
     pub(crate) config: Config,
     connections: OnceCell<Connections>,
 }
@@ -140,7 +142,7 @@ impl Shell {
 
     async fn connections(&self) -> anyhow::Result<&Connections> {
         // On the heap: the futures of the SDK's start-up are large, and only the first invocation needs them.
-        self.connections.get_or_try_init(|| Box::pin(Connections::open(&self.config))).await
+        self.connections.get_or_try_init(|| Box::pin(Connections::open(&self.config, self.limits))).await
     }
 
     pub(crate) fn measure(&self, values: &[(&str, f64)]) {
@@ -154,8 +156,11 @@ impl Shell {
     {
         let stopwatch = Stopwatch::now();
         let context = event.context;
-        let deadline = deadline::from_context(context.deadline);
-        let result = Box::pin(handler(self, event.payload, context.request_id, deadline)).await;
+        let deadlines = Deadlines::of(&self.limits, context.deadline);
+        let work = Box::pin(handler(self, event.payload, context.request_id, deadlines.last_change));
+        let result = timeout_at(deadlines.answer, work).await;
+        let result =
+            result.unwrap_or_else(|_| Err(anyhow::anyhow!("its time was up before all had answered")));
         let seconds = stopwatch.elapsed().as_secs_f64();
         self.measure(&[("TickSeconds", seconds), ("TickErrors", if result.is_err() { 1.0 } else { 0.0 })]);
         match result {
@@ -179,13 +184,13 @@ fn patience(event: &Value, config: &Config) -> Duration {
 }
 
 /// Serves events, each handed on with the name of its invocation and the last moment at which anything may be changed.
-pub(crate) async fn serve_event<H>(function: &'static str, handler: H) -> Result<(), Error>
+pub(crate) async fn serve_event<H>(function: &'static str, limits: Limits, handler: H) -> Result<(), Error>
 where
     H: AsyncFn(&Shell, Value, String, Instant) -> anyhow::Result<Value>,
 {
     log_as_json();
     let config = Config::from_env().context("the environment variables come from template.yaml")?;
-    let shell = Shell { function, config, connections: OnceCell::new() };
+    let shell = Shell { function, limits, config, connections: OnceCell::new() };
     let (shell, handler) = (&shell, &handler);
     lambda_runtime::run(service_fn(async move |event| shell.invoke(event, handler).await)).await
 }
