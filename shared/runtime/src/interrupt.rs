@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::functions::{Shell, serve_event};
 use crate::limits::Limits;
+use crate::metrics::NODES_INTERRUPTED;
 
 /// How long the queue may take to note when messages come again; without its word they come after its own time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
@@ -20,8 +21,7 @@ pub(crate) const FOR_THE_BATCH: Duration = Duration::from_secs(2);
 
 /// Runs `interrupt` until Lambda ends the process.
 pub async fn interrupt() -> Result<(), Error> {
-    let function = outrigger_engine::interruption::FUNCTION;
-    serve_event(function, Limits::INTERRUPT, async |shell, payload, _, deadline| {
+    serve_event(Limits::INTERRUPT, async |shell, payload, _, deadline| {
         let event: SqsEvent = serde_json::from_value(payload)?;
         let worked = timeout_at(deadline + FOR_THE_BATCH, Box::pin(work(shell, &event.records, deadline)));
         let failed = if let Ok(failed) = worked.await {
@@ -49,7 +49,7 @@ async fn work(shell: &Shell, records: &[SqsMessage], deadline: Instant) -> anyho
     let (kept, summary) =
         tokio::join!(keep(shell, &malformed, deadline), interruptions(shell, &deliveries, deadline));
     let mut failed = kept?;
-    measure(shell, &summary, malformed.len() - failed.len());
+    shell.measure(&[(NODES_INTERRUPTED, summary.ending.len() as f64)]);
     tracing::info!(summary = %serde_json::to_value(&summary)?, malformed = malformed.len(), "handled");
     failed.extend(summary.retry.into_keys());
     Ok(failed)
@@ -144,20 +144,6 @@ async fn keep(shell: &Shell, malformed: &[Malformed], deadline: Instant) -> anyh
         }
     }
     Ok(failed)
-}
-
-fn measure(shell: &Shell, summary: &Summary, malformed: usize) {
-    shell.measure(&[
-        ("NodesInterrupted", summary.ending.len() as f64),
-        ("NodesToReplace", summary.replacing.len() as f64),
-        ("NodesClosed", summary.closed as f64),
-        ("MessagesForeign", summary.foreign as f64),
-        ("MessagesRepeated", summary.repeated as f64),
-        ("MessagesOld", summary.old as f64),
-        ("MessagesPointless", summary.pointless as f64),
-        ("MessagesRetried", summary.retry.len() as f64),
-        ("MessagesMalformed", malformed as f64),
-    ]);
 }
 
 #[cfg(test)]
