@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use outrigger_aws::node_role;
 use outrigger_engine::interruption::RebalancePolicy;
 use outrigger_engine::{DEFAULT_SCHEDULER, PlacePods};
@@ -63,7 +65,7 @@ pub(crate) enum ApiServer {
     Direct {
         /// `https://…`.
         url: String,
-        /// PEM certificates, or none for the public roots.
+        /// Certificates in PEM, or none for the public roots.
         ca: Option<String>,
         /// `OUTRIGGER_API_SERVER_NAME`: the name in its certificate, where the address is another.
         server_name: Option<String>,
@@ -250,8 +252,25 @@ fn api_server(variable: &dyn Fn(&str) -> Option<String>, cluster: &str) -> Resul
             cluster_id: variable("OUTRIGGER_API_CLUSTER_ID").unwrap_or_else(|| cluster.to_owned()),
         },
     };
-    let (ca, server_name) = (variable("OUTRIGGER_API_CA"), variable("OUTRIGGER_API_SERVER_NAME"));
-    Ok(ApiServer::Direct { url, ca, server_name, auth })
+    let ca = variable("OUTRIGGER_API_CA").map(certificates).transpose()?;
+    Ok(ApiServer::Direct { url, ca, server_name: variable("OUTRIGGER_API_SERVER_NAME"), auth })
+}
+
+/// Certificates in PEM, which may be wrapped in base64 as in a kubeconfig: one line, which a prompt can take.
+fn certificates(text: String) -> Result<String, String> {
+    const BEGINNING: &str = "-----BEGIN CERTIFICATE-----";
+    if text.contains(BEGINNING) {
+        return Ok(text);
+    }
+    let line: String = text.split_whitespace().collect();
+    let unwrapped = STANDARD.decode(&line).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    unwrapped.filter(|pem| pem.contains(BEGINNING)).ok_or_else(|| {
+        let found: String = line.chars().take(20).collect();
+        format!(
+            "OUTRIGGER_API_CA begins with {found:?}; allowed: certificate-authority-data of a kubeconfig, or certificates \
+             in PEM"
+        )
+    })
 }
 
 #[cfg(test)]
@@ -297,6 +316,31 @@ mod tests {
         );
         pairs.push(("OUTRIGGER_NODE_ROLE", cut));
         assert_eq!(check_node_role(&read(&pairs).unwrap()), Ok(()));
+    }
+
+    /// The CA that a value of `OUTRIGGER_API_CA` comes to.
+    fn authority(value: &str) -> Result<Option<String>, ConfigError> {
+        let pairs = [&COMPLETE[..], &[("OUTRIGGER_API_CA", value)]].concat();
+        read(&pairs).map(|config| match config.api_server {
+            ApiServer::Direct { ca, .. } => ca,
+            ApiServer::Kubeconfig(_) => None,
+        })
+    }
+
+    #[test]
+    fn a_ca_may_come_in_one_line_as_in_a_kubeconfig() {
+        let pem = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
+        let line = STANDARD.encode(pem);
+        assert!(!line.contains('\n'));
+        for value in [pem, &line, &format!(" {}\n{}", &line[..8], &line[8..])] {
+            assert_eq!(authority(value).unwrap().as_deref(), Some(pem), "{value}");
+        }
+        for value in
+            ["/etc/kubernetes/ca.crt", &STANDARD.encode("no certificate"), "MIIDBTCCAe2gAwIBAgIIcbI="]
+        {
+            let error = authority(value).unwrap_err().to_string();
+            assert!(error.contains("OUTRIGGER_API_CA begins with") && error.contains("allowed: "), "{error}");
+        }
     }
 
     #[test]
