@@ -18,7 +18,7 @@ impl ClusterLedger {
     /// Finds it, and makes sure that it is this cluster's. One that is not there is not begun: it may have been lost.
     pub(crate) async fn open(wanted: &args::Ledger) -> Result<Self, CliError> {
         let uid = connect(&wanted.kubeconfig).await?.uid().await?;
-        let aws = Aws::load(None).await;
+        let aws = Aws::load(None, Aws::CALL_LIMIT).await;
         let ledger = DynamoLedger::new(&aws, &wanted.table, &wanted.cluster, &uid);
         let open = Self { ledger, aws, table: wanted.table.clone() };
         if open.ledger.is_new().await.map_err(|error| open.failed(error))? {

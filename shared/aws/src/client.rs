@@ -10,8 +10,6 @@ use aws_config::{AppName, BehaviorVersion, Region, SdkConfig};
 use outrigger_engine::{Rate, Rates};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// All attempts of one operation together: an answer that comes later finds its handler gone.
-const OPERATION_TIMEOUT: Duration = Duration::from_secs(20);
 const ATTEMPTS: u32 = 3;
 
 /// Clients of the services that Outrigger uses, with the same timeouts and retries.
@@ -32,15 +30,18 @@ pub struct Aws {
 }
 
 impl Aws {
+    /// How long one operation may take where nobody is in a hurry, all of its attempts together.
+    pub const CALL_LIMIT: Duration = Duration::from_secs(20);
+
     /// Reads credentials, region and endpoints from the environment, as in Lambda. `region` goes before the
-    /// environment's; without either it is us-east-1.
-    pub async fn load(region: Option<String>) -> Self {
+    /// environment's; without either it is us-east-1. An operation may take `call_limit`, all of its attempts together.
+    pub async fn load(region: Option<String>, call_limit: Duration) -> Self {
         let mut loader = aws_config::defaults(BehaviorVersion::latest())
             .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS))
             .timeout_config(
                 TimeoutConfig::builder()
                     .connect_timeout(CONNECT_TIMEOUT)
-                    .operation_timeout(OPERATION_TIMEOUT)
+                    .operation_timeout(call_limit)
                     .build(),
             );
         if let Ok(name) = AppName::new("outrigger") {

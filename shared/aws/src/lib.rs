@@ -24,6 +24,7 @@ pub use cloud::{AwsCloud, AwsConfig};
 pub use dead_letters::DeadLetters;
 pub use interruption::{MalformedEvent, decode_event};
 pub use ledger::DynamoLedger;
+pub use outrigger_kops::node_role;
 pub use queue::Queue;
 pub use s3::S3Location;
 pub use ssm::Secret;

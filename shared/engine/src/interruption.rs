@@ -26,8 +26,6 @@ use decide::{Pointless, Response, pointless, respond};
 
 pub use message::{Delivery, Message, News, retry_delay};
 
-/// The name of the function.
-pub const FUNCTION: &str = "interrupt";
 /// The notice that wakes provision and lifecycle.
 pub const NOTICE: &str = "NodeClaims Interrupted";
 /// Why a node is replaced on EC2's recommendation, for people.

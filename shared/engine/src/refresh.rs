@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::ports::{CloudError, Ports};
+use crate::ports::{Cloud, CloudError};
 
 /// What a tick did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -14,10 +14,11 @@ pub struct Summary {
     pub offerings: usize,
 }
 
-/// One tick: surveys and stores. When the survey fails the stored catalogue stays as it is.
-pub async fn tick(ports: Ports<'_>) -> Result<Summary, CloudError> {
-    let catalog = ports.cloud.survey().await?;
-    ports.cloud.store_catalog(&catalog).await?;
+/// One tick: surveys and stores. When the survey fails the stored catalogue stays as it is. It asks neither the cluster
+/// nor the ledger, so that prices are fresh before anybody has let the functions into the cluster.
+pub async fn tick(cloud: &dyn Cloud) -> Result<Summary, CloudError> {
+    let catalog = cloud.survey().await?;
+    cloud.store_catalog(&catalog).await?;
     Ok(Summary {
         instance_types: catalog.types.len(),
         offerings: catalog.types.iter().map(|entry| entry.offerings.len()).sum(),

@@ -6,6 +6,7 @@ use crate::error::KopsError;
 use crate::names;
 use crate::spec::{Cluster, ClusterSubnet, InstanceGroup, Manager};
 use crate::state_store::StateStoreFiles;
+use crate::user_data::{nodeup_config_hash, sha256_base64};
 
 /// What must be asked of the account for one InstanceGroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,8 +17,10 @@ pub struct AccountQueries {
     pub subnet_names: Vec<String>,
     /// Security groups by their tag `Name`.
     pub security_group_names: Vec<String>,
-    /// kOps' launch template, whose `$Default` version and user data are wanted.
+    /// kOps' launch template, whose versions `$Default` and `$Latest` are wanted.
     pub launch_template: Option<String>,
+    /// What the user data of the version in force carries; see [`Self::in_force`].
+    pub nodeup_config_hash: Option<String>,
     /// The image; where the launch template names one by id, that one instead.
     pub image: ImageReference,
 }
@@ -86,12 +89,12 @@ pub struct ImageFacts {
     pub root_device: String,
 }
 
-/// kOps' launch template of an InstanceGroup, in its default version.
+/// kOps' launch template of an InstanceGroup, in the version in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchTemplateFacts {
     /// Its name.
     pub name: String,
-    /// The number that `$Default` stands for.
+    /// The version's number.
     pub version: String,
     /// User data, as EC2 returns it (base64).
     pub user_data: String,
@@ -99,6 +102,19 @@ pub struct LaunchTemplateFacts {
     pub image: Option<String>,
     /// Whether it asks for spot itself, which EC2 Fleet refuses.
     pub asks_for_spot: bool,
+}
+
+impl AccountQueries {
+    /// Which of a template's versions, the default one first, is in force. kOps makes each new one the default; where
+    /// Terraform carries out what it wants, the default stays behind, and Auto Scaling takes the latest.
+    pub fn in_force(&self, mut versions: Vec<LaunchTemplateFacts>) -> Option<LaunchTemplateFacts> {
+        let expected = self.nodeup_config_hash.as_deref();
+        let matches = |version: &LaunchTemplateFacts| {
+            expected.is_some() && nodeup_config_hash(&version.user_data).as_deref() == expected
+        };
+        let index = versions.iter().position(matches).unwrap_or(0);
+        (index < versions.len()).then(|| versions.swap_remove(index))
+    }
 }
 
 /// What must be asked of the account.
@@ -117,6 +133,7 @@ pub fn account_queries(files: &StateStoreFiles) -> Result<AccountQueries, KopsEr
             .into_iter()
             .collect(),
         launch_template: borrowed.then(|| names::instances(&group.metadata.name, &cluster.metadata.name)),
+        nodeup_config_hash: files.nodeup_config.as_deref().filter(|_| borrowed).map(sha256_base64),
         image: image_reference(&group)?,
     })
 }
@@ -170,4 +187,38 @@ fn image_reference(group: &InstanceGroup) -> Result<ImageReference, KopsError> {
         other => other,
     };
     Ok(ImageReference::Name { owner: owner.to_owned(), name: name.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn in_force(versions: &[(&str, &str)], expected: Option<&str>) -> Option<String> {
+        let versions = versions.iter().map(|(version, hash)| LaunchTemplateFacts {
+            version: (*version).to_owned(),
+            user_data: format!("NodeupConfigHash: {hash}\n"),
+            ..LaunchTemplateFacts::default()
+        });
+        let queries = AccountQueries {
+            subnet_ids: Vec::new(),
+            subnet_names: Vec::new(),
+            security_group_names: Vec::new(),
+            launch_template: None,
+            nodeup_config_hash: expected.map(str::to_owned),
+            image: ImageReference::Id("ami-1".into()),
+        };
+        queries.in_force(versions.collect()).map(|version| version.version)
+    }
+
+    #[test]
+    fn the_latest_version_counts_where_the_default_one_stays_behind() {
+        let behind = [("1", "old"), ("4", "new")];
+        assert_eq!(in_force(&behind, Some("new")).as_deref(), Some("4"));
+        assert_eq!(in_force(&behind, Some("old")).as_deref(), Some("1"));
+        assert_eq!(in_force(&behind, Some("none of them")).as_deref(), Some("1"));
+        assert_eq!(in_force(&behind, None).as_deref(), Some("1"));
+        assert_eq!(in_force(&[("3", "new"), ("3", "new")], Some("new")).as_deref(), Some("3"));
+        assert_eq!(in_force(&[], Some("new")), None);
+    }
 }

@@ -101,7 +101,7 @@ fn own(
     Ok(Carrier::Ready(LaunchTemplate::Own(OwnTemplate {
         user_data: with_parts(script, &group.spec.additional_user_data),
         instance_profile: profile
-            .map_or_else(|| names::node_profile(&cluster.metadata.name), names::profile_of_arn),
+            .map_or_else(|| names::node_role(&cluster.metadata.name), names::profile_of_arn),
         security_groups,
         associate_public_ip: public_ip(cluster, group)?,
         root_device: image.root_device.clone(),

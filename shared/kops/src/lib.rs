@@ -22,6 +22,7 @@ pub use account::{
     SubnetFacts, account_queries,
 };
 pub use error::KopsError;
+pub use names::node_role;
 pub use node_class::node_class;
 pub use node_pool::default_node_pool;
 pub use nodeup::NodeupConfig;

@@ -51,6 +51,9 @@ pub struct KubernetesCluster {
 }
 
 impl KubernetesCluster {
+    /// How long one call may take where nobody is in a hurry, its repetitions and the answer read.
+    pub const CALL_LIMIT: Duration = Duration::from_secs(15);
+
     /// A cluster behind an address, with tokens. Must be called within a tokio runtime.
     pub fn connect(access: Access) -> Result<Self, AccessError> {
         Ok(Self::over(access.transport()?))
@@ -59,6 +62,13 @@ impl KubernetesCluster {
     /// The current context of a kubeconfig file. Must be called within a tokio runtime.
     pub async fn from_kubeconfig(file: &Path) -> Result<Self, AccessError> {
         Ok(Self::over(access::from_kubeconfig(file).await?))
+    }
+
+    /// The same with another limit for each call.
+    #[must_use]
+    pub fn with_call_limit(mut self, limit: Duration) -> Self {
+        self.transport.set_call_limit(limit);
+        self
     }
 
     fn over(transport: Transport) -> Self {

@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use outrigger_aws::node_role;
 use outrigger_engine::interruption::RebalancePolicy;
 use outrigger_engine::{DEFAULT_SCHEDULER, PlacePods};
 use outrigger_model::NillableDuration;
@@ -46,6 +49,9 @@ pub(crate) struct Config {
     /// `OUTRIGGER_INTERRUPTIONS`: the URL of the queue of interruptions; without it messages come again after the
     /// queue's own time.
     pub(crate) interruptions: Option<String>,
+    /// `OUTRIGGER_NODE_ROLE`: the role that provision may give to nodes, where it is not kOps' own; only `provision` has
+    /// one.
+    pub(crate) node_role: Option<String>,
     /// How the API server is reached.
     pub(crate) api_server: ApiServer,
 }
@@ -59,7 +65,7 @@ pub(crate) enum ApiServer {
     Direct {
         /// `https://…`.
         url: String,
-        /// PEM certificates, or none for the public roots.
+        /// Certificates in PEM, or none for the public roots.
         ca: Option<String>,
         /// `OUTRIGGER_API_SERVER_NAME`: the name in its certificate, where the address is another.
         server_name: Option<String>,
@@ -139,6 +145,7 @@ impl Config {
                 rebalance,
                 dead_letters: variable("OUTRIGGER_DEAD_LETTERS"),
                 interruptions: variable("OUTRIGGER_INTERRUPTIONS"),
+                node_role: variable("OUTRIGGER_NODE_ROLE"),
                 api_server,
             }),
             Ok(_) => Err(ConfigError(problems)),
@@ -148,6 +155,20 @@ impl Config {
             }
         }
     }
+}
+
+/// Makes sure that `provision` may give nodes their role. Without a word it may give them `nodes.<cluster>`, since a
+/// template cannot tell what kOps makes of a longer name than IAM takes.
+pub(crate) fn check_node_role(config: &Config) -> Result<(), ConfigError> {
+    let role = node_role(&config.cluster);
+    if config.node_role.is_some() || role == format!("nodes.{}", config.cluster) {
+        return Ok(());
+    }
+    Err(ConfigError(vec![format!(
+        "OUTRIGGER_NODE_ROLE is not set, and the role nodes.{} has more than IAM's 64 characters; set the parameter \
+         NodeRoleName to the role that kOps has made instead, {role}",
+        config.cluster
+    )]))
 }
 
 /// What was read, or anything after a complaint: nothing runs then.
@@ -231,8 +252,25 @@ fn api_server(variable: &dyn Fn(&str) -> Option<String>, cluster: &str) -> Resul
             cluster_id: variable("OUTRIGGER_API_CLUSTER_ID").unwrap_or_else(|| cluster.to_owned()),
         },
     };
-    let (ca, server_name) = (variable("OUTRIGGER_API_CA"), variable("OUTRIGGER_API_SERVER_NAME"));
-    Ok(ApiServer::Direct { url, ca, server_name, auth })
+    let ca = variable("OUTRIGGER_API_CA").map(certificates).transpose()?;
+    Ok(ApiServer::Direct { url, ca, server_name: variable("OUTRIGGER_API_SERVER_NAME"), auth })
+}
+
+/// Certificates in PEM, which may be wrapped in base64 as in a kubeconfig: one line, which a prompt can take.
+fn certificates(text: String) -> Result<String, String> {
+    const BEGINNING: &str = "-----BEGIN CERTIFICATE-----";
+    if text.contains(BEGINNING) {
+        return Ok(text);
+    }
+    let line: String = text.split_whitespace().collect();
+    let unwrapped = STANDARD.decode(&line).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    unwrapped.filter(|pem| pem.contains(BEGINNING)).ok_or_else(|| {
+        let found: String = line.chars().take(20).collect();
+        format!(
+            "OUTRIGGER_API_CA begins with {found:?}; allowed: certificate-authority-data of a kubeconfig, or certificates \
+             in PEM"
+        )
+    })
 }
 
 #[cfg(test)]
@@ -260,6 +298,49 @@ mod tests {
         assert_eq!(config.schedulers, BTreeSet::from([DEFAULT_SCHEDULER.to_owned()]));
         let ApiServer::Direct { auth, .. } = config.api_server else { panic!("{:?}", config.api_server) };
         assert_eq!(auth, Auth::Iam { cluster_id: "c.example.com".into() });
+    }
+
+    #[test]
+    fn a_role_whose_name_kops_has_cut_must_be_named() {
+        let long = "this.is.truly.a.really.really.long.cluster-name.minimal.example.com";
+        let cut = "nodes.this.is.truly.a.really.really.long.cluster-name.min-h1jir9";
+        let mut pairs = COMPLETE.to_vec();
+        assert_eq!(check_node_role(&read(&pairs).unwrap()), Ok(()));
+        pairs[0].1 = long;
+        let error = check_node_role(&read(&pairs).unwrap()).unwrap_err().to_string();
+        assert!(
+            error.contains(&format!(
+                "set the parameter NodeRoleName to the role that kOps has made instead, {cut}"
+            )),
+            "{error}"
+        );
+        pairs.push(("OUTRIGGER_NODE_ROLE", cut));
+        assert_eq!(check_node_role(&read(&pairs).unwrap()), Ok(()));
+    }
+
+    /// The CA that a value of `OUTRIGGER_API_CA` comes to.
+    fn authority(value: &str) -> Result<Option<String>, ConfigError> {
+        let pairs = [&COMPLETE[..], &[("OUTRIGGER_API_CA", value)]].concat();
+        read(&pairs).map(|config| match config.api_server {
+            ApiServer::Direct { ca, .. } => ca,
+            ApiServer::Kubeconfig(_) => None,
+        })
+    }
+
+    #[test]
+    fn a_ca_may_come_in_one_line_as_in_a_kubeconfig() {
+        let pem = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
+        let line = STANDARD.encode(pem);
+        assert!(!line.contains('\n'));
+        for value in [pem, &line, &format!(" {}\n{}", &line[..8], &line[8..])] {
+            assert_eq!(authority(value).unwrap().as_deref(), Some(pem), "{value}");
+        }
+        for value in
+            ["/etc/kubernetes/ca.crt", &STANDARD.encode("no certificate"), "MIIDBTCCAe2gAwIBAgIIcbI="]
+        {
+            let error = authority(value).unwrap_err().to_string();
+            assert!(error.contains("OUTRIGGER_API_CA begins with") && error.contains("allowed: "), "{error}");
+        }
     }
 
     #[test]

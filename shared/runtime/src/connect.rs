@@ -9,25 +9,31 @@ use jiff::{SignedDuration, Timestamp};
 use outrigger_aws::{Aws, AwsCloud, AwsConfig, DeadLetters, DynamoLedger, Queue};
 use outrigger_engine::ports::{Clock, Cluster, Ports};
 use outrigger_kubernetes::{Access, KubernetesCluster, Token, TokenSource};
+use tokio::sync::OnceCell;
 
 use crate::config::{ApiServer, Auth, Config};
+use crate::limits::Limits;
 
 /// Connections that every invocation of a process shares.
 pub(crate) struct Connections {
-    cluster: KubernetesCluster,
+    aws: Aws,
     cloud: AwsCloud,
-    ledger: DynamoLedger,
+    kept: OnceCell<Kept>,
+    limits: Limits,
     dead_letters: Option<DeadLetters>,
     interruptions: Option<Queue>,
 }
 
+/// The cluster, and what its ledger remembers of it.
+struct Kept {
+    cluster: KubernetesCluster,
+    ledger: DynamoLedger,
+}
+
 impl Connections {
-    /// Connects. Only the API server is called, for the cluster's uid, which is the ledger's partition.
-    pub(crate) async fn open(config: &Config) -> anyhow::Result<Self> {
-        let aws = Aws::load(None).await;
-        let cluster = connect_cluster(config, &aws).await?;
-        let uid = cluster.uid().await?;
-        let ledger = DynamoLedger::new(&aws, &config.table, &config.cluster, uid);
+    /// Connects to AWS. Nothing is called.
+    pub(crate) async fn open(config: &Config, limits: Limits) -> anyhow::Result<Self> {
+        let aws = Aws::load(None, limits.aws).await;
         let dead_letters = config.dead_letters.as_ref().map(|url| DeadLetters::new(&aws, url));
         let interruptions = config.interruptions.as_ref().map(|url| Queue::new(&aws, url));
         let settings = AwsConfig {
@@ -36,8 +42,8 @@ impl Connections {
             catalog: Some(config.catalog.parse()?),
             event_bus: Some(config.event_bus.clone()),
         };
-        let cloud = AwsCloud::new(aws, settings);
-        Ok(Self { cluster, cloud, ledger, dead_letters, interruptions })
+        let cloud = AwsCloud::new(aws.clone(), settings);
+        Ok(Self { aws, cloud, kept: OnceCell::new(), limits, dead_letters, interruptions })
     }
 
     /// Where messages go that nobody can make sense of, where that is configured.
@@ -50,9 +56,27 @@ impl Connections {
         self.interruptions.as_ref()
     }
 
-    /// The ports.
-    pub(crate) fn ports<'a>(&'a self, clock: &'a dyn Clock) -> Ports<'a> {
-        Ports { cluster: &self.cluster, cloud: &self.cloud, ledger: &self.ledger, clock }
+    /// EC2 and what belongs to it, for functions that need nothing else.
+    pub(crate) const fn cloud(&self) -> &AwsCloud {
+        &self.cloud
+    }
+
+    /// The ports. The first time the API server is called, for the cluster's uid, which is the ledger's partition; a
+    /// connection that could not be made is tried again.
+    pub(crate) async fn ports<'a>(
+        &'a self,
+        config: &Config,
+        clock: &'a dyn Clock,
+    ) -> anyhow::Result<Ports<'a>> {
+        let kept = self.kept.get_or_try_init(|| Box::pin(self.keep(config))).await?;
+        Ok(Ports { cluster: &kept.cluster, cloud: &self.cloud, ledger: &kept.ledger, clock })
+    }
+
+    async fn keep(&self, config: &Config) -> anyhow::Result<Kept> {
+        let cluster = connect_cluster(config, &self.aws).await?.with_call_limit(self.limits.cluster);
+        let uid = cluster.uid().await?;
+        let ledger = DynamoLedger::new(&self.aws, &config.table, &config.cluster, uid);
+        Ok(Kept { cluster, ledger })
     }
 }
 

@@ -13,16 +13,21 @@ use outrigger_engine::{
 };
 use serde_json::Value;
 use tokio::sync::OnceCell;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
-use crate::config::Config;
+use crate::config::{Config, check_node_role};
 use crate::connect::Connections;
-use crate::{deadline, metrics};
+use crate::limits::{Deadlines, Limits};
+use crate::metrics::{
+    self, BINDING_FORBIDDEN, BREAKER_OPEN, COST_PER_HOUR, Metric, NODES_FORGOTTEN, NODES_LAUNCHED, PAUSED,
+    PODS_UNPLACED, POOLS_PAUSED,
+};
 
 /// Runs `provision` until Lambda ends the process.
 pub async fn provision() -> Result<(), Error> {
-    serve_event("provision", async |shell, event, owner, deadline| {
+    serve_event(Limits::TICK, async |shell, event, owner, deadline| {
         let config = &shell.config;
+        check_node_role(config)?;
         let settings = provision_tick::Settings {
             window: config.poll_window,
             patience: patience(&event, config),
@@ -31,14 +36,10 @@ pub async fn provision() -> Result<(), Error> {
         };
         let summary = Box::pin(provision_tick::tick(shell.ports().await?, &settings, deadline)).await?;
         shell.measure(&[
-            ("PodsPlanned", summary.pods as f64),
-            ("PodsUnplaced", summary.unplaced as f64),
-            ("NodesLaunched", summary.launched.len() as f64),
-            ("NodesFailed", summary.failed.len() as f64),
-            ("NodesPutOff", summary.put_off as f64),
-            ("PoolsPaused", summary.paused.len() as f64),
-            ("Paused", if summary.pause.is_some() { 1.0 } else { 0.0 }),
-            ("ObjectsRefused", summary.invalid as f64),
+            (PODS_UNPLACED, summary.unplaced as f64),
+            (NODES_LAUNCHED, summary.launched.len() as f64),
+            (POOLS_PAUSED, summary.paused.len() as f64),
+            (PAUSED, if summary.pause.is_some() { 1.0 } else { 0.0 }),
         ]);
         Ok(serde_json::to_value(summary)?)
     })
@@ -47,7 +48,7 @@ pub async fn provision() -> Result<(), Error> {
 
 /// Runs `lifecycle` until Lambda ends the process.
 pub async fn lifecycle() -> Result<(), Error> {
-    serve_event("lifecycle", async |shell, event, owner, deadline| {
+    serve_event(Limits::TICK, async |shell, event, owner, deadline| {
         let config = &shell.config;
         let guards = Guards { breaker: !config.sweep_anyway, ..Guards::default() };
         let settings = lifecycle_tick::Settings {
@@ -63,20 +64,9 @@ pub async fn lifecycle() -> Result<(), Error> {
         };
         let summary = Box::pin(lifecycle_tick::tick(shell.ports().await?, &settings, deadline)).await?;
         shell.measure(&[
-            ("NodesRegistered", summary.registered.len() as f64),
-            ("NodesInitialized", summary.initialized.len() as f64),
-            ("PodsBound", summary.bound as f64),
-            ("PodsLeftToScheduler", summary.left_to_scheduler as f64),
-            ("BindingForbidden", if summary.binding_forbidden { 1.0 } else { 0.0 }),
-            ("NodesWaiting", summary.waiting.len() as f64),
-            ("NodesEnding", summary.ending.len() as f64),
-            ("NodesTerminated", summary.gone.len() as f64),
-            ("NodesAdopted", summary.adopted.len() as f64),
-            ("NodesForgotten", summary.forgotten as f64),
-            ("TemplatesDeleted", summary.templates.len() as f64),
-            ("OrphansTerminated", summary.orphans.len() as f64),
-            ("RepairsBlocked", summary.repair_blocked.len() as f64),
-            ("BreakerOpen", if summary.breaker.is_some() { 1.0 } else { 0.0 }),
+            (BINDING_FORBIDDEN, if summary.binding_forbidden { 1.0 } else { 0.0 }),
+            (NODES_FORGOTTEN, summary.forgotten as f64),
+            (BREAKER_OPEN, if summary.breaker.is_some() { 1.0 } else { 0.0 }),
         ]);
         Ok(serde_json::to_value(summary)?)
     })
@@ -85,16 +75,10 @@ pub async fn lifecycle() -> Result<(), Error> {
 
 /// Runs `disrupt` until Lambda ends the process.
 pub async fn disrupt() -> Result<(), Error> {
-    serve_event("disrupt", async |shell, _, owner, deadline| {
+    serve_event(Limits::TICK, async |shell, _, owner, deadline| {
         let settings = disrupt_tick::Settings::new(&shell.config.cluster, owner);
         let summary = Box::pin(disrupt_tick::tick(shell.ports().await?, &settings, deadline)).await?;
-        let committed: usize = summary.committed.values().map(Vec::len).sum();
-        shell.measure(&[
-            ("NodesDisrupted", committed as f64),
-            ("CommandsProposed", summary.proposed as f64),
-            ("CostPerHour", summary.cost_per_hour),
-            ("SavingPossible", summary.cost_per_hour - summary.cost_per_hour_after),
-        ]);
+        shell.measure(&[(COST_PER_HOUR, summary.cost_per_hour)]);
         Ok(serde_json::to_value(summary)?)
     })
     .await
@@ -102,12 +86,8 @@ pub async fn disrupt() -> Result<(), Error> {
 
 /// Runs `refresh` until Lambda ends the process.
 pub async fn refresh() -> Result<(), Error> {
-    serve_event("refresh", async |shell, _, _, _| {
-        let summary = refresh_tick::tick(shell.ports().await?).await?;
-        shell.measure(&[
-            ("InstanceTypes", summary.instance_types as f64),
-            ("Offerings", summary.offerings as f64),
-        ]);
+    serve_event(Limits::TICK, async |shell, _, _, _| {
+        let summary = refresh_tick::tick(shell.connections().await?.cloud()).await?;
         Ok(serde_json::to_value(summary)?)
     })
     .await
@@ -115,15 +95,15 @@ pub async fn refresh() -> Result<(), Error> {
 
 /// What every invocation of a process shares.
 pub(crate) struct Shell {
-    function: &'static str,
+    limits: Limits,
     pub(crate) config: Config,
     connections: OnceCell<Connections>,
 }
 
 impl Shell {
-    /// The ports. A connection that could not be made is tried again by the next invocation.
+    /// The ports.
     pub(crate) async fn ports(&self) -> anyhow::Result<Ports<'_>> {
-        Ok(self.connections().await?.ports(&WallClock))
+        self.connections().await?.ports(&self.config, &WallClock).await
     }
 
     /// Where messages go that nobody can make sense of.
@@ -139,12 +119,12 @@ impl Shell {
 
     async fn connections(&self) -> anyhow::Result<&Connections> {
         // On the heap: the futures of the SDK's start-up are large, and only the first invocation needs them.
-        self.connections.get_or_try_init(|| Box::pin(Connections::open(&self.config))).await
+        self.connections.get_or_try_init(|| Box::pin(Connections::open(&self.config, self.limits))).await
     }
 
-    pub(crate) fn measure(&self, values: &[(&str, f64)]) {
+    pub(crate) fn measure(&self, values: &[(Metric, f64)]) {
         let now = jiff::Timestamp::now().as_millisecond();
-        metrics::emit(&self.config.cluster, self.function, now, values);
+        metrics::emit(&self.config.cluster, now, values);
     }
 
     async fn invoke<H>(&self, event: LambdaEvent<Value>, handler: &H) -> Result<Value, Diagnostic>
@@ -153,10 +133,12 @@ impl Shell {
     {
         let stopwatch = Stopwatch::now();
         let context = event.context;
-        let deadline = deadline::from_context(context.deadline);
-        let result = Box::pin(handler(self, event.payload, context.request_id, deadline)).await;
+        let deadlines = Deadlines::of(&self.limits, context.deadline);
+        let work = Box::pin(handler(self, event.payload, context.request_id, deadlines.last_change));
+        let result = timeout_at(deadlines.answer, work).await;
+        let result =
+            result.unwrap_or_else(|_| Err(anyhow::anyhow!("its time was up before all had answered")));
         let seconds = stopwatch.elapsed().as_secs_f64();
-        self.measure(&[("TickSeconds", seconds), ("TickErrors", if result.is_err() { 1.0 } else { 0.0 })]);
         match result {
             Ok(summary) => {
                 tracing::info!(%summary, seconds, "done");
@@ -178,13 +160,13 @@ fn patience(event: &Value, config: &Config) -> Duration {
 }
 
 /// Serves events, each handed on with the name of its invocation and the last moment at which anything may be changed.
-pub(crate) async fn serve_event<H>(function: &'static str, handler: H) -> Result<(), Error>
+pub(crate) async fn serve_event<H>(limits: Limits, handler: H) -> Result<(), Error>
 where
     H: AsyncFn(&Shell, Value, String, Instant) -> anyhow::Result<Value>,
 {
     log_as_json();
     let config = Config::from_env().context("the environment variables come from template.yaml")?;
-    let shell = Shell { function, config, connections: OnceCell::new() };
+    let shell = Shell { limits, config, connections: OnceCell::new() };
     let (shell, handler) = (&shell, &handler);
     lambda_runtime::run(service_fn(async move |event| shell.invoke(event, handler).await)).await
 }

@@ -8,25 +8,28 @@ use lambda_runtime::Error;
 use outrigger_aws::decode_event;
 use outrigger_engine::chain;
 use outrigger_engine::interruption::{Delivery, Settings, Summary, handle, retry_delay};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::functions::{Shell, serve_event};
+use crate::limits::Limits;
+use crate::metrics::NODES_INTERRUPTED;
 
 /// How long the queue may take to note when messages come again; without its word they come after its own time.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+/// How long what was begun in time may still take; then the batch is given up and comes again.
+pub(crate) const FOR_THE_BATCH: Duration = Duration::from_secs(2);
 
 /// Runs `interrupt` until Lambda ends the process.
 pub async fn interrupt() -> Result<(), Error> {
-    serve_event(outrigger_engine::interruption::FUNCTION, async |shell, payload, _, deadline| {
+    serve_event(Limits::INTERRUPT, async |shell, payload, _, deadline| {
         let event: SqsEvent = serde_json::from_value(payload)?;
-        let (deliveries, malformed) = read(&event.records);
-        let mut failed = Box::pin(keep(shell, &malformed)).await?;
-        let kept = malformed.len() - failed.len();
-        let settings = Settings { cluster: shell.config.cluster.clone(), rebalance: shell.config.rebalance };
-        let summary = Box::pin(handle(shell.ports().await?, &settings, &deliveries, deadline)).await;
-        measure(shell, &summary, kept);
-        tracing::info!(summary = %serde_json::to_value(&summary)?, malformed = malformed.len(), "handled");
-        failed.extend(summary.retry.into_keys());
+        let worked = timeout_at(deadline + FOR_THE_BATCH, Box::pin(work(shell, &event.records, deadline)));
+        let failed = if let Ok(failed) = worked.await {
+            failed?
+        } else {
+            tracing::error!("its time was up before all had answered; the batch is to be delivered again");
+            event.records.iter().filter_map(|record| record.message_id.clone()).collect()
+        };
         let again = again(&event.records, &failed);
         if !again.is_empty() && timeout(PATIENCE, hasten(shell, &again)).await.is_err() {
             tracing::warn!("the queue did not note in time when messages are to come again");
@@ -38,6 +41,32 @@ pub async fn interrupt() -> Result<(), Error> {
         Ok(serde_json::to_value(response)?)
     })
     .await
+}
+
+/// Works on a batch; returns the keys of the messages that are to come again.
+async fn work(shell: &Shell, records: &[SqsMessage], deadline: Instant) -> anyhow::Result<Vec<String>> {
+    let (deliveries, malformed) = read(records);
+    let (kept, summary) =
+        tokio::join!(keep(shell, &malformed, deadline), interruptions(shell, &deliveries, deadline));
+    let mut failed = kept?;
+    shell.measure(&[(NODES_INTERRUPTED, summary.ending.len() as f64)]);
+    tracing::info!(summary = %serde_json::to_value(&summary)?, malformed = malformed.len(), "handled");
+    failed.extend(summary.retry.into_keys());
+    Ok(failed)
+}
+
+/// What the messages ask for is done, where there is a cluster and a ledger to do it in.
+async fn interruptions(shell: &Shell, deliveries: &[Delivery], deadline: Instant) -> Summary {
+    let settings = Settings { cluster: shell.config.cluster.clone(), rebalance: shell.config.rebalance };
+    match shell.ports().await {
+        Ok(ports) => Box::pin(handle(ports, &settings, deliveries, deadline)).await,
+        Err(error) => {
+            let why = chain(error.as_ref());
+            tracing::error!(error = why, "the batch is to be delivered again");
+            let retry = deliveries.iter().map(|one| (one.key.clone(), why.clone())).collect();
+            Summary { retry, ..Summary::default() }
+        }
+    }
 }
 
 /// A message that cannot be read.
@@ -101,9 +130,13 @@ async fn hasten(shell: &Shell, again: &[(String, Duration)]) {
 }
 
 /// Puts aside what cannot be read; returns what could not be put aside either, which the queue's own redrive will.
-async fn keep(shell: &Shell, malformed: &[Malformed]) -> anyhow::Result<Vec<String>> {
+async fn keep(shell: &Shell, malformed: &[Malformed], deadline: Instant) -> anyhow::Result<Vec<String>> {
     let mut failed = Vec::new();
     for message in malformed {
+        if Instant::now() >= deadline {
+            failed.push(message.key.clone());
+            continue;
+        }
         let dead_letters = shell.dead_letters().await?;
         if let Err(error) = dead_letters.send(&message.body, &message.reason).await {
             tracing::warn!(error = chain(&error), "the message was not put aside");
@@ -111,20 +144,6 @@ async fn keep(shell: &Shell, malformed: &[Malformed]) -> anyhow::Result<Vec<Stri
         }
     }
     Ok(failed)
-}
-
-fn measure(shell: &Shell, summary: &Summary, malformed: usize) {
-    shell.measure(&[
-        ("NodesInterrupted", summary.ending.len() as f64),
-        ("NodesToReplace", summary.replacing.len() as f64),
-        ("NodesClosed", summary.closed as f64),
-        ("MessagesForeign", summary.foreign as f64),
-        ("MessagesRepeated", summary.repeated as f64),
-        ("MessagesOld", summary.old as f64),
-        ("MessagesPointless", summary.pointless as f64),
-        ("MessagesRetried", summary.retry.len() as f64),
-        ("MessagesMalformed", malformed as f64),
-    ]);
 }
 
 #[cfg(test)]

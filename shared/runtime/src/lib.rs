@@ -1,11 +1,11 @@
-//! The Lambda shell: configuration read once, logs, metrics, the deadline, and the wiring of ports to ticks. The
+//! The Lambda shell: configuration read once, logs, metrics, limits of time, and the wiring of ports to ticks. The
 //! functions' `main` only call in here.
 
 mod config;
 mod connect;
-mod deadline;
 mod functions;
 mod interrupt;
+mod limits;
 mod metrics;
 
 pub use functions::{disrupt, lifecycle, provision, refresh};

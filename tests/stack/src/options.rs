@@ -53,7 +53,7 @@ impl Default for Options {
             functions: Vec::new(),
             runner: Runner::Own,
             poll_window: 0,
-            function_timeout: Duration::from_mins(1),
+            function_timeout: Duration::from_mins(2),
             environment: BTreeMap::new(),
             detached: false,
         }

@@ -13,6 +13,7 @@ mod disruption;
 mod ending;
 mod evictions;
 mod faults;
+mod hanging;
 mod interruption;
 mod main_job;
 mod node_claims;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use aws_sdk_ec2::types::{Filter, MarketType, Subnet};
+use aws_sdk_ec2::types::{Filter, LaunchTemplateVersion, MarketType, Subnet};
 use outrigger_engine::Rate;
 use outrigger_engine::ports::CloudError;
 use outrigger_kops::{
@@ -18,7 +18,7 @@ pub(crate) async fn facts(aws: &Aws, queries: &AccountQueries) -> Result<Account
     let groups = &queries.security_group_names;
     let template_and_images = async {
         let template = match &queries.launch_template {
-            Some(name) => launch_template(aws, name).await?,
+            Some(name) => queries.in_force(launch_template_versions(aws, name).await?),
             None => None,
         };
         // kOps has put the image that is in force into its template; the InstanceGroup's may not be applied yet.
@@ -136,34 +136,40 @@ async fn security_groups(aws: &Aws, filters: Vec<Filter>) -> Result<Vec<Security
     Ok(found)
 }
 
-/// A launch template in its default version; `None` when there is none of that name.
-async fn launch_template(aws: &Aws, name: &str) -> Result<Option<LaunchTemplateFacts>, CloudError> {
+/// A launch template's default version and its latest one, in this order; nothing when there is none of that name.
+async fn launch_template_versions(aws: &Aws, name: &str) -> Result<Vec<LaunchTemplateFacts>, CloudError> {
     let describe = aws
         .ec2(Rate::Describe)
         .await
         .describe_launch_template_versions()
         .launch_template_name(name)
-        .versions("$Default");
+        .versions("$Default")
+        .versions("$Latest");
     let answer = match describe.send().await {
         Ok(answer) => answer,
         Err(error) => match errors::cloud(SERVICE, format!("read launch template {name}"), error) {
             CloudError::Refused { code, .. } if code.starts_with("InvalidLaunchTemplateName.NotFound") => {
-                return Ok(None);
+                return Ok(Vec::new());
             }
             error => return Err(error),
         },
     };
-    let Some(version) = answer.launch_template_versions().first() else { return Ok(None) };
+    let mut versions: Vec<_> = answer.launch_template_versions().iter().collect();
+    versions.sort_by_key(|version| !version.default_version().unwrap_or_default());
+    Ok(versions.into_iter().map(|version| read_version(name, version)).collect())
+}
+
+fn read_version(name: &str, version: &LaunchTemplateVersion) -> LaunchTemplateFacts {
     let data = version.launch_template_data();
     let market =
         data.and_then(|data| data.instance_market_options()).and_then(|options| options.market_type());
-    Ok(Some(LaunchTemplateFacts {
+    LaunchTemplateFacts {
         name: name.to_owned(),
         version: version.version_number().unwrap_or_default().to_string(),
         user_data: data.and_then(|data| data.user_data()).unwrap_or_default().to_owned(),
         image: data.and_then(|data| data.image_id()).map(str::to_owned),
         asks_for_spot: market == Some(&MarketType::Spot),
-    }))
+    }
 }
 
 /// A template names its image by id, or by a parameter that EC2 reads at launch.

@@ -94,11 +94,11 @@ fn override_request((wanted, rank): (&FleetOverride, u32)) -> FleetLaunchTemplat
         .build()
 }
 
-/// Tags for all that EC2 lets an instant fleet tag. Spot requests are not among it, and a template that tags them makes
-/// EC2 refuse every on-demand launch.
+/// Tags for what EC2 lets an instant fleet tag. Network interfaces are not among it: their tags are our own templates' to
+/// give. Neither are spot requests, and a template that tags them makes EC2 refuse every on-demand launch.
 fn tag_specifications(request: &FleetRequest) -> Vec<TagSpecification> {
     let tags: Vec<_> = request.tags.iter().map(|(key, value)| tag(key, value)).collect();
-    [ResourceType::Fleet, ResourceType::Instance, ResourceType::Volume, ResourceType::NetworkInterface]
+    [ResourceType::Fleet, ResourceType::Instance, ResourceType::Volume]
         .into_iter()
         .map(|kind| TagSpecification::builder().resource_type(kind).set_tags(Some(tags.clone())).build())
         .collect()

@@ -1,15 +1,15 @@
 //! Launch templates that Outrigger writes. A template's name ends in the hash of its content, so a template of that
 //! name always has that content, in its version 1, and nobody ever changes one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use aws_sdk_ec2::types::{
     LaunchTemplate, LaunchTemplateBlockDeviceMappingRequest, LaunchTemplateEbsBlockDeviceRequest,
     LaunchTemplateHttpTokensState, LaunchTemplateIamInstanceProfileSpecificationRequest,
     LaunchTemplateInstanceMetadataEndpointState, LaunchTemplateInstanceMetadataOptionsRequest,
-    LaunchTemplateInstanceNetworkInterfaceSpecificationRequest, LaunchTemplatesMonitoringRequest,
-    RequestLaunchTemplateData, ResourceType, TagSpecification, VolumeType,
+    LaunchTemplateInstanceNetworkInterfaceSpecificationRequest, LaunchTemplateTagSpecificationRequest,
+    LaunchTemplatesMonitoringRequest, RequestLaunchTemplateData, ResourceType, TagSpecification, VolumeType,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -63,7 +63,7 @@ pub(crate) async fn ensure(
         .create_launch_template()
         .launch_template_name(&name)
         .version_description(format!("Outrigger: {} of {cluster}", class.reference))
-        .launch_template_data(data(own, &class.root_volume))
+        .launch_template_data(data(class, own))
         .tag_specifications(tags(cluster));
     if let Err(error) = create.send().await {
         match errors::cloud(SERVICE, format!("create launch template {name}"), error) {
@@ -115,8 +115,8 @@ pub(crate) async fn delete(aws: &Aws, id: &str) -> Result<(), CloudError> {
 /// `outrigger/<cluster>/<class>-<hash>`, cut where it would be too long.
 fn name(cluster: &str, class: &NodeClass, own: &OwnTemplate) -> Result<String, CloudError> {
     #[derive(Serialize)]
-    struct Content<'a>(&'a str, String, &'a OwnTemplate, &'a RootVolume);
-    let content = Content(cluster, class.reference.to_string(), own, &class.root_volume);
+    struct Content<'a>(&'a str, String, &'a OwnTemplate, &'a RootVolume, &'a BTreeMap<String, String>);
+    let content = Content(cluster, class.reference.to_string(), own, &class.root_volume, &class.tags);
     let bytes = serde_json::to_vec(&content).map_err(|error| CloudError::Unusable {
         what: format!("the launch template of {}", class.reference),
         why: error.to_string(),
@@ -130,7 +130,7 @@ fn name(cluster: &str, class: &NodeClass, own: &OwnTemplate) -> Result<String, C
     Ok(format!("{stem}-{hash}"))
 }
 
-fn data(own: &OwnTemplate, root: &RootVolume) -> RequestLaunchTemplateData {
+fn data(class: &NodeClass, own: &OwnTemplate) -> RequestLaunchTemplateData {
     let groups = Some(own.security_groups.clone());
     let builder = RequestLaunchTemplateData::builder()
         .user_data(STANDARD.encode(&own.user_data))
@@ -142,8 +142,9 @@ fn data(own: &OwnTemplate, root: &RootVolume) -> RequestLaunchTemplateData {
         .metadata_options(metadata_options(own))
         .monitoring(LaunchTemplatesMonitoringRequest::builder().enabled(own.detailed_monitoring).build())
         .set_block_device_mappings(
-            (!own.root_device.is_empty()).then(|| vec![root_mapping(&own.root_device, root)]),
-        );
+            (!own.root_device.is_empty()).then(|| vec![root_mapping(&own.root_device, &class.root_volume)]),
+        )
+        .tag_specifications(interface_tags(class));
     // EC2 takes security groups either on the interface or beside it.
     match own.associate_public_ip {
         Some(public) => builder.network_interfaces(
@@ -187,6 +188,14 @@ fn root_mapping(device: &str, root: &RootVolume) -> LaunchTemplateBlockDeviceMap
     LaunchTemplateBlockDeviceMappingRequest::builder().device_name(device).ebs(ebs).build()
 }
 
+/// The class's tags for the machines' network interfaces, as Karpenter's templates give them: CreateFleet takes none for them.
+fn interface_tags(class: &NodeClass) -> LaunchTemplateTagSpecificationRequest {
+    LaunchTemplateTagSpecificationRequest::builder()
+        .resource_type(ResourceType::NetworkInterface)
+        .set_tags(Some(class.tags.iter().map(|(key, value)| tag(key, value)).collect()))
+        .build()
+}
+
 /// Tags by which `kops delete cluster` finds the template. It must not have the tag `Name`: kOps removes every template
 /// whose Name is that of an InstanceGroup and which it did not write.
 fn tags(cluster: &str) -> TagSpecification {
@@ -218,7 +227,8 @@ mod tests {
     }
 
     fn class() -> NodeClass {
-        NodeClass::for_planning(NodeClassRef::instance_group("nodes"))
+        let tags = BTreeMap::from([(CLUSTER_TAG.to_owned(), "k8s.example.com".to_owned())]);
+        NodeClass { tags, ..NodeClass::for_planning(NodeClassRef::instance_group("nodes")) }
     }
 
     #[test]
@@ -231,6 +241,8 @@ mod tests {
         let mut larger = class();
         larger.root_volume.size = Quantity::gibibytes(200);
         assert_ne!(first, name("k8s.example.com", &larger, &own()).unwrap());
+        let untagged = NodeClass { tags: BTreeMap::new(), ..class() };
+        assert_ne!(first, name("k8s.example.com", &untagged, &own()).unwrap());
     }
 
     #[test]
@@ -241,8 +253,8 @@ mod tests {
 
     #[test]
     fn the_template_holds_what_the_class_says() {
-        insta::assert_debug_snapshot!("own_template", data(&own(), &RootVolume::kops_default()));
-        let beside = data(&OwnTemplate { associate_public_ip: None, ..own() }, &RootVolume::kops_default());
+        insta::assert_debug_snapshot!("own_template", data(&class(), &own()));
+        let beside = data(&class(), &OwnTemplate { associate_public_ip: None, ..own() });
         assert!(beside.network_interfaces().is_empty());
         assert_eq!(beside.security_group_ids(), ["sg-1", "sg-2"]);
     }

@@ -85,7 +85,7 @@ impl Rig {
             .description("nodes")
             .tag_specifications(tagged(ResourceType::SecurityGroup, &format!("nodes.{cluster}")));
         group.send().await.unwrap();
-        self.put_template(&script(&sha256_base64(NODEUP_CONFIG)), false).await;
+        self.put_template(&script(&sha256_base64(NODEUP_CONFIG))).await;
         self.put("cluster-completed.spec", &format!(
             "apiVersion: kops.k8s.io/v1alpha2\nkind: Cluster\nmetadata:\n  name: {cluster}\nspec:\n  networking:\n    cilium: {{}}\n  \
              subnets:\n  - name: us-east-1a\n    type: Private\n    zone: us-east-1a\n  - name: b\n    id: {shared}\n    \
@@ -113,32 +113,31 @@ impl Rig {
         self.s3.put_object().bucket(&self.bucket).key(key).body(body).send().await.unwrap();
     }
 
-    /// kOps' template of group `nodes`, or a new default version of it.
-    async fn put_template(&self, script: &str, again: bool) {
-        let name = format!("nodes.{}", self.cluster);
-        let data = RequestLaunchTemplateData::builder()
-            .image_id(&self.image)
-            .user_data(STANDARD.encode(script))
-            .build();
-        if again {
-            let version = self
-                .ec2
-                .create_launch_template_version()
-                .launch_template_name(&name)
-                .launch_template_data(data);
-            version.send().await.unwrap();
-            self.ec2
-                .modify_launch_template()
-                .launch_template_name(&name)
-                .default_version("2")
-                .send()
-                .await
-                .unwrap();
-        } else {
-            let create =
-                self.ec2.create_launch_template().launch_template_name(&name).launch_template_data(data);
-            create.send().await.unwrap();
-        }
+    fn template_data(&self, script: &str) -> RequestLaunchTemplateData {
+        let data = RequestLaunchTemplateData::builder().image_id(&self.image);
+        data.user_data(STANDARD.encode(script)).build()
+    }
+
+    fn template_name(&self) -> String {
+        format!("nodes.{}", self.cluster)
+    }
+
+    /// kOps' template of group `nodes`.
+    async fn put_template(&self, script: &str) {
+        let create = self.ec2.create_launch_template().launch_template_name(self.template_name());
+        create.launch_template_data(self.template_data(script)).send().await.unwrap();
+    }
+
+    /// A new version of it, which is not the default one, as Terraform leaves it.
+    async fn put_version(&self, script: &str) {
+        let create = self.ec2.create_launch_template_version().launch_template_name(self.template_name());
+        create.launch_template_data(self.template_data(script)).send().await.unwrap();
+    }
+
+    /// Makes a version the default one, as kOps does.
+    async fn make_default(&self, version: &str) {
+        let modify = self.ec2.modify_launch_template().launch_template_name(self.template_name());
+        modify.default_version(version).send().await.unwrap();
     }
 
     async fn class(&self, group: &str) -> outrigger_model::NodeClass {
@@ -174,6 +173,17 @@ async fn a_group_of_kops_becomes_a_class_that_borrows_its_template() {
 }
 
 #[tokio::test]
+async fn a_template_whose_default_version_stays_behind_is_borrowed_in_its_latest() {
+    let rig = Rig::new().await;
+    let changed = format!("{NODEUP_CONFIG}Extra: true\n");
+    rig.put("igconfig/node/nodes/nodeupconfig.yaml", &changed).await;
+    rig.put_version(&script(&sha256_base64(&changed))).await;
+    let class = rig.class("nodes").await;
+    assert_eq!(class.not_ready, None);
+    assert_eq!(rig.cloud.ensure_template(&class).await.unwrap().version, "2");
+}
+
+#[tokio::test]
 async fn while_kops_updates_nothing_is_launched() {
     let rig = Rig::new().await;
     let class = rig.class("nodes").await;
@@ -185,7 +195,8 @@ async fn while_kops_updates_nothing_is_launched() {
     let why = class.not_ready.clone().unwrap();
     assert!(why.starts_with("kops update is in progress"), "{why}");
     assert!(matches!(rig.cloud.ensure_template(&class).await, Err(CloudError::Unusable { .. })));
-    rig.put_template(&script(&sha256_base64(&changed)), true).await;
+    rig.put_version(&script(&sha256_base64(&changed))).await;
+    rig.make_default("2").await;
     let class = rig.forgetful().resolve_class(&ClassSource::InstanceGroup("nodes".into())).await.unwrap();
     let LaunchTemplate::Borrowed { version, .. } = &class.launch else { panic!("{:?}", class.not_ready) };
     assert_eq!(version, "2");

@@ -12,11 +12,12 @@ use outrigger_engine::ports::ClusterError;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
+use super::KubernetesCluster;
 use super::clock::ServerClock;
 use super::token::Tokens;
 
-/// How long one call may take, its answer read.
-const CALL_TIMEOUT: Duration = Duration::from_secs(15);
+/// A token takes half of a call's time at most; the rest is the call's.
+const SHARE_OF_TOKEN: u32 = 2;
 /// How often a call that may be repeated is sent at most.
 const MAX_TRIES: u32 = 3;
 /// The pause before the first repetition; each further one doubles it.
@@ -99,12 +100,14 @@ pub(super) struct Transport {
     server: String,
     tokens: Option<Tokens>,
     clock: ServerClock,
+    /// How long one call may take, its token and its repetitions counted, and its answer read.
+    call_limit: Duration,
 }
 
 /// No answer within the time that a call may take.
 #[derive(Debug, thiserror::Error)]
-#[error("no answer within {} s", CALL_TIMEOUT.as_secs())]
-struct TimedOut;
+#[error("no answer within {} s", .0.as_secs_f32())]
+struct TimedOut(Duration);
 
 /// No token to show.
 #[derive(Debug, thiserror::Error)]
@@ -119,7 +122,12 @@ enum Outcome {
 
 impl Transport {
     pub(super) fn new(client: kube::Client, server: impl Into<String>, tokens: Option<Tokens>) -> Self {
-        Self { client, server: server.into(), tokens, clock: ServerClock::default() }
+        let (server, clock) = (server.into(), ServerClock::default());
+        Self { client, server, tokens, clock, call_limit: KubernetesCluster::CALL_LIMIT }
+    }
+
+    pub(super) const fn set_call_limit(&mut self, limit: Duration) {
+        self.call_limit = limit;
     }
 
     /// What the server's clock shows, as far as its answers tell.
@@ -133,12 +141,24 @@ impl Transport {
 
     /// Makes a call and returns the body of its answer; an answer that says no is [`ClusterError::Refused`].
     pub(super) async fn send(&self, call: &Call) -> Result<Vec<u8>, ClusterError> {
+        self.in_time(call, self.send_until_answered(call)).await
+    }
+
+    async fn in_time<T>(
+        &self,
+        call: &Call,
+        answer: impl Future<Output = Result<T, ClusterError>>,
+    ) -> Result<T, ClusterError> {
+        let in_time = timeout(self.call_limit, answer).await;
+        in_time.unwrap_or_else(|_| Err(self.unreachable(call, TimedOut(self.call_limit))))
+    }
+
+    async fn send_until_answered(&self, call: &Call) -> Result<Vec<u8>, ClusterError> {
         let mut renewed = false;
         let mut tries = 1;
         loop {
             let authorization = self.authorization(call).await?;
-            let attempt = timeout(CALL_TIMEOUT, self.attempt(call, authorization.clone())).await;
-            let outcome = attempt.map_err(|_| self.unreachable(call, TimedOut))??;
+            let outcome = self.attempt(call, authorization.clone()).await?;
             if let (Outcome::Answer(StatusCode::UNAUTHORIZED, ..), false, Some(sent)) =
                 (&outcome, renewed, &authorization)
             {
@@ -164,12 +184,15 @@ impl Transport {
 
     /// Opens a watch. A 401 is answered with a new token, once.
     pub(super) async fn watch(&self, call: &Call) -> Result<Events, ClusterError> {
+        self.in_time(call, self.watch_opened(call)).await
+    }
+
+    async fn watch_opened(&self, call: &Call) -> Result<Events, ClusterError> {
         let mut renewed = false;
         loop {
             let authorization = self.authorization(call).await?;
             let request = self.request(call, authorization.clone())?;
-            let opened = timeout(CALL_TIMEOUT, self.client.request_events(request)).await;
-            match opened.map_err(|_| self.unreachable(call, TimedOut))? {
+            match self.client.request_events(request).await {
                 Ok(events) => return Ok(events.boxed()),
                 Err(kube::Error::Api(status)) => match &authorization {
                     Some(sent) if status.code == 401 && !renewed => {
@@ -225,10 +248,11 @@ impl Transport {
 
     async fn authorization(&self, call: &Call) -> Result<Option<HeaderValue>, ClusterError> {
         let Some(tokens) = &self.tokens else { return Ok(None) };
-        match timeout(CALL_TIMEOUT, tokens.header()).await {
+        let limit = self.call_limit / SHARE_OF_TOKEN;
+        match timeout(limit, tokens.header()).await {
             Ok(Ok(header)) => Ok(Some(header)),
             Ok(Err(error)) => Err(self.unreachable(call, NoToken(error))),
-            Err(_) => Err(self.unreachable(call, NoToken(Box::new(TimedOut)))),
+            Err(_) => Err(self.unreachable(call, NoToken(Box::new(TimedOut(limit))))),
         }
     }
 
