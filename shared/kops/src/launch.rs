@@ -148,9 +148,6 @@ fn beyond_own_template(cluster: &Cluster, group: &InstanceGroup) -> Result<Vec<I
     if let Some(credits) = &spec.cpu_credits {
         refuse("spec.cpuCredits", credits);
     }
-    if let Some(behavior) = spec.instance_interruption_behavior.as_deref().filter(|b| *b != "terminate") {
-        refuse("spec.instanceInterruptionBehavior", behavior);
-    }
     if let Some(subnet) = subnets_of(cluster, group)?.iter().find(|subnet| subnet.ipv6_cidr.is_some()) {
         refuse("spec.subnets", &format!("{}, which has an IPv6 range", subnet.name));
     }

@@ -50,6 +50,8 @@ pub fn node_class(files: &StateStoreFiles, account: &AccountFacts) -> Result<Nod
         launch,
         kubelet: Kubelet::Kops(settings),
         root_volume: root_volume(&group.spec),
+        max_spot_price: group.spec.max_spot_price(),
+        spot_allocation: group.spec.spot_allocation(),
     })
 }
 

@@ -3,9 +3,9 @@
 
 use outrigger_kops::{
     AccountFacts, ImageFacts, InstanceGroup, LaunchTemplateFacts, SecurityGroupFacts, StateStoreFiles,
-    SubnetFacts, account_queries, default_node_pool, node_class, sha256_base64,
+    SubnetFacts, account_queries, managed_node_pools, node_class, sha256_base64,
 };
-use outrigger_model::{Kubelet, LaunchTemplate, NodeClass};
+use outrigger_model::{Kubelet, LaunchTemplate, NodeClass, NodePool};
 
 const CLUSTER: &str = include_str!("fixtures/cluster-completed.spec");
 const NODES: &str = include_str!("fixtures/instancegroup/nodes");
@@ -189,20 +189,25 @@ fn what_is_no_yaml_is_an_error() {
 }
 
 #[test]
-fn a_managed_group_gets_a_default_pool() {
+fn a_managed_group_gets_a_pool() {
     let group = InstanceGroup::read("nodes", NODES).unwrap();
     assert!(group.is_managed());
-    insta::assert_json_snapshot!("pool_of_auto_scaling_group", default_node_pool(&group).unwrap());
+    insta::assert_json_snapshot!("pool_of_auto_scaling_group", managed_node_pools(&group).unwrap());
     let group = InstanceGroup::read("described", DESCRIBED).unwrap();
     assert!(!group.is_managed());
-    insta::assert_json_snapshot!("pool_of_karpenter_group", default_node_pool(&group).unwrap());
+    insta::assert_json_snapshot!("pool_of_karpenter_group", managed_node_pools(&group).unwrap());
+}
+
+/// The pools of the described group with this in its spec in the place of its maxSize.
+fn pools(change: &str) -> Vec<NodePool> {
+    let yaml = DESCRIBED.replace("  maxSize: 12\n", change);
+    managed_node_pools(&InstanceGroup::read("described", &yaml).unwrap()).unwrap()
 }
 
 #[track_caller]
 fn buys(change: &str, expected: &[&str]) {
-    let yaml = DESCRIBED.replace("  role: Node\n", &format!("  role: Node\n{change}"));
-    let pool = default_node_pool(&InstanceGroup::read("described", &yaml).unwrap()).unwrap();
-    let requirement = pool.requirements();
+    let pools = pools(change);
+    let requirement = pools[0].requirements();
     let values = requirement.get("karpenter.sh/capacity-type").unwrap().values().unwrap().clone();
     assert_eq!(values.into_iter().collect::<Vec<_>>(), expected, "{change}");
 }
@@ -211,17 +216,51 @@ fn buys(change: &str, expected: &[&str]) {
 fn capacity_types_follow_from_the_fields_as_in_kops() {
     buys("", &["on-demand"]);
     buys("  maxPrice: \"0.1\"\n", &["spot"]);
-    buys("  spotDurationInMinutes: 60\n", &["spot"]);
 }
 
 #[test]
-fn a_default_pool_that_cannot_be_is_refused_by_name() {
+fn least_and_most_nodes_hold_for_the_pools_of_a_group_together() {
+    let sizes = |change: &str| {
+        let size = |pool: &NodePool| {
+            let nodes = pool.spec.limits.as_ref().map(|limits| limits.get("nodes").value());
+            (pool.name.clone(), pool.spec.replicas, nodes)
+        };
+        pools(change).iter().map(size).collect::<Vec<_>>()
+    };
+    let (least, grown) =
+        (|n| ("described-min".to_owned(), Some(n), None), |n| ("described".to_owned(), None, n));
+    assert_eq!(sizes("  minSize: 3\n  maxSize: 12\n"), [least(3), grown(Some(9))]);
+    assert_eq!(sizes("  minSize: 3\n  maxSize: 3\n"), [least(3)]);
+    assert_eq!(sizes("  minSize: 0\n  maxSize: 0\n"), [grown(Some(0))], "it launches nothing");
+    assert_eq!(sizes("  minSize: 0\n"), [grown(None)]);
+    let weights: Vec<_> = pools("  autoscalePriority: 7\n").iter().map(|pool| pool.spec.weight).collect();
+    assert_eq!(weights, [Some(7)]);
+}
+
+#[test]
+fn a_label_asks_for_a_pool_as_the_annotation_does_and_other_values_are_refused() {
+    let labelled = DESCRIBED
+        .replace("  name: described", "  name: described\n  labels:\n    outrigger.dev/managed: \"true\"");
+    assert!(InstanceGroup::read("described", &labelled).unwrap().is_managed());
+    assert!(
+        !InstanceGroup::read("described", &labelled.replace("\"true\"", "\"false\"")).unwrap().is_managed()
+    );
+    let refused =
+        InstanceGroup::read("nodes", &NODES.replace("\"true\"", "\"yes\"")).unwrap_err().to_string();
+    let expected = "InstanceGroup/nodes: metadata.annotations[outrigger.dev/managed]: found \"yes\"; allowed: \"true\", which \
+                    asks for a NodePool, or \"false\"";
+    assert_eq!(refused, expected);
+}
+
+#[test]
+fn a_managed_pool_that_cannot_be_is_refused_by_name() {
     let refused = |from: &str, to: &str| {
-        let group = InstanceGroup::read("described", &DESCRIBED.replace(from, to)).unwrap();
-        default_node_pool(&group).unwrap_err().to_string()
+        let group = InstanceGroup::read("described", &DESCRIBED.replace(from, to));
+        group.and_then(|group| managed_node_pools(&group)).unwrap_err().to_string()
     };
     let said = [
-        refused("  maxSize: 12\n", "  maxSize: 12\n  minSize: 3\n"),
+        refused("  maxSize: 12\n", "  maxSize: 12\n  minSize: 13\n"),
+        refused("  maxSize: 12\n", "  maxPrice: cheap\n"),
         refused("  mixedInstancesPolicy:\n", "  mixedInstancesPolicy:\n    onDemandBase: 2\n"),
         refused("maxInstanceLifetime: 168h", "maxInstanceLifetime: a week"),
     ];

@@ -64,7 +64,8 @@ pub use node_claim::state::ClaimState;
 pub use node_claim::status::NodeClaimStatus;
 pub use node_claim_object::NodeClaimObject;
 pub use node_class::{
-    Image, Kubelet, KubeletSettings, LaunchTemplate, NodeClass, OwnTemplate, RootVolume, Subnet,
+    Image, Kubelet, KubeletSettings, LaunchTemplate, NodeClass, OwnTemplate, RootVolume, SpotAllocation,
+    Subnet,
 };
 pub use node_overlay::{NodeOverlay, PriceOverlay};
 pub use node_pool::{NodeClassRef, NodePool};

@@ -9,10 +9,11 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use outrigger_aws::{Aws, AwsCloud, AwsConfig};
 use outrigger_catalog::catalog::Source;
-use outrigger_engine::ports::{ClassSource, Cloud, CloudError, Notice};
+use outrigger_engine::ports::{ClassSource, Cloud, CloudError, ManagedPools, Notice};
 use outrigger_kops::sha256_base64;
 use outrigger_model::{
-    CapacityType, EC2NodeClass, FleetOverride, FleetRequest, LaunchTemplate, Price, labels,
+    CapacityType, EC2NodeClass, FleetOverride, FleetRequest, LaunchTemplate, Price, Quantity, Resources,
+    labels,
 };
 use serde_json::json;
 
@@ -93,7 +94,7 @@ impl Rig {
         )).await;
         for (name, spec) in [
             ("nodes", "  manager: CloudGroup\n  minSize: 0\n  maxSize: 0\n"),
-            ("own", "  manager: Karpenter\n  maxSize: 5\n"),
+            ("own", "  manager: Karpenter\n  minSize: 2\n  maxSize: 5\n  maxPrice: \"0.05\"\n"),
             ("broken", "  manager: Argo\n"),
         ] {
             let image = &self.image;
@@ -227,10 +228,18 @@ async fn what_cannot_be_resolved_says_what_and_why() {
     let missing =
         rig.cloud.resolve_class(&ClassSource::InstanceGroup("none".into())).await.unwrap_err().to_string();
     assert!(missing.contains("instancegroup/none cannot be used: it does not exist"), "{missing}");
-    let (pools, invalid) = rig.cloud.managed_pools().await.unwrap();
-    let names: Vec<_> = pools.iter().map(|pool| pool.name.as_str()).collect();
-    assert_eq!((names, invalid.len()), (vec!["nodes", "own"], 1));
+    let ManagedPools { node_pools, invalid } = rig.cloud.managed_pools().await.unwrap();
+    let names: Vec<_> = node_pools.iter().map(|pool| pool.name.as_str()).collect();
+    assert_eq!((names, invalid.len()), (vec!["nodes", "own-min", "own"], 1));
     assert_eq!(invalid[0].object, "InstanceGroup/broken");
+    let of_own: Vec<_> = node_pools[1..].iter().map(|pool| (pool.spec.replicas, &pool.spec.limits)).collect();
+    let limits = Some(Resources::new().with("nodes", Quantity::units(3)));
+    assert_eq!(of_own, [(Some(2), &None), (None, &limits)], "minSize 2 and maxSize 5");
+    assert_eq!(rig.class("own").await.max_spot_price, Some(Price::from_nanos(50_000_000)));
+    // What was read is kept for a minute.
+    rig.put("instancegroup/late", "outrigger.dev/managed").await;
+    assert_eq!(rig.cloud.managed_pools().await.unwrap().invalid.len(), 1);
+    assert_eq!(rig.forgetful().managed_pools().await.unwrap().invalid.len(), 2);
 }
 
 #[tokio::test]
@@ -296,6 +305,8 @@ async fn request(rig: &Rig, intent: &str, capacity_type: CapacityType) -> FleetR
         launch_template_version: template.version,
         capacity_type,
         count: 3,
+        max_spot_price: class.max_spot_price,
+        spot_allocation: class.spot_allocation,
         overrides: overrides.collect(),
         tags,
     }

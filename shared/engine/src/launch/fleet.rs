@@ -58,6 +58,8 @@ pub(crate) fn launch(
         launch_template_version: template.version,
         capacity_type: group[0].capacity_type,
         count: u32::try_from(group.len()).unwrap_or(u32::MAX),
+        max_spot_price: class.max_spot_price,
+        spot_allocation: class.spot_allocation,
         overrides: overrides(group[0], class, subnets),
         tags: tags(cluster, &id, group[0], class),
     };
