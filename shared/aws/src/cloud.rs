@@ -13,7 +13,9 @@ use outrigger_engine::ports::{
     WrittenTemplate,
 };
 use outrigger_kops::{account_queries, node_class, sha256_base64};
-use outrigger_model::{FleetRequest, Instance, LaunchTemplate, NodeClass, NodeClassRef};
+use outrigger_model::{
+    EC2NodeClass, FleetRequest, Instance, Invalid, LaunchTemplate, NodeClass, NodeClassRef, labels,
+};
 use tokio::time::Instant;
 
 use crate::ec2::{account, class, ending, fleet, instances, status, template};
@@ -73,7 +75,10 @@ impl AwsCloud {
         let cluster = &self.config.cluster;
         let group = match source {
             ClassSource::InstanceGroup(group) => group,
-            ClassSource::Ec2(spec) => return Ok((class::resolve(&self.aws, cluster, spec).await?, None)),
+            ClassSource::Ec2(spec) => {
+                self.check_instance_group(spec).await?;
+                return Ok((class::resolve(&self.aws, cluster, spec).await?, None));
+            }
         };
         let Some(store) = &self.config.state_store else {
             return Err(CloudError::Unusable {
@@ -87,6 +92,30 @@ impl AwsCloud {
         let facts = account::facts(&self.aws, &queries).await?;
         let class = node_class(&files, &facts).map_err(unusable)?;
         Ok((class, files.nodeup_config.as_deref().map(sha256_base64)))
+    }
+
+    /// kops-controller believes the tag that says of which InstanceGroup an instance is, so it must be one of workers.
+    async fn check_instance_group(&self, class: &EC2NodeClass) -> Result<(), CloudError> {
+        let Some(group) = class.spec.tags.get(labels::INSTANCE_GROUP) else { return Ok(()) };
+        let role = match &self.config.state_store {
+            Some(store) => state_store::role(&self.aws, store, &self.config.cluster, group).await?,
+            None => None,
+        };
+        if role.as_deref() == Some("Node") {
+            return Ok(());
+        }
+        let found =
+            role.map_or_else(|| "none that is known".to_owned(), |role| format!("one of role {role}"));
+        Err(CloudError::Unusable {
+            what: format!("EC2NodeClass/{}", class.name),
+            why: Invalid::new(
+                format!("spec.tags[{}]", labels::INSTANCE_GROUP),
+                "",
+                format!("the InstanceGroup {group:?}, {found}"),
+                "one of role Node in the kOps state store",
+            )
+            .to_string(),
+        })
     }
 
     /// Makes sure that what nodeup will be told is still what the class was made from. The class may be a minute old,

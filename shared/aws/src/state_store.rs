@@ -54,6 +54,18 @@ pub(crate) async fn nodeup_config(
     store.below(cluster).get_text(aws, &paths::nodeup_config(group)).await
 }
 
+/// The role of an InstanceGroup; `None` where there is no such group.
+pub(crate) async fn role(
+    aws: &Aws,
+    store: &S3Location,
+    cluster: &str,
+    group: &str,
+) -> Result<Option<String>, CloudError> {
+    let yaml = store.below(cluster).get_text(aws, &paths::instance_group(group)).await?;
+    let role = yaml.map(|yaml| InstanceGroup::role(group, &yaml)).transpose();
+    role.map_err(|error| unusable(store, cluster, group, &error))
+}
+
 /// The NodePools of the groups that are annotated `outrigger.dev/managed: "true"`, and what is wrong with others that
 /// are.
 pub(crate) async fn managed_pools(

@@ -287,6 +287,14 @@ impl InstanceGroup {
         Ok(group)
     }
 
+    /// The role of an InstanceGroup, whatever else it asks for.
+    pub fn role(name: &str, yaml: &str) -> Result<String, KopsError> {
+        let (file, expected) = (crate::paths::instance_group(name), "a kOps InstanceGroup");
+        check_kind(&file, "InstanceGroup", expected, yaml)?;
+        let group: Self = read_yaml(&file, expected, yaml)?;
+        Ok(group.spec.role)
+    }
+
     /// Who launches its machines. An InstanceGroup that was read has a valid one.
     pub fn manager(&self) -> Manager {
         if self.spec.manager_name.as_deref() == Some("Karpenter") {

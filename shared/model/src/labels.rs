@@ -84,6 +84,20 @@ pub const GRACEFUL_EXPIRY: &str = "outrigger.dev/graceful-expiry";
 pub const DISRUPTION_WINDOWS: &str = "outrigger.dev/disruption-windows";
 /// On a NodePool: how many of its drifted nodes are replaced at once, as `2`.
 pub const DRIFT_AT_ONCE: &str = "outrigger.dev/drift-at-once";
+/// The annotations of NodePools that are ours.
+pub const POOL_ANNOTATIONS: [&str; 11] = [
+    DISRUPTION_WINDOWS,
+    DRIFT_AT_ONCE,
+    EVICTION_PRICE,
+    GRACEFUL_EXPIRY,
+    LEAST_NODE_AGE,
+    LEAST_SAVING,
+    LEAST_SAVING_PERCENT,
+    MANAGED_ANNOTATION,
+    MAX_NEW_NODES_PER_MINUTE,
+    POD_REST,
+    RISK_WEIGHT,
+];
 /// On a Node: kOps is to replace it with its next rolling update.
 pub const KOPS_NEEDS_UPDATE: &str = "kops.k8s.io/needs-update";
 /// The soft taint of the nodes that a running rolling update of kOps is about to replace.
@@ -94,6 +108,8 @@ pub const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed"
 pub const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
 /// The tag with which kOps says of which InstanceGroup an instance is.
 pub const INSTANCE_GROUP: &str = "kops.k8s.io/instancegroup";
+/// What the tags begin with whose rest kops-controller makes a label of the node.
+pub const NODE_LABEL_TAG: &str = "k8s.io/cluster-autoscaler/node-template/label/";
 /// The tag that says of which EC2NodeClass an instance is.
 pub const EC2_NODE_CLASS: &str = "karpenter.k8s.aws/ec2nodeclass";
 /// API group, version and kind of kOps' InstanceGroup in a nodeClassRef.

@@ -23,6 +23,7 @@ pub mod node_check;
 pub mod node_claim;
 pub mod node_claim_object;
 pub mod node_class;
+pub mod node_identity;
 pub mod node_overlay;
 pub mod node_pool;
 pub mod pause;

@@ -284,6 +284,21 @@ async fn an_ec2_node_class_is_resolved_by_its_selectors() {
     let by_parameter = rig.cloud.resolve_class(&class(json!({"ssmParameter": parameter}))).await.unwrap();
     assert_eq!(by_parameter.images, resolved.images);
     let none = rig.cloud.resolve_class(&class(json!({"name": "no-such-image"}))).await.unwrap();
+    rig.put(
+        "instancegroup/masters",
+        "apiVersion: kops.k8s.io/v1alpha2\nkind: InstanceGroup\nmetadata: {name: masters}\nspec: {role: ControlPlane}\n",
+    )
+    .await;
+    for (group, problem) in
+        [("nodes", None), ("masters", Some("one of role ControlPlane")), ("no", Some("none that is known"))]
+    {
+        let ClassSource::Ec2(mut tagged) = class(json!({"id": rig.image})) else { unreachable!() };
+        tagged.spec.tags.insert("kops.k8s.io/instancegroup".into(), group.into());
+        let said =
+            rig.cloud.resolve_class(&ClassSource::Ec2(tagged)).await.err().map(|error| error.to_string());
+        assert_eq!(said.is_some(), problem.is_some(), "{said:?}");
+        assert!(said.unwrap_or_default().contains(problem.unwrap_or_default()), "{group}");
+    }
     assert_eq!(none.not_ready.as_deref(), Some("spec.amiSelectorTerms select no image"));
 }
 
