@@ -2,7 +2,7 @@
 
 use outrigger_model::{Invalid, LaunchTemplate, OwnTemplate};
 
-use crate::account::{AccountFacts, subnets_of};
+use crate::account::{AccountFacts, LaunchTemplateFacts, subnets_of};
 use crate::error::{KopsError, refuse};
 use crate::names;
 use crate::spec::{Cluster, InstanceGroup, Manager};
@@ -11,6 +11,9 @@ use crate::user_data::{nodeup_config_hash, sha256_base64, with_parts};
 
 /// The kOps release from which groups with manager Karpenter have a boot script.
 const FIRST_WITH_SCRIPT: (u32, u32) = (1, 34);
+
+/// The tag of the instances that aws-node-termination-handler looks after.
+const TERMINATION_HANDLER_TAG: &str = "aws-node-termination-handler/managed";
 
 /// How machines are made, or why they cannot be made now.
 pub(crate) enum Carrier {
@@ -109,6 +112,18 @@ fn own(
         metadata_hop_limit: hop_limit(group),
         detailed_monitoring: group.spec.detailed_instance_monitoring.unwrap_or(false),
     })))
+}
+
+/// What there is to say of a template with kOps' tag for aws-node-termination-handler. A fleet request cannot take the
+/// tag away; that another one drains the node as well does no harm, since both ask the Eviction API.
+pub(crate) fn other_drainer(template: &LaunchTemplateFacts) -> Option<String> {
+    template.instance_tags.contains_key(TERMINATION_HANDLER_TAG).then(|| {
+        format!(
+            "launch template {} gives instances the tag {TERMINATION_HANDLER_TAG}, so aws-node-termination-handler drains \
+             them too; with manager Karpenter they do not get it",
+            template.name
+        )
+    })
 }
 
 /// Why a group has no image, in the words of its owner.

@@ -1,6 +1,8 @@
 //! Node classes from a small state store, and what is said when one cannot be made.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that panics has failed")]
 
+use std::collections::BTreeMap;
+
 use outrigger_kops::{
     AccountFacts, ImageFacts, InstanceGroup, LaunchTemplateFacts, SecurityGroupFacts, StateStoreFiles,
     SubnetFacts, account_queries, managed_node_pools, node_class, sha256_base64,
@@ -57,6 +59,7 @@ fn account() -> AccountFacts {
             user_data: script("nodes"),
             image: Some("ami-0amd64".into()),
             asks_for_spot: false,
+            instance_tags: BTreeMap::new(),
         }),
     }
 }
@@ -134,6 +137,18 @@ fn what_keeps_a_group_from_launching_is_said() {
         said.push(node_class(&old, &account()).unwrap().not_ready.expect("it must not be ready"));
     }
     insta::assert_snapshot!(said.join("\n"));
+}
+
+#[test]
+fn a_template_whose_instances_another_drains_too_is_said_and_used() {
+    let mut account = account();
+    let tags = BTreeMap::from([("aws-node-termination-handler/managed".to_owned(), String::new())]);
+    account.launch_template.as_mut().unwrap().instance_tags = tags;
+    let class = node_class(&files("nodes", NODES), &account).unwrap();
+    let expected = "launch template nodes.k8s.example.com gives instances the tag aws-node-termination-handler/managed, so \
+                    aws-node-termination-handler drains them too; with manager Karpenter they do not get it";
+    assert_eq!((class.not_ready, class.remarks), (None, vec![expected.to_owned()]));
+    assert_eq!(nodes().remarks, Vec::<String>::new());
 }
 
 #[test]

@@ -15,6 +15,9 @@ pub struct NodeClass {
     /// Why no machine may be made of it now; `None` when it is ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_ready: Option<String>,
+    /// What its owner should know, though machines may be made of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
     /// What it demands of instance types: kOps' machineType and mixedInstancesPolicy.
     #[serde(default)]
     pub requirements: Requirements,
@@ -235,6 +238,7 @@ impl NodeClass {
         Self {
             reference,
             not_ready: None,
+            remarks: Vec::new(),
             requirements: Requirements::new(),
             labels: BTreeMap::new(),
             taints: Vec::new(),

@@ -55,6 +55,7 @@ pub(crate) async fn resolve(aws: &Aws, cluster: &str, class: &EC2NodeClass) -> R
     Ok(NodeClass {
         reference: NodeClassRef::ec2(&class.name),
         not_ready: missing.iter().find(|(missing, _)| *missing).map(|(_, why)| (*why).to_owned()),
+        remarks: Vec::new(),
         requirements: Requirements::new().with(labels::OS, Requirement::exactly("linux")),
         labels: BTreeMap::from([(labels::EC2_NODE_CLASS.into(), class.name.clone())]),
         taints: Vec::new(),

@@ -2,7 +2,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use aws_config::SdkConfig;
-use aws_sdk_ec2::types::{RequestLaunchTemplateData, ResourceType, Tag, TagSpecification};
+use aws_sdk_ec2::types::{
+    LaunchTemplateTagSpecificationRequest, RequestLaunchTemplateData, ResourceType, Tag, TagSpecification,
+};
 use aws_sdk_ssm::types::ParameterType;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -120,6 +122,12 @@ impl Rig {
         let data = RequestLaunchTemplateData::builder()
             .image_id(&self.image)
             .user_data(STANDARD.encode(script))
+            .tag_specifications(
+                LaunchTemplateTagSpecificationRequest::builder()
+                    .resource_type(ResourceType::Instance)
+                    .tags(Tag::builder().key("aws-node-termination-handler/managed").value("").build())
+                    .build(),
+            )
             .build();
         if again {
             let version = self
@@ -170,6 +178,8 @@ async fn a_group_of_kops_becomes_a_class_that_borrows_its_template() {
         (class.images.len(), class.images[0].id.as_str(), class.images[0].arch.as_str()),
         (1, rig.image.as_str(), "amd64")
     );
+    assert!(class.remarks[0].contains("aws-node-termination-handler drains them too"), "{:?}", class.remarks);
+    assert_eq!(rig.class("own").await.remarks, Vec::<String>::new());
     let template = rig.cloud.ensure_template(&class).await.unwrap();
     assert_eq!((template.name, template.version), (format!("nodes.{}", rig.cluster), "1".to_owned()));
 }
