@@ -7,7 +7,6 @@ use crate::spec::{Bounds, InstanceGroup, InstanceRequirements, Manager};
 
 const CPU: &str = "karpenter.k8s.aws/instance-cpu";
 const MEMORY_MIB: &str = "karpenter.k8s.aws/instance-memory";
-const FAMILY: &str = "karpenter.k8s.aws/instance-family";
 
 /// The requirements of an InstanceGroup on its instance types and zones.
 ///
@@ -69,7 +68,7 @@ fn add_described(
                 requirements.add(labels::INSTANCE_TYPE, Requirement::new(Operator::NotIn, [pattern]));
             }
             Some((family, "*")) if !family.is_empty() && !family.contains('*') => {
-                requirements.add(FAMILY, Requirement::new(Operator::NotIn, [family]));
+                requirements.add(labels::INSTANCE_FAMILY, Requirement::new(Operator::NotIn, [family]));
             }
             _ => problems.push(Invalid::new(
                 object,

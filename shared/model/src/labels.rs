@@ -29,6 +29,12 @@ pub const REGION: &str = "topology.kubernetes.io/region";
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
 /// EC2 instance type.
 pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+/// The family of an EC2 instance type, as `m5`.
+pub const INSTANCE_FAMILY: &str = "karpenter.k8s.aws/instance-family";
+/// The category of an EC2 instance type, as `m`.
+pub const INSTANCE_CATEGORY: &str = "karpenter.k8s.aws/instance-category";
+/// The category of the types that run at full speed for a while only.
+pub const BURSTABLE: &str = "t";
 /// `amd64` or `arm64`.
 pub const ARCH: &str = "kubernetes.io/arch";
 /// `linux`.
@@ -127,13 +133,13 @@ pub const EC2_LABELS: [&str; 29] = [
     "karpenter.k8s.aws/instance-accelerator-manufacturer",
     "karpenter.k8s.aws/instance-accelerator-name",
     "karpenter.k8s.aws/instance-capability-flex",
-    "karpenter.k8s.aws/instance-category",
+    INSTANCE_CATEGORY,
     "karpenter.k8s.aws/instance-cpu",
     "karpenter.k8s.aws/instance-cpu-manufacturer",
     "karpenter.k8s.aws/instance-cpu-sustained-clock-speed-mhz",
     "karpenter.k8s.aws/instance-ebs-bandwidth",
     "karpenter.k8s.aws/instance-encryption-in-transit-supported",
-    "karpenter.k8s.aws/instance-family",
+    INSTANCE_FAMILY,
     "karpenter.k8s.aws/instance-generation",
     "karpenter.k8s.aws/instance-gpu-count",
     "karpenter.k8s.aws/instance-gpu-manufacturer",
