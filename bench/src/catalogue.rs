@@ -5,20 +5,22 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use outrigger_catalog::Catalog;
-use outrigger_model::{CapacityType, InstanceType, NodeClass, NodeClassRef};
+use outrigger_model::{CapacityType, InstanceType, NodeClass, NodeClassRef, labels};
 
 /// What [`small`] keeps.
-const FAMILIES: [&str; 12] =
-    ["c5", "c6a", "c7g", "g5", "i4i", "m5", "m6g", "m6i", "m7i-flex", "r6a", "r7g", "t3"];
+const FAMILIES: [&str; 11] = ["c5", "c6a", "c7g", "g5", "i4i", "m5", "m6g", "m6i", "m7i-flex", "r6a", "r7g"];
 const SIZES: [&str; 7] = ["medium", "large", "xlarge", "2xlarge", "4xlarge", "8xlarge", "12xlarge"];
 /// The region whose list prices the embedded catalogue is read for.
 const REGION: &str = "us-east-1";
 
-/// The embedded catalogue as an EC2NodeClass makes it, which is what `outrigger plan` decides with by default.
+/// The embedded catalogue as an EC2NodeClass makes it, which is what `outrigger plan` decides with by default, without
+/// the burstable types: Karpenter buys them unasked, and Outrigger does not.
 pub fn embedded() -> Result<Vec<InstanceType>> {
     let class = NodeClass::for_planning(NodeClassRef::ec2("default"));
     let catalog = Catalog::embedded(REGION, &[])?;
-    Ok(catalog.instance_types(&class).to_vec())
+    let mut types = catalog.instance_types(&class).to_vec();
+    types.retain(|kind| kind.labels.get(labels::INSTANCE_CATEGORY).is_none_or(|it| it != labels::BURSTABLE));
+    Ok(types)
 }
 
 /// About 80 common types of the embedded catalogue, so that many small decisions stay quick. Unlike in the embedded

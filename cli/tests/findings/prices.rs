@@ -18,14 +18,14 @@ fn bought(requirement: &Value, cpu: &str) -> (String, f64) {
     )
 }
 
-/// One pool wider than the other: a family, the same and another, and everything of its architecture.
+/// One pool wider than the other: a family, the same and others, and everything of their categories.
 fn wider_and_wider() -> [Value; 4] {
     let family = |names: &[&str]| one_of("karpenter.k8s.aws/instance-family", names);
     [
         family(&["t4g"]),
         family(&["t4g", "m7g"]),
         family(&["t4g", "m6g", "c6g"]),
-        one_of("kubernetes.io/arch", &["arm64"]),
+        one_of("karpenter.k8s.aws/instance-category", &["c", "m", "r", "t"]),
     ]
 }
 

@@ -6,20 +6,23 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use outrigger_catalog::Catalog;
+use outrigger_engine::chain;
 use outrigger_engine::fleet_errors::{self, ErrorClass};
 use outrigger_engine::ports::{
-    ClassSource, Cloud, CloudError, FleetAnswer, InstanceStatus, Machine, Notice, TemplateRef,
+    ClassSource, Cloud, CloudError, FleetAnswer, InstanceStatus, Machine, ManagedPools, Notice, TemplateRef,
     WrittenTemplate,
 };
 use outrigger_kops::{account_queries, node_class, sha256_base64};
-use outrigger_model::{FleetRequest, Instance, Invalid, LaunchTemplate, NodeClass, NodeClassRef, NodePool};
+use outrigger_model::{
+    EC2NodeClass, FleetRequest, Instance, Invalid, LaunchTemplate, NodeClass, NodeClassRef, labels,
+};
 use tokio::time::Instant;
 
 use crate::ec2::{account, class, ending, fleet, instances, status, template};
 use crate::s3::S3Location;
 use crate::{Aws, events, state_store, survey};
 
-/// How long a resolved class is good for within one process.
+/// How long a resolved class, and the list of InstanceGroups, is good for within one process.
 const CLASS_LIFETIME: Duration = Duration::from_mins(1);
 /// The catalogue's name under its prefix.
 const CATALOG_OBJECT: &str = "catalog";
@@ -44,6 +47,7 @@ pub struct AwsCloud {
     config: AwsConfig,
     classes: Mutex<BTreeMap<NodeClassRef, Resolved>>,
     templates: Mutex<BTreeSet<String>>,
+    managed_pools: Mutex<Option<(ManagedPools, Instant)>>,
 }
 
 #[derive(Clone, Debug)]
@@ -58,15 +62,12 @@ struct Resolved {
 impl AwsCloud {
     /// The cloud of a cluster.
     pub const fn new(aws: Aws, config: AwsConfig) -> Self {
-        Self { aws, config, classes: Mutex::new(BTreeMap::new()), templates: Mutex::new(BTreeSet::new()) }
-    }
-
-    /// The default NodePools of InstanceGroups that are annotated `outrigger.dev/managed: "true"`, and what is wrong
-    /// with those that cannot have one.
-    pub async fn managed_pools(&self) -> Result<(Vec<NodePool>, Vec<Invalid>), CloudError> {
-        match &self.config.state_store {
-            Some(store) => state_store::managed_pools(&self.aws, store, &self.config.cluster).await,
-            None => Ok((Vec::new(), Vec::new())),
+        Self {
+            aws,
+            config,
+            classes: Mutex::new(BTreeMap::new()),
+            templates: Mutex::new(BTreeSet::new()),
+            managed_pools: Mutex::new(None),
         }
     }
 
@@ -74,7 +75,10 @@ impl AwsCloud {
         let cluster = &self.config.cluster;
         let group = match source {
             ClassSource::InstanceGroup(group) => group,
-            ClassSource::Ec2(spec) => return Ok((class::resolve(&self.aws, cluster, spec).await?, None)),
+            ClassSource::Ec2(spec) => {
+                self.check_instance_group(spec).await?;
+                return Ok((class::resolve(&self.aws, cluster, spec).await?, None));
+            }
         };
         let Some(store) = &self.config.state_store else {
             return Err(CloudError::Unusable {
@@ -88,6 +92,30 @@ impl AwsCloud {
         let facts = account::facts(&self.aws, &queries).await?;
         let class = node_class(&files, &facts).map_err(unusable)?;
         Ok((class, files.nodeup_config.as_deref().map(sha256_base64)))
+    }
+
+    /// kops-controller believes the tag that says of which InstanceGroup an instance is, so it must be one of workers.
+    async fn check_instance_group(&self, class: &EC2NodeClass) -> Result<(), CloudError> {
+        let Some(group) = class.spec.tags.get(labels::INSTANCE_GROUP) else { return Ok(()) };
+        let role = match &self.config.state_store {
+            Some(store) => state_store::role(&self.aws, store, &self.config.cluster, group).await?,
+            None => None,
+        };
+        if role.as_deref() == Some("Node") {
+            return Ok(());
+        }
+        let found =
+            role.map_or_else(|| "none that is known".to_owned(), |role| format!("one of role {role}"));
+        Err(CloudError::Unusable {
+            what: format!("EC2NodeClass/{}", class.name),
+            why: Invalid::new(
+                format!("spec.tags[{}]", labels::INSTANCE_GROUP),
+                "",
+                format!("the InstanceGroup {group:?}, {found}"),
+                "one of role Node in the kOps state store",
+            )
+            .to_string(),
+        })
     }
 
     /// Makes sure that what nodeup will be told is still what the class was made from. The class may be a minute old,
@@ -137,6 +165,28 @@ impl Cloud for AwsCloud {
         };
         let bytes = catalog.encode().map_err(|error| survey::unusable(&error))?;
         location.put(&self.aws, CATALOG_OBJECT, bytes).await
+    }
+
+    async fn managed_pools(&self) -> Result<ManagedPools, CloudError> {
+        let Some(store) = &self.config.state_store else { return Ok(ManagedPools::default()) };
+        let known = lock(&self.managed_pools).clone();
+        if let Some((pools, at)) = &known
+            && at.elapsed() < CLASS_LIFETIME
+        {
+            return Ok(pools.clone());
+        }
+        match (state_store::managed_pools(&self.aws, store, &self.config.cluster).await, known) {
+            (Ok(pools), _) => {
+                *lock(&self.managed_pools) = Some((pools.clone(), Instant::now()));
+                Ok(pools)
+            }
+            // Groups do not go away because S3 does not answer.
+            (Err(error), Some((pools, _))) => {
+                tracing::warn!(error = chain(&error), "the InstanceGroups of before count");
+                Ok(pools)
+            }
+            (Err(error), None) => Err(error),
+        }
     }
 
     async fn resolve_class(&self, source: &ClassSource) -> Result<NodeClass, CloudError> {

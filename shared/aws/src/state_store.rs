@@ -1,9 +1,9 @@
 //! kOps' state store in S3. Only what a node class follows from is read; keys and secrets never are.
 
 use outrigger_engine::chain;
-use outrigger_engine::ports::CloudError;
-use outrigger_kops::{InstanceGroup, KopsError, StateStoreFiles, default_node_pool, paths};
-use outrigger_model::{Invalid, NodePool};
+use outrigger_engine::ports::{CloudError, ManagedPools};
+use outrigger_kops::{InstanceGroup, KopsError, StateStoreFiles, managed_node_pools, paths};
+use outrigger_model::Invalid;
 
 use crate::Aws;
 use crate::s3::S3Location;
@@ -54,15 +54,27 @@ pub(crate) async fn nodeup_config(
     store.below(cluster).get_text(aws, &paths::nodeup_config(group)).await
 }
 
-/// The default NodePools of the groups that are annotated `outrigger.dev/managed: "true"`, and what is wrong with
-/// others that are.
+/// The role of an InstanceGroup; `None` where there is no such group.
+pub(crate) async fn role(
+    aws: &Aws,
+    store: &S3Location,
+    cluster: &str,
+    group: &str,
+) -> Result<Option<String>, CloudError> {
+    let yaml = store.below(cluster).get_text(aws, &paths::instance_group(group)).await?;
+    let role = yaml.map(|yaml| InstanceGroup::role(group, &yaml)).transpose();
+    role.map_err(|error| unusable(store, cluster, group, &error))
+}
+
+/// The NodePools of the groups that are annotated `outrigger.dev/managed: "true"`, and what is wrong with others that
+/// are.
 pub(crate) async fn managed_pools(
     aws: &Aws,
     store: &S3Location,
     cluster: &str,
-) -> Result<(Vec<NodePool>, Vec<Invalid>), CloudError> {
+) -> Result<ManagedPools, CloudError> {
     let directory = store.below(cluster);
-    let (mut pools, mut invalid) = (Vec::new(), Vec::new());
+    let ManagedPools { mut node_pools, mut invalid } = ManagedPools::default();
     for name in directory.list(aws, paths::INSTANCE_GROUPS).await? {
         let path = paths::instance_group(&name);
         let Some(yaml) = directory.get_text(aws, &path).await? else { continue };
@@ -71,13 +83,13 @@ pub(crate) async fn managed_pools(
             continue;
         }
         let read = InstanceGroup::read(&name, &yaml);
-        match read.and_then(|group| group.is_managed().then(|| default_node_pool(&group)).transpose()) {
-            Ok(pool) => pools.extend(pool),
+        match read.and_then(|group| group.is_managed().then(|| managed_node_pools(&group)).transpose()) {
+            Ok(pools) => node_pools.extend(pools.into_iter().flatten()),
             Err(KopsError::Invalid { problems }) => invalid.extend(problems),
             Err(error) => invalid.push(unreadable(&name, &error)),
         }
     }
-    Ok((pools, invalid))
+    Ok(ManagedPools { node_pools, invalid })
 }
 
 /// An error of the state store as the port has it.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use outrigger_model::labels::{CAPACITY_TYPE, REGION, ZONE, ZONE_ID};
-use outrigger_model::{InstanceType, NodeClass, Offering, Requirement};
+use outrigger_model::{CapacityType, InstanceType, NodeClass, Offering, Requirement};
 
 use crate::catalog::{Catalog, TypeEntry};
 use crate::{allocatable, labels};
@@ -36,13 +36,15 @@ fn instance_type(entry: &TypeEntry, region: &str, class: &NodeClass) -> Option<I
     })
 }
 
-/// Whether the class may launch there: it has a subnet in the zone, and its requirements on zone and capacity type
-/// hold.
+/// Whether the class may launch there: it has a subnet in the zone, its requirements on zone and capacity type hold,
+/// and spot costs no more than it allows.
 fn is_sold_to(class: &NodeClass, offering: &Offering) -> bool {
     let mut zone_ids =
         class.subnets.iter().filter(|subnet| subnet.zone == offering.zone).map(|s| s.zone_id.as_str());
     let has_subnet = class.subnets.is_empty() || zone_ids.clone().next().is_some();
+    let is_spot = offering.capacity_type == CapacityType::Spot;
     has_subnet
+        && class.max_spot_price.is_none_or(|most| !is_spot || offering.price <= most)
         && class.requirements.allow(ZONE, &offering.zone)
         && class.requirements.allow(CAPACITY_TYPE, offering.capacity_type.as_str())
         && class.requirements.get(ZONE_ID).is_none_or(|wanted| zone_ids.any(|id| wanted.has(id)))
@@ -63,7 +65,7 @@ fn is_wanted(class: &NodeClass, labels: &BTreeMap<String, String>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use outrigger_model::{Image, NodeClassRef, Operator, Requirements, Subnet};
+    use outrigger_model::{Image, NodeClassRef, Operator, Price, Requirements, Subnet};
 
     fn names(change: impl Fn(&mut NodeClass)) -> Vec<InstanceType> {
         let mut class = NodeClass::for_planning(NodeClassRef::instance_group("nodes"));
@@ -123,6 +125,21 @@ mod tests {
         assert!(by_id.iter().flat_map(|kind| &kind.offerings).all(|o| o.zone == "us-east-1b"));
         assert_eq!(by_id.len(), 1_345);
         assert_eq!(names(|class| class.subnets = vec![subnet("us-east-1f", "")]).len(), 0);
+    }
+
+    #[test]
+    fn a_highest_price_leaves_out_dearer_spot_and_nothing_on_demand() {
+        let most = Price::from_nanos(50_000_000);
+        let (free, capped) = (names(|_| {}), names(|class| class.max_spot_price = Some(most)));
+        let count = |types: &[InstanceType], test: &dyn Fn(&Offering) -> bool| {
+            types.iter().flat_map(|kind| &kind.offerings).filter(|offering| test(offering)).count()
+        };
+        let is_spot = |offering: &Offering| offering.capacity_type == CapacityType::Spot;
+        let is_cheap = |offering: &Offering| is_spot(offering) && offering.price <= most;
+        let cheap = count(&free, &is_cheap);
+        assert!(cheap > 0);
+        assert_eq!((count(&capped, &is_cheap), count(&capped, &is_spot)), (cheap, cheap));
+        assert_eq!(count(&capped, &|o| !is_spot(o)), count(&free, &|o| !is_spot(o)));
     }
 
     #[test]

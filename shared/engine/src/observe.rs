@@ -1,10 +1,12 @@
 //! Ports -> Snapshot. It only gathers: what a decision makes of the facts is planning's.
 //!
-//! `classes` resolves node classes, `offers` says what the catalogue is under each, corrected by `seen_memory`;
-//! `volumes` reads what pods mount, `budgets` the PodDisruptionBudgets, and `watch` keeps nodes and pods current.
+//! `configuration` is what users asked for; `classes` resolves node classes, `offers` says what the catalogue is under
+//! each, corrected by `seen_memory`; `volumes` reads what pods mount, `budgets` the PodDisruptionBudgets, and `watch`
+//! keeps nodes and pods current.
 
 pub(crate) mod budgets;
 mod classes;
+pub(crate) mod configuration;
 pub(crate) mod offers;
 mod seen_memory;
 pub(crate) mod volumes;
@@ -16,6 +18,7 @@ use outrigger_planning::leaving;
 use crate::ports::{ClusterError, ClusterState, LedgerState, Ports};
 use budgets::disruption_budgets;
 use classes::{references, resolve};
+use configuration::configuration;
 use offers::Offers;
 use volumes::add_volumes;
 
@@ -50,7 +53,7 @@ pub(crate) async fn snapshot(
     state: &ClusterState,
     offers: &mut Offers,
 ) -> Result<Snapshot, ClusterError> {
-    let configuration = ports.cluster.configuration().await?;
+    let configuration = configuration(ports).await?;
     for problem in &configuration.invalid {
         tracing::warn!(%problem, "refused; the others go on without it");
     }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 pub use cloud::{
     ClassSource, Cloud, CloudError, FleetAnswer, FleetError, InstanceProblem, InstanceState, InstanceStatus,
-    Machine, Notice, TemplateRef, WrittenTemplate,
+    Machine, ManagedPools, Notice, TemplateRef, WrittenTemplate,
 };
 pub use cluster::{
     Attachment, Binding, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event,

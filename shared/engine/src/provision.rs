@@ -23,6 +23,7 @@ use crate::launch::launcher::Outcome;
 use crate::launch::recover::recover;
 use crate::lease_guard::{LONGEST_WAIT, LeaseGuard};
 use crate::node::nomination::hold_room;
+use crate::observe::configuration::configuration;
 use crate::observe::offers::Offers;
 use crate::observe::watch::{Waited, Watched};
 use crate::observe::{Budgets, Known, snapshot};
@@ -167,7 +168,7 @@ impl Tick<'_> {
         let mut offers = Offers::new(self.ports.cloud.catalog().await?);
         // A command whose nodes have no pods any more, or never had, waits for a plan as well.
         let is_unplanned = ledger.commands.iter().any(|command| command.replacements.is_none());
-        self.standing = is_unplanned || has_standing_demand(&self.ports.cluster.configuration().await?);
+        self.standing = is_unplanned || has_standing_demand(&configuration(self.ports).await?);
         loop {
             guard.keep(self.ports).await?;
             let has_new_pods = self.has_new_pods(&watched.state);

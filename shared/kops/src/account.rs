@@ -1,5 +1,7 @@
 //! What must be asked of the AWS account to make a node class, and the answers.
 
+use std::collections::BTreeMap;
+
 use outrigger_model::Invalid;
 
 use crate::error::KopsError;
@@ -102,6 +104,8 @@ pub struct LaunchTemplateFacts {
     pub image: Option<String>,
     /// Whether it asks for spot itself, which EC2 Fleet refuses.
     pub asks_for_spot: bool,
+    /// Tags that it gives to instances, whatever a fleet request says.
+    pub instance_tags: BTreeMap<String, String>,
 }
 
 impl AccountQueries {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use outrigger_model::node_identity::{label_restriction, tag_restriction};
 use outrigger_model::{Invalid, Taint, TaintEffect, labels};
 
 use crate::error::{KopsError, refuse};
@@ -14,7 +15,6 @@ const NODE_ROLE: &str = "node-role.kubernetes.io/node";
 /// kOps gives this label to the groups whose nodes it also taints with [`GPU_TAINT`].
 const GPU_LABEL: &str = "kops.k8s.io/gpu";
 const GPU_TAINT: &str = "nvidia.com/gpu";
-const LABEL_TAG: &str = "k8s.io/cluster-autoscaler/node-template/label/";
 const TAINT_TAG: &str = "k8s.io/cluster-autoscaler/node-template/taint/";
 /// EC2's bounds on a tag.
 const MAX_KEY_CHARS: usize = 128;
@@ -102,10 +102,11 @@ pub(crate) fn tags(
 ) -> Result<BTreeMap<String, String>, KopsError> {
     let (cluster_name, group_name) = (&cluster.metadata.name, &group.metadata.name);
     let mut tags = BTreeMap::new();
+    check_identity(group)?;
     add_cloud_labels(&mut tags, "cluster-completed.spec", &cluster.spec.cloud_labels)?;
     add_cloud_labels(&mut tags, &group.label(), &group.spec.cloud_labels)?;
     for (key, value) in node_labels {
-        add_if_it_fits(&mut tags, format!("{LABEL_TAG}{key}"), value.clone());
+        add_if_it_fits(&mut tags, format!("{}{key}", labels::NODE_LABEL_TAG), value.clone());
     }
     for Taint { key, value, effect } in taints {
         add_if_it_fits(&mut tags, format!("{TAINT_TAG}{key}"), format!("{value}:{effect}"));
@@ -125,6 +126,28 @@ pub(crate) fn tags(
         return Err(KopsError::Invalid { problems: vec![problem] });
     }
     Ok(tags)
+}
+
+/// Labels and tags say of no node that it is more than a worker, or of another group.
+fn check_identity(group: &InstanceGroup) -> Result<(), KopsError> {
+    let name = &group.metadata.name;
+    let mut problems = Vec::new();
+    let mut check = |field: &str, key: &str, value: &str, allowed: Option<String>| {
+        let Some(allowed) = allowed else { return };
+        problems.push(Invalid::new(group.label(), format!("{field}[{key}]"), format!("{value:?}"), allowed));
+    };
+    for (key, value) in &group.spec.cloud_labels {
+        check("spec.cloudLabels", key, value, tag_restriction(key, value, name));
+    }
+    for (field, labels) in [
+        ("spec.nodeLabels", &group.spec.node_labels),
+        ("spec.kubelet.nodeLabels", &group.spec.kubelet.node_labels),
+    ] {
+        for (key, value) in labels {
+            check(field, key, value, label_restriction(key, value, name));
+        }
+    }
+    refuse(problems)
 }
 
 fn add_cloud_labels(

@@ -2,7 +2,7 @@
 
 use outrigger_model::{Invalid, LaunchTemplate, OwnTemplate};
 
-use crate::account::{AccountFacts, subnets_of};
+use crate::account::{AccountFacts, LaunchTemplateFacts, subnets_of};
 use crate::error::{KopsError, refuse};
 use crate::names;
 use crate::spec::{Cluster, InstanceGroup, Manager};
@@ -11,6 +11,9 @@ use crate::user_data::{nodeup_config_hash, sha256_base64, with_parts};
 
 /// The kOps release from which groups with manager Karpenter have a boot script.
 const FIRST_WITH_SCRIPT: (u32, u32) = (1, 34);
+
+/// The tag of the instances that aws-node-termination-handler looks after.
+const TERMINATION_HANDLER_TAG: &str = "aws-node-termination-handler/managed";
 
 /// How machines are made, or why they cannot be made now.
 pub(crate) enum Carrier {
@@ -111,6 +114,18 @@ fn own(
     })))
 }
 
+/// What there is to say of a template with kOps' tag for aws-node-termination-handler. A fleet request cannot take the
+/// tag away; that another one drains the node as well does no harm, since both ask the Eviction API.
+pub(crate) fn other_drainer(template: &LaunchTemplateFacts) -> Option<String> {
+    template.instance_tags.contains_key(TERMINATION_HANDLER_TAG).then(|| {
+        format!(
+            "launch template {} gives instances the tag {TERMINATION_HANDLER_TAG}, so aws-node-termination-handler drains \
+             them too; with manager Karpenter they do not get it",
+            template.name
+        )
+    })
+}
+
 /// Why a group has no image, in the words of its owner.
 pub(crate) fn no_image(group: &InstanceGroup) -> String {
     format!("no image was found for spec.image {:?}", group.spec.image)
@@ -147,9 +162,6 @@ fn beyond_own_template(cluster: &Cluster, group: &InstanceGroup) -> Result<Vec<I
     }
     if let Some(credits) = &spec.cpu_credits {
         refuse("spec.cpuCredits", credits);
-    }
-    if let Some(behavior) = spec.instance_interruption_behavior.as_deref().filter(|b| *b != "terminate") {
-        refuse("spec.instanceInterruptionBehavior", behavior);
     }
     if let Some(subnet) = subnets_of(cluster, group)?.iter().find(|subnet| subnet.ipv6_cidr.is_some()) {
         refuse("spec.subnets", &format!("{}, which has an IPv6 range", subnet.name));

@@ -5,6 +5,7 @@
 
 mod account;
 mod error;
+mod fields;
 mod labels;
 mod launch;
 mod machine_types;
@@ -24,7 +25,7 @@ pub use account::{
 pub use error::KopsError;
 pub use names::node_role;
 pub use node_class::node_class;
-pub use node_pool::default_node_pool;
+pub use node_pool::managed_node_pools;
 pub use nodeup::NodeupConfig;
 pub use spec::{Cluster, ClusterSubnet, InstanceGroup, InstanceGroupSpec, Manager};
 pub use state_store::{StateStoreFiles, paths};

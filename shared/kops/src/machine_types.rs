@@ -1,4 +1,4 @@
-//! Which instance types an InstanceGroup allows: machineType, mixedInstancesPolicy and its requirements.
+//! Which instance types and zones an InstanceGroup allows: machineType, mixedInstancesPolicy, its requirements, zones.
 
 use outrigger_model::{Invalid, Operator, Quantity, Requirement, Requirements, labels};
 
@@ -7,15 +7,17 @@ use crate::spec::{Bounds, InstanceGroup, InstanceRequirements, Manager};
 
 const CPU: &str = "karpenter.k8s.aws/instance-cpu";
 const MEMORY_MIB: &str = "karpenter.k8s.aws/instance-memory";
-const FAMILY: &str = "karpenter.k8s.aws/instance-family";
 
-/// The requirements of an InstanceGroup on its instance types.
+/// The requirements of an InstanceGroup on its instance types and zones.
 ///
 /// A group with manager CloudGroup must name a machineType, whatever launches from its template; it binds us only
 /// where a mixedInstancesPolicy shows that types were chosen. A group that describes types by what they are like is
 /// not bound to its machineType either, which kOps then only uses as a default.
 pub(crate) fn requirements(group: &InstanceGroup) -> Result<Requirements, KopsError> {
     let mut requirements = Requirements::new().with(labels::OS, Requirement::exactly("linux"));
+    if !group.spec.zones.is_empty() {
+        requirements.add(labels::ZONE, Requirement::any_of(group.spec.zones.clone()));
+    }
     let policy = group.spec.mixed_instances_policy.as_ref();
     let types = listed(group);
     let chosen = policy.is_some() || group.manager() == Manager::Karpenter;
@@ -66,7 +68,7 @@ fn add_described(
                 requirements.add(labels::INSTANCE_TYPE, Requirement::new(Operator::NotIn, [pattern]));
             }
             Some((family, "*")) if !family.is_empty() && !family.contains('*') => {
-                requirements.add(FAMILY, Requirement::new(Operator::NotIn, [family]));
+                requirements.add(labels::INSTANCE_FAMILY, Requirement::new(Operator::NotIn, [family]));
             }
             _ => problems.push(Invalid::new(
                 object,

@@ -7,7 +7,7 @@ use outrigger_model::{Image, Kubelet, KubeletSettings, LaunchTemplate, NodeClass
 use crate::account::{AccountFacts, subnets_of};
 use crate::error::KopsError;
 use crate::labels;
-use crate::launch::{Carrier, carrier, no_image};
+use crate::launch::{Carrier, carrier, no_image, other_drainer};
 use crate::machine_types;
 use crate::nodeup::NodeupConfig;
 use crate::root_volume::root_volume;
@@ -41,6 +41,7 @@ pub fn node_class(files: &StateStoreFiles, account: &AccountFacts) -> Result<Nod
     Ok(NodeClass {
         reference: NodeClassRef::instance_group(&group.metadata.name),
         not_ready: not_launchable.or(missing_subnet).or(no_image),
+        remarks: account.launch_template.as_ref().and_then(other_drainer).into_iter().collect(),
         requirements: machine_types::requirements(&group)?,
         labels: node_labels,
         taints,
@@ -50,6 +51,8 @@ pub fn node_class(files: &StateStoreFiles, account: &AccountFacts) -> Result<Nod
         launch,
         kubelet: Kubelet::Kops(settings),
         root_volume: root_volume(&group.spec),
+        max_spot_price: group.spec.max_spot_price(),
+        spot_allocation: group.spec.spot_allocation(),
     })
 }
 

@@ -1,14 +1,17 @@
 //! The parts of kOps' Cluster and InstanceGroup (`kops.k8s.io/v1alpha2`) that a node class follows from.
 //!
-//! Fields that do not matter here are passed over: kOps has validated these objects, and each release adds some.
+//! Fields of a Cluster that do not matter here are passed over: kOps has validated it, and each release adds some.
+//! Those of an InstanceGroup stand in a table (`fields`); one that does not is refused.
 
 use std::collections::BTreeMap;
 
-use outrigger_model::{Invalid, Quantity, labels};
+use outrigger_model::{Invalid, Price, Quantity, SpotAllocation, labels};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::error::{KopsError, refuse};
+use crate::fields;
 use crate::nodeup::KubeletSpec;
 
 /// A Cluster, completed with kOps' defaults.
@@ -20,7 +23,7 @@ pub struct Cluster {
     pub spec: ClusterSpec,
 }
 
-/// Name and annotations of an object.
+/// Name, annotations and labels of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Metadata {
@@ -28,6 +31,8 @@ pub struct Metadata {
     pub name: String,
     /// Annotations.
     pub annotations: BTreeMap<String, String>,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
 }
 
 /// The spec of a Cluster.
@@ -91,15 +96,16 @@ impl Networking {
 impl Cluster {
     /// Reads `cluster-completed.spec`.
     pub fn read(yaml: &str) -> Result<Self, KopsError> {
-        let cluster: Self = read_object("cluster-completed.spec", "Cluster", "a kOps Cluster", yaml)?;
-        Ok(cluster)
+        let (file, expected) = ("cluster-completed.spec", "a kOps Cluster");
+        check_kind(file, "Cluster", expected, yaml)?;
+        read_yaml(file, expected, yaml)
     }
 }
 
 /// An InstanceGroup, as the user wrote it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct InstanceGroup {
-    /// Name and annotations.
+    /// Name, annotations and labels.
     pub metadata: Metadata,
     /// What its machines are like.
     pub spec: InstanceGroupSpec,
@@ -134,10 +140,8 @@ pub struct InstanceGroupSpec {
     pub machine_type: String,
     /// More instance types, and how they are paid for.
     pub mixed_instances_policy: Option<MixedInstancesPolicy>,
-    /// Highest price; its presence asks for spot.
+    /// Highest price of a spot instance in dollars per hour; its presence asks for spot.
     pub max_price: Option<String>,
-    /// Its presence asks for spot.
-    pub spot_duration_in_minutes: Option<u64>,
     /// How long an instance may live, as Go writes durations.
     pub max_instance_lifetime: Option<String>,
     /// Names of the cluster's subnets; all but Utility and DualStack ones when empty.
@@ -182,8 +186,10 @@ pub struct InstanceGroupSpec {
     pub tenancy: Option<String>,
     /// CPU credits of burstable types.
     pub cpu_credits: Option<String>,
-    /// What becomes of an interrupted spot instance.
-    pub instance_interruption_behavior: Option<String>,
+    /// The zones that its nodes may be in; those of its subnets when empty.
+    pub zones: Vec<String>,
+    /// Which groups Cluster Autoscaler grows first.
+    pub autoscale_priority: u32,
 }
 
 /// Instance types of an InstanceGroup, and how they are paid for.
@@ -194,10 +200,10 @@ pub struct MixedInstancesPolicy {
     pub instances: Vec<String>,
     /// Instance types by what they are like.
     pub instance_requirements: Option<InstanceRequirements>,
-    /// How many nodes must be on demand before any may be spot.
-    pub on_demand_base: Option<u32>,
-    /// Percentage of the rest that is on demand; all of it when absent.
+    /// Percentage of nodes that is on demand; all of them when absent.
     pub on_demand_above_base: Option<u32>,
+    /// Which spot instances are taken among those that may be.
+    pub spot_allocation_strategy: Option<SpotAllocation>,
 }
 
 /// What instance types must be like.
@@ -253,13 +259,40 @@ pub struct InstanceMetadata {
     pub http_put_response_hop_limit: Option<u32>,
 }
 
+impl InstanceGroupSpec {
+    /// The most that a spot instance may cost per hour; `None` where nothing is said, or no amount.
+    pub(crate) fn max_spot_price(&self) -> Option<Price> {
+        let dollars = self.max_price.as_deref()?.parse().ok()?;
+        Price::from_dollars(dollars).filter(|price| *price > Price::ZERO)
+    }
+
+    /// Which spot instances EC2 takes among those that may be.
+    pub(crate) fn spot_allocation(&self) -> SpotAllocation {
+        let policy = self.mixed_instances_policy.as_ref();
+        policy.and_then(|policy| policy.spot_allocation_strategy).unwrap_or_default()
+    }
+}
+
 impl InstanceGroup {
     /// Reads an InstanceGroup and refuses one that nodes cannot be made of.
     pub fn read(name: &str, yaml: &str) -> Result<Self, KopsError> {
         let file = crate::paths::instance_group(name);
-        let group: Self = read_object(&file, "InstanceGroup", "a kOps InstanceGroup", yaml)?;
+        let expected = "a kOps InstanceGroup";
+        check_kind(&file, "InstanceGroup", expected, yaml)?;
+        let object: Value = read_yaml(&file, expected, yaml)?;
+        let label = format!("InstanceGroup/{name}");
+        refuse(fields::problems(&label, &object["spec"]))?;
+        let group: Self = read_yaml(&file, expected, yaml)?;
         refuse(group.problems(name))?;
         Ok(group)
+    }
+
+    /// The role of an InstanceGroup, whatever else it asks for.
+    pub fn role(name: &str, yaml: &str) -> Result<String, KopsError> {
+        let (file, expected) = (crate::paths::instance_group(name), "a kOps InstanceGroup");
+        check_kind(&file, "InstanceGroup", expected, yaml)?;
+        let group: Self = read_yaml(&file, expected, yaml)?;
+        Ok(group.spec.role)
     }
 
     /// Who launches its machines. An InstanceGroup that was read has a valid one.
@@ -271,9 +304,16 @@ impl InstanceGroup {
         }
     }
 
-    /// Whether the annotation asks for a default NodePool.
+    /// Whether its annotation asks for NodePools, or a label of the same name.
     pub fn is_managed(&self) -> bool {
-        self.metadata.annotations.get(labels::MANAGED_ANNOTATION).is_some_and(|value| value == "true")
+        self.managed().any(|(_, value)| value == "true")
+    }
+
+    /// What annotation and label say, each with its field.
+    fn managed(&self) -> impl Iterator<Item = (&'static str, &String)> {
+        let Metadata { annotations, labels, .. } = &self.metadata;
+        let maps = [("metadata.annotations", annotations), ("metadata.labels", labels)];
+        maps.into_iter().filter_map(|(field, map)| Some((field, map.get(labels::MANAGED_ANNOTATION)?)))
     }
 
     /// How complaints name it.
@@ -298,6 +338,14 @@ impl InstanceGroup {
         {
             refuse("spec.manager", manager, "\"CloudGroup\" or \"Karpenter\"");
         }
+        for (field, value) in self.managed().filter(|(_, value)| !matches!(value.as_str(), "true" | "false"))
+        {
+            let field = format!("{field}[{}]", labels::MANAGED_ANNOTATION);
+            refuse(&field, value, "\"true\", which asks for a NodePool, or \"false\"");
+        }
+        if let Some(price) = self.spec.max_price.as_ref().filter(|_| self.spec.max_spot_price().is_none()) {
+            refuse("spec.maxPrice", price, "dollars per hour, as \"0.05\"");
+        }
         let tokens = self.spec.instance_metadata.http_tokens.as_deref();
         if let Some(tokens) = tokens.filter(|tokens| !matches!(*tokens, "required" | "optional")) {
             refuse("spec.instanceMetadata.httpTokens", tokens, "\"required\" or \"optional\"");
@@ -314,20 +362,15 @@ struct Header {
     kind: String,
 }
 
-/// Reads one API object out of YAML, making sure that it is of the right kind first.
-fn read_object<T: DeserializeOwned>(
-    file: &str,
-    kind: &str,
-    expected: &'static str,
-    yaml: &str,
-) -> Result<T, KopsError> {
+/// Makes sure that a file is an API object of the right kind.
+fn check_kind(file: &str, kind: &str, expected: &'static str, yaml: &str) -> Result<(), KopsError> {
     let header: Header = read_yaml(file, expected, yaml)?;
     if header.kind != kind || header.api_version != "kops.k8s.io/v1alpha2" {
         let found = format!("{:?} of {:?}", header.kind, header.api_version);
         let problem = Invalid::new(file, "kind", found, format!("{kind} of kops.k8s.io/v1alpha2"));
         return Err(KopsError::Invalid { problems: vec![problem] });
     }
-    read_yaml(file, expected, yaml)
+    Ok(())
 }
 
 /// Reads one YAML document.

@@ -1,11 +1,13 @@
 //! Node classes from a small state store, and what is said when one cannot be made.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that panics has failed")]
 
+use std::collections::BTreeMap;
+
 use outrigger_kops::{
     AccountFacts, ImageFacts, InstanceGroup, LaunchTemplateFacts, SecurityGroupFacts, StateStoreFiles,
-    SubnetFacts, account_queries, default_node_pool, node_class, sha256_base64,
+    SubnetFacts, account_queries, managed_node_pools, node_class, sha256_base64,
 };
-use outrigger_model::{Kubelet, LaunchTemplate, NodeClass};
+use outrigger_model::{Kubelet, LaunchTemplate, NodeClass, NodePool};
 
 const CLUSTER: &str = include_str!("fixtures/cluster-completed.spec");
 const NODES: &str = include_str!("fixtures/instancegroup/nodes");
@@ -57,6 +59,7 @@ fn account() -> AccountFacts {
             user_data: script("nodes"),
             image: Some("ami-0amd64".into()),
             asks_for_spot: false,
+            instance_tags: BTreeMap::new(),
         }),
     }
 }
@@ -137,6 +140,18 @@ fn what_keeps_a_group_from_launching_is_said() {
 }
 
 #[test]
+fn a_template_whose_instances_another_drains_too_is_said_and_used() {
+    let mut account = account();
+    let tags = BTreeMap::from([("aws-node-termination-handler/managed".to_owned(), String::new())]);
+    account.launch_template.as_mut().unwrap().instance_tags = tags;
+    let class = node_class(&files("nodes", NODES), &account).unwrap();
+    let expected = "launch template nodes.k8s.example.com gives instances the tag aws-node-termination-handler/managed, so \
+                    aws-node-termination-handler drains them too; with manager Karpenter they do not get it";
+    assert_eq!((class.not_ready, class.remarks), (None, vec![expected.to_owned()]));
+    assert_eq!(nodes().remarks, Vec::<String>::new());
+}
+
+#[test]
 fn a_class_that_is_not_ready_cannot_be_launched_from() {
     let files = StateStoreFiles { nodeup_config: None, ..files("nodes", NODES) };
     assert_eq!(node_class(&files, &account()).unwrap().launch, LaunchTemplate::None);
@@ -161,6 +176,9 @@ fn what_cannot_be_honoured_is_refused_by_name() {
         nodes("dedicated=front:NoSchedule", "dedicated=front"),
         nodes("    team: shop\n", "    aws:team: shop\n"),
         nodes("    team: shop\n", &many),
+        nodes("    team: shop\n", "    k8s.io/role/control-plane: \"1\"\n"),
+        nodes("    example.com/tier: front\n", "    node-role.kubernetes.io/control-plane: \"\"\n"),
+        nodes("    example.com/tier: front\n", "    kops.k8s.io/instancegroup: others\n"),
         nodes("  role: Node\n", "  role: Node\n  subnets:\n  - eu-west-1c\n"),
         described("- a1.*", "- \"t*\""),
         described("httpTokens: optional", "httpTokens: sometimes"),
@@ -189,20 +207,25 @@ fn what_is_no_yaml_is_an_error() {
 }
 
 #[test]
-fn a_managed_group_gets_a_default_pool() {
+fn a_managed_group_gets_a_pool() {
     let group = InstanceGroup::read("nodes", NODES).unwrap();
     assert!(group.is_managed());
-    insta::assert_json_snapshot!("pool_of_auto_scaling_group", default_node_pool(&group).unwrap());
+    insta::assert_json_snapshot!("pool_of_auto_scaling_group", managed_node_pools(&group).unwrap());
     let group = InstanceGroup::read("described", DESCRIBED).unwrap();
     assert!(!group.is_managed());
-    insta::assert_json_snapshot!("pool_of_karpenter_group", default_node_pool(&group).unwrap());
+    insta::assert_json_snapshot!("pool_of_karpenter_group", managed_node_pools(&group).unwrap());
+}
+
+/// The pools of the described group with this in its spec in the place of its maxSize.
+fn pools(change: &str) -> Vec<NodePool> {
+    let yaml = DESCRIBED.replace("  maxSize: 12\n", change);
+    managed_node_pools(&InstanceGroup::read("described", &yaml).unwrap()).unwrap()
 }
 
 #[track_caller]
 fn buys(change: &str, expected: &[&str]) {
-    let yaml = DESCRIBED.replace("  role: Node\n", &format!("  role: Node\n{change}"));
-    let pool = default_node_pool(&InstanceGroup::read("described", &yaml).unwrap()).unwrap();
-    let requirement = pool.requirements();
+    let pools = pools(change);
+    let requirement = pools[0].requirements();
     let values = requirement.get("karpenter.sh/capacity-type").unwrap().values().unwrap().clone();
     assert_eq!(values.into_iter().collect::<Vec<_>>(), expected, "{change}");
 }
@@ -211,17 +234,51 @@ fn buys(change: &str, expected: &[&str]) {
 fn capacity_types_follow_from_the_fields_as_in_kops() {
     buys("", &["on-demand"]);
     buys("  maxPrice: \"0.1\"\n", &["spot"]);
-    buys("  spotDurationInMinutes: 60\n", &["spot"]);
 }
 
 #[test]
-fn a_default_pool_that_cannot_be_is_refused_by_name() {
+fn least_and_most_nodes_hold_for_the_pools_of_a_group_together() {
+    let sizes = |change: &str| {
+        let size = |pool: &NodePool| {
+            let nodes = pool.spec.limits.as_ref().map(|limits| limits.get("nodes").value());
+            (pool.name.clone(), pool.spec.replicas, nodes)
+        };
+        pools(change).iter().map(size).collect::<Vec<_>>()
+    };
+    let (least, grown) =
+        (|n| ("described-min".to_owned(), Some(n), None), |n| ("described".to_owned(), None, n));
+    assert_eq!(sizes("  minSize: 3\n  maxSize: 12\n"), [least(3), grown(Some(9))]);
+    assert_eq!(sizes("  minSize: 3\n  maxSize: 3\n"), [least(3)]);
+    assert_eq!(sizes("  minSize: 0\n  maxSize: 0\n"), [grown(Some(0))], "it launches nothing");
+    assert_eq!(sizes("  minSize: 0\n"), [grown(None)]);
+    let weights: Vec<_> = pools("  autoscalePriority: 7\n").iter().map(|pool| pool.spec.weight).collect();
+    assert_eq!(weights, [Some(7)]);
+}
+
+#[test]
+fn a_label_asks_for_a_pool_as_the_annotation_does_and_other_values_are_refused() {
+    let labelled = DESCRIBED
+        .replace("  name: described", "  name: described\n  labels:\n    outrigger.dev/managed: \"true\"");
+    assert!(InstanceGroup::read("described", &labelled).unwrap().is_managed());
+    assert!(
+        !InstanceGroup::read("described", &labelled.replace("\"true\"", "\"false\"")).unwrap().is_managed()
+    );
+    let refused =
+        InstanceGroup::read("nodes", &NODES.replace("\"true\"", "\"yes\"")).unwrap_err().to_string();
+    let expected = "InstanceGroup/nodes: metadata.annotations[outrigger.dev/managed]: found \"yes\"; allowed: \"true\", which \
+                    asks for a NodePool, or \"false\"";
+    assert_eq!(refused, expected);
+}
+
+#[test]
+fn a_managed_pool_that_cannot_be_is_refused_by_name() {
     let refused = |from: &str, to: &str| {
-        let group = InstanceGroup::read("described", &DESCRIBED.replace(from, to)).unwrap();
-        default_node_pool(&group).unwrap_err().to_string()
+        let group = InstanceGroup::read("described", &DESCRIBED.replace(from, to));
+        group.and_then(|group| managed_node_pools(&group)).unwrap_err().to_string()
     };
     let said = [
-        refused("  maxSize: 12\n", "  maxSize: 12\n  minSize: 3\n"),
+        refused("  maxSize: 12\n", "  maxSize: 12\n  minSize: 13\n"),
+        refused("  maxSize: 12\n", "  maxPrice: cheap\n"),
         refused("  mixedInstancesPolicy:\n", "  mixedInstancesPolicy:\n    onDemandBase: 2\n"),
         refused("maxInstanceLifetime: 168h", "maxInstanceLifetime: a week"),
     ];

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::{
     CapacityType, ClaimState, FleetRequest, Instance, Intent, IntentState, Node, NodeClaim, NodeClaimSpec,
     NodeClaimStatus, NodeClassRef, NodePool, NominatedPod, PlannedNode, Pod, PodRef, PodSpec, PodState,
-    Price, Quantity, Requirements, Resources, Taint, TaintEffect,
+    Price, Quantity, Requirements, Resources, SpotAllocation, Taint, TaintEffect,
 };
 
 /// So many seconds after 1970 began.
@@ -134,6 +134,8 @@ pub fn request(count: u32) -> FleetRequest {
         launch_template_version: "1".into(),
         capacity_type: CapacityType::Spot,
         count,
+        max_spot_price: None,
+        spot_allocation: SpotAllocation::default(),
         overrides: Vec::new(),
         tags: BTreeMap::new(),
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{CapacityType, Price};
+use crate::{CapacityType, Price, SpotAllocation};
 
 /// A launch that is written down before it is sent, so that a crash at any point can be told apart and mended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,6 +56,12 @@ pub struct FleetRequest {
     pub capacity_type: CapacityType,
     /// How many instances, one for each claim.
     pub count: u32,
+    /// The most that a spot instance may cost per hour; what on demand costs when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_spot_price: Option<Price>,
+    /// Which spot instances EC2 takes among them.
+    #[serde(default, skip_serializing_if = "SpotAllocation::is_default")]
+    pub spot_allocation: SpotAllocation,
     /// What they may be, cheapest first.
     pub overrides: Vec<FleetOverride>,
     /// Tags of instances, volumes and the rest.

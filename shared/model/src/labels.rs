@@ -29,6 +29,12 @@ pub const REGION: &str = "topology.kubernetes.io/region";
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
 /// EC2 instance type.
 pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+/// The family of an EC2 instance type, as `m5`.
+pub const INSTANCE_FAMILY: &str = "karpenter.k8s.aws/instance-family";
+/// The category of an EC2 instance type, as `m`.
+pub const INSTANCE_CATEGORY: &str = "karpenter.k8s.aws/instance-category";
+/// The category of the types that run at full speed for a while only.
+pub const BURSTABLE: &str = "t";
 /// `amd64` or `arm64`.
 pub const ARCH: &str = "kubernetes.io/arch";
 /// `linux`.
@@ -86,6 +92,20 @@ pub const GRACEFUL_EXPIRY: &str = "outrigger.dev/graceful-expiry";
 pub const DISRUPTION_WINDOWS: &str = "outrigger.dev/disruption-windows";
 /// On a NodePool: how many of its drifted nodes are replaced at once, as `2`.
 pub const DRIFT_AT_ONCE: &str = "outrigger.dev/drift-at-once";
+/// The annotations of NodePools that are ours.
+pub const POOL_ANNOTATIONS: [&str; 11] = [
+    DISRUPTION_WINDOWS,
+    DRIFT_AT_ONCE,
+    EVICTION_PRICE,
+    GRACEFUL_EXPIRY,
+    LEAST_NODE_AGE,
+    LEAST_SAVING,
+    LEAST_SAVING_PERCENT,
+    MANAGED_ANNOTATION,
+    MAX_NEW_NODES_PER_MINUTE,
+    POD_REST,
+    RISK_WEIGHT,
+];
 /// On a Node: kOps is to replace it with its next rolling update.
 pub const KOPS_NEEDS_UPDATE: &str = "kops.k8s.io/needs-update";
 /// The soft taint of the nodes that a running rolling update of kOps is about to replace.
@@ -96,6 +116,8 @@ pub const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed"
 pub const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
 /// The tag with which kOps says of which InstanceGroup an instance is.
 pub const INSTANCE_GROUP: &str = "kops.k8s.io/instancegroup";
+/// What the tags begin with whose rest kops-controller makes a label of the node.
+pub const NODE_LABEL_TAG: &str = "k8s.io/cluster-autoscaler/node-template/label/";
 /// The tag that says of which EC2NodeClass an instance is.
 pub const EC2_NODE_CLASS: &str = "karpenter.k8s.aws/ec2nodeclass";
 /// API group, version and kind of kOps' InstanceGroup in a nodeClassRef.
@@ -113,13 +135,13 @@ pub const EC2_LABELS: [&str; 29] = [
     "karpenter.k8s.aws/instance-accelerator-manufacturer",
     "karpenter.k8s.aws/instance-accelerator-name",
     "karpenter.k8s.aws/instance-capability-flex",
-    "karpenter.k8s.aws/instance-category",
+    INSTANCE_CATEGORY,
     "karpenter.k8s.aws/instance-cpu",
     "karpenter.k8s.aws/instance-cpu-manufacturer",
     "karpenter.k8s.aws/instance-cpu-sustained-clock-speed-mhz",
     "karpenter.k8s.aws/instance-ebs-bandwidth",
     "karpenter.k8s.aws/instance-encryption-in-transit-supported",
-    "karpenter.k8s.aws/instance-family",
+    INSTANCE_FAMILY,
     "karpenter.k8s.aws/instance-generation",
     "karpenter.k8s.aws/instance-gpu-count",
     "karpenter.k8s.aws/instance-gpu-manufacturer",

@@ -23,6 +23,7 @@ pub mod node_check;
 pub mod node_claim;
 pub mod node_claim_object;
 pub mod node_class;
+pub mod node_identity;
 pub mod node_overlay;
 pub mod node_pool;
 pub mod pause;
@@ -64,7 +65,8 @@ pub use node_claim::state::ClaimState;
 pub use node_claim::status::NodeClaimStatus;
 pub use node_claim_object::NodeClaimObject;
 pub use node_class::{
-    Image, Kubelet, KubeletSettings, LaunchTemplate, NodeClass, OwnTemplate, RootVolume, Subnet,
+    Image, Kubelet, KubeletSettings, LaunchTemplate, NodeClass, OwnTemplate, RootVolume, SpotAllocation,
+    Subnet,
 };
 pub use node_overlay::{NodeOverlay, PriceOverlay};
 pub use node_pool::{NodeClassRef, NodePool};

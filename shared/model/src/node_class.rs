@@ -15,6 +15,9 @@ pub struct NodeClass {
     /// Why no machine may be made of it now; `None` when it is ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_ready: Option<String>,
+    /// What its owner should know, though machines may be made of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
     /// What it demands of instance types: kOps' machineType and mixedInstancesPolicy.
     #[serde(default)]
     pub requirements: Requirements,
@@ -39,6 +42,37 @@ pub struct NodeClass {
     pub kubelet: Kubelet,
     /// The root volume, which is paid for beside the instance.
     pub root_volume: RootVolume,
+    /// The most that a spot instance of it may cost per hour: kOps' maxPrice. EC2 takes the instance back when it
+    /// costs more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_spot_price: Option<Price>,
+    /// Which spot instances EC2 takes among those that may be.
+    #[serde(default, skip_serializing_if = "SpotAllocation::is_default")]
+    pub spot_allocation: SpotAllocation,
+}
+
+/// Which spot instances EC2 Fleet takes among those that may be, in EC2's words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SpotAllocation {
+    /// The pools that are deepest, the cheapest of them: Karpenter's and ours, unless the class says otherwise.
+    #[default]
+    PriceCapacityOptimized,
+    /// The deepest pools, whatever they cost.
+    CapacityOptimized,
+    /// The same, with an eye to the order of price.
+    CapacityOptimizedPrioritized,
+    /// Many pools.
+    Diversified,
+    /// The cheapest.
+    LowestPrice,
+}
+
+impl SpotAllocation {
+    /// Whether it is what a class has that says nothing.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// An image for one architecture.
@@ -204,6 +238,7 @@ impl NodeClass {
         Self {
             reference,
             not_ready: None,
+            remarks: Vec::new(),
             requirements: Requirements::new(),
             labels: BTreeMap::new(),
             taints: Vec::new(),
@@ -213,6 +248,8 @@ impl NodeClass {
             launch: LaunchTemplate::None,
             kubelet,
             root_volume: RootVolume::kops_default(),
+            max_spot_price: None,
+            spot_allocation: SpotAllocation::default(),
         }
     }
 

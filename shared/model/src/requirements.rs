@@ -48,6 +48,12 @@ impl Requirements {
         requirements
     }
 
+    /// Whether they list instance types, families or categories.
+    pub fn list_instance_types(&self) -> bool {
+        let keys = [labels::INSTANCE_TYPE, labels::INSTANCE_FAMILY, labels::INSTANCE_CATEGORY];
+        keys.iter().any(|key| self.get(key).is_some_and(|listed| listed.values().is_some()))
+    }
+
     /// Narrows one label; the key's current name is used.
     pub fn add(&mut self, key: &str, requirement: Requirement) {
         let key = labels::normalized(key);

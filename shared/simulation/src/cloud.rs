@@ -14,7 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outrigger_catalog::Catalog;
-use outrigger_engine::ports::{CloudError, FleetAnswer, FleetError, InstanceProblem, InstanceState};
+use outrigger_engine::ports::{
+    CloudError, FleetAnswer, FleetError, InstanceProblem, InstanceState, ManagedPools,
+};
 use outrigger_model::{
     CapacityType, FleetOverride, FleetRequest, Instance, InstanceType, NodeClass, NodeClassRef, Price, labels,
 };
@@ -69,6 +71,8 @@ pub(crate) struct Ec2 {
     protected: BTreeMap<String, Duration>,
     /// How often node classes have got new images.
     image_updates: u32,
+    /// The pools that InstanceGroups ask for.
+    managed_pools: ManagedPools,
 }
 
 /// A capacity pool.
@@ -173,6 +177,7 @@ impl Ec2 {
             templates: Templates::default(),
             protected: BTreeMap::new(),
             image_updates: 0,
+            managed_pools: scenario.managed_pools.clone(),
         }
     }
 

@@ -72,6 +72,8 @@ pub enum Call {
     Survey,
     /// The catalogue stored.
     StoreCatalog,
+    /// The pools of InstanceGroups.
+    ManagedPools,
     /// A node class resolved.
     ResolveClass,
     /// A launch template ensured.
@@ -198,6 +200,7 @@ impl Call {
             Self::Catalog
             | Self::Survey
             | Self::StoreCatalog
+            | Self::ManagedPools
             | Self::ResolveClass
             | Self::EnsureTemplate
             | Self::DescribeLaunchTemplates
@@ -246,6 +249,7 @@ impl Call {
                 | Self::Mirrors
                 | Self::Catalog
                 | Self::Survey
+                | Self::ManagedPools
                 | Self::ResolveClass
                 | Self::DescribeLaunchTemplates
                 | Self::DescribeInstances
@@ -287,6 +291,7 @@ impl Call {
             Self::Catalog => "read the catalogue",
             Self::Survey => "describe instance types",
             Self::StoreCatalog => "store the catalogue",
+            Self::ManagedPools => "read the InstanceGroups",
             Self::ResolveClass => "read the node class",
             Self::EnsureTemplate => "describe the launch template",
             Self::DescribeLaunchTemplates => "list our launch templates",

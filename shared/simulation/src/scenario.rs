@@ -76,7 +76,7 @@ use std::time::Duration;
 use outrigger_catalog::Catalog;
 use outrigger_engine::Guards;
 use outrigger_engine::interruption::RebalancePolicy;
-use outrigger_engine::ports::Configuration;
+use outrigger_engine::ports::{Configuration, ManagedPools};
 use outrigger_model::{DaemonSet, Invalid};
 
 use crate::policy::Policy;
@@ -111,6 +111,8 @@ pub struct Scenario {
     pub catalog: Catalog,
     /// NodePools and EC2NodeClasses.
     pub configuration: Configuration,
+    /// The pools that InstanceGroups ask for; none in a file.
+    pub managed_pools: ManagedPools,
     /// Daemonsets.
     pub daemon_sets: Vec<DaemonSet>,
     /// Workloads.

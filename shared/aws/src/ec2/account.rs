@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use aws_sdk_ec2::types::{Filter, LaunchTemplateVersion, MarketType, Subnet};
+use aws_sdk_ec2::types::{
+    Filter, LaunchTemplateTagSpecification, LaunchTemplateVersion, MarketType, ResourceType,
+    ResponseLaunchTemplateData, Subnet,
+};
 use outrigger_engine::Rate;
 use outrigger_engine::ports::CloudError;
 use outrigger_kops::{
@@ -169,7 +172,16 @@ fn read_version(name: &str, version: &LaunchTemplateVersion) -> LaunchTemplateFa
         user_data: data.and_then(|data| data.user_data()).unwrap_or_default().to_owned(),
         image: data.and_then(|data| data.image_id()).map(str::to_owned),
         asks_for_spot: market == Some(&MarketType::Spot),
+        instance_tags: data.map(instance_tags).unwrap_or_default(),
     }
+}
+
+fn instance_tags(data: &ResponseLaunchTemplateData) -> BTreeMap<String, String> {
+    let of_instances =
+        |tagged: &&LaunchTemplateTagSpecification| tagged.resource_type() == Some(&ResourceType::Instance);
+    let tags =
+        data.tag_specifications().iter().filter(of_instances).flat_map(LaunchTemplateTagSpecification::tags);
+    tags.filter_map(|tag| Some((tag.key()?.to_owned(), tag.value().unwrap_or_default().to_owned()))).collect()
 }
 
 /// A template names its image by id, or by a parameter that EC2 reads at launch.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use outrigger_engine::ports::CloudError;
 use outrigger_model::ec2_node_class::{EC2NodeClass, HttpTokens};
 use outrigger_model::{
-    Image, Kubelet, LaunchTemplate, NodeClass, NodeClassRef, OwnTemplate, Requirement, Requirements, Subnet,
-    labels,
+    Image, Kubelet, LaunchTemplate, NodeClass, NodeClassRef, OwnTemplate, Requirement, Requirements,
+    SpotAllocation, Subnet, labels,
 };
 
 use super::{account, images};
@@ -55,6 +55,7 @@ pub(crate) async fn resolve(aws: &Aws, cluster: &str, class: &EC2NodeClass) -> R
     Ok(NodeClass {
         reference: NodeClassRef::ec2(&class.name),
         not_ready: missing.iter().find(|(missing, _)| *missing).map(|(_, why)| (*why).to_owned()),
+        remarks: Vec::new(),
         requirements: Requirements::new().with(labels::OS, Requirement::exactly("linux")),
         labels: BTreeMap::from([(labels::EC2_NODE_CLASS.into(), class.name.clone())]),
         taints: Vec::new(),
@@ -64,5 +65,7 @@ pub(crate) async fn resolve(aws: &Aws, cluster: &str, class: &EC2NodeClass) -> R
         launch: LaunchTemplate::Own(own),
         kubelet: Kubelet::Karpenter(spec.kubelet_settings()),
         root_volume: spec.root_volume(),
+        max_spot_price: None,
+        spot_allocation: SpotAllocation::default(),
     })
 }

@@ -14,7 +14,7 @@ use aws_sdk_ec2::types::{
 };
 use outrigger_engine::Rate;
 use outrigger_engine::ports::{CloudError, FleetAnswer, FleetError};
-use outrigger_model::{CapacityType, FleetOverride, FleetRequest, Instance};
+use outrigger_model::{CapacityType, FleetOverride, FleetRequest, Instance, Price, SpotAllocation};
 
 use super::{SERVICE, tag};
 use crate::{Aws, errors};
@@ -60,9 +60,12 @@ fn input(request: &FleetRequest) -> Option<CreateFleetInputBuilder> {
         .launch_template_name(&request.launch_template)
         .version(&request.launch_template_version)
         .build();
+    let most = request.max_spot_price.filter(|_| spot);
     let config = FleetLaunchTemplateConfigRequest::builder()
         .launch_template_specification(template)
-        .set_overrides(Some(request.overrides.iter().zip(0_u32..).map(override_request).collect()))
+        .set_overrides(Some(
+            request.overrides.iter().zip(0_u32..).map(|it| override_request(it, most)).collect(),
+        ))
         .build();
     let capacity = TargetCapacitySpecificationRequest::builder()
         .total_target_capacity(i32::try_from(request.count).ok()?)
@@ -70,8 +73,7 @@ fn input(request: &FleetRequest) -> Option<CreateFleetInputBuilder> {
         .build();
     let on_demand =
         OnDemandOptionsRequest::builder().allocation_strategy(FleetOnDemandAllocationStrategy::LowestPrice);
-    let spot_options =
-        SpotOptionsRequest::builder().allocation_strategy(SpotAllocationStrategy::PriceCapacityOptimized);
+    let spot_options = SpotOptionsRequest::builder().allocation_strategy(strategy(request.spot_allocation));
     Some(
         CreateFleetInput::builder()
             .client_token(&request.token)
@@ -84,13 +86,27 @@ fn input(request: &FleetRequest) -> Option<CreateFleetInputBuilder> {
     )
 }
 
+fn strategy(allocation: SpotAllocation) -> SpotAllocationStrategy {
+    match allocation {
+        SpotAllocation::PriceCapacityOptimized => SpotAllocationStrategy::PriceCapacityOptimized,
+        SpotAllocation::CapacityOptimized => SpotAllocationStrategy::CapacityOptimized,
+        SpotAllocation::CapacityOptimizedPrioritized => SpotAllocationStrategy::CapacityOptimizedPrioritized,
+        SpotAllocation::Diversified => SpotAllocationStrategy::Diversified,
+        SpotAllocation::LowestPrice => SpotAllocationStrategy::LowestPrice,
+    }
+}
+
 /// The priority is the rank by price, so that a strategy which honours priorities would choose as we do.
-fn override_request((wanted, rank): (&FleetOverride, u32)) -> FleetLaunchTemplateOverridesRequest {
+fn override_request(
+    (wanted, rank): (&FleetOverride, u32),
+    most: Option<Price>,
+) -> FleetLaunchTemplateOverridesRequest {
     FleetLaunchTemplateOverridesRequest::builder()
         .instance_type(InstanceType::from(wanted.instance_type.as_str()))
         .subnet_id(&wanted.subnet)
         .set_image_id(Some(wanted.image.clone()).filter(|image| !image.is_empty()))
         .priority(f64::from(rank))
+        .set_max_price(most.map(|most| most.dollars().to_string()))
         .build()
 }
 
@@ -162,10 +178,8 @@ fn named_override(response: Option<&LaunchTemplateAndOverridesResponse>) -> Name
 mod tests {
     use std::collections::BTreeMap;
 
-    use aws_sdk_ec2::types::{CreateFleetError, CreateFleetInstance, FleetLaunchTemplateOverrides};
-    use outrigger_model::Price;
-
     use super::*;
+    use aws_sdk_ec2::types::{CreateFleetError, CreateFleetInstance, FleetLaunchTemplateOverrides};
 
     fn request(capacity_type: CapacityType) -> FleetRequest {
         let wanted = |kind: &str, zone: &str, nanos| FleetOverride {
@@ -181,6 +195,8 @@ mod tests {
             launch_template_version: "7".into(),
             capacity_type,
             count: 3,
+            max_spot_price: None,
+            spot_allocation: SpotAllocation::default(),
             overrides: vec![
                 wanted("m5.large", "us-east-1a", 40_000_000),
                 wanted("m5.large", "us-east-1b", 41_000_000),
@@ -213,6 +229,21 @@ mod tests {
         insta::assert_debug_snapshot!("spot_request", spot);
         let on_demand = input(&request(CapacityType::OnDemand)).unwrap().build().unwrap();
         insta::assert_debug_snapshot!("on_demand_request", on_demand);
+    }
+
+    #[test]
+    fn the_highest_price_goes_with_every_override_of_a_spot_request() {
+        let most = |capacity_type| {
+            let request = FleetRequest {
+                max_spot_price: Some(Price::from_nanos(52_500_000)),
+                ..request(capacity_type)
+            };
+            let input = input(&request).unwrap().build().unwrap();
+            let overrides = input.launch_template_configs()[0].overrides().to_vec();
+            overrides.into_iter().map(|wanted| wanted.max_price).collect::<Vec<_>>()
+        };
+        assert_eq!(most(CapacityType::Spot), vec![Some("0.0525".to_owned()); 3]);
+        assert_eq!(most(CapacityType::OnDemand), vec![None; 3]);
     }
 
     #[test]

@@ -2,17 +2,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use aws_config::SdkConfig;
-use aws_sdk_ec2::types::{RequestLaunchTemplateData, ResourceType, Tag, TagSpecification};
+use aws_sdk_ec2::types::{
+    LaunchTemplateTagSpecificationRequest, RequestLaunchTemplateData, ResourceType, Tag, TagSpecification,
+};
 use aws_sdk_ssm::types::ParameterType;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use outrigger_aws::{Aws, AwsCloud, AwsConfig};
 use outrigger_catalog::catalog::Source;
-use outrigger_engine::ports::{ClassSource, Cloud, CloudError, Notice};
+use outrigger_engine::ports::{ClassSource, Cloud, CloudError, ManagedPools, Notice};
 use outrigger_kops::sha256_base64;
 use outrigger_model::{
-    CapacityType, EC2NodeClass, FleetOverride, FleetRequest, LaunchTemplate, Price, labels,
+    CapacityType, EC2NodeClass, FleetOverride, FleetRequest, LaunchTemplate, Price, Quantity, Resources,
+    labels,
 };
 use serde_json::json;
 
@@ -93,7 +96,7 @@ impl Rig {
         )).await;
         for (name, spec) in [
             ("nodes", "  manager: CloudGroup\n  minSize: 0\n  maxSize: 0\n"),
-            ("own", "  manager: Karpenter\n  maxSize: 5\n"),
+            ("own", "  manager: Karpenter\n  minSize: 2\n  maxSize: 5\n  maxPrice: \"0.05\"\n"),
             ("broken", "  manager: Argo\n"),
         ] {
             let image = &self.image;
@@ -115,7 +118,9 @@ impl Rig {
 
     fn template_data(&self, script: &str) -> RequestLaunchTemplateData {
         let data = RequestLaunchTemplateData::builder().image_id(&self.image);
-        data.user_data(STANDARD.encode(script)).build()
+        let tag = Tag::builder().key("aws-node-termination-handler/managed").value("").build();
+        let tags = LaunchTemplateTagSpecificationRequest::builder().resource_type(ResourceType::Instance);
+        data.user_data(STANDARD.encode(script)).tag_specifications(tags.tags(tag).build()).build()
     }
 
     fn template_name(&self) -> String {
@@ -168,6 +173,8 @@ async fn a_group_of_kops_becomes_a_class_that_borrows_its_template() {
         (class.images.len(), class.images[0].id.as_str(), class.images[0].arch.as_str()),
         (1, rig.image.as_str(), "amd64")
     );
+    assert!(class.remarks[0].contains("aws-node-termination-handler drains them too"), "{:?}", class.remarks);
+    assert_eq!(rig.class("own").await.remarks, Vec::<String>::new());
     let template = rig.cloud.ensure_template(&class).await.unwrap();
     assert_eq!((template.name, template.version), (format!("nodes.{}", rig.cluster), "1".to_owned()));
 }
@@ -238,10 +245,18 @@ async fn what_cannot_be_resolved_says_what_and_why() {
     let missing =
         rig.cloud.resolve_class(&ClassSource::InstanceGroup("none".into())).await.unwrap_err().to_string();
     assert!(missing.contains("instancegroup/none cannot be used: it does not exist"), "{missing}");
-    let (pools, invalid) = rig.cloud.managed_pools().await.unwrap();
-    let names: Vec<_> = pools.iter().map(|pool| pool.name.as_str()).collect();
-    assert_eq!((names, invalid.len()), (vec!["nodes", "own"], 1));
+    let ManagedPools { node_pools, invalid } = rig.cloud.managed_pools().await.unwrap();
+    let names: Vec<_> = node_pools.iter().map(|pool| pool.name.as_str()).collect();
+    assert_eq!((names, invalid.len()), (vec!["nodes", "own-min", "own"], 1));
     assert_eq!(invalid[0].object, "InstanceGroup/broken");
+    let of_own: Vec<_> = node_pools[1..].iter().map(|pool| (pool.spec.replicas, &pool.spec.limits)).collect();
+    let limits = Some(Resources::new().with("nodes", Quantity::units(3)));
+    assert_eq!(of_own, [(Some(2), &None), (None, &limits)], "minSize 2 and maxSize 5");
+    assert_eq!(rig.class("own").await.max_spot_price, Some(Price::from_nanos(50_000_000)));
+    // What was read is kept for a minute.
+    rig.put("instancegroup/late", "outrigger.dev/managed").await;
+    assert_eq!(rig.cloud.managed_pools().await.unwrap().invalid.len(), 1);
+    assert_eq!(rig.forgetful().managed_pools().await.unwrap().invalid.len(), 2);
 }
 
 #[tokio::test]
@@ -286,6 +301,21 @@ async fn an_ec2_node_class_is_resolved_by_its_selectors() {
     let by_parameter = rig.cloud.resolve_class(&class(json!({"ssmParameter": parameter}))).await.unwrap();
     assert_eq!(by_parameter.images, resolved.images);
     let none = rig.cloud.resolve_class(&class(json!({"name": "no-such-image"}))).await.unwrap();
+    rig.put(
+        "instancegroup/masters",
+        "apiVersion: kops.k8s.io/v1alpha2\nkind: InstanceGroup\nmetadata: {name: masters}\nspec: {role: ControlPlane}\n",
+    )
+    .await;
+    for (group, problem) in
+        [("nodes", None), ("masters", Some("one of role ControlPlane")), ("no", Some("none that is known"))]
+    {
+        let ClassSource::Ec2(mut tagged) = class(json!({"id": rig.image})) else { unreachable!() };
+        tagged.spec.tags.insert("kops.k8s.io/instancegroup".into(), group.into());
+        let said =
+            rig.cloud.resolve_class(&ClassSource::Ec2(tagged)).await.err().map(|error| error.to_string());
+        assert_eq!(said.is_some(), problem.is_some(), "{said:?}");
+        assert!(said.unwrap_or_default().contains(problem.unwrap_or_default()), "{group}");
+    }
     assert_eq!(none.not_ready.as_deref(), Some("spec.amiSelectorTerms select no image"));
 }
 
@@ -307,6 +337,8 @@ async fn request(rig: &Rig, intent: &str, capacity_type: CapacityType) -> FleetR
         launch_template_version: template.version,
         capacity_type,
         count: 3,
+        max_spot_price: class.max_spot_price,
+        spot_allocation: class.spot_allocation,
         overrides: overrides.collect(),
         tags,
     }

@@ -16,8 +16,6 @@ use crate::ports::{PreparedLaunch, TemplateRef};
 const MAX_OVERRIDES: usize = 300;
 /// EC2 takes at most 50 tags; this many are left for the labels of a pool.
 const MAX_TAGS: usize = 50;
-/// kops-controller copies instance tags with this prefix to labels of the node.
-const LABEL_TAG: &str = "k8s.io/cluster-autoscaler/node-template/label/";
 /// The planned nodes by what their machines may be: one group is one request.
 pub(crate) fn groups(plan: &Plan) -> Vec<Vec<&PlannedNode>> {
     let mut groups: Vec<Vec<&PlannedNode>> = Vec::new();
@@ -58,6 +56,8 @@ pub(crate) fn launch(
         launch_template_version: template.version,
         capacity_type: group[0].capacity_type,
         count: u32::try_from(group.len()).unwrap_or(u32::MAX),
+        max_spot_price: class.max_spot_price,
+        spot_allocation: class.spot_allocation,
         overrides: overrides(group[0], class, subnets),
         tags: tags(cluster, &id, group[0], class),
     };
@@ -121,7 +121,7 @@ fn tags(cluster: &str, intent: &str, node: &PlannedNode, class: &NodeClass) -> B
         tags.insert(labels::EC2_NODE_CLASS.into(), class.reference.name.clone());
     }
     for (key, value) in &node.spec.labels {
-        let tag = format!("{LABEL_TAG}{key}");
+        let tag = format!("{}{key}", labels::NODE_LABEL_TAG);
         if tags.len() < MAX_TAGS && tag.len() <= 128 && value.len() <= 256 {
             tags.entry(tag).or_insert_with(|| value.clone());
         }

@@ -32,7 +32,12 @@ pub(super) async fn resolve(
         }
     };
     match ports.cloud.resolve_class(&source).await {
-        Ok(class) => class,
+        Ok(class) => {
+            for remark in &class.remarks {
+                tracing::warn!(class = %class.reference, remark);
+            }
+            class
+        }
         Err(error) => {
             let why = chain(&error);
             tracing::warn!(class = %reference, error = why, "the node class could not be resolved");

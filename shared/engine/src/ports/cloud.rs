@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use outrigger_catalog::Catalog;
 use outrigger_model::EC2NodeClass;
-use outrigger_model::{FleetRequest, Instance, NodeClass, NodeClassRef, labels};
+use outrigger_model::{FleetRequest, Instance, Invalid, NodeClass, NodeClassRef, NodePool, labels};
 use serde::Serialize;
 
 /// EC2 and the services around it.
@@ -20,6 +20,10 @@ pub trait Cloud: Send + Sync {
 
     /// Stores a catalogue for [`Cloud::catalog`].
     async fn store_catalog(&self, catalog: &Catalog) -> Result<(), CloudError>;
+
+    /// The NodePools of the InstanceGroups that are annotated `outrigger.dev/managed: "true"`, and what is wrong with
+    /// those that cannot have one. An error means that nothing is known of any.
+    async fn managed_pools(&self) -> Result<ManagedPools, CloudError>;
 
     /// Resolves a node class against the state store and the account. A class that exists but cannot launch now comes
     /// back with `not_ready`; an error means that nothing is known.
@@ -57,6 +61,15 @@ pub trait Cloud: Send + Sync {
 
     /// Rings other functions' bells. Losing a notice costs time only.
     async fn publish(&self, notice: &Notice) -> Result<(), CloudError>;
+}
+
+/// The NodePools that InstanceGroups ask for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ManagedPools {
+    /// The pools, by InstanceGroup in order of name.
+    pub node_pools: Vec<NodePool>,
+    /// What is wrong with the InstanceGroups that get none.
+    pub invalid: Vec<Invalid>,
 }
 
 /// What a node class is resolved from.

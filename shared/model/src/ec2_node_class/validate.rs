@@ -10,6 +10,7 @@ use super::unsupported::NOT_ACTED_ON;
 use super::{AmiFamily, EC2NodeClass, EC2NodeClassSpec, MetadataOptions, Toggle};
 use super::{block_device, kubelet, selector, unsupported};
 use crate::invalid::{Invalid, Problems, shown};
+use crate::node_identity::tag_restriction;
 use crate::{labels, syntax};
 
 /// EC2's limit for user data, in bytes before it is encoded.
@@ -70,6 +71,10 @@ fn check_tags(tags: &BTreeMap<String, String>, problems: &mut Problems) {
         }
         if value.chars().count() > MAX_TAG_VALUE {
             problems.refuse(&field, shown(value), format!("at most {MAX_TAG_VALUE} characters"));
+        }
+        let group = tags.get(labels::INSTANCE_GROUP).map(String::as_str).unwrap_or_default();
+        if let Some(allowed) = tag_restriction(key, value, group) {
+            problems.refuse(&field, shown(value), allowed);
         }
         if is_kept_for_us(key) {
             let allowed = "another key: Outrigger sets kubernetes.io/cluster/*, eks:eks-cluster-name, \

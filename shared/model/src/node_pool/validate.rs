@@ -9,6 +9,7 @@ use super::disruption_wishes;
 use super::schedule::{self, Schedule};
 use super::{Budget, NodeClassRef, NodePool, NodePoolSpec, TemplateMetadata};
 use crate::invalid::{Invalid, Problems, shown};
+use crate::node_identity::label_restriction;
 use crate::resources::NODES;
 use crate::{CapacityType, NillableDuration, Operator, RequirementSpec, Resources, Taint, labels, syntax};
 
@@ -54,6 +55,8 @@ pub(super) fn problems(pool: &NodePool) -> Vec<Invalid> {
         );
     }
     check_class(&template.spec.node_class_ref, &mut problems);
+    check_identity(&pool.spec, &mut problems);
+    check_annotations(pool, &mut problems);
     check_budgets(&pool.spec.disruption.budgets, &mut problems);
     problems.into_vec()
 }
@@ -233,6 +236,45 @@ fn check_class(class: &NodeClassRef, problems: &mut Problems) {
     }
     if class.name.is_empty() {
         problems.refuse(format!("{field}.name"), "\"\"", "the name of an InstanceGroup or EC2NodeClass");
+    }
+}
+
+/// Labels say of no node that it is more than a worker, or of another InstanceGroup: they become tags of its instance,
+/// and kops-controller believes these. kOps itself writes the group's name into pools and classes of that name.
+fn check_identity(spec: &NodePoolSpec, problems: &mut Problems) {
+    let group = &spec.template.spec.node_class_ref.name;
+    for (key, value) in &spec.template.metadata.labels {
+        if let Some(allowed) = label_restriction(key, value, group) {
+            problems.refuse(format!("spec.template.metadata.labels[{key}]"), shown(value), allowed);
+        }
+    }
+    let requirements = spec.template.spec.requirements.iter().enumerate();
+    let excludes = [Operator::NotIn, Operator::DoesNotExist];
+    for (index, asked) in requirements.filter(|(_, asked)| !excludes.contains(&asked.operator)) {
+        let RequirementSpec { key, values, .. } = asked;
+        let mut restrictions = values.iter().filter_map(|value| label_restriction(key, value, group));
+        let of_key = || label_restriction(key, group, group);
+        if let Some(allowed) = restrictions.next().or_else(of_key) {
+            problems.refuse(
+                format!("{TEMPLATE}.requirements[{index}]"),
+                format!("{key}: {}", shown(values)),
+                allowed,
+            );
+        }
+    }
+}
+
+/// An annotation of ours that we do not know is a slip of the pen.
+fn check_annotations(pool: &NodePool, problems: &mut Problems) {
+    for (key, value) in &pool.annotations {
+        if labels::domain(key) == "outrigger.dev" && !labels::POOL_ANNOTATIONS.contains(&key.as_str()) {
+            let known = labels::POOL_ANNOTATIONS.join(", ");
+            problems.refuse(
+                format!("metadata.annotations[{key}]"),
+                shown(value),
+                format!("the annotations {known}"),
+            );
+        }
     }
 }
 

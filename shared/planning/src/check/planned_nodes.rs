@@ -2,9 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use outrigger_model::labels::{ARCH, CAPACITY_TYPE, INSTANCE_TYPE, MIN_VALUES_RELAXED, ZONE};
+use outrigger_model::labels::{
+    ARCH, BURSTABLE, CAPACITY_TYPE, INSTANCE_CATEGORY, INSTANCE_TYPE, MIN_VALUES_RELAXED, ZONE,
+};
 use outrigger_model::resources::NODES;
-use outrigger_model::{CapacityType, InstanceType, NodeClass, NodePool, PlannedNode, Pod, RankedType};
+use outrigger_model::{
+    CapacityType, InstanceType, NodeClass, NodePool, PlannedNode, Pod, RankedType, Requirements,
+};
 
 use super::Violation;
 use super::cluster_state::ClusterState;
@@ -134,6 +138,13 @@ impl Check<'_, '_> {
             }
             if !self.planned.spec.requirements.allow(INSTANCE_TYPE, name) {
                 self.fault(format!("its requirements exclude {name}"));
+            }
+            let category = known.and_then(|known| known.labels.get(INSTANCE_CATEGORY));
+            let lists = [self.pool.requirements(), self.class.requirements.clone()];
+            if category.is_some_and(|it| it == BURSTABLE)
+                && !lists.iter().any(Requirements::list_instance_types)
+            {
+                self.fault(format!("{name} is burstable, which neither pool nor class asks for"));
             }
             let arch = known.and_then(|known| known.labels.get(ARCH));
             if arch.is_some_and(|arch| *arch != ranked.arch) {

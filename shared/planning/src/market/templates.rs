@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 
 use outrigger_model::labels::{self, ZONE};
-use outrigger_model::{CapacityType, NodeClass, NodePool, Requirement, Requirements};
+use outrigger_model::{CapacityType, ClassOffer, NodeClass, NodePool, Operator, Requirement, Requirements};
 
 use crate::market::purchases::{capacity_of, type_of};
 use crate::market::selection::Aspect;
@@ -144,10 +144,17 @@ pub(crate) fn bits(mut set: u64) -> impl Iterator<Item = usize> {
 }
 
 /// What is true of each node of a pool: what the pool says, what the class demands, and the class's labels where the
-/// pool does not say.
-fn node_requirements(pool: &NodePool, class: &NodeClass) -> Requirements {
+/// pool does not say. Burstable types are for those who ask for them.
+fn node_requirements(pool: &NodePool, offer: &ClassOffer) -> Requirements {
+    let class = &offer.class;
     let mut requirements = pool.requirements();
     requirements.add_all(&class.requirements);
+    let mut types = offer.instance_types.iter();
+    let have_categories =
+        types.next().is_some_and(|kind| kind.labels.contains_key(labels::INSTANCE_CATEGORY));
+    if have_categories && !requirements.list_instance_types() {
+        requirements.add(labels::INSTANCE_CATEGORY, Requirement::new(Operator::NotIn, [labels::BURSTABLE]));
+    }
     let own = node_class_label(class);
     let labels = class.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     for (key, value) in labels.chain([(own.as_str(), class.reference.name.as_str())]) {

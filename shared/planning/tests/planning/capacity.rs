@@ -2,16 +2,17 @@
 //! snapshot files show plan and report.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use outrigger_model::{
-    CapacityType, ClaimState, Instance, LaunchTemplate, Node, PodState, Price, Quantity, Resources, Snapshot,
-    Taint, TaintEffect, UnavailableOffering, labels,
+    CapacityType, ClaimState, Instance, LaunchTemplate, Node, PodState, Price, Quantity, Requirement,
+    Requirements, Resources, Snapshot, Taint, TaintEffect, UnavailableOffering, labels,
 };
 use outrigger_planning::{Options, check, provision};
 use serde_json::json;
 
 use crate::fixtures::{
-    ZONES, applied, bound, check_snapshot, cluster, daemon_set, node, planned, pods, pool, rendered,
+    ZONES, applied, bound, check_snapshot, cluster, daemon_set, machine, node, planned, pods, pool, rendered,
     requiring, selecting, spec, spec_with, taint, with_pods,
 };
 
@@ -26,6 +27,31 @@ fn weights() {
         "The pool of the highest weight that can serve wins, though another is cheaper.",
         &snapshot,
     );
+}
+
+#[test]
+fn burstable_types_are_bought_only_where_they_are_asked_for() {
+    const FAMILY: &str = "karpenter.k8s.aws/instance-family";
+    let mut kinds = vec![machine("m6a.large", "amd64", 2, 8, 86), machine("t3a.large", "amd64", 2, 8, 75)];
+    for (kind, category) in kinds.iter_mut().zip(["m", labels::BURSTABLE]) {
+        kind.labels.insert(labels::INSTANCE_CATEGORY.into(), category.into());
+    }
+    let bought = |patch: serde_json::Value, of_class: Requirements| {
+        let mut snapshot = with_pods(&[("web", 1, spec(500, 512))]);
+        snapshot.classes[0].instance_types = Arc::new(kinds.clone());
+        snapshot.classes[0].class.requirements = of_class;
+        snapshot.node_pools = vec![pool("default", patch)];
+        let (plan, _) = planned(&snapshot);
+        plan.nodes[0].instance_types.iter().map(|kind| kind.name.clone()).collect::<Vec<_>>()
+    };
+    let none = Requirements::new;
+    assert_eq!(bought(json!({}), none()), ["m6a.large"]);
+    assert_eq!(bought(requiring(&[(FAMILY, "NotIn", &["c6a"])]), none()), ["m6a.large"]);
+    let both = ["t3a.large", "m6a.large"];
+    assert_eq!(bought(requiring(&[(labels::INSTANCE_CATEGORY, "In", &["m", "t"])]), none()), both);
+    assert_eq!(bought(requiring(&[(FAMILY, "In", &["m6a", "t3a"])]), none()), both);
+    let listed = none().with(labels::INSTANCE_TYPE, Requirement::any_of(["t3a.large"]));
+    assert_eq!(bought(json!({}), listed), ["t3a.large"], "the InstanceGroup lists it");
 }
 
 #[test]

@@ -175,7 +175,7 @@ fn a_saving_of_pennies_moves_nobody() {
 fn room_that_only_packing_fills_ends_no_node() {
     let staying = |name: &str, free: i64| {
         let node = own(name, "m6a.large");
-        let all = (node.allocatable.get("cpu").as_f64() * 1_000.0) as i64;
+        let all = node.allocatable.get("cpu").milli_value();
         let mut load = pods(name, 1, spec(all - free, 64));
         load[0].do_not_disrupt = Some(Box::new(Protection { value: "true".into(), started_at: None }));
         (node, load)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use outrigger_catalog::Catalog;
 use outrigger_engine::ports::{
-    ClassSource, Cloud, CloudError, FleetAnswer, InstanceStatus, Machine, Notice, TemplateRef,
+    ClassSource, Cloud, CloudError, FleetAnswer, InstanceStatus, Machine, ManagedPools, Notice, TemplateRef,
     WrittenTemplate,
 };
 use outrigger_model::{FleetRequest, Instance, LaunchTemplate, NodeClass};
@@ -30,6 +30,10 @@ impl Cloud for Door {
             Ok(())
         })
         .await
+    }
+
+    async fn managed_pools(&self) -> Result<ManagedPools, CloudError> {
+        self.call(Call::ManagedPools, |state, _| Ok(state.cloud.managed_pools.clone())).await
     }
 
     async fn resolve_class(&self, source: &ClassSource) -> Result<NodeClass, CloudError> {

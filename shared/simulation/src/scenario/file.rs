@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use outrigger_catalog::Catalog;
 use outrigger_engine::Guards;
-use outrigger_engine::ports::Configuration;
+use outrigger_engine::ports::{Configuration, ManagedPools};
 use outrigger_kubernetes::Dump;
 use outrigger_model::{Invalid, NillableDuration, Pod, PodRef, invalid};
 use serde_json::{Value, json};
@@ -101,6 +101,7 @@ impl Reader {
                 buffers: dump.buffers,
                 invalid: Vec::new(),
             },
+            managed_pools: ManagedPools::default(),
             daemon_sets: dump.daemon_sets,
             workloads,
             budgets,

@@ -14,6 +14,7 @@ mod health;
 mod interruption;
 mod launching;
 mod laws;
+mod managed;
 mod pause;
 mod placing;
 mod rates;

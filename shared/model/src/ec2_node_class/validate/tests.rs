@@ -158,6 +158,15 @@ fn spec_rules() -> Vec<(&'static str, Vec<Change>)> {
         ("no amiFamily", vec![("amiFamily", Value::Null)]),
         ("amiFamily", vec![("amiFamily", json!("AL2023"))]),
         ("unknown amiFamily", vec![("amiFamily", json!("Ubuntu"))]),
+        ("tag of the control plane", tags(json!({"k8s.io/role/master": "1"}))),
+        (
+            "label of the control plane",
+            tags(json!({format!("{}node-role.kubernetes.io/control-plane", labels::NODE_LABEL_TAG): ""})),
+        ),
+        (
+            "label of another InstanceGroup",
+            tags(json!({format!("{}kops.k8s.io/instancegroup", labels::NODE_LABEL_TAG): "others"})),
+        ),
         ("role", vec![("role", json!("nodes")), ("instanceProfile", Value::Null)]),
         ("role and instanceProfile", vec![("role", json!("nodes"))]),
         ("neither role nor instanceProfile", vec![("instanceProfile", Value::Null)]),

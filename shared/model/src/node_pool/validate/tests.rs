@@ -170,6 +170,15 @@ fn label_rules() -> Vec<(&'static str, Vec<Change>)> {
         ("label of Karpenter's domain", labels(&json!({"sub.karpenter.sh/registered": "true"}))),
         ("unknown label of EC2's domain", labels(&json!({"karpenter.k8s.aws/instance-colour": "red"}))),
         ("capacity type as a label", labels(&json!({"karpenter.sh/capacity-type": "cheap"}))),
+        ("label of the control plane", labels(&json!({"node-role.kubernetes.io/control-plane": ""}))),
+        ("label of another InstanceGroup", labels(&json!({"kops.k8s.io/instancegroup": "control-plane-a"}))),
+        ("label that kOps' pools have", labels(&json!({"kops.k8s.io/instancegroup": "general", "-x": ""}))),
+        ("requirement on the control plane", requirement("node-role.kubernetes.io/master", "Exists", &[])),
+        ("requirement of another InstanceGroup", requirement("kops.k8s.io/instancegroup", "In", &["others"])),
+        (
+            "annotation that is none of ours",
+            vec![("/metadata/annotations", json!({"outrigger.dev/least-savings": "1"}))],
+        ),
         ("too many labels", labels(&many)),
         ("annotation key", vec![("/spec/template/metadata", annotations)]),
     ]

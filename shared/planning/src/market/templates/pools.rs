@@ -42,7 +42,7 @@ impl<'a> Pools<'a> {
                 Ok(offer) => {
                     let mut known = all.templates.iter();
                     let like = known.find(|it| share && it.is_like(pool, &offer.class));
-                    let requirements = node_requirements(pool, &offer.class);
+                    let requirements = node_requirements(pool, offer);
                     let machines = match like {
                         Some(like) => Rc::clone(&like.machines),
                         None => Rc::new(Machines::of(pool, offer, &requirements, &facts)),

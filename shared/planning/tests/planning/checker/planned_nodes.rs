@@ -296,6 +296,18 @@ const OFFERINGS: &[Case] = &[
         ],
     ),
     case(
+        "burstable types are for those who ask for them",
+        simple,
+        |setup| {
+            change(setup, |types| {
+                for kind in types.iter_mut().filter(|kind| kind.name == "m6a.large") {
+                    kind.labels.insert(labels::INSTANCE_CATEGORY.into(), labels::BURSTABLE.into());
+                }
+            });
+        },
+        &["claim default-a: m6a.large is burstable, which neither pool nor class asks for"],
+    ),
+    case(
         "its image is for its architecture",
         simple,
         |setup| setup.plan.nodes[0].instance_types[0].arch = "arm64".into(),
