@@ -16,12 +16,16 @@
 //! | `sweep` | what the last sweep found amiss: JSON in `body` |
 //! | `report#<function>` | the last report, compressed when it is large |
 //!
+//! Claims and intents that are over lie under the same sort keys in a partition of their own, `ended#<kube-system uid>`,
+//! which no tick reads.
+//!
 //! Every write of a function's is conditional, every read strongly consistent, and there is no Scan. A write whose
 //! answer was lost is told apart from one that never happened by reading back what it would have written.
 
 mod claims;
 mod commands;
 mod disruption;
+mod ended;
 mod handled;
 mod health;
 mod item;
@@ -187,6 +191,10 @@ impl Ledger for DynamoLedger {
 
     async fn sweep(&self) -> Result<Sweep, LedgerError> {
         sweeps::get_sweep(self).await
+    }
+
+    async fn put_away(&self) -> Result<usize, LedgerError> {
+        ended::put_away(self).await
     }
 
     async fn put_sweep(&self, sweep: &Sweep, lease: Option<&Lease>) -> Result<(), LedgerError> {

@@ -10,7 +10,7 @@ use super::DynamoLedger;
 use super::health::get_health;
 use super::item::{Attributes, Item, claim_key, intent_key, names, text};
 use super::pause::get_pause;
-use super::{commands, meta, seen};
+use super::{commands, ended, meta, seen};
 use crate::errors;
 
 /// DynamoDB's bound on one BatchGetItem.
@@ -18,18 +18,22 @@ const BATCH: usize = 100;
 /// How often keys that DynamoDB left unread are asked for again.
 const BATCH_ATTEMPTS: u32 = 6;
 const READ_ITEMS: &str = "read several items";
+/// The states in which claims never change again.
+pub(super) const CLAIMS_OVER: [&str; 2] = ["Gone", "Failed"];
+/// The states in which intents never change again.
+pub(super) const INTENTS_OVER: [&str; 2] = ["Resolved", "Abandoned"];
 
 /// The generation first, then the open intents, then everything else that is not over. Whatever is written in between
 /// carries a newer generation, and a launch that is resolved in between shows both as open and in its claims.
 pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerError> {
     let generation = meta::generation(ledger).await?;
-    let intents = query(ledger, "intent#", &["Resolved", "Abandoned"]).await?;
+    let intents = query(ledger, "intent#", States::AllBut(INTENTS_OVER)).await?;
     let (claims, commands, unavailable, (health, pause), seen_memory) = Box::pin(futures::future::try_join5(
-        query(ledger, "claim#", &["Gone", "Failed"]),
-        query(ledger, commands::PREFIX, &[]),
-        query(ledger, "ice#", &[]),
+        query(ledger, "claim#", States::AllBut(CLAIMS_OVER)),
+        query(ledger, commands::PREFIX, States::All),
+        query(ledger, "ice#", States::All),
         futures::future::try_join(get_health(ledger), get_pause(ledger)),
-        query(ledger, seen::PREFIX, &[]),
+        query(ledger, seen::PREFIX, States::All),
     ))
     .await?;
     Ok(LedgerState {
@@ -44,13 +48,35 @@ pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerErr
     })
 }
 
+/// The items whose sort key begins with `prefix` and which are in one of the states `over`, if nobody has put them away.
+pub(super) async fn over(
+    ledger: &DynamoLedger,
+    prefix: &str,
+    over: [&'static str; 2],
+) -> Result<Vec<Item>, LedgerError> {
+    query(ledger, prefix, States::Only(over)).await
+}
+
 /// One item.
 pub(super) async fn get(ledger: &DynamoLedger, sort_key: &str) -> Result<Option<Item>, LedgerError> {
+    get_at(ledger, ledger.item(sort_key), sort_key).await
+}
+
+/// One item that may have been put away since it was over.
+async fn get_anywhere(ledger: &DynamoLedger, sort_key: &str) -> Result<Option<Item>, LedgerError> {
+    if let Some(found) = get(ledger, sort_key).await? {
+        return Ok(Some(found));
+    }
+    let key = ledger.item(sort_key).with(names::PARTITION, text(ended::partition(ledger)));
+    get_at(ledger, key, sort_key).await
+}
+
+async fn get_at(ledger: &DynamoLedger, key: Item, sort_key: &str) -> Result<Option<Item>, LedgerError> {
     let get = ledger
         .client
         .get_item()
         .table_name(&ledger.table)
-        .set_key(Some(ledger.item(sort_key).into_attributes()))
+        .set_key(Some(key.into_attributes()))
         .consistent_read(true);
     let answer = get.send().await.map_err(|error| errors::ledger(format!("read {sort_key}"), error))?;
     Ok(answer.item.map(Item::from_attributes))
@@ -58,12 +84,12 @@ pub(super) async fn get(ledger: &DynamoLedger, sort_key: &str) -> Result<Option<
 
 /// One intent.
 pub(super) async fn intent(ledger: &DynamoLedger, id: &str) -> Result<Option<Intent>, LedgerError> {
-    get(ledger, &intent_key(id)).await?.as_ref().map(Item::body).transpose()
+    get_anywhere(ledger, &intent_key(id)).await?.as_ref().map(Item::body).transpose()
 }
 
 /// One claim.
 pub(super) async fn claim(ledger: &DynamoLedger, name: &str) -> Result<Option<NodeClaim>, LedgerError> {
-    get(ledger, &claim_key(name)).await?.as_ref().map(read_claim).transpose()
+    get_anywhere(ledger, &claim_key(name)).await?.as_ref().map(read_claim).transpose()
 }
 
 /// The claims of these names that exist, by name.
@@ -125,9 +151,17 @@ async fn get_batch(
     ))
 }
 
-/// All items whose sort key begins with `prefix`, but for those in one of the states `over`. A page that fails fails
-/// the whole: half a list is no list.
-async fn query(ledger: &DynamoLedger, prefix: &str, over: &[&str]) -> Result<Vec<Item>, LedgerError> {
+/// Which items are wanted.
+#[derive(Clone, Copy)]
+enum States {
+    All,
+    AllBut([&'static str; 2]),
+    Only([&'static str; 2]),
+}
+
+/// All items whose sort key begins with `prefix`, and which are in such a state. A page that fails fails the whole: half
+/// a list is no list.
+async fn query(ledger: &DynamoLedger, prefix: &str, states: States) -> Result<Vec<Item>, LedgerError> {
     let mut items = Vec::new();
     let mut start: Option<HashMap<String, AttributeValue>> = None;
     loop {
@@ -142,12 +176,17 @@ async fn query(ledger: &DynamoLedger, prefix: &str, over: &[&str]) -> Result<Vec
             .expression_attribute_values(":pk", text(format!("cluster#{}", ledger.uid)))
             .expression_attribute_values(":prefix", text(prefix))
             .set_exclusive_start_key(start.take());
-        if let [first, second] = over {
+        let filter = match states {
+            States::All => None,
+            States::AllBut(over) => Some(("NOT #state IN (:first, :second)", over)),
+            States::Only(over) => Some(("#state IN (:first, :second)", over)),
+        };
+        if let Some((expression, [first, second])) = filter {
             query = query
-                .filter_expression("NOT #state IN (:first, :second)")
+                .filter_expression(expression)
                 .expression_attribute_names("#state", names::STATE)
-                .expression_attribute_values(":first", text(*first))
-                .expression_attribute_values(":second", text(*second));
+                .expression_attribute_values(":first", text(first))
+                .expression_attribute_values(":second", text(second));
         }
         let page = query.send().await.map_err(|error| errors::ledger(format!("list {prefix}"), error))?;
         items.extend(page.items.unwrap_or_default().into_iter().map(Item::from_attributes));
