@@ -139,10 +139,20 @@ pub fn instances(stack: &Stack) -> Result<Vec<String>> {
     Ok(ids)
 }
 
-/// The ledger's items under a prefix of the sort key, with their attributes as DynamoDB writes them.
+/// The ledger's items under a prefix of the sort key, those that are over among them, with their attributes as DynamoDB
+/// writes them.
 pub fn ledger(stack: &Stack, prefix: &str) -> Result<Vec<Value>> {
     let uid = stack.kubernetes().get("/api/v1/namespaces/kube-system")?["metadata"]["uid"].clone();
-    let key = format!("cluster#{}", uid.as_str().unwrap_or_default());
+    let uid = uid.as_str().unwrap_or_default();
+    // What is put away between the two looks is seen by both.
+    let mut items = partition(stack, &format!("cluster#{uid}"), prefix)?;
+    let over = partition(stack, &format!("ended#{uid}"), prefix)?;
+    items.retain(|item| !over.iter().any(|other| other["sk"] == item["sk"]));
+    items.extend(over);
+    Ok(items)
+}
+
+fn partition(stack: &Stack, key: &str, prefix: &str) -> Result<Vec<Value>> {
     let query = json!({
         "TableName": outrigger_stack::TABLE,
         "ConsistentRead": true,
