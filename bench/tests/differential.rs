@@ -9,8 +9,8 @@ const CASES: u64 = 200;
 /// only ever go down; each finding is printed with the command that shows it again.
 const KNOWN_FINDINGS: usize = 1;
 const CASES_OF_LAWS: u64 = 120;
-/// 82: ten pods of 2 processors and 16 GiB with volumes of their own beside 26 small ones cost a tenth more with all types
-/// than with every other one. The search ends in a packing that no round improves.
+/// 82: ten pods of 2 processors and 16 GiB with volumes of their own beside 26 small ones cost a tenth more with all
+/// types than with every other one. The search ends in a packing that no round improves.
 const KNOWN_FINDINGS_OF_LAWS: usize = 1;
 /// How many smaller clusters are tried for each finding; the command it is printed with tries more.
 const SHRINKS: usize = 100;

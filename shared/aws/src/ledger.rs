@@ -16,8 +16,8 @@
 //! | `sweep` | what the last sweep found amiss: JSON in `body` |
 //! | `report#<function>` | the last report, compressed when it is large |
 //!
-//! Claims and intents that are over lie under the same sort keys in a partition of their own, `ended#<kube-system uid>`,
-//! which no tick reads.
+//! Claims and intents that are over lie under the same sort keys in a partition of their own, which no tick reads:
+//! `ended#<kube-system uid>`.
 //!
 //! Every write of a function's is conditional, every read strongly consistent, and there is no Scan. A write whose
 //! answer was lost is told apart from one that never happened by reading back what it would have written.

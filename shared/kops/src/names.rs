@@ -10,8 +10,8 @@ pub(crate) fn instances(group: &str, cluster: &str) -> String {
     format!("{group}.{cluster}")
 }
 
-/// The IAM role of the cluster's nodes, and their instance profile. IAM allows 64 characters; kOps cuts longer names and
-/// appends a hash.
+/// The IAM role of the cluster's nodes, and their instance profile. IAM allows 64 characters; kOps cuts longer names
+/// and appends a hash.
 pub fn node_role(cluster: &str) -> String {
     let name = nodes(cluster);
     let hash = hash(&name);

@@ -292,6 +292,4 @@ fn set(schema: &mut Value, path: &str, key: &str, value: Value) {
 }
 
 #[cfg(test)]
-mod fields;
-#[cfg(test)]
 mod tests;

@@ -109,6 +109,21 @@ pub struct Termination {
 }
 
 impl Termination {
+    /// An end that has only begun, without a limit to patience.
+    pub fn new(reason: TerminationReason, message: impl Into<String>, since: Timestamp) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            since,
+            by: None,
+            tainted_at: None,
+            drained_at: None,
+            detached_at: None,
+            terminating_at: None,
+            replaced_by: Vec::new(),
+        }
+    }
+
     /// Whether patience with pods has ended.
     pub fn is_overdue(&self, now: Timestamp) -> bool {
         self.by.is_some_and(|by| now >= by)

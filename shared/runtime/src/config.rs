@@ -49,8 +49,8 @@ pub(crate) struct Config {
     /// `OUTRIGGER_INTERRUPTIONS`: the URL of the queue of interruptions; without it messages come again after the
     /// queue's own time.
     pub(crate) interruptions: Option<String>,
-    /// `OUTRIGGER_NODE_ROLE`: the role that provision may give to nodes, where it is not kOps' own; only `provision` has
-    /// one.
+    /// `OUTRIGGER_NODE_ROLE`: the role that provision may give to nodes, where it is not kOps' own; only `provision`
+    /// has one.
     pub(crate) node_role: Option<String>,
     /// How the API server is reached.
     pub(crate) api_server: ApiServer,

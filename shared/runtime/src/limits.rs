@@ -1,5 +1,5 @@
-//! How long a function may take, and what it does: limits that fit into one another, so that a server that hangs is told of by
-//! the function, and not by Lambda that ends it.
+//! How long a function may take, and what it does: limits that fit into one another, so that a server that hangs is
+//! told of by the function, and not by Lambda that ends it.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

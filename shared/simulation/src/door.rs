@@ -268,7 +268,7 @@ impl Call {
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::ClusterUid => "read the namespace kube-system",
-            Self::Configuration => "list NodePools",
+            Self::Configuration | Self::ManagedPools => "list NodePools",
             Self::List => "list nodes and pods",
             Self::Watch => "watch nodes and pods",
             Self::Volumes => "list volumes",
@@ -291,7 +291,6 @@ impl Call {
             Self::Catalog => "read the catalogue",
             Self::Survey => "describe instance types",
             Self::StoreCatalog => "store the catalogue",
-            Self::ManagedPools => "read the InstanceGroups",
             Self::ResolveClass => "read the node class",
             Self::EnsureTemplate => "describe the launch template",
             Self::DescribeLaunchTemplates => "list our launch templates",

@@ -110,8 +110,8 @@ fn override_request(
         .build()
 }
 
-/// Tags for what EC2 lets an instant fleet tag. Network interfaces are not among it: their tags are our own templates' to
-/// give. Neither are spot requests, and a template that tags them makes EC2 refuse every on-demand launch.
+/// Tags for what EC2 lets an instant fleet tag. Network interfaces are not among it: their tags are our own templates'
+/// to give. Neither are spot requests, and a template that tags them makes EC2 refuse every on-demand launch.
 fn tag_specifications(request: &FleetRequest) -> Vec<TagSpecification> {
     let tags: Vec<_> = request.tags.iter().map(|(key, value)| tag(key, value)).collect();
     [ResourceType::Fleet, ResourceType::Instance, ResourceType::Volume]

@@ -188,7 +188,8 @@ fn root_mapping(device: &str, root: &RootVolume) -> LaunchTemplateBlockDeviceMap
     LaunchTemplateBlockDeviceMappingRequest::builder().device_name(device).ebs(ebs).build()
 }
 
-/// The class's tags for the machines' network interfaces, as Karpenter's templates give them: CreateFleet takes none for them.
+/// The class's tags for the machines' network interfaces, as Karpenter's templates give them: CreateFleet takes none
+/// for them.
 fn interface_tags(class: &NodeClass) -> LaunchTemplateTagSpecificationRequest {
     LaunchTemplateTagSpecificationRequest::builder()
         .resource_type(ResourceType::NetworkInterface)

@@ -48,7 +48,8 @@ pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerErr
     })
 }
 
-/// The items whose sort key begins with `prefix` and which are in one of the states `over`, if nobody has put them away.
+/// The items whose sort key begins with `prefix` and which are in one of the states `over`, if nobody has put them
+/// away.
 pub(super) async fn over(
     ledger: &DynamoLedger,
     prefix: &str,
@@ -159,8 +160,8 @@ enum States {
     Only([&'static str; 2]),
 }
 
-/// All items whose sort key begins with `prefix`, and which are in such a state. A page that fails fails the whole: half
-/// a list is no list.
+/// All items whose sort key begins with `prefix`, and which are in such a state. A page that fails fails the whole:
+/// half a list is no list.
 async fn query(ledger: &DynamoLedger, prefix: &str, states: States) -> Result<Vec<Item>, LedgerError> {
     let mut items = Vec::new();
     let mut start: Option<HashMap<String, AttributeValue>> = None;

@@ -137,17 +137,9 @@ pub(crate) fn ending(claim: &NodeClaim, cause: &Cause, now: Timestamp) -> Option
 
 fn begun(claim: &NodeClaim, cause: &Cause, now: Timestamp) -> Termination {
     let grace = claim.spec.termination_grace_period.and_then(NillableDuration::get);
-    Termination {
-        reason: cause.reason,
-        message: cause.message.clone(),
-        since: now,
-        by: grace.map(|grace| now.saturating_add(grace).unwrap_or(Timestamp::MAX)),
-        tainted_at: None,
-        drained_at: None,
-        detached_at: None,
-        terminating_at: None,
-        replaced_by: cause.replaced_by.clone(),
-    }
+    let by = grace.map(|grace| now.saturating_add(grace).unwrap_or(Timestamp::MAX));
+    let replaced_by = cause.replaced_by.clone();
+    Termination { by, replaced_by, ..Termination::new(cause.reason, &cause.message, now) }
 }
 
 /// What keeps new pods and new connections away from a node; `None` when it is so already.

@@ -114,8 +114,8 @@ pub trait Ledger: Send + Sync {
     /// What the last sweep found; an empty one before the first.
     async fn sweep(&self) -> Result<Sweep, LedgerError>;
 
-    /// Puts claims and intents that are over where [`Ledger::load`] need not pass over them, and says how many. They are
-    /// found by their names as before. Anybody may do it at any time, and again.
+    /// Puts claims and intents that are over where [`Ledger::load`] need not pass over them, and says how many. They
+    /// are found by their names as before. Anybody may do it at any time, and again.
     async fn put_away(&self) -> Result<usize, LedgerError>;
 
     /// Keeps what a sweep found; with a lease, only while that is ours. Errors with [`LedgerError::LeaseLost`] when it

@@ -106,7 +106,8 @@ pub(super) const FIELDS: &[Field] = &[
     row(
         "machineType",
         Honoured(
-            "requirement on the instance type, with a mixedInstancesPolicy or manager Karpenter, and in the managed NodePool",
+            "requirement on the instance type, with a mixedInstancesPolicy or manager Karpenter, and in the managed \
+             NodePool",
         ),
     ),
     row(
@@ -129,7 +130,8 @@ pub(super) const FIELDS: &[Field] = &[
     row(
         "minSize",
         Honoured(
-            "CloudGroup: must be 0, or nothing is launched; Karpenter: a managed NodePool `NAME-min` of so many `replicas`",
+            "CloudGroup: must be 0, or nothing is launched; Karpenter: a managed NodePool `NAME-min` of so many \
+             `replicas`",
         ),
     ),
     row("mixedInstancesPolicy.instanceRequirements.cpu.max", Honoured("requirement on the instance type")),
@@ -174,7 +176,8 @@ pub(super) const FIELDS: &[Field] = &[
     row(
         "rollingUpdate",
         Harmless(
-            "`kops rolling-update` reads it, and its taints and annotations are heeded; budgets of the NodePool pace drift",
+            "`kops rolling-update` reads it, and its taints and annotations are heeded; budgets of the NodePool pace \
+             drift",
         ),
     ),
     row(

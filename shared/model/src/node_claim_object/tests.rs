@@ -118,17 +118,8 @@ fn conditions_follow_the_claim() {
 #[test]
 fn the_end_shows_how_far_it_has_come() {
     let since = at("2026-11-21T11:00:00Z");
-    let end = Termination {
-        reason: TerminationReason::Deleted,
-        message: "its Node was deleted".into(),
-        since,
-        by: Some(at("2026-11-21T11:10:00.5Z")),
-        tainted_at: None,
-        drained_at: None,
-        detached_at: None,
-        terminating_at: None,
-        replaced_by: vec!["web-2".into()],
-    };
+    let begun = Termination::new(TerminationReason::Deleted, "its Node was deleted", since);
+    let end = Termination { by: Some(at("2026-11-21T11:10:00.5Z")), ..begun };
     let told = |end: &Termination| {
         let claim = launched().with_status(|status| {
             status.state = ClaimState::Draining;

@@ -106,7 +106,8 @@ pub struct KeptName {
 /// PodDisruptionBudgets.
 ///
 /// Drifted nodes are replaced one by one, whatever that costs, and static pools give up what they have beyond their
-/// replicas, whatever that saves. No command ends more nodes than its pool's budgets allow at once; all commands together are the way to the cheapest cluster that was found.
+/// replicas, whatever that saves. No command ends more nodes than its pool's budgets allow at once; all commands
+/// together are the way to the cheapest cluster that was found.
 #[must_use = "a consolidation does nothing until it is carried out"]
 pub fn consolidate(
     snapshot: &Snapshot,

@@ -177,17 +177,7 @@ mod tests {
             (drains, InstanceGone, CapacityType::OnDemand, None, true),
         ];
         for (state, reason, kind, left, expected) in table {
-            let termination = Termination {
-                reason,
-                message: "test".into(),
-                since: at(0),
-                by: left.map(at),
-                tainted_at: None,
-                drained_at: None,
-                detached_at: None,
-                terminating_at: None,
-                replaced_by: Vec::new(),
-            };
+            let termination = Termination { by: left.map(at), ..Termination::new(reason, "test", at(0)) };
             let mut ending = claim().with_status(|status| {
                 status.state = state;
                 status.termination = Some(termination);

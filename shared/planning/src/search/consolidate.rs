@@ -313,9 +313,9 @@ impl Consolidating<'_, '_, '_> {
         Ok(())
     }
 
-    /// Places the pods of nodes that were just ended: where kube-scheduler would put them, if they all find room so, else
-    /// with new nodes, which are returned. What only saves money must not hang on room that kube-scheduler would have
-    /// to pack; then all is as before.
+    /// Places the pods of nodes that were just ended: where kube-scheduler would put them, if they all find room so,
+    /// else with new nodes, which are returned. What only saves money must not hang on room that kube-scheduler would
+    /// have to pack; then all is as before.
     fn place(&mut self, left_before: &[u32], demand: Demand<'_>) -> Result<Vec<usize>, Stays> {
         let spread = match demand {
             Demand::Saving(_) => worst_fit(self.solution, self.order, left_before).map_err(Some),

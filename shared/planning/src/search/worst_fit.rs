@@ -1,5 +1,6 @@
 //! Worst fit: each pod goes where most room is for its like. That is what becomes of pods that leave a node, since
-//! kube-scheduler places them and spreads; room that holds them only as we would pack them is room that they do not find.
+//! kube-scheduler places them and spreads; room that holds them only as we would pack them is room that they do not
+//! find.
 
 use std::collections::BinaryHeap;
 

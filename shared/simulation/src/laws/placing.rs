@@ -15,8 +15,8 @@ pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(15);
 /// How long a node that is ready stays closed at most for pods that move to it, and for a tick to see that.
 pub(crate) const LONGEST_CLOSED: Duration = Duration::from_secs(120 + 15);
 
-/// Whether nothing keeps lifecycle from looking every few seconds: no trouble, no function that has died or stands still
-/// some time.
+/// Whether nothing keeps lifecycle from looking every few seconds: no trouble, no function that has died or stands
+/// still some time.
 fn is_undisturbed(state: &State, scenario: &Scenario, moment: Moment) -> bool {
     let lives = state.deaths == 0 && !scenario.freezes(Function::Lifecycle);
     lives && !scenario.poll_window.is_zero() && is_calm(scenario, moment)

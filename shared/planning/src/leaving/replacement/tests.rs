@@ -62,17 +62,8 @@ fn what_replaces_nodes_awaits_their_pods_until_they_are_gone() {
     let ended = |state| {
         claim().with_status(|status| {
             status.state = state;
-            status.termination = Some(Termination {
-                reason: command.reason,
-                message: "test".into(),
-                since: at(0),
-                by: None,
-                tainted_at: None,
-                drained_at: None,
-                detached_at: None,
-                terminating_at: None,
-                replaced_by: vec!["new".into()],
-            });
+            let end = Termination::new(command.reason, "test", at(0));
+            status.termination = Some(Termination { replaced_by: vec!["new".into()], ..end });
         })
     };
     let table = [

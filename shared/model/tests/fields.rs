@@ -1,12 +1,13 @@
 //! What `docs/fields.md` says of NodePool and EC2NodeClass, held to their schema and to what reading them refuses.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that panics has failed")]
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use outrigger_model::crd::crds;
+use outrigger_model::{EC2NodeClass, Invalid, NodePool};
 use serde_json::{Value, json};
 
-use crate::{EC2NodeClass, Invalid, NodePool, crd::crds};
-
-const PAGE: &str = include_str!("../../../../docs/fields.md");
+const PAGE: &str = include_str!("../../../docs/fields.md");
 
 /// Manifests that together write every field that is honoured.
 const POOLS: [&str; 2] = [
