@@ -30,6 +30,10 @@ pub struct Command {
     /// of them, and `None` while some pod has no place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replacements: Option<Vec<String>>,
+    /// The uids of the pods of these nodes that have a place on nodes which are ready. The others are entered in the
+    /// claims of `replacements`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub placed: Vec<String>,
 }
 
 impl Command {
@@ -46,7 +50,17 @@ impl Command {
         let first = claims.first().map_or("", String::as_str);
         let id = format!("{first}-{}", since.as_millisecond());
         let message = message.into();
-        Self { id, version: 0, reason, message, since, claims, may_cost: None, replacements: None }
+        Self {
+            id,
+            version: 0,
+            reason,
+            message,
+            since,
+            claims,
+            may_cost: None,
+            replacements: None,
+            placed: Vec::new(),
+        }
     }
 
     /// Whether it is this command that a claim waits for. A claim whose end has begun waits for none.

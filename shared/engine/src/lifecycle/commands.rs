@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use outrigger_model::{ClaimState, Command, NillableDuration, Node, NodeClaim};
 
 use outrigger_planning::leaving::eviction::EvictionRules;
-use outrigger_planning::leaving::replacement::{DisruptionBlocker, PATIENCE, Step, command_blocker, step};
+use outrigger_planning::leaving::replacement::{
+    DisruptionBlocker, PATIENCE, Step, command_blocker, placed, step, unplaced,
+};
 
 use super::Tick;
 use crate::TickError;
@@ -36,8 +38,9 @@ impl Tick<'_> {
                 return;
             }
             let step = step(command, &ready, self.ports.now());
+            let placed = placed(command, claims);
             let held: Vec<&mut NodeClaim> = claims.iter_mut().filter(|claim| command.holds(claim)).collect();
-            if let Err(error) = self.go_on(command, step, held, nodes, lease).await {
+            if let Err(error) = self.go_on(command, step, &placed, held, nodes, lease).await {
                 self.cannot_go_on(&command.claims.join(", "), &error);
             }
         }
@@ -48,6 +51,7 @@ impl Tick<'_> {
         &mut self,
         command: &Command,
         step: Step,
+        placed: &BTreeSet<String>,
         held: Vec<&mut NodeClaim>,
         nodes: &Nodes<'_>,
         lease: Option<&Lease>,
@@ -65,7 +69,8 @@ impl Tick<'_> {
             self.waits(&held, "an operator's pause to end");
             return Ok(());
         }
-        let kept = self.kept(command, &held, nodes).await?;
+        let placed = (step == Step::Drain).then_some(placed);
+        let kept = self.kept(command, placed, &held, nodes).await?;
         let nodes: Vec<&Node> = held.iter().flat_map(|claim| nodes.of_claim(claim)).copied().collect();
         match (step, kept) {
             (Step::Drain | Step::Wait(_), None) => self.carry_out(command, held, lease).await?,
@@ -156,10 +161,12 @@ impl Tick<'_> {
         }
     }
 
-    /// Why none of the nodes may be drained of our own accord, by what is on them now.
+    /// Why none of the nodes may be drained of our own accord, by what is on them now; each pod must be among those that
+    /// have a place, where these are given.
     async fn kept(
         &self,
         command: &Command,
+        placed: Option<&BTreeSet<String>>,
         held: &[&mut NodeClaim],
         nodes: &Nodes<'_>,
     ) -> Result<Option<DisruptionBlocker>, TickError> {
@@ -171,9 +178,11 @@ impl Tick<'_> {
         for claim in held {
             for node in nodes.of_claim(claim) {
                 let pods = self.ports.cluster.pods_on(&node.name).await?;
-                let pods = pods.iter().map(|on| &on.pod);
-                if let Some(why) = command_blocker(command, claim, node, pods, rules) {
-                    return Ok(Some(why));
+                let pods = || pods.iter().map(|on| &on.pod);
+                let asked = command_blocker(command, claim, node, pods(), rules);
+                let kept = asked.or_else(|| unplaced(placed?, pods(), rules));
+                if kept.is_some() {
+                    return Ok(kept);
                 }
             }
         }

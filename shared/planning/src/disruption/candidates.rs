@@ -222,10 +222,13 @@ impl<'a, 's> Filter<'a, 's> {
         let rules = EvictionRules::of(self.snapshot);
         match replacement::blocker(own.node, own.pods.iter().copied(), rules) {
             Some(DisruptionBlocker::Node(_)) => Err(Kept::DoNotDisrupt),
-            Some(DisruptionBlocker::Occupied(_)) | None => Ok(kept_by_used_up_budget(own, rules)),
             Some(DisruptionBlocker::Pod(blocker)) => {
                 let until = self.stays_until(own, &blocker);
                 Ok(Some(Kept::PodStays { blocker: Box::new(blocker), until }))
+            }
+            // A node that no command holds waits for nothing.
+            Some(DisruptionBlocker::Occupied(_) | DisruptionBlocker::Unplaced(_)) | None => {
+                Ok(kept_by_used_up_budget(own, rules))
             }
         }
     }

@@ -70,6 +70,8 @@ pub enum DisruptionBlocker {
     Pod(EvictionBlocker),
     /// It was to go because nobody was on it, and this pod has come to it.
     Occupied(PodRef),
+    /// This pod on it has no place yet.
+    Unplaced(PodRef),
 }
 
 impl fmt::Display for DisruptionBlocker {
@@ -78,6 +80,7 @@ impl fmt::Display for DisruptionBlocker {
             Self::Node(name) => write!(f, "the node {name} asks not to be disrupted"),
             Self::Pod(blocker) => blocker.fmt(f),
             Self::Occupied(pod) => write!(f, "the pod {pod} has come to it"),
+            Self::Unplaced(pod) => write!(f, "the pod {pod} has no place elsewhere yet"),
         }
     }
 }
@@ -122,6 +125,26 @@ pub fn command_blocker<'p>(
     }
 }
 
+/// The uids of the pods of a command's nodes that have a place: on nodes that are ready, or as pods that what replaces
+/// these nodes holds.
+pub fn placed(command: &Command, claims: &[NodeClaim]) -> BTreeSet<String> {
+    let replaces = |claim: &&NodeClaim| command.replacements.iter().flatten().any(|name| *name == claim.name);
+    let entered = claims.iter().filter(replaces).flat_map(|claim| &claim.status.nominated);
+    command.placed.iter().chain(entered.map(|pod| &pod.uid)).cloned().collect()
+}
+
+/// Why a node may not be drained yet, by the pods that are on it now: one that comes back elsewhere has no place there,
+/// since it came after the last plan, or its place was not written down.
+pub fn unplaced<'p>(
+    placed: &BTreeSet<String>,
+    pods: impl IntoIterator<Item = &'p Pod>,
+    rules: EvictionRules<'_>,
+) -> Option<DisruptionBlocker> {
+    let has_none =
+        |pod: &&Pod| pod.is_reschedulable() && rules.blocker(pod).is_none() && !placed.contains(&pod.uid);
+    pods.into_iter().find(has_none).map(|pod| DisruptionBlocker::Unplaced(pod.id.clone()))
+}
+
 /// The commands of which a plan says something new: what the pods of their nodes wait for. `is_launched` says of a
 /// planned node, by its claim, whether it is on its way.
 pub fn noted(snapshot: &Snapshot, plan: &Plan, is_launched: impl Fn(&str) -> bool) -> Vec<Command> {
@@ -132,32 +155,36 @@ pub fn noted(snapshot: &Snapshot, plan: &Plan, is_launched: impl Fn(&str) -> boo
     let launched: Vec<&PlannedNode> = plan.nodes.iter().filter(|node| is_launched(&node.claim)).collect();
     let places = places(&snapshot, plan, &launched);
     current(&snapshot)
-        .map(|command| Command {
-            replacements: replacements(command, &snapshot, &places, &launched),
-            ..command.clone()
+        .map(|command| {
+            let replaced = replaced(command, &snapshot, &places, &launched);
+            replaced.unwrap_or_else(|| Command { replacements: None, placed: Vec::new(), ..command.clone() })
         })
         .filter(|noted| !snapshot.commands.contains(noted))
         .collect()
 }
 
-/// The claims that the pods of a command's nodes wait for, and those that take the place of these nodes in static
-/// pools; `None` while a node is kept, some pod has no place, or a static pool lacks a node.
-fn replacements(
+/// A command with the claims that the pods of its nodes wait for, and those that take the place of these nodes in
+/// static pools; `None` while a node is kept, some pod has no place, or a static pool lacks a node.
+fn replaced(
     command: &Command,
     snapshot: &Snapshot,
     places: &BTreeMap<&str, &str>,
     launched: &[&PlannedNode],
-) -> Option<Vec<String>> {
-    let moved = moved(command, snapshot)?;
-    let waits_for: Option<BTreeSet<&str>> =
-        moved.iter().map(|pod| places.get(pod.uid.as_str()).copied()).collect();
-    let mut waits_for: BTreeSet<&str> = waits_for?.into_iter().filter(|name| !name.is_empty()).collect();
+) -> Option<Command> {
+    let (mut waits_for, mut on_ready) = (BTreeSet::new(), Vec::new());
+    for pod in moved(command, snapshot)? {
+        match *places.get(pod.uid.as_str())? {
+            "" => on_ready.push(pod.uid.clone()),
+            claim => drop(waits_for.insert(claim)),
+        }
+    }
     if matches!(command.reason, TerminationReason::Drifted | TerminationReason::Expired) {
         for claim in snapshot.claims.iter().filter(|claim| command.holds(claim)) {
             waits_for.extend(successors(&claim.spec.node_pool, snapshot, launched)?);
         }
     }
-    Some(waits_for.into_iter().map(str::to_owned).collect())
+    let replacements = Some(waits_for.into_iter().map(str::to_owned).collect());
+    Some(Command { replacements, placed: on_ready, ..command.clone() })
 }
 
 /// The nodes of a static pool that have yet to be ready; `None` while it has too few. Other pools have none.

@@ -64,7 +64,8 @@ pub(crate) fn execution(
         return vec![format!("{owner} carried {} out without a look at the cluster", command.id)];
     };
     let unwilling = ends.iter().flat_map(|claim| unwilling(state, look, command, claim, moment));
-    unwilling.chain(not_replaced(state, look, command, moment)).collect()
+    let unplaced = ends.iter().flat_map(|claim| unplaced(state, look, command, claim, moment));
+    unwilling.chain(unplaced).chain(not_replaced(state, look, command, moment)).collect()
 }
 
 /// Pods that mind, and that were there when the run looked at their node.
@@ -76,19 +77,39 @@ fn unwilling(
     moment: Moment,
 ) -> Vec<String> {
     let Some(node) = node_of(state, claim) else { return Vec::new() };
-    let seen_at = look.pods.get(&node.name).copied();
-    let was_seen = |pod: &&Pod| {
-        let came = state.cluster.bound_at(pod);
-        seen_at.is_none_or(|seen_at| came.is_none_or(|came| came <= seen_at))
-    };
-    let on = state.cluster.pods().values().filter(|pod| pod.occupies(&node.name)).filter(was_seen);
     let minds = |pod: &&Pod| match command.reason {
         TerminationReason::Empty => !pod.is_bound_to_its_node(),
         TerminationReason::Drifted if claim.spec.termination_grace_period.is_some() => false,
         _ => pod.is_drainable() && (pod.is_protected(moment.at) || state.cluster.never_goes(pod)),
     };
     let told = |pod: &Pod| format!("{} ends under {}, who minds: {}", node.name, pod.id, command.reason);
-    on.filter(minds).map(told).collect()
+    seen_on(state, look, node).filter(minds).map(told).collect()
+}
+
+/// Pods that come back elsewhere, and for which neither a replacement nor a node that is ready is known to have room.
+fn unplaced(state: &State, look: &Look, command: &Command, claim: &NodeClaim, moment: Moment) -> Vec<String> {
+    let stored = state.ledger.commands().find(|stored| stored.id == command.id);
+    let (Some(node), Some(stored)) = (node_of(state, claim), stored) else { return Vec::new() };
+    let holds = |claim: &&NodeClaim| stored.replacements.iter().flatten().any(|name| *name == claim.name);
+    let is_placed = |pod: &Pod| {
+        let mut holding = state.ledger.claims().filter(holds);
+        stored.placed.contains(&pod.uid)
+            || holding.any(|claim| claim.status.nominated.iter().any(|planned| planned.uid == pod.uid))
+    };
+    let stays = |pod: &Pod| pod.is_protected(moment.at) || state.cluster.never_goes(pod);
+    let comes_back = seen_on(state, look, node).filter(|pod| pod.is_reschedulable() && !stays(pod));
+    let told = |pod: &Pod| format!("{} ends under {}, who has no place elsewhere", node.name, pod.id);
+    comes_back.filter(|pod| !is_placed(pod)).map(told).collect()
+}
+
+/// The pods that were on a node when the run looked at it.
+fn seen_on<'s>(state: &'s State, look: &Look, node: &'s Node) -> impl Iterator<Item = &'s Pod> {
+    let seen_at = look.pods.get(&node.name).copied();
+    let was_seen = move |pod: &&Pod| {
+        let came = state.cluster.bound_at(pod);
+        seen_at.is_none_or(|seen_at| came.is_none_or(|came| came <= seen_at))
+    };
+    state.cluster.pods().values().filter(|pod| pod.occupies(&node.name)).filter(was_seen)
 }
 
 /// What the pods of a command wait for, where it was not ready when the run looked.

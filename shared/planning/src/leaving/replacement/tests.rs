@@ -81,6 +81,32 @@ fn what_replaces_nodes_awaits_their_pods_until_they_are_gone() {
 }
 
 #[test]
+fn a_node_waits_until_each_of_its_pods_has_a_place() {
+    let Pod { id, uid, .. } = pod("ReplicaSet", PodState::Bound);
+    let holding = |name: &str| {
+        let mut claim = NodeClaim { name: name.into(), ..claim() };
+        claim.status.nominated.push(NominatedPod { pod: id.clone(), uid: uid.clone() });
+        claim
+    };
+    let on_ready = Command { placed: vec![uid.clone()], ..command(Some(&[])) };
+    let table = [
+        (command(Some(&["new"])), holding("new"), pod("ReplicaSet", PodState::Bound), false),
+        (command(Some(&["new"])), holding("other"), pod("ReplicaSet", PodState::Bound), true),
+        (command(Some(&[])), holding("new"), pod("ReplicaSet", PodState::Bound), true),
+        (on_ready, claim(), pod("ReplicaSet", PodState::Bound), false),
+        (command(Some(&[])), claim(), pod("DaemonSet", PodState::Bound), false),
+        (command(Some(&[])), claim(), pod("ReplicaSet", PodState::Terminating), false),
+        (command(Some(&[])), claim(), pod("ReplicaSet", PodState::Finished), false),
+    ];
+    for (command, claim, pod, waits) in table {
+        let rules = EvictionRules { budgets: &[], now: at(0) };
+        let found = unplaced(&placed(&command, &[claim]), [&pod], rules);
+        let expected = waits.then(|| DisruptionBlocker::Unplaced(pod.id.clone()));
+        assert_eq!(found, expected, "{command:?} {pod:?}");
+    }
+}
+
+#[test]
 fn a_node_is_kept_by_its_own_wish_and_by_those_of_its_pods() {
     let rules = EvictionRules { budgets: &[], now: at(0) };
     let shy = |owner: &str| Pod {
