@@ -30,14 +30,34 @@ pub(crate) fn commitment(state: &State, owner: &str, command: &Command, moment: 
     pools.sort_unstable();
     pools.dedup();
     let pools = state.cluster.node_pools().iter().filter(|pool| pools.contains(&pool.name.as_str()));
-    let over = pools.filter_map(|pool| {
-        let (given_up, most) = (given_up(state, pool, moment), allowed(state, pool, reason, look, moment)?);
-        (given_up > most).then(|| {
-            let why = reason.as_str();
-            format!("{given_up} nodes of NodePool {} go by choice, and {most} may for {why}", pool.name)
-        })
+    pools.flat_map(|pool| over(state, pool, reason, look, moment)).collect()
+}
+
+/// What of a pool's own rules is broken.
+fn over(
+    state: &State,
+    pool: &NodePool,
+    reason: DisruptionReason,
+    look: &Look,
+    moment: Moment,
+) -> Vec<String> {
+    let why = reason.as_str();
+    let by_choice = given_up(state, pool, moment, |_| true);
+    let most = allowed(state, pool, reason, look, moment);
+    let budget = most.filter(|most| by_choice > *most).map(|most| {
+        format!("{by_choice} nodes of NodePool {} go by choice, and {most} may for {why}", pool.name)
     });
-    over.collect()
+    let drifted = given_up(state, pool, moment, |reason| reason == DisruptionReason::Drifted);
+    let wave = wave(pool).filter(|wave| reason == DisruptionReason::Drifted && drifted > *wave);
+    let wave = wave.map(|wave| {
+        format!("{drifted} drifted nodes of NodePool {} go, and {wave} may in a wave", pool.name)
+    });
+    budget.into_iter().chain(wave).collect()
+}
+
+/// How many drifted nodes of a pool are replaced at once, where it says so.
+fn wave(pool: &NodePool) -> Option<usize> {
+    pool.annotations.get("outrigger.dev/drift-at-once")?.parse().ok()
 }
 
 /// The reasons for which disrupt gives nodes up.
@@ -50,21 +70,25 @@ fn by_choice(reason: TerminationReason) -> Option<DisruptionReason> {
     }
 }
 
-/// How many nodes of a pool are held by disrupt's commands, or end because of one.
-fn given_up(state: &State, pool: &NodePool, moment: Moment) -> usize {
+/// How many nodes of a pool are held by disrupt's commands, or end because of one, for some of the reasons.
+fn given_up(
+    state: &State,
+    pool: &NodePool,
+    moment: Moment,
+    counts: impl Fn(DisruptionReason) -> bool,
+) -> usize {
     let is_there =
         |claim: &&NodeClaim| claim.instance_id().is_some_and(|id| state.cluster.nodes().contains_key(id));
     let of_pool = state.ledger.claims().filter(|claim| claim.spec.node_pool == pool.name).filter(is_there);
-    of_pool.filter(|claim| is_given_up(state, claim, moment)).count()
+    of_pool.filter_map(|claim| why_given_up(state, claim, moment)).filter(|reason| counts(*reason)).count()
 }
 
-fn is_given_up(state: &State, claim: &NodeClaim, moment: Moment) -> bool {
-    let end = claim.status.termination.as_ref();
-    let ends = end.is_some_and(|end| by_choice(end.reason).is_some());
+fn why_given_up(state: &State, claim: &NodeClaim, moment: Moment) -> Option<DisruptionReason> {
+    let end = claim.status.termination.as_ref().filter(|_| claim.status.state != ClaimState::Gone);
     let is_current = |command: &&Command| after(command.since, CURRENT) > moment.at;
-    let mut commands = state.ledger.commands().filter(|command| by_choice(command.reason).is_some());
-    ends && claim.status.state != ClaimState::Gone
-        || commands.any(|command| is_current(&command) && command.holds(claim))
+    let mut current = state.ledger.commands().filter(is_current);
+    let held = || current.find_map(|command| by_choice(command.reason).filter(|_| command.holds(claim)));
+    end.and_then(|end| by_choice(end.reason)).or_else(held)
 }
 
 /// The least that a budget allows which held all the time since the run's look; `None` where none did.
