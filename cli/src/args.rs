@@ -1,6 +1,8 @@
 //! What the command takes.
 
 #[cfg(feature = "cluster")]
+mod decided;
+#[cfg(feature = "cluster")]
 mod pause;
 
 use std::path::PathBuf;
@@ -11,6 +13,8 @@ use outrigger_model::Price;
 use outrigger_planning as planning;
 
 use crate::output::Format;
+#[cfg(feature = "cluster")]
+use decided::Decided;
 #[cfg(feature = "cluster")]
 pub(crate) use pause::{Ledger, Pause, Resume};
 
@@ -129,6 +133,9 @@ pub(crate) struct Explain {
     pub(crate) what: String,
     #[command(flatten)]
     pub(crate) source: Source,
+    #[cfg(feature = "cluster")]
+    #[command(flatten)]
+    pub(crate) decided: Decided,
 }
 
 /// What a decision is made from.
@@ -223,7 +230,7 @@ pub(crate) struct Uninstall {
 
 /// How the cluster is reached.
 #[cfg(feature = "cluster")]
-#[derive(Debug, Arguments)]
+#[derive(Clone, Debug, Arguments)]
 pub(crate) struct Kubeconfig {
     /// The kubeconfig file; by default that of kubectl
     #[arg(long = "kubeconfig", value_name = "FILE")]
@@ -323,8 +330,11 @@ Exit codes:
 const EXPLAIN_HELP: &str = "\
 Examples:
   outrigger explain default/render-0 -f examples/cluster.yaml
-  outrigger explain render-0 -f examples/cluster.yaml -o yaml
+  outrigger explain pod/render-0 -f examples/cluster.yaml -o yaml
   outrigger explain 1 -f examples/cluster.yaml
+  outrigger explain node/ip-10-0-1-7.ec2.internal --ledger --table TABLE --cluster k8s.example.com
+
+--ledger needs a command that was built with the feature cluster.
 
 Exit codes:
   0  the pod has a place, or it is a node

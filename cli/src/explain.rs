@@ -1,5 +1,7 @@
 //! `outrigger explain`: where one pod goes, or why each pool refuses it; or why a node is what it is.
 
+#[cfg(feature = "cluster")]
+mod ledger;
 mod node;
 
 use outrigger_model::{NodeReport, Outcome as Fate, Pod, PodRef, PodState};
@@ -20,6 +22,8 @@ enum Explanation {
     Pod(Box<PodExplanation>),
     Planned(Box<node::Planned>),
     Existing(Box<node::Existing>),
+    #[cfg(feature = "cluster")]
+    Remembered(ledger::Remembered),
 }
 
 /// What there is to say about one pod.
@@ -46,13 +50,32 @@ struct PodExplanation {
 
 /// Runs the command.
 pub(crate) fn run(command: &args::Explain, format: Format) -> Result<Outcome, CliError> {
-    let decision = decide(&command.source)?;
-    let explanation = explain(&decision, &command.source, &command.what)?;
+    let explanation = asked(command)?;
     print(&explanation, format, || explanation.print_text())?;
     Ok(match &explanation {
         Explanation::Pod(pod) if matches!(pod.outcome, Some(Fate::Unplaced { .. })) => Outcome::Unplaced,
+        #[cfg(feature = "cluster")]
+        Explanation::Remembered(ledger::Remembered::Pod(pod))
+            if matches!(pod.outcome, Fate::Unplaced { .. }) =>
+        {
+            Outcome::Unplaced
+        }
         _ => Outcome::Done,
     })
+}
+
+/// What is asked for, from where it is to be read.
+fn asked(command: &args::Explain) -> Result<Explanation, CliError> {
+    // As kubectl names objects; a namespace may have such a name as well.
+    let what = command.what.as_str();
+    let bare = what.strip_prefix("node/").or_else(|| what.strip_prefix("pod/")).unwrap_or(what);
+    #[cfg(feature = "cluster")]
+    if let Some(ledger) = command.decided.ledger() {
+        return ledger::remembered(&ledger, [what, bare]).map(Explanation::Remembered);
+    }
+    let decision = decide(&command.source)?;
+    let explain = |what| explain(&decision, &command.source, what);
+    explain(what).or_else(|missing| explain(bare).map_err(|_| missing))
 }
 
 fn explain(decision: &Decision, source: &Source, asked: &str) -> Result<Explanation, CliError> {
@@ -103,6 +126,8 @@ impl Explanation {
             Self::Pod(pod) => pod.print_text(),
             Self::Planned(node) => node.print_text(),
             Self::Existing(node) => node.print_text(),
+            #[cfg(feature = "cluster")]
+            Self::Remembered(remembered) => remembered.print_text(),
         }
     }
 }

@@ -8,7 +8,7 @@ use outrigger_stack::{
     CLUSTER, FunctionProcess, GROUPS, NodeAgent, NodeAgentSettings, Outcome, Rates, STATE_BUCKET, Stack,
     Ticker, parameter, scheduled_event,
 };
-use outrigger_tests::cli::outrigger_in;
+use outrigger_tests::cli::{Said, outrigger_in};
 use outrigger_tests::objects::{deployment, requirement};
 use outrigger_tests::world::{
     apply, claims_in, count_in_phase, count_unschedulable, instances, ledger, pools, tick, wait_for,
@@ -104,6 +104,30 @@ impl World {
             && instances(&self.stack).unwrap().len() == ready
     }
 
+    /// The command.
+    fn outrigger(&self, arguments: &[&str]) -> Said {
+        let environment = self.stack.function_environment("disrupt", &[]);
+        let kubeconfig = &self.stack.state().endpoints.admin_kubeconfig;
+        outrigger_in(&environment, kubeconfig, arguments).unwrap()
+    }
+
+    /// `outrigger explain` says of a node what disrupt has said last, and who its claim is.
+    fn explains(&self, verdict: &Value) {
+        let name = verdict["node"].as_str().unwrap();
+        let said = self.outrigger(&["explain", &format!("node/{name}"), "--ledger", "-o", "json"]);
+        assert_eq!(said.code, 0, "{said:?}");
+        let told: Value = serde_json::from_str(&said.output).unwrap();
+        let of_verdict = |key: &str| told["verdict"][key].clone();
+        assert_eq!(
+            [of_verdict("code"), of_verdict("message")],
+            ["code", "message"].map(|key| verdict[key].clone())
+        );
+        assert_eq!((&told["claim"]["state"], &told["node"]), (&json!("Initialized"), &json!(name)), "{told}");
+        let said = self.outrigger(&["explain", "node/nowhere", "--ledger"]);
+        assert_eq!(said.code, 2, "{said:?}");
+        assert!(said.errors.contains("nothing about it in the ledger"), "{said:?}");
+    }
+
     fn story(&self) -> String {
         let report = ledger(&self.stack, "report#disrupt").unwrap();
         let commands = ledger(&self.stack, "command#").unwrap();
@@ -137,6 +161,7 @@ fn a_half_empty_cluster_shrinks_under_budgets_and_says_why_the_rest_stays() {
     let report: Value = serde_json::from_str(report.as_str().unwrap()).unwrap();
     let verdicts = report["verdicts"].as_array().unwrap();
     assert_eq!(verdicts.len(), instances(&world.stack).unwrap().len(), "{report}");
+    world.explains(&verdicts[0]);
     drop((world.functions, world.agent, world.ticker));
 }
 
@@ -163,18 +188,14 @@ fn a_kops_update_rolls_through_all_nodes_though_lifecycle_is_killed() {
 #[test]
 fn nothing_is_disrupted_while_that_is_paused() {
     let mut world = World::start();
-    let outrigger = |arguments: &[&str]| {
-        let environment = world.stack.function_environment("disrupt", &[]);
-        outrigger_in(&environment, &world.stack.state().endpoints.admin_kubeconfig, arguments).unwrap()
-    };
-    assert_eq!(outrigger(&["pause", "--disruption"]).code, 0);
+    assert_eq!(world.outrigger(&["pause", "--disruption"]).code, 0);
     world.stack.kubernetes().merge(WEB, &json!({"spec": {"replicas": LEAST}})).unwrap();
     for _ in 0..2 {
         let said = tick(&world.stack, "disrupt").unwrap();
         assert_eq!((&said["committed"], &said["nodes"]), (&json!({}), &json!(0)), "{said}");
         assert!(said["pause"]["since"].is_string(), "{said}");
     }
-    assert_eq!(outrigger(&["resume"]).code, 0);
+    assert_eq!(world.outrigger(&["resume"]).code, 0);
     world.until("a node goes", |world| !world.closed.is_empty());
     drop((world.functions, world.agent, world.ticker));
 }
