@@ -1,6 +1,7 @@
-//! Consolidations on the real kube-scheduler: planning decides one, and its commands are carried out one after another.
-//! The pods of nodes that are ended are deleted and made again as a ReplicaSet would, and kube-scheduler alone binds
-//! them: nobody tells it where planning has a place for which pod.
+//! Consolidations on the real kube-scheduler, as the functions carry them out: planning decides, the first command is
+//! carried out, and planning decides anew until nothing is worth doing. The pods of nodes that are ended are deleted
+//! and made again as a ReplicaSet would. What is to go bears the soft taint of disrupt; what replaces it stays closed
+//! until the pods that kube-scheduler found no room for are planned again and bound.
 
 mod replicas;
 
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use jiff::SignedDuration;
-use outrigger_model::{Plan, PodRef, Price, Snapshot, Taint, TaintEffect};
+use outrigger_model::{Node, Plan, PodRef, Price, Snapshot, Taint};
 use outrigger_planning::check::check_consolidation;
 use outrigger_planning::disruption::{
     Consolidation, ConsolidationCommand, DisruptionSettings, NodeCost, consolidate,
@@ -21,32 +22,15 @@ use crate::cluster::{Cluster, in_parallel};
 use crate::joining;
 use crate::planned::{JoinsAs, Planned};
 use crate::scenario::Scenario;
-use crate::settle::{LONGEST, QUIET, path};
+use crate::settle::{LONGEST, path};
 use replicas::Replicas;
 
 /// How long a command waits for pods that kube-scheduler has said no to. Events that may help them come at once.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// The key of the soft taint of nodes that later commands end.
-const SHUNNED: &str = "outrigger.dev/shunned";
+/// After so many commands a cluster that finds no rest is left as it is.
+const COMMANDS_MAX: u64 = 60;
 /// How long kube-scheduler takes at most to hear of a taint. Lifecycle waits for longer before it evicts.
 const HEARING: Duration = Duration::from_millis(300);
-
-/// What kube-scheduler knows of the nodes that later commands end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Later {
-    /// Nothing: it takes them for the emptiest.
-    Open,
-    /// They bear a soft taint from the beginning.
-    Shunned,
-}
-
-impl Later {
-    /// As an environment variable asks, for measurements.
-    fn chosen() -> Self {
-        let is_shunned = std::env::var("OUTRIGGER_REPLAY_LATER").is_ok_and(|value| value == "shunned");
-        if is_shunned { Self::Shunned } else { Self::Open }
-    }
-}
 
 /// What came of a consolidation.
 #[derive(Clone, Debug, Default)]
@@ -59,59 +43,74 @@ pub(crate) struct Outcome {
     pub(crate) nodes_after: usize,
     /// Commands that were carried out.
     pub(crate) commands: usize,
-    /// Evictions that the commands tell of.
+    /// Evictions of the way that was found at first.
     pub(crate) planned: usize,
-    /// Evictions that they came to: kube-scheduler may put a pod on a node that a later command ends.
+    /// Evictions that it came to: kube-scheduler may put a pod on a node that a later command ends.
     pub(crate) evicted: usize,
+    /// Nodes that were bought beside those of the commands.
+    pub(crate) bought: usize,
     /// Pods that kube-scheduler deleted to make room.
     pub(crate) preempted: usize,
     /// Pods without a node after the last command, with kube-scheduler's words.
     pub(crate) pending: Vec<(PodRef, String)>,
-    /// Nodes that had to be bought for the pending pods.
-    pub(crate) bought: usize,
-    /// Nano-dollars per hour of these.
-    pub(crate) bought_cost: u64,
-    /// Pods that have no node even then.
-    pub(crate) left: usize,
-    /// Nano-dollars per hour of all nodes at first, as it was told.
+    /// Nano-dollars per hour of all nodes at first.
     pub(crate) before: u64,
-    /// The same after the last command, as it was told.
+    /// The same after the last command, as it was told at first.
     pub(crate) told: u64,
-    /// What the nodes cost that are there then.
+    /// What the nodes cost that are there after the last command.
     pub(crate) found: u64,
     /// How long it took.
     pub(crate) seconds: f64,
 }
 
-/// Consolidates a scenario's cluster and carries that out.
+/// Consolidates a scenario's cluster until there is nothing more to do.
 pub(crate) fn carry_out(cluster: &Cluster, scenario: &Scenario) -> Result<Outcome> {
     let began = Instant::now();
     cluster.clear().context("emptying the cluster")?;
     cluster.create(&scenario.objects)?;
     let mut pods = Replicas::of(scenario);
     cluster.pods.wait("the running pods to be seen", LONGEST, |state| pods.are_in(state))?;
-    let snapshot = a_day_later(cluster, scenario, 1)?;
-    let (options, settings) = (Options::default(), DisruptionSettings::default());
-    let found = consolidate(&snapshot, &options, &settings);
-    let violations = check_consolidation(&snapshot, &found, &options);
-    ensure!(violations.is_empty(), "{}: the referee refuses it: {violations:?}", scenario.name);
-    let mut outcome = Outcome::of(scenario, &snapshot, &found);
-    if Later::chosen() == Later::Shunned {
-        let ended: Vec<&String> = found.commands.iter().flat_map(|command| &command.delete).collect();
-        in_parallel(&ended, |node| {
-            taint(cluster, node, &Taint::new(SHUNNED, "", TaintEffect::PreferNoSchedule))
-        })?;
-    }
-    for (place, command) in found.commands.iter().enumerate() {
+    let (mut outcome, mut snapshot) = (None, a_day_later(cluster, scenario, 1)?);
+    for generation in 2..COMMANDS_MAX {
+        let found = decide(scenario, &snapshot)?;
+        mark(cluster, &snapshot, &found)?;
+        let outcome = outcome.get_or_insert_with(|| Outcome::of(scenario, &snapshot, &found));
+        let Some(command) = found.commands.first() else { break };
         let step = Step { cluster, scenario, snapshot: &snapshot, command };
-        outcome.evicted += step
-            .carry_out(&mut pods)
-            .with_context(|| format!("carrying out command {} of {}", place + 1, scenario.name))?;
+        let done = step.carry_out(&mut pods);
+        let done = done.with_context(|| format!("carrying out {:?} of {}", command.delete, scenario.name))?;
+        outcome.evicted += done.evicted;
+        outcome.bought += done.bought;
+        outcome.commands += 1;
+        snapshot = a_day_later(cluster, scenario, generation)?;
     }
-    outcome.close(cluster, &pods, &a_day_later(cluster, scenario, 2)?);
-    outcome.place_pending(cluster, scenario, &mut pods)?;
+    let mut outcome = outcome.context("nothing was decided")?;
+    outcome.close(cluster, &pods, &snapshot);
     outcome.seconds = began.elapsed().as_secs_f64();
     Ok(outcome)
+}
+
+/// What disrupt would do.
+fn decide(scenario: &Scenario, snapshot: &Snapshot) -> Result<Consolidation> {
+    let (options, settings) = (Options::default(), DisruptionSettings::default());
+    let found = consolidate(snapshot, &options, &settings);
+    let violations = check_consolidation(snapshot, &found, &options);
+    ensure!(violations.is_empty(), "{}: the referee refuses it: {violations:?}", scenario.name);
+    Ok(found)
+}
+
+/// Gives nodes that are to go the soft taint, and takes it from the others.
+fn mark(cluster: &Cluster, snapshot: &Snapshot, found: &Consolidation) -> Result<()> {
+    let goes = |node: &Node| found.commands.iter().any(|command| command.delete.contains(&node.name));
+    let differs = |node: &&Node| goes(node) != node.is_disruption_candidate();
+    let differing: Vec<&Node> = snapshot.nodes.iter().filter(differs).collect();
+    in_parallel(&differing, |node| {
+        let mut taints = node.taints.clone();
+        taints.retain(|taint| *taint != Taint::disruption_candidate());
+        taints.extend(goes(node).then(Taint::disruption_candidate));
+        let change = json!({"spec": {"taints": taints}});
+        cluster.api().merge(&format!("/api/v1/nodes/{}", node.name), &change).map(drop)
+    })
 }
 
 /// What a decision may use when no node is too young. Each decision names its nodes by its generation.
@@ -134,7 +133,6 @@ impl Outcome {
         Self {
             scenario: scenario.name.clone(),
             nodes_before: nodes_of_pools(snapshot),
-            commands: found.commands.len(),
             planned: found.commands.iter().map(|command| command.evictions).sum(),
             before: total(found.before),
             told: total(found.after),
@@ -149,27 +147,12 @@ impl Outcome {
         self.found = total(consolidate(snapshot, &Options::default(), &settings).before);
         let state = cluster.pods.lock();
         let refusal = |pod: &PodRef| state.all.get(pod).and_then(|seen| seen.refusal.clone());
+        self.preempted = pods.preempted;
         self.pending = pods
             .unbound(&state)
             .into_iter()
             .map(|pod| (pod.clone(), refusal(&pod).unwrap_or_default()))
             .collect();
-    }
-
-    /// Plans nodes for what is pending, as provision does, and lets them join.
-    fn place_pending(&mut self, cluster: &Cluster, scenario: &Scenario, pods: &mut Replicas) -> Result<()> {
-        if !self.pending.is_empty() {
-            let snapshot = a_day_later(cluster, scenario, 2)?;
-            let (plan, _) = provision(&snapshot, &Options::default());
-            let planned = Planned::of(&plan, &snapshot, JoinsAs::Cheapest)?;
-            (self.bought, self.bought_cost) = (planned.nodes.len(), planned.price.nanos());
-            joining::register_new(cluster, scenario, &planned.nodes, &snapshot)?;
-            joining::open(cluster, &planned.nodes)?;
-            pods.settle(cluster, QUIET)?;
-        }
-        self.left = pods.unbound(&cluster.pods.lock()).len();
-        self.preempted = pods.preempted;
-        Ok(())
     }
 
     /// Adds another one to a total.
@@ -180,11 +163,9 @@ impl Outcome {
         self.commands += other.commands;
         self.planned += other.planned;
         self.evicted += other.evicted;
+        self.bought += other.bought;
         self.preempted += other.preempted;
         self.pending.extend(other.pending);
-        self.bought += other.bought;
-        self.bought_cost += other.bought_cost;
-        self.left += other.left;
         self.before += other.before;
         self.told += other.told;
         self.found += other.found;
@@ -197,6 +178,14 @@ impl Outcome {
     }
 }
 
+/// What a command came to.
+struct Done {
+    /// Evictions.
+    evicted: usize,
+    /// Nodes that were bought beside what replaces the ended ones, since kube-scheduler spread the pods otherwise.
+    bought: usize,
+}
+
 /// A command, and what it is carried out on.
 struct Step<'s> {
     cluster: &'s Cluster,
@@ -207,20 +196,37 @@ struct Step<'s> {
 }
 
 impl Step<'_> {
-    /// Opens what replaces the nodes, closes these, makes their pods anew and lets the nodes go; says how many pods
-    /// that were.
-    fn carry_out(&self, pods: &mut Replicas) -> Result<usize> {
+    /// Lets what replaces the nodes join, closes these, makes their pods anew, and lets the nodes go.
+    fn carry_out(&self, pods: &mut Replicas) -> Result<Done> {
         let nothing = Plan::nothing(self.snapshot.taken_at, self.snapshot.generation);
         let plan = Plan { nodes: self.command.replace_with.clone(), ..nothing };
         let planned = Planned::of(&plan, self.snapshot, JoinsAs::Cheapest)?;
         joining::register_new(self.cluster, self.scenario, &planned.nodes, self.snapshot)?;
-        joining::open(self.cluster, &planned.nodes)?;
         in_parallel(&self.command.delete, |node| taint(self.cluster, node, &Taint::disrupted()))?;
         thread::sleep(HEARING);
-        let evicted = pods.move_from(self.cluster, &self.command.delete)?;
+        let mut done = Done { evicted: pods.move_from(self.cluster, &self.command.delete)?, bought: 0 };
+        pods.settle(self.cluster, PATIENCE)?;
+        if !pods.unbound(&self.cluster.pods.lock()).is_empty() {
+            done.bought = self.place()?;
+        }
+        joining::open(self.cluster, &planned.nodes)?;
         pods.settle(self.cluster, PATIENCE)?;
         in_parallel(&self.command.delete, |node| self.remove(node))?;
-        Ok(evicted)
+        Ok(done)
+    }
+
+    /// Plans places for the pods that wait, as provision does, and binds those that go to closed nodes, as lifecycle
+    /// does; says how many nodes had to be bought beside those of the command.
+    fn place(&self) -> Result<usize> {
+        // Nodes are named by the generation: no decision has this one.
+        let snapshot = a_day_later(self.cluster, self.scenario, self.snapshot.generation + COMMANDS_MAX)?;
+        let (plan, _) = provision(&snapshot, &Options::default());
+        joining::bind(self.cluster, self.scenario, &plan.existing)?;
+        let planned = Planned::of(&plan, &snapshot, JoinsAs::Cheapest)?;
+        joining::register_new(self.cluster, self.scenario, &planned.nodes, &snapshot)?;
+        joining::bind(self.cluster, self.scenario, &planned.on_new())?;
+        joining::open(self.cluster, &planned.nodes)?;
+        Ok(planned.nodes.len())
     }
 
     /// Lets a node go, with the pods that live and die with it.

@@ -56,13 +56,14 @@ pub(crate) fn line(one: &Figures) {
 /// Prints the heading of the table of consolidations.
 pub(crate) fn consolidation_heading() {
     println!(
-        "\n{:<36} {:>6} {:>6} {:>8} {:>7} {:>7} {:>9} {:>7} {:>9} {:>9} {:>9} {:>7}",
+        "\n{:<36} {:>6} {:>6} {:>8} {:>7} {:>7} {:>6} {:>9} {:>7} {:>9} {:>9} {:>9} {:>7}",
         "consolidation",
         "nodes",
         "after",
         "commands",
         "planned",
         "evicted",
+        "bought",
         "preempted",
         "pending",
         "$/h",
@@ -75,13 +76,14 @@ pub(crate) fn consolidation_heading() {
 /// Prints a consolidation's line, and why pods are pending.
 pub(crate) fn consolidation_line(one: &Outcome) {
     println!(
-        "{:<36} {:>6} {:>6} {:>8} {:>7} {:>7} {:>9} {:>7} {:>9.4} {:>9.4} {:>9.4} {:>7.1}",
+        "{:<36} {:>6} {:>6} {:>8} {:>7} {:>7} {:>6} {:>9} {:>7} {:>9.4} {:>9.4} {:>9.4} {:>7.1}",
         one.scenario,
         one.nodes_before,
         one.nodes_after,
         one.commands,
         one.planned,
         one.evicted,
+        one.bought,
         one.preempted,
         one.pending.len(),
         Outcome::dollars(one.before),
@@ -91,9 +93,5 @@ pub(crate) fn consolidation_line(one: &Outcome) {
     );
     for (pod, words) in &one.pending {
         println!("    {pod}: {words}");
-    }
-    if !one.pending.is_empty() {
-        let cost = Outcome::dollars(one.bought_cost);
-        println!("    {} nodes at ${cost:.4}/h were bought for these, {} are left", one.bought, one.left);
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
-use outrigger_model::{DaemonSet, NominatedPod, PodRef, Snapshot, labels, taint};
+use outrigger_model::{DaemonSet, ExistingPlacement, NominatedPod, PodRef, Snapshot, labels, taint};
 use outrigger_planning::binding::{DEFAULT_SCHEDULER, Left, bindings};
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ pub(crate) fn join(
         planned.on_existing.iter().flat_map(|(node, pods)| pods.iter().map(move |pod| (pod, node)));
     match opening {
         Opening::Bound => {
-            let others = bind(cluster, scenario, planned)?;
+            let others = bind(cluster, scenario, &planned.on_new())?;
             let others = others.iter().map(|left| (&left.pod.pod, &left.node));
             nominate(cluster, &others.chain(existing).collect::<Vec<_>>())?;
         }
@@ -84,10 +84,14 @@ pub(crate) fn register_new(
 
 /// Binds the pods that may be bound as the API server shows the cluster now, as lifecycle does; gives the
 /// others. Nobody else may bind a pod to a closed node, so that each conflict is a fault.
-fn bind(cluster: &Cluster, scenario: &Scenario, planned: &Planned) -> Result<Vec<Left>> {
+pub(crate) fn bind(
+    cluster: &Cluster,
+    scenario: &Scenario,
+    planned: &[ExistingPlacement],
+) -> Result<Vec<Left>> {
     let list = scenario.list(cluster.read_back()?);
     let now = scenario.snapshot(&list, 0)?;
-    let found = bindings(&now, &planned.on_new(), &BTreeSet::from([DEFAULT_SCHEDULER.to_owned()]));
+    let found = bindings(&now, planned, &BTreeSet::from([DEFAULT_SCHEDULER.to_owned()]));
     let pairs: Vec<(&NominatedPod, &str)> =
         found.bound.iter().flat_map(|on| on.pods.iter().map(|pod| (pod, on.target.name()))).collect();
     in_parallel(&pairs, |(planned, node)| {

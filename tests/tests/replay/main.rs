@@ -127,25 +127,22 @@ fn carry_out_all(scenarios: impl Iterator<Item = Scenario>) -> Vec<Outcome> {
     scenarios.filter(is_chosen).map(one).collect()
 }
 
-/// What holds of every consolidation, and of all together: kube-scheduler may spread pods so that a later one finds no
-/// room, which costs another node. That may be one of so many.
-fn check_consolidations(all: Vec<Outcome>, one_pending_of: usize) {
+/// What holds of every consolidation: after its commands nothing is pending, and the cluster costs less.
+fn check_consolidations(all: Vec<Outcome>) {
     let mut total = Outcome::default();
     for one in all {
         assert!(one.commands > 0, "{}: nothing to do", one.scenario);
-        assert_eq!(one.found, one.told, "{}: nano-dollars per hour", one.scenario);
-        assert_eq!(one.left, 0, "{}: {:?}", one.scenario, one.pending);
+        assert_eq!(one.pending, [], "{}", one.scenario);
+        assert!(one.found < one.before, "{}: {} of {} nano-dollars", one.scenario, one.found, one.before);
         total.add(one);
     }
     figures::consolidation_line(&total);
-    let (pending, evicted) = (total.pending.len(), total.evicted);
-    assert!(pending * one_pending_of <= evicted, "{pending} of {evicted} evicted pods found no room");
 }
 
 /// Consolidations of small clusters, one for each rule.
 #[test]
 fn consolidations_come_true() {
-    check_consolidations(carry_out_all(scenarios::consolidations().unwrap().into_iter()), 10);
+    check_consolidations(carry_out_all(scenarios::consolidations().unwrap().into_iter()));
 }
 
 /// Consolidations of drawn clusters of 4 to 10 nodes with 120 to 300 pods.
@@ -154,5 +151,5 @@ fn consolidations_of_drawn_clusters_come_true() {
     let seeds = asked_for("OUTRIGGER_REPLAY_SEEDS").unwrap_or(2);
     let nodes = |seed: u64| 4 + usize::try_from(seed % 7).unwrap();
     let drawn = (SEED..SEED + seeds).map(|seed| scenarios::drawn_running(nodes(seed), seed).unwrap());
-    check_consolidations(carry_out_all(drawn), 25);
+    check_consolidations(carry_out_all(drawn));
 }
