@@ -1,0 +1,54 @@
+//! Conditions of a statement: an operator, a key, and the values of which one must fit.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, bail};
+use serde_json::Value;
+
+use super::{matches, texts};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    StringEquals,
+    StringLike,
+    Bool,
+}
+
+/// One key under one operator.
+#[derive(Clone, Debug)]
+pub(super) struct Condition {
+    operator: Operator,
+    key: String,
+    values: Vec<String>,
+}
+
+impl Condition {
+    /// All conditions of a statement; each must hold.
+    pub(super) fn read_all(conditions: &Value) -> Result<Vec<Self>> {
+        let mut all = Vec::new();
+        for (operator, keys) in conditions.as_object().into_iter().flatten() {
+            let operator = match operator.as_str() {
+                "StringEquals" => Operator::StringEquals,
+                "StringLike" => Operator::StringLike,
+                "Bool" => Operator::Bool,
+                other => bail!("a policy uses the operator {other}, which is not evaluated here"),
+            };
+            for (key, values) in keys.as_object().into_iter().flatten() {
+                all.push(Self { operator, key: key.clone(), values: texts(values)? });
+            }
+        }
+        Ok(all)
+    }
+
+    /// Keys are the same in any case of letters; a key that the request lacks fits nothing.
+    pub(super) fn holds(&self, context: &BTreeMap<String, String>) -> bool {
+        let Some((_, found)) = context.iter().find(|(key, _)| key.eq_ignore_ascii_case(&self.key)) else {
+            return false;
+        };
+        self.values.iter().any(|wanted| match self.operator {
+            Operator::StringEquals => wanted == found,
+            Operator::StringLike => matches(wanted, found),
+            Operator::Bool => wanted.eq_ignore_ascii_case(found),
+        })
+    }
+}
