@@ -57,7 +57,7 @@ impl ControlPlane {
     pub(crate) fn prepare(directory: &Path, api_port: u16, tied: bool) -> Result<Self> {
         let keys = Keys::generate(&directory.join("pki"))?;
         let tokens = format!(
-            "{ADMIN_TOKEN},admin,admin,system:masters\n{OUTRIGGER_TOKEN},outrigger,outrigger,\"outrigger:functions,outrigger:lifecycle,outrigger:interrupt\"\n"
+            "{ADMIN_TOKEN},admin,admin,system:masters\n{OUTRIGGER_TOKEN},outrigger,outrigger,\"outrigger:provision,outrigger:disrupt,outrigger:lifecycle,outrigger:interrupt\"\n"
         );
         fs::write(directory.join("pki/tokens.csv"), tokens).context("writing the API server's tokens")?;
         let url = format!("https://127.0.0.1:{api_port}");

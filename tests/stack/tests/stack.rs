@@ -118,7 +118,7 @@ fn check_seed(stack: &Stack) {
     let user = Kubernetes::from_kubeconfig(&stack.state().endpoints.outrigger_kubeconfig).expect("a client");
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
     let review = user.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", &review).expect("a review");
-    assert_eq!(review["status"]["userInfo"]["groups"][0], "outrigger:functions");
+    assert_eq!(review["status"]["userInfo"]["groups"][0], "outrigger:provision");
 }
 
 fn deploy(kubernetes: &Kubernetes, replicas: u32) {

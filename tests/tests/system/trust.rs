@@ -22,7 +22,7 @@ fn service_account(stack: &Stack) {
         "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "provision", "namespace": NAMESPACE},
     });
     apply(kubernetes, &account).unwrap();
-    for role in ["outrigger:read", "outrigger:write"] {
+    for role in ["outrigger:tell", "outrigger:read", "outrigger:nominate"] {
         let binding = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
             "metadata": {"name": format!("account:{role}")},
