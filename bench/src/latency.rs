@@ -28,7 +28,7 @@ pub(crate) fn run() -> Result<()> {
 /// One burst on a fresh stack whose provision function is watching; seconds for each pod.
 fn burst(size: usize) -> Result<Vec<f64>> {
     let stack = start()?;
-    let proxy = Proxy::start(stack.state().endpoints.aws.trim_start_matches("http://"))?;
+    let proxy = Proxy::start(stack.state().endpoints.door.trim_start_matches("http://"))?;
     let sent = Sent::default();
     let noted = Arc::clone(&sent);
     let note = move |request: &[u8]| {
@@ -40,7 +40,7 @@ fn burst(size: usize) -> Result<Vec<f64>> {
     };
     proxy.set(Mode::Note { text: "Action=CreateFleet", then: Arc::new(note) });
     let url = format!("http://127.0.0.1:{}", proxy.port());
-    let environment = [("AWS_ENDPOINT_URL", url.as_str()), ("OUTRIGGER_POLL_WINDOW_SECONDS", "20")];
+    let environment = [("AWS_ENDPOINT_URL_EC2", url.as_str()), ("OUTRIGGER_POLL_WINDOW_SECONDS", "20")];
     let process = stack.start_function("provision", &environment)?;
     let created = thread::scope(|scope| {
         let invoked = scope.spawn(|| stack.invoke("provision", &scheduled_event("provision")));

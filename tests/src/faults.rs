@@ -6,17 +6,20 @@
 
 mod message;
 
-use std::io::{BufReader, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use outrigger_stack::{Http, Stack};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::faults::message::{Message, answer};
-use crate::world::own_kubeconfig;
 
 /// Longer than any call of the functions may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -73,6 +76,8 @@ pub struct FaultProxy {
 struct Shared {
     upstream: String,
     http: Http,
+    /// How a client is spoken to that wants to know whom it speaks to.
+    tls: Option<Arc<ServerConfig>>,
     plan: Mutex<Plan>,
 }
 
@@ -84,31 +89,29 @@ struct Plan {
 }
 
 impl FaultProxy {
-    /// Starts a proxy before the API server of a stack; also the path of a kubeconfig that goes through it.
-    pub fn start(stack: &Stack) -> Result<(Self, String)> {
-        let (kubeconfig, address) = own_kubeconfig(stack)?;
-        let ca = std::fs::read_to_string(stack.directory().join("pki/ca.crt"))?;
-        let proxy = Self::listen(format!("https://{address}"), Http::trusting(&ca, PATIENCE)?)?;
-        let path = stack.directory().join(format!("faults-{}.kubeconfig", proxy.port));
-        std::fs::write(&path, kubeconfig.replace(&format!("https://{address}"), &proxy.url()))?;
-        Ok((proxy, path.display().to_string()))
+    /// Starts a proxy before the API server of a stack, with the server's own certificate.
+    pub fn start(stack: &Stack) -> Result<Self> {
+        let pki = stack.directory().join("pki");
+        let ca = std::fs::read_to_string(pki.join("ca.crt"))?;
+        let server = stack.state().endpoints.kubernetes.clone();
+        Self::listen(server, Http::trusting(&ca, PATIENCE)?, Some(tls(&pki)?))
     }
 
     /// Starts a proxy before services of AWS that are played at an address, as `http://127.0.0.1:8000`.
     pub fn before(address: &str) -> Result<Self> {
-        Self::listen(address.to_owned(), Http::plain(PATIENCE))
+        Self::listen(address.to_owned(), Http::plain(PATIENCE), None)
     }
 
-    fn listen(upstream: String, http: Http) -> Result<Self> {
+    fn listen(upstream: String, http: Http, tls: Option<Arc<ServerConfig>>) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let port = listener.local_addr()?.port();
-        let shared = Arc::new(Shared { upstream, http, plan: Mutex::default() });
+        let shared = Arc::new(Shared { upstream, http, tls, plan: Mutex::default() });
         let serving = Arc::clone(&shared);
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let shared = Arc::clone(&serving);
                 // A client that goes away is none of our business.
-                thread::spawn(move || drop(serve(client, &shared)));
+                thread::spawn(move || drop(accept(client, &shared)));
             }
         });
         Ok(Self { port, shared })
@@ -116,7 +119,8 @@ impl FaultProxy {
 
     /// Its address, as `http://127.0.0.1:8000`.
     pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        let scheme = if self.shared.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://127.0.0.1:{}", self.port)
     }
 
     /// From now on only these rules hold, and nothing has been seen.
@@ -177,15 +181,34 @@ impl Shared {
     }
 }
 
-fn serve(client: TcpStream, shared: &Shared) -> Result<()> {
+/// The API server's certificate and key.
+fn tls(pki: &Path) -> Result<Arc<ServerConfig>> {
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_file_iter(pki.join("server.crt"))?.collect();
+    let key = PrivateKeyDer::from_pem_file(pki.join("server.key"))?;
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    Ok(Arc::new(config.with_no_client_auth().with_single_cert(certificates?, key)?))
+}
+
+fn accept(mut client: TcpStream, shared: &Shared) -> Result<()> {
+    let Some(tls) = &shared.tls else { return serve(&mut client, shared) };
+    let mut client = StreamOwned::new(ServerConnection::new(Arc::clone(tls))?, client);
+    let served = serve(&mut client, shared);
+    // An end that is not announced is an error to the client, and a watch may end well.
+    client.conn.send_close_notify();
+    client.flush()?;
+    served
+}
+
+fn serve(client: &mut (impl Read + Write), shared: &Shared) -> Result<()> {
     let mut client = BufReader::new(client);
     let message = Message::read(&mut client)?;
-    let mut client = client.into_inner();
+    let client = client.into_inner();
     let (fault, line) = shared.judge(&message);
     match fault {
         Some(Fault::Unheard) => return Ok(()),
         Some(Fault::Refused(status, headers, words)) => {
-            return answer(&mut client, status, headers, message.refusal(status, words).as_bytes(), 100);
+            return answer(client, status, headers, message.refusal(status, words).as_bytes(), 100);
         }
         Some(Fault::Late(time)) => thread::sleep(time),
         Some(Fault::AnswerLost) => return shared.send(&line, &message).map(drop),
@@ -193,15 +216,15 @@ fn serve(client: TcpStream, shared: &Shared) -> Result<()> {
         Some(Fault::CutAfterPercent(_)) | None => {}
     }
     if line.contains("watch=") {
-        return watch(&mut client, shared, &line, &message);
+        return watch(client, shared, &line, &message);
     }
     let given = shared.send(&line, &message)?;
     let percent = if let Some(Fault::CutAfterPercent(percent)) = fault { percent } else { 100 };
-    answer(&mut client, given.status, "", given.body.as_bytes(), percent)
+    answer(client, given.status, "", given.body.as_bytes(), percent)
 }
 
 /// A watch goes on for as long as both sides like.
-fn watch(client: &mut TcpStream, shared: &Shared, line: &str, message: &Message) -> Result<()> {
+fn watch(client: &mut impl Write, shared: &Shared, line: &str, message: &Message) -> Result<()> {
     let path = line.split_once(' ').context("a request without a path")?.1;
     let headers: Vec<_> =
         message.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();

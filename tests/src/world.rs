@@ -15,7 +15,16 @@ pub const FAMILIES: [&str; 3] = ["c", "m", "r"];
 
 /// Starts a stack with the pools `default` (amd64), `arm` and `batch` (tainted), and no function process.
 pub fn start() -> Result<Stack> {
-    let stack = Stack::start(Options::default())?;
+    start_with(&[])
+}
+
+/// The same, with these parameters of template.yaml.
+pub fn start_with(parameters: &[(&str, &str)]) -> Result<Stack> {
+    let mut options = Options::default();
+    options
+        .parameters
+        .extend(parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+    let stack = Stack::start(options)?;
     for pool in pools() {
         apply(stack.kubernetes(), &pool)?;
     }
@@ -49,23 +58,12 @@ pub fn apply(kubernetes: &Kubernetes, object: &Value) -> Result<()> {
         .with_context(|| format!("applying {} {}", object["kind"], object["metadata"]["name"]))
 }
 
-/// A proxy before the API server, and a kubeconfig of the functions' user that goes through it.
-pub fn proxied_kubeconfig(stack: &Stack) -> Result<(Proxy, String)> {
-    let (kubeconfig, address) = own_kubeconfig(stack)?;
-    let proxy = Proxy::start(&address)?;
-    let path = stack.directory().join(format!("proxied-{}.kubeconfig", proxy.port()));
-    std::fs::write(&path, kubeconfig.replace(&address, &format!("127.0.0.1:{}", proxy.port())))?;
-    Ok((proxy, path.display().to_string()))
-}
-
-/// The kubeconfig of the functions' user, and the address that it names, as `127.0.0.1:6443`.
-pub(crate) fn own_kubeconfig(stack: &Stack) -> Result<(String, String)> {
-    let own = &stack.function_environment("provision", &[])["OUTRIGGER_KUBECONFIG"];
-    let kubeconfig = std::fs::read_to_string(own)?;
-    let config_line = kubeconfig.lines().find_map(|line| line.split_once("https://"));
-    let server = config_line.context("the kubeconfig names no server")?.1;
-    let address = server.chars().take_while(|c| c.is_ascii_digit() || matches!(c, '.' | ':')).collect();
-    Ok((kubeconfig, address))
+/// A proxy before the API server, and its address, as `https://127.0.0.1:6443`.
+pub fn proxied_api_server(stack: &Stack) -> Result<(Proxy, String)> {
+    let server = &stack.state().endpoints.kubernetes;
+    let proxy = Proxy::start(server.trim_start_matches("https://"))?;
+    let url = format!("https://127.0.0.1:{}", proxy.port());
+    Ok((proxy, url))
 }
 
 /// One tick of a function; its answer.

@@ -51,8 +51,16 @@ pub(crate) fn endpoints(directory: &Path) -> Result<[(&'static str, String); 2]>
     Ok([("OUTRIGGER_TEST_DYNAMODB", url("dynamodb")?), ("OUTRIGGER_TEST_MOTO", url("aws")?)])
 }
 
-/// Its companions, the ticker and the node agent, lie beside it.
+/// Its companions - the front door, the ticker, the node agent - lie beside it.
 fn command() -> Result<Command> {
-    run_command(workspace("build")?.args(["--quiet", "--bin", "ticker", "--bin", "node-agent"]))?;
+    run_command(workspace("build")?.args([
+        "--quiet",
+        "--bin",
+        "door",
+        "--bin",
+        "ticker",
+        "--bin",
+        "node-agent",
+    ]))?;
     member("stack")
 }

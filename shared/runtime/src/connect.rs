@@ -6,12 +6,12 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use outrigger_aws::{Aws, AwsCloud, AwsConfig, DeadLetters, DynamoLedger, Queue};
+use outrigger_aws::{Aws, AwsCloud, AwsConfig, DynamoLedger};
 use outrigger_engine::ports::{Clock, Cluster, Ports};
 use outrigger_kubernetes::{Access, KubernetesCluster, Token, TokenSource};
 use tokio::sync::OnceCell;
 
-use crate::config::{ApiServer, Auth, Config};
+use crate::config::{Auth, Config};
 use crate::limits::Limits;
 
 /// Connections that every invocation of a process shares.
@@ -20,8 +20,6 @@ pub(crate) struct Connections {
     cloud: AwsCloud,
     kept: OnceCell<Kept>,
     limits: Limits,
-    dead_letters: Option<DeadLetters>,
-    interruptions: Option<Queue>,
 }
 
 /// The cluster, and what its ledger remembers of it.
@@ -34,8 +32,6 @@ impl Connections {
     /// Connects to AWS. Nothing is called.
     pub(crate) async fn open(config: &Config, limits: Limits) -> anyhow::Result<Self> {
         let aws = Aws::load(None, limits.aws).await;
-        let dead_letters = config.dead_letters.as_ref().map(|url| DeadLetters::new(&aws, url));
-        let interruptions = config.interruptions.as_ref().map(|url| Queue::new(&aws, url));
         let settings = AwsConfig {
             cluster: config.cluster.clone(),
             state_store: Some(config.state_store.parse()?),
@@ -43,17 +39,12 @@ impl Connections {
             event_bus: Some(config.event_bus.clone()),
         };
         let cloud = AwsCloud::new(aws.clone(), settings);
-        Ok(Self { aws, cloud, kept: OnceCell::new(), limits, dead_letters, interruptions })
+        Ok(Self { aws, cloud, kept: OnceCell::new(), limits })
     }
 
-    /// Where messages go that nobody can make sense of, where that is configured.
-    pub(crate) const fn dead_letters(&self) -> Option<&DeadLetters> {
-        self.dead_letters.as_ref()
-    }
-
-    /// The queue of interruptions, where that is configured.
-    pub(crate) const fn interruptions(&self) -> Option<&Queue> {
-        self.interruptions.as_ref()
+    /// AWS, for what stands behind no port.
+    pub(crate) const fn aws(&self) -> &Aws {
+        &self.aws
     }
 
     /// EC2 and what belongs to it, for functions that need nothing else.
@@ -73,29 +64,22 @@ impl Connections {
     }
 
     async fn keep(&self, config: &Config) -> anyhow::Result<Kept> {
-        let cluster = connect_cluster(config, &self.aws).await?.with_call_limit(self.limits.cluster);
+        let cluster = connect_cluster(config, &self.aws)?.with_call_limit(self.limits.cluster);
         let uid = cluster.uid().await?;
         let ledger = DynamoLedger::new(&self.aws, &config.table, &config.cluster, uid);
         Ok(Kept { cluster, ledger })
     }
 }
 
-async fn connect_cluster(config: &Config, aws: &Aws) -> anyhow::Result<KubernetesCluster> {
-    match &config.api_server {
-        ApiServer::Kubeconfig(path) => Ok(KubernetesCluster::from_kubeconfig(path).await?),
-        ApiServer::Direct { url, ca, server_name, auth } => {
-            let tokens: Arc<dyn TokenSource> = match auth {
-                Auth::Iam { cluster_id } => {
-                    Arc::new(Authenticator { aws: aws.clone(), cluster_id: cluster_id.clone() })
-                }
-                Auth::TokenParameter(name) => Arc::new(Stored { aws: aws.clone(), name: name.clone() }),
-            };
-            let (ca_pem, tls_server_name) = (ca.clone(), server_name.clone());
-            let access = Access { server: url.clone(), ca_pem, tls_server_name, tokens };
-            KubernetesCluster::connect(access)
-                .context("OUTRIGGER_API_SERVER and OUTRIGGER_API_CA say where it is")
-        }
-    }
+fn connect_cluster(config: &Config, aws: &Aws) -> anyhow::Result<KubernetesCluster> {
+    let server = config.api_server.clone();
+    let tokens: Arc<dyn TokenSource> = match server.auth {
+        Auth::Iam { cluster_id } => Arc::new(Authenticator { aws: aws.clone(), cluster_id }),
+        Auth::TokenParameter(name) => Arc::new(Stored { aws: aws.clone(), name }),
+    };
+    let access =
+        Access { server: server.url, ca_pem: server.ca, tls_server_name: server.server_name, tokens };
+    KubernetesCluster::connect(access).context("OUTRIGGER_API_SERVER and OUTRIGGER_API_CA say where it is")
 }
 
 /// Tokens for aws-iam-authenticator: our own role's signature, made here without a call.

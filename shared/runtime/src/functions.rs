@@ -4,7 +4,7 @@ use std::time::{Duration, Instant as Stopwatch};
 
 use anyhow::Context as _;
 use lambda_runtime::{Diagnostic, Error, LambdaEvent, service_fn};
-use outrigger_aws::{DeadLetters, Queue};
+use outrigger_aws::Aws;
 use outrigger_engine::Guards;
 use outrigger_engine::ports::{Ports, WallClock};
 use outrigger_engine::{
@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout_at};
 
-use crate::config::{Config, check_node_role};
+use crate::config::{Config, NodeCare, Own, Provisioning};
 use crate::connect::Connections;
 use crate::limits::{Deadlines, Limits};
 use crate::metrics::{
@@ -25,14 +25,13 @@ use crate::metrics::{
 
 /// Runs `provision` until Lambda ends the process.
 pub async fn provision() -> Result<(), Error> {
-    serve_event(Limits::TICK, async |shell, event, owner, deadline| {
-        let config = &shell.config;
-        check_node_role(config)?;
+    serve_event(Limits::TICK, async |shell: &Shell<Provisioning>, event, owner, deadline| {
+        let own = &shell.own;
         let settings = provision_tick::Settings {
-            window: config.poll_window,
-            patience: patience(&event, config),
-            max_new_nodes_per_minute: config.max_new_nodes_per_minute,
-            ..provision_tick::Settings::new(&config.cluster, owner)
+            window: own.poll_window,
+            patience: patience(&event, own.poll_window),
+            max_new_nodes_per_minute: own.max_new_nodes_per_minute,
+            ..provision_tick::Settings::new(&shell.config.cluster, owner)
         };
         let summary = Box::pin(provision_tick::tick(shell.ports().await?, &settings, deadline)).await?;
         shell.measure(&[
@@ -48,19 +47,19 @@ pub async fn provision() -> Result<(), Error> {
 
 /// Runs `lifecycle` until Lambda ends the process.
 pub async fn lifecycle() -> Result<(), Error> {
-    serve_event(Limits::TICK, async |shell, event, owner, deadline| {
-        let config = &shell.config;
-        let guards = Guards { breaker: !config.sweep_anyway, ..Guards::default() };
+    serve_event(Limits::TICK, async |shell: &Shell<NodeCare>, event, owner, deadline| {
+        let own = &shell.own;
+        let guards = Guards { breaker: !own.sweep_anyway, ..Guards::default() };
         let settings = lifecycle_tick::Settings {
-            window: config.poll_window,
-            patience: patience(&event, config),
-            initialization_timeout: config.initialization_timeout,
-            node_repair: config.node_repair,
-            adopt: config.adopt,
-            place_pods: config.place_pods,
-            schedulers: config.schedulers.clone(),
+            window: own.poll_window,
+            patience: patience(&event, own.poll_window),
+            initialization_timeout: own.initialization_timeout,
+            node_repair: own.node_repair,
+            adopt: own.adopt,
+            place_pods: own.place_pods,
+            schedulers: own.schedulers.clone(),
             guards,
-            ..lifecycle_tick::Settings::new(&config.cluster, owner)
+            ..lifecycle_tick::Settings::new(&shell.config.cluster, owner)
         };
         let summary = Box::pin(lifecycle_tick::tick(shell.ports().await?, &settings, deadline)).await?;
         shell.measure(&[
@@ -75,7 +74,7 @@ pub async fn lifecycle() -> Result<(), Error> {
 
 /// Runs `disrupt` until Lambda ends the process.
 pub async fn disrupt() -> Result<(), Error> {
-    serve_event(Limits::TICK, async |shell, _, owner, deadline| {
+    serve_event(Limits::TICK, async |shell: &Shell<()>, _, owner, deadline| {
         let settings = disrupt_tick::Settings::new(&shell.config.cluster, owner);
         let summary = Box::pin(disrupt_tick::tick(shell.ports().await?, &settings, deadline)).await?;
         shell.measure(&[(COST_PER_HOUR, summary.cost_per_hour)]);
@@ -86,7 +85,7 @@ pub async fn disrupt() -> Result<(), Error> {
 
 /// Runs `refresh` until Lambda ends the process.
 pub async fn refresh() -> Result<(), Error> {
-    serve_event(Limits::TICK, async |shell, _, _, _| {
+    serve_event(Limits::TICK, async |shell: &Shell<()>, _, _, _| {
         let summary = refresh_tick::tick(shell.connections().await?.cloud()).await?;
         Ok(serde_json::to_value(summary)?)
     })
@@ -94,27 +93,23 @@ pub async fn refresh() -> Result<(), Error> {
 }
 
 /// What every invocation of a process shares.
-pub(crate) struct Shell {
+pub(crate) struct Shell<T> {
     limits: Limits,
     pub(crate) config: Config,
+    /// What only this function is told.
+    pub(crate) own: T,
     connections: OnceCell<Connections>,
 }
 
-impl Shell {
+impl<T> Shell<T> {
     /// The ports.
     pub(crate) async fn ports(&self) -> anyhow::Result<Ports<'_>> {
         self.connections().await?.ports(&self.config, &WallClock).await
     }
 
-    /// Where messages go that nobody can make sense of.
-    pub(crate) async fn dead_letters(&self) -> anyhow::Result<&DeadLetters> {
-        let dead_letters = self.connections().await?.dead_letters();
-        dead_letters.context("OUTRIGGER_DEAD_LETTERS is not set; it must be the URL of the dead-letter queue")
-    }
-
-    /// The queue of interruptions, where that is configured.
-    pub(crate) async fn interruptions(&self) -> anyhow::Result<Option<&Queue>> {
-        Ok(self.connections().await?.interruptions())
+    /// AWS, for what stands behind no port.
+    pub(crate) async fn aws(&self) -> anyhow::Result<&Aws> {
+        Ok(self.connections().await?.aws())
     }
 
     async fn connections(&self) -> anyhow::Result<&Connections> {
@@ -155,18 +150,19 @@ impl Shell {
 
 /// How long a tick waits for another one to end: only those of the schedule do, whose events EventBridge names so,
 /// whether rules or EventBridge Scheduler send them.
-fn patience(event: &Value, config: &Config) -> Duration {
-    if event["detail-type"] == "Scheduled Event" { config.poll_window } else { Duration::ZERO }
+fn patience(event: &Value, poll_window: Duration) -> Duration {
+    if event["detail-type"] == "Scheduled Event" { poll_window } else { Duration::ZERO }
 }
 
 /// Serves events, each handed on with the name of its invocation and the last moment at which anything may be changed.
-pub(crate) async fn serve_event<H>(limits: Limits, handler: H) -> Result<(), Error>
+pub(crate) async fn serve_event<T, H>(limits: Limits, handler: H) -> Result<(), Error>
 where
-    H: AsyncFn(&Shell, Value, String, Instant) -> anyhow::Result<Value>,
+    T: Own,
+    H: AsyncFn(&Shell<T>, Value, String, Instant) -> anyhow::Result<Value>,
 {
     log_as_json();
-    let config = Config::from_env().context("the environment variables come from template.yaml")?;
-    let shell = Shell { limits, config, connections: OnceCell::new() };
+    let (config, own) = Config::from_env().context("the environment variables come from template.yaml")?;
+    let shell = Shell { limits, config, own, connections: OnceCell::new() };
     let (shell, handler) = (&shell, &handler);
     lambda_runtime::run(service_fn(async move |event| shell.invoke(event, handler).await)).await
 }

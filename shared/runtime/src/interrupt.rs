@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use lambda_runtime::Error;
-use outrigger_aws::decode_event;
+use outrigger_aws::{DeadLetters, Queue, decode_event};
 use outrigger_engine::chain;
 use outrigger_engine::interruption::{Delivery, Settings, Summary, handle, retry_delay};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::config::Interruptions;
 use crate::functions::{Shell, serve_event};
 use crate::limits::Limits;
 use crate::metrics::NODES_INTERRUPTED;
@@ -21,7 +22,7 @@ pub(crate) const FOR_THE_BATCH: Duration = Duration::from_secs(2);
 
 /// Runs `interrupt` until Lambda ends the process.
 pub async fn interrupt() -> Result<(), Error> {
-    serve_event(Limits::INTERRUPT, async |shell, payload, _, deadline| {
+    serve_event(Limits::INTERRUPT, async |shell: &Shell<Interruptions>, payload, _, deadline| {
         let event: SqsEvent = serde_json::from_value(payload)?;
         let worked = timeout_at(deadline + FOR_THE_BATCH, Box::pin(work(shell, &event.records, deadline)));
         let failed = if let Ok(failed) = worked.await {
@@ -44,7 +45,11 @@ pub async fn interrupt() -> Result<(), Error> {
 }
 
 /// Works on a batch; returns the keys of the messages that are to come again.
-async fn work(shell: &Shell, records: &[SqsMessage], deadline: Instant) -> anyhow::Result<Vec<String>> {
+async fn work(
+    shell: &Shell<Interruptions>,
+    records: &[SqsMessage],
+    deadline: Instant,
+) -> anyhow::Result<Vec<String>> {
     let (deliveries, malformed) = read(records);
     let (kept, summary) =
         tokio::join!(keep(shell, &malformed, deadline), interruptions(shell, &deliveries, deadline));
@@ -56,8 +61,8 @@ async fn work(shell: &Shell, records: &[SqsMessage], deadline: Instant) -> anyho
 }
 
 /// What the messages ask for is done, where there is a cluster and a ledger to do it in.
-async fn interruptions(shell: &Shell, deliveries: &[Delivery], deadline: Instant) -> Summary {
-    let settings = Settings { cluster: shell.config.cluster.clone(), rebalance: shell.config.rebalance };
+async fn interruptions(shell: &Shell<Interruptions>, deliveries: &[Delivery], deadline: Instant) -> Summary {
+    let settings = Settings { cluster: shell.config.cluster.clone(), rebalance: shell.own.rebalance };
     match shell.ports().await {
         Ok(ports) => Box::pin(handle(ports, &settings, deliveries, deadline)).await,
         Err(error) => {
@@ -112,12 +117,10 @@ fn again(records: &[SqsMessage], failed: &[String]) -> Vec<(String, Duration)> {
 }
 
 /// Losing this costs time: the messages then come again after the queue's own time.
-async fn hasten(shell: &Shell, again: &[(String, Duration)]) {
+async fn hasten(shell: &Shell<Interruptions>, again: &[(String, Duration)]) {
     let noted = async {
-        match shell.interruptions().await? {
-            Some(queue) => Ok(queue.deliver_again(again).await?),
-            None => Ok(0),
-        }
+        let queue = Queue::new(shell.aws().await?, &shell.own.queue);
+        Ok(queue.deliver_again(again).await?)
     };
     match noted.await {
         Ok(0) => {}
@@ -130,15 +133,20 @@ async fn hasten(shell: &Shell, again: &[(String, Duration)]) {
 }
 
 /// Puts aside what cannot be read; returns what could not be put aside either, which the queue's own redrive will.
-async fn keep(shell: &Shell, malformed: &[Malformed], deadline: Instant) -> anyhow::Result<Vec<String>> {
+async fn keep(
+    shell: &Shell<Interruptions>,
+    malformed: &[Malformed],
+    deadline: Instant,
+) -> anyhow::Result<Vec<String>> {
     let mut failed = Vec::new();
+    if malformed.is_empty() {
+        return Ok(failed);
+    }
+    let dead_letters = DeadLetters::new(shell.aws().await?, &shell.own.dead_letters);
     for message in malformed {
         if Instant::now() >= deadline {
             failed.push(message.key.clone());
-            continue;
-        }
-        let dead_letters = shell.dead_letters().await?;
-        if let Err(error) = dead_letters.send(&message.body, &message.reason).await {
+        } else if let Err(error) = dead_letters.send(&message.body, &message.reason).await {
             tracing::warn!(error = chain(&error), "the message was not put aside");
             failed.push(message.key.clone());
         }

@@ -1,7 +1,6 @@
 //! A request as HTTP writes it: read from a connection, named, and answered or refused in its server's own form.
 
 use std::io::{BufRead, ErrorKind, Write};
-use std::net::TcpStream;
 
 use anyhow::{Context, Result};
 
@@ -87,7 +86,7 @@ impl Message {
 
 /// Sends so many hundredths of a body under the length of the whole.
 pub(super) fn answer(
-    client: &mut TcpStream,
+    client: &mut impl Write,
     status: u16,
     headers: &str,
     body: &[u8],

@@ -98,7 +98,7 @@ pub fn parameter(name: impl Into<String>, value: impl Into<String>) -> (String, 
 }
 
 /// Percent-encodes everything but RFC 3986's unreserved characters.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let one = |byte: u8| {
         let plain = byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
         if plain { char::from(byte).to_string() } else { format!("%{byte:02X}") }

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use serde_json::{Value, json};
 
 use crate::keys::Keys;
 use crate::kubernetes::{Kubernetes, write_kubeconfig};
 use crate::process::{Launch, Process};
+use crate::schedule::FUNCTIONS;
 use crate::tools::Tools;
 
 /// What a cluster of deployments, jobs and nodes needs, in the manager's own names. Those that need a cloud
@@ -31,7 +33,6 @@ const CONTROLLERS: [&str; 14] = [
 ];
 
 const ADMIN_TOKEN: &str = "stack-admin";
-const OUTRIGGER_TOKEN: &str = "stack-outrigger";
 
 /// How long the API server may take until it is ready.
 const API_SERVER_START: Duration = Duration::from_secs(90);
@@ -41,8 +42,6 @@ const API_SERVER_START: Duration = Duration::from_secs(90);
 pub(crate) struct ControlPlane {
     /// Kubeconfig of a cluster administrator.
     pub admin_kubeconfig: PathBuf,
-    /// Kubeconfig of the user `outrigger` in all groups of `infra/kubernetes/rbac.yaml`.
-    pub outrigger_kubeconfig: PathBuf,
     /// Client of the administrator.
     pub admin: Kubernetes,
     directory: PathBuf,
@@ -50,33 +49,49 @@ pub(crate) struct ControlPlane {
     keys: Keys,
     tied: bool,
     feature_gates: Option<String>,
+    function_flags: Vec<String>,
 }
 
 impl ControlPlane {
     /// Makes keys, tokens and kubeconfigs under `directory`.
     pub(crate) fn prepare(directory: &Path, api_port: u16, tied: bool) -> Result<Self> {
         let keys = Keys::generate(&directory.join("pki"))?;
-        let tokens = format!(
-            "{ADMIN_TOKEN},admin,admin,system:masters\n{OUTRIGGER_TOKEN},outrigger,outrigger,\"outrigger:provision,outrigger:disrupt,outrigger:lifecycle,outrigger:interrupt\"\n"
-        );
+        let tokens = format!("{ADMIN_TOKEN},admin,admin,system:masters\n");
         fs::write(directory.join("pki/tokens.csv"), tokens).context("writing the API server's tokens")?;
         let url = format!("https://127.0.0.1:{api_port}");
         let admin_kubeconfig = directory.join("admin.kubeconfig");
-        let outrigger_kubeconfig = directory.join("outrigger.kubeconfig");
         write_kubeconfig(&admin_kubeconfig, &url, &keys.ca_pem, "admin", ADMIN_TOKEN)?;
-        write_kubeconfig(&outrigger_kubeconfig, &url, &keys.ca_pem, "outrigger", OUTRIGGER_TOKEN)?;
         let admin = Kubernetes::new(&url, ADMIN_TOKEN, &keys.ca_pem)?;
         let directory = directory.to_owned();
         Ok(Self {
             admin_kubeconfig,
-            outrigger_kubeconfig,
             admin,
             directory,
             api_port,
             keys,
             tied,
             feature_gates: None,
+            function_flags: Vec::new(),
         })
+    }
+
+    /// With the functions as users: a server that says whose a token of aws-iam-authenticator is, and a log of what they
+    /// were refused.
+    pub(crate) fn with_functions(mut self, token_reviews: &str) -> Result<Self> {
+        let authenticator = self.directory.join("pki/authenticator.kubeconfig");
+        write_kubeconfig(&authenticator, token_reviews, &self.keys.ca_pem, "kube-apiserver", "")?;
+        let policy = self.directory.join("pki/audit-policy.yaml");
+        let users: Vec<&str> = FUNCTIONS.iter().map(|function| function.name).collect();
+        let rules = json!([{"level": "Metadata", "users": users}, {"level": "None"}]);
+        let text = json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules});
+        fs::write(&policy, text.to_string()).with_context(|| format!("writing {}", policy.display()))?;
+        self.function_flags = vec![
+            flag("authentication-token-webhook-config-file", &authenticator),
+            "--authentication-token-webhook-version=v1".to_owned(),
+            flag("audit-policy-file", &policy),
+            flag("audit-log-path", &audit_log(&self.directory)),
+        ];
+        Ok(self)
     }
 
     /// With feature gates other than the defaults, as `A=true,B=false`, for the API server and the scheduler.
@@ -120,6 +135,7 @@ impl ControlPlane {
             // the API.
             .with(["--service-cluster-ip-range=10.0.0.0/24", "--disable-admission-plugins=ServiceAccount"])
             .with(["--endpoint-reconciler-type=none"])
+            .with(self.function_flags.clone())
             .with(self.feature_gates.clone())
             .start()
     }
@@ -167,4 +183,18 @@ impl ControlPlane {
 
 fn flag(name: &str, path: &Path) -> String {
     format!("--{name}={}", path.display())
+}
+
+fn audit_log(directory: &Path) -> PathBuf {
+    directory.join("logs/audit.log")
+}
+
+/// What the API server refused the functions for want of a right: who, what, and on which object.
+pub(crate) fn refusals(directory: &Path) -> Vec<String> {
+    let text = fs::read_to_string(audit_log(directory)).unwrap_or_default();
+    let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let refused = events.filter(|event| event["annotations"]["authorization.k8s.io/decision"] == "forbid");
+    refused
+        .map(|event| format!("{} {} {}", event["user"]["username"], event["verb"], event["requestURI"]))
+        .collect()
 }

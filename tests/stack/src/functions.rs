@@ -65,7 +65,7 @@ struct Running {
 }
 
 impl FunctionProcess {
-    /// Starts the binary with this environment.
+    /// Starts the binary with exactly this environment, and where its Runtime API is.
     pub(crate) fn start(
         function: &str,
         binary: &Path,
@@ -76,6 +76,7 @@ impl FunctionProcess {
     ) -> Result<Self> {
         let mut launch = Launch::new(function, binary, directory, tied);
         launch.environment = environment;
+        launch.inherits = false;
         let this = Self { function: function.to_owned(), launch, server, current: Mutex::new(None) };
         this.restart()?;
         Ok(this)

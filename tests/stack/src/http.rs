@@ -27,6 +27,17 @@ pub struct Answer {
     pub body: String,
 }
 
+/// An answer as it came, to be handed on.
+#[derive(Clone, Debug)]
+pub(crate) struct Forwarded {
+    /// HTTP status code.
+    pub(crate) status: u16,
+    /// Its headers, with lower-case names.
+    pub(crate) headers: Vec<(String, String)>,
+    /// The whole body.
+    pub(crate) body: Vec<u8>,
+}
+
 impl Answer {
     /// The body, or an error that names `what` when the status is not 2xx.
     pub fn ok(self, what: &str) -> Result<String> {
@@ -91,6 +102,37 @@ impl Http {
         let body = response.body_mut().with_config().limit(BODY_LIMIT).lossy_utf8(true).read_to_string();
         let body = body.with_context(|| format!("reading the answer to {method} {url}"))?;
         Ok(Answer { status, function_error, body })
+    }
+
+    /// Hands a request on, and its answer back, byte for byte.
+    pub(crate) fn forward(
+        &self,
+        method: &str,
+        url: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<Forwarded> {
+        let mut request = ureq::http::Request::builder().method(method).uri(url);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let sent = if body.is_empty() {
+            self.agent.run(request.body(())?)
+        } else {
+            self.agent.run(request.body(body)?)
+        };
+        let mut response = sent.with_context(|| format!("{method} {url}"))?;
+        let header = |(name, value): (&ureq::http::HeaderName, &ureq::http::HeaderValue)| {
+            Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
+        };
+        let headers = response.headers().iter().filter_map(header).collect();
+        let status = response.status().as_u16();
+        let body = response.body_mut().with_config().limit(BODY_LIMIT).read_to_vec();
+        Ok(Forwarded {
+            status,
+            headers,
+            body: body.with_context(|| format!("reading the answer to {method} {url}"))?,
+        })
     }
 
     /// Asks for something that goes on for as long as the server likes, and hands back its lines as they come.

@@ -7,6 +7,7 @@
 mod aws;
 mod cache;
 mod control_plane;
+mod door;
 mod event_source;
 mod functions;
 mod http;
@@ -32,6 +33,7 @@ mod tools;
 
 pub use aws::{ACCOUNT, Aws, REGION, parameter};
 pub use cache::Cache;
+pub use door::Door;
 pub use event_source::queue_event;
 pub use functions::{FunctionProcess, built};
 pub use http::{Answer, Http};

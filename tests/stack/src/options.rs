@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use tempfile::TempDir;
 
-use crate::aws::{ACCESS_KEY, ACCOUNT, REGION};
+use crate::aws::{ACCOUNT, REGION};
 use crate::schedule::{DEAD_INTERRUPTIONS, FUNCTIONS, INTERRUPTIONS};
 use crate::seed;
 use crate::state::{Endpoints, State};
+use crate::template::{Deployed, Resources, Template};
 
 /// Which Runtime API the functions that start with the stack talk to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,12 +35,8 @@ pub struct Options {
     pub functions: Vec<String>,
     /// Which Runtime API those talk to.
     pub runner: Runner,
-    /// `OUTRIGGER_POLL_WINDOW_SECONDS` of the functions.
-    pub poll_window: u32,
-    /// `timeout` of every function on our own Runtime API.
-    pub function_timeout: Duration,
-    /// Environment on top of what every function gets.
-    pub environment: BTreeMap<String, String>,
+    /// Parameters of template.yaml that are not the default's, as `PollWindowSeconds`.
+    pub parameters: BTreeMap<String, String>,
     /// Whether it stays up after we end, until `down`.
     pub detached: bool,
 }
@@ -52,9 +50,7 @@ impl Default for Options {
             checkout,
             functions: Vec::new(),
             runner: Runner::Own,
-            poll_window: 0,
-            function_timeout: Duration::from_mins(2),
-            environment: BTreeMap::new(),
+            parameters: BTreeMap::from([("PollWindowSeconds".to_owned(), "0".to_owned())]),
             detached: false,
         }
     }
@@ -83,38 +79,67 @@ pub(crate) fn place(options: &Options) -> Result<(PathBuf, Option<TempDir>)> {
     Ok((directory, temporary))
 }
 
-/// What every function gets: template.yaml's variables, and where the stand-ins for AWS are.
-pub(crate) fn environment(endpoints: &Endpoints, options: &Options) -> BTreeMap<String, String> {
-    let window = options.poll_window.to_string();
-    let kubeconfig = endpoints.outrigger_kubeconfig.to_string_lossy();
-    let catalog = format!("s3://{}/catalog", seed::CATALOG_BUCKET);
-    let state_store = format!("s3://{}", seed::STATE_BUCKET);
-    let queue = |name: &str| format!("{}/{ACCOUNT}/{name}", endpoints.aws.trim_end_matches('/'));
-    let (dead_letters, interruptions) = (queue(DEAD_INTERRUPTIONS), queue(INTERRUPTIONS));
-    let variables = [
-        ("AWS_ENDPOINT_URL", endpoints.aws.as_str()),
-        ("AWS_ENDPOINT_URL_DYNAMODB", &endpoints.dynamodb),
-        ("AWS_REGION", REGION),
-        ("AWS_DEFAULT_REGION", REGION),
-        ("AWS_ACCESS_KEY_ID", ACCESS_KEY),
-        ("AWS_SECRET_ACCESS_KEY", ACCESS_KEY),
-        ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256"),
-        ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST"),
-        ("OUTRIGGER_CLUSTER", seed::CLUSTER),
-        ("OUTRIGGER_TABLE", seed::TABLE),
-        ("OUTRIGGER_STATE_STORE", &state_store),
-        ("OUTRIGGER_CATALOG", &catalog),
-        ("OUTRIGGER_KUBECONFIG", &kubeconfig),
-        ("OUTRIGGER_POLL_WINDOW_SECONDS", &window),
-        ("OUTRIGGER_EVENT_BUS", "default"),
-        ("OUTRIGGER_DEAD_LETTERS", &dead_letters),
-        ("OUTRIGGER_INTERRUPTIONS", &interruptions),
-        ("RUST_LOG", "info"),
-    ];
-    let mut environment: BTreeMap<String, String> =
-        variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    environment.extend(options.environment.clone());
-    environment
+/// template.yaml of the checkout, deployed to the stack: its resources are those that `seed` makes.
+pub(crate) fn deployed(state: &State) -> Result<Deployed> {
+    let Endpoints { door, kubernetes, .. } = &state.endpoints;
+    let ca = state.directory.join("pki/ca.crt");
+    let ca = fs::read_to_string(&ca).with_context(|| format!("reading {}", ca.display()))?;
+    let text = str::to_owned;
+    let mut parameters = BTreeMap::from([
+        (text("ClusterName"), text(seed::CLUSTER)),
+        (text("StateStoreBucket"), text(seed::STATE_BUCKET)),
+        (text("ApiServer"), kubernetes.clone()),
+        (text("ApiServerCa"), STANDARD.encode(ca)),
+    ]);
+    parameters.extend(state.parameters.clone());
+    let queue = |name: &str| format!("{}/{ACCOUNT}/{name}", door.trim_end_matches('/'));
+    let arn = |service: &str, within: &str| format!("arn:aws:{service}:{REGION}:{ACCOUNT}:{within}");
+    let resources = Resources {
+        names: BTreeMap::from([
+            (text("Table"), text(seed::TABLE)),
+            (text("CatalogBucket"), text(seed::CATALOG_BUCKET)),
+            (text("Interruptions"), queue(INTERRUPTIONS)),
+            (text("DeadInterruptions"), queue(DEAD_INTERRUPTIONS)),
+        ]),
+        arns: BTreeMap::from([
+            (text("Table"), arn("dynamodb", &format!("table/{}", seed::TABLE))),
+            (text("CatalogBucket"), format!("arn:aws:s3:::{}", seed::CATALOG_BUCKET)),
+            (text("Interruptions"), arn("sqs", INTERRUPTIONS)),
+            (text("DeadInterruptions"), arn("sqs", DEAD_INTERRUPTIONS)),
+        ]),
+    };
+    Template::of_checkout(&state.checkout)?.deploy(&parameters, resources)
+}
+
+/// What each function runs with: what template.yaml gives it, what Lambda adds, and where AWS is played.
+pub(crate) fn environments(
+    state: &State,
+    deployed: &Deployed,
+) -> Result<BTreeMap<String, BTreeMap<String, String>>> {
+    let one = |function: &str| {
+        let mut environment = deployed.environment(function)?;
+        let secret = secret_of(function);
+        let of_lambda = [
+            ("AWS_REGION", REGION.to_owned()),
+            ("AWS_DEFAULT_REGION", REGION.to_owned()),
+            // Its role's credentials, by which the front door and the API server know it.
+            ("AWS_ACCESS_KEY_ID", function.to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", secret),
+            ("AWS_LAMBDA_FUNCTION_NAME", function.to_owned()),
+            ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", deployed.memory(function)?.to_string()),
+            ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST".to_owned()),
+            // No Lambda has it: AWS is played here.
+            ("AWS_ENDPOINT_URL", state.endpoints.door.clone()),
+        ];
+        environment.extend(of_lambda.map(|(name, value)| (name.to_owned(), value)));
+        Ok((function.to_owned(), environment))
+    };
+    FUNCTIONS.iter().map(|function| one(function.name)).collect()
+}
+
+/// The secret access key of a function's role.
+pub(crate) fn secret_of(function: &str) -> String {
+    format!("secret-of-{function}")
 }
 
 /// The functions of a full stack.

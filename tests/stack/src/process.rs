@@ -29,8 +29,10 @@ pub struct Launch {
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// Environment on top of ours.
+    /// Environment on top of ours, or all of it.
     pub environment: BTreeMap<String, String>,
+    /// Whether it has our environment too.
+    pub inherits: bool,
     /// Where its output goes; appended to.
     pub log: PathBuf,
     /// Whether the kernel kills it when we die. Parts of a stack that stays up without us are not tied.
@@ -45,6 +47,7 @@ impl Launch {
             program: program.into(),
             arguments: Vec::new(),
             environment: BTreeMap::new(),
+            inherits: true,
             log: directory.join("logs").join(format!("{name}.log")),
             tied,
         }
@@ -62,6 +65,9 @@ impl Launch {
         let attempt = || format!("starting {} ({})", self.name, self.program.display());
         let log = File::options().create(true).append(true).open(&self.log).with_context(attempt)?;
         let mut command = self.command();
+        if !self.inherits {
+            command.env_clear();
+        }
         command.args(&self.arguments).envs(&self.environment).process_group(0);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let child = spawn(command).with_context(attempt)?;

@@ -5,7 +5,7 @@
 //! tells two processes of one function apart: each gets its own address,
 //! `http://127.0.0.1:PORT/<function>/<process>`.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io::Cursor;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,7 +31,6 @@ pub struct RuntimeApi {
 struct Shared {
     server: Arc<Server>,
     port: u16,
-    timeout: Duration,
     state: Arc<Mutex<State>>,
 }
 
@@ -50,6 +49,8 @@ pub enum Outcome {
 
 #[derive(Default)]
 struct State {
+    /// How long an invocation of a function may take.
+    timeouts: BTreeMap<String, Duration>,
     count: u64,
     /// Invocations that no process has taken.
     queued: VecDeque<Invocation>,
@@ -78,22 +79,22 @@ struct Invocation {
 }
 
 impl RuntimeApi {
-    /// Starts it on a free port; `timeout` is every function's.
-    pub fn start(timeout: Duration) -> Result<Self> {
+    /// Starts it on a free port, for functions that may take so long each. Others may take no time at all.
+    pub fn start(timeouts: BTreeMap<String, Duration>) -> Result<Self> {
         let server =
             Server::http(("127.0.0.1", 0)).map_err(|error| anyhow!("starting the Runtime API: {error}"))?;
         let port = server.server_addr().to_ip().map(|address| address.port()).unwrap_or_default();
         let server = Arc::new(server);
-        let state = Arc::<Mutex<State>>::default();
+        let state = Arc::new(Mutex::new(State { timeouts, ..State::default() }));
         for _ in 0..READERS {
             let (server, state) = (Arc::clone(&server), Arc::clone(&state));
             thread::spawn(move || {
                 while let Ok(request) = server.recv() {
-                    route(&state, timeout, request);
+                    route(&state, request);
                 }
             });
         }
-        Ok(Self { shared: Arc::new(Shared { server, port, timeout, state }) })
+        Ok(Self { shared: Arc::new(Shared { server, port, state }) })
     }
 
     /// Root of the Invoke API.
@@ -108,7 +109,7 @@ impl RuntimeApi {
 
     /// Invokes a function and waits for how it ends.
     pub fn invoke(&self, function: &str, payload: &str) -> Outcome {
-        invoke(&self.shared.state, self.shared.timeout, function, payload)
+        invoke(&self.shared.state, function, payload)
     }
 
     /// Says that a process is gone: what it worked on has died, and nothing is given to it any more.
@@ -144,18 +145,24 @@ impl Drop for Shared {
     }
 }
 
+impl State {
+    fn timeout(&self, function: &str) -> Duration {
+        self.timeouts.get(function).copied().unwrap_or_default()
+    }
+}
+
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn invoke(state: &Mutex<State>, timeout: Duration, function: &str, payload: &str) -> Outcome {
+fn invoke(state: &Mutex<State>, function: &str, payload: &str) -> Outcome {
     let (answer, outcome) = channel();
     let id = {
         let mut state = lock(state);
         state.count += 1;
         let id = format!("00000000-0000-4000-8000-{:012x}", state.count);
         let (function, payload) = (function.to_owned(), payload.to_owned());
-        let deadline = Instant::now() + timeout;
+        let deadline = Instant::now() + state.timeout(&function);
         state.queued.push_back(Invocation {
             id: id.clone(),
             function,
@@ -164,7 +171,7 @@ fn invoke(state: &Mutex<State>, timeout: Duration, function: &str, payload: &str
             deadline,
             answer,
         });
-        hand_out(&mut state, timeout);
+        hand_out(&mut state);
         id
     };
     // A process that starts late still has its whole time: the clock starts anew when it takes the
@@ -184,7 +191,7 @@ fn invoke(state: &Mutex<State>, timeout: Duration, function: &str, payload: &str
 }
 
 /// Gives waiting invocations to waiting processes.
-fn hand_out(state: &mut State, timeout: Duration) {
+fn hand_out(state: &mut State) {
     let mut index = 0;
     while index < state.queued.len() {
         let function = state.queued[index].function.clone();
@@ -198,6 +205,7 @@ fn hand_out(state: &mut State, timeout: Duration) {
             return;
         };
         invocation.process = Some(place.process);
+        let timeout = state.timeout(&invocation.function);
         invocation.deadline = Instant::now() + timeout;
         send(request, 200, &invocation.payload.clone(), &headers(&invocation, timeout));
         state.running.push(invocation);
@@ -219,7 +227,7 @@ fn headers(invocation: &Invocation, timeout: Duration) -> Vec<(String, String)> 
     .to_vec()
 }
 
-fn route(state: &Arc<Mutex<State>>, timeout: Duration, mut request: Request) {
+fn route(state: &Arc<Mutex<State>>, mut request: Request) {
     let mut body = String::new();
     if request.as_reader().read_to_string(&mut body).is_err() {
         return send(request, 400, "the body is not text", &[]);
@@ -227,7 +235,7 @@ fn route(state: &Arc<Mutex<State>>, timeout: Duration, mut request: Request) {
     let path = request.url().trim_matches('/').to_owned();
     if let Some(name) = path.strip_prefix("2015-03-31/functions/") {
         let function = name.trim_end_matches("/invocations").to_owned();
-        return answer_caller(state, timeout, request, function, body);
+        return answer_caller(state, request, function, body);
     }
     let parts: Vec<&str> = path.splitn(3, '/').collect();
     let [function, process, call] = parts[..] else {
@@ -241,7 +249,7 @@ fn route(state: &Arc<Mutex<State>>, timeout: Duration, mut request: Request) {
                 return;
             }
             state.idle.push_back((place, request));
-            hand_out(&mut state, timeout);
+            hand_out(&mut state);
         }
         Some("init/error") => send(request, 202, "{\"status\":\"OK\"}", &[]),
         Some(rest) => settle(state, request, rest, body),
@@ -270,13 +278,7 @@ fn settle(state: &Mutex<State>, request: Request, rest: &str, body: String) {
 }
 
 /// The Invoke API: waits on a thread of its own, so that readers stay free for the functions.
-fn answer_caller(
-    state: &Arc<Mutex<State>>,
-    timeout: Duration,
-    request: Request,
-    function: String,
-    body: String,
-) {
+fn answer_caller(state: &Arc<Mutex<State>>, request: Request, function: String, body: String) {
     let event = request.headers().iter().any(|header| {
         header.field.equiv("X-Amz-Invocation-Type") && header.value.as_str().eq_ignore_ascii_case("Event")
     });
@@ -284,11 +286,11 @@ fn answer_caller(
     thread::spawn(move || {
         if event {
             send(request, 202, "", &[]);
-            invoke(&state, timeout, &function, &body);
+            invoke(&state, &function, &body);
             return;
         }
         let failed = [("X-Amz-Function-Error".to_owned(), "Unhandled".to_owned())];
-        match invoke(&state, timeout, &function, &body) {
+        match invoke(&state, &function, &body) {
             Outcome::Answer(text) => send(request, 200, &text, &[]),
             Outcome::Failed(text) => send(request, 200, &text, &failed),
             Outcome::Died => {
@@ -296,7 +298,7 @@ fn answer_caller(
                 send(request, 200, &text.to_string(), &failed);
             }
             Outcome::TimedOut => {
-                let seconds = timeout.as_secs_f64();
+                let seconds = lock(&state).timeout(&function).as_secs_f64();
                 let message = format!("Task timed out after {seconds:.2} seconds");
                 let text = json!({"errorType": "Sandbox.Timedout", "errorMessage": message});
                 send(request, 200, &text.to_string(), &failed);

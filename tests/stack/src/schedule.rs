@@ -1,4 +1,4 @@
-//! The functions and what rings them; the same as template.yaml says, for a place that has no template.
+//! The functions and what rings them, as template.yaml says it too: a test compares the two.
 
 use std::time::Duration;
 
@@ -73,4 +73,63 @@ pub const FUNCTIONS: [Function; 5] = [
 /// The queue that carries a function's doorbells.
 pub fn doorbell_queue(function: &str) -> String {
     format!("doorbell-{function}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::options::Options;
+    use crate::template::Template;
+
+    fn events<'t>(properties: &'t Value, kind: &str) -> Vec<&'t Value> {
+        let all = properties["Events"].as_object().into_iter().flatten().map(|(_, event)| event);
+        all.filter(|event| event["Type"] == kind).map(|event| &event["Properties"]).collect()
+    }
+
+    /// How often a schedule such as `rate(12 hours)` fires; one that is a parameter by its default.
+    fn rate(template: &Template, schedule: &Value) -> Duration {
+        let expression = match schedule["Ref"].as_str() {
+            Some(parameter) => &template.root()["Parameters"][parameter]["Default"],
+            None => schedule,
+        };
+        let inner = expression.as_str().and_then(|text| text.strip_prefix("rate(")?.strip_suffix(')'));
+        let (count, unit) = inner.and_then(|inner| inner.split_once(' ')).unwrap();
+        let unit = if unit.starts_with("hour") { Duration::from_hours(1) } else { Duration::from_mins(1) };
+        unit * count.parse().unwrap()
+    }
+
+    #[test]
+    fn the_template_says_the_same() {
+        let template = Template::of_checkout(&Options::default().checkout).unwrap();
+        let resources = &template.root()["Resources"];
+        let is_function = |resource: &&Value| resource["Type"] == "AWS::Serverless::Function";
+        assert_eq!(resources.as_object().unwrap().values().filter(is_function).count(), FUNCTIONS.len());
+        for function in FUNCTIONS {
+            let properties = &resources[function.logical_id]["Properties"];
+            let every = events(properties, "ScheduleV2")
+                .first()
+                .map(|tick| rate(&template, &tick["ScheduleExpression"]));
+            assert_eq!(every, function.every, "{}", function.name);
+            let mut bells: Vec<&str> = events(properties, "EventBridgeRule")
+                .into_iter()
+                .flat_map(|rule| rule["Pattern"]["detail-type"].as_array().unwrap())
+                .filter_map(Value::as_str)
+                .collect();
+            let mut known = function.doorbells.to_vec();
+            bells.sort_unstable();
+            known.sort_unstable();
+            assert_eq!(bells, known, "{}", function.name);
+            let queues = events(properties, "SQS");
+            assert_eq!(queues.len(), usize::from(function.queue.is_some()), "{}", function.name);
+            for queue in queues {
+                assert_eq!(queue["BatchSize"].as_u64(), Some(BATCH as u64));
+                assert_eq!(queue["MaximumBatchingWindowInSeconds"].as_u64(), Some(WINDOW.as_secs()));
+            }
+        }
+        let queue = &resources["Interruptions"]["Properties"];
+        assert_eq!(queue["VisibilityTimeout"], VISIBILITY_SECONDS);
+        assert_eq!(queue["RedrivePolicy"]["maxReceiveCount"], MOST_DELIVERIES);
+    }
 }

@@ -10,12 +10,13 @@ use tempfile::TempDir;
 
 use crate::aws::Aws;
 use crate::cache::Cache;
-use crate::control_plane::ControlPlane;
-use crate::functions::{FunctionProcess, Server, binary};
+use crate::control_plane::{self, ControlPlane};
+use crate::door::{Behind, Door, TOKEN_REVIEWS};
+use crate::functions::{FunctionProcess, Server, binary, built};
 use crate::kubernetes::Kubernetes;
 use crate::node_agent::{NodeAgent, Settings};
-use crate::options::{Options, Runner, environment, place};
-use crate::process::{Identity, Process};
+use crate::options::{Options, Runner, deployed, environments, place};
+use crate::process::{Identity, Launch, Process};
 use crate::runtime_api::{Outcome, RuntimeApi};
 use crate::state::{Endpoints, Part, State, reap_stale};
 use crate::ticker::{Rates, Ticker};
@@ -26,7 +27,10 @@ use crate::{ports, seed, stand_ins};
 pub struct Stack {
     // Fields drop in this order: functions first, then servers, then the directory.
     functions: BTreeMap<String, FunctionProcess>,
+    /// In this process, where the stack does not outlive it.
+    door: Option<Door>,
     processes: Vec<Process>,
+    environments: BTreeMap<String, BTreeMap<String, String>>,
     state: State,
     kubernetes: Kubernetes,
     runtime: RuntimeApi,
@@ -71,15 +75,20 @@ impl Stack {
         let tied = !options.detached;
         let plane = ControlPlane::prepare(directory, ports.api, tied)?;
         let endpoints = ports.endpoints(&plane);
+        let plane = plane.with_functions(&format!("{}{TOKEN_REVIEWS}", endpoints.door))?;
         let owner = tied.then(|| Identity::of(std::process::id()));
-        let environment = environment(&endpoints, &options);
-        let directory = directory.to_owned();
+        let (directory, checkout) = (directory.to_owned(), options.checkout.clone());
+        let parameters = options.parameters.clone();
+        let state = State { directory, owner, parts: Vec::new(), endpoints, checkout, parameters };
+        let deployed = deployed(&state)?;
         let mut stack = Self {
             functions: BTreeMap::new(),
+            door: None,
             processes: Vec::new(),
-            state: State { directory, owner, parts: Vec::new(), endpoints, environment },
+            environments: environments(&state, &deployed)?,
+            state,
             kubernetes: plane.admin.clone(),
-            runtime: RuntimeApi::start(options.function_timeout)?,
+            runtime: RuntimeApi::start(deployed.timeouts()?)?,
             emulator_port: ports.emulator,
             options,
             tools: tools.clone(),
@@ -100,6 +109,7 @@ impl Stack {
         let moto = stand_ins::moto(tools, &directory, ports.moto, tied)?;
         self.add(moto, Some(ports.moto), Some("/moto-api/"))?;
         self.add(stand_ins::emulator(tools, &directory, ports.emulator, tied)?, Some(ports.emulator), None)?;
+        self.open_door(ports.door)?;
         plane.wait(self.process("kube-apiserver")?)?;
         self.add(plane.scheduler(tools)?, None, None)?;
         self.add(plane.controller_manager(tools)?, None, None)?;
@@ -113,6 +123,19 @@ impl Stack {
         for (name, port) in rest {
             self.process(name)?.wait_until(Duration::from_mins(1), || stand_ins::listens(port))?;
         }
+        Ok(())
+    }
+
+    /// The front door stands in this process, or in one of its own where it is to stay.
+    fn open_door(&mut self, port: u16) -> Result<()> {
+        if self.options.detached {
+            let launch = Launch::new("door", built("door")?, &self.state.directory, false);
+            let door =
+                launch.with(["--dir".into(), self.state.directory.clone().into_os_string()]).start()?;
+            self.add(door, Some(port), None)?;
+            return self.process("door")?.wait_until(Duration::from_mins(1), || stand_ins::listens(port));
+        }
+        self.door = Some(door(&self.state)?);
         Ok(())
     }
 
@@ -200,10 +223,15 @@ impl Stack {
         &self.tools
     }
 
+    /// What was refused so far: by the front door and, for want of a right, by the API server.
+    pub fn refusals(&self) -> Vec<String> {
+        let of_aws = self.door.as_ref().map(Door::refusals).unwrap_or_default();
+        of_aws.into_iter().chain(control_plane::refusals(&self.state.directory)).collect()
+    }
+
     /// The environment of a function's process, with `over` on top.
     pub fn function_environment(&self, name: &str, over: &[(&str, &str)]) -> BTreeMap<String, String> {
-        let mut environment = self.state.environment.clone();
-        environment.insert("AWS_LAMBDA_FUNCTION_NAME".to_owned(), name.to_owned());
+        let mut environment = self.environments.get(name).cloned().unwrap_or_default();
         environment.extend(over.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
         environment
     }
@@ -291,6 +319,15 @@ impl Drop for Stack {
     }
 }
 
+/// The front door of a stack.
+pub(crate) fn door(state: &State) -> Result<Door> {
+    let Endpoints { aws, dynamodb, door, .. } = &state.endpoints;
+    let port = door.rsplit(':').next().and_then(|port| port.parse().ok());
+    let port = port.with_context(|| format!("the front door has no port: {door}"))?;
+    let behind = Behind { moto: aws.clone(), dynamodb: dynamodb.clone() };
+    Door::open(port, behind, &deployed(state)?)
+}
+
 /// The ports of one stack.
 struct Ports {
     etcd: u16,
@@ -299,13 +336,14 @@ struct Ports {
     kwok: u16,
     dynamodb: u16,
     moto: u16,
+    door: u16,
     emulator: u16,
 }
 
 impl Ports {
     fn pick() -> Result<Self> {
-        let [etcd, peer, api, kwok, dynamodb, moto, emulator] = ports::free()?;
-        Ok(Self { etcd, peer, api, kwok, dynamodb, moto, emulator })
+        let [etcd, peer, api, kwok, dynamodb, moto, door, emulator] = ports::free()?;
+        Ok(Self { etcd, peer, api, kwok, dynamodb, moto, door, emulator })
     }
 
     fn endpoints(&self, plane: &ControlPlane) -> Endpoints {
@@ -314,9 +352,9 @@ impl Ports {
             kubernetes: format!("https://127.0.0.1:{}", self.api),
             aws: local(self.moto),
             dynamodb: local(self.dynamodb),
+            door: local(self.door),
             emulator: local(self.emulator),
             admin_kubeconfig: plane.admin_kubeconfig.clone(),
-            outrigger_kubeconfig: plane.outrigger_kubeconfig.clone(),
         }
     }
 }

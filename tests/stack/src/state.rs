@@ -24,8 +24,10 @@ pub struct State {
     pub parts: Vec<Part>,
     /// Where things are reached.
     pub endpoints: Endpoints,
-    /// The environment of every function.
-    pub environment: BTreeMap<String, String>,
+    /// The checkout that it was started from.
+    pub checkout: PathBuf,
+    /// The parameters that template.yaml is deployed with, beside those that only the stack knows.
+    pub parameters: BTreeMap<String, String>,
 }
 
 /// One process of a stack.
@@ -52,12 +54,12 @@ pub struct Endpoints {
     pub aws: String,
     /// `DynamoDB` Local.
     pub dynamodb: String,
+    /// The front door before both, which the functions call.
+    pub door: String,
     /// cargo lambda's emulator: its Invoke API.
     pub emulator: String,
     /// Kubeconfig of an administrator.
     pub admin_kubeconfig: PathBuf,
-    /// Kubeconfig of the functions.
-    pub outrigger_kubeconfig: PathBuf,
 }
 
 /// How a part does.

@@ -45,6 +45,12 @@ impl Template {
         Ok(Self { root: yaml::read(text)? })
     }
 
+    /// The whole, as it is written.
+    #[cfg(test)]
+    pub(crate) const fn root(&self) -> &Value {
+        &self.root
+    }
+
     /// What it comes to with these parameters; the others have their defaults.
     pub fn deploy(&self, parameters: &BTreeMap<String, String>, resources: Resources) -> Result<Deployed> {
         let mut values = BTreeMap::new();
@@ -89,3 +95,6 @@ fn check(name: &str, parameter: &Value, value: String) -> Result<String> {
     }
     Ok(value)
 }
+
+#[cfg(test)]
+mod tests;

@@ -66,7 +66,7 @@ fn the_invoke_api_answers_as_lambda_does() {
 }
 
 fn start(timeout: Duration) -> RuntimeApi {
-    RuntimeApi::start(timeout).expect("the Runtime API starts")
+    RuntimeApi::start([("provision".to_owned(), timeout)].into()).expect("the Runtime API starts")
 }
 
 fn call(api: &RuntimeApi) -> thread::JoinHandle<Outcome> {

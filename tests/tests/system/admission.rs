@@ -14,7 +14,7 @@ const WORDS: &str = "change freeze until Monday";
 const POLICY: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/freeze";
 const PODS: usize = 4;
 
-/// Refuses what Outrigger's user would do to Nodes and NodeClaims, as an admission webhook does.
+/// Refuses what lifecycle would do to Nodes and NodeClaims, as an admission webhook does.
 fn freeze(stack: &Stack) {
     let rule = |group: &str, resource: &str| {
         json!({
@@ -28,7 +28,7 @@ fn freeze(stack: &Stack) {
         "spec": {
             "failurePolicy": "Fail",
             "matchConstraints": {"resourceRules": [rule("", "nodes"), rule("karpenter.sh", "nodeclaims")]},
-            "matchConditions": [{"name": "ours", "expression": "request.userInfo.username == 'outrigger'"}],
+            "matchConditions": [{"name": "ours", "expression": "request.userInfo.username == 'lifecycle'"}],
             "validations": [{"expression": "false", "message": WORDS}],
         },
     });

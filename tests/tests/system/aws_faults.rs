@@ -29,8 +29,8 @@ fn rule(holds: &'static str, after: usize, times: usize, fault: Fault) -> Rule {
 }
 
 /// A proxy before a service, with provision behind it.
-fn behind(stack: &Stack, variable: &str, service: &str) -> (FaultProxy, outrigger_stack::FunctionProcess) {
-    let proxy = FaultProxy::before(service).unwrap();
+fn behind(stack: &Stack, variable: &str) -> (FaultProxy, outrigger_stack::FunctionProcess) {
+    let proxy = FaultProxy::before(&stack.state().endpoints.door).unwrap();
     let url = proxy.url();
     let provision = stack.start_function("provision", &[(variable, &url), NO_WINDOW]).unwrap();
     (proxy, provision)
@@ -59,8 +59,7 @@ fn is_whole(stack: &Stack, answer: &Value) {
 #[test]
 fn a_ledger_that_stammers_loses_and_doubles_nothing() {
     let stack = waiting_pods();
-    let url = stack.function_environment("provision", &[])["AWS_ENDPOINT_URL_DYNAMODB"].clone();
-    let (proxy, provision) = behind(&stack, "AWS_ENDPOINT_URL_DYNAMODB", &url);
+    let (proxy, provision) = behind(&stack, "AWS_ENDPOINT_URL_DYNAMODB");
     let refused = |status, code| Fault::Refused(status, "", code);
     let query = "DynamoDB_20120810.Query";
     let transaction = "DynamoDB_20120810.TransactWriteItems";
@@ -94,8 +93,7 @@ fn a_ledger_that_stammers_loses_and_doubles_nothing() {
 #[test]
 fn an_ec2_that_stammers_launches_once() {
     let stack = waiting_pods();
-    let url = stack.state().endpoints.aws.clone();
-    let (proxy, provision) = behind(&stack, "AWS_ENDPOINT_URL_EC2", &url);
+    let (proxy, provision) = behind(&stack, "AWS_ENDPOINT_URL_EC2");
     let unavailable = Fault::Refused(503, "", "Unavailable");
     fails(&stack, &proxy, &[rule("DescribeInstances", 0, ALWAYS, unavailable.clone())], "EC2 did not answer");
     // What a class needs cannot be read: its pods wait, and the function says so.

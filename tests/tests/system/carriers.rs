@@ -25,6 +25,7 @@ fn three_pods_run(stack: &Stack) -> Vec<String> {
         assert_eq!(node["metadata"]["labels"]["karpenter.sh/initialized"], "true");
         assert!(node["metadata"]["labels"]["karpenter.k8s.aws/instance-cpu"].is_string(), "{node}");
     }
+    assert_eq!(stack.refusals(), Vec::<String>::new());
     drop((provision, lifecycle, agent));
     let answer = stack.aws().ec2("DescribeLaunchTemplates", &[]).unwrap();
     let names = answer.split("<launchTemplateName>").skip(1).filter_map(|rest| rest.split('<').next());

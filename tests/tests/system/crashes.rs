@@ -20,10 +20,10 @@ fn killed_right_after_create_fleet_leaves_exactly_the_plan() {
     apply(stack.kubernetes(), &deployment("web", 30, "500m", "1Gi", &json!({}))).unwrap();
     wait_for("unschedulable pods", 30, Duration::from_secs(60), || count_unschedulable(&stack)).unwrap();
 
-    let proxy = Proxy::start(stack.state().endpoints.aws.trim_start_matches("http://")).unwrap();
+    let proxy = Proxy::start(stack.state().endpoints.door.trim_start_matches("http://")).unwrap();
     let victim: Arc<Mutex<Option<FunctionProcess>>> = Arc::default();
     let through = format!("http://127.0.0.1:{}", proxy.port());
-    let process = stack.start_function("provision", &[("AWS_ENDPOINT_URL", &through)]).unwrap();
+    let process = stack.start_function("provision", &[("AWS_ENDPOINT_URL_EC2", &through)]).unwrap();
     *victim.lock().unwrap() = Some(process);
     let kill = {
         let victim = Arc::clone(&victim);

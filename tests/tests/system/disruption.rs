@@ -162,6 +162,7 @@ fn a_half_empty_cluster_shrinks_under_budgets_and_says_why_the_rest_stays() {
     let verdicts = report["verdicts"].as_array().unwrap();
     assert_eq!(verdicts.len(), instances(&world.stack).unwrap().len(), "{report}");
     world.explains(&verdicts[0]);
+    assert_eq!(world.stack.refusals(), Vec::<String>::new());
     drop((world.functions, world.agent, world.ticker));
 }
 
@@ -182,6 +183,7 @@ fn a_kops_update_rolls_through_all_nodes_though_lifecycle_is_killed() {
     world.until("all nodes are new", is_rolled);
     let events = world.stack.kubernetes().list("/api/v1/namespaces/default/events").unwrap();
     assert!(events.iter().any(|event| event["reason"] == "Drifted"), "the claims say why they end");
+    assert_eq!(world.stack.refusals(), Vec::<String>::new());
     drop((world.functions, world.agent, world.ticker));
 }
 
@@ -197,6 +199,7 @@ fn nothing_is_disrupted_while_that_is_paused() {
     }
     assert_eq!(world.outrigger(&["resume"]).code, 0);
     world.until("a node goes", |world| !world.closed.is_empty());
+    assert_eq!(world.stack.refusals(), Vec::<String>::new());
     drop((world.functions, world.agent, world.ticker));
 }
 

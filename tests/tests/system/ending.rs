@@ -97,6 +97,7 @@ fn deleted_nodes_and_claims_are_drained_under_budgets() {
     let open = ledger(&stack, "claim#").unwrap();
     let over = open.iter().filter(|item| item["state"]["S"] == "Gone");
     assert!(over.clone().all(|item| item["ttl"]["N"].is_string()), "what is over is cleared up by itself");
+    assert_eq!(stack.refusals(), Vec::<String>::new());
     drop((provision, lifecycle, agent, ticker));
 }
 

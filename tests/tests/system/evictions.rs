@@ -64,9 +64,10 @@ fn a_busy_api_server_slows_a_drain_and_breaks_no_budget() {
     apply(stack.kubernetes(), &deployment("web", PODS, "100m", "64Mi", &json!({}))).unwrap();
     allow(&stack, SPARE);
     wait_for("unschedulable pods", PODS, Duration::from_secs(60), || count_unschedulable(&stack)).unwrap();
-    let (proxy, kubeconfig) = FaultProxy::start(&stack).unwrap();
+    let proxy = FaultProxy::start(&stack).unwrap();
+    let url = proxy.url();
     let provision = stack.start_function("provision", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "0")]).unwrap();
-    let through = [("OUTRIGGER_KUBECONFIG", kubeconfig.as_str()), ("OUTRIGGER_POLL_WINDOW_SECONDS", "5")];
+    let through = [("OUTRIGGER_API_SERVER", url.as_str()), ("OUTRIGGER_POLL_WINDOW_SECONDS", "5")];
     let lifecycle = stack.start_function("lifecycle", &through).unwrap();
     let agent = stack.node_agent(NodeAgentSettings::default());
     let settle = || {

@@ -68,10 +68,10 @@ fn struck(seen: &[Seen]) -> Vec<&Seen> {
 #[test]
 fn a_list_that_is_not_whole_decides_nothing() {
     let stack = five_pods();
-    let (proxy, kubeconfig) = FaultProxy::start(&stack).unwrap();
+    let proxy = FaultProxy::start(&stack).unwrap();
     proxy.page_size(PAGE);
     let provision =
-        stack.start_function("provision", &[("OUTRIGGER_KUBECONFIG", &kubeconfig), NO_WINDOW]).unwrap();
+        stack.start_function("provision", &[("OUTRIGGER_API_SERVER", &proxy.url()), NO_WINDOW]).unwrap();
     for percent in [0, 30, 60, 99] {
         let cut = Fault::CutAfterPercent(percent);
         fails(&stack, &proxy, &[rule(&FIRST_PAGE, 0, TRIES, cut)], "list pods");
@@ -97,9 +97,9 @@ fn a_list_that_is_not_whole_decides_nothing() {
 #[test]
 fn what_may_help_is_tried_again() {
     let stack = five_pods();
-    let (proxy, kubeconfig) = FaultProxy::start(&stack).unwrap();
+    let proxy = FaultProxy::start(&stack).unwrap();
     let provision =
-        stack.start_function("provision", &[("OUTRIGGER_KUBECONFIG", &kubeconfig), NO_WINDOW]).unwrap();
+        stack.start_function("provision", &[("OUTRIGGER_API_SERVER", &proxy.url()), NO_WINDOW]).unwrap();
     let patience = "Retry-After: 60\r\n";
     fails(&stack, &proxy, &[rule(&FIRST_PAGE, 0, 1, Fault::Refused(429, patience, "too busy"))], "too busy");
     fails(&stack, &proxy, &[rule(&FIRST_PAGE, 0, TRIES, Fault::Refused(503, "", "not now"))], "not now");
@@ -126,8 +126,8 @@ fn what_may_help_is_tried_again() {
 #[test]
 fn the_ledger_has_written_and_its_answer_is_lost() {
     let stack = five_pods();
-    let url = stack.function_environment("provision", &[])["AWS_ENDPOINT_URL_DYNAMODB"].clone();
-    let proxy = Arc::new(Proxy::start(url.trim_start_matches("http://")).unwrap());
+    let door = &stack.state().endpoints.door;
+    let proxy = Arc::new(Proxy::start(door.trim_start_matches("http://")).unwrap());
     let through = format!("http://127.0.0.1:{}", proxy.port());
     let provision =
         stack.start_function("provision", &[("AWS_ENDPOINT_URL_DYNAMODB", &through), NO_WINDOW]).unwrap();

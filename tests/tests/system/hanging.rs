@@ -7,10 +7,8 @@ use std::time::{Duration, Instant};
 use outrigger_stack::{Options, Outcome, Stack, scheduled_event};
 use serde_json::{Value, json};
 
-/// `template.yaml`'s timeout of `interrupt`.
+/// `template.yaml`'s timeout of `interrupt`, by which the stack would end it.
 const INTERRUPT: Duration = Duration::from_secs(10);
-/// The shortest of the others', disrupt's.
-const TICK: Duration = Duration::from_secs(80);
 
 /// The address of a server that never answers, `127.0.0.1:port`; it hangs until the process ends.
 fn hanging() -> String {
@@ -20,10 +18,6 @@ fn hanging() -> String {
         let _held: Vec<_> = listener.incoming().collect();
     });
     address
-}
-
-fn stack(function_timeout: Duration) -> Stack {
-    Stack::start(Options { function_timeout, ..Options::default() }).unwrap()
 }
 
 /// A batch of one message that asks for something, and one that nobody can read.
@@ -53,9 +47,9 @@ fn failures(outcome: Outcome) -> Vec<String> {
 
 #[test]
 fn interrupt_asks_for_its_messages_again_in_time() {
-    let stack = stack(INTERRUPT);
+    let stack = Stack::start(Options::default()).unwrap();
     let (plain, secure) = (format!("http://{}", hanging()), format!("https://{}", hanging()));
-    let cluster = [("OUTRIGGER_KUBECONFIG", ""), ("OUTRIGGER_API_SERVER", secure.as_str())];
+    let cluster = [("OUTRIGGER_API_SERVER", secure.as_str())];
     let ledger = [("AWS_ENDPOINT_URL_DYNAMODB", plain.as_str())];
     let queues = [("AWS_ENDPOINT_URL_SQS", plain.as_str())];
     let all = [&cluster[..], &ledger, &queues].concat();
@@ -75,7 +69,7 @@ fn interrupt_asks_for_its_messages_again_in_time() {
 
 #[test]
 fn ticks_end_by_themselves() {
-    let stack = stack(TICK);
+    let stack = Stack::start(Options::default()).unwrap();
     let url = format!("http://{}", hanging());
     thread::scope(|scope| {
         for function in ["provision", "lifecycle", "disrupt", "refresh"] {

@@ -97,5 +97,6 @@ fn a_warned_node_is_tainted_within_seconds_and_replaced() {
     assert_eq!(dead.len(), 1, "{dead:?}");
     let reason = &dead[0]["MessageAttributes"]["reason"]["StringValue"];
     assert!(reason.as_str().is_some_and(|reason| reason.contains("cannot be read")), "{dead:?}");
+    assert_eq!(stack.refusals(), Vec::<String>::new());
     drop((provision, lifecycle, interrupt, agent, ticker));
 }

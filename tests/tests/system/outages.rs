@@ -5,7 +5,7 @@ use std::time::Duration;
 use outrigger_tests::objects::deployment;
 use outrigger_tests::proxy::{Mode, Proxy};
 use outrigger_tests::world::{
-    apply, count_unschedulable, failing_tick, instances, ledger, proxied_kubeconfig, start, tick, wait_for,
+    apply, count_unschedulable, failing_tick, instances, ledger, proxied_api_server, start, tick, wait_for,
 };
 use serde_json::json;
 
@@ -14,11 +14,10 @@ fn down(variable: &str, named: &str) {
     let stack = start().unwrap();
     apply(stack.kubernetes(), &deployment("web", 5, "500m", "1Gi", &json!({}))).unwrap();
     wait_for("unschedulable pods", 5, Duration::from_secs(60), || count_unschedulable(&stack)).unwrap();
-    let (proxy, value) = if variable == "OUTRIGGER_KUBECONFIG" {
-        proxied_kubeconfig(&stack).unwrap()
+    let (proxy, value) = if variable == "OUTRIGGER_API_SERVER" {
+        proxied_api_server(&stack).unwrap()
     } else {
-        let url = stack.function_environment("provision", &[])[variable].clone();
-        let proxy = Proxy::start(url.trim_start_matches("http://")).unwrap();
+        let proxy = Proxy::start(stack.state().endpoints.door.trim_start_matches("http://")).unwrap();
         let url = format!("http://127.0.0.1:{}", proxy.port());
         (proxy, url)
     };
@@ -39,7 +38,7 @@ fn down(variable: &str, named: &str) {
 
 #[test]
 fn the_api_server_is_down() {
-    down("OUTRIGGER_KUBECONFIG", "API server");
+    down("OUTRIGGER_API_SERVER", "API server");
 }
 
 #[test]
@@ -49,5 +48,5 @@ fn the_ledger_is_down() {
 
 #[test]
 fn ec2_is_down() {
-    down("AWS_ENDPOINT_URL", "did not answer");
+    down("AWS_ENDPOINT_URL_EC2", "did not answer");
 }

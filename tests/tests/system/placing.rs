@@ -92,9 +92,10 @@ fn running(stack: &Stack, name: &str) -> (usize, usize) {
 #[test]
 fn a_server_that_stammers_gets_each_binding_once() {
     let stack = start().unwrap();
-    let (proxy, kubeconfig) = FaultProxy::start(&stack).unwrap();
+    let proxy = FaultProxy::start(&stack).unwrap();
+    let url = proxy.url();
     let provision = stack.start_function("provision", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "0")]).unwrap();
-    let through = [("OUTRIGGER_KUBECONFIG", kubeconfig.as_str()), ("OUTRIGGER_POLL_WINDOW_SECONDS", "10")];
+    let through = [("OUTRIGGER_API_SERVER", url.as_str()), ("OUTRIGGER_POLL_WINDOW_SECONDS", "10")];
     let lifecycle = stack.start_function("lifecycle", &through).unwrap();
     let agent = stack.node_agent(NodeAgentSettings::default());
     let strike = |times, fault| {

@@ -10,11 +10,7 @@ use serde_json::{Value, json};
 fn the_stored_catalogue_comes_from_ec2_and_is_planned_from() {
     let stack = start().unwrap();
     // Its role has no identity in the cluster and no rights on the table: whoever needs one of them fails here.
-    let nobody = [
-        ("OUTRIGGER_KUBECONFIG", ""),
-        ("OUTRIGGER_API_SERVER", "https://127.0.0.1:9"),
-        ("OUTRIGGER_TABLE", "no-such-table"),
-    ];
+    let nobody = [("OUTRIGGER_API_SERVER", "https://127.0.0.1:9"), ("OUTRIGGER_TABLE", "no-such-table")];
     let refresh = stack.start_function("refresh", &nobody).unwrap();
     let answer = tick(&stack, "refresh").unwrap();
     // moto knows more types than are embedded; not all of them are sold in the region.
@@ -33,5 +29,6 @@ fn the_stored_catalogue_comes_from_ec2_and_is_planned_from() {
         let claim: Value = serde_json::from_str(claim["body"]["S"].as_str().unwrap()).unwrap();
         assert!(claim["instance"]["price"].as_f64() < Some(0.001), "{claim}");
     }
+    assert_eq!(stack.refusals(), Vec::<String>::new());
     drop(provision);
 }

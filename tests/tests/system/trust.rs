@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use outrigger_stack::{FunctionProcess, Http, Stack};
 use outrigger_tests::objects::deployment;
-use outrigger_tests::world::{apply, count_unschedulable, failing_tick, instances, start, tick, wait_for};
+use outrigger_tests::world::{
+    apply, count_unschedulable, failing_tick, instances, start_with, tick, wait_for,
+};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, KeyUsagePurpose};
 use serde_json::{Value, json};
 
@@ -79,17 +81,14 @@ fn authority(stack: &Stack) -> String {
     std::fs::read_to_string(stack.directory().join("pki/ca.crt")).unwrap()
 }
 
-/// `provision` as it is deployed: an address, an authority, and a token in SSM.
+/// A stack whose functions sign in with a token in SSM.
+fn with_token() -> Stack {
+    start_with(&[("ApiTokenParameter", PARAMETER)]).unwrap()
+}
+
+/// `provision` with another authority.
 fn provision(stack: &Stack, authority: &str) -> FunctionProcess {
-    let server = stack.state().endpoints.kubernetes.clone();
-    let environment = [
-        ("OUTRIGGER_KUBECONFIG", ""),
-        ("OUTRIGGER_API_SERVER", &server),
-        ("OUTRIGGER_API_CA", authority),
-        ("OUTRIGGER_API_TOKEN_PARAMETER", PARAMETER),
-        ("OUTRIGGER_POLL_WINDOW_SECONDS", "0"),
-    ];
-    stack.start_function("provision", &environment).unwrap()
+    stack.start_function("provision", &[("OUTRIGGER_API_CA", authority)]).unwrap()
 }
 
 fn waiting_pods(stack: &Stack) {
@@ -103,7 +102,7 @@ fn launched(answer: &Value) -> usize {
 
 #[test]
 fn a_token_that_ends_is_read_anew() {
-    let stack = start().unwrap();
+    let stack = with_token();
     service_account(&stack);
     let first = token(&stack, "first");
     store(&stack, &first);
@@ -128,7 +127,7 @@ fn a_token_that_ends_is_read_anew() {
 
 #[test]
 fn a_server_that_nobody_has_vouched_for_hears_nothing() {
-    let stack = start().unwrap();
+    let stack = with_token();
     service_account(&stack);
     store(&stack, &token(&stack, "first"));
     waiting_pods(&stack);

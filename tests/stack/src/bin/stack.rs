@@ -89,7 +89,7 @@ fn up(directory: &Path, poll_window: u32, without_functions: bool) -> Result<()>
         directory: Some(directory.to_owned()),
         functions,
         runner: Runner::CargoLambda,
-        poll_window,
+        parameters: [("PollWindowSeconds".to_owned(), poll_window.to_string())].into(),
         detached: true,
         ..Options::default()
     };

@@ -41,9 +41,10 @@ impl Deployed {
         self.number(function, "MemorySize")
     }
 
-    /// How long one invocation of a function may take.
-    pub fn timeout(&self, function: &str) -> Result<Duration> {
-        self.number(function, "Timeout").map(Duration::from_secs)
+    /// How long an invocation of each function may take.
+    pub fn timeouts(&self) -> Result<BTreeMap<String, Duration>> {
+        let seconds = |function: &str| self.number(function, "Timeout").map(Duration::from_secs);
+        FUNCTIONS.iter().map(|one| Ok((one.name.to_owned(), seconds(one.name)?))).collect()
     }
 
     /// What a function's role may do, by the policies that the template writes.

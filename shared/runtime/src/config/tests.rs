@@ -1,0 +1,187 @@
+//! The environment of each function: what it must hold, what is wrong with one, and that the template sets it.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use outrigger_engine::interruption::RebalancePolicy;
+use outrigger_engine::{DEFAULT_SCHEDULER, PlacePods};
+use serde_json::Value;
+
+use super::*;
+
+const SHARED: [(&str, &str); 6] = [
+    ("OUTRIGGER_CLUSTER", "c.example.com"),
+    ("OUTRIGGER_TABLE", "outrigger"),
+    ("OUTRIGGER_STATE_STORE", "s3://store"),
+    ("OUTRIGGER_CATALOG", "s3://bucket/catalog"),
+    ("OUTRIGGER_EVENT_BUS", "default"),
+    ("OUTRIGGER_API_SERVER", "https://api.c.example.com"),
+];
+const OF_PROVISION: [(&str, &str); 2] =
+    [("OUTRIGGER_POLL_WINDOW_SECONDS", "55"), ("OUTRIGGER_MAX_NEW_NODES_PER_MINUTE", "500")];
+const OF_LIFECYCLE: [(&str, &str); 7] = [
+    ("OUTRIGGER_POLL_WINDOW_SECONDS", "0"),
+    ("OUTRIGGER_INITIALIZATION_TIMEOUT", "Never"),
+    ("OUTRIGGER_NODE_REPAIR", "true"),
+    ("OUTRIGGER_PLACE_PODS", "bind"),
+    ("OUTRIGGER_SCHEDULERS", "default-scheduler"),
+    ("OUTRIGGER_ADOPT", "false"),
+    ("OUTRIGGER_SWEEP_ANYWAY", "false"),
+];
+const OF_INTERRUPT: [(&str, &str); 3] = [
+    ("OUTRIGGER_REBALANCE", "drain"),
+    ("OUTRIGGER_DEAD_LETTERS", "https://sqs/dead"),
+    ("OUTRIGGER_INTERRUPTIONS", "https://sqs/queue"),
+];
+
+/// Reads variables; of several of one name the last counts.
+fn read<T: Own>(pairs: &[(&str, &str)]) -> Result<(Config, T), ConfigError> {
+    Config::from(&|name| pairs.iter().rfind(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
+}
+
+fn with<'p>(own: &[(&'p str, &'p str)]) -> Vec<(&'p str, &'p str)> {
+    [&SHARED[..], own].concat()
+}
+
+#[test]
+fn a_whole_environment_is_taken() {
+    let (config, ()) = read(&SHARED).unwrap();
+    assert_eq!(config.api_server.auth, Auth::Iam { cluster_id: "c.example.com".into() });
+    let named = with(&[("OUTRIGGER_API_CLUSTER_ID", "c"), ("OUTRIGGER_API_SERVER_NAME", "")]);
+    let (config, ()) = read(&named).unwrap();
+    assert_eq!(config.api_server.auth, Auth::Iam { cluster_id: "c".into() });
+    assert_eq!(config.api_server.server_name, None, "an empty variable is none");
+
+    let (_, own) = read::<Provisioning>(&with(&OF_PROVISION)).unwrap();
+    assert_eq!(own, Provisioning { poll_window: Duration::from_secs(55), max_new_nodes_per_minute: 500 });
+    let (_, own) = read::<NodeCare>(&with(&OF_LIFECYCLE)).unwrap();
+    assert_eq!((own.initialization_timeout, own.node_repair, own.place_pods), (None, true, PlacePods::Bind));
+    assert_eq!(own.schedulers, BTreeSet::from([DEFAULT_SCHEDULER.to_owned()]));
+    let (_, own) = read::<Interruptions>(&with(&OF_INTERRUPT)).unwrap();
+    assert_eq!((own.rebalance, own.queue.as_str()), (RebalancePolicy::Drain, "https://sqs/queue"));
+}
+
+/// The variables that a function reads.
+fn reads<T: Own>() -> BTreeSet<String> {
+    let seen = RefCell::new(BTreeSet::new());
+    let note = |name: &str| {
+        seen.borrow_mut().insert(name.to_owned());
+        None
+    };
+    assert!(Config::from::<T>(&note).is_err(), "a function without an environment does not run");
+    seen.into_inner()
+}
+
+#[test]
+fn the_template_sets_what_each_function_reads_and_nothing_else() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let text = std::fs::read_to_string(root.join("template.yaml")).unwrap();
+    let template: Value = serde_saphyr::from_str(&text).unwrap();
+    let names = |function: &Value| -> BTreeSet<String> {
+        let variables = function.pointer("/Environment/Variables").and_then(Value::as_object);
+        variables.into_iter().flatten().map(|(name, _)| name.clone()).collect()
+    };
+    for (function, read) in [
+        ("DisruptFunction", reads::<()>()),
+        ("InterruptFunction", reads::<Interruptions>()),
+        ("LifecycleFunction", reads::<NodeCare>()),
+        ("ProvisionFunction", reads::<Provisioning>()),
+        ("RefreshFunction", reads::<()>()),
+    ] {
+        let mut set = names(&template["Globals"]["Function"]);
+        set.extend(names(&template["Resources"][function]["Properties"]));
+        assert!(set.remove("RUST_LOG"), "which the logs read");
+        assert_eq!(set, read, "{function}");
+    }
+}
+
+#[test]
+fn a_role_whose_name_kops_has_cut_must_be_named() {
+    let long = "this.is.truly.a.really.really.long.cluster-name.minimal.example.com";
+    let cut = "nodes.this.is.truly.a.really.really.long.cluster-name.min-h1jir9";
+    let mut pairs = with(&OF_PROVISION);
+    assert!(read::<Provisioning>(&pairs).is_ok());
+    pairs.push(("OUTRIGGER_CLUSTER", long));
+    let error = read::<Provisioning>(&pairs).unwrap_err().to_string();
+    let named = format!("set the parameter NodeRoleName to the role that kOps has made instead, {cut}");
+    assert!(error.contains(&named), "{error}");
+    assert!(read::<()>(&pairs).is_ok(), "only provision gives nodes a role");
+    pairs.push(("OUTRIGGER_NODE_ROLE", cut));
+    assert!(read::<Provisioning>(&pairs).is_ok());
+}
+
+/// The CA that a value of `OUTRIGGER_API_CA` comes to.
+fn authority(value: &str) -> Result<Option<String>, ConfigError> {
+    read::<()>(&with(&[("OUTRIGGER_API_CA", value)])).map(|(config, ())| config.api_server.ca)
+}
+
+#[test]
+fn a_ca_may_come_in_one_line_as_in_a_kubeconfig() {
+    let pem = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
+    let line = STANDARD.encode(pem);
+    assert!(!line.contains('\n'));
+    for value in [pem, &line, &format!(" {}\n{}", &line[..8], &line[8..])] {
+        assert_eq!(authority(value).unwrap().as_deref(), Some(pem), "{value}");
+    }
+    for value in ["/etc/kubernetes/ca.crt", &STANDARD.encode("no certificate"), "MIIDBTCCAe2gAwIBAgIIcbI="] {
+        let error = authority(value).unwrap_err().to_string();
+        assert!(error.contains("OUTRIGGER_API_CA begins with") && error.contains("allowed: "), "{error}");
+    }
+}
+
+#[track_caller]
+fn refuses<T: Own>(pairs: &[(&str, &str)], complaints: &[&str]) {
+    let Err(error) = read::<T>(pairs) else { panic!("{pairs:?} is taken") };
+    let error = error.to_string();
+    for complaint in complaints {
+        assert!(error.contains(complaint), "{complaint} in {error}");
+    }
+}
+
+#[test]
+fn every_complaint_is_named_at_once() {
+    let broken = [
+        ("OUTRIGGER_CLUSTER", "c"),
+        ("OUTRIGGER_CATALOG", "/tmp/catalog"),
+        ("OUTRIGGER_API_SERVER", "http://plain"),
+        ("OUTRIGGER_POLL_WINDOW_SECONDS", "soon"),
+        ("OUTRIGGER_INITIALIZATION_TIMEOUT", "later"),
+        ("OUTRIGGER_SWEEP_ANYWAY", "yes"),
+        ("OUTRIGGER_NODE_REPAIR", "1"),
+        ("OUTRIGGER_REBALANCE", "true"),
+        ("OUTRIGGER_PLACE_PODS", "yes"),
+        ("OUTRIGGER_SCHEDULERS", " , "),
+        ("OUTRIGGER_MAX_NEW_NODES_PER_MINUTE", "0"),
+    ];
+    let shared = [
+        "OUTRIGGER_TABLE is not set",
+        "OUTRIGGER_STATE_STORE is not set",
+        "OUTRIGGER_EVENT_BUS is not set",
+        "OUTRIGGER_CATALOG is \"/tmp/catalog\"; allowed: s3://bucket/prefix",
+        "OUTRIGGER_API_SERVER is \"http://plain\"",
+    ];
+    let window = "OUTRIGGER_POLL_WINDOW_SECONDS is \"soon\"; allowed: 0 to 840";
+    refuses::<()>(&broken, &shared);
+    let number = "OUTRIGGER_MAX_NEW_NODES_PER_MINUTE is \"0\"; allowed: a whole number from 1";
+    refuses::<Provisioning>(&broken, &[&shared[..], &[window, number]].concat());
+    let of_lifecycle = [
+        window,
+        "OUTRIGGER_INITIALIZATION_TIMEOUT is \"later\"; allowed: a duration",
+        "OUTRIGGER_NODE_REPAIR is \"1\"; allowed: true or false",
+        "OUTRIGGER_PLACE_PODS is \"yes\"; allowed: bind or nominate",
+        "OUTRIGGER_SCHEDULERS is \" , \"; allowed: names of schedulers",
+        "OUTRIGGER_SWEEP_ANYWAY is \"yes\"; allowed: true or false",
+        "OUTRIGGER_ADOPT is not set; allowed: true or false",
+    ];
+    refuses::<NodeCare>(&broken, &[&shared[..], &of_lifecycle].concat());
+    let of_interrupt = [
+        "OUTRIGGER_REBALANCE is \"true\"; allowed: event or drain",
+        "OUTRIGGER_DEAD_LETTERS is not set; it must be the URL",
+        "OUTRIGGER_INTERRUPTIONS is not set; it must be the URL",
+    ];
+    refuses::<Interruptions>(&broken, &[&shared[..], &of_interrupt].concat());
+}

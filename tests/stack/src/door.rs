@@ -1,0 +1,170 @@
+//! The front door of the stack's AWS: who calls, and whether the caller's role allows it. What passes is handed on to moto or `DynamoDB` Local; what does not is refused as AWS refuses it.
+//!
+//! It is also what aws-iam-authenticator is on a control plane: the API server asks it whose a token is.
+
+mod account;
+mod authenticator;
+mod refusal;
+
+use std::collections::BTreeMap;
+use std::io::Cursor;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use tiny_http::{Header, Request, Response, Server};
+
+use crate::aws::Aws;
+use crate::door::account::Moto;
+use crate::door::authenticator::Authenticator;
+use crate::door::refusal::Refusal;
+use crate::http::{Forwarded, Http};
+use crate::roles::{Call, Role, needs};
+use crate::schedule::FUNCTIONS;
+use crate::stack::door;
+use crate::state::State;
+use crate::template::Deployed;
+
+/// Requests that are worked on at once; functions and their pollers are few.
+const WORKERS: usize = 32;
+/// Longer than moto takes for anything.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// Where the API server asks.
+pub(crate) const TOKEN_REVIEWS: &str = "/token-reviews";
+/// Headers that belong to one connection.
+const OF_THE_CONNECTION: [&str; 6] =
+    ["connection", "content-length", "date", "host", "server", "transfer-encoding"];
+
+/// The servers behind the door.
+#[derive(Clone, Debug)]
+pub(crate) struct Behind {
+    /// moto's address.
+    pub(crate) moto: String,
+    /// `DynamoDB` Local's address.
+    pub(crate) dynamodb: String,
+}
+
+/// The door; closed when dropped.
+pub struct Door {
+    server: Arc<Server>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    behind: Behind,
+    http: Http,
+    roles: BTreeMap<String, Role>,
+    authenticator: Authenticator,
+    refusals: Mutex<Vec<String>>,
+}
+
+impl Door {
+    /// Opens it on a port.
+    pub(crate) fn open(port: u16, behind: Behind, deployed: &Deployed) -> Result<Self> {
+        let roles = FUNCTIONS.iter().map(|one| Ok((one.name.to_owned(), deployed.role(one.name)?)));
+        let shared = Arc::new(Shared {
+            roles: roles.collect::<Result<_>>()?,
+            authenticator: Authenticator::new(deployed)?,
+            http: Http::plain(PATIENCE),
+            refusals: Mutex::default(),
+            behind,
+        });
+        let server =
+            Server::http(("127.0.0.1", port)).map_err(|error| anyhow!("opening the front door: {error}"))?;
+        let server = Arc::new(server);
+        for _ in 0..WORKERS {
+            let (server, shared) = (Arc::clone(&server), Arc::clone(&shared));
+            thread::spawn(move || {
+                while let Ok(request) = server.recv() {
+                    shared.serve(request);
+                }
+            });
+        }
+        Ok(Self { server, shared })
+    }
+
+    /// Opens the door of the stack in a directory, whose state says where.
+    pub fn of_stack(state: &State) -> Result<Self> {
+        door(state)
+    }
+
+    /// What was refused so far: who asked for what, and why not.
+    pub fn refusals(&self) -> Vec<String> {
+        self.shared.refusals.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        for _ in 0..WORKERS {
+            self.server.unblock();
+        }
+    }
+}
+
+impl Shared {
+    fn serve(&self, mut request: Request) {
+        let mut body = Vec::new();
+        if request.as_reader().read_to_end(&mut body).is_err() {
+            // Whoever sends half a request has gone.
+            return;
+        }
+        let answer = if request.url().split('?').next() == Some(TOKEN_REVIEWS) {
+            self.authenticator.review(&body)
+        } else {
+            let header =
+                |header: &Header| (header.field.to_string().to_ascii_lowercase(), header.value.to_string());
+            let headers: Vec<_> = request.headers().iter().map(header).collect();
+            let method = request.method().to_string();
+            self.answer(&method, request.url(), &headers, &body)
+        };
+        send(request, &answer);
+    }
+
+    fn answer(&self, method: &str, target: &str, headers: &[(String, String)], body: &[u8]) -> Forwarded {
+        let call = match Call::read(method, target, headers, body) {
+            Ok(call) => call,
+            Err(error) => return Refusal::unsigned(&format!("{error:#}")).answer(""),
+        };
+        if let Err(refusal) = self.judge(&call) {
+            let told = format!("{} {}:{}: {refusal}", call.caller, call.service, call.operation);
+            eprintln!("door: {told}");
+            self.refusals.lock().unwrap_or_else(PoisonError::into_inner).push(told);
+            return refusal.answer(&call.service);
+        }
+        let upstream = if call.service == "dynamodb" { &self.behind.dynamodb } else { &self.behind.moto };
+        let kept = headers
+            .iter()
+            .filter(|(name, _)| !OF_THE_CONNECTION.contains(&name.as_str()) && name != "expect");
+        let kept: Vec<_> = kept.map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let answer = self.http.forward(method, &format!("{upstream}{target}"), &kept, body);
+        answer.unwrap_or_else(|error| Refusal::silence(&format!("{error:#}")).answer(&call.service))
+    }
+
+    /// Whether AWS would take the call.
+    fn judge(&self, call: &Call) -> Result<(), Refusal> {
+        let role = self.roles.get(&call.caller).ok_or_else(|| Refusal::unknown_caller(&call.caller))?;
+        let account = Moto(Aws::new(&self.behind.moto));
+        let needs = needs(call, &account)
+            .with_context(|| format!("judging {}", call.operation))
+            .map_err(|error| Refusal::unjudged(&format!("{error:#}")))?;
+        role.refused(&needs).map_or(Ok(()), |need| Err(Refusal::denied(&call.caller, need)))
+    }
+}
+
+/// Sends an answer with its own headers.
+fn send(request: Request, answer: &Forwarded) {
+    let body = answer.body.clone();
+    let length = body.len();
+    let mut response = Response::new(answer.status.into(), Vec::new(), Cursor::new(body), Some(length), None)
+        .with_chunked_threshold(usize::MAX);
+    for (name, value) in answer.headers.iter().filter(|(name, _)| !OF_THE_CONNECTION.contains(&name.as_str()))
+    {
+        if let Ok(header) = Header::from_bytes(name.as_bytes(), value.as_bytes()) {
+            response.add_header(header);
+        }
+    }
+    // The other side may have hung up, which is its own affair.
+    let _ = request.respond(response);
+}
