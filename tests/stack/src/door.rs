@@ -1,4 +1,5 @@
-//! The front door of the stack's AWS: who calls, and whether the caller's role allows it. What passes is handed on to moto or `DynamoDB` Local; what does not is refused as AWS refuses it.
+//! The front door of the stack's AWS: who calls, whether EC2 would take the call, and whether the caller's role allows
+//! it. What passes is handed on to moto or `DynamoDB` Local; what does not is refused as AWS refuses it.
 //!
 //! It is also what aws-iam-authenticator is on a control plane: the API server asks it whose a token is.
 
@@ -7,24 +8,27 @@ mod authenticator;
 mod refusal;
 
 use std::collections::BTreeMap;
-use std::io::Cursor;
+use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use tiny_http::{Header, Request, Response, Server};
+use tiny_http::{Header, Request, Server};
 
 use crate::aws::Aws;
+use crate::cache::Cache;
 use crate::door::account::Moto;
 use crate::door::authenticator::Authenticator;
 use crate::door::refusal::Refusal;
+use crate::ec2::Ec2Model;
 use crate::http::{Forwarded, Http};
 use crate::roles::{Call, Role, needs};
 use crate::schedule::FUNCTIONS;
 use crate::stack::door;
 use crate::state::State;
 use crate::template::Deployed;
+use crate::tools::Tools;
 
 /// Requests that are worked on at once; functions and their pollers are few.
 const WORKERS: usize = 32;
@@ -33,8 +37,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// Where the API server asks.
 pub(crate) const TOKEN_REVIEWS: &str = "/token-reviews";
 /// Headers that belong to one connection.
-const OF_THE_CONNECTION: [&str; 6] =
-    ["connection", "content-length", "date", "host", "server", "transfer-encoding"];
+const OF_THE_CONNECTION: [&str; 4] = ["connection", "content-length", "host", "transfer-encoding"];
 
 /// The servers behind the door.
 #[derive(Clone, Debug)]
@@ -55,13 +58,14 @@ struct Shared {
     behind: Behind,
     http: Http,
     roles: BTreeMap<String, Role>,
+    model: Ec2Model,
     authenticator: Authenticator,
     refusals: Mutex<Vec<String>>,
 }
 
 impl Door {
     /// Opens it on a port.
-    pub(crate) fn open(port: u16, behind: Behind, deployed: &Deployed) -> Result<Self> {
+    pub(crate) fn open(port: u16, behind: Behind, deployed: &Deployed, model: Ec2Model) -> Result<Self> {
         let roles = FUNCTIONS.iter().map(|one| Ok((one.name.to_owned(), deployed.role(one.name)?)));
         let shared = Arc::new(Shared {
             roles: roles.collect::<Result<_>>()?,
@@ -69,6 +73,7 @@ impl Door {
             http: Http::plain(PATIENCE),
             refusals: Mutex::default(),
             behind,
+            model,
         });
         let server =
             Server::http(("127.0.0.1", port)).map_err(|error| anyhow!("opening the front door: {error}"))?;
@@ -86,7 +91,7 @@ impl Door {
 
     /// Opens the door of the stack in a directory, whose state says where.
     pub fn of_stack(state: &State) -> Result<Self> {
-        door(state)
+        door(state, &Tools::ensure(&Cache::open()?)?)
     }
 
     /// What was refused so far: who asked for what, and why not.
@@ -119,7 +124,8 @@ impl Shared {
             let method = request.method().to_string();
             self.answer(&method, request.url(), &headers, &body)
         };
-        send(request, &answer);
+        // The other side may have hung up, which is its own affair.
+        let _ = send(request, &answer);
     }
 
     fn answer(&self, method: &str, target: &str, headers: &[(String, String)], body: &[u8]) -> Forwarded {
@@ -145,6 +151,9 @@ impl Shared {
     /// Whether AWS would take the call.
     fn judge(&self, call: &Call) -> Result<(), Refusal> {
         let role = self.roles.get(&call.caller).ok_or_else(|| Refusal::unknown_caller(&call.caller))?;
+        if call.service == "ec2" {
+            self.model.check(call).map_err(|fault| Refusal::of_ec2(&fault))?;
+        }
         let account = Moto(Aws::new(&self.behind.moto));
         let needs = needs(call, &account)
             .with_context(|| format!("judging {}", call.operation))
@@ -153,18 +162,16 @@ impl Shared {
     }
 }
 
-/// Sends an answer with its own headers.
-fn send(request: Request, answer: &Forwarded) {
-    let body = answer.body.clone();
-    let length = body.len();
-    let mut response = Response::new(answer.status.into(), Vec::new(), Cursor::new(body), Some(length), None)
-        .with_chunked_threshold(usize::MAX);
-    for (name, value) in answer.headers.iter().filter(|(name, _)| !OF_THE_CONNECTION.contains(&name.as_str()))
-    {
-        if let Ok(header) = Header::from_bytes(name.as_bytes(), value.as_bytes()) {
-            response.add_header(header);
-        }
+/// Sends an answer with its own headers, and ends the connection: the server may leave a new connection unread for as
+/// long as others stay open.
+fn send(request: Request, answer: &Forwarded) -> std::io::Result<()> {
+    let mut client = request.into_writer();
+    let Forwarded { status, headers, body } = answer;
+    write!(client, "HTTP/1.1 {status} -\r\nContent-Length: {}\r\nConnection: close\r\n", body.len())?;
+    for (name, value) in headers.iter().filter(|(name, _)| !OF_THE_CONNECTION.contains(&name.as_str())) {
+        write!(client, "{name}: {value}\r\n")?;
     }
-    // The other side may have hung up, which is its own affair.
-    let _ = request.respond(response);
+    client.write_all(b"\r\n")?;
+    client.write_all(body)?;
+    client.flush()
 }

@@ -12,6 +12,7 @@ use crate::aws::Aws;
 use crate::cache::Cache;
 use crate::control_plane::{self, ControlPlane};
 use crate::door::{Behind, Door, TOKEN_REVIEWS};
+use crate::ec2::Ec2Model;
 use crate::functions::{FunctionProcess, Server, binary, built};
 use crate::kubernetes::Kubernetes;
 use crate::node_agent::{NodeAgent, Settings};
@@ -109,7 +110,7 @@ impl Stack {
         let moto = stand_ins::moto(tools, &directory, ports.moto, tied)?;
         self.add(moto, Some(ports.moto), Some("/moto-api/"))?;
         self.add(stand_ins::emulator(tools, &directory, ports.emulator, tied)?, Some(ports.emulator), None)?;
-        self.open_door(ports.door)?;
+        self.open_door(ports.door, tools)?;
         plane.wait(self.process("kube-apiserver")?)?;
         self.add(plane.scheduler(tools)?, None, None)?;
         self.add(plane.controller_manager(tools)?, None, None)?;
@@ -127,7 +128,7 @@ impl Stack {
     }
 
     /// The front door stands in this process, or in one of its own where it is to stay.
-    fn open_door(&mut self, port: u16) -> Result<()> {
+    fn open_door(&mut self, port: u16, tools: &Tools) -> Result<()> {
         if self.options.detached {
             let launch = Launch::new("door", built("door")?, &self.state.directory, false);
             let door =
@@ -135,7 +136,7 @@ impl Stack {
             self.add(door, Some(port), None)?;
             return self.process("door")?.wait_until(Duration::from_mins(1), || stand_ins::listens(port));
         }
-        self.door = Some(door(&self.state)?);
+        self.door = Some(door(&self.state, tools)?);
         Ok(())
     }
 
@@ -320,12 +321,12 @@ impl Drop for Stack {
 }
 
 /// The front door of a stack.
-pub(crate) fn door(state: &State) -> Result<Door> {
+pub(crate) fn door(state: &State, tools: &Tools) -> Result<Door> {
     let Endpoints { aws, dynamodb, door, .. } = &state.endpoints;
     let port = door.rsplit(':').next().and_then(|port| port.parse().ok());
     let port = port.with_context(|| format!("the front door has no port: {door}"))?;
     let behind = Behind { moto: aws.clone(), dynamodb: dynamodb.clone() };
-    Door::open(port, behind, &deployed(state)?)
+    Door::open(port, behind, &deployed(state)?, Ec2Model::installed(&tools.moto)?)
 }
 
 /// The ports of one stack.

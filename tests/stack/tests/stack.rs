@@ -1,6 +1,9 @@
 //! The stack itself: a Deployment runs on an instance that joins, and nothing is left of it afterwards.
 #![allow(clippy::expect_used, reason = "a test that cannot go on says so")]
 
+#[path = "stack/ec2.rs"]
+mod ec2;
+
 use std::time::{Duration, Instant};
 
 use outrigger_stack::{

@@ -87,7 +87,7 @@ fn three_hundred_pods_become_running_but_for_the_impossible_one() {
     assert_eq!(mirrors.len(), launched);
 
     assert_impossible_is_explained(&stack);
-    // Each function as itself, with the environment and the rights that it is deployed with.
+    // Each function as itself, with the environment and the rights that it is deployed with, before a strict EC2.
     assert_eq!(stack.refusals(), Vec::<String>::new());
     drop((provision, lifecycle, agent, ticker));
 }

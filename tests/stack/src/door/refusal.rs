@@ -5,6 +5,7 @@ use std::fmt;
 use serde_json::json;
 
 use crate::aws::ACCOUNT;
+use crate::ec2::Fault;
 use crate::http::Forwarded;
 use crate::roles::Need;
 
@@ -23,6 +24,7 @@ enum Kind {
     Unsigned,
     UnknownCaller,
     Silence,
+    Ec2(String),
 }
 
 impl Refusal {
@@ -53,8 +55,13 @@ impl Refusal {
         Self { status: 403, kind: Kind::Denied, message: why.to_owned() }
     }
 
+    pub(super) fn of_ec2(fault: &Fault) -> Self {
+        Self { status: 400, kind: Kind::Ec2(fault.code.to_owned()), message: fault.message.clone() }
+    }
+
     fn code(&self, service: &str) -> &str {
         match (&self.kind, service) {
+            (Kind::Ec2(code), _) => code,
             (Kind::Denied, "ec2") => "UnauthorizedOperation",
             (Kind::Denied, "s3") => "AccessDenied",
             (Kind::Denied, _) => "AccessDeniedException",
