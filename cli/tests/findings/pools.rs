@@ -71,6 +71,30 @@ fn a_pool_that_does_not_say_so_now_is_planned_for() {
     assert_eq!(nodes(&plan(&with_pool(|pool| pool["status"] = json!({"conditions": []})))).len(), 1);
 }
 
+fn lease(namespace: &str, name: &str, holder: &str, renewed: &str) -> Value {
+    json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"namespace": namespace, "name": name},
+        "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": renewed}})
+}
+
+#[test]
+fn a_pool_of_an_ec2_node_class_is_left_to_a_karpenter_that_lived_when_the_files_were_written() {
+    let mut objects = with_pool(|pool| {
+        pool["spec"]["template"]["spec"]["nodeClassRef"] =
+            json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "own"});
+    });
+    assert_eq!(nodes(&plan(&objects)).len(), 1);
+    let renewed = "2026-11-20T12:00:00.000000Z";
+    objects.push(lease("kube-system", "karpenter-leader-election", "karpenter-7", renewed));
+    let planned = plan(&objects);
+    assert_eq!(nodes(&planned).len(), 0);
+    let why = "NodePool general: it is Karpenter's: its lease karpenter-leader-election in kube-system is held by \
+               karpenter-7";
+    assert_eq!(first_reason(&planned), why);
+    // Others went on renewing theirs.
+    objects.push(lease("kube-node-lease", "i-1", "i-1", "2026-11-20T12:00:16.000000Z"));
+    assert_eq!(nodes(&plan(&objects)).len(), 1);
+}
+
 // F2: of the embedded types.
 #[test]
 fn a_static_pool_of_few_types_has_its_replicas() {

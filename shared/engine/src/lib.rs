@@ -4,7 +4,8 @@
 //! The ticks (`provision`, `lifecycle`, `disrupt`, `interruption`, `refresh`) say what comes after what. What they do
 //! stands in rooms: `observe` puts the Snapshot together, `launch` makes a Plan come true, `node` takes one node from
 //! its registration to its release, `disruption` replaces nodes of our own accord, and `sweep` finds what is amiss
-//! between EC2, ledger and cluster. By `bell` they wake one another.
+//! between EC2, ledger and cluster. `status` shows people what has become of the objects that they wrote. By `bell`
+//! the ticks wake one another.
 
 mod bell;
 mod disruption;
@@ -16,6 +17,7 @@ mod node;
 mod observe;
 mod pause;
 mod rate_limit;
+mod status;
 mod sweep;
 
 pub mod disrupt;

@@ -1,12 +1,13 @@
 //! Ports -> Snapshot. It only gathers: what a decision makes of the facts is planning's.
 //!
 //! `configuration` is what users asked for; `classes` resolves node classes, `offers` says what the catalogue is under
-//! each, corrected by `seen_memory`; `volumes` reads what pods mount, `budgets` the PodDisruptionBudgets, and `watch`
+//! each, corrected by `seen_memory`; `karpenter` whether one lives beside us; `volumes` reads what pods mount, `budgets` the PodDisruptionBudgets, and `watch`
 //! keeps nodes and pods current.
 
 pub(crate) mod budgets;
-mod classes;
+pub(crate) mod classes;
 pub(crate) mod configuration;
+pub(crate) mod karpenter;
 pub(crate) mod offers;
 mod seen_memory;
 pub(crate) mod volumes;
@@ -19,6 +20,7 @@ use crate::ports::{ClusterError, ClusterState, LedgerState, Ports};
 use budgets::disruption_budgets;
 use classes::{references, resolve};
 use configuration::configuration;
+use karpenter::karpenter_lease;
 use offers::Offers;
 use volumes::add_volumes;
 
@@ -65,6 +67,7 @@ pub(crate) async fn snapshot(
         let class = resolve(ports, &configuration, reference).await;
         snapshot.classes.push(offers.offer(class));
     }
+    snapshot.karpenter_lease = karpenter_lease(ports, &configuration).await;
     snapshot.health = ledger.health;
     snapshot.generation = ledger.generation;
     snapshot.claims = ledger.claims;

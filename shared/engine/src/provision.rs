@@ -7,12 +7,12 @@ mod pause;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use outrigger_model::{NodePool, Pause, Pod, PutOffReason, SpotRefusal};
+use outrigger_model::{NodeClaim, NodePool, Pause, Pod, PutOffReason, SpotRefusal};
 use outrigger_planning::leaving::LeavingClaims;
 use outrigger_planning::leaving::eviction::EvictionRules;
 use outrigger_planning::pauses::paused;
 use serde::Serialize;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::TickError;
 use crate::disruption::command::{give_up_too_dear, note_replacements};
@@ -28,6 +28,7 @@ use crate::observe::offers::Offers;
 use crate::observe::watch::{Waited, Watched};
 use crate::observe::{Budgets, Known, snapshot};
 use crate::ports::{ClusterState, Configuration, Ports};
+use crate::status::show;
 
 use memory::Decision;
 
@@ -35,6 +36,8 @@ use memory::Decision;
 pub const FUNCTION: &str = "provision";
 /// How many times one tick plans again for pods whose launch failed; what is left waits for the next tick.
 const MAX_REPLANS: u32 = 3;
+/// How long new pods may wait while people are shown what became of their objects.
+const LONGEST_SHOW: Duration = Duration::from_secs(5);
 
 /// How a tick behaves.
 #[derive(Clone, Debug)]
@@ -124,6 +127,7 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
         replans: 0,
         spot_refusals: Vec::new(),
         resumes_at: None,
+        unshown: None,
         without_template: BTreeSet::new(),
         told_paused: BTreeSet::new(),
         summary: Summary::default(),
@@ -149,11 +153,21 @@ struct Tick<'a> {
     spot_refusals: Vec<SpotRefusal>,
     /// Set while EC2 refuses launches for their rate, or an operator has paused them: no plan is made before.
     resumes_at: Option<Instant>,
+    /// What people are still to be shown of their objects; set anew by every decision.
+    unshown: Option<Unshown>,
     /// Pools whose launch template was missing once.
     without_template: BTreeSet<String>,
     /// Pools of which people were told that they are paused.
     told_paused: BTreeSet<String>,
     summary: Summary,
+}
+
+/// What is to be shown of the objects that people wrote.
+enum Unshown {
+    /// What was read when the tick began.
+    Read(Box<(Configuration, Vec<NodeClaim>)>),
+    /// What stands there by now.
+    Changed,
 }
 
 impl Tick<'_> {
@@ -168,7 +182,9 @@ impl Tick<'_> {
         let mut offers = Offers::new(self.ports.cloud.catalog().await?);
         // A command whose nodes have no pods any more, or never had, waits for a plan as well.
         let is_unplanned = ledger.commands.iter().any(|command| command.replacements.is_none());
-        self.standing = is_unplanned || has_standing_demand(&configuration(self.ports).await?);
+        let configuration = configuration(self.ports).await?;
+        self.standing = is_unplanned || has_standing_demand(&configuration);
+        self.unshown = Some(Unshown::Read(Box::new((configuration, ledger.claims))));
         loop {
             guard.keep(self.ports).await?;
             let has_new_pods = self.has_new_pods(&watched.state);
@@ -178,8 +194,10 @@ impl Tick<'_> {
                 }
                 guard.keep(self.ports).await?;
                 self.round(guard, &mut watched, &mut offers).await?;
+                self.unshown = Some(Unshown::Changed);
                 continue;
             }
+            self.show().await;
             let now = Instant::now();
             if now >= self.ends_at {
                 return Ok(());
@@ -189,6 +207,28 @@ impl Tick<'_> {
             let left = resumes_at.min(self.ends_at).duration_since(now);
             watched.wait(self.ports, left.min(LONGEST_WAIT)).await?;
         }
+    }
+
+    /// Shows people what became of their objects while no pod waits for us: once a tick, and after decisions.
+    async fn show(&mut self) {
+        let Some(unshown) = self.unshown.take() else { return };
+        let shown = async {
+            let has_decided = matches!(unshown, Unshown::Changed);
+            let (configuration, claims) = match unshown {
+                Unshown::Read(read) => *read,
+                Unshown::Changed => {
+                    (configuration(self.ports).await?, self.ports.ledger.load().await?.claims)
+                }
+            };
+            show(self.ports, &configuration, &claims, has_decided, self.deadline).await;
+            Ok::<(), TickError>(())
+        };
+        let why = match timeout(LONGEST_SHOW, shown).await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => chain(&error),
+            Err(_) => format!("it took longer than {} s", LONGEST_SHOW.as_secs()),
+        };
+        tracing::warn!(why, "not all objects show what became of them; the next tick goes on");
     }
 
     fn may_launch(&mut self) -> bool {

@@ -11,6 +11,7 @@ mod list;
 mod node;
 mod pod;
 mod related;
+mod status;
 mod token;
 mod transport;
 mod watch;
@@ -28,7 +29,10 @@ use outrigger_engine::ports::{
     Attachment, Binding, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event,
     Eviction, Mirror, NodeChange, PodOnNode, Volumes,
 };
-use outrigger_model::{Node, NodeClaim, NominatedPod, Pod, PodDisruptionBudget, PodRef};
+use outrigger_model::{
+    ConfiguredRef, ConfiguredStatus, LeaderLease, Node, NodeClaim, NominatedPod, Pod, PodDisruptionBudget,
+    PodRef,
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -37,9 +41,6 @@ use crate::convert::Interner;
 pub use access::{Access, AccessError};
 pub use token::{Token, TokenSource};
 use transport::{Call, Transport};
-
-/// The name under which Outrigger's changes stand in `managedFields`, and its events.
-const FIELD_MANAGER: &str = "outrigger";
 
 /// A live cluster.
 ///
@@ -101,6 +102,18 @@ impl Cluster for KubernetesCluster {
 
     async fn configuration(&self) -> Result<Configuration, ClusterError> {
         configuration::read(&self.transport).await
+    }
+
+    async fn write_status(
+        &self,
+        object: &ConfiguredRef,
+        status: &ConfiguredStatus,
+    ) -> Result<(), ClusterError> {
+        status::write(&self.transport, object, status).await
+    }
+
+    async fn karpenter_lease(&self) -> Result<Option<LeaderLease>, ClusterError> {
+        status::karpenter_lease(&self.transport).await
     }
 
     async fn list(&self) -> Result<(ClusterState, Cursor), ClusterError> {

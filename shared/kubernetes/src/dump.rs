@@ -11,8 +11,8 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use outrigger_model::{
-    CapacityBuffer, ClassOffer, DaemonSet, EC2NodeClass, Invalid, Node, NodeOverlay, NodePool, Pod,
-    PodDisruptionBudget, Snapshot, VolumeClaim,
+    CapacityBuffer, ClassOffer, DaemonSet, EC2NodeClass, Invalid, KarpenterLease, Node, NodeOverlay,
+    NodePool, Pod, PodDisruptionBudget, Snapshot, VolumeClaim,
 };
 
 use objects::Objects;
@@ -42,6 +42,10 @@ pub struct Dump {
     pub overlays: Vec<NodeOverlay>,
     /// CapacityBuffers with their templates.
     pub buffers: Vec<CapacityBuffer>,
+    /// Karpenter's Lease.
+    pub karpenter_lease: KarpenterLease,
+    /// When the last Lease was renewed.
+    pub seen_at: Option<Timestamp>,
     /// How many objects of each other kind there were, as `Service` or `Deployment.apps`. Of these only volumes,
     /// namespaces and templates have a part in anything, through the objects that refer to them.
     pub other: BTreeMap<String, usize>,
@@ -50,16 +54,17 @@ pub struct Dump {
 }
 
 impl Dump {
-    /// The snapshot of a cluster with these node classes. The newest object's time stands for now, so that the same
-    /// files make the same plan on any day.
+    /// The snapshot of a cluster with these node classes. The newest object's time, or that of the last renewal of a
+    /// Lease, stands for now, so that the same files make the same plan on any day.
     pub fn into_snapshot(self, cluster: &str, classes: Vec<ClassOffer>) -> Snapshot {
         let of_pods = self.pods.iter().map(|pod| pod.created_at);
         let created = of_pods.chain(self.nodes.iter().map(|node| node.created_at));
-        let taken_at = created.max().unwrap_or(Timestamp::UNIX_EPOCH);
+        let taken_at = created.chain(self.seen_at).max().unwrap_or(Timestamp::UNIX_EPOCH);
         Snapshot {
             classes,
             node_pools: self.node_pools,
             invalid: self.invalid,
+            karpenter_lease: self.karpenter_lease,
             nodes: self.nodes,
             pods: self.pods,
             daemon_sets: self.daemon_sets,

@@ -45,6 +45,13 @@ impl Invalid {
         }
     }
 
+    /// What is wrong, without the name of the object.
+    pub fn complaint(&self) -> String {
+        // The complaint may be about the object as a whole.
+        let gap = if self.field.is_empty() { "" } else { ": " };
+        format!("{}{gap}found {}; allowed: {}", self.field, self.found, self.allowed)
+    }
+
     /// The same, with the file that the object came from.
     #[must_use]
     pub fn in_file(mut self, file: impl Into<String>) -> Self {
@@ -60,10 +67,7 @@ impl fmt::Display for Invalid {
         if let Some(file) = &self.file {
             write!(f, "{file}: ")?;
         }
-        let Self { object, field, found, allowed, .. } = self;
-        // The complaint may be about the object as a whole.
-        let gap = if field.is_empty() { "" } else { ": " };
-        write!(f, "{object}: {field}{gap}found {found}; allowed: {allowed}")
+        write!(f, "{}: {}", self.object, self.complaint())
     }
 }
 

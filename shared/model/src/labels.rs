@@ -67,7 +67,8 @@ pub const DRAINING: &str = "outrigger.dev/draining";
 pub const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
 /// Keeps load balancers of the cloud provider from sending a node that is being drained anything new.
 pub const EXCLUDE_FROM_LOAD_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
-/// Marks an InstanceGroup for which Outrigger makes a default NodePool.
+/// Marks an InstanceGroup for which Outrigger makes a default NodePool, and, on a NodePool with an EC2NodeClass, one
+/// that is ours though a Karpenter lives.
 pub const MANAGED_ANNOTATION: &str = "outrigger.dev/managed";
 /// On pods: those of a namespace with the same value are placed together or not at all.
 pub const POD_GROUP: &str = "outrigger.dev/pod-group";

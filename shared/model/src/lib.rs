@@ -5,6 +5,7 @@
 
 pub mod capacity_buffer;
 pub mod command;
+pub mod configured_object;
 pub mod crd;
 pub mod disruption_memory;
 pub mod do_not_disrupt;
@@ -16,6 +17,7 @@ pub mod instance;
 pub mod instance_type;
 pub mod intent;
 pub mod invalid;
+pub mod karpenter_lease;
 pub mod labels;
 pub mod launch_health;
 pub mod node;
@@ -48,6 +50,7 @@ pub mod volume;
 
 pub use capacity_buffer::{CapacityBuffer, CapacityBufferObject};
 pub use command::Command;
+pub use configured_object::{ConfiguredKind, ConfiguredObject, ConfiguredRef, ConfiguredStatus};
 pub use disruption_memory::{DisruptionMemory, PodsSeen, Proposal};
 pub use do_not_disrupt::{DoNotDisrupt, Protection};
 pub use duration::NillableDuration;
@@ -56,6 +59,7 @@ pub use instance::Instance;
 pub use instance_type::{CapacityType, InstanceType, Offering, Reservation, UnavailableOffering};
 pub use intent::{FleetOverride, FleetRequest, Intent, IntentState};
 pub use invalid::Invalid;
+pub use karpenter_lease::{KarpenterLease, LeaderLease};
 pub use launch_health::{Hold, LaunchHealth, NodeOutcome, PodHealth, PoolHealth};
 pub use node::{Node, NodeCondition};
 pub use node_check::{NodeCheck, SeenMemory, Shortfall};

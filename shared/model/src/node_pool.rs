@@ -31,7 +31,8 @@ pub struct NodePool {
     /// Whether it is being deleted; then it launches nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deleting: bool,
-    /// Why its Ready condition is false, as its status says; then it launches nothing. None where nothing is said.
+    /// Why its Ready condition is false, as a file says; then it launches nothing. None where nothing is said, and in
+    /// a cluster, where that condition is written by us.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_ready: Option<String>,
     /// What it asks for.
@@ -308,6 +309,12 @@ impl NodePool {
             not_ready: None,
             spec,
         }
+    }
+
+    /// Whether it is ours though a live Karpenter takes pools of its class for its own (annotation
+    /// `outrigger.dev/managed`).
+    pub fn is_managed(&self) -> bool {
+        self.annotations.get(labels::MANAGED_ANNOTATION).is_some_and(|value| value == "true")
     }
 
     /// How its machines are made.

@@ -121,6 +121,8 @@ pub enum Refusal {
     Group(String),
     /// The pool is being deleted.
     PoolDeleting,
+    /// A live Karpenter has it, or may have it: why that is so.
+    Karpenter(String),
     /// The pool says that it is not ready.
     PoolNotReady(String),
     /// The pool's class cannot make machines now.
@@ -171,7 +173,7 @@ impl fmt::Display for Refusal {
                 write!(f, "its PersistentVolume{kind} {} {ask} for {conflict}", claims.join(" and "))
             }
             Self::NotFound => f.write_str("no plan was found that gives it a place and keeps every rule"),
-            Self::Group(why) => f.write_str(why),
+            Self::Group(why) | Self::Karpenter(why) => f.write_str(why),
             Self::PoolDeleting => f.write_str("it is being deleted"),
             Self::PoolNotReady(why) => write!(f, "it is not ready: {why}"),
             Self::ClassNotReady(why) => write!(f, "its node class is not ready: {why}"),

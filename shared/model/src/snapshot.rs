@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CapacityBuffer, Command, DaemonSet, InstanceType, Intent, Invalid, LaunchHealth, Node, NodeClaim,
-    NodeClass, NodeOverlay, NodePool, Plan, Pod, PodDisruptionBudget, Proposal, SpotRefusal, Target,
-    UnavailableOffering, VolumeClaim,
+    CapacityBuffer, Command, DaemonSet, InstanceType, Intent, Invalid, KarpenterLease, LaunchHealth, Node,
+    NodeClaim, NodeClass, NodeOverlay, NodePool, Plan, Pod, PodDisruptionBudget, Proposal, SpotRefusal,
+    Target, UnavailableOffering, VolumeClaim,
 };
 
 /// Everything that a decision may use, as facts: what follows from them is planning's to say. It serialises, so
@@ -32,6 +32,9 @@ pub struct Snapshot {
     /// Objects that were refused, and why; the others go on without them.
     #[serde(default)]
     pub invalid: Vec<Invalid>,
+    /// The Lease that a live Karpenter holds.
+    #[serde(default, skip_serializing_if = "KarpenterLease::is_absent")]
+    pub karpenter_lease: KarpenterLease,
     /// The node classes that the pools use, with what each makes of the catalogue.
     pub classes: Vec<ClassOffer>,
     /// Offerings that EC2 lately could not supply.
@@ -108,6 +111,7 @@ impl Snapshot {
             generation: 0,
             node_pools: Vec::new(),
             invalid: Vec::new(),
+            karpenter_lease: KarpenterLease::default(),
             classes: Vec::new(),
             unavailable: Vec::new(),
             health: LaunchHealth::default(),

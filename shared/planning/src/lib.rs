@@ -8,7 +8,7 @@
 //! snapshot, with the `market` of what may be bought; the `search` finds a `solution` for it, `report` writes that
 //! down as Plan and Report, and `rate` puts off what may not be launched now. Once the planned nodes are ready,
 //! `binding` says which of their pods may be bound, and `launch_outcomes` which nodes came to nothing, and what is
-//! left alone because of it. `disruption` says which nodes may be given up, and why the others are kept. `check` is
+//! left alone because of it. `karpenter` says which pools are another's. `disruption` says which nodes may be given up, and why the others are kept. `check` is
 //! the referee: it judges plans and shares no decision with the search, which never asks it.
 
 pub mod addresses;
@@ -17,6 +17,7 @@ pub mod check;
 pub mod disruption;
 #[cfg(test)]
 mod fixtures;
+pub mod karpenter;
 mod launch_outcomes;
 pub mod leaving;
 mod market;

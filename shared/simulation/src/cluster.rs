@@ -16,8 +16,8 @@ use outrigger_engine::ports::{
     ClusterChange, ClusterState, Configuration, Cursor, Event, Mirror, NodeChange, Subject,
 };
 use outrigger_model::{
-    DaemonSet, EC2NodeClass, InstanceType, Node, NodePool, NominatedPod, Pod, Quantity, Resources, Taint,
-    TaintEffect, labels, resources,
+    ConfiguredObject, ConfiguredRef, ConfiguredStatus, DaemonSet, EC2NodeClass, InstanceType, LeaderLease,
+    Node, NodePool, NominatedPod, Pod, Quantity, Resources, Taint, TaintEffect, labels, resources,
 };
 
 use crate::cloud::Machine;
@@ -45,6 +45,8 @@ pub(crate) struct Objects {
     daemon_sets: Vec<DaemonSet>,
     workloads: Vec<Replicas>,
     configuration: Configuration,
+    /// Until when a Karpenter lives beside us.
+    karpenter_until: Option<Duration>,
     mirrors: BTreeMap<String, Mirror>,
     /// Until when nobody may change a NodeClaim object, by name.
     locked: BTreeMap<String, Duration>,
@@ -78,6 +80,7 @@ impl Objects {
             daemon_sets: scenario.daemon_sets.clone(),
             workloads: scenario.workloads.iter().map(Replicas::of).collect(),
             configuration: scenario.configuration.clone(),
+            karpenter_until: scenario.karpenter_until,
             mirrors: BTreeMap::new(),
             locked: BTreeMap::new(),
             events: BTreeMap::new(),
@@ -101,6 +104,26 @@ impl Objects {
     /// NodePools.
     pub(crate) fn node_pools(&self) -> &[NodePool] {
         &self.configuration.node_pools
+    }
+
+    /// The objects that users wrote, with their status.
+    pub(crate) fn configured(&self) -> &[ConfiguredObject] {
+        &self.configuration.objects
+    }
+
+    /// The status of one of them from now on.
+    fn write_status(&mut self, object: &ConfiguredRef, status: &ConfiguredStatus) {
+        let same = |present: &&mut ConfiguredObject| &present.reference == object;
+        if let Some(present) = self.configuration.objects.iter_mut().find(same) {
+            present.status = status.clone();
+        }
+    }
+
+    /// The Lease of the Karpenter that lives, or lived, beside us. It renews it all the time.
+    fn karpenter_lease(&self, moment: Moment) -> Option<LeaderLease> {
+        let dead_for = moment.elapsed.saturating_sub(self.karpenter_until?);
+        let renewed_at = moment.at.saturating_sub(dead_for).ok();
+        Some(LeaderLease { holder: "karpenter-0".into(), renewed_at, seconds: 15 })
     }
 
     /// Daemonsets.

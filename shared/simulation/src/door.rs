@@ -28,6 +28,10 @@ pub enum Call {
     ClusterUid,
     /// NodePools, EC2NodeClasses, NodeOverlays and CapacityBuffers.
     Configuration,
+    /// The status of one of them written.
+    WriteStatus,
+    /// The Lease of Karpenter's leader.
+    KarpenterLease,
     /// Nodes, pods and daemonsets.
     List,
     /// A watch on nodes and pods.
@@ -178,6 +182,8 @@ impl Call {
         match self {
             Self::ClusterUid
             | Self::Configuration
+            | Self::WriteStatus
+            | Self::KarpenterLease
             | Self::List
             | Self::Watch
             | Self::Volumes
@@ -238,6 +244,7 @@ impl Call {
             self,
             Self::ClusterUid
                 | Self::Configuration
+                | Self::KarpenterLease
                 | Self::List
                 | Self::Watch
                 | Self::Volumes
@@ -269,6 +276,8 @@ impl Call {
         match self {
             Self::ClusterUid => "read the namespace kube-system",
             Self::Configuration | Self::ManagedPools => "list NodePools",
+            Self::WriteStatus => "write a status",
+            Self::KarpenterLease => "read Karpenter's Lease",
             Self::List => "list nodes and pods",
             Self::Watch => "watch nodes and pods",
             Self::Volumes => "list volumes",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_model::{Command, Intent, Node, NodeClaim, Pod, Snapshot};
+use outrigger_model::{Command, ConfiguredObject, Intent, Node, NodeClaim, Pod, Snapshot};
 use tokio::runtime::Builder;
 use tokio::time::sleep_until;
 
@@ -92,6 +92,8 @@ pub struct Ending {
     pub templates: Vec<String>,
     /// The NodeClaim objects by name, each with the version of its claim that it shows.
     pub mirrors: BTreeMap<String, u64>,
+    /// The objects that users wrote, with their status.
+    pub configured: Vec<ConfiguredObject>,
     /// How many different events were published.
     pub events: usize,
     /// The last event of each reason about each object: what it is about, why, and what it says.
@@ -204,6 +206,7 @@ fn ending(world: &World, scenario: &Scenario) -> Ending {
             .iter()
             .map(|(name, mirror)| (name.clone(), mirror.version))
             .collect(),
+        configured: state.cluster.configured().to_vec(),
         events: state.cluster.events().len(),
         told: state
             .cluster

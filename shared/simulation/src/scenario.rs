@@ -30,6 +30,7 @@
 //!   rebalance: drain          # what becomes of EC2's rebalance recommendations: event (default) or drain
 //!   adopt: false              # whether lifecycle adopts what the ledger has forgotten; default false
 //!   disrupt: false            # whether the function disrupt runs; default true
+//!   karpenterUntil: 5m        # until when a Karpenter lives beside us and holds its Lease; default never
 //!   events:
 //!     - {at: 2m, kind: InsufficientCapacity, for: 5m, instanceTypes: [], zones: [us-east-1a], capacityType: spot}
 //!     - {at: 2m, kind: LaunchErrors, code: VcpuLimitExceeded, for: 5m, capacityType: spot}   # without names: the whole request
@@ -134,6 +135,8 @@ pub struct Scenario {
     pub paces: bool,
     /// Whether lifecycle adopts instances that the ledger has forgotten.
     pub adopt: bool,
+    /// Until when a Karpenter lives beside us and holds its Lease; it does nothing else.
+    pub karpenter_until: Option<Duration>,
     /// Who disrupts nodes by choice: the function `disrupt`, or nobody where the file says so.
     pub policy: Policy,
     /// What goes wrong.

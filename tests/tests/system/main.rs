@@ -25,3 +25,4 @@ mod refused;
 mod rogue;
 mod trust;
 mod uninstall;
+mod visible;

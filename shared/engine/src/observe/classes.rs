@@ -3,7 +3,7 @@
 use outrigger_model::{NodeClass, NodeClassRef};
 
 use crate::error::chain;
-use crate::ports::{ClassSource, Configuration, Ports};
+use crate::ports::{ClassSource, CloudError, Configuration, Ports};
 
 /// The classes that the pools use, each once.
 pub(super) fn references(configuration: &Configuration) -> Vec<NodeClassRef> {
@@ -14,34 +14,57 @@ pub(super) fn references(configuration: &Configuration) -> Vec<NodeClassRef> {
     references
 }
 
+/// What a reference to a class comes to.
+#[derive(Debug)]
+pub(crate) enum Resolution {
+    /// This class, which may not be ready.
+    Resolved(Box<NodeClass>),
+    /// Nothing: there is no valid class of that name.
+    Missing,
+    /// Something that cannot be used, and why.
+    Unusable(String),
+    /// Nobody knows, and why.
+    Unknown(String),
+}
+
+/// Looks a class up.
+pub(crate) async fn resolution(
+    ports: Ports<'_>,
+    configuration: &Configuration,
+    reference: &NodeClassRef,
+) -> Resolution {
+    let source = if reference.is_instance_group() {
+        ClassSource::InstanceGroup(reference.name.clone())
+    } else {
+        let found = configuration.ec2_node_classes.iter().find(|class| class.name == reference.name);
+        let Some(class) = found else { return Resolution::Missing };
+        ClassSource::Ec2(Box::new(class.clone()))
+    };
+    match ports.cloud.resolve_class(&source).await {
+        Ok(class) => Resolution::Resolved(Box::new(class)),
+        Err(error @ CloudError::Unusable { .. }) => Resolution::Unusable(chain(&error)),
+        Err(error) => Resolution::Unknown(chain(&error)),
+    }
+}
+
 /// A class that cannot be resolved keeps its pools from launching and lets the others go on.
 pub(super) async fn resolve(
     ports: Ports<'_>,
     configuration: &Configuration,
     reference: NodeClassRef,
 ) -> NodeClass {
-    let not_ready =
-        |why: String| NodeClass { not_ready: Some(why), ..NodeClass::for_planning(reference.clone()) };
-    let source = if reference.is_instance_group() {
-        ClassSource::InstanceGroup(reference.name.clone())
-    } else {
-        let found = configuration.ec2_node_classes.iter().find(|class| class.name == reference.name);
-        match found {
-            Some(class) => ClassSource::Ec2(Box::new(class.clone())),
-            None => return not_ready(format!("there is no valid {reference}")),
-        }
-    };
-    match ports.cloud.resolve_class(&source).await {
-        Ok(class) => {
+    let why = match resolution(ports, configuration, &reference).await {
+        Resolution::Resolved(class) => {
             for remark in &class.remarks {
                 tracing::warn!(class = %class.reference, remark);
             }
-            class
+            return *class;
         }
-        Err(error) => {
-            let why = chain(&error);
+        Resolution::Missing => format!("there is no valid {reference}"),
+        Resolution::Unusable(why) | Resolution::Unknown(why) => {
             tracing::warn!(class = %reference, error = why, "the node class could not be resolved");
-            not_ready(why)
+            why
         }
-    }
+    };
+    NodeClass { not_ready: Some(why), ..NodeClass::for_planning(reference) }
 }

@@ -11,8 +11,8 @@ use outrigger_model::EC2NodeClass;
 #[cfg(doc)]
 use outrigger_model::labels;
 use outrigger_model::{
-    CapacityBuffer, DaemonSet, Invalid, Node, NodeClaim, NodeOverlay, NodePool, NominatedPod, Pod,
-    PodDisruptionBudget, PodRef, Taint, VolumeClaim,
+    CapacityBuffer, ConfiguredObject, ConfiguredRef, ConfiguredStatus, DaemonSet, Invalid, LeaderLease, Node,
+    NodeClaim, NodeOverlay, NodePool, NominatedPod, Pod, PodDisruptionBudget, PodRef, Taint, VolumeClaim,
 };
 
 /// The Kubernetes cluster. Reads are consistent: a list that breaks off half way is an error, never a short answer.
@@ -27,6 +27,17 @@ pub trait Cluster: Send + Sync {
     /// NodePools, EC2NodeClasses, NodeOverlays and CapacityBuffers, the broken ones set apart. A kind that is not
     /// installed has no objects.
     async fn configuration(&self) -> Result<Configuration, ClusterError>;
+
+    /// Makes the status of a NodePool, EC2NodeClass, NodeOverlay or CapacityBuffer say this, and leaves alone what else
+    /// stands in it. Fine when the object is gone.
+    async fn write_status(
+        &self,
+        object: &ConfiguredRef,
+        status: &ConfiguredStatus,
+    ) -> Result<(), ClusterError>;
+
+    /// The Lease of Karpenter's leader; `None` where there is none.
+    async fn karpenter_lease(&self) -> Result<Option<LeaderLease>, ClusterError>;
 
     /// Nodes, then pods, then daemonsets, in this order, and the point from which [`Cluster::watch`] goes on.
     async fn list(&self) -> Result<(ClusterState, Cursor), ClusterError>;
@@ -118,6 +129,8 @@ pub struct Configuration {
     pub buffers: Vec<CapacityBuffer>,
     /// What is wrong with the others.
     pub invalid: Vec<Invalid>,
+    /// All of them that are not being deleted, sound or not, with the status that they bear.
+    pub objects: Vec<ConfiguredObject>,
 }
 
 /// Volumes, as far as decisions need them.
@@ -289,13 +302,8 @@ pub enum Subject {
         /// Its uid; empty where it is not known.
         uid: String,
     },
-    /// A NodePool.
-    NodePool {
-        /// Its name.
-        name: String,
-        /// Its uid; empty where it is not known.
-        uid: String,
-    },
+    /// A NodePool, EC2NodeClass, NodeOverlay or CapacityBuffer.
+    Configured(ConfiguredRef),
 }
 
 impl Subject {
@@ -316,7 +324,7 @@ impl fmt::Display for Subject {
             Self::Pod { id, .. } => write!(f, "the pod {id}"),
             Self::Node { name, .. } => write!(f, "the node {name}"),
             Self::NodeClaim { name, .. } => write!(f, "the NodeClaim {name}"),
-            Self::NodePool { name, .. } => write!(f, "the NodePool {name}"),
+            Self::Configured(object) => write!(f, "the {} {}", object.kind.as_str(), object.name),
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use outrigger_model::{LaunchHealth, NodeOutcome, Plan, Pod, PodState, Report, Snapshot, SpotRefusal};
+use outrigger_model::{
+    ConfiguredRef, LaunchHealth, NodeOutcome, Plan, Pod, PodState, Report, Snapshot, SpotRefusal,
+};
 use outrigger_planning::pauses::{paused, probing};
 use outrigger_planning::{LaunchOutcome, LaunchOutcomes, launch_outcomes};
 use tokio::time::Instant;
@@ -198,7 +200,7 @@ fn write(
 
 fn pool_subject(snapshot: &Snapshot, name: &str) -> Subject {
     let pool = snapshot.node_pools.iter().find(|pool| pool.name == name);
-    Subject::NodePool { name: name.to_owned(), uid: pool.map(|pool| pool.uid.clone()).unwrap_or_default() }
+    Subject::Configured(ConfiguredRef::node_pool(name, pool.map_or("", |pool| pool.uid.as_str())))
 }
 
 /// Pods that may still need a node, by uid.

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use outrigger_engine::ports::{ClusterError, Mirror};
+use outrigger_model::configured_object::FIELD_MANAGER;
 use outrigger_model::{NodeClaim, NodeClaimObject, labels, node_claim_object};
 use serde_json::{Value, json};
 
 use super::list::{Collection, collect};
 use super::transport::{APPLY_PATCH, Call, Transport};
-use super::{FIELD_MANAGER, finalizer, parse, refusal, unreadable};
+use super::{finalizer, parse, refusal, unreadable};
 
 const NODE_CLAIMS: Collection<'_> =
     Collection { attempted: "list NodeClaims", path: "/apis/karpenter.sh/v1/nodeclaims", fields: "" };

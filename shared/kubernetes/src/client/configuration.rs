@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::{apps, core};
 use outrigger_engine::ports::{ClusterError, Configuration};
 use outrigger_model::capacity_buffer::TemplateRef;
-use outrigger_model::{CapacityBufferObject, EC2NodeClass, Invalid, NodeOverlay, NodePool};
+use outrigger_model::{
+    CapacityBufferObject, ConfiguredKind, ConfiguredObject, EC2NodeClass, Invalid, NodeOverlay, NodePool,
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -43,17 +45,25 @@ pub(super) async fn read(transport: &Transport) -> Result<Configuration, Cluster
         optional(transport, &BUFFERS, "CapacityBuffer"),
     )?;
     for pool in pools.unwrap_or_default().iter().filter(|pool| stays(pool)) {
-        sort_out(NodePool::read(pool), &mut configuration.node_pools, &mut configuration.invalid);
+        configuration.objects.extend(ConfiguredObject::read(ConfiguredKind::NodePool, pool));
+        // Its Ready condition is what we wrote there ourselves.
+        let read = NodePool::read(pool).map(|pool| NodePool { not_ready: None, ..pool });
+        sort_out(read, &mut configuration.node_pools, &mut configuration.invalid);
     }
     for class in classes.unwrap_or_default() {
+        if stays(&class) {
+            configuration.objects.extend(ConfiguredObject::read(ConfiguredKind::EC2NodeClass, &class));
+        }
         let read = EC2NodeClass::read(&class);
         sort_out(read, &mut configuration.ec2_node_classes, &mut configuration.invalid);
     }
     for overlay in sound(overlays, &mut configuration).iter().filter(|overlay| stays(overlay)) {
+        configuration.objects.extend(ConfiguredObject::read(ConfiguredKind::NodeOverlay, overlay));
         sort_out(NodeOverlay::read(overlay), &mut configuration.overlays, &mut configuration.invalid);
     }
     let mut found = Vec::new();
     for buffer in sound(buffers, &mut configuration).iter().filter(|buffer| stays(buffer)) {
+        configuration.objects.extend(ConfiguredObject::read(ConfiguredKind::CapacityBuffer, buffer));
         sort_out(CapacityBufferObject::read(buffer), &mut found, &mut configuration.invalid);
     }
     resolve(transport, &found, &mut configuration).await?;

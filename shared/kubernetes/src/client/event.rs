@@ -1,12 +1,13 @@
-//! Events about pods, nodes, NodeClaims and NodePools, as `kubectl describe` shows them.
+//! Events about pods, nodes, NodeClaims and what users wrote, as `kubectl describe` shows them.
 
 use jiff::Timestamp;
 use outrigger_engine::ports::{ClusterError, Event, Subject};
+use outrigger_model::configured_object::FIELD_MANAGER;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::transport::{Call, MERGE_PATCH, Transport};
-use super::{FIELD_MANAGER, parse, refusal};
+use super::{parse, refusal};
 
 /// The API server takes no longer message.
 const MAX_MESSAGE_BYTES: usize = 1_024;
@@ -75,7 +76,14 @@ impl<'a> Involved<'a> {
             },
             Subject::Node { name, uid } => of_cluster("v1", "Node", name, uid),
             Subject::NodeClaim { name, uid } => of_cluster("karpenter.sh/v1", "NodeClaim", name, uid),
-            Subject::NodePool { name, uid } => of_cluster("karpenter.sh/v1", "NodePool", name, uid),
+            Subject::Configured(object) => Self {
+                api_version: &object.api_version,
+                kind: object.kind.as_str(),
+                namespace: object.namespace.as_deref(),
+                name: &object.name,
+                uid: &object.uid,
+                events_in: object.namespace.as_deref().unwrap_or("default"),
+            },
         }
     }
 }

@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use k8s_openapi::api::{apps, core, policy, storage};
 use outrigger_model::capacity_buffer::{self, TemplateRef};
 use outrigger_model::volume::claims_to_know;
-use outrigger_model::{CapacityBufferObject, EC2NodeClass, Invalid, NodeOverlay, NodePool, Pod, labels};
+use outrigger_model::{
+    CapacityBufferObject, EC2NodeClass, Invalid, KarpenterLease, LeaderLease, NodeOverlay, NodePool, Pod,
+    labels,
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -59,6 +62,7 @@ impl Sink for Objects {
             ("karpenter.sh/v1alpha1", "NodeOverlay") => {
                 self.add_configured("NodeOverlay", object, NodeOverlay::read, |dump| &mut dump.overlays);
             }
+            ("coordination.k8s.io/v1", "Lease") => self.add_lease(object),
             (version, "CapacityBuffer") if capacity_buffer::VERSIONS.contains(&version) => {
                 self.add_buffer(object);
             }
@@ -140,6 +144,16 @@ impl Objects {
         let id = buffer.id.to_string();
         if self.is_new("CapacityBuffer", format!("CapacityBuffer/{id}"), &id) {
             self.buffers.push((self.file.clone(), buffer));
+        }
+    }
+
+    /// Leases say how late it was when the files were written; one of them, whether a Karpenter lived then.
+    fn add_lease(&mut self, object: Object) {
+        let Some(object) = self.sound(object.into_value("Lease")) else { return };
+        let Some(lease) = self.sound(LeaderLease::read(&object)) else { return };
+        self.dump.seen_at = self.dump.seen_at.max(lease.renewed_at);
+        if LeaderLease::is_meant(&object) {
+            self.dump.karpenter_lease = KarpenterLease::Known(lease);
         }
     }
 

@@ -40,6 +40,14 @@ pub(super) fn problems(pool: &NodePool) -> Vec<Invalid> {
         let field = format!("metadata.annotations[{}]", labels::MAX_NEW_NODES_PER_MINUTE);
         problems.refuse(field, shown(cap), "a whole number from 1, as 50");
     }
+    if let Some(value) = pool.annotations.get(labels::MANAGED_ANNOTATION).filter(|value| *value != "true") {
+        let field = format!("metadata.annotations[{}]", labels::MANAGED_ANNOTATION);
+        problems.refuse(
+            field,
+            shown(value),
+            "\"true\", which makes it ours beside a live Karpenter, or nothing",
+        );
+    }
     disruption_wishes::check(pool, &mut problems);
     check_size(&pool.spec, &mut problems);
     check_metadata(&template.metadata, &mut problems);

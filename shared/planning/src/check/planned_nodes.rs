@@ -7,7 +7,8 @@ use outrigger_model::labels::{
 };
 use outrigger_model::resources::NODES;
 use outrigger_model::{
-    CapacityType, InstanceType, NodeClass, NodePool, PlannedNode, Pod, RankedType, Requirements,
+    CapacityType, InstanceType, KarpenterLease, NodeClass, NodePool, PlannedNode, Pod, RankedType,
+    Requirements, Snapshot,
 };
 
 use super::Violation;
@@ -37,6 +38,9 @@ pub(super) fn check(
             out.push(fault(planned, format!("there is no NodePool {}", planned.spec.node_pool)));
             continue;
         };
+        if is_karpenters(cluster.snapshot, pool) {
+            out.push(fault(planned, "its pool is, or may be, a live Karpenter's"));
+        }
         let class = market.offer(pool.node_class()).map(|offer| &offer.class);
         let Some(class) = class.filter(|class| class.not_ready.is_none()) else {
             out.push(fault(planned, "its node class is not ready"));
@@ -55,6 +59,16 @@ pub(super) fn check(
         check.min_values();
     }
     check_empty(cluster, nodes, out);
+}
+
+fn is_karpenters(snapshot: &Snapshot, pool: &NodePool) -> bool {
+    let may_be = !pool.is_managed() && !pool.node_class().is_instance_group();
+    may_be
+        && match &snapshot.karpenter_lease {
+            KarpenterLease::Absent => false,
+            KarpenterLease::Known(lease) => lease.is_live(snapshot.taken_at),
+            KarpenterLease::Unreadable(_) => true,
+        }
 }
 
 fn fault(planned: &PlannedNode, reason: impl Into<String>) -> Violation {

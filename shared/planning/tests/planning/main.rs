@@ -18,6 +18,8 @@ mod flexibility;
 #[cfg(test)]
 mod hard_clusters;
 #[cfg(test)]
+mod karpenter;
+#[cfg(test)]
 mod leaving;
 mod moves;
 mod needs;

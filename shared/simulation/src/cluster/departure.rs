@@ -164,7 +164,9 @@ impl Objects {
     pub(crate) fn delete_node_pools(&mut self, number: usize) {
         let pools = &mut self.configuration.node_pools;
         pools.sort_by(|a, b| a.name.cmp(&b.name));
-        pools.drain(..number.min(pools.len()));
+        let gone: Vec<String> =
+            pools.drain(..number.min(pools.len())).map(|pool| format!("NodePool/{}", pool.name)).collect();
+        self.configuration.objects.retain(|object| !gone.contains(&object.reference.to_string()));
         self.version += 1;
     }
 

@@ -11,7 +11,10 @@ use outrigger_engine::ports::{
     Attachment, Binding, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event,
     Eviction, Mirror, NodeChange, PodOnNode, Volumes,
 };
-use outrigger_model::{Node, NodeClaim, NominatedPod, Pod, PodDisruptionBudget, PodRef};
+use outrigger_model::{
+    ConfiguredRef, ConfiguredStatus, LeaderLease, Node, NodeClaim, NominatedPod, Pod, PodDisruptionBudget,
+    PodRef,
+};
 
 use crate::door::{Call, Door, PortError};
 use crate::faults::Fate;
@@ -34,6 +37,22 @@ impl Cluster for Door {
 
     async fn configuration(&self) -> Result<Configuration, ClusterError> {
         self.call(Call::Configuration, |state, _| Ok(state.cluster.configuration.clone())).await
+    }
+
+    async fn write_status(
+        &self,
+        object: &ConfiguredRef,
+        status: &ConfiguredStatus,
+    ) -> Result<(), ClusterError> {
+        self.call(Call::WriteStatus, |state, _| {
+            state.cluster.write_status(object, status);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn karpenter_lease(&self) -> Result<Option<LeaderLease>, ClusterError> {
+        self.call(Call::KarpenterLease, |state, moment| Ok(state.cluster.karpenter_lease(moment))).await
     }
 
     async fn list(&self) -> Result<(ClusterState, Cursor), ClusterError> {

@@ -10,7 +10,7 @@ use outrigger_catalog::Catalog;
 use outrigger_engine::Guards;
 use outrigger_engine::ports::{Configuration, ManagedPools};
 use outrigger_kubernetes::Dump;
-use outrigger_model::{Invalid, NillableDuration, Pod, PodRef, invalid};
+use outrigger_model::{ConfiguredKind, ConfiguredObject, Invalid, NillableDuration, Pod, PodRef, invalid};
 use serde_json::{Value, json};
 
 use crate::policy::Policy;
@@ -41,6 +41,13 @@ pub(super) fn read(text: &str) -> Result<Scenario, Vec<Invalid>> {
     }
     let spec: Spec = invalid::read(&object, "spec", &document.spec)?;
     Reader { object, problems: Vec::new() }.scenario(document.metadata.name, &spec)
+}
+
+/// The objects that have a status.
+fn configured(spec: &Spec) -> Vec<ConfiguredObject> {
+    let pools = spec.node_pools.iter().map(|object| (ConfiguredKind::NodePool, object));
+    let classes = spec.ec2_node_classes.iter().map(|object| (ConfiguredKind::EC2NodeClass, object));
+    pools.chain(classes).filter_map(|(kind, object)| ConfiguredObject::read(kind, object)).collect()
 }
 
 struct Reader {
@@ -100,6 +107,7 @@ impl Reader {
                 overlays: dump.overlays,
                 buffers: dump.buffers,
                 invalid: Vec::new(),
+                objects: configured(spec),
             },
             managed_pools: ManagedPools::default(),
             daemon_sets: dump.daemon_sets,
@@ -112,6 +120,7 @@ impl Reader {
             promises: Promises::default(),
             paces: true,
             adopt: spec.adopt,
+            karpenter_until: spec.karpenter_until.as_ref().map(|until| until.0),
             policy: if spec.disrupt { Policy::Outrigger } else { Policy::None },
             events,
         })

@@ -67,6 +67,7 @@ pub(super) struct Spec {
     pub(super) rebalance: RebalancePolicy,
     #[serde(default)]
     pub(super) adopt: bool,
+    pub(super) karpenter_until: Option<Span>,
     #[serde(default)]
     pub(super) events: Vec<EventFile>,
 }

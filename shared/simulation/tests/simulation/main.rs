@@ -12,6 +12,7 @@ mod ending;
 mod guards;
 mod health;
 mod interruption;
+mod karpenter;
 mod launching;
 mod laws;
 mod managed;

@@ -179,6 +179,7 @@ fn label_rules() -> Vec<(&'static str, Vec<Change>)> {
             "annotation that is none of ours",
             vec![("/metadata/annotations", json!({"outrigger.dev/least-savings": "1"}))],
         ),
+        ("word that is not known", vec![("/metadata/annotations", json!({"outrigger.dev/managed": "yes"}))]),
         ("too many labels", labels(&many)),
         ("annotation key", vec![("/spec/template/metadata", annotations)]),
     ]

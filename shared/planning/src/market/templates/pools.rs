@@ -8,6 +8,7 @@ use outrigger_model::{ClassOffer, NodePool, Refusal, Requirements, Snapshot};
 use super::machines::{Facts, Machines, zone_names};
 use super::{Template, ZONES_MAX, node_requirements};
 use crate::Options;
+use crate::karpenter::Owner;
 use crate::launch_outcomes::LeftAlone;
 use crate::problem::amounts::Dimensions;
 use crate::problem::daemons::Daemon;
@@ -70,6 +71,9 @@ fn offer_of<'a>(
 ) -> Result<&'a ClassOffer, Box<Refusal>> {
     if pool.deleting {
         return Err(Box::new(Refusal::PoolDeleting));
+    }
+    if let Owner::Karpenter(why) | Owner::Unknown(why) = Owner::of_pool(pool, snapshot) {
+        return Err(Box::new(Refusal::Karpenter(why)));
     }
     if let Some(why) = &pool.not_ready {
         return Err(Box::new(Refusal::PoolNotReady(why.clone())));

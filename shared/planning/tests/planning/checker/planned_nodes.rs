@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use outrigger_model::{
-    CapacityType, InstanceType, NodeClassRef, Price, Quantity, Requirement, Taint, TaintEffect,
-    UnavailableOffering, labels,
+    CapacityType, InstanceType, KarpenterLease, NodeClassRef, Price, Quantity, Requirement, Taint,
+    TaintEffect, UnavailableOffering, labels,
 };
 use serde_json::{Value, json};
 
@@ -51,6 +51,17 @@ const TEMPLATES: &[Case] = &[
         simple,
         |setup| setup.snapshot.classes[0].class.not_ready = Some("no subnet".into()),
         &["claim default-a: its node class is not ready"],
+    ),
+    case(
+        "its pool is ours",
+        simple,
+        |setup| {
+            setup.snapshot.karpenter_lease = KarpenterLease::Unreadable("no answer".into());
+            setup.snapshot.node_pools[0].spec.template.spec.node_class_ref = NodeClassRef::ec2("own");
+            setup.snapshot.classes[0].class.reference = NodeClassRef::ec2("own");
+            setup.plan.nodes[0].spec.node_class = NodeClassRef::ec2("own");
+        },
+        &["claim default-a: its pool is, or may be, a live Karpenter's"],
     ),
     case(
         "its class is its pool's",

@@ -1,0 +1,296 @@
+//! What is true of an object that a user wrote, in Karpenter's words.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use outrigger_model::configured_object::Found;
+use outrigger_model::node_claim_object::{Condition, ConditionStatus};
+use outrigger_model::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, NODES, PODS};
+use outrigger_model::{
+    CapacityBuffer, ConfiguredKind, ConfiguredObject, ConfiguredStatus, Invalid, KarpenterLease,
+    LaunchTemplate, NodeClaim, NodeClass, NodeClassRef, Quantity, Resources,
+};
+use outrigger_planning::karpenter::Owner;
+
+use crate::observe::classes::Resolution;
+use crate::ports::Configuration;
+
+/// The condition that sums up the others.
+pub(super) const READY: &str = "Ready";
+/// The one that does so for a CapacityBuffer.
+pub(super) const READY_FOR_PROVISIONING: &str = "ReadyForProvisioning";
+const VALIDATION_SUCCEEDED: &str = "ValidationSucceeded";
+const NODE_CLASS_READY: &str = "NodeClassReady";
+
+const VALIDATION_FAILED: &str = "ValidationFailed";
+const NODE_CLASS_NOT_FOUND: &str = "NodeClassNotFound";
+const NODE_CLASS_NOT_READY: &str = "NodeClassNotReady";
+const KARPENTER_LEASE_UNKNOWN: &str = "KarpenterLeaseUnknown";
+const SUBNETS_NOT_FOUND: &str = "SubnetsNotFound";
+const SECURITY_GROUPS_NOT_FOUND: &str = "SecurityGroupsNotFound";
+const AMI_NOT_FOUND: &str = "AMINotFound";
+/// Nothing is known yet; the next tick may know it.
+const AWAITING: &str = "AwaitingReconciliation";
+/// The reasons of which people are told by an event as well.
+const TROUBLE: [&str; 7] = [
+    VALIDATION_FAILED,
+    NODE_CLASS_NOT_FOUND,
+    NODE_CLASS_NOT_READY,
+    KARPENTER_LEASE_UNKNOWN,
+    SUBNETS_NOT_FOUND,
+    SECURITY_GROUPS_NOT_FOUND,
+    AMI_NOT_FOUND,
+];
+/// The API server takes 32,768 characters; a tenth of it is more than anybody reads.
+const MAX_MESSAGE_CHARS: usize = 3_000;
+
+/// The reason of an event about a condition; none where people need not hear of it.
+pub(super) fn event_reason(condition: &Condition) -> Option<&'static str> {
+    let is_true = condition.status == ConditionStatus::True;
+    TROUBLE.into_iter().find(|reason| !is_true && condition.reason == *reason)
+}
+
+/// What is known of all objects.
+pub(super) struct Facts<'a> {
+    pub(super) configuration: &'a Configuration,
+    /// What classes come to; none where nobody looked, since all were ready and no object has changed.
+    pub(super) classes: Option<&'a BTreeMap<NodeClassRef, Resolution>>,
+    pub(super) claims: &'a [NodeClaim],
+    pub(super) lease: &'a KarpenterLease,
+    pub(super) now: Timestamp,
+}
+
+/// The status that an object should have.
+pub(super) fn status_of(object: &ConfiguredObject, facts: &Facts<'_>) -> ConfiguredStatus {
+    let writer = Writer { object, facts };
+    match object.reference.kind {
+        ConfiguredKind::NodePool => writer.node_pool(),
+        ConfiguredKind::EC2NodeClass => writer.ec2_node_class(),
+        ConfiguredKind::NodeOverlay => writer.node_overlay(),
+        ConfiguredKind::CapacityBuffer => writer.capacity_buffer(),
+    }
+}
+
+/// Whether a status shows all of another already.
+pub(super) fn shows(present: &ConfiguredStatus, wanted: &ConfiguredStatus) -> bool {
+    let has = |condition: &Condition| present.condition(&condition.kind) == Some(condition);
+    wanted.conditions.iter().all(has)
+        && (present.nodes, present.replicas) == (wanted.nodes, wanted.replicas)
+        && (&present.resources, &present.found) == (&wanted.resources, &wanted.found)
+}
+
+/// What a condition says beside its name while it is not true.
+struct Said {
+    status: ConditionStatus,
+    reason: &'static str,
+    message: String,
+}
+
+impl Said {
+    fn no(reason: &'static str, message: impl Into<String>) -> Self {
+        Self { status: ConditionStatus::False, reason, message: message.into() }
+    }
+
+    fn unknown(reason: &'static str, message: impl Into<String>) -> Self {
+        Self { status: ConditionStatus::Unknown, reason, message: message.into() }
+    }
+}
+
+/// A selector of an EC2NodeClass.
+struct Selector {
+    condition: &'static str,
+    not_found: &'static str,
+    message: &'static str,
+    finds: fn(&NodeClass) -> bool,
+}
+
+const SELECTORS: [Selector; 3] = [
+    Selector {
+        condition: "SubnetsReady",
+        not_found: SUBNETS_NOT_FOUND,
+        message: "spec.subnetSelectorTerms select no subnet",
+        finds: |class| !class.subnets.is_empty(),
+    },
+    Selector {
+        condition: "SecurityGroupsReady",
+        not_found: SECURITY_GROUPS_NOT_FOUND,
+        message: "spec.securityGroupSelectorTerms select no security group",
+        finds: |class| !matches!(&class.launch, LaunchTemplate::Own(own) if own.security_groups.is_empty()),
+    },
+    Selector {
+        condition: "AMIsReady",
+        not_found: AMI_NOT_FOUND,
+        message: "spec.amiSelectorTerms select no image",
+        finds: |class| !class.images.is_empty(),
+    },
+];
+
+struct Writer<'a> {
+    object: &'a ConfiguredObject,
+    facts: &'a Facts<'a>,
+}
+
+impl Writer<'_> {
+    /// Nodes and resources are those of all claims that are not over, as the pool's limits count them.
+    fn node_pool(&self) -> ConfiguredStatus {
+        let name = &self.object.reference.name;
+        let has = |claim: &&NodeClaim| &claim.spec.node_pool == name && !claim.status.state.is_terminal();
+        let names = [CPU, MEMORY, PODS, EPHEMERAL_STORAGE];
+        let mut resources: Resources = names.into_iter().map(|name| (name, Quantity::units(0))).collect();
+        let mut nodes = 0;
+        for claim in self.facts.claims.iter().filter(has) {
+            nodes += 1;
+            resources.add(&claim.status.reserved);
+        }
+        resources.set(NODES, Quantity::units(nodes));
+        ConfiguredStatus {
+            conditions: self.with_root(vec![self.validation(), self.node_class_ready()]),
+            nodes: Some(nodes),
+            resources: Some(resources),
+            ..ConfiguredStatus::default()
+        }
+    }
+
+    fn ec2_node_class(&self) -> ConfiguredStatus {
+        let selectors = SELECTORS.iter().map(|selector| self.finds(selector));
+        let conditions = selectors.chain([self.validation()]).collect();
+        let found = match self.facts.classes.and_then(|classes| classes.get(&self.as_class())) {
+            Some(Resolution::Resolved(class)) => Found::of(class),
+            _ => self.object.status.found.clone(),
+        };
+        ConfiguredStatus { conditions: self.with_root(conditions), found, ..ConfiguredStatus::default() }
+    }
+
+    fn node_overlay(&self) -> ConfiguredStatus {
+        let conditions = self.with_root(vec![self.validation()]);
+        ConfiguredStatus { conditions, ..ConfiguredStatus::default() }
+    }
+
+    fn capacity_buffer(&self) -> ConfiguredStatus {
+        let reference = &self.object.reference;
+        let is_it = |buffer: &&CapacityBuffer| {
+            Some(&buffer.id.namespace) == reference.namespace.as_ref() && buffer.id.name == reference.name
+        };
+        let sound = self.facts.configuration.buffers.iter().find(is_it);
+        ConfiguredStatus {
+            conditions: vec![self.condition(READY_FOR_PROVISIONING, self.refused())],
+            replicas: sound.map(|buffer| i64::from(buffer.count)),
+            ..ConfiguredStatus::default()
+        }
+    }
+
+    /// How pools refer to an EC2NodeClass.
+    fn as_class(&self) -> NodeClassRef {
+        NodeClassRef::ec2(&self.object.reference.name)
+    }
+
+    fn validation(&self) -> Condition {
+        self.condition(VALIDATION_SUCCEEDED, self.refused())
+    }
+
+    /// What is wrong with the object itself.
+    fn refused(&self) -> Option<Said> {
+        let complaints = self.facts.complaints(&self.object.reference.to_string())?;
+        Some(Said::no(VALIDATION_FAILED, complaints))
+    }
+
+    fn node_class_ready(&self) -> Condition {
+        let Self { object, facts } = self;
+        let class = object.node_class.as_ref();
+        let said = match Owner::of(class, object.is_managed, facts.lease, facts.now) {
+            Owner::Unknown(why) => Some(Said::unknown(KARPENTER_LEASE_UNKNOWN, why)),
+            Owner::Ours | Owner::Karpenter(_) => match (class, facts.classes) {
+                (None, _) => {
+                    Some(Said::unknown(AWAITING, "spec.template.spec.nodeClassRef cannot be understood"))
+                }
+                (Some(_), None) => return self.as_before(NODE_CLASS_READY),
+                (Some(reference), Some(classes)) => facts.against_class(reference, classes.get(reference)),
+            },
+        };
+        self.condition(NODE_CLASS_READY, said)
+    }
+
+    /// Whether a selector of an EC2NodeClass finds anything.
+    fn finds(&self, selector: &Selector) -> Condition {
+        let Some(classes) = self.facts.classes else { return self.as_before(selector.condition) };
+        let said = match classes.get(&self.as_class()) {
+            Some(Resolution::Resolved(class)) => {
+                (!(selector.finds)(class)).then(|| Said::no(selector.not_found, selector.message))
+            }
+            Some(Resolution::Unusable(why) | Resolution::Unknown(why)) => Some(Said::unknown(AWAITING, why)),
+            Some(Resolution::Missing) | None => Some(Said::unknown(AWAITING, "the class is refused")),
+        };
+        self.condition(selector.condition, said)
+    }
+
+    /// The conditions with the one that sums them up, as Karpenter's library does it.
+    fn with_root(&self, mut conditions: Vec<Condition>) -> Vec<Condition> {
+        let untrue: Vec<&Condition> =
+            conditions.iter().filter(|condition| condition.status != ConditionStatus::True).collect();
+        let names = untrue.iter().map(|condition| format!("{}={:?}", condition.kind, condition.status));
+        let names = names.collect::<Vec<_>>().join(", ");
+        let said = if untrue.is_empty() {
+            None
+        } else if untrue.iter().any(|condition| condition.status == ConditionStatus::False) {
+            Some(Said::no("UnhealthyDependents", names))
+        } else {
+            Some(Said::unknown("ReconcilingDependents", names))
+        };
+        conditions.push(self.condition(READY, said));
+        conditions
+    }
+
+    /// A condition, which is true where nothing is said against it; its reason is its name then, as in Karpenter.
+    fn condition(&self, kind: &str, said: Option<Said>) -> Condition {
+        let (status, reason, message) = match said {
+            Some(said) => (said.status, said.reason, said.message),
+            None => (ConditionStatus::True, kind, String::new()),
+        };
+        let before = self.object.status.condition(kind).filter(|before| before.status == status);
+        // Kubernetes keeps whole seconds.
+        let now = Timestamp::from_second(self.facts.now.as_second()).unwrap_or(self.facts.now);
+        Condition {
+            kind: kind.to_owned(),
+            status,
+            reason: reason.to_owned(),
+            message: message.chars().take(MAX_MESSAGE_CHARS).collect(),
+            last_transition_time: before.map_or(now, |before| before.last_transition_time),
+            observed_generation: Some(self.object.generation),
+        }
+    }
+
+    /// A condition about what nobody has looked at this time.
+    fn as_before(&self, kind: &str) -> Condition {
+        let before = self.object.status.condition(kind).cloned();
+        before.unwrap_or_else(|| self.condition(kind, Some(Said::unknown(AWAITING, "nobody has looked yet"))))
+    }
+}
+
+impl Facts<'_> {
+    /// All that is wrong with an object, by the name that complaints have for it.
+    fn complaints(&self, label: &str) -> Option<String> {
+        let of_it = self.configuration.invalid.iter().filter(|problem| problem.object == label);
+        let texts: Vec<String> = of_it.map(Invalid::complaint).collect();
+        (!texts.is_empty()).then(|| texts.join("; "))
+    }
+
+    /// Why no machine can be made of a class now.
+    fn against_class(&self, reference: &NodeClassRef, class: Option<&Resolution>) -> Option<Said> {
+        match class {
+            None => Some(Said::unknown(AWAITING, format!("nobody has looked at {reference} yet"))),
+            Some(Resolution::Missing) => Some(match self.complaints(&reference.to_string()) {
+                Some(why) => Said::no(NODE_CLASS_NOT_READY, format!("{reference} is refused: {why}")),
+                None => Said::no(NODE_CLASS_NOT_FOUND, format!("there is no {reference}")),
+            }),
+            Some(Resolution::Unusable(why)) => Some(Said::no(NODE_CLASS_NOT_READY, why)),
+            Some(Resolution::Unknown(why)) => Some(Said::unknown(AWAITING, why)),
+            Some(Resolution::Resolved(class)) => {
+                let why = class.not_ready.as_ref()?;
+                Some(Said::no(NODE_CLASS_NOT_READY, format!("{reference}: {why}")))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
