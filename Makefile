@@ -1,10 +1,14 @@
-# What `sam build` calls for each function. Lambda runs them on x86-64. With cargo-lambda on the PATH the binary is made for that on any
-# machine, for every Amazon Linux 2023, and stripped. Plain cargo makes it for the machine's own kind, so that must be Linux on x86-64,
-# with a glibc of 2.34 or older, which the last line checks.
+# What `sam build` calls for each function. Lambda runs them on the processors that the parameter Architecture names, x86_64 or arm64; the
+# build is told by the variable ARCHITECTURE. With cargo-lambda on the PATH the binary is made for that on any machine, for every Amazon
+# Linux 2023, and stripped. Plain cargo makes it for the machine's own kind, so that must be Linux on the same processor, with a glibc of
+# 2.34 or older, which the last line checks.
+ARCHITECTURE ?= x86_64
+KIND := $(if $(filter x86_64,$(ARCHITECTURE)),x86_64,$(if $(filter arm64,$(ARCHITECTURE)),aarch64))
 HOST := $(shell uname -sm)
-LIKE_LAMBDA := $(filter Linux-x86_64,$(subst $() ,-,$(HOST)))
+LIKE_LAMBDA := $(filter Linux-$(KIND),$(subst $() ,-,$(HOST)))
+FOR_LAMBDA := $(if $(filter arm64,$(ARCHITECTURE)),--arm64,--x86-64)
 # Where no foreign target has to be there, cargo-lambda need not ask rustup for one. The machine's own strip may know no other kind.
-LAMBDA_BUILDER := cargo lambda build --x86-64 $(if $(LIKE_LAMBDA),--skip-target-check) --config 'profile.release.strip="symbols"'
+LAMBDA_BUILDER := cargo lambda build $(FOR_LAMBDA) $(if $(LIKE_LAMBDA),--skip-target-check) --config 'profile.release.strip="symbols"'
 BUILDER ?= $(if $(shell command -v cargo-lambda),$(LAMBDA_BUILDER),cargo build)
 BY_CARGO := $(if $(findstring lambda,$(BUILDER)),,yes)
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -26,8 +30,9 @@ build-%: can-build
 
 .PHONY: can-build
 can-build:
+	@if [ -z "$(KIND)" ]; then echo "ARCHITECTURE is \"$(ARCHITECTURE)\"; allowed: x86_64 or arm64, as the parameter Architecture" >&2; exit 1; fi
 	@if [ -n "$(BY_CARGO)" ] && [ -z "$(LIKE_LAMBDA)" ]; then \
-		echo "This machine is $(HOST), Lambda's is Linux x86_64. Install cargo-lambda (pip install cargo-lambda) and build again." >&2; exit 1; \
+		echo "This machine is $(HOST), Lambda's is Linux $(KIND). Install cargo-lambda (pip install cargo-lambda) and build again." >&2; exit 1; \
 	fi
 
 define check-glibc

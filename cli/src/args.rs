@@ -89,6 +89,8 @@ pub(crate) struct Simulate {
     /// Print only the summary
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) policies: Policies,
 }
 
 /// What `plan` takes.
@@ -157,6 +159,13 @@ pub(crate) struct Source {
     /// What each new node costs per hour beside its instance, instead of its class's root volume
     #[arg(long, value_name = "USD", value_parser = parse_price)]
     pub(crate) node_cost: Option<Price>,
+    #[command(flatten)]
+    pub(crate) policies: Policies,
+}
+
+/// What the template's parameters of these names say to the functions.
+#[derive(Debug, Arguments)]
+pub(crate) struct Policies {
     /// What becomes of preferred affinities and of spreads that are only a wish
     #[arg(long, value_enum, default_value_t = Preferences::Respect)]
     pub(crate) preferences: Preferences,
@@ -298,6 +307,7 @@ The files may also hold:
                                 one need them
   namespaces                    for affinity that selects namespaces by label
   poddisruptionbudgets          for pods whose node is going
+  leases                        whether a Karpenter lives, whose pools are left to it
   capacitybuffers, with the podtemplates, deployments, statefulsets or replicasets they name
                                 room that is kept free
 

@@ -51,8 +51,8 @@ pub(crate) fn decide(source: &Source) -> Result<Decision, CliError> {
 pub(crate) fn options(source: &Source) -> Options<'static> {
     Options {
         node_price: source.node_cost,
-        preferences: source.preferences.into(),
-        min_values: source.min_values.into(),
+        preferences: source.policies.preferences.into(),
+        min_values: source.policies.min_values.into(),
         ..Options::default()
     }
 }

@@ -19,6 +19,8 @@ pub(crate) fn run(command: &args::Simulate, format: Format) -> Result<Outcome, C
     if let Some(seed) = command.seed {
         scenario.seed = seed;
     }
+    scenario.preferences = command.policies.preferences.into();
+    scenario.min_values = command.policies.min_values.into();
     let shown = format == Format::Text && !command.quiet;
     let live = shown && std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
     let pace = Paced::new(command.speed, live, scenario.duration);

@@ -13,12 +13,14 @@ use tempfile::TempDir;
 /// A machine on which `make` runs.
 struct Machine {
     folder: TempDir,
+    /// What is built for, where somebody says so.
+    architecture: Option<&'static str>,
 }
 
 impl Machine {
     /// One of this kind, as `uname -sm` says it.
     fn of_kind(kind: &str) -> Self {
-        let machine = Self { folder: tempfile::tempdir().unwrap() };
+        let machine = Self { folder: tempfile::tempdir().unwrap(), architecture: None };
         machine.install("uname", &format!("echo {kind}"));
         for program in ["cargo", "strip", "objdump"] {
             machine.install(program, &format!("echo {program} \"$@\" >> {}", machine.calls_file()));
@@ -34,6 +36,10 @@ impl Machine {
     fn with_cargo_lambda(self) -> Self {
         self.install("cargo-lambda", "");
         self
+    }
+
+    fn building_for(self, architecture: &'static str) -> Self {
+        Self { architecture: Some(architecture), ..self }
     }
 
     fn install(&self, program: &str, script: &str) {
@@ -55,6 +61,7 @@ impl Machine {
             .env("PATH", format!("{}:/usr/bin:/bin", folder.display()))
             .env("CARGO_TARGET_DIR", folder)
             .env("ARTIFACTS_DIR", folder)
+            .envs(self.architecture.map(|architecture| ("ARCHITECTURE", architecture)))
             .output()
             .unwrap()
     }
@@ -104,4 +111,21 @@ fn plain_cargo_serves_on_a_machine_of_lambdas_kind() {
     let programs: Vec<&str> = calls.lines().filter_map(|call| call.split(' ').next()).collect();
     assert_eq!(programs, ["cargo", "strip", "objdump"], "{calls}");
     assert!(machine.bootstrap().ends_with("release/refresh"));
+}
+
+#[test]
+fn arm64_is_built_for_where_that_is_asked_for() {
+    let machine = Machine::of_kind("Linux x86_64").with_cargo_lambda().building_for("arm64");
+    assert!(machine.make().status.success());
+    assert!(machine.calls().starts_with("cargo lambda build --arm64 --config"), "{}", machine.calls());
+
+    let machine = Machine::of_kind("Linux x86_64").building_for("arm64");
+    let error = String::from_utf8_lossy(&machine.make().stderr).into_owned();
+    assert!(error.contains("Lambda's is Linux aarch64"), "{error}");
+    let machine = Machine::of_kind("Linux aarch64").building_for("arm64");
+    assert!(machine.make().status.success(), "plain cargo serves there");
+
+    let machine = Machine::of_kind("Linux x86_64").with_cargo_lambda().building_for("riscv64");
+    let error = String::from_utf8_lossy(&machine.make().stderr).into_owned();
+    assert!(error.contains("ARCHITECTURE is \"riscv64\"; allowed: x86_64 or arm64"), "{error}");
 }

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
 use outrigger_model::{ClaimState, DisruptionMemory, Pause, Proposal, Snapshot};
-use outrigger_planning::Options;
 use outrigger_planning::disruption::{Consolidation, ConsolidationCommand, DisruptionSettings, consolidate};
+use outrigger_planning::{MinValuesPolicy, Options, Preferences};
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -44,15 +44,25 @@ pub struct Settings {
     pub owner: String,
     /// When a disruption is worth it.
     pub disruption: DisruptionSettings,
+    /// What becomes of what pods prefer (Karpenter's PREFERENCE_POLICY).
+    pub preferences: Preferences,
+    /// What becomes of minValues that cannot be kept (Karpenter's MIN_VALUES_POLICY).
+    pub min_values: MinValuesPolicy,
     /// What keeps it from doing harm.
     pub guards: Guards,
 }
 
 impl Settings {
-    /// The defaults of [`DisruptionSettings`], and all guards on.
+    /// The defaults of [`DisruptionSettings`], Karpenter's defaults, and all guards on.
     pub fn new(cluster: impl Into<String>, owner: impl Into<String>) -> Self {
-        let disruption = DisruptionSettings::default();
-        Self { cluster: cluster.into(), owner: owner.into(), disruption, guards: Guards::default() }
+        Self {
+            cluster: cluster.into(),
+            owner: owner.into(),
+            disruption: DisruptionSettings::default(),
+            preferences: Preferences::default(),
+            min_values: MinValuesPolicy::default(),
+            guards: Guards::default(),
+        }
     }
 }
 
@@ -105,7 +115,12 @@ impl Tick<'_> {
         guard.keep(self.ports).await?;
         let deadline = self.deadline;
         let time_is_up = move || Instant::now() >= deadline;
-        let options = Options { time_is_up: &time_is_up, ..Options::default() };
+        let options = Options {
+            preferences: self.settings.preferences,
+            min_values: self.settings.min_values,
+            time_is_up: &time_is_up,
+            ..Options::default()
+        };
         let found = consolidate(&snapshot, &options, &self.settings.disruption);
         self.count(&found);
         let proposals = self.commit_all(guard, &snapshot, &found).await?;

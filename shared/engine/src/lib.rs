@@ -33,5 +33,6 @@ pub use guards::Guards;
 pub use launch::fleet_errors;
 pub use node::placing::PlacePods;
 pub use outrigger_planning::binding::DEFAULT_SCHEDULER;
+pub use outrigger_planning::{MinValuesPolicy, Preferences};
 pub use ports::{Clock, Ports, WallClock};
 pub use rate_limit::{Rate, Rates};

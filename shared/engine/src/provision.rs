@@ -11,6 +11,7 @@ use outrigger_model::{NodeClaim, NodePool, Pause, Pod, PutOffReason, SpotRefusal
 use outrigger_planning::leaving::LeavingClaims;
 use outrigger_planning::leaving::eviction::EvictionRules;
 use outrigger_planning::pauses::paused;
+use outrigger_planning::{MinValuesPolicy, Preferences};
 use serde::Serialize;
 use tokio::time::{Instant, timeout};
 
@@ -56,6 +57,10 @@ pub struct Settings {
     pub batch_idle: Duration,
     /// A batch closes after this long in any case (Karpenter's BATCH_MAX_DURATION).
     pub batch_max: Duration,
+    /// What becomes of what pods prefer (Karpenter's PREFERENCE_POLICY).
+    pub preferences: Preferences,
+    /// What becomes of minValues that cannot be kept (Karpenter's MIN_VALUES_POLICY).
+    pub min_values: MinValuesPolicy,
     /// How many nodes the cluster may get within a minute; a NodePool's annotation
     /// `outrigger.dev/max-new-nodes-per-minute` may allow it less.
     pub max_new_nodes_per_minute: usize,
@@ -73,6 +78,8 @@ impl Settings {
             patience: Duration::ZERO,
             batch_idle: Duration::from_secs(1),
             batch_max: Duration::from_secs(10),
+            preferences: Preferences::default(),
+            min_values: MinValuesPolicy::default(),
             max_new_nodes_per_minute: 500,
             guards: Guards::default(),
         }
@@ -373,8 +380,4 @@ impl Tick<'_> {
 fn has_standing_demand(configuration: &Configuration) -> bool {
     let asks = |pool: &NodePool| pool.spec.replicas.is_some_and(|replicas| replicas > 0);
     configuration.node_pools.iter().any(asks) || configuration.buffers.iter().any(|buffer| buffer.count > 0)
-}
-
-fn options(time_is_up: &dyn Fn() -> bool) -> outrigger_planning::Options<'_> {
-    outrigger_planning::Options { time_is_up, ..outrigger_planning::Options::default() }
 }

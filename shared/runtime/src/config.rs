@@ -7,7 +7,7 @@ mod own;
 mod reader;
 
 pub(crate) use api_server::{ApiServer, Auth};
-pub(crate) use own::{Interruptions, NodeCare, Own, Provisioning};
+pub(crate) use own::{Interruptions, NodeCare, Own, Planning, Provisioning};
 use reader::Reader;
 
 /// What every function is told by its environment.

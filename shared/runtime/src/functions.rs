@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout_at};
 
-use crate::config::{Config, NodeCare, Own, Provisioning};
+use crate::config::{Config, NodeCare, Own, Planning, Provisioning};
 use crate::connect::Connections;
 use crate::limits::{Deadlines, Limits};
 use crate::metrics::{
@@ -30,6 +30,10 @@ pub async fn provision() -> Result<(), Error> {
         let settings = provision_tick::Settings {
             window: own.poll_window,
             patience: patience(&event, own.poll_window),
+            batch_idle: own.batch_idle,
+            batch_max: own.batch_max,
+            preferences: own.planning.preferences,
+            min_values: own.planning.min_values,
             max_new_nodes_per_minute: own.max_new_nodes_per_minute,
             ..provision_tick::Settings::new(&shell.config.cluster, owner)
         };
@@ -74,8 +78,12 @@ pub async fn lifecycle() -> Result<(), Error> {
 
 /// Runs `disrupt` until Lambda ends the process.
 pub async fn disrupt() -> Result<(), Error> {
-    serve_event(Limits::TICK, async |shell: &Shell<()>, _, owner, deadline| {
-        let settings = disrupt_tick::Settings::new(&shell.config.cluster, owner);
+    serve_event(Limits::TICK, async |shell: &Shell<Planning>, _, owner, deadline| {
+        let settings = disrupt_tick::Settings {
+            preferences: shell.own.preferences,
+            min_values: shell.own.min_values,
+            ..disrupt_tick::Settings::new(&shell.config.cluster, owner)
+        };
         let summary = Box::pin(disrupt_tick::tick(shell.ports().await?, &settings, deadline)).await?;
         shell.measure(&[(COST_PER_HOUR, summary.cost_per_hour)]);
         Ok(serde_json::to_value(summary)?)

@@ -201,6 +201,8 @@ async fn tick(door: &Door, scenario: &Scenario, wake: Wake, owner: String, deadl
         Function::Provision => {
             let mut settings = provision::Settings::new(CLUSTER, owner);
             settings.window = scenario.poll_window;
+            settings.preferences = scenario.preferences;
+            settings.min_values = scenario.min_values;
             settings.patience = wake.patience(settings.window);
             settings.guards = scenario.guards;
             told(function, provision::tick(door.ports(), &settings, deadline).await, |summary| {
@@ -242,6 +244,8 @@ async fn tick(door: &Door, scenario: &Scenario, wake: Wake, owner: String, deadl
         }
         Function::Disrupt => {
             let mut settings = disrupt::Settings::new(CLUSTER, owner);
+            settings.preferences = scenario.preferences;
+            settings.min_values = scenario.min_values;
             settings.guards = scenario.guards;
             told(function, disrupt::tick(door.ports(), &settings, deadline).await, |summary| {
                 let nodes: usize = summary.committed.values().map(Vec::len).sum();

@@ -75,9 +75,9 @@ mod workload;
 use std::time::Duration;
 
 use outrigger_catalog::Catalog;
-use outrigger_engine::Guards;
 use outrigger_engine::interruption::RebalancePolicy;
 use outrigger_engine::ports::{Configuration, ManagedPools};
+use outrigger_engine::{Guards, MinValuesPolicy, Preferences};
 use outrigger_model::{DaemonSet, Invalid};
 
 use crate::policy::Policy;
@@ -135,6 +135,10 @@ pub struct Scenario {
     pub paces: bool,
     /// Whether lifecycle adopts instances that the ledger has forgotten.
     pub adopt: bool,
+    /// What becomes of what pods prefer; respected, where the command does not say otherwise.
+    pub preferences: Preferences,
+    /// What becomes of minValues that cannot be kept; strict, where the command does not say otherwise.
+    pub min_values: MinValuesPolicy,
     /// Until when a Karpenter lives beside us and holds its Lease; it does nothing else.
     pub karpenter_until: Option<Duration>,
     /// Who disrupts nodes by choice: the function `disrupt`, or nobody where the file says so.

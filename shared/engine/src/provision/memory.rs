@@ -6,11 +6,11 @@ use outrigger_model::{
     ConfiguredRef, LaunchHealth, NodeOutcome, Plan, Pod, PodState, Report, Snapshot, SpotRefusal,
 };
 use outrigger_planning::pauses::{paused, probing};
-use outrigger_planning::{LaunchOutcome, LaunchOutcomes, launch_outcomes};
+use outrigger_planning::{LaunchOutcome, LaunchOutcomes, Options, launch_outcomes};
 use tokio::time::Instant;
 
+use super::Tick;
 use super::events::publish;
-use super::{Tick, options};
 use crate::error::chain;
 use crate::launch::fleet_errors::ErrorClass;
 use crate::launch::health::{self, News};
@@ -58,7 +58,13 @@ impl Tick<'_> {
 
     fn plan(&self, snapshot: &Snapshot) -> (Plan, Report) {
         let deadline = self.deadline;
-        outrigger_planning::provision(snapshot, &options(&|| Instant::now() >= deadline))
+        let options = Options {
+            preferences: self.settings.preferences,
+            min_values: self.settings.min_values,
+            time_is_up: &|| Instant::now() >= deadline,
+            ..Options::default()
+        };
+        outrigger_planning::provision(snapshot, &options)
     }
 
     /// Remembers what came of the launches of a decision.

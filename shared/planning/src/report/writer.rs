@@ -344,12 +344,23 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
                 step("labels that its pods ask for".into(), by_labels.types()),
                 step(planned.capacity_type.to_string(), bought),
                 step(format!("{} in {zones}", planned.requests), offer.fitting),
-                step("price bounds".into(), offer.purchases.len()),
+                step(bounds(template, offer), offer.purchases.len()),
             ],
             cheapest: planned.instance_types.first().map(|t| t.name.clone()).unwrap_or_default(),
             price: planned.price,
         }
     }
+}
+
+/// What bounded the types in the end: prices, and minValues that could not be kept.
+fn bounds(template: &Template<'_>, offer: &Offer) -> String {
+    let min_values = MinValues::of(template);
+    let unmet =
+        min_values.unmet(template, &offer.purchases, offer.zones).filter(|_| offer.min_values_relaxed);
+    unmet.map_or_else(
+        || "price bounds".into(),
+        |(key, wanted)| format!("price bounds, minValues {wanted} of {key} lowered to what there is"),
+    )
 }
 
 fn entry(mut pods: Vec<PodRef>, outcome: Outcome) -> PodsReport {

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use outrigger_aws::node_role;
-use outrigger_engine::PlacePods;
 use outrigger_engine::interruption::RebalancePolicy;
+use outrigger_engine::{MinValuesPolicy, PlacePods, Preferences};
 use outrigger_model::NillableDuration;
 
 use super::Config;
@@ -13,6 +13,8 @@ use super::reader::Reader;
 
 /// The longest window that leaves a tick of one minute time to end.
 const MAX_WINDOW_SECONDS: u64 = 840;
+/// A batch that is open for longer leaves a tick of a minute no time.
+const LONGEST_BATCH: Duration = Duration::from_mins(1);
 
 /// What only one function is told.
 pub(crate) trait Own: Sized {
@@ -20,9 +22,24 @@ pub(crate) trait Own: Sized {
     fn read(reader: &mut Reader<'_>, config: &Config) -> Self;
 }
 
-/// Nothing: `disrupt` and `refresh`.
+/// Nothing: `refresh`.
 impl Own for () {
     fn read(_: &mut Reader<'_>, _: &Config) -> Self {}
+}
+
+/// What those who plan are told; `disrupt` is told nothing else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Planning {
+    /// `OUTRIGGER_PREFERENCE_POLICY`: what becomes of what pods prefer.
+    pub(crate) preferences: Preferences,
+    /// `OUTRIGGER_MIN_VALUES_POLICY`: what becomes of minValues that cannot be kept.
+    pub(crate) min_values: MinValuesPolicy,
+}
+
+impl Own for Planning {
+    fn read(reader: &mut Reader<'_>, _: &Config) -> Self {
+        Self { preferences: preferences(reader), min_values: min_values(reader) }
+    }
 }
 
 /// What `provision` is told.
@@ -30,6 +47,12 @@ impl Own for () {
 pub(crate) struct Provisioning {
     /// `OUTRIGGER_POLL_WINDOW_SECONDS`: how long a tick watches.
     pub(crate) poll_window: Duration,
+    /// `OUTRIGGER_BATCH_IDLE_DURATION`: a batch of pods closes when no further one came for this long.
+    pub(crate) batch_idle: Duration,
+    /// `OUTRIGGER_BATCH_MAX_DURATION`: a batch closes after this long in any case.
+    pub(crate) batch_max: Duration,
+    /// What becomes of preferences and of minValues.
+    pub(crate) planning: Planning,
     /// `OUTRIGGER_MAX_NEW_NODES_PER_MINUTE`: how many nodes the cluster may get within a minute.
     pub(crate) max_new_nodes_per_minute: usize,
 }
@@ -37,7 +60,13 @@ pub(crate) struct Provisioning {
 impl Own for Provisioning {
     fn read(reader: &mut Reader<'_>, config: &Config) -> Self {
         check_node_role(reader, &config.cluster);
-        Self { poll_window: poll_window(reader), max_new_nodes_per_minute: max_new_nodes_per_minute(reader) }
+        Self {
+            poll_window: poll_window(reader),
+            batch_idle: batch(reader, "OUTRIGGER_BATCH_IDLE_DURATION"),
+            batch_max: batch(reader, "OUTRIGGER_BATCH_MAX_DURATION"),
+            planning: Planning::read(reader, config),
+            max_new_nodes_per_minute: max_new_nodes_per_minute(reader),
+        }
     }
 }
 
@@ -112,6 +141,28 @@ fn poll_window(reader: &mut Reader<'_>) -> Duration {
     let allowed = format!("0 to {MAX_WINDOW_SECONDS}, 0 for a single pass");
     let seconds = |text: &str| text.parse().ok().filter(|seconds| *seconds <= MAX_WINDOW_SECONDS);
     Duration::from_secs(reader.parsed("OUTRIGGER_POLL_WINDOW_SECONDS", &allowed, seconds))
+}
+
+fn batch(reader: &mut Reader<'_>, name: &str) -> Duration {
+    reader.parsed(name, "a duration from 0s to 1m, as 10s", |text| {
+        text.parse::<NillableDuration>().ok()?.get().filter(|duration| *duration <= LONGEST_BATCH)
+    })
+}
+
+fn preferences(reader: &mut Reader<'_>) -> Preferences {
+    reader.parsed("OUTRIGGER_PREFERENCE_POLICY", "Respect or Ignore", |text| match text {
+        "Respect" => Some(Preferences::Respect),
+        "Ignore" => Some(Preferences::Ignore),
+        _ => None,
+    })
+}
+
+fn min_values(reader: &mut Reader<'_>) -> MinValuesPolicy {
+    reader.parsed("OUTRIGGER_MIN_VALUES_POLICY", "Strict or BestEffort", |text| match text {
+        "Strict" => Some(MinValuesPolicy::Strict),
+        "BestEffort" => Some(MinValuesPolicy::BestEffort),
+        _ => None,
+    })
 }
 
 fn initialization_timeout(reader: &mut Reader<'_>) -> Option<Duration> {

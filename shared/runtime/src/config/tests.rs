@@ -3,12 +3,11 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use outrigger_engine::interruption::RebalancePolicy;
-use outrigger_engine::{DEFAULT_SCHEDULER, PlacePods};
+use outrigger_engine::{DEFAULT_SCHEDULER, MinValuesPolicy, PlacePods, Preferences};
 use serde_json::Value;
 
 use super::*;
@@ -21,8 +20,16 @@ const SHARED: [(&str, &str); 6] = [
     ("OUTRIGGER_EVENT_BUS", "default"),
     ("OUTRIGGER_API_SERVER", "https://api.c.example.com"),
 ];
-const OF_PROVISION: [(&str, &str); 2] =
-    [("OUTRIGGER_POLL_WINDOW_SECONDS", "55"), ("OUTRIGGER_MAX_NEW_NODES_PER_MINUTE", "500")];
+const OF_DISRUPT: [(&str, &str); 2] =
+    [("OUTRIGGER_PREFERENCE_POLICY", "Ignore"), ("OUTRIGGER_MIN_VALUES_POLICY", "BestEffort")];
+const OF_PROVISION: [(&str, &str); 6] = [
+    ("OUTRIGGER_POLL_WINDOW_SECONDS", "55"),
+    ("OUTRIGGER_BATCH_IDLE_DURATION", "3s"),
+    ("OUTRIGGER_BATCH_MAX_DURATION", "1m"),
+    ("OUTRIGGER_PREFERENCE_POLICY", "Respect"),
+    ("OUTRIGGER_MIN_VALUES_POLICY", "Strict"),
+    ("OUTRIGGER_MAX_NEW_NODES_PER_MINUTE", "500"),
+];
 const OF_LIFECYCLE: [(&str, &str); 7] = [
     ("OUTRIGGER_POLL_WINDOW_SECONDS", "0"),
     ("OUTRIGGER_INITIALIZATION_TIMEOUT", "Never"),
@@ -56,8 +63,15 @@ fn a_whole_environment_is_taken() {
     assert_eq!(config.api_server.auth, Auth::Iam { cluster_id: "c".into() });
     assert_eq!(config.api_server.server_name, None, "an empty variable is none");
 
+    let (_, own) = read::<Planning>(&with(&OF_DISRUPT)).unwrap();
+    assert_eq!((own.preferences, own.min_values), (Preferences::Ignore, MinValuesPolicy::BestEffort));
     let (_, own) = read::<Provisioning>(&with(&OF_PROVISION)).unwrap();
-    assert_eq!(own, Provisioning { poll_window: Duration::from_secs(55), max_new_nodes_per_minute: 500 });
+    assert_eq!((own.poll_window.as_secs(), own.max_new_nodes_per_minute), (55, 500));
+    assert_eq!((own.batch_idle.as_secs(), own.batch_max.as_secs()), (3, 60));
+    assert_eq!(
+        (own.planning.preferences, own.planning.min_values),
+        (Preferences::Respect, MinValuesPolicy::Strict)
+    );
     let (_, own) = read::<NodeCare>(&with(&OF_LIFECYCLE)).unwrap();
     assert_eq!((own.initialization_timeout, own.node_repair, own.place_pods), (None, true, PlacePods::Bind));
     assert_eq!(own.schedulers, BTreeSet::from([DEFAULT_SCHEDULER.to_owned()]));
@@ -86,7 +100,7 @@ fn the_template_sets_what_each_function_reads_and_nothing_else() {
         variables.into_iter().flatten().map(|(name, _)| name.clone()).collect()
     };
     for (function, read) in [
-        ("DisruptFunction", reads::<()>()),
+        ("DisruptFunction", reads::<Planning>()),
         ("InterruptFunction", reads::<Interruptions>()),
         ("LifecycleFunction", reads::<NodeCare>()),
         ("ProvisionFunction", reads::<Provisioning>()),
@@ -96,6 +110,26 @@ fn the_template_sets_what_each_function_reads_and_nothing_else() {
         set.extend(names(&template["Resources"][function]["Properties"]));
         assert!(set.remove("RUST_LOG"), "which the logs read");
         assert_eq!(set, read, "{function}");
+    }
+}
+
+#[test]
+fn the_template_allows_what_is_understood() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let template: Value =
+        serde_saphyr::from_str(&std::fs::read_to_string(root.join("template.yaml")).unwrap()).unwrap();
+    for (parameter, variable) in [
+        ("BatchIdleDuration", "OUTRIGGER_BATCH_IDLE_DURATION"),
+        ("BatchMaxDuration", "OUTRIGGER_BATCH_MAX_DURATION"),
+        ("PreferencePolicy", "OUTRIGGER_PREFERENCE_POLICY"),
+        ("MinValuesPolicy", "OUTRIGGER_MIN_VALUES_POLICY"),
+    ] {
+        let parameter = &template["Parameters"][parameter];
+        let allowed = parameter["AllowedValues"].as_array().into_iter().flatten();
+        for value in allowed.chain([&parameter["Default"]]) {
+            let own = [&OF_PROVISION[..], &[(variable, value.as_str().unwrap())]].concat();
+            assert!(read::<Provisioning>(&with(&own)).is_ok(), "{variable} is {value}");
+        }
     }
 }
 
@@ -156,6 +190,10 @@ fn every_complaint_is_named_at_once() {
         ("OUTRIGGER_PLACE_PODS", "yes"),
         ("OUTRIGGER_SCHEDULERS", " , "),
         ("OUTRIGGER_MAX_NEW_NODES_PER_MINUTE", "0"),
+        ("OUTRIGGER_BATCH_IDLE_DURATION", "Never"),
+        ("OUTRIGGER_BATCH_MAX_DURATION", "2m"),
+        ("OUTRIGGER_PREFERENCE_POLICY", "ignore"),
+        ("OUTRIGGER_MIN_VALUES_POLICY", "Relaxed"),
     ];
     let shared = [
         "OUTRIGGER_TABLE is not set",
@@ -166,8 +204,18 @@ fn every_complaint_is_named_at_once() {
     ];
     let window = "OUTRIGGER_POLL_WINDOW_SECONDS is \"soon\"; allowed: 0 to 840";
     refuses::<()>(&broken, &shared);
-    let number = "OUTRIGGER_MAX_NEW_NODES_PER_MINUTE is \"0\"; allowed: a whole number from 1";
-    refuses::<Provisioning>(&broken, &[&shared[..], &[window, number]].concat());
+    let of_disrupt = [
+        "OUTRIGGER_PREFERENCE_POLICY is \"ignore\"; allowed: Respect or Ignore",
+        "OUTRIGGER_MIN_VALUES_POLICY is \"Relaxed\"; allowed: Strict or BestEffort",
+    ];
+    refuses::<Planning>(&broken, &[&shared[..], &of_disrupt].concat());
+    let of_provision = [
+        window,
+        "OUTRIGGER_BATCH_IDLE_DURATION is \"Never\"; allowed: a duration from 0s to 1m, as 10s",
+        "OUTRIGGER_BATCH_MAX_DURATION is \"2m\"; allowed: a duration from 0s to 1m, as 10s",
+        "OUTRIGGER_MAX_NEW_NODES_PER_MINUTE is \"0\"; allowed: a whole number from 1",
+    ];
+    refuses::<Provisioning>(&broken, &[&shared[..], &of_disrupt, &of_provision].concat());
     let of_lifecycle = [
         window,
         "OUTRIGGER_INITIALIZATION_TIMEOUT is \"later\"; allowed: a duration",

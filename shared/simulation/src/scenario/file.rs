@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outrigger_catalog::Catalog;
-use outrigger_engine::Guards;
 use outrigger_engine::ports::{Configuration, ManagedPools};
+use outrigger_engine::{Guards, MinValuesPolicy, Preferences};
 use outrigger_kubernetes::Dump;
 use outrigger_model::{ConfiguredKind, ConfiguredObject, Invalid, NillableDuration, Pod, PodRef, invalid};
 use serde_json::{Value, json};
@@ -120,6 +120,8 @@ impl Reader {
             promises: Promises::default(),
             paces: true,
             adopt: spec.adopt,
+            preferences: Preferences::default(),
+            min_values: MinValuesPolicy::default(),
             karpenter_until: spec.karpenter_until.as_ref().map(|until| until.0),
             policy: if spec.disrupt { Policy::Outrigger } else { Policy::None },
             events,

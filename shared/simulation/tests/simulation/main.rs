@@ -18,6 +18,7 @@ mod laws;
 mod managed;
 mod pause;
 mod placing;
+mod policies;
 mod rates;
 mod rebalance;
 mod refused;

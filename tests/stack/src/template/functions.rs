@@ -89,9 +89,8 @@ impl Deployed {
     fn number(&self, function: &str, property: &str) -> Result<u64> {
         let own = &self.properties(function)?[property];
         let value = if own.is_null() { &self.root["Globals"]["Function"][property] } else { own };
-        value
-            .as_u64()
-            .with_context(|| format!("{property} of {function} is {value}; allowed: a whole number"))
+        let text = self.text(value).with_context(|| format!("{property} of {function}"))?;
+        text.parse().with_context(|| format!("{property} of {function} is {text:?}; allowed: a whole number"))
     }
 }
 

@@ -17,7 +17,7 @@ Conditions:
   HasKeys: !Not [!Equals [!Join ["", !Ref Keys], ""]]
 Globals:
   Function:
-    MemorySize: 256
+    MemorySize: !Ref Size
     Environment:
       Variables:
         PLACE: !If [HasPrefix, !Sub "s3://${Name}/${Prefix}", !Sub "s3://${Name}"]
@@ -68,7 +68,7 @@ fn a_function_has_the_environment_of_all_and_its_own() {
         ("s3://n//p", "own", "a/p")
     );
     let deployed = deploy(&[("Name", "n")]).unwrap();
-    assert_eq!((deployed.memory("provision").unwrap(), deployed.memory("refresh").unwrap()), (512, 256));
+    assert_eq!((deployed.memory("provision").unwrap(), deployed.memory("refresh").unwrap()), (512, 5));
 }
 
 #[test]

@@ -1,0 +1,43 @@
+//! The template's parameters reach the functions: their environment, their memory and their processors.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+fn template() -> Value {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let text = std::fs::read_to_string(root.join("template.yaml")).unwrap();
+    serde_saphyr::from_str(&text).unwrap()
+}
+
+/// A parameter that is referred to is read as its name.
+#[test]
+fn karpenters_policies_reach_the_functions_that_plan() {
+    let template = template();
+    let environment =
+        |function: &str| &template["Resources"][function]["Properties"]["Environment"]["Variables"];
+    let provision = environment("ProvisionFunction");
+    assert_eq!(provision["OUTRIGGER_BATCH_IDLE_DURATION"], "BatchIdleDuration");
+    assert_eq!(provision["OUTRIGGER_BATCH_MAX_DURATION"], "BatchMaxDuration");
+    for planner in [provision, environment("DisruptFunction")] {
+        assert_eq!(planner["OUTRIGGER_PREFERENCE_POLICY"], "PreferencePolicy");
+        assert_eq!(planner["OUTRIGGER_MIN_VALUES_POLICY"], "MinValuesPolicy");
+    }
+}
+
+#[test]
+fn memory_and_processors_are_parameters() {
+    let template = template();
+    let function = &template["Globals"]["Function"];
+    assert_eq!(function["MemorySize"], "MemorySize");
+    assert_eq!(function["Architectures"], json!(["Architecture"]));
+    assert_eq!(template["Resources"]["RefreshFunction"]["Properties"]["MemorySize"], "RefreshMemorySize");
+    let parameter = |name: &str, field: &str| template["Parameters"][name][field].clone();
+    assert_eq!(parameter("Architecture", "AllowedValues"), json!(["x86_64", "arm64"]));
+    for name in ["MemorySize", "RefreshMemorySize"] {
+        let allowed = parameter(name, "AllowedValues");
+        assert!(allowed.as_array().unwrap().contains(&parameter(name, "Default")), "{name}: {allowed}");
+    }
+}
