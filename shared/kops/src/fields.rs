@@ -27,8 +27,6 @@ enum Fate {
     Honoured(&'static str),
     /// kOps' launch template or nodeup carries it to the machine, so.
     Carried(&'static str),
-    /// It means nothing for nodes that Outrigger launches, and why.
-    Harmless(&'static str),
     /// It is refused, unless it holds a value that asks for nothing else.
     Refused { unless: fn(&Value) -> bool, allowed: &'static str },
 }

@@ -13,6 +13,7 @@ mod names;
 mod node_class;
 mod node_pool;
 mod nodeup;
+mod rolling_update;
 mod root_volume;
 mod spec;
 mod state_store;

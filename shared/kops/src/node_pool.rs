@@ -21,8 +21,8 @@ const LEAST: &str = "-min";
 /// always there, and the pods that ask for more get them up to maxSize. Capacity types follow from the fields as in
 /// kOps' own NodePools (`template_functions_karpenter.go`, 1.36): maxPrice asks for spot, onDemandAboveBase 0 for both
 /// kinds, anything else for on demand. Nodes live as long as an Auto Scaling group would let them, for ever unless
-/// maxInstanceLifetime is set. The instance types that the group names are its only ones. The annotation
-/// `outrigger.dev/managed` tells its pools from those that a user wrote.
+/// maxInstanceLifetime is set. The instance types that the group names are its only ones. Drift goes at the pace of
+/// rollingUpdate. The annotation `outrigger.dev/managed` tells its pools from those that a user wrote.
 pub fn managed_node_pools(group: &InstanceGroup) -> Result<Vec<NodePool>, KopsError> {
     let karpenter = group.manager() == Manager::Karpenter;
     let least = group.spec.min_size.filter(|_| karpenter).unwrap_or(0);
@@ -34,11 +34,16 @@ pub fn managed_node_pools(group: &InstanceGroup) -> Result<Vec<NodePool>, KopsEr
         });
     }
     let expire_after = expire_after(group)?;
+    let budgets = group.spec.rolling_update.map(|update| update.budgets(&group.label())).transpose();
+    let budgets = budgets.map_err(|problem| KopsError::Invalid { problems: vec![problem] })?;
     let pool = |name: String| {
         let mut pool = NodePool::bare(name, NodeClassRef::instance_group(&group.metadata.name));
         pool.annotations = BTreeMap::from([(labels::MANAGED_ANNOTATION.to_owned(), "true".to_owned())]);
         pool.spec.template.spec.requirements = requirements(group);
         pool.spec.template.spec.expire_after = expire_after;
+        if let Some(budgets) = &budgets {
+            pool.spec.disruption.budgets.clone_from(budgets);
+        }
         pool
     };
     let name = &group.metadata.name;

@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::error::{KopsError, refuse};
 use crate::fields;
 use crate::nodeup::KubeletSpec;
+use crate::rolling_update::RollingUpdate;
 
 /// A Cluster, completed with kOps' defaults.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -190,6 +191,8 @@ pub struct InstanceGroupSpec {
     pub zones: Vec<String>,
     /// Which groups Cluster Autoscaler grows first.
     pub autoscale_priority: u32,
+    /// How many nodes are replaced at once.
+    pub rolling_update: Option<RollingUpdate>,
 }
 
 /// Instance types of an InstanceGroup, and how they are paid for.

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::Fate::{Carried, Harmless, Honoured, Refused};
+use super::Fate::{Carried, Honoured, Refused};
 use super::Field;
 
 const fn row(path: &'static str, fate: super::Fate) -> Field {
@@ -20,6 +20,10 @@ fn never(_: &Value) -> bool {
 
 fn is_false(value: &Value) -> bool {
     value == false
+}
+
+fn is_true(value: &Value) -> bool {
+    value == true
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -55,6 +59,9 @@ fn is_zone_balance(value: &Value) -> bool {
     value.as_array().is_some_and(|processes| processes.iter().all(|process| process == "AZRebalance"))
 }
 
+const PACE: &str =
+    "both together are how many drifted nodes the managed NodePool replaces at once, 1 at least";
+
 /// The fields.
 pub(super) const FIELDS: &[Field] = &[
     row("additionalSecurityGroups", Honoured("security groups of its instances")),
@@ -63,7 +70,10 @@ pub(super) const FIELDS: &[Field] = &[
         "associatePublicIp",
         Honoured("whether instances of public subnets get a public address, as with kOps"),
     ),
-    row("autoscale", Harmless("Cluster Autoscaler reads it, of Auto Scaling groups alone; these stay at 0")),
+    row(
+        "autoscale",
+        Carried("kOps tells Cluster Autoscaler, which has nothing to do: the Auto Scaling group stays at 0"),
+    ),
     refused("autoscalePriority", is_weight, "0 to 100: it is the weight of the managed NodePool"),
     refused(
         "capacityRebalance",
@@ -173,23 +183,24 @@ pub(super) const FIELDS: &[Field] = &[
     row("nodeLabels", Honoured("labels of its nodes")),
     row("packages", Carried("nodeup installs them")),
     row("role", Honoured("must be Node")),
-    row(
-        "rollingUpdate",
-        Harmless(
-            "`kops rolling-update` reads it, and its taints and annotations are heeded; budgets of the NodePool pace \
-             drift",
-        ),
+    refused(
+        "rollingUpdate.drainAndTerminate",
+        is_true,
+        "true: nodes are drained and terminated, `outrigger pause --disruption` puts that off",
     ),
-    row(
+    row("rollingUpdate.maxSurge", Honoured(PACE)),
+    row("rollingUpdate.maxUnavailable", Honoured(PACE)),
+    refused(
         "rootVolumeDeleteOnTermination",
-        Harmless("kOps does not use it either: root volumes go with their instance"),
+        is_true,
+        "true: root volumes go with their instance, whatever kOps is told",
     ),
     row("rootVolumeEncryption", Honoured("root volume")),
     row("rootVolumeEncryptionKey", Honoured("root volume, where rootVolumeEncryption is true, as with kOps")),
     row("rootVolumeIops", Honoured("root volume")),
     row(
         "rootVolumeOptimization",
-        Harmless("EC2 does so by itself for all types since m4, c4 and r4; kOps' launch template has it too"),
+        Carried("by kOps' launch template; EC2 does so by itself for all types since m4, c4 and r4"),
     ),
     row("rootVolumeSize", Honoured("root volume; it counts in prices and ephemeral storage")),
     row("rootVolumeThroughput", Honoured("root volume")),

@@ -35,6 +35,8 @@ const HONOURED: &[(&str, &str)] = &[
     ("mixedInstancesPolicy.spotAllocationStrategy", "capacity-optimized"),
     ("nodeLabels", "{example.com/tier: front}"),
     ("role", "ControlPlane"),
+    ("rollingUpdate.maxSurge", "2"),
+    ("rollingUpdate.maxUnavailable", "20%"),
     ("rootVolumeEncryption", "false"),
     ("rootVolumeEncryptionKey", "arn:aws:kms:eu-west-1:123456789012:key/abc"),
     ("rootVolumeIops", "4000"),
@@ -60,6 +62,8 @@ const REFUSED: &[(&str, &str, Option<&str>)] = &[
     ("mixedInstancesPolicy.onDemandAllocationStrategy", "prioritized", Some("lowest-price")),
     ("mixedInstancesPolicy.onDemandBase", "2", Some("0")),
     ("mixedInstancesPolicy.spotInstancePools", "2", None),
+    ("rollingUpdate.drainAndTerminate", "false", Some("true")),
+    ("rootVolumeDeleteOnTermination", "false", Some("true")),
     ("spotDurationInMinutes", "60", None),
     ("suspendProcesses", "[AZRebalance, Launch]", Some("[AZRebalance]")),
     ("warmPool", "{minSize: 1}", Some("{maxSize: 0}")),
@@ -173,7 +177,6 @@ fn the_documentation_shows_the_table() {
     let row = |Field { path, fate }: &Field| {
         let (word, how) = match fate {
             Fate::Honoured(how) | Fate::Carried(how) => ("honoured", (*how).to_owned()),
-            Fate::Harmless(why) => ("without meaning for such nodes", (*why).to_owned()),
             Fate::Refused { allowed, .. } => ("refused", format!("allowed: {allowed}")),
         };
         format!("| `{path}` | {word} | {how} |\n")
