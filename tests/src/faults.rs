@@ -63,6 +63,8 @@ pub struct Seen {
     pub line: String,
     /// When it came.
     pub at: Instant,
+    /// Whether its answer may be compressed.
+    pub takes_gzip: bool,
     /// Whether a rule struck it.
     pub struck: bool,
 }
@@ -167,7 +169,7 @@ impl Shared {
             }
         }
         let struck = fault.is_some();
-        plan.seen.push(Seen { line, at: Instant::now(), struck });
+        plan.seen.push(Seen { line, at: Instant::now(), takes_gzip: message.takes_gzip, struck });
         let sent = plan.page_size.map(|size| message.line.replace("limit=500", &format!("limit={size}")));
         (fault, sent.unwrap_or_else(|| message.line.clone()))
     }

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
@@ -35,22 +36,43 @@ pub enum Mode {
     },
 }
 
+/// How many bytes have gone by, those of TLS among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traffic {
+    /// To the server.
+    pub sent: u64,
+    /// From the server.
+    pub received: u64,
+}
+
 /// A proxy on a free port of this machine; ends with the process.
 pub struct Proxy {
     port: u16,
-    mode: Arc<Mutex<Mode>>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    upstream: String,
+    mode: Mutex<Mode>,
+    sent: AtomicU64,
+    received: AtomicU64,
 }
 
 impl Proxy {
     /// Starts a proxy before `upstream`, as `127.0.0.1:8000`.
     pub fn start(upstream: &str) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
-        let proxy = Self { port: listener.local_addr()?.port(), mode: Arc::new(Mutex::new(Mode::Pass)) };
-        let (mode, upstream) = (Arc::clone(&proxy.mode), upstream.to_owned());
+        let shared = Arc::new(Shared {
+            upstream: upstream.to_owned(),
+            mode: Mutex::new(Mode::Pass),
+            sent: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+        });
+        let proxy = Self { port: listener.local_addr()?.port(), shared: Arc::clone(&shared) };
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                let (mode, upstream) = (Arc::clone(&mode), upstream.clone());
-                thread::spawn(move || serve(&client, &upstream, &mode));
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || serve(&client, &shared));
             }
         });
         Ok(proxy)
@@ -63,33 +85,41 @@ impl Proxy {
 
     /// Changes what it does, for open connections too.
     pub fn set(&self, mode: Mode) {
-        *self.mode.lock().unwrap_or_else(PoisonError::into_inner) = mode;
+        *self.shared.mode.lock().unwrap_or_else(PoisonError::into_inner) = mode;
+    }
+
+    /// What has gone by since it was last asked.
+    pub fn take_traffic(&self) -> Traffic {
+        let Shared { sent, received, .. } = &*self.shared;
+        Traffic { sent: sent.swap(0, Ordering::Relaxed), received: received.swap(0, Ordering::Relaxed) }
     }
 }
 
-fn current(mode: &Mutex<Mode>) -> Mode {
-    mode.lock().unwrap_or_else(PoisonError::into_inner).clone()
+impl Shared {
+    fn mode(&self) -> Mode {
+        self.mode.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
-fn serve(client: &TcpStream, upstream: &str, mode: &Arc<Mutex<Mode>>) {
-    if matches!(current(mode), Mode::Down) {
+fn serve(client: &TcpStream, shared: &Arc<Shared>) {
+    if matches!(shared.mode(), Mode::Down) {
         return;
     }
-    let Ok(server) = TcpStream::connect(upstream) else { return };
+    let Ok(server) = TcpStream::connect(&shared.upstream) else { return };
     let (Ok(from_server), Ok(to_client)) = (server.try_clone(), client.try_clone()) else { return };
     let struck = Arc::new(Mutex::new(None));
     let answers = {
-        let (mode, struck) = (Arc::clone(mode), Arc::clone(&struck));
-        thread::spawn(move || pass_answers(from_server, to_client, &mode, &struck))
+        let (shared, struck) = (Arc::clone(shared), Arc::clone(&struck));
+        thread::spawn(move || pass_answers(from_server, to_client, &shared, &struck))
     };
-    pass_requests(client, &server, mode, &struck);
+    pass_requests(client, &server, shared, &struck);
     let _ = answers.join();
 }
 
 /// The action that takes the place of the next answer.
 type Struck = Mutex<Option<Action>>;
 
-fn pass_requests(mut client: &TcpStream, mut server: &TcpStream, mode: &Mutex<Mode>, struck: &Struck) {
+fn pass_requests(mut client: &TcpStream, mut server: &TcpStream, shared: &Shared, struck: &Struck) {
     let mut buffer = [0; 16_384];
     // A request may come in several reads; what was read of the connection so far is searched as a whole.
     let mut seen = Vec::new();
@@ -97,7 +127,8 @@ fn pass_requests(mut client: &TcpStream, mut server: &TcpStream, mode: &Mutex<Mo
         if read == 0 {
             break;
         }
-        match current(mode) {
+        shared.sent.fetch_add(read as u64, Ordering::Relaxed);
+        match shared.mode() {
             Mode::Pass => seen.clear(),
             Mode::Down => break,
             Mode::Note { text, then } => {
@@ -125,7 +156,7 @@ fn holds(bytes: &[u8], text: &str) -> bool {
     text.is_empty() || bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
-fn pass_answers(mut server: TcpStream, mut client: TcpStream, mode: &Mutex<Mode>, struck: &Struck) {
+fn pass_answers(mut server: TcpStream, mut client: TcpStream, shared: &Shared, struck: &Struck) {
     let mut buffer = [0; 16_384];
     while let Ok(read) = server.read(&mut buffer) {
         let action = struck.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -133,7 +164,8 @@ fn pass_answers(mut server: TcpStream, mut client: TcpStream, mode: &Mutex<Mode>
             action();
             break;
         }
-        if read == 0 || matches!(current(mode), Mode::Down) || client.write_all(&buffer[..read]).is_err() {
+        shared.received.fetch_add(read as u64, Ordering::Relaxed);
+        if read == 0 || matches!(shared.mode(), Mode::Down) || client.write_all(&buffer[..read]).is_err() {
             break;
         }
     }

@@ -26,7 +26,7 @@ use crate::lease_guard::LeaseGuard;
 use crate::observe::offers::Offers;
 use crate::observe::{Budgets, Known, snapshot};
 use crate::pause::in_force;
-use crate::ports::{LedgerError, Ports};
+use crate::ports::{LedgerError, Ports, Scope};
 
 /// The name of the function and of its lease.
 pub const FUNCTION: &str = "disrupt";
@@ -154,7 +154,7 @@ impl Tick<'_> {
             return Ok(None);
         }
         let mut offers = Offers::new(self.ports.cloud.catalog().await?);
-        let (state, _) = self.ports.cluster.list().await?;
+        let (state, _) = self.ports.cluster.list(Scope::Everything).await?;
         let gathered = Known {
             cluster: &self.settings.cluster,
             max_new_nodes_per_minute: None,

@@ -28,7 +28,7 @@ use crate::node::mirror::Mirrors;
 use crate::node::placing::PlacePods;
 use crate::observe::watch::Watched;
 use crate::pause::in_force;
-use crate::ports::{Lease, Machine, Notice, Ports, Sweep, WrittenTemplate};
+use crate::ports::{ClusterError, Lease, Machine, Notice, Ports, Scope, Sweep, WrittenTemplate};
 use crate::{DEFAULT_SCHEDULER, TickError};
 
 /// The name of the function and of its lease.
@@ -180,7 +180,7 @@ struct Tick<'a> {
     catalog: Option<Catalog>,
     /// How much memory types were seen to have.
     seen_memory: Vec<SeenMemory>,
-    /// The cluster's pods, from the first node on whose pods are to be placed.
+    /// The cluster's nodes, and all pods from the first node on whose pods are to be placed.
     watched: Option<Watched>,
     /// Whether the right to bind pods is missing.
     forbidden: bool,
@@ -228,8 +228,20 @@ impl Tick<'_> {
             if !waiting || Instant::now() + pause >= self.ends_at {
                 return Ok(());
             }
-            tokio::time::sleep(pause).await;
+            self.rest(pause).await;
         }
+    }
+
+    /// Does nothing for a while but take in what changes. Where that is not to be had, the next pass lists anew.
+    async fn rest(&mut self, length: Duration) {
+        let ends_at = Instant::now() + length;
+        while let Some(watched) = self.watched.as_mut().filter(|_| Instant::now() < ends_at) {
+            let left = ends_at.saturating_duration_since(Instant::now());
+            if watched.wait(self.ports, left).await.is_err() {
+                self.watched = None;
+            }
+        }
+        tokio::time::sleep_until(ends_at).await;
     }
 
     /// Looks at every claim once.
@@ -276,9 +288,23 @@ impl Tick<'_> {
             self.ask_ec2().await;
         }
         let nobody = ledger.claims.is_empty() && !self.sweep_is_due();
-        let nodes = if nobody { Vec::new() } else { self.ports.cluster.nodes().await? };
+        let nodes = if nobody { Vec::new() } else { self.nodes().await? };
         let (claims, commands) = (ledger.claims, ledger.commands);
         Ok(World { claims, commands, intents: ledger.intents, nodes, health: ledger.health })
+    }
+
+    /// All nodes. Only a sweep lists them anew, and the first pass of a tick; in between they are watched, since of a
+    /// thousand nodes few change in the seconds between two passes.
+    async fn nodes(&mut self) -> Result<Vec<Node>, ClusterError> {
+        let known = self.watched.take().filter(|_| !self.sweep_is_due());
+        let watched = match known {
+            Some(mut watched) => {
+                watched.wait(self.ports, Duration::ZERO).await?;
+                watched
+            }
+            None => Watched::open(self.ports, Scope::Nodes).await?,
+        };
+        Ok(self.watched.insert(watched).state.nodes.values().cloned().collect())
     }
 
     /// Without an answer nothing is concluded about instances in this pass; the rest goes on.

@@ -7,7 +7,7 @@ mod pause;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use outrigger_model::{NodeClaim, NodePool, Pause, Pod, PutOffReason, SpotRefusal};
+use outrigger_model::{Node, NodeClaim, NodePool, Pause, Pod, PutOffReason, SpotRefusal};
 use outrigger_planning::leaving::LeavingClaims;
 use outrigger_planning::leaving::eviction::EvictionRules;
 use outrigger_planning::pauses::paused;
@@ -28,7 +28,7 @@ use crate::observe::configuration::configuration;
 use crate::observe::offers::Offers;
 use crate::observe::watch::{Waited, Watched};
 use crate::observe::{Budgets, Known, snapshot};
-use crate::ports::{ClusterState, Configuration, Ports};
+use crate::ports::{ClusterState, Configuration, Ports, Scope};
 use crate::status::show;
 
 use memory::Decision;
@@ -185,18 +185,18 @@ impl Tick<'_> {
         let recovered = recover(self.ports, guard.lease(), &ledger, self.deadline).await?;
         self.learn(&recovered, &BTreeSet::new(), Some(&ledger.health)).await;
         self.note(recovered);
-        let mut watched = Watched::open(self.ports).await?;
         let mut offers = Offers::new(self.ports.cloud.catalog().await?);
         // A command whose nodes have no pods any more, or never had, waits for a plan as well.
         let is_unplanned = ledger.commands.iter().any(|command| command.replacements.is_none());
         let configuration = configuration(self.ports).await?;
-        self.standing = is_unplanned || has_standing_demand(&configuration);
+        self.standing = is_unplanned || has_standing_demand(&configuration, &ledger.claims);
         self.unshown = Some(Unshown::Read(Box::new((configuration, ledger.claims))));
+        let mut watched = Watched::open(self.ports, self.scope()).await?;
         loop {
             guard.keep(self.ports).await?;
-            let has_new_pods = self.has_new_pods(&watched.state);
-            if (has_new_pods || self.standing) && self.may_launch() {
-                if has_new_pods && !self.settings.window.is_zero() {
+            let has_news = self.news(&watched).next().is_some();
+            if (has_news || self.standing) && self.may_launch() {
+                if has_news && !self.settings.window.is_zero() {
                     self.gather(&mut watched).await?;
                 }
                 guard.keep(self.ports).await?;
@@ -244,6 +244,21 @@ impl Tick<'_> {
         self.resumes_at.is_none() && now < self.deadline
     }
 
+    /// What a tick begins with: pods that have no node and nodes whose drain begins are all that a quiet minute must
+    /// see. Four things ask for the whole cluster at once, since the decision about them does: a command that no plan
+    /// has looked at, a static pool that is short, a CapacityBuffer, and claims that end or are to be replaced.
+    fn scope(&self) -> Scope {
+        if self.standing || !self.leaving.is_empty() { Scope::Everything } else { Scope::Unscheduled }
+    }
+
+    /// What this tick has not planned for: pods, by uid, and while their pods are not seen, nodes that are going, by
+    /// name.
+    fn news<'s>(&'s self, watched: &'s Watched) -> impl Iterator<Item = &'s str> {
+        let unseen = |node: &&Node| node.is_leaving() && !watched.sees_everything();
+        let nodes = watched.state.nodes.values().filter(unseen).map(|node| node.name.as_str());
+        self.new_pods(&watched.state).chain(nodes)
+    }
+
     /// Pods that this tick has not planned for: those that wait, and those whose node is going.
     fn new_pods<'s>(&self, state: &'s ClusterState) -> impl Iterator<Item = &'s str> {
         let handled = &self.handled;
@@ -255,21 +270,17 @@ impl Tick<'_> {
         uids.filter(move |uid| !handled.contains(*uid))
     }
 
-    fn has_new_pods(&self, state: &ClusterState) -> bool {
-        self.new_pods(state).next().is_some()
-    }
-
     /// Waits until no further pod has turned up for a while, so that pods that belong together are planned together.
     async fn gather(&self, watched: &mut Watched) -> Result<(), TickError> {
         let closes_at = (Instant::now() + self.settings.batch_max).min(self.deadline);
-        let mut known = self.new_pods(&watched.state).count();
+        let mut known = self.news(watched).count();
         let mut quiet_at = Instant::now() + self.settings.batch_idle;
         loop {
             let left = quiet_at.min(closes_at).saturating_duration_since(Instant::now());
             if left.is_zero() || watched.wait(self.ports, left).await? == Waited::Quiet {
                 return Ok(());
             }
-            let now_known = self.new_pods(&watched.state).count();
+            let now_known = self.news(watched).count();
             if now_known > known {
                 quiet_at = Instant::now() + self.settings.batch_idle;
             }
@@ -295,8 +306,13 @@ impl Tick<'_> {
             self.resumes_at = Some(Instant::now() + left);
             return Ok(());
         }
-        watched.wait(self.ports, Duration::ZERO).await?;
-        self.handled.extend(self.new_pods(&watched.state).map(str::to_owned).collect::<Vec<_>>());
+        watched.see_everything(self.ports).await?;
+        let new: Vec<String> = self.new_pods(&watched.state).map(str::to_owned).collect();
+        if new.is_empty() && !self.standing {
+            // The pods have gone, or the node that goes has none that need another place.
+            return Ok(());
+        }
+        self.handled.extend(new);
         self.standing = false;
         let known = Known {
             cluster: &self.settings.cluster,
@@ -375,9 +391,15 @@ impl Tick<'_> {
     }
 }
 
-/// Whether nodes may be wanted that no pod waits for: those of static pools, and the room of CapacityBuffers. Whether
-/// they are there already is for the plan to say, once a tick; without either an idle tick plans nothing.
-fn has_standing_demand(configuration: &Configuration) -> bool {
-    let asks = |pool: &NodePool| pool.spec.replicas.is_some_and(|replicas| replicas > 0);
-    configuration.node_pools.iter().any(asks) || configuration.buffers.iter().any(|buffer| buffer.count > 0)
+/// Whether nodes may be wanted that no pod waits for: those of static pools that have too few claims, and the room of
+/// CapacityBuffers, of which only a plan can say whether it is there already. Without either a quiet tick plans nothing.
+fn has_standing_demand(configuration: &Configuration, claims: &[NodeClaim]) -> bool {
+    let is_short = |pool: &NodePool| {
+        let serving =
+            |claim: &&NodeClaim| claim.spec.node_pool == pool.name && claim.status.state.accepts_pods();
+        let wanted = pool.spec.replicas.and_then(|replicas| usize::try_from(replicas).ok());
+        wanted.is_some_and(|wanted| claims.iter().filter(serving).count() < wanted)
+    };
+    let has_buffers = configuration.buffers.iter().any(|buffer| buffer.count > 0);
+    has_buffers || configuration.node_pools.iter().any(is_short)
 }

@@ -27,7 +27,7 @@ use futures::stream::BoxStream;
 use jiff::Timestamp;
 use outrigger_engine::ports::{
     Attachment, Binding, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event,
-    Eviction, Mirror, NodeChange, PodOnNode, Volumes,
+    Eviction, Mirror, NodeChange, PodOnNode, Scope, Volumes,
 };
 use outrigger_model::{
     ConfiguredRef, ConfiguredStatus, LeaderLease, Node, NodeClaim, NominatedPod, Pod, PodDisruptionBudget,
@@ -116,9 +116,9 @@ impl Cluster for KubernetesCluster {
         status::karpenter_lease(&self.transport).await
     }
 
-    async fn list(&self) -> Result<(ClusterState, Cursor), ClusterError> {
+    async fn list(&self, scope: Scope) -> Result<(ClusterState, Cursor), ClusterError> {
         lock(&self.interner).forget_unused();
-        list::cluster(&self.transport, &self.interner).await
+        list::cluster(&self.transport, &self.interner, scope).await
     }
 
     async fn watch(
@@ -137,7 +137,7 @@ impl Cluster for KubernetesCluster {
     }
 
     async fn nodes(&self) -> Result<Vec<Node>, ClusterError> {
-        let (nodes, _) = list::nodes(&self.transport).await?;
+        let (nodes, _) = list::nodes(&self.transport, &list::NODES).await?;
         Ok(nodes.into_values().collect())
     }
 

@@ -6,6 +6,7 @@ mod health;
 mod kubelet;
 mod port;
 pub(crate) mod scheduler;
+mod scope;
 mod volumes;
 mod workloads;
 
@@ -13,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use outrigger_engine::ports::{
-    ClusterChange, ClusterState, Configuration, Cursor, Event, Mirror, NodeChange, Subject,
+    ClusterChange, ClusterState, Configuration, Cursor, Event, Mirror, NodeChange, Scope, Subject,
 };
 use outrigger_model::{
     ConfiguredObject, ConfiguredRef, ConfiguredStatus, DaemonSet, EC2NodeClass, InstanceType, LeaderLease,
@@ -196,14 +197,13 @@ impl Objects {
         self.pods.values().map(named).collect()
     }
 
-    fn list(&self) -> (ClusterState, Cursor) {
-        let state = ClusterState {
-            nodes: self.nodes.clone(),
-            pods: self.pods.clone(),
-            daemon_sets: self.daemon_sets.clone(),
-        };
+    fn list(&self, scope: Scope) -> (ClusterState, Cursor) {
+        let nodes = self.nodes.iter().filter(|(_, node)| scope::holds_node(scope, node));
+        let pods = self.pods.iter().filter(|(_, pod)| scope::holds_pod(scope, pod));
+        let (nodes, pods) = (nodes.map(cloned).collect(), pods.map(cloned).collect());
+        let daemon_sets = if scope == Scope::Everything { self.daemon_sets.clone() } else { Vec::new() };
         let version = self.version.to_string();
-        (state, Cursor { nodes: version.clone(), pods: version })
+        (ClusterState { nodes, pods, daemon_sets }, Cursor { scope, nodes: version.clone(), pods: version })
     }
 
     /// The first change after a version; an error when the log no longer reaches back that far.
@@ -358,6 +358,10 @@ impl Objects {
         entry.0.clone_from(&event.message);
         entry.1 += 1;
     }
+}
+
+fn cloned<T: Clone>((key, value): (&String, &T)) -> (String, T) {
+    (key.clone(), value.clone())
 }
 
 /// The room of a node that has turned out smaller than its type promised. Pods are a setting, not something measured.

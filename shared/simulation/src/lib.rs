@@ -35,6 +35,7 @@ mod world;
 pub use door::{Call, Crash};
 pub use functions::Kill;
 pub use judge::{Failure, Worlds};
+pub use looks::Listed;
 pub use play::{Ending, Observer, PlayError, Unobserved, play};
 pub use policy::{Policy, UnknownPolicy};
 pub use scenario::{

@@ -3,15 +3,30 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use outrigger_engine::ports::Scope;
 use outrigger_model::NodePool;
 
 use crate::cluster::Objects;
+use crate::scenario::Function;
 use crate::time::Moment;
+
+/// A list of nodes and pods that a function has read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// When.
+    pub at: Duration,
+    /// Which function.
+    pub function: Function,
+    /// How much of the cluster.
+    pub scope: Scope,
+}
 
 /// What the runs that are under way have looked at, by who they are.
 #[derive(Debug, Default)]
 pub(crate) struct Looks {
     runs: BTreeMap<String, Look>,
+    /// All lists, in order of time.
+    pub lists: Vec<Listed>,
 }
 
 /// What a run has looked at since it last read the ledger.

@@ -12,6 +12,7 @@ use tokio::time::sleep_until;
 use crate::demand::Samples;
 use crate::functions::{self, Kill};
 use crate::laws;
+use crate::looks::Listed;
 use crate::scenario::{Function, Scenario};
 use crate::summary::{Figures, Summary, figures, summary};
 use crate::tally::{Tally, tally};
@@ -82,6 +83,8 @@ pub struct Ending {
     /// When something was last written that changes which nodes there are, by what it was: a launch, a command of
     /// disruption, the end of a claim.
     pub last_writes: BTreeMap<&'static str, Duration>,
+    /// The lists of nodes and pods that functions have read, in order of time.
+    pub lists: Vec<Listed>,
     /// How many runs of functions have died.
     pub deaths: u32,
     /// How many messages about interruptions were given up.
@@ -196,6 +199,7 @@ fn ending(world: &World, scenario: &Scenario) -> Ending {
             .map(|machine| (machine.instance.id.clone(), machine.token.clone()))
             .collect(),
         last_writes: state.last_writes.clone(),
+        lists: state.looks.lists.clone(),
         deaths: state.deaths,
         dead_letters: state.queue.dead().len(),
         messages: state.queue.len(),

@@ -13,6 +13,8 @@ pub(super) struct Message {
     pub(super) line: String,
     /// Those that are passed on, with lower-case names.
     pub(super) headers: Vec<(String, String)>,
+    /// Whether the client takes a compressed answer; the proxy asks for none.
+    pub(super) takes_gzip: bool,
     pub(super) body: Vec<u8>,
 }
 
@@ -28,20 +30,22 @@ impl Message {
         };
         let first = next()?;
         let line = first.rsplit_once(' ').context("no request line")?.0.to_owned();
-        let (mut headers, mut length) = (Vec::new(), 0);
+        let (mut headers, mut length, mut takes_gzip) = (Vec::new(), 0, false);
         loop {
             let header = next()?;
             let Some((name, value)) = header.split_once(':') else { break };
             let (name, value) = (name.to_ascii_lowercase(), value.trim().to_owned());
             if name == "content-length" {
                 length = value.parse()?;
+            } else if name == "accept-encoding" {
+                takes_gzip = value.contains("gzip");
             } else if PASSED_ON.contains(&name.as_str()) {
                 headers.push((name, value));
             }
         }
         let mut body = vec![0; length];
         client.read_exact(&mut body)?;
-        Ok(Self { line, headers, body })
+        Ok(Self { line, headers, takes_gzip, body })
     }
 
     /// What a rule knows it by: the line, and the action where AWS is asked.

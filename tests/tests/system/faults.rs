@@ -25,9 +25,19 @@ fn rule(holds: &[&'static str], after: usize, times: usize, fault: Fault) -> Rul
     Rule { holds: holds.to_vec(), after, times, fault }
 }
 
-/// The first page of pods, and the later ones.
-const FIRST_PAGE: [&str; 3] = ["GET /api/v1/pods?", "limit=", ""];
-const LATER_PAGE: [&str; 3] = ["GET /api/v1/pods?", "limit=", "continue="];
+/// The two lists of pods of a tick: of those without a node, and of all, once one of them is unschedulable.
+const LISTS: [&str; 2] = ["fieldSelector=spec.nodeName", "fieldSelector=status.phase"];
+const PODS: &str = "GET /api/v1/pods?limit=";
+
+/// The first page of a list of pods.
+fn first_page(list: &'static str) -> [&'static str; 2] {
+    [PODS, list]
+}
+
+/// The later ones.
+fn later_page(list: &'static str) -> [&'static str; 3] {
+    [PODS, list, "continue="]
+}
 
 fn five_pods() -> Stack {
     let stack = start().unwrap();
@@ -72,25 +82,25 @@ fn a_list_that_is_not_whole_decides_nothing() {
     proxy.page_size(PAGE);
     let provision =
         stack.start_function("provision", &[("OUTRIGGER_API_SERVER", &proxy.url()), NO_WINDOW]).unwrap();
-    for percent in [0, 30, 60, 99] {
-        let cut = Fault::CutAfterPercent(percent);
-        fails(&stack, &proxy, &[rule(&FIRST_PAGE, 0, TRIES, cut)], "list pods");
-    }
-    for page in 0..2 {
-        let broken = Fault::Refused(500, "", "etcd has no leader");
-        fails(&stack, &proxy, &[rule(&LATER_PAGE, page, TRIES, broken)], "etcd has no leader");
-    }
-    fails(&stack, &proxy, &[rule(&LATER_PAGE, 0, TRIES, Fault::Unheard)], "list pods");
     let expired = Fault::Refused(410, "", "The provided continue parameter is too old");
-    fails(&stack, &proxy, &[rule(&LATER_PAGE, 1, TRIES, expired.clone())], "list pods");
+    for list in LISTS {
+        for percent in [0, 30, 60, 99] {
+            let cut = Fault::CutAfterPercent(percent);
+            fails(&stack, &proxy, &[rule(&first_page(list), 0, TRIES, cut)], "list pods");
+        }
+        for page in 0..2 {
+            let broken = Fault::Refused(500, "", "etcd has no leader");
+            fails(&stack, &proxy, &[rule(&later_page(list), page, TRIES, broken)], "etcd has no leader");
+        }
+        fails(&stack, &proxy, &[rule(&later_page(list), 0, TRIES, Fault::Unheard)], "list pods");
+        fails(&stack, &proxy, &[rule(&later_page(list), 1, TRIES, expired.clone())], "list pods");
+    }
 
-    proxy.set(&[rule(&LATER_PAGE, 1, 1, expired)]);
-    launches(&stack, "a token expired once");
+    proxy.set(&LISTS.map(|list| rule(&later_page(list), 1, 1, expired.clone())));
+    launches(&stack, "a token expired once in each list");
     let seen = proxy.seen();
-    let first = |seen: &&Seen| {
-        seen.line.contains(FIRST_PAGE[0]) && !seen.line.contains("continue=") && !seen.line.contains("watch=")
-    };
-    assert_eq!(seen.iter().filter(first).count(), 2, "the list begins again: {seen:#?}");
+    let first = |seen: &&Seen| seen.line.contains(PODS) && !seen.line.contains("continue=");
+    assert_eq!(seen.iter().filter(first).count(), 4, "both lists begin again: {seen:#?}");
     drop(provision);
 }
 
@@ -101,9 +111,14 @@ fn what_may_help_is_tried_again() {
     let provision =
         stack.start_function("provision", &[("OUTRIGGER_API_SERVER", &proxy.url()), NO_WINDOW]).unwrap();
     let patience = "Retry-After: 60\r\n";
-    fails(&stack, &proxy, &[rule(&FIRST_PAGE, 0, 1, Fault::Refused(429, patience, "too busy"))], "too busy");
-    fails(&stack, &proxy, &[rule(&FIRST_PAGE, 0, TRIES, Fault::Refused(503, "", "not now"))], "not now");
-    fails(&stack, &proxy, &[rule(&FIRST_PAGE, 0, 1, Fault::Refused(403, "", "no right"))], "no right");
+    for list in LISTS {
+        let fails = |times, fault, named| {
+            fails(&stack, &proxy, &[rule(&first_page(list), 0, times, fault)], named);
+        };
+        fails(1, Fault::Refused(429, patience, "too busy"), "too busy");
+        fails(TRIES, Fault::Refused(503, "", "not now"), "not now");
+        fails(1, Fault::Refused(403, "", "no right"), "no right");
+    }
 
     // Everything is late, some things are delivered twice, and three lists are refused in their own ways.
     proxy.set(&[

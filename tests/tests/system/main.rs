@@ -20,6 +20,7 @@ mod node_claims;
 mod outages;
 mod pause;
 mod placing;
+mod quiet;
 mod refresh;
 mod refused;
 mod rogue;

@@ -12,7 +12,7 @@ use crate::node::initialize::Unready;
 use crate::node::nomination::Nomination;
 use crate::node::placing::{self, Bound, Closed, PlacePods};
 use crate::observe::watch::Watched;
-use crate::ports::{ClusterError, Event, Subject};
+use crate::ports::{ClusterError, Event, Scope, Subject};
 
 /// A registered node that is closed until its pods are placed.
 pub(super) struct Placing<'a> {
@@ -105,17 +105,14 @@ impl Tick<'_> {
         Ok(())
     }
 
-    /// Takes in what has changed in the cluster since the last look.
+    /// Takes in what has changed in the cluster since the last look; the first one reads all of it.
     async fn look_at_pods(&mut self) -> Result<(), ClusterError> {
-        match &mut self.watched {
-            Some(watched) => {
-                if let Err(error) = watched.wait(self.ports, std::time::Duration::ZERO).await {
-                    self.watched = None;
-                    return Err(error);
-                }
-            }
-            None => self.watched = Some(Watched::open(self.ports).await?),
-        }
+        let mut watched = match self.watched.take() {
+            Some(watched) => watched,
+            None => Watched::open(self.ports, Scope::Everything).await?,
+        };
+        watched.see_everything(self.ports).await?;
+        self.watched = Some(watched);
         Ok(())
     }
 

@@ -39,11 +39,12 @@ pub trait Cluster: Send + Sync {
     /// The Lease of Karpenter's leader; `None` where there is none.
     async fn karpenter_lease(&self) -> Result<Option<LeaderLease>, ClusterError>;
 
-    /// Nodes, then pods, then daemonsets, in this order, and the point from which [`Cluster::watch`] goes on.
-    async fn list(&self) -> Result<(ClusterState, Cursor), ClusterError>;
+    /// Nodes, then pods, then daemonsets, in this order, as far as `scope` holds them, and the point from which
+    /// [`Cluster::watch`] goes on.
+    async fn list(&self, scope: Scope) -> Result<(ClusterState, Cursor), ClusterError>;
 
-    /// Changes of nodes and pods from `cursor` on. The stream ends, or yields an error, when it cannot go on; the
-    /// caller then lists again.
+    /// Changes of nodes and pods from `cursor` on, in the scope of its list: what leaves that is gone. The stream ends,
+    /// or yields an error, when it cannot go on; the caller then lists again.
     async fn watch(
         &self,
         cursor: Cursor,
@@ -142,6 +143,19 @@ pub struct Volumes {
     pub limits: BTreeMap<String, BTreeMap<String, u32>>,
 }
 
+/// How much of the cluster is read: on a large cluster all of it is megabytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// Pods that have no node, and nodes with the label [`labels::EXCLUDE_FROM_LOAD_BALANCERS`], which all have that
+    /// are closed for their drain: what shows that there is something to plan.
+    Unscheduled,
+    /// All nodes, and nothing else.
+    Nodes,
+    /// All nodes, pods and daemonsets.
+    #[default]
+    Everything,
+}
+
 /// Nodes, pods and daemonsets. Pods are keyed by uid, since names are used again.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterState {
@@ -195,9 +209,11 @@ pub enum ClusterChange {
 /// Where a watch goes on: the resource versions of the lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
+    /// What was listed.
+    pub scope: Scope,
     /// Of the list of nodes.
     pub nodes: String,
-    /// Of the list of pods.
+    /// Of the list of pods; empty where none were listed.
     pub pods: String,
 }
 

@@ -17,22 +17,19 @@ use super::{refusal, unreadable};
 use crate::convert::{self, Interner, Template, Templated};
 use crate::wire;
 
-const NODE_POOLS: Collection<'_> = all("list NodePools", "/apis/karpenter.sh/v1/nodepools");
+const NODE_POOLS: Collection<'_> = Collection::all("list NodePools", "/apis/karpenter.sh/v1/nodepools");
 const EC2_NODE_CLASSES: Collection<'_> =
-    all("list EC2NodeClasses", "/apis/karpenter.k8s.aws/v1/ec2nodeclasses");
-const NODE_OVERLAYS: Collection<'_> = all("list NodeOverlays", "/apis/karpenter.sh/v1alpha1/nodeoverlays");
+    Collection::all("list EC2NodeClasses", "/apis/karpenter.k8s.aws/v1/ec2nodeclasses");
+const NODE_OVERLAYS: Collection<'_> =
+    Collection::all("list NodeOverlays", "/apis/karpenter.sh/v1alpha1/nodeoverlays");
 /// CapacityBuffers in the versions in which they may be served.
 const BUFFERS: [Collection<'_>; 2] = [
-    all("list CapacityBuffers", "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers"),
-    all("list CapacityBuffers", "/apis/autoscaling.x-k8s.io/v1alpha1/capacitybuffers"),
+    Collection::all("list CapacityBuffers", "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers"),
+    Collection::all("list CapacityBuffers", "/apis/autoscaling.x-k8s.io/v1alpha1/capacitybuffers"),
 ];
 
 /// What helps where a right is missing.
 const RIGHTS: &str = "the rights of infra/kubernetes/rbac.yaml for whoever runs the functions";
-
-const fn all(attempted: &'static str, path: &'static str) -> Collection<'static> {
-    Collection { attempted, path, fields: "" }
-}
 
 /// Reads all kinds; objects that do not pass validation are set apart. A pool that is being deleted launches nothing,
 /// as Karpenter has it, and is left out; so are overlays and buffers.

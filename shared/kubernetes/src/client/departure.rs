@@ -25,7 +25,7 @@ pub(super) async fn pods_on(
 ) -> Result<Vec<PodOnNode>, ClusterError> {
     let attempted = format!("list the pods of the node {node}");
     let fields = format!("spec.nodeName={node}");
-    let pods = Collection { attempted: &attempted, path: "/api/v1/pods", fields: &fields };
+    let pods = Collection { fields: &fields, ..Collection::all(&attempted, "/api/v1/pods") };
     let take = |all: &mut Vec<PodOnNode>, json: &str| {
         let read = wire::read::<core::v1::Pod>("Pod", json);
         let on = read.and_then(|pod| pod_on_node(pod, &mut lock(interner)));

@@ -1,11 +1,13 @@
 //! Lists, page by page: each page is turned into the model and dropped before the next one is asked for.
+//!
+//! The server compresses what is larger than 128 KiB, since kube asks for it.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use k8s_openapi::api::{apps, core};
-use outrigger_engine::ports::{ClusterError, ClusterState, Cursor};
-use outrigger_model::{DaemonSet, Invalid, Node, Pod};
+use outrigger_engine::ports::{ClusterError, ClusterState, Cursor, Scope};
+use outrigger_model::{DaemonSet, Invalid, Node, Pod, labels};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use url::form_urlencoded;
@@ -17,6 +19,8 @@ use crate::wire;
 
 /// Pods that use nothing any more are left on the server; to a watch, a pod that finishes is gone.
 pub(super) const UNFINISHED: &str = "status.phase!=Succeeded,status.phase!=Failed";
+/// The same without a node: to a watch, a pod that gets one is gone.
+const UNSCHEDULED: &str = "spec.nodeName=,status.phase!=Succeeded,status.phase!=Failed";
 
 const PAGE_SIZE: &str = "500";
 /// How often a list starts again after its continue token has expired.
@@ -30,14 +34,49 @@ pub(super) struct Collection<'a> {
     pub(super) path: &'a str,
     /// The field selector; empty for everything.
     pub(super) fields: &'a str,
+    /// The label selector; empty for everything.
+    pub(super) labels: &'a str,
 }
 
-pub(super) const NODES: Collection<'_> =
-    Collection { attempted: "list nodes", path: "/api/v1/nodes", fields: "" };
-pub(super) const PODS: Collection<'_> =
-    Collection { attempted: "list pods", path: "/api/v1/pods", fields: UNFINISHED };
-const DAEMON_SETS: Collection<'_> =
-    Collection { attempted: "list daemonsets", path: "/apis/apps/v1/daemonsets", fields: "" };
+impl<'a> Collection<'a> {
+    /// All objects under a path.
+    pub(super) const fn all(attempted: &'a str, path: &'a str) -> Self {
+        Self { attempted, path, fields: "", labels: "" }
+    }
+
+    /// Its address with further parameters of the query.
+    pub(super) fn address(&self, parameters: &[(&str, &str)]) -> String {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        query.extend_pairs(parameters);
+        let selectors = [("fieldSelector", self.fields), ("labelSelector", self.labels)];
+        query.extend_pairs(selectors.iter().filter(|(_, selector)| !selector.is_empty()));
+        format!("{}?{}", self.path, query.finish())
+    }
+}
+
+pub(super) const NODES: Collection<'_> = Collection::all("list nodes", "/api/v1/nodes");
+const CLOSED_NODES: Collection<'_> = Collection { labels: labels::EXCLUDE_FROM_LOAD_BALANCERS, ..NODES };
+const PODS: Collection<'_> =
+    Collection { fields: UNFINISHED, ..Collection::all("list pods", "/api/v1/pods") };
+const UNSCHEDULED_PODS: Collection<'_> = Collection { fields: UNSCHEDULED, ..PODS };
+const DAEMON_SETS: Collection<'_> = Collection::all("list daemonsets", "/apis/apps/v1/daemonsets");
+
+/// The nodes of a scope.
+pub(super) const fn nodes_of(scope: Scope) -> &'static Collection<'static> {
+    match scope {
+        Scope::Unscheduled => &CLOSED_NODES,
+        Scope::Nodes | Scope::Everything => &NODES,
+    }
+}
+
+/// The pods of a scope, where it has any.
+pub(super) const fn pods_of(scope: Scope) -> Option<&'static Collection<'static>> {
+    match scope {
+        Scope::Unscheduled => Some(&UNSCHEDULED_PODS),
+        Scope::Nodes => None,
+        Scope::Everything => Some(&PODS),
+    }
+}
 
 #[derive(Deserialize)]
 struct Page<'a> {
@@ -59,8 +98,26 @@ struct PageMetadata {
 pub(super) async fn cluster(
     transport: &Transport,
     interner: &Mutex<Interner>,
+    scope: Scope,
 ) -> Result<(ClusterState, Cursor), ClusterError> {
-    let (nodes, nodes_version) = nodes(transport).await?;
+    let (nodes, nodes_version) = nodes(transport, nodes_of(scope)).await?;
+    let (pods, pods_version) = match pods_of(scope) {
+        Some(collection) => pods(transport, interner, collection).await?,
+        None => Default::default(),
+    };
+    let daemon_sets = match scope {
+        Scope::Everything => daemon_sets(transport, interner).await?,
+        Scope::Unscheduled | Scope::Nodes => Vec::new(),
+    };
+    let cursor = Cursor { scope, nodes: nodes_version, pods: pods_version };
+    Ok((ClusterState { nodes, pods, daemon_sets }, cursor))
+}
+
+async fn pods(
+    transport: &Transport,
+    interner: &Mutex<Interner>,
+    collection: &Collection<'_>,
+) -> Result<(BTreeMap<String, Pod>, String), ClusterError> {
     let take = |pods: &mut BTreeMap<String, Pod>, json: &str| {
         let read = wire::read::<core::v1::Pod>("Pod", json);
         match read.and_then(|pod| convert::pod(pod, &mut lock(interner))) {
@@ -69,7 +126,13 @@ pub(super) async fn cluster(
         }
         Ok(())
     };
-    let (pods, pods_version) = collect(transport, &PODS, take).await?;
+    collect(transport, collection, take).await
+}
+
+async fn daemon_sets(
+    transport: &Transport,
+    interner: &Mutex<Interner>,
+) -> Result<Vec<DaemonSet>, ClusterError> {
     let take = |daemon_sets: &mut Vec<DaemonSet>, json: &str| {
         let read = wire::read::<apps::v1::DaemonSet>("DaemonSet", json);
         match read.and_then(|set| convert::daemon_set(set, &mut lock(interner))) {
@@ -78,21 +141,22 @@ pub(super) async fn cluster(
         }
         Ok(())
     };
-    let (daemon_sets, _) = collect(transport, &DAEMON_SETS, take).await?;
-    let cursor = Cursor { nodes: nodes_version, pods: pods_version };
-    Ok((ClusterState { nodes, pods, daemon_sets }, cursor))
+    collect(transport, &DAEMON_SETS, take).await.map(|(daemon_sets, _)| daemon_sets)
 }
 
-/// All nodes by name, and the version of the list. A node that cannot be understood fails the list: a node that is
-/// taken for gone is worse than a tick without a decision.
-pub(super) async fn nodes(transport: &Transport) -> Result<(BTreeMap<String, Node>, String), ClusterError> {
+/// Nodes by name, and the version of the list. A node that cannot be understood fails the list: a node that is taken
+/// for gone is worse than a tick without a decision.
+pub(super) async fn nodes(
+    transport: &Transport,
+    collection: &Collection<'_>,
+) -> Result<(BTreeMap<String, Node>, String), ClusterError> {
     let take = |nodes: &mut BTreeMap<String, Node>, json: &str| {
         let node = wire::read::<core::v1::Node>("Node", json).and_then(convert::node);
         let node = node.map_err(|invalid| unreadable(NODES.attempted.into(), invalid.into()))?;
         nodes.insert(node.name.clone(), node);
         Ok(())
     };
-    collect(transport, &NODES, take).await
+    collect(transport, collection, take).await
 }
 
 /// An unusable object is left out, and said so.
@@ -134,7 +198,9 @@ async fn collect_once<T: Default + Send>(
     let mut version: Option<String> = None;
     let mut next = String::new();
     loop {
-        let call = Call::get(collection.attempted, page_path(collection, &next));
+        let mut parameters = vec![("limit", PAGE_SIZE)];
+        parameters.extend((!next.is_empty()).then_some(("continue", next.as_str())));
+        let call = Call::get(collection.attempted, collection.address(&parameters));
         let body = transport.send(&call).await?;
         let page: Page<'_> =
             serde_json::from_slice(&body).map_err(|error| unreadable(call.attempted, error.into()))?;
@@ -150,16 +216,4 @@ async fn collect_once<T: Default + Send>(
             return Ok(Some((all, found)));
         }
     }
-}
-
-fn page_path(collection: &Collection<'_>, next: &str) -> String {
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    query.append_pair("limit", PAGE_SIZE);
-    if !collection.fields.is_empty() {
-        query.append_pair("fieldSelector", collection.fields);
-    }
-    if !next.is_empty() {
-        query.append_pair("continue", next);
-    }
-    format!("{}?{}", collection.path, query.finish())
 }

@@ -12,18 +12,17 @@ use super::transport::Transport;
 use crate::convert::{self, Volumes};
 use crate::wire;
 
-const CLAIMS: Collection<'_> = all("list PersistentVolumeClaims", "/api/v1/persistentvolumeclaims");
-const VOLUMES: Collection<'_> = all("list PersistentVolumes", "/api/v1/persistentvolumes");
-const CLASSES: Collection<'_> = all("list StorageClasses", "/apis/storage.k8s.io/v1/storageclasses");
-const CSI_NODES: Collection<'_> = all("list CSINodes", "/apis/storage.k8s.io/v1/csinodes");
+const CLAIMS: Collection<'_> =
+    Collection::all("list PersistentVolumeClaims", "/api/v1/persistentvolumeclaims");
+const VOLUMES: Collection<'_> = Collection::all("list PersistentVolumes", "/api/v1/persistentvolumes");
+const CLASSES: Collection<'_> =
+    Collection::all("list StorageClasses", "/apis/storage.k8s.io/v1/storageclasses");
+const CSI_NODES: Collection<'_> = Collection::all("list CSINodes", "/apis/storage.k8s.io/v1/csinodes");
 const ATTACHMENTS: Collection<'_> =
-    all("list VolumeAttachments", "/apis/storage.k8s.io/v1/volumeattachments");
-const BUDGETS: Collection<'_> = all("list PodDisruptionBudgets", "/apis/policy/v1/poddisruptionbudgets");
-const NAMESPACES: Collection<'_> = all("list namespaces", "/api/v1/namespaces");
-
-const fn all(attempted: &'static str, path: &'static str) -> Collection<'static> {
-    Collection { attempted, path, fields: "" }
-}
+    Collection::all("list VolumeAttachments", "/apis/storage.k8s.io/v1/volumeattachments");
+const BUDGETS: Collection<'_> =
+    Collection::all("list PodDisruptionBudgets", "/apis/policy/v1/poddisruptionbudgets");
+const NAMESPACES: Collection<'_> = Collection::all("list namespaces", "/api/v1/namespaces");
 
 /// The mounted claims, and the limits of nodes. An object that cannot be used keeps the pods that need it waiting; a
 /// CSINode that cannot be used sets no limit.

@@ -1,4 +1,6 @@
 //! Changes of nodes and pods as they happen: two watches merged into one stream, which ends when either does.
+//!
+//! No server that is in use compresses them.
 
 use std::future::ready;
 use std::sync::{Arc, Mutex};
@@ -9,9 +11,8 @@ use k8s_openapi::api::core;
 use kube::core::WatchEvent;
 use outrigger_engine::ports::{ClusterChange, ClusterError, Cursor};
 use serde_json::Value;
-use url::form_urlencoded;
 
-use super::list::{Collection, NODES, PODS, skip};
+use super::list::{Collection, nodes_of, pods_of, skip};
 use super::transport::{Call, Transport, cause, refused};
 use super::{lock, unreadable};
 use crate::convert::{self, Interner};
@@ -30,10 +31,13 @@ pub(super) async fn changes(
     interner: &Arc<Mutex<Interner>>,
     cursor: &Cursor,
 ) -> Result<Changes, ClusterError> {
-    let nodes = open(transport, &NODES, "watch nodes", &cursor.nodes, node_change).await?;
+    let nodes = open(transport, nodes_of(cursor.scope), "watch nodes", &cursor.nodes, node_change).await?;
     let interner = Arc::clone(interner);
     let pod = move |gone: bool, object: &Value| Ok(pod_change(gone, object, &interner));
-    let pods = open(transport, &PODS, "watch pods", &cursor.pods, pod).await?;
+    let pods = match pods_of(cursor.scope) {
+        Some(collection) => open(transport, collection, "watch pods", &cursor.pods, pod).await?,
+        None => stream::pending().boxed(),
+    };
     let merged = stream::select(until_end(nodes), until_end(pods));
     let merged = merged.take_while(|change| ready(change.is_some())).filter_map(ready);
     let deadline = tokio::time::sleep(CLIENT_TIMEOUT);
@@ -74,14 +78,13 @@ async fn open(
 }
 
 fn path(collection: &Collection<'_>, version: &str) -> String {
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    query.append_pair("watch", "true").append_pair("allowWatchBookmarks", "true");
-    query.append_pair("timeoutSeconds", &SERVER_TIMEOUT_SECONDS.to_string());
-    query.append_pair("resourceVersion", version);
-    if !collection.fields.is_empty() {
-        query.append_pair("fieldSelector", collection.fields);
-    }
-    format!("{}?{}", collection.path, query.finish())
+    let seconds = SERVER_TIMEOUT_SECONDS.to_string();
+    collection.address(&[
+        ("watch", "true"),
+        ("allowWatchBookmarks", "true"),
+        ("timeoutSeconds", &seconds),
+        ("resourceVersion", version),
+    ])
 }
 
 /// Marks the end, so that the merged stream can see that one of its parts is over.

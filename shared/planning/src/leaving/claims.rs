@@ -49,6 +49,11 @@ impl LeavingClaims {
         leaving
     }
 
+    /// Whether no claim's node is going.
+    pub fn is_empty(&self) -> bool {
+        self.until.is_empty()
+    }
+
     /// Their nodes, and the nodes of ours that show by themselves that they are going.
     pub fn nodes<'n>(&self, nodes: impl IntoIterator<Item = &'n Node>) -> LeavingNodes<'n> {
         let until = |node: &Node| {

@@ -9,15 +9,17 @@ use futures::stream::{self, BoxStream, StreamExt};
 use jiff::Timestamp;
 use outrigger_engine::ports::{
     Attachment, Binding, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event,
-    Eviction, Mirror, NodeChange, PodOnNode, Volumes,
+    Eviction, Mirror, NodeChange, PodOnNode, Scope, Volumes,
 };
 use outrigger_model::{
     ConfiguredRef, ConfiguredStatus, LeaderLease, Node, NodeClaim, NominatedPod, Pod, PodDisruptionBudget,
     PodRef,
 };
 
+use crate::cluster::scope;
 use crate::door::{Call, Door, PortError};
 use crate::faults::Fate;
+use crate::looks::Listed;
 use crate::timeline::Kind;
 use crate::world::World;
 
@@ -55,10 +57,17 @@ impl Cluster for Door {
         self.call(Call::KarpenterLease, |state, moment| Ok(state.cluster.karpenter_lease(moment))).await
     }
 
-    async fn list(&self) -> Result<(ClusterState, Cursor), ClusterError> {
-        self.call(Call::List, |state, moment| {
-            self.looks(|owner| state.looks.at_everything(owner, &state.cluster, moment));
-            Ok(state.cluster.list())
+    async fn list(&self, scope: Scope) -> Result<(ClusterState, Cursor), ClusterError> {
+        let call = if scope == Scope::Nodes { Call::Nodes } else { Call::List };
+        let (function, _) = self.run();
+        self.call(call, |state, moment| {
+            state.looks.lists.push(Listed { at: moment.elapsed, function, scope });
+            self.looks(|owner| match scope {
+                Scope::Unscheduled => {}
+                Scope::Nodes => state.looks.at_nodes(owner, moment),
+                Scope::Everything => state.looks.at_everything(owner, &state.cluster, moment),
+            });
+            Ok(state.cluster.list(scope))
         })
         .await
     }
@@ -67,13 +76,14 @@ impl Cluster for Door {
         &self,
         cursor: Cursor,
     ) -> Result<BoxStream<'static, Result<ClusterChange, ClusterError>>, ClusterError> {
-        let version = cursor.pods.parse::<u64>().map_err(|source| ClusterError::Unreadable {
-            attempted: "watch pods".into(),
+        let version = cursor.nodes.parse::<u64>().map_err(|source| ClusterError::Unreadable {
+            attempted: "watch nodes".into(),
             source: Box::new(source),
         })?;
         self.call(Call::Watch, |_, _| Ok(())).await?;
         let world = Arc::clone(self.world());
-        Ok(stream::unfold(Some((world, version)), next_change).boxed())
+        let watching = Watching { world, scope: cursor.scope, version };
+        Ok(stream::unfold(Some(watching), next_change).boxed())
     }
 
     async fn volumes(&self, mounted: &BTreeSet<PodRef>) -> Result<Volumes, ClusterError> {
@@ -212,23 +222,35 @@ impl Cluster for Door {
     }
 }
 
-type Watching = Option<(Arc<World>, u64)>;
+/// A watch that goes on.
+struct Watching {
+    world: Arc<World>,
+    scope: Scope,
+    version: u64,
+}
 
 /// The next change of a watch; an error is its last item. Faults of the API server break it off.
-async fn next_change(watching: Watching) -> Option<(Result<ClusterChange, ClusterError>, Watching)> {
-    let (world, version) = watching?;
-    let mut versions = world.changes();
+async fn next_change(
+    watching: Option<Watching>,
+) -> Option<(Result<ClusterChange, ClusterError>, Option<Watching>)> {
+    let mut watching = watching?;
+    let mut versions = watching.world.changes();
     loop {
-        let next = world.look(|state, moment| match state.faults.outlook(Call::Watch, moment) {
+        let next = watching.world.look(|state, moment| match state.faults.outlook(Call::Watch, moment) {
             Fate::Served => state
                 .cluster
-                .change_after(version)
+                .change_after(watching.version)
                 .map_err(|()| ClusterError::Changed { what: "the list that the watch began from".into() }),
             _ => Err(ClusterError::unknown(Call::Watch)),
         });
         match next {
             Err(error) => return Some((Err(error), None)),
-            Ok(Some((version, change))) => return Some((Ok(change), Some((world, version)))),
+            Ok(Some((version, change))) => {
+                watching.version = version;
+                if let Some(change) = scope::change(watching.scope, change) {
+                    return Some((Ok(change), Some(watching)));
+                }
+            }
             Ok(None) => versions.changed().await.ok()?,
         }
     }

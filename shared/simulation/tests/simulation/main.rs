@@ -19,6 +19,7 @@ mod managed;
 mod pause;
 mod placing;
 mod policies;
+mod quiet;
 mod rates;
 mod rebalance;
 mod refused;

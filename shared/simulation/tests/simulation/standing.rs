@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use outrigger_engine::ports::Scope;
 use outrigger_model::{CapacityBuffer, PodRef};
-use outrigger_simulation::{Crash, Ending, Function, Kill, Scenario};
+use outrigger_simulation::{Crash, Ending, Function, Kill, Listed, Scenario};
 
 use crate::common;
 
@@ -66,11 +67,19 @@ fn check(scenario: &Scenario, kills: &[Kill], nodes: usize) -> Ending {
     ending
 }
 
+/// How often provision has read the whole cluster.
+fn whole_reads(ending: &Ending) -> usize {
+    let whole = |list: &&Listed| list.function == Function::Provision && list.scope == Scope::Everything;
+    ending.lists.iter().filter(whole).count()
+}
+
 #[test]
 fn a_static_pool_has_as_many_nodes_as_it_asks_for() {
     for replicas in [0, 1, 3] {
         let ending = check(&with_replicas(replicas, ""), &[], replicas as usize);
         assert_eq!(ending.summary.fleets, u64::from(replicas > 0), "one fleet, never another");
+        // Whether a static pool is short its claims say.
+        assert_eq!(whole_reads(&ending), usize::from(replicas > 0), "{:?}", ending.lists);
     }
 }
 
@@ -90,7 +99,13 @@ fn a_static_pool_outlives_the_death_of_provision() {
 #[test]
 fn a_buffer_keeps_room_before_any_pod_waits() {
     check(&with_buffer(0, 0), &[], 0);
-    check(&with_buffer(2, 0), &[], 1);
+    let ending = check(&with_buffer(2, 0), &[], 1);
+    assert_eq!(
+        whole_reads(&ending),
+        8,
+        "whether its room is there is looked up each minute: {:?}",
+        ending.lists
+    );
 }
 
 #[test]
