@@ -1,8 +1,9 @@
 //! `cargo xtask bench`: the planner beside Karpenter's scheduler, consolidation, a virtual week beside its linear
-//! bound, and the stack's numbers - from a pod to its fleet request, a function's start, its memory.
+//! bound, and the stack's numbers - from a pod to its fleet request, a function's start, its memory, what it reads.
 
 mod consolidate;
 mod interruption;
+mod large_cluster;
 mod latency;
 mod memory;
 mod placing;
@@ -11,6 +12,7 @@ mod search;
 mod sight;
 mod start;
 mod table;
+mod traffic;
 mod week;
 
 use std::path::PathBuf;
@@ -44,6 +46,8 @@ enum What {
     Interruption,
     /// A function's peak memory on a large cluster
     Memory,
+    /// What the functions read of a large cluster, in bytes
+    Traffic,
     /// A virtual week under each policy of disruption
     Week(week::Settings),
     /// Write a scenario's file
@@ -94,7 +98,8 @@ fn run(what: Option<What>) -> Result<()> {
             latency::run()?;
             placing::run()?;
             interruption::run()?;
-            memory::run()
+            memory::run()?;
+            traffic::run()
         }
         Some(What::Planner(settings)) => planner::run(&settings),
         Some(What::Consolidate(settings)) => consolidate::run(&settings),
@@ -103,6 +108,7 @@ fn run(what: Option<What>) -> Result<()> {
         Some(What::Placing) => placing::run(),
         Some(What::Interruption) => interruption::run(),
         Some(What::Memory) => memory::run(),
+        Some(What::Traffic) => traffic::run(),
         Some(What::Week(settings)) => week::run(&settings),
         Some(What::Scenario(settings)) => write_scenario(settings),
         Some(What::Differential(settings)) => search::run(&settings),

@@ -392,7 +392,8 @@ impl Tick<'_> {
 }
 
 /// Whether nodes may be wanted that no pod waits for: those of static pools that have too few claims, and the room of
-/// CapacityBuffers, of which only a plan can say whether it is there already. Without either a quiet tick plans nothing.
+/// CapacityBuffers, of which only a plan can say whether it is there already. Without either an idle tick plans
+/// nothing.
 fn has_standing_demand(configuration: &Configuration, claims: &[NodeClaim]) -> bool {
     let is_short = |pool: &NodePool| {
         let serving =

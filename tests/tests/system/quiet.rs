@@ -43,6 +43,9 @@ fn a_quiet_window_asks_for_pods_without_a_node_and_a_decision_for_all() {
     let stack = start().unwrap();
     let proxy = FaultProxy::start(&stack).unwrap();
     let process = provision(&stack, &proxy.url(), "4");
+    // Whether a ledger that is new has lost nodes, all nodes say, once.
+    tick(&stack, "provision").unwrap();
+    proxy.set(&[]);
     let quiet = tick(&stack, "provision").unwrap();
     assert_eq!(quiet["plans"], 0, "{quiet}");
     assert_quiet(&proxy.seen());

@@ -8,7 +8,8 @@ use tokio::time::{Instant, timeout};
 
 use crate::ports::{ClusterChange, ClusterError, ClusterState, Ports, Scope};
 
-/// What arrives so soon behind a change is taken in with it: a connection hands over piece by piece what it has received.
+/// What arrives so soon behind a change is taken in with it: a connection hands over piece by piece what it has
+/// received.
 const NEXT_WITHIN: Duration = Duration::from_millis(2);
 /// Changes that come without end hold nobody up for longer.
 const LONGEST_FLOOD: Duration = Duration::from_millis(200);
