@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use outrigger_model::Invalid;
 
 use crate::error::KopsError;
+use crate::images;
 use crate::names;
 use crate::spec::{Cluster, ClusterSubnet, InstanceGroup, Manager};
 use crate::state_store::StateStoreFiles;
@@ -25,6 +26,8 @@ pub struct AccountQueries {
     pub nodeup_config_hash: Option<String>,
     /// The image; where the launch template names one by id, that one instead.
     pub image: ImageReference,
+    /// The images that annotations name for other architectures, by architecture.
+    pub second_images: BTreeMap<String, ImageReference>,
 }
 
 /// How an InstanceGroup names its image.
@@ -50,8 +53,10 @@ pub struct AccountFacts {
     pub subnets: Vec<SubnetFacts>,
     /// Security groups.
     pub security_groups: Vec<SecurityGroupFacts>,
-    /// Images.
+    /// The group's own images.
     pub images: Vec<ImageFacts>,
+    /// What was found for each of [`AccountQueries::second_images`].
+    pub second_images: BTreeMap<String, Vec<ImageFacts>>,
     /// kOps' launch template.
     pub launch_template: Option<LaunchTemplateFacts>,
 }
@@ -138,7 +143,8 @@ pub fn account_queries(files: &StateStoreFiles) -> Result<AccountQueries, KopsEr
             .collect(),
         launch_template: borrowed.then(|| names::instances(&group.metadata.name, &cluster.metadata.name)),
         nodeup_config_hash: files.nodeup_config.as_deref().filter(|_| borrowed).map(sha256_base64),
-        image: image_reference(&group)?,
+        image: images::reference(&group)?,
+        second_images: images::second_references(&group)?,
     })
 }
 
@@ -167,32 +173,6 @@ pub(crate) fn subnets_of<'a>(
     Ok(chosen)
 }
 
-/// How the group names its image (kOps `upup/pkg/fi/cloudup/awsup/aws_cloud.go`, its account aliases included).
-fn image_reference(group: &InstanceGroup) -> Result<ImageReference, KopsError> {
-    let image = group.spec.image.as_str();
-    if image.starts_with("ami-") {
-        return Ok(ImageReference::Id(image.to_owned()));
-    }
-    if let Some(parameter) = image.strip_prefix("ssm:") {
-        return Ok(ImageReference::Parameter(parameter.to_owned()));
-    }
-    let (owner, name) = image.split_once('/').unwrap_or(("self", image));
-    if name.is_empty() {
-        let allowed = "ami-…, ssm:<parameter>, <name> or <owner>/<name>";
-        let problem = Invalid::new(group.label(), "spec.image", format!("{image:?}"), allowed);
-        return Err(KopsError::Invalid { problems: vec![problem] });
-    }
-    let owner = match owner {
-        "amazon" | "amazon.com" => "137112412989",
-        "debian" | "debian10" | "debian11" | "debian12" | "debian13" => "136693071363",
-        "flatcar" => "075585003325",
-        "redhat" | "redhat.com" => "309956199498",
-        "ubuntu" => "099720109477",
-        other => other,
-    };
-    Ok(ImageReference::Name { owner: owner.to_owned(), name: name.to_owned() })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,6 +191,7 @@ mod tests {
             launch_template: None,
             nodeup_config_hash: expected.map(str::to_owned),
             image: ImageReference::Id("ami-1".into()),
+            second_images: BTreeMap::new(),
         };
         queries.in_force(versions.collect()).map(|version| version.version)
     }

@@ -93,9 +93,7 @@ fn own(
     let Some(first) = group.spec.security_group_override.as_ref().or(own_group) else {
         return Ok(Carrier::NotReady(format!("security group {node_group} does not exist")));
     };
-    let Some(image) = account.images.first() else {
-        return Ok(Carrier::NotReady(no_image(group)));
-    };
+    let root_device = account.images.first().map(|image| image.root_device.clone()).unwrap_or_default();
     let mut security_groups: Vec<String> =
         std::iter::once(first).chain(&group.spec.additional_security_groups).cloned().collect();
     security_groups.sort();
@@ -107,7 +105,7 @@ fn own(
             .map_or_else(|| names::node_role(&cluster.metadata.name), names::profile_of_arn),
         security_groups,
         associate_public_ip: public_ip(cluster, group)?,
-        root_device: image.root_device.clone(),
+        root_device,
         metadata_tokens_required: group.spec.instance_metadata.http_tokens.as_deref() != Some("optional"),
         metadata_hop_limit: hop_limit(group),
         detailed_monitoring: group.spec.detailed_instance_monitoring.unwrap_or(false),
@@ -124,11 +122,6 @@ pub(crate) fn other_drainer(template: &LaunchTemplateFacts) -> Option<String> {
             template.name
         )
     })
-}
-
-/// Why a group has no image, in the words of its owner.
-pub(crate) fn no_image(group: &InstanceGroup) -> String {
-    format!("no image was found for spec.image {:?}", group.spec.image)
 }
 
 /// Why machines with this user data would never join; `None` when they would.

@@ -6,6 +6,7 @@
 mod account;
 mod error;
 mod fields;
+mod images;
 mod labels;
 mod launch;
 mod machine_types;

@@ -1,13 +1,12 @@
 //! From an InstanceGroup's files and the account's answers to a node class.
 
-use std::collections::BTreeMap;
-
-use outrigger_model::{Image, Kubelet, KubeletSettings, LaunchTemplate, NodeClass, NodeClassRef, Subnet};
+use outrigger_model::{Kubelet, KubeletSettings, LaunchTemplate, NodeClass, NodeClassRef, Subnet};
 
 use crate::account::{AccountFacts, subnets_of};
 use crate::error::KopsError;
+use crate::images;
 use crate::labels;
-use crate::launch::{Carrier, carrier, no_image, other_drainer};
+use crate::launch::{Carrier, carrier, other_drainer};
 use crate::machine_types;
 use crate::nodeup::NodeupConfig;
 use crate::root_volume::root_volume;
@@ -36,8 +35,7 @@ pub fn node_class(files: &StateStoreFiles, account: &AccountFacts) -> Result<Nod
         Carrier::Ready(launch) => (launch, None),
         Carrier::NotReady(why) => (LaunchTemplate::None, Some(why)),
     };
-    let images = images(account);
-    let no_image = images.is_empty().then(|| no_image(&group));
+    let (images, no_image) = images::of(&group, account)?;
     Ok(NodeClass {
         reference: NodeClassRef::instance_group(&group.metadata.name),
         not_ready: not_launchable.or(missing_subnet).or(no_image),
@@ -54,13 +52,6 @@ pub fn node_class(files: &StateStoreFiles, account: &AccountFacts) -> Result<Nod
         max_spot_price: group.spec.max_spot_price(),
         spot_allocation: group.spec.spot_allocation(),
     })
-}
-
-/// One image for each architecture, in order of architecture.
-fn images(account: &AccountFacts) -> Vec<Image> {
-    let by_arch: BTreeMap<&str, &str> =
-        account.images.iter().rev().map(|image| (image.arch.as_str(), image.id.as_str())).collect();
-    by_arch.into_iter().map(|(arch, id)| Image { id: id.to_owned(), arch: arch.to_owned() }).collect()
 }
 
 /// The subnets of the group in the account, in order of zone and id, and what is wrong when one is missing.

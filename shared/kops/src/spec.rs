@@ -319,6 +319,13 @@ impl InstanceGroup {
         maps.into_iter().filter_map(|(field, map)| Some((field, map.get(labels::MANAGED_ANNOTATION)?)))
     }
 
+    /// The images that its annotations name, each with its architecture. An InstanceGroup that was read has valid ones.
+    pub(crate) fn second_images(&self) -> impl Iterator<Item = (&str, &str)> {
+        let annotations = self.metadata.annotations.iter();
+        annotations
+            .filter_map(|(key, image)| Some((key.strip_prefix(labels::IMAGE_ANNOTATION)?, image.as_str())))
+    }
+
     /// How complaints name it.
     pub(crate) fn label(&self) -> String {
         format!("InstanceGroup/{}", self.metadata.name)
@@ -345,6 +352,17 @@ impl InstanceGroup {
         {
             let field = format!("{field}[{}]", labels::MANAGED_ANNOTATION);
             refuse(&field, value, "\"true\", which asks for a NodePool, or \"false\"");
+        }
+        let known = |key: &&String| {
+            let arch = key.strip_prefix(labels::IMAGE_ANNOTATION);
+            *key == labels::MANAGED_ANNOTATION
+                || arch.is_some_and(|arch| labels::ARCHITECTURES.contains(&arch))
+        };
+        let ours = self.metadata.annotations.keys().filter(|key| labels::domain(key) == "outrigger.dev");
+        for key in ours.filter(|key| !known(key)) {
+            let (all, image) = (labels::MANAGED_ANNOTATION, labels::IMAGE_ANNOTATION);
+            let allowed = format!("the annotations {all}, {image}amd64 and {image}arm64");
+            refuse("metadata.annotations", key, &allowed);
         }
         if let Some(price) = self.spec.max_price.as_ref().filter(|_| self.spec.max_spot_price().is_none()) {
             refuse("spec.maxPrice", price, "dollars per hour, as \"0.05\"");

@@ -53,6 +53,7 @@ fn account() -> AccountFacts {
             arch: "amd64".into(),
             root_device: "/dev/sda1".into(),
         }],
+        second_images: BTreeMap::new(),
         launch_template: Some(LaunchTemplateFacts {
             name: "nodes.k8s.example.com".into(),
             version: "12".into(),
@@ -86,6 +87,59 @@ fn a_group_with_manager_karpenter_gets_a_template_of_its_own() {
     let class = node_class(&files("described", DESCRIBED), &account()).unwrap();
     assert_eq!(class.not_ready, None);
     insta::assert_json_snapshot!("class_own", class);
+}
+
+/// The class of the group with these annotations, and these images found for arm64.
+fn with_annotations(
+    group: &str,
+    annotations: &str,
+    found: &[(&str, &str, &str)],
+) -> Result<NodeClass, outrigger_kops::KopsError> {
+    let (yaml, mut account) = (if group == "nodes" { NODES } else { DESCRIBED }, account());
+    let yaml = yaml.replace("  annotations:\n", "").replace("    outrigger.dev/managed: \"true\"\n", "");
+    let yaml = yaml.replace("metadata:\n", &format!("metadata:\n  annotations:\n    {annotations}\n"));
+    let image = |(id, arch, device): &(&str, &str, &str)| ImageFacts {
+        id: (*id).into(),
+        arch: (*arch).into(),
+        root_device: (*device).into(),
+    };
+    account.second_images = BTreeMap::from([("arm64".to_owned(), found.iter().map(image).collect())]);
+    node_class(&files(group, &yaml), &account)
+}
+
+const ARM: &str = "outrigger.dev/image-arm64: amazon/al2023-*-arm64";
+
+#[test]
+fn an_annotation_names_a_second_image() {
+    for group in ["nodes", "described"] {
+        let class = with_annotations(group, ARM, &[("ami-0arm64", "arm64", "/dev/sda1")]).unwrap();
+        let images: Vec<_> =
+            class.images.iter().map(|image| (image.arch.as_str(), image.id.as_str())).collect();
+        assert_eq!(images, [("amd64", "ami-0amd64"), ("arm64", "ami-0arm64")], "{group}");
+        assert_eq!(class.not_ready, None, "{group}");
+    }
+    let yaml = NODES.replace("    outrigger.dev/managed: \"true\"\n", &format!("    {ARM}\n"));
+    let queries = account_queries(&files("nodes", &yaml)).unwrap();
+    insta::assert_debug_snapshot!(queries.second_images);
+}
+
+#[test]
+fn a_second_image_that_cannot_be_is_said() {
+    let said = |annotation: &str, found: &[(&str, &str, &str)]| {
+        let class = with_annotations("nodes", annotation, found);
+        class.map_or_else(|error| error.to_string(), |class| class.not_ready.expect("it must not be ready"))
+    };
+    let said = [
+        said(ARM, &[]),
+        said(ARM, &[("ami-0amd64", "amd64", "/dev/sda1")]),
+        said(ARM, &[("ami-0arm64", "arm64", "/dev/xvda")]),
+        said("outrigger.dev/image-amd64: ami-0other", &[]),
+        said("outrigger.dev/image-arm: ami-0arm64", &[]),
+        said("outrigger.dev/images: ami-0arm64", &[]),
+    ];
+    let empty = NODES.replace("outrigger.dev/managed: \"true\"", "outrigger.dev/image-arm64: self/");
+    let empty = account_queries(&files("nodes", &empty)).unwrap_err().to_string();
+    insta::assert_snapshot!(said.join("\n") + "\n" + &empty);
 }
 
 #[test]

@@ -37,6 +37,8 @@ pub const INSTANCE_CATEGORY: &str = "karpenter.k8s.aws/instance-category";
 pub const BURSTABLE: &str = "t";
 /// `amd64` or `arm64`.
 pub const ARCH: &str = "kubernetes.io/arch";
+/// The architectures of instance types.
+pub const ARCHITECTURES: [&str; 2] = ["amd64", "arm64"];
 /// `linux`.
 pub const OS: &str = "kubernetes.io/os";
 /// Windows build number; well known to Karpenter, absent on kOps' Linux nodes.
@@ -70,6 +72,9 @@ pub const EXCLUDE_FROM_LOAD_BALANCERS: &str = "node.kubernetes.io/exclude-from-e
 /// Marks an InstanceGroup for which Outrigger makes a default NodePool, and, on a NodePool with an EC2NodeClass, one
 /// that is ours though a Karpenter lives.
 pub const MANAGED_ANNOTATION: &str = "outrigger.dev/managed";
+/// On an InstanceGroup, followed by an architecture: its image for that one beside `spec.image`, as
+/// `outrigger.dev/image-arm64`, in kOps' words for images.
+pub const IMAGE_ANNOTATION: &str = "outrigger.dev/image-";
 /// On pods: those of a namespace with the same value are placed together or not at all.
 pub const POD_GROUP: &str = "outrigger.dev/pod-group";
 /// On a NodePool: how much a plan that rests on few large nodes counts as dearer, as `0.2`; 0 when absent. A node that

@@ -73,6 +73,8 @@ pub(crate) struct Ec2 {
     image_updates: u32,
     /// The pools that InstanceGroups ask for.
     managed_pools: ManagedPools,
+    /// The architectures of the images of InstanceGroups that are not like the rest.
+    group_images: BTreeMap<String, Vec<String>>,
 }
 
 /// A capacity pool.
@@ -178,6 +180,7 @@ impl Ec2 {
             protected: BTreeMap::new(),
             image_updates: 0,
             managed_pools: scenario.managed_pools.clone(),
+            group_images: scenario.group_images.clone(),
         }
     }
 

@@ -15,7 +15,9 @@
 //!   allocatablePercent: 100   # what nodes really offer of what the catalogue promises; default 100
 //!   memoryPercent: 100        # what machines really have of the memory that the catalogue promises; default 100
 //!   nodePools: []             # NodePool objects, as kubectl takes them
-//!   ec2NodeClasses: []        # EC2NodeClass objects; kOps InstanceGroups need not be written down
+//!   ec2NodeClasses: []        # EC2NodeClass objects
+//!   instanceGroups:           # kOps' need not be written down; each has one image, for amd64, unless it says otherwise
+//!     - {name: nodes, images: [amd64, arm64]}
 //!   daemonSets:               # name, namespace and a standard pod template
 //!     - {name: agent, namespace: kube-system, template: {spec: {containers: []}}}
 //!   workloads:                # the same, with replicas over time
@@ -72,6 +74,7 @@ mod promises;
 mod wire;
 mod workload;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outrigger_catalog::Catalog;
@@ -114,6 +117,8 @@ pub struct Scenario {
     pub configuration: Configuration,
     /// The pools that InstanceGroups ask for; none in a file.
     pub managed_pools: ManagedPools,
+    /// The architectures for which InstanceGroups have images, where it is not amd64 alone.
+    pub group_images: BTreeMap<String, Vec<String>>,
     /// Daemonsets.
     pub daemon_sets: Vec<DaemonSet>,
     /// Workloads.

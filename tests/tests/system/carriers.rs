@@ -1,6 +1,7 @@
 //! Every way to make a machine: kOps' template borrowed (the other tests), our own for manager Karpenter, and
 //! EC2NodeClass.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use outrigger_stack::{CLUSTER, NodeAgentSettings, Options, Stack, nodeup_hash, parameter};
@@ -49,6 +50,70 @@ fn a_group_with_manager_karpenter_is_launched_from_a_template_of_our_own() {
     apply(stack.kubernetes(), &pool).unwrap();
     let templates = three_pods_run(&stack);
     assert_eq!(templates.len(), 1, "{templates:?}");
+}
+
+/// What the spec of an InstanceGroup says in a line of the state store.
+fn written(stack: &Stack, group: &str, field: &str) -> String {
+    let key = format!("{CLUSTER}/instancegroup/{group}");
+    let yaml = stack.aws().object(outrigger_stack::STATE_BUCKET, &key).unwrap().unwrap();
+    yaml.lines().find_map(|line| line.trim().strip_prefix(field)).unwrap().trim().to_owned()
+}
+
+/// The image of each instance with the architecture of its node, each pair once.
+fn images(stack: &Stack) -> BTreeSet<(String, String)> {
+    let answer = stack.aws().ec2("DescribeInstances", &[]).unwrap();
+    let value = |item: &str, tag: &str| {
+        item.split(tag).nth(1).and_then(|rest| rest.split('<').next()).unwrap().to_owned()
+    };
+    let by_id: BTreeMap<String, String> = answer
+        .split("<instanceId>")
+        .skip(1)
+        .map(|item| (item.split('<').next().unwrap().to_owned(), value(item, "<imageId>")))
+        .collect();
+    let nodes = stack.kubernetes().list("/api/v1/nodes").unwrap();
+    let pair = |node: &Value| {
+        let arch = node["metadata"]["labels"]["kubernetes.io/arch"].as_str().unwrap().to_owned();
+        (arch, by_id[node["metadata"]["name"].as_str().unwrap()].clone())
+    };
+    nodes.iter().map(pair).collect()
+}
+
+#[test]
+fn a_group_whose_annotation_names_a_second_image_launches_both_architectures() {
+    let stack = Stack::start(Options::default()).unwrap();
+    let capacity = requirement("karpenter.sh/capacity-type", "In", &["on-demand"]);
+    let families = requirement("karpenter.k8s.aws/instance-category", "In", &FAMILIES);
+    apply(stack.kubernetes(), &node_pool("both", "nodes", &json!([capacity, families]))).unwrap();
+    for arch in ["amd64", "arm64"] {
+        let selector = json!({"nodeSelector": {"kubernetes.io/arch": arch}});
+        apply(stack.kubernetes(), &deployment(arch, 2, "500m", "1Gi", &selector)).unwrap();
+    }
+    wait_for("unschedulable pods", 4, Duration::from_secs(60), || count_unschedulable(&stack)).unwrap();
+    // The group has the one image that kOps gives it: nothing can be bought for arm64.
+    let provision = stack.start_function("provision", &[]).unwrap();
+    let answer = tick(&stack, "provision").unwrap();
+    assert_eq!((answer["unplaced"].as_u64(), &answer["failed"]), (Some(2), &json!([])), "{answer}");
+    drop(provision);
+
+    let key = format!("{CLUSTER}/instancegroup/nodes");
+    let group = stack.aws().object(outrigger_stack::STATE_BUCKET, &key).unwrap().unwrap();
+    let second = written(&stack, "nodes-arm", "image:");
+    let annotation = format!("metadata:\n  annotations:\n    outrigger.dev/image-arm64: {second}\n");
+    let annotated = group.replacen("metadata:\n", &annotation, 1);
+    stack.aws().put_object(outrigger_stack::STATE_BUCKET, &key, &annotated).unwrap();
+    let provision = stack.start_function("provision", &[]).unwrap();
+    let lifecycle = stack.start_function("lifecycle", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "30")]).unwrap();
+    let agent = stack.node_agent(NodeAgentSettings::default());
+    let answer = tick(&stack, "provision").unwrap();
+    assert_eq!((answer["unplaced"].as_u64(), &answer["failed"]), (Some(0), &json!([])), "{answer}");
+    let registered = tick(&stack, "lifecycle").unwrap();
+    assert_eq!(registered["waiting"], json!({}), "{registered}");
+    wait_for("running pods", 4, Duration::from_secs(60), || count_in_phase(&stack, "Running")).unwrap();
+    let images = images(&stack);
+    let arches: Vec<&str> = images.iter().map(|(arch, _)| arch.as_str()).collect();
+    assert_eq!(arches, ["amd64", "arm64"], "{images:?}");
+    assert_eq!(images.iter().map(|(_, image)| image).collect::<BTreeSet<_>>().len(), 2, "{images:?}");
+    drop((provision, lifecycle, agent));
 }
 
 #[test]

@@ -9,7 +9,8 @@ use aws_sdk_ec2::types::{
 use outrigger_engine::Rate;
 use outrigger_engine::ports::CloudError;
 use outrigger_kops::{
-    AccountFacts, AccountQueries, ImageReference, LaunchTemplateFacts, SecurityGroupFacts, SubnetFacts,
+    AccountFacts, AccountQueries, ImageFacts, ImageReference, LaunchTemplateFacts, SecurityGroupFacts,
+    SubnetFacts,
 };
 use outrigger_model::ec2_node_class::{SecurityGroupSelectorTerm, SubnetSelectorTerm};
 
@@ -30,19 +31,34 @@ pub(crate) async fn facts(aws: &Aws, queries: &AccountQueries) -> Result<Account
         let images = images::of_reference(aws, of_template.as_ref().unwrap_or(&queries.image)).await?;
         Ok((template, images))
     };
-    let ((launch_template, images), by_id, by_name, security_groups) = futures::future::try_join4(
-        template_and_images,
-        subnets_by(aws, "subnet-id", &queries.subnet_ids),
-        subnets_by(aws, "tag:Name", &queries.subnet_names),
-        security_groups_by(aws, "tag:Name", groups),
-    )
-    .await?;
+    let ((launch_template, images), second_images, by_id, by_name, security_groups) =
+        futures::future::try_join5(
+            template_and_images,
+            second_images(aws, &queries.second_images),
+            subnets_by(aws, "subnet-id", &queries.subnet_ids),
+            subnets_by(aws, "tag:Name", &queries.subnet_names),
+            security_groups_by(aws, "tag:Name", groups),
+        )
+        .await?;
     Ok(AccountFacts {
         subnets: by_id.into_iter().chain(by_name).collect(),
         security_groups,
         images,
+        second_images,
         launch_template,
     })
+}
+
+/// The images for other architectures, by architecture.
+async fn second_images(
+    aws: &Aws,
+    references: &BTreeMap<String, ImageReference>,
+) -> Result<BTreeMap<String, Vec<ImageFacts>>, CloudError> {
+    let mut found = BTreeMap::new();
+    for (arch, reference) in references {
+        found.insert(arch.clone(), images::of_reference(aws, reference).await?);
+    }
+    Ok(found)
 }
 
 /// The subnets that any of an EC2NodeClass's terms selects, in order of id.

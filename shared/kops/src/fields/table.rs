@@ -96,7 +96,10 @@ pub(super) const FIELDS: &[Field] = &[
     refused("guestAccelerators", is_empty, "nothing on AWS; requirements on instance types ask for GPUs"),
     row("hooks", Carried("nodeup runs them")),
     row("iam.profile", Honoured("instance profile")),
-    row("image", Honoured("image; that of kOps' launch template where there is one")),
+    row(
+        "image",
+        Honoured("image; that of kOps' launch template where there is one; an annotation names a second one"),
+    ),
     refused(
         "instanceInterruptionBehavior",
         is_terminate,

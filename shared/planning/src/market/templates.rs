@@ -73,6 +73,24 @@ impl<'a> Template<'a> {
         })
     }
 
+    /// Its class, with the architectures that the pool allows and the class has no image for.
+    pub(crate) fn class_shown(&self) -> String {
+        let class = self.class;
+        let lacks = |arch: &&str| {
+            let allowed = self.requirements.allow(labels::ARCH, arch);
+            allowed && !class.images.is_empty() && class.image(arch).is_none()
+        };
+        let lacking = labels::ARCHITECTURES.into_iter().filter(lacks).map(|arch| {
+            let remedy = if class.reference.is_instance_group() {
+                format!("its annotation {}{arch} names one", labels::IMAGE_ANNOTATION)
+            } else {
+                "its spec.amiSelectorTerms select one".to_owned()
+            };
+            format!(", which makes nothing of {arch} until {remedy}")
+        });
+        std::iter::once(class.reference.to_string()).chain(lacking).collect()
+    }
+
     /// Whether another pool of a class can launch just the same.
     fn is_like(&self, pool: &NodePool, class: &NodeClass) -> bool {
         std::ptr::eq(self.class, class) && self.pool.spec.template == pool.spec.template

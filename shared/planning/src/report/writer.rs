@@ -339,7 +339,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         NodeReport {
             claim: planned.claim.clone(),
             filters: vec![
-                step(template.class.reference.to_string(), template.types.len()),
+                step(template.class_shown(), template.types.len()),
                 step(format!("NodePool {}", template.pool.name), template.usable.types()),
                 step("labels that its pods ask for".into(), by_labels.types()),
                 step(planned.capacity_type.to_string(), bought),

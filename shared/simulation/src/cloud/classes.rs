@@ -1,5 +1,6 @@
-//! Node classes of the simulated account: every InstanceGroup exists, has an image for each architecture and a subnet
-//! in each zone, and a launch template that kOps wrote; an EC2NodeClass has the same, and a template of our own.
+//! Node classes of the simulated account: every InstanceGroup exists, and has an image for amd64, unless the scenario
+//! says otherwise, a subnet in each zone, and a launch template that kOps wrote; an EC2NodeClass has an image for each
+//! architecture, the same subnets, and a template of our own.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,15 @@ const FREE_ADDRESSES: u32 = 8_187;
 impl Ec2 {
     /// The class that a source resolves to.
     pub(crate) fn class(&self, source: &ClassSource) -> NodeClass {
-        resolve(source, &self.cluster, &self.zones, self.image_updates)
+        let reference = source.reference();
+        let image = |arch: &str| Image { id: image_id(arch, self.image_updates), arch: arch.to_owned() };
+        let own = self.group_images.get(&reference.name).filter(|_| reference.is_instance_group());
+        let images = match (own, reference.is_instance_group()) {
+            (Some(own), _) => own.iter().map(|arch| image(arch)).collect(),
+            (None, true) => vec![image("amd64")],
+            (None, false) => labels::ARCHITECTURES.into_iter().map(image).collect(),
+        };
+        resolve(source, &self.cluster, &self.zones, images)
     }
 
     /// All classes have new images from now on.
@@ -29,10 +38,8 @@ impl Ec2 {
     }
 }
 
-fn resolve(source: &ClassSource, cluster: &str, zones: &[String], image_updates: u32) -> NodeClass {
+fn resolve(source: &ClassSource, cluster: &str, zones: &[String], images: Vec<Image>) -> NodeClass {
     let reference = source.reference();
-    let image = |arch| Image { id: image_id(arch, image_updates), arch: arch.into() };
-    let images = ["amd64", "arm64"].map(image);
     let subnets = zones.iter().map(|zone| Subnet {
         id: subnet_id(zone),
         zone: zone.clone(),
@@ -41,7 +48,7 @@ fn resolve(source: &ClassSource, cluster: &str, zones: &[String], image_updates:
     });
     let name = format!("{}.{cluster}", reference.name);
     NodeClass {
-        images: images.to_vec(),
+        images,
         subnets: subnets.collect(),
         tags: tags(&reference, cluster),
         launch: match source {

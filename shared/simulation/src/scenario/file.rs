@@ -2,7 +2,7 @@
 
 mod events;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,9 @@ use outrigger_catalog::Catalog;
 use outrigger_engine::ports::{Configuration, ManagedPools};
 use outrigger_engine::{Guards, MinValuesPolicy, Preferences};
 use outrigger_kubernetes::Dump;
-use outrigger_model::{ConfiguredKind, ConfiguredObject, Invalid, NillableDuration, Pod, PodRef, invalid};
+use outrigger_model::{
+    ConfiguredKind, ConfiguredObject, Invalid, NillableDuration, Pod, PodRef, invalid, labels,
+};
 use serde_json::{Value, json};
 
 use crate::policy::Policy;
@@ -87,6 +89,7 @@ impl Reader {
         let dump = self.objects(spec);
         let workloads = self.workloads(spec, &dump.pods);
         let budgets = self.budgets(spec);
+        let group_images = self.group_images(spec);
         let events = self.events(spec, &workloads, &zones, &catalog);
         if !self.problems.is_empty() {
             return Err(self.problems);
@@ -110,6 +113,7 @@ impl Reader {
                 objects: configured(spec),
             },
             managed_pools: ManagedPools::default(),
+            group_images,
             daemon_sets: dump.daemon_sets,
             workloads,
             budgets,
@@ -145,6 +149,17 @@ impl Reader {
             return outrigger_catalog::offerings::default_zones(&spec.region);
         }
         spec.zones.clone()
+    }
+
+    fn group_images(&mut self, spec: &Spec) -> BTreeMap<String, Vec<String>> {
+        for (index, group) in spec.instance_groups.iter().enumerate() {
+            let known = |arch: &String| labels::ARCHITECTURES.contains(&arch.as_str());
+            if group.images.is_empty() || !group.images.iter().all(known) {
+                let field = format!("spec.instanceGroups[{index}].images");
+                self.refuse(field, format!("{:?}", group.images), "amd64, arm64 or both");
+            }
+        }
+        spec.instance_groups.iter().map(|group| (group.name.clone(), group.images.clone())).collect()
     }
 
     /// The types that the file names, or all.

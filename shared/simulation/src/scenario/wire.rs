@@ -52,6 +52,8 @@ pub(super) struct Spec {
     #[serde(default)]
     pub(super) ec2_node_classes: Vec<Value>,
     #[serde(default)]
+    pub(super) instance_groups: Vec<InstanceGroupFile>,
+    #[serde(default)]
     pub(super) daemon_sets: Vec<DaemonSetFile>,
     #[serde(default)]
     pub(super) workloads: Vec<WorkloadFile>,
@@ -70,6 +72,12 @@ pub(super) struct Spec {
     pub(super) karpenter_until: Option<Span>,
     #[serde(default)]
     pub(super) events: Vec<EventFile>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct InstanceGroupFile {
+    pub(super) name: String,
+    pub(super) images: Vec<String>,
 }
 
 #[derive(Deserialize)]

@@ -18,6 +18,7 @@ spec:
   duration: {duration}
   instanceTypes: [c6g, m6g, c6a, m6a]
   bootTime: 30s
+  instanceGroups: [{name: nodes, images: [amd64, arm64]}, {name: batch, images: [amd64, arm64]}]
   nodePools:
     - apiVersion: karpenter.sh/v1
       kind: NodePool

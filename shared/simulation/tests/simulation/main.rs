@@ -3,6 +3,7 @@
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
+mod architectures;
 mod chance;
 mod common;
 mod crash;

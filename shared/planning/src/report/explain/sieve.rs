@@ -26,7 +26,7 @@ impl<'a> Sieve<'a> {
     pub(super) fn of(template: &'a Template<'a>) -> Self {
         let purchases = Purchases::of(template.purchases(), |_| true);
         let mut sieve = Self { template, purchases, steps: Vec::new() };
-        sieve.note(format!("{}", template.class.reference));
+        sieve.note(template.class_shown());
         sieve
     }
 

@@ -1,6 +1,6 @@
 //! A reason is the reason: what is said of a pod without a place is what keeps it from one.
 
-use outrigger_model::{Outcome, PodSpec, Refusal, Report, Snapshot, VolumeClaim, labels};
+use outrigger_model::{Image, Outcome, PodSpec, Refusal, Report, Snapshot, VolumeClaim, labels};
 use serde_json::{Value, json};
 
 use super::{near, refusals};
@@ -101,6 +101,30 @@ fn no_label_is_proposed_for_itself() {
     let reason =
         reason(&with_pods(&[("web", 1, spec_with(500, 512, selecting(labels::HOSTNAME, "i-9")))]), "web-0");
     assert!(!reason.contains("did you mean"), "{reason}");
+}
+
+#[test]
+fn an_architecture_without_an_image_is_said_with_the_annotation_that_names_one() {
+    let arm = spec_with(500, 512, selecting(labels::ARCH, "arm64"));
+    let mut snapshot = with_pods(&[("arm", 1, arm), ("any", 1, spec(500, 512))]);
+    // As the class makes it of the catalogue.
+    let offer = &mut snapshot.classes[0];
+    offer.class.images = vec![Image { id: "ami-1".into(), arch: "amd64".into() }];
+    let types: Vec<_> =
+        offer.instance_types.iter().filter(|kind| kind.labels[labels::ARCH] == "amd64").cloned().collect();
+    offer.instance_types = types.into();
+    let report = planned(&snapshot).1;
+    let expected = "InstanceGroup/nodes, which makes nothing of arm64 until its annotation outrigger.dev/image-arm64 names one";
+    let refusal = &refusals(&report)["arm-0"];
+    assert!(refusal.contains(expected), "{refusal}");
+    assert_eq!(report.nodes[0].filters[0].filter, expected);
+
+    // Not where the pool does not want that architecture, or the class has its image.
+    let wanted = requiring(&[(labels::ARCH, "In", &["amd64"])]);
+    let amd64 = Snapshot { node_pools: vec![pool("default", wanted)], ..snapshot.clone() };
+    assert_eq!(planned(&amd64).1.nodes[0].filters[0].filter, "InstanceGroup/nodes");
+    snapshot.classes[0].class.images.push(Image { id: "ami-2".into(), arch: "arm64".into() });
+    assert_eq!(planned(&snapshot).1.nodes[0].filters[0].filter, "InstanceGroup/nodes");
 }
 
 /// How many types each step left, of every refusal that speaks of types.
