@@ -65,7 +65,7 @@ fn three_hundred_pods_become_running_but_for_the_impossible_one() {
     let lifecycle = stack.start_function("lifecycle", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "20")]).unwrap();
     let agent = stack.node_agent(NodeAgentSettings::default());
     // Only doorbells: lifecycle is woken by provision's event, not by its schedule.
-    let silent = ["provision", "lifecycle", "refresh"].map(str::to_owned).to_vec();
+    let silent = ["disrupt", "provision", "lifecycle", "refresh"].map(str::to_owned).to_vec();
     let ticker = stack.ticker(Rates { silent, ..Rates::default() });
 
     let first = tick(&stack, "provision").unwrap();
