@@ -1,8 +1,8 @@
 //! Ports -> Snapshot. It only gathers: what a decision makes of the facts is planning's.
 //!
 //! `configuration` is what users asked for; `classes` resolves node classes, `offers` says what the catalogue is under
-//! each, corrected by `seen_memory`; `karpenter` whether one lives beside us; `volumes` reads what pods mount, `budgets` the PodDisruptionBudgets, and `watch`
-//! keeps nodes and pods current.
+//! each, corrected by `seen_memory`; `karpenter` whether one lives beside us; `volumes` reads what pods mount,
+//! `budgets` the PodDisruptionBudgets, and `watch` keeps nodes and pods current.
 
 pub(crate) mod budgets;
 pub(crate) mod classes;

@@ -1,7 +1,7 @@
 //! The images of an InstanceGroup: its own, and those that annotations name for other architectures.
 //!
-//! kOps gives a group one image, and with it one architecture. Its boot script and nodeup's configuration serve both, and
-//! a fleet request names the image beside the type, so a second image is all that a second architecture needs.
+//! kOps gives a group one image, and with it one architecture. Its boot script and nodeup's configuration serve both,
+//! and a fleet request names the image beside the type, so a second image is all that a second architecture needs.
 
 use std::collections::BTreeMap;
 
@@ -49,8 +49,8 @@ pub(crate) fn of(
     Ok((by_arch.into_iter().map(image).collect(), missing))
 }
 
-/// The id of a second image; `None` where there is none, and an error where it cannot stand beside the group's own: what
-/// was seen of it, and what is allowed.
+/// The id of a second image; `None` where there is none, and an error where it cannot stand beside the group's own:
+/// what was seen of it, and what is allowed.
 fn second<'a>(
     account: &AccountFacts,
     arch: &str,

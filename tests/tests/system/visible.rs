@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use outrigger_stack::{CLUSTER, Options, Stack};
+use outrigger_stack::{CLUSTER, Kubernetes, Options, Stack};
 use outrigger_tests::objects::{deployment, node_pool, requirement};
 use outrigger_tests::world::{apply, count_unschedulable, instances, tick, wait_for};
 use serde_json::{Value, json};
@@ -93,10 +93,13 @@ fn overlay(price: &str) -> Value {
     })
 }
 
-#[test]
-fn what_is_refused_says_so_until_it_is_mended() {
-    let stack = Stack::start(Options::default()).unwrap();
-    let kubernetes = stack.kubernetes();
+fn says(stack: &Stack, path: &str, kind: &str, expected: &str) {
+    let found = condition(stack, path, kind);
+    assert!(found.starts_with(expected), "{path} {kind}: {found}");
+}
+
+/// Objects of each kind that are refused, each for a reason of its own, and a pool that is not.
+fn apply_refused(kubernetes: &Kubernetes) {
     for object in [
         node_pool("sound", "nodes", &on_demand()),
         broken_pool(),
@@ -112,50 +115,9 @@ fn what_is_refused_says_so_until_it_is_mended() {
     ] {
         apply(kubernetes, &object).unwrap();
     }
-    let _provision = stack.start_function("provision", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "0")]).unwrap();
-    tick(&stack, "provision").unwrap();
-    tick(&stack, "provision").unwrap();
+}
 
-    let says = |path: String, kind: &str, expected: &str| {
-        let found = condition(&stack, &path, kind);
-        assert!(found.starts_with(expected), "{path} {kind}: {found}");
-    };
-    says(format!("{POOLS}/sound"), "Ready", "True");
-    let complaint = "False ValidationFailed: spec.template.spec.startupTaints[0]";
-    says(format!("{POOLS}/broken"), "ValidationSucceeded", complaint);
-    says(format!("{POOLS}/broken"), "NodeClassReady", "True");
-    says(format!("{POOLS}/broken"), "Ready", "False UnhealthyDependents: ValidationSucceeded=False");
-    let no_class = "False NodeClassNotFound: there is no EC2NodeClass/lost";
-    says(format!("{POOLS}/lost"), "NodeClassReady", no_class);
-    let no_subnet = "spec.subnetSelectorTerms select no subnet";
-    says(format!("{CLASSES}/empty"), "SubnetsReady", &format!("False SubnetsNotFound: {no_subnet}"));
-    says(format!("{CLASSES}/empty"), "SecurityGroupsReady", "True");
-    says(format!("{CLASSES}/empty"), "Ready", "False UnhealthyDependents: SubnetsReady=False");
-    let not_ready = format!("False NodeClassNotReady: EC2NodeClass/empty: {no_subnet}");
-    says(format!("{POOLS}/empty"), "NodeClassReady", &not_ready);
-    says(
-        format!("{OVERLAYS}/dear"),
-        "ValidationSucceeded",
-        "False ValidationFailed: spec.price: found \"2000000\"",
-    );
-    says(format!("{BUFFERS}/spare"), "ReadyForProvisioning", "False ValidationFailed: spec.podTemplateRef");
-
-    // Two ticks have seen it, and people hear of it once.
-    assert_eq!(events(&stack, "NodePool", "sound"), []);
-    assert_eq!(
-        events(&stack, "NodePool", "lost"),
-        [("NodeClassNotFound: there is no EC2NodeClass/lost".into(), 1)]
-    );
-    assert_eq!(events(&stack, "EC2NodeClass", "empty"), [(format!("SubnetsNotFound: {no_subnet}"), 1)]);
-    for (kind, name) in [("NodePool", "broken"), ("NodeOverlay", "dear"), ("CapacityBuffer", "spare")] {
-        let told = events(&stack, kind, name);
-        assert!(
-            told.len() == 1 && told[0].1 == 1 && told[0].0.starts_with("ValidationFailed: spec."),
-            "{told:?}"
-        );
-    }
-
-    let written = kubernetes.get(&format!("{POOLS}/sound")).unwrap()["metadata"]["resourceVersion"].clone();
+fn apply_mended(kubernetes: &Kubernetes) {
     for object in [
         node_pool("broken", "nodes", &on_demand()),
         class("lost", CLUSTER),
@@ -168,17 +130,78 @@ fn what_is_refused_says_so_until_it_is_mended() {
     ] {
         apply(kubernetes, &object).unwrap();
     }
+}
+
+const NO_SUBNET: &str = "spec.subnetSelectorTerms select no subnet";
+
+fn assert_refusals_are_shown(stack: &Stack) {
+    says(stack, &format!("{POOLS}/sound"), "Ready", "True");
+    let complaint = "False ValidationFailed: spec.template.spec.startupTaints[0]";
+    says(stack, &format!("{POOLS}/broken"), "ValidationSucceeded", complaint);
+    says(stack, &format!("{POOLS}/broken"), "NodeClassReady", "True");
+    says(stack, &format!("{POOLS}/broken"), "Ready", "False UnhealthyDependents: ValidationSucceeded=False");
+    let no_class = "False NodeClassNotFound: there is no EC2NodeClass/lost";
+    says(stack, &format!("{POOLS}/lost"), "NodeClassReady", no_class);
+    says(stack, &format!("{CLASSES}/empty"), "SubnetsReady", &format!("False SubnetsNotFound: {NO_SUBNET}"));
+    says(stack, &format!("{CLASSES}/empty"), "SecurityGroupsReady", "True");
+    says(stack, &format!("{CLASSES}/empty"), "Ready", "False UnhealthyDependents: SubnetsReady=False");
+    let not_ready = format!("False NodeClassNotReady: EC2NodeClass/empty: {NO_SUBNET}");
+    says(stack, &format!("{POOLS}/empty"), "NodeClassReady", &not_ready);
+    says(
+        stack,
+        &format!("{OVERLAYS}/dear"),
+        "ValidationSucceeded",
+        "False ValidationFailed: spec.price: found \"2000000\"",
+    );
+    says(
+        stack,
+        &format!("{BUFFERS}/spare"),
+        "ReadyForProvisioning",
+        "False ValidationFailed: spec.podTemplateRef",
+    );
+}
+
+/// Two ticks have seen it, and people hear of it once.
+fn assert_refusals_are_told_once(stack: &Stack) {
+    assert_eq!(events(stack, "NodePool", "sound"), []);
+    assert_eq!(
+        events(stack, "NodePool", "lost"),
+        [("NodeClassNotFound: there is no EC2NodeClass/lost".into(), 1)]
+    );
+    assert_eq!(events(stack, "EC2NodeClass", "empty"), [(format!("SubnetsNotFound: {NO_SUBNET}"), 1)]);
+    for (kind, name) in [("NodePool", "broken"), ("NodeOverlay", "dear"), ("CapacityBuffer", "spare")] {
+        let told = events(stack, kind, name);
+        assert!(
+            told.len() == 1 && told[0].1 == 1 && told[0].0.starts_with("ValidationFailed: spec."),
+            "{told:?}"
+        );
+    }
+}
+
+#[test]
+fn what_is_refused_says_so_until_it_is_mended() {
+    let stack = Stack::start(Options::default()).unwrap();
+    let kubernetes = stack.kubernetes();
+    apply_refused(kubernetes);
+    let _provision = stack.start_function("provision", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "0")]).unwrap();
+    tick(&stack, "provision").unwrap();
+    tick(&stack, "provision").unwrap();
+    assert_refusals_are_shown(&stack);
+    assert_refusals_are_told_once(&stack);
+
+    let written = kubernetes.get(&format!("{POOLS}/sound")).unwrap()["metadata"]["resourceVersion"].clone();
+    apply_mended(kubernetes);
     // A class is looked up again after a minute.
     std::thread::sleep(Duration::from_secs(61));
     tick(&stack, "provision").unwrap();
     for path in ["broken", "lost", "empty", "sound"].map(|name| format!("{POOLS}/{name}")) {
-        says(path, "Ready", "True");
+        says(&stack, &path, "Ready", "True");
     }
     for path in ["lost", "empty"].map(|name| format!("{CLASSES}/{name}")) {
-        says(path, "Ready", "True");
+        says(&stack, &path, "Ready", "True");
     }
-    says(format!("{OVERLAYS}/dear"), "Ready", "True");
-    says(format!("{BUFFERS}/spare"), "ReadyForProvisioning", "True");
+    says(&stack, &format!("{OVERLAYS}/dear"), "Ready", "True");
+    says(&stack, &format!("{BUFFERS}/spare"), "ReadyForProvisioning", "True");
     let mended = events(&stack, "NodePool", "lost");
     assert!(mended.iter().any(|(said, _)| said.starts_with("Ready: ")), "{mended:?}");
     let now = kubernetes.get(&format!("{POOLS}/sound")).unwrap()["metadata"]["resourceVersion"].clone();

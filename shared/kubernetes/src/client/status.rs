@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::transport::{APPLY_PATCH, Call, Transport};
 use super::{parse, refusal, unreadable};
 
-/// Applies the status: conditions are ours by their type, and those of others stay. One that is made anew under the same
-/// name shows it until the next tick, since the API server does not look at the uid here.
+/// Applies the status: conditions are ours by their type, and those of others stay. One that is made anew under the
+/// same name shows it until the next tick, since the API server does not look at the uid here.
 pub(super) async fn write(
     transport: &Transport,
     object: &ConfiguredRef,

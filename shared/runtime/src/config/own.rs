@@ -150,19 +150,17 @@ fn batch(reader: &mut Reader<'_>, name: &str) -> Duration {
 }
 
 fn preferences(reader: &mut Reader<'_>) -> Preferences {
-    reader.parsed("OUTRIGGER_PREFERENCE_POLICY", "Respect or Ignore", |text| match text {
-        "Respect" => Some(Preferences::Respect),
-        "Ignore" => Some(Preferences::Ignore),
-        _ => None,
-    })
+    reader.either(
+        "OUTRIGGER_PREFERENCE_POLICY",
+        [("Respect", Preferences::Respect), ("Ignore", Preferences::Ignore)],
+    )
 }
 
 fn min_values(reader: &mut Reader<'_>) -> MinValuesPolicy {
-    reader.parsed("OUTRIGGER_MIN_VALUES_POLICY", "Strict or BestEffort", |text| match text {
-        "Strict" => Some(MinValuesPolicy::Strict),
-        "BestEffort" => Some(MinValuesPolicy::BestEffort),
-        _ => None,
-    })
+    reader.either(
+        "OUTRIGGER_MIN_VALUES_POLICY",
+        [("Strict", MinValuesPolicy::Strict), ("BestEffort", MinValuesPolicy::BestEffort)],
+    )
 }
 
 fn initialization_timeout(reader: &mut Reader<'_>) -> Option<Duration> {
@@ -179,19 +177,12 @@ fn max_new_nodes_per_minute(reader: &mut Reader<'_>) -> usize {
 }
 
 fn rebalance(reader: &mut Reader<'_>) -> RebalancePolicy {
-    reader.parsed("OUTRIGGER_REBALANCE", "event or drain", |text| match text {
-        "event" => Some(RebalancePolicy::Event),
-        "drain" => Some(RebalancePolicy::Drain),
-        _ => None,
-    })
+    reader
+        .either("OUTRIGGER_REBALANCE", [("event", RebalancePolicy::Event), ("drain", RebalancePolicy::Drain)])
 }
 
 fn place_pods(reader: &mut Reader<'_>) -> PlacePods {
-    reader.parsed("OUTRIGGER_PLACE_PODS", "bind or nominate", |text| match text {
-        "bind" => Some(PlacePods::Bind),
-        "nominate" => Some(PlacePods::Nominate),
-        _ => None,
-    })
+    reader.either("OUTRIGGER_PLACE_PODS", [("bind", PlacePods::Bind), ("nominate", PlacePods::Nominate)])
 }
 
 fn schedulers(reader: &mut Reader<'_>) -> BTreeSet<String> {

@@ -51,6 +51,14 @@ impl<'v> Reader<'v> {
         })
     }
 
+    /// One of two words.
+    pub(super) fn either<T: Copy + Default>(&mut self, name: &str, words: [(&str, T); 2]) -> T {
+        let allowed = words.map(|(word, _)| word).join(" or ");
+        self.parsed(name, &allowed, |text| {
+            words.into_iter().find(|(word, _)| *word == text).map(|(_, meaning)| meaning)
+        })
+    }
+
     /// `true` or `false`.
     pub(super) fn flag(&mut self, name: &str) -> bool {
         self.parsed(name, "true or false", |text| text.parse().ok())
