@@ -66,7 +66,7 @@ pub(crate) struct KeptOutput {
 /// Runs the command.
 pub(crate) fn run(command: &args::Consolidate, format: Format) -> Result<Outcome, CliError> {
     let progress = spinner("reading");
-    let Input { mut snapshot, lacks_volumes } = input::read_snapshot(&command.source)?;
+    let Input { mut snapshot, lacks } = input::read_snapshot(&command.source)?;
     snapshot.taken_at = command.at.unwrap_or_else(|| input::decided_at(&command.source, &snapshot));
     let defaults = DisruptionSettings::default();
     let settings = DisruptionSettings {
@@ -82,7 +82,7 @@ pub(crate) fn run(command: &args::Consolidate, format: Format) -> Result<Outcome
     progress.finish_and_clear();
     let output = output(&found, seconds);
     print(&output, format, || consolidate_text::print(&output))?;
-    plan_text::warn_of_input(&snapshot, lacks_volumes, format);
+    plan_text::warn_of_input(&snapshot, &lacks, format);
     Ok(if snapshot.invalid.is_empty() { Outcome::Done } else { Outcome::Refused })
 }
 

@@ -30,21 +30,21 @@ pub(crate) struct Decision {
     pub(crate) report: Report,
     /// The decision alone; reading the files is left out.
     pub(crate) seconds: f64,
-    /// Whether the files say nothing of the volumes that pods mount.
-    pub(crate) lacks_volumes: bool,
+    /// What the files do not say, though it matters.
+    pub(crate) lacks: Vec<String>,
 }
 
 /// Reads the files and decides.
 pub(crate) fn decide(source: &Source) -> Result<Decision, CliError> {
     let progress = spinner("reading");
-    let Input { snapshot, lacks_volumes } = read_snapshot(source)?;
+    let Input { snapshot, lacks } = read_snapshot(source)?;
     progress.set_message("planning");
     let options = options(source);
     let begun = std::time::Instant::now();
     let (plan, report) = outrigger_planning::provision(&snapshot, &options);
     let seconds = begun.elapsed().as_secs_f64();
     progress.finish_and_clear();
-    Ok(Decision { snapshot, plan, report, seconds, lacks_volumes })
+    Ok(Decision { snapshot, plan, report, seconds, lacks })
 }
 
 /// How it is to be decided.
@@ -66,19 +66,41 @@ pub(crate) fn decided_at(source: &Source, snapshot: &Snapshot) -> Timestamp {
 /// What is decided from.
 pub(crate) struct Input {
     pub(crate) snapshot: Snapshot,
-    /// Whether the files say nothing of the volumes that pods mount.
-    pub(crate) lacks_volumes: bool,
+    /// What the files do not say, though it matters.
+    pub(crate) lacks: Vec<String>,
 }
 
 /// Reads what is decided from.
 pub(crate) fn read_snapshot(source: &Source) -> Result<Input, CliError> {
     if let Some(file) = &source.snapshot {
-        return Ok(Input { snapshot: snapshot_file::read(file)?, lacks_volumes: false });
+        return Ok(Input { snapshot: snapshot_file::read(file)?, lacks: Vec::new() });
     }
     let dump = dump(source)?;
     let classes = classes(&dump, source)?;
-    let lacks_volumes = !dump.volume_claims.is_empty() && !dump.has_volume_claims;
-    Ok(Input { snapshot: dump.into_snapshot("dump", classes), lacks_volumes })
+    let lacks = lacks(&dump, source);
+    Ok(Input { snapshot: dump.into_snapshot("dump", classes), lacks })
+}
+
+/// What the files do not say, though it matters: volumes, and what only the account knows.
+fn lacks(dump: &Dump, source: &Source) -> Vec<String> {
+    let mut lacks = Vec::new();
+    if !dump.volume_claims.is_empty() && !dump.has_volume_claims {
+        let kinds = "persistentvolumeclaims, persistentvolumes, storageclasses and csinodes";
+        lacks.push(format!(
+            "pods mount volumes, of which the files say nothing; add {kinds} to what kubectl gets"
+        ));
+    }
+    let selecting = dump.ec2_node_classes.iter().filter(|class| {
+        source.catalog.is_none() && !class.spec.capacity_reservation_selector_terms.is_empty()
+    });
+    lacks.extend(selecting.map(|class| {
+        format!(
+            "EC2NodeClass/{}: its capacity reservations are in the account, and no file says what room they have; they \
+             are left out",
+            class.name
+        )
+    }));
+    lacks
 }
 
 fn dump(source: &Source) -> Result<Dump, CliError> {

@@ -136,18 +136,15 @@ pub(crate) fn warn(decision: &Decision, format: Format) {
             eprintln!("{} {}: {reason}", "left out:".yellow().bold(), names(&entry.pods));
         }
     }
-    warn_of_input(&decision.snapshot, decision.lacks_volumes, format);
+    warn_of_input(&decision.snapshot, &decision.lacks, format);
 }
 
 /// What was refused, and what is missing.
-pub(crate) fn warn_of_input(snapshot: &Snapshot, lacks_volumes: bool, format: Format) {
+pub(crate) fn warn_of_input(snapshot: &Snapshot, lacks: &[String], format: Format) {
     for problem in &snapshot.invalid {
         eprintln!("{} {problem}", "refused:".yellow().bold());
     }
-    if lacks_volumes {
-        let kinds = "persistentvolumeclaims, persistentvolumes, storageclasses and csinodes";
-        let lack =
-            format!("pods mount volumes, of which the files say nothing; add {kinds} to what kubectl gets");
+    for lack in lacks {
         eprintln!("{} {lack}", "note:".yellow().bold());
     }
     if snapshot.node_pools.is_empty() && format == Format::Text {

@@ -18,6 +18,7 @@ use outrigger_model::{
 };
 use tokio::time::Instant;
 
+use crate::ec2::template::Wanted;
 use crate::ec2::{account, class, ending, fleet, instances, status, template};
 use crate::s3::S3Location;
 use crate::{Aws, events, state_store, survey};
@@ -204,14 +205,23 @@ impl Cloud for AwsCloud {
         Ok(class)
     }
 
-    async fn ensure_template(&self, class: &NodeClass) -> Result<TemplateRef, CloudError> {
+    async fn ensure_template(
+        &self,
+        class: &NodeClass,
+        reservation: Option<&str>,
+    ) -> Result<TemplateRef, CloudError> {
         self.check_nodeup_config(class).await?;
         match &class.launch {
+            LaunchTemplate::Borrowed { name, .. } if reservation.is_some() => Err(CloudError::Unusable {
+                what: format!("launch template {name}"),
+                why: "kOps wrote it, and its instances start in no capacity reservation".into(),
+            }),
             LaunchTemplate::Borrowed { name, version } => {
                 Ok(TemplateRef { name: name.clone(), version: version.clone() })
             }
             LaunchTemplate::Own(own) => {
-                template::ensure(&self.aws, &self.config.cluster, class, own, &self.templates).await
+                let wanted = Wanted { class, own, reservation };
+                template::ensure(&self.aws, &self.config.cluster, wanted, &self.templates).await
             }
             LaunchTemplate::None => Err(CloudError::Unusable {
                 what: class.reference.to_string(),

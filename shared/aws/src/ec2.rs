@@ -6,6 +6,7 @@ pub(crate) mod ending;
 pub(crate) mod fleet;
 pub(crate) mod images;
 pub(crate) mod instances;
+pub(crate) mod reservations;
 pub(crate) mod status;
 pub(crate) mod template;
 

@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 
 use outrigger_model::labels::{CAPACITY_TYPE, REGION, ZONE, ZONE_ID};
-use outrigger_model::{CapacityType, InstanceType, NodeClass, Offering, Requirement};
+use outrigger_model::node_class::CapacityReservation;
+use outrigger_model::{CapacityType, InstanceType, NodeClass, Offering, Price, Requirement, Reservation};
 
 use crate::catalog::{Catalog, TypeEntry};
 use crate::{allocatable, labels};
+
+/// What is left of the price on demand where a reservation has paid for it.
+const RESERVED_SHARE: u64 = 10_000_000;
 
 pub(crate) fn instance_types(catalog: &Catalog, class: &NodeClass) -> Vec<InstanceType> {
     catalog.types.iter().filter_map(|entry| instance_type(entry, &catalog.region, class)).collect()
@@ -17,7 +21,9 @@ fn instance_type(entry: &TypeEntry, region: &str, class: &NodeClass) -> Option<I
     if !class.images.is_empty() && class.image(&facts.arch).is_none() {
         return None;
     }
-    let offerings: Vec<Offering> = entry.offerings.iter().filter(|o| is_sold_to(class, o)).cloned().collect();
+    let reserved = class.reservations.iter().filter(|reservation| reservation.instance_type == facts.name);
+    let all = entry.offerings.iter().cloned().chain(reserved.map(|reservation| offering(entry, reservation)));
+    let offerings: Vec<Offering> = all.filter(|offering| is_sold_to(class, offering)).collect();
     if offerings.is_empty() {
         return None;
     }
@@ -34,6 +40,24 @@ fn instance_type(entry: &TypeEntry, region: &str, class: &NodeClass) -> Option<I
         allocatable: resources.allocatable,
         offerings,
     })
+}
+
+/// What a reservation offers. It is paid for already: as with Karpenter a ten-millionth of the price on demand is left,
+/// by which the larger one is the dearer.
+fn offering(entry: &TypeEntry, reservation: &CapacityReservation) -> Offering {
+    let is_like = |offering: &&Offering| offering.capacity_type == CapacityType::OnDemand;
+    let on_demand = entry.offerings.iter().find(is_like).map_or(Price::ZERO, |offering| offering.price);
+    Offering {
+        zone: reservation.zone.clone(),
+        capacity_type: CapacityType::Reserved,
+        price: Price::from_nanos(on_demand.nanos() / RESERVED_SHARE),
+        available: true,
+        reservation: Some(Reservation {
+            id: reservation.id.clone(),
+            count: reservation.available,
+            total: Some(reservation.total),
+        }),
+    }
 }
 
 /// Whether the class may launch there: it has a subnet in the zone, its requirements on zone and capacity type hold,
@@ -65,7 +89,7 @@ fn is_wanted(class: &NodeClass, labels: &BTreeMap<String, String>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use outrigger_model::{Image, NodeClassRef, Operator, Price, Requirements, Subnet};
+    use outrigger_model::{Image, NodeClassRef, Operator, Requirements, Subnet};
 
     fn names(change: impl Fn(&mut NodeClass)) -> Vec<InstanceType> {
         let mut class = NodeClass::for_planning(NodeClassRef::instance_group("nodes"));
@@ -76,6 +100,34 @@ mod tests {
     fn wanting(key: &str, operator: Operator, values: &[&str]) -> impl Fn(&mut NodeClass) {
         let wanted = Requirements::new().with(key, Requirement::new(operator, values.iter().copied()));
         move |class| class.requirements = wanted.clone()
+    }
+
+    #[test]
+    fn reservations_are_offered_where_the_class_has_a_subnet() {
+        let reservation = |id: &str, zone: &str| CapacityReservation {
+            id: id.into(),
+            instance_type: "m5.large".into(),
+            zone: zone.into(),
+            available: 3,
+            total: 5,
+        };
+        let types = names(|class| {
+            class.reservations = vec![reservation("cr-a", "us-east-1a"), reservation("cr-f", "us-east-1f")];
+            class.subnets = vec![Subnet {
+                id: "subnet-a".into(),
+                zone: "us-east-1a".into(),
+                zone_id: String::new(),
+                free_addresses: 9,
+            }];
+        });
+        let reserved =
+            types.iter().flat_map(|kind| kind.offerings.iter().map(move |offering| (&kind.name, offering)));
+        let reserved: Vec<_> =
+            reserved.filter(|(_, offering)| offering.capacity_type == CapacityType::Reserved).collect();
+        let [(name, offering)] = reserved[..] else { panic!("one is offered: {reserved:?}") };
+        assert_eq!((name.as_str(), offering.zone.as_str()), ("m5.large", "us-east-1a"));
+        assert_eq!(offering.reservation, Some(Reservation { id: "cr-a".into(), count: 3, total: Some(5) }));
+        assert_eq!(offering.price, Price::from_nanos(9), "a ten-millionth of $0.096");
     }
 
     #[test]

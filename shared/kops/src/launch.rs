@@ -109,6 +109,7 @@ fn own(
         metadata_tokens_required: group.spec.instance_metadata.http_tokens.as_deref() != Some("optional"),
         metadata_hop_limit: hop_limit(group),
         detailed_monitoring: group.spec.detailed_instance_monitoring.unwrap_or(false),
+        reservations_by_name: false,
     })))
 }
 

@@ -45,6 +45,7 @@ pub fn node_class(files: &StateStoreFiles, account: &AccountFacts) -> Result<Nod
         taints,
         images,
         subnets,
+        reservations: Vec::new(),
         tags,
         launch,
         kubelet: Kubelet::Kops(settings),

@@ -21,10 +21,13 @@ use crate::{KubeletSettings, Quantity, RootVolume};
 
 pub use block_device::{BlockDevice, BlockDeviceMapping, VolumeType};
 pub use kubelet::KubeletConfiguration;
-pub use selector::{AmiSelectorTerm, SecurityGroupSelectorTerm, SubnetSelectorTerm};
+pub use selector::{
+    AmiSelectorTerm, CapacityReservationSelectorTerm, InstanceMatchCriteria, SecurityGroupSelectorTerm,
+    SubnetSelectorTerm,
+};
 pub use unsupported::{
-    CapacityReservationSelectorTerm, ConnectionTracking, CpuOptions, InstanceMatchCriteria,
-    InstanceStorePolicy, InterfaceType, NetworkInterface, PlacementGroupSelector,
+    ConnectionTracking, CpuOptions, InstanceStorePolicy, InterfaceType, NetworkInterface,
+    PlacementGroupSelector,
 };
 
 /// An `EC2NodeClass` that has passed validation.
@@ -92,7 +95,7 @@ pub struct EC2NodeClassSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
     pub kubelet: Option<KubeletConfiguration>,
-    /// Not acted on: capacity reservations.
+    /// The capacity reservations in which instances start before any other is bought; those on demand start in none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 30))]
     pub capacity_reservation_selector_terms: Vec<CapacityReservationSelectorTerm>,

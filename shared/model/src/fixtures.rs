@@ -136,6 +136,8 @@ pub fn request(count: u32) -> FleetRequest {
         count,
         max_spot_price: None,
         spot_allocation: SpotAllocation::default(),
+        prioritized: false,
+        reservation: None,
         overrides: Vec::new(),
         tags: BTreeMap::new(),
     }

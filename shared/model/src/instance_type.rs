@@ -92,8 +92,11 @@ pub struct Offering {
 pub struct Reservation {
     /// `cr-…`.
     pub id: String,
-    /// How many more instances it has room for.
+    /// How many more instances it has room for, as far as EC2 said when it was last asked.
     pub count: u32,
+    /// How many instances it has room for in all, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<u32>,
 }
 
 /// An offering that EC2 could not supply, and until when it is left alone.

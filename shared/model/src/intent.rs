@@ -62,6 +62,13 @@ pub struct FleetRequest {
     /// Which spot instances EC2 takes among them.
     #[serde(default, skip_serializing_if = "SpotAllocation::is_default")]
     pub spot_allocation: SpotAllocation,
+    /// Whether EC2 takes what comes first among them, as far as it has that, instead of what costs it the least:
+    /// NodeOverlays have changed prices of which it knows nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prioritized: bool,
+    /// The capacity reservation that the instances start in, where they are reserved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<String>,
     /// What they may be, cheapest first.
     pub overrides: Vec<FleetOverride>,
     /// Tags of instances, volumes and the rest.

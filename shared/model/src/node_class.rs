@@ -33,6 +33,9 @@ pub struct NodeClass {
     /// Subnets.
     #[serde(default)]
     pub subnets: Vec<Subnet>,
+    /// The capacity reservations in which its instances may start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reservations: Vec<CapacityReservation>,
     /// Tags of its instances, the node's own aside.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
@@ -99,6 +102,22 @@ pub struct Subnet {
     pub free_addresses: u32,
 }
 
+/// A capacity reservation: instances of one type in one zone that are paid for, running or not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CapacityReservation {
+    /// `cr-…`.
+    pub id: String,
+    /// Its instance type.
+    pub instance_type: String,
+    /// Its zone.
+    pub zone: String,
+    /// How many more instances it has room for.
+    pub available: u32,
+    /// How many instances it has room for in all.
+    pub total: u32,
+}
+
 /// The launch template that a fleet request names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "carrier")]
@@ -136,6 +155,10 @@ pub struct OwnTemplate {
     pub metadata_hop_limit: u8,
     /// Whether instances are monitored in detail.
     pub detailed_monitoring: bool,
+    /// Whether instances start in a capacity reservation only where the launch names it. Not written where it is off, so
+    /// that it changed no hash when it was new.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reservations_by_name: bool,
 }
 
 /// How much of a machine is left for pods.
@@ -244,6 +267,7 @@ impl NodeClass {
             taints: Vec::new(),
             images: Vec::new(),
             subnets: Vec::new(),
+            reservations: Vec::new(),
             tags: BTreeMap::new(),
             launch: LaunchTemplate::None,
             kubelet,

@@ -134,6 +134,7 @@ mod tests {
             metadata_tokens_required: true,
             metadata_hop_limit: 1,
             detailed_monitoring: false,
+            reservations_by_name: false,
         });
         NodeClass { launch, ..NodeClass::for_planning(NodeClassRef::instance_group("nodes")) }
     }

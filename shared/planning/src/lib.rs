@@ -28,6 +28,7 @@ mod problem;
 mod provision;
 mod rate;
 mod report;
+mod reservations;
 mod search;
 mod solution;
 

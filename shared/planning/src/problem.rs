@@ -29,6 +29,7 @@ use crate::Options;
 use crate::launch_outcomes::LeftAlone;
 use crate::market::selections::{Selected, Selections};
 use crate::market::templates::{Pools, Template};
+use crate::reservations;
 use amounts::Dimensions;
 use classes::{FixedMap, PodClass};
 use daemons::Daemon;
@@ -118,7 +119,7 @@ impl<'a> Problem<'a> {
         Self {
             plannable: classes.iter().map(|class| queue::unsupported(class.spec).is_none()).collect(),
             limits: templates.iter().map(|it| Limits::of(snapshot, it.pool, it.types)).collect(),
-            reservations: reservations(templates),
+            reservations: reservations(snapshot, templates),
             existing_domains: existing
                 .iter()
                 .map(|node| topology.domains_of(|key| node.label(key)))
@@ -203,11 +204,13 @@ fn needs_neighbours(class: &PodClass<'_>) -> bool {
 }
 
 /// How many more instances each reservation has room for; where pools differ about it, the fewest.
-fn reservations(templates: &[Template<'_>]) -> BTreeMap<String, u32> {
+fn reservations(snapshot: &Snapshot, templates: &[Template<'_>]) -> BTreeMap<String, u32> {
+    let held = reservations::held(snapshot);
     let mut left = BTreeMap::new();
     for reservation in templates.iter().flat_map(|template| template.reservations()) {
-        let count = left.entry(reservation.id.clone()).or_insert(reservation.count);
-        *count = reservation.count.min(*count);
+        let room = reservations::left(reservation, &held);
+        let count = left.entry(reservation.id.clone()).or_insert(room);
+        *count = room.min(*count);
     }
     left
 }

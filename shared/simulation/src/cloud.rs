@@ -6,6 +6,7 @@ mod classes;
 mod health;
 mod port;
 mod refusals;
+mod reservations;
 mod standing;
 mod templates;
 
@@ -17,6 +18,7 @@ use outrigger_catalog::Catalog;
 use outrigger_engine::ports::{
     CloudError, FleetAnswer, FleetError, InstanceProblem, InstanceState, ManagedPools,
 };
+use outrigger_model::node_class::CapacityReservation;
 use outrigger_model::{
     CapacityType, FleetOverride, FleetRequest, Instance, InstanceType, NodeClass, NodeClassRef, Price, labels,
 };
@@ -38,6 +40,8 @@ const WORST_LAG_MILLIS: u64 = 90_000;
 pub(crate) const NO_LAUNCH: &str = "none";
 /// What EC2 says of a pool that has run dry.
 pub(crate) const NO_CAPACITY: &str = "InsufficientInstanceCapacity";
+/// What EC2 says of a capacity reservation without room.
+const NO_ROOM: &str = "ReservationCapacityExceeded";
 /// How many machines an on-demand pool has; enough that only events empty it.
 const ON_DEMAND_DEPTH: u64 = 1_000;
 
@@ -73,6 +77,8 @@ pub(crate) struct Ec2 {
     image_updates: u32,
     /// The pools that InstanceGroups ask for.
     managed_pools: ManagedPools,
+    /// Capacity reservations, each as it is while nothing runs in it.
+    reservations: Vec<CapacityReservation>,
     /// The architectures of the images of InstanceGroups that are not like the rest.
     group_images: BTreeMap<String, Vec<String>>,
 }
@@ -181,6 +187,7 @@ impl Ec2 {
             image_updates: 0,
             managed_pools: scenario.managed_pools.clone(),
             group_images: scenario.group_images.clone(),
+            reservations: scenario.reservations.clone(),
         }
     }
 
@@ -249,6 +256,7 @@ impl Ec2 {
         }
         self.turn_away(moment)?;
         self.check(request)?;
+        self.check_reservation(request)?;
         let mut answer = FleetAnswer::default();
         let mut dry = BTreeSet::new();
         for _ in 0..request.count {
@@ -288,7 +296,8 @@ impl Ec2 {
         Ok(())
     }
 
-    /// The override that EC2 takes next: the lowest price on demand, the best mix of price and depth on spot.
+    /// The override that EC2 takes next: the lowest price on demand, the best mix of price and depth on spot; where the
+    /// request has priorities, what comes first.
     fn choose<'a>(
         &mut self,
         request: &'a FleetRequest,
@@ -300,7 +309,11 @@ impl Ec2 {
             .iter()
             .filter_map(|wanted| Some((self.rank(wanted, request.capacity_type)?, wanted)))
             .collect();
-        ranked.sort_by(|(a, x), (b, y)| (a, &x.instance_type, &x.zone).cmp(&(b, &y.instance_type, &y.zone)));
+        if !request.prioritized {
+            ranked.sort_by(|(a, x), (b, y)| {
+                (a, &x.instance_type, &x.zone).cmp(&(b, &y.instance_type, &y.zone))
+            });
+        }
         for (_, wanted) in ranked {
             let pool = Pool {
                 instance_type: wanted.instance_type.clone(),
@@ -309,7 +322,9 @@ impl Ec2 {
             };
             let depth = self.depth(&pool);
             let drought = self.droughts.iter().find(|drought| drought.covers(&pool, moment.elapsed));
-            let code = drought.map_or(NO_CAPACITY, |drought| drought.code.as_str()).to_owned();
+            let is_reserved = request.capacity_type == CapacityType::Reserved;
+            let dry_code = if is_reserved { NO_ROOM } else { NO_CAPACITY };
+            let code = drought.map_or(dry_code, |drought| drought.code.as_str()).to_owned();
             let empty = drought.is_some();
             let taken = self.taken.entry(pool).or_default();
             if !empty && *taken < depth {
@@ -323,6 +338,9 @@ impl Ec2 {
 
     /// Lower is better; `None` when the pool does not exist.
     fn rank(&self, wanted: &FleetOverride, capacity_type: CapacityType) -> Option<Price> {
+        if capacity_type == CapacityType::Reserved {
+            return Some(wanted.price);
+        }
         let price = self.price(&wanted.instance_type, &wanted.zone, capacity_type)?;
         if capacity_type == CapacityType::OnDemand {
             return Some(price);
@@ -342,6 +360,9 @@ impl Ec2 {
     fn depth(&self, pool: &Pool) -> u64 {
         if pool.capacity_type == CapacityType::OnDemand.as_str() {
             return ON_DEMAND_DEPTH;
+        }
+        if pool.capacity_type == CapacityType::Reserved.as_str() {
+            return self.reserved_depth(pool);
         }
         4 + draw(self.seed, &format!("depth/{}/{}", pool.instance_type, pool.zone), 60)
     }

@@ -18,6 +18,9 @@
 //!   ec2NodeClasses: []        # EC2NodeClass objects
 //!   instanceGroups:           # kOps' need not be written down; each has one image, for amd64, unless it says otherwise
 //!     - {name: nodes, images: [amd64, arm64]}
+//!   nodeOverlays: []          # NodeOverlay objects
+//!   capacityReservations:     # one for a type in a zone; EC2NodeClasses select by id, or all
+//!     - {id: cr-1, instanceType: m6a.xlarge, zone: us-east-1a, total: 5, available: 3}
 //!   daemonSets:               # name, namespace and a standard pod template
 //!     - {name: agent, namespace: kube-system, template: {spec: {containers: []}}}
 //!   workloads:                # the same, with replicas over time
@@ -81,6 +84,7 @@ use outrigger_catalog::Catalog;
 use outrigger_engine::interruption::RebalancePolicy;
 use outrigger_engine::ports::{Configuration, ManagedPools};
 use outrigger_engine::{Guards, MinValuesPolicy, Preferences};
+use outrigger_model::node_class::CapacityReservation;
 use outrigger_model::{DaemonSet, Invalid};
 
 use crate::policy::Policy;
@@ -119,6 +123,8 @@ pub struct Scenario {
     pub managed_pools: ManagedPools,
     /// The architectures for which InstanceGroups have images, where it is not amd64 alone.
     pub group_images: BTreeMap<String, Vec<String>>,
+    /// Capacity reservations, each as it is while nothing runs in it.
+    pub reservations: Vec<CapacityReservation>,
     /// Daemonsets.
     pub daemon_sets: Vec<DaemonSet>,
     /// Workloads.

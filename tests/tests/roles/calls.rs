@@ -15,13 +15,17 @@ const WITH_CATALOG: &[&str] = &["disrupt", "lifecycle", "provision"];
 /// Functions that keep the ledger.
 const WITH_LEDGER: &[&str] = &["disrupt", "interrupt", "lifecycle", "provision"];
 
+/// The template of ours whose instances start in a capacity reservation.
+const RESERVED: &str = "outrigger/k/reserved-1";
+
 /// A call, and who makes it.
 pub(crate) struct Row {
     pub(crate) functions: &'static [&'static str],
     pub(crate) call: Call,
 }
 
-/// The account of the calls: an instance, a template of ours and one of kOps.
+/// The account of the calls: an instance, templates of ours, one of which starts instances in a capacity reservation,
+/// and one of kOps.
 pub(crate) struct Standing;
 
 /// The tags that provision gives to instances and volumes.
@@ -53,6 +57,7 @@ impl Account for Standing {
             id: "lt-1".into(),
             tags: template_tags(),
             profile: Some(format!("nodes.{CLUSTER}")),
+            reservation: (name == RESERVED).then(|| "cr-1".into()),
             security_groups: ["sg-1".to_owned()].into(),
             tagged: [("network-interface".to_owned(), of_class.clone())].into(),
             ..LaunchTemplate::default()
@@ -110,6 +115,7 @@ fn of_ec2() -> Vec<Row> {
     let all_but_interrupt: &[&str] = &["disrupt", "lifecycle", "provision", "refresh"];
     vec![
         describe(all_but_interrupt, "DescribeAvailabilityZones"),
+        describe(WITH_CLASSES, "DescribeCapacityReservations"),
         describe(WITH_CLASSES, "DescribeImages"),
         describe(WITH_CLASSES, "DescribeLaunchTemplateVersions"),
         describe(WITH_CLASSES, "DescribeSecurityGroups"),
@@ -164,6 +170,7 @@ fn of_fleets() -> Vec<Row> {
     vec![
         row(&["provision"], template),
         row(&["provision"], fleet("spot", "outrigger/k/default-1", Some("ami-1"))),
+        row(&["provision"], fleet("on-demand", RESERVED, Some("ami-1"))),
         row(&["provision"], fleet("on-demand", &borrowed, None)),
     ]
 }

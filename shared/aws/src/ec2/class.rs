@@ -9,16 +9,17 @@ use outrigger_model::{
     SpotAllocation, Subnet, labels,
 };
 
-use super::{account, images};
+use super::{account, images, reservations};
 use crate::Aws;
 
 /// Resolves an EC2NodeClass against the account. It is not ready while a selector finds nothing.
 pub(crate) async fn resolve(aws: &Aws, cluster: &str, class: &EC2NodeClass) -> Result<NodeClass, CloudError> {
     let spec = &class.spec;
-    let (subnets, security_groups, images) = futures::future::try_join3(
+    let (subnets, security_groups, images, reservations) = futures::future::try_join4(
         account::subnets_of_terms(aws, &spec.subnet_selector_terms),
         account::security_groups_of_terms(aws, &spec.security_group_selector_terms),
         images::of_terms(aws, &spec.ami_selector_terms),
+        reservations::of_terms(aws, &spec.capacity_reservation_selector_terms),
     )
     .await?;
     let missing = [
@@ -38,6 +39,7 @@ pub(crate) async fn resolve(aws: &Aws, cluster: &str, class: &EC2NodeClass) -> R
         metadata_tokens_required: spec.metadata_options.http_tokens == HttpTokens::Required,
         metadata_hop_limit: spec.metadata_options.http_put_response_hop_limit,
         detailed_monitoring: spec.detailed_monitoring.unwrap_or(false),
+        reservations_by_name: !spec.capacity_reservation_selector_terms.is_empty(),
     };
     let mut tags = spec.tags.clone();
     tags.insert("KubernetesCluster".to_owned(), cluster.to_owned());
@@ -61,6 +63,7 @@ pub(crate) async fn resolve(aws: &Aws, cluster: &str, class: &EC2NodeClass) -> R
         taints: Vec::new(),
         images: images.into_iter().map(|image| Image { id: image.id, arch: image.arch }).collect(),
         subnets,
+        reservations,
         tags,
         launch: LaunchTemplate::Own(own),
         kubelet: Kubelet::Karpenter(spec.kubelet_settings()),

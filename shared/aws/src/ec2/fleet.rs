@@ -23,9 +23,6 @@ use crate::{Aws, errors};
 pub(crate) async fn launch(aws: &Aws, request: &FleetRequest) -> Result<FleetAnswer, CloudError> {
     let attempted = || format!("create a fleet of {}", request.count);
     let unusable = |why: String| CloudError::Unusable { what: "the fleet request".into(), why };
-    if request.capacity_type == CapacityType::Reserved {
-        return Err(unusable("launches into capacity reservations are not built yet".into()));
-    }
     let input =
         input(request).ok_or_else(|| unusable(format!("{} instances are too many", request.count)))?;
     let input = input.build().map_err(|error| unusable(error.to_string()))?;
@@ -71,9 +68,17 @@ fn input(request: &FleetRequest) -> Option<CreateFleetInputBuilder> {
         .total_target_capacity(i32::try_from(request.count).ok()?)
         .default_target_capacity_type(default_kind)
         .build();
-    let on_demand =
-        OnDemandOptionsRequest::builder().allocation_strategy(FleetOnDemandAllocationStrategy::LowestPrice);
-    let spot_options = SpotOptionsRequest::builder().allocation_strategy(strategy(request.spot_allocation));
+    let on_demand = OnDemandOptionsRequest::builder().allocation_strategy(if request.prioritized {
+        FleetOnDemandAllocationStrategy::Prioritized
+    } else {
+        FleetOnDemandAllocationStrategy::LowestPrice
+    });
+    let allocation = if request.prioritized {
+        SpotAllocation::CapacityOptimizedPrioritized
+    } else {
+        request.spot_allocation
+    };
+    let spot_options = SpotOptionsRequest::builder().allocation_strategy(strategy(allocation));
     Some(
         CreateFleetInput::builder()
             .client_token(&request.token)
@@ -96,7 +101,8 @@ fn strategy(allocation: SpotAllocation) -> SpotAllocationStrategy {
     }
 }
 
-/// The priority is the rank by price, so that a strategy which honours priorities would choose as we do.
+/// The priority is the rank by price, so that a strategy which honours priorities chooses as we do: where NodeOverlays
+/// have changed prices, as Karpenter does.
 fn override_request(
     (wanted, rank): (&FleetOverride, u32),
     most: Option<Price>,
@@ -197,6 +203,8 @@ mod tests {
             count: 3,
             max_spot_price: None,
             spot_allocation: SpotAllocation::default(),
+            prioritized: false,
+            reservation: None,
             overrides: vec![
                 wanted("m5.large", "us-east-1a", 40_000_000),
                 wanted("m5.large", "us-east-1b", 41_000_000),
@@ -229,6 +237,40 @@ mod tests {
         insta::assert_debug_snapshot!("spot_request", spot);
         let on_demand = input(&request(CapacityType::OnDemand)).unwrap().build().unwrap();
         insta::assert_debug_snapshot!("on_demand_request", on_demand);
+    }
+
+    #[test]
+    fn prices_that_overlays_have_changed_steer_by_priority() {
+        let strategies = |capacity_type, prioritized| {
+            let request = FleetRequest { prioritized, ..request(capacity_type) };
+            let input = input(&request).unwrap().build().unwrap();
+            let overrides = input.launch_template_configs()[0].overrides();
+            assert_eq!(
+                overrides.iter().filter_map(|wanted| wanted.priority).collect::<Vec<_>>(),
+                [0.0, 1.0, 2.0]
+            );
+            let on_demand = input.on_demand_options.and_then(|options| options.allocation_strategy);
+            let spot = input.spot_options.and_then(|options| options.allocation_strategy);
+            (on_demand.map(|it| it.to_string()), spot.map(|it| it.to_string()))
+        };
+        let table = [
+            (CapacityType::OnDemand, false, Some("lowest-price"), None),
+            (CapacityType::OnDemand, true, Some("prioritized"), None),
+            (CapacityType::Spot, false, None, Some("price-capacity-optimized")),
+            (CapacityType::Spot, true, None, Some("capacity-optimized-prioritized")),
+        ];
+        for (capacity_type, prioritized, on_demand, spot) in table {
+            let expected = (on_demand.map(str::to_owned), spot.map(str::to_owned));
+            assert_eq!(strategies(capacity_type, prioritized), expected, "{capacity_type} {prioritized}");
+        }
+    }
+
+    #[test]
+    fn what_is_reserved_is_asked_for_on_demand() {
+        let input = input(&request(CapacityType::Reserved)).unwrap().build().unwrap();
+        let capacity = input.target_capacity_specification.unwrap();
+        assert_eq!(capacity.default_target_capacity_type, Some(DefaultTargetCapacityType::OnDemand));
+        assert_eq!(input.spot_options, None);
     }
 
     #[test]

@@ -74,12 +74,20 @@ fn machine(instance: &aws_sdk_ec2::types::Instance) -> Machine {
 /// An instance as described. Its price is not among what EC2 says.
 fn read(instance: &aws_sdk_ec2::types::Instance) -> Instance {
     let spot = instance.instance_lifecycle() == Some(&InstanceLifecycleType::Spot);
+    // An instance may have come into an open reservation by itself; ours name theirs.
+    let specification = instance.capacity_reservation_specification();
+    let reserved =
+        specification.is_some_and(|specification| specification.capacity_reservation_target().is_some());
     let zone = instance.placement().and_then(|placement| placement.availability_zone());
     Instance {
         id: instance.instance_id().unwrap_or_default().to_owned(),
         instance_type: instance.instance_type().map(|kind| kind.as_str().to_owned()).unwrap_or_default(),
         zone: zone.unwrap_or_default().to_owned(),
-        capacity_type: if spot { CapacityType::Spot } else { CapacityType::OnDemand },
+        capacity_type: match (spot, reserved) {
+            (true, _) => CapacityType::Spot,
+            (false, true) => CapacityType::Reserved,
+            (false, false) => CapacityType::OnDemand,
+        },
         image_id: instance.image_id().unwrap_or_default().to_owned(),
         price: Price::ZERO,
     }

@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use aws_sdk_ec2::types::{
-    LaunchTemplate, LaunchTemplateBlockDeviceMappingRequest, LaunchTemplateEbsBlockDeviceRequest,
-    LaunchTemplateHttpTokensState, LaunchTemplateIamInstanceProfileSpecificationRequest,
-    LaunchTemplateInstanceMetadataEndpointState, LaunchTemplateInstanceMetadataOptionsRequest,
-    LaunchTemplateInstanceNetworkInterfaceSpecificationRequest, LaunchTemplateTagSpecificationRequest,
-    LaunchTemplatesMonitoringRequest, RequestLaunchTemplateData, ResourceType, TagSpecification, VolumeType,
+    CapacityReservationPreference, CapacityReservationTarget, LaunchTemplate,
+    LaunchTemplateBlockDeviceMappingRequest, LaunchTemplateCapacityReservationSpecificationRequest,
+    LaunchTemplateEbsBlockDeviceRequest, LaunchTemplateHttpTokensState,
+    LaunchTemplateIamInstanceProfileSpecificationRequest, LaunchTemplateInstanceMetadataEndpointState,
+    LaunchTemplateInstanceMetadataOptionsRequest, LaunchTemplateInstanceNetworkInterfaceSpecificationRequest,
+    LaunchTemplateTagSpecificationRequest, LaunchTemplatesMonitoringRequest, RequestLaunchTemplateData,
+    ResourceType, TagSpecification, VolumeType,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -36,17 +38,28 @@ const GONE: [&str; 2] = ["InvalidLaunchTemplateId.NotFound", "InvalidLaunchTempl
 /// The version that CreateLaunchTemplate makes.
 const VERSION: &str = "1";
 
+/// The template that is wanted.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    /// The class of its instances.
+    pub(crate) class: &'a NodeClass,
+    /// What stands in it.
+    pub(crate) own: &'a OwnTemplate,
+    /// The capacity reservation that its instances start in.
+    pub(crate) reservation: Option<&'a str>,
+}
+
 /// Writes the template of a class unless it is there already. `known` holds the names of those that this process wrote
 /// or found.
 pub(crate) async fn ensure(
     aws: &Aws,
     cluster: &str,
-    class: &NodeClass,
-    own: &OwnTemplate,
+    wanted: Wanted<'_>,
     known: &Mutex<BTreeSet<String>>,
 ) -> Result<TemplateRef, CloudError> {
     let known = || known.lock().unwrap_or_else(PoisonError::into_inner);
-    let name = name(cluster, class, own)?;
+    let Wanted { class, own, .. } = wanted;
+    let name = name(cluster, wanted)?;
     let template = TemplateRef { name: name.clone(), version: VERSION.to_owned() };
     if known().contains(&name) {
         return Ok(template);
@@ -63,7 +76,7 @@ pub(crate) async fn ensure(
         .create_launch_template()
         .launch_template_name(&name)
         .version_description(format!("Outrigger: {} of {cluster}", class.reference))
-        .launch_template_data(data(class, own))
+        .launch_template_data(data(wanted))
         .tag_specifications(tags(cluster));
     if let Err(error) = create.send().await {
         match errors::cloud(SERVICE, format!("create launch template {name}"), error) {
@@ -113,14 +126,16 @@ pub(crate) async fn delete(aws: &Aws, id: &str) -> Result<(), CloudError> {
 }
 
 /// `outrigger/<cluster>/<class>-<hash>`, cut where it would be too long.
-fn name(cluster: &str, class: &NodeClass, own: &OwnTemplate) -> Result<String, CloudError> {
+fn name(cluster: &str, wanted: Wanted<'_>) -> Result<String, CloudError> {
     #[derive(Serialize)]
     struct Content<'a>(&'a str, String, &'a OwnTemplate, &'a RootVolume, &'a BTreeMap<String, String>);
+    let Wanted { class, own, reservation } = wanted;
     let content = Content(cluster, class.reference.to_string(), own, &class.root_volume, &class.tags);
-    let bytes = serde_json::to_vec(&content).map_err(|error| CloudError::Unusable {
+    let mut bytes = serde_json::to_vec(&content).map_err(|error| CloudError::Unusable {
         what: format!("the launch template of {}", class.reference),
         why: error.to_string(),
     })?;
+    bytes.extend(reservation.unwrap_or_default().bytes());
     let hash = hex_of_sha256(&bytes, 10);
     let stem: String = format!("outrigger/{cluster}/{}", class.reference.name)
         .chars()
@@ -130,7 +145,8 @@ fn name(cluster: &str, class: &NodeClass, own: &OwnTemplate) -> Result<String, C
     Ok(format!("{stem}-{hash}"))
 }
 
-fn data(class: &NodeClass, own: &OwnTemplate) -> RequestLaunchTemplateData {
+fn data(wanted: Wanted<'_>) -> RequestLaunchTemplateData {
+    let Wanted { class, own, .. } = wanted;
     let groups = Some(own.security_groups.clone());
     let builder = RequestLaunchTemplateData::builder()
         .user_data(STANDARD.encode(&own.user_data))
@@ -144,6 +160,7 @@ fn data(class: &NodeClass, own: &OwnTemplate) -> RequestLaunchTemplateData {
         .set_block_device_mappings(
             (!own.root_device.is_empty()).then(|| vec![root_mapping(&own.root_device, &class.root_volume)]),
         )
+        .set_capacity_reservation_specification(reservation_specification(wanted))
         .tag_specifications(interface_tags(class));
     // EC2 takes security groups either on the interface or beside it.
     match own.associate_public_ip {
@@ -158,6 +175,26 @@ fn data(class: &NodeClass, own: &OwnTemplate) -> RequestLaunchTemplateData {
         None => builder.set_security_group_ids(groups),
     }
     .build()
+}
+
+/// In which capacity reservations instances start: the one that is named, or, where the class chooses them by name, in
+/// no other, so that what is bought on demand takes none of their room. EC2's default is any open one that fits.
+fn reservation_specification(
+    wanted: Wanted<'_>,
+) -> Option<LaunchTemplateCapacityReservationSpecificationRequest> {
+    let specification = LaunchTemplateCapacityReservationSpecificationRequest::builder();
+    let specification = match wanted.reservation {
+        Some(id) => specification
+            .capacity_reservation_preference(CapacityReservationPreference::CapacityReservationsOnly)
+            .capacity_reservation_target(
+                CapacityReservationTarget::builder().capacity_reservation_id(id).build(),
+            ),
+        None if wanted.own.reservations_by_name => {
+            specification.capacity_reservation_preference(CapacityReservationPreference::None)
+        }
+        None => return None,
+    };
+    Some(specification.build())
 }
 
 fn metadata_options(own: &OwnTemplate) -> LaunchTemplateInstanceMetadataOptionsRequest {
@@ -224,6 +261,7 @@ mod tests {
             metadata_tokens_required: true,
             metadata_hop_limit: 1,
             detailed_monitoring: false,
+            reservations_by_name: false,
         }
     }
 
@@ -232,31 +270,51 @@ mod tests {
         NodeClass { tags, ..NodeClass::for_planning(NodeClassRef::instance_group("nodes")) }
     }
 
+    fn named(class: &NodeClass, own: &OwnTemplate, reservation: Option<&str>) -> Result<String, CloudError> {
+        name("k8s.example.com", Wanted { class, own, reservation })
+    }
+
+    fn written(own: &OwnTemplate, reservation: Option<&str>) -> RequestLaunchTemplateData {
+        data(Wanted { class: &class(), own, reservation })
+    }
+
     #[test]
     fn the_name_follows_from_the_content_alone() {
-        let first = name("k8s.example.com", &class(), &own()).unwrap();
-        assert_eq!(first, name("k8s.example.com", &class(), &own()).unwrap());
+        let first = named(&class(), &own(), None).unwrap();
+        assert_eq!(first, named(&class(), &own(), None).unwrap());
         insta::assert_snapshot!(first);
         let other = OwnTemplate { metadata_hop_limit: 2, ..own() };
-        assert_ne!(first, name("k8s.example.com", &class(), &other).unwrap());
+        assert_ne!(first, named(&class(), &other, None).unwrap());
         let mut larger = class();
         larger.root_volume.size = Quantity::gibibytes(200);
-        assert_ne!(first, name("k8s.example.com", &larger, &own()).unwrap());
+        assert_ne!(first, named(&larger, &own(), None).unwrap());
+        assert_ne!(first, named(&class(), &own(), Some("cr-1")).unwrap());
         let untagged = NodeClass { tags: BTreeMap::new(), ..class() };
-        assert_ne!(first, name("k8s.example.com", &untagged, &own()).unwrap());
+        assert_ne!(first, named(&untagged, &own(), None).unwrap());
     }
 
     #[test]
     fn a_long_name_is_cut_to_what_ec2_takes() {
-        let long = name(&"a".repeat(300), &class(), &own()).unwrap();
+        let (class, own) = (class(), own());
+        let long = name(&"a".repeat(300), Wanted { class: &class, own: &own, reservation: None }).unwrap();
         assert_eq!(long.len(), MAX_NAME_CHARS);
     }
 
     #[test]
     fn the_template_holds_what_the_class_says() {
-        insta::assert_debug_snapshot!("own_template", data(&class(), &own()));
-        let beside = data(&class(), &OwnTemplate { associate_public_ip: None, ..own() });
+        insta::assert_debug_snapshot!("own_template", written(&own(), None));
+        let beside = written(&OwnTemplate { associate_public_ip: None, ..own() }, None);
         assert!(beside.network_interfaces().is_empty());
         assert_eq!(beside.security_group_ids(), ["sg-1", "sg-2"]);
+    }
+
+    #[test]
+    fn instances_start_in_the_reservation_that_is_named_and_in_no_other() {
+        let chooses = OwnTemplate { reservations_by_name: true, ..own() };
+        insta::assert_debug_snapshot!([
+            written(&own(), None).capacity_reservation_specification(),
+            written(&chooses, None).capacity_reservation_specification(),
+            written(&chooses, Some("cr-1")).capacity_reservation_specification(),
+        ]);
     }
 }

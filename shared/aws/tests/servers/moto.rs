@@ -19,6 +19,7 @@ use outrigger_model::{
 };
 use serde_json::json;
 
+use crate::support::stand_in::StandIn;
 use crate::support::{config, server};
 
 const NODEUP_CONFIG: &str = "ClusterName: k\nKubeletConfig:\n  maxPods: 64\n";
@@ -69,6 +70,28 @@ impl Rig {
         let rig = Self { cluster, cloud, sdk, ec2, s3, image, bucket };
         rig.fill().await;
         rig
+    }
+
+    /// The same account with a stand-in before it.
+    async fn behind(&self, ec2: &StandIn) -> AwsCloud {
+        let cluster = self.cluster.clone();
+        let settings = AwsConfig { cluster, state_store: None, catalog: None, event_bus: None };
+        AwsCloud::new(Aws::new(config(&ec2.url).await), settings)
+    }
+
+    /// An EC2NodeClass with these fields beside those that it needs.
+    fn ec2_class(&self, fields: &serde_json::Value) -> ClassSource {
+        let mut spec = json!({
+            "amiFamily": "Custom", "amiSelectorTerms": [{"id": self.image}],
+            "instanceProfile": "nodes", "userData": "#!/bin/bash\n",
+            "securityGroupSelectorTerms": [{"name": format!("nodes.{}", self.cluster)}],
+            "subnetSelectorTerms": [{"tags": {"Name": format!("us-east-1a.{}", self.cluster)}}],
+        });
+        spec.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let object = json!({
+            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"}, "spec": spec,
+        });
+        ClassSource::Ec2(Box::new(EC2NodeClass::read(&object).unwrap()))
     }
 
     async fn fill(&self) {
@@ -175,7 +198,7 @@ async fn a_group_of_kops_becomes_a_class_that_borrows_its_template() {
     );
     assert!(class.remarks[0].contains("aws-node-termination-handler drains them too"), "{:?}", class.remarks);
     assert_eq!(rig.class("own").await.remarks, Vec::<String>::new());
-    let template = rig.cloud.ensure_template(&class).await.unwrap();
+    let template = rig.cloud.ensure_template(&class, None).await.unwrap();
     assert_eq!((template.name, template.version), (format!("nodes.{}", rig.cluster), "1".to_owned()));
 }
 
@@ -187,7 +210,7 @@ async fn a_template_whose_default_version_stays_behind_is_borrowed_in_its_latest
     rig.put_version(&script(&sha256_base64(&changed))).await;
     let class = rig.class("nodes").await;
     assert_eq!(class.not_ready, None);
-    assert_eq!(rig.cloud.ensure_template(&class).await.unwrap().version, "2");
+    assert_eq!(rig.cloud.ensure_template(&class, None).await.unwrap().version, "2");
 }
 
 #[tokio::test]
@@ -196,12 +219,12 @@ async fn while_kops_updates_nothing_is_launched() {
     let class = rig.class("nodes").await;
     let changed = format!("{NODEUP_CONFIG}Extra: true\n");
     rig.put("igconfig/node/nodes/nodeupconfig.yaml", &changed).await;
-    let refused = rig.cloud.ensure_template(&class).await.unwrap_err().to_string();
+    let refused = rig.cloud.ensure_template(&class, None).await.unwrap_err().to_string();
     assert!(refused.contains("kops update is in progress"), "{refused}");
     let class = rig.class("nodes").await;
     let why = class.not_ready.clone().unwrap();
     assert!(why.starts_with("kops update is in progress"), "{why}");
-    assert!(matches!(rig.cloud.ensure_template(&class).await, Err(CloudError::Unusable { .. })));
+    assert!(matches!(rig.cloud.ensure_template(&class, None).await, Err(CloudError::Unusable { .. })));
     rig.put_version(&script(&sha256_base64(&changed))).await;
     rig.make_default("2").await;
     let class = rig.forgetful().resolve_class(&ClassSource::InstanceGroup("nodes".into())).await.unwrap();
@@ -214,8 +237,8 @@ async fn a_group_with_manager_karpenter_gets_one_template_however_often_it_is_as
     let rig = Rig::new().await;
     let class = rig.class("own").await;
     assert_eq!(class.not_ready, None);
-    let first = rig.cloud.ensure_template(&class).await.unwrap();
-    let again = rig.forgetful().ensure_template(&class).await.unwrap();
+    let first = rig.cloud.ensure_template(&class, None).await.unwrap();
+    let again = rig.forgetful().ensure_template(&class, None).await.unwrap();
     assert_eq!(first, again);
     let found = rig.ec2.describe_launch_templates().launch_template_names(&first.name).send().await.unwrap();
     let tags: BTreeMap<_, _> = found.launch_templates()[0]
@@ -281,7 +304,7 @@ async fn an_ec2_node_class_is_resolved_by_its_selectors() {
     assert_eq!((resolved.subnets.len(), resolved.images[0].id.as_str()), (1, rig.image.as_str()));
     let LaunchTemplate::Own(own) = &resolved.launch else { panic!("not our own template") };
     assert_eq!((own.security_groups.len(), own.instance_profile.as_str()), (1, "nodes"));
-    let template = rig.cloud.ensure_template(&resolved).await.unwrap();
+    let template = rig.cloud.ensure_template(&resolved, None).await.unwrap();
     let written = rig.cloud.own_templates().await.unwrap();
     let names: Vec<_> = written.iter().map(|template| template.name.as_str()).collect();
     assert_eq!(names, [template.name.as_str()], "that of kOps is none of ours");
@@ -321,7 +344,7 @@ async fn an_ec2_node_class_is_resolved_by_its_selectors() {
 
 async fn request(rig: &Rig, intent: &str, capacity_type: CapacityType) -> FleetRequest {
     let class = rig.class("nodes").await;
-    let template = rig.cloud.ensure_template(&class).await.unwrap();
+    let template = rig.cloud.ensure_template(&class, None).await.unwrap();
     let mut tags = class.tags.clone();
     tags.insert("outrigger.dev/intent".into(), intent.into());
     let overrides = class.subnets.iter().map(|subnet| FleetOverride {
@@ -339,6 +362,8 @@ async fn request(rig: &Rig, intent: &str, capacity_type: CapacityType) -> FleetR
         count: 3,
         max_spot_price: class.max_spot_price,
         spot_allocation: class.spot_allocation,
+        prioritized: false,
+        reservation: None,
         overrides: overrides.collect(),
         tags,
     }
@@ -459,4 +484,66 @@ async fn secrets_are_read_and_notices_sent() {
         detail: BTreeMap::new(),
     };
     rig.cloud.publish(&notice).await.unwrap();
+}
+
+/// As EC2 writes them: one that nodes may start in, one of another platform, and a capacity block.
+const RESERVATIONS: &str = r#"
+<DescribeCapacityReservationsResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><capacityReservationSet>
+  <item>
+    <capacityReservationId>cr-1</capacityReservationId><instanceType>m5.large</instanceType>
+    <instancePlatform>Linux/UNIX</instancePlatform><availabilityZone>us-east-1a</availabilityZone>
+    <tenancy>default</tenancy><state>active</state>
+    <totalInstanceCount>4</totalInstanceCount><availableInstanceCount>3</availableInstanceCount>
+  </item>
+  <item>
+    <capacityReservationId>cr-2</capacityReservationId><instanceType>m5.large</instanceType>
+    <instancePlatform>Windows</instancePlatform><availabilityZone>us-east-1a</availabilityZone>
+  </item>
+  <item>
+    <capacityReservationId>cr-3</capacityReservationId><instanceType>p5.48xlarge</instanceType>
+    <instancePlatform>Linux/UNIX</instancePlatform><availabilityZone>us-east-1a</availabilityZone>
+    <reservationType>capacity-block</reservationType>
+  </item>
+</capacityReservationSet></DescribeCapacityReservationsResponse>"#;
+
+// moto knows no reservations: what it is sent is looked at instead.
+#[tokio::test]
+async fn a_class_launches_into_the_reservations_that_it_selects() {
+    let rig = Rig::new().await;
+    let ec2 = StandIn::start(&server("OUTRIGGER_TEST_MOTO"), "DescribeCapacityReservations", RESERVATIONS);
+    let cloud = rig.behind(&ec2).await;
+    let terms = json!([{"tags": {"team": "red"}, "instanceMatchCriteria": "targeted"}]);
+    let source = rig.ec2_class(&json!({"capacityReservationSelectorTerms": terms}));
+    let class = cloud.resolve_class(&source).await.unwrap();
+    let found =
+        class.reservations.iter().map(|it| (it.id.as_str(), it.zone.as_str(), it.available, it.total));
+    assert_eq!(found.collect::<Vec<_>>(), [("cr-1", "us-east-1a", 3, 4)]);
+    let [asked] = &ec2.asked("DescribeCapacityReservations")[..] else { panic!("asked once") };
+    for filter in ["state&Filter.1.Value.1=active", "tag%3Ateam", "instance-match-criteria"] {
+        assert!(asked.contains(filter), "{asked}");
+    }
+
+    let template = cloud.ensure_template(&class, Some("cr-1")).await.unwrap();
+    let on_demand = cloud.ensure_template(&class, None).await.unwrap();
+    assert_ne!(template, on_demand);
+    let written = ec2.asked("CreateLaunchTemplate");
+    let specification = "LaunchTemplateData.CapacityReservationSpecification.CapacityReservation";
+    for part in ["Preference=capacity-reservations-only", "Target.CapacityReservationId=cr-1"] {
+        assert!(written[0].contains(&format!("{specification}{part}")), "{}", written[0]);
+    }
+    assert!(written[1].contains(&format!("{specification}Preference=none")), "{}", written[1]);
+
+    let request = FleetRequest {
+        launch_template: template.name,
+        launch_template_version: template.version,
+        capacity_type: CapacityType::Reserved,
+        reservation: Some("cr-1".into()),
+        ..request(&rig, &format!("{}-reserved", rig.cluster), CapacityType::OnDemand).await
+    };
+    let answer = cloud.launch(&request).await.unwrap();
+    assert_eq!(answer.errors, []);
+    assert!(answer.instances.iter().all(|instance| instance.capacity_type == CapacityType::Reserved));
+    let refused =
+        cloud.ensure_template(&rig.class("nodes").await, Some("cr-1")).await.unwrap_err().to_string();
+    assert!(refused.contains("start in no capacity reservation"), "{refused}");
 }

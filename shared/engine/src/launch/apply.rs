@@ -68,7 +68,7 @@ async fn prepare<'a>(
             fail(outcome, &group, "its node class is not part of the snapshot");
             continue;
         };
-        let template = match ports.cloud.ensure_template(&offer.class).await {
+        let template = match ports.cloud.ensure_template(&offer.class, fleet::reservation(group[0])).await {
             Ok(template) => template,
             Err(error) => {
                 outcome.faults.extend(fault(&group[0].spec.node_pool, &error));
@@ -79,7 +79,7 @@ async fn prepare<'a>(
         let now = ports.now();
         let class = &offer.class;
         let left = subnets.entry(&class.reference).or_insert_with(|| usable_subnets(snapshot, class));
-        let launch = fleet::launch(&snapshot.cluster, generation, &group, class, left, template, now);
+        let launch = fleet::launch(snapshot, generation, &group, offer, left, template, now);
         let request = &launch.intent.request;
         addresses::take(left, &request.overrides, request.count.saturating_mul(addresses::per_node(class)));
         if launch.intent.request.overrides.is_empty() {

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use outrigger_model::node_class::Subnet;
 use outrigger_model::{
-    FleetOverride, FleetRequest, Intent, IntentState, NodeClaim, NodeClass, Plan, PlannedNode, labels,
+    CapacityType, ClassOffer, FleetOverride, FleetRequest, InstanceType, Intent, IntentState, NodeClaim,
+    NodeClass, Plan, PlannedNode, Snapshot, ZonePrice, labels,
 };
 use outrigger_planning::addresses::roomiest;
 use sha2::{Digest, Sha256};
@@ -35,20 +36,28 @@ fn alike(a: &PlannedNode, b: &PlannedNode) -> bool {
         && a.capacity_type == b.capacity_type
         && a.instance_types == b.instance_types
         && a.spec.labels == b.spec.labels
+        && reservation(a) == reservation(b)
+}
+
+/// The capacity reservation that a planned node starts in.
+pub(crate) fn reservation(node: &PlannedNode) -> Option<&str> {
+    let requirement = node.spec.requirements.get(labels::RESERVATION_ID);
+    requirement.filter(|_| node.capacity_type == CapacityType::Reserved)?.single()
 }
 
 /// The launch for one group. The same plan, generation and time always make the same launch. The time makes its token
 /// another than that of a launch which an older copy of the ledger has forgotten. `subnets` are those of the class,
 /// less the addresses that the launches before it take.
 pub(crate) fn launch(
-    cluster: &str,
+    snapshot: &Snapshot,
     generation: u64,
     group: &[&PlannedNode],
-    class: &NodeClass,
+    offer: &ClassOffer,
     subnets: &[Subnet],
     template: TemplateRef,
     now: Timestamp,
 ) -> PreparedLaunch {
+    let (cluster, class) = (&snapshot.cluster, &offer.class);
     let id = intent_id(cluster, generation, group, now);
     let request = FleetRequest {
         token: id.clone(),
@@ -58,6 +67,8 @@ pub(crate) fn launch(
         count: u32::try_from(group.len()).unwrap_or(u32::MAX),
         max_spot_price: class.max_spot_price,
         spot_allocation: class.spot_allocation,
+        prioritized: is_overlaid(snapshot, group[0], offer),
+        reservation: reservation(group[0]).map(str::to_owned),
         overrides: overrides(group[0], class, subnets),
         tags: tags(cluster, &id, group[0], class),
     };
@@ -87,6 +98,22 @@ fn intent_id(cluster: &str, generation: u64, group: &[&PlannedNode], now: Timest
     let mut first = [0; 8];
     first.copy_from_slice(&hash.finalize()[..8]);
     format!("outrigger-{generation}-{:016x}", u64::from_be_bytes(first))
+}
+
+/// Whether NodeOverlays have changed a price of what a node may be: the plan has another one than the catalogue.
+fn is_overlaid(snapshot: &Snapshot, node: &PlannedNode, offer: &ClassOffer) -> bool {
+    let is_listed = |known: &InstanceType, sold: &ZonePrice| {
+        known.offerings.iter().any(|offering| {
+            offering.capacity_type == node.capacity_type
+                && offering.zone == sold.zone
+                && offering.price == sold.price
+        })
+    };
+    snapshot.overlays.iter().any(|overlay| overlay.price.is_some())
+        && node.instance_types.iter().any(|kind| {
+            let known = offer.instance_types.iter().find(|known| known.name == kind.name);
+            known.is_some_and(|known| kind.offerings.iter().any(|sold| !is_listed(known, sold)))
+        })
 }
 
 /// Every type in every remaining zone, cheapest first, one subnet for each zone.

@@ -52,6 +52,7 @@ impl Offers {
                 && other.root_volume == class.root_volume
                 && other.images == class.images
                 && other.subnets == class.subnets
+                && other.reservations == class.reservations
                 && other.max_spot_price == class.max_spot_price
         };
         self.resolved.values().find(|offer| same(&offer.class)).map(|offer| Arc::clone(&offer.instance_types))

@@ -29,8 +29,13 @@ pub trait Cloud: Send + Sync {
     /// back with `not_ready`; an error means that nothing is known.
     async fn resolve_class(&self, source: &ClassSource) -> Result<NodeClass, CloudError>;
 
-    /// The launch template for a class, written first where it is our own and missing.
-    async fn ensure_template(&self, class: &NodeClass) -> Result<TemplateRef, CloudError>;
+    /// The launch template for a class, written first where it is our own and missing; one whose instances start in a
+    /// capacity reservation where that is given.
+    async fn ensure_template(
+        &self,
+        class: &NodeClass,
+        reservation: Option<&str>,
+    ) -> Result<TemplateRef, CloudError>;
 
     /// The launch templates that Outrigger wrote for this cluster, in order of id.
     async fn own_templates(&self) -> Result<Vec<WrittenTemplate>, CloudError>;

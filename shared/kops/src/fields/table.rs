@@ -175,7 +175,8 @@ pub(super) const FIELDS: &[Field] = &[
     row(
         "mixedInstancesPolicy.spotAllocationStrategy",
         Honoured(
-            "EC2 Fleet's strategy among the offerings of a plan; `price-capacity-optimized` when absent",
+            "EC2 Fleet's strategy among the offerings of a plan, where no NodeOverlay changes their prices; \
+             `price-capacity-optimized` when absent",
         ),
     ),
     refused(

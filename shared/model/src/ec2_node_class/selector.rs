@@ -1,4 +1,4 @@
-//! Terms that select subnets, security groups and images.
+//! Terms that select subnets, security groups, images and capacity reservations.
 
 use std::collections::BTreeMap;
 
@@ -75,6 +75,38 @@ pub struct AmiSelectorTerm {
     pub tags: BTreeMap<String, String>,
 }
 
+/// Selects capacity reservations.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("minProperties" = 1))]
+pub struct CapacityReservationSelectorTerm {
+    /// Tags that all must be there.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 20, "x-kubernetes-validations" = rules::selector_tags()))]
+    pub tags: BTreeMap<String, String>,
+    /// `cr-…`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = "^cr-[0-9a-z]+$"))]
+    pub id: Option<String>,
+    /// The account that owns it.
+    #[serde(rename = "ownerID", skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = "^[0-9]{12}$"))]
+    pub owner_id: Option<String>,
+    /// Which instances it takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance_match_criteria: Option<InstanceMatchCriteria>,
+}
+
+/// Which instances a capacity reservation takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum InstanceMatchCriteria {
+    /// Any that matches.
+    Open,
+    /// Those that name it.
+    Targeted,
+}
+
 /// Checks the list of subnet terms.
 pub(super) fn check_subnets(terms: &[SubnetSelectorTerm], problems: &mut Problems) {
     let list = "spec.subnetSelectorTerms";
@@ -131,6 +163,31 @@ pub(super) fn check_images(terms: &[AmiSelectorTerm], problems: &mut Problems) {
         check_id(&field, id.as_ref(), "ami-", problems);
         for (name, text) in [("ssmParameter", ssm_parameter), ("name", name), ("owner", owner)] {
             check_text(&field, name, text.as_ref(), problems);
+        }
+        check_tags(&field, tags, problems);
+    }
+}
+
+/// Checks the list of terms for capacity reservations, of which there may be none.
+pub(super) fn check_reservations(terms: &[CapacityReservationSelectorTerm], problems: &mut Problems) {
+    let list = "spec.capacityReservationSelectorTerms";
+    if terms.len() > MAX_TERMS {
+        problems.refuse(list, format!("{} terms", terms.len()), format!("at most {MAX_TERMS}"));
+    }
+    for (index, term) in terms.iter().enumerate() {
+        let field = format!("{list}[{index}]");
+        let CapacityReservationSelectorTerm { tags, id, owner_id, instance_match_criteria } = term;
+        let set = [
+            ("id", id.is_some()),
+            ("tags", !tags.is_empty()),
+            ("ownerID", owner_id.is_some()),
+            ("instanceMatchCriteria", instance_match_criteria.is_some()),
+        ];
+        check_set(&field, &set, &["id"], problems);
+        check_id(&field, id.as_ref(), "cr-", problems);
+        let is_account = |owner: &&String| owner.len() == 12 && owner.bytes().all(|b| b.is_ascii_digit());
+        if let Some(owner) = owner_id.as_ref().filter(|owner| !is_account(owner)) {
+            problems.refuse(format!("{field}.ownerID"), shown(owner), "the 12 digits of an account");
         }
         check_tags(&field, tags, problems);
     }

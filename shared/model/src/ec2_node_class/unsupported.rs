@@ -1,7 +1,5 @@
 //! Fields that version 1 has and Outrigger does not act on: they are read so that they can be refused by name.
 
-use std::collections::BTreeMap;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,38 +9,6 @@ use crate::invalid::{Problems, shown};
 
 /// What is allowed in place of a field that is not acted on, for messages.
 pub(super) const NOT_ACTED_ON: &str = "not acted on by Outrigger; remove it or use an InstanceGroup";
-
-/// Selects capacity reservations.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-#[schemars(extend("minProperties" = 1))]
-pub struct CapacityReservationSelectorTerm {
-    /// Tags that all must be there.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 20, "x-kubernetes-validations" = rules::selector_tags()))]
-    pub tags: BTreeMap<String, String>,
-    /// `cr-…`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = "^cr-[0-9a-z]+$"))]
-    pub id: Option<String>,
-    /// The account that owns it.
-    #[serde(rename = "ownerID", skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = "^[0-9]{12}$"))]
-    pub owner_id: Option<String>,
-    /// Which instances it takes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub instance_match_criteria: Option<InstanceMatchCriteria>,
-}
-
-/// Which instances a capacity reservation takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum InstanceMatchCriteria {
-    /// Any that matches.
-    Open,
-    /// Those that name it.
-    Targeted,
-}
 
 /// Selects a placement group by name or by id.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -126,9 +92,6 @@ pub(super) fn refuse(field: impl Into<String>, value: Option<impl Serialize>, pr
 
 /// Checks that no field is set that is not acted on; values that change nothing pass.
 pub(super) fn check(spec: &EC2NodeClassSpec, problems: &mut Problems) {
-    let reservations = &spec.capacity_reservation_selector_terms;
-    let reservations = (!reservations.is_empty()).then_some(reservations);
-    refuse("spec.capacityReservationSelectorTerms", reservations, problems);
     refuse("spec.placementGroupSelector", spec.placement_group_selector.as_ref(), problems);
     let interfaces = (!spec.network_interfaces.is_empty()).then_some(&spec.network_interfaces);
     refuse("spec.networkInterfaces", interfaces, problems);

@@ -29,6 +29,7 @@ pub(super) fn problems(class: &EC2NodeClass) -> Vec<Invalid> {
     selector::check_subnets(&spec.subnet_selector_terms, &mut problems);
     selector::check_security_groups(&spec.security_group_selector_terms, &mut problems);
     selector::check_images(&spec.ami_selector_terms, &mut problems);
+    selector::check_reservations(&spec.capacity_reservation_selector_terms, &mut problems);
     check_boot(spec, &mut problems);
     check_tags(&spec.tags, &mut problems);
     block_device::check(&spec.block_device_mappings, &mut problems);

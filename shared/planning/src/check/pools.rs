@@ -9,6 +9,7 @@ use outrigger_model::{NodeClaim, NodePool, Plan, PlannedNode, PodRef, Quantity, 
 use super::Violation;
 use super::cluster_state::ClusterState;
 use super::node_info::NodeInfo;
+use crate::reservations::{held, left};
 
 /// Checks limits, replicas, reservations and groups.
 pub(super) fn check(
@@ -100,11 +101,13 @@ fn check_reservations(cluster: &ClusterState<'_>, plan: &Plan, out: &mut Vec<Vio
     if nodes.is_empty() {
         return;
     }
+    let held = held(cluster.snapshot);
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
     let types = cluster.snapshot.classes.iter().flat_map(|offer| offer.instance_types.iter());
     for reservation in types.flat_map(|t| &t.offerings).filter_map(|offering| offering.reservation.as_ref()) {
-        let count = counts.entry(&reservation.id).or_insert(reservation.count);
-        *count = reservation.count.min(*count);
+        let room = left(reservation, &held);
+        let count = counts.entry(&reservation.id).or_insert(room);
+        *count = room.min(*count);
     }
     for (id, nodes) in nodes {
         let count = counts.get(id).copied().unwrap_or(0);

@@ -404,6 +404,10 @@ fn node_labels(
     let mut labels: BTreeMap<String, String> =
         own.filter_map(|(key, requirement)| Some((key.to_owned(), requirement.any()?))).collect();
     labels.extend(template.pool.spec.template.metadata.labels.clone());
+    let reservation = requirements.get(labels::RESERVATION_ID).and_then(Requirement::single);
+    if let Some(reservation) = reservation.filter(|_| capacity_type == CapacityType::Reserved) {
+        labels.insert(labels::RESERVATION_ID.to_owned(), reservation.to_owned());
+    }
     labels.insert(labels::CAPACITY_TYPE.to_owned(), capacity_type.as_str().to_owned());
     labels
 }

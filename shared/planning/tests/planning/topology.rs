@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use outrigger_model::resources::CPU;
 use outrigger_model::{
-    CapacityBuffer, CapacityType, NodeOverlay, Offering, PodRef, Price, PriceOverlay, Quantity, Requirement,
-    Requirements, Reservation, Resources, VolumeClaim, labels,
+    CapacityBuffer, CapacityType, ClaimState, NodeClaim, NodeOverlay, Offering, PodRef, Price, PriceOverlay,
+    Quantity, Requirement, Requirements, Reservation, Resources, Snapshot, VolumeClaim, fixtures, labels,
 };
 use serde_json::{Value, json};
 
 use crate::fixtures::{
-    ZONES, bound, check_snapshot as check, node, pods, pool, requiring, spec, spec_with, with_pods,
+    ZONES, bound, check_snapshot as check, node, planned, pods, pool, requiring, spec, spec_with, with_pods,
 };
 
 fn term(key: &str, app: &str) -> Value {
@@ -144,9 +144,29 @@ fn reservations_are_used_first_and_no_more_than_there_are() {
         capacity_type: CapacityType::Reserved,
         price: Price::ZERO,
         available: true,
-        reservation: Some(Reservation { id: "cr-1".into(), count: 2 }),
+        reservation: Some(Reservation { id: "cr-1".into(), count: 2, total: None }),
     });
     check("reserved", "Two of three nodes draw on a reservation with room for two.", &snapshot);
+
+    // What our claims hold is taken, launches on their way among it; EC2's count may not know of them yet.
+    let reserved = |snapshot: &Snapshot| {
+        let (plan, _) = planned(snapshot);
+        plan.nodes.iter().filter(|node| node.capacity_type == CapacityType::Reserved).count()
+    };
+    let types = Arc::make_mut(&mut snapshot.classes[0].instance_types);
+    let offering =
+        types.iter_mut().flat_map(|kind| &mut kind.offerings).find(|it| it.reservation.is_some()).unwrap();
+    offering.reservation = Some(Reservation { id: "cr-1".into(), count: 2, total: Some(4) });
+    let mut claim = fixtures::claim();
+    claim.spec.labels.insert(labels::RESERVATION_ID.into(), "cr-1".into());
+    for (held, expected) in [(0, 2), (2, 2), (3, 1), (4, 0)] {
+        snapshot.claims =
+            (0..held).map(|number| NodeClaim { name: format!("held-{number}"), ..claim.clone() }).collect();
+        assert_eq!(reserved(&snapshot), expected, "of four {held} are held, and EC2 says two are left");
+    }
+    claim.status.state = ClaimState::Gone;
+    snapshot.claims = vec![claim; 4];
+    assert_eq!(reserved(&snapshot), 2);
 }
 
 #[test]

@@ -24,7 +24,11 @@ impl Ec2 {
             (None, true) => vec![image("amd64")],
             (None, false) => labels::ARCHITECTURES.into_iter().map(image).collect(),
         };
-        resolve(source, &self.cluster, &self.zones, images)
+        let class = resolve(source, &self.cluster, &self.zones, images);
+        match source {
+            ClassSource::InstanceGroup(_) => class,
+            ClassSource::Ec2(spec) => NodeClass { reservations: self.reservations_of(spec), ..class },
+        }
     }
 
     /// All classes have new images from now on.
@@ -72,6 +76,7 @@ fn own_template() -> OwnTemplate {
         metadata_tokens_required: true,
         metadata_hop_limit: 1,
         detailed_monitoring: false,
+        reservations_by_name: false,
     }
 }
 

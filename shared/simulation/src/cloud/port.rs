@@ -45,12 +45,18 @@ impl Cloud for Door {
         .await
     }
 
-    async fn ensure_template(&self, class: &NodeClass) -> Result<TemplateRef, CloudError> {
+    async fn ensure_template(
+        &self,
+        class: &NodeClass,
+        reservation: Option<&str>,
+    ) -> Result<TemplateRef, CloudError> {
         self.call(Call::EnsureTemplate, |state, moment| match &class.launch {
             LaunchTemplate::Borrowed { name, version } => {
                 Ok(TemplateRef { name: name.clone(), version: version.clone() })
             }
-            LaunchTemplate::Own(_) => Ok(state.cloud.write_template(&class.reference.name, moment)),
+            LaunchTemplate::Own(_) => {
+                Ok(state.cloud.write_template(&class.reference.name, reservation, moment))
+            }
             LaunchTemplate::None => Err(CloudError::Unusable {
                 what: class.reference.to_string(),
                 why: "it only serves to plan".into(),

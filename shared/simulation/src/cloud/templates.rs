@@ -17,9 +17,15 @@ pub(super) struct Templates {
 }
 
 impl Ec2 {
-    /// Our own template for a class, written where it is missing.
-    pub(super) fn write_template(&mut self, class: &str, moment: Moment) -> TemplateRef {
-        let name = format!("{}{class}", self.own_prefix());
+    /// Our own template for a class, and for a reservation after a `@`, written where it is missing.
+    pub(super) fn write_template(
+        &mut self,
+        class: &str,
+        reservation: Option<&str>,
+        moment: Moment,
+    ) -> TemplateRef {
+        let suffix = reservation.map(|reservation| format!("@{reservation}")).unwrap_or_default();
+        let name = format!("{}{class}{suffix}", self.own_prefix());
         let templates = &mut self.templates;
         if !templates.written.contains_key(&name) {
             templates.count += 1;
@@ -44,7 +50,9 @@ impl Ec2 {
     /// The class that a template was written for; `None` where there is no such template.
     pub(super) fn class_of<'t>(&self, template: &'t str) -> Option<&'t str> {
         let own = template.strip_prefix(&self.own_prefix());
-        own.filter(|_| self.templates.written.contains_key(template))
+        let class = own.map(|own| own.split_once('@').map_or(own, |(class, _)| class));
+        class
+            .filter(|_| self.templates.written.contains_key(template))
             .or_else(|| template.strip_suffix(&format!(".{}", self.cluster)))
     }
 

@@ -90,6 +90,7 @@ impl Reader {
         let workloads = self.workloads(spec, &dump.pods);
         let budgets = self.budgets(spec);
         let group_images = self.group_images(spec);
+        self.check_reservations(spec);
         let events = self.events(spec, &workloads, &zones, &catalog);
         if !self.problems.is_empty() {
             return Err(self.problems);
@@ -114,6 +115,7 @@ impl Reader {
             },
             managed_pools: ManagedPools::default(),
             group_images,
+            reservations: spec.capacity_reservations.clone(),
             daemon_sets: dump.daemon_sets,
             workloads,
             budgets,
@@ -162,6 +164,17 @@ impl Reader {
         spec.instance_groups.iter().map(|group| (group.name.clone(), group.images.clone())).collect()
     }
 
+    fn check_reservations(&mut self, spec: &Spec) {
+        let mut places = BTreeSet::new();
+        for (index, reservation) in spec.capacity_reservations.iter().enumerate() {
+            if !places.insert((&reservation.instance_type, &reservation.zone)) {
+                let found = format!("another one of {} in {}", reservation.instance_type, reservation.zone);
+                let field = format!("spec.capacityReservations[{index}]");
+                self.refuse(field, found, "one for each type in each zone");
+            }
+        }
+    }
+
     /// The types that the file names, or all.
     fn sold(&mut self, spec: &Spec, catalog: Catalog) -> Catalog {
         if spec.instance_types.is_empty() {
@@ -184,7 +197,8 @@ impl Reader {
 
     /// Everything that is a Kubernetes object goes through the one converter, as a List.
     fn objects(&mut self, spec: &Spec) -> Dump {
-        let mut items: Vec<Value> = spec.node_pools.iter().chain(&spec.ec2_node_classes).cloned().collect();
+        let objects = spec.node_pools.iter().chain(&spec.ec2_node_classes).chain(&spec.node_overlays);
+        let mut items: Vec<Value> = objects.cloned().collect();
         for set in &spec.daemon_sets {
             items.push(json!({
                 "apiVersion": "apps/v1", "kind": "DaemonSet",

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outrigger_engine::interruption::RebalancePolicy;
+use outrigger_model::node_class::CapacityReservation;
 use outrigger_model::{CapacityType, NillableDuration, TaintEffect};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -53,6 +54,10 @@ pub(super) struct Spec {
     pub(super) ec2_node_classes: Vec<Value>,
     #[serde(default)]
     pub(super) instance_groups: Vec<InstanceGroupFile>,
+    #[serde(default)]
+    pub(super) node_overlays: Vec<Value>,
+    #[serde(default)]
+    pub(super) capacity_reservations: Vec<CapacityReservation>,
     #[serde(default)]
     pub(super) daemon_sets: Vec<DaemonSetFile>,
     #[serde(default)]

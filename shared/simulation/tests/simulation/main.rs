@@ -30,6 +30,7 @@ mod restored;
 mod rival;
 mod scenario;
 mod standing;
+mod steering;
 mod tally;
 mod templates;
 mod uninstall;

@@ -54,7 +54,9 @@ fn content(data: Node<'_, '_>) -> LaunchTemplate {
     let snapshots =
         data.descendants().filter(|node| node.has_tag_name("snapshotId")).filter_map(|node| node.text());
     let tagged = below(data, "tagSpecificationSet").map(|item| (text(item, "resourceType"), tags(item)));
+    let reservation = data.descendants().find(|node| node.has_tag_name("capacityReservationId"));
     LaunchTemplate {
+        reservation: reservation.and_then(|node| node.text()).map(str::to_owned),
         image: named("imageId"),
         profile: profile.filter(|name| !name.is_empty()),
         key_pair: named("keyName"),

@@ -82,6 +82,7 @@ fn touched(call: &Call, config: &str, template: &LaunchTemplate, of_request: &Ta
     needs.extend(template.security_groups.iter().map(|id| on("security-group", id)));
     needs.extend(template.snapshots.iter().map(|id| on("snapshot", id)));
     needs.extend(template.key_pair.iter().map(|name| on("key-pair", name)));
+    needs.extend(template.reservation.iter().map(|id| on("capacity-reservation", id)));
     needs
 }
 

@@ -30,6 +30,8 @@ pub struct LaunchTemplate {
     pub key_pair: Option<String>,
     /// The security groups that it names, on interfaces or beside them.
     pub security_groups: BTreeSet<String>,
+    /// The capacity reservation that its instances start in.
+    pub reservation: Option<String>,
     /// The snapshots that its volumes are made from.
     pub snapshots: BTreeSet<String>,
     /// The tags that it gives, by the kind of resource.

@@ -126,7 +126,7 @@ fn add_reservation(snapshot: &mut Snapshot) {
         node.labels.get(outrigger_model::labels::CAPACITY_TYPE).is_some_and(|kind| kind == "reserved")
     });
     let count = 3_u32.saturating_sub(u32::try_from(taken.count()).unwrap_or(u32::MAX));
-    let reservation = Reservation { id: "cr-0123456789abcdef0".into(), count };
+    let reservation = Reservation { id: "cr-0123456789abcdef0".into(), count, total: None };
     for class in &mut snapshot.classes {
         let kinds = Arc::make_mut(&mut class.instance_types);
         for kind in kinds.iter_mut().filter(|kind| kind.name == "m5.2xlarge") {

@@ -69,7 +69,7 @@ fn serve(
 }
 
 /// Head and body of one HTTP/1.1 message with a length.
-fn read_message(reader: &mut impl BufRead) -> std::io::Result<(Vec<u8>, Vec<u8>)> {
+pub(super) fn read_message(reader: &mut impl BufRead) -> std::io::Result<(Vec<u8>, Vec<u8>)> {
     let (mut head, mut length) = (Vec::new(), 0);
     loop {
         let mut line = String::new();

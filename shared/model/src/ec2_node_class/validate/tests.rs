@@ -122,6 +122,7 @@ fn selector_rules() -> Vec<(&'static str, Vec<Change>)> {
     let subnets = |terms: Value| vec![("subnetSelectorTerms", terms)];
     let groups = |terms: Value| vec![("securityGroupSelectorTerms", terms)];
     let images = |terms: Value| vec![("amiSelectorTerms", terms)];
+    let reserved = |terms: Value| vec![("capacityReservationSelectorTerms", terms)];
     let many: Value =
         (0..21).map(|n| (format!("tag-{n}"), json!("x"))).collect::<serde_json::Map<_, _>>().into();
     vec![
@@ -144,6 +145,11 @@ fn selector_rules() -> Vec<(&'static str, Vec<Change>)> {
         ("image by owner alone", images(json!([{"owner": "self"}]))),
         ("image id", images(json!([{"id": "ami_1"}]))),
         ("empty image term", images(json!([{}]))),
+        ("reservation by id and tags", reserved(json!([{"id": "cr-1", "tags": {"a": "b"}}]))),
+        ("reservation id", reserved(json!([{"id": "lt-1"}]))),
+        ("reservation of nobody", reserved(json!([{"ownerID": "me"}]))),
+        ("empty reservation term", reserved(json!([{}]))),
+        ("too many reservation terms", reserved(json!(vec![json!({"id": "cr-1"}); 31]))),
     ]
 }
 
@@ -214,10 +220,6 @@ fn volume_rules() -> Vec<(&'static str, Vec<Change>)> {
 fn unsupported_rules() -> Vec<(&'static str, Vec<Change>)> {
     let interface = json!({"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "efa-only"});
     vec![
-        (
-            "capacityReservationSelectorTerms",
-            vec![("capacityReservationSelectorTerms", json!([{"id": "cr-1"}]))],
-        ),
         ("placementGroupSelector", vec![("placementGroupSelector", json!({"name": "x"}))]),
         ("networkInterfaces", vec![("networkInterfaces", json!([interface]))]),
         ("connectionTracking", vec![("connectionTracking", json!({"udpTimeout": 30}))]),

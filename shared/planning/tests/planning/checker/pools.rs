@@ -31,7 +31,7 @@ fn with_reservations() -> Setup {
             capacity_type: CapacityType::Reserved,
             price: Price::from_nanos(1_000),
             available: true,
-            reservation: Some(Reservation { id: id.into(), count: 1 }),
+            reservation: Some(Reservation { id: id.into(), count: 1, total: None }),
         }));
     });
     for (node, pod, id) in [("default-a", "web-0", "cr-1"), ("default-b", "web-1", "cr-2")] {
@@ -107,7 +107,7 @@ const RESERVATIONS_AND_OVERLAYS: &[Case] = &[
             let mut more = (**types).clone();
             let large = more.iter().find(|t| t.name == "m6a.large").unwrap();
             let mut smaller = large.offerings.iter().rfind(|o| o.reservation.is_some()).unwrap().clone();
-            smaller.reservation = Some(Reservation { id: "cr-2".into(), count: 0 });
+            smaller.reservation = Some(Reservation { id: "cr-2".into(), count: 0, total: None });
             more.last_mut().unwrap().offerings.push(smaller);
             *types = Arc::new(more);
         },
