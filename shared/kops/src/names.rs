@@ -45,10 +45,10 @@ mod tests {
         let long = "this.is.truly.a.really.really.long.cluster-name.minimal.example.com";
         assert_eq!(node_role(long), "nodes.this.is.truly.a.really.really.long.cluster-name.min-h1jir9");
         assert_eq!(hash(&format!("masters.{long}")), "kaamp9");
-        assert_eq!(
-            hash("this.is.truly.a.really.really.really.really.really.long.cluster-name.minimal.example.com"),
-            "cbmd7d"
-        );
+        let longer =
+            "this.is.truly.a.really.really.really.really.really.long.cluster-name.minimal.example.com";
+        assert_eq!(node_role(longer), "nodes.this.is.truly.a.really.really.really.really.really.-d86ibl");
+        assert_eq!(hash(longer), "cbmd7d");
     }
 
     #[test]
