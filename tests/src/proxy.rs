@@ -61,7 +61,12 @@ struct Shared {
 impl Proxy {
     /// Starts a proxy before `upstream`, as `127.0.0.1:8000`.
     pub fn start(upstream: &str) -> Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
+        Self::start_at("127.0.0.1:0", upstream)
+    }
+
+    /// The same at another address of this machine, as `[::1]:0`.
+    pub fn start_at(address: &str, upstream: &str) -> Result<Self> {
+        let listener = TcpListener::bind(address)?;
         let shared = Arc::new(Shared {
             upstream: upstream.to_owned(),
             mode: Mutex::new(Mode::Pass),

@@ -72,7 +72,7 @@ pub struct SubnetFacts {
     pub zone: String,
     /// Its zone's id.
     pub zone_id: String,
-    /// Free addresses.
+    /// Free addresses, as a [`Subnet`](outrigger_model::Subnet) counts them.
     pub free_addresses: u32,
 }
 

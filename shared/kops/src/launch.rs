@@ -72,7 +72,7 @@ fn own(
     group: &InstanceGroup,
     account: &AccountFacts,
 ) -> Result<Carrier, KopsError> {
-    refuse(beyond_own_template(cluster, group)?)?;
+    refuse(beyond_own_template(group))?;
     let version = files.kops_version.as_deref().unwrap_or("unknown").trim();
     if release(version).is_none_or(|release| release < FIRST_WITH_SCRIPT) {
         return Ok(Carrier::NotReady(format!(
@@ -98,6 +98,8 @@ fn own(
         std::iter::once(first).chain(&group.spec.additional_security_groups).cloned().collect();
     security_groups.sort();
     security_groups.dedup();
+    // As kOps does for its own templates (`pkg/model/awsmodel/autoscalinggroup.go`).
+    let has_ipv6 = subnets_of(cluster, group)?.iter().any(|subnet| subnet.ipv6_cidr.is_some());
     let profile = group.spec.iam.as_ref().and_then(|iam| iam.profile.as_deref());
     Ok(Carrier::Ready(LaunchTemplate::Own(OwnTemplate {
         user_data: with_parts(script, &group.spec.additional_user_data),
@@ -110,6 +112,8 @@ fn own(
         metadata_hop_limit: hop_limit(group),
         detailed_monitoring: group.spec.detailed_instance_monitoring.unwrap_or(false),
         reservations_by_name: false,
+        ipv6_address: has_ipv6,
+        metadata_ipv6: has_ipv6,
     })))
 }
 
@@ -141,7 +145,7 @@ fn mismatch(files: &StateStoreFiles, user_data: &str, carrier: &str) -> Option<S
 }
 
 /// The fields that kOps puts into its own launch templates and that ours do not carry.
-fn beyond_own_template(cluster: &Cluster, group: &InstanceGroup) -> Result<Vec<Invalid>, KopsError> {
+fn beyond_own_template(group: &InstanceGroup) -> Vec<Invalid> {
     let spec = &group.spec;
     let mut problems = Vec::new();
     let mut refuse = |field: &str, found: &str| {
@@ -157,10 +161,7 @@ fn beyond_own_template(cluster: &Cluster, group: &InstanceGroup) -> Result<Vec<I
     if let Some(credits) = &spec.cpu_credits {
         refuse("spec.cpuCredits", credits);
     }
-    if let Some(subnet) = subnets_of(cluster, group)?.iter().find(|subnet| subnet.ipv6_cidr.is_some()) {
-        refuse("spec.subnets", &format!("{}, which has an IPv6 range", subnet.name));
-    }
-    Ok(problems)
+    problems
 }
 
 /// Whether instances get a public address: where the first subnet is public, unless the group says otherwise.

@@ -7,7 +7,7 @@ use outrigger_kops::{
     AccountFacts, ImageFacts, InstanceGroup, LaunchTemplateFacts, SecurityGroupFacts, StateStoreFiles,
     SubnetFacts, account_queries, managed_node_pools, node_class, sha256_base64,
 };
-use outrigger_model::{Kubelet, LaunchTemplate, NodeClass, NodePool};
+use outrigger_model::{Kubelet, LaunchTemplate, NodeClass, NodePool, Subnet};
 
 const CLUSTER: &str = include_str!("fixtures/cluster-completed.spec");
 const NODES: &str = include_str!("fixtures/instancegroup/nodes");
@@ -140,6 +140,24 @@ fn a_second_image_that_cannot_be_is_said() {
     let empty = NODES.replace("outrigger.dev/managed: \"true\"", "outrigger.dev/image-arm64: self/");
     let empty = account_queries(&files("nodes", &empty)).unwrap_err().to_string();
     insta::assert_snapshot!(said.join("\n") + "\n" + &empty);
+}
+
+/// kOps gives private subnets of an IPv6 cluster no IPv4 range, and its templates an IPv6 address and the metadata by
+/// IPv6.
+#[test]
+fn a_group_in_ipv6_subnets_gets_what_kops_templates_have() {
+    let range = "  - cidr: 10.20.64.0/19\n";
+    assert!(CLUSTER.contains(range));
+    let cluster_spec = CLUSTER.replace(range, "  - ipv6CIDR: /64#1\n");
+    let mut account = account();
+    account.subnets[0].free_addresses = Subnet::IPV6_ALONE;
+    for (cluster_spec, ipv6) in [(cluster_spec, true), (CLUSTER.to_owned(), false)] {
+        let class =
+            node_class(&StateStoreFiles { cluster_spec, ..files("described", DESCRIBED) }, &account).unwrap();
+        assert_eq!(class.not_ready, None);
+        let LaunchTemplate::Own(own) = class.launch else { panic!("not our own template") };
+        assert_eq!((own.ipv6_address, own.metadata_ipv6), (ipv6, ipv6));
+    }
 }
 
 #[test]

@@ -150,7 +150,7 @@ pub enum AmiFamily {
 pub struct MetadataOptions {
     /// Whether there is an endpoint at all. Outrigger acts on `enabled` only.
     pub http_endpoint: Toggle,
-    /// Whether the endpoint has an IPv6 address. Outrigger acts on `disabled` only.
+    /// Whether the endpoint has an IPv6 address too.
     #[serde(rename = "httpProtocolIPv6")]
     pub http_protocol_ipv6: Toggle,
     /// How many hops an answer may travel.

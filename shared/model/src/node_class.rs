@@ -98,8 +98,13 @@ pub struct Subnet {
     /// Its zone's id, the same in every account.
     #[serde(default)]
     pub zone_id: String,
-    /// How many addresses are free.
+    /// How many IPv4 addresses are free, or [`Subnet::IPV6_ALONE`].
     pub free_addresses: u32,
+}
+
+impl Subnet {
+    /// The free addresses of a subnet that has those of IPv6 alone: nobody uses them up.
+    pub const IPV6_ALONE: u32 = u32::MAX;
 }
 
 /// A capacity reservation: instances of one type in one zone that are paid for, running or not.
@@ -138,6 +143,7 @@ pub enum LaunchTemplate {
 /// What stands in a launch template that Outrigger writes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of EC2's own")]
 pub struct OwnTemplate {
     /// User data, as the instance sees it.
     pub user_data: String,
@@ -155,10 +161,16 @@ pub struct OwnTemplate {
     pub metadata_hop_limit: u8,
     /// Whether instances are monitored in detail.
     pub detailed_monitoring: bool,
-    /// Whether instances start in a capacity reservation only where the launch names it. Not written where it is off, so
-    /// that it changed no hash when it was new.
+    // What follows is not written where it is off, so that it changed no hash when it was new.
+    /// Whether instances start in a capacity reservation only where the launch names it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reservations_by_name: bool,
+    /// Whether instances get an IPv6 address.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ipv6_address: bool,
+    /// Whether instance metadata has an IPv6 address too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub metadata_ipv6: bool,
 }
 
 /// How much of a machine is left for pods.

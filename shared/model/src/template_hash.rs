@@ -135,6 +135,8 @@ mod tests {
             metadata_hop_limit: 1,
             detailed_monitoring: false,
             reservations_by_name: false,
+            ipv6_address: false,
+            metadata_ipv6: false,
         });
         NodeClass { launch, ..NodeClass::for_planning(NodeClassRef::instance_group("nodes")) }
     }

@@ -44,7 +44,7 @@ blockDeviceMappings:
   - deviceName: /dev/xvda
     rootVolume: true
     ebs: {volumeSize: 20Gi, volumeType: gp3, iops: 3000, throughput: 125, encrypted: true, kmsKeyID: a, deleteOnTermination: true}
-metadataOptions: {httpEndpoint: enabled, httpTokens: optional, httpPutResponseHopLimit: 2}
+metadataOptions: {httpEndpoint: enabled, httpTokens: optional, httpPutResponseHopLimit: 2, httpProtocolIPv6: enabled}
 capacityReservationSelectorTerms: [{id: cr-1}, {tags: {a: b}, ownerID: '123456789012', instanceMatchCriteria: targeted}]
 kubelet: {maxPods: 9, podsPerCore: 2, kubeReserved: {cpu: 1}, systemReserved: {cpu: 1}, evictionHard: {memory.available: 1Gi}}
 "];

@@ -111,6 +111,15 @@ mod tests {
     }
 
     #[test]
+    fn a_subnet_of_ipv6_alone_is_never_full() {
+        let mut class = NodeClass::for_planning(NodeClassRef::instance_group("nodes"));
+        class.subnets = vec![subnet("a6", "us-east-1a", Subnet::IPV6_ALONE)];
+        let mut snapshot = Snapshot::empty("c", at(0));
+        snapshot.intents = vec![intent(&["a6"], 1_000_000); 50];
+        assert_eq!(usable_subnets(&snapshot, &class).len(), 1);
+    }
+
+    #[test]
     fn what_is_on_its_way_is_taken() {
         assert_eq!(left(&[], &[], 0, 0), "a1 10, a2 9, b1 3");
         assert_eq!(left(&["a1"], &[], 0, 0), "a2 9, b1 3");

@@ -144,8 +144,11 @@ impl Shared {
             .iter()
             .filter(|(name, _)| !OF_THE_CONNECTION.contains(&name.as_str()) && name != "expect");
         let kept: Vec<_> = kept.map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        let answer = self.http.forward(method, &format!("{upstream}{target}"), &kept, body);
-        answer.unwrap_or_else(|error| Refusal::silence(&format!("{error:#}")).answer(&call.service))
+        match self.http.forward(method, &format!("{upstream}{target}"), &kept, body) {
+            Ok(answer) if call.operation == "DescribeSubnets" => counted_as_by_ec2(answer),
+            Ok(answer) => answer,
+            Err(error) => Refusal::silence(&format!("{error:#}")).answer(&call.service),
+        }
     }
 
     /// Whether AWS would take the call.
@@ -160,6 +163,22 @@ impl Shared {
             .map_err(|error| Refusal::unjudged(&format!("{error:#}")))?;
         role.refused(&needs).map_or(Ok(()), |need| Err(Refusal::denied(&call.caller, need)))
     }
+}
+
+/// EC2 counts free IPv4 addresses alone, and so none where a subnet has only those of IPv6. moto counts these: more
+/// than EC2's number can hold.
+fn counted_as_by_ec2(mut answer: Forwarded) -> Forwarded {
+    const COUNT: &str = "<availableIpAddressCount>";
+    let text = String::from_utf8_lossy(&answer.body).into_owned();
+    let of_ipv4 = |part: &str| {
+        let (count, rest) = part.split_once('<').unwrap_or((part, ""));
+        format!("{}<{rest}", count.trim().parse::<i32>().unwrap_or_default())
+    };
+    let mut parts = text.split(COUNT);
+    let head = parts.next().unwrap_or_default().to_owned();
+    answer.body =
+        std::iter::once(head).chain(parts.map(of_ipv4)).collect::<Vec<_>>().join(COUNT).into_bytes();
+    answer
 }
 
 /// Sends an answer with its own headers, and ends the connection: the server may leave a new connection unread for as

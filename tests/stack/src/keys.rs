@@ -35,7 +35,7 @@ impl Keys {
         let issuer = Issuer::new(authority, authority_key);
 
         let server_key = KeyPair::generate()?;
-        let names = ["127.0.0.1", "localhost", "kubernetes.default.svc"].map(str::to_owned).to_vec();
+        let names = ["127.0.0.1", "::1", "localhost", "kubernetes.default.svc"].map(str::to_owned).to_vec();
         let mut server = CertificateParams::new(names)?;
         server.distinguished_name.push(DnType::CommonName, "kube-apiserver");
         let certificate = server.signed_by(&server_key, &issuer)?;

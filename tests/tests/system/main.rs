@@ -15,6 +15,7 @@ mod evictions;
 mod faults;
 mod hanging;
 mod interruption;
+mod ipv6;
 mod main_job;
 mod node_claims;
 mod outages;

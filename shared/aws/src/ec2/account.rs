@@ -13,6 +13,7 @@ use outrigger_kops::{
     SubnetFacts,
 };
 use outrigger_model::ec2_node_class::{SecurityGroupSelectorTerm, SubnetSelectorTerm};
+use outrigger_model::node_class;
 
 use super::{SERVICE, filter, images, name_of};
 use crate::{Aws, errors};
@@ -130,8 +131,16 @@ fn read_subnet(subnet: &Subnet) -> SubnetFacts {
         name: name_of(subnet.tags()),
         zone: subnet.availability_zone().unwrap_or_default().to_owned(),
         zone_id: subnet.availability_zone_id().unwrap_or_default().to_owned(),
-        free_addresses: subnet.available_ip_address_count().and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
+        free_addresses: free_addresses(subnet),
     }
+}
+
+/// EC2 counts IPv4 addresses alone; a subnet without any has those of IPv6 without end.
+fn free_addresses(subnet: &Subnet) -> u32 {
+    if subnet.ipv6_native() == Some(true) {
+        return node_class::Subnet::IPV6_ALONE;
+    }
+    subnet.available_ip_address_count().and_then(|count| u32::try_from(count).ok()).unwrap_or(0)
 }
 
 async fn security_groups(aws: &Aws, filters: Vec<Filter>) -> Result<Vec<SecurityGroupFacts>, CloudError> {
@@ -206,4 +215,19 @@ fn image_of_template(image: &str) -> Option<ImageReference> {
         return Some(ImageReference::Id(image.to_owned()));
     }
     image.strip_prefix("resolve:ssm:").map(|name| ImageReference::Parameter(name.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subnet_of_ipv6_alone_is_never_full() {
+        let subnet = Subnet::builder().available_ip_address_count(0);
+        assert_eq!(read_subnet(&subnet.clone().build()).free_addresses, 0);
+        assert_eq!(
+            read_subnet(&subnet.ipv6_native(true).build()).free_addresses,
+            node_class::Subnet::IPV6_ALONE
+        );
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use outrigger_engine::ports::CloudError;
-use outrigger_model::ec2_node_class::{EC2NodeClass, HttpTokens};
+use outrigger_model::ec2_node_class::{EC2NodeClass, HttpTokens, Toggle};
 use outrigger_model::{
     Image, Kubelet, LaunchTemplate, NodeClass, NodeClassRef, OwnTemplate, Requirement, Requirements,
     SpotAllocation, Subnet, labels,
@@ -40,6 +40,9 @@ pub(crate) async fn resolve(aws: &Aws, cluster: &str, class: &EC2NodeClass) -> R
         metadata_hop_limit: spec.metadata_options.http_put_response_hop_limit,
         detailed_monitoring: spec.detailed_monitoring.unwrap_or(false),
         reservations_by_name: !spec.capacity_reservation_selector_terms.is_empty(),
+        // A dual-stack subnet does not say whether the cluster's own addresses are those of IPv6.
+        ipv6_address: subnets.iter().any(|subnet| subnet.free_addresses == Subnet::IPV6_ALONE),
+        metadata_ipv6: spec.metadata_options.http_protocol_ipv6 == Toggle::Enabled,
     };
     let mut tags = spec.tags.clone();
     tags.insert("KubernetesCluster".to_owned(), cluster.to_owned());

@@ -9,9 +9,9 @@ use aws_sdk_ec2::types::{
     LaunchTemplateBlockDeviceMappingRequest, LaunchTemplateCapacityReservationSpecificationRequest,
     LaunchTemplateEbsBlockDeviceRequest, LaunchTemplateHttpTokensState,
     LaunchTemplateIamInstanceProfileSpecificationRequest, LaunchTemplateInstanceMetadataEndpointState,
-    LaunchTemplateInstanceMetadataOptionsRequest, LaunchTemplateInstanceNetworkInterfaceSpecificationRequest,
-    LaunchTemplateTagSpecificationRequest, LaunchTemplatesMonitoringRequest, RequestLaunchTemplateData,
-    ResourceType, TagSpecification, VolumeType,
+    LaunchTemplateInstanceMetadataOptionsRequest, LaunchTemplateInstanceMetadataProtocolIpv6,
+    LaunchTemplateInstanceNetworkInterfaceSpecificationRequest, LaunchTemplateTagSpecificationRequest,
+    LaunchTemplatesMonitoringRequest, RequestLaunchTemplateData, ResourceType, TagSpecification, VolumeType,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -163,18 +163,16 @@ fn data(wanted: Wanted<'_>) -> RequestLaunchTemplateData {
         .set_capacity_reservation_specification(reservation_specification(wanted))
         .tag_specifications(interface_tags(class));
     // EC2 takes security groups either on the interface or beside it.
-    match own.associate_public_ip {
-        Some(public) => builder.network_interfaces(
-            LaunchTemplateInstanceNetworkInterfaceSpecificationRequest::builder()
-                .device_index(0)
-                .delete_on_termination(true)
-                .associate_public_ip_address(public)
-                .set_groups(groups)
-                .build(),
-        ),
-        None => builder.set_security_group_ids(groups),
+    if own.associate_public_ip.is_none() && !own.ipv6_address {
+        return builder.set_security_group_ids(groups).build();
     }
-    .build()
+    let interface = LaunchTemplateInstanceNetworkInterfaceSpecificationRequest::builder()
+        .device_index(0)
+        .delete_on_termination(true)
+        .set_associate_public_ip_address(own.associate_public_ip)
+        .set_ipv6_address_count(own.ipv6_address.then_some(1))
+        .set_groups(groups);
+    builder.network_interfaces(interface.build()).build()
 }
 
 /// In which capacity reservations instances start: the one that is named, or, where the class chooses them by name, in
@@ -207,6 +205,9 @@ fn metadata_options(own: &OwnTemplate) -> LaunchTemplateInstanceMetadataOptionsR
         .http_endpoint(LaunchTemplateInstanceMetadataEndpointState::Enabled)
         .http_tokens(tokens)
         .http_put_response_hop_limit(i32::from(own.metadata_hop_limit))
+        .set_http_protocol_ipv6(
+            own.metadata_ipv6.then_some(LaunchTemplateInstanceMetadataProtocolIpv6::Enabled),
+        )
         .build()
 }
 
@@ -262,6 +263,8 @@ mod tests {
             metadata_hop_limit: 1,
             detailed_monitoring: false,
             reservations_by_name: false,
+            ipv6_address: false,
+            metadata_ipv6: false,
         }
     }
 
@@ -316,5 +319,14 @@ mod tests {
             written(&chooses, None).capacity_reservation_specification(),
             written(&chooses, Some("cr-1")).capacity_reservation_specification(),
         ]);
+    }
+
+    #[test]
+    fn instances_of_ipv6_subnets_get_an_address_and_reach_their_metadata_by_it() {
+        let ipv6 =
+            OwnTemplate { associate_public_ip: None, ipv6_address: true, metadata_ipv6: true, ..own() };
+        let written = written(&ipv6, None);
+        insta::assert_debug_snapshot!((written.network_interfaces(), written.metadata_options()));
+        assert!(written.security_group_ids().is_empty(), "EC2 takes them beside no interface");
     }
 }

@@ -15,7 +15,7 @@ use outrigger_engine::ports::{ClassSource, Cloud, CloudError, ManagedPools, Noti
 use outrigger_kops::sha256_base64;
 use outrigger_model::{
     CapacityType, EC2NodeClass, FleetOverride, FleetRequest, LaunchTemplate, Price, Quantity, Resources,
-    labels,
+    Subnet, labels,
 };
 use serde_json::json;
 
@@ -546,4 +546,29 @@ async fn a_class_launches_into_the_reservations_that_it_selects() {
     let refused =
         cloud.ensure_template(&rig.class("nodes").await, Some("cr-1")).await.unwrap_err().to_string();
     assert!(refused.contains("start in no capacity reservation"), "{refused}");
+}
+
+/// As EC2 writes it: it counts IPv4 addresses alone.
+const SUBNET_OF_IPV6: &str = r#"
+<DescribeSubnetsResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><subnetSet><item>
+  <subnetId>subnet-6</subnetId><availabilityZone>us-east-1a</availabilityZone>
+  <availabilityZoneId>use1-az6</availabilityZoneId>
+  <availableIpAddressCount>0</availableIpAddressCount><ipv6Native>true</ipv6Native>
+</item></subnetSet></DescribeSubnetsResponse>"#;
+
+// moto counts the addresses of such a subnet, more than a number of EC2's can hold.
+#[tokio::test]
+async fn a_subnet_of_ipv6_alone_is_launched_into_with_an_address() {
+    let rig = Rig::new().await;
+    let ec2 = StandIn::start(&server("OUTRIGGER_TEST_MOTO"), "DescribeSubnets", SUBNET_OF_IPV6);
+    let cloud = rig.behind(&ec2).await;
+    let source = rig.ec2_class(&json!({"metadataOptions": {"httpProtocolIPv6": "enabled"}}));
+    let class = cloud.resolve_class(&source).await.unwrap();
+    assert_eq!(class.not_ready, None);
+    assert_eq!(class.subnets[0].free_addresses, Subnet::IPV6_ALONE);
+    cloud.ensure_template(&class, None).await.unwrap();
+    let written = &ec2.asked("CreateLaunchTemplate")[0];
+    for part in ["NetworkInterface.1.Ipv6AddressCount=1", "MetadataOptions.HttpProtocolIpv6=enabled"] {
+        assert!(written.contains(part), "{part} in {written}");
+    }
 }

@@ -99,13 +99,6 @@ fn check_metadata_options(options: MetadataOptions, problems: &mut Problems) {
         let allowed = format!("enabled, since nodeup reads the metadata; disabled is {NOT_ACTED_ON}");
         problems.refuse(field("httpEndpoint"), "\"disabled\"", allowed);
     }
-    if options.http_protocol_ipv6 == Toggle::Enabled {
-        problems.refuse(
-            field("httpProtocolIPv6"),
-            "\"enabled\"",
-            format!("disabled; enabled is {NOT_ACTED_ON}"),
-        );
-    }
     let hops = options.http_put_response_hop_limit;
     if !(1..=64).contains(&hops) {
         problems.refuse(field("httpPutResponseHopLimit"), hops, "a whole number from 1 to 64");

@@ -77,6 +77,8 @@ fn own_template() -> OwnTemplate {
         metadata_hop_limit: 1,
         detailed_monitoring: false,
         reservations_by_name: false,
+        ipv6_address: false,
+        metadata_ipv6: false,
     }
 }
 

@@ -185,7 +185,6 @@ fn spec_rules() -> Vec<(&'static str, Vec<Change>)> {
         ("tag of the pool", tags(json!({"karpenter.sh/nodepool": "x"}))),
         ("tag of ours", tags(json!({"outrigger.dev/intent": "x"}))),
         ("metadata endpoint", options(json!({"httpEndpoint": "disabled"}))),
-        ("metadata over IPv6", options(json!({"httpProtocolIPv6": "enabled"}))),
         ("metadata hops", options(json!({"httpPutResponseHopLimit": 65}))),
         ("metadata tokens", options(json!({"httpTokens": "maybe"}))),
         ("reserved resource", kubelet(json!({"kubeReserved": {"gpu": "1"}}))),
