@@ -41,3 +41,22 @@ fn memory_and_processors_are_parameters() {
         assert!(allowed.as_array().unwrap().contains(&parameter(name, "Default")), "{name}: {allowed}");
     }
 }
+
+/// A new account may run ten functions at once, and AWS leaves a hundred to others before any can be reserved.
+#[test]
+fn no_concurrency_is_reserved_unless_it_is_asked_for() {
+    let template = template();
+    let functions = template["Resources"].as_object().unwrap().values();
+    let functions = functions.filter(|resource| resource["Type"] == "AWS::Serverless::Function");
+    let mut reserved = 0;
+    for function in functions {
+        let limit = &function["Properties"]["ReservedConcurrentExecutions"];
+        assert_eq!((&limit[0], &limit[2]), (&json!("Reserves"), &json!("AWS::NoValue")), "{function}");
+        reserved += limit[1].as_u64().unwrap();
+    }
+    let parameter = &template["Parameters"]["ReserveConcurrency"];
+    assert_eq!(parameter["Default"], "false");
+    assert_eq!(template["Conditions"]["Reserves"], json!(["ReserveConcurrency", "true"]));
+    let description = parameter["Description"].as_str().unwrap();
+    assert!(description.starts_with(&format!("Keep {reserved} of ")), "{reserved}: {description}");
+}
