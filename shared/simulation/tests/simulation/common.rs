@@ -87,6 +87,15 @@ pub(crate) fn scenario(text: &str) -> Scenario {
     Scenario { policy, ..scenario }
 }
 
+/// An EC2NodeClass `own` with these fields beside those that it needs, in YAML's flow style.
+pub(crate) fn ec2_node_class(fields: &str) -> String {
+    format!(
+        "{{apiVersion: karpenter.k8s.aws/v1, kind: EC2NodeClass, metadata: {{name: own}}, spec: {{amiFamily: Custom, \
+         amiSelectorTerms: [{{id: ami-0123456789abcdef0}}], subnetSelectorTerms: [{{tags: {{team: web}}}}], \
+         securityGroupSelectorTerms: [{{tags: {{team: web}}}}], instanceProfile: nodes, userData: nodeup, {fields}}}}}"
+    )
+}
+
 /// Plays a scenario.
 pub(crate) fn run_scenario(scenario: &Scenario, kills: &[Kill]) -> Ending {
     play(scenario, kills, &mut Unobserved).expect("the scenario can be played")

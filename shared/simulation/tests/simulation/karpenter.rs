@@ -28,17 +28,7 @@ spec:
         requirements: [], nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: own}}}}}
     - {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: lost}, spec: {template: {spec: {
         requirements: [], nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: lost}}}}}
-  ec2NodeClasses:
-    - apiVersion: karpenter.k8s.aws/v1
-      kind: EC2NodeClass
-      metadata: {name: own}
-      spec:
-        amiFamily: Custom
-        amiSelectorTerms: [{id: ami-0123456789abcdef0}]
-        subnetSelectorTerms: [{tags: {team: web}}]
-        securityGroupSelectorTerms: [{tags: {team: web}}]
-        instanceProfile: nodes
-        userData: nodeup
+  ec2NodeClasses: [{class}]
   workloads:
     - {name: kops, at: 10s, replicas: 2, template: {spec: {nodeSelector: {karpenter.sh/nodepool: kops},
         containers: [{name: c, image: i, resources: {requests: {cpu: 400m, memory: 1Gi}}}]}}}
@@ -49,7 +39,10 @@ spec:
 ";
 
 fn play(duration: &str, expect: &str) -> Ending {
-    let text = SCENARIO.replace("{duration}", duration).replace("{expect}", expect);
+    let text = SCENARIO
+        .replace("{class}", &common::ec2_node_class(""))
+        .replace("{duration}", duration)
+        .replace("{expect}", expect);
     let ending = common::run_scenario(&common::scenario(&text), &[]);
     let story = common::timeline(&ending);
     assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{story}");

@@ -15,17 +15,7 @@ spec:
   duration: {duration}
   instanceTypes: [m6a]
   bootTime: 25s
-  ec2NodeClasses:
-    - apiVersion: karpenter.k8s.aws/v1
-      kind: EC2NodeClass
-      metadata: {name: own}
-      spec:
-        amiFamily: Custom
-        amiSelectorTerms: [{id: ami-0123456789abcdef0}]
-        subnetSelectorTerms: [{tags: {team: web}}]
-        securityGroupSelectorTerms: [{tags: {team: web}}]
-        instanceProfile: nodes
-        userData: nodeup
+  ec2NodeClasses: [{class}]
   nodePools:
     - apiVersion: karpenter.sh/v1
       kind: NodePool
@@ -47,6 +37,7 @@ const TEMPLATE: &str = "/own";
 
 fn play(seed: u64, duration: &str, scale: &str, events: &str, guards: Guards) -> Ending {
     let text = SCENARIO
+        .replace("{class}", &common::ec2_node_class(""))
         .replace("{seed}", &seed.to_string())
         .replace("{duration}", duration)
         .replace("{scale}", scale)
