@@ -21,7 +21,8 @@ pub(super) fn beside(own: &OwnNode<'_>, options: &Options<'_>) -> Price {
 }
 
 fn listed(own: &OwnNode<'_>, overlays: &[NodeOverlay]) -> Option<Price> {
-    let (instance_type, zone, capacity_type) = (own.known_type()?, own.zone()?, own.capacity_type()?);
+    let (instance_type, zone) = (own.known_type()?, own.zone()?);
+    let capacity_type = paid_as(own, instance_type)?;
     let mut here = instance_type.offerings.iter().filter(|offering| offering.zone == zone);
     let offering = here.find(|offering| offering.capacity_type == capacity_type)?;
     let labels = labels_of(own, instance_type, capacity_type);
@@ -31,6 +32,19 @@ fn listed(own: &OwnNode<'_>, overlays: &[NodeOverlay]) -> Option<Price> {
     let overlay = priced.max_by_key(|overlay| (overlay.weight, Reverse(&overlay.name)));
     let price = overlay.and_then(|overlay| overlay.price);
     Some(price.map_or(offering.price, |price| price.apply(offering.price)))
+}
+
+/// How a node is paid for. EC2 goes on with the instances of a reservation that has ended, on demand.
+fn paid_as(own: &OwnNode<'_>, instance_type: &InstanceType) -> Option<CapacityType> {
+    let capacity_type = own.capacity_type()?;
+    let reservation = own.node.labels.get(labels::RESERVATION_ID);
+    let mut offered = instance_type.offerings.iter().filter_map(|offering| offering.reservation.as_ref());
+    let has_ended = reservation.is_some_and(|id| offered.all(|offered| offered.id != *id));
+    Some(if has_ended && capacity_type == CapacityType::Reserved {
+        CapacityType::OnDemand
+    } else {
+        capacity_type
+    })
 }
 
 /// The labels by which overlays choose: those of the node, and of its type where the node does not say.
@@ -49,7 +63,9 @@ fn labels_of(
 
 #[cfg(test)]
 mod tests {
-    use outrigger_model::{PriceOverlay, Requirement, Requirements, Resources};
+    use std::sync::Arc;
+
+    use outrigger_model::{Offering, PriceOverlay, Requirement, Requirements, Reservation, Resources};
 
     use super::*;
     use crate::disruption::fixtures::World;
@@ -64,6 +80,27 @@ mod tests {
             price: Some(PriceOverlay::Absolute(Price::from_dollars(dollars).unwrap())),
             capacity: Resources::new(),
         }
+    }
+
+    #[test]
+    fn a_node_costs_what_it_costs_on_demand_once_its_reservation_has_ended() {
+        let mut world = World::new();
+        world.forget(labels::CAPACITY_TYPE, "reserved");
+        world.set_label(labels::RESERVATION_ID, "cr-1");
+        let cost = |world: &World| of_instance(&own_nodes(&world.snapshot)[0], &[]).map(Price::dollars);
+        assert_eq!(cost(&world), Some(0.1));
+        let types = Arc::make_mut(&mut world.snapshot.classes[0].instance_types);
+        for id in ["cr-0", "cr-1"] {
+            let on_demand = types[0].offerings.iter().find(|it| it.capacity_type == CapacityType::OnDemand);
+            let reserved = Offering {
+                capacity_type: CapacityType::Reserved,
+                price: Price::ZERO,
+                reservation: Some(Reservation { id: id.into(), count: 0, total: Some(1) }),
+                ..on_demand.unwrap().clone()
+            };
+            types[0].offerings.push(reserved);
+        }
+        assert_eq!(cost(&world), Some(0.0));
     }
 
     #[test]
