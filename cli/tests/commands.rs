@@ -175,9 +175,9 @@ fn pods_with_volumes_ask_for_what_the_files_lack() {
 
 #[test]
 fn reservations_that_no_file_can_know_are_said_to_be_left_out() {
-    let class = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: own}\nspec: {amiFamily: Custom, \
-                 amiSelectorTerms: [{id: ami-1}], subnetSelectorTerms: [{id: subnet-1}], securityGroupSelectorTerms: \
-                 [{id: sg-1}], instanceProfile: nodes, capacityReservationSelectorTerms: [{id: cr-1}]}\n";
+    let class = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: own}\nspec: {\
+                 amiFamily: Custom, amiSelectorTerms: [{id: ami-1}], subnetSelectorTerms: [{id: subnet-1}], \
+                 securityGroupSelectorTerms: [{id: sg-1}], instanceProfile: nodes, capacityReservationSelectorTerms: [{id: cr-1}]}\n";
     let output = outrigger(&["plan", "-f", "-"], class);
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(told.contains("note: EC2NodeClass/own: its capacity reservations are in the account"), "{told}");

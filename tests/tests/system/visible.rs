@@ -125,7 +125,9 @@ fn apply_mended(kubernetes: &Kubernetes) {
         overlay("0.25"),
         json!({
             "apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "spare", "namespace": "default"},
-            "template": {"spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}},
+            "template": {"spec": {"containers": [
+                {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}},
+            ]}},
         }),
     ] {
         apply(kubernetes, &object).unwrap();
