@@ -4,6 +4,7 @@
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
 mod daemons;
+mod keepers;
 mod objects;
 mod pools;
 mod prices;
@@ -17,8 +18,21 @@ use serde_json::{Value, json};
 /// What the command plans for these objects, as it prints it for programs. The plan must hold every rule.
 #[track_caller]
 fn plan(objects: &[Value]) -> Value {
+    told(&["plan", "--check"], objects)
+}
+
+/// What the command can do without of these objects, as it prints it for programs.
+#[track_caller]
+fn consolidate(objects: &[Value]) -> Value {
+    told(&["consolidate"], objects)
+}
+
+/// What a command prints for programs about these objects.
+#[track_caller]
+fn told(command: &[&str], objects: &[Value]) -> Value {
     let mut child = Command::new(env!("CARGO_BIN_EXE_outrigger"))
-        .args(["plan", "-f", "-", "-o", "json", "--check"])
+        .args(command)
+        .args(["-f", "-", "-o", "json"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

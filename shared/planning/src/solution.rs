@@ -21,6 +21,7 @@ pub(crate) use occupied::{Occupied, PlacedPods};
 pub(crate) use quote::Quote;
 
 /// Where the pods of a problem are.
+#[derive(Clone)]
 pub(crate) struct Solution<'p, 'a> {
     pub(crate) problem: &'p Problem<'a>,
     /// The existing nodes, in the problem's order.
@@ -79,6 +80,7 @@ pub(crate) enum At {
 }
 
 /// What was changed, as it was before.
+#[derive(Clone)]
 enum Change<'a> {
     Existing(usize, Rc<Occupied<'a>>),
     Opened(usize, Option<Rc<NewNode>>),
@@ -145,6 +147,17 @@ impl<'p, 'a> Solution<'p, 'a> {
     /// Buys none of some machines, given as template and instance type, until this is called again.
     pub(crate) fn forbid(&mut self, machines: Vec<(usize, usize)>) {
         self.forbidden = machines;
+    }
+
+    /// The existing nodes that have changed since the last commit, as they were then.
+    pub(crate) fn changed_existing(&self) -> BTreeMap<usize, Rc<Occupied<'a>>> {
+        let mut before = BTreeMap::new();
+        for change in &self.log {
+            if let Change::Existing(node, was) = change {
+                before.entry(*node).or_insert_with(|| Rc::clone(was));
+            }
+        }
+        before
     }
 
     /// Forgets how to go back.
@@ -246,6 +259,30 @@ impl<'p, 'a> Solution<'p, 'a> {
             self.count(class, At::Lot(Rc::clone(&portion.lot)), -portion.count.cast_signed());
             self.set_left(class, self.left[class] + portion.count);
         }
+    }
+
+    /// Two new nodes of a pool as one, with what that saves in nano-dollars per hour; none where they cannot be one, or
+    /// where that saves nothing.
+    pub(crate) fn merged(&self, into: usize, from: usize) -> Option<(u64, NewNode)> {
+        let (a, b) = (self.opened[into].as_ref()?, self.opened[from].as_ref()?);
+        let template = a.shape.template;
+        let mut pods = a.pods.clone();
+        for portion in &b.pods {
+            match pods.iter_mut().find(|known| Rc::ptr_eq(&known.lot, &portion.lot)) {
+                Some(known) => known.count += portion.count,
+                None => pods.push(portion.clone()),
+            }
+        }
+        let node = self.node_of(template, pods, Some(a)).filter(|_| b.shape.template == template)?;
+        let saved = (a.cost(self.problem) + b.cost(self.problem)).checked_sub(node.cost(self.problem))?;
+        let is_better = saved > 0 && node.quote.lacking <= a.quote.lacking + b.quote.lacking;
+        is_better.then_some((saved, node))
+    }
+
+    /// Puts a node that carries the pods of two new ones in the place of both.
+    pub(crate) fn merge(&mut self, into: usize, from: usize, node: NewNode) {
+        self.set_opened(from, None);
+        self.set_opened(into, Some(Rc::new(node)));
     }
 
     /// The new nodes, by their places.

@@ -1,10 +1,11 @@
-//! Consolidations: whether every pod that a command displaces has one place, each node may be given up (`may_end`),
-//! no more go at once than budgets allow (`at_once`), the savings are what is told (`costs`), and the cluster that all
-//! commands lead to holds to the rules for plans.
+//! Consolidations: whether every pod that a command displaces has one place, each node may be given up (`may_end`) and
+//! is not bought again (`purchases`), no more go at once than budgets allow (`at_once`), the savings are what is told
+//! (`costs`), and the cluster that all commands lead to holds to the rules for plans.
 
 mod at_once;
 mod costs;
 mod may_end;
+mod purchases;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +19,7 @@ use crate::{Options, leaving};
 /// What is wrong with a consolidation, in a fixed order; nothing when all of its commands may be carried out one after
 /// another. The snapshot and the options are those that were decided from.
 ///
-/// Whether a command is worth it is not judged, nor what it could save beyond that.
+/// Whether a command is worth it is not judged, nor what it could save beyond that, but for a node that is bought again.
 pub fn check_consolidation(
     snapshot: &Snapshot,
     found: &Consolidation,
@@ -32,6 +33,7 @@ pub fn check_consolidation(
         let numbered = Numbered { number: place + 1, command };
         order.check(&numbered, &cluster, &mut violations);
         may_end::check(&numbered, &cluster, &mut violations);
+        purchases::check(&numbered, &cluster, &mut violations);
         check_places(&numbered, &cluster, &mut violations);
     }
     at_once::check(found, &cluster, &mut violations);

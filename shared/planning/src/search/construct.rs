@@ -9,6 +9,9 @@ use super::prices::Prices;
 use super::random::Random;
 use crate::solution::{At, Shape, Solution};
 
+/// So many of the nodes that are opened last are tried in pairs.
+const MERGED_AMONG: usize = 6;
+
 /// Places the pods that are left: first where domains and prices say, then one by one wherever they still fit.
 pub(super) fn construct(solution: &mut Solution<'_, '_>, order: &[usize], prices: &mut Prices) {
     let waiting = assign(solution, order);
@@ -31,7 +34,24 @@ pub(super) fn recreate(solution: &mut Solution<'_, '_>, order: &[usize], prices:
         let among = opened(solution);
         Inserting::new(solution, order.to_vec()).only_among(among).insert_all();
     }
+    merge_last(solution, opened(solution));
     opened(solution)
+}
+
+/// Puts the pods of two new nodes onto one where that costs less: what was opened last carries what was left, and is
+/// seldom full.
+fn merge_last(solution: &mut Solution<'_, '_>, mut opened: Vec<usize>) {
+    opened.drain(..opened.len().saturating_sub(MERGED_AMONG));
+    loop {
+        let pairs = opened.iter().flat_map(|into| opened.iter().map(move |from| (*into, *from)));
+        let merged = pairs.filter(|(into, from)| into < from).filter_map(|(into, from)| {
+            let (saved, node) = solution.merged(into, from)?;
+            Some((saved, into, from, node))
+        });
+        let Some((_, into, from, node)) = merged.max_by_key(|(saved, ..)| *saved) else { return };
+        solution.merge(into, from, node);
+        opened.retain(|place| *place != from);
+    }
 }
 
 /// The same for a part of the pods, at prices as they were, with machines that are drawn; says how many were filled.

@@ -19,7 +19,7 @@ fn world(nodes: Vec<(Node, Vec<Pod>)>) -> Snapshot {
     world_of(json!({}), nodes)
 }
 
-fn world_of(patch: Value, nodes: Vec<(Node, Vec<Pod>)>) -> Snapshot {
+pub(crate) fn world_of(patch: Value, nodes: Vec<(Node, Vec<Pod>)>) -> Snapshot {
     let mut snapshot = cluster();
     let mut spec = json!({"disruption": {"budgets": [{"nodes": "100%"}]}});
     merge(&mut spec, patch);
@@ -32,7 +32,7 @@ fn world_of(patch: Value, nodes: Vec<(Node, Vec<Pod>)>) -> Snapshot {
 }
 
 /// An initialised node of the pool, on demand in the first zone.
-fn own(name: &str, instance_type: &str) -> Node {
+pub(crate) fn own(name: &str, instance_type: &str) -> Node {
     let mut node = node(name, instance_type);
     for (key, value) in
         [(labels::NODE_POOL, "default"), (labels::INITIALIZED, "true"), (labels::HOSTNAME, name)]
@@ -61,16 +61,16 @@ fn consolidated(snapshot: &Snapshot) -> Consolidation {
 }
 
 /// What the referee has against a consolidation.
-fn violations(snapshot: &Snapshot, found: &Consolidation) -> Vec<String> {
+pub(crate) fn violations(snapshot: &Snapshot, found: &Consolidation) -> Vec<String> {
     check_consolidation(snapshot, found, &Options::default()).iter().map(ToString::to_string).collect()
 }
 
-fn ended(found: &Consolidation) -> Vec<&str> {
+pub(crate) fn ended(found: &Consolidation) -> Vec<&str> {
     found.commands.iter().flat_map(|command| &command.delete).map(String::as_str).collect()
 }
 
 /// A consolidation in a few lines.
-fn told(found: &Consolidation) -> String {
+pub(crate) fn told(found: &Consolidation) -> String {
     let opened = |node: &outrigger_model::PlannedNode| {
         format!("{} for {}", node.instance_types[0].name, node.pods.len())
     };
@@ -85,13 +85,13 @@ fn told(found: &Consolidation) -> String {
     lines.join("\n")
 }
 
-fn why(found: &Consolidation, node: &str) -> (&'static str, String) {
+pub(crate) fn why(found: &Consolidation, node: &str) -> (&'static str, String) {
     let kept = found.kept.iter().find(|kept| kept.node == node).unwrap();
     (kept.reason.as_str(), kept.reason.to_string())
 }
 
 /// The world once a plan has come true: its nodes have joined as what is cheapest, and its pods are bound.
-fn settled(mut snapshot: Snapshot, plan: &Plan) -> Snapshot {
+pub(crate) fn settled(mut snapshot: Snapshot, plan: &Plan) -> Snapshot {
     let mut homes: BTreeMap<&str, String> = BTreeMap::new();
     for (at, planned) in plan.nodes.iter().enumerate() {
         let cheapest = &planned.instance_types[0];

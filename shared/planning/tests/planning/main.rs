@@ -20,6 +20,8 @@ mod hard_clusters;
 #[cfg(test)]
 mod karpenter;
 #[cfg(test)]
+mod keepers;
+#[cfg(test)]
 mod leaving;
 mod moves;
 mod needs;
@@ -29,5 +31,7 @@ mod properties;
 mod rate;
 #[cfg(test)]
 mod snapshot_files;
+#[cfg(test)]
+mod subsets;
 #[cfg(test)]
 mod topology;

@@ -5,7 +5,7 @@ use outrigger_model::{ClaimState, Price, Target, labels};
 use outrigger_planning::disruption::{ConsolidationCommand, NodeCost};
 use serde_json::{Value, json};
 
-use super::{World, XLARGE, check_faults, command};
+use super::{B, LARGE, World, XLARGE, check_faults, command};
 use crate::fixtures::pool;
 
 #[test]
@@ -275,6 +275,42 @@ fn every_node_counts_that_goes_with_others() {
                 (second.evictions, second.starts_now) = (3, false);
             },
             &["command 2, which ends i-a, i-b: it ends 2 nodes at once; allowed: 1"],
+        ),
+    ]);
+}
+
+#[test]
+fn no_node_is_bought_again() {
+    /// `i-a` is what its command buys.
+    fn same(world: &mut World) {
+        world.node("i-a").labels.insert(labels::INSTANCE_TYPE.into(), "m6a.large".into());
+        world.command(2).saving_nanos = 0;
+        world.found.before.instances = Price::from_nanos(3 * XLARGE + LARGE);
+    }
+    check_faults(&[
+        (
+            "the same",
+            same,
+            &[
+                "command 2, which ends i-a: it ends i-a and buys the same again as default-x: m6a.large on-demand in \
+             us-east-1a",
+            ],
+        ),
+        (
+            "the same in another zone",
+            |world| {
+                same(world);
+                world.node("i-a").labels.insert(labels::ZONE.into(), B.into());
+            },
+            &[],
+        ),
+        (
+            "the same for a node that has drifted",
+            |world| {
+                same(world);
+                world.command(2).reason = DisruptionReason::Drifted;
+            },
+            &[],
         ),
     ]);
 }

@@ -1,0 +1,203 @@
+//! Keepers: which of the nodes that may be ended stay, to be filled by the pods of the others.
+//!
+//! A kept node is a purchase like any other: its price buys its room, and its own pods need not move. The linear
+//! relaxation tells the least that a set of keepers can cost, so the sets that promise most are tried first: those
+//! that are worth most for their price, as many as it takes, then the best of these with one node or two exchanged.
+//! Trying a set is to carry out all steps. The cheapest outcome is taken, moves counted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use outrigger_model::labels::{CAPACITY_TYPE, INSTANCE_TYPE, ZONE};
+
+use super::Start;
+use super::steps::{Parting, Score, Steps};
+use crate::market::templates::NANOS_PER_DOLLAR;
+use crate::search::worth::{Endable, Relaxed, Worth};
+use crate::solution::PlacedPods;
+
+/// How many pods all attempts together move at most, the first one aside.
+const PODS_MOVED_MAX: usize = 20_000;
+/// How many attempts there are at most.
+const ATTEMPTS_MAX: usize = 200;
+
+/// Whether each node stays, by its place among those that are valued.
+type Keepers = Vec<bool>;
+
+/// The cheapest outcome that is found.
+pub(super) fn best<'s, 'p, 'a>(start: &'s Start<'s, 'p, 'a>) -> Steps<'s, 'p, 'a> {
+    let search = Search::of(start);
+    let mut candidates = search.by_worth().into_iter();
+    let first = candidates.next().map(|(_, keepers)| keepers).unwrap_or_default();
+    let mut found = Found { steps: search.attempt(&first), keepers: first.clone() };
+    let mut tried = BTreeSet::from([first]);
+    for (bound, keepers) in candidates {
+        search.try_instead(&mut found, &mut tried, bound, keepers);
+    }
+    loop {
+        let mut neighbours = search.neighbours(&found.keepers).into_iter();
+        if !neighbours.any(|(bound, keepers)| search.try_instead(&mut found, &mut tried, bound, keepers)) {
+            return found.steps;
+        }
+    }
+}
+
+/// An outcome with the keepers that it is for.
+struct Found<'s, 'p, 'a> {
+    steps: Steps<'s, 'p, 'a>,
+    keepers: Keepers,
+}
+
+struct Search<'s, 'p, 'a> {
+    start: &'s Start<'s, 'p, 'a>,
+    worth: Worth,
+    /// The pool of each node.
+    pools: BTreeMap<usize, usize>,
+    /// The nodes that may be kept, by their places: no earlier run has proposed to end them.
+    open: Vec<usize>,
+    /// Dollars of what stays in any case.
+    fixed: f64,
+    attempts: usize,
+}
+
+impl<'s, 'p, 'a> Search<'s, 'p, 'a> {
+    fn of(start: &'s Start<'s, 'p, 'a>) -> Self {
+        let (mut endable, mut pools) = (Vec::new(), BTreeMap::new());
+        for (index, pool) in start.pools.iter().enumerate() {
+            let free = pool.nodes.iter().copied().filter(|node| start.is_free(*node));
+            endable.extend(free.clone().map(|node| Endable {
+                node,
+                settings: &pool.settings,
+                pods: start.pods_of(node),
+                evictions: start.counted[node],
+            }));
+            pools.extend(free.map(|node| (node, index)));
+        }
+        let replaced: Vec<usize> = start.pools.iter().flat_map(|pool| &pool.replaced).copied().collect();
+        let leaving: Vec<&[PlacedPods]> = replaced.iter().map(|node| start.pods_of(*node)).collect();
+        let worth = Worth::of(&start.solution, &endable, &leaving);
+        let going: BTreeSet<usize> = start.proposed.iter().flatten().copied().collect();
+        let open = (0..worth.nodes.len()).filter(|place| !going.contains(&worth.nodes[*place].node));
+        let all = endable.iter().map(|it| it.node).chain(replaced);
+        let existing = &start.solution.problem.existing;
+        let endable_cost: u64 = all.filter_map(|node| existing[node].saves).sum();
+        let pods = endable.iter().flat_map(|it| it.pods).chain(leaving.into_iter().flatten());
+        let moved: usize = pods.map(|pods| pods.count as usize).sum();
+        Self {
+            open: open.collect(),
+            fixed: start.solution.objective().cost.saturating_sub(endable_cost) as f64 / NANOS_PER_DOLLAR,
+            attempts: (PODS_MOVED_MAX / moved.max(1)).clamp(1, ATTEMPTS_MAX),
+            start,
+            worth,
+            pools,
+        }
+    }
+
+    /// For each number of keepers those that are worth most for their price, with the least that this can cost, the
+    /// cheapest first, as many as can be tried.
+    fn by_worth(&self) -> Vec<(f64, Keepers)> {
+        let mut relaxed = self.worth.of_none();
+        let mut bounds = vec![(self.worth.bound(&relaxed), 0)];
+        for (count, place) in self.open.iter().enumerate() {
+            self.worth.flip(&mut relaxed, *place, true);
+            bounds.push((self.worth.bound(&relaxed), count + 1));
+        }
+        bounds.sort_by(|(a, x), (b, y)| a.total_cmp(b).then(x.cmp(y)));
+        bounds.truncate(self.attempts);
+        let keepers = |count: usize| {
+            let mut keepers = vec![false; self.worth.nodes.len()];
+            for place in &self.open[..count] {
+                keepers[*place] = true;
+            }
+            keepers
+        };
+        bounds.into_iter().map(|(bound, count)| (bound, keepers(count))).collect()
+    }
+
+    /// The same with one node more or less, or with one in the place of another, the most promising first. Of nodes
+    /// that are alike only the first is tried.
+    fn neighbours(&self, keepers: &Keepers) -> Vec<(f64, Keepers)> {
+        if self.attempts == 1 {
+            return Vec::new();
+        }
+        let mut relaxed = self.worth.of_none();
+        for place in (0..keepers.len()).filter(|place| keepers[*place]) {
+            self.worth.flip(&mut relaxed, place, true);
+        }
+        let (kept, ended): (Vec<usize>, Vec<usize>) =
+            self.first_of_kinds(keepers).into_iter().partition(|place| keepers[*place]);
+        let pairs = kept.iter().flat_map(|out| ended.iter().map(move |into| vec![*out, *into]));
+        let single = kept.iter().chain(&ended).map(|place| vec![*place]);
+        let bound = |flipped: Vec<usize>| {
+            let mut relaxed: Relaxed = relaxed.clone();
+            for place in &flipped {
+                self.worth.flip(&mut relaxed, *place, !keepers[*place]);
+            }
+            (self.worth.bound(&relaxed), flipped)
+        };
+        let mut all: Vec<(f64, Vec<usize>)> = single.chain(pairs).map(bound).collect();
+        all.sort_by(|(a, x), (b, y)| a.total_cmp(b).then(x.cmp(y)));
+        all.truncate(self.attempts);
+        let changed = |(bound, flipped): (f64, Vec<usize>)| {
+            let mut keepers = keepers.clone();
+            for place in flipped {
+                keepers[place] = !keepers[place];
+            }
+            (bound, keepers)
+        };
+        all.into_iter().map(changed).collect()
+    }
+
+    /// The first of all nodes that are alike and of which the same is to become.
+    fn first_of_kinds(&self, keepers: &Keepers) -> Vec<usize> {
+        let problem = self.start.solution.problem;
+        let mut known = BTreeSet::new();
+        let is_first = |place: &usize| {
+            let node = &self.worth.nodes[*place];
+            let classes = self.start.pods_of(node.node).iter().map(|pods| (pods.class, pods.count));
+            let label = |key| problem.existing[node.node].label(key);
+            let what = (self.pools[&node.node], label(INSTANCE_TYPE), label(CAPACITY_TYPE), label(ZONE));
+            known.insert((keepers[*place], what, classes.collect::<Vec<_>>()))
+        };
+        self.open.iter().copied().filter(is_first).collect()
+    }
+
+    /// Tries other keepers, if they may come to less and were not tried yet; says whether they are better.
+    fn try_instead(
+        &self,
+        found: &mut Found<'s, 'p, 'a>,
+        tried: &mut BTreeSet<Keepers>,
+        bound: f64,
+        keepers: Keepers,
+    ) -> bool {
+        let best: Score = found.steps.score();
+        if tried.len() >= self.attempts
+            || self.fixed + bound >= best.cost as f64 / NANOS_PER_DOLLAR
+            || (self.start.solution.problem.options.time_is_up)()
+            || !tried.insert(keepers.clone())
+        {
+            return false;
+        }
+        let steps = self.attempt(&keepers);
+        let is_better = steps.score() < best;
+        if is_better {
+            *found = Found { steps, keepers };
+        }
+        is_better
+    }
+
+    /// Carries out all steps with some keepers.
+    fn attempt(&self, keepers: &Keepers) -> Steps<'s, 'p, 'a> {
+        let mut parting: Vec<Parting> = self.start.pools.iter().map(|_| Parting::default()).collect();
+        for (node, is_kept) in self.worth.nodes.iter().zip(keepers).rev() {
+            let of_pool = &mut parting[self.pools[&node.node]];
+            let is_empty = self.start.pods_of(node.node).is_empty();
+            let list = match is_kept {
+                true => &mut of_pool.keepers,
+                false if is_empty => &mut of_pool.empty,
+                false => &mut of_pool.loaded,
+            };
+            list.push(node.node);
+        }
+        Steps::of(self.start, &parting)
+    }
+}

@@ -1,0 +1,413 @@
+//! Steps: nodes that do not stay are ended, many at a time, the dearest for what they carry first.
+//!
+//! The free room of nodes that stay is the first that pods move to; a node that pods move to is not ended by a later
+//! step. What an earlier run has proposed is tried before anything else: it is to be found again, however much the
+//! cluster has changed around it. No step buys again what it ends: that node stays instead.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use outrigger_model::labels::{CAPACITY_TYPE, INSTANCE_TYPE, ZONE};
+use outrigger_model::{CapacityType, Price};
+
+use super::{AtOnce, Consolidated, PoolNodes, Start, Stays, Step};
+use crate::disruption::{DisruptionSettings, Evictions};
+use crate::market::purchases::purchase;
+use crate::market::templates::bits;
+use crate::search::construct::recreate;
+use crate::search::prices::Prices;
+use crate::search::worst_fit::worst_fit;
+use crate::solution::{NewNode, Objective, PlacedPods, Solution};
+
+/// What a step must do to be kept.
+#[derive(Clone, Copy)]
+enum Demand<'s> {
+    /// Save enough.
+    Saving(&'s DisruptionSettings),
+    /// Place every pod.
+    Places,
+}
+
+/// The nodes of a pool that may be ended for money, each list in the order in which they go.
+#[derive(Default)]
+pub(super) struct Parting {
+    /// Without pods, and not to stay.
+    pub(super) empty: Vec<usize>,
+    /// With pods, and not to stay.
+    pub(super) loaded: Vec<usize>,
+    /// To stay, unless one can be spared by itself.
+    pub(super) keepers: Vec<usize>,
+}
+
+/// What steps come to; less is better.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Score {
+    /// Nano-dollars per hour of all nodes, and what the moves count.
+    pub(super) cost: u64,
+    evictions: u32,
+}
+
+/// Steps that are carried out one after another.
+pub(super) struct Steps<'s, 'p, 'a> {
+    start: &'s Start<'s, 'p, 'a>,
+    solution: Solution<'p, 'a>,
+    current: Objective,
+    done: Vec<Step>,
+    stays: BTreeMap<usize, Stays>,
+    /// The nodes that pods were moved to.
+    takes_in: Vec<bool>,
+    /// The nodes that may be ended for money, and may stay instead of what would be bought.
+    endable: Vec<usize>,
+    /// Nano-dollars per hour that the moves count.
+    moving: u64,
+}
+
+impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
+    /// Carries out all steps that are worth it, with the nodes of each pool parted so.
+    pub(super) fn of(start: &'s Start<'s, 'p, 'a>, parting: &[Parting]) -> Self {
+        let solution = start.solution.clone();
+        let mut steps = Self {
+            current: solution.objective(),
+            takes_in: vec![false; solution.existing.len()],
+            endable: parting.iter().flat_map(|it| it.empty.iter().chain(&it.loaded)).copied().collect(),
+            start,
+            solution,
+            done: Vec::new(),
+            stays: BTreeMap::new(),
+            moving: 0,
+        };
+        steps.run(parting);
+        steps
+    }
+
+    pub(super) fn score(&self) -> Score {
+        let evictions = self.done.iter().map(|step| step.evictions).sum();
+        Score { cost: self.current.cost.saturating_add(self.moving), evictions }
+    }
+
+    pub(super) fn told(self) -> Consolidated<'p, 'a> {
+        Consolidated { solution: self.solution, steps: self.done, stays: self.stays }
+    }
+
+    fn run(&mut self, parting: &[Parting]) {
+        let pools = self.start.pools;
+        for pool in pools {
+            // What takes room on a node with a pod that could be nowhere else is not known.
+            let all = pool.nodes.iter().chain(&pool.replaced).copied();
+            let stuck: Vec<usize> = all.filter(|node| !self.start.is_free(*node)).collect();
+            self.set_closed(&stuck, true);
+            let of_pool = pool.nodes.iter().filter(|node| !self.start.is_free(**node));
+            self.stays.extend(of_pool.map(|node| (*node, Stays::NoPlace(None))));
+            self.set_closed(&pool.replaced, true);
+        }
+        // No pod moves to a node that is to go as well.
+        for parting in parting {
+            self.set_closed(&parting.empty, true);
+            self.set_closed(&parting.loaded, true);
+        }
+        for node in pools.iter().flat_map(|pool| &pool.replaced) {
+            self.end_one(*node, Demand::Places);
+        }
+        for (pool, parting) in pools.iter().zip(parting) {
+            let mut ended = self.end_proposed(pool);
+            self.end_many(&parting.empty, pool.empty, &mut ended, pool);
+            self.end_many(&parting.loaded, pool.loaded, &mut ended, pool);
+        }
+        for (pool, parting) in pools.iter().zip(parting) {
+            let all = parting.keepers.iter().chain(&parting.empty).chain(&parting.loaded);
+            for node in all.copied().filter(|node| !self.stays.contains_key(node)).collect::<Vec<_>>() {
+                if !self.solution.ended[node] {
+                    self.end_one(node, Demand::Saving(&pool.settings));
+                }
+            }
+        }
+    }
+
+    fn set_closed(&mut self, nodes: &[usize], closed: bool) {
+        for node in nodes {
+            self.solution.closed[*node] = closed;
+        }
+    }
+
+    /// Ends what an earlier run has proposed for a pool, as far as that is worth it still; says how many nodes.
+    fn end_proposed(&mut self, pool: &PoolNodes) -> usize {
+        let known: BTreeSet<usize> = pool.nodes.iter().copied().collect();
+        let may_end = |node: &usize| known.contains(node) && self.start.is_free(*node);
+        let proposed = self.start.proposed.iter();
+        let of_pool: Vec<&Vec<usize>> = proposed.filter(|nodes| nodes.iter().all(may_end)).collect();
+        let mut ended = 0;
+        for nodes in of_pool {
+            let is_free = nodes.iter().all(|node| !self.takes_in[*node] && !self.solution.ended[*node]);
+            if is_free && self.try_ending(nodes, Demand::Saving(&pool.settings)).is_ok() {
+                ended += nodes.iter().filter(|node| self.solution.ended[**node]).count();
+            }
+        }
+        ended
+    }
+
+    /// Ends nodes of a pool, as many at a time as is worth it; the others are opened to the pods of others. `ended`
+    /// counts those of the pool.
+    fn end_many(&mut self, nodes: &[usize], at_once: AtOnce, ended: &mut usize, pool: &PoolNodes) {
+        let demand = Demand::Saving(&pool.settings);
+        let mut left = nodes.to_vec();
+        loop {
+            left.retain(|node| self.is_going(*node));
+            if left.is_empty() {
+                return;
+            }
+            let mut size = at_once.next(*ended).clamp(1, left.len());
+            while let Err(stays) = self.end_most(&left[..size], demand) {
+                if size == 1 {
+                    self.set_closed(&left[..1], false);
+                    self.stays.insert(left[0], stays);
+                    break;
+                }
+                size /= 2;
+            }
+            *ended += left[..size].iter().filter(|node| self.solution.ended[**node]).count();
+        }
+    }
+
+    /// Whether a node is to go and has not been looked at yet.
+    fn is_going(&self, node: usize) -> bool {
+        self.solution.closed[node] && !self.solution.ended[node]
+    }
+
+    /// Ends nodes if that is worth it; else nothing is changed. What would be bought again stays instead and is opened
+    /// to the pods of others, be it of these nodes or another that is to go.
+    fn end_most(&mut self, nodes: &[usize], demand: Demand<'_>) -> Result<(), Stays> {
+        let mut stay = Vec::new();
+        let refused = loop {
+            let going: Vec<usize> = nodes.iter().copied().filter(|node| self.is_going(*node)).collect();
+            if going.is_empty() {
+                return Ok(());
+            }
+            if (self.solution.problem.options.time_is_up)() {
+                break Stays::NotReached;
+            }
+            match self.try_ending(&going, demand) {
+                Ok(()) => return Ok(()),
+                Err(Refusal::Stays(stays)) => break stays,
+                Err(Refusal::BoughtAgain(again)) => {
+                    self.set_closed(&again, false);
+                    stay.extend(again);
+                }
+            }
+        };
+        self.set_closed(&stay, true);
+        Err(refused)
+    }
+
+    /// Says whether it is ended.
+    fn end_one(&mut self, node: usize, demand: Demand<'_>) -> bool {
+        let refused = if !self.start.is_free(node) {
+            Some(Stays::NoPlace(None))
+        } else if self.takes_in[node] {
+            Some(Stays::TakesIn)
+        } else if (self.solution.problem.options.time_is_up)() {
+            Some(Stays::NotReached)
+        } else {
+            self.try_ending(&[node], demand).err().map(Refusal::stays)
+        };
+        self.stays.extend(refused.map(|stays| (node, stays)));
+        refused.is_none()
+    }
+
+    /// Ends some nodes and places their pods anew, if that does what it must; else nothing is changed.
+    fn try_ending(&mut self, nodes: &[usize], demand: Demand<'_>) -> Result<(), Refusal> {
+        let left = self.solution.left.clone();
+        for node in nodes {
+            self.solution.end(*node);
+        }
+        let opened = self.place(&left, demand)?;
+        let found = self.solution.objective();
+        let saving = self.current.cost.cast_signed() - found.cost.cast_signed();
+        let evictions: u32 = nodes.iter().map(|node| evictions(self.start.pods_of(*node))).sum();
+        let counted = nodes.iter().map(|node| self.start.counted[*node]).sum();
+        let moved = Evictions { pods: evictions as usize, counted };
+        let judged = self.judge_places(&found, &left).map_err(Refusal::Stays).and_then(|()| match demand {
+            Demand::Saving(settings) => self.judge(nodes, &opened, saving, moved, settings),
+            Demand::Places => Ok(()),
+        });
+        if judged.is_err() {
+            self.solution.go_back_to_start();
+            return judged;
+        }
+        let taken_in = self.taken_in();
+        self.solution.commit();
+        self.current = found;
+        if let Demand::Saving(settings) = demand {
+            self.moving = self.moving.saturating_add(settings.evictions_per_hour(counted).nanos());
+        }
+        self.done.push(Step {
+            ended: nodes.iter().map(|node| (*node, self.start.pods_of(*node).to_vec())).collect(),
+            opened: opened.iter().filter_map(|place| self.solution.opened[*place].clone()).collect(),
+            taken_in,
+            saving,
+            evictions,
+            is_replacement: matches!(demand, Demand::Places),
+        });
+        Ok(())
+    }
+
+    /// Places the pods of nodes that were just ended: where kube-scheduler would put them, if they all find room so,
+    /// else with new nodes, which are returned. What only saves money must not hang on room that kube-scheduler would
+    /// have to pack; then all is as before.
+    fn place(&mut self, left_before: &[u32], demand: Demand<'_>) -> Result<Vec<usize>, Refusal> {
+        let order = &self.start.order;
+        let spread = match demand {
+            Demand::Saving(_) => worst_fit(&mut self.solution, order, left_before).map_err(Some),
+            Demand::Places => Err(None),
+        };
+        let Err(class) = spread else { return Ok(Vec::new()) };
+        // What room is worth to the pods of an earlier step says little about these.
+        let opened = recreate(&mut self.solution, order, &mut Prices::default());
+        match class.filter(|_| opened.is_empty() && self.solution.left == left_before) {
+            Some(class) => {
+                self.solution.go_back_to_start();
+                Err(Refusal::Stays(Stays::OnlyPacked(class)))
+            }
+            None => Ok(opened),
+        }
+    }
+
+    /// Whether all pods that had a place have one, and all rules hold as they did.
+    fn judge_places(&self, found: &Objective, left_before: &[u32]) -> Result<(), Stays> {
+        if found.holds_as(&self.current) {
+            return Ok(());
+        }
+        let mut left = self.solution.left.iter().zip(left_before);
+        Err(Stays::NoPlace(left.position(|(left, before)| left > before)))
+    }
+
+    /// Whether a step saves enough that ends some nodes and opens others.
+    fn judge(
+        &self,
+        nodes: &[usize],
+        opened: &[usize],
+        saving: i64,
+        evictions: Evictions,
+        settings: &DisruptionSettings,
+    ) -> Result<(), Refusal> {
+        let again = self.bought_again(nodes, opened);
+        if !again.is_empty() {
+            return Err(Refusal::BoughtAgain(again));
+        }
+        let cost = nodes.iter().filter_map(|node| self.solution.problem.existing[*node].saves).sum();
+        let least = settings.demanded_saving(Price::from_nanos(cost), evictions);
+        if u64::try_from(saving).is_ok_and(|saving| saving > 0 && Price::from_nanos(saving) >= least) {
+            self.judge_spot(nodes, opened, cost, settings).map_err(Refusal::Stays)
+        } else {
+            Err(Refusal::Stays(Stays::Saves { saving, least }))
+        }
+    }
+
+    /// Whether spot that takes the place of spot has enough types to choose from that cost less: else EC2 takes it
+    /// back soon (Karpenter's rule for spot-to-spot consolidation, there for single nodes only).
+    fn judge_spot(
+        &self,
+        nodes: &[usize],
+        opened: &[usize],
+        cost: u64,
+        settings: &DisruptionSettings,
+    ) -> Result<(), Stays> {
+        let problem = self.solution.problem;
+        let is_spot =
+            |node: &usize| problem.existing[*node].label(CAPACITY_TYPE) == Some(CapacityType::Spot.as_str());
+        if !nodes.iter().any(is_spot) {
+            return Ok(());
+        }
+        let opened = opened.iter().filter_map(|place| self.solution.opened[*place].as_ref());
+        let spot = opened.filter(|node| node.quote.capacity_type() == CapacityType::Spot);
+        let cheaper = |node: &Rc<NewNode>| {
+            let template = &problem.templates()[node.shape.template];
+            let fitting = self.solution.fitting(&node.shape, node.quote);
+            let price = |purchase: &usize| template.cheapest(*purchase, fitting.zones);
+            fitting.purchases.iter().filter(|it| price(it).is_some_and(|price| price < cost)).count()
+        };
+        match spot.map(cheaper).min() {
+            Some(types) if types < settings.spot_to_spot_types => Err(Stays::TooFewTypes(types)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The nodes that are ended, now or later, although new ones are the same purchase: for each of these the one with
+    /// the most pods, rather one that would be ended now.
+    fn bought_again(&self, nodes: &[usize], opened: &[usize]) -> Vec<usize> {
+        let mut again: Vec<usize> = Vec::new();
+        let going = || self.endable.iter().copied().filter(|node| self.is_going(*node));
+        for new in opened.iter().filter_map(|place| self.solution.opened[*place].as_ref()) {
+            let is_like = |node: &usize| !again.contains(node) && self.is_same_purchase(*node, new);
+            let most = |all: &mut dyn Iterator<Item = usize>| {
+                all.filter(is_like).max_by_key(|node| (self.start.counted[*node], Reverse(*node)))
+            };
+            let like = most(&mut nodes.iter().copied()).or_else(|| most(&mut going()));
+            again.extend(like);
+        }
+        again
+    }
+
+    /// Whether a new node may be just what an existing one is: of its type, paid for alike, in its zone.
+    fn is_same_purchase(&self, node: usize, new: &NewNode) -> bool {
+        let problem = self.solution.problem;
+        let template = &problem.templates()[new.shape.template];
+        let (label, way) = (|key: &str| problem.existing[node].label(key), new.quote.capacity_type());
+        let Some(instance_type) = label(INSTANCE_TYPE).and_then(|name| template.type_index(name)) else {
+            return false;
+        };
+        let purchase = purchase(instance_type, way);
+        let costs_the_same = |zone: &usize| template.price_in(purchase, *zone) == Some(new.quote.price);
+        let mut zones = bits(new.quote.zones).filter(costs_the_same);
+        label(CAPACITY_TYPE) == Some(way.as_str())
+            && new.shape.purchases.contains(purchase)
+            && zones.any(|zone| label(ZONE) == Some(template.zones[zone].name))
+    }
+
+    /// What came to existing nodes in this step.
+    fn taken_in(&mut self) -> Vec<(usize, BTreeMap<usize, u32>)> {
+        let mut taken_in = Vec::new();
+        for (node, before) in self.solution.changed_existing() {
+            let after = &self.solution.existing[node];
+            if !self.solution.ended[node] {
+                self.takes_in[node] = true;
+                taken_in.push((node, added(&before.pods, &after.pods)));
+            }
+        }
+        taken_in
+    }
+}
+
+/// Why a step is not kept.
+enum Refusal {
+    Stays(Stays),
+    /// It would buy these nodes again.
+    BoughtAgain(Vec<usize>),
+}
+
+impl Refusal {
+    /// Why a node stays that was to go by itself.
+    fn stays(self) -> Stays {
+        match self {
+            Self::Stays(stays) => stays,
+            Self::BoughtAgain(_) => Stays::Saves { saving: 0, least: Price::ZERO },
+        }
+    }
+}
+
+fn evictions(pods: &[PlacedPods]) -> u32 {
+    pods.iter().map(|pods| pods.count).sum()
+}
+
+/// How many pods of each class came to a node.
+fn added(before: &[PlacedPods], after: &[PlacedPods]) -> BTreeMap<usize, u32> {
+    let mut added: BTreeMap<usize, u32> = BTreeMap::new();
+    for pods in after {
+        *added.entry(pods.class).or_default() += pods.count;
+    }
+    for pods in before {
+        *added.entry(pods.class).or_default() -= pods.count;
+    }
+    added.retain(|_, count| *count > 0);
+    added
+}

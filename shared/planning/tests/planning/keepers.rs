@@ -1,0 +1,222 @@
+//! Which nodes consolidation keeps for the pods of the others: those that enumeration finds, or nearly so.
+
+use std::collections::BTreeSet;
+
+use outrigger_model::{Node, Pod, Price, Snapshot, labels};
+use outrigger_planning::Options;
+use outrigger_planning::check::carried_out;
+use outrigger_planning::disruption::{Consolidation, DisruptionSettings, consolidate};
+use serde_json::{Value, json};
+
+use crate::consolidation::{ended, own, settled, told, violations, why, world_of};
+use crate::fixtures::{merge, pods, requiring, spec};
+use crate::subsets::{Machine, best_subset, machines};
+
+const TYPE: &str = labels::INSTANCE_TYPE;
+
+/// Everything counts that is cheaper, however little that is.
+fn exact(eviction_price: f64) -> DisruptionSettings {
+    DisruptionSettings {
+        least_saving: Price::ZERO,
+        least_saving_percent: 0,
+        eviction_price,
+        ..DisruptionSettings::default()
+    }
+}
+
+/// A pool of these instance types on demand, whose budgets allow so many at once.
+fn of_types(types: &[&str], at_once: &str) -> Value {
+    let mut patch = requiring(&[(labels::CAPACITY_TYPE, "In", &["on-demand"]), (TYPE, "In", types)]);
+    merge(&mut patch, json!({"disruption": {"budgets": [{"nodes": at_once}]}}));
+    patch
+}
+
+/// So many nodes of a type, each with so many pods of a size in thousandths of a cpu and MiB.
+fn equal(count: usize, instance_type: &str, each: usize, size: (i64, i64)) -> Vec<(Node, Vec<Pod>)> {
+    let node = |at: usize| {
+        let name = format!("i-{at:02}");
+        (own(&name, instance_type), pods(&format!("w{at:02}"), each, spec(size.0, size.1)))
+    };
+    (0..count).map(node).collect()
+}
+
+/// Consolidates, and makes sure that the referee has nothing against it.
+#[track_caller]
+fn found(snapshot: &Snapshot, settings: &DisruptionSettings) -> Consolidation {
+    let found = consolidate(snapshot, &Options::default(), settings);
+    let broken = violations(snapshot, &found);
+    assert!(broken.is_empty(), "{broken:#?}\n{}", told(&found));
+    found
+}
+
+/// Nano-dollars per hour of all nodes at the end, and how many pods were evicted.
+fn outcome(found: &Consolidation) -> (u64, usize) {
+    let evictions = found.commands.iter().map(|command| command.evictions).sum();
+    ((found.after.instances + found.after.beside).nanos(), evictions)
+}
+
+/// The same once nothing more is done, where each run does what budgets allow at once.
+fn at_rest(mut snapshot: Snapshot, settings: &DisruptionSettings) -> (u64, usize) {
+    let mut evictions = 0;
+    for _ in 0..100 {
+        let mut now = found(&snapshot, settings);
+        if now.commands.is_empty() {
+            return (outcome(&now).0, evictions);
+        }
+        now.commands.retain(|command| command.starts_now);
+        evictions += outcome(&now).1;
+        let done = carried_out(&snapshot, &now);
+        snapshot = settled(done.snapshot, &done.plan);
+    }
+    panic!("it does not come to rest");
+}
+
+/// What is cheapest for equal nodes with equal pods, an eviction at so many nano-dollars, and of what is equally cheap
+/// that with the fewest evictions: nano-dollars of the nodes, evictions.
+fn enumerated(
+    count: usize,
+    node: &Machine,
+    each: usize,
+    offered: &[Machine],
+    size: (i64, i64),
+    eviction: u64,
+) -> (u64, usize) {
+    // What new nodes for so many pods cost.
+    let mut new = vec![0; count * each + 1];
+    for pods in 1..new.len() {
+        let costs = offered.iter().filter(|it| it.pods(size) > 0);
+        new[pods] = costs.map(|it| it.nanos + new[pods.saturating_sub(it.pods(size))]).min().unwrap();
+    }
+    let free = node.pods(size) - each;
+    let with = |kept: usize| {
+        let moved = (count - kept) * each;
+        (kept as u64 * node.nanos + new[moved.saturating_sub(kept * free)], moved)
+    };
+    (0..=count).map(with).min_by_key(|(nanos, moved)| (nanos + eviction * *moved as u64, *moved)).unwrap()
+}
+
+/// The types of the pool, the nodes, the pods of each and their size, and dollars of an eviction.
+type Equal<'t> = (&'t [&'t str], &'t str, usize, (i64, i64), f64);
+
+#[test]
+fn equal_nodes_with_equal_pods_come_to_what_enumeration_finds() {
+    let family = ["m6a.large", "m6a.xlarge", "m6a.2xlarge"];
+    let any =
+        ["c6a.large", "c6a.xlarge", "c6a.2xlarge", "m6a.large", "m6a.xlarge", "m6a.2xlarge", "r6a.large"];
+    let table: [Equal<'_>; 7] = [
+        (&family, "m6a.large", 1, (250, 512), 0.006),
+        (&family, "m6a.large", 2, (400, 1_024), 0.0),
+        (&family, "m6a.xlarge", 3, (700, 512), 0.006),
+        (&family, "m6a.xlarge", 2, (300, 4_000), 0.001),
+        (&["m6a.2xlarge"], "m6a.2xlarge", 4, (900, 2_048), 0.0),
+        (&any, "m6a.xlarge", 2, (450, 512), 0.006),
+        (&any, "r6a.large", 1, (800, 2_048), 0.0),
+    ];
+    for (types, instance_type, each, size, price) in table {
+        let settings = exact(price);
+        for count in 2..=20 {
+            let snapshot = world_of(of_types(types, "100%"), equal(count, instance_type, each, size));
+            let found = found(&snapshot, &settings);
+            let offered = machines(types);
+            let [node] = &machines(&[instance_type])[..] else { panic!("one type") };
+            let eviction = Price::from_dollars(price).unwrap().nanos();
+            let best = enumerated(count, node, each, &offered, size, eviction);
+            let what = || format!("{count} {instance_type} of {each} {size:?} at {price}: {}", told(&found));
+            let (nanos, evictions) = outcome(&found);
+            let total = |(nanos, evictions): (u64, usize)| nanos + eviction * evictions as u64;
+            if types.contains(&"c6a.large") {
+                // Which mix of families is cheapest for what is left is not looked at in every way.
+                assert!(total((nanos, evictions)) * 100 <= total(best) * 104, "{}", what());
+            } else {
+                assert_eq!((total((nanos, evictions)), evictions), (total(best), best.1), "{}", what());
+            }
+        }
+    }
+}
+
+#[test]
+fn few_at_a_time_come_to_the_same_and_move_no_pod_twice() {
+    let types = ["m6a.large"];
+    for (each, size) in [(1, (250, 512)), (2, (300, 1_024))] {
+        for at_once in ["10%", "3"] {
+            for count in [2, 5, 9, 14, 20] {
+                let snapshot = world_of(of_types(&types, at_once), equal(count, "m6a.large", each, size));
+                let (settings, [node]) = (exact(0.006), &machines(&["m6a.large"])[..]) else { panic!() };
+                let best = enumerated(count, node, each, &machines(&types), size, 6_000_000);
+                assert_eq!(at_rest(snapshot, &settings), best, "{count} with {each} by {at_once}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_node_that_pods_come_to_says_so() {
+    let nodes = equal(4, "m6a.large", 1, (250, 512));
+    let found = found(&world_of(of_types(&["m6a.large"], "100%"), nodes), &DisruptionSettings::default());
+    let ended: BTreeSet<&str> = ended(&found).into_iter().collect();
+    assert_eq!((ended.len(), found.commands.len()), (3, 1), "{}", told(&found));
+    assert!(found.commands[0].replace_with.is_empty(), "{}", told(&found));
+    let kept = &found.kept[0].node;
+    assert_eq!(why(&found, kept), ("TakesPodsIn", "pods of nodes that go move to it".to_owned()));
+}
+
+/// Chance that is the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, count: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % count
+    }
+
+    fn one<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len())]
+    }
+}
+
+/// Two to eight nodes of several types, a tenth to two thirds full of pods of several sizes.
+fn drawn(seed: u64, types: &[&str]) -> Vec<(Node, Vec<Pod>)> {
+    let sizes = [(100, 256), (250, 512), (400, 1_500), (500, 3_000), (900, 1_024), (1_500, 4_000)];
+    let mut dice = Dice(seed);
+    let count = 2 + dice.below(7);
+    let node = |at: usize| {
+        let instance_type = dice.one(types);
+        let (mut free, share) =
+            (machines(&[instance_type])[0].room, 34 + i64::try_from(dice.below(57)).unwrap());
+        for free in &mut free {
+            *free -= *free * share / 100;
+        }
+        let mut load = Vec::new();
+        for number in 0..12 {
+            let size = dice.one(&sizes);
+            if size.0 <= free[0] && size.1 <= free[1] {
+                (free[0], free[1]) = (free[0] - size.0, free[1] - size.1);
+                load.extend(pods(&format!("w{at}-{number}"), 1, spec(size.0, size.1)));
+            }
+        }
+        (own(&format!("i-{at}"), instance_type), load)
+    };
+    (0..count).map(node).collect()
+}
+
+#[test]
+fn drawn_clusters_come_near_to_the_best_subset_of_their_nodes() {
+    const CLUSTERS: u64 = 60;
+    let types =
+        ["c6a.large", "c6a.xlarge", "m6a.large", "m6a.xlarge", "m6a.2xlarge", "r6a.large", "r6a.xlarge"];
+    let (mut gaps, mut sums) = (Vec::new(), (0, 0));
+    for seed in 0..CLUSTERS {
+        let nodes = drawn(seed, &types);
+        let settings = exact(0.006);
+        let found = found(&world_of(of_types(&types, "100%"), nodes.clone()), &settings);
+        let (nanos, evictions) = outcome(&found);
+        let (own, best) = (nanos + 6_000_000 * evictions as u64, best_subset(&nodes, &types, 6_000_000));
+        let gap = own as f64 / best as f64 - 1.0;
+        sums = (sums.0 + own, sums.1 + best);
+        gaps.push((gap, seed));
+    }
+    gaps.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let all = sums.0 as f64 / sums.1 as f64 - 1.0;
+    let exact = gaps.iter().filter(|(gap, _)| *gap <= 0.0).count();
+    assert!(all < 0.004 && gaps[0].0 < 0.08 && exact >= 45, "{all} in all, {exact} are the best, {gaps:?}");
+}
