@@ -5,6 +5,7 @@
 
 mod daemons;
 mod keepers;
+mod neighbours;
 mod objects;
 mod pools;
 mod prices;

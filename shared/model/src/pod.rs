@@ -333,6 +333,9 @@ pub struct HostPort {
 pub struct DaemonSet {
     /// Namespace and name.
     pub id: PodRef,
+    /// The labels of its pods.
+    #[serde(default)]
+    pub labels: Arc<BTreeMap<String, String>>,
     /// What each of its pods asks for.
     pub spec: Arc<PodSpec>,
 }

@@ -6,12 +6,13 @@
 //! and planned nodes as `node_info`: what each may become, with its pods. Then each is judged for itself (`fit`,
 //! `volumes`), each planned node as a purchase (`planned_nodes`), all of a pool, reservation or pod group together
 //! (`pools`), and all nodes for the rules of pods about other pods (`spread`, `affinity` and `anti_affinity`, with
-//! `pod_index` and `topology`). `consolidation` judges the commands that give nodes up, and what they lead to.
+//! `daemon_pods`, `pod_index` and `topology`). `consolidation` judges the commands that give nodes up, and what they lead to.
 
 mod affinity;
 mod anti_affinity;
 mod cluster_state;
 mod consolidation;
+mod daemon_pods;
 mod eligible_domains;
 mod fit;
 mod market;
@@ -33,6 +34,7 @@ pub use consolidation::{CarriedOut, carried_out, check_consolidation};
 pub use violation::Violation;
 
 use cluster_state::ClusterState;
+use daemon_pods::DaemonPods;
 use market::Market;
 use pod_index::PodIndex;
 use topology::Topology;
@@ -56,8 +58,10 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
     let pod_index = PodIndex::of(&cluster, &nodes);
     let mut topology = Topology::of(&nodes);
     spread::check(&pod_index, &mut topology, &mut violations);
-    affinity::check(&pod_index, &mut topology, &mut violations);
+    let daemon_pods = DaemonPods::of(&cluster, &nodes);
+    affinity::check(&pod_index, &daemon_pods, &mut topology, &mut violations);
     anti_affinity::check(&pod_index, &mut topology, &mut violations);
+    daemon_pods.check(&pod_index, &mut topology, &mut violations);
     // A node is checked as every type in every zone, which finds most faults more than once.
     in_order(violations)
 }

@@ -6,12 +6,14 @@
 //! one class, in one relaxation and in given domains.
 
 pub(crate) mod amounts;
+pub(crate) mod beside_daemons;
 pub(crate) mod classes;
 pub(crate) mod daemons;
 pub(crate) mod existing;
 pub(crate) mod limits;
 pub(crate) mod lots;
 pub(crate) mod nominations;
+mod openable;
 pub(crate) mod ports;
 pub(crate) mod queue;
 pub(crate) mod relaxations;
@@ -27,17 +29,19 @@ use outrigger_model::{Pod, Requirements, Snapshot, TaintEffect};
 
 use crate::Options;
 use crate::launch_outcomes::LeftAlone;
+use crate::market::purchases::Purchases;
 use crate::market::selections::{Selected, Selections};
 use crate::market::templates::{Pools, Template};
 use crate::reservations;
 use amounts::Dimensions;
+use beside_daemons::BesideDaemons;
 use classes::{FixedMap, PodClass};
 use daemons::Daemon;
 use existing::{Builder, Endable, ExistingNode};
 use limits::Limits;
 use lots::{Home, Lot};
 use nominations::Nominations;
-use topology::{Counts, GroupId, Groups, Host, RuleKind, Standing, Topology};
+use topology::{Counts, DomainMakers, GroupId, Groups, Host, Rule, RuleKind, Standing, Topology};
 use volumes::Volumes;
 
 /// What is known already of classes in relaxations.
@@ -56,6 +60,8 @@ pub(crate) struct Problem<'a> {
     pub(crate) pools: Pools<'a>,
     /// The limits of each pool that can launch.
     pub(crate) limits: Vec<Limits>,
+    /// The machines of each pool that some pod could be launched on.
+    pub(crate) openable: Vec<Purchases>,
     /// How many more instances each reservation has room for.
     pub(crate) reservations: BTreeMap<String, u32>,
     pub(crate) existing: Vec<ExistingNode<'a>>,
@@ -75,6 +81,8 @@ pub(crate) struct Problem<'a> {
     pub(crate) priorities: Vec<i32>,
     /// What all pods together ask for, in the units of every row.
     pub(crate) demand: Vec<f64>,
+    /// What each class asks of the daemonset pods on its nodes, in each relaxation.
+    beside: Vec<Vec<Option<BesideDaemons>>>,
     /// How many pods of each class are meant for each existing node already.
     pub(crate) meant: Vec<BTreeMap<usize, u32>>,
     /// Whether some pod must be near others.
@@ -96,30 +104,48 @@ impl<'a> Problem<'a> {
         endable: &Endable<'a>,
     ) -> Self {
         let soft_taints = has_soft_taints(snapshot);
+        let daemons = daemons::daemons(snapshot);
         let (mut classes, groups) =
-            classes::classes(snapshot, pods.iter().copied(), volumes, soft_taints, options);
+            classes::classes(snapshot, pods.iter().copied(), volumes, &daemons, soft_taints, options);
         let dimensions = classes::dimensions(&classes);
         classes::order(&mut classes, &dimensions);
-        let daemons = daemons::daemons(snapshot);
         let pools = Pools::of(snapshot, options, left_alone, &dimensions, &daemons);
         let templates = &pools.templates;
         let mut existing =
             Builder { snapshot, templates, dimensions: &dimensions, daemons: &daemons, volumes, endable }
                 .nodes();
-        let in_play: Vec<&Template<'_>> =
-            templates.iter().filter(|template| is_in_play(template, &classes)).collect();
-        let mut topology = Topology::of(snapshot, &groups, &in_play);
+        let limits: Vec<Limits> =
+            templates.iter().map(|it| Limits::of(snapshot, it.pool, it.types)).collect();
+        let reservations = reservations(snapshot, templates);
+        let openable = openable::Facts {
+            templates,
+            limits: &limits,
+            reservations: &reservations,
+            classes: &classes,
+            options,
+        };
+        let openable = openable.openable();
+        let domain_makers = DomainMakers { templates, openable: &openable, existing: &existing };
+        let mut topology = Topology::of(snapshot, &groups, &domain_makers);
+        topology.note_rules(&classes);
         let mut hosts: BTreeMap<&str, &mut Host> =
             existing.iter_mut().map(|node| (node.name, &mut node.host)).collect();
-        let running = Counts::of_running(snapshot, &groups, &mut topology, &mut hosts);
-        topology.note_rules(&classes);
+        let mut running = Counts::of_running(snapshot, &groups, &mut topology, &mut hosts);
+        let beside = if groups.is_empty() {
+            Vec::new()
+        } else {
+            let daemons = beside_daemons::Daemons::of(snapshot, &daemons, &groups, templates);
+            daemons.count(&mut running, &mut topology, &mut existing);
+            classes.iter().map(|class| daemons.beside(class)).collect()
+        };
         let is_per_host = |group: &GroupId| topology.key_of[*group].is_none();
         let per_host = |class: &PodClass<'_>| class.selected_by.iter().copied().filter(is_per_host).collect();
         let priorities: BTreeSet<Reverse<i32>> = pods.iter().map(|pod| Reverse(pod.spec.priority)).collect();
         Self {
             plannable: classes.iter().map(|class| queue::unsupported(class.spec).is_none()).collect(),
-            limits: templates.iter().map(|it| Limits::of(snapshot, it.pool, it.types)).collect(),
-            reservations: reservations(snapshot, templates),
+            limits,
+            openable,
+            reservations,
             existing_domains: existing
                 .iter()
                 .map(|node| topology.domains_of(|key| node.label(key)))
@@ -128,6 +154,7 @@ impl<'a> Problem<'a> {
             existing_doubts: doubts_about(&existing, &topology),
             on_hosts: classes.iter().map(per_host).collect(),
             priorities: priorities.into_iter().map(|Reverse(priority)| priority).collect(),
+            beside,
             demand: demand(&classes, dimensions.count()),
             meant: meant(&classes, &existing),
             has_affinity: classes.iter().any(needs_neighbours),
@@ -158,6 +185,17 @@ impl<'a> Problem<'a> {
         self.selections.borrow_mut().find(self.templates(), template, &Requirements::new())
     }
 
+    /// What a class asks of the daemonset pods on its nodes in a relaxation; none where it asks nothing.
+    pub(crate) fn beside(&self, class: usize, relaxation: usize) -> Option<&BesideDaemons> {
+        self.beside.get(class)?.get(relaxation)?.as_ref()
+    }
+
+    /// The rules that pods of a lot have on new nodes, but for those that daemonset pods fulfil there.
+    pub(crate) fn rules_on_new(&self, class: usize, relaxation: usize) -> &[Rule] {
+        let beside = self.beside(class, relaxation).map(|beside| &beside.rules_on_new);
+        beside.unwrap_or(&self.classes[class].relaxations[relaxation].rules)
+    }
+
     /// What each pool can launch.
     pub(crate) fn templates(&self) -> &[Template<'a>] {
         &self.pools.templates
@@ -169,8 +207,11 @@ impl<'a> Problem<'a> {
         known.unwrap_or_else(|| {
             let pod_class = &self.classes[class];
             let wanted = &pod_class.relaxations[relaxation];
-            let nodes =
-                self.existing.iter().enumerate().filter(|(_, node)| node.admits(pod_class.spec, wanted));
+            let apart = self.beside(class, relaxation).map_or(&[][..], |beside| &beside.apart);
+            let admits = |node: &ExistingNode<'_>| {
+                node.admits(pod_class.spec, wanted) && !apart.iter().any(|daemon| node.expects(*daemon))
+            };
+            let nodes = self.existing.iter().enumerate().filter(|(_, node)| admits(node));
             let nodes: Rc<Vec<usize>> = Rc::new(nodes.map(|(index, _)| index).collect());
             self.admitted.borrow_mut().insert((class, relaxation), Rc::clone(&nodes));
             nodes
@@ -235,11 +276,6 @@ fn doubts_about(existing: &[ExistingNode<'_>], topology: &Topology<'_>) -> Vec<V
         all.filter(|(_, standing)| *standing != Standing::Counted).collect()
     });
     doubts.collect()
-}
-
-/// Whether pods of some class may be on a template's nodes as far as taints say.
-fn is_in_play(template: &Template<'_>, classes: &[PodClass<'_>]) -> bool {
-    classes.iter().any(|class| template.bears(class.spec, true))
 }
 
 fn has_soft_taints(snapshot: &Snapshot) -> bool {

@@ -32,6 +32,8 @@ pub(crate) struct Solution<'p, 'a> {
     pub(crate) closed: Vec<bool>,
     /// Whether each existing node is ended.
     pub(crate) ended: Vec<bool>,
+    /// How many of the new nodes, the first ones, are those that static pools lack.
+    pub(crate) static_nodes: usize,
     /// New nodes; none where one was given up.
     pub(crate) opened: Vec<Option<Rc<NewNode>>>,
     /// Pods of each group in each domain.
@@ -104,6 +106,7 @@ impl<'p, 'a> Solution<'p, 'a> {
             closed: vec![false; existing.len()],
             ended: vec![false; existing.len()],
             existing,
+            static_nodes: 0,
             opened: Vec::new(),
             counts: problem.running.clone(),
             left: pods.map(|(class, plannable)| if *plannable { class.count() } else { 0 }).collect(),

@@ -9,7 +9,7 @@ use super::problem::{Problem, Within};
 use super::spec::pod_spec;
 use super::{Interner, bounds};
 
-/// A daemonset: its name, and what a pod of its template would ask for.
+/// A daemonset: its name, and the labels and demands of its template's pods.
 pub fn daemon_set(wire: wire::DaemonSet, interner: &mut Interner) -> Result<DaemonSet, Invalid> {
     let id = reference(&wire.metadata);
     let refuse = |problem: Problem| problem.about("DaemonSet", Some(&id.namespace), &id.name);
@@ -24,5 +24,5 @@ pub fn daemon_set(wire: wire::DaemonSet, interner: &mut Interner) -> Result<Daem
     bounds::labels("spec.template.metadata.labels", Some(&labels)).map_err(refuse)?;
     let owner = Owner { namespace: &id.namespace, labels: &labels };
     let spec = pod_spec(&pod, None, &owner).within("spec.template.spec").map_err(refuse)?;
-    Ok(DaemonSet { spec: interner.spec(spec), id })
+    Ok(DaemonSet { spec: interner.spec(spec), labels: interner.labels(labels), id })
 }

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use outrigger_model::labels::normalized;
 
 use super::Violation;
+use super::daemon_pods::DaemonPods;
 use super::node_info::NodeInfo;
 use super::pod_index::{EquivalentPods, PodIndex, PodSelector};
 use super::topology::{KeyDomains, Topology};
@@ -22,6 +23,8 @@ type Terms<'a> = Vec<(&'a str, PodSelector)>;
 struct Rule<'a, 'p> {
     terms: Terms<'a>,
     domains: Vec<Rc<KeyDomains<'p>>>,
+    /// The nodes that will surely have a daemonset pod which all terms select.
+    with_daemons: BTreeSet<usize>,
     /// The label sets that all terms select.
     selected: BTreeSet<usize>,
     bound: usize,
@@ -41,8 +44,22 @@ impl Rule<'_, '_> {
         }
     }
 
+    /// Counts the daemonset pods that will be there. Nobody waits for these to be the first.
+    fn count_daemons(&mut self) {
+        for node in &self.with_daemons {
+            for (term, domains) in self.domains.iter().enumerate() {
+                if let Some(domain) = domains.at(*node).only() {
+                    *self.in_domain.entry((term, domain)).or_default() += 1;
+                }
+            }
+        }
+    }
+
     /// Whether each domain that a node may come up in has more than `besides` of the pods, for every key.
     fn is_met_on(&self, node: usize, besides: usize) -> bool {
+        if self.with_daemons.contains(&node) {
+            return true;
+        }
         if self.on_node.get(&node).is_some_and(|count| *count > besides) {
             return true;
         }
@@ -72,9 +89,14 @@ impl Rule<'_, '_> {
 }
 
 /// Checks the required affinity of every planned pod.
-pub(super) fn check(pod_index: &PodIndex<'_>, topology: &mut Topology<'_, '_>, out: &mut Vec<Violation>) {
+pub(super) fn check(
+    pod_index: &PodIndex<'_>,
+    daemon_pods: &DaemonPods<'_, '_>,
+    topology: &mut Topology<'_, '_>,
+    out: &mut Vec<Violation>,
+) {
     let nodes = topology.nodes;
-    let mut order = BindingOrder::of(pod_index, topology, out);
+    let mut order = BindingOrder::of(pod_index, daemon_pods, topology, out);
     order.bind_all();
     for (pods, rule) in &order.waiting {
         let others = order.rules[*rule].bound;
@@ -109,7 +131,12 @@ struct BindingOrder<'c, 'a, 'p> {
 
 impl<'c, 'a, 'p> BindingOrder<'c, 'a, 'p> {
     /// The state in which all pods without affinity are bound.
-    fn of(pod_index: &'c PodIndex<'a>, topology: &mut Topology<'p, '_>, out: &mut Vec<Violation>) -> Self {
+    fn of(
+        pod_index: &'c PodIndex<'a>,
+        daemon_pods: &DaemonPods<'_, '_>,
+        topology: &mut Topology<'p, '_>,
+        out: &mut Vec<Violation>,
+    ) -> Self {
         let nodes = topology.nodes;
         let mut order = Self::default();
         let mut known: HashMap<Terms<'_>, usize> = HashMap::new();
@@ -121,7 +148,7 @@ impl<'c, 'a, 'p> BindingOrder<'c, 'a, 'p> {
                 terms.map(|term| (normalized(&term.topology_key), selector(term))).collect();
             let number = *known
                 .entry(terms)
-                .or_insert_with_key(|terms| order.add_rule(pod_index, topology, terms.clone()));
+                .or_insert_with_key(|terms| order.add_rule(pod_index, daemon_pods, topology, terms.clone()));
             let rule = &order.rules[number];
             let lacking = rule.domains.iter().position(|domains| domains.at(pods.node).absent);
             if let Some(term) = lacking {
@@ -139,6 +166,7 @@ impl<'c, 'a, 'p> BindingOrder<'c, 'a, 'p> {
     fn add_rule(
         &mut self,
         pod_index: &PodIndex<'_>,
+        daemon_pods: &DaemonPods<'_, '_>,
         topology: &mut Topology<'p, '_>,
         terms: Terms<'a>,
     ) -> usize {
@@ -148,14 +176,17 @@ impl<'c, 'a, 'p> BindingOrder<'c, 'a, 'p> {
         for label_set in &selected {
             self.selecting.entry(*label_set).or_default().push(self.rules.len());
         }
-        self.rules.push(Rule {
+        let mut rule = Rule {
             domains: terms.iter().map(|(key, _)| topology.domains(key)).collect(),
+            with_daemons: daemon_pods.certain(&terms),
             terms,
             selected,
             bound: 0,
             on_node: HashMap::new(),
             in_domain: HashMap::new(),
-        });
+        };
+        rule.count_daemons();
+        self.rules.push(rule);
         self.rules.len() - 1
     }
 

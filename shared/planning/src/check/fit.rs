@@ -12,6 +12,7 @@ use super::Violation;
 use super::cluster_state::ClusterState;
 use super::node_info::{NodeInfo, NodeSource, PossibleLabels};
 use super::nodes::is_starting;
+use crate::problem::daemons::Daemon;
 use crate::problem::ports;
 
 /// Checks the pods that are planned there. What was wrong with the node before the plan is not the plan's fault.
@@ -62,17 +63,18 @@ fn refusal(spec: &PodSpec, node: &NodeInfo<'_>, labels: &mut PossibleLabels<'_, 
 }
 
 /// A daemonset whose pod a node will still get.
-struct Coming<'a> {
-    spec: &'a PodSpec,
+pub(super) struct Coming<'c, 'a> {
+    pub(super) daemon: &'c Daemon<'a>,
     /// On which options it comes.
-    on: Vec<bool>,
+    pub(super) on: Vec<bool>,
 }
 
-fn daemons_coming<'a>(
-    cluster: &ClusterState<'a>,
+/// The daemonsets whose pods a node will still get.
+pub(super) fn daemons_coming<'c, 'a>(
+    cluster: &'c ClusterState<'a>,
     node: &NodeInfo<'_>,
     labels: &mut PossibleLabels<'_, '_>,
-) -> Vec<Coming<'a>> {
+) -> Vec<Coming<'c, 'a>> {
     let joins = match node.source {
         NodeSource::Node(node) => is_starting(node, cluster.claim_of(node)),
         NodeSource::Claim(_) | NodeSource::Planned(_) => true,
@@ -81,16 +83,16 @@ fn daemons_coming<'a>(
     let tolerating = daemons.filter(|daemon| daemon.tolerates(&node.taints));
     let coming = tolerating.map(|daemon| {
         let on = labels.each_meets(daemon.alternatives(joins));
-        Coming { spec: daemon.spec, on }
+        Coming { daemon, on }
     });
     coming.filter(|coming| coming.on.contains(&true)).collect()
 }
 
-fn check_ports(node: &NodeInfo<'_>, daemons: &[Coming<'_>], out: &mut Vec<Violation>) {
+fn check_ports(node: &NodeInfo<'_>, daemons: &[Coming<'_, '_>], out: &mut Vec<Violation>) {
     if node.planned.iter().all(|pod| pod.spec.host_ports.is_empty()) {
         return;
     }
-    let of_daemons = daemons.iter().flat_map(|daemon| &daemon.spec.host_ports);
+    let of_daemons = daemons.iter().flat_map(|daemon| &daemon.daemon.spec.host_ports);
     let of_bound = node.bound.iter().flat_map(|pod| &pod.spec.host_ports);
     let mut taken: Vec<HostPort> = of_daemons.chain(of_bound).cloned().collect();
     for pod in &node.planned {
@@ -109,13 +111,13 @@ fn sum<'p>(pods: impl IntoIterator<Item = &'p &'p Pod>) -> Resources {
     sum
 }
 
-fn check_resources(node: &NodeInfo<'_>, daemons: &[Coming<'_>], out: &mut Vec<Violation>) {
+fn check_resources(node: &NodeInfo<'_>, daemons: &[Coming<'_, '_>], out: &mut Vec<Violation>) {
     let taken = sum(&node.bound);
     let asked = sum(&node.planned);
     for (resource, amount) in asked.iter().filter(|(_, amount)| !amount.is_zero()) {
         for (index, option) in node.options.iter().enumerate() {
             let coming = daemons.iter().filter(|daemon| daemon.on[index]);
-            let overhead: Quantity = coming.map(|daemon| daemon.spec.requests.get(resource)).sum();
+            let overhead: Quantity = coming.map(|coming| coming.daemon.spec.requests.get(resource)).sum();
             let total = amount + overhead;
             let available = option.allocatable.get(resource) - taken.get(resource);
             if total > available {

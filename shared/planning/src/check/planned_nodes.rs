@@ -103,7 +103,6 @@ impl Check<'_, '_> {
         let in_order = |ranked: &RankedType| ranked.offerings.is_sorted_by_key(|offering| offering.price);
         let price = planned.instance_types.first().map(RankedType::price);
         let is_reserved = planned.capacity_type == CapacityType::Reserved;
-        let has_pods = self.pool.spec.replicas.is_some() && !planned.pods.is_empty();
         let rules = [
             (planned.claim.len() > NAME_CHARS_MAX, "its name is longer than 63 characters"),
             (types == 0 || types > PlannedNode::MAX_TYPES, "it offers no type or more than 60"),
@@ -128,7 +127,6 @@ impl Check<'_, '_> {
                 "it lacks a label of its pool",
             ),
             (is_reserved && reservations(planned).is_none(), "it is reserved and names no reservation"),
-            (has_pods, "it has pods, but its pool has a fixed number of nodes"),
         ];
         rules.into_iter().filter(|(broken, _)| *broken).for_each(|(_, reason)| self.fault(reason));
         if let Some(zone) = planned.zones.iter().find(|zone| !planned.spec.requirements.allow(ZONE, zone)) {

@@ -57,6 +57,11 @@ pub(super) struct PodSelector {
 }
 
 impl PodSelector {
+    /// Whether such a pod is selected.
+    pub(super) fn selects(&self, namespace: &str, labels: &Labels) -> bool {
+        self.namespaces.contains(namespace) && self.selector.matches(labels)
+    }
+
     /// The pods that a spread constraint of pods with these labels counts: its selector in their namespace, narrowed to
     /// their own values of `matchLabelKeys`; keys that they do not have are passed over, as Kubernetes does.
     pub(super) fn of_spread(namespace: &str, spread: &TopologySpread, labels: &Labels) -> Self {
@@ -104,7 +109,10 @@ impl<'a> PodIndex<'a> {
             }
         }
         let named = cluster.snapshot.namespaces.keys().map(String::as_str);
-        for name in named.chain(pod_index.label_sets.iter().map(|label_set| label_set.namespace)) {
+        let of_daemons = cluster.daemons.iter().map(|daemon| daemon.id().namespace.as_str());
+        for name in
+            named.chain(of_daemons).chain(pod_index.label_sets.iter().map(|label_set| label_set.namespace))
+        {
             pod_index.namespaces.entry(name).or_insert_with(|| {
                 let mut labels = cluster.snapshot.namespaces.get(name).cloned().unwrap_or_default();
                 labels.entry(NAMESPACE_NAME.to_owned()).or_insert_with(|| name.to_owned());
@@ -175,7 +183,7 @@ impl<'a> PodIndex<'a> {
     pub(super) fn selected(&self, pods: &PodSelector) -> BTreeSet<usize> {
         let matches = |index: &usize| {
             let label_set = &self.label_sets[*index];
-            pods.namespaces.contains(label_set.namespace) && pods.selector.matches(label_set.labels)
+            pods.selects(label_set.namespace, label_set.labels)
         };
         self.candidates(&pods.selector).into_iter().filter(matches).collect()
     }

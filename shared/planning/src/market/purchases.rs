@@ -83,6 +83,10 @@ impl Purchases {
         self.words.iter().zip(&other.words).all(|(word, other)| word & !other == 0)
     }
 
+    pub(crate) fn intersects(&self, other: &Self) -> bool {
+        self.words.iter().zip(&other.words).any(|(word, other)| word & other != 0)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.words.iter().all(|word| *word == 0)
     }

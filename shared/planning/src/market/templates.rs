@@ -13,6 +13,7 @@ use outrigger_model::{CapacityType, ClassOffer, NodeClass, NodePool, Operator, R
 
 use crate::market::purchases::{capacity_of, type_of};
 use crate::market::selection::Aspect;
+use crate::problem::limits::Limits;
 use crate::solution::Shape;
 pub(crate) use machines::Machines;
 pub(crate) use pools::Pools;
@@ -101,11 +102,13 @@ impl<'a> Template<'a> {
         self.pool.spec.replicas.is_some()
     }
 
+    /// Whether pods may be planned for its new nodes: any for an ordinary pool, those that a static one still lacks.
+    pub(crate) fn takes_pods(&self, limits: &Limits) -> bool {
+        self.pool.spec.replicas.is_none_or(|replicas| limits.nodes < u64::from(replicas))
+    }
+
     /// The values that a label may have on its nodes, as far as they can be listed.
     pub(crate) fn values_of(&self, key: &str) -> Vec<String> {
-        if self.is_static() {
-            return Vec::new();
-        }
         match self.aspect(key) {
             Aspect::Zone => {
                 let usable = |zone: &usize| self.usable.iter().any(|c| self.price_in(c, *zone).is_some());

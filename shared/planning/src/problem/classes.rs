@@ -10,6 +10,8 @@ use outrigger_model::{Pod, PodSpec, Snapshot};
 
 use crate::Options;
 use crate::problem::amounts::{Dimensions, Slot};
+use crate::problem::beside_daemons;
+use crate::problem::daemons::Daemon;
 use crate::problem::relaxations::{self, Relaxation};
 use crate::problem::topology::groups::Asker;
 use crate::problem::topology::rules::WeightedRule;
@@ -67,6 +69,7 @@ pub(crate) fn classes<'a>(
     snapshot: &'a Snapshot,
     pods: impl Iterator<Item = &'a Pod>,
     volumes: &Volumes<'a>,
+    daemons: &[Daemon<'a>],
     soft_taints: bool,
     options: &Options<'_>,
 ) -> (Vec<PodClass<'a>>, Groups<'a>) {
@@ -75,6 +78,7 @@ pub(crate) fn classes<'a>(
     let rules: Vec<Vec<WeightedRule>> =
         equal_pods.iter().map(|equal| groups.rules(snapshot, equal.spec, equal.asker)).collect();
     enter_running(snapshot, &mut groups);
+    beside_daemons::enter(snapshot, daemons, &mut groups);
     let mut known: FixedMap<ClassKey<'_, '_>, usize> = FixedMap::default();
     let mut classes: Vec<PodClass<'_>> = Vec::new();
     for (equal, rules) in equal_pods.into_iter().zip(&rules) {

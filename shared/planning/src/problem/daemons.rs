@@ -15,6 +15,8 @@ use outrigger_model::{DaemonSet, Pod, PodRef, PodSpec, Requirements, Snapshot, T
 pub(crate) struct Daemon<'a> {
     /// Its namespace and name.
     id: &'a PodRef,
+    /// The labels of its pods.
+    pub(crate) labels: &'a BTreeMap<String, String>,
     /// What its next pod asks for, node affinity left aside.
     pub(crate) spec: &'a PodSpec,
     /// What a node that is to join must be like: any of these.
@@ -45,10 +47,16 @@ impl<'a> Daemon<'a> {
         let on_joined = asks.node_requirements();
         Self {
             id: &set.id,
+            labels: &set.labels,
             spec,
             alternatives: on_joined.iter().cloned().filter_map(before_joining).collect(),
             on_joined,
         }
+    }
+
+    /// Its namespace and name.
+    pub(crate) const fn id(&self) -> &'a PodRef {
+        self.id
     }
 
     /// Whether its pods bear these taints.

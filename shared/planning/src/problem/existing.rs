@@ -16,7 +16,7 @@ use crate::market::templates::Template;
 use crate::problem::amounts::{self, Dimensions};
 use crate::problem::daemons::Daemon;
 use crate::problem::relaxations::Relaxation;
-use crate::problem::topology::Host;
+use crate::problem::topology::{Host, Standing};
 use crate::problem::volumes::Volumes;
 
 /// A node or a claim that pods can be planned onto.
@@ -42,6 +42,8 @@ pub(crate) struct ExistingNode<'a> {
     pub(crate) saves: Option<u64>,
     taints: Vec<Taint>,
     labels: Labels<'a>,
+    /// The daemonsets whose pods are still to come, and whether each surely does.
+    daemons: Vec<(usize, bool)>,
 }
 
 /// What is known of a node's labels.
@@ -79,6 +81,16 @@ impl<'a> ExistingNode<'a> {
                     })
                 }
             }
+    }
+
+    /// Whether a pod of a daemonset is, or may be, still to come.
+    pub(crate) fn expects(&self, daemon: usize) -> bool {
+        self.daemons.iter().any(|(expected, _)| *expected == daemon)
+    }
+
+    /// The daemonsets whose pods are surely still to come.
+    pub(crate) fn certain_daemons(&self) -> impl Iterator<Item = usize> {
+        self.daemons.iter().filter(|(_, certain)| *certain).map(|(daemon, _)| *daemon)
     }
 
     /// The value of a label; none where it is absent or not yet known.
@@ -214,6 +226,7 @@ impl<'a> Builder<'a, '_> {
             saves: self.endable.get(node.name.as_str()).copied(),
             taints,
             labels: Labels::Known(labels),
+            daemons: Vec::new(),
         };
         self.take_pods(&mut existing, pods, young);
         Some(existing)
@@ -250,10 +263,11 @@ impl<'a> Builder<'a, '_> {
             into.attach(self.volumes.of_pod(pod));
         }
         let Labels::Known(labels) = &into.labels else { return };
-        let to_come = self.daemons.iter().filter(|daemon| !daemon.is_among(pods));
-        let running = to_come.filter(|daemon| daemon.runs_on(labels, &into.taints, young));
-        for daemon in running.collect::<Vec<_>>() {
+        let to_come = self.daemons.iter().enumerate().filter(|(_, daemon)| !daemon.is_among(pods));
+        let running = to_come.filter(|(_, daemon)| daemon.runs_on(labels, &into.taints, young));
+        for (index, daemon) in running.collect::<Vec<_>>() {
             self.take(into, daemon.spec);
+            into.daemons.push((index, true));
         }
     }
 
@@ -276,7 +290,7 @@ impl<'a> Builder<'a, '_> {
         });
         let (mut free, ports) = self.room_of_types(claim, known.as_ref());
         self.dimensions.lift_extras(&mut free);
-        ExistingNode {
+        let mut existing = ExistingNode {
             target: Target::Claim(claim.name.clone()),
             name: &claim.name,
             claim: Some(claim),
@@ -288,7 +302,23 @@ impl<'a> Builder<'a, '_> {
             saves: None,
             taints: claim.spec.taints.clone(),
             labels: Labels::Possible(possible_labels(claim, known.as_ref())),
-        }
+            daemons: Vec::new(),
+        };
+        existing.daemons = self.expected(&existing, known.is_some());
+        existing
+    }
+
+    /// The daemonsets whose pods a claim's node may come to have. Where the catalogue no longer knows its types, any
+    /// that bears its taints.
+    fn expected(&self, node: &ExistingNode<'_>, is_known: bool) -> Vec<(usize, bool)> {
+        let daemons = self.daemons.iter().enumerate();
+        let expected =
+            daemons.filter(|(_, daemon)| daemon.tolerates(&node.taints)).filter_map(|(index, it)| {
+                let standing = node.meets_any(&it.alternatives);
+                let may_run = !it.alternatives.is_empty() && (!is_known || standing != Standing::Out);
+                may_run.then_some((index, is_known && standing == Standing::Counted))
+            });
+        expected.collect()
     }
 
     /// What every machine that the claim may become leaves to pods, and the ports that daemonsets take on any of them.

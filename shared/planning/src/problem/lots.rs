@@ -1,5 +1,6 @@
 //! Lots: what is asked of a new node for a pod of one class, in one relaxation and in given domains.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use outrigger_model::{Requirement, Requirements};
@@ -72,7 +73,13 @@ impl Problem<'_> {
 
     fn new_lots(&self, class: usize, relaxation: usize) -> Vec<Rc<Lot>> {
         let wanted = self.classes[class].relaxations[relaxation].requirements.clone();
+        let elsewhere = self.beside(class, relaxation).and_then(|beside| beside.other_zones(&self.daemons));
+        let elsewhere = elsewhere.map(|mut elsewhere| {
+            elsewhere.add_all(&wanted);
+            (DomainList::new(), elsewhere)
+        });
         let mut all = vec![(DomainList::new(), wanted)];
+        all.extend(elsewhere);
         for key in self.keys_of(class, relaxation) {
             let topology_key = &self.topology.keys[key];
             let wider = all.iter().flat_map(|(domains, wanted)| {
@@ -145,12 +152,17 @@ impl Problem<'_> {
         let bears = pod_class.relaxations[relaxation].bears_soft_taints;
         let mut found: Option<(bool, f64)> = None;
         for (index, template) in self.templates().iter().enumerate() {
-            if template.is_static() || !template.bears(pod_class.spec, bears) {
+            if !self.takes_pods(index) || !template.bears(pod_class.spec, bears) {
                 continue;
             }
             let Some(selected) = self.selected(index, &wanted) else { continue };
             let row = &pod_class.requests[relaxation];
-            let fits = selected.selection.purchases.iter().any(|it| amounts::fits(row, template.room(it)));
+            let mut openable = Cow::Borrowed(&self.openable[index]);
+            if let Some(beside) = self.beside(class, relaxation) {
+                beside.retain(openable.to_mut(), template, &self.daemons, &wanted);
+            }
+            let mut purchases = selected.selection.purchases.iter().filter(|it| openable.contains(*it));
+            let fits = purchases.any(|it| amounts::fits(row, template.room(it)));
             if fits || found.is_none() {
                 found = Some((fits, amounts::worth(row, selected.rough_prices(template, &self.demand))));
             }
@@ -178,21 +190,30 @@ impl Problem<'_> {
         })
     }
 
-    /// How many heavier weights the heaviest pool that takes pods of a lot comes after.
+    /// Whether pods may be planned for new nodes of a template.
+    pub(crate) fn takes_pods(&self, template: usize) -> bool {
+        self.templates()[template].takes_pods(&self.limits[template])
+    }
+
+    /// How many heavier weights the heaviest pool that opens nodes for pods of a lot comes after.
     pub(crate) fn heaviest(&self, lot: &Lot) -> u64 {
-        let takes = |template: &usize| self.home(lot, *template).is_some();
+        let opens = |template: &usize| !self.templates()[*template].is_static();
+        let takes = |template: &usize| opens(template) && self.home(lot, *template).is_some();
         (0..self.templates().len()).find(takes).map_or(0, |template| self.pools.heavier[template])
     }
 
     fn new_home(&self, lot: &Lot, index: usize) -> Option<Home> {
         let (of, template) = (&self.classes[lot.class], &self.templates()[index]);
         let relaxation = &of.relaxations[lot.relaxation];
-        if template.is_static() || !template.bears(of.spec, relaxation.bears_soft_taints) {
+        if !self.takes_pods(index) || !template.bears(of.spec, relaxation.bears_soft_taints) {
             return None;
         }
         let selected = self.selected(index, &lot.wanted)?;
         let mut purchases = template.carriers(&of.requests[lot.relaxation]);
         purchases.intersect(&selected.selection.purchases);
+        if let Some(beside) = self.beside(lot.class, lot.relaxation) {
+            beside.retain(&mut purchases, template, &self.daemons, &lot.wanted);
+        }
         let taken = &of.spec.host_ports;
         if !taken.is_empty() {
             purchases.retain(|purchase| !ports::clash(taken, &template.daemon_ports(purchase)));
@@ -212,9 +233,9 @@ impl Problem<'_> {
                 && !is_own(group)
         });
         let standing = |group: GroupId| {
-            let all = self.templates().iter();
+            let all = self.templates().iter().zip(&self.limits).filter(|(it, limits)| it.takes_pods(limits));
             let bearing =
-                all.filter(|t| !t.is_static() && t.bears(pod_class.spec, relaxed.bears_soft_taints));
+                all.map(|(it, _)| it).filter(|it| it.bears(pod_class.spec, relaxed.bears_soft_taints));
             (group, self.topology.site(group).standing(bearing, wanted))
         };
         in_question.map(standing).filter(|(_, standing)| *standing != Standing::Counted).collect()

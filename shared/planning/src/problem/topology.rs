@@ -11,7 +11,7 @@ pub(crate) mod rules;
 pub(crate) mod sites;
 
 pub(crate) use counts::Counts;
-pub(crate) use domains::Topology;
+pub(crate) use domains::{DomainMakers, Topology};
 pub(crate) use groups::{GroupId, Groups};
 pub(crate) use hosts::Host;
 pub(crate) use rules::{Rule, RuleKind};

@@ -67,6 +67,9 @@ impl<'s, 'p, 'a> Reasons<'s, 'p, 'a> {
         sieve.labels(&asked.own);
         sieve.offerings(&asked.own);
         sieve.volumes(&self.volumes, asked);
+        if let Some(beside) = problem.beside(self.class, asked.relaxation) {
+            sieve.beside_daemons(beside, &problem.daemons, &asked.all);
+        }
         sieve.requests(pod_class, &problem.dimensions);
         if sieve.purchases.is_empty() {
             return Refusal::NoInstanceType(sieve.steps);
@@ -109,8 +112,7 @@ impl<'s, 'p, 'a> Reasons<'s, 'p, 'a> {
             let reason = format!("its nodes have no {key} that the pod may be in");
             return Some(Refusal::Topology { rule: rule.describe(key), reason });
         }
-        let broken =
-            lots.find_map(|lot| self.solution.breaks(self.class, asked.relaxation, |key| lot.domain(key)));
+        let broken = lots.find_map(|lot| self.solution.breaks_on_new(lot));
         // A new node has no pod yet that an affinity could select.
         let is_alone = |rule: &Rule| rule.is_per_host && rule.kind == RuleKind::Affinity;
         let rule = broken.or_else(|| self.rules(asked).find(is_alone))?;
@@ -130,8 +132,7 @@ impl<'s, 'p, 'a> Reasons<'s, 'p, 'a> {
     }
 
     fn rules(&self, asked: &Asked) -> impl Iterator<Item = Rule> {
-        let pod_class = &self.solution.problem.classes[self.class];
-        let rules = pod_class.relaxations[asked.relaxation].rules.iter().copied();
+        let rules = self.solution.problem.rules_on_new(self.class, asked.relaxation).iter().copied();
         rules.filter(|rule| !rule.is_preference)
     }
 }

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::insert::Inserting;
 use crate::problem::Problem;
 use crate::problem::lots::Lot;
 use crate::problem::topology::RuleKind;
@@ -71,6 +72,10 @@ impl Assigning {
                     return 0;
                 }
             }
+            left -= join_static(solution, class, relaxation, left);
+            if left == 0 {
+                return 0;
+            }
             if let Some(lot) = problem.lots(class, relaxation).iter().find(|lot| lot.fits) {
                 self.wait(solution, lot, left);
                 return 0;
@@ -86,13 +91,14 @@ impl Assigning {
                 solution.place_on_existing(node, class, relaxation, 1);
                 return true;
             }
+            if join_static(solution, class, relaxation, 1) > 0 {
+                return true;
+            }
             let lots = problem.lots(class, relaxation);
             if !joins_new(solution, class, relaxation) {
                 continue;
             }
-            let allowed = lots.iter().filter(|lot| {
-                lot.fits && solution.breaks(class, relaxation, |key| lot.domain(key)).is_none()
-            });
+            let allowed = lots.iter().filter(|lot| lot.fits && solution.breaks_on_new(lot).is_none());
             if let Some(lot) = allowed.min_by_key(|lot| solution.crowd(lot)) {
                 self.wait(solution, lot, 1);
                 return true;
@@ -135,6 +141,14 @@ impl Assigning {
     }
 }
 
+/// Puts pods onto the nodes that static pools lack; says how many.
+fn join_static(solution: &mut Solution<'_, '_>, class: usize, relaxation: usize, wanted: u32) -> u32 {
+    if solution.static_nodes == 0 {
+        return 0;
+    }
+    Inserting::new(solution, Vec::new()).join_static(class, relaxation, wanted)
+}
+
 /// Whether no rule about domains touches a class.
 pub(super) fn goes_in_bulk(problem: &Problem<'_>, class: usize) -> bool {
     let pod_class = &problem.classes[class];
@@ -150,7 +164,7 @@ pub(super) fn goes_in_bulk(problem: &Problem<'_>, class: usize) -> bool {
 /// Whether pods that must be on a node with others may find those on a new one.
 fn joins_new(solution: &Solution<'_, '_>, class: usize, relaxation: usize) -> bool {
     let problem = solution.problem;
-    let mut rules = problem.classes[class].relaxations[relaxation].rules.iter();
+    let mut rules = problem.rules_on_new(class, relaxation).iter();
     rules.all(|rule| {
         !rule.is_per_host
             || rule.kind != RuleKind::Affinity

@@ -102,8 +102,11 @@ impl<'b> Bins<'b> {
             let template = held.next_template;
             held.next_template += 1;
             let lot = Rc::clone(&held.lot);
+            if problem.templates()[template].is_static() {
+                continue;
+            }
             if let Some(home) = problem.home(&lot, template) {
-                let rules = problem.classes[lot.class].relaxations[lot.relaxation].rules.iter();
+                let rules = problem.rules_on_new(lot.class, lot.relaxation).iter();
                 held.rules = rules.filter(|rule| rule.is_per_host).copied().collect();
                 let bin = self.bin(problem, &lot, &home);
                 return self.join(member, bin);

@@ -67,7 +67,8 @@ pub(super) fn reconstruct(
     filled
 }
 
-/// Opens the nodes that static pools still lack. They carry no pods yet, and may be any machine of their pool.
+/// Opens the nodes that static pools still lack. They carry no pods yet, and may be any machine of their pool. They
+/// come before all other new nodes and are never closed.
 pub(super) fn open_static(solution: &mut Solution<'_, '_>) {
     let problem = solution.problem;
     for (index, template) in problem.templates().iter().enumerate().filter(|(_, it)| it.is_static()) {
@@ -79,6 +80,7 @@ pub(super) fn open_static(solution: &mut Solution<'_, '_>) {
             solution.open_counted(Rc::new(node));
         }
     }
+    solution.static_nodes = solution.opened.len();
 }
 
 /// Pods that found no node are not counted any more.

@@ -129,14 +129,50 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
         found.is_some()
     }
 
+    /// Puts pods of a class onto the nodes that static pools lack, as far as that costs less than a node of their own;
+    /// says how many.
+    pub(super) fn join_static(&mut self, class: usize, relaxation: usize, wanted: u32) -> u32 {
+        let problem = self.solution.problem;
+        let mut joined = 0;
+        while joined < wanted {
+            let lots = problem.lots(class, relaxation);
+            let is_allowed = |lot: &&Rc<Lot>| lot.fits && self.solution.breaks_on_new(lot).is_none();
+            let allowed: Vec<Rc<Lot>> = lots.iter().filter(is_allowed).cloned().collect();
+            let Some(found) = self.best_static(&allowed, wanted - joined) else { break };
+            let Some(node) = found.node else { break };
+            joined += found.count;
+            self.solution.place_on_new(node, found.changed, &found.lot, found.count, false);
+        }
+        joined
+    }
+
+    /// The cheapest place for pods of some lots on a node that a static pool lacks: in the domains with the fewest pods
+    /// that spreads count.
+    fn best_static(&mut self, lots: &[Rc<Lot>], wanted: u32) -> Option<Candidate> {
+        let mut best: Option<(u64, Candidate)> = None;
+        for node in 0..self.solution.static_nodes {
+            let Some(known) = self.solution.opened[node].clone() else { continue };
+            for lot in lots {
+                let crowd = self.solution.crowd(lot);
+                let Some(candidate) = self.joined(node, &known, lot, wanted, true) else { continue };
+                let order = |crowd: u64, it: &Candidate| (crowd, it.added);
+                if best.as_ref().is_none_or(|(least, best)| order(crowd, &candidate) < order(*least, best)) {
+                    best = Some((crowd, candidate));
+                }
+            }
+        }
+        let (_, found) = best?;
+        let is_cheaper = |own: Candidate| own.added < found.added;
+        let is_free = found.added <= (0, 0, 0);
+        (is_free || !self.opened(&found.lot).is_some_and(is_cheaper)).then_some(found)
+    }
+
     /// The place on a new node that adds least. A lot that would upset the spread of others comes after all that do
     /// not.
     fn best(&mut self, class: usize, relaxation: usize) -> Option<Candidate> {
         let problem = self.solution.problem;
         let lots = problem.lots(class, relaxation);
-        let is_allowed = |lot: &&Rc<Lot>| {
-            lot.fits && self.solution.breaks(class, relaxation, |key| lot.domain(key)).is_none()
-        };
+        let is_allowed = |lot: &&Rc<Lot>| lot.fits && self.solution.breaks_on_new(lot).is_none();
         let mut allowed: Vec<Rc<Lot>> = lots.iter().filter(is_allowed).cloned().collect();
         if allowed.len() > 1
             && let Some(random) = &mut self.random
@@ -165,11 +201,11 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
         let mut best: Option<Candidate> = None;
         for node in nodes {
             let Some(known) = self.solution.opened[node].clone() else { continue };
-            if known.is_static(self.solution.problem) || self.blinks() {
+            if self.blinks() {
                 continue;
             }
             for lot in lots {
-                let candidate = self.joined(node, &known, lot, strict);
+                let candidate = self.joined(node, &known, lot, self.solution.left[lot.class], strict);
                 if candidate.as_ref().is_some_and(|it| best.as_ref().is_none_or(|best| it.added < best.added))
                 {
                     best = candidate;
@@ -193,11 +229,18 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
     }
 
     /// A new node with one more pod of a lot, or with as many as its machine then carries at that price.
-    fn joined(&mut self, node: usize, known: &Rc<NewNode>, lot: &Rc<Lot>, strict: bool) -> Option<Candidate> {
+    fn joined(
+        &mut self,
+        node: usize,
+        known: &Rc<NewNode>,
+        lot: &Rc<Lot>,
+        wanted: u32,
+        strict: bool,
+    ) -> Option<Candidate> {
         let problem = self.solution.problem;
-        let wanted = self.solution.left[lot.class];
         let wanted = self.at_once(lot, wanted);
-        let room = known.shape.room_for(problem, lot, wanted, false, strict);
+        let founds = known.is_static(problem) && self.solution.founds_on_new(lot);
+        let room = known.shape.room_for(problem, lot, wanted, founds, strict);
         if room == 0 || problem.home(lot, known.shape.template).is_none() {
             return None;
         }
@@ -224,7 +267,7 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
     /// A new node for pods of a lot, of the first pools that can have it.
     fn opened(&mut self, lot: &Rc<Lot>) -> Option<Candidate> {
         let problem = self.solution.problem;
-        let founds = self.solution.founds(lot.class, lot.relaxation);
+        let founds = self.solution.founds_on_new(lot);
         let mut best: Option<Candidate> = None;
         for (index, template) in problem.templates().iter().enumerate() {
             let heavier = problem.pools.heavier[index];
@@ -235,7 +278,7 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
             let empty = Shape::empty(index, template, problem.demand.len());
             let wanted = self.at_once(lot, self.solution.left[lot.class]);
             let room = empty.room_for(problem, lot, wanted, founds, true);
-            if room == 0 || problem.home(lot, index).is_none() {
+            if room == 0 || template.is_static() || problem.home(lot, index).is_none() {
                 continue;
             }
             self.evaluations += 1;
@@ -287,7 +330,7 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
         if self.random.as_mut().is_some_and(|random| random.one_in(LONE)) {
             return 1;
         }
-        let rules = &self.solution.problem.classes[lot.class].relaxations[lot.relaxation].rules;
+        let rules = self.solution.problem.rules_on_new(lot.class, lot.relaxation);
         let is_near = rules.iter().any(|rule| rule.kind == RuleKind::Affinity && rule.is_per_host);
         if lot.domains.is_empty() && !is_near { wanted } else { 1 }
     }

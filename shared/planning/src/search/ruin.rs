@@ -91,10 +91,13 @@ fn remove_pods(solution: &mut Solution<'_, '_>, is_meant: &dyn Fn(usize, usize) 
             continue;
         }
         ruined.nodes.push(place);
+        let is_kept = !rest.is_empty() || node.is_static(solution.problem);
         let smaller: Option<NewNode> =
-            if rest.is_empty() { None } else { solution.node_of(node.shape.template, rest, Some(&node)) };
+            is_kept.then(|| solution.node_of(node.shape.template, rest, Some(&node))).flatten();
         match smaller {
             Some(smaller) => solution.exchange_for(place, Rc::new(smaller), &out),
+            // Fewer pods fit any machine that more do, but for minValues.
+            None if node.is_static(solution.problem) => {}
             None => solution.close(place),
         }
     }

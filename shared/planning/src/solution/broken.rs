@@ -174,14 +174,12 @@ impl Solution<'_, '_> {
 
     /// The placed pods with required affinity.
     fn followers(&self) -> Vec<Follower<'_>> {
-        let required = |class: usize, relaxation: usize| -> Vec<&Rule> {
-            let rules = self.problem.classes[class].relaxations[relaxation].rules.iter();
-            rules.filter(|rule| rule.kind == RuleKind::Affinity && !rule.is_preference).collect()
-        };
+        let is_required = |rule: &&Rule| rule.kind == RuleKind::Affinity && !rule.is_preference;
         let mut all = Vec::new();
         for (place, node) in self.existing.iter().enumerate() {
             for pods in &node.pods {
-                let rules = required(pods.class, pods.relaxation);
+                let rules = self.problem.classes[pods.class].relaxations[pods.relaxation].rules.iter();
+                let rules: Vec<&Rule> = rules.filter(is_required).collect();
                 if !rules.is_empty() {
                     let domain = Box::new(move |key: usize| self.problem.existing_domains[place][key]);
                     all.push(Follower { rules, class: pods.class, count: pods.count, place, domain });
@@ -190,7 +188,8 @@ impl Solution<'_, '_> {
         }
         for (place, node) in self.new_nodes() {
             for portion in &node.pods {
-                let rules = required(portion.lot.class, portion.lot.relaxation);
+                let rules = self.problem.rules_on_new(portion.lot.class, portion.lot.relaxation).iter();
+                let rules: Vec<&Rule> = rules.filter(is_required).collect();
                 if !rules.is_empty() {
                     let (class, count) = (portion.lot.class, portion.count);
                     let lot = Rc::clone(&portion.lot);

@@ -86,7 +86,7 @@ impl Shape {
             return 0;
         }
         let wanted = if pod_class.spec.host_ports.is_empty() { wanted } else { wanted.min(1) };
-        let rules = &pod_class.relaxations[lot.relaxation].rules;
+        let rules = problem.rules_on_new(lot.class, lot.relaxation);
         let selected_by = &problem.on_hosts[lot.class];
         if strict {
             self.host.room_for(rules, selected_by, wanted, founds)
@@ -111,7 +111,7 @@ impl Shape {
         self.purchases.intersect(&home.purchases);
         amounts::add(&mut self.packed, &pod_class.requests[lot.relaxation], count);
         self.ports.extend(pod_class.spec.host_ports.iter().cloned());
-        self.host.take(&pod_class.relaxations[lot.relaxation].rules, &problem.on_hosts[lot.class], count);
+        self.host.take(problem.rules_on_new(lot.class, lot.relaxation), &problem.on_hosts[lot.class], count);
         for pinned in &lot.domains {
             if !self.domains.contains(pinned) {
                 self.domains.push(*pinned);
@@ -142,7 +142,8 @@ impl NewNode {
     /// How many heavier weights that would take all of its pods its pool comes after, for each pod.
     pub(crate) fn passed_over(&self, problem: &Problem<'_>) -> u64 {
         let heavier = problem.pools.heavier[self.shape.template];
-        if heavier == 0 {
+        // A node that is launched anyway is no choice of a pool.
+        if heavier == 0 || self.is_static(problem) {
             return 0;
         }
         let count = u64::from(self.count());

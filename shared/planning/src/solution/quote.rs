@@ -171,7 +171,8 @@ impl Solution<'_, '_> {
         };
         let (price, purchase) = of_kind(false).or_else(|| of_kind(true))?;
         let mut quote = Quote { price, purchase, zones: shape.zones, lacking: 0 };
-        if quote.capacity_type() == CapacityType::Spot {
+        // A node that is launched anyway is not left empty for the sake of more choice.
+        if quote.capacity_type() == CapacityType::Spot && !template.is_static() {
             quote.lacking = self.lacking(template, shape);
         }
         Some(quote)

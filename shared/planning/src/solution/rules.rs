@@ -13,9 +13,23 @@ impl Solution<'_, '_> {
         relaxation: usize,
         domain: impl Fn(usize) -> Option<usize>,
     ) -> Option<Rule> {
-        let pod_class = &self.problem.classes[class];
+        self.breaks_one_of(&self.problem.classes[class].relaxations[relaxation].rules, class, domain)
+    }
+
+    /// The same of a pod of a lot on a new node.
+    pub(crate) fn breaks_on_new(&self, lot: &Lot) -> Option<Rule> {
+        let rules = self.problem.rules_on_new(lot.class, lot.relaxation);
+        self.breaks_one_of(rules, lot.class, |key| lot.domain(key))
+    }
+
+    fn breaks_one_of(
+        &self,
+        rules: &[Rule],
+        class: usize,
+        domain: impl Fn(usize) -> Option<usize>,
+    ) -> Option<Rule> {
         let (topology, counts) = (&self.problem.topology, &self.counts);
-        let own = pod_class.relaxations[relaxation].rules.iter().find(|rule| {
+        let own = rules.iter().find(|rule| {
             let Some(key) = topology.key_of[rule.group] else { return false };
             let Some(domain) = domain(key) else { return true };
             let counted = counts.counted(rule.group, domain);
@@ -63,8 +77,16 @@ impl Solution<'_, '_> {
 
     /// Whether a pod may be the first on its node of those that its affinity selects.
     pub(crate) fn founds(&self, class: usize, relaxation: usize) -> bool {
-        let rules = self.problem.classes[class].relaxations[relaxation].rules.iter();
-        let mut affinities = rules.filter(|rule| rule.kind == RuleKind::Affinity && rule.is_per_host);
+        self.founds_by(&self.problem.classes[class].relaxations[relaxation].rules)
+    }
+
+    /// The same on a new node.
+    pub(crate) fn founds_on_new(&self, lot: &Lot) -> bool {
+        self.founds_by(self.problem.rules_on_new(lot.class, lot.relaxation))
+    }
+
+    fn founds_by(&self, rules: &[Rule]) -> bool {
+        let mut affinities = rules.iter().filter(|rule| rule.kind == RuleKind::Affinity && rule.is_per_host);
         affinities.all(|rule| rule.selects_itself && self.counts.total(rule.group) == 0)
     }
 

@@ -1,11 +1,14 @@
 //! Rules of Karpenter and kube-scheduler that a planner came short of once: each cluster is the smallest that shows it.
 
 mod affinity;
+mod beside_daemons;
+mod closed_domains;
 mod daemons;
 mod pools;
 mod preferences;
 mod reasons;
 mod spreads;
+mod static_nodes;
 mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};

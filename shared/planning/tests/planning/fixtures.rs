@@ -156,7 +156,9 @@ pub(crate) fn bound(node: &str, mut pods: Vec<Pod>) -> Vec<Pod> {
 }
 
 pub(crate) fn daemon_set(name: &str, spec: PodSpec) -> DaemonSet {
-    DaemonSet { id: PodRef { namespace: "kube-system".into(), name: name.into() }, spec: Arc::new(spec) }
+    let labels = Arc::new(BTreeMap::from([("app".to_owned(), name.to_owned())]));
+    let id = PodRef { namespace: "kube-system".into(), name: name.into() };
+    DaemonSet { id, labels, spec: Arc::new(spec) }
 }
 
 /// A ready node of an instance type, in no pool.

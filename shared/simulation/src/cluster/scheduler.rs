@@ -314,7 +314,7 @@ fn daemon(daemon_set: &DaemonSet, node: &str, uid: String, created_at: jiff::Tim
     Pod {
         id: PodRef { namespace: daemon_set.id.namespace.clone(), name },
         uid,
-        labels: Arc::default(),
+        labels: Arc::clone(&daemon_set.labels),
         spec: Arc::new(spec),
         created_at,
         node_name: None,

@@ -238,10 +238,10 @@ fn a_daemonset_is_read_by_its_template() {
         daemon_set(wire, &mut Interner::default())
     };
     let limits = json!({ "limits": { "cpu": "50m" }, "requests": { "memory": "10Mi" } });
-    let agent = read(
-        json!({ "spec": { "containers": [{ "name": "a", "resources": limits }], "nodeSelector": { "a": "b" } } }),
-    );
+    let agent = read(json!({ "metadata": { "labels": { "app": "agent" } },
+            "spec": { "containers": [{ "name": "a", "resources": limits }], "nodeSelector": { "a": "b" } } }));
     let agent = agent.unwrap();
+    assert_eq!(agent.labels["app"], "agent");
     assert_eq!(agent.spec.requests.to_string(), "cpu 50m, memory 10Mi, pods 1");
     assert_eq!(
         (agent.id.to_string().as_str(), agent.spec.node_selector["a"].as_str()),

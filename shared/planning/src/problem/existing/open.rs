@@ -23,7 +23,11 @@ impl ExistingNode<'_> {
         if site.tolerations.is_some_and(|borne| first_untolerated(&self.taints, borne).is_some()) {
             return Standing::Out;
         }
-        let Some(alternatives) = &site.alternatives else { return Standing::Counted };
+        site.alternatives.as_ref().map_or(Standing::Counted, |alternatives| self.meets_any(alternatives))
+    }
+
+    /// Whether the node will meet one of some alternatives.
+    pub(super) fn meets_any(&self, alternatives: &[Requirements]) -> Standing {
         let all = alternatives.iter().map(|wanted| self.meets(wanted));
         all.fold(Standing::Out, |best, one| match (best, one) {
             (Standing::Counted, _) | (_, Standing::Counted) => Standing::Counted,

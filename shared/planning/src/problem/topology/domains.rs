@@ -7,8 +7,10 @@ use outrigger_model::{Node, Snapshot};
 use super::groups::NodeFilter;
 use super::sites::Site;
 use super::{GroupId, Groups};
+use crate::market::purchases::Purchases;
 use crate::market::templates::Template;
 use crate::problem::classes::{FixedMap, PodClass};
+use crate::problem::existing::ExistingNode;
 use crate::problem::topology::RuleKind;
 
 /// A label whose values are domains.
@@ -16,7 +18,7 @@ use crate::problem::topology::RuleKind;
 pub(crate) struct Key<'a> {
     /// The label.
     pub(crate) name: &'a str,
-    /// Its values on the nodes that are there and on those that the pools can make, in order.
+    /// Its values on the nodes that are there, or on their way, and on those that the pools can make, in order.
     pub(crate) values: Vec<String>,
 }
 
@@ -26,6 +28,27 @@ pub(crate) type DomainList = Vec<(usize, usize)>;
 /// The domain by a key in such a list; none where the key does not matter.
 pub(crate) fn domain_in(domains: &DomainList, key: usize) -> Option<usize> {
     domains.iter().find(|(other, _)| *other == key).map(|(_, domain)| *domain)
+}
+
+/// Where domains may be that no node of the cluster is in.
+pub(crate) struct DomainMakers<'m, 'a> {
+    pub(crate) templates: &'m [Template<'a>],
+    /// The machines of each template that can be launched.
+    pub(crate) openable: &'m [Purchases],
+    /// The nodes that exist; of those on their way labels may be open.
+    pub(crate) existing: &'m [ExistingNode<'a>],
+}
+
+impl<'m, 'a> DomainMakers<'m, 'a> {
+    /// The templates that can launch something, with what.
+    pub(super) fn opening(&self) -> impl Iterator<Item = (&'m Template<'a>, &'m Purchases)> {
+        self.templates.iter().zip(self.openable).filter(|(_, openable)| !openable.is_empty())
+    }
+
+    /// The values that a label has on nodes that are on their way, or may come to have.
+    fn on_the_way(&self, key: &str) -> impl Iterator<Item = &'m String> {
+        self.existing.iter().filter_map(move |node| node.possible(key)).flatten()
+    }
 }
 
 /// The domains of all groups.
@@ -54,8 +77,8 @@ pub(super) struct Place {
 }
 
 impl<'a> Topology<'a> {
-    /// The domains of the nodes that are there and of those that pools can make.
-    pub(crate) fn of(snapshot: &'a Snapshot, groups: &Groups<'a>, templates: &[&Template<'a>]) -> Self {
+    /// The domains of the nodes that are there, or on their way, and of those that pools can make.
+    pub(crate) fn of(snapshot: &'a Snapshot, groups: &Groups<'a>, makers: &DomainMakers<'_, 'a>) -> Self {
         let mut keys: Vec<Key<'a>> = Vec::new();
         let mut key_of = Vec::new();
         for group in &groups.all {
@@ -64,7 +87,7 @@ impl<'a> Topology<'a> {
                 _ if group.is_per_host() => None,
                 Some(key) => Some(key),
                 None => {
-                    keys.push(Key { name: group.key, values: universe(snapshot, templates, group.key) });
+                    keys.push(Key { name: group.key, values: universe(snapshot, makers, group.key) });
                     Some(keys.len() - 1)
                 }
             });
@@ -80,13 +103,13 @@ impl<'a> Topology<'a> {
             places: BTreeMap::new(),
         };
         if count > 0 {
-            topology.survey(snapshot, groups, templates);
+            topology.survey(snapshot, groups, makers);
         }
         topology
     }
 
     /// Finds out on which nodes each group counts; groups with equal filters share the answer.
-    fn survey(&mut self, snapshot: &'a Snapshot, groups: &Groups<'a>, templates: &[&Template<'a>]) {
+    fn survey(&mut self, snapshot: &'a Snapshot, groups: &Groups<'a>, makers: &DomainMakers<'_, 'a>) {
         let nodes: BTreeMap<&str, &Node> =
             snapshot.nodes.iter().map(|node| (node.name.as_str(), node)).collect();
         for (place, (name, node)) in nodes.iter().enumerate() {
@@ -99,7 +122,7 @@ impl<'a> Topology<'a> {
         let mut known: FixedMap<&NodeFilter<'_>, usize> = FixedMap::default();
         for (group, site_of) in groups.all.iter().zip(&mut self.site_of) {
             *site_of = *known.entry(&group.nodes).or_insert_with(|| {
-                self.sites.push(Site::of(&group.nodes, &nodes, &places, &self.keys, templates));
+                self.sites.push(Site::of(&group.nodes, &nodes, &places, &self.keys, makers));
                 self.sites.len() - 1
             });
         }
@@ -151,11 +174,11 @@ impl<'a> Topology<'a> {
     }
 }
 
-/// The values that a label has on nodes that are there and on those that the pools can make.
-fn universe(snapshot: &Snapshot, templates: &[&Template<'_>], key: &str) -> Vec<String> {
+/// The values that a label has on nodes that are there, or on their way, and on those that the pools can make.
+fn universe(snapshot: &Snapshot, makers: &DomainMakers<'_, '_>, key: &str) -> Vec<String> {
     let of_nodes = snapshot.nodes.iter().filter_map(|node| node.labels.get(key).cloned());
-    let mut values: Vec<String> =
-        of_nodes.chain(templates.iter().flat_map(|template| template.values_of(key))).collect();
+    let of_pools = makers.opening().flat_map(|(template, _)| template.values_of(key));
+    let mut values: Vec<String> = of_nodes.chain(makers.on_the_way(key).cloned()).chain(of_pools).collect();
     values.sort_unstable();
     values.dedup();
     values

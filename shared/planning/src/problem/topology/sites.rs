@@ -6,8 +6,9 @@
 use outrigger_model::taint::first_untolerated;
 use outrigger_model::{Node, Requirements, Toleration};
 
-use super::domains::Key;
+use super::domains::{DomainMakers, Key};
 use super::groups::NodeFilter;
+use crate::market::purchases::Purchases;
 use crate::market::templates::Template;
 
 /// The nodes on which groups with the same node filter count.
@@ -21,7 +22,7 @@ pub(crate) struct Site<'a> {
     counts: Vec<bool>,
     /// For each key and domain, whether a node that counts is there.
     inhabited: Vec<Vec<bool>>,
-    /// The same, or one can be made.
+    /// The same, or one is on its way or can be made.
     domains: Vec<Vec<bool>>,
 }
 
@@ -50,7 +51,7 @@ impl<'a> Site<'a> {
         nodes: &[&Node],
         places: &[&[Option<usize>]],
         keys: &[Key<'_>],
-        templates: &[&Template<'_>],
+        makers: &DomainMakers<'_, '_>,
     ) -> Self {
         let alternatives = filter.alternatives();
         let counts: Vec<bool> =
@@ -67,23 +68,29 @@ impl<'a> Site<'a> {
         }
         site.domains.clone_from(&site.inhabited);
         for (place, key) in keys.iter().enumerate() {
-            let made = site.made(key, templates);
+            let made = site.made(key, makers);
             site.domains[place].iter_mut().zip(made).for_each(|(known, made)| *known |= made);
         }
         site
     }
 
-    /// In which domains the pools can make a node that counts.
-    fn made(&self, key: &Key<'_>, templates: &[&Template<'_>]) -> Vec<bool> {
+    /// In which domains a node that counts is on its way, or can be made by the pools.
+    fn made(&self, key: &Key<'_>, makers: &DomainMakers<'_, '_>) -> Vec<bool> {
         let mut made = vec![false; key.values.len()];
+        for node in makers.existing {
+            let Some(possible) = node.possible(key.name) else { continue };
+            if node.standing(self) != Standing::Out {
+                made.iter_mut().zip(&key.values).for_each(|(made, value)| *made |= possible.contains(value));
+            }
+        }
         let anything = [Requirements::new()];
-        for template in templates.iter().filter(|template| self.bears(template)) {
+        for (template, openable) in makers.opening().filter(|(template, _)| self.bears(template)) {
             let values = template.values_of(key.name);
             for wanted in self.alternatives.as_deref().unwrap_or(&anything) {
                 for (made, value) in made.iter_mut().zip(&key.values).filter(|(made, _)| !**made) {
                     *made = values.contains(value)
                         && wanted.allow(key.name, value)
-                        && can_be(template, &wanted.clone().with(key.name, exactly(value)));
+                        && can_open(template, openable, &wanted.clone().with(key.name, exactly(value)));
                 }
             }
         }
@@ -147,6 +154,11 @@ impl<'a> Site<'a> {
 
 fn exactly(value: &str) -> outrigger_model::Requirement {
     outrigger_model::Requirement::exactly(value)
+}
+
+/// Whether a template can launch a node now that meets some requirements.
+fn can_open(template: &Template<'_>, openable: &Purchases, wanted: &Requirements) -> bool {
+    template.select(wanted).is_ok_and(|selection| selection.purchases.intersects(openable))
 }
 
 fn can_be(template: &Template<'_>, wanted: &Requirements) -> bool {

@@ -9,7 +9,9 @@ use crate::market::purchases::{Purchases, capacity_of, type_of};
 use crate::market::selection::Aspect;
 use crate::market::templates::Template;
 use crate::problem::amounts::Dimensions;
+use crate::problem::beside_daemons::BesideDaemons;
 use crate::problem::classes::PodClass;
+use crate::problem::daemons::Daemon;
 use crate::problem::ports;
 use crate::problem::volumes::{EBS, EBS_ATTACHMENTS};
 use crate::{MinValuesPolicy, Options};
@@ -101,6 +103,24 @@ impl<'a> Sieve<'a> {
             }
         }
         all
+    }
+
+    /// Machines without the daemonset pods that the pod must be away from, each daemonset by itself, and with those
+    /// that it must be near.
+    pub(super) fn beside_daemons(
+        &mut self,
+        beside: &BesideDaemons,
+        daemons: &[Daemon<'_>],
+        wanted: &Requirements,
+    ) {
+        let elsewhere = beside.other_zones(daemons).unwrap_or_default();
+        for (part, id) in beside.parts(daemons) {
+            let mut left = self.purchases.clone();
+            let mut wanted = wanted.clone();
+            wanted.add_all(&elsewhere);
+            part.retain(&mut left, self.template, daemons, &wanted);
+            self.keep(id, |purchase| left.contains(purchase));
+        }
     }
 
     /// Room for the pod: resources, attachments of volumes, ports.

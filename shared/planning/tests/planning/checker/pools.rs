@@ -205,12 +205,14 @@ const POOLS_AND_BUFFERS: &[Case] = &[
         &["NodePool default: 2 nodes after the plan; allowed: 1, its replicas"],
     ),
     case(
-        "new nodes of a fixed pool carry no pods",
-        with_replicas,
-        |setup| {
+        "new nodes of a fixed pool carry the pods that fit them",
+        || {
+            let mut setup = with_replicas();
             setup.plan.nodes = setup.clone().plan("default-a", &[A], &["web-0"]).plan.nodes.split_off(1);
+            setup
         },
-        &["claim default-a: it has pods, but its pool has a fixed number of nodes"],
+        |setup| setup.respec("web", |spec| spec.requests.set("cpu", Quantity::units(9))),
+        &["default-a: cpu 9 is asked of it; allowed: 3920m as m6a.xlarge"],
     ),
     case("a node without pods is for a buffer", with_buffer, |setup| setup.snapshot.buffers.clear(), UNUSED),
     case(
