@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use outrigger_model::Price;
 use outrigger_model::node_pool::DisruptionReason;
+use outrigger_model::{PodRef, Price};
 use outrigger_planning::disruption::{self, Consolidation, ConsolidationCommand, DisruptionSettings};
 use serde::Serialize;
 
@@ -47,6 +47,8 @@ pub(crate) struct CommandOutput {
     /// What it saves, root volumes among it; less than nothing where what replaces a drifted node costs more.
     pub(crate) savings_per_hour: f64,
     pub(crate) evictions: usize,
+    /// Those of its pods that nothing makes anew.
+    pub(crate) lost: Vec<PodRef>,
     /// How a drifted node has drifted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) causes: Vec<String>,
@@ -112,6 +114,7 @@ pub(crate) fn command_output(command: &ConsolidationCommand) -> CommandOutput {
         existing: existing.collect(),
         savings_per_hour: command.saving_nanos as f64 / 1e9,
         evictions: command.evictions,
+        lost: command.lost.clone(),
         causes: command.causes.clone(),
         starts_now: command.starts_now,
     }

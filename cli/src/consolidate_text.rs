@@ -6,7 +6,7 @@ use owo_colors::OwoColorize;
 
 use crate::consolidate::{CommandOutput, ConsolidateOutput, KeptOutput};
 use crate::output::{count, say, table};
-use crate::plan_text::{money, names_of};
+use crate::plan_text::{money, names, names_of};
 
 /// Prints the consolidation.
 pub(crate) fn print(output: &ConsolidateOutput) {
@@ -16,10 +16,19 @@ pub(crate) fn print(output: &ConsolidateOutput) {
         let headings = ["#", "REASON", "ENDS", "WHICH", "PODS GO TO", "EVICTIONS", "SAVES $/H", "STARTS"];
         let rows: Vec<_> = output.commands.iter().enumerate().map(|(at, it)| row(at + 1, it)).collect();
         table(&headings, &rows);
+        output.commands.iter().enumerate().for_each(|(at, it)| print_lost(&format!("{} ends", at + 1), it));
     }
     if !output.kept.is_empty() {
         say!("");
         table(&["KEPT", "REASON", "WHICH"], &kept(&output.kept));
+    }
+}
+
+/// Tells of pods that go with a node and come back nowhere; `who` ends it.
+pub(crate) fn print_lost(who: &str, command: &CommandOutput) {
+    if !command.lost.is_empty() {
+        let pods = count(command.lost.len(), "pod");
+        say!("{who} {pods} that nothing makes anew, lost for good: {}", names(&command.lost));
     }
 }
 

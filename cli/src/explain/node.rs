@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::print_why;
 use crate::args::Source;
 use crate::consolidate::{CommandOutput, command_output};
-use crate::consolidate_text::destinations;
+use crate::consolidate_text::{destinations, print_lost};
 use crate::input::{self, Decision};
 use crate::output::{count, say, table};
 use crate::plan::{NewNode, new_node};
@@ -218,6 +218,7 @@ impl Verdict {
                 let (saves, evictions) = (command.savings_per_hour, count(command.evictions, "eviction"));
                 let what = "The cluster can do without it".yellow();
                 say!("{what}{with} ({:?}): it saves ${saves:.4}/h for {evictions}", command.reason);
+                print_lost("This ends", command);
                 command.causes.iter().for_each(|cause| say!("  {cause}"));
                 say!("  pods go to: {}", destinations(command));
             }

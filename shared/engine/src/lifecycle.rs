@@ -9,6 +9,7 @@ mod measure;
 mod placing;
 mod starting;
 mod templates;
+mod wishes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
@@ -258,6 +259,7 @@ impl Tick<'_> {
             let launches = Launches { intents: &world.intents, health: &world.health };
             self.sweep(&mut world.claims, launches, &nodes, lease).await?;
         }
+        self.note_wishes(&mut world.claims, lease).await;
         self.begin_ends(&mut world.claims, &nodes, lease).await;
         self.carry_on(&world.commands, &mut world.claims, &nodes, lease).await;
         if is_due && !self.time_is_up() {
@@ -290,6 +292,7 @@ impl Tick<'_> {
         let nobody = ledger.claims.is_empty() && !self.sweep_is_due();
         let nodes = if nobody { Vec::new() } else { self.nodes().await? };
         let (claims, commands) = (ledger.claims, ledger.commands);
+        let nodes = self.with_wishes(nodes, &claims);
         Ok(World { claims, commands, intents: ledger.intents, nodes, health: ledger.health })
     }
 

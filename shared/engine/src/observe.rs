@@ -13,7 +13,9 @@ mod seen_memory;
 pub(crate) mod volumes;
 pub(crate) mod watch;
 
-use outrigger_model::{Snapshot, SpotRefusal};
+use std::collections::BTreeMap;
+
+use outrigger_model::{NodeClaim, Snapshot, SpotRefusal};
 use outrigger_planning::leaving;
 
 use crate::ports::{ClusterError, ClusterState, LedgerState, Ports};
@@ -79,6 +81,7 @@ pub(crate) async fn snapshot(
     snapshot.overlays = configuration.overlays;
     snapshot.buffers = configuration.buffers;
     snapshot.nodes = state.nodes.values().cloned().collect();
+    note_wishes(&mut snapshot);
     snapshot.pods = state.pods.values().cloned().collect();
     snapshot.daemon_sets.clone_from(&state.daemon_sets);
     if known.budgets == Budgets::Always || leaving::is_any_node_leaving(&snapshot) {
@@ -89,4 +92,17 @@ pub(crate) async fn snapshot(
         snapshot.namespaces = ports.cluster.namespaces().await?;
     }
     Ok(snapshot)
+}
+
+/// Nodes with what their NodeClaim objects ask for, as lifecycle has written it into their claims.
+fn note_wishes(snapshot: &mut Snapshot) {
+    let wish =
+        |claim: &NodeClaim| Some((claim.instance_id()?.to_owned(), claim.status.do_not_disrupt.clone()?));
+    let wishes: BTreeMap<String, String> = snapshot.claims.iter().filter_map(wish).collect();
+    if wishes.is_empty() {
+        return;
+    }
+    for node in &mut snapshot.nodes {
+        node.claim_do_not_disrupt = node.instance_id().and_then(|id| wishes.get(id)).cloned();
+    }
 }

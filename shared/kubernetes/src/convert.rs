@@ -26,7 +26,7 @@ mod tests;
 
 pub use csi_node::csi_node;
 pub use daemon_set::daemon_set;
-pub use disruption_budget::disruption_budget;
+pub use disruption_budget::{disruption_budget, unreadable_budget};
 pub use interner::Interner;
 pub use namespace::{namespace, unlabelled_namespace};
 pub use node::node;

@@ -1,10 +1,17 @@
-//! The annotation `karpenter.sh/do-not-disrupt` of a pod: `true`, or for how long after its start.
+//! The annotation `karpenter.sh/do-not-disrupt`. On a pod it is `true`, `false`, or for how long after its start; on a
+//! Node or a NodeClaim it is `true` or `false`.
+//!
+//! A value that cannot be read counts as `true`: whoever wrote it wanted something to be left alone. Karpenter passes
+//! over such a value.
 
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+
+use crate::labels;
 
 /// The annotation as a pod has it, with what it takes to judge it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,15 +25,38 @@ pub struct Protection {
 }
 
 impl Protection {
-    /// Whether it counts now. Errors when its value means nothing; then it protects nothing, as with Karpenter.
-    pub fn is_active(&self, now: Timestamp) -> Result<bool, String> {
-        self.value.parse().map(|wish: DoNotDisrupt| wish.is_active(self.started_at, now))
+    /// Whether it counts now.
+    pub fn is_active(&self, now: Timestamp) -> bool {
+        self.value.parse().map_or(true, |wish: DoNotDisrupt| wish.is_active(self.started_at, now))
+    }
+
+    /// What is wrong with its value; `None` where it can be read.
+    pub fn unreadable(&self) -> Option<UnreadableWish> {
+        self.value.parse::<DoNotDisrupt>().err()
+    }
+}
+
+/// A value of the annotation that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadableWish {
+    /// The value.
+    pub value: String,
+    /// What is allowed.
+    pub allowed: &'static str,
+}
+
+impl fmt::Display for UnreadableWish {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (key, value) = (labels::DO_NOT_DISRUPT, &self.value);
+        write!(f, "{key}: {value:?} counts as true; allowed: {}", self.allowed)
     }
 }
 
 /// How long a pod asks to be left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DoNotDisrupt {
+    /// Not at all.
+    Never,
     /// As long as it lives.
     Always,
     /// For so long after its start.
@@ -37,6 +67,7 @@ impl DoNotDisrupt {
     /// Whether it still counts. A pod whose start nobody knows is protected.
     pub fn is_active(self, started_at: Option<Timestamp>, now: Timestamp) -> bool {
         match (self, started_at) {
+            (Self::Never, _) => false,
             (Self::Always, _) | (_, None) => true,
             (Self::For(length), Some(started)) => {
                 started.saturating_add(length).is_ok_and(|until| now < until)
@@ -46,16 +77,52 @@ impl DoNotDisrupt {
 }
 
 impl FromStr for DoNotDisrupt {
-    type Err = String;
+    type Err = UnreadableWish;
 
-    /// Reads `true` or a Go duration above zero, as `90m` or `1h30m`.
+    /// Reads `true`, `false`, or a Go duration above zero, as `90m` or `1h30m`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "true" {
-            return Ok(Self::Always);
+        match text {
+            "true" => return Ok(Self::Always),
+            "false" => return Ok(Self::Never),
+            _ => {}
         }
-        let refused = || format!("{text:?} says nothing; allowed: true, or a duration as 90m or 1h30m");
+        let allowed = "true, false, or a duration as 90m or 1h30m";
+        let refused = || UnreadableWish { value: text.to_owned(), allowed };
         let length = go_duration(text).filter(|length| !length.is_zero());
         length.map(Self::For).ok_or_else(refused)
+    }
+}
+
+/// The annotation of a Node, or of its NodeClaim object, that keeps the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeProtection {
+    /// Which of them has it.
+    pub object: ProtectedObject,
+    /// What is wrong with its value; `None` where it is `true`.
+    pub unreadable: Option<UnreadableWish>,
+}
+
+/// What a node is kept by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProtectedObject {
+    /// Its Node object.
+    Node,
+    /// Its NodeClaim object.
+    NodeClaim,
+}
+
+impl NodeProtection {
+    /// The protection that a value of the annotation gives; `None` where it gives none.
+    pub fn of(object: ProtectedObject, value: &str) -> Option<Self> {
+        let allowed = "true or false";
+        match value {
+            "false" => None,
+            "true" => Some(Self { object, unreadable: None }),
+            _ => {
+                let unreadable = Some(UnreadableWish { value: value.to_owned(), allowed });
+                Some(Self { object, unreadable })
+            }
+        }
     }
 }
 
@@ -97,7 +164,10 @@ mod tests {
             ("1h30m", minutes(90)),
             ("1.5h", minutes(90)),
             ("60000ms", minutes(1)),
-            ("false", None),
+            ("false", Some(DoNotDisrupt::Never)),
+            ("False", None),
+            (" True", None),
+            ("yes", None),
             ("", None),
             ("5", None),
             ("0s", None),
@@ -120,5 +190,30 @@ mod tests {
         assert!(!minute.is_active(Some(at(0)), at(60)));
         assert!(minute.is_active(None, at(1_000)));
         assert!(DoNotDisrupt::Always.is_active(Some(at(0)), at(1_000_000)));
+        assert!(!DoNotDisrupt::Never.is_active(None, at(0)));
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_read_protects_and_says_what_is_allowed() {
+        let now = Timestamp::UNIX_EPOCH;
+        for value in ["yes", "1d", " True", "", "0s"] {
+            let wish = Protection { value: value.into(), started_at: Some(now) };
+            assert!(wish.is_active(now), "{value:?}");
+            let told = wish.unreadable().unwrap().to_string();
+            assert!(
+                told.contains(&format!("{value:?}")) && told.contains("allowed: true, false, or"),
+                "{told}"
+            );
+        }
+        let no = Protection { value: "false".into(), started_at: None };
+        assert_eq!((no.is_active(now), no.unreadable()), (false, None));
+    }
+
+    #[test]
+    fn a_node_takes_no_duration() {
+        let of = |value| NodeProtection::of(ProtectedObject::Node, value).map(|found| found.unreadable);
+        assert_eq!((of("true"), of("false")), (Some(None), None));
+        let told = of("30m").flatten().unwrap().to_string();
+        assert_eq!(told, "karpenter.sh/do-not-disrupt: \"30m\" counts as true; allowed: true or false");
     }
 }

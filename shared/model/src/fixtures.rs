@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use crate::selector::LabelSelector;
 use crate::{
     CapacityType, ClaimState, FleetRequest, Instance, Intent, IntentState, Node, NodeClaim, NodeClaimSpec,
-    NodeClaimStatus, NodeClassRef, NodePool, NominatedPod, PlannedNode, Pod, PodRef, PodSpec, PodState,
-    Price, Quantity, Requirements, Resources, SpotAllocation, Taint, TaintEffect,
+    NodeClaimStatus, NodeClassRef, NodePool, NominatedPod, PlannedNode, Pod, PodDisruptionBudget, PodRef,
+    PodSpec, PodState, Price, Quantity, Readiness, Requirements, Resources, SpotAllocation, Taint,
+    TaintEffect, UnhealthyPods,
 };
 
 /// So many seconds after 1970 began.
@@ -77,6 +79,7 @@ pub fn node(taints: Vec<Taint>) -> Node {
         unschedulable: false,
         deleting: false,
         created_at: Timestamp::UNIX_EPOCH,
+        claim_do_not_disrupt: None,
     }
 }
 
@@ -96,12 +99,26 @@ pub fn pod(name: &str, node: Option<&str>, owner_kind: &str) -> Pod {
         volume_claims: Vec::new(),
         group: None,
         do_not_disrupt: None,
+        readiness: Readiness::default(),
     }
 }
 
 /// A pod of the namespace `default`.
 pub fn pod_ref(name: &str) -> PodRef {
     PodRef { namespace: "default".into(), name: name.into() }
+}
+
+/// A budget over all pods of the namespace `default`, which lets every one of them go.
+pub fn budget(name: &str) -> PodDisruptionBudget {
+    PodDisruptionBudget {
+        id: pod_ref(name),
+        selector: LabelSelector::default(),
+        is_fully_blocking: false,
+        disruptions_allowed: None,
+        unhealthy_pods: UnhealthyPods::default(),
+        healthy: None,
+        unreadable: None,
+    }
 }
 
 /// A pod that a claim was planned for; its name is its uid too.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::node_claim_object::ConditionStatus;
-use crate::{Resources, Taint, labels};
+use crate::{NodeProtection, ProtectedObject, Resources, Taint, labels};
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,6 +54,9 @@ pub struct Node {
     pub deleting: bool,
     /// When it was made.
     pub created_at: Timestamp,
+    /// The annotation `karpenter.sh/do-not-disrupt` that somebody gave its NodeClaim object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_do_not_disrupt: Option<String>,
 }
 
 /// A condition of a node.
@@ -90,6 +93,15 @@ impl Node {
     /// Whether a node of ours shows by itself that it is going. Karpenter looks after its own.
     pub fn is_leaving(&self) -> bool {
         self.annotations.contains_key(labels::CLAIM) && (self.deleting || self.is_disrupted())
+    }
+
+    /// The annotation by which it, or its NodeClaim object, asks not to be disrupted.
+    pub fn protection(&self) -> Option<NodeProtection> {
+        let own = self.annotations.get(labels::DO_NOT_DISRUPT);
+        let own = own.and_then(|value| NodeProtection::of(ProtectedObject::Node, value));
+        let of_claim =
+            || NodeProtection::of(ProtectedObject::NodeClaim, self.claim_do_not_disrupt.as_deref()?);
+        own.or_else(of_claim)
     }
 
     /// Whether it is closed to others until its planned pods are bound.

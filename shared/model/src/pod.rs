@@ -90,6 +90,28 @@ pub struct Pod {
     /// Its annotation `karpenter.sh/do-not-disrupt`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub do_not_disrupt: Option<Box<Protection>>,
+    /// Whether it serves, as far as its PodDisruptionBudget asks.
+    #[serde(default, skip_serializing_if = "Readiness::is_ready")]
+    pub readiness: Readiness,
+}
+
+/// Whether a pod that is on a node serves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Readiness {
+    /// Its condition Ready is true, or nobody says otherwise.
+    #[default]
+    Ready,
+    /// It runs, and its condition Ready is not true.
+    NotReady,
+    /// Its containers do not run yet (phase Pending).
+    NotRunning,
+}
+
+impl Readiness {
+    /// Whether it is ready.
+    pub fn is_ready(&self) -> bool {
+        *self == Self::Ready
+    }
 }
 
 /// Where a pod stands.
@@ -117,6 +139,11 @@ impl PodState {
     /// Whether it has ended, however it did.
     pub const fn is_over(self) -> bool {
         matches!(self, Self::Finished | Self::Refused)
+    }
+
+    /// Whether it has neither ended nor been asked to (Karpenter's `IsActive`).
+    pub const fn is_active(self) -> bool {
+        !self.is_over() && !matches!(self, Self::Terminating)
     }
 }
 
@@ -150,9 +177,9 @@ impl Pod {
         self.owner_kind != "Node" && !self.spec.tolerations.iter().any(|one| one.tolerates(&disrupted))
     }
 
-    /// Whether it asks, at this time, not to be disrupted. An annotation that means nothing asks for nothing.
+    /// Whether it asks, at this time, not to be disrupted.
     pub fn is_protected(&self, now: Timestamp) -> bool {
-        self.do_not_disrupt.as_ref().is_some_and(|wish| wish.is_active(now) == Ok(true))
+        self.do_not_disrupt.as_ref().is_some_and(|wish| wish.is_active(now))
     }
 
     /// Whether it takes room on the node that it is bound to.

@@ -59,6 +59,11 @@ impl TerminationReason {
     pub const fn is_past_draining(self) -> bool {
         matches!(self, Self::InstanceGone)
     }
+
+    /// Whether the node could as well stay, so that pods which ask not to be disrupted keep it.
+    pub const fn is_by_choice(self) -> bool {
+        matches!(self, Self::Empty | Self::Underutilized | Self::Drifted | Self::Rebalanced)
+    }
 }
 
 impl From<DisruptionReason> for TerminationReason {

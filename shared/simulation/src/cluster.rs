@@ -18,7 +18,7 @@ use outrigger_engine::ports::{
 };
 use outrigger_model::{
     ConfiguredObject, ConfiguredRef, ConfiguredStatus, DaemonSet, EC2NodeClass, InstanceType, LeaderLease,
-    Node, NodePool, NominatedPod, Pod, Quantity, Resources, Taint, TaintEffect, labels, resources,
+    Node, NodePool, NominatedPod, Pod, PodRef, Quantity, Resources, Taint, TaintEffect, labels, resources,
 };
 
 use crate::cloud::Machine;
@@ -44,11 +44,15 @@ pub(crate) struct Objects {
     pods: BTreeMap<String, Pod>,
     made: u64,
     daemon_sets: Vec<DaemonSet>,
+    /// What the pods of daemonsets have for the annotation `karpenter.sh/do-not-disrupt`.
+    daemon_wishes: BTreeMap<PodRef, String>,
     workloads: Vec<Replicas>,
     configuration: Configuration,
     /// Until when a Karpenter lives beside us.
     karpenter_until: Option<Duration>,
     mirrors: BTreeMap<String, Mirror>,
+    /// Since when NodeClaim objects ask not to be disrupted, by name.
+    annotated_at: BTreeMap<String, Duration>,
     /// Until when nobody may change a NodeClaim object, by name.
     locked: BTreeMap<String, Duration>,
     events: BTreeMap<(Subject, &'static str), (String, u32)>,
@@ -79,10 +83,12 @@ impl Objects {
             pods: BTreeMap::new(),
             made: 0,
             daemon_sets: scenario.daemon_sets.clone(),
+            daemon_wishes: scenario.daemon_wishes.clone(),
             workloads: scenario.workloads.iter().map(Replicas::of).collect(),
             configuration: scenario.configuration.clone(),
             karpenter_until: scenario.karpenter_until,
             mirrors: BTreeMap::new(),
+            annotated_at: BTreeMap::new(),
             locked: BTreeMap::new(),
             events: BTreeMap::new(),
             lives: BTreeMap::new(),
@@ -291,6 +297,7 @@ impl Objects {
             unschedulable: false,
             deleting: false,
             created_at: moment.at,
+            claim_do_not_disrupt: None,
         });
     }
 

@@ -38,6 +38,8 @@ pub(crate) struct Look {
     pub nodes: Option<Duration>,
     /// When it last listed the pods of a node, by the node's name.
     pub pods: BTreeMap<String, Duration>,
+    /// When it last listed NodeClaim objects, whenever it has read the ledger.
+    pub mirrors: Option<Duration>,
     /// How many initialised nodes each pool had when it listed them with all pods.
     pub pool_nodes: BTreeMap<String, usize>,
 }
@@ -45,8 +47,14 @@ pub(crate) struct Look {
 impl Looks {
     /// A run reads the ledger, and so begins anew.
     pub(crate) fn at_ledger(&mut self, owner: &str, moment: Moment) {
-        let look = Look { ledger: moment.elapsed, ..Look::default() };
+        let mirrors = self.runs.get(owner).and_then(|look| look.mirrors);
+        let look = Look { ledger: moment.elapsed, mirrors, ..Look::default() };
         self.runs.insert(owner.to_owned(), look);
+    }
+
+    /// It lists NodeClaim objects.
+    pub(crate) fn at_mirrors(&mut self, owner: &str, moment: Moment) {
+        self.runs.entry(owner.to_owned()).or_default().mirrors = Some(moment.elapsed);
     }
 
     /// It lists nodes.

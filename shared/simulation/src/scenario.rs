@@ -28,8 +28,10 @@
 //!        scale: [{at: 5m, replicas: 9}]}
 //!     - {name: data, volumes: true, replicas: 3, template: {}}   # each pod has a volume, which stays in its zone
 //!     - {name: etl, lasts: {least: 10m, most: 1h}, replicas: 3, template: {}}   # a Job: each pod ends by itself
+//!     - {name: api, neverReady: true, replicas: 1, template: {}}   # its pods run and never get ready
 //!   podDisruptionBudgets:     # minAvailable or maxUnavailable, as numbers
 //!     - {name: web, matchLabels: {app: web}, minAvailable: 2}
+//!     - {name: api, matchLabels: {app: api}, maxUnavailable: 0, unhealthyPodEvictionPolicy: AlwaysAllow}
 //!   initializationTimeout: 30m   # how long lifecycle waits for a registered node; default 30m
 //!   nodeRepair: true          # whether nodes whose conditions say that they are broken are replaced; default false
 //!   rebalance: drain          # what becomes of EC2's rebalance recommendations: event (default) or drain
@@ -51,7 +53,8 @@
 //!     - {at: 7m, kind: FailStatusChecks, count: 1}   # also PlanRetirement, StopInstances, SilenceKubelets, BreakHardware,
 //!                                                    # CloseNodes (tainted, never drained), DuplicateNodes,
 //!                                                    # ProtectInstances (from termination, for 5 min),
-//!                                                    # LockNodeClaims (against changes, for 5 min)
+//!                                                    # LockNodeClaims (against changes, for 5 min),
+//!                                                    # AnnotateNodeClaims (do-not-disrupt, for ever)
 //!     - {at: 7m, kind: StrayInstances, count: 1}     # ours, but of no launch; ForeignInstances: nobody's of ours
 //!     - {at: 8m, kind: Freeze, function: lifecycle, call: PutSweep, for: 1m}   # stands still before that call
 //!     - {at: 8m, kind: LoseTable}                    # the ledger's; also CopyTable, and RestoreTable from the last copy
@@ -85,7 +88,7 @@ use outrigger_engine::interruption::RebalancePolicy;
 use outrigger_engine::ports::{Configuration, ManagedPools};
 use outrigger_engine::{Guards, MinValuesPolicy, Preferences};
 use outrigger_model::node_class::CapacityReservation;
-use outrigger_model::{DaemonSet, Invalid};
+use outrigger_model::{DaemonSet, Invalid, PodRef};
 
 use crate::policy::Policy;
 use crate::time;
@@ -127,6 +130,8 @@ pub struct Scenario {
     pub reservations: Vec<CapacityReservation>,
     /// Daemonsets.
     pub daemon_sets: Vec<DaemonSet>,
+    /// The annotation `karpenter.sh/do-not-disrupt` of the pods of daemonsets, where they have it.
+    pub daemon_wishes: BTreeMap<PodRef, String>,
     /// Workloads.
     pub workloads: Vec<Workload>,
     /// PodDisruptionBudgets.

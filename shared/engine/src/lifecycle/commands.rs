@@ -69,6 +69,10 @@ impl Tick<'_> {
             self.waits(&held, "an operator's pause to end");
             return Ok(());
         }
+        if step != Step::GiveUp && self.settings.guards.last_look && !self.mirrors.are_known() {
+            self.waits(&held, "its NodeClaim object to be read");
+            return Ok(());
+        }
         let placed = (step == Step::Drain).then_some(placed);
         let kept = self.kept(command, placed, &held, nodes).await?;
         let nodes: Vec<&Node> = held.iter().flat_map(|claim| nodes.of_claim(claim)).copied().collect();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use outrigger_model::{Pod, PodRef, Resources};
+use outrigger_model::{Pod, PodRef, Resources, Termination, UnreadableWish};
 
 use crate::ports::{Attachment, PodOnNode};
 
@@ -25,10 +25,10 @@ pub(crate) struct Drain<'a> {
     pub(crate) evict: Vec<&'a Pod>,
     /// Pods to delete whatever protects them, with the grace that is left for each.
     pub(crate) force: Vec<(&'a Pod, Duration)>,
-    /// Pods of this tier that ask to be left alone.
+    /// Pods of this tier that ask to be left alone, and those that nobody would evict, where the node waits for them.
     pub(crate) protected: Vec<&'a Pod>,
-    /// Pods whose wish to be left alone cannot be read, and why.
-    pub(crate) unreadable: Vec<(&'a Pod, String)>,
+    /// Those of them whose wish to be left alone cannot be read, and what is wrong with it.
+    pub(crate) unreadable: Vec<(&'a Pod, UnreadableWish)>,
     /// How many pods must have left before the node may go.
     pub(crate) left: usize,
 }
@@ -40,8 +40,18 @@ fn must_leave(on: &PodOnNode, now: Timestamp) -> bool {
 
 /// Pods that are stuck are waited for no longer.
 fn is_drainable(on: &PodOnNode, now: Timestamp) -> bool {
-    let stuck = on.deleting_until.is_some_and(|until| now.duration_since(until) > signed(STUCK_AFTER));
-    on.pod.is_drainable() && !stuck
+    on.pod.is_drainable() && !is_stuck(on, now)
+}
+
+fn is_stuck(on: &PodOnNode, now: Timestamp) -> bool {
+    on.deleting_until.is_some_and(|until| now.duration_since(until) > signed(STUCK_AFTER))
+}
+
+/// Whether a node that goes by choice waits for a pod that nobody evicts: it asks to be left alone. Nobody asks such
+/// pods where the node must go, as with Karpenter.
+fn is_spared(on: &PodOnNode, end: &Termination, now: Timestamp) -> bool {
+    let lives = !on.pod.state.is_over() && !is_stuck(on, now);
+    end.reason.is_by_choice() && lives && !on.pod.is_drainable() && on.pod.is_protected(now)
 }
 
 /// Workload, daemons, critical workload, critical daemons.
@@ -49,14 +59,18 @@ fn tier(pod: &Pod) -> (bool, bool) {
     (pod.spec.priority >= CRITICAL, pod.owner_kind == "DaemonSet")
 }
 
-/// What is to be done now. One tier leaves after the other; near `by` each pod is made to leave in time for its grace,
-/// whatever its tier.
-pub(crate) fn plan(pods: &[PodOnNode], by: Option<Timestamp>, now: Timestamp) -> Drain<'_> {
+/// What is to be done now. One tier leaves after the other; near the end's time each pod is made to leave in time for
+/// its grace, whatever its tier.
+pub(crate) fn plan<'a>(pods: &'a [PodOnNode], end: &Termination, now: Timestamp) -> Drain<'a> {
     let leaving: Vec<&PodOnNode> = pods.iter().filter(|on| must_leave(on, now)).collect();
     let mut drain = Drain { left: leaving.len(), ..Drain::default() };
+    for on in pods.iter().filter(|on| is_spared(on, end, now)) {
+        drain.left += 1;
+        drain.spare(&on.pod);
+    }
     let current = leaving.iter().map(|on| tier(&on.pod)).min();
     for on in leaving.iter().filter(|on| on.deleting_until.is_none()) {
-        let left = by.map(|by| by.duration_since(now));
+        let left = end.by.map(|by| by.duration_since(now));
         if left.is_some_and(|left| left <= signed(on.grace)) {
             let left = left.and_then(|left| Duration::try_from(left).ok()).unwrap_or_default();
             drain.force.push((&on.pod, Duration::from_secs(left.as_secs()).max(LEAST_GRACE)));
@@ -65,17 +79,22 @@ pub(crate) fn plan(pods: &[PodOnNode], by: Option<Timestamp>, now: Timestamp) ->
         if Some(tier(&on.pod)) != current {
             continue;
         }
-        match on.pod.do_not_disrupt.as_ref().map(|wish| wish.is_active(now)) {
-            Some(Ok(true)) => drain.protected.push(&on.pod),
-            Some(Err(why)) => {
-                drain.unreadable.push((&on.pod, why));
-                drain.evict.push(&on.pod);
-            }
-            _ => drain.evict.push(&on.pod),
+        if on.pod.is_protected(now) {
+            drain.spare(&on.pod);
+        } else {
+            drain.evict.push(&on.pod);
         }
     }
     put_hardest_first(&mut drain.evict);
     drain
+}
+
+impl<'a> Drain<'a> {
+    fn spare(&mut self, pod: &'a Pod) {
+        self.protected.push(pod);
+        let wish = pod.do_not_disrupt.as_ref().and_then(|wish| wish.unreadable());
+        self.unreadable.extend(wish.map(|wish| (pod, wish)));
+    }
 }
 
 /// Puts pods first that may not go everywhere, then large ones: kube-scheduler looks at their successors in this order,

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use outrigger_model::{ClaimState, Node, NodeClaim, Pod, Termination, labels};
+use outrigger_model::{ClaimState, Node, NodeClaim, Pod, Termination};
 use tokio::time::Instant;
 
 use crate::TickError;
@@ -22,6 +22,9 @@ const CONCURRENT_EVICTIONS: usize = 16;
 /// The pauses between two requests for the same pod (Karpenter's eviction queue).
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// What is said of pods that nothing controls.
+const LOST: &str = "; nothing makes it anew, so that it is lost for good";
 
 /// What one tick knows about pods that would not leave. Losing it costs a few requests.
 #[derive(Debug, Default)]
@@ -143,7 +146,7 @@ impl Draining<'_> {
         if !nodes.is_empty() && !self.is_closed(claim, end, nodes).await? {
             return Ok(Drained::Closing);
         }
-        Ok(self.empty(claim, nodes).await?.map_or(Drained::Empty, Drained::Leaving))
+        Ok(self.empty(claim, end, nodes).await?.map_or(Drained::Empty, Drained::Leaving))
     }
 
     /// Keeps new pods away from the nodes; says whether that was so long ago that everybody has noticed.
@@ -170,12 +173,16 @@ impl Draining<'_> {
     }
 
     /// Asks the pods of the nodes to leave, then waits for their volumes. Returns what is still there.
-    async fn empty(self, claim: &mut NodeClaim, nodes: &[&Node]) -> Result<Option<Remaining>, TickError> {
-        let by = claim.status.termination.as_ref().and_then(|end| end.by);
+    async fn empty(
+        self,
+        claim: &mut NodeClaim,
+        end: &Termination,
+        nodes: &[&Node],
+    ) -> Result<Option<Remaining>, TickError> {
         let (mut left, mut stay) = (0, BTreeMap::new());
         for node in nodes {
             let pods = self.ports.cluster.pods_on(&node.name).await?;
-            let drain = drain::plan(&pods, by, self.ports.now());
+            let drain = drain::plan(&pods, end, self.ports.now());
             left += drain.left;
             self.carry_out(node, &drain).await?;
             stay.insert(node.name.clone(), pods);
@@ -210,12 +217,14 @@ impl Draining<'_> {
             let why = "it asks not to be disrupted";
             self.tell_of_block(node, pod, why).await;
         }
-        for (pod, why) in &drain.unreadable {
-            let message = format!("annotation {}: {why}", labels::DO_NOT_DISRUPT);
+        for (pod, wish) in &drain.unreadable {
+            let message = format!("annotation {wish}");
             self.tell(Subject::pod(pod), true, "InvalidDoNotDisrupt", message).await;
         }
         for (pod, grace) in &drain.force {
-            let message = format!("its node must end; it is deleted with {} s of grace", grace.as_secs());
+            let lost = if pod.owner_kind.is_empty() { LOST } else { "" };
+            let message =
+                format!("its node must end; it is deleted with {} s of grace{lost}", grace.as_secs());
             self.tell(Subject::pod(pod), true, "TerminationGracePeriodExpiring", message).await;
             self.ports.cluster.delete_pod(pod, *grace).await?;
         }
@@ -231,7 +240,8 @@ impl Draining<'_> {
     async fn evict(self, node: &Node, pod: &Pod) -> Result<(), ClusterError> {
         match self.ports.cluster.evict(pod).await? {
             Eviction::Accepted => {
-                let message = format!("evicted from the node {}, which is being drained", node.name);
+                let lost = if pod.owner_kind.is_empty() { LOST } else { "" };
+                let message = format!("evicted from the node {}, which is being drained{lost}", node.name);
                 self.tell(Subject::pod(pod), false, "Evicted", message).await;
             }
             Eviction::Gone => {}

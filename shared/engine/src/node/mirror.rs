@@ -1,9 +1,9 @@
-//! NodeClaim objects: what the ledger says, for people, and what people ask for by deleting them.
+//! NodeClaim objects: what the ledger says, for people, and what people ask for by deleting or annotating them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use outrigger_model::{ClaimState, NodeClaim};
+use outrigger_model::{ClaimState, NodeClaim, labels};
 use tokio::time::Instant;
 
 use crate::error::chain;
@@ -42,6 +42,22 @@ impl Mirrors {
     /// The uid of a claim's object; empty where it is not known.
     pub(crate) fn uid(&self, claim: &str) -> String {
         self.find(claim).map(|mirror| mirror.uid.clone()).unwrap_or_default()
+    }
+
+    /// What somebody asks for by the annotation `karpenter.sh/do-not-disrupt` of a claim's object; as long as the
+    /// objects are not known, what was last seen.
+    pub(crate) fn do_not_disrupt(&self, claim: &NodeClaim) -> Option<String> {
+        if self.shown.is_none() {
+            return claim.status.do_not_disrupt.clone();
+        }
+        let wish = self.find(&claim.name)?.do_not_disrupt.as_ref();
+        // What its pool asked for went to its Node, where it counts for as long as it stands there.
+        wish.filter(|wish| claim.spec.annotations.get(labels::DO_NOT_DISRUPT) != Some(wish)).cloned()
+    }
+
+    /// Whether it is known what the objects say.
+    pub(crate) const fn are_known(&self) -> bool {
+        self.shown.is_some()
     }
 
     fn find(&self, claim: &str) -> Option<&Mirror> {

@@ -292,6 +292,8 @@ pub struct Mirror {
     pub version: u64,
     /// Whether somebody deleted it.
     pub deleting: bool,
+    /// Its annotation `karpenter.sh/do-not-disrupt`.
+    pub do_not_disrupt: Option<String>,
 }
 
 /// What an event is about.

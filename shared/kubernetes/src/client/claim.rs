@@ -22,12 +22,14 @@ pub(super) async fn mirrors(transport: &Transport) -> Result<BTreeMap<String, Mi
         let metadata = object.get("metadata");
         let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
         let field = |name: &str| text(metadata.and_then(|metadata| metadata.get(name)));
-        let version = text(metadata.and_then(|m| m.get("annotations")?.get(labels::CLAIM_VERSION)));
+        let annotation = |key: &str| text(metadata.and_then(|m| m.get("annotations")?.get(key)));
+        let version = annotation(labels::CLAIM_VERSION);
         if let (Some(name), Some(version)) = (field("name"), version) {
             let mirror = Mirror {
                 uid: field("uid").unwrap_or_default(),
                 version: version.parse().unwrap_or(0),
                 deleting: field("deletionTimestamp").is_some(),
+                do_not_disrupt: annotation(labels::DO_NOT_DISRUPT),
             };
             all.insert(name, mirror);
         }

@@ -6,6 +6,7 @@ use k8s_openapi::api::{core, policy, storage};
 use outrigger_engine::ports::{self, Attachment, ClusterError};
 use outrigger_model::{Invalid, PodDisruptionBudget, PodRef};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::list::{Collection, collect, skip};
 use super::transport::Transport;
@@ -75,14 +76,24 @@ pub(super) async fn attachments(
     Ok(attached.into_iter().map(told).collect())
 }
 
-/// All PodDisruptionBudgets. One that cannot be read keeps nobody: the Eviction API heeds it all the same.
+/// All PodDisruptionBudgets. One that cannot be read keeps all pods that it may cover, as the Eviction API may do.
 pub(super) async fn disruption_budgets(
     transport: &Transport,
 ) -> Result<Vec<PodDisruptionBudget>, ClusterError> {
-    let take = |all: &mut Vec<PodDisruptionBudget>, wire: policy::v1::PodDisruptionBudget| {
-        convert::disruption_budget(wire).map(|budget| all.push(budget))
+    const KIND: &str = "PodDisruptionBudget";
+    let take = |all: &mut Vec<PodDisruptionBudget>, json: &str| {
+        let read = wire::read::<policy::v1::PodDisruptionBudget>(KIND, json);
+        match read.and_then(convert::disruption_budget) {
+            Ok(budget) => all.push(budget),
+            Err(problem) => {
+                let object: Value = serde_json::from_str(json).unwrap_or_default();
+                tracing::warn!(object = problem.object, %problem, "the budget keeps all pods that it may cover");
+                all.push(convert::unreadable_budget(&object, &problem));
+            }
+        }
+        Ok(())
     };
-    let mut budgets = parts(transport, &BUDGETS, "PodDisruptionBudget", take).await?;
+    let (mut budgets, _) = collect(transport, &BUDGETS, take).await?;
     budgets.sort_by(|a, b| a.id.cmp(&b.id));
     Ok(budgets)
 }

@@ -50,6 +50,7 @@ fn read(wire: wire::Node) -> Result<Node, Problem> {
         unschedulable: spec.unschedulable.unwrap_or(false),
         deleting: metadata.deletion_timestamp.is_some(),
         created_at: metadata.creation_timestamp.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+        claim_do_not_disrupt: None,
     })
 }
 

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as wire;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use outrigger_model::{Invalid, Pod, PodRef, PodState, Protection, labels};
+use outrigger_model::{Invalid, Pod, PodRef, PodState, Protection, Readiness, labels};
 
 use super::affinity::Owner;
 use super::bounds::MAX_PARTS;
@@ -46,6 +46,8 @@ pub fn pod(wire: wire::Pod, interner: &mut Interner) -> Result<Pod, Invalid> {
     let spec = pod_spec(&wire, status.as_ref(), &owner).within("spec").map_err(refuse)?;
     let uid = metadata.uid.filter(|uid| !uid.is_empty()).unwrap_or_else(|| id.to_string());
     let state = state(&wire, status.as_ref(), deleting);
+    let is_on_node = matches!(state, PodState::Bound | PodState::Terminating);
+    let readiness = status.as_ref().filter(|_| is_on_node).map(readiness).unwrap_or_default();
     let nominated_node = status.and_then(|status| status.nominated_node_name);
     Ok(Pod {
         uid,
@@ -60,6 +62,7 @@ pub fn pod(wire: wire::Pod, interner: &mut Interner) -> Result<Pod, Invalid> {
         volume_claims: volume_claims(&wire, &id.name),
         group,
         do_not_disrupt,
+        readiness,
         id,
     })
 }
@@ -102,6 +105,19 @@ fn state(spec: &wire::PodSpec, status: Option<&wire::PodStatus>, deleting: bool)
             && condition.reason.as_deref() == Some("Unschedulable")
     });
     if judged && !gated { PodState::Unschedulable } else { PodState::Waiting }
+}
+
+/// Whether a pod on a node serves. Where a file does not say it, it does, so that budgets count for it.
+fn readiness(status: &wire::PodStatus) -> Readiness {
+    let mut conditions = status.conditions.as_deref().unwrap_or_default().iter();
+    let ready = conditions.find(|condition| condition.type_ == "Ready");
+    if status.phase.as_deref() == Some("Pending") {
+        Readiness::NotRunning
+    } else if ready.is_some_and(|ready| ready.status != "True") {
+        Readiness::NotReady
+    } else {
+        Readiness::Ready
+    }
 }
 
 /// Whether a status is one that a kubelet writes for a pod that it does not admit (its `rejectPod`).

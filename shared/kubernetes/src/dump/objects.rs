@@ -27,6 +27,8 @@ pub(super) struct Objects {
     seen: HashSet<(&'static str, String)>,
     volumes: Volumes,
     volume_limits: BTreeMap<String, BTreeMap<String, u32>>,
+    /// What NodeClaims ask for, by the name of their node and by its providerID.
+    claim_wishes: BTreeMap<String, String>,
     buffers: Vec<(String, CapacityBufferObject)>,
     templates: BTreeMap<TemplateRef, Result<Template, Invalid>>,
 }
@@ -50,7 +52,10 @@ impl Sink for Objects {
             ("v1", "Pod") => self.add_pod(&object),
             ("v1", "Node") => self.add_node(&object),
             ("apps/v1", "DaemonSet") => self.add_daemon_set(&object),
-            ("policy/v1", "PodDisruptionBudget") => self.add_disruption_budget(&object),
+            (version, "PodDisruptionBudget") if version.starts_with("policy/") => {
+                self.add_disruption_budget(version, &object);
+            }
+            ("karpenter.sh/v1", "NodeClaim") => self.add_node_claim(&object),
             ("karpenter.sh/v1", "NodePool") => {
                 self.add_configured("NodePool", object, NodePool::read, |dump| &mut dump.node_pools);
             }
@@ -114,12 +119,45 @@ impl Objects {
         }
     }
 
-    fn add_disruption_budget(&mut self, object: &Object) {
-        let read = object.read::<policy::v1::PodDisruptionBudget>("PodDisruptionBudget");
-        let Some(budget) = self.sound(read.and_then(convert::disruption_budget)) else { return };
+    /// A budget that cannot be read keeps all pods that it may cover.
+    fn add_disruption_budget(&mut self, version: &str, object: &Object) {
+        const KIND: &str = "PodDisruptionBudget";
+        let current = match version {
+            "policy/v1" => Ok(()),
+            _ => Err(Invalid::new(object.label(KIND), "apiVersion", format!("{version:?}"), "policy/v1")),
+        };
+        let read = || object.read::<policy::v1::PodDisruptionBudget>(KIND);
+        let budget = match current.and_then(|()| read()).and_then(convert::disruption_budget) {
+            Ok(budget) => budget,
+            Err(problem) => {
+                let whole = object.read::<Value>(KIND);
+                let budget = whole.map(|whole| convert::unreadable_budget(&whole, &problem));
+                self.refuse(problem);
+                let Ok(budget) = budget else { return };
+                budget
+            }
+        };
         let id = budget.id.to_string();
-        if self.is_new("PodDisruptionBudget", format!("PodDisruptionBudget/{id}"), &id) {
+        if self.is_new(KIND, format!("PodDisruptionBudget/{id}"), &id) {
             self.dump.disruption_budgets.push(budget);
+        }
+    }
+
+    /// Of a NodeClaim, only whether somebody asked that its node be left alone. Its node is known by name or by
+    /// instance.
+    fn add_node_claim(&mut self, object: &Object) {
+        const KIND: &str = "NodeClaim";
+        let label = object.label(KIND);
+        let Some(whole) = self.sound(object.read::<Value>(KIND)) else { return };
+        if !self.is_new(KIND, label.clone(), &label) {
+            return;
+        }
+        let annotations = whole.pointer("/metadata/annotations");
+        let Some(wish) = annotations.and_then(|all| all.get(labels::DO_NOT_DISRUPT)) else { return };
+        let wish = wish.as_str().map_or_else(|| wish.to_string(), str::to_owned);
+        let names = ["/status/nodeName", "/status/providerID"].map(|field| whole.pointer(field));
+        for name in names.into_iter().flatten().filter_map(Value::as_str) {
+            self.claim_wishes.insert(name.to_owned(), wish.clone());
         }
     }
 
@@ -238,7 +276,7 @@ impl Objects {
     fn add_other(&mut self, version: &str, kind: &str, object: &Object) {
         let group = version.split_once('/').map_or("", |(group, _)| group);
         let allowed = match (group, kind) {
-            (labels::KARPENTER_DOMAIN, "NodePool") => "karpenter.sh/v1",
+            (labels::KARPENTER_DOMAIN, "NodePool" | "NodeClaim") => "karpenter.sh/v1",
             (labels::KARPENTER_DOMAIN, "NodeOverlay") => "karpenter.sh/v1alpha1",
             (labels::EC2_GROUP, "EC2NodeClass") => "karpenter.k8s.aws/v1",
             ("autoscaling.x-k8s.io", "CapacityBuffer") => "autoscaling.x-k8s.io/v1beta1",
@@ -247,7 +285,7 @@ impl Objects {
                 "Pod" | "Node" | "PersistentVolumeClaim" | "PersistentVolume" | "Namespace" | "PodTemplate",
             ) => "v1",
             ("" | "storage.k8s.io", "StorageClass" | "CSINode") => "storage.k8s.io/v1",
-            ("" | "policy", "PodDisruptionBudget") => "policy/v1",
+            ("", "PodDisruptionBudget") => "policy/v1",
             ("" | "apps", "DaemonSet" | "Deployment" | "StatefulSet" | "ReplicaSet") => "apps/v1",
             _ => "",
         };
@@ -299,6 +337,9 @@ impl Objects {
         dump.volume_claims = self.volumes.claims(&claims_to_know(dump.pods.iter(), needs_node));
         for node in &mut dump.nodes {
             node.volume_limits = self.volume_limits.remove(&node.name).unwrap_or_default();
+            let names = [Some(&node.name), node.provider_id.as_ref()];
+            node.claim_do_not_disrupt =
+                names.into_iter().flatten().find_map(|name| self.claim_wishes.get(name)).cloned();
         }
         name_namespaces(&mut dump.namespaces, &dump.pods);
         dump.pods.sort_by(|a, b| (&a.id, &a.uid).cmp(&(&b.id, &b.uid)));

@@ -37,6 +37,10 @@ pub struct NodeClaimStatus {
     /// How its node differs from what was bought.
     #[serde(default, skip_serializing_if = "NodeCheck::is_empty")]
     pub node_check: NodeCheck,
+    /// The annotation `karpenter.sh/do-not-disrupt` that somebody gave its NodeClaim object. What its pool gave it, its
+    /// node has as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub do_not_disrupt: Option<String>,
     /// The command of disruption that holds it. No other may hold it meanwhile, and its end lets it go.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,

@@ -9,7 +9,9 @@ mod purchases;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use outrigger_model::{ExistingPlacement, NominatedPod, Plan, PlannedNode, Pod, PodState, Snapshot, Target};
+use outrigger_model::{
+    ExistingPlacement, NominatedPod, Plan, PlannedNode, Pod, PodRef, PodState, Snapshot, Target,
+};
 
 use super::cluster_state::ClusterState;
 use super::{Violation, check, in_order};
@@ -175,6 +177,7 @@ fn check_places(numbered: &Numbered<'_>, cluster: &ClusterState<'_>, out: &mut V
     let has_place: BTreeSet<&str> = placed().map(|pod| pod.uid.as_str()).collect();
     let mut displaced: BTreeSet<&str> = BTreeSet::new();
     let mut evictions = 0;
+    let mut lost: BTreeSet<&PodRef> = BTreeSet::new();
     for node in &command.delete {
         for pod in displaced_from(cluster, node) {
             displaced.insert(&pod.uid);
@@ -184,11 +187,17 @@ fn check_places(numbered: &Numbered<'_>, cluster: &ClusterState<'_>, out: &mut V
             }
         }
         evictions += evicted_from(cluster, node).count();
+        lost.extend(evicted_from(cluster, node).filter(|pod| pod.owner_kind.is_empty()).map(|pod| &pod.id));
     }
     for stranger in placed().filter(|pod| !displaced.contains(pod.uid.as_str())) {
         out.push(
             numbered.fault(format!("it places the pod {}, which is on none of its nodes", stranger.pod)),
         );
+    }
+    if lost != command.lost.iter().collect() {
+        let names = |pods: Vec<&PodRef>| pods.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let (told, found) = (names(command.lost.iter().collect()), names(lost.into_iter().collect()));
+        out.push(numbered.fault(format!("it tells of the lost pods {told:?}; found: {found:?}")));
     }
     if evictions != command.evictions {
         out.push(numbered.fault(format!("it tells of {} evictions; found: {evictions}", command.evictions)));

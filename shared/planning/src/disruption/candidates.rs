@@ -221,7 +221,9 @@ impl<'a, 's> Filter<'a, 's> {
     fn kept_by_pods(&self, own: &OwnNode<'_>) -> Result<Option<Kept>, Kept> {
         let rules = EvictionRules::of(self.snapshot);
         match replacement::blocker(own.node, own.pods.iter().copied(), rules) {
-            Some(DisruptionBlocker::Node(_)) => Err(Kept::DoNotDisrupt),
+            Some(DisruptionBlocker::Node(_, protection)) => {
+                Err(Kept::DoNotDisrupt { protection: Box::new(protection) })
+            }
             Some(DisruptionBlocker::Pod(blocker)) => {
                 let until = self.stays_until(own, &blocker);
                 Ok(Some(Kept::PodStays { blocker: Box::new(blocker), until }))
@@ -235,11 +237,11 @@ impl<'a, 's> Filter<'a, 's> {
 
     /// Until when a pod asks not to be disrupted, where it says for how long.
     fn stays_until(&self, own: &OwnNode<'_>, blocker: &EvictionBlocker) -> Option<Until> {
-        let EvictionBlocker::DoNotDisrupt { pod } = blocker else { return None };
+        let EvictionBlocker::DoNotDisrupt { pod, .. } = blocker else { return None };
         let wish = own.pods.iter().find(|on| on.id == *pod)?.do_not_disrupt.as_ref()?;
         match wish.value.parse().ok()? {
             DoNotDisrupt::For(length) => Some(Until { at: after(wish.started_at?, length), now: self.now }),
-            DoNotDisrupt::Always => None,
+            DoNotDisrupt::Always | DoNotDisrupt::Never => None,
         }
     }
 
@@ -307,8 +309,7 @@ fn kept_by_standing(own: &OwnNode<'_>, pool: &NodePool, load: &Load<'_>) -> Opti
 
 /// A node whose drain would have to wait from its first pod on is no candidate (Karpenter's `CanEvictPods`).
 fn kept_by_used_up_budget(own: &OwnNode<'_>, rules: EvictionRules<'_>) -> Option<Kept> {
-    let mut asked = own.pods.iter().filter(|pod| !pod.state.is_over() && pod.is_drainable());
-    asked.find_map(|pod| {
+    own.pods.iter().find_map(|pod| {
         let budget = rules.used_up(pod)?;
         Some(Kept::PodWaits { budget: budget.id.clone(), pod: pod.id.clone() })
     })

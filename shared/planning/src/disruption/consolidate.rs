@@ -71,6 +71,8 @@ pub struct ConsolidationCommand {
     pub saving_nanos: i64,
     /// How many pods are evicted.
     pub evictions: usize,
+    /// Those of them that nothing makes anew, so that they are lost for good.
+    pub lost: Vec<PodRef>,
     /// How a drifted node has drifted, that it expires, or that its static pool has too many.
     pub causes: Vec<String>,
     /// Whether the pool's budgets allow it now, beside those before it.
@@ -85,10 +87,18 @@ impl ConsolidationCommand {
     /// Why, for people, as `it is empty` or `it drifted: ...`.
     pub fn message(&self) -> String {
         let saving = self.saving_nanos as f64 / 1e9;
-        match self.reason {
+        let why = match self.reason {
             DisruptionReason::Empty => format!("nobody is on it, which saves ${saving:.4}/h"),
             DisruptionReason::Drifted => self.causes.join("; "),
             DisruptionReason::Underutilized => format!("its pods run elsewhere for ${saving:.4}/h less"),
+        };
+        match &self.lost[..] {
+            [] => why,
+            [pod] => format!("{why}; nothing makes its pod {pod} anew, which is lost for good"),
+            [pod, others @ ..] => format!(
+                "{why}; nothing makes {} of its pods anew, which are lost for good, {pod} among them",
+                others.len() + 1
+            ),
         }
     }
 }
@@ -358,16 +368,18 @@ fn told(
         let begun = begun.entry(pool).or_default();
         let starts_now = *begun + written.delete.len() <= budgets.allowance(pool, reason).left;
         *begun += written.delete.len();
-        let lost: usize = ended.iter().map(|candidate| candidate.lost_pods.len()).sum();
+        let lost = ended.iter().flat_map(|candidate| &candidate.lost_pods);
+        let lost: Vec<PodRef> = lost.map(|pod| pod.id.clone()).collect();
         let causes = match written.is_replacement {
             true if is_surplus => vec![static_pools::SURPLUS.to_owned()],
             true => ended.iter().flat_map(|candidate| causes(candidate)).collect(),
             false => Vec::new(),
         };
-        let evictions = written.evictions as usize + lost;
+        let evictions = written.evictions as usize + lost.len();
         all.push(ConsolidationCommand {
             reason,
             evictions,
+            lost,
             may_cost: judged.may_cost(&ended).filter(|_| !written.is_replacement),
             proposed_since: judged.proposed_since(reason, &written.delete),
             causes,

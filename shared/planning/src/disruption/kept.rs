@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::Offset;
-use outrigger_model::{NillableDuration, PodRef, Price};
+use outrigger_model::{NillableDuration, NodeProtection, PodRef, Price, ProtectedObject};
 
 use super::budgets::Closed;
 use crate::leaving::eviction::EvictionBlocker;
@@ -48,8 +48,11 @@ pub enum Kept {
         /// The pod.
         pod: PodRef,
     },
-    /// It asks not to be disrupted.
-    DoNotDisrupt,
+    /// It, or its NodeClaim object, asks not to be disrupted.
+    DoNotDisrupt {
+        /// Which of them, and what is wrong with its annotation.
+        protection: Box<NodeProtection>,
+    },
     /// It is not the time for it (`outrigger.dev/disruption-windows`).
     OutsideWindows {
         /// When the next window begins; `None` where none ever does.
@@ -195,7 +198,7 @@ impl Kept {
             Self::HeldByCommand { .. } => "HeldByCommand",
             Self::Awaited { .. } => "Awaited",
             Self::Nominated { .. } => "Nominated",
-            Self::DoNotDisrupt => "DoNotDisrupt",
+            Self::DoNotDisrupt { .. } => "DoNotDisrupt",
             Self::OutsideWindows { .. } => "OutsideWindows",
             Self::PoolPaused { .. } => "PoolPaused",
             Self::TooYoung { .. } => "TooYoung",
@@ -237,7 +240,7 @@ impl fmt::Display for Kept {
             Self::HeldByCommand { command } => write!(f, "the command {command} holds it"),
             Self::Awaited { command } => write!(f, "the pods of the command {command} wait for it"),
             Self::Nominated { pod } => write!(f, "meant for the pod {pod}, which waits"),
-            Self::DoNotDisrupt => f.write_str("it asks not to be disrupted"),
+            Self::DoNotDisrupt { protection } => write_protection(f, protection),
             Self::OutsideWindows { next } => write_windows(f, *next),
             Self::PoolPaused { why } => write!(f, "its NodePool is paused: {why}"),
             Self::TooYoung { least } => write!(f, "younger than {}", length(*least)),
@@ -276,6 +279,15 @@ impl fmt::Display for Kept {
             Self::TimeIsUp => f.write_str("the time for this decision was over before its turn"),
         }
     }
+}
+
+fn write_protection(f: &mut fmt::Formatter<'_>, protection: &NodeProtection) -> fmt::Result {
+    let object = match protection.object {
+        ProtectedObject::Node => "it",
+        ProtectedObject::NodeClaim => "its NodeClaim",
+    };
+    write!(f, "{object} asks not to be disrupted")?;
+    protection.unreadable.as_ref().map_or(Ok(()), |wish| write!(f, " ({wish})"))
 }
 
 fn write_closed(f: &mut fmt::Formatter<'_>, closed: Closed, now: Timestamp) -> fmt::Result {
@@ -334,7 +346,7 @@ mod tests {
         let time = |text: &str| format!("2026-11-{text}Z").parse().unwrap();
         let until = |text: &str| Until { at: time(text), now };
         let price = |dollars| Price::from_dollars(dollars).unwrap();
-        let blocker = Box::new(EvictionBlocker::DoNotDisrupt { pod: pod.clone() });
+        let blocker = Box::new(EvictionBlocker::DoNotDisrupt { pod: pod.clone(), unreadable: None });
         let table = [
             (
                 Kept::BudgetClosed { closed: Closed::Until(time("21T06:00:00")), now },

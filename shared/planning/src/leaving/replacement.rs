@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use outrigger_model::{
-    ClaimState, Command, Node, NodeClaim, Plan, PlannedNode, Pod, PodRef, PodState, Snapshot, Target,
-    TerminationReason, labels,
+    ClaimState, Command, Node, NodeClaim, NodeProtection, Plan, PlannedNode, Pod, PodRef, PodState,
+    ProtectedObject, Snapshot, Target, TerminationReason,
 };
 
 use super::eviction::{EvictionBlocker, EvictionRules};
@@ -64,8 +64,8 @@ pub(super) fn replaced_nodes(snapshot: &Snapshot) -> BTreeSet<&str> {
 /// Why a node may not be drained of our own accord.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DisruptionBlocker {
-    /// The node of this name asks not to be disrupted.
-    Node(String),
+    /// The node of this name, or its NodeClaim object, asks not to be disrupted.
+    Node(String, NodeProtection),
     /// A pod on it will not leave.
     Pod(EvictionBlocker),
     /// It was to go because nobody was on it, and this pod has come to it.
@@ -77,7 +77,14 @@ pub enum DisruptionBlocker {
 impl fmt::Display for DisruptionBlocker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Node(name) => write!(f, "the node {name} asks not to be disrupted"),
+            Self::Node(name, protection) => {
+                let object = match protection.object {
+                    ProtectedObject::Node => "the node",
+                    ProtectedObject::NodeClaim => "the NodeClaim of the node",
+                };
+                write!(f, "{object} {name} asks not to be disrupted")?;
+                protection.unreadable.as_ref().map_or(Ok(()), |wish| write!(f, " ({wish})"))
+            }
             Self::Pod(blocker) => blocker.fmt(f),
             Self::Occupied(pod) => write!(f, "the pod {pod} has come to it"),
             Self::Unplaced(pod) => write!(f, "the pod {pod} has no place elsewhere yet"),
@@ -91,11 +98,10 @@ pub fn blocker<'p>(
     pods: impl IntoIterator<Item = &'p Pod>,
     rules: EvictionRules<'_>,
 ) -> Option<DisruptionBlocker> {
-    if node.annotations.get(labels::DO_NOT_DISRUPT).is_some_and(|value| value == "true") {
-        return Some(DisruptionBlocker::Node(node.name.clone()));
+    if let Some(protection) = node.protection() {
+        return Some(DisruptionBlocker::Node(node.name.clone(), protection));
     }
-    let mut asked = pods.into_iter().filter(|pod| !pod.state.is_over() && pod.is_drainable());
-    asked.find_map(|pod| rules.blocker(pod)).map(DisruptionBlocker::Pod)
+    pods.into_iter().find_map(|pod| rules.blocker(pod)).map(DisruptionBlocker::Pod)
 }
 
 /// Why a node of a command may not be drained, by the pods that are on it now; `None` where it may.
@@ -111,10 +117,10 @@ pub fn command_blocker<'p>(
 ) -> Option<DisruptionBlocker> {
     match command.reason {
         TerminationReason::Empty => {
-            let mut pods = pods.into_iter();
-            let lives = |pod: &&Pod| !pod.state.is_over() && !pod.is_bound_to_its_node();
-            let asked = blocker(node, [], rules);
-            asked.or_else(|| pods.find(lives).map(|pod| DisruptionBlocker::Occupied(pod.id.clone())))
+            let pods: Vec<&Pod> = pods.into_iter().collect();
+            let lives = |pod: &&&Pod| !pod.state.is_over() && !pod.is_bound_to_its_node();
+            let occupied = || pods.iter().find(lives).map(|pod| DisruptionBlocker::Occupied(pod.id.clone()));
+            blocker(node, [], rules).or_else(occupied).or_else(|| blocker(node, pods.clone(), rules))
         }
         TerminationReason::Drifted | TerminationReason::Expired
             if claim.spec.termination_grace_period.is_some() =>

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use outrigger_model::{Outcome, Pod, PodRef, PodSpec, PodState, PodsReport, Snapshot, labels};
+use outrigger_model::{Outcome, Pod, PodRef, PodSpec, PodState, PodsReport, Readiness, Snapshot, labels};
 
 use crate::launch_outcomes::LeftAlone;
 use crate::problem::volumes::Volumes;
@@ -41,6 +41,7 @@ pub(crate) fn buffer_pods(snapshot: &Snapshot) -> Vec<Pod> {
                 volume_claims: Vec::new(),
                 group: None,
                 do_not_disrupt: None,
+                readiness: Readiness::default(),
             }
         })
     });

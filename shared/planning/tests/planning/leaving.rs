@@ -1,6 +1,6 @@
 //! Pods whose node is going: a place is planned for them as if they were pending, and only once.
 
-use outrigger_model::selector::LabelSelector;
+use outrigger_model::fixtures::budget;
 use outrigger_model::{Command, PodDisruptionBudget, PodRef, PodState, Snapshot, TerminationReason, labels};
 use serde_json::json;
 
@@ -69,9 +69,8 @@ fn who_must_leave_follows_from_the_facts() {
     snapshot.nodes[0].deleting = true;
     snapshot.disruption_budgets.push(PodDisruptionBudget {
         id: PodRef { namespace: snapshot.pods[0].id.namespace.clone(), name: "none".into() },
-        selector: LabelSelector::default(),
         is_fully_blocking: true,
-        disruptions_allowed: None,
+        ..budget("none")
     });
     assert_eq!(placed(&snapshot), 0, "a budget lets none of them go");
 }

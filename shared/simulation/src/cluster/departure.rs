@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use outrigger_engine::ports::{ClusterError, Eviction, Mirror, PodOnNode};
 use outrigger_model::selector::LabelSelector;
-use outrigger_model::{Pod, PodDisruptionBudget, PodState, labels};
+use outrigger_model::{HealthyPods, Pod, PodDisruptionBudget, PodState, Readiness, UnhealthyPods, labels};
 
 use super::Objects;
 use crate::door::Call;
@@ -45,11 +45,6 @@ impl Objects {
         .collect()
     }
 
-    /// Whether a pod asks to be left alone.
-    pub(crate) fn is_protected(&self, pod: &Pod, moment: Moment) -> bool {
-        self.pods.get(&pod.uid).is_some_and(|pod| pod.is_protected(moment.at))
-    }
-
     /// The budgets as the API shows them.
     pub(crate) fn disruption_budgets(&self) -> Vec<PodDisruptionBudget> {
         let shown = |budget: &DisruptionBudget| PodDisruptionBudget {
@@ -57,6 +52,9 @@ impl Objects {
             selector: LabelSelector { match_labels: budget.match_labels.clone(), ..LabelSelector::default() },
             is_fully_blocking: budget.max_unavailable == Some(0),
             disruptions_allowed: Some(self.allowed(budget)),
+            unhealthy_pods: budget.unhealthy_pods.clone(),
+            healthy: Some(self.health(budget)),
+            unreadable: None,
         };
         self.budgets.iter().map(shown).collect()
     }
@@ -64,7 +62,10 @@ impl Objects {
     /// Whether the Eviction API never lets a pod go, however many others are healthy.
     pub(crate) fn never_goes(&self, pod: &Pod) -> bool {
         let over: Vec<_> = self.budgets.iter().filter(|budget| covers(budget, pod)).collect();
-        over.len() > 1 || over.iter().any(|budget| budget.max_unavailable == Some(0))
+        let never = |budget: &&DisruptionBudget| {
+            budget.max_unavailable == Some(0) && !self.lets_unready_go(budget, pod)
+        };
+        over.len() > 1 || over.iter().any(never)
     }
 
     /// When a pod came to its node, as the world's time goes; known of pods of workloads only.
@@ -85,7 +86,8 @@ impl Objects {
     /// What the Eviction API says to a request, before anything is done.
     pub(crate) fn judge(&self, pod: &Pod) -> Eviction {
         let Some(found) = self.pods.get(&pod.uid) else { return Eviction::Gone };
-        if found.node_name.is_none() || found.state != PodState::Bound {
+        let is_asked = found.state == PodState::Bound && found.readiness != Readiness::NotRunning;
+        if found.node_name.is_none() || !is_asked {
             return Eviction::Accepted;
         }
         let over: Vec<&DisruptionBudget> =
@@ -102,21 +104,43 @@ impl Objects {
         }
     }
 
-    pub(super) fn is_healthy(&self, pod: &Pod) -> bool {
+    /// Whether a pod's containers run.
+    pub(super) fn is_running(&self, pod: &Pod) -> bool {
         let node = pod.node_name.as_ref().and_then(|node| self.nodes.get(node));
         pod.state == PodState::Bound && node.is_some_and(|node| node.ready)
     }
 
-    /// Whether a budget lets a pod go. One that is not healthy may go while enough others are (`IfHealthyBudget`).
+    /// Whether it counts for its budget.
+    pub(super) fn is_healthy(&self, pod: &Pod) -> bool {
+        pod.readiness == Readiness::Ready && self.is_running(pod)
+    }
+
+    /// Whether a budget lets a pod go.
     fn may_go(&self, budget: &DisruptionBudget, pod: &Pod) -> bool {
-        let (healthy, desired) = (self.healthy(budget), self.desired(budget));
-        if self.is_healthy(pod) { healthy > desired } else { healthy >= desired }
+        self.lets_unready_go(budget, pod) || self.allowed(budget) > 0
+    }
+
+    /// Whether a budget lets a pod go because it is not ready (`unhealthyPodEvictionPolicy`).
+    fn lets_unready_go(&self, budget: &DisruptionBudget, pod: &Pod) -> bool {
+        let health = self.health(budget);
+        pod.readiness != Readiness::Ready
+            && match &budget.unhealthy_pods {
+                UnhealthyPods::AlwaysAllow => true,
+                UnhealthyPods::IfHealthyBudget => health.current >= health.desired && health.desired > 0,
+                UnhealthyPods::Unknown(_) => false,
+            }
     }
 
     /// How many healthy pods a budget lets go now.
     fn allowed(&self, budget: &DisruptionBudget) -> u32 {
-        let allowed = self.healthy(budget).saturating_sub(self.desired(budget));
-        u32::try_from(allowed).unwrap_or(u32::MAX)
+        let health = self.health(budget);
+        health.current.saturating_sub(health.desired)
+    }
+
+    /// How many of its pods are healthy and how many must be, as its controller writes it down.
+    fn health(&self, budget: &DisruptionBudget) -> HealthyPods {
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        HealthyPods { current: count(self.healthy(budget)), desired: count(self.desired(budget)) }
     }
 
     fn healthy(&self, budget: &DisruptionBudget) -> usize {
@@ -213,6 +237,22 @@ impl Objects {
         if let Some(mirror) = self.mirrors.get_mut(name) {
             mirror.deleting = true;
         }
+    }
+
+    /// Somebody asks by an annotation of a node's NodeClaim object that it not be disrupted.
+    pub(crate) fn annotate_mirror(&mut self, node: &str, moment: Moment) {
+        let claim = self.nodes.get(node).and_then(|node| node.annotations.get(labels::CLAIM)).cloned();
+        let Some(claim) = claim else { return };
+        if let Some(mirror) = self.mirrors.get_mut(&claim) {
+            mirror.do_not_disrupt = Some("true".into());
+            self.annotated_at.entry(claim).or_insert(moment.elapsed);
+        }
+    }
+
+    /// Since when the NodeClaim object of a claim asks not to be disrupted, if it does.
+    pub(crate) fn annotated_at(&self, claim: &str) -> Option<Duration> {
+        let is_annotated = self.mirrors.get(claim).is_some_and(|mirror| mirror.do_not_disrupt.is_some());
+        self.annotated_at.get(claim).copied().filter(|_| is_annotated)
     }
 
     /// A policy forbids every change of a node's NodeClaim object for a time.

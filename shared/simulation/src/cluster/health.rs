@@ -17,6 +17,17 @@ impl Objects {
             node.taints.push(Taint::new(UNREACHABLE, "", TaintEffect::NoSchedule));
             set(node, "Ready", ConditionStatus::Unknown, moment);
         });
+        self.note_readiness(name, false);
+    }
+
+    /// Its pods are as ready as a node lets them be, as the node controller sees to it.
+    fn note_readiness(&mut self, name: &str, node_is_ready: bool) {
+        let on = self.pods.values().filter(|pod| pod.occupies(name));
+        let changed: Vec<Pod> = on
+            .map(|pod| Pod { readiness: self.readiness(&pod.uid, node_is_ready), ..pod.clone() })
+            .filter(|pod| self.pods.get(&pod.uid).is_some_and(|before| before.readiness != pod.readiness))
+            .collect();
+        changed.into_iter().for_each(|pod| self.put_pod(pod));
     }
 
     /// The pods, by uid, that do not bear that their node is not heard of.
@@ -35,6 +46,7 @@ impl Objects {
             node.taints.retain(|taint| taint.key != super::NOT_READY);
             set(node, "Ready", ConditionStatus::True, moment);
         });
+        self.note_readiness(name, true);
     }
 
     /// A monitor reports that a node's accelerators have failed.

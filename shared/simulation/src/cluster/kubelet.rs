@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use outrigger_engine::ports::Binding;
 use outrigger_model::{
-    Node, NominatedPod, Pod, PodRef, PodSpec, PodState, Quantity, Resources, TaintEffect, labels, resources,
+    Node, NominatedPod, Pod, PodRef, PodSpec, PodState, Quantity, Readiness, Resources, TaintEffect, labels,
+    resources,
 };
 
 use super::Objects;
@@ -24,6 +25,7 @@ impl Objects {
         pod.node_name = Some(node.to_owned());
         pod.nominated_node = None;
         pod.state = PodState::Bound;
+        pod.readiness = self.readiness(&pod.uid, self.nodes.get(node).is_some_and(|node| node.ready));
         if self.lifetime(&pod.uid).is_some() {
             self.begun.push(pod.uid.clone());
         }
@@ -105,6 +107,7 @@ impl Objects {
             volume_claims: Vec::new(),
             group: None,
             do_not_disrupt: None,
+            readiness: Readiness::default(),
         };
         self.put_on(pod, node, moment);
     }

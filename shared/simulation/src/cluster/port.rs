@@ -180,7 +180,11 @@ impl Cluster for Door {
     }
 
     async fn mirrors(&self) -> Result<BTreeMap<String, Mirror>, ClusterError> {
-        self.call(Call::Mirrors, |state, _| Ok(state.cluster.mirrors.clone())).await
+        self.call(Call::Mirrors, |state, moment| {
+            self.looks(|owner| state.looks.at_mirrors(owner, moment));
+            Ok(state.cluster.mirrors.clone())
+        })
+        .await
     }
 
     async fn mirror_claim(&self, claim: &NodeClaim) -> Result<(), ClusterError> {

@@ -12,7 +12,8 @@ use std::time::Duration;
 use outrigger_model::pod::HostPort;
 use outrigger_model::taint::{TolerationOperator, first_untolerated};
 use outrigger_model::{
-    DaemonSet, Pod, PodRef, PodSpec, PodState, Requirements, Resources, Taint, Toleration, labels, resources,
+    DaemonSet, Pod, PodRef, PodSpec, PodState, Protection, Readiness, Requirements, Resources, Taint,
+    Toleration, labels, resources,
 };
 
 use super::Objects;
@@ -27,6 +28,8 @@ const NOTICED_AFTER: Duration = Duration::from_secs(3);
 pub(crate) struct Placed {
     /// Pods by the node that they were bound to, by us or by the scheduler, daemons aside.
     bound: BTreeMap<String, usize>,
+    /// The nodes of those that the taint of a drain keeps away.
+    kept_by_drains: BTreeSet<String>,
     /// Pods for which no node was found, and which were not known to be so.
     unschedulable: usize,
     /// Whether any pod was tried in vain.
@@ -59,12 +62,18 @@ pub(crate) fn run(objects: &mut Objects, touched: &BTreeSet<String>, moment: Mom
     for (daemon_set, node) in missing_daemons(objects, moment) {
         add_daemon(objects, &daemon_set, node, moment);
     }
-    let mut placed = Placed { bound: objects.take_bound(), ..Placed::default() };
+    let bound = objects.take_bound();
+    let kept_by_drains = bound.keys().cloned().collect();
+    let mut placed = Placed { bound, kept_by_drains, ..Placed::default() };
     for (uid, verdict) in verdicts(objects, touched, moment) {
         let Some(mut pod) = objects.pods.get(&uid).cloned() else { continue };
         match verdict {
             Verdict::Bind(node) => {
                 *placed.bound.entry(node.clone()).or_default() += 1;
+                let drained = Taint::disrupted();
+                if !pod.spec.tolerations.iter().any(|toleration| toleration.tolerates(&drained)) {
+                    placed.kept_by_drains.insert(node.clone());
+                }
                 objects.put_on(pod, &node, moment);
                 continue;
             }
@@ -86,9 +95,9 @@ pub(crate) fn run(objects: &mut Objects, touched: &BTreeSet<String>, moment: Mom
 }
 
 impl Placed {
-    /// The nodes that pods were bound to.
+    /// The nodes that pods were bound to which bear no drain.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &str> {
-        self.bound.keys().map(String::as_str)
+        self.kept_by_drains.iter().map(String::as_str)
     }
 
     /// Whether any pod was tried in vain.
@@ -297,7 +306,12 @@ fn missing_daemons(objects: &Objects, moment: Moment) -> Vec<(DaemonSet, String)
 fn add_daemon(objects: &mut Objects, daemon_set: &DaemonSet, node: String, moment: Moment) {
     let uid = objects.next_uid();
     let pod = daemon(daemon_set, &node, uid, moment.at);
-    objects.put_pod(Pod { node_name: Some(node), state: PodState::Bound, ..pod });
+    let is_ready = objects.nodes.get(&node).is_some_and(|node| node.ready);
+    let readiness = objects.readiness(&pod.uid, is_ready);
+    let wish = objects.daemon_wishes.get(&daemon_set.id).cloned();
+    let do_not_disrupt = wish.map(|value| Box::new(Protection { value, started_at: Some(moment.at) }));
+    let state = PodState::Bound;
+    objects.put_pod(Pod { node_name: Some(node), state, readiness, do_not_disrupt, ..pod });
 }
 
 /// A daemonset's pod for a node, with the tolerations that its controller adds.
@@ -325,5 +339,6 @@ fn daemon(daemon_set: &DaemonSet, node: &str, uid: String, created_at: jiff::Tim
         volume_claims: Vec::new(),
         group: None,
         do_not_disrupt: None,
+        readiness: Readiness::default(),
     }
 }

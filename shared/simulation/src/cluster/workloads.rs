@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use outrigger_model::{Pod, PodRef, PodState, Protection};
+use outrigger_model::{Pod, PodRef, PodState, Protection, Readiness};
 
 use super::{Objects, departure};
 use crate::scenario::{Lifetime, Workload};
@@ -89,6 +89,10 @@ impl Objects {
         self.pods.get(uid).is_some_and(|pod| self.is_healthy(pod))
     }
 
+    fn has_begun(&self, uid: &str) -> bool {
+        self.pods.get(uid).is_some_and(|pod| self.is_running(pod))
+    }
+
     fn add_replicas(&mut self, workload: usize, number: usize, moment: Moment) {
         for _ in 0..number {
             self.add_replica(workload, Vec::new(), moment);
@@ -122,6 +126,7 @@ impl Objects {
             daemon_set: None,
             group: None,
             do_not_disrupt: protection,
+            readiness: Readiness::default(),
         };
         present.next_index += 1;
         present.uids.insert(uid);
@@ -161,6 +166,13 @@ impl Objects {
         }
     }
 
+    /// Whether a pod serves on a node that is ready or not.
+    pub(super) fn readiness(&self, uid: &str, node_is_ready: bool) -> Readiness {
+        let mut owners = self.workloads.iter().filter(|replicas| replicas.workload.never_ready);
+        let is_ready = node_is_ready && !owners.any(|replicas| replicas.uids.contains(uid));
+        if is_ready { Readiness::Ready } else { Readiness::NotReady }
+    }
+
     /// How long a pod runs before it ends by itself, if it does.
     pub(crate) fn lifetime(&self, uid: &str) -> Option<Lifetime> {
         let owner = self.workloads.iter().find(|replicas| replicas.uids.contains(uid))?;
@@ -175,7 +187,7 @@ impl Objects {
     /// A pod has done its work. One that is being evicted has a successor by then, and ends as it was asked to.
     pub(crate) fn finish_pod(&mut self, uid: &str, moment: Moment) {
         let owner = self.workloads.iter().position(|replicas| replicas.uids.contains(uid));
-        if let Some(workload) = owner.filter(|_| self.runs(uid)) {
+        if let Some(workload) = owner.filter(|_| self.has_begun(uid)) {
             self.drop_replica(workload, uid, moment);
         }
     }

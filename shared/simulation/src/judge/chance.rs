@@ -6,7 +6,7 @@ mod disruption;
 use std::time::Duration;
 
 use outrigger_engine::interruption::RebalancePolicy;
-use outrigger_model::{CapacityType, Invalid, NillableDuration, NodeClassRef, PauseScope};
+use outrigger_model::{CapacityType, Invalid, NillableDuration, NodeClassRef, PauseScope, UnhealthyPods};
 
 use super::dice::Dice;
 use super::{Asks, Trial};
@@ -216,6 +216,7 @@ fn protection(dice: &Dice, scenario: &mut Scenario) {
             match_labels: workload.labels.as_ref().clone(),
             min_available: None,
             max_unavailable: Some(number),
+            unhealthy_pods: UnhealthyPods::default(),
         });
     }
 }

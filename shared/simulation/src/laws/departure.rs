@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use outrigger_model::{ClaimState, Node, NodeClaim, Pod, Taint, TaintEffect, TerminationReason, labels};
 
 use super::health::LONGEST_STANDSTILL;
+use super::protection;
 use crate::cloud::Machine;
 use crate::state::State;
 use crate::time::{Moment, after};
@@ -20,7 +21,8 @@ const ONE_SWEEP: Duration = Duration::from_secs(30);
 /// No pod that asks to be left alone is evicted, and none that lives and dies with its node.
 pub(crate) fn eviction(state: &State, pod: &Pod, moment: Moment) -> Vec<String> {
     let mut broken = Vec::new();
-    if state.cluster.is_protected(pod, moment) {
+    let is_protected = state.cluster.pods().get(&pod.uid).is_some_and(|pod| protection::asks(pod, moment.at));
+    if is_protected {
         broken.push(format!("{} was evicted although it asks not to be disrupted", pod.id));
     }
     if stays(pod) {
@@ -90,7 +92,8 @@ pub(crate) fn termination(state: &State, id: &str, moment: Moment) -> Vec<String
     let on = state.cluster.pods().values().filter(|pod| pod.node_name.as_deref() == Some(id));
     let alive = on.filter(|pod| is_alive(state, pod, moment)).map(|pod| pod.id.to_string());
     let attached = state.cluster.volumes().detaching(id, moment).map(|claim| format!("volume {claim}"));
-    alive.chain(attached).map(|what| format!("{id} was terminated under {what}")).collect()
+    let spared = claim.into_iter().flat_map(|claim| protection::ended_pods(state, claim, id, moment));
+    alive.chain(attached).map(|what| format!("{id} was terminated under {what}")).chain(spared).collect()
 }
 
 /// No sweep ends more orphans than three, and than a tenth of everything.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use outrigger_model::{ClaimState, Command, Node, NodeClaim, Pod, Proposal, TerminationReason};
 
 use super::departure::{may_know_another_claim, tolerance};
-use super::is_calm;
+use super::{is_calm, protection};
 use crate::looks::Look;
 use crate::scenario::Scenario;
 use crate::state::State;
@@ -18,7 +18,7 @@ pub(crate) const LONGEST_COMMAND: Duration = Duration::from_mins(16);
 const LEAST_PROPOSED: Duration = Duration::from_secs(14);
 
 /// Whether nodes that end for this reason are given up by choice, so that their pods are asked.
-const fn is_by_choice(reason: TerminationReason) -> bool {
+pub(super) const fn is_by_choice(reason: TerminationReason) -> bool {
     use TerminationReason::{Drifted, Empty, Rebalanced, Underutilized};
     matches!(reason, Empty | Underutilized | Drifted | Rebalanced)
 }
@@ -77,13 +77,17 @@ fn unwilling(
     moment: Moment,
 ) -> Vec<String> {
     let Some(node) = node_of(state, claim) else { return Vec::new() };
+    let are_asked = protection::are_asked(command.reason, claim);
     let minds = |pod: &&Pod| match command.reason {
-        TerminationReason::Empty => !pod.is_bound_to_its_node(),
-        TerminationReason::Drifted if claim.spec.termination_grace_period.is_some() => false,
-        _ => pod.is_drainable() && (pod.is_protected(moment.at) || state.cluster.never_goes(pod)),
+        TerminationReason::Empty if !pod.is_bound_to_its_node() => true,
+        _ => {
+            let never_goes = pod.is_drainable() && state.cluster.never_goes(pod);
+            are_asked && (protection::asks(pod, moment.at) || never_goes)
+        }
     };
     let told = |pod: &Pod| format!("{} ends under {}, who minds: {}", node.name, pod.id, command.reason);
-    seen_on(state, look, node).filter(minds).map(told).collect()
+    let pods = seen_on(state, look, node).filter(minds).map(told);
+    pods.chain(protection::ended_node(state, look, claim, node)).collect()
 }
 
 /// Pods that come back elsewhere, and for which neither a replacement nor a node that is ready is known to have room.
@@ -96,7 +100,7 @@ fn unplaced(state: &State, look: &Look, command: &Command, claim: &NodeClaim, mo
         stored.placed.contains(&pod.uid)
             || holding.any(|claim| claim.status.nominated.iter().any(|planned| planned.uid == pod.uid))
     };
-    let stays = |pod: &Pod| pod.is_protected(moment.at) || state.cluster.never_goes(pod);
+    let stays = |pod: &Pod| protection::asks(pod, moment.at) || state.cluster.never_goes(pod);
     let comes_back = seen_on(state, look, node).filter(|pod| pod.is_reschedulable() && !stays(pod));
     let told = |pod: &Pod| format!("{} ends under {}, who has no place elsewhere", node.name, pod.id);
     comes_back.filter(|pod| !is_placed(pod)).map(told).collect()

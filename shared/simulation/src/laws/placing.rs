@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use outrigger_model::{NodeClaim, NominatedPod, Pod, PodState};
+use outrigger_model::{NodeClaim, NominatedPod, Pod, PodState, Taint};
 
 use super::is_calm;
-use crate::scenario::{Function, Scenario};
+use crate::scenario::{Function, Scenario, Workload};
 use crate::state::State;
 use crate::time::{Moment, after};
 
@@ -31,10 +31,14 @@ pub(crate) fn closed(state: &State, scenario: &Scenario, name: &str, moment: Mom
 }
 
 /// Planned pods that still wait for a node, [`LONGEST_WAIT`] after it became ready and they came. Nothing is asked
-/// where nodes are smaller than was planned.
+/// where nodes are smaller than was planned, nor where others come to nodes that are closed to them.
 pub(crate) fn overdue(state: &State, scenario: &Scenario, node: &str, moment: Moment) -> Vec<String> {
     let as_planned = scenario.allocatable_percent == 100 && scenario.memory_percent == 100;
-    if !as_planned || !is_undisturbed(state, scenario, moment) {
+    let comes_in = |workload: &Workload| {
+        workload.spec.tolerations.iter().any(|toleration| toleration.tolerates(&Taint::placing()))
+    };
+    let is_closed = !scenario.workloads.iter().any(comes_in);
+    if !as_planned || !is_closed || !is_undisturbed(state, scenario, moment) {
         return Vec::new();
     }
     let lives = |claim: &&NodeClaim| !claim.status.state.is_terminal() && claim.status.termination.is_none();

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::policy::Policy;
 
-use super::wire::{Document, Spec, WorkloadFile};
+use super::wire::{DaemonSetFile, Document, Spec, WorkloadFile};
 use super::{DisruptionBudget, Lifetime, Promises, Scale, Scenario, Workload};
 
 const API_VERSION: &str = "outrigger.dev/v1alpha1";
@@ -117,6 +117,7 @@ impl Reader {
             group_images,
             reservations: spec.capacity_reservations.clone(),
             daemon_sets: dump.daemon_sets,
+            daemon_wishes: daemon_wishes(spec),
             workloads,
             budgets,
             initialization_timeout: spec.initialization_timeout.0,
@@ -257,6 +258,7 @@ impl Reader {
                 spec: Arc::clone(&pod.spec),
                 grace: grace(&file.template),
                 do_not_disrupt: do_not_disrupt(&file.template),
+                never_ready: file.never_ready,
                 has_volumes: file.volumes,
                 lasts: self.lifetime(&field, file),
                 scale,
@@ -295,6 +297,7 @@ impl Reader {
                 match_labels: file.match_labels.clone(),
                 min_available: file.min_available,
                 max_unavailable: file.max_unavailable,
+                unhealthy_pods: file.unhealthy_pod_eviction_policy.clone(),
             });
         }
         budgets
@@ -353,6 +356,15 @@ fn grace(template: &Value) -> Duration {
 fn do_not_disrupt(template: &Value) -> Option<String> {
     let annotation = template.pointer("/metadata/annotations/karpenter.sh~1do-not-disrupt");
     annotation.and_then(Value::as_str).map(str::to_owned)
+}
+
+/// The annotation of daemonsets' pods, by daemonset.
+fn daemon_wishes(spec: &Spec) -> BTreeMap<PodRef, String> {
+    let wish = |set: &DaemonSetFile| {
+        let id = PodRef { namespace: set.namespace.clone(), name: set.name.clone() };
+        do_not_disrupt(&set.template).map(|wish| (id, wish))
+    };
+    spec.daemon_sets.iter().filter_map(wish).collect()
 }
 
 /// Workloads were read as pods; what is wrong with them is told in the words of the file.

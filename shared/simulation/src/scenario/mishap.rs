@@ -28,6 +28,8 @@ pub enum Mishap {
     ProtectInstances,
     /// A policy of the cluster refuses every change of the node's NodeClaim object for five minutes.
     LockNodeClaims,
+    /// Somebody asks by an annotation of the node's NodeClaim object that it not be disrupted.
+    AnnotateNodeClaims,
 }
 
 impl Mishap {
@@ -43,6 +45,7 @@ impl Mishap {
             KindFile::DuplicateNodes => Some(Self::DuplicateNodes),
             KindFile::ProtectInstances => Some(Self::ProtectInstances),
             KindFile::LockNodeClaims => Some(Self::LockNodeClaims),
+            KindFile::AnnotateNodeClaims => Some(Self::AnnotateNodeClaims),
             _ => None,
         }
     }
@@ -60,6 +63,7 @@ impl Mishap {
                 Self::DuplicateNodes => state.cluster.duplicate_node(&id, moment),
                 Self::ProtectInstances => state.cloud.protect(&id, moment),
                 Self::LockNodeClaims => state.cluster.lock_mirror(&id, moment),
+                Self::AnnotateNodeClaims => state.cluster.annotate_mirror(&id, moment),
             }
         }
     }
@@ -78,6 +82,7 @@ impl Mishap {
             Self::DuplicateNodes => write!(f, "{nodes} appear a second time"),
             Self::ProtectInstances => write!(f, "somebody protects {instances} from termination"),
             Self::LockNodeClaims => write!(f, "nobody may change the NodeClaims of {nodes}"),
+            Self::AnnotateNodeClaims => write!(f, "the NodeClaims of {nodes} ask not to be disrupted"),
         }
     }
 }

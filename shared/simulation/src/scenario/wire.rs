@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use outrigger_engine::interruption::RebalancePolicy;
 use outrigger_model::node_class::CapacityReservation;
-use outrigger_model::{CapacityType, NillableDuration, TaintEffect};
+use outrigger_model::{CapacityType, NillableDuration, TaintEffect, UnhealthyPods};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -94,6 +94,7 @@ pub(super) struct DaemonSetFile {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct WorkloadFile {
     pub(super) name: String,
     #[serde(default = "default_namespace")]
@@ -103,6 +104,8 @@ pub(super) struct WorkloadFile {
     pub(super) replicas: u32,
     #[serde(default)]
     pub(super) volumes: bool,
+    #[serde(default)]
+    pub(super) never_ready: bool,
     #[serde(default)]
     pub(super) expect: Expect,
     pub(super) lasts: Option<LifetimeFile>,
@@ -126,6 +129,8 @@ pub(super) struct BudgetFile {
     pub(super) match_labels: BTreeMap<String, String>,
     pub(super) min_available: Option<u32>,
     pub(super) max_unavailable: Option<u32>,
+    #[serde(default)]
+    pub(super) unhealthy_pod_eviction_policy: UnhealthyPods,
 }
 
 #[derive(Deserialize)]
@@ -194,6 +199,7 @@ pub(super) enum KindFile {
     DuplicateNodes,
     ProtectInstances,
     LockNodeClaims,
+    AnnotateNodeClaims,
     DeleteNodePools,
     StrayInstances,
     ForeignInstances,

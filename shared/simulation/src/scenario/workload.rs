@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_model::{PodRef, PodSpec};
+use outrigger_model::{PodRef, PodSpec, UnhealthyPods};
 use serde::{Deserialize, Serialize};
 
 /// Pods of one kind, whose number changes over time.
@@ -20,6 +20,8 @@ pub struct Workload {
     pub grace: Duration,
     /// Their annotation `karpenter.sh/do-not-disrupt`.
     pub do_not_disrupt: Option<String>,
+    /// Whether its pods run without ever getting ready, as those that crash again and again.
+    pub never_ready: bool,
     /// Whether each of its pods has a volume, which the pod that replaces it takes over.
     pub has_volumes: bool,
     /// How long each of its pods runs before it has done its work, as those of a Job; `None` where they run for ever.
@@ -51,6 +53,8 @@ pub struct DisruptionBudget {
     pub min_available: Option<u32>,
     /// How many of them may be away.
     pub max_unavailable: Option<u32>,
+    /// What becomes of pods that are not ready.
+    pub unhealthy_pods: UnhealthyPods,
 }
 
 /// A number of replicas from a time on.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use outrigger_model::taint::TolerationOperator;
-use outrigger_model::{PodSpec, PodState, Protection, Quantity, Toleration, fixtures, labels, resources};
+use outrigger_model::{
+    PodSpec, PodState, Protection, Quantity, TerminationReason, Toleration, fixtures, labels, resources,
+};
 
 use super::*;
 
@@ -30,9 +32,18 @@ fn bearing(name: &str, key: &str) -> PodOnNode {
     on
 }
 
+fn ending(reason: TerminationReason, by: Option<i64>) -> Termination {
+    Termination { by: by.map(at), ..Termination::new(reason, "test", at(0)) }
+}
+
 /// `evicted / forced with seconds / protected / left`.
 fn told(pods: &[PodOnNode], by: Option<i64>) -> String {
-    let drain = plan(pods, by.map(at), at(0));
+    told_of(TerminationReason::Deleted, pods, by)
+}
+
+fn told_of(reason: TerminationReason, pods: &[PodOnNode], by: Option<i64>) -> String {
+    let end = ending(reason, by);
+    let drain = plan(pods, &end, at(0));
     let names = |pods: &[&Pod]| pods.iter().map(|pod| pod.id.name.clone()).collect::<Vec<_>>().join(" ");
     let forced: Vec<_> =
         drain.force.iter().map(|(pod, grace)| format!("{} {}", pod.id.name, grace.as_secs())).collect();
@@ -117,9 +128,39 @@ fn a_wish_to_be_left_alone_holds_the_tier_until_time_is_up() {
     assert_eq!(told(&[wishing("10m", None)], None), "//shy/1");
     assert_eq!(told(&[wishing("true", Some(-600))], Some(31)), "//shy/1");
     assert_eq!(told(&[wishing("true", Some(-600))], Some(30)), "/shy 30//1");
+    assert_eq!(told(&[wishing("false", Some(-600))], None), "shy///1");
     let garbage = [wishing("maybe", Some(-600))];
-    assert_eq!(told(&garbage, None), "shy///1");
-    assert!(plan(&garbage, None, at(0)).unreadable[0].1.contains("maybe"));
+    assert_eq!(told(&garbage, None), "//shy/1");
+    let drain = plan(&garbage, &ending(TerminationReason::Deleted, None), at(0));
+    assert!(drain.unreadable[0].1.to_string().contains("\"maybe\" counts as true; allowed: true, false"));
+}
+
+#[test]
+fn a_node_that_goes_by_choice_waits_for_protected_pods_that_nobody_evicts() {
+    let wish = |mut on: PodOnNode| {
+        on.pod.do_not_disrupt = Some(Box::new(Protection { value: "true".into(), started_at: None }));
+        on
+    };
+    let mut done = wish(bearing("done", ""));
+    done.pod.state = PodState::Finished;
+    let mut stuck = wish(bearing("stuck", ""));
+    stuck.deleting_until = Some(at(-61));
+    let pods = [
+        wish(bearing("runner", "")),
+        wish(pod("static", "Node", CRITICAL)),
+        bearing("daemon", ""),
+        pod("web", "ReplicaSet", 0),
+        done,
+        stuck,
+    ];
+    use TerminationReason::{Deleted, Drifted, Empty, Expired, Interrupted, Rebalanced, Underutilized};
+    for reason in [Drifted, Empty, Rebalanced, Underutilized] {
+        assert_eq!(told_of(reason, &pods, None), "web//runner static/3", "{reason}");
+        assert_eq!(told_of(reason, &pods, Some(-1)), "/web 1/runner static/3", "{reason}: the claim goes on");
+    }
+    for reason in [Deleted, Expired, Interrupted] {
+        assert_eq!(told_of(reason, &pods, None), "web///1", "{reason}");
+    }
 }
 
 #[test]

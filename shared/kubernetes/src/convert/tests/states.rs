@@ -1,7 +1,7 @@
 //! Where pods stand, whose they are, and what a file may leave out.
 
 use k8s_openapi::api::core::v1 as wire;
-use outrigger_model::PodState;
+use outrigger_model::{PodState, Readiness};
 use serde_json::{Value, json};
 
 use super::with;
@@ -129,4 +129,24 @@ fn equal_pods_share_what_they_have_in_common() {
     drop((a, b));
     interner.forget_unused();
     assert_eq!(std::sync::Arc::strong_count(&c.spec), 2);
+}
+
+#[test]
+fn whether_a_pod_on_a_node_serves_is_read_as_the_eviction_api_reads_it() {
+    let ready = |status: &str| json!([{ "type": "Ready", "status": status }]);
+    let table = [
+        (json!({ "phase": "Running", "conditions": ready("True") }), Readiness::Ready),
+        (json!({ "phase": "Running", "conditions": ready("False") }), Readiness::NotReady),
+        (json!({ "phase": "Running", "conditions": ready("Unknown") }), Readiness::NotReady),
+        (json!({ "phase": "Pending", "conditions": ready("False") }), Readiness::NotRunning),
+        (json!({ "phase": "Pending" }), Readiness::NotRunning),
+        (json!({ "phase": "Running" }), Readiness::Ready),
+        (json!({}), Readiness::Ready),
+    ];
+    for (status, expected) in table {
+        let on_node = with(&json!({ "spec": { "nodeName": "n" }, "status": status })).unwrap();
+        assert_eq!(on_node.readiness, expected, "{status}");
+        let waiting = with(&json!({ "status": status })).unwrap();
+        assert_eq!(waiting.readiness, Readiness::Ready, "{status}");
+    }
 }

@@ -1,7 +1,9 @@
 //! Whether the nodes of a command may be given up by choice: what they, their pods and their pool ask for.
 
 use outrigger_model::node_pool::{ConsolidationPolicy, DisruptionReason};
-use outrigger_model::{Node, NodePool, Pod, PodState, labels};
+use outrigger_model::{
+    HealthyPods, Node, NodePool, Pod, PodDisruptionBudget, PodState, Readiness, UnhealthyPods, labels,
+};
 
 use super::{Numbered, evicted_from};
 use crate::check::Violation;
@@ -54,7 +56,8 @@ impl Ended<'_, '_> {
             node.deleting || node.is_disrupted() || state.is_some_and(|state| !state.accepts_pods());
         let is_started =
             node.is_initialized() || claim.is_some_and(|claim| claim.status.initialized_at.is_some());
-        let asks = node.annotations.get(labels::DO_NOT_DISRUPT).is_some_and(|value| value == "true");
+        let wishes = [node.annotations.get(labels::DO_NOT_DISRUPT), node.claim_do_not_disrupt.as_ref()];
+        let asks = wishes.into_iter().flatten().any(|value| value != "false");
         let is_held = claim.is_some_and(|claim| claim.status.command.is_some());
         let is_drained = node.unschedulable && evicted_from(self.cluster, &node.name).next().is_some();
         let rules = [
@@ -78,7 +81,7 @@ impl Ended<'_, '_> {
             return None;
         }
         let pods = self.cluster.pods_on(&self.node.name).iter();
-        pods.filter(|pod| pod.is_drainable()).find_map(|pod| self.asks_to_stay(pod))
+        pods.filter(|pod| pod.state != PodState::Terminating).find_map(|pod| self.asks_to_stay(pod))
     }
 
     fn asks_to_stay(&self, pod: &Pod) -> Option<String> {
@@ -86,17 +89,24 @@ impl Ended<'_, '_> {
         if pod.is_protected(snapshot.taken_at) {
             return Some(format!("its pod {} asks not to be disrupted", pod.id));
         }
+        // The Eviction API asks no budget of a pod that does not run, and the drain evicts none that bears its taint.
+        if !pod.is_drainable() || pod.readiness == Readiness::NotRunning {
+            return None;
+        }
         let budgets: Vec<_> =
             snapshot.disruption_budgets.iter().filter(|budget| budget.covers(pod)).collect();
-        let lets_none_go = budgets.iter().find(|budget| {
-            let is_used_up = budget.disruptions_allowed == Some(0) && pod.state != PodState::Terminating;
-            budget.is_fully_blocking || is_used_up
-        });
         match &budgets[..] {
-            [_, _, ..] => Some(format!("several budgets cover its pod {}", pod.id)),
-            _ => {
-                lets_none_go.map(|budget| format!("the budget {} lets its pod {} not go", budget.id, pod.id))
+            [] => None,
+            [budget] if pod.readiness == Readiness::NotReady && lets_unhealthy_go(budget) => None,
+            [budget] => {
+                let is_unknown = matches!(budget.unhealthy_pods, UnhealthyPods::Unknown(_));
+                let keeps = budget.is_fully_blocking
+                    || is_unknown && pod.readiness == Readiness::NotReady
+                    || budget.unreadable.is_some()
+                    || budget.disruptions_allowed == Some(0);
+                keeps.then(|| format!("the budget {} lets its pod {} not go", budget.id, pod.id))
             }
+            _ => Some(format!("several budgets cover its pod {}", pod.id)),
         }
     }
 
@@ -118,5 +128,15 @@ impl Ended<'_, '_> {
             _ => return None,
         };
         Some(format!("its NodePool has {why}"))
+    }
+}
+
+/// Whether the Eviction API lets pods of a budget go that are not ready, without counting those that are away.
+fn lets_unhealthy_go(budget: &PodDisruptionBudget) -> bool {
+    let has_enough = |pods: HealthyPods| pods.desired > 0 && pods.current >= pods.desired;
+    match &budget.unhealthy_pods {
+        UnhealthyPods::AlwaysAllow => budget.unreadable.is_none(),
+        UnhealthyPods::IfHealthyBudget => budget.healthy.is_some_and(has_enough),
+        UnhealthyPods::Unknown(_) => false,
     }
 }

@@ -1,9 +1,12 @@
 //! Each rule with a node that it keeps.
 
-use outrigger_model::selector::LabelSelector;
+use std::sync::Arc;
+
+use outrigger_model::fixtures::budget;
+use outrigger_model::taint::TolerationOperator;
 use outrigger_model::{
-    ClaimState, Hold, NillableDuration, NominatedPod, PodDisruptionBudget, PoolHealth, Protection, Taint,
-    TaintEffect,
+    ClaimState, Hold, NillableDuration, NominatedPod, PodDisruptionBudget, PodSpec, PoolHealth, Protection,
+    Taint, TaintEffect, Toleration,
 };
 
 use super::*;
@@ -105,8 +108,38 @@ fn who_asks_to_be_left_alone() {
             "DoNotDisrupt",
         ),
         (
-            "not really",
+            "the node, by what cannot be read",
             |world| drop(world.node().annotations.insert(labels::DO_NOT_DISRUPT.into(), "1h".into())),
+            "DoNotDisrupt",
+        ),
+        (
+            "not the node",
+            |world| drop(world.node().annotations.insert(labels::DO_NOT_DISRUPT.into(), "false".into())),
+            "candidate",
+        ),
+        ("its NodeClaim", |world| world.node().claim_do_not_disrupt = Some("true".into()), "DoNotDisrupt"),
+        (
+            "its NodeClaim, by what cannot be read",
+            |world| world.node().claim_do_not_disrupt = Some("yes".into()),
+            "DoNotDisrupt",
+        ),
+        ("not its NodeClaim", |world| world.node().claim_do_not_disrupt = Some("false".into()), "candidate"),
+        ("a static pod", |world| world.snapshot.pods.push(stays_with_its_node("Node")), "PodStays"),
+        ("a daemonset pod", |world| world.snapshot.pods.push(stays_with_its_node("DaemonSet")), "PodStays"),
+        (
+            "a pod that bears every taint",
+            |world| world.snapshot.pods.push(stays_with_its_node("ReplicaSet")),
+            "PodStays",
+        ),
+        (
+            "a pod, by what cannot be read",
+            |world| world.snapshot.pods.push(shy("yes", PodState::Bound)),
+            "PodStays",
+        ),
+        ("not a pod", |world| world.snapshot.pods.push(shy("false", PodState::Bound)), "candidate"),
+        (
+            "a pod that is on its way out",
+            |world| world.snapshot.pods.push(shy("true", PodState::Terminating)),
             "candidate",
         ),
         ("a pod", |world| world.snapshot.pods.push(shy("true", PodState::Bound)), "PodStays"),
@@ -136,10 +169,15 @@ fn shy(value: &str, state: PodState) -> Pod {
     Pod { state, do_not_disrupt: Some(Box::new(wish)), ..pod("a") }
 }
 
+/// A pod that asks to be left alone, and that no drain evicts.
+fn stays_with_its_node(owner_kind: &str) -> Pod {
+    let everything = Toleration { operator: TolerationOperator::Exists, ..Toleration::default() };
+    let spec = PodSpec { tolerations: vec![everything], ..PodSpec::default() };
+    Pod { owner_kind: owner_kind.into(), spec: Arc::new(spec), ..shy("true", PodState::Bound) }
+}
+
 fn protect(world: &mut World, budgets: usize, is_fully_blocking: bool) {
-    let id = pod("budget").id;
-    let selector = LabelSelector::default();
-    let budget = PodDisruptionBudget { id, selector, is_fully_blocking, disruptions_allowed: None };
+    let budget = PodDisruptionBudget { is_fully_blocking, ..budget("budget") };
     world.snapshot.disruption_budgets = vec![budget; budgets];
     world.snapshot.pods.push(pod("a"));
 }

@@ -3,6 +3,7 @@
 use outrigger_model::fixtures::{at, claim, node};
 use outrigger_model::{
     ExistingPlacement, NillableDuration, NodePool, NominatedPod, Protection, Termination, TerminationReason,
+    labels,
 };
 
 use super::*;

@@ -76,6 +76,7 @@ fn command(reason: DisruptionReason, node: &str, saving_nanos: i64) -> Consolida
         existing: Vec::new(),
         saving_nanos,
         evictions: 0,
+        lost: Vec::new(),
         causes: Vec::new(),
         starts_now: true,
         may_cost: None,
@@ -124,10 +125,10 @@ impl World {
     fn budget(&mut self, app: &str, is_fully_blocking: bool, disruptions_allowed: Option<u32>) {
         let count = self.snapshot.disruption_budgets.len();
         self.snapshot.disruption_budgets.push(PodDisruptionBudget {
-            id: fixtures::pod_ref(&format!("budget-{count}")),
             selector: serde_json::from_value(json!({"matchLabels": {"app": app}})).unwrap(),
             is_fully_blocking,
             disruptions_allowed,
+            ..fixtures::budget(&format!("budget-{count}"))
         });
     }
 }

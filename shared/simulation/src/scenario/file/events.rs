@@ -141,7 +141,8 @@ fn kind(file: &EventFile) -> Option<EventKind> {
         | KindFile::CloseNodes
         | KindFile::DuplicateNodes
         | KindFile::ProtectInstances
-        | KindFile::LockNodeClaims => EventKind::Mishap(Mishap::of(file.kind)?, file.count?),
+        | KindFile::LockNodeClaims
+        | KindFile::AnnotateNodeClaims => EventKind::Mishap(Mishap::of(file.kind)?, file.count?),
         KindFile::StrayInstances => EventKind::StrayInstances(file.count?),
         KindFile::ForeignInstances => EventKind::ForeignInstances(file.count?),
         KindFile::SpotWarning => EventKind::Interruption(Interruption::SpotWarning, file.count?),

@@ -1,7 +1,7 @@
 //! Which nodes commands end, and how many at once.
 
 use outrigger_model::node_pool::DisruptionReason;
-use outrigger_model::{ClaimState, Price, Target, labels};
+use outrigger_model::{ClaimState, HealthyPods, Price, Readiness, Target, UnhealthyPods, fixtures, labels};
 use outrigger_planning::disruption::{ConsolidationCommand, NodeCost};
 use serde_json::{Value, json};
 
@@ -27,6 +27,55 @@ fn no_node_is_ended_that_it_or_its_pods_forbid() {
             &[
                 "command 3, which ends i-b: i-b may not be ended: its pod default/db-0 asks not to be disrupted",
             ],
+        ),
+        (
+            "a pod that asks by what cannot be read, and that no drain evicts",
+            |world| {
+                let pod = world.pod("db-0");
+                pod.do_not_disrupt = serde_json::from_value(json!({"value": "yes"})).unwrap();
+                let everything = json!({"tolerations": [{"operator": "Exists"}]});
+                pod.spec = std::sync::Arc::new(serde_json::from_value(everything).unwrap());
+            },
+            &[
+                "command 3, which ends i-b: i-b may not be ended: its pod default/db-0 asks not to be disrupted",
+            ],
+        ),
+        (
+            "a NodeClaim that asks to stay",
+            |world| world.node("i-a").claim_do_not_disrupt = Some("yes".into()),
+            &["command 2, which ends i-a: i-a may not be ended: it asks not to be disrupted"],
+        ),
+        (
+            "a pod that is not ready, of a budget that lets such pods go",
+            |world| {
+                world.pod("db-0").readiness = Readiness::NotReady;
+                world.budget("db", true, Some(0));
+                world.snapshot.disruption_budgets[0].unhealthy_pods = UnhealthyPods::AlwaysAllow;
+            },
+            &[],
+        ),
+        (
+            "a pod that is not ready, of a budget that has too few others",
+            |world| {
+                world.pod("db-0").readiness = Readiness::NotReady;
+                world.budget("db", false, Some(0));
+                world.snapshot.disruption_budgets[0].healthy = Some(HealthyPods { current: 0, desired: 1 });
+            },
+            &["command 3, which ends i-b: i-b may not be ended: the budget default/budget-0 lets its pod \
+               default/db-0 not go"],
+        ),
+        (
+            "a pod that does not run",
+            |world| {
+                world.pod("db-0").readiness = Readiness::NotRunning;
+                world.budget("db", true, None);
+            },
+            &[],
+        ),
+        (
+            "a lost pod that nobody tells of",
+            |world| world.command(3).lost = vec![fixtures::pod_ref("db-0")],
+            &["command 3, which ends i-b: it tells of the lost pods \"default/db-0\"; found: \"\""],
         ),
         (
             "a budget that never lets go",
