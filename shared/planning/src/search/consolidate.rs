@@ -19,6 +19,10 @@ use crate::disruption::DisruptionSettings;
 use crate::problem::Problem;
 use crate::solution::{NewNode, PlacedPods, Solution};
 
+/// Between outcomes that are all paid back in time, moves count as if they were paid back in so many times as long:
+/// what is saved lasts.
+pub(super) const LASTING: u64 = 4;
+
 /// The nodes of a pool that may be ended, and when that is worth it.
 pub(crate) struct PoolNodes {
     /// Nodes that are to be replaced whatever that costs, by their places among the existing ones, the first to go

@@ -14,6 +14,7 @@ mod guards;
 mod health;
 mod interruption;
 mod karpenter;
+mod keepers;
 mod launching;
 mod laws;
 mod managed;

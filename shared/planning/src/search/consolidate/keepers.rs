@@ -3,7 +3,7 @@
 //! A kept node is a purchase like any other: its price buys its room, and its own pods need not move. The linear
 //! relaxation tells the least that a set of keepers can cost, so the sets that promise most are tried first: those
 //! that are worth most for their price, as many as it takes, then the best of these with one node or two exchanged.
-//! Trying a set is to carry out all steps. The cheapest outcome is taken, moves counted.
+//! Trying a set is to carry out all steps. The cheapest outcome is taken, moves and launches counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::search::worth::{Endable, Relaxed, Worth};
 use crate::solution::PlacedPods;
 
 /// How many pods all attempts together move at most, the first one aside.
-const PODS_MOVED_MAX: usize = 20_000;
+const PODS_MOVED_MAX: usize = 6_000;
 /// How many attempts there are at most.
 const ATTEMPTS_MAX: usize = 200;
 

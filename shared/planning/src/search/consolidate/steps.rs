@@ -11,7 +11,7 @@ use std::rc::Rc;
 use outrigger_model::labels::{CAPACITY_TYPE, INSTANCE_TYPE, ZONE};
 use outrigger_model::{CapacityType, Price};
 
-use super::{AtOnce, Consolidated, PoolNodes, Start, Stays, Step};
+use super::{AtOnce, Consolidated, LASTING, PoolNodes, Start, Stays, Step};
 use crate::disruption::{DisruptionSettings, Evictions};
 use crate::market::purchases::purchase;
 use crate::market::templates::bits;
@@ -43,7 +43,7 @@ pub(super) struct Parting {
 /// What steps come to; less is better.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Score {
-    /// Nano-dollars per hour of all nodes, and what the moves count.
+    /// Nano-dollars per hour of all nodes, and what moves and launches count.
     pub(super) cost: u64,
     evictions: u32,
 }
@@ -60,7 +60,9 @@ pub(super) struct Steps<'s, 'p, 'a> {
     /// The nodes that may be ended for money, and may stay instead of what would be bought.
     endable: Vec<usize>,
     /// Nano-dollars per hour that the moves count.
-    moving: u64,
+    moves: u64,
+    /// The same of launches: where any is needed, that must save as much as a command must.
+    launches: u64,
 }
 
 impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
@@ -75,7 +77,8 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
             solution,
             done: Vec::new(),
             stays: BTreeMap::new(),
-            moving: 0,
+            moves: 0,
+            launches: 0,
         };
         steps.run(parting);
         steps
@@ -83,7 +86,7 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
 
     pub(super) fn score(&self) -> Score {
         let evictions = self.done.iter().map(|step| step.evictions).sum();
-        Score { cost: self.current.cost.saturating_add(self.moving), evictions }
+        Score { cost: self.current.cost.saturating_add(self.moves).saturating_add(self.launches), evictions }
     }
 
     pub(super) fn told(self) -> Consolidated<'p, 'a> {
@@ -238,7 +241,10 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         self.solution.commit();
         self.current = found;
         if let Demand::Saving(settings) = demand {
-            self.moving = self.moving.saturating_add(settings.evictions_per_hour(counted).nanos());
+            let moves = settings.evictions_per_hour(counted).nanos() / LASTING;
+            self.moves = self.moves.saturating_add(moves);
+            let least = if opened.is_empty() { 0 } else { settings.least_saving.nanos() };
+            self.launches = self.launches.max(least);
         }
         self.done.push(Step {
             ended: nodes.iter().map(|node| (*node, self.start.pods_of(*node).to_vec())).collect(),
