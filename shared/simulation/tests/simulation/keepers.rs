@@ -37,7 +37,7 @@ spec:
 
 #[test]
 fn one_of_four_equal_nodes_stays_and_none_of_their_type_is_launched() {
-    for (seed, budget) in [(1, r#""100%""#), (2, r#""100%""#), (3, "1")] {
+    for (seed, budget) in [(1, r#""100%""#), (2, r#""100%""#), (3, r#""1""#)] {
         let text = SCENARIO.replace("{seed}", &seed.to_string()).replace("{budget}", budget);
         let ending = common::run_scenario(&common::scenario(&text), &[]);
         let story = || format!("seed {seed}\n{}\n{:?}", common::timeline(&ending), ending.told);
