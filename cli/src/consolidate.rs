@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use outrigger_model::node_pool::DisruptionReason;
-use outrigger_model::{PodRef, Price};
+use outrigger_model::{Pod, PodRef, Price};
 use outrigger_planning::disruption::{self, Consolidation, ConsolidationCommand, DisruptionSettings};
 use serde::Serialize;
 
@@ -68,7 +68,11 @@ pub(crate) struct KeptOutput {
 /// Runs the command.
 pub(crate) fn run(command: &args::Consolidate, format: Format) -> Result<Outcome, CliError> {
     let progress = spinner("reading");
-    let Input { mut snapshot, lacks } = input::read_snapshot(&command.source)?;
+    let Input { mut snapshot, mut lacks } = input::read_snapshot(&command.source)?;
+    let is_unknown = |pod: &Pod| !pod.volume_claims.is_empty() && pod.is_reschedulable();
+    if snapshot.volume_claims.is_empty() && snapshot.pods.iter().any(is_unknown) {
+        lacks.push(input::UNKNOWN_VOLUMES.to_owned());
+    }
     snapshot.taken_at = command.at.unwrap_or_else(|| input::decided_at(&command.source, &snapshot));
     let defaults = DisruptionSettings::default();
     let settings = DisruptionSettings {

@@ -20,6 +20,10 @@ use crate::snapshot_file;
 /// The region of AWS' own examples, for files that do not say.
 const DEFAULT_REGION: &str = "us-east-1";
 
+/// What is said where files have pods with volumes, and nothing about these.
+pub(crate) const UNKNOWN_VOLUMES: &str = "pods mount volumes, of which the files say nothing; add persistentvolumeclaims, persistentvolumes, storageclasses \
+     and csinodes to what kubectl gets";
+
 /// A decision, and how long it took.
 pub(crate) struct Decision {
     /// What it was made from.
@@ -85,10 +89,7 @@ pub(crate) fn read_snapshot(source: &Source) -> Result<Input, CliError> {
 fn lacks(dump: &Dump, source: &Source) -> Vec<String> {
     let mut lacks = Vec::new();
     if !dump.volume_claims.is_empty() && !dump.has_volume_claims {
-        let kinds = "persistentvolumeclaims, persistentvolumes, storageclasses and csinodes";
-        lacks.push(format!(
-            "pods mount volumes, of which the files say nothing; add {kinds} to what kubectl gets"
-        ));
+        lacks.push(UNKNOWN_VOLUMES.to_owned());
     }
     let selecting = dump.ec2_node_classes.iter().filter(|class| {
         source.catalog.is_none() && !class.spec.capacity_reservation_selector_terms.is_empty()
@@ -138,10 +139,11 @@ pub(crate) fn read(file: &Path) -> Result<String, CliError> {
 /// The classes that the pools refer to, each with what it makes of the catalogue.
 fn classes(dump: &Dump, source: &Source) -> Result<Vec<ClassOffer>, CliError> {
     let references: BTreeSet<_> = dump.node_pools.iter().map(NodePool::node_class).collect();
-    let given = match &source.catalog {
-        Some(file) => Some(Arc::new(catalog_file(file)?)),
-        None => None,
-    };
+    let mut given = source.catalog.as_deref().map(catalog_file).transpose()?;
+    if let Some(types) = given.as_mut().filter(|_| !dump.volume_claims.is_empty()) {
+        outrigger_catalog::complete_volumes(types);
+    }
+    let given = given.map(Arc::new);
     let catalog = match given {
         Some(_) => None,
         None => Some(embedded(dump, source)?),

@@ -10,6 +10,7 @@ mod objects;
 mod pools;
 mod prices;
 mod speed;
+mod volumes;
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};

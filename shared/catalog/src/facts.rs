@@ -47,6 +47,9 @@ pub struct InstanceTypeFacts {
     /// `MaximumBandwidthInMbps` to EBS of types that are EBS-optimised by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ebs_mbps: Option<u32>,
+    /// How many EBS volumes it attaches; `None` where nobody says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ebs_attachments: Option<EbsAttachments>,
     /// Total size of local disks in GB where they are `NVMe`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local_nvme_gb: Option<u32>,
@@ -59,6 +62,17 @@ pub struct InstanceTypeFacts {
     /// AWS' own accelerators (Inferentia, Trainium).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neuron: Option<NeuronDevices>,
+}
+
+/// How many EBS volumes an instance attaches, its root volume among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EbsAttachments {
+    /// `MaximumEbsAttachments`: what is left once the first network interface and local disks are attached.
+    pub most: u32,
+    /// Whether each further network interface takes one of them (`AttachmentLimitType`).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub shared: bool,
 }
 
 /// The GPUs of an instance type.
@@ -89,7 +103,8 @@ pub struct NeuronDevices {
 
 impl InstanceTypeFacts {
     /// The same with what EC2's API leaves out (branch interfaces, network bandwidth) taken from the embedded
-    /// table, as Karpenter does. A type that the table does not know stays as it is.
+    /// table, as Karpenter does. So are attachments, of which EC2's API says wrong things; the driver of EBS volumes
+    /// goes by the same table. A type that the table does not know stays as it is.
     #[must_use]
     pub fn completed(mut self) -> Self {
         if let Some(known) = embedded::facts_of(&self.name) {
@@ -97,6 +112,7 @@ impl InstanceTypeFacts {
                 self.branch_interfaces = known.branch_interfaces;
             }
             self.network_mbps = known.network_mbps.or(self.network_mbps);
+            self.ebs_attachments = known.ebs_attachments.or(self.ebs_attachments);
         }
         self
     }

@@ -13,11 +13,13 @@ pub mod file;
 pub mod labels;
 pub mod offerings;
 
+mod attachments;
 mod resolve;
 mod wire;
 
 pub use allocatable::NodeResources;
+pub use attachments::complete_volumes;
 pub use catalog::{Catalog, Source, TypeEntry};
 pub use error::CatalogError;
-pub use facts::{Gpus, InstanceTypeFacts, NeuronDevices};
+pub use facts::{EbsAttachments, Gpus, InstanceTypeFacts, NeuronDevices};
 pub use file::read_file;

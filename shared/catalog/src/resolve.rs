@@ -7,7 +7,7 @@ use outrigger_model::node_class::CapacityReservation;
 use outrigger_model::{CapacityType, InstanceType, NodeClass, Offering, Price, Requirement, Reservation};
 
 use crate::catalog::{Catalog, TypeEntry};
-use crate::{allocatable, labels};
+use crate::{allocatable, attachments, labels};
 
 /// What is left of the price on demand where a reservation has paid for it.
 const RESERVED_SHARE: u64 = 10_000_000;
@@ -38,6 +38,7 @@ fn instance_type(entry: &TypeEntry, region: &str, class: &NodeClass) -> Option<I
         labels,
         capacity: resources.capacity,
         allocatable: resources.allocatable,
+        ebs_volumes: Some(attachments::for_pods(facts, class)),
         offerings,
     })
 }

@@ -24,7 +24,7 @@ use crate::error::chain;
 use crate::guards::Guards;
 use crate::lease_guard::LeaseGuard;
 use crate::observe::offers::Offers;
-use crate::observe::{Budgets, Known, snapshot};
+use crate::observe::{Known, Purpose, snapshot};
 use crate::pause::in_force;
 use crate::ports::{LedgerError, Ports, Scope};
 
@@ -159,7 +159,7 @@ impl Tick<'_> {
             cluster: &self.settings.cluster,
             max_new_nodes_per_minute: None,
             spot_refusals: &[],
-            budgets: Budgets::Always,
+            purpose: Purpose::Disruption,
         };
         let mut snapshot = snapshot(self.ports, gathered, ledger, &state, &mut offers).await?;
         snapshot.proposals.clone_from(&known.proposals);

@@ -35,17 +35,17 @@ pub(crate) struct Known<'a> {
     pub(crate) max_new_nodes_per_minute: Option<usize>,
     /// Nodes whose spot fleet launched nothing, oldest first.
     pub(crate) spot_refusals: &'a [SpotRefusal],
-    /// When the PodDisruptionBudgets are read.
-    pub(crate) budgets: Budgets,
+    /// What is to be decided.
+    pub(crate) purpose: Purpose,
 }
 
-/// When the PodDisruptionBudgets are read.
+/// What is to be decided, which says what must be read for it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Budgets {
-    /// While nodes are going: only then may they hold up a pod.
-    WhileNodesGo,
-    /// To find nodes that may be disrupted.
-    Always,
+pub(crate) enum Purpose {
+    /// Where the pods go that need a node. PodDisruptionBudgets hold up such a pod only while nodes are going.
+    Provision,
+    /// Which nodes may be disrupted, so that all of their pods need another.
+    Disruption,
 }
 
 /// Puts together what a decision may use. The ledger's state was loaded before `state` was last brought up to date, so
@@ -84,10 +84,10 @@ pub(crate) async fn snapshot(
     note_wishes(&mut snapshot);
     snapshot.pods = state.pods.values().cloned().collect();
     snapshot.daemon_sets.clone_from(&state.daemon_sets);
-    if known.budgets == Budgets::Always || leaving::is_any_node_leaving(&snapshot) {
+    if known.purpose == Purpose::Disruption || leaving::is_any_node_leaving(&snapshot) {
         snapshot.disruption_budgets = disruption_budgets(ports).await?;
     }
-    add_volumes(ports, &mut snapshot).await?;
+    add_volumes(ports, &mut snapshot, known.purpose).await?;
     if snapshot.pods.iter().any(|pod| pod.spec.selects_namespaces()) {
         snapshot.namespaces = ports.cluster.namespaces().await?;
     }

@@ -27,7 +27,7 @@ use crate::node::nomination::hold_room;
 use crate::observe::configuration::configuration;
 use crate::observe::offers::Offers;
 use crate::observe::watch::{Waited, Watched};
-use crate::observe::{Budgets, Known, snapshot};
+use crate::observe::{Known, Purpose, snapshot};
 use crate::ports::{ClusterState, Configuration, Ports, Scope};
 use crate::status::show;
 
@@ -318,7 +318,7 @@ impl Tick<'_> {
             cluster: &self.settings.cluster,
             max_new_nodes_per_minute: Some(self.settings.max_new_nodes_per_minute),
             spot_refusals: &self.spot_refusals,
-            budgets: Budgets::WhileNodesGo,
+            purpose: Purpose::Provision,
         };
         let snapshot = snapshot(self.ports, known, ledger, &watched.state, offers).await?;
         let decision = self.decide(snapshot).await;

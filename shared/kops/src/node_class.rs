@@ -50,6 +50,7 @@ pub fn node_class(files: &StateStoreFiles, account: &AccountFacts) -> Result<Nod
         launch,
         kubelet: Kubelet::Kops(settings),
         root_volume: root_volume(&group.spec),
+        volumes: u32::try_from(group.spec.volumes.len()).unwrap_or(u32::MAX),
         max_spot_price: group.spec.max_spot_price(),
         spot_allocation: group.spec.spot_allocation(),
     })

@@ -34,7 +34,7 @@ pub struct Dump {
     pub ec2_node_classes: Vec<EC2NodeClass>,
     /// The labels of namespaces. One that only pods mention has its name for a label, as the API server gives it.
     pub namespaces: BTreeMap<String, BTreeMap<String, String>>,
-    /// The claims that pods mount, as long as a pod that waits for a node, or whose node is going, mounts one.
+    /// The claims that pods mount. Where the files hold none, only while a pod that waits for a node mounts one.
     pub volume_claims: Vec<VolumeClaim>,
     /// Whether the files hold PersistentVolumeClaims at all.
     pub has_volume_claims: bool,

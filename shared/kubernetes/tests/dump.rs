@@ -211,9 +211,30 @@ fn what_pods_refer_to_is_put_together() {
 }
 
 #[test]
-fn volumes_that_no_waiting_pod_mounts_are_left_out() {
+fn volumes_that_no_waiting_pod_mounts_are_known_too() {
     let bound = RELATED.replace("Unschedulable", "Scheduled");
-    assert_eq!(Dump::parse(&[("r.yaml", &bound)]).unwrap().volume_claims, []);
+    let claims = |text: &str| Dump::parse(&[("r.yaml", text)]).unwrap().volume_claims.len();
+    assert_eq!(claims(&bound), 3);
+    // Where the files hold no claims at all, nothing is said of pods that nobody plans for.
+    let without = |text: &str| text.replace("kind: PersistentVolumeClaim", "kind: Ignored");
+    assert_eq!((claims(&without(&bound)), claims(&without(RELATED))), (0, 3));
+}
+
+#[test]
+fn a_claim_stays_on_the_node_that_was_selected_while_that_is_there() {
+    let selected = |node: &str| {
+        RELATED.replace(
+            "metadata: { namespace: other, name: data }",
+            &format!("metadata: {{ namespace: other, name: data, annotations: {{ volume.kubernetes.io/selected-node: {node} }} }}"),
+        )
+    };
+    let places = |text: &str| {
+        let dump = Dump::parse(&[("r.yaml", text)]).unwrap();
+        let claim = dump.volume_claims.into_iter().find(|claim| claim.id.namespace == "other").unwrap();
+        claim.alternatives.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(places(&selected("i-1")), ["kubernetes.io/hostname In [i-1]"]);
+    assert_eq!(places(&selected("i-9")), Vec::<String>::new());
 }
 
 #[test]

@@ -59,14 +59,26 @@ pub struct InstanceType {
     pub capacity: Resources,
     /// What pods, daemonsets among them, may use.
     pub allocatable: Resources,
+    /// How many EBS volumes a node attaches for pods; absent where nobody says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ebs_volumes: Option<u32>,
     /// Where and how it is sold.
     pub offerings: Vec<Offering>,
 }
 
 impl InstanceType {
+    /// How many EBS volumes a node of an unknown type attaches for pods. AWS' Nitro System has 28 attachments; the
+    /// root volume takes one of them, and three are kept for network interfaces and local disks.
+    pub const EBS_VOLUMES_OF_UNKNOWN: u32 = 24;
+
     /// What counts against a pool's limits.
     pub fn counted(&self) -> &Resources {
         if self.capacity.is_empty() { &self.allocatable } else { &self.capacity }
+    }
+
+    /// How many EBS volumes a node attaches for pods, as far as is known.
+    pub fn ebs_volumes(&self) -> u32 {
+        self.ebs_volumes.unwrap_or(Self::EBS_VOLUMES_OF_UNKNOWN)
     }
 }
 

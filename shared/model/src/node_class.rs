@@ -45,6 +45,9 @@ pub struct NodeClass {
     pub kubelet: Kubelet,
     /// The root volume, which is paid for beside the instance.
     pub root_volume: RootVolume,
+    /// How many EBS volumes its instances have beside the root volume.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub volumes: u32,
     /// The most that a spot instance of it may cost per hour: kOps' maxPrice. EC2 takes the instance back when it
     /// costs more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,6 +55,11 @@ pub struct NodeClass {
     /// Which spot instances EC2 takes among those that may be.
     #[serde(default, skip_serializing_if = "SpotAllocation::is_default")]
     pub spot_allocation: SpotAllocation,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// Which spot instances EC2 Fleet takes among those that may be, in EC2's words.
@@ -284,6 +292,7 @@ impl NodeClass {
             launch: LaunchTemplate::None,
             kubelet,
             root_volume: RootVolume::kops_default(),
+            volumes: 0,
             max_spot_price: None,
             spot_allocation: SpotAllocation::default(),
         }

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Pod, PodRef, Requirements};
+use crate::{Node, Pod, PodRef, Requirement, Requirements, labels};
+
+/// The driver of EBS volumes, the only one of which it is known how many volumes a new node attaches.
+pub const EBS_DRIVER: &str = "ebs.csi.aws.com";
 
 /// A PersistentVolumeClaim that some pod mounts, with what its volume and StorageClass say about nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -24,10 +27,19 @@ pub struct VolumeClaim {
     #[serde(default)]
     pub alternatives: Vec<Requirements>,
     /// Whether kube-scheduler must choose the node of a pod that mounts it: the volume waits for its first consumer,
-    /// whose node it is told by kube-scheduler, or one pod alone may use it (ReadWriteOncePod), which nobody else
-    /// makes sure of.
+    /// whose node it is told by kube-scheduler, or one pod alone may use it, which nobody else makes sure of.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub needs_scheduler: bool,
+    /// Whether one pod alone may use it (access mode ReadWriteOncePod).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub for_one_pod: bool,
+    /// Whether its data lie on the disks of one node (a local volume), so that its pods run nowhere else.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub on_host: bool,
+    /// The node for which kube-scheduler has asked that the volume be made
+    /// (annotation `volume.kubernetes.io/selected-node`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selected_node: Option<String>,
     /// Why a pod that mounts it cannot be planned for, whole and with the claim's name, as `PersistentVolumeClaim
     /// shop/data: it is being deleted`; absent when it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,7 +56,22 @@ impl VolumeClaim {
             handle: String::new(),
             alternatives: Vec::new(),
             needs_scheduler: true,
+            for_one_pod: false,
+            on_host: false,
+            selected_node: None,
             problem,
+        }
+    }
+
+    /// Keeps the pods of claims on the node that kube-scheduler has selected, while that is there: it considers no
+    /// other. Where the node is gone, the provisioner takes the annotation away, and any node will do again.
+    pub fn keep_on_selected_nodes(claims: &mut [Self], nodes: &[Node]) {
+        for claim in claims.iter_mut().filter(|claim| claim.problem.is_none()) {
+            let Some(name) = &claim.selected_node else { continue };
+            let Some(node) = nodes.iter().find(|node| node.name == *name) else { continue };
+            let hostname = node.labels.get(labels::HOSTNAME).unwrap_or(name);
+            let only = Requirements::new().with(labels::HOSTNAME, Requirement::exactly(hostname));
+            claim.alternatives = vec![only];
         }
     }
 }

@@ -53,6 +53,7 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
         fit::check(&cluster, node, &mut violations);
         volumes::check(&cluster, node, &mut violations);
     }
+    volumes::check_for_one_pod(&cluster, &nodes, &mut violations);
     planned_nodes::check(&cluster, &market, &nodes, &mut violations);
     pools::check(&cluster, plan, &nodes, &mut violations);
     let pod_index = PodIndex::of(&cluster, &nodes);

@@ -276,6 +276,7 @@ impl Objects {
             }
         }
         let uid = self.next_uid();
+        self.volumes.limit(&instance.id, kind.ebs_volumes());
         self.put_node(Node {
             name: instance.id.clone(),
             uid,

@@ -39,8 +39,8 @@ pub use looks::Listed;
 pub use play::{Ending, Observer, PlayError, Unobserved, play};
 pub use policy::{Policy, UnknownPolicy};
 pub use scenario::{
-    DisruptionBudget, Event, EventKind, Expect, Function, Interruption, Lifetime, Mishap, Promises, Scale,
-    Scenario, Uninstall, Workload,
+    AccessMode, DisruptionBudget, Event, EventKind, Expect, Function, Interruption, Lifetime, Mishap,
+    Promises, Scale, Scenario, Uninstall, Workload,
 };
 pub use summary::{Figures, Summary};
 pub use tally::Tally;

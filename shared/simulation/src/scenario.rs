@@ -27,6 +27,7 @@
 //!     - {name: web, at: 10s, replicas: 3, expect: Running, template: {spec: {containers: []}},
 //!        scale: [{at: 5m, replicas: 9}]}
 //!     - {name: data, volumes: true, replicas: 3, template: {}}   # each pod has a volume, which stays in its zone
+//!     - {name: log, volumes: true, accessMode: ReadWriteOncePod, replicas: 1, template: {}}   # default ReadWriteOnce
 //!     - {name: etl, lasts: {least: 10m, most: 1h}, replicas: 3, template: {}}   # a Job: each pod ends by itself
 //!     - {name: api, neverReady: true, replicas: 1, template: {}}   # its pods run and never get ready
 //!   podDisruptionBudgets:     # minAvailable or maxUnavailable, as numbers
@@ -97,7 +98,7 @@ pub use event::{Event, EventKind, Function, Uninstall};
 pub use interruption::Interruption;
 pub use mishap::Mishap;
 pub use promises::Promises;
-pub use workload::{DisruptionBudget, Expect, Lifetime, Scale, Workload};
+pub use workload::{AccessMode, DisruptionBudget, Expect, Lifetime, Scale, Workload};
 
 /// A scenario that can be played.
 #[derive(Clone, Debug)]

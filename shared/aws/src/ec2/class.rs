@@ -71,6 +71,7 @@ pub(crate) async fn resolve(aws: &Aws, cluster: &str, class: &EC2NodeClass) -> R
         launch: LaunchTemplate::Own(own),
         kubelet: Kubelet::Karpenter(spec.kubelet_settings()),
         root_volume: spec.root_volume(),
+        volumes: 0,
         max_spot_price: None,
         spot_allocation: SpotAllocation::default(),
     })

@@ -1,10 +1,10 @@
 //! From DescribeInstanceTypes to the catalogue's facts.
 
 use aws_sdk_ec2::types::{
-    ArchitectureType, EbsOptimizedSupport, EfaInfo, EphemeralNvmeSupport, GpuDeviceMemoryInfo,
-    InstanceTypeInfo, NetworkCardInfo, NetworkInfo, NeuronDeviceCoreInfo,
+    ArchitectureType, AttachmentLimitType, EbsOptimizedSupport, EfaInfo, EphemeralNvmeSupport,
+    GpuDeviceMemoryInfo, InstanceTypeInfo, NetworkCardInfo, NetworkInfo, NeuronDeviceCoreInfo,
 };
-use outrigger_catalog::{Gpus, InstanceTypeFacts, NeuronDevices};
+use outrigger_catalog::{EbsAttachments, Gpus, InstanceTypeFacts, NeuronDevices};
 
 /// The facts of a type; `None` for one that no node can be made of, since EC2 does not say what it has.
 pub(super) fn read(info: &InstanceTypeInfo) -> Option<InstanceTypeFacts> {
@@ -32,6 +32,7 @@ pub(super) fn read(info: &InstanceTypeInfo) -> Option<InstanceTypeFacts> {
         efa_interfaces: unsigned(network.efa_info().and_then(EfaInfo::maximum_efa_interfaces)),
         network_mbps: network_mbps(network),
         ebs_mbps: ebs_mbps(info),
+        ebs_attachments: ebs_attachments(info),
         local_nvme_gb: local_nvme_gb(info),
         encryption_in_transit: network.encryption_in_transit_supported().unwrap_or(false),
         gpus: gpus(info),
@@ -56,6 +57,13 @@ fn ebs_mbps(info: &InstanceTypeInfo) -> Option<u32> {
     let optimized = ebs.ebs_optimized_support() == Some(&EbsOptimizedSupport::Default);
     let bandwidth = ebs.ebs_optimized_info()?.maximum_bandwidth_in_mbps().filter(|_| optimized)?;
     u32::try_from(bandwidth).ok()
+}
+
+fn ebs_attachments(info: &InstanceTypeInfo) -> Option<EbsAttachments> {
+    let ebs = info.ebs_info()?;
+    let most = u32::try_from(ebs.maximum_ebs_attachments()?).ok()?;
+    let shared = ebs.attachment_limit_type() != Some(&AttachmentLimitType::Dedicated);
+    Some(EbsAttachments { most, shared })
 }
 
 fn local_nvme_gb(info: &InstanceTypeInfo) -> Option<u32> {

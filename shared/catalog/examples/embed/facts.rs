@@ -1,14 +1,26 @@
 //! Facts put together from the lists.
 
 use anyhow::{Result, bail};
-use outrigger_catalog::{Gpus, InstanceTypeFacts, NeuronDevices};
+use outrigger_catalog::{EbsAttachments, Gpus, InstanceTypeFacts, NeuronDevices};
 
 use crate::published::Table;
 use crate::source::{Row, Rows};
 
 /// The facts of every type of the list, in order of name.
-pub(crate) fn collect(types: &Rows, limits: &Rows, table: &Table) -> Result<Vec<InstanceTypeFacts>> {
-    let facts = types.iter().map(|row| of_type(row, limits.of_type(row.text("instance_type")?)?, table));
+pub(crate) fn collect(
+    types: &Rows,
+    limits: &Rows,
+    attachments: &Rows,
+    table: &Table,
+) -> Result<Vec<InstanceTypeFacts>> {
+    let facts = types.iter().map(|row| {
+        let name = row.text("instance_type")?;
+        let attachments = of_volumes(attachments.of_type(name)?)?;
+        Ok(InstanceTypeFacts {
+            ebs_attachments: Some(attachments),
+            ..of_type(row, limits.of_type(name)?, table)?
+        })
+    });
     let mut facts = facts.collect::<Result<Vec<_>>>()?;
     facts.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(facts)
@@ -34,11 +46,16 @@ fn of_type(row: &Row, limits: &Row, table: &Table) -> Result<InstanceTypeFacts> 
         efa_interfaces: table.count(name, "vpc.amazonaws.com/efa")?,
         network_mbps: row.known("network_bandwidth")?,
         ebs_mbps: row.known("ebs_bandwidth")?,
+        ebs_attachments: None,
         local_nvme_gb: row.known("local_nvme")?,
         encryption_in_transit: row.is("encryption_in_transit_supported")?,
         gpus: gpus(row)?,
         neuron: neuron(row)?,
     })
+}
+
+fn of_volumes(row: &Row) -> Result<EbsAttachments> {
+    Ok(EbsAttachments { most: row.number("attachments")?, shared: row.is("shared")? })
 }
 
 fn gpus(row: &Row) -> Result<Option<Gpus>> {

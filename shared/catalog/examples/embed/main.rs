@@ -1,7 +1,7 @@
 //! Writes the data that the catalogue embeds, and the table that its tests compare with, from published lists.
 //!
 //!     cargo run -p outrigger-catalog --example embed -- \
-//!         <instance-types.csv> <eni-limits.csv> <on-demand-prices.csv> <published-table.json>
+//!         <instance-types.csv> <eni-limits.csv> <volume-limits.csv> <on-demand-prices.csv> <published-table.json>
 //!
 //! `data/README.md` says what the lists are. The program writes `data/*.json.gz` and `tests/published.csv` of its
 //! crate.
@@ -25,11 +25,15 @@ use source::Rows;
 
 fn main() -> Result<()> {
     let paths: Vec<String> = std::env::args().skip(1).collect();
-    let [types, limits, prices, table] = paths.as_slice() else {
-        bail!("allowed: <instance-types.csv> <eni-limits.csv> <on-demand-prices.csv> <published-table.json>");
+    let [types, limits, attachments, prices, table] = paths.as_slice() else {
+        bail!(
+            "allowed: <instance-types.csv> <eni-limits.csv> <volume-limits.csv> <on-demand-prices.csv> \
+             <published-table.json>"
+        );
     };
     let table = published::read(Path::new(table))?;
-    let facts = facts::collect(&Rows::read(types)?, &Rows::read(limits)?, &table)?;
+    let (types, limits, attachments) = (Rows::read(types)?, Rows::read(limits)?, Rows::read(attachments)?);
+    let facts = facts::collect(&types, &limits, &attachments, &table)?;
     let prices = price_list(&Rows::read(prices)?, &facts.iter().map(|f| f.name.as_str()).collect())?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     store(&root.join("data/instance-types.json.gz"), &facts)?;

@@ -50,6 +50,7 @@ impl Offers {
             other.kubelet == class.kubelet
                 && other.requirements == class.requirements
                 && other.root_volume == class.root_volume
+                && other.volumes == class.volumes
                 && other.images == class.images
                 && other.subnets == class.subnets
                 && other.reservations == class.reservations

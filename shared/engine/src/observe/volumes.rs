@@ -6,14 +6,18 @@ use outrigger_model::volume::claims_to_know;
 use outrigger_model::{Pod, PodRef, Snapshot, VolumeClaim};
 use outrigger_planning::leaving;
 
+use super::Purpose;
 use crate::error::chain;
 use crate::ports::{ClusterError, Ports, Volumes};
 
-/// Volumes are looked at only while a pod that waits for a node mounts one: most clusters never pay for them. A right
-/// that is missing concerns the pods with volumes alone, and the others go on.
-pub(super) async fn add_volumes(ports: Ports<'_>, snapshot: &mut Snapshot) -> Result<(), ClusterError> {
-    // Pods whose node is going are planned for as well.
-    let mounted = claims_to_know(leaving::seen(snapshot).pods.iter(), Pod::is_provisionable);
+/// Volumes are looked at only while a pod mounts one that the decision may place: most clusters never pay for them. A
+/// right that is missing concerns the pods with volumes alone, and the others go on.
+pub(super) async fn add_volumes(
+    ports: Ports<'_>,
+    snapshot: &mut Snapshot,
+    purpose: Purpose,
+) -> Result<(), ClusterError> {
+    let mounted = mounted(snapshot, purpose);
     if mounted.is_empty() {
         return Ok(());
     }
@@ -23,6 +27,20 @@ pub(super) async fn add_volumes(ports: Ports<'_>, snapshot: &mut Snapshot) -> Re
     };
     put_volumes(snapshot, volumes);
     Ok(())
+}
+
+/// The claims that matter: those of pods that need a node, or whose node is going, and to find nodes that may be
+/// disrupted those of all pods that would need another.
+fn mounted(snapshot: &Snapshot, purpose: Purpose) -> BTreeSet<PodRef> {
+    let seen = leaving::seen(snapshot);
+    let own = snapshot.nodes.iter().filter(|node| node.node_pool().is_some());
+    let own: BTreeSet<&str> = match purpose {
+        Purpose::Provision => BTreeSet::new(),
+        Purpose::Disruption => own.map(|node| node.name.as_str()).collect(),
+    };
+    let moves =
+        |pod: &Pod| pod.is_reschedulable() && pod.node_name.as_deref().is_some_and(|node| own.contains(node));
+    claims_to_know(seen.pods.iter(), |pod| pod.is_provisionable() || moves(pod))
 }
 
 /// What stands for volumes that could not be read: their pods wait, or are left to kube-scheduler.
@@ -37,5 +55,6 @@ pub(crate) fn put_volumes(snapshot: &mut Snapshot, mut volumes: Volumes) {
     for node in &mut snapshot.nodes {
         node.volume_limits = volumes.limits.remove(&node.name).unwrap_or_default();
     }
+    VolumeClaim::keep_on_selected_nodes(&mut volumes.claims, &snapshot.nodes);
     snapshot.volume_claims = volumes.claims;
 }

@@ -75,7 +75,7 @@ pub(super) fn narrow(
 }
 
 /// A selector that selects no pod: no value is in an empty set.
-fn nothing() -> LabelSelector {
+pub(super) fn nothing() -> LabelSelector {
     let never =
         RequirementSpec { key: String::new(), operator: Operator::In, values: Vec::new(), min_values: None };
     LabelSelector { match_labels: BTreeMap::new(), match_expressions: vec![never] }

@@ -4,6 +4,7 @@ mod constraints;
 mod hostile;
 mod requests;
 mod states;
+mod static_volumes;
 mod volumes;
 
 use k8s_openapi::api::core::v1 as wire;

@@ -5,15 +5,17 @@
 
 mod driver;
 mod objects;
+mod static_volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::storage::v1 as storage;
-use outrigger_model::{Invalid, PodRef, VolumeClaim};
+use outrigger_model::{Invalid, PodRef, Requirements, VolumeClaim};
 
 use super::pod::reference;
 use objects::{Claim, StorageClass, Volume};
+use static_volumes::StaticVolumes;
 
 /// The claims, volumes and StorageClasses of a cluster, as far as decisions need them.
 #[derive(Debug, Default)]
@@ -58,7 +60,33 @@ impl Volumes {
     /// What the mounted claims mean for nodes, in order of name. A claim that there is no object for says so.
     pub fn claims(&self, mounted: &BTreeSet<PodRef>) -> Vec<VolumeClaim> {
         let default = self.default_class();
-        mounted.iter().map(|id| self.resolve(id, default)).collect()
+        let taken = self.static_volumes(mounted, default);
+        mounted.iter().map(|id| self.resolve(id, default, &taken)).collect()
+    }
+
+    /// The volumes that are there for claims which are still to be bound, by StorageClass.
+    fn static_volumes<'v>(
+        &'v self,
+        mounted: &'v BTreeSet<PodRef>,
+        default: Option<&'v str>,
+    ) -> BTreeMap<&'v str, StaticVolumes<'v>> {
+        let mut unbound: BTreeMap<&str, Vec<(&PodRef, &Claim)>> = BTreeMap::new();
+        for id in mounted {
+            let Some(Ok(claim)) = self.claims.get(id) else { continue };
+            let name = claim.class.as_deref().or(default);
+            let waits = claim.volume.is_empty() && !claim.deleting;
+            if let Some(name) = name.filter(|_| waits) {
+                unbound.entry(name).or_default().push((id, claim));
+            }
+        }
+        let volumes = || {
+            let all = self.persistent.iter();
+            all.filter_map(|(name, volume)| Some((name.as_str(), volume.as_ref().ok()?)))
+        };
+        unbound
+            .into_iter()
+            .map(|(name, claims)| (name, StaticVolumes::of(name, volumes(), &claims)))
+            .collect()
     }
 
     /// The newest of the classes that are marked as the default, and the first by name of equally new ones.
@@ -69,7 +97,12 @@ impl Volumes {
         newest.max().map(|(_, name)| name.0.as_str())
     }
 
-    fn resolve(&self, id: &PodRef, default: Option<&str>) -> VolumeClaim {
+    fn resolve(
+        &self,
+        id: &PodRef,
+        default: Option<&str>,
+        taken: &BTreeMap<&str, StaticVolumes<'_>>,
+    ) -> VolumeClaim {
         let unusable = |why: &str| VolumeClaim::unusable(id.clone(), why);
         let claim = match self.claims.get(id) {
             Some(Ok(claim)) => claim,
@@ -83,21 +116,24 @@ impl Volumes {
             return unusable(&format!("its PersistentVolume {} is lost", claim.volume));
         }
         let resolved =
-            if claim.volume.is_empty() { self.unbound(id, claim, default) } else { self.bound(claim) };
+            if claim.volume.is_empty() { self.unbound(id, claim, default, taken) } else { self.bound(claim) };
         match resolved {
-            Ok((driver, handle, alternatives)) => VolumeClaim {
+            Ok(Place { driver, handle, alternatives, on_host }) => VolumeClaim {
                 id: id.clone(),
                 driver,
                 handle,
                 alternatives,
                 needs_scheduler: claim.volume.is_empty() || claim.is_for_one_pod(),
+                for_one_pod: claim.is_for_one_pod(),
+                on_host,
+                selected_node: claim.selected_node.clone().filter(|_| claim.volume.is_empty()),
                 problem: None,
             },
             Err(why) => unusable(&why),
         }
     }
 
-    fn bound(&self, claim: &Claim) -> Result<Attachment, String> {
+    fn bound(&self, claim: &Claim) -> Result<Place, String> {
         let name = &claim.volume;
         let volume = match self.persistent.get(name) {
             Some(Ok(volume)) => volume,
@@ -119,11 +155,19 @@ impl Volumes {
                 "the node affinity of its PersistentVolume {name} has only empty terms, which no node meets"
             )
         })?;
-        Ok((volume.driver.clone(), volume.handle.clone(), alternatives))
+        let on_host = volume.alternatives != volume.on_host;
+        Ok(Place { driver: volume.driver.clone(), handle: volume.handle.clone(), alternatives, on_host })
     }
 
-    /// A claim without a volume: its volume will be made where the pod goes, if its class waits for that.
-    fn unbound(&self, id: &PodRef, claim: &Claim, default: Option<&str>) -> Result<Attachment, String> {
+    /// A claim without a volume: it takes one that is there or gets one made, where the pod goes, if its class waits for
+    /// that.
+    fn unbound(
+        &self,
+        id: &PodRef,
+        claim: &Claim,
+        default: Option<&str>,
+        taken: &BTreeMap<&str, StaticVolumes<'_>>,
+    ) -> Result<Place, String> {
         let name = match claim.class.as_deref().or(default) {
             Some("") => return Err("it is unbound and its storageClassName is empty".into()),
             Some(name) => name,
@@ -139,17 +183,45 @@ impl Volumes {
                 "it is unbound and its StorageClass {name} binds at once (volumeBindingMode Immediate), before there is a pod"
             ));
         }
-        let alternatives = class.alternatives.clone().ok_or_else(|| {
+        let of_class = taken.get(name);
+        let taken = of_class.map(|volumes| volumes.meant_for(id)).unwrap_or_default();
+        if taken.is_empty() && !class.makes_volumes {
+            let why = of_class.map(|volumes| volumes.refusal(id, claim)).unwrap_or_default();
+            return Err(format!("it is unbound, its StorageClass {name} has no provisioner, and {why}"));
+        }
+        let driver = if class.makes_volumes { &class.driver } else { &taken[0].driver };
+        let made = class.alternatives.as_ref().filter(|_| class.makes_volumes);
+        let places = taken.iter().filter_map(|volume| volume.on_host.as_ref()).chain(made);
+        let alternatives = any_of(places).ok_or_else(|| {
             format!(
                 "the allowedTopologies of its StorageClass {name} have only empty terms, which no node meets"
             )
         })?;
-        Ok((class.driver.clone(), id.to_string(), alternatives))
+        Ok(Place { driver: driver.clone(), handle: id.to_string(), alternatives, on_host: false })
     }
 }
 
-/// Driver, handle and alternatives.
-type Attachment = (String, String, Vec<outrigger_model::Requirements>);
+/// What a claim means for nodes.
+struct Place {
+    driver: String,
+    handle: String,
+    alternatives: Vec<Requirements>,
+    on_host: bool,
+}
+
+/// All alternatives together, each once; no condition where one of them has none, and `None` where there are none.
+fn any_of<'r>(places: impl Iterator<Item = &'r Vec<Requirements>>) -> Option<Vec<Requirements>> {
+    let mut all: Option<Vec<Requirements>> = None;
+    for place in places {
+        if place.is_empty() {
+            return Some(Vec::new());
+        }
+        let all = all.get_or_insert_with(Vec::new);
+        let new: Vec<Requirements> = place.iter().filter(|one| !all.contains(one)).cloned().collect();
+        all.extend(new);
+    }
+    all
+}
 
 /// Keeps what was read under its name, and hands a complaint back.
 fn keep<K: Ord, T>(

@@ -1,13 +1,13 @@
 //! Objects by version and kind, turned into the model; what refers to other objects is put together at the end.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use k8s_openapi::api::{apps, core, policy, storage};
 use outrigger_model::capacity_buffer::{self, TemplateRef};
 use outrigger_model::volume::claims_to_know;
 use outrigger_model::{
     CapacityBufferObject, EC2NodeClass, Invalid, KarpenterLease, LeaderLease, NodeOverlay, NodePool, Pod,
-    labels,
+    VolumeClaim, labels,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -328,13 +328,10 @@ impl Objects {
             }
         }
         let mut dump = self.dump;
-        let leaving: BTreeSet<&str> =
-            dump.nodes.iter().filter(|node| node.is_leaving()).map(|node| node.name.as_str()).collect();
-        let leaves = |pod: &Pod| {
-            pod.is_reschedulable() && pod.node_name.as_deref().is_some_and(|node| leaving.contains(node))
-        };
-        let needs_node = |pod: &Pod| pod.is_provisionable() || leaves(pod);
-        dump.volume_claims = self.volumes.claims(&claims_to_know(dump.pods.iter(), needs_node));
+        // Any pod may be asked about; where the files hold no claims, those that wait say so.
+        let is_asked = |pod: &Pod| dump.has_volume_claims || pod.is_provisionable();
+        dump.volume_claims = self.volumes.claims(&claims_to_know(dump.pods.iter(), is_asked));
+        VolumeClaim::keep_on_selected_nodes(&mut dump.volume_claims, &dump.nodes);
         for node in &mut dump.nodes {
             node.volume_limits = self.volume_limits.remove(&node.name).unwrap_or_default();
             let names = [Some(&node.name), node.provider_id.as_ref()];

@@ -233,6 +233,7 @@ fn tied(candidate: &Candidate<'_>, volumes: &Volumes<'_>) -> Option<Kept> {
         pod.group.is_some()
             || pod.spec.node_requirements().is_empty()
             || volumes.problem(pod).is_some()
+            || volumes.are_on_host(pod)
             || queue::unsupported(&pod.spec).is_some()
     };
     if candidate.node.unschedulable {

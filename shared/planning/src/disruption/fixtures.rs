@@ -144,6 +144,7 @@ fn machine() -> InstanceType {
         labels: BTreeMap::from([(labels::ARCH.into(), "amd64".into())]),
         capacity: Resources::new(),
         allocatable: Resources::new(),
+        ebs_volumes: None,
         offerings: vec![offering(CapacityType::Spot, 0.04), offering(CapacityType::OnDemand, 0.1)],
     }
 }

@@ -137,6 +137,7 @@ mod tests {
             labels: BTreeMap::from([(FAMILY.to_owned(), family.to_owned())]),
             capacity: Resources::new(),
             allocatable: Resources::new(),
+            ebs_volumes: None,
             offerings: Vec::new(),
         }
     }

@@ -9,7 +9,6 @@ use outrigger_model::resources::{CPU, MEMORY, PODS};
 use outrigger_model::{Quantity, Resources};
 
 use crate::problem::topology::{GroupId, Rule, RuleKind};
-use crate::problem::volumes::EBS_ATTACHMENTS;
 
 /// The resources that matter to one decision: cpu, memory, pods, and what else its pods ask for. After them come the
 /// attachments of volumes where pods have any, and the slots: a rule that lets only so many pods of a kind onto each
@@ -60,6 +59,11 @@ impl Dimensions {
         self.names.len() + self.attachments as usize + self.slots.len()
     }
 
+    /// Where every row has its attachments, while any pod takes some.
+    pub(crate) fn attachments(&self) -> Option<usize> {
+        self.attachments.then_some(self.names.len())
+    }
+
     /// The names of the resources, in the order of every row.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
@@ -87,10 +91,10 @@ impl Dimensions {
         }
     }
 
-    /// What a new machine has as a row, rounded down.
-    pub(crate) fn room(&self, resources: &Resources) -> Vec<i64> {
+    /// What a new machine has as a row, rounded down: resources, and so many attachments.
+    pub(crate) fn room(&self, resources: &Resources, attachments: u32) -> Vec<i64> {
         let mut row = self.resources(resources);
-        row.extend(self.attachments.then_some(EBS_ATTACHMENTS));
+        row.extend(self.attachments.then_some(i64::from(attachments)));
         row.extend(self.slots.iter().map(|slot| i64::from(slot.most)));
         row
     }
@@ -166,7 +170,7 @@ mod tests {
         let odd = Resources::new().with(CPU, "1500u".parse().unwrap()).with(MEMORY, "1500m".parse().unwrap());
         let dimensions = Dimensions::of(std::iter::once(&odd));
         assert_eq!(dimensions.request(&odd), [2, 2, 0]);
-        assert_eq!(dimensions.room(&odd), [1, 1, 0]);
+        assert_eq!(dimensions.room(&odd, 24), [1, 1, 0]);
     }
 
     #[test]

@@ -6,9 +6,10 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::pod::HostPort;
+use outrigger_model::volume::EBS_DRIVER;
 use outrigger_model::{
-    CapacityType, ClaimState, Node, NodeClaim, Pod, PodSpec, PodState, Snapshot, Taint, Target, VolumeClaim,
-    labels,
+    CapacityType, ClaimState, InstanceType, Node, NodeClaim, Pod, PodSpec, PodState, Snapshot, Taint, Target,
+    VolumeClaim, labels,
 };
 
 use crate::market::purchases::purchase;
@@ -36,8 +37,8 @@ pub(crate) struct ExistingNode<'a> {
     pub(crate) host: Host,
     /// The volumes that each driver has attached to it.
     pub(crate) attached: BTreeMap<&'a str, BTreeSet<&'a str>>,
-    /// How many each driver can attach (`CSINode`); a driver that is not named has no limit.
-    pub(crate) attachable: Option<&'a BTreeMap<String, u32>>,
+    /// How many each driver can attach; a driver that is not named has no limit.
+    pub(crate) attachable: BTreeMap<&'a str, u32>,
     /// What ending it saves, in nano-dollars per hour; none where it may not be ended.
     pub(crate) saves: Option<u64>,
     taints: Vec<Taint>,
@@ -153,6 +154,7 @@ impl<'a> Builder<'a, '_> {
             let uids = claim.iter().flat_map(|claim| &claim.status.nominated).map(|pod| pod.uid.as_str());
             for pod in uids.filter_map(|uid| held.get(uid)) {
                 self.take(existing, &pod.spec);
+                existing.attach(self.volumes.of_pod(pod));
             }
         }
         all
@@ -222,7 +224,7 @@ impl<'a> Builder<'a, '_> {
             ports: Vec::new(),
             host: Host::default(),
             attached: BTreeMap::new(),
-            attachable: Some(&node.volume_limits).filter(|limits| !limits.is_empty()),
+            attachable: self.attachable(node),
             saves: self.endable.get(node.name.as_str()).copied(),
             taints,
             labels: Labels::Known(labels),
@@ -230,6 +232,35 @@ impl<'a> Builder<'a, '_> {
         };
         self.take_pods(&mut existing, pods, young);
         Some(existing)
+    }
+
+    /// How many volumes each driver attaches: what the node's CSINode says, and what the node's type promises of EBS
+    /// volumes where that says nothing yet.
+    fn attachable(&self, node: &'a Node) -> BTreeMap<&'a str, u32> {
+        let mut limits: BTreeMap<&str, u32> =
+            node.volume_limits.iter().map(|(driver, limit)| (driver.as_str(), *limit)).collect();
+        if self.dimensions.attachments().is_some() && !limits.contains_key(EBS_DRIVER) {
+            limits.extend(self.promised_volumes(node).map(|limit| (EBS_DRIVER, limit)));
+        }
+        limits
+    }
+
+    /// How many EBS volumes the type of a node attaches by the class of its pool, or else by any class that makes it.
+    fn promised_volumes(&self, node: &Node) -> Option<u32> {
+        let name = node.labels.get(labels::INSTANCE_TYPE)?;
+        let of_type = |template: &Template<'_>| {
+            template.type_index(name).and_then(|index| template.types.get(index)).map(|t| t.ebs_volumes())
+        };
+        let is_own = |template: &&Template<'_>| Some(template.pool.name.as_str()) == node.node_pool();
+        let own = self.templates.iter().filter(is_own).find_map(of_type);
+        // A pool that may not launch now has no template.
+        let of_class = || {
+            let pool =
+                self.snapshot.node_pools.iter().find(|pool| Some(pool.name.as_str()) == node.node_pool());
+            let offer = self.snapshot.offer_for(pool?)?;
+            offer.instance_types.iter().find(|kind| kind.name == *name).map(InstanceType::ebs_volumes)
+        };
+        own.or_else(of_class).or_else(|| self.templates.iter().find_map(of_type))
     }
 
     /// The taints that keep pods away. Those that a young node of ours loses by itself do not, and those that it does
@@ -289,6 +320,7 @@ impl<'a> Builder<'a, '_> {
             types.filter(|types| !types.is_empty()).map(|types| (template, types))
         });
         let (mut free, ports) = self.room_of_types(claim, known.as_ref());
+        let volumes = self.dimensions.attachments().and_then(|place| u32::try_from(free[place]).ok());
         self.dimensions.lift_extras(&mut free);
         let mut existing = ExistingNode {
             target: Target::Claim(claim.name.clone()),
@@ -298,7 +330,7 @@ impl<'a> Builder<'a, '_> {
             ports,
             host: Host::default(),
             attached: BTreeMap::new(),
-            attachable: None,
+            attachable: volumes.map(|limit| (EBS_DRIVER, limit)).into_iter().collect(),
             saves: None,
             taints: claim.spec.taints.clone(),
             labels: Labels::Possible(possible_labels(claim, known.as_ref())),
@@ -334,7 +366,8 @@ impl<'a> Builder<'a, '_> {
             });
         let mut ports = Vec::new();
         let (Some((template, types)), Some(capacity_type)) = (known, capacity_type) else {
-            let mut free = self.dimensions.room(&claim.status.allocatable);
+            let mut free =
+                self.dimensions.room(&claim.status.allocatable, InstanceType::EBS_VOLUMES_OF_UNKNOWN);
             let may_run = |daemon: &&Daemon<'_>| {
                 !daemon.alternatives.is_empty() && daemon.tolerates(&claim.spec.taints)
             };

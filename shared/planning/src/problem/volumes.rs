@@ -1,23 +1,50 @@
 //! Volumes: where a pod's PersistentVolumeClaims let it go, and how many attachments they take.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use outrigger_model::{Pod, Requirements, Snapshot, VolumeClaim};
+use outrigger_model::volume::EBS_DRIVER;
+use outrigger_model::{Node, Pod, PodState, Requirements, Snapshot, VolumeClaim};
 
-/// The driver of EBS volumes, the only one whose limit on new nodes is known.
-pub(crate) const EBS: &str = "ebs.csi.aws.com";
-/// How many EBS volumes a new node attaches beside its root volume. Nitro instances have 28 attachments, which network
-/// interfaces and local disks share; three are kept for those.
-pub(crate) const EBS_ATTACHMENTS: i64 = 24;
 /// How many combinations of its volumes' places one pod may have; the rest are not tried.
 const PLACES_MAX: usize = 64;
 
 /// The claims of a snapshot.
 #[derive(Debug)]
 pub(crate) struct Volumes<'a> {
-    claims: BTreeMap<(&'a str, &'a str), &'a VolumeClaim>,
+    claims: BTreeMap<ClaimKey<'a>, &'a VolumeClaim>,
     /// Claims that several pods mount.
-    shared: BTreeSet<(&'a str, &'a str)>,
+    shared: BTreeSet<ClaimKey<'a>>,
+    /// For each claim that one pod alone may use, the pod that has it or is to have it next.
+    users: BTreeMap<ClaimKey<'a>, &'a Pod>,
+}
+
+/// Namespace and name of a claim.
+type ClaimKey<'a> = (&'a str, &'a str);
+
+/// How a pod stands to a claim that one pod alone may use. The first in order has it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Use {
+    /// It is on a node and stays there.
+    Runs,
+    /// Its node is going, and its successor takes the claim over.
+    Leaves,
+    /// It has no node.
+    Waits,
+}
+
+impl Use {
+    /// `None` for a pod that has ended, and for one that ends on a node which is going: its successor is there already.
+    fn of(pod: &Pod, leaving_nodes: &BTreeSet<&str>) -> Option<Self> {
+        let node = pod.node_name.as_deref();
+        match pod.state {
+            PodState::Finished | PodState::Refused => None,
+            PodState::Terminating if node.is_some_and(|node| leaving_nodes.contains(node)) => None,
+            PodState::Leaving => Some(Self::Leaves),
+            _ if node.is_some() => Some(Self::Runs),
+            _ => Some(Self::Waits),
+        }
+    }
 }
 
 /// What the volumes of a pod ask.
@@ -40,7 +67,7 @@ impl Default for Mounts<'_> {
 impl Mounts<'_> {
     /// How many EBS volumes.
     pub(crate) fn ebs(&self) -> u32 {
-        self.attachments.iter().find(|(driver, _)| *driver == EBS).map_or(0, |(_, count)| *count)
+        self.attachments.iter().find(|(driver, _)| *driver == EBS_DRIVER).map_or(0, |(_, count)| *count)
     }
 }
 
@@ -54,7 +81,8 @@ impl<'a> Volumes<'a> {
             let names = pod.volume_claims.iter().map(|name| (&*pod.id.namespace, name.as_str()));
             shared.extend(names.filter(|name| !seen.insert(*name)));
         }
-        Self { claims, shared }
+        let users = users(snapshot, &claims);
+        Self { claims, shared, users }
     }
 
     /// The claims of a pod that are known.
@@ -69,9 +97,24 @@ impl<'a> Volumes<'a> {
             let found = self.claims.get(&(pod.id.namespace.as_str(), name.as_str()));
             match found {
                 None => Some(format!("PersistentVolumeClaim {}/{name}: not found", pod.id.namespace)),
-                Some(claim) => claim.problem.clone(),
+                Some(claim) => claim.problem.clone().or_else(|| self.taken(claim, pod)),
             }
         })
+    }
+
+    /// Why a claim that one pod alone may use is another pod's.
+    fn taken(&self, claim: &VolumeClaim, pod: &Pod) -> Option<String> {
+        let user = self.users.get(&key(claim)).filter(|user| user.uid != pod.uid)?;
+        let has = if user.node_name.is_some() { "has it" } else { "comes before" };
+        Some(format!(
+            "PersistentVolumeClaim {}: its access mode is ReadWriteOncePod, and the pod {} {has}",
+            claim.id, user.id
+        ))
+    }
+
+    /// Whether the data of a pod lie on the disks of its node, so that it runs nowhere else.
+    pub(crate) fn are_on_host(&self, pod: &'a Pod) -> bool {
+        self.of_pod(pod).any(|claim| claim.on_host)
     }
 
     /// What the pod's volumes ask; one node must do for all of them.
@@ -94,6 +137,38 @@ impl<'a> Volumes<'a> {
         mounts.attachments = attachments.into_iter().collect();
         mounts
     }
+}
+
+fn key(claim: &VolumeClaim) -> ClaimKey<'_> {
+    (&claim.id.namespace, &claim.id.name)
+}
+
+/// The pod that has each claim which one pod alone may use; while none has it, the first that waits for it, in
+/// kube-scheduler's order.
+fn users<'a>(
+    snapshot: &'a Snapshot,
+    claims: &BTreeMap<ClaimKey<'a>, &'a VolumeClaim>,
+) -> BTreeMap<ClaimKey<'a>, &'a Pod> {
+    if !claims.values().any(|claim| claim.for_one_pod) {
+        return BTreeMap::new();
+    }
+    let leaving = snapshot.nodes.iter().filter(|node| Node::is_leaving(node));
+    let leaving: BTreeSet<&str> = leaving.map(|node| node.name.as_str()).collect();
+    let rank = |pod: &'a Pod| {
+        let stands = Use::of(pod, &leaving)?;
+        Some((stands, Reverse(pod.spec.priority), pod.created_at, pod.uid.as_str()))
+    };
+    let mut users: BTreeMap<ClaimKey<'a>, &'a Pod> = BTreeMap::new();
+    for pod in snapshot.pods.iter().filter(|pod| rank(pod).is_some()) {
+        let names = pod.volume_claims.iter().map(|name| (&*pod.id.namespace, name.as_str()));
+        for key in names.filter(|key| claims.get(key).is_some_and(|claim| claim.for_one_pod)) {
+            let user = users.entry(key).or_insert(pod);
+            if rank(pod) < rank(user) {
+                *user = pod;
+            }
+        }
+    }
+    users
 }
 
 /// The places that meet one of each, each once; those that contradict one another are none.

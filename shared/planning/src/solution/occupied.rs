@@ -58,9 +58,12 @@ impl<'a> Occupied<'a> {
         if copies > 0 && ports::clash(taken, &self.ports) { 0 } else { copies }
     }
 
-    /// How many of some pods the drivers can attach the volumes of, beside those that are attached (`CSINode`).
+    /// How many of some pods the drivers can attach the volumes of, beside those that are attached.
     pub(crate) fn attachable(&self, node: &ExistingNode<'_>, mounts: &Mounts<'_>, wanted: u32) -> u32 {
-        let Some(limits) = node.attachable else { return wanted };
+        let limits = &node.attachable;
+        if limits.is_empty() {
+            return wanted;
+        }
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let fit = mounts.attachments.iter().map(|(driver, each)| {
             let Some(limit) = limits.get(*driver) else { return wanted };

@@ -103,6 +103,9 @@ fn pods_that_are_not_ours_to_bind_are_left() {
             handle: name.into(),
             alternatives: Vec::new(),
             needs_scheduler,
+            for_one_pod: false,
+            on_host: false,
+            selected_node: None,
             problem: None,
         });
     }

@@ -10,6 +10,7 @@ mod planned_nodes;
 mod pools;
 pub(crate) mod setup;
 mod spread;
+mod volumes;
 
 use outrigger_model::{Outcome, PodsReport, Report};
 use outrigger_planning::check;
@@ -19,8 +20,15 @@ use setup::{Case, Setup};
 
 /// Every case of every table.
 fn cases() -> Vec<Case> {
-    let tables =
-        [fit::cases, existing::cases, planned_nodes::cases, pools::cases, spread::cases, affinity::cases];
+    let tables = [
+        fit::cases,
+        existing::cases,
+        planned_nodes::cases,
+        pools::cases,
+        spread::cases,
+        affinity::cases,
+        volumes::cases,
+    ];
     tables.iter().flat_map(|cases| cases()).collect()
 }
 

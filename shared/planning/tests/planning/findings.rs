@@ -1,9 +1,11 @@
 //! Rules of Karpenter and kube-scheduler that a planner came short of once: each cluster is the smallest that shows it.
 
 mod affinity;
+mod attach_limits;
 mod beside_daemons;
 mod closed_domains;
 mod daemons;
+mod one_pod_volumes;
 mod pools;
 mod preferences;
 mod reasons;

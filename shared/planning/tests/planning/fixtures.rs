@@ -51,6 +51,7 @@ pub(crate) fn machine(name: &str, arch: &str, cpus: i64, gib: i64, millidollars:
         labels,
         capacity: room(cpus * 1_000, gib * 1_024),
         allocatable: room(cpus * 1_000 - 80, gib * 1_024 - 512),
+        ebs_volumes: None,
         offerings: offerings.collect(),
     }
 }

@@ -46,6 +46,9 @@ fn with_volumes(mut snapshot: Snapshot, app: &str, zones: &[&str]) -> Snapshot {
             handle: id.name.clone(),
             alternatives: vec![Requirements::new().with(labels::ZONE, Requirement::exactly(*zone))],
             needs_scheduler: false,
+            for_one_pod: false,
+            on_host: false,
+            selected_node: None,
             problem: None,
             id,
         });

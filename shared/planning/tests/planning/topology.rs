@@ -121,6 +121,9 @@ fn volumes() {
             .map(|z| Requirements::new().with(labels::ZONE, Requirement::exactly(z)))
             .collect(),
         needs_scheduler: false,
+        for_one_pod: false,
+        on_host: false,
+        selected_node: None,
         problem: problem.map(str::to_owned),
     };
     snapshot.volume_claims = vec![

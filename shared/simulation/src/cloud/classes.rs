@@ -36,6 +36,11 @@ impl Ec2 {
         self.image_updates += 1;
     }
 
+    /// Whether classes have had newer images since this one.
+    pub(crate) fn is_old_image(&self, id: &str) -> bool {
+        labels::ARCHITECTURES.into_iter().all(|arch| image_id(arch, self.image_updates) != id)
+    }
+
     /// Whether there is such an image, of now or of before.
     pub(super) fn has_image(&self, arch: &str, id: &str) -> bool {
         (0..=self.image_updates).any(|update| image_id(arch, update) == id)

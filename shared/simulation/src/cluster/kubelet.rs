@@ -51,7 +51,10 @@ impl Objects {
         let refusal = match self.nodes.get(node) {
             None => Some("there is no such node".to_owned()),
             Some(_) if refuses => Some("it has reasons of its own (UnexpectedAdmissionError)".to_owned()),
-            Some(found) => refusal(found, &self.taken_of(node), &pod),
+            Some(found) => refusal(found, &self.taken_of(node), &pod).or_else(|| {
+                let in_use = self.volumes.in_use(self.pods.values());
+                self.volumes.refusal(&pod, found.labels.get(labels::ZONE), &in_use)
+            }),
         };
         *self.bound.entry(node.to_owned()).or_default() += 1;
         let uid = pod.uid.clone();

@@ -88,7 +88,8 @@ impl Cluster for Door {
 
     async fn volumes(&self, mounted: &BTreeSet<PodRef>) -> Result<Volumes, ClusterError> {
         self.call(Call::Volumes, |state, _| {
-            Ok(Volumes { claims: state.cluster.volumes.claims(mounted), limits: BTreeMap::new() })
+            let volumes = &state.cluster.volumes;
+            Ok(Volumes { claims: volumes.claims(mounted), limits: volumes.limits() })
         })
         .await
     }

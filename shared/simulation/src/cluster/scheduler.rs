@@ -1,5 +1,5 @@
-//! A small kube-scheduler: it filters by room, taints, node selector, node affinity, host ports and required spread,
-//! and of what is left takes the node with the most room, so it spreads where the planner packs. A nominated node is
+//! A small kube-scheduler: it filters by room, taints, node selector, node affinity, host ports, volumes and required
+//! spread, and of what is left takes the node with the most room, so it spreads where the planner packs. A nominated node is
 //! tried first, and room that is nominated to pods of the same or a higher priority counts as taken.
 
 mod spread;
@@ -17,6 +17,7 @@ use outrigger_model::{
 };
 
 use super::Objects;
+use super::volumes::claims;
 use crate::time::Moment;
 use crate::timeline::{Kind, Timeline, count};
 
@@ -46,6 +47,9 @@ struct Room<'a> {
     allocatable: &'a Resources,
     free: Resources,
     ports: Vec<HostPort>,
+    /// The claims that the pods on it mount, and how many volumes it attaches.
+    claims: BTreeSet<PodRef>,
+    attachable: Option<u32>,
     here: Vec<&'a Pod>,
     nominated: Vec<&'a Pod>,
 }
@@ -121,6 +125,8 @@ impl Placed {
 /// What becomes of each pod without a node, in the scheduler's order: priority, then age.
 fn verdicts(objects: &Objects, touched: &BTreeSet<String>, moment: Moment) -> Vec<(String, Verdict)> {
     let mut rooms = rooms(objects, moment);
+    // Volumes that one pod alone may use, and that a pod has.
+    let mut in_use = objects.volumes.in_use(objects.pods.values());
     let mut queue: Vec<&Pod> = objects.pods.values().filter(|pod| waits(pod)).collect();
     queue.sort_by_key(|pod| (std::cmp::Reverse(pod.spec.priority), pod.created_at, pod.uid.as_str()));
     // Room hardly grows during a pass, so a pod like one that found none need not look again.
@@ -128,16 +134,18 @@ fn verdicts(objects: &Objects, touched: &BTreeSet<String>, moment: Moment) -> Ve
     let mut verdicts = Vec::new();
     for pod in queue {
         let wanted = objects.volumes.requirements(pod);
-        // Each pod of a spread that is bound may make way for others of it.
-        let is_spread = spread::required(pod).next().is_some();
-        if pod.state == PodState::Unschedulable && !is_spread && !concerns(pod, &wanted, touched, &rooms) {
+        let alone: Vec<PodRef> = objects.volumes.for_one_pod(pod).collect();
+        // Each pod of a spread that is bound may make way for others of it, and so does one that leaves such a volume.
+        let looks_again = !alone.is_empty() || spread::required(pod).next().is_some();
+        if pod.state == PodState::Unschedulable && !looks_again && !concerns(pod, &wanted, touched, &rooms) {
             continue;
         }
         let own = nominated_room(pod, &wanted, &rooms);
         let chosen = match own {
+            _ if alone.iter().any(|claim| in_use.contains(claim)) => None,
             Some(node) => Some(node),
             None if pod.volume_claims.is_empty()
-                && !is_spread
+                && !looks_again
                 && hopeless.contains(&Arc::as_ptr(&pod.spec)) =>
             {
                 None
@@ -149,6 +157,7 @@ fn verdicts(objects: &Objects, touched: &BTreeSet<String>, moment: Moment) -> Ve
                 room.take(pod);
                 room.here.push(pod);
             }
+            in_use.extend(alone);
             Verdict::Bind(node)
         } else {
             hopeless.insert(Arc::as_ptr(&pod.spec));
@@ -189,6 +198,8 @@ fn rooms(objects: &Objects, moment: Moment) -> BTreeMap<String, Room<'_>> {
             allocatable: &node.allocatable,
             free: node.allocatable.clone(),
             ports: Vec::new(),
+            claims: BTreeSet::new(),
+            attachable: objects.volumes.limit_of(&node.name),
             here: Vec::new(),
             nominated: Vec::new(),
         };
@@ -211,10 +222,17 @@ impl Room<'_> {
     fn take(&mut self, pod: &Pod) {
         self.free.subtract(&pod.spec.requests);
         self.ports.extend(pod.spec.host_ports.iter().cloned());
+        self.claims.extend(claims(pod));
+    }
+
+    /// Whether the driver can attach the volumes of a pod beside those that are mounted here.
+    fn attaches(&self, pod: &Pod) -> bool {
+        let new = claims(pod).into_iter().filter(|claim| !self.claims.contains(claim)).count();
+        new == 0 || self.attachable.is_none_or(|most| self.claims.len() + new <= most as usize)
     }
 
     fn accepts(&self, pod: &Pod, alternatives: &[Requirements]) -> bool {
-        self.admits(pod, alternatives) && self.has_room(pod)
+        self.admits(pod, alternatives) && self.has_room(pod) && self.attaches(pod)
     }
 
     fn known_taints(&self) -> Cow<'_, [Taint]> {

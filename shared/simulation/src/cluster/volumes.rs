@@ -18,6 +18,10 @@ const DETACH_SECONDS: (u64, u64) = (4, 40);
 pub(crate) struct Volumes {
     seed: u64,
     zones: BTreeMap<PodRef, String>,
+    /// Claims that one pod alone may use.
+    for_one_pod: BTreeSet<PodRef>,
+    /// How many volumes the driver attaches to each node (CSINode).
+    limits: BTreeMap<String, u32>,
     attached: BTreeMap<(String, PodRef), Attached>,
 }
 
@@ -33,6 +37,57 @@ struct Attached {
 impl Volumes {
     pub(super) fn new(seed: u64) -> Self {
         Self { seed, ..Self::default() }
+    }
+
+    /// One pod alone may use the claims of a pod, and after it its successor.
+    pub(super) fn keep_for_one_pod(&mut self, pod: &Pod) {
+        self.for_one_pod.extend(claims(pod));
+    }
+
+    /// The driver tells how many volumes it attaches to a node.
+    pub(super) fn limit(&mut self, node: &str, most: u32) {
+        self.limits.insert(node.to_owned(), most);
+    }
+
+    /// What the CSINodes tell: how many volumes each driver attaches, by the node's name.
+    pub(super) fn limits(&self) -> BTreeMap<String, BTreeMap<String, u32>> {
+        let of_driver = |limit: &u32| BTreeMap::from([(DRIVER.to_owned(), *limit)]);
+        self.limits.iter().map(|(node, limit)| (node.clone(), of_driver(limit))).collect()
+    }
+
+    /// How many volumes the driver attaches to a node, as far as it has told.
+    pub(super) fn limit_of(&self, node: &str) -> Option<u32> {
+        self.limits.get(node).copied()
+    }
+
+    /// The claims of a pod that one pod alone may use.
+    pub(super) fn for_one_pod(&self, pod: &Pod) -> impl Iterator<Item = PodRef> {
+        claims(pod).into_iter().filter(|claim| self.for_one_pod.contains(claim))
+    }
+
+    /// The claims that one pod alone may use and that a pod on a node has.
+    pub(super) fn in_use<'p>(&self, pods: impl Iterator<Item = &'p Pod>) -> BTreeSet<PodRef> {
+        if self.for_one_pod.is_empty() {
+            return BTreeSet::new();
+        }
+        let on_nodes = pods.filter(|pod| pod.node_name.is_some() && !pod.state.is_over());
+        on_nodes.flat_map(|pod| self.for_one_pod(pod)).collect()
+    }
+
+    /// Why the volumes of a pod cannot be attached to a node in this zone.
+    pub(super) fn refusal(
+        &self,
+        pod: &Pod,
+        zone: Option<&String>,
+        in_use: &BTreeSet<PodRef>,
+    ) -> Option<String> {
+        let elsewhere = |claim: &&PodRef| self.zones.get(claim).is_some_and(|own| Some(own) != zone);
+        let all = claims(pod);
+        if let Some(claim) = all.iter().find(elsewhere) {
+            return Some(format!("its volume {claim} is in another zone"));
+        }
+        let taken = all.iter().find(|claim| in_use.contains(claim))?;
+        Some(format!("its volume {taken} is for one pod, and another pod has it"))
     }
 
     /// A pod comes to a node.
@@ -57,6 +112,7 @@ impl Volumes {
     /// A node is gone, and its machine with it.
     pub(super) fn forget(&mut self, node: &str) {
         self.attached.retain(|(on, _), _| on != node);
+        self.limits.remove(node);
     }
 
     /// What a node must be for a pod: what the pod says, and where its volumes are.
@@ -77,7 +133,10 @@ impl Volumes {
             driver: DRIVER.into(),
             handle: id.to_string(),
             alternatives: self.zones.get(id).map(|zone| in_zone(zone)).into_iter().collect(),
-            needs_scheduler: !self.zones.contains_key(id),
+            needs_scheduler: !self.zones.contains_key(id) || self.for_one_pod.contains(id),
+            for_one_pod: self.for_one_pod.contains(id),
+            on_host: false,
+            selected_node: None,
             problem: None,
         };
         mounted.iter().map(claim).collect()
@@ -115,7 +174,7 @@ fn in_zone(zone: &str) -> Requirements {
     Requirements::new().with(labels::ZONE, Requirement::new(Operator::In, [zone]))
 }
 
-fn claims(pod: &Pod) -> Vec<PodRef> {
+pub(super) fn claims(pod: &Pod) -> Vec<PodRef> {
     let claim = |name: &String| PodRef { namespace: pod.id.namespace.clone(), name: name.clone() };
     pod.volume_claims.iter().map(claim).collect()
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use outrigger_model::{Pod, PodRef, PodState, Protection, Readiness};
 
 use super::{Objects, departure};
-use crate::scenario::{Lifetime, Workload};
+use crate::scenario::{AccessMode, Lifetime, Workload};
 use crate::time::Moment;
 
 /// A workload and the pods that were made for it.
@@ -128,6 +128,9 @@ impl Objects {
             do_not_disrupt: protection,
             readiness: Readiness::default(),
         };
+        if own && present.workload.access_mode == AccessMode::ReadWriteOncePod {
+            self.volumes.keep_for_one_pod(&pod);
+        }
         present.next_index += 1;
         present.uids.insert(uid);
         self.put_pod(pod);

@@ -2,6 +2,7 @@
 //! hour.
 
 mod disruption;
+mod volumes;
 
 use std::time::Duration;
 
@@ -123,10 +124,11 @@ impl Chance {
         }
         let patience = pools(&dice, &mut scenario);
         demand(&dice, &mut scenario);
-        volumes(&dice, &mut scenario);
+        volumes::volumes(&dice, &mut scenario);
         protection(&dice, &mut scenario);
         scenario.events = trouble(&dice, &scenario);
         let patience = disruption::disruption(&dice, &mut scenario, patience);
+        let patience = volumes::in_quiet_times(&dice, &mut scenario, patience);
         scenario.adopt = scenario.events.iter().any(|event| forgets(&event.kind));
         if scenario.adopt {
             // Who adopts leaves alone what has no tags of a pool.
@@ -181,13 +183,6 @@ fn demand(dice: &Dice, scenario: &mut Scenario) {
                 workload.scale.push(Scale { at, replicas });
             }
         }
-    }
-}
-
-/// Workloads whose pods have volumes.
-fn volumes(dice: &Dice, scenario: &mut Scenario) {
-    for (index, workload) in scenario.workloads.iter_mut().enumerate() {
-        workload.has_volumes = dice.happens(&format!("volumes/{index}"), 25);
     }
 }
 

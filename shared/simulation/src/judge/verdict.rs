@@ -20,6 +20,7 @@ pub(crate) fn complaints(ending: &Ending, asks: Asks) -> Vec<String> {
     if asks == Asks::Rest {
         complaints.extend(left_over(ending));
         complaints.extend(restless(ending));
+        complaints.extend(ending.kept_from_drift.iter().cloned());
         let late = ending.last_writes.iter().filter(|(_, at)| **at > REST_BY);
         complaints.extend(late.map(|(what, at)| format!("after {} s {what} is still written", at.as_secs())));
     }

@@ -260,6 +260,7 @@ impl Reader {
                 do_not_disrupt: do_not_disrupt(&file.template),
                 never_ready: file.never_ready,
                 has_volumes: file.volumes,
+                access_mode: file.access_mode,
                 lasts: self.lifetime(&field, file),
                 scale,
                 expect: file.expect,

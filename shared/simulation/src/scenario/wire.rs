@@ -9,7 +9,7 @@ use outrigger_model::{CapacityType, NillableDuration, TaintEffect, UnhealthyPods
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::{Expect, Function};
+use super::{AccessMode, Expect, Function};
 use crate::door::Call;
 
 #[derive(Deserialize)]
@@ -106,6 +106,8 @@ pub(super) struct WorkloadFile {
     pub(super) volumes: bool,
     #[serde(default)]
     pub(super) never_ready: bool,
+    #[serde(default)]
+    pub(super) access_mode: AccessMode,
     #[serde(default)]
     pub(super) expect: Expect,
     pub(super) lasts: Option<LifetimeFile>,

@@ -24,6 +24,8 @@ pub struct Workload {
     pub never_ready: bool,
     /// Whether each of its pods has a volume, which the pod that replaces it takes over.
     pub has_volumes: bool,
+    /// Who may use such a volume.
+    pub access_mode: AccessMode,
     /// How long each of its pods runs before it has done its work, as those of a Job; `None` where they run for ever.
     /// One that has ended is not made again, and the next change of scale makes as many as are missing then.
     pub lasts: Option<Lifetime>,
@@ -31,6 +33,16 @@ pub struct Workload {
     pub scale: Vec<Scale>,
     /// What is to become of its pods.
     pub expect: Expect,
+}
+
+/// Who may use a volume, in Kubernetes' words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AccessMode {
+    /// The pods of one node.
+    #[default]
+    ReadWriteOnce,
+    /// One pod.
+    ReadWriteOncePod,
 }
 
 /// From a pod coming to its node to its end by itself; each has a time of its own in between.

@@ -35,4 +35,5 @@ mod steering;
 mod tally;
 mod templates;
 mod uninstall;
+mod volumes;
 mod workloads;

@@ -9,7 +9,7 @@ use super::merge;
 use crate::convert::{Volumes, csi_node, namespace};
 
 /// A claim `shop/data` with these parts.
-fn claim(parts: &Value) -> Value {
+pub(super) fn claim(parts: &Value) -> Value {
     let mut object = json!({"kind": "PersistentVolumeClaim", "metadata": {"namespace": "shop", "name": "data"}, "spec": {}});
     merge(&mut object, parts);
     object
@@ -36,7 +36,7 @@ fn with_terms(terms: &Value) -> Value {
 }
 
 /// A StorageClass that waits for pods, with these parts.
-fn class(name: &str, parts: &Value) -> Value {
+pub(super) fn class(name: &str, parts: &Value) -> Value {
     let mut object = json!({
         "kind": "StorageClass", "metadata": {"name": name}, "provisioner": "ebs.csi.aws.com",
         "volumeBindingMode": "WaitForFirstConsumer",
@@ -51,26 +51,35 @@ fn zone(values: &[&str]) -> Value {
 
 /// What the claim `shop/data` comes to among these objects: driver, handle and alternatives, or its problem.
 #[track_caller]
-fn check(objects: &[Value], expected: &str) {
-    let mut volumes = Volumes::default();
-    for object in objects {
-        let added = match object["kind"].as_str().unwrap() {
-            "PersistentVolumeClaim" => volumes.add_claim(serde_json::from_value(object.clone()).unwrap()),
-            "PersistentVolume" => volumes.add_volume(serde_json::from_value(object.clone()).unwrap()),
-            _ => volumes.add_class(serde_json::from_value(object.clone()).unwrap()),
-        };
-        let told = added.map_or_else(|problem| problem.to_string(), |()| String::new());
-        assert!(told.is_empty() || expected.contains(&problem_of(&told)), "{told}");
-    }
-    let id = PodRef { namespace: "shop".into(), name: "data".into() };
-    let claims = volumes.claims(&BTreeSet::from([id]));
-    let [claim] = &claims[..] else { panic!("{claims:?}") };
+pub(super) fn check(objects: &[Value], expected: &str) {
+    let (volumes, told) = read(objects);
+    assert!(told.iter().all(|told| expected.contains(&problem_of(told))), "{told:?}");
+    let claim = volumes.claims(&BTreeSet::from([named("data")])).remove(0);
     let alternatives: Vec<String> = claim.alternatives.iter().map(|a| format!(" or {a}")).collect();
     let found = claim
         .problem
         .clone()
         .unwrap_or_else(|| format!("{} {}{}", claim.driver, claim.handle, alternatives.concat()));
     assert_eq!(found, expected);
+}
+
+/// These objects, and the complaints about them.
+pub(super) fn read(objects: &[Value]) -> (Volumes, Vec<String>) {
+    let (mut volumes, mut told) = (Volumes::default(), Vec::new());
+    for object in objects {
+        let added = match object["kind"].as_str().unwrap() {
+            "PersistentVolumeClaim" => volumes.add_claim(serde_json::from_value(object.clone()).unwrap()),
+            "PersistentVolume" => volumes.add_volume(serde_json::from_value(object.clone()).unwrap()),
+            _ => volumes.add_class(serde_json::from_value(object.clone()).unwrap()),
+        };
+        told.extend(added.err().map(|problem| problem.to_string()));
+    }
+    (volumes, told)
+}
+
+/// The claim of this name in the namespace `shop`.
+pub(super) fn named(name: &str) -> PodRef {
+    PodRef { namespace: "shop".into(), name: name.into() }
 }
 
 /// A complaint without the name of its object.
@@ -104,6 +113,30 @@ fn a_bound_claim_goes_where_its_volume_is() {
 }
 
 #[test]
+fn who_may_use_a_claim_and_where_it_was_asked_for_are_kept() {
+    let told = |object: Value, others: &[Value]| {
+        let (volumes, _) = read(&[&[object], others].concat());
+        let claim = volumes.claims(&BTreeSet::from([named("data")])).remove(0);
+        (claim.for_one_pod, claim.needs_scheduler, claim.selected_node, claim.on_host)
+    };
+    let mut alone = bound();
+    alone["spec"]["accessModes"] = json!(["ReadWriteOncePod"]);
+    let zonal = with_terms(&json!([{"matchExpressions": [zone(&["a"])]}]));
+    assert_eq!(told(alone, std::slice::from_ref(&zonal)), (true, true, None, false));
+    let selected = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "i-1"}}});
+    let mut selecting = claim(&selected);
+    selecting["spec"]["storageClassName"] = json!("gp3");
+    assert_eq!(told(selecting, &[class("gp3", &json!({}))]), (false, true, Some("i-1".into()), false));
+    let mut late = bound();
+    merge(&mut late, &selected);
+    assert_eq!(told(late, &[zonal]), (false, false, None, false), "it has its volume");
+    let host = json!({"key": "kubernetes.io/hostname", "operator": "In", "values": ["n"]});
+    let local = volume(&json!({"local": {"path": "/x"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [host]}]}}}));
+    assert_eq!(told(bound(), &[local]), (false, false, None, true));
+}
+
+#[test]
 fn what_lies_on_a_host_is_not_tied_to_it() {
     let host = json!({"key": "kubernetes.io/hostname", "operator": "In", "values": ["n"]});
     for source in ["local", "hostPath"] {
@@ -132,8 +165,6 @@ fn an_unbound_claim_goes_where_its_class_makes_volumes() {
     check(&[claimed(json!("gp3")), class("gp3", &json!({}))], "ebs.csi.aws.com shop/data");
     let in_tree = json!({"provisioner": "kubernetes.io/aws-ebs"});
     check(&[claimed(json!("gp2")), class("gp2", &in_tree)], "ebs.csi.aws.com shop/data");
-    let none = json!({"provisioner": "kubernetes.io/no-provisioner"});
-    check(&[claimed(json!("local")), class("local", &none)], " shop/data");
     let by_annotation =
         claim(&json!({"metadata": {"annotations": {"volume.beta.kubernetes.io/storage-class": "gp3"}}}));
     check(&[by_annotation, class("gp3", &json!({}))], "ebs.csi.aws.com shop/data");

@@ -11,6 +11,9 @@ const AZURE_FILE: &str = "file.csi.azure.com";
 const VSPHERE: &str = "csi.vsphere.vmware.com";
 const PORTWORX: &str = "pxd.portworx.com";
 
+/// The provisioner of classes whose volumes people make.
+pub(super) const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
+
 /// The driver of a provisioner; none for the one that makes no volumes.
 pub(super) fn of_provisioner(provisioner: &str) -> &str {
     match provisioner {
@@ -21,7 +24,7 @@ pub(super) fn of_provisioner(provisioner: &str) -> &str {
         "kubernetes.io/azure-file" => AZURE_FILE,
         "kubernetes.io/vsphere-volume" => VSPHERE,
         "kubernetes.io/portworx-volume" => PORTWORX,
-        "kubernetes.io/no-provisioner" => "",
+        NO_PROVISIONER => "",
         other => other,
     }
 }

@@ -236,11 +236,11 @@ impl<'a> Machines<'a> {
     fn set_rooms(&mut self, requirements: &Requirements, dimensions: &Dimensions, daemons: &[Daemon<'a>]) {
         let room = |(index, of): (usize, &InstanceType)| {
             let added = self.added.get(&index);
-            let row = dimensions.room(&of.allocatable);
+            let row = dimensions.room(&of.allocatable, of.ebs_volumes());
             let row = added.map_or(row, |added| {
                 let mut allocatable = of.allocatable.clone();
                 added.iter().for_each(|(name, amount)| allocatable.set(name, amount));
-                dimensions.room(&allocatable)
+                dimensions.room(&allocatable, of.ebs_volumes())
             });
             row.repeat(CAPACITY_TYPES)
         };

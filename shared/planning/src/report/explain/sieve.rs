@@ -1,5 +1,6 @@
 //! The filters that a pool's instance types pass one after another, each with how many it left.
 
+use outrigger_model::volume::EBS_DRIVER;
 use outrigger_model::{CapacityType, FilterStep, PlannedNode, Requirements};
 
 use super::Asked;
@@ -13,7 +14,6 @@ use crate::problem::beside_daemons::BesideDaemons;
 use crate::problem::classes::PodClass;
 use crate::problem::daemons::Daemon;
 use crate::problem::ports;
-use crate::problem::volumes::{EBS, EBS_ATTACHMENTS};
 use crate::{MinValuesPolicy, Options};
 
 /// What is left of a template's purchases, and the filters that were there.
@@ -135,15 +135,26 @@ impl<'a> Sieve<'a> {
                 self.keep(filter, |purchase| wanted <= template.room(purchase)[place]);
             }
         }
-        let volumes = i64::from(class.mounts.ebs());
-        if volumes > EBS_ATTACHMENTS {
-            let filter = format!("{volumes} volumes of {EBS}, of which a node attaches {EBS_ATTACHMENTS}");
-            self.keep(filter, |_| false);
-        }
+        self.attachments(class.mounts.ebs());
         let taken = &class.spec.host_ports;
         if !taken.is_empty() {
             let free = |purchase: usize| !ports::clash(taken, &template.daemon_ports(purchase));
             self.keep("host ports beside the daemonsets'".into(), free);
+        }
+    }
+
+    /// Types that attach so many volumes.
+    fn attachments(&mut self, volumes: u32) {
+        let template = self.template;
+        let attaches = |purchase: usize| template.types.get(type_of(purchase)).map_or(0, |t| t.ebs_volumes());
+        let Some(most) = self.purchases.iter().map(attaches).max() else { return };
+        if self.purchases.iter().any(|purchase| attaches(purchase) < volumes) {
+            let filter = if most < volumes {
+                format!("{volumes} volumes of {EBS_DRIVER}, of which a node attaches at most {most}")
+            } else {
+                format!("{volumes} volumes of {EBS_DRIVER}")
+            };
+            self.keep(filter, |purchase| attaches(purchase) >= volumes);
         }
     }
 
