@@ -1,6 +1,9 @@
 //! Properties of decisions about pods that care who is beside them: drawn clusters with pools that are closed or of a
 //! fixed number of nodes, daemonsets that keep pods away or are wanted near, spreads, affinity and anti-affinity.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use outrigger_model::{DaemonSet, Node, NodePool, Pod, PodSpec, Snapshot, labels};
 use outrigger_planning::{Options, check, provision};
 use proptest::prelude::*;
@@ -113,7 +116,7 @@ prop_compose! {
     fn any_snapshot()(
         third in third_pool(),
         main in prop::bool::weighted(0.8),
-        groups in prop::collection::vec((any_spec(), 1..4_usize), 1..4),
+        groups in prop::collection::vec((DAEMONS..APPS.len(), any_spec(), 1..4_usize), 1..5),
         daemons in (any_daemon("proxy"), any_daemon("agent"), 0..=DAEMONS),
         nodes in any_nodes(),
     ) -> Snapshot {
@@ -122,8 +125,11 @@ prop_compose! {
         if main {
             snapshot.node_pools.push(pool("main", requiring(&[(labels::ZONE, "In", &ZONES[..2])])));
         }
-        for ((spec, count), app) in groups.into_iter().zip(&APPS[DAEMONS..]) {
-            snapshot.pods.extend(pods(app, count, spec));
+        // Pods of one app may ask for different things.
+        for (number, (app, spec, count)) in groups.into_iter().enumerate() {
+            let labels = Arc::new(BTreeMap::from([("app".to_owned(), APPS[app].to_owned())]));
+            let pods = pods(&format!("{}{number}", APPS[app]), count, spec).into_iter();
+            snapshot.pods.extend(pods.map(|pod| Pod { labels: Arc::clone(&labels), ..pod }));
         }
         snapshot.daemon_sets.extend([daemons.0, daemons.1].into_iter().take(daemons.2));
         for (node, running) in nodes {

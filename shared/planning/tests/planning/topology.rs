@@ -176,8 +176,12 @@ fn reservations_are_used_first_and_no_more_than_there_are() {
 fn static_pools_have_their_number_of_nodes() {
     let mut snapshot = with_pods(&[]);
     snapshot.node_pools = vec![pool("fixed", json!({"replicas": 2}))];
-    snapshot.pods = pods("web", 1, spec(100, 128));
-    check("static", "A static pool gets its nodes, and pods get no further ones of it.", &snapshot);
+    snapshot.pods = pods("web", 3, spec(7_000, 128));
+    check(
+        "static",
+        "A static pool gets its nodes for pods to use, and pods get no further ones of it.",
+        &snapshot,
+    );
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! Daemonsets that come once a node has joined take their share of a new node.
 
-use outrigger_model::{DaemonSet, PodSpec, Snapshot, labels};
+use outrigger_model::{DaemonSet, Pod, PodSpec, Snapshot, labels};
 use serde_json::{Value, json};
 
 use super::all_placed;
 use crate::checker::setup::Setup;
-use crate::fixtures::{applied, catalogue, daemon_set, pods, spec, spec_with, with_pods};
+use crate::fixtures::{applied, bound, catalogue, daemon_set, node, pods, spec, spec_with, with_pods};
 
 fn requiring_label(key: &str, value: &str) -> Value {
     json!({"nodeAffinity": [{"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}]})
@@ -80,5 +80,44 @@ fn the_checker_counts_a_daemonset_that_waits_for_a_joined_node() {
         assert_eq!(setup.found(), Vec::<String>::new());
         setup.snapshot.daemon_sets.push(daemon);
         assert_eq!(setup.found(), ["default-a: cpu 4 is asked of it; allowed: 3920m as m6a.xlarge"]);
+    }
+}
+
+/// A pod of a daemonset that asks for so much cpu, and is pinned to a node that is gone.
+fn pinned(set: &DaemonSet, cpu: i64) -> Pod {
+    let this = json!({"nodeAffinity": [{"matchExpressions": [{"key": labels::HOSTNAME, "operator": "In",
+        "values": ["gone"]}]}]});
+    let mut pod = pods("agent", 1, spec_with(cpu, 128, this)).remove(0);
+    pod.id.namespace.clone_from(&set.id.namespace);
+    pod.owner_kind = "DaemonSet".into();
+    pod.daemon_set = Some(Box::new(set.id.clone()));
+    pod
+}
+
+// Karpenter takes the newest pod for what the next will ask for, and the template for where it may be.
+#[test]
+fn a_daemonset_pod_that_is_pinned_and_waits_says_what_the_next_will_ask_for() {
+    for (template, cpu, fits) in [(100, 300, false), (300, 100, true)] {
+        let mut snapshot = with_daemon(daemon_set("agent", spec(template, 128)));
+        let pod = pinned(&snapshot.daemon_sets[0], cpu);
+        snapshot.pods.push(pod);
+        assert_eq!(!small_types(&snapshot).is_empty(), fits, "its template asks for {template}m");
+    }
+}
+
+// 1.92 cpus less what runs there and less what is still to come.
+#[test]
+fn an_unexpected_daemonset_pod_on_a_joining_node_takes_room_beside_the_expected() {
+    for (cpu, nodes) in [(1_300, 0), (1_400, 1)] {
+        let mut snapshot = with_pods(&[("web", 1, spec(cpu, 512))]);
+        let mut joining = node("i-1", "m6a.large");
+        joining.labels.insert(labels::NODE_POOL.into(), "default".into());
+        joining.labels.insert("late".into(), "true".into());
+        snapshot.nodes.push(joining);
+        let late = spec_with(500, 128, json!({"nodeSelector": {"late": "true"}}));
+        snapshot.daemon_sets = vec![daemon_set("late", late), daemon_set("agent", spec(100, 128))];
+        let running = bound("i-1", vec![pinned(&snapshot.daemon_sets[0], 500)]);
+        snapshot.pods.extend(running);
+        assert_eq!(all_placed(&snapshot).nodes.len(), nodes, "{cpu}m");
     }
 }
