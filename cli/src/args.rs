@@ -44,7 +44,8 @@ pub(crate) enum Command {
     ///
     /// Pods count as waiting when the scheduler has marked them Unschedulable. NodePools must be among the files; a
     /// node class that is not among them is assumed to be as kOps (InstanceGroup) or Karpenter (EC2NodeClass) make
-    /// it. An object that cannot be used is named on standard error, and the others go on without it.
+    /// it. A NodePool or class that cannot be used is named on standard error, and the others go on without it. A pod or
+    /// node that cannot be read whole is named too: it counts where it is, and nothing is planned for it.
     Plan(Plan),
     /// Decide once which nodes a cluster can do without, since their pods run elsewhere for less; nothing is applied
     ///
@@ -334,7 +335,8 @@ The files may also hold what outrigger plan reads. These annotations of a NodePo
 
 Exit codes:
   0  done, whether or not a node can be done without
-  2  bad usage or input; an object was refused, and the rest decided without it
+  2  bad usage or input; an object was refused, and the rest decided without it; what of
+     pods, nodes and the like cannot be read whole is only told of
 ";
 
 const EXPLAIN_HELP: &str = "\

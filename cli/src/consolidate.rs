@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use outrigger_model::node_pool::DisruptionReason;
-use outrigger_model::{Pod, PodRef, Price};
+use outrigger_model::{Invalid, Pod, PodRef, Price};
 use outrigger_planning::disruption::{self, Consolidation, ConsolidationCommand, DisruptionSettings};
 use serde::Serialize;
 
@@ -14,6 +14,7 @@ use crate::input::{self, Input};
 use crate::output::{Format, Outcome, print, spinner};
 use crate::plan::{ExistingNode, NewNode, new_node};
 use crate::plan_text;
+use crate::unreadable;
 
 /// A consolidation as other programs read it. Names and meanings are stable.
 #[derive(Debug, Serialize)]
@@ -31,6 +32,9 @@ pub(crate) struct ConsolidateOutput {
     pub(crate) commands: Vec<CommandOutput>,
     /// The nodes that stay.
     pub(crate) kept: Vec<KeptOutput>,
+    /// What of the cluster's own objects could not be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) unreadable: Vec<Invalid>,
     /// How long the decision took, reading and printing left out.
     pub(crate) plan_seconds: f64,
 }
@@ -86,7 +90,7 @@ pub(crate) fn run(command: &args::Consolidate, format: Format) -> Result<Outcome
     let found = disruption::consolidate(&snapshot, &options, &settings);
     let seconds = begun.elapsed().as_secs_f64();
     progress.finish_and_clear();
-    let output = output(&found, seconds);
+    let output = ConsolidateOutput { unreadable: unreadable::all(&snapshot), ..output(&found, seconds) };
     print(&output, format, || consolidate_text::print(&output))?;
     plan_text::warn_of_input(&snapshot, &lacks, format);
     Ok(if snapshot.invalid.is_empty() { Outcome::Done } else { Outcome::Refused })
@@ -105,6 +109,7 @@ fn output(found: &Consolidation, plan_seconds: f64) -> ConsolidateOutput {
         node_cost_after: found.after.beside,
         commands: found.commands.iter().map(command_output).collect(),
         kept: kept.collect(),
+        unreadable: Vec::new(),
         plan_seconds,
     }
 }

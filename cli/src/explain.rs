@@ -4,7 +4,7 @@
 mod ledger;
 mod node;
 
-use outrigger_model::{NodeReport, Outcome as Fate, Pod, PodRef, PodState};
+use outrigger_model::{Invalid, NodeReport, Outcome as Fate, Pod, PodRef, PodState};
 use owo_colors::OwoColorize;
 use serde::Serialize;
 
@@ -34,6 +34,9 @@ struct PodExplanation {
     pod: PodRef,
     /// Where it stands in the files.
     state: PodState,
+    /// What of it could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<Box<Invalid>>,
     /// The node that it runs on already.
     #[serde(skip_serializing_if = "Option::is_none")]
     node_name: Option<String>,
@@ -53,15 +56,17 @@ pub(crate) fn run(command: &args::Explain, format: Format) -> Result<Outcome, Cl
     let explanation = asked(command)?;
     print(&explanation, format, || explanation.print_text())?;
     Ok(match &explanation {
-        Explanation::Pod(pod) if matches!(pod.outcome, Some(Fate::Unplaced { .. })) => Outcome::Unplaced,
+        Explanation::Pod(pod) if pod.outcome.as_ref().is_some_and(is_unplaced) => Outcome::Unplaced,
         #[cfg(feature = "cluster")]
-        Explanation::Remembered(ledger::Remembered::Pod(pod))
-            if matches!(pod.outcome, Fate::Unplaced { .. }) =>
-        {
+        Explanation::Remembered(ledger::Remembered::Pod(pod)) if is_unplaced(&pod.outcome) => {
             Outcome::Unplaced
         }
         _ => Outcome::Done,
     })
+}
+
+fn is_unplaced(outcome: &Fate) -> bool {
+    outcome.unplaced_reason().is_some()
 }
 
 /// What is asked for, from where it is to be read.
@@ -113,6 +118,7 @@ fn explain_pod(decision: &Decision, pod: &Pod) -> PodExplanation {
     PodExplanation {
         pod: pod.id.clone(),
         state: pod.state,
+        unreadable: pod.degraded.clone(),
         node_name: pod.node_name.clone(),
         outcome: entry.map(|entry| entry.outcome.clone()),
         node: on.map(new_node),
@@ -137,9 +143,9 @@ impl PodExplanation {
         let pod = self.pod.to_string();
         let pod = pod.bold();
         match (&self.outcome, &self.node, &self.node_name) {
-            (Some(Fate::Unplaced { pools }), ..) => {
+            (Some(outcome @ (Fate::Unplaced { .. } | Fate::Unreadable { .. })), ..) => {
                 say!("{pod}: {}", "no node can be made for it".red());
-                plan_text::print_refusals(pools);
+                plan_text::print_reasons(outcome);
             }
             (Some(Fate::Ignored { reason }), ..) => say!("{pod}: left out of the decision: {reason}"),
             (Some(Fate::Placed { .. }), Some(node), _) => {
@@ -148,13 +154,21 @@ impl PodExplanation {
                 self.why.iter().for_each(print_why);
             }
             (Some(Fate::Placed { on }), ..) => say!("{pod}: {} {on}", "there is room for it on".green()),
-            (None, _, Some(node)) => say!("{pod}: runs on {node}, so there is nothing to decide"),
+            (None, _, Some(node)) => {
+                say!("{pod}: runs on {node}, so there is nothing to decide");
+                print_unreadable(self.unreadable.as_deref());
+            }
             (None, ..) => say!(
                 "{pod}: is {:?}; a node is planned for once the scheduler marks it Unschedulable",
                 self.state
             ),
         }
     }
+}
+
+/// What of the object could not be read.
+fn print_unreadable(problem: Option<&Invalid>) {
+    problem.iter().for_each(|problem| say!("It cannot be read whole: {}", problem.complaint()));
 }
 
 fn print_why(report: &NodeReport) {

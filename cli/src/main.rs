@@ -22,6 +22,7 @@ mod simulate_text;
 mod snapshot_file;
 #[cfg(feature = "cluster")]
 mod uninstall;
+mod unreadable;
 
 use std::process::ExitCode;
 

@@ -1,7 +1,9 @@
 //! `outrigger plan`: one decision, as the JSON that other programs read or as text.
 
 use anstream::eprintln;
-use outrigger_model::{CapacityType, ExistingPlacement, PlannedNode, PodRef, Price, RequirementSpec};
+use outrigger_model::{
+    CapacityType, ExistingPlacement, Invalid, PlannedNode, PodRef, Price, RequirementSpec,
+};
 use outrigger_planning::check::check_with_report;
 use owo_colors::OwoColorize;
 use serde::Serialize;
@@ -12,6 +14,7 @@ use crate::input::{Decision, decide};
 use crate::output::{Format, Outcome, count, print, say};
 use crate::plan_text;
 use crate::snapshot_file;
+use crate::unreadable;
 
 /// A plan as other programs read it. Names and meanings are stable.
 #[derive(Debug, Serialize)]
@@ -35,6 +38,9 @@ pub(crate) struct PlanOutput {
     pub(crate) nodes: Vec<NewNode>,
     /// Nodes that exist, with the pods that they have room for.
     pub(crate) existing: Vec<ExistingNode>,
+    /// What of the cluster's own objects could not be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) unreadable: Vec<Invalid>,
 }
 
 /// A pod without a place.
@@ -138,6 +144,7 @@ fn output(decision: &Decision) -> PlanOutput {
         plan_seconds: decision.seconds,
         nodes: plan.nodes.iter().map(new_node).collect(),
         existing: existing.collect(),
+        unreadable: unreadable::all(&decision.snapshot),
     }
 }
 

@@ -9,6 +9,7 @@ use owo_colors::OwoColorize;
 use crate::input::Decision;
 use crate::output::{Format, count, say, table};
 use crate::plan::{NewNode, PlanOutput};
+use crate::unreadable;
 
 /// How many names of a group are shown.
 const SHOWN: usize = 3;
@@ -85,16 +86,26 @@ pub(crate) fn print_nodes(nodes: &[NewNode]) {
 
 fn print_unplaced(decision: &Decision) {
     for entry in &decision.report.pods {
-        let Outcome::Unplaced { pools } = &entry.outcome else { continue };
+        if !matches!(entry.outcome, Outcome::Unplaced { .. } | Outcome::Unreadable { .. }) {
+            continue;
+        }
         say!("");
         let pods = count(entry.pods.len(), "pod");
         say!("{} {}", format!("No place for {pods}:").red().bold(), names(&entry.pods));
-        print_refusals(pools);
+        print_reasons(&entry.outcome);
+    }
+}
+
+/// Why no node can be made for pods: each pool's reason, or their own.
+pub(crate) fn print_reasons(outcome: &Outcome) {
+    match outcome {
+        Outcome::Unplaced { pools } => print_refusals(pools),
+        other => other.unplaced_reason().into_iter().for_each(|reason| say!("  {reason}")),
     }
 }
 
 /// Each pool's reason, or that there is no pool.
-pub(crate) fn print_refusals(pools: &[PoolRefusal]) {
+fn print_refusals(pools: &[PoolRefusal]) {
     if pools.is_empty() {
         say!("  there is no usable NodePool");
     }
@@ -139,11 +150,12 @@ pub(crate) fn warn(decision: &Decision, format: Format) {
     warn_of_input(&decision.snapshot, &decision.lacks, format);
 }
 
-/// What was refused, and what is missing.
+/// What was refused, what could not be read, and what is missing.
 pub(crate) fn warn_of_input(snapshot: &Snapshot, lacks: &[String], format: Format) {
     for problem in &snapshot.invalid {
         eprintln!("{} {problem}", "refused:".yellow().bold());
     }
+    unreadable::warn(snapshot);
     for lack in lacks {
         eprintln!("{} {lack}", "note:".yellow().bold());
     }

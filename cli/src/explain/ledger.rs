@@ -107,7 +107,7 @@ fn pod(plan: Option<&Dated>, asked: &str) -> Option<DecidedPod> {
     let pod = entry.pods.iter().find(is_it)?.clone();
     let on = match &entry.outcome {
         Fate::Placed { on } => report.nodes.iter().find(|node| &node.claim == on),
-        Fate::Unplaced { .. } | Fate::Ignored { .. } => None,
+        Fate::Unplaced { .. } | Fate::Unreadable { .. } | Fate::Ignored { .. } => None,
     };
     Some(DecidedPod { pod, decided_at: *decided_at, outcome: entry.outcome.clone(), why: on.cloned() })
 }
@@ -160,9 +160,9 @@ impl DecidedPod {
     fn print_text(&self) {
         let (pod, at) = (self.pod.bold(), self.decided_at);
         match &self.outcome {
-            Fate::Unplaced { pools } => {
+            outcome @ (Fate::Unplaced { .. } | Fate::Unreadable { .. }) => {
                 say!("{pod}: {} (provision, {at})", "no node can be made for it".red());
-                plan_text::print_refusals(pools);
+                plan_text::print_reasons(outcome);
             }
             Fate::Ignored { reason } => say!("{pod}: left out of the decision: {reason} (provision, {at})"),
             Fate::Placed { on } => say!("{pod}: {} {on} (provision, {at})", "goes to".green()),

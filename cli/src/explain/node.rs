@@ -1,11 +1,11 @@
 //! One node: a planned one with its types and why it offers them, or one that exists with its room.
 
-use outrigger_model::{NodeReport, Plan, PlannedNode, PodRef, Price, Resources, Snapshot, Taint};
+use outrigger_model::{Invalid, NodeReport, Plan, PlannedNode, PodRef, Price, Resources, Snapshot, Taint};
 use outrigger_planning::disruption::{DisruptionSettings, consolidate};
 use owo_colors::OwoColorize;
 use serde::Serialize;
 
-use super::print_why;
+use super::{print_unreadable, print_why};
 use crate::args::Source;
 use crate::consolidate::{CommandOutput, command_output};
 use crate::consolidate_text::{destinations, print_lost};
@@ -59,6 +59,9 @@ pub(super) struct Existing {
     /// Its pool, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     node_pool: Option<String>,
+    /// What of it could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<Box<Invalid>>,
     /// Why it takes no pods for now, as far as the node itself says.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     closed: Vec<&'static str>,
@@ -122,6 +125,7 @@ pub(super) fn existing(decision: &Decision, source: &Source, asked: &str) -> Opt
         (node.deleting, "it is being deleted"),
         (node.unschedulable, "it is cordoned"),
         (!node.ready, "it is not ready"),
+        (node.degraded.is_some(), "it cannot be read whole"),
     ];
     let mut free = node.allocatable.clone();
     let on_it = || snapshot.pods.iter().filter(|pod| pod.occupies(&node.name));
@@ -129,6 +133,7 @@ pub(super) fn existing(decision: &Decision, source: &Source, asked: &str) -> Opt
     Some(Existing {
         node: node.name.clone(),
         node_pool: node.node_pool().map(str::to_owned),
+        unreadable: node.degraded.clone(),
         closed: reasons.into_iter().filter(|(holds, _)| *holds).map(|(_, reason)| reason).collect(),
         taints: node.taints.clone(),
         allocatable: node.allocatable.clone(),
@@ -193,6 +198,7 @@ impl Existing {
         for reason in &self.closed {
             say!("It takes no pods: {reason}");
         }
+        print_unreadable(self.unreadable.as_deref());
         print_taints(&self.taints);
         say!("Pods may use {}", self.allocatable);
         say!("Free are {}", self.free);

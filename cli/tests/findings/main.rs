@@ -10,31 +10,39 @@ mod objects;
 mod pools;
 mod prices;
 mod speed;
+mod unreadable;
 mod volumes;
 
 use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
 /// What the command plans for these objects, as it prints it for programs. The plan must hold every rule.
 #[track_caller]
 fn plan(objects: &[Value]) -> Value {
-    told(&["plan", "--check"], objects)
+    told(&["plan", "-f", "-", "-o", "json", "--check"], objects)
 }
 
 /// What the command can do without of these objects, as it prints it for programs.
 #[track_caller]
 fn consolidate(objects: &[Value]) -> Value {
-    told(&["consolidate"], objects)
+    told(&["consolidate", "-f", "-", "-o", "json"], objects)
 }
 
 /// What a command prints for programs about these objects.
 #[track_caller]
-fn told(command: &[&str], objects: &[Value]) -> Value {
+fn told(arguments: &[&str], objects: &[Value]) -> Value {
+    let output = run(arguments, objects);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{told}");
+    serde_json::from_slice(&output.stdout).expect("it prints JSON")
+}
+
+/// The command with these arguments, which reads a list of these objects.
+fn run(arguments: &[&str], objects: &[Value]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_outrigger"))
-        .args(command)
-        .args(["-f", "-", "-o", "json"])
+        .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -44,10 +52,7 @@ fn told(command: &[&str], objects: &[Value]) -> Value {
     let mut input = child.stdin.take().expect("its input is ours");
     input.write_all(list.as_bytes()).expect("it reads what we write");
     drop(input);
-    let output = child.wait_with_output().expect("the command ends");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{told}");
-    serde_json::from_slice(&output.stdout).expect("it prints JSON")
+    child.wait_with_output().expect("the command ends")
 }
 
 /// The new nodes of a plan.

@@ -84,6 +84,7 @@ pub(crate) async fn snapshot(
     note_wishes(&mut snapshot);
     snapshot.pods = state.pods.values().cloned().collect();
     snapshot.daemon_sets.clone_from(&state.daemon_sets);
+    tell_of_unreadable(&snapshot);
     if known.purpose == Purpose::Disruption || leaving::is_any_node_leaving(&snapshot) {
         snapshot.disruption_budgets = disruption_budgets(ports).await?;
     }
@@ -104,5 +105,16 @@ fn note_wishes(snapshot: &mut Snapshot) {
     }
     for node in &mut snapshot.nodes {
         node.claim_do_not_disrupt = node.instance_id().and_then(|id| wishes.get(id)).cloned();
+    }
+}
+
+/// Says what could not be read, once for all objects that have it in common.
+fn tell_of_unreadable(snapshot: &Snapshot) {
+    let mut alike: BTreeMap<String, (&str, usize)> = BTreeMap::new();
+    for problem in snapshot.all_unreadable() {
+        alike.entry(problem.complaint()).or_insert((&problem.object, 0)).1 += 1;
+    }
+    for (problem, (object, objects)) in alike {
+        tracing::warn!(object, objects, problem, "not read whole; counted, and nothing is planned for it");
     }
 }

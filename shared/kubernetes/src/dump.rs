@@ -51,6 +51,8 @@ pub struct Dump {
     pub other: BTreeMap<String, usize>,
     /// Objects that cannot be used, and why.
     pub invalid: Vec<Invalid>,
+    /// What of the cluster's own objects cannot be read; pods, nodes and daemonsets say it themselves.
+    pub unreadable: Vec<Invalid>,
 }
 
 impl Dump {
@@ -64,6 +66,7 @@ impl Dump {
             classes,
             node_pools: self.node_pools,
             invalid: self.invalid,
+            unreadable: self.unreadable,
             karpenter_lease: self.karpenter_lease,
             nodes: self.nodes,
             pods: self.pods,

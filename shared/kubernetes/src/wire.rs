@@ -26,6 +26,14 @@ impl Object {
         }
     }
 
+    /// Reads as much of it as can be read.
+    pub(crate) fn read_in_part<T: DeserializeOwned>(&self, kind: &str) -> Result<Part<T>, Invalid> {
+        match self {
+            Self::Text(json) => read_in_part(kind, json),
+            Self::Value(value) => read_value_in_part(kind, value),
+        }
+    }
+
     /// The whole of it as a value.
     pub(crate) fn into_value(self, kind: &str) -> Result<Value, Invalid> {
         match self {
@@ -66,6 +74,74 @@ pub(crate) fn read_value<T: DeserializeOwned>(kind: &str, value: &Value) -> Resu
             Invalid::new(label(kind, value), error.path().to_string(), found, error.inner())
         })
     })
+}
+
+/// As much of an object as can be read.
+pub(crate) struct Part<T> {
+    /// What was read.
+    pub(crate) object: T,
+    /// The first value that could not be, where one had to be left out.
+    pub(crate) left_out: Option<Invalid>,
+}
+
+/// How many values of one object are left out before all of it is.
+const MAX_LEFT_OUT: usize = 32;
+
+/// Reads one object, without the values that do not fit.
+pub(crate) fn read_in_part<T: DeserializeOwned>(kind: &str, json: &str) -> Result<Part<T>, Invalid> {
+    match serde_json::from_str(json) {
+        Ok(object) => Ok(Part { object, left_out: None }),
+        Err(_) => {
+            let value = serde_json::from_str(json).map_err(|cause| unreadable(kind, json, cause))?;
+            let twice =
+                || Invalid::new(label(kind, &value), "the object", "a field twice", "each field once");
+            let part = read_value_in_part(kind, &value)?;
+            Ok(Part { left_out: part.left_out.or_else(|| Some(twice())), ..part })
+        }
+    }
+}
+
+/// The same out of a value.
+pub(crate) fn read_value_in_part<T: DeserializeOwned>(kind: &str, value: &Value) -> Result<Part<T>, Invalid> {
+    if let Ok(object) = T::deserialize(value) {
+        return Ok(Part { object, left_out: None });
+    }
+    let (mut rest, mut left_out) = (value.clone(), None);
+    for _ in 0..MAX_LEFT_OUT {
+        let error = match serde_path_to_error::deserialize(&rest) {
+            Ok(object) => return Ok(Part { object, left_out }),
+            Err(error) => error,
+        };
+        let error: serde_path_to_error::Error<serde_json::Error> = error;
+        left_out.get_or_insert_with(|| {
+            let found = found_at(&rest, error.path());
+            Invalid::new(label(kind, value), error.path().to_string(), found, error.inner())
+        });
+        if !leave_out(&mut rest, error.path()) {
+            break;
+        }
+    }
+    read_value(kind, value).map(|object| Part { object, left_out: None })
+}
+
+/// Takes out what stands at a path; says whether something did.
+fn leave_out(value: &mut Value, path: &serde_path_to_error::Path) -> bool {
+    let steps: Vec<&Segment> =
+        path.iter().filter(|it| !matches!(it, Segment::Enum { .. } | Segment::Unknown)).collect();
+    let Some((last, before)) = steps.split_last() else { return false };
+    let parent = before.iter().try_fold(value, |inner, step| match step {
+        Segment::Seq { index } => inner.get_mut(*index),
+        Segment::Map { key } => inner.get_mut(key),
+        Segment::Enum { .. } | Segment::Unknown => Some(inner),
+    });
+    match (parent, last) {
+        (Some(Value::Array(items)), Segment::Seq { index }) if *index < items.len() => {
+            items.remove(*index);
+            true
+        }
+        (Some(Value::Object(fields)), Segment::Map { key }) => fields.remove(key).is_some(),
+        _ => false,
+    }
 }
 
 /// `Kind/name` or `Kind/namespace/name`.

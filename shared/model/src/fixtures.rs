@@ -7,10 +7,10 @@ use jiff::Timestamp;
 
 use crate::selector::LabelSelector;
 use crate::{
-    CapacityType, ClaimState, FleetRequest, Instance, Intent, IntentState, Node, NodeClaim, NodeClaimSpec,
-    NodeClaimStatus, NodeClassRef, NodePool, NominatedPod, PlannedNode, Pod, PodDisruptionBudget, PodRef,
-    PodSpec, PodState, Price, Quantity, Readiness, Requirements, Resources, SpotAllocation, Taint,
-    TaintEffect, UnhealthyPods,
+    CapacityType, ClaimState, FleetRequest, Instance, Intent, IntentState, Invalid, Node, NodeClaim,
+    NodeClaimSpec, NodeClaimStatus, NodeClassRef, NodePool, NominatedPod, PlannedNode, Pod,
+    PodDisruptionBudget, PodRef, PodSpec, PodState, Price, Quantity, Readiness, Requirements, Resources,
+    SpotAllocation, Taint, TaintEffect, UnhealthyPods,
 };
 
 /// So many seconds after 1970 began.
@@ -71,6 +71,7 @@ pub fn node(taints: Vec<Taint>) -> Node {
         annotations: BTreeMap::new(),
         finalizers: vec!["example.com/own".into()],
         taints,
+        foreign_taints: Vec::new(),
         capacity: Resources::new(),
         allocatable: Resources::new().with("nvidia.com/gpu", Quantity::units(1)),
         volume_limits: BTreeMap::new(),
@@ -80,6 +81,7 @@ pub fn node(taints: Vec<Taint>) -> Node {
         deleting: false,
         created_at: Timestamp::UNIX_EPOCH,
         claim_do_not_disrupt: None,
+        degraded: None,
     }
 }
 
@@ -100,7 +102,14 @@ pub fn pod(name: &str, node: Option<&str>, owner_kind: &str) -> Pod {
         group: None,
         do_not_disrupt: None,
         readiness: Readiness::default(),
+        degraded: None,
     }
+}
+
+/// What an object cannot be read whole for, named as `Kind/name`.
+pub fn unread(object: &str) -> Option<Box<Invalid>> {
+    let field = "spec.tolerations[0].operator";
+    Some(Box::new(Invalid::new(object, field, "\"Gt\"", "Equal or Exists")))
 }
 
 /// A pod of the namespace `default`.

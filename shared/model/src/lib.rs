@@ -86,7 +86,7 @@ pub use requirements::{Conflict, Requirements};
 pub use resources::Resources;
 pub use snapshot::{ClassOffer, Snapshot};
 pub use spot_refusal::SpotRefusal;
-pub use taint::{Taint, TaintEffect, Toleration};
+pub use taint::{ForeignTaint, Taint, TaintEffect, Toleration};
 pub use termination::{Termination, TerminationReason};
 pub use vcpu_quota::vcpu_quota;
 pub use volume::VolumeClaim;

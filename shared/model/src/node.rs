@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::node_claim_object::ConditionStatus;
-use crate::{NodeProtection, ProtectedObject, Resources, Taint, labels};
+use crate::{ForeignTaint, Invalid, NodeProtection, ProtectedObject, Resources, Taint, labels};
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,6 +34,9 @@ pub struct Node {
     /// Taints.
     #[serde(default)]
     pub taints: Vec<Taint>,
+    /// Taints that cannot be understood. Whoever writes the others writes these too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub foreign_taints: Vec<ForeignTaint>,
     /// What the machine has.
     pub capacity: Resources,
     /// What pods may use of it.
@@ -57,6 +60,10 @@ pub struct Node {
     /// The annotation `karpenter.sh/do-not-disrupt` that somebody gave its NodeClaim object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_do_not_disrupt: Option<String>,
+    /// Why it could not be read whole; what could be read of it stands in the other fields. It is counted and left alone:
+    /// nothing is planned onto it, and it is not given up by choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub degraded: Option<Box<Invalid>>,
 }
 
 /// A condition of a node.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::selector::LabelSelector;
 use crate::taint::first_untolerated;
-use crate::{Node, Protection, RequirementSpec, Requirements, Resources, Taint, Toleration, labels};
+use crate::{Invalid, Node, Protection, RequirementSpec, Requirements, Resources, Taint, Toleration, labels};
 
 /// A pod's name in its namespace, printed `namespace/name`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,6 +93,10 @@ pub struct Pod {
     /// Whether it serves, as far as its PodDisruptionBudget asks.
     #[serde(default, skip_serializing_if = "Readiness::is_ready")]
     pub readiness: Readiness,
+    /// Why it could not be read whole; what could be read of it stands in the other fields. It takes room where it runs
+    /// and leaves as any other, but no place is planned for it, since nobody knows which would do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub degraded: Option<Box<Invalid>>,
 }
 
 /// Whether a pod that is on a node serves.
@@ -365,6 +369,10 @@ pub struct DaemonSet {
     pub labels: Arc<BTreeMap<String, String>>,
     /// What each of its pods asks for.
     pub spec: Arc<PodSpec>,
+    /// Why it could not be read whole. Its spec then asks for no less, and bears no fewer taints, than it really does,
+    /// so that room is kept for its pods wherever they may come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub degraded: Option<Box<Invalid>>,
 }
 
 impl DaemonSet {

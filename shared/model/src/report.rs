@@ -17,6 +17,9 @@ pub struct Report {
     pub nodes: Vec<NodeReport>,
     /// Objects that were refused.
     pub invalid: Vec<Invalid>,
+    /// What of the cluster's own objects could not be read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unreadable: Vec<Invalid>,
     /// What is to become of nodes that exist, by name, where the decision is about them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verdicts: Vec<NodeVerdict>,
@@ -45,6 +48,11 @@ pub enum Outcome {
     Unplaced {
         /// Each pool with its reason, in the order in which they were tried; empty when there is no pool.
         pools: Vec<PoolRefusal>,
+    },
+    /// It could not be read whole, so that nobody knows which node would do for it.
+    Unreadable {
+        /// What could not be read.
+        problem: String,
     },
     /// It was left out of the decision.
     Ignored {
@@ -220,12 +228,15 @@ impl Report {
 }
 
 impl Outcome {
-    /// For an unplaced pod, every pool's reason in one line.
+    /// For a pod that no node can be made for, why, in one line: each pool's reason.
     pub fn unplaced_reason(&self) -> Option<String> {
-        let Self::Unplaced { pools } = self else { return None };
-        if pools.is_empty() {
-            return Some("there is no usable NodePool".into());
+        match self {
+            Self::Placed { .. } | Self::Ignored { .. } => None,
+            Self::Unreadable { problem } => Some(format!("it cannot be read whole: {problem}")),
+            Self::Unplaced { pools } if pools.is_empty() => Some("there is no usable NodePool".into()),
+            Self::Unplaced { pools } => {
+                Some(pools.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+            }
         }
-        Some(pools.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
     }
 }

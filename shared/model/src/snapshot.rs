@@ -32,6 +32,10 @@ pub struct Snapshot {
     /// Objects that were refused, and why; the others go on without them.
     #[serde(default)]
     pub invalid: Vec<Invalid>,
+    /// What of the cluster's own objects could not be read; pods, nodes and daemonsets say it themselves. The decision
+    /// goes on as if it stood in the way where it may.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unreadable: Vec<Invalid>,
     /// The Lease that a live Karpenter holds.
     #[serde(default, skip_serializing_if = "KarpenterLease::is_absent")]
     pub karpenter_lease: KarpenterLease,
@@ -111,6 +115,7 @@ impl Snapshot {
             generation: 0,
             node_pools: Vec::new(),
             invalid: Vec::new(),
+            unreadable: Vec::new(),
             karpenter_lease: KarpenterLease::default(),
             classes: Vec::new(),
             unavailable: Vec::new(),
@@ -166,6 +171,14 @@ impl Snapshot {
             next.pods[place].nominated_node = Some(node);
         }
         next
+    }
+
+    /// All that could not be read of the cluster's own objects.
+    pub fn all_unreadable(&self) -> impl Iterator<Item = &Invalid> {
+        let nodes = self.nodes.iter().filter_map(|node| node.degraded.as_deref());
+        let pods = self.pods.iter().filter_map(|pod| pod.degraded.as_deref());
+        let sets = self.daemon_sets.iter().filter_map(|set| set.degraded.as_deref());
+        nodes.chain(pods).chain(sets).chain(&self.unreadable)
     }
 
     /// The pods that take room on each node.

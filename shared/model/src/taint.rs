@@ -105,6 +105,18 @@ impl fmt::Display for Taint {
     }
 }
 
+/// A taint with an effect that a later Kubernetes knows, as it stands on its node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForeignTaint {
+    /// The key.
+    pub key: String,
+    /// The value; empty when there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub value: String,
+    /// What it does.
+    pub effect: String,
+}
+
 /// How a toleration compares values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TolerationOperator {

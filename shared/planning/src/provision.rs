@@ -7,13 +7,10 @@ use outrigger_model::{Outcome, Plan, Pod, PodRef, PodsReport, PoolRefusal, Refus
 use crate::launch_outcomes::LeftAlone;
 use crate::moves::Moves;
 use crate::problem::Problem;
-use crate::problem::queue;
+use crate::problem::queue::{self, GroupName, group_of};
 use crate::problem::volumes::Volumes;
 use crate::report::Writer;
 use crate::{Options, leaving, rate, search};
-
-/// A pod group: its namespace and its name.
-type GroupName<'a> = (&'a str, &'a str);
 
 /// Plans nodes for the pods of a snapshot that the scheduler has found no node for, and for those whose node is going.
 ///
@@ -34,8 +31,8 @@ fn place_all(snapshot: &Snapshot, options: &Options<'_>) -> (Plan, Report) {
     let volumes = Volumes::of(snapshot);
     let buffers = queue::buffer_pods(snapshot);
     let queue = queue::queue(snapshot, &buffers, &volumes, &left_alone);
-    let mut pods = queue.pods;
     let mut broken: BTreeMap<GroupName<'_>, Vec<&Pod>> = BTreeMap::new();
+    let mut pods = without_groups(queue.pods, &queue.incomplete, &mut broken);
     loop {
         let problem = Problem::of(snapshot, options, &volumes, &left_alone, &pods, &BTreeMap::new());
         let (mut plan, mut report) = Writer::new(&search::solve(&problem)).write();
@@ -44,22 +41,26 @@ fn place_all(snapshot: &Snapshot, options: &Options<'_>) -> (Plan, Report) {
             pods.iter().filter(|pod| unplaced.contains(&pod.id)).filter_map(|pod| group_of(pod)).collect();
         if new.is_empty() {
             report.pods.extend(broken.into_iter().map(|(name, pods)| not_whole(snapshot, name, &pods)));
-            report.pods.extend(queue.ignored);
+            report.pods.extend(queue.left_out);
             rate::put_off(snapshot, &left_alone, &mut plan, &mut report);
             return (plan, report);
         }
-        let (out, rest) =
-            pods.into_iter().partition(|pod| group_of(pod).is_some_and(|group| new.contains(&group)));
-        pods = rest;
-        let out: Vec<&Pod> = out;
-        for pod in out {
-            broken.entry(group_of(pod).unwrap_or_default()).or_default().push(pod);
-        }
+        pods = without_groups(pods, &new, &mut broken);
     }
 }
 
-fn group_of(pod: &Pod) -> Option<GroupName<'_>> {
-    pod.group.as_deref().map(|group| (pod.id.namespace.as_str(), group))
+/// Moves the pods of some groups into `broken`; gives the others.
+fn without_groups<'a>(
+    pods: Vec<&'a Pod>,
+    groups: &BTreeSet<GroupName<'_>>,
+    broken: &mut BTreeMap<GroupName<'a>, Vec<&'a Pod>>,
+) -> Vec<&'a Pod> {
+    let is_in = |pod: &&Pod| group_of(pod).is_some_and(|group| groups.contains(&group));
+    let (out, rest): (Vec<&Pod>, Vec<&Pod>) = pods.into_iter().partition(is_in);
+    for pod in out {
+        broken.entry(group_of(pod).unwrap_or_default()).or_default().push(pod);
+    }
+    rest
 }
 
 /// Why the pods of a group have no place although some of them might have one.

@@ -43,6 +43,8 @@ pub(crate) enum Step {
     Lost(String),
     /// Pods of a node that has not been heard of for too long are deleted.
     Deserted(String),
+    /// A node says nothing any more that nobody understands.
+    ClearedUp(String),
     /// What runs on a node has removed its startup taints.
     Started(String),
     /// The scheduler tries again what it has tried in vain.

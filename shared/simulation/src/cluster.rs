@@ -290,6 +290,7 @@ impl Objects {
                 Taint::new(UNINITIALIZED, "true", TaintEffect::NoSchedule),
                 Taint::new(NOT_READY, "", TaintEffect::NoSchedule),
             ],
+            foreign_taints: Vec::new(),
             capacity: kind.counted().clone(),
             allocatable: reduced(&kind.allocatable, percent),
             volume_limits: BTreeMap::new(),
@@ -299,6 +300,7 @@ impl Objects {
             deleting: false,
             created_at: moment.at,
             claim_do_not_disrupt: None,
+            degraded: None,
         });
     }
 
@@ -348,6 +350,7 @@ impl Objects {
             _ => {}
         }
         node.taints.clone_from(&change.taints);
+        node.foreign_taints.clone_from(&change.foreign_taints);
         node.finalizers.clone_from(&change.finalizers);
         self.put_node(node);
         Some(registers)

@@ -8,6 +8,7 @@ pub(crate) mod health;
 pub(crate) mod placing;
 pub(crate) mod protection;
 pub(crate) mod rates;
+pub(crate) mod unreadable;
 pub(crate) mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -56,6 +56,7 @@
 //!                                                    # ProtectInstances (from termination, for 5 min),
 //!                                                    # LockNodeClaims (against changes, for 5 min),
 //!                                                    # AnnotateNodeClaims (do-not-disrupt, for ever)
+//!                                                    # ConfuseNodes (by a taint of a later Kubernetes, for 3 min)
 //!     - {at: 7m, kind: StrayInstances, count: 1}     # ours, but of no launch; ForeignInstances: nobody's of ours
 //!     - {at: 8m, kind: Freeze, function: lifecycle, call: PutSweep, for: 1m}   # stands still before that call
 //!     - {at: 8m, kind: LoseTable}                    # the ledger's; also CopyTable, and RestoreTable from the last copy

@@ -294,6 +294,7 @@ impl State {
             Step::Falls(id) => self.fall(&id, moment),
             Step::Lost(node) => self.lose(node, moment),
             Step::Deserted(node) => self.desert(&node, moment),
+            Step::ClearedUp(node) => self.clear_up(&node),
             Step::Started(node) => self.cluster.drop_startup_taints(&node),
             Step::TryAgain => {
                 self.tries_again = false;

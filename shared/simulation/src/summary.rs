@@ -212,7 +212,9 @@ fn waiting(state: &State) -> Vec<Waiting> {
             let reason = match &entry.outcome {
                 Outcome::Placed { on } => format!("its node is on its way: {on}"),
                 Outcome::Ignored { reason } => reason.clone(),
-                unplaced @ Outcome::Unplaced { .. } => unplaced.unplaced_reason().unwrap_or_default(),
+                unplaced @ (Outcome::Unplaced { .. } | Outcome::Unreadable { .. }) => {
+                    unplaced.unplaced_reason().unwrap_or_default()
+                }
             };
             reasons.extend(entry.pods.iter().map(|pod| (pod, reason.clone())));
         }
@@ -228,7 +230,8 @@ fn waiting(state: &State) -> Vec<Waiting> {
 
 fn unexpected(state: &State, scenario: &Scenario) -> Vec<String> {
     let mut unexpected = Vec::new();
-    for workload in &scenario.workloads {
+    // For pods that cannot be read nothing is planned: where there is room they run, and elsewhere they wait.
+    for workload in scenario.workloads.iter().filter(|workload| workload.unreadable.is_none()) {
         let like = |pod: &&Pod| {
             std::sync::Arc::ptr_eq(&pod.spec, &workload.spec) && pod.id.namespace == workload.id.namespace
         };

@@ -85,6 +85,7 @@ fn cut(report: &Report, entries: usize) -> Report {
         pods,
         nodes: report.nodes.iter().take(entries).cloned().collect(),
         invalid: report.invalid.iter().take(entries).cloned().collect(),
+        unreadable: report.unreadable.iter().take(entries).cloned().collect(),
         verdicts: report.verdicts.iter().take(entries).cloned().collect(),
     }
 }

@@ -78,7 +78,7 @@ impl Tick<'_> {
         let nodes: Vec<&Node> = held.iter().flat_map(|claim| nodes.of_claim(claim)).copied().collect();
         match (step, kept) {
             (Step::Drain | Step::Wait(_), None) => self.carry_out(command, held, lease).await?,
-            (Step::Drain | Step::Wait(_), Some(why)) if !matches!(why, DisruptionBlocker::Occupied(_)) => {
+            (Step::Drain | Step::Wait(_), Some(why)) if may_pass(&why) => {
                 self.waits(&held, &why.to_string());
             }
             (_, kept) => {
@@ -214,6 +214,11 @@ impl Tick<'_> {
             }
         }
     }
+}
+
+/// Whether what keeps a node may end by itself while its command waits.
+const fn may_pass(why: &DisruptionBlocker) -> bool {
+    !matches!(why, DisruptionBlocker::Occupied(_) | DisruptionBlocker::Unreadable(_))
 }
 
 /// Whether pods may be placed on the node of a claim: it is initialised, or kept closed for nothing but the pods that

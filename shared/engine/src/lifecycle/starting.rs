@@ -153,9 +153,11 @@ async fn register(
     claim.status.state = ClaimState::Registered;
     claim.status.node_name = Some(node.name.clone());
     claim.status.registered_at = Some(ports.now());
-    // What was planned was the worst case; the node says what it is.
-    claim.status.reserved = node.capacity.clone().with(NODES, Quantity::units(1));
-    claim.status.allocatable.clone_from(&node.allocatable);
+    // What was planned was the worst case; the node says what it is, where that can be read.
+    if node.degraded.is_none() {
+        claim.status.reserved = node.capacity.clone().with(NODES, Quantity::units(1));
+        claim.status.allocatable.clone_from(&node.allocatable);
+    }
     claim.status.last_error = None;
     // Without the lease: nodes are registered many at a time, and the version alone keeps two writers apart.
     *claim = ports.ledger.update_claim(claim, None).await?;

@@ -16,6 +16,7 @@ pub(crate) fn unchanged(node: &Node) -> NodeChange {
         annotations: BTreeMap::new(),
         finalizers: node.finalizers.clone(),
         taints: node.taints.clone(),
+        foreign_taints: node.foreign_taints.clone(),
     }
 }
 

@@ -20,6 +20,9 @@ pub(crate) fn expected(facts: &InstanceTypeFacts, is_kops: bool) -> Resources {
 
 /// What the node has too little of, among what its pods ask for; `None` when it has enough, or cannot be measured.
 pub(crate) fn shortfall(claim: &NodeClaim, node: &Node) -> Option<String> {
+    if node.degraded.is_some() {
+        return None;
+    }
     let expected = &claim.status.node_check.expected;
     let asked = claim.status.requests.iter().filter(|(_, asked)| !asked.is_zero());
     let short = asked.filter_map(|(name, _)| {
@@ -34,6 +37,9 @@ pub(crate) fn shortfall(claim: &NodeClaim, node: &Node) -> Option<String> {
 /// What the node's memory teaches, if that is news: it is not what the catalogue says, and less than was ever seen.
 pub(crate) fn lesson(claim: &NodeClaim, node: &Node, known: &[SeenMemory]) -> Option<SeenMemory> {
     let instance = claim.status.instance.as_ref().filter(|instance| !instance.image_id.is_empty())?;
+    if node.degraded.is_some() {
+        return None;
+    }
     let (memory, expected) = (node.capacity.get(MEMORY), claim.status.node_check.expected.get(MEMORY));
     if percent_of(memory, expected)? < BELIEVED_PERCENT || memory == expected {
         return None;

@@ -11,8 +11,9 @@ use outrigger_model::EC2NodeClass;
 #[cfg(doc)]
 use outrigger_model::labels;
 use outrigger_model::{
-    CapacityBuffer, ConfiguredObject, ConfiguredRef, ConfiguredStatus, DaemonSet, Invalid, LeaderLease, Node,
-    NodeClaim, NodeOverlay, NodePool, NominatedPod, Pod, PodDisruptionBudget, PodRef, Taint, VolumeClaim,
+    CapacityBuffer, ConfiguredObject, ConfiguredRef, ConfiguredStatus, DaemonSet, ForeignTaint, Invalid,
+    LeaderLease, Node, NodeClaim, NodeOverlay, NodePool, NominatedPod, Pod, PodDisruptionBudget, PodRef,
+    Taint, VolumeClaim,
 };
 
 /// The Kubernetes cluster. Reads are consistent: a list that breaks off half way is an error, never a short answer.
@@ -232,8 +233,10 @@ pub struct NodeChange {
     pub annotations: BTreeMap<String, String>,
     /// All of its finalizers from now on.
     pub finalizers: Vec<String>,
-    /// All of its taints from now on.
+    /// All of its taints from now on, beside those that cannot be understood.
     pub taints: Vec<Taint>,
+    /// Those that it has and that cannot be understood: they stay as they are.
+    pub foreign_taints: Vec<ForeignTaint>,
 }
 
 /// A pod that is bound to a node, with what matters when it has to leave.

@@ -8,16 +8,16 @@ use outrigger_engine::ports::{ClusterError, Eviction, PodOnNode};
 use outrigger_model::{Invalid, Pod};
 use serde_json::json;
 
-use super::list::{Collection, collect};
+use super::list::{Collection, collect, skip};
 use super::transport::{Call, Transport};
-use super::{lock, refusal, unreadable};
+use super::{lock, refusal};
 use crate::convert::{self, Interner};
-use crate::wire;
+use crate::wire::{self, Part};
 
 /// What the API server gives a pod that says nothing of it.
 const DEFAULT_GRACE_SECONDS: i64 = 30;
 
-/// All pods of a node. One that cannot be understood fails the list: a pod that is taken for gone would lose its node.
+/// All pods of a node. One that cannot be read whole is degraded, and leaves as any other.
 pub(super) async fn pods_on(
     transport: &Transport,
     interner: &Mutex<Interner>,
@@ -27,20 +27,23 @@ pub(super) async fn pods_on(
     let fields = format!("spec.nodeName={node}");
     let pods = Collection { fields: &fields, ..Collection::all(&attempted, "/api/v1/pods") };
     let take = |all: &mut Vec<PodOnNode>, json: &str| {
-        let read = wire::read::<core::v1::Pod>("Pod", json);
-        let on = read.and_then(|pod| pod_on_node(pod, &mut lock(interner)));
-        all.push(on.map_err(|invalid| unreadable(attempted.clone(), invalid.into()))?);
+        let read = wire::read_in_part::<core::v1::Pod>("Pod", json);
+        match read.and_then(|pod| pod_on_node(pod, &mut lock(interner))) {
+            Ok(on) => all.push(on),
+            Err(invalid) => skip(&invalid),
+        }
         Ok(())
     };
     collect(transport, &pods, take).await.map(|(pods, _)| pods)
 }
 
-fn pod_on_node(wire: core::v1::Pod, interner: &mut Interner) -> Result<PodOnNode, Invalid> {
+fn pod_on_node(read: Part<core::v1::Pod>, interner: &mut Interner) -> Result<PodOnNode, Invalid> {
+    let wire = &read.object;
     let grace = wire.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
     Ok(PodOnNode {
         deleting_until: wire.metadata.deletion_timestamp.as_ref().map(|time| time.0),
         grace: Duration::from_secs(u64::try_from(grace.unwrap_or(DEFAULT_GRACE_SECONDS)).unwrap_or(0)),
-        pod: convert::pod(wire, interner)?,
+        pod: convert::pod_in_part(read, interner)?,
     })
 }
 

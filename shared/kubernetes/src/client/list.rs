@@ -119,8 +119,8 @@ async fn pods(
     collection: &Collection<'_>,
 ) -> Result<(BTreeMap<String, Pod>, String), ClusterError> {
     let take = |pods: &mut BTreeMap<String, Pod>, json: &str| {
-        let read = wire::read::<core::v1::Pod>("Pod", json);
-        match read.and_then(|pod| convert::pod(pod, &mut lock(interner))) {
+        let read = wire::read_in_part::<core::v1::Pod>("Pod", json);
+        match read.and_then(|pod| convert::pod_in_part(pod, &mut lock(interner))) {
             Ok(pod) => drop(pods.insert(pod.uid.clone(), pod)),
             Err(invalid) => skip(&invalid),
         }
@@ -134,8 +134,8 @@ async fn daemon_sets(
     interner: &Mutex<Interner>,
 ) -> Result<Vec<DaemonSet>, ClusterError> {
     let take = |daemon_sets: &mut Vec<DaemonSet>, json: &str| {
-        let read = wire::read::<apps::v1::DaemonSet>("DaemonSet", json);
-        match read.and_then(|set| convert::daemon_set(set, &mut lock(interner))) {
+        let read = wire::read_in_part::<apps::v1::DaemonSet>("DaemonSet", json);
+        match read.and_then(|set| convert::daemon_set_in_part(set, &mut lock(interner))) {
             Ok(set) => daemon_sets.push(set),
             Err(invalid) => skip(&invalid),
         }
@@ -144,16 +144,16 @@ async fn daemon_sets(
     collect(transport, &DAEMON_SETS, take).await.map(|(daemon_sets, _)| daemon_sets)
 }
 
-/// Nodes by name, and the version of the list. A node that cannot be understood fails the list: a node that is taken
-/// for gone is worse than a tick without a decision.
+/// Nodes by name, and the version of the list. One that cannot be read whole is degraded and fails nothing.
 pub(super) async fn nodes(
     transport: &Transport,
     collection: &Collection<'_>,
 ) -> Result<(BTreeMap<String, Node>, String), ClusterError> {
     let take = |nodes: &mut BTreeMap<String, Node>, json: &str| {
-        let node = wire::read::<core::v1::Node>("Node", json).and_then(convert::node);
-        let node = node.map_err(|invalid| unreadable(NODES.attempted.into(), invalid.into()))?;
-        nodes.insert(node.name.clone(), node);
+        match wire::read_in_part::<core::v1::Node>("Node", json).and_then(convert::node_in_part) {
+            Ok(node) => drop(nodes.insert(node.name.clone(), node)),
+            Err(invalid) => skip(&invalid),
+        }
         Ok(())
     };
     collect(transport, collection, take).await

@@ -18,14 +18,14 @@ pub(super) async fn read(transport: &Transport, name: &str) -> Result<Option<Nod
     };
     let unreadable = |source| unreadable(call.attempted.clone(), source);
     let json = std::str::from_utf8(&body).map_err(|error| unreadable(error.into()))?;
-    let node = wire::read::<core::v1::Node>("Node", json).and_then(convert::node);
+    let node = wire::read_in_part::<core::v1::Node>("Node", json).and_then(convert::node_in_part);
     node.map(Some).map_err(|invalid| unreadable(invalid.into()))
 }
 
 /// Changes a node while it still has the version that was read.
 ///
 /// A merge patch replaces taints and finalizers whole. A strategic patch would merge them by key, and lose one of two
-/// taints that differ only in their effect.
+/// taints that differ only in their effect. Taints that nobody here understands are written back as they were read.
 pub(super) async fn change(transport: &Transport, change: &NodeChange) -> Result<(), ClusterError> {
     // A merge patch removes what it sets to null.
     let set = change.labels.iter().map(|(key, value)| (key.as_str(), json!(value)));
@@ -33,6 +33,8 @@ pub(super) async fn change(transport: &Transport, change: &NodeChange) -> Result
         .chain(change.gone_labels.iter().map(|key| (key.as_str(), Value::Null)))
         .map(|(k, v)| (k.to_owned(), v))
         .collect();
+    let foreign = change.foreign_taints.iter().map(|taint| json!(taint));
+    let taints: Vec<Value> = change.taints.iter().map(|taint| json!(taint)).chain(foreign).collect();
     let patch = json!({
         "metadata": {
             "resourceVersion": change.resource_version,
@@ -40,7 +42,7 @@ pub(super) async fn change(transport: &Transport, change: &NodeChange) -> Result
             "annotations": change.annotations,
             "finalizers": change.finalizers,
         },
-        "spec": { "taints": change.taints },
+        "spec": { "taints": taints },
     });
     let attempted = format!("change the node {}", change.name);
     let call = Call::patch(attempted, format!("/api/v1/nodes/{}", change.name), MERGE_PATCH, &patch);

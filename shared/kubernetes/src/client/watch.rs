@@ -33,7 +33,7 @@ pub(super) async fn changes(
 ) -> Result<Changes, ClusterError> {
     let nodes = open(transport, nodes_of(cursor.scope), "watch nodes", &cursor.nodes, node_change).await?;
     let interner = Arc::clone(interner);
-    let pod = move |gone: bool, object: &Value| Ok(pod_change(gone, object, &interner));
+    let pod = move |gone: bool, object: &Value| pod_change(gone, object, &interner);
     let pods = match pods_of(cursor.scope) {
         Some(collection) => open(transport, collection, "watch pods", &cursor.pods, pod).await?,
         None => stream::pending().boxed(),
@@ -50,14 +50,14 @@ async fn open(
     collection: &Collection<'_>,
     attempted: &'static str,
     version: &str,
-    convert: impl Fn(bool, &Value) -> Result<Option<ClusterChange>, ClusterError> + Send + 'static,
+    convert: impl Fn(bool, &Value) -> Option<ClusterChange> + Send + 'static,
 ) -> Result<Changes, ClusterError> {
     let call = Call::get(attempted, path(collection, version));
     let events = transport.watch(&call).await.map_err(|error| expired(error, attempted))?;
     let server = transport.server().to_owned();
     let changes = events.map(move |event| match event {
-        Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => convert(false, &object),
-        Ok(WatchEvent::Deleted(object)) => convert(true, &object),
+        Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => Ok(convert(false, &object)),
+        Ok(WatchEvent::Deleted(object)) => Ok(convert(true, &object)),
         Ok(WatchEvent::Bookmark(_)) => Ok(None),
         Ok(WatchEvent::Error(status)) => Err(expired(refused(&call, status.code, status.message), attempted)),
         Err(kube::Error::Api(status)) => {
@@ -102,28 +102,23 @@ fn expired(error: ClusterError, attempted: &str) -> ClusterError {
     }
 }
 
-/// A node that cannot be understood ends the watch: the caller lists again, and hears of it there.
-fn node_change(gone: bool, object: &Value) -> Result<Option<ClusterChange>, ClusterError> {
+fn node_change(gone: bool, object: &Value) -> Option<ClusterChange> {
     if gone {
-        return Ok(text_at(object, "/metadata/name").map(|name| ClusterChange::NodeGone { name }));
+        return text_at(object, "/metadata/name").map(|name| ClusterChange::NodeGone { name });
     }
-    let node = wire::read_value::<core::v1::Node>("Node", object).and_then(convert::node);
-    let node = node.map_err(|invalid| unreadable("watch nodes".into(), invalid.into()))?;
-    Ok(Some(ClusterChange::Node(Box::new(node))))
+    let node = wire::read_value_in_part::<core::v1::Node>("Node", object).and_then(convert::node_in_part);
+    let node = node.map_err(|invalid| skip(&invalid)).ok()?;
+    Some(ClusterChange::Node(Box::new(node)))
 }
 
 fn pod_change(gone: bool, object: &Value, interner: &Mutex<Interner>) -> Option<ClusterChange> {
     if gone {
         return text_at(object, "/metadata/uid").map(|uid| ClusterChange::PodGone { uid });
     }
-    let pod = wire::read_value::<core::v1::Pod>("Pod", object);
-    match pod.and_then(|pod| convert::pod(pod, &mut lock(interner))) {
-        Ok(pod) => Some(ClusterChange::Pod(Box::new(pod))),
-        Err(invalid) => {
-            skip(&invalid);
-            None
-        }
-    }
+    let pod = wire::read_value_in_part::<core::v1::Pod>("Pod", object);
+    let pod = pod.and_then(|pod| convert::pod_in_part(pod, &mut lock(interner)));
+    let pod = pod.map_err(|invalid| skip(&invalid)).ok()?;
+    Some(ClusterChange::Pod(Box::new(pod)))
 }
 
 fn text_at(object: &Value, pointer: &str) -> Option<String> {

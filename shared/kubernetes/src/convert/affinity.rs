@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1 as wire;
 use outrigger_model::pod::{NodeSelectorTerm, PodAffinityTerm, Weighted};
 use outrigger_model::{Operator, PodSpec};
 
-use super::bounds::{self, MAX_PARTS, MAX_TERMS};
+use super::bounds::{self, MAX_NODE_TERMS, MAX_PARTS, MAX_TERMS};
 use super::problem::{Problem, Within, each};
 use super::selector::{narrow, requirement, selector};
 
@@ -47,11 +47,11 @@ fn read_node_affinity(spec: &mut PodSpec, affinity: &wire::NodeAffinity) -> Resu
             let field = format!("{REQUIRED}.nodeSelectorTerms");
             return Err(Problem::new(field, "no terms", "one term or more"));
         }
-        let terms = each("nodeSelectorTerms", Some(&required.node_selector_terms), MAX_TERMS, node_term);
+        let terms = each("nodeSelectorTerms", Some(&required.node_selector_terms), MAX_NODE_TERMS, node_term);
         spec.node_affinity = terms.within(REQUIRED)?;
     }
     let preferred = affinity.preferred_during_scheduling_ignored_during_execution.as_deref();
-    spec.preferred_node_affinity = each(PREFERRED, preferred, MAX_TERMS, |wire| {
+    spec.preferred_node_affinity = each(PREFERRED, preferred, MAX_NODE_TERMS, |wire| {
         let weight = weight(wire.weight)?;
         Ok(Weighted { weight, term: node_term(&wire.preference).within("preference")? })
     })?;

@@ -1,5 +1,6 @@
-//! How much of anything an object may hold. The API server bounds an object only by its size; a decision's time grows
-//! with terms and values, so one hostile object must not be able to stop it for all others.
+//! How much of anything an object may hold to be read whole. The API server bounds an object only by its size; a
+//! decision's time grows with terms and values, so one hostile object must not be able to stop it for all others.
+//! Ordinary objects stay far below. What is beyond is read in part (`readable`), and no object is lost for it.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +8,15 @@ use outrigger_model::syntax;
 
 use super::problem::Problem;
 
-/// Terms of one affinity, constraints of one spread, and requirements of one term.
+/// Terms of one affinity to pods, constraints of one spread, and requirements of one term. Each of the former is counted
+/// over all pods.
 pub(super) const MAX_TERMS: usize = 100;
+/// Terms of one affinity to nodes, which cost less.
+pub(super) const MAX_NODE_TERMS: usize = 1_000;
 /// Values of one requirement.
-pub(super) const MAX_VALUES: usize = 1_000;
+pub(super) const MAX_VALUES: usize = 10_000;
 /// Labels of one object or selector.
-pub(super) const MAX_LABELS: usize = 1_000;
+pub(super) const MAX_LABELS: usize = 10_000;
 /// Containers, ports, volumes, tolerations, taints and namespaces of one object or term.
 pub(super) const MAX_PARTS: usize = 1_000;
 
@@ -31,13 +35,16 @@ pub(super) fn labels(field: &str, labels: Option<&BTreeMap<String, String>>) -> 
         let found = format!("{} labels", labels.len());
         return Err(Problem::new(field, found, format_args!("at most {MAX_LABELS}")));
     }
-    for (name, value) in labels {
-        key(field, name)?;
-        if !syntax::is_value(value) {
-            return Err(Problem::text(format!("{field}[{name}]"), short(value), syntax::VALUE));
-        }
+    labels.iter().try_for_each(|(name, value)| label(field, name, value))
+}
+
+/// Refuses a label that the API server would not take.
+pub(super) fn label(field: &str, name: &str, value: &str) -> Result<(), Problem> {
+    key(field, name)?;
+    if syntax::is_value(value) {
+        return Ok(());
     }
-    Ok(())
+    Err(Problem::text(format!("{field}[{name}]"), short(value), syntax::VALUE))
 }
 
 /// Refuses what is no label key.

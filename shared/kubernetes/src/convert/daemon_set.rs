@@ -6,10 +6,12 @@ use outrigger_model::{DaemonSet, Invalid};
 use super::affinity::Owner;
 use super::pod::reference;
 use super::problem::{Problem, Within};
+use super::readable::{self, SpecOf};
 use super::spec::pod_spec;
 use super::{Interner, bounds};
 
-/// A daemonset: its name, and the labels and demands of its template's pods.
+/// A daemonset: its name, and the labels and demands of its template's pods. One that cannot be read
+/// whole is degraded.
 pub fn daemon_set(wire: wire::DaemonSet, interner: &mut Interner) -> Result<DaemonSet, Invalid> {
     let id = reference(&wire.metadata);
     let refuse = |problem: Problem| problem.about("DaemonSet", Some(&id.namespace), &id.name);
@@ -21,8 +23,14 @@ pub fn daemon_set(wire: wire::DaemonSet, interner: &mut Interner) -> Result<Daem
         return Err(refuse(Problem::new("spec.template.spec", "nothing", "a pod's spec")));
     };
     let labels = template.metadata.and_then(|metadata| metadata.labels).unwrap_or_default();
-    bounds::labels("spec.template.metadata.labels", Some(&labels)).map_err(refuse)?;
     let owner = Owner { namespace: &id.namespace, labels: &labels };
-    let spec = pod_spec(&pod, None, &owner).within("spec.template.spec").map_err(refuse)?;
-    Ok(DaemonSet { spec: interner.spec(spec), labels: interner.labels(labels), id })
+    let sound_labels = bounds::labels("spec.template.metadata.labels", Some(&labels));
+    let whole = sound_labels.and_then(|()| pod_spec(&pod, None, &owner).within("spec.template.spec"));
+    let (spec, problem) = match whole {
+        Ok(spec) => (spec, None),
+        Err(problem) => (readable::pod_spec(&pod, None, &owner, SpecOf::Template), Some(refuse(problem))),
+    };
+    let labels = if problem.is_some() { readable::labels(labels) } else { labels };
+    let (spec, labels) = (interner.spec(spec), interner.labels(labels));
+    Ok(DaemonSet { spec, labels, id, degraded: problem.map(Box::new) })
 }

@@ -3,11 +3,12 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as wire;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use outrigger_model::{Invalid, Pod, PodRef, PodState, Protection, Readiness, labels};
+use outrigger_model::{Invalid, Pod, PodRef, PodSpec, PodState, Protection, Readiness, labels};
 
 use super::affinity::Owner;
 use super::bounds::MAX_PARTS;
 use super::problem::{Problem, Within};
+use super::readable::{self, SpecOf};
 use super::spec::{pod_spec, volume_claims};
 use super::{Interner, bounds};
 
@@ -18,6 +19,9 @@ const DAEMON_SET: &str = "DaemonSet";
 
 /// A pod. What a file written by hand leaves out is filled in: namespace `default`, `namespace/name` for the uid, and
 /// 1970 for its age.
+///
+/// One that cannot be read whole is degraded: as much of it as can be read, with the reason. Only what has no name or no
+/// spec is refused.
 pub fn pod(wire: wire::Pod, interner: &mut Interner) -> Result<Pod, Invalid> {
     let wire::Pod { metadata, spec, status } = wire;
     let id = reference(&metadata);
@@ -34,16 +38,21 @@ pub fn pod(wire: wire::Pod, interner: &mut Interner) -> Result<Pod, Invalid> {
         .filter(|owner| owner.kind == DAEMON_SET)
         .map(|owner| Box::new(PodRef { namespace: id.namespace.clone(), name: owner.name.clone() }));
     let deleting = metadata.deletion_timestamp.is_some();
-    let labels = metadata.labels.unwrap_or_default();
+    let mut labels = metadata.labels.unwrap_or_default();
     let mut annotations = metadata.annotations.unwrap_or_default();
     let group = annotations.remove(labels::POD_GROUP);
     let started_at = status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0);
     let wish = annotations.remove(labels::DO_NOT_DISRUPT);
     let do_not_disrupt = wish.map(|value| Box::new(Protection { value, started_at }));
-    bounds::labels("metadata.labels", Some(&labels)).map_err(refuse)?;
-    check_statuses(status.as_ref()).within("status").map_err(refuse)?;
     let owner = Owner { namespace: &id.namespace, labels: &labels };
-    let spec = pod_spec(&wire, status.as_ref(), &owner).within("spec").map_err(refuse)?;
+    let (spec, problem) = match whole_spec(&wire, status.as_ref(), &owner) {
+        Ok(spec) => (spec, None),
+        Err(problem) => {
+            let spec = readable::pod_spec(&wire, status.as_ref(), &owner, SpecOf::Pod);
+            labels = readable::labels(labels);
+            (spec, Some(refuse(problem)))
+        }
+    };
     let uid = metadata.uid.filter(|uid| !uid.is_empty()).unwrap_or_else(|| id.to_string());
     let state = state(&wire, status.as_ref(), deleting);
     let is_on_node = matches!(state, PodState::Bound | PodState::Terminating);
@@ -63,8 +72,20 @@ pub fn pod(wire: wire::Pod, interner: &mut Interner) -> Result<Pod, Invalid> {
         group,
         do_not_disrupt,
         readiness,
+        degraded: problem.map(Box::new),
         id,
     })
+}
+
+/// The spec of a pod that can be read whole.
+fn whole_spec(
+    wire: &wire::PodSpec,
+    status: Option<&wire::PodStatus>,
+    owner: &Owner<'_>,
+) -> Result<PodSpec, Problem> {
+    bounds::labels("metadata.labels", Some(owner.labels))?;
+    check_statuses(status).within("status")?;
+    pod_spec(wire, status, owner).within("spec")
 }
 
 /// Each container's status is looked up by its name.

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodSpec, PodStatus, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
-use outrigger_model::resources::{CPU, MEMORY, PODS};
+use outrigger_model::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS};
 use outrigger_model::{Quantity, Resources};
 
-use super::bounds::MAX_TERMS;
+use super::bounds::MAX_PARTS;
 use super::problem::{Problem, Within};
 
 const HUGE_PAGES: &str = "hugepages-";
@@ -18,6 +18,52 @@ const HUGE_PAGES: &str = "hugepages-";
 /// A limit without a request counts as the request, as the API server defaults it; templates have not been defaulted.
 /// While a container is being resized in place, the larger of what it has and what it wants counts.
 pub(super) fn of_pod(spec: &PodSpec, status: Option<&PodStatus>) -> Result<Resources, Problem> {
+    let total = sum(spec, status)?;
+    let many = total.iter().count();
+    if many > MAX_PARTS {
+        let found = format_args!("{many} resources");
+        return Err(Problem::new("containers", found, format_args!("at most {MAX_PARTS}")));
+    }
+    Ok(total)
+}
+
+/// A pod's requests, where each amount that cannot be read counts as so much.
+pub(super) fn with_unreadable_as(amount: Quantity, spec: &PodSpec, status: Option<&PodStatus>) -> Resources {
+    let (mut spec, mut status) = (spec.clone(), status.cloned());
+    let amount = WireQuantity(amount.to_string());
+    let set = |resources: &mut ResourceRequirements| {
+        set_unreadable(&amount, resources.requests.as_mut());
+        set_unreadable(&amount, resources.limits.as_mut());
+    };
+    for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
+        container.resources.iter_mut().for_each(set);
+    }
+    spec.resources.iter_mut().for_each(set);
+    set_unreadable(&amount, spec.overhead.as_mut());
+    if let Some(status) = &mut status {
+        let of_init = status.init_container_statuses.iter_mut().flatten();
+        for container in of_init.chain(status.container_statuses.iter_mut().flatten()) {
+            set_unreadable(&amount, container.allocated_resources.as_mut());
+            container.resources.iter_mut().for_each(set);
+        }
+    }
+    sum(&spec, status.as_ref()).unwrap_or_default()
+}
+
+/// What a pod is taken to ask for of which nobody can say what its containers ask for.
+pub(super) fn unknown() -> Resources {
+    let all = [CPU, MEMORY, EPHEMERAL_STORAGE];
+    all.iter().map(|name| (*name, Quantity::units(i64::MAX))).chain([(PODS, Quantity::units(1))]).collect()
+}
+
+fn set_unreadable(amount: &WireQuantity, amounts: Option<&mut BTreeMap<String, WireQuantity>>) {
+    let amounts = amounts.into_iter().flatten();
+    for (_, unread) in amounts.filter(|(name, read)| quantity("", name, &read.0).is_err()) {
+        unread.clone_from(amount);
+    }
+}
+
+fn sum(spec: &PodSpec, status: Option<&PodStatus>) -> Result<Resources, Problem> {
     let mut total = of_containers(spec, status)?;
     if let Some(own) = &spec.resources {
         raise_to_pod_level(&mut total, own).within("resources")?;
@@ -33,20 +79,14 @@ pub(super) fn resources(
     field: &str,
     wire: Option<&BTreeMap<String, WireQuantity>>,
 ) -> Result<Resources, Problem> {
-    if let Some(many) = wire.map(BTreeMap::len).filter(|count| *count > MAX_TERMS) {
-        return Err(Problem::new(
-            field,
-            format_args!("{many} resources"),
-            format_args!("at most {MAX_TERMS}"),
-        ));
-    }
     wire.into_iter()
         .flatten()
         .map(|(name, text)| Ok((name.as_str(), quantity(field, name, &text.0)?)))
         .collect()
 }
 
-fn quantity(field: &str, name: &str, text: &str) -> Result<Quantity, Problem> {
+/// One amount.
+pub(super) fn quantity(field: &str, name: &str, text: &str) -> Result<Quantity, Problem> {
     let allowed = "a quantity such as 500m, 2 or 1.5Gi, from 0 to below 2^63";
     let parsed = text.parse().ok().filter(|quantity: &Quantity| !quantity.is_negative());
     parsed.ok_or_else(|| Problem::text(format!("{field}.{name}"), text, allowed))

@@ -33,18 +33,23 @@ pub(super) fn pod_spec(
             |constraint| spread::constraint(constraint, owner.labels),
         )?,
         host_ports: host_ports(wire)?,
-        uses_resource_claims: wire.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()),
-        priority: wire.priority.unwrap_or(0),
-        scheduler: wire
-            .scheduler_name
-            .clone()
-            .filter(|name| !matches!(name.as_str(), "" | DEFAULT_SCHEDULER)),
-        ..PodSpec::default()
+        ..always_readable(wire)
     };
     if let Some(affinity) = &wire.affinity {
         affinity::read(&mut spec, affinity, owner).within("affinity")?;
     }
     Ok(spec)
+}
+
+/// The parts of a spec that can be read in any case.
+pub(super) fn always_readable(wire: &wire::PodSpec) -> PodSpec {
+    let scheduler = wire.scheduler_name.clone();
+    PodSpec {
+        uses_resource_claims: wire.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()),
+        priority: wire.priority.unwrap_or(0),
+        scheduler: scheduler.filter(|name| !matches!(name.as_str(), "" | DEFAULT_SCHEDULER)),
+        ..PodSpec::default()
+    }
 }
 
 fn check_size(wire: &wire::PodSpec) -> Result<(), Problem> {
@@ -58,12 +63,9 @@ fn check_size(wire: &wire::PodSpec) -> Result<(), Problem> {
 fn host_ports(wire: &wire::PodSpec) -> Result<Vec<HostPort>, Problem> {
     let on_host = wire.host_network == Some(true);
     let mut ports = Vec::new();
-    for (index, container) in wire.containers.iter().enumerate() {
-        container_ports(&mut ports, container, on_host).within_item("containers", index)?;
-    }
-    let sidecars = wire.init_containers.iter().flatten().enumerate();
-    for (index, container) in sidecars.filter(|(_, container)| requests::is_sidecar(container)) {
-        container_ports(&mut ports, container, on_host).within_item("initContainers", index)?;
+    for (list, index, container) in lasting_containers(wire) {
+        let read = container_ports(container, on_host).within_item(list, index);
+        ports.extend(read?);
     }
     ports.sort();
     ports.dedup();
@@ -74,25 +76,30 @@ fn host_ports(wire: &wire::PodSpec) -> Result<Vec<HostPort>, Problem> {
     Ok(ports)
 }
 
-fn container_ports(
-    ports: &mut Vec<HostPort>,
-    container: &wire::Container,
-    on_host: bool,
-) -> Result<(), Problem> {
-    bounds::at_most("ports", container.ports.as_deref().unwrap_or_default(), MAX_PARTS)?;
-    for (index, wire) in container.ports.iter().flatten().enumerate() {
-        let number =
-            wire.host_port.filter(|port| *port != 0).or_else(|| on_host.then_some(wire.container_port));
-        let Some(number) = number else { continue };
-        let port = u16::try_from(number).ok().filter(|port| *port > 0);
-        let port = port.ok_or_else(|| {
-            Problem::new(format!("ports[{index}].hostPort"), number, "a port number from 1 to 65535")
-        })?;
-        let ip = wire.host_ip.as_deref().filter(|ip| !matches!(*ip, "0.0.0.0" | "::")).unwrap_or_default();
-        let protocol = wire.protocol.as_deref().filter(|protocol| !protocol.is_empty()).unwrap_or("TCP");
-        ports.push(HostPort { ip: ip.to_owned(), port, protocol: protocol.to_owned() });
-    }
-    Ok(())
+/// The containers that run as long as the pod does, each with its list and its place there.
+pub(super) fn lasting_containers(
+    wire: &wire::PodSpec,
+) -> impl Iterator<Item = (&'static str, usize, &wire::Container)> {
+    let sidecars = wire.init_containers.iter().flatten().enumerate();
+    let sidecars = sidecars.filter(|(_, container)| requests::is_sidecar(container));
+    let containers = wire.containers.iter().enumerate().map(|(index, it)| ("containers", index, it));
+    containers.chain(sidecars.map(|(index, it)| ("initContainers", index, it)))
+}
+
+fn container_ports(container: &wire::Container, on_host: bool) -> Result<Vec<HostPort>, Problem> {
+    let ports = each("ports", container.ports.as_deref(), MAX_PARTS, |wire| host_port(wire, on_host))?;
+    Ok(ports.into_iter().flatten().collect())
+}
+
+/// The port of the node that a container's port takes, if it takes one.
+pub(super) fn host_port(wire: &wire::ContainerPort, on_host: bool) -> Result<Option<HostPort>, Problem> {
+    let number = wire.host_port.filter(|port| *port != 0).or_else(|| on_host.then_some(wire.container_port));
+    let Some(number) = number else { return Ok(None) };
+    let port = u16::try_from(number).ok().filter(|port| *port > 0);
+    let port = port.ok_or_else(|| Problem::new("hostPort", number, "a port number from 1 to 65535"))?;
+    let ip = wire.host_ip.as_deref().filter(|ip| !matches!(*ip, "0.0.0.0" | "::")).unwrap_or_default();
+    let protocol = wire.protocol.as_deref().filter(|protocol| !protocol.is_empty()).unwrap_or("TCP");
+    Ok(Some(HostPort { ip: ip.to_owned(), port, protocol: protocol.to_owned() }))
 }
 
 /// The claims that a pod mounts, in order. A generic ephemeral volume is a claim named `<pod>-<volume>`.

@@ -87,9 +87,10 @@ impl Objects {
     }
 
     fn add_pod(&mut self, object: &Object) {
-        let read = object.read::<core::v1::Pod>("Pod");
-        let read = read.and_then(|pod| convert::pod(pod, &mut self.interner));
-        let Some(pod) = self.sound(read) else { return };
+        let read = object.read_in_part::<core::v1::Pod>("Pod");
+        let read = read.and_then(|pod| convert::pod_in_part(pod, &mut self.interner));
+        let Some(mut pod) = self.sound(read) else { return };
+        self.name_file(&mut pod.degraded);
         let id = pod.id.to_string();
         let label = format!("Pod/{}/{}", pod.id.namespace, pod.id.name);
         if pod.uid != id && self.seen.contains(&("uid", pod.uid.clone())) {
@@ -102,17 +103,19 @@ impl Objects {
     }
 
     fn add_node(&mut self, object: &Object) {
-        let read = object.read::<core::v1::Node>("Node").and_then(convert::node);
-        let Some(node) = self.sound(read) else { return };
+        let read = object.read_in_part::<core::v1::Node>("Node").and_then(convert::node_in_part);
+        let Some(mut node) = self.sound(read) else { return };
+        self.name_file(&mut node.degraded);
         if self.is_new("Node", format!("Node/{}", node.name), &node.name) {
             self.dump.nodes.push(node);
         }
     }
 
     fn add_daemon_set(&mut self, object: &Object) {
-        let read = object.read::<apps::v1::DaemonSet>("DaemonSet");
-        let read = read.and_then(|set| convert::daemon_set(set, &mut self.interner));
-        let Some(set) = self.sound(read) else { return };
+        let read = object.read_in_part::<apps::v1::DaemonSet>("DaemonSet");
+        let read = read.and_then(|set| convert::daemon_set_in_part(set, &mut self.interner));
+        let Some(mut set) = self.sound(read) else { return };
+        self.name_file(&mut set.degraded);
         let id = set.id.to_string();
         if self.is_new("DaemonSet", format!("DaemonSet/{id}"), &id) {
             self.dump.daemon_sets.push(set);
@@ -132,7 +135,11 @@ impl Objects {
             Err(problem) => {
                 let whole = object.read::<Value>(KIND);
                 let budget = whole.map(|whole| convert::unreadable_budget(&whole, &problem));
-                self.refuse(problem);
+                if problem.field == "apiVersion" {
+                    self.refuse(problem);
+                } else {
+                    self.readable::<()>(Err(problem));
+                }
                 let Ok(budget) = budget else { return };
                 budget
             }
@@ -187,11 +194,17 @@ impl Objects {
 
     /// Leases say how late it was when the files were written; one of them, whether a Karpenter lived then.
     fn add_lease(&mut self, object: Object) {
-        let Some(object) = self.sound(object.into_value("Lease")) else { return };
-        let Some(lease) = self.sound(LeaderLease::read(&object)) else { return };
-        self.dump.seen_at = self.dump.seen_at.max(lease.renewed_at);
+        let Some(object) = self.readable(object.into_value("Lease")) else { return };
+        let read = LeaderLease::read(&object);
+        let lease = match &read {
+            Ok(lease) => KarpenterLease::Known(lease.clone()),
+            Err(problem) => KarpenterLease::Unreadable(problem.complaint()),
+        };
         if LeaderLease::is_meant(&object) {
-            self.dump.karpenter_lease = KarpenterLease::Known(lease);
+            self.dump.karpenter_lease = lease;
+        }
+        if let Some(lease) = self.readable(read) {
+            self.dump.seen_at = self.dump.seen_at.max(lease.renewed_at);
         }
     }
 
@@ -220,14 +233,14 @@ impl Objects {
             }
             ("storage.k8s.io/v1", "CSINode") => {
                 let read = object.read::<storage::v1::CSINode>("CSINode").and_then(convert::csi_node);
-                let Some((name, limits)) = self.sound(read) else { return };
+                let Some((name, limits)) = self.readable(read) else { return };
                 if self.is_new("CSINode", format!("CSINode/{name}"), &name) {
                     self.volume_limits.insert(name, limits);
                 }
             }
             ("v1", "Namespace") => {
                 let read = object.read::<core::v1::Namespace>("Namespace").and_then(convert::namespace);
-                let Some((name, labels)) = self.sound(read) else { return };
+                let Some((name, labels)) = self.readable(read) else { return };
                 if self.is_new("Namespace", format!("Namespace/{name}"), &name) {
                     self.dump.namespaces.insert(name, labels);
                 }
@@ -251,7 +264,7 @@ impl Objects {
             return;
         }
         let added = object.read::<T>(kind).and_then(|read| add(&mut self.volumes, read));
-        self.sound(added);
+        self.readable(added);
     }
 
     /// A template that cannot be used matters only to the buffers that name it, which say so.
@@ -265,7 +278,7 @@ impl Objects {
         if !self.is_new(kind, label.clone(), &label) {
             return;
         }
-        if let Some(read) = self.sound(object.read::<T>(kind)) {
+        if let Some(read) = self.readable(object.read::<T>(kind)) {
             let (reference, template) = convert::template(templated(read), &mut self.interner);
             self.templates.insert(reference, template);
         }
@@ -312,6 +325,18 @@ impl Objects {
 
     fn sound<T>(&mut self, read: Result<T, Invalid>) -> Option<T> {
         read.map_err(|problem| self.refuse(problem)).ok()
+    }
+
+    /// An object of the cluster's own that cannot be read is told of; it is no bad input, and stops nothing.
+    fn readable<T>(&mut self, read: Result<T, Invalid>) -> Option<T> {
+        read.map_err(|problem| self.dump.unreadable.push(problem.in_file(&self.file))).ok()
+    }
+
+    /// Notes the file of an object that is read in part.
+    fn name_file(&self, degraded: &mut Option<Box<Invalid>>) {
+        if let Some(problem) = degraded {
+            problem.file = Some(self.file.clone());
+        }
     }
 
     fn refuse(&mut self, problem: Invalid) {

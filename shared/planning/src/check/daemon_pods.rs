@@ -42,7 +42,7 @@ impl<'c, 'a> DaemonPods<'c, 'a> {
             let coming = fit::daemons_coming(cluster, node, &mut PossibleLabels::of(node)).into_iter();
             let pods = coming.map(|coming| DaemonPod {
                 daemon: coming.daemon,
-                is_certain: coming.on.iter().all(|comes| *comes),
+                is_certain: coming.daemon.is_whole && coming.on.iter().all(|comes| *comes),
             });
             by_node.insert(at, pods.collect());
         }

@@ -30,6 +30,10 @@ pub(super) fn check(cluster: &ClusterState<'_>, node: &NodeInfo<'_>, out: &mut V
 fn check_admission(node: &NodeInfo<'_>, labels: &mut PossibleLabels<'_, '_>, out: &mut Vec<Violation>) {
     let mut known: BTreeMap<*const PodSpec, Option<String>> = BTreeMap::new();
     for pod in &node.planned {
+        if let Some(problem) = &pod.degraded {
+            let reason = format!("nobody knows what it asks for: {}", problem.complaint());
+            out.push(Violation::Refused { pod: pod.id.clone(), on: node.name.to_owned(), reason });
+        }
         let verdict = known.entry(Arc::as_ptr(&pod.spec)).or_insert_with(|| refusal(&pod.spec, node, labels));
         if let Some(reason) = verdict {
             out.push(Violation::Refused {

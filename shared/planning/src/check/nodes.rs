@@ -95,6 +95,7 @@ fn takes_no_pods(cluster: &ClusterState<'_>, target: &Target) -> Option<&'static
             broken(&[
                 (node.deleting, "it is being deleted"),
                 (node.unschedulable, "it is cordoned"),
+                (node.degraded.is_some(), "it cannot be read whole"),
                 (!node.ready && !is_starting(node, claim), "it is not ready"),
                 (
                     claim.is_some_and(|claim| !claim.status.state.accepts_pods()),

@@ -18,7 +18,7 @@ use super::settings::{DisruptionSettings, Evictions};
 use super::{static_pools, windows};
 use crate::Options;
 use crate::leaving::eviction::{EvictionBlocker, EvictionRules};
-use crate::leaving::replacement::{self, DisruptionBlocker};
+use crate::leaving::replacement::{self, DisruptionBlocker, unreadable};
 use crate::pauses::paused;
 
 /// A node that may be disrupted by choice, as far as it and its pods are concerned: budgets are not looked at.
@@ -157,6 +157,9 @@ impl<'a, 's> Filter<'a, 's> {
         let pool = own.pool.ok_or_else(|| Kept::UnknownPool { pool: own.pool_name.to_owned() })?;
         let load = Load::of(&own.pods);
         let kept = kept_by_standing(own, pool, &load)
+            .or_else(|| {
+                unreadable(own.node, own.pods.iter().copied()).map(|problem| Kept::Unreadable { problem })
+            })
             .or_else(|| self.kept_by_plans(own))
             .or_else(|| self.kept_by_age(own, pool))
             .or_else(|| windows::kept_outside(pool, self.now));
@@ -229,9 +232,12 @@ impl<'a, 's> Filter<'a, 's> {
                 Ok(Some(Kept::PodStays { blocker: Box::new(blocker), until }))
             }
             // A node that no command holds waits for nothing.
-            Some(DisruptionBlocker::Occupied(_) | DisruptionBlocker::Unplaced(_)) | None => {
-                Ok(kept_by_used_up_budget(own, rules))
-            }
+            Some(
+                DisruptionBlocker::Occupied(_)
+                | DisruptionBlocker::Unplaced(_)
+                | DisruptionBlocker::Unreadable(_),
+            )
+            | None => Ok(kept_by_used_up_budget(own, rules)),
         }
     }
 

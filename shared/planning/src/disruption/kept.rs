@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::Offset;
-use outrigger_model::{NillableDuration, NodeProtection, PodRef, Price, ProtectedObject};
+use outrigger_model::{Invalid, NillableDuration, NodeProtection, PodRef, Price, ProtectedObject};
 
 use super::budgets::Closed;
 use crate::leaving::eviction::EvictionBlocker;
@@ -52,6 +52,11 @@ pub enum Kept {
     DoNotDisrupt {
         /// Which of them, and what is wrong with its annotation.
         protection: Box<NodeProtection>,
+    },
+    /// It, or a pod on it that needs a place elsewhere, cannot be read whole.
+    Unreadable {
+        /// What cannot be read.
+        problem: Box<Invalid>,
     },
     /// It is not the time for it (`outrigger.dev/disruption-windows`).
     OutsideWindows {
@@ -199,6 +204,7 @@ impl Kept {
             Self::Awaited { .. } => "Awaited",
             Self::Nominated { .. } => "Nominated",
             Self::DoNotDisrupt { .. } => "DoNotDisrupt",
+            Self::Unreadable { .. } => "Unreadable",
             Self::OutsideWindows { .. } => "OutsideWindows",
             Self::PoolPaused { .. } => "PoolPaused",
             Self::TooYoung { .. } => "TooYoung",
@@ -241,6 +247,9 @@ impl fmt::Display for Kept {
             Self::Awaited { command } => write!(f, "the pods of the command {command} wait for it"),
             Self::Nominated { pod } => write!(f, "meant for the pod {pod}, which waits"),
             Self::DoNotDisrupt { protection } => write_protection(f, protection),
+            Self::Unreadable { problem } => {
+                write!(f, "{} cannot be read whole: {}", problem.object, problem.complaint())
+            }
             Self::OutsideWindows { next } => write_windows(f, *next),
             Self::PoolPaused { why } => write!(f, "its NodePool is paused: {why}"),
             Self::TooYoung { least } => write!(f, "younger than {}", length(*least)),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use outrigger_model::{
-    ClaimState, Command, Node, NodeClaim, NodeProtection, Plan, PlannedNode, Pod, PodRef, PodState,
+    ClaimState, Command, Invalid, Node, NodeClaim, NodeProtection, Plan, PlannedNode, Pod, PodRef, PodState,
     ProtectedObject, Snapshot, Target, TerminationReason,
 };
 
@@ -72,6 +72,8 @@ pub enum DisruptionBlocker {
     Occupied(PodRef),
     /// This pod on it has no place yet.
     Unplaced(PodRef),
+    /// It, or a pod on it that needs a place elsewhere, cannot be read whole.
+    Unreadable(Box<Invalid>),
 }
 
 impl fmt::Display for DisruptionBlocker {
@@ -88,6 +90,9 @@ impl fmt::Display for DisruptionBlocker {
             Self::Pod(blocker) => blocker.fmt(f),
             Self::Occupied(pod) => write!(f, "the pod {pod} has come to it"),
             Self::Unplaced(pod) => write!(f, "the pod {pod} has no place elsewhere yet"),
+            Self::Unreadable(problem) => {
+                write!(f, "{} cannot be read whole: {}", problem.object, problem.complaint())
+            }
         }
     }
 }
@@ -104,11 +109,34 @@ pub fn blocker<'p>(
     pods.into_iter().find_map(|pod| rules.blocker(pod)).map(DisruptionBlocker::Pod)
 }
 
+/// What on a node cannot be read whole: the node itself, or a pod that somebody would miss. Where such a pod may run
+/// nobody knows, so its node does not go of our own accord. Pods that live and die with their nodes need no place.
+pub fn unreadable<'p>(node: &Node, pods: impl IntoIterator<Item = &'p Pod>) -> Option<Box<Invalid>> {
+    let is_missed = |pod: &&Pod| {
+        let runs = matches!(pod.state, PodState::Bound | PodState::Leaving) && !pod.is_bound_to_its_node();
+        runs || pod.is_reschedulable()
+    };
+    let of_pods = || pods.into_iter().filter(is_missed).find_map(|pod| pod.degraded.clone());
+    node.degraded.clone().or_else(of_pods)
+}
+
 /// Why a node of a command may not be drained, by the pods that are on it now; `None` where it may.
 ///
 /// The pods of a node that has drifted or expires are not asked where its drain ends by a time whatever they want
 /// (Karpenter: `terminationGracePeriod`).
 pub fn command_blocker<'p>(
+    command: &Command,
+    claim: &NodeClaim,
+    node: &Node,
+    pods: impl IntoIterator<Item = &'p Pod> + Clone,
+    rules: EvictionRules<'_>,
+) -> Option<DisruptionBlocker> {
+    let unreadable = unreadable(node, pods.clone()).map(DisruptionBlocker::Unreadable);
+    unreadable.or_else(|| asked_to_stay(command, claim, node, pods, rules))
+}
+
+/// Why a node of a command may not be drained although all that is on it can be read.
+fn asked_to_stay<'p>(
     command: &Command,
     claim: &NodeClaim,
     node: &Node,

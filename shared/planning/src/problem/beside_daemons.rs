@@ -195,7 +195,9 @@ fn surely_has(template: &Template<'_>, index: usize, daemon: &Daemon<'_>) -> boo
         Aspect::Node => !template.open_keys.contains(key),
     };
     let [alternative] = daemon.alternatives.as_slice() else { return false };
-    alternative.iter().all(is_settled) && template.daemon_purchases[index].intersects(&template.usable)
+    daemon.is_whole
+        && alternative.iter().all(is_settled)
+        && template.daemon_purchases[index].intersects(&template.usable)
 }
 
 impl<'a> Daemon<'a> {

@@ -23,12 +23,16 @@ pub(crate) struct Daemon<'a> {
     pub(crate) alternatives: Vec<Requirements>,
     /// What a node that has joined must be like: any of these.
     on_joined: Vec<Requirements>,
+    /// Whether its template could be read whole. Otherwise its pods may come to fewer nodes than it says.
+    pub(crate) is_whole: bool,
 }
 
 /// The daemonsets of a snapshot.
 pub(crate) fn daemons(snapshot: &Snapshot) -> Vec<Daemon<'_>> {
     let mut newest: BTreeMap<&PodRef, &Pod> = BTreeMap::new();
-    for pod in snapshot.pods.iter().filter(|pod| !pod.state.is_over()) {
+    // Of one that could not be read whole nobody knows which taints its like bears; it counts where it runs.
+    let whole = snapshot.pods.iter().filter(|pod| pod.degraded.is_none());
+    for pod in whole.filter(|pod| !pod.state.is_over()) {
         let Some(set) = pod.daemon_set.as_deref() else { continue };
         let known = newest.entry(set).or_insert(pod);
         if (pod.created_at, &pod.uid) > (known.created_at, &known.uid) {
@@ -51,6 +55,7 @@ impl<'a> Daemon<'a> {
             spec,
             alternatives: on_joined.iter().cloned().filter_map(before_joining).collect(),
             on_joined,
+            is_whole: set.degraded.is_none(),
         }
     }
 

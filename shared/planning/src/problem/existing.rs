@@ -200,6 +200,7 @@ impl<'a> Builder<'a, '_> {
         let young = ours && !node.is_initialized();
         let open = !node.deleting
             && !node.unschedulable
+            && node.degraded.is_none()
             && claim.is_none_or(|claim| claim.status.state.accepts_pods());
         if !open || !(node.ready || young) {
             return None;
@@ -298,7 +299,7 @@ impl<'a> Builder<'a, '_> {
         let running = to_come.filter(|(_, daemon)| daemon.runs_on(labels, &into.taints, young));
         for (index, daemon) in running.collect::<Vec<_>>() {
             self.take(into, daemon.spec);
-            into.daemons.push((index, true));
+            into.daemons.push((index, daemon.is_whole));
         }
     }
 
@@ -348,7 +349,8 @@ impl<'a> Builder<'a, '_> {
             daemons.filter(|(_, daemon)| daemon.tolerates(&node.taints)).filter_map(|(index, it)| {
                 let standing = node.meets_any(&it.alternatives);
                 let may_run = !it.alternatives.is_empty() && (!is_known || standing != Standing::Out);
-                may_run.then_some((index, is_known && standing == Standing::Counted))
+                let is_certain = it.is_whole && is_known && standing == Standing::Counted;
+                may_run.then_some((index, is_certain))
             });
         expected.collect()
     }

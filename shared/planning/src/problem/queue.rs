@@ -15,8 +15,18 @@ const BUFFER: &str = "CapacityBuffer";
 pub(crate) struct Queue<'a> {
     /// The pods.
     pub(crate) pods: Vec<&'a Pod>,
-    /// Pods that are left out.
-    pub(crate) ignored: Vec<PodsReport>,
+    /// Pods that are left out, with the reason.
+    pub(crate) left_out: Vec<PodsReport>,
+    /// The pod groups of these.
+    pub(crate) incomplete: BTreeSet<GroupName<'a>>,
+}
+
+/// A pod group: its namespace and its name.
+pub(crate) type GroupName<'a> = (&'a str, &'a str);
+
+/// The group of a pod.
+pub(crate) fn group_of(pod: &Pod) -> Option<GroupName<'_>> {
+    pod.group.as_deref().map(|group| (pod.id.namespace.as_str(), group))
 }
 
 /// Pods that stand for the buffers' room: of the lowest priority, never in a plan, so that room for them is found
@@ -42,6 +52,7 @@ pub(crate) fn buffer_pods(snapshot: &Snapshot) -> Vec<Pod> {
                 group: None,
                 do_not_disrupt: None,
                 readiness: Readiness::default(),
+                degraded: None,
             }
         })
     });
@@ -61,10 +72,16 @@ pub(crate) fn queue<'a>(
     left_alone: &LeftAlone<'_>,
 ) -> Queue<'a> {
     let mut ignored: BTreeMap<String, Vec<PodRef>> = BTreeMap::new();
+    let mut unreadable: BTreeMap<String, Vec<PodRef>> = BTreeMap::new();
     let waits = preemptions(snapshot);
     let mut opts_out: BTreeMap<*const PodSpec, bool> = BTreeMap::new();
-    let mut pods = Vec::new();
+    let (mut pods, mut incomplete) = (Vec::new(), BTreeSet::new());
     for pod in snapshot.pods.iter().filter(|pod| pod.is_provisionable()).chain(buffers) {
+        if let Some(problem) = &pod.degraded {
+            unreadable.entry(problem.complaint()).or_default().push(pod.id.clone());
+            incomplete.extend(group_of(pod));
+            continue;
+        }
         let waiting_for = pod.nominated_node.as_deref().filter(|_| pod.node_name.is_none());
         let preempts = waiting_for.filter(|node| waits.contains(node));
         let reason = if let Some(why) = left_alone.quarantined.get(pod.uid.as_str()) {
@@ -77,18 +94,20 @@ pub(crate) fn queue<'a>(
             volumes.problem(pod)
         };
         match reason {
-            Some(reason) => ignored.entry(reason).or_default().push(pod.id.clone()),
+            Some(reason) => {
+                ignored.entry(reason).or_default().push(pod.id.clone());
+                incomplete.extend(group_of(pod));
+            }
             None => pods.push(pod),
         }
     }
-    let ignored = ignored
-        .into_iter()
-        .map(|(reason, mut pods)| {
-            pods.sort();
-            PodsReport { pods, outcome: Outcome::Ignored { reason } }
-        })
-        .collect();
-    Queue { pods, ignored }
+    let ignored = ignored.into_iter().map(|(reason, pods)| (pods, Outcome::Ignored { reason }));
+    let unreadable = unreadable.into_iter().map(|(problem, pods)| (pods, Outcome::Unreadable { problem }));
+    let left_out = ignored.chain(unreadable).map(|(mut pods, outcome)| {
+        pods.sort();
+        PodsReport { pods, outcome }
+    });
+    Queue { pods, left_out: left_out.collect(), incomplete }
 }
 
 /// Nodes that are making room: a pod nominated to one of them waits for a preemption there. Any other nomination is our

@@ -57,12 +57,13 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         let problem = solution.problem;
         let snapshot = problem.snapshot;
         let invalid = snapshot.invalid.clone();
+        let unreadable = snapshot.all_unreadable().cloned().collect();
         Self {
             problem,
             solution,
             queues: problem.classes.iter().map(|class| class.pods.iter().rev().copied().collect()).collect(),
             plan: Plan::nothing(snapshot.taken_at, snapshot.generation),
-            report: Report { invalid, ..Report::default() },
+            report: Report { invalid, unreadable, ..Report::default() },
             fates: Fates::new(),
         }
     }

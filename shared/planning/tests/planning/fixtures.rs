@@ -159,7 +159,7 @@ pub(crate) fn bound(node: &str, mut pods: Vec<Pod>) -> Vec<Pod> {
 pub(crate) fn daemon_set(name: &str, spec: PodSpec) -> DaemonSet {
     let labels = Arc::new(BTreeMap::from([("app".to_owned(), name.to_owned())]));
     let id = PodRef { namespace: "kube-system".into(), name: name.into() };
-    DaemonSet { id, labels, spec: Arc::new(spec) }
+    DaemonSet { id, labels, spec: Arc::new(spec), degraded: None }
 }
 
 /// A ready node of an instance type, in no pool.
@@ -242,6 +242,7 @@ pub(crate) fn rendered(guarantee: &str, plan: &Plan, report: &Report) -> String 
                 entry.outcome.unplaced_reason().unwrap_or_default().replace("; ", "\n  ")
             }
             Outcome::Ignored { reason } => format!("left out, {reason}"),
+            Outcome::Unreadable { problem } => format!("not read whole, {problem}"),
         };
         let _ = writeln!(out, "no place for {}:\n  {reason}", names(entry.pods.iter()));
     }

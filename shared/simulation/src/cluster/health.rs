@@ -1,7 +1,7 @@
 //! Nodes whose conditions change, and Node objects as nobody should have made them.
 
 use outrigger_model::node_claim_object::ConditionStatus;
-use outrigger_model::{Node, NodeCondition, Pod, Taint, TaintEffect, labels};
+use outrigger_model::{ForeignTaint, Invalid, Node, NodeCondition, Pod, Taint, TaintEffect, labels};
 
 use super::Objects;
 use crate::time::Moment;
@@ -52,6 +52,28 @@ impl Objects {
     /// A monitor reports that a node's accelerators have failed.
     pub(crate) fn break_hardware(&mut self, name: &str, moment: Moment) {
         self.change(name, |node| set(node, "AcceleratedHardwareReady", ConditionStatus::False, moment));
+    }
+
+    /// A node gets a taint with an effect that a later Kubernetes knows, and that means nothing to this one.
+    pub(crate) fn confuse(&mut self, name: &str) {
+        let (key, effect) = ("corp.example/later".to_owned(), "NoAdmit".to_owned());
+        let allowed = "NoSchedule, PreferNoSchedule or NoExecute";
+        let problem = Invalid::new(format!("Node/{name}"), "spec.taints[0].effect", "\"NoAdmit\"", allowed);
+        self.change(name, |node| {
+            node.foreign_taints = vec![ForeignTaint { key, value: String::new(), effect }];
+            node.degraded = Some(Box::new(problem));
+        });
+    }
+
+    /// That taint goes. Returns whether it was still there: whoever changes a node leaves alone what it does not know.
+    pub(crate) fn clear_up(&mut self, name: &str) -> bool {
+        let Some(node) = self.nodes.get(name) else { return true };
+        let was_kept = node.degraded.is_none() || !node.foreign_taints.is_empty();
+        self.change(name, |node| {
+            node.foreign_taints.clear();
+            node.degraded = None;
+        });
+        was_kept
     }
 
     /// Somebody closes a node as for a drain, if it is open.

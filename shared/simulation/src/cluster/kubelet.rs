@@ -111,6 +111,7 @@ impl Objects {
             group: None,
             do_not_disrupt: None,
             readiness: Readiness::default(),
+            degraded: None,
         };
         self.put_on(pod, node, moment);
     }

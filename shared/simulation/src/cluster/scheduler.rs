@@ -358,5 +358,6 @@ fn daemon(daemon_set: &DaemonSet, node: &str, uid: String, created_at: jiff::Tim
         group: None,
         do_not_disrupt: None,
         readiness: Readiness::default(),
+        degraded: daemon_set.degraded.clone(),
     }
 }

@@ -127,6 +127,7 @@ impl Objects {
             group: None,
             do_not_disrupt: protection,
             readiness: Readiness::default(),
+            degraded: present.workload.unreadable.clone(),
         };
         if own && present.workload.access_mode == AccessMode::ReadWriteOncePod {
             self.volumes.keep_for_one_pod(&pod);

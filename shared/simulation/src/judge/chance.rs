@@ -2,6 +2,7 @@
 //! hour.
 
 mod disruption;
+mod unreadable;
 mod volumes;
 
 use std::time::Duration;
@@ -127,6 +128,7 @@ impl Chance {
         volumes::volumes(&dice, &mut scenario);
         protection(&dice, &mut scenario);
         scenario.events = trouble(&dice, &scenario);
+        unreadable::unreadable(&dice, &mut scenario);
         let patience = disruption::disruption(&dice, &mut scenario, patience);
         let patience = volumes::in_quiet_times(&dice, &mut scenario, patience);
         scenario.adopt = scenario.events.iter().any(|event| forgets(&event.kind));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outrigger_model::{ClaimState, Command, Node, NodeClaim, Pod, Proposal, TerminationReason};
+use outrigger_model::{ClaimState, Command, Node, NodeClaim, Pod, PodState, Proposal, TerminationReason};
 
 use super::departure::{may_know_another_claim, tolerance};
 use super::{is_calm, protection};
@@ -65,7 +65,20 @@ pub(crate) fn execution(
     };
     let unwilling = ends.iter().flat_map(|claim| unwilling(state, look, command, claim, moment));
     let unplaced = ends.iter().flat_map(|claim| unplaced(state, look, command, claim, moment));
-    unwilling.chain(unplaced).chain(not_replaced(state, look, command, moment)).collect()
+    let unread = ends.iter().flat_map(|claim| unread(state, look, claim));
+    unwilling.chain(unplaced).chain(unread).chain(not_replaced(state, look, command, moment)).collect()
+}
+
+/// Pods of which nobody knows where else they may run, and that were there when the run looked at their node.
+fn unread(state: &State, look: &Look, claim: &NodeClaim) -> Vec<String> {
+    let Some(node) = node_of(state, claim) else { return Vec::new() };
+    let is_unread = |pod: &&Pod| pod.degraded.is_some() && !pod.is_bound_to_its_node();
+    let told = |pod: &Pod| format!("{} ends under {}, which nobody can read whole", node.name, pod.id);
+    seen_on(state, look, node)
+        .filter(is_unread)
+        .filter(|pod| pod.state == PodState::Bound)
+        .map(told)
+        .collect()
 }
 
 /// Pods that mind, and that were there when the run looked at their node.

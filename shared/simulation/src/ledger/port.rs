@@ -61,6 +61,7 @@ impl Ledger for Door {
             let generation = state.ledger.prepare(lease, launch)?;
             self.note_trespass(state, moment, "a launch");
             state.broken.extend(laws::reservations(state, &launch.claims, moment));
+            state.broken.extend(laws::unreadable::planned(state, &launch.claims));
             state.last_writes.insert("a launch", moment.elapsed);
             Ok(generation)
         })

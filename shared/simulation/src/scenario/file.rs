@@ -256,6 +256,7 @@ impl Reader {
                 id: pod.id.clone(),
                 labels: Arc::clone(&pod.labels),
                 spec: Arc::clone(&pod.spec),
+                unreadable: pod.degraded.clone(),
                 grace: grace(&file.template),
                 do_not_disrupt: do_not_disrupt(&file.template),
                 never_ready: file.never_ready,

@@ -26,6 +26,8 @@ pub enum Mishap {
     DuplicateNodes,
     /// Somebody protects the machine from termination for five minutes.
     ProtectInstances,
+    /// For three minutes the node has a taint with an effect that a later Kubernetes knows.
+    ConfuseNodes,
     /// A policy of the cluster refuses every change of the node's NodeClaim object for five minutes.
     LockNodeClaims,
     /// Somebody asks by an annotation of the node's NodeClaim object that it not be disrupted.
@@ -44,6 +46,7 @@ impl Mishap {
             KindFile::CloseNodes => Some(Self::CloseNodes),
             KindFile::DuplicateNodes => Some(Self::DuplicateNodes),
             KindFile::ProtectInstances => Some(Self::ProtectInstances),
+            KindFile::ConfuseNodes => Some(Self::ConfuseNodes),
             KindFile::LockNodeClaims => Some(Self::LockNodeClaims),
             KindFile::AnnotateNodeClaims => Some(Self::AnnotateNodeClaims),
             _ => None,
@@ -62,6 +65,7 @@ impl Mishap {
                 Self::CloseNodes => state.cluster.close_node(&id, moment),
                 Self::DuplicateNodes => state.cluster.duplicate_node(&id, moment),
                 Self::ProtectInstances => state.cloud.protect(&id, moment),
+                Self::ConfuseNodes => state.confuse(&id, moment),
                 Self::LockNodeClaims => state.cluster.lock_mirror(&id, moment),
                 Self::AnnotateNodeClaims => state.cluster.annotate_mirror(&id, moment),
             }
@@ -81,6 +85,7 @@ impl Mishap {
             Self::CloseNodes => write!(f, "somebody closes {nodes} as for a drain"),
             Self::DuplicateNodes => write!(f, "{nodes} appear a second time"),
             Self::ProtectInstances => write!(f, "somebody protects {instances} from termination"),
+            Self::ConfuseNodes => write!(f, "{nodes} have a taint that nobody understands"),
             Self::LockNodeClaims => write!(f, "nobody may change the NodeClaims of {nodes}"),
             Self::AnnotateNodeClaims => write!(f, "the NodeClaims of {nodes} ask not to be disrupted"),
         }

@@ -200,6 +200,7 @@ pub(super) enum KindFile {
     CloseNodes,
     DuplicateNodes,
     ProtectInstances,
+    ConfuseNodes,
     LockNodeClaims,
     AnnotateNodeClaims,
     DeleteNodePools,

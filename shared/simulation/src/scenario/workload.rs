@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_model::{PodRef, PodSpec, UnhealthyPods};
+use outrigger_model::{Invalid, PodRef, PodSpec, UnhealthyPods};
 use serde::{Deserialize, Serialize};
 
 /// Pods of one kind, whose number changes over time.
@@ -16,6 +16,8 @@ pub struct Workload {
     pub labels: Arc<BTreeMap<String, String>>,
     /// What its pods ask for.
     pub spec: Arc<PodSpec>,
+    /// What of its pods cannot be read, though kube-scheduler and the kubelets understand it.
+    pub unreadable: Option<Box<Invalid>>,
     /// How long a pod of it may take to end (`terminationGracePeriodSeconds`).
     pub grace: Duration,
     /// Their annotation `karpenter.sh/do-not-disrupt`.

@@ -14,6 +14,9 @@ use crate::time::Moment;
 /// How long pods bear a node that is not heard of (`DefaultTolerationSeconds`).
 const DESERTED_AFTER: Duration = Duration::from_mins(5);
 
+/// How long a node says what nobody understands.
+const CONFUSED_FOR: Duration = Duration::from_mins(3);
+
 impl State {
     /// A kubelet is missed.
     pub(super) fn lose(&mut self, node: String, moment: Moment) {
@@ -34,6 +37,19 @@ impl State {
             self.announce_state(id, InstanceState::Stopping, moment);
             self.announce_state(id, InstanceState::Stopped, moment);
             self.agenda.add(moment.elapsed.saturating_add(MISSED_AFTER), Step::Lost(id.to_owned()));
+        }
+    }
+
+    /// A node says for a while what nobody understands.
+    pub(crate) fn confuse(&mut self, id: &str, moment: Moment) {
+        self.cluster.confuse(id);
+        self.agenda.add(moment.elapsed.saturating_add(CONFUSED_FOR), Step::ClearedUp(id.to_owned()));
+    }
+
+    /// A node says nothing any more that nobody understands.
+    pub(super) fn clear_up(&mut self, node: &str) {
+        if !self.cluster.clear_up(node) {
+            self.broken.push(format!("somebody took a taint off {node} that nobody understands"));
         }
     }
 

@@ -35,5 +35,6 @@ mod steering;
 mod tally;
 mod templates;
 mod uninstall;
+mod unreadable;
 mod volumes;
 mod workloads;

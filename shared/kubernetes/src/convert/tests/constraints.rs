@@ -5,7 +5,7 @@ use outrigger_model::selector::LabelSelector;
 use outrigger_model::{PodSpec, TaintEffect};
 use serde_json::{Value, json};
 
-use super::{refused, with_spec};
+use super::{degraded, with_spec};
 use crate::convert::{Interner, daemon_set, node};
 
 #[track_caller]
@@ -30,11 +30,11 @@ fn tolerations_and_their_defaults() {
         { "key": "", "operator": "Exists", "value": "", "effect": null },
     ]);
     assert_eq!(serde_json::to_value(&read.tolerations).unwrap(), expected);
-    refused(
+    degraded(
         &json!({ "tolerations": [{ "operator": "Gt" }] }),
         r#"spec.tolerations[0].operator: found "Gt"; allowed: Equal or Exists"#,
     );
-    refused(
+    degraded(
         &json!({ "tolerations": [{ "operator": "Exists" }, { "effect": "NoWay" }] }),
         r#"spec.tolerations[1].effect: found "NoWay"; allowed: NoSchedule, PreferNoSchedule or NoExecute"#,
     );
@@ -61,10 +61,10 @@ fn node_affinity_keeps_its_alternatives() {
 }
 
 #[test]
-fn node_affinity_that_makes_no_sense_is_refused() {
+fn node_affinity_that_makes_no_sense_is_told_of() {
     let place = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
     let one = |expression: Value| node_affinity(&json!([{ "matchExpressions": [expression] }]));
-    refused(&node_affinity(&json!([])), &format!("{place}: found no terms; allowed: one term or more"));
+    degraded(&node_affinity(&json!([])), &format!("{place}: found no terms; allowed: one term or more"));
     let table = [
         (
             json!({ "key": "a", "operator": "Like" }),
@@ -84,12 +84,12 @@ fn node_affinity_that_makes_no_sense_is_refused() {
         ),
     ];
     for (expression, complaint) in table {
-        refused(&one(expression), &format!("{place}[0].matchExpressions[0].{complaint}"));
+        degraded(&one(expression), &format!("{place}[0].matchExpressions[0].{complaint}"));
     }
     let preferred = json!({ "affinity": { "nodeAffinity": {
         "preferredDuringSchedulingIgnoredDuringExecution": [{ "weight": 0, "preference": {} }],
     } } });
-    refused(
+    degraded(
         &preferred,
         "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight: found 0; allowed: 1 to 100",
     );
@@ -137,7 +137,7 @@ fn an_absent_selector_selects_nothing_and_an_empty_one_everything() {
     };
     assert!(!selects(json!({ "topologyKey": "zone" })));
     assert!(selects(json!({ "topologyKey": "zone", "labelSelector": {} })));
-    refused(
+    degraded(
         &anti_affinity(&json!({ "labelSelector": {} })),
         "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: found nothing; allowed: a label key",
     );
@@ -181,7 +181,7 @@ fn spread_constraints_and_their_defaults() {
         ),
     ];
     for (extra, complaint) in table {
-        refused(&one(extra), &format!("spec.topologySpreadConstraints[0].{complaint}"));
+        degraded(&one(extra), &format!("spec.topologySpreadConstraints[0].{complaint}"));
     }
 }
 
@@ -207,7 +207,7 @@ fn host_ports_of_containers_and_sidecars() {
     let sidecar =
         json!([{ "name": "i", "restartPolicy": "Always", "ports": port(json!({ "hostPort": 9 })) }]);
     assert_eq!(ports(json!({ "initContainers": sidecar })), [":9/TCP"]);
-    refused(
+    degraded(
         &json!({ "containers": container(port(json!({ "hostPort": 65_536 }))) }),
         "spec.containers[0].ports[0].hostPort: found 65536; allowed: a port number from 1 to 65535",
     );
@@ -247,10 +247,6 @@ fn a_daemonset_is_read_by_its_template() {
         (agent.id.to_string().as_str(), agent.spec.node_selector["a"].as_str()),
         ("kube-system/agent", "b")
     );
-    let broken =
-        read(json!({ "spec": { "containers": [], "tolerations": [{ "effect": "x" }] } })).unwrap_err();
-    let place = "DaemonSet/kube-system/agent: spec.template.spec.tolerations[0].effect";
-    assert!(broken.to_string().starts_with(place), "{broken}");
 }
 
 #[test]
@@ -276,11 +272,5 @@ fn nodes() {
     }));
     let young = young.unwrap();
     assert!(!young.ready && young.provider_id.is_none() && young.allocatable.to_string() == "cpu 4");
-    let broken = read(
-        json!({ "metadata": { "name": "i-3" }, "spec": { "taints": [{ "key": "a", "effect": "Maybe" }] } }),
-    );
-    assert_eq!(
-        broken.unwrap_err().to_string(),
-        r#"Node/i-3: spec.taints[0].effect: found "Maybe"; allowed: NoSchedule, PreferNoSchedule or NoExecute"#
-    );
+    assert!(full.degraded.is_none() && young.degraded.is_none());
 }

@@ -1,8 +1,8 @@
-//! Objects that mean harm: each is refused by name, at once.
+//! Objects that mean harm: of each only a part is read, at once.
 
 use serde_json::{Value, json};
 
-use super::{refused, with, with_spec};
+use super::{degraded, with, with_spec};
 
 fn requests(name: &str, amount: &str) -> Value {
     json!({ "containers": [{ "name": "a", "resources": { "requests": { name: amount } } }] })
@@ -29,19 +29,19 @@ fn amounts_that_cannot_be() {
         "1 Gi",
         "٣",
     ] {
-        refused(&requests("memory", text), &format!("{field}.memory: found {text:?}; {allowed}"));
+        degraded(&requests("memory", text), &format!("{field}.memory: found {text:?}; {allowed}"));
     }
     let long = "9".repeat(100_000);
-    assert_eq!(with_spec(&requests("cpu", &long)).unwrap_err().field, format!("{field}.cpu"));
-    assert!(with_spec(&requests("cpu", "9223372036854775807")).is_ok());
-    let many: serde_json::Map<_, _> = (0..101).map(|n| (format!("example.com/r{n}"), json!("1"))).collect();
-    refused(
-        &json!({ "containers": [{ "name": "a", "resources": { "requests": many } }] }),
-        "spec.containers[0].resources.requests: found 101 resources; allowed: at most 100",
-    );
+    let read = with_spec(&requests("cpu", &long)).unwrap();
+    assert_eq!(read.degraded.unwrap().field, format!("{field}.cpu"));
+    assert_eq!(with_spec(&requests("cpu", "9223372036854775807")).unwrap().degraded, None);
+    let many: serde_json::Map<_, _> = (0..1_001).map(|n| (format!("example.com/r{n}"), json!("1"))).collect();
+    let many = json!({ "containers": [{ "name": "a", "resources": { "requests": many } }] });
+    degraded(&many, "spec.containers: found 1002 resources; allowed: at most 1000");
+    assert_eq!(with_spec(&many).unwrap().spec.requests.iter().count(), 1_002, "it takes them all the same");
 }
 
-/// A pod whose `field` holds 10,000 of an item is refused with the number.
+/// A pod whose `field` holds 20,000 of an item is read in part, and told of with the number.
 #[track_caller]
 fn too_many(field: &str, item: &Value, most: usize) {
     let mut spec = json!({});
@@ -57,11 +57,11 @@ fn too_many(field: &str, item: &Value, most: usize) {
         };
         inner = if in_list { &mut inner[name][0] } else { &mut inner[name] };
     }
-    inner[list] = vec![item.clone(); 10_000].into();
+    inner[list] = vec![item.clone(); 20_000].into();
     if spec["containers"].is_null() {
         spec["containers"] = json!([]);
     }
-    refused(&spec, &format!("spec.{field}: found 10000 items; allowed: at most {most}"));
+    degraded(&spec, &format!("spec.{field}: found 20000 items; allowed: at most {most}"));
 }
 
 #[test]
@@ -70,11 +70,11 @@ fn lists_without_end() {
         |kind: &str, list: &str| format!("affinity.{kind}.{list}DuringSchedulingIgnoredDuringExecution");
     let expression = json!({ "key": "k", "operator": "Exists" });
     let terms = format!("{}.nodeSelectorTerms", affinity("nodeAffinity", "required"));
-    too_many(&terms, &json!({ "matchExpressions": [expression] }), 100);
+    too_many(&terms, &json!({ "matchExpressions": [expression] }), 1_000);
     too_many(&format!("{terms}[0].matchExpressions"), &expression, 100);
-    too_many(&format!("{terms}[0].matchExpressions[0].values"), &json!("v"), 1_000);
+    too_many(&format!("{terms}[0].matchExpressions[0].values"), &json!("v"), 10_000);
     let preferred = json!({ "weight": 1, "preference": { "matchExpressions": [expression] } });
-    too_many(&affinity("nodeAffinity", "preferred"), &preferred, 100);
+    too_many(&affinity("nodeAffinity", "preferred"), &preferred, 1_000);
     for kind in ["podAffinity", "podAntiAffinity"] {
         let term = json!({ "topologyKey": "kubernetes.io/hostname" });
         too_many(&affinity(kind, "required"), &term, 100);
@@ -95,8 +95,9 @@ fn label_bombs() {
     let key = "at most 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit; before it a DNS name \
                and a slash, where wanted";
     let value = "at most 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit; or nothing";
-    let complaint =
-        |labels: Value| with(&json!({ "metadata": { "labels": labels } })).unwrap_err().to_string();
+    let complaint = |labels: Value| {
+        with(&json!({ "metadata": { "labels": labels } })).unwrap().degraded.unwrap().to_string()
+    };
     let (long, shown) = ("a".repeat(100_000), "a".repeat(80));
     assert_eq!(
         complaint(json!({ &long: "v" })),
@@ -106,14 +107,14 @@ fn label_bombs() {
         complaint(json!({ "k": long })),
         format!("Pod/shop/web-0: metadata.labels[k]: found {shown:?}; allowed: {value}")
     );
-    let many: serde_json::Map<_, _> = (0..10_000).map(|n| (format!("k{n}"), json!("v"))).collect();
+    let many: serde_json::Map<_, _> = (0..20_000).map(|n| (format!("k{n}"), json!("v"))).collect();
     assert_eq!(
         complaint(json!(many)),
-        "Pod/shop/web-0: metadata.labels: found 10002 labels; allowed: at most 1000"
+        "Pod/shop/web-0: metadata.labels: found 20002 labels; allowed: at most 10000"
     );
-    refused(
+    degraded(
         &json!({ "nodeSelector": many, "containers": [] }),
-        "spec.nodeSelector: found 10000 labels; allowed: at most 1000",
+        "spec.nodeSelector: found 20000 labels; allowed: at most 10000",
     );
     let multibyte = "é".repeat(100);
     assert!(complaint(json!({ "k": multibyte })).contains("metadata.labels[k]"));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{refused, with, with_spec};
+use super::{degraded, with, with_spec};
 
 #[track_caller]
 fn takes(spec: &Value, expected: &str) {
@@ -104,6 +104,6 @@ fn a_bad_quantity_is_named_with_its_place() {
     for text in ["1gb", "-1", ""] {
         let complaint =
             format!("spec.containers[1].resources.requests.cpu: found {text:?}; allowed: {allowed}");
-        refused(&bad(text), &complaint);
+        degraded(&bad(text), &complaint);
     }
 }

@@ -24,8 +24,8 @@ pub(super) fn check(numbered: &Numbered<'_>, cluster: &ClusterState<'_>, out: &m
         };
         pools.push(pool_name);
         let ended = Ended { node, pool, reason: numbered.command.reason, cluster };
-        let forbids =
-            ended.stands_against().or_else(|| ended.pod_stands_against()).or_else(|| ended.policy());
+        let forbids = ended.stands_against().or_else(|| ended.is_unreadable());
+        let forbids = forbids.or_else(|| ended.pod_stands_against()).or_else(|| ended.policy());
         out.extend(forbids.map(|why| numbered.fault(format!("{name} may not be ended: {why}"))));
     }
     pools.dedup();
@@ -69,6 +69,13 @@ impl Ended<'_, '_> {
             (self.pool.deleting, "its NodePool is being deleted"),
         ];
         rules.iter().find(|(broken, _)| *broken).map(|(_, why)| (*why).to_owned())
+    }
+
+    /// What of it cannot be read: nobody knows where its pods may go.
+    fn is_unreadable(&self) -> Option<String> {
+        let of_pods = evicted_from(self.cluster, &self.node.name).find_map(|pod| pod.degraded.as_ref());
+        let problem = self.node.degraded.as_ref().or(of_pods)?;
+        Some(format!("{} cannot be read whole", problem.object))
     }
 
     /// What a pod on it says against it. Nobody asks them where the drain of a drifted node ends by a time (Karpenter:

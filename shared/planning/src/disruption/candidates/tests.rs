@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use outrigger_model::fixtures::budget;
+use outrigger_model::fixtures::{budget, unread};
 use outrigger_model::taint::TolerationOperator;
 use outrigger_model::{
     ClaimState, Hold, NillableDuration, NominatedPod, PodDisruptionBudget, PodSpec, PoolHealth, Protection,
@@ -162,6 +162,30 @@ fn who_asks_to_be_left_alone() {
             "candidate",
         ),
     ]);
+}
+
+#[test]
+fn what_cannot_be_read_keeps_its_node() {
+    fn unread_pod(owner: &str, state: PodState) -> Pod {
+        Pod { owner_kind: owner.into(), state, degraded: unread("Pod/default/a"), ..pod("a") }
+    }
+    check(&[
+        ("the node", |world| world.node().degraded = unread("Node/i-0"), "Unreadable"),
+        ("a pod", |world| world.snapshot.pods.push(unread_pod("ReplicaSet", PodState::Bound)), "Unreadable"),
+        ("nobody's pod", |world| world.snapshot.pods.push(unread_pod("", PodState::Bound)), "Unreadable"),
+        (
+            "a pod that has ended",
+            |world| world.snapshot.pods.push(unread_pod("Job", PodState::Finished)),
+            "candidate",
+        ),
+        ("a daemon", |world| world.snapshot.pods.push(unread_pod("DaemonSet", PodState::Bound)), "candidate"),
+        ("a static pod", |world| world.snapshot.pods.push(unread_pod("Node", PodState::Bound)), "candidate"),
+    ]);
+    let mut world = World::new();
+    world.snapshot.pods.push(unread_pod("ReplicaSet", PodState::Bound));
+    let found = candidates(&world.snapshot, &DisruptionSettings::default(), &Options::default());
+    let told = "Pod/default/a cannot be read whole: spec.tolerations[0].operator: found \"Gt\"; allowed: Equal or Exists";
+    assert_eq!(found.kept[0].reason.to_string(), told);
 }
 
 fn shy(value: &str, state: PodState) -> Pod {

@@ -1,6 +1,6 @@
 //! The rules as tables; whole replacements are played in the simulation.
 
-use outrigger_model::fixtures::{at, claim, node};
+use outrigger_model::fixtures::{at, claim, node, unread};
 use outrigger_model::{
     ExistingPlacement, NillableDuration, NodePool, NominatedPod, Protection, Termination, TerminationReason,
     labels,
@@ -126,6 +126,32 @@ fn a_node_is_kept_by_its_own_wish_and_by_those_of_its_pods() {
     for (node, pod, expected) in table {
         let found = blocker(node, [&pod], rules).map(|why| why.to_string());
         assert_eq!(found.as_deref(), expected, "{:?} {pod:?}", node.annotations);
+    }
+}
+
+#[test]
+fn a_last_look_that_finds_what_cannot_be_read_keeps_the_node() {
+    let rules = EvictionRules { budgets: &[], now: at(0) };
+    let odd = |owner: &str| Pod { degraded: unread("Pod/default/p"), ..pod(owner, PodState::Bound) };
+    let (open, unread_node) = (node(Vec::new()), Node { degraded: unread("Node/i-1"), ..node(Vec::new()) });
+    let table = [
+        (&open, pod("ReplicaSet", PodState::Bound), None),
+        (&open, odd("ReplicaSet"), Some("Pod/default/p")),
+        (&open, odd("DaemonSet"), None),
+        (&unread_node, pod("ReplicaSet", PodState::Bound), Some("Node/i-1")),
+    ];
+    for (reason, table) in
+        [TerminationReason::Underutilized, TerminationReason::Drifted].map(|it| (it, &table))
+    {
+        let command = Command::new(reason, "test", vec![claim().name], at(0));
+        for (node, pod, expected) in table {
+            let found = command_blocker(&command, &claim(), node, [pod], rules);
+            let named = found.map(|why| match why {
+                DisruptionBlocker::Unreadable(problem) => problem.object,
+                other => other.to_string(),
+            });
+            assert_eq!(named.as_deref(), *expected, "{reason} {pod:?}");
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Rules about nodes and claims that exist: which take pods, what they will be, what volumes allow.
 
+use outrigger_model::fixtures::unread;
 use outrigger_model::{
     CapacityType, ClaimState, NominatedPod, PodState, Quantity, Requirement, Requirements, Taint,
     TaintEffect, Target, labels,
@@ -90,6 +91,19 @@ const EXISTING: &[Case] = &[
         on_node,
         |setup| setup.snapshot.nodes[0].unschedulable = true,
         &["i-1: pods are placed on it, but it is cordoned"],
+    ),
+    case(
+        "a node that cannot be read whole takes no pods",
+        on_node,
+        |setup| setup.snapshot.nodes[0].degraded = unread("Node/i-1"),
+        &["i-1: pods are placed on it, but it cannot be read whole"],
+    ),
+    case(
+        "a pod that cannot be read whole has no place",
+        on_node,
+        |setup| setup.pod("web-0").degraded = unread("Pod/default/web-0"),
+        &["pod default/web-0: placed on i-1, but nobody knows what it asks for: \
+           spec.tolerations[0].operator: found \"Gt\"; allowed: Equal or Exists"],
     ),
     case(
         "a node that is not ready takes no pods",

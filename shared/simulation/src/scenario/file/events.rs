@@ -141,6 +141,7 @@ fn kind(file: &EventFile) -> Option<EventKind> {
         | KindFile::CloseNodes
         | KindFile::DuplicateNodes
         | KindFile::ProtectInstances
+        | KindFile::ConfuseNodes
         | KindFile::LockNodeClaims
         | KindFile::AnnotateNodeClaims => EventKind::Mishap(Mishap::of(file.kind)?, file.count?),
         KindFile::StrayInstances => EventKind::StrayInstances(file.count?),

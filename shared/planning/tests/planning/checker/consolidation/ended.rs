@@ -1,5 +1,6 @@
 //! Which nodes commands end, and how many at once.
 
+use outrigger_model::fixtures::unread;
 use outrigger_model::node_pool::DisruptionReason;
 use outrigger_model::{ClaimState, HealthyPods, Price, Readiness, Target, UnhealthyPods, fixtures, labels};
 use outrigger_planning::disruption::{ConsolidationCommand, NodeCost};
@@ -76,6 +77,16 @@ fn no_node_is_ended_that_it_or_its_pods_forbid() {
             "a lost pod that nobody tells of",
             |world| world.command(3).lost = vec![fixtures::pod_ref("db-0")],
             &["command 3, which ends i-b: it tells of the lost pods \"default/db-0\"; found: \"\""],
+        ),
+        (
+            "a pod that cannot be read whole",
+            |world| world.pod("db-0").degraded = unread("Pod/default/db-0"),
+            // It is planned for all the same, which the plan's own rules forbid.
+            &[
+                "command 3, which ends i-b: i-b may not be ended: Pod/default/db-0 cannot be read whole",
+                "pod default/db-0: placed on i-c, but nobody knows what it asks for: \
+                 spec.tolerations[0].operator: found \"Gt\"; allowed: Equal or Exists",
+            ],
         ),
         (
             "a budget that never lets go",
