@@ -134,7 +134,7 @@ impl<'a> Problem<'a> {
         let beside = if groups.is_empty() {
             Vec::new()
         } else {
-            let daemons = beside_daemons::Daemons::of(snapshot, &daemons, &groups, templates);
+            let daemons = beside_daemons::DaemonRules::of(snapshot, &daemons, &groups, templates);
             daemons.count(&mut running, &mut topology, &mut existing);
             classes.iter().map(|class| daemons.beside(class)).collect()
         };

@@ -27,7 +27,7 @@ pub(crate) struct BesideDaemons {
 }
 
 /// What is known of daemonsets while classes are asked about them.
-pub(super) struct Daemons<'d, 'a> {
+pub(super) struct DaemonRules<'d, 'a> {
     daemons: &'d [Daemon<'a>],
     groups: &'d Groups<'a>,
     /// The groups that each daemonset's anti-affinity keeps away.
@@ -43,7 +43,7 @@ pub(super) fn enter<'a>(snapshot: &'a Snapshot, daemons: &[Daemon<'a>], groups: 
     }
 }
 
-impl<'d, 'a> Daemons<'d, 'a> {
+impl<'d, 'a> DaemonRules<'d, 'a> {
     pub(super) fn of(
         snapshot: &'a Snapshot,
         daemons: &'d [Daemon<'a>],
@@ -86,7 +86,9 @@ impl<'d, 'a> Daemons<'d, 'a> {
                 let is_per_host = |group: &GroupId| topology.key_of[*group].is_none();
                 let per_host: Vec<GroupId> = selecting.iter().copied().filter(is_per_host).collect();
                 node.host.take(rules, &per_host, 1);
-                rules.iter().for_each(|rule| topology.binds[rule.group] = true);
+                for rule in rules {
+                    topology.binds[rule.group] = true;
+                }
                 let domain = |key: usize| domains[key];
                 counts.change(topology, rules, selecting, 1, domain, |_| Standing::Counted);
             }

@@ -45,7 +45,9 @@ fn neighbours() -> impl Strategy<Value = Value> {
     ];
     prop::collection::vec(rule, 0..3).prop_map(|rules| {
         let mut all = json!({});
-        rules.into_iter().for_each(|rule| merge(&mut all, rule));
+        for rule in rules {
+            merge(&mut all, rule);
+        }
         all
     })
 }
