@@ -1,7 +1,7 @@
 //! The filters that a pool's instance types pass one after another, each with how many it left.
 
 use outrigger_model::volume::EBS_DRIVER;
-use outrigger_model::{CapacityType, FilterStep, PlannedNode, Requirements};
+use outrigger_model::{CapacityType, FilterStep, InstanceType, PlannedNode, Requirements};
 
 use super::Asked;
 use super::volumes::Volume;
@@ -146,7 +146,8 @@ impl<'a> Sieve<'a> {
     /// Types that attach so many volumes.
     fn attachments(&mut self, volumes: u32) {
         let template = self.template;
-        let attaches = |purchase: usize| template.types.get(type_of(purchase)).map_or(0, |t| t.ebs_volumes());
+        let attaches =
+            |purchase: usize| template.types.get(type_of(purchase)).map_or(0, InstanceType::ebs_volumes);
         let Some(most) = self.purchases.iter().map(attaches).max() else { return };
         if self.purchases.iter().any(|purchase| attaches(purchase) < volumes) {
             let filter = if most < volumes {

@@ -241,8 +241,8 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         self.solution.commit();
         self.current = found;
         if let Demand::Saving(settings) = demand {
-            let moves = settings.evictions_per_hour(counted).nanos() / LASTING;
-            self.moves = self.moves.saturating_add(moves);
+            let price = settings.evictions_per_hour(counted).nanos() / LASTING;
+            self.moves = self.moves.saturating_add(price);
             let least = if opened.is_empty() { 0 } else { settings.least_saving.nanos() };
             self.launches = self.launches.max(least);
         }
