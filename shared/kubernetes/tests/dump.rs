@@ -81,6 +81,8 @@ fn told(dump: &Dump) -> String {
     }));
     lines.extend(dump.other.iter().map(|(kind, count)| format!("{count} of {kind}")));
     lines.extend(dump.invalid.iter().map(ToString::to_string));
+    let in_part = dump.pods.iter().filter_map(|pod| pod.degraded.as_deref()).chain(&dump.unreadable);
+    lines.extend(in_part.map(|problem| format!("not read whole: {problem}")));
     lines.join("\n")
 }
 
@@ -367,13 +369,15 @@ metadata: { name: kindless }
 ";
     insta::assert_snapshot!(told(&Dump::parse(&[("file.yaml", text)]).unwrap()), @r#"
     Pod shop/good takes pods 1
-    file.yaml: Pod/shop/quantity: spec.containers[0].resources.requests.memory: found "1gb"; allowed: a quantity such as 500m, 2 or 1.5Gi, from 0 to below 2^63
-    file.yaml: Pod/shop/type: spec.priority: found "high"; allowed: invalid type: string "high", expected i32
+    Pod shop/quantity takes memory 9223372036854775807, pods 1
+    Pod shop/type takes pods 1
     file.yaml: Pod/shop/good: metadata: found shop/good a second time; allowed: each object once; the first is used
     file.yaml: NodePool/old: apiVersion: found "karpenter.sh/v1beta1"; allowed: karpenter.sh/v1
     file.yaml: NodePool/bad: spec.template.spec.requirements[0].operator: found "Inn"; allowed: unknown variant `Inn`, expected one of `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt`, `Lt`, `Gte`, `Lte`
     file.yaml: object 7: kind: found "just a text"; allowed: a Kubernetes object or List
     file.yaml: object 8: kind: found nothing; allowed: a kind, as Pod
+    not read whole: file.yaml: Pod/shop/quantity: spec.containers[0].resources.requests.memory: found "1gb"; allowed: a quantity such as 500m, 2 or 1.5Gi, from 0 to below 2^63
+    not read whole: file.yaml: Pod/shop/type: spec.priority: found "high"; allowed: invalid type: string "high", expected i32
     "#);
 }
 
