@@ -9,7 +9,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use outrigger_catalog::Catalog;
 use outrigger_kubernetes::{Dump, DumpReader};
-use outrigger_model::{ClassOffer, InstanceType, NodeClass, NodePool, Plan, Report, Snapshot, labels};
+use outrigger_model::{
+    ClassOffer, InstanceType, Node, NodeClass, NodeClassRef, NodePool, Plan, Report, Snapshot, labels,
+};
 use outrigger_planning::Options;
 
 use crate::args::Source;
@@ -138,7 +140,11 @@ pub(crate) fn read(file: &Path) -> Result<String, CliError> {
 
 /// The classes that the pools refer to, each with what it makes of the catalogue.
 fn classes(dump: &Dump, source: &Source) -> Result<Vec<ClassOffer>, CliError> {
-    let references: BTreeSet<_> = dump.node_pools.iter().map(NodePool::node_class).collect();
+    let mut references: BTreeSet<_> = dump.node_pools.iter().map(NodePool::node_class).collect();
+    let without_pool = class_without_pool(dump);
+    if references.is_empty() {
+        references.extend(&without_pool);
+    }
     let mut given = source.catalog.as_deref().map(catalog_file).transpose()?;
     if let Some(types) = given.as_mut().filter(|_| !dump.volume_claims.is_empty()) {
         outrigger_catalog::complete_volumes(types);
@@ -153,7 +159,7 @@ fn classes(dump: &Dump, source: &Source) -> Result<Vec<ClassOffer>, CliError> {
         let instance_types = given.clone().unwrap_or_else(computed);
         ClassOffer { class, instance_types }
     };
-    let class = |reference: &&outrigger_model::NodeClassRef| {
+    let class = |reference: &&NodeClassRef| {
         let known = dump.ec2_node_classes.iter().find(|class| class.name == reference.name);
         match known.filter(|_| !reference.is_instance_group()) {
             Some(class) => NodeClass::for_planning_from(class),
@@ -161,6 +167,13 @@ fn classes(dump: &Dump, source: &Source) -> Result<Vec<ClassOffer>, CliError> {
         }
     };
     Ok(references.iter().map(class).map(offer).collect())
+}
+
+/// A class for nodes whose NodePools are gone, so that they have a price.
+fn class_without_pool(dump: &Dump) -> Option<NodeClassRef> {
+    let pool = dump.nodes.iter().find_map(Node::node_pool)?;
+    let of_ec2 = dump.ec2_node_classes.first().map(|class| NodeClassRef::ec2(&class.name));
+    Some(of_ec2.unwrap_or_else(|| NodeClassRef::instance_group(pool)))
 }
 
 fn catalog_file(file: &Path) -> Result<Vec<InstanceType>, CliError> {

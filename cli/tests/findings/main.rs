@@ -4,6 +4,7 @@
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
 mod daemons;
+mod departing;
 mod keepers;
 mod neighbours;
 mod objects;

@@ -30,8 +30,8 @@ use outrigger_engine::ports::{
     Eviction, Mirror, NodeChange, PodOnNode, Scope, Volumes,
 };
 use outrigger_model::{
-    ConfiguredRef, ConfiguredStatus, LeaderLease, Node, NodeClaim, NominatedPod, Pod, PodDisruptionBudget,
-    PodRef,
+    ConfiguredRef, ConfiguredStatus, LeaderLease, Node, NodeClaim, NominatedPod, OwnerReference, Pod,
+    PodDisruptionBudget, PodRef,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -185,8 +185,16 @@ impl Cluster for KubernetesCluster {
         claim::mirrors(&self.transport).await
     }
 
-    async fn mirror_claim(&self, claim: &NodeClaim) -> Result<(), ClusterError> {
-        claim::mirror(&self.transport, claim).await
+    async fn node_pool_uids(&self) -> Result<BTreeMap<String, String>, ClusterError> {
+        configuration::node_pool_uids(&self.transport).await
+    }
+
+    async fn mirror_claim(
+        &self,
+        claim: &NodeClaim,
+        owner: Option<&OwnerReference>,
+    ) -> Result<(), ClusterError> {
+        claim::mirror(&self.transport, claim, owner).await
     }
 
     async fn remove_mirror(&self, claim: &str) -> Result<(), ClusterError> {

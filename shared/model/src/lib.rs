@@ -28,6 +28,7 @@ pub mod node_class;
 pub mod node_identity;
 pub mod node_overlay;
 pub mod node_pool;
+pub mod owner_reference;
 pub mod pause;
 pub mod plan;
 pub mod pod;
@@ -74,6 +75,7 @@ pub use node_class::{
 };
 pub use node_overlay::{NodeOverlay, PriceOverlay};
 pub use node_pool::{NodeClassRef, NodePool};
+pub use owner_reference::OwnerReference;
 pub use pause::{Pause, PauseScope};
 pub use plan::{ExistingPlacement, Plan, PlannedNode, PutOff, PutOffReason, RankedType, Target, ZonePrice};
 pub use pod::{DaemonSet, NominatedPod, Pod, PodRef, PodSpec, PodState, Readiness};

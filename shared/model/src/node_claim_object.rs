@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::crd::rules;
 use crate::resources::NODES;
 use crate::{
-    ClaimState, NillableDuration, NodeClaim, NodeClassRef, Requirement, RequirementSpec, Resources, Taint,
-    labels,
+    ClaimState, NillableDuration, NodeClaim, NodeClassRef, OwnerReference, Requirement, RequirementSpec,
+    Resources, Taint, labels,
 };
 
 /// A `NodeClaim` object.
@@ -44,6 +44,9 @@ pub struct ObjectMetadata {
     /// Finalizers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
+    /// What it belongs to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub owner_references: Vec<OwnerReference>,
 }
 
 /// What was decided about a node.
@@ -144,7 +147,7 @@ pub enum ConditionStatus {
     Unknown,
 }
 
-/// The object that shows a claim. It follows from the claim alone, so it may be written again at any time; its spec
+/// The object that shows a claim, whatever that belongs to. It follows from the claim alone, so it may be written again at any time; its spec
 /// counts only where it is made, since nobody can change that.
 pub fn mirror(claim: &NodeClaim) -> NodeClaimObject {
     NodeClaimObject {
@@ -155,6 +158,7 @@ pub fn mirror(claim: &NodeClaim) -> NodeClaimObject {
             labels: labels_of(claim),
             annotations: annotations_of(claim),
             finalizers: vec![labels::TERMINATION_FINALIZER.into()],
+            owner_references: Vec::new(),
         },
         spec: spec_of(claim),
         status: status_of(claim),

@@ -29,6 +29,10 @@ pub(crate) enum Step {
     Open(String),
     /// A command of disruption, by id, has waited for so long that it must have come to its end.
     CommandDue(String),
+    /// Kubernetes' garbage collector looks at what belongs to objects that are gone.
+    CollectGarbage,
+    /// A NodePool, by its uid, was deleted so long ago that its nodes must be going.
+    PoolDue(String),
     /// A deploy of a workload goes on, by its place in the scenario.
     RollOn(usize),
     /// A pod has done its work, by uid.

@@ -2,6 +2,7 @@
 //! them.
 
 mod departure;
+mod garbage_collection;
 mod health;
 mod kubelet;
 mod port;
@@ -26,6 +27,7 @@ use crate::scenario::{DisruptionBudget, Scenario};
 use crate::tally::Counts;
 use crate::time::Moment;
 
+use garbage_collection::DeletedPool;
 use volumes::Volumes;
 use workloads::Replicas;
 
@@ -53,6 +55,10 @@ pub(crate) struct Objects {
     mirrors: BTreeMap<String, Mirror>,
     /// Since when NodeClaim objects ask not to be disrupted, by name.
     annotated_at: BTreeMap<String, Duration>,
+    /// NodePools that were deleted.
+    deleted_pools: Vec<DeletedPool>,
+    /// The NodeClaim objects that were kept when their NodePool was deleted.
+    orphaned: BTreeSet<String>,
     /// Until when nobody may change a NodeClaim object, by name.
     locked: BTreeMap<String, Duration>,
     events: BTreeMap<(Subject, &'static str), (String, u32)>,
@@ -85,10 +91,12 @@ impl Objects {
             daemon_sets: scenario.daemon_sets.clone(),
             daemon_wishes: scenario.daemon_wishes.clone(),
             workloads: scenario.workloads.iter().map(Replicas::of).collect(),
-            configuration: scenario.configuration.clone(),
+            configuration: garbage_collection::created(&scenario.configuration),
             karpenter_until: scenario.karpenter_until,
             mirrors: BTreeMap::new(),
             annotated_at: BTreeMap::new(),
+            deleted_pools: Vec::new(),
+            orphaned: BTreeSet::new(),
             locked: BTreeMap::new(),
             events: BTreeMap::new(),
             lives: BTreeMap::new(),

@@ -62,6 +62,8 @@ pub enum Call {
     Nominate,
     /// A pod bound to a node.
     BindPod,
+    /// NodePools listed, by their names alone.
+    NodePools,
     /// NodeClaim objects listed.
     Mirrors,
     /// A NodeClaim object written.
@@ -199,6 +201,7 @@ impl Call {
             | Self::Attachments
             | Self::Nominate
             | Self::BindPod
+            | Self::NodePools
             | Self::Mirrors
             | Self::MirrorClaim
             | Self::RemoveMirror
@@ -253,6 +256,7 @@ impl Call {
                 | Self::PodsOn
                 | Self::DisruptionBudgets
                 | Self::Attachments
+                | Self::NodePools
                 | Self::Mirrors
                 | Self::Catalog
                 | Self::Survey
@@ -275,7 +279,7 @@ impl Call {
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::ClusterUid => "read the namespace kube-system",
-            Self::Configuration | Self::ManagedPools => "list NodePools",
+            Self::Configuration | Self::ManagedPools | Self::NodePools => "list NodePools",
             Self::WriteStatus => "write a status",
             Self::KarpenterLease => "read Karpenter's Lease",
             Self::List => "list nodes and pods",

@@ -6,6 +6,7 @@ pub(crate) mod departure;
 pub(crate) mod disruption;
 pub(crate) mod health;
 pub(crate) mod placing;
+pub(crate) mod pools;
 pub(crate) mod protection;
 pub(crate) mod rates;
 pub(crate) mod unreadable;

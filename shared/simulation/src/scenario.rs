@@ -50,9 +50,10 @@
 //!     - {at: 5m, kind: Chaos, percent: 5, for: 5m}   # calls fail and functions die by chance
 //!     - {at: 6m, kind: KillFunction, function: provision, after: CreateFleet}
 //!     - {at: 7m, kind: DeleteNodes, count: 1}        # the oldest; also DeleteNodeClaims, ReclaimInstances (not by us),
-//!                                                    # DeleteNodePools (the first by name), DeletePods (that wait)
+//!                                                    # DeleteNodePools (the first by name; cascade: background,
+//!                                                    # foreground or orphan, as kubectl has it), DeletePods (that wait)
 //!     - {at: 7m, kind: FailStatusChecks, count: 1}   # also PlanRetirement, StopInstances, SilenceKubelets, BreakHardware,
-//!                                                    # CloseNodes (tainted, never drained), DuplicateNodes,
+//!                                                    # CloseNodes (tainted, never drained), CordonNodes, DuplicateNodes,
 //!                                                    # ProtectInstances (from termination, for 5 min),
 //!                                                    # LockNodeClaims (against changes, for 5 min),
 //!                                                    # AnnotateNodeClaims (do-not-disrupt, for ever)
@@ -95,7 +96,7 @@ use outrigger_model::{DaemonSet, Invalid, PodRef};
 use crate::policy::Policy;
 use crate::time;
 
-pub use event::{Event, EventKind, Function, Uninstall};
+pub use event::{Cascade, Event, EventKind, Function, Uninstall};
 pub use interruption::Interruption;
 pub use mishap::Mishap;
 pub use promises::Promises;

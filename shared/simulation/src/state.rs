@@ -5,6 +5,7 @@ mod departure;
 mod health;
 mod interruption;
 mod placing;
+mod pools;
 mod rogue;
 mod uninstall;
 mod workloads;
@@ -284,6 +285,8 @@ impl State {
             Step::CommandDue(id) => {
                 self.broken.extend(laws::disruption::overdue(self, scenario, &id, moment));
             }
+            Step::CollectGarbage => self.collect_garbage(moment),
+            Step::PoolDue(uid) => self.broken.extend(laws::pools::overdue(self, &uid)),
             Step::RollOn(workload) => self.roll_on(workload, moment),
             Step::PodIsDone(uid) => self.cluster.finish_pod(&uid, moment),
             Step::PodEnds(uid) => self.pod_ends(&uid, moment),

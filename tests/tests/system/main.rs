@@ -9,6 +9,7 @@ mod aws_faults;
 mod carriers;
 mod crashes;
 mod definitions;
+mod deleted_pools;
 mod disruption;
 mod ending;
 mod evictions;

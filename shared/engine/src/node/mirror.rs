@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use outrigger_model::{ClaimState, NodeClaim, labels};
+use outrigger_model::{ClaimState, NodeClaim, OwnerReference, labels};
 use tokio::time::Instant;
 
 use crate::error::chain;
@@ -87,15 +87,24 @@ async fn write(
         .filter(|claim| !claim.status.state.is_terminal())
         .map(|claim| (&claim.name, claim))
         .collect();
-    for claim in living.values().filter(|claim| claim.status.state != ClaimState::Intent) {
-        if shown.get(&claim.name).is_some_and(|mirror| mirror.version == claim.version) {
+    let launched: Vec<&NodeClaim> =
+        living.values().copied().filter(|claim| claim.status.state != ClaimState::Intent).collect();
+    let pools = node_pools(ports, shown, &launched).await?;
+    for claim in launched {
+        let owner = owner(claim, shown.get(&claim.name), &pools);
+        let is_shown = shown.get(&claim.name).is_some_and(|mirror| mirror.version == claim.version);
+        if is_shown && owner.is_none() {
             continue;
         }
         if Instant::now() >= deadline {
             return Ok(());
         }
-        match ports.cluster.mirror_claim(claim).await {
-            Ok(()) => shown.entry(claim.name.clone()).or_default().version = claim.version,
+        match ports.cluster.mirror_claim(claim, owner.as_ref()).await {
+            Ok(()) => {
+                let mirror = shown.entry(claim.name.clone()).or_default();
+                mirror.version = claim.version;
+                mirror.owner = mirror.owner.take().or_else(|| owner.map(|owner| owner.uid));
+            }
             Err(error) => tell_of_one(&claim.name, error)?,
         }
     }
@@ -112,6 +121,44 @@ async fn write(
     Ok(())
 }
 
+/// The uids of the NodePools, by name. Nobody asks for them while each object has an owner.
+async fn node_pools(
+    ports: Ports<'_>,
+    shown: &BTreeMap<String, Mirror>,
+    claims: &[&NodeClaim],
+) -> Result<BTreeMap<String, String>, ClusterError> {
+    if claims.iter().all(|claim| shown.get(&claim.name).is_some_and(has_owner)) {
+        return Ok(BTreeMap::new());
+    }
+    ports.cluster.node_pool_uids().await
+}
+
+/// Whether nobody looks for an owner of an object any more.
+const fn has_owner(mirror: &Mirror) -> bool {
+    mirror.owner.is_some() || mirror.deleting
+}
+
+/// The NodePool that is to own the object of a claim; `None` where it has an owner, and where there is none for it.
+///
+/// It is the pool that bears the name now, since nodes belong to pools by name. An object without an owner was
+/// orphaned, or is older than its pool: it never gets a pool that is gone, for which the garbage collector would
+/// delete it. Only a claim whose node is still starting, and that never had an object, bears the pool that it was
+/// launched for: where that was deleted meanwhile, the claim ends as all others of the pool do.
+fn owner(
+    claim: &NodeClaim,
+    shown: Option<&Mirror>,
+    pools: &BTreeMap<String, String>,
+) -> Option<OwnerReference> {
+    if shown.is_some_and(has_owner) {
+        return None;
+    }
+    let is_starting = claim.status.state < ClaimState::Initialized;
+    let launched_for = Some(&claim.spec.node_pool_uid).filter(|uid| is_starting && !uid.is_empty());
+    let living = pools.get(&claim.spec.node_pool);
+    let uid = living.or(launched_for.filter(|_| shown.is_none()))?;
+    Some(OwnerReference::node_pool(&claim.spec.node_pool, uid))
+}
+
 /// Tells of an object that could not be written or removed. What the others would meet as well is handed
 /// back: a server that is not there, not well or busy, and a definition that is not installed.
 fn tell_of_one(claim: &str, error: ClusterError) -> Result<(), ClusterError> {
@@ -124,4 +171,49 @@ fn tell_of_one(claim: &str, error: ClusterError) -> Result<(), ClusterError> {
     }
     tracing::warn!(claim, error = chain(&error), "the NodeClaim object is not up to date");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use outrigger_model::fixtures::claim;
+
+    /// The uid of the owner that the object of a claim of the pool `uid-1` gets.
+    fn owner_of(state: ClaimState, shown: Option<&Mirror>, pools: &[(&str, &str)]) -> Option<String> {
+        let mut claim = claim().with_status(|status| status.state = state);
+        claim.spec.node_pool_uid = "uid-1".into();
+        let pools = pools.iter().map(|(name, uid)| ((*name).to_owned(), (*uid).to_owned())).collect();
+        owner(&claim, shown, &pools).map(|owner| {
+            assert!(owner.is_node_pool() && owner.name == claim.spec.node_pool, "{owner:?}");
+            owner.uid
+        })
+    }
+
+    #[test]
+    fn an_object_belongs_to_the_pool_of_its_name_and_never_gets_one_that_is_gone() {
+        use ClaimState::{Draining, Initialized, Launched, Registered};
+        let name = claim().spec.node_pool;
+        let (first, second) = ([(name.as_str(), "uid-1")], [(name.as_str(), "uid-2")]);
+        let (unowned, other) = (Mirror::default(), [("another", "uid-3")]);
+        let owned = Mirror { owner: Some("uid-1".into()), ..Mirror::default() };
+        let deleted = Mirror { deleting: true, ..Mirror::default() };
+        let table: [(_, _, &[(&str, &str)], _); 11] = [
+            (Launched, None, &first, Some("uid-1")),
+            (Initialized, None, &first, Some("uid-1")),
+            (Initialized, Some(&unowned), &first, Some("uid-1")),
+            (Initialized, Some(&unowned), &second, Some("uid-2")),
+            (Initialized, Some(&owned), &second, None),
+            (Initialized, Some(&deleted), &first, None),
+            // The pool is gone.
+            (Launched, None, &other, Some("uid-1")),
+            (Registered, None, &[], Some("uid-1")),
+            (Initialized, None, &other, None),
+            (Draining, None, &other, None),
+            (Launched, Some(&unowned), &other, None),
+        ];
+        for (state, shown, pools, expected) in table {
+            let found = owner_of(state, shown, pools);
+            assert_eq!(found.as_deref(), expected, "{state:?} {shown:?} {pools:?}");
+        }
+    }
 }

@@ -12,8 +12,8 @@ use outrigger_model::EC2NodeClass;
 use outrigger_model::labels;
 use outrigger_model::{
     CapacityBuffer, ConfiguredObject, ConfiguredRef, ConfiguredStatus, DaemonSet, ForeignTaint, Invalid,
-    LeaderLease, Node, NodeClaim, NodeOverlay, NodePool, NominatedPod, Pod, PodDisruptionBudget, PodRef,
-    Taint, VolumeClaim,
+    LeaderLease, Node, NodeClaim, NodeOverlay, NodePool, NominatedPod, OwnerReference, Pod,
+    PodDisruptionBudget, PodRef, Taint, VolumeClaim,
 };
 
 /// The Kubernetes cluster. Reads are consistent: a list that breaks off half way is an error, never a short answer.
@@ -98,10 +98,20 @@ pub trait Cluster: Send + Sync {
     /// are somebody else's.
     async fn mirrors(&self) -> Result<BTreeMap<String, Mirror>, ClusterError>;
 
+    /// The uids of the NodePools that are not being deleted, by name.
+    async fn node_pool_uids(&self) -> Result<BTreeMap<String, String>, ClusterError>;
+
     /// Makes the NodeClaim object say what the ledger says, with our finalizer on it; creates it where it is
     /// missing. The spec of one that is there stays as it is, since it cannot be changed. It bears the
     /// claim's version once all the rest is written.
-    async fn mirror_claim(&self, claim: &NodeClaim) -> Result<(), ClusterError>;
+    ///
+    /// An object that no NodePool owns gets `owner`; one that has an owner keeps it. Where the object changes
+    /// meanwhile, as by a garbage collector that orphans it, this errs and leaves its owners alone.
+    async fn mirror_claim(
+        &self,
+        claim: &NodeClaim,
+        owner: Option<&OwnerReference>,
+    ) -> Result<(), ClusterError>;
 
     /// Removes the NodeClaim object of a claim that is over, and our finalizer from it; fine when it is not there.
     async fn remove_mirror(&self, claim: &str) -> Result<(), ClusterError>;
@@ -297,6 +307,8 @@ pub struct Mirror {
     pub deleting: bool,
     /// Its annotation `karpenter.sh/do-not-disrupt`.
     pub do_not_disrupt: Option<String>,
+    /// The uid of the NodePool that owns it, where one does.
+    pub owner: Option<String>,
 }
 
 /// What an event is about.

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use outrigger_engine::ports::{ClusterError, Mirror};
 use outrigger_model::configured_object::FIELD_MANAGER;
-use outrigger_model::{NodeClaim, NodeClaimObject, labels, node_claim_object};
+use outrigger_model::{NodeClaim, NodeClaimObject, OwnerReference, labels, node_claim_object};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::list::{Collection, collect};
@@ -30,6 +31,7 @@ pub(super) async fn mirrors(transport: &Transport) -> Result<BTreeMap<String, Mi
                 version: version.parse().unwrap_or(0),
                 deleting: field("deletionTimestamp").is_some(),
                 do_not_disrupt: annotation(labels::DO_NOT_DISRUPT),
+                owner: owners(&object).into_iter().next().map(|owner| owner.uid),
             };
             all.insert(name, mirror);
         }
@@ -42,11 +44,23 @@ pub(super) async fn mirrors(transport: &Transport) -> Result<BTreeMap<String, Mi
     }
 }
 
+/// The NodePools that own an object.
+fn owners(object: &Value) -> Vec<OwnerReference> {
+    let all = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    let read = all.into_iter().flatten().filter_map(|one| OwnerReference::deserialize(one).ok());
+    read.filter(OwnerReference::is_node_pool).collect()
+}
+
 /// Applies the status, then the object with the claim's version, as the one who owns all that is said in
 /// them. The version comes last, so that what fails in between is written again.
-pub(super) async fn mirror(transport: &Transport, claim: &NodeClaim) -> Result<(), ClusterError> {
+pub(super) async fn mirror(
+    transport: &Transport,
+    claim: &NodeClaim,
+    owner: Option<&OwnerReference>,
+) -> Result<(), ClusterError> {
     let attempted = format!("mirror the NodeClaim {}", claim.name);
-    let object = node_claim_object::mirror(claim);
+    let mut object = node_claim_object::mirror(claim);
+    object.metadata.owner_references.extend(owner.cloned());
     let path = path(&claim.name);
     let apply = |part: &str, body: &Value| {
         let path = format!("{path}{part}?fieldManager={FIELD_MANAGER}&force=true");
@@ -61,14 +75,26 @@ pub(super) async fn mirror(transport: &Transport, claim: &NodeClaim) -> Result<(
         }
         answer => answer?,
     };
-    let mut shown: Value = parse(&show, &shown)?;
-    let mut next = without_status(&object, claim.version);
-    // The claim's requests grow while pods are entered in it. A spec may not be changed, and what an apply
-    // leaves out goes.
-    if let (Some(next), Some(spec)) = (next.as_object_mut(), shown.get_mut("spec")) {
-        next.insert("spec".into(), spec.take());
-    }
+    let next = next(object, parse(&show, &shown)?, claim.version);
     transport.send(&apply("", &next)).await.map(drop)
+}
+
+/// What is applied to an object that is there. What an apply leaves out goes, so it names what must stay:
+/// the spec, which may not be changed although the claim's requests grow, and the NodePools that own it.
+/// Whoever takes an owner off meanwhile changes the version, and the apply is refused.
+fn next(mut object: NodeClaimObject, mut shown: Value, version: u64) -> Value {
+    let owners = owners(&shown);
+    if !owners.is_empty() {
+        object.metadata.owner_references = owners;
+    }
+    let mut next = without_status(&object, version);
+    if let Some(spec) = shown.get_mut("spec") {
+        next["spec"] = spec.take();
+    }
+    if let Some(version) = shown.pointer("/metadata/resourceVersion") {
+        next["metadata"]["resourceVersion"] = version.clone();
+    }
+    next
 }
 
 fn status_of(object: &NodeClaimObject) -> Value {

@@ -67,6 +67,14 @@ pub(super) async fn read(transport: &Transport) -> Result<Configuration, Cluster
     Ok(configuration)
 }
 
+/// The uids of the NodePools that stay, by name.
+pub(super) async fn node_pool_uids(transport: &Transport) -> Result<BTreeMap<String, String>, ClusterError> {
+    let pools = objects(transport, &NODE_POOLS).await?.unwrap_or_default();
+    let text = |pool: &Value, pointer: &str| pool.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let named = |pool: &Value| Some((text(pool, "/metadata/name")?, text(pool, "/metadata/uid")?));
+    Ok(pools.iter().filter(|pool| !is_leaving(pool)).filter_map(named).collect())
+}
+
 /// Puts buffers and their templates together. Each template is read by its name, since buffers are few and workloads
 /// many.
 async fn resolve(
@@ -166,11 +174,15 @@ async fn objects(
 }
 
 fn stays(object: &Value) -> bool {
-    let leaves = object.pointer("/metadata/deletionTimestamp").is_some();
+    let leaves = is_leaving(object);
     if leaves {
         tracing::info!(name = ?object.pointer("/metadata/name"), "the object is being deleted and does not count");
     }
     !leaves
+}
+
+fn is_leaving(object: &Value) -> bool {
+    object.pointer("/metadata/deletionTimestamp").is_some()
 }
 
 fn sound(read: Result<Vec<Value>, Invalid>, configuration: &mut Configuration) -> Vec<Value> {

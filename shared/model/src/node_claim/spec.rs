@@ -12,6 +12,9 @@ use crate::{NillableDuration, NodeClassRef, NodePool, Requirements, Taint, label
 pub struct NodeClaimSpec {
     /// Its pool.
     pub node_pool: String,
+    /// The uid of the pool's object; empty where an InstanceGroup asks for the pool, or a file holds it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub node_pool_uid: String,
     /// How its machine is made.
     pub node_class: NodeClassRef,
     /// What it must be like: its pool's and its pods' demands together.
@@ -43,6 +46,7 @@ impl NodeClaimSpec {
         annotations.extend(kept.map(|(key, value)| (key.clone(), value.clone())));
         Self {
             node_pool: pool.name.clone(),
+            node_pool_uid: pool.uid.clone(),
             node_class: pool.node_class().clone(),
             requirements,
             labels: template.metadata.labels.clone(),

@@ -236,9 +236,7 @@ fn tied(candidate: &Candidate<'_>, volumes: &Volumes<'_>) -> Option<Kept> {
             || volumes.are_on_host(pod)
             || queue::unsupported(&pod.spec).is_some()
     };
-    if candidate.node.unschedulable {
-        Some(Kept::Cordoned)
-    } else if !candidate.node.ready {
+    if !candidate.node.ready {
         Some(Kept::NotReady)
     } else {
         let pod = candidate.pods.iter().find(is_tied)?;

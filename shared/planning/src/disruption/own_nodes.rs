@@ -17,7 +17,8 @@ pub(crate) struct OwnNode<'a> {
     pub(crate) claim: Option<&'a NodeClaim>,
     pub(crate) pool_name: &'a str,
     pub(crate) pool: Option<&'a NodePool>,
-    /// What its pool's class makes.
+    /// What its pool's class makes. Where the pool is gone, what the class of its claim makes, or the first that
+    /// knows its instance type.
     pub(crate) offer: Option<&'a ClassOffer>,
     /// The pods that are bound to it, those that have ended among them.
     pub(crate) pods: Vec<&'a Pod>,
@@ -49,12 +50,28 @@ pub(crate) fn own_nodes(snapshot: &Snapshot) -> Vec<OwnNode<'_>> {
             claim,
             pool_name,
             pool,
-            offer: pool.and_then(|pool| snapshot.offer_for(pool)),
+            offer: pool
+                .map_or_else(|| offer_without_pool(snapshot, node, claim), |it| snapshot.offer_for(it)),
             pods: pods.remove(node.name.as_str()).unwrap_or_default(),
             is_held_now: claim.is_some_and(|claim| held.contains(claim.name.as_str())),
         })
     });
     own.collect()
+}
+
+/// Who makes a node whose pool is gone.
+fn offer_without_pool<'a>(
+    snapshot: &'a Snapshot,
+    node: &Node,
+    claim: Option<&NodeClaim>,
+) -> Option<&'a ClassOffer> {
+    let of_claim = claim.and_then(|claim| claim.status.instance.as_ref()).map(|it| it.instance_type.as_str());
+    let of_label = || node.labels.get(labels::INSTANCE_TYPE).map(String::as_str);
+    let name = of_claim.or_else(of_label)?;
+    let makes = |offer: &&ClassOffer| offer.instance_types.iter().any(|known| known.name == name);
+    let is_its = |offer: &&ClassOffer| claim.is_some_and(|it| offer.class.reference == it.spec.node_class);
+    let mut making = snapshot.classes.iter().filter(makes);
+    making.clone().find(is_its).or_else(|| making.next())
 }
 
 fn claims_by_node(snapshot: &Snapshot) -> BTreeMap<&str, &NodeClaim> {

@@ -185,6 +185,8 @@ mod tests {
             let rules = EvictionRules { budgets: &budgets, now: at(0) };
             let found = rules.blocker(&pod).map(|blocker| blocker.to_string());
             assert_eq!(found.as_deref(), expected, "{budgets:?}");
+            let ending = Pod { state: PodState::Terminating, ..pod.clone() };
+            assert_eq!(rules.blocker(&ending), None, "it goes already");
         }
     }
 

@@ -146,7 +146,9 @@ fn asked_to_stay<'p>(
     match command.reason {
         TerminationReason::Empty => {
             let pods: Vec<&Pod> = pods.into_iter().collect();
-            let lives = |pod: &&&Pod| !pod.state.is_over() && !pod.is_bound_to_its_node();
+            // What is on its way out already is waited for, and its successor goes elsewhere.
+            let goes = |pod: &Pod| pod.state == PodState::Terminating && !pod.is_reschedulable();
+            let lives = |pod: &&&Pod| !pod.state.is_over() && !pod.is_bound_to_its_node() && !goes(pod);
             let occupied = || pods.iter().find(lives).map(|pod| DisruptionBlocker::Occupied(pod.id.clone()));
             blocker(node, [], rules).or_else(occupied).or_else(|| blocker(node, pods.clone(), rules))
         }

@@ -41,6 +41,8 @@ pub(crate) struct ExistingNode<'a> {
     pub(crate) attachable: BTreeMap<&'a str, u32>,
     /// What ending it saves, in nano-dollars per hour; none where it may not be ended.
     pub(crate) saves: Option<u64>,
+    /// Whether it takes no pods, since somebody has cordoned it: it is only there to be ended.
+    cordoned: bool,
     taints: Vec<Taint>,
     labels: Labels<'a>,
     /// The daemonsets whose pods are still to come, and whether each surely does.
@@ -65,10 +67,11 @@ struct Possible {
 impl<'a> ExistingNode<'a> {
     /// Whether pods of this spec may be here in this relaxation, as far as labels and taints say.
     pub(crate) fn admits(&self, spec: &PodSpec, relaxation: &Relaxation) -> bool {
-        let bears = self.taints.iter().all(|taint| {
-            (relaxation.bears_soft_taints && !taint.is_hard())
-                || spec.tolerations.iter().any(|t| t.tolerates(taint))
-        });
+        let bears = !self.cordoned
+            && self.taints.iter().all(|taint| {
+                (relaxation.bears_soft_taints && !taint.is_hard())
+                    || spec.tolerations.iter().any(|t| t.tolerates(taint))
+            });
         bears
             && match &self.labels {
                 Labels::Known(labels) => relaxation.requirements.match_labels(labels).is_ok(),
@@ -198,8 +201,9 @@ impl<'a> Builder<'a, '_> {
     ) -> Option<ExistingNode<'a>> {
         let ours = claim.is_some() || node.node_pool().is_some();
         let young = ours && !node.is_initialized();
+        let saves = self.endable.get(node.name.as_str()).copied();
         let open = !node.deleting
-            && !node.unschedulable
+            && (!node.unschedulable || saves.is_some())
             && node.degraded.is_none()
             && claim.is_none_or(|claim| claim.status.state.accepts_pods());
         if !open || !(node.ready || young) {
@@ -226,7 +230,8 @@ impl<'a> Builder<'a, '_> {
             host: Host::default(),
             attached: BTreeMap::new(),
             attachable: self.attachable(node),
-            saves: self.endable.get(node.name.as_str()).copied(),
+            saves,
+            cordoned: node.unschedulable,
             taints,
             labels: Labels::Known(labels),
             daemons: Vec::new(),
@@ -336,6 +341,7 @@ impl<'a> Builder<'a, '_> {
             attached: BTreeMap::new(),
             attachable: volumes.map(|limit| (EBS_DRIVER, limit)).into_iter().collect(),
             saves: None,
+            cordoned: false,
             taints: claim.spec.taints.clone(),
             labels: Labels::Possible(possible_labels(claim, known.as_ref())),
             daemons: Vec::new(),

@@ -15,7 +15,7 @@ use crate::fixtures::{ZONES, bound, cluster, merge, node, pods, pool, requiring,
 use crate::properties::any_snapshot;
 
 /// A day after its nodes were made, with one pool whose budgets allow everything, and these nodes with their pods.
-fn world(nodes: Vec<(Node, Vec<Pod>)>) -> Snapshot {
+pub(crate) fn world(nodes: Vec<(Node, Vec<Pod>)>) -> Snapshot {
     world_of(json!({}), nodes)
 }
 
@@ -50,7 +50,7 @@ fn spot(mut node: Node, zone: &str) -> Node {
 
 /// Consolidates, and makes sure that the referee has nothing against it.
 #[track_caller]
-fn consolidated(snapshot: &Snapshot) -> Consolidation {
+pub(crate) fn consolidated(snapshot: &Snapshot) -> Consolidation {
     let found = consolidate(snapshot, &Options::default(), &DisruptionSettings::default());
     let broken = violations(snapshot, &found);
     assert!(broken.is_empty(), "{broken:#?}\n{found:#?}");
@@ -345,11 +345,10 @@ fn what_replaces_a_drifted_node_of_a_static_pool_is_of_that_pool() {
 }
 
 #[test]
-fn nodes_that_nobody_hears_of_or_that_are_cordoned_are_left_to_others() {
+fn nodes_that_nobody_hears_of_are_left_to_others() {
     let silent = Node { ready: false, ..own("i-a", "r6a.2xlarge") };
-    let cordoned = Node { unschedulable: true, ..own("i-b", "r6a.2xlarge") };
-    let found = consolidated(&world(vec![(silent, Vec::new()), (cordoned, Vec::new())]));
-    assert_eq!((why(&found, "i-a").0, why(&found, "i-b").0), ("NotReady", "Cordoned"));
+    let found = consolidated(&world(vec![(silent, Vec::new())]));
+    assert_eq!(why(&found, "i-a").0, "NotReady");
 }
 
 #[test]

@@ -10,6 +10,8 @@ mod checker;
 #[cfg(test)]
 mod consolidation;
 #[cfg(test)]
+mod departing;
+#[cfg(test)]
 mod drawn_neighbours;
 #[cfg(test)]
 mod findings;

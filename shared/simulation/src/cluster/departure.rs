@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use outrigger_engine::ports::{ClusterError, Eviction, Mirror, PodOnNode};
 use outrigger_model::selector::LabelSelector;
-use outrigger_model::{HealthyPods, Pod, PodDisruptionBudget, PodState, Readiness, UnhealthyPods, labels};
+use outrigger_model::{
+    HealthyPods, OwnerReference, Pod, PodDisruptionBudget, PodState, Readiness, UnhealthyPods, labels,
+};
 
 use super::Objects;
 use crate::door::Call;
@@ -184,16 +186,6 @@ impl Objects {
         }
     }
 
-    /// Somebody deletes the first NodePools in order of name.
-    pub(crate) fn delete_node_pools(&mut self, number: usize) {
-        let pools = &mut self.configuration.node_pools;
-        pools.sort_by(|a, b| a.name.cmp(&b.name));
-        let gone: Vec<String> =
-            pools.drain(..number.min(pools.len())).map(|pool| format!("NodePool/{}", pool.name)).collect();
-        self.configuration.objects.retain(|object| !gone.contains(&object.reference.to_string()));
-        self.version += 1;
-    }
-
     /// Somebody deletes a node. While a finalizer is left it stays.
     pub(crate) fn delete_node(&mut self, name: &str, moment: Moment) {
         let Some(mut node) = self.nodes.get(name).cloned() else { return };
@@ -272,11 +264,12 @@ impl Objects {
         Err(ClusterError::Refused { attempted: call.words().into(), status: 422, message })
     }
 
-    /// A NodeClaim object as it was written.
-    pub(super) fn put_mirror(&mut self, name: &str, version: u64) {
+    /// A NodeClaim object as it was written. It keeps the owner that it has.
+    pub(crate) fn put_mirror(&mut self, name: &str, version: u64, owner: Option<&OwnerReference>) {
         let made = self.mirrors.contains_key(name).then(String::new).unwrap_or_else(|| self.next_uid());
         let mirror = self.mirrors.entry(name.to_owned()).or_insert(Mirror { uid: made, ..Mirror::default() });
         mirror.version = version;
+        mirror.owner = mirror.owner.take().or_else(|| owner.map(|owner| owner.uid.clone()));
     }
 }
 

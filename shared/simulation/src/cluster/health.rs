@@ -9,6 +9,9 @@ use crate::time::Moment;
 /// What the node controller puts on nodes that it does not hear of.
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
+/// What the node controller puts on nodes that are cordoned.
+const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+
 impl Objects {
     /// A node whose kubelet is missed is not ready any more, and takes no pods.
     pub(crate) fn lose(&mut self, name: &str, moment: Moment) {
@@ -86,6 +89,16 @@ impl Objects {
             node.labels.insert(labels::EXCLUDE_FROM_LOAD_BALANCERS.into(), "karpenter".into());
         });
         self.closed_at.insert(name.to_owned(), moment.elapsed);
+    }
+
+    /// Somebody cordons a node.
+    pub(crate) fn cordon_node(&mut self, name: &str) {
+        self.change(name, |node| {
+            if !node.unschedulable {
+                node.unschedulable = true;
+                node.taints.push(Taint::new(UNSCHEDULABLE, "", TaintEffect::NoSchedule));
+            }
+        });
     }
 
     /// A second Node with the providerID of another.

@@ -12,8 +12,8 @@ use outrigger_engine::ports::{
     Eviction, Mirror, NodeChange, PodOnNode, Scope, Volumes,
 };
 use outrigger_model::{
-    ConfiguredRef, ConfiguredStatus, LeaderLease, Node, NodeClaim, NominatedPod, Pod, PodDisruptionBudget,
-    PodRef,
+    ConfiguredRef, ConfiguredStatus, LeaderLease, Node, NodeClaim, NodePool, NominatedPod, OwnerReference,
+    Pod, PodDisruptionBudget, PodRef,
 };
 
 use crate::cluster::scope;
@@ -188,10 +188,20 @@ impl Cluster for Door {
         .await
     }
 
-    async fn mirror_claim(&self, claim: &NodeClaim) -> Result<(), ClusterError> {
+    async fn node_pool_uids(&self) -> Result<BTreeMap<String, String>, ClusterError> {
+        let named = |pool: &NodePool| (pool.name.clone(), pool.uid.clone());
+        self.call(Call::NodePools, |state, _| Ok(state.cluster.node_pools().iter().map(named).collect()))
+            .await
+    }
+
+    async fn mirror_claim(
+        &self,
+        claim: &NodeClaim,
+        owner: Option<&OwnerReference>,
+    ) -> Result<(), ClusterError> {
         self.call(Call::MirrorClaim, |state, moment| {
             state.cluster.check_lock(&claim.name, Call::MirrorClaim, moment)?;
-            state.cluster.put_mirror(&claim.name, claim.version);
+            state.mirror(claim, owner, moment);
             Ok(())
         })
         .await
@@ -200,7 +210,7 @@ impl Cluster for Door {
     async fn remove_mirror(&self, claim: &str) -> Result<(), ClusterError> {
         self.call(Call::RemoveMirror, |state, moment| {
             state.cluster.check_lock(claim, Call::RemoveMirror, moment)?;
-            state.cluster.mirrors.remove(claim);
+            state.cluster.remove_mirror(claim);
             Ok(())
         })
         .await

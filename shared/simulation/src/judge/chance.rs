@@ -2,6 +2,7 @@
 //! hour.
 
 mod disruption;
+mod pools;
 mod unreadable;
 mod volumes;
 
@@ -129,6 +130,7 @@ impl Chance {
         protection(&dice, &mut scenario);
         scenario.events = trouble(&dice, &scenario);
         unreadable::unreadable(&dice, &mut scenario);
+        let patience = pools::departures(&dice, &mut scenario, patience);
         let patience = disruption::disruption(&dice, &mut scenario, patience);
         let patience = volumes::in_quiet_times(&dice, &mut scenario, patience);
         scenario.adopt = scenario.events.iter().any(|event| forgets(&event.kind));

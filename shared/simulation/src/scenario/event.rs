@@ -132,7 +132,7 @@ pub enum EventKind {
     /// Somebody deletes the NodeClaim objects of the oldest nodes.
     DeleteNodeClaims(usize),
     /// Somebody deletes the first NodePools in order of name, so many of them.
-    DeleteNodePools(usize),
+    DeleteNodePools(usize, Cascade),
     /// The machines of the oldest nodes are terminated, and not by us.
     ReclaimInstances(usize),
     /// Something befalls the oldest nodes, so many of them.
@@ -163,6 +163,19 @@ pub enum EventKind {
         /// After which call.
         after: Call,
     },
+}
+
+/// What becomes of the NodeClaims of a NodePool that is deleted: kubectl's `--cascade`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cascade {
+    /// They are deleted once the pool is gone.
+    #[default]
+    Background,
+    /// They are deleted before the pool goes.
+    Foreground,
+    /// They stay, and belong to no pool any more.
+    Orphan,
 }
 
 /// How Outrigger is taken out of a cluster.
@@ -234,7 +247,7 @@ impl Event {
             | EventKind::DeleteNodes(_)
             | EventKind::DeletePods(_)
             | EventKind::DeleteNodeClaims(_)
-            | EventKind::DeleteNodePools(_)
+            | EventKind::DeleteNodePools(..)
             | EventKind::ReclaimInstances(_)
             | EventKind::Mishap(..)
             | EventKind::StrayInstances(_)
@@ -312,7 +325,7 @@ impl Event {
             EventKind::DeleteNodes(count) => state.delete_nodes(*count, moment),
             EventKind::DeletePods(count) => state.cluster.delete_waiting(*count, moment),
             EventKind::DeleteNodeClaims(count) => state.delete_claims(*count),
-            EventKind::DeleteNodePools(count) => state.cluster.delete_node_pools(*count),
+            EventKind::DeleteNodePools(count, cascade) => state.delete_node_pools(*count, *cascade, moment),
             EventKind::ReclaimInstances(count) => state.reclaim(*count, moment),
             EventKind::Mishap(mishap, count) => mishap.begin(*count, state, moment),
             EventKind::StrayInstances(count) => state.appear(*count, true, moment),
@@ -320,7 +333,7 @@ impl Event {
             EventKind::Interruption(what, count) => state.interrupt(*what, *count, moment),
             EventKind::Roll(workload) => state.roll(workload, moment),
             EventKind::UpdateImages => state.cloud.update_images(),
-            EventKind::Uninstall(how) => state.uninstall(*how),
+            EventKind::Uninstall(how) => state.uninstall(*how, moment),
             EventKind::EventsAstray { percent, length } => trouble(length, Trouble::EventsAstray(*percent)),
             EventKind::KillFunction { function, after } => {
                 state.kills.push((*function, Crash::After(*after)));
@@ -378,8 +391,9 @@ impl fmt::Display for Event {
             EventKind::DeleteNodeClaims(number) => {
                 write!(f, "somebody deletes {}", count(*number, "NodeClaim"))
             }
-            EventKind::DeleteNodePools(number) => {
-                write!(f, "somebody deletes {}", count(*number, "NodePool"))
+            EventKind::DeleteNodePools(number, cascade) => {
+                let kept = if *cascade == Cascade::Orphan { " and keeps the NodeClaims" } else { "" };
+                write!(f, "somebody deletes {}{kept}", count(*number, "NodePool"))
             }
             EventKind::ReclaimInstances(number) => write!(f, "EC2 ends {}", count(*number, "instance")),
             EventKind::Mishap(mishap, number) => mishap.tell(*number, f),

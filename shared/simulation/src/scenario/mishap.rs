@@ -22,6 +22,8 @@ pub enum Mishap {
     BreakHardware,
     /// Somebody closes the node as for a drain, and never drains it.
     CloseNodes,
+    /// Somebody cordons the node.
+    CordonNodes,
     /// A second Node with the same providerID appears.
     DuplicateNodes,
     /// Somebody protects the machine from termination for five minutes.
@@ -44,6 +46,7 @@ impl Mishap {
             KindFile::SilenceKubelets => Some(Self::SilenceKubelets),
             KindFile::BreakHardware => Some(Self::BreakHardware),
             KindFile::CloseNodes => Some(Self::CloseNodes),
+            KindFile::CordonNodes => Some(Self::CordonNodes),
             KindFile::DuplicateNodes => Some(Self::DuplicateNodes),
             KindFile::ProtectInstances => Some(Self::ProtectInstances),
             KindFile::ConfuseNodes => Some(Self::ConfuseNodes),
@@ -63,6 +66,7 @@ impl Mishap {
                 Self::SilenceKubelets => state.silence(&id, moment),
                 Self::BreakHardware => state.cluster.break_hardware(&id, moment),
                 Self::CloseNodes => state.cluster.close_node(&id, moment),
+                Self::CordonNodes => state.cluster.cordon_node(&id),
                 Self::DuplicateNodes => state.cluster.duplicate_node(&id, moment),
                 Self::ProtectInstances => state.cloud.protect(&id, moment),
                 Self::ConfuseNodes => state.confuse(&id, moment),
@@ -83,6 +87,7 @@ impl Mishap {
             Self::SilenceKubelets => write!(f, "the kubelets of {nodes} fall silent"),
             Self::BreakHardware => write!(f, "the accelerators of {nodes} break"),
             Self::CloseNodes => write!(f, "somebody closes {nodes} as for a drain"),
+            Self::CordonNodes => write!(f, "somebody cordons {nodes}"),
             Self::DuplicateNodes => write!(f, "{nodes} appear a second time"),
             Self::ProtectInstances => write!(f, "somebody protects {instances} from termination"),
             Self::ConfuseNodes => write!(f, "{nodes} have a taint that nobody understands"),

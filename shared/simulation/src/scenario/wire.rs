@@ -9,7 +9,7 @@ use outrigger_model::{CapacityType, NillableDuration, TaintEffect, UnhealthyPods
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::{AccessMode, Expect, Function};
+use super::{AccessMode, Cascade, Expect, Function};
 use crate::door::Call;
 
 #[derive(Deserialize)]
@@ -159,6 +159,7 @@ pub(super) struct EventFile {
     pub(super) code: Option<String>,
     pub(super) effect: Option<TaintEffect>,
     pub(super) workload: Option<String>,
+    pub(super) cascade: Option<Cascade>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -198,6 +199,7 @@ pub(super) enum KindFile {
     SilenceKubelets,
     BreakHardware,
     CloseNodes,
+    CordonNodes,
     DuplicateNodes,
     ProtectInstances,
     ConfuseNodes,

@@ -1,13 +1,14 @@
 //! Outrigger is taken out of the cluster.
 
 use super::State;
-use crate::scenario::{Function, Uninstall};
+use crate::scenario::{Cascade, Function, Uninstall};
+use crate::time::Moment;
 
 impl State {
     /// Somebody begins to take it out; the command is rung for.
-    pub(crate) fn uninstall(&mut self, how: Uninstall) {
+    pub(crate) fn uninstall(&mut self, how: Uninstall, moment: Moment) {
         if how == Uninstall::Drain {
-            self.cluster.delete_node_pools(usize::MAX);
+            self.delete_node_pools(usize::MAX, Cascade::Background, moment);
         }
         self.uninstalls = Some(how);
         *self.rings.entry(Function::Uninstall).or_default() += 1;

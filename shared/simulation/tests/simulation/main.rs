@@ -21,6 +21,7 @@ mod managed;
 mod pause;
 mod placing;
 mod policies;
+mod pools;
 mod quiet;
 mod rates;
 mod rebalance;

@@ -1,5 +1,4 @@
-//! What is refused: instances that may not be terminated, NodeClaim objects that may not be changed, and
-//! demand for a pool that is gone.
+//! What is refused: instances that may not be terminated, and NodeClaim objects that may not be changed.
 
 use std::collections::BTreeSet;
 
@@ -63,37 +62,4 @@ fn a_node_claim_that_may_not_be_changed_holds_up_no_other_and_is_written_later()
     assert_eq!((stays.len(), shown_wrongly(&locked)), (1, stays), "{}", story());
     let later = play("14m", events);
     assert_eq!(shown_wrongly(&later), BTreeSet::new(), "{}", common::timeline(&later));
-}
-
-#[test]
-fn nodes_of_a_pool_that_is_deleted_live_on_and_are_not_replaced() {
-    let of_batch = |ending: &Ending, state: ClaimState| {
-        ending
-            .claims
-            .iter()
-            .filter(|claim| claim.spec.node_pool == "batch" && claim.status.state == state)
-            .count()
-    };
-    let deleted = "{at: 5m, kind: DeleteNodePools, count: 1}";
-    let before = play("5m", "");
-    let after = play("15m", deleted);
-    let story = || common::timeline(&after);
-    let living = of_batch(&before, ClaimState::Initialized);
-    assert!(living > 0, "{}", story());
-    assert_eq!(of_batch(&after, ClaimState::Initialized), living, "{}", story());
-    assert_eq!(after.summary.unexpected, Vec::<String>::new(), "{}", story());
-    assert_eq!(after.instances, before.instances, "{}", story());
-    // All nodes are drained as ever; what only the deleted pool could carry waits.
-    let drained = play("20m", &format!("{deleted}, {{at: 6m, kind: DeleteNodes, count: 20}}"));
-    let story = || common::timeline(&drained);
-    assert_eq!(of_batch(&drained, ClaimState::Gone), living, "{}", story());
-    assert_eq!(of_batch(&drained, ClaimState::Initialized), 0, "{}", story());
-    assert_eq!(
-        drained.instances.len(),
-        in_state(&drained, ClaimState::Initialized),
-        "no orphan: {}",
-        story()
-    );
-    let waiting = drained.summary.unexpected.join("; ");
-    assert!(waiting.contains("etl"), "{waiting}");
 }

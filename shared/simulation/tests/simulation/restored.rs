@@ -122,8 +122,10 @@ fn lifecycle_may_die_while_it_adopts() {
 
 #[test]
 fn nodes_of_a_pool_that_is_gone_are_adopted_and_can_be_drained() {
-    let table =
-        [("{at: 4m30s, kind: DeleteNodePools, count: 1}", 4), ("{at: 5m1s, kind: UninstallDraining}", 0)];
+    let table = [
+        ("{at: 4m30s, kind: DeleteNodePools, count: 1, cascade: orphan}", 4),
+        ("{at: 5m1s, kind: UninstallDraining}", 0),
+    ];
     for (deleted, left) in table {
         let ending = play(1, true, "8m", &format!("{LOST}, {deleted}"), &[]);
         let story = || format!("{deleted}\n{}", common::timeline(&ending));

@@ -95,19 +95,40 @@ impl<'a> Costs<'_, 'a> {
 
     /// What a node costs; nothing where its price is not known.
     fn of_node(&self, node: &'a Node) -> Sum {
-        let offer = node.node_pool().and_then(|name| self.cluster.pool(name));
-        let offer = offer.and_then(|pool| self.cluster.snapshot.offer_for(pool));
+        let offer = self.offer(node);
         let of_class = || offer.map_or(Price::ZERO, |offer| offer.class.root_volume.price());
         let beside = self.options.node_price.unwrap_or_else(of_class);
         let instance = self.listed(node, offer).or_else(|| self.at_launch(node));
         instance.map_or_else(Sum::default, |price| Sum::of(price, beside))
     }
 
+    /// Its pool's class. Where the pool is gone, that of its claim comes first, and then all others in order; it must
+    /// make the node's instance type.
+    fn offer(&self, node: &'a Node) -> Option<&'a ClassOffer> {
+        let snapshot = self.cluster.snapshot;
+        if let Some(pool) = node.node_pool().and_then(|name| self.cluster.pool(name)) {
+            return snapshot.offer_for(pool);
+        }
+        let claim = self.cluster.claim_of(node);
+        let mut classes: Vec<&ClassOffer> = snapshot.classes.iter().collect();
+        classes.sort_by_key(|offer| claim.is_none_or(|it| it.spec.node_class != offer.class.reference));
+        classes.into_iter().find(|offer| {
+            let mut types = offer.instance_types.iter();
+            types.any(|it| Some(it.name.as_str()) == self.instance_type(node))
+        })
+    }
+
+    fn instance_type(&self, node: &'a Node) -> Option<&'a str> {
+        let instance = self.cluster.claim_of(node).and_then(|claim| claim.status.instance.as_ref());
+        let label = || node.labels.get(labels::INSTANCE_TYPE).map(String::as_str);
+        instance.map(|it| it.instance_type.as_str()).or_else(label)
+    }
+
     /// What its class's catalogue says now, with the heaviest NodeOverlay that has a price for it.
     fn listed(&self, node: &'a Node, offer: Option<&ClassOffer>) -> Option<Price> {
         let instance = self.cluster.claim_of(node).and_then(|claim| claim.status.instance.as_ref());
         let label = |key: &str| node.labels.get(key).map(String::as_str);
-        let name = instance.map(|it| it.instance_type.as_str()).or_else(|| label(labels::INSTANCE_TYPE))?;
+        let name = self.instance_type(node)?;
         let zone = instance.map(|it| it.zone.as_str()).or_else(|| label(labels::ZONE))?;
         let of_label = || label(labels::CAPACITY_TYPE).and_then(CapacityType::named);
         let capacity_type = instance.map(|it| it.capacity_type).or_else(of_label)?;

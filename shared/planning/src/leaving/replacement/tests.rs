@@ -243,6 +243,8 @@ fn what_a_command_heeds_on_its_nodes_hangs_on_its_reason() {
         ..pod("ReplicaSet", PodState::Bound)
     };
     let (plain, daemon) = (pod("ReplicaSet", PodState::Bound), pod("DaemonSet", PodState::Bound));
+    let ending = Pod { state: PodState::Terminating, ..shy.clone() };
+    let of_set = pod("StatefulSet", PodState::Terminating);
     // The reason, whether the drain ends by a time, the pod on the node, and whether that keeps it.
     let table = [
         (Underutilized, false, &plain, false),
@@ -251,6 +253,9 @@ fn what_a_command_heeds_on_its_nodes_hangs_on_its_reason() {
         (Drifted, true, &shy, false),
         (Empty, false, &daemon, false),
         (Empty, false, &plain, true),
+        (Empty, false, &ending, false),
+        (Empty, false, &of_set, true),
+        (Drifted, false, &ending, false),
     ];
     for (reason, ends, pod, keeps) in table {
         let command = Command { reason, ..command(None) };

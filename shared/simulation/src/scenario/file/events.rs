@@ -52,8 +52,8 @@ impl Reader {
     /// Each kind of event has its own fields; one that is missing or means nothing is refused.
     fn fields_of_kind(&mut self, field: &str, file: &EventFile) {
         use KindFile::{
-            Chaos, Duplicate, EventsAstray, Freeze, InsufficientCapacity, KillFunction, LaunchErrors, Pause,
-            PauseDisruption, RogueTaint, Roll, Throttle,
+            Chaos, DeleteNodePools, Duplicate, EventsAstray, Freeze, InsufficientCapacity, KillFunction,
+            LaunchErrors, Pause, PauseDisruption, RogueTaint, Roll, Throttle,
         };
         let kind = file.kind;
         let counts = kind.counts();
@@ -73,6 +73,7 @@ impl Reader {
             ("call", file.call.is_some(), kind == Freeze, matches!(kind, Throttle | Freeze)),
             ("percent", file.percent.is_some(), by_chance, by_chance),
             ("function", file.function.is_some(), runs, runs),
+            ("cascade", file.cascade.is_some(), false, kind == DeleteNodePools),
             ("workload", file.workload.is_some(), kind == Roll, kind == Roll),
             ("after", file.after.is_some(), kind == KillFunction, kind == KillFunction),
         ];
@@ -131,7 +132,9 @@ fn kind(file: &EventFile) -> Option<EventKind> {
         KindFile::DeleteNodes => EventKind::DeleteNodes(file.count?),
         KindFile::DeletePods => EventKind::DeletePods(file.count?),
         KindFile::DeleteNodeClaims => EventKind::DeleteNodeClaims(file.count?),
-        KindFile::DeleteNodePools => EventKind::DeleteNodePools(file.count?),
+        KindFile::DeleteNodePools => {
+            EventKind::DeleteNodePools(file.count?, file.cascade.unwrap_or_default())
+        }
         KindFile::ReclaimInstances => EventKind::ReclaimInstances(file.count?),
         KindFile::FailStatusChecks
         | KindFile::PlanRetirement
@@ -139,6 +142,7 @@ fn kind(file: &EventFile) -> Option<EventKind> {
         | KindFile::SilenceKubelets
         | KindFile::BreakHardware
         | KindFile::CloseNodes
+        | KindFile::CordonNodes
         | KindFile::DuplicateNodes
         | KindFile::ProtectInstances
         | KindFile::ConfuseNodes

@@ -1,0 +1,45 @@
+//! NodePools that somebody deletes, and what becomes of their NodeClaims.
+
+use std::time::Duration;
+
+use outrigger_model::{NodeClaim, OwnerReference};
+
+use super::State;
+use crate::agenda::Step;
+use crate::laws::pools as laws;
+use crate::scenario::Cascade;
+use crate::time::Moment;
+use crate::timeline::{Kind, count};
+
+/// From an object being deleted to the garbage collector having looked at what belongs to it.
+const COLLECTED_AFTER: Duration = Duration::from_secs(2);
+
+impl State {
+    /// Somebody deletes the first NodePools in order of name.
+    pub(crate) fn delete_node_pools(&mut self, number: usize, cascade: Cascade, moment: Moment) {
+        for uid in self.cluster.delete_node_pools(number, cascade) {
+            self.agenda.add(moment.elapsed.saturating_add(laws::LONGEST_DELETION), Step::PoolDue(uid));
+        }
+        self.agenda.add(moment.elapsed.saturating_add(COLLECTED_AFTER), Step::CollectGarbage);
+    }
+
+    /// A NodeClaim object is written as a claim has it.
+    pub(crate) fn mirror(&mut self, claim: &NodeClaim, owner: Option<&OwnerReference>, moment: Moment) {
+        self.cluster.put_mirror(&claim.name, claim.version, owner);
+        if self.cluster.is_of_deleted_pool(&claim.name) {
+            self.agenda.add(moment.elapsed.saturating_add(COLLECTED_AFTER), Step::CollectGarbage);
+        }
+    }
+
+    /// The garbage collector looks at what belongs to NodePools that were deleted.
+    pub(super) fn collect_garbage(&mut self, moment: Moment) {
+        let collected = self.cluster.collect_garbage();
+        self.broken.extend(laws::collection(self, &collected.deleted));
+        for (claims, what) in [(collected.deleted, "deletes"), (collected.orphaned, "orphans")] {
+            if !claims.is_empty() {
+                let claims = count(claims.len(), "NodeClaim");
+                self.timeline.add(moment, Kind::Node, format!("the garbage collector {what} {claims}"));
+            }
+        }
+    }
+}
