@@ -4,7 +4,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use outrigger_stack::{Kubernetes, Options, Outcome, Stack, parameter, scheduled_event};
+use outrigger_stack::{Kubernetes, Options, Outcome, ServiceProxy, Stack, parameter, scheduled_event};
 use serde_json::{Value, json};
 
 use crate::objects::{node_pool, requirement};
@@ -24,6 +24,15 @@ pub fn start_with(parameters: &[(&str, &str)]) -> Result<Stack> {
     options
         .parameters
         .extend(parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+    start_from(options)
+}
+
+/// The same in a kOps cluster whose nodes run kube-proxy, a static pod of 100m.
+pub fn start_with_kube_proxy() -> Result<Stack> {
+    start_from(Options { proxy: ServiceProxy::KubeProxy, ..Options::default() })
+}
+
+fn start_from(options: Options) -> Result<Stack> {
     let stack = Stack::start(options)?;
     for pool in pools() {
         apply(stack.kubernetes(), &pool)?;

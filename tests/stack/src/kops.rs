@@ -55,6 +55,36 @@ pub const GROUPS: [Group; 4] = [
     },
 ];
 
+/// Who forwards the traffic of Services on the nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ServiceProxy {
+    /// Cilium, with which kOps writes no kube-proxy.
+    #[default]
+    Cilium,
+    /// kube-proxy, a static pod that nodeup writes on every node.
+    KubeProxy,
+}
+
+/// kube-proxy's settings, as kOps completes them; at the depth of nodeupconfig.yaml.
+const KUBE_PROXY: &str = "
+  clusterCIDR: 100.96.0.0/11
+  cpuRequest: 100m
+  image: registry.k8s.io/kube-proxy:v1.34.4
+  logLevel: 2";
+
+impl ServiceProxy {
+    /// The field `KubeProxy` of nodeupconfig.yaml.
+    fn in_nodeup_config(self) -> &'static str {
+        if self == Self::KubeProxy { KUBE_PROXY } else { " null" }
+    }
+
+    /// The field `kubeProxy` of the Cluster's spec.
+    fn in_spec(self) -> String {
+        let settings = if self == Self::KubeProxy { KUBE_PROXY } else { "\n  enabled: false" };
+        settings.replace("\n", "\n  ")
+    }
+}
+
 /// An instance group.
 #[derive(Clone, Copy, Debug)]
 pub struct Group {
@@ -116,6 +146,8 @@ pub(crate) struct Site {
     pub amd64: (String, String),
     /// Name and id of the arm64 image.
     pub arm64: (String, String),
+    /// Who forwards the traffic of Services.
+    pub proxy: ServiceProxy,
 }
 
 impl Site {
@@ -166,6 +198,9 @@ impl Site {
             .replace("{{cluster}}", CLUSTER)
             .replace("{{state-bucket}}", STATE_BUCKET)
             .replace("{{vpc}}", &self.vpc)
+            .replace("{{kube-proxy}}", self.proxy.in_nodeup_config())
+            .replace("{{kube-proxy-spec}}", &self.proxy.in_spec())
+            .replace("{{replaces-kube-proxy}}", &(self.proxy == ServiceProxy::Cilium).to_string())
             .replace("{{subnets}}", &subnets.join("\n"))
             .replace("{{image-amd64}}", &format!("137112412989/{}", self.amd64.0))
             .replace("{{image-arm64}}", &format!("137112412989/{}", self.arm64.0))

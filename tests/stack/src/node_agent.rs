@@ -19,6 +19,7 @@ use serde::Deserialize;
 use crate::aws::{Aws, parameter};
 use crate::kops::nodeup_hash;
 use crate::kubernetes::Kubernetes;
+use crate::mirror_pod::{KubeProxy, kube_proxy};
 use crate::node_object::{Instance, Kubelet, Machine, node};
 use crate::seed::{CLUSTER, STATE_BUCKET, filter, text};
 
@@ -178,12 +179,28 @@ impl Agent {
         lock(configs).insert(group.to_owned(), config.clone());
         self.check_hash(instance, &config)?;
         let machine = self.machine(&instance.machine_type)?;
-        let object = node(instance, &machine, &kubelet(&config)?);
+        let NodeupConfig { kubelet, kube_proxy } =
+            serde_saphyr::from_str(&config).context("reading nodeupconfig.yaml")?;
+        let object = node(instance, &machine, &kubelet);
         let answer = self.kubernetes.try_create("/api/v1/nodes", &object)?;
         // A Node of that name: kOps' own server answers 409 then, and nodeup ends content.
         if answer.status != 409 {
             answer.ok(&format!("registering {}", instance.id))?;
             eprintln!("node-agent: {} ({}, {}) joined", instance.id, instance.machine_type, group);
+        }
+        kube_proxy.map_or(Ok(()), |settings| self.run_kube_proxy(instance, &settings))
+    }
+
+    /// The kubelet runs kube-proxy from nodeup's manifest, and shows it as soon as its Node is there.
+    fn run_kube_proxy(&self, instance: &Instance, settings: &KubeProxy) -> Result<()> {
+        // A Node that is gone again runs nothing.
+        let Some(node) = self.kubernetes.find(&format!("/api/v1/nodes/{}", instance.id))? else {
+            return Ok(());
+        };
+        let pod = kube_proxy(settings, &node);
+        let answer = self.kubernetes.try_create("/api/v1/namespaces/kube-system/pods", &pod)?;
+        if answer.status != 409 {
+            answer.ok(&format!("the mirror pod {}", pod["metadata"]["name"]))?;
         }
         Ok(())
     }
@@ -306,14 +323,14 @@ fn instance(item: roxmltree::Node<'_, '_>) -> Instance {
     }
 }
 
-fn kubelet(config: &str) -> Result<Kubelet> {
-    #[derive(Deserialize)]
-    struct NodeupConfig {
-        #[serde(rename = "KubeletConfig", default)]
-        kubelet: Kubelet,
-    }
-    let config: NodeupConfig = serde_saphyr::from_str(config).context("reading nodeupconfig.yaml")?;
-    Ok(config.kubelet)
+/// The parts of nodeupconfig.yaml that show in the cluster.
+#[derive(Deserialize)]
+struct NodeupConfig {
+    #[serde(rename = "KubeletConfig", default)]
+    kubelet: Kubelet,
+    /// None where kube-proxy is switched off.
+    #[serde(rename = "KubeProxy")]
+    kube_proxy: Option<KubeProxy>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use tempfile::TempDir;
 
 use crate::aws::{ACCOUNT, REGION};
+use crate::kops::ServiceProxy;
 use crate::schedule::{DEAD_INTERRUPTIONS, FUNCTIONS, INTERRUPTIONS};
 use crate::seed;
 use crate::state::{Endpoints, State};
@@ -37,6 +38,8 @@ pub struct Options {
     pub runner: Runner,
     /// Parameters of template.yaml that are not the default's, as `PollWindowSeconds`.
     pub parameters: BTreeMap<String, String>,
+    /// Who forwards the traffic of Services in the kOps cluster that is seeded.
+    pub proxy: ServiceProxy,
     /// Whether it stays up after we end, until `down`.
     pub detached: bool,
 }
@@ -51,6 +54,7 @@ impl Default for Options {
             functions: Vec::new(),
             runner: Runner::Own,
             parameters: BTreeMap::from([("PollWindowSeconds".to_owned(), "0".to_owned())]),
+            proxy: ServiceProxy::default(),
             detached: false,
         }
     }

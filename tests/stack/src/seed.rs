@@ -13,7 +13,7 @@ use roxmltree::Document;
 use serde_json::json;
 
 use crate::aws::{ACCOUNT, Aws, REGION, parameter};
-use crate::kops::{GROUPS, Group, Site, Subnet};
+use crate::kops::{GROUPS, Group, ServiceProxy, Site, Subnet};
 use crate::kubernetes::Kubernetes;
 use crate::schedule::{
     DEAD_INTERRUPTIONS, EVENT_SOURCE, FUNCTIONS, INTERRUPTIONS, MOST_DELIVERIES, VISIBILITY_SECONDS,
@@ -34,8 +34,8 @@ const IMAGES: [(&str, &str); 2] = [("amd64", "x86_64"), ("arm64", "arm64")];
 const ZONES: [&str; 4] = ["us-east-1a", "us-east-1b", "us-east-1c", "us-east-1d"];
 
 /// Fills moto.
-pub(crate) fn aws(aws: &Aws) -> Result<()> {
-    let site = network(aws).context("seeding moto's network")?;
+pub(crate) fn aws(aws: &Aws, proxy: ServiceProxy) -> Result<()> {
+    let site = network(aws, proxy).context("seeding moto's network")?;
     for bucket in [STATE_BUCKET, CATALOG_BUCKET] {
         aws.create_bucket(bucket)?;
     }
@@ -116,7 +116,7 @@ fn yaml_files(directory: &Path) -> Result<Vec<std::path::PathBuf>> {
 }
 
 /// Looks up moto's default network, tags it as kOps would, and makes the nodes' security group.
-fn network(aws: &Aws) -> Result<Site> {
+fn network(aws: &Aws, proxy: ServiceProxy) -> Result<Site> {
     let xml = aws.ec2("DescribeSubnets", &filter(1, "availability-zone", &ZONES))?;
     let document = Document::parse(&xml)?;
     let subnets: Vec<Subnet> = items(&document, "subnetSet")
@@ -145,7 +145,7 @@ fn network(aws: &Aws) -> Result<Site> {
     let owned = format!("kubernetes.io/cluster/{CLUSTER}");
     tag(aws, &security_group, &[("Name", &group), ("KubernetesCluster", CLUSTER), (&owned, "owned")])?;
     let [amd64, arm64] = IMAGES.map(|(_, architecture)| image(aws, architecture));
-    Ok(Site { vpc, subnets, security_group, amd64: amd64?, arm64: arm64? })
+    Ok(Site { vpc, subnets, security_group, amd64: amd64?, arm64: arm64?, proxy })
 }
 
 /// Name and id of the newest Amazon Linux that moto has of an architecture.

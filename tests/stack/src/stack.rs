@@ -141,7 +141,7 @@ impl Stack {
     }
 
     fn seed(&self) -> Result<()> {
-        seed::aws(&self.aws())?;
+        seed::aws(&self.aws(), self.options.proxy)?;
         seed::ledger(&self.dynamodb())?;
         seed::manifests(&self.kubernetes, &self.options.checkout.join("infra/kubernetes"))
     }

@@ -1,11 +1,15 @@
-//! 300 pods of twelve shapes on a cluster without nodes become Running, and nothing more is launched.
+//! 300 pods of twelve shapes on a cluster without nodes become Running, and nothing more is launched. Each node runs
+//! kube-proxy, a static pod that nobody schedules, as in most kOps clusters.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use outrigger_model::Quantity;
 use outrigger_stack::{NodeAgentSettings, Rates, Stack};
 use outrigger_tests::objects::{daemon_set, deployment};
 use outrigger_tests::world::{
-    apply, claims_in, count_in_phase, count_unschedulable, instances, ledger, pods, start, tick, wait_for,
+    apply, claims_in, count_in_phase, count_unschedulable, instances, ledger, pods, start,
+    start_with_kube_proxy, tick, wait_for,
 };
 use serde_json::{Value, json};
 
@@ -53,7 +57,7 @@ fn workloads() -> Vec<Value> {
 
 #[test]
 fn three_hundred_pods_become_running_but_for_the_impossible_one() {
-    let stack = start().unwrap();
+    let stack = start_with_kube_proxy().unwrap();
     let kubernetes = stack.kubernetes();
     apply(kubernetes, &daemon_set("agent", "50m", "64Mi")).unwrap();
     for workload in workloads() {
@@ -140,6 +144,58 @@ fn assert_impossible_is_explained(stack: &Stack) {
     assert!(message.contains("cpu") && message.contains("NodePool default"), "{message}");
     let report = ledger(stack, "report#provision").unwrap();
     assert_eq!(report.len(), 1);
+}
+
+/// Pods of half a processor fill a machine to the last thousandth, unless kube-proxy's 100m are counted.
+#[test]
+fn full_nodes_have_room_for_kube_proxy() {
+    let stack = start_with_kube_proxy().unwrap();
+    let kubernetes = stack.kubernetes();
+    apply(kubernetes, &deployment("web", 60, "500m", "512Mi", &json!({}))).unwrap();
+    apply(kubernetes, &deployment("filler", 40, "100m", "64Mi", &json!({}))).unwrap();
+    wait_for("unschedulable pods", 100, Duration::from_secs(60), || count_unschedulable(&stack)).unwrap();
+    let provision = stack.start_function("provision", &[]).unwrap();
+    let lifecycle = stack.start_function("lifecycle", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "20")]).unwrap();
+    let agent = stack.node_agent(NodeAgentSettings::default());
+    let silent = ["disrupt", "provision", "lifecycle", "refresh"].map(str::to_owned).to_vec();
+    let ticker = stack.ticker(Rates { silent, ..Rates::default() });
+
+    let first = tick(&stack, "provision").unwrap();
+    let launched = first["launched"].as_array().unwrap().len();
+    let running = || count_in_phase(&stack, "Running");
+    let all = wait_for("running pods", 100, Duration::from_secs(90), running);
+    all.unwrap_or_else(|error| panic!("{error}\n{first}\n{}", waiting(&stack)));
+
+    let free = free_millicpus(&stack);
+    assert_eq!(free.len(), launched, "{free:?}");
+    assert!(free.values().all(|free| *free >= 0), "{free:?}");
+    assert!(free.values().any(|free| *free < 100), "no node is full: {free:?}");
+    let again = tick(&stack, "provision").unwrap();
+    assert_eq!(again["launched"], json!([]), "{again}");
+    drop((provision, lifecycle, agent, ticker));
+}
+
+/// What each node's pods leave of its processors, kube-proxy among them, in thousandths. Each node must run it.
+fn free_millicpus(stack: &Stack) -> BTreeMap<String, i64> {
+    let millis = |quantity: &Value| quantity.as_str().unwrap().parse::<Quantity>().unwrap().milli_value();
+    let nodes = stack.kubernetes().list("/api/v1/nodes").unwrap();
+    let allocatable = |node: &Value| {
+        let name = node["metadata"]["name"].as_str().unwrap().to_owned();
+        (name, millis(&node["status"]["allocatable"]["cpu"]))
+    };
+    let mut free: BTreeMap<String, i64> = nodes.iter().map(allocatable).collect();
+    let mut proxies = BTreeSet::new();
+    for pod in stack.kubernetes().list("/api/v1/pods").unwrap() {
+        let Some(node) = pod["spec"]["nodeName"].as_str() else { continue };
+        if pod["metadata"]["labels"]["k8s-app"] == "kube-proxy" {
+            proxies.insert(node.to_owned());
+        }
+        for container in pod["spec"]["containers"].as_array().unwrap() {
+            *free.get_mut(node).unwrap() -= millis(&container["resources"]["requests"]["cpu"]);
+        }
+    }
+    assert!(free.keys().eq(&proxies), "kube-proxy runs on {proxies:?}");
+    free
 }
 
 #[test]
