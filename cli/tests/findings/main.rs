@@ -11,6 +11,7 @@ mod objects;
 mod pools;
 mod prices;
 mod speed;
+mod static_pods;
 mod unreadable;
 mod volumes;
 

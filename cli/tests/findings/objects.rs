@@ -51,6 +51,17 @@ pub(crate) fn node(name: &str) -> Value {
         "status": {"capacity": amounts, "allocatable": amounts, "conditions": [{"type": "Ready", "status": "True"}]}})
 }
 
+/// A mirror pod of a static pod, as the kubelet of a node shows it.
+pub(crate) fn mirror_pod(name: &str, node: &str, spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    spec["nodeName"] = node.into();
+    json!({"apiVersion": "v1", "kind": "Pod", "spec": spec, "status": {"phase": "Running"},
+        "metadata": {"name": format!("{name}-{node}"), "namespace": "kube-system", "uid": format!("{name}-{node}"),
+            "creationTimestamp": "2026-11-20T08:00:01Z",
+            "annotations": {"kubernetes.io/config.mirror": "0123", "kubernetes.io/config.source": "file"},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": node, "uid": node, "controller": true}]}})
+}
+
 /// A daemonset whose template asks for so much cpu.
 pub(crate) fn daemon_set(name: &str, cpu: &str) -> Value {
     json!({"apiVersion": "apps/v1", "kind": "DaemonSet",

@@ -48,7 +48,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use outrigger_engine::ports::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep};
 use outrigger_model::{
-    Command, DisruptionMemory, Intent, IntentState, LaunchHealth, NodeClaim, Pause, Report, SeenMemory,
+    Command, DisruptionMemory, Intent, IntentState, LaunchHealth, NodeClaim, Pause, Report, SeenResources,
     UnavailableOffering,
 };
 
@@ -233,7 +233,7 @@ impl Ledger for DynamoLedger {
         pause::put_pause(self, pause).await
     }
 
-    async fn put_seen_memory(&self, seen: &SeenMemory, at: Timestamp) -> Result<(), LedgerError> {
+    async fn put_seen_resources(&self, seen: &SeenResources, at: Timestamp) -> Result<(), LedgerError> {
         seen::put(self, seen, at).await
     }
 

@@ -16,7 +16,9 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use outrigger_catalog::Catalog;
-use outrigger_model::{Command, Intent, LaunchHealth, Node, NodeClaim, Pause, SeenMemory, TerminationReason};
+use outrigger_model::{
+    Command, Intent, LaunchHealth, Node, NodeClaim, Pause, SeenResources, TerminationReason,
+};
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -152,7 +154,7 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
         summary: Summary::default(),
         mirrors: Mirrors::default(),
         catalog: None,
-        seen_memory: Vec::new(),
+        seen_resources: Vec::new(),
         watched: None,
         forbidden: false,
         patience: Patience::default(),
@@ -180,7 +182,7 @@ struct Tick<'a> {
     /// Read when the first node is registered.
     catalog: Option<Catalog>,
     /// How much memory types were seen to have.
-    seen_memory: Vec<SeenMemory>,
+    seen_resources: Vec<SeenResources>,
     /// The cluster's nodes, and all pods from the first node on whose pods are to be placed.
     watched: Option<Watched>,
     /// Whether the right to bind pods is missing.
@@ -285,7 +287,7 @@ impl Tick<'_> {
         self.mirrors.look(self.ports).await;
         let ledger = self.ports.ledger.load().await?;
         self.pause = in_force(&ledger, &mut self.summary.pause, self.ports.now());
-        self.seen_memory = ledger.seen_memory;
+        self.seen_resources = ledger.seen_resources;
         if !self.settings.guards.cloud_first {
             self.ask_ec2().await;
         }

@@ -1,7 +1,7 @@
 //! Ports -> Snapshot. It only gathers: what a decision makes of the facts is planning's.
 //!
 //! `configuration` is what users asked for; `classes` resolves node classes, `offers` says what the catalogue is under
-//! each, corrected by `seen_memory`; `karpenter` whether one lives beside us; `volumes` reads what pods mount,
+//! each, corrected by `seen_resources`; `karpenter` whether one lives beside us; `volumes` reads what pods mount,
 //! `budgets` the PodDisruptionBudgets, and `watch` keeps nodes and pods current.
 
 pub(crate) mod budgets;
@@ -9,7 +9,7 @@ pub(crate) mod classes;
 pub(crate) mod configuration;
 pub(crate) mod karpenter;
 pub(crate) mod offers;
-mod seen_memory;
+mod seen_resources;
 pub(crate) mod volumes;
 pub(crate) mod watch;
 
@@ -64,7 +64,7 @@ pub(crate) async fn snapshot(
     let mut snapshot = Snapshot::empty(known.cluster, ports.now());
     snapshot.max_new_nodes_per_minute = known.max_new_nodes_per_minute;
     snapshot.spot_refusals = known.spot_refusals.to_vec();
-    offers.learn(ledger.seen_memory);
+    offers.learn(ledger.seen_resources);
     for reference in references(&configuration) {
         let class = resolve(ports, &configuration, reference).await;
         snapshot.classes.push(offers.offer(class));

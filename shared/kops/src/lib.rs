@@ -18,6 +18,7 @@ mod rolling_update;
 mod root_volume;
 mod spec;
 mod state_store;
+mod static_pods;
 mod user_data;
 
 pub use account::{
@@ -28,7 +29,8 @@ pub use error::KopsError;
 pub use names::node_role;
 pub use node_class::node_class;
 pub use node_pool::managed_node_pools;
-pub use nodeup::NodeupConfig;
+pub use nodeup::{KubeProxyChoice, NodeupConfig};
 pub use spec::{Cluster, ClusterSubnet, InstanceGroup, InstanceGroupSpec, Manager};
 pub use state_store::{StateStoreFiles, paths};
+pub use static_pods::{FileAsset, KubeProxy};
 pub use user_data::{nodeup_config_hash, sha256_base64};

@@ -12,6 +12,7 @@ use crate::nodeup::NodeupConfig;
 use crate::root_volume::root_volume;
 use crate::spec::{Cluster, InstanceGroup};
 use crate::state_store::StateStoreFiles;
+use crate::static_pods::static_pods;
 
 /// The node class of an InstanceGroup.
 ///
@@ -36,10 +37,12 @@ pub fn node_class(files: &StateStoreFiles, account: &AccountFacts) -> Result<Nod
         Carrier::NotReady(why) => (LaunchTemplate::None, Some(why)),
     };
     let (images, no_image) = images::of(&group, account)?;
+    let (static_pods, mut remarks) = static_pods(&cluster, &group, config.as_ref());
+    remarks.extend(account.launch_template.as_ref().and_then(other_drainer));
     Ok(NodeClass {
         reference: NodeClassRef::instance_group(&group.metadata.name),
         not_ready: not_launchable.or(missing_subnet).or(no_image),
-        remarks: account.launch_template.as_ref().and_then(other_drainer).into_iter().collect(),
+        remarks,
         requirements: machine_types::requirements(&group)?,
         labels: node_labels,
         taints,
@@ -53,6 +56,7 @@ pub fn node_class(files: &StateStoreFiles, account: &AccountFacts) -> Result<Nod
         volumes: u32::try_from(group.spec.volumes.len()).unwrap_or(u32::MAX),
         max_spot_price: group.spec.max_spot_price(),
         spot_allocation: group.spec.spot_allocation(),
+        static_pods: Some(static_pods),
     })
 }
 

@@ -1,13 +1,15 @@
-//! `nodeupconfig.yaml`: what kOps tells nodeup to do on a machine, of which the kubelet's settings matter here.
+//! `nodeupconfig.yaml`: what kOps tells nodeup to do on a machine, of which the kubelet's settings and the
+//! static pods matter here.
 
 use std::collections::BTreeMap;
 
 use outrigger_model::{Invalid, KubeletSettings, Resources, Taint};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::error::{KopsError, refuse};
 use crate::labels::parse_taints;
 use crate::spec::read_yaml;
+use crate::static_pods::{FileAsset, KubeProxy};
 
 /// `nodeupconfig.yaml` of one InstanceGroup.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -16,6 +18,35 @@ pub struct NodeupConfig {
     /// The kubelet's settings, cluster and InstanceGroup merged.
     #[serde(rename = "KubeletConfig")]
     pub kubelet: KubeletSpec,
+    /// What it says of kube-proxy.
+    #[serde(rename = "KubeProxy", deserialize_with = "written")]
+    pub kube_proxy: KubeProxyChoice,
+    /// Files that nodeup writes, those of cluster and InstanceGroup.
+    #[serde(rename = "FileAssets", deserialize_with = "listed")]
+    pub file_assets: Vec<FileAsset>,
+}
+
+/// What nodeup is told of kube-proxy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum KubeProxyChoice {
+    /// Nothing, as by releases of kOps that leave it to the Cluster.
+    #[default]
+    Unsaid,
+    /// To run none.
+    Off,
+    /// To run it so.
+    Runs(KubeProxy),
+}
+
+/// The field as it is written: null switches kube-proxy off.
+fn written<'de, D: Deserializer<'de>>(deserializer: D) -> Result<KubeProxyChoice, D::Error> {
+    let settings = Option::deserialize(deserializer)?;
+    Ok(settings.map_or(KubeProxyChoice::Off, KubeProxyChoice::Runs))
+}
+
+/// A list, which Go writes as null where it is empty.
+fn listed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<FileAsset>, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 /// The kubelet settings of a Cluster, an InstanceGroup or a nodeup configuration.
@@ -34,6 +65,8 @@ pub struct KubeletSpec {
     pub taints: Vec<String>,
     /// Labels.
     pub node_labels: BTreeMap<String, String>,
+    /// The directory from which it takes static pods.
+    pub pod_manifest_path: Option<String>,
 }
 
 impl NodeupConfig {

@@ -14,6 +14,7 @@ use crate::error::{KopsError, refuse};
 use crate::fields;
 use crate::nodeup::KubeletSpec;
 use crate::rolling_update::RollingUpdate;
+use crate::static_pods::{FileAsset, KubeProxy};
 
 /// A Cluster, completed with kOps' defaults.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -48,6 +49,10 @@ pub struct ClusterSpec {
     pub kubelet: KubeletSpec,
     /// The network plugin.
     pub networking: Networking,
+    /// kube-proxy's settings.
+    pub kube_proxy: Option<KubeProxy>,
+    /// Files that nodeup writes.
+    pub file_assets: Vec<FileAsset>,
 }
 
 /// A subnet of a Cluster.
@@ -68,7 +73,7 @@ pub struct ClusterSubnet {
     pub ipv6_cidr: Option<String>,
 }
 
-/// The network plugin, as far as it limits pods.
+/// The network plugin, as far as it limits pods or stands in for kube-proxy.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Networking {
@@ -76,14 +81,18 @@ pub struct Networking {
     pub amazonvpc: Option<serde::de::IgnoredAny>,
     /// Present when Cilium is used.
     pub cilium: Option<Cilium>,
+    /// Present when kindnet is used.
+    pub kindnet: Option<serde::de::IgnoredAny>,
 }
 
 /// Cilium's settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Cilium {
     /// `eni` when pods get addresses of the instance's interfaces.
     pub ipam: Option<String>,
+    /// Whether it stands in for kube-proxy.
+    pub enable_node_port: bool,
 }
 
 impl Networking {
@@ -193,6 +202,8 @@ pub struct InstanceGroupSpec {
     pub autoscale_priority: u32,
     /// How many nodes are replaced at once.
     pub rolling_update: Option<RollingUpdate>,
+    /// Files that nodeup writes.
+    pub file_assets: Vec<FileAsset>,
 }
 
 /// Instance types of an InstanceGroup, and how they are paid for.

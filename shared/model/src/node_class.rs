@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{NodeClassRef, Price, Quantity, Requirements, Resources, Taint};
+use crate::{NodeClassRef, Price, Quantity, Requirements, Resources, StaticPod, Taint};
 
 /// A kOps InstanceGroup or an EC2NodeClass, resolved against the account.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,6 +55,9 @@ pub struct NodeClass {
     /// Which spot instances EC2 takes among those that may be.
     #[serde(default, skip_serializing_if = "SpotAllocation::is_default")]
     pub spot_allocation: SpotAllocation,
+    /// The static pods that its nodes run, as far as its owner says; `None` where nobody has said anything of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub static_pods: Option<Vec<StaticPod>>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
@@ -295,6 +298,7 @@ impl NodeClass {
             volumes: 0,
             max_spot_price: None,
             spot_allocation: SpotAllocation::default(),
+            static_pods: None,
         }
     }
 

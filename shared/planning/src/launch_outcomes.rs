@@ -23,7 +23,7 @@ const YOUNG: Duration = Duration::from_mins(30);
 /// What became of claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchOutcomes {
-    /// Claims that came to nothing, or serve.
+    /// Claims that came to nothing because of their pools, or serve.
     pub claims: Vec<LaunchOutcome>,
     /// For each pod that gets a new node, by uid: the claims that were made for it and run nothing.
     pub in_vain: BTreeMap<String, BTreeSet<String>>,
@@ -38,40 +38,30 @@ pub struct LaunchOutcome {
     pub claim: String,
     /// When it was decided on.
     pub created_at: Timestamp,
-    /// Why it came to nothing; `None` when it serves.
-    pub failure: Option<LaunchFailure>,
+    /// Why it came to nothing because of its pool; `None` when it serves.
+    pub failure: Option<StrangeTaint>,
 }
 
-/// Why a claim came to nothing.
+/// A taint that somebody has given to a node, so that nothing runs on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LaunchFailure {
-    /// Somebody has tainted its node.
-    Tainted {
-        /// The node.
-        node: String,
-        /// The taint.
-        taint: Taint,
-    },
-    /// The pods that it was made for do not run on its node.
-    Unused {
-        /// The node.
-        node: String,
-    },
+pub struct StrangeTaint {
+    /// The node.
+    pub node: String,
+    /// The taint.
+    pub taint: Taint,
 }
 
-impl fmt::Display for LaunchFailure {
+impl fmt::Display for StrangeTaint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tainted { node, taint } => write!(f, "{node} was given the taint {taint}"),
-            Self::Unused { node } => write!(f, "the pods that {node} was made for do not run on it"),
-        }
+        write!(f, "{} was given the taint {}", self.node, self.taint)
     }
 }
 
 /// Looks at the young nodes of pools from which a plan buys more, and of pools of which something is remembered.
 ///
-/// A node has come to nothing when it runs no pod but daemonsets', and either a pod that it was made for gets another
-/// node now, or somebody has tainted it. It serves when it runs pods and nobody has.
+/// A node has come to nothing when it runs no pod but daemonsets' and somebody has tainted it. It serves when it runs
+/// pods and nobody has. One that runs nothing while a pod that it was made for gets another is evidence about that pod:
+/// the others of its pool may fare better.
 pub fn launch_outcomes(snapshot: &Snapshot, plan: &Plan) -> LaunchOutcomes {
     let now = plan.nodes.iter().map(|node| (&node.spec.node_pool, &node.pods));
     let later = plan.put_off.iter().map(|node| (&node.node_pool, &node.pods));
@@ -115,29 +105,19 @@ impl<'a> Look<'a> {
         let works = |pod: &&Pod| pod.state == PodState::Bound && !pod.is_bound_to_its_node();
         let runs = self.pods.get(node.name.as_str()).is_some_and(|pods| pods.iter().any(works));
         let taint = strange_taint(claim, node);
-        let in_vain: Vec<&String> = claim
-            .status
-            .nominated
-            .iter()
-            .map(|pod| &pod.uid)
-            .filter(|uid| self.wanted.contains(uid.as_str()))
-            .collect();
-        let failure = match taint {
-            _ if runs => None,
-            Some(taint) if buys => {
-                Some(LaunchFailure::Tainted { node: node.name.clone(), taint: taint.clone() })
-            }
-            _ if !in_vain.is_empty() => Some(LaunchFailure::Unused { node: node.name.clone() }),
-            _ => return,
-        };
-        if runs && (taint.is_some() || claim.status.state != ClaimState::Initialized) {
-            return;
-        }
-        if failure.is_some() {
-            for uid in in_vain {
+        if !runs {
+            let nominated = claim.status.nominated.iter().map(|pod| &pod.uid);
+            for uid in nominated.filter(|uid| self.wanted.contains(uid.as_str())) {
                 outcomes.in_vain.entry(uid.clone()).or_default().insert(claim.name.clone());
             }
         }
+        let failure = match taint {
+            Some(taint) if !runs && buys => {
+                Some(StrangeTaint { node: node.name.clone(), taint: taint.clone() })
+            }
+            None if runs && claim.status.state == ClaimState::Initialized => None,
+            _ => return,
+        };
         outcomes.claims.push(LaunchOutcome {
             node_pool: claim.spec.node_pool.clone(),
             claim: claim.name.clone(),
@@ -177,14 +157,14 @@ mod tests {
     use outrigger_model::fixtures::{claim, node, nominated, planned};
 
     /// What is found of one claim, made for the pod `a`, whose node has this taint and runs these pods, while the plan
-    /// buys a node for a pod.
+    /// buys a node for a pod: whether it serves, and whether it is in vain for `a`.
     fn found(
         state: ClaimState,
         minutes: i64,
         taint: Option<&str>,
         runs: &[(&str, &str)],
         planned_for: Option<&str>,
-    ) -> Option<bool> {
+    ) -> (Option<bool>, bool) {
         let taints = taint.map(|key| Taint::new(key, "", TaintEffect::NoSchedule)).into_iter().collect();
         let claim = claim().with_status(|status| {
             status.state = state;
@@ -208,9 +188,7 @@ mod tests {
         let later = Plan { put_off: later, ..Plan::nothing(plan.taken_at, 0) };
         assert_eq!(launch_outcomes(&snapshot, &later), found, "a node that is put off is wanted no less");
         let in_vain = found.in_vain.get("a").is_some_and(|claims| claims.contains("web-1"));
-        let failed = found.claims.first().map(|outcome| outcome.failure.is_some());
-        assert_eq!(in_vain, failed == Some(true) && planned_for == Some("a"), "the pod and its claim");
-        failed.map(|failed| !failed)
+        (found.claims.first().map(|outcome| outcome.failure.is_none()), in_vain)
     }
 
     #[test]
@@ -218,27 +196,28 @@ mod tests {
         use ClaimState::{Draining, Initialized, Launched, Registered};
         let replica: &[(&str, &str)] = &[("b", "ReplicaSet")];
         let daemon: &[(&str, &str)] = &[("d", "DaemonSet"), ("m", "Node")];
-        // State, minutes, taint, pods that run, the pod that gets a node, whether it serves.
+        // State, minutes, taint, pods that run, the pod that gets a node, whether it serves, whether it is in vain.
         let table = [
-            (Initialized, 1, None, &[] as &[(&str, &str)], Some("a"), Some(false)),
-            (Initialized, 1, None, daemon, Some("a"), Some(false)),
-            (Registered, 1, None, &[], Some("a"), Some(false)),
-            (Launched, 1, None, &[], Some("a"), None),
-            (Draining, 1, None, &[], Some("a"), None),
-            (Initialized, 30, None, &[], Some("a"), None),
-            (Initialized, 1, None, replica, Some("a"), Some(true)),
-            (Registered, 1, None, replica, Some("a"), None),
-            (Initialized, 1, Some("rogue"), &[], Some("z"), Some(false)),
-            (Initialized, 1, Some("rogue"), &[], None, None),
-            (Initialized, 1, Some("rogue"), replica, Some("z"), None),
-            (Initialized, 1, Some("cni"), &[], Some("z"), None),
-            (Initialized, 1, Some("node.kubernetes.io/unschedulable"), &[], Some("z"), None),
-            (Initialized, 1, None, &[], Some("z"), None),
-            (Initialized, 1, None, replica, None, Some(true)),
+            (Initialized, 1, None, &[] as &[(&str, &str)], Some("a"), None, true),
+            (Initialized, 1, None, daemon, Some("a"), None, true),
+            (Registered, 1, None, &[], Some("a"), None, true),
+            (Launched, 1, None, &[], Some("a"), None, false),
+            (Draining, 1, None, &[], Some("a"), None, false),
+            (Initialized, 30, None, &[], Some("a"), None, false),
+            (Initialized, 1, None, replica, Some("a"), Some(true), false),
+            (Registered, 1, None, replica, Some("a"), None, false),
+            (Initialized, 1, Some("rogue"), &[], Some("a"), Some(false), true),
+            (Initialized, 1, Some("rogue"), &[], Some("z"), Some(false), false),
+            (Initialized, 1, Some("rogue"), &[], None, None, false),
+            (Initialized, 1, Some("rogue"), replica, Some("z"), None, false),
+            (Initialized, 1, Some("cni"), &[], Some("z"), None, false),
+            (Initialized, 1, Some("node.kubernetes.io/unschedulable"), &[], Some("z"), None, false),
+            (Initialized, 1, None, &[], Some("z"), None, false),
+            (Initialized, 1, None, replica, None, Some(true), false),
         ];
-        for (state, minutes, taint, runs, planned_for, serves) in table {
+        for (state, minutes, taint, runs, planned_for, serves, in_vain) in table {
             let case = format!("{state:?} {minutes} {taint:?} {runs:?} {planned_for:?}");
-            assert_eq!(found(state, minutes, taint, runs, planned_for), serves, "{case}");
+            assert_eq!(found(state, minutes, taint, runs, planned_for), (serves, in_vain), "{case}");
         }
     }
 }

@@ -33,6 +33,6 @@ mod search;
 mod solution;
 
 pub use launch_outcomes::pauses;
-pub use launch_outcomes::{LaunchFailure, LaunchOutcome, LaunchOutcomes, launch_outcomes};
+pub use launch_outcomes::{LaunchOutcome, LaunchOutcomes, StrangeTaint, launch_outcomes};
 pub use options::{MinValuesPolicy, Options, Preferences};
 pub use provision::provision;

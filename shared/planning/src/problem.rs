@@ -17,6 +17,7 @@ mod openable;
 pub(crate) mod ports;
 pub(crate) mod queue;
 pub(crate) mod relaxations;
+pub(crate) mod static_pods;
 pub(crate) mod topology;
 pub(crate) mod volumes;
 
@@ -41,6 +42,7 @@ use existing::{Builder, Endable, ExistingNode};
 use limits::Limits;
 use lots::{Home, Lot};
 use nominations::Nominations;
+use static_pods::StaticPods;
 use topology::{Counts, DomainMakers, GroupId, Groups, Host, Rule, RuleKind, Standing, Topology};
 use volumes::Volumes;
 
@@ -109,11 +111,19 @@ impl<'a> Problem<'a> {
             classes::classes(snapshot, pods.iter().copied(), volumes, &daemons, soft_taints, options);
         let dimensions = classes::dimensions(&classes);
         classes::order(&mut classes, &dimensions);
-        let pools = Pools::of(snapshot, options, left_alone, &dimensions, &daemons);
+        let static_pods = StaticPods::of(snapshot);
+        let pools = Pools::of(snapshot, options, left_alone, &dimensions, &daemons, &static_pods);
         let templates = &pools.templates;
-        let mut existing =
-            Builder { snapshot, templates, dimensions: &dimensions, daemons: &daemons, volumes, endable }
-                .nodes();
+        let mut existing = Builder {
+            snapshot,
+            templates,
+            dimensions: &dimensions,
+            daemons: &daemons,
+            static_pods: &static_pods,
+            volumes,
+            endable,
+        }
+        .nodes();
         let limits: Vec<Limits> =
             templates.iter().map(|it| Limits::of(snapshot, it.pool, it.types)).collect();
         let reservations = reservations(snapshot, templates);

@@ -19,6 +19,8 @@ pub(crate) enum Step {
     End(usize),
     /// An instance's kubelet registers its node.
     Join(String),
+    /// A kubelet shows the static pods of its node.
+    ShowsStaticPods(String),
     /// The cloud controller has labelled a node.
     Labelled(String),
     /// A node's network is up.

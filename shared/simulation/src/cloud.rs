@@ -20,7 +20,8 @@ use outrigger_engine::ports::{
 };
 use outrigger_model::node_class::CapacityReservation;
 use outrigger_model::{
-    CapacityType, FleetOverride, FleetRequest, Instance, InstanceType, NodeClass, NodeClassRef, Price, labels,
+    CapacityType, FleetOverride, FleetRequest, Instance, InstanceType, NodeClass, NodeClassRef, Price,
+    StaticPod, labels,
 };
 
 use crate::random::draw;
@@ -81,6 +82,8 @@ pub(crate) struct Ec2 {
     reservations: Vec<CapacityReservation>,
     /// The architectures of the images of InstanceGroups that are not like the rest.
     group_images: BTreeMap<String, Vec<String>>,
+    /// The static pods that kOps' files tell of.
+    static_pods: Vec<StaticPod>,
 }
 
 /// A capacity pool.
@@ -187,6 +190,7 @@ impl Ec2 {
             image_updates: 0,
             managed_pools: scenario.managed_pools.clone(),
             group_images: scenario.group_images.clone(),
+            static_pods: classes::told_static_pods(scenario),
             reservations: scenario.reservations.clone(),
         }
     }

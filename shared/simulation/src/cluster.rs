@@ -8,6 +8,7 @@ mod kubelet;
 mod port;
 pub(crate) mod scheduler;
 mod scope;
+mod static_pods;
 mod volumes;
 mod workloads;
 

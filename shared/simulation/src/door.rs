@@ -161,7 +161,7 @@ pub enum Call {
     /// An operator's pause, written or removed.
     PutPause,
     /// The memory of a type written.
-    PutSeenMemory,
+    PutSeenResources,
     /// A report written.
     PutReport,
     /// A report read.
@@ -343,7 +343,7 @@ impl Call {
             Self::PutHealth => "write how launches have fared",
             Self::Pause => "read whether it is paused",
             Self::PutPause => "write a pause",
-            Self::PutSeenMemory => "write the memory of a type",
+            Self::PutSeenResources => "write what a type offers",
             Self::PutReport => "write a report",
             Self::Report => "read a report",
         }

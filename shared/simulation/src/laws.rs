@@ -9,6 +9,7 @@ pub(crate) mod placing;
 pub(crate) mod pools;
 pub(crate) mod protection;
 pub(crate) mod rates;
+mod static_pods;
 pub(crate) mod unreadable;
 pub(crate) mod volumes;
 

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use outrigger_engine::ports::{ClaimOutcome, Lease, LedgerError, LedgerState, PreparedLaunch, Sweep};
 use outrigger_model::{
     ClaimState, Command, DisruptionMemory, Intent, IntentState, LaunchHealth, NodeClaim, Pause, Report,
-    SeenMemory, UnavailableOffering,
+    SeenResources, UnavailableOffering,
 };
 
 use crate::scenario::Promises;
@@ -30,7 +30,7 @@ pub(crate) struct Table {
     /// Events that were handled, and until when that counts.
     handled: BTreeMap<String, Timestamp>,
     unavailable: BTreeMap<(String, String, &'static str), UnavailableOffering>,
-    seen_memory: BTreeMap<(String, String), SeenMemory>,
+    seen_resources: Vec<SeenResources>,
     reports: BTreeMap<String, (Timestamp, Report)>,
     sweep: Sweep,
     disruption_memory: DisruptionMemory,
@@ -157,7 +157,7 @@ impl Table {
             intents: self.intents.values().filter(open).cloned().collect(),
             unavailable: self.unavailable.values().cloned().collect(),
             health: self.health.clone(),
-            seen_memory: self.seen_memory.values().cloned().collect(),
+            seen_resources: self.seen_resources.clone(),
             pause: self.pause.clone(),
         }
     }
@@ -342,10 +342,12 @@ impl Table {
         &self.health
     }
 
-    fn put_seen_memory(&mut self, seen: &SeenMemory) {
-        let key = (seen.instance_type.clone(), seen.image_id.clone());
-        let known = self.seen_memory.entry(key).or_insert_with(|| seen.clone());
-        known.memory = known.memory.min(seen.memory);
+    fn put_seen_resources(&mut self, seen: &SeenResources) {
+        match self.seen_resources.iter_mut().find(|known| known.key() == seen.key()) {
+            Some(known) if known.version < seen.version => known.clone_from(seen),
+            Some(_) => {}
+            None => self.seen_resources.push(seen.clone()),
+        }
     }
 
     /// The last report of a function.

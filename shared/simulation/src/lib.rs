@@ -40,7 +40,7 @@ pub use play::{Ending, Observer, PlayError, Unobserved, play};
 pub use policy::{Policy, UnknownPolicy};
 pub use scenario::{
     AccessMode, DisruptionBudget, Event, EventKind, Expect, Function, Interruption, Lifetime, Mishap,
-    Promises, Scale, Scenario, Uninstall, Workload,
+    Promises, Scale, Scenario, StaticPodOfNodes, Uninstall, Workload, WrittenBy,
 };
 pub use summary::{Figures, Summary};
 pub use tally::Tally;

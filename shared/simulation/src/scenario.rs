@@ -23,6 +23,9 @@
 //!     - {id: cr-1, instanceType: m6a.xlarge, zone: us-east-1a, total: 5, available: 3}
 //!   daemonSets:               # name, namespace and a standard pod template
 //!     - {name: agent, namespace: kube-system, template: {spec: {containers: []}}}
+//!   staticPods:               # the same, run by the kubelet of each node; writtenBy: nodeup (default), or hook, of which
+//!                             # kOps' files do not tell
+//!     - {name: kube-proxy, namespace: kube-system, template: {spec: {containers: []}}}
 //!   workloads:                # the same, with replicas over time
 //!     - {name: web, at: 10s, replicas: 3, expect: Running, template: {spec: {containers: []}},
 //!        scale: [{at: 5m, replicas: 9}]}
@@ -80,6 +83,7 @@ mod file;
 mod interruption;
 mod mishap;
 mod promises;
+mod static_pods;
 mod wire;
 mod workload;
 
@@ -100,6 +104,7 @@ pub use event::{Cascade, Event, EventKind, Function, Uninstall};
 pub use interruption::Interruption;
 pub use mishap::Mishap;
 pub use promises::Promises;
+pub use static_pods::{StaticPodOfNodes, WrittenBy};
 pub use workload::{AccessMode, DisruptionBudget, Expect, Lifetime, Scale, Workload};
 
 /// A scenario that can be played.
@@ -135,6 +140,8 @@ pub struct Scenario {
     pub daemon_sets: Vec<DaemonSet>,
     /// The annotation `karpenter.sh/do-not-disrupt` of the pods of daemonsets, where they have it.
     pub daemon_wishes: BTreeMap<PodRef, String>,
+    /// Static pods of each node.
+    pub static_pods: Vec<StaticPodOfNodes>,
     /// Workloads.
     pub workloads: Vec<Workload>,
     /// PodDisruptionBudgets.

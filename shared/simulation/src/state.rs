@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use outrigger_engine::ports::{CloudError, FleetAnswer, InstanceState, Notice};
-use outrigger_model::{FleetRequest, labels};
+use outrigger_model::{FleetRequest, StaticPod, labels};
 
 use crate::agenda::{Agenda, Step};
 use crate::cloud::{Buckets, Ec2, Machine, NO_CAPACITY};
@@ -33,6 +33,8 @@ use crate::timeline::{Kind, Timeline};
 
 /// The tag by which the engine finds the instances of a launch again.
 pub(crate) const INTENT_TAG: &str = outrigger_model::labels::INTENT;
+/// From a node joining to its kubelet having shown its static pods.
+const SHOWN_AFTER: Duration = Duration::from_secs(2);
 /// From a node joining to the cloud controller having labelled it.
 const LABELLED_AFTER: Duration = Duration::from_secs(3);
 /// From a node joining to its network being up.
@@ -51,6 +53,8 @@ pub(crate) struct State {
     pub boot_time: Duration,
     pub allocatable_percent: u64,
     pub memory_percent: u64,
+    /// What the kubelet of each node runs by itself.
+    pub static_pods: Vec<StaticPod>,
     /// How wrong the clocks by which functions tell time may be.
     pub clock_skew: Duration,
     pub cloud: Ec2,
@@ -130,6 +134,7 @@ impl State {
             boot_time: scenario.boot_time,
             allocatable_percent: scenario.allocatable_percent,
             memory_percent: scenario.memory_percent,
+            static_pods: scenario.static_pods.iter().map(|it| it.pod.clone()).collect(),
             clock_skew: scenario.clock_skew(),
             cloud,
             ledger: Table::new(scenario.promises),
@@ -266,6 +271,11 @@ impl State {
                 }
             }
             Step::Join(id) => self.join(&id, moment),
+            Step::ShowsStaticPods(node) => {
+                let pods = std::mem::take(&mut self.static_pods);
+                self.cluster.show_static_pods(&node, &pods, moment);
+                self.static_pods = pods;
+            }
             Step::Labelled(node) => self.label(&node),
             Step::Ready(node) if !self.cloud.machines().get(&node).is_some_and(Machine::is_live) => {}
             Step::Ready(node) => {
@@ -316,6 +326,9 @@ impl State {
         let text =
             format!("{id} joined: {} {} {}", instance.instance_type, instance.capacity_type, instance.zone);
         self.timeline.add(moment, Kind::Node, text);
+        if !self.static_pods.is_empty() {
+            self.agenda.add(moment.elapsed + SHOWN_AFTER, Step::ShowsStaticPods(id.to_owned()));
+        }
         self.agenda.add(moment.elapsed + LABELLED_AFTER, Step::Labelled(id.to_owned()));
         if !self.faults.open(moment.elapsed).any(|trouble| trouble == Trouble::NeverReady) {
             self.agenda.add(moment.elapsed + READY_AFTER, Step::Ready(id.to_owned()));

@@ -18,7 +18,7 @@ const EDGES: [(&str, &[&str]); 19] = [
     ("outrigger-runtime", &["outrigger-aws", "outrigger-engine", "outrigger-kubernetes", "outrigger-model"]),
     ("outrigger-aws", &["outrigger-catalog", "outrigger-engine", "outrigger-kops", "outrigger-model"]),
     ("outrigger-kubernetes", &["outrigger-engine", "outrigger-model"]),
-    ("outrigger-kops", &["outrigger-model"]),
+    ("outrigger-kops", &["outrigger-kubernetes", "outrigger-model"]),
     ("outrigger-engine", &["outrigger-catalog", "outrigger-model", "outrigger-planning"]),
     ("outrigger-planning", &["outrigger-model"]),
     ("outrigger-catalog", &["outrigger-model"]),

@@ -74,5 +74,6 @@ pub(crate) async fn resolve(aws: &Aws, cluster: &str, class: &EC2NodeClass) -> R
         volumes: 0,
         max_spot_price: None,
         spot_allocation: SpotAllocation::default(),
+        static_pods: None,
     })
 }

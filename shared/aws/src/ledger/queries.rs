@@ -28,14 +28,15 @@ pub(super) const INTENTS_OVER: [&str; 2] = ["Resolved", "Abandoned"];
 pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerError> {
     let generation = meta::generation(ledger).await?;
     let intents = query(ledger, "intent#", States::AllBut(INTENTS_OVER)).await?;
-    let (claims, commands, unavailable, (health, pause), seen_memory) = Box::pin(futures::future::try_join5(
-        query(ledger, "claim#", States::AllBut(CLAIMS_OVER)),
-        query(ledger, commands::PREFIX, States::All),
-        query(ledger, "ice#", States::All),
-        futures::future::try_join(get_health(ledger), get_pause(ledger)),
-        query(ledger, seen::PREFIX, States::All),
-    ))
-    .await?;
+    let (claims, commands, unavailable, (health, pause), seen_resources) =
+        Box::pin(futures::future::try_join5(
+            query(ledger, "claim#", States::AllBut(CLAIMS_OVER)),
+            query(ledger, commands::PREFIX, States::All),
+            query(ledger, "ice#", States::All),
+            futures::future::try_join(get_health(ledger), get_pause(ledger)),
+            query(ledger, seen::PREFIX, States::All),
+        ))
+        .await?;
     Ok(LedgerState {
         generation,
         claims: claims.iter().map(read_claim).collect::<Result<_, _>>()?,
@@ -43,7 +44,7 @@ pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerErr
         intents: intents.iter().map(Item::body).collect::<Result<_, _>>()?,
         unavailable: unavailable.iter().map(Item::body).collect::<Result<_, _>>()?,
         health,
-        seen_memory: seen_memory.iter().filter_map(seen::read).collect(),
+        seen_resources: seen_resources.iter().filter_map(seen::read).collect(),
         pause,
     })
 }

@@ -9,8 +9,8 @@ use outrigger_aws::{Aws, DynamoLedger};
 use outrigger_engine::ports::{ClaimOutcome, Ledger, LedgerError, PreparedLaunch, Sweep};
 use outrigger_model::report::{Outcome, PodsReport};
 use outrigger_model::{
-    CapacityType, ClaimState, Command, IntentState, NodeClaim, Pause, PauseScope, PodRef, Quantity, Report,
-    SeenMemory, TerminationReason, UnavailableOffering, fixtures,
+    CapacityType, ClaimState, Command, IntentState, NodeClaim, NodeClassRef, Pause, PauseScope, PodRef,
+    Quantity, Report, Resources, SeenResources, TerminationReason, UnavailableOffering, fixtures,
 };
 
 use crate::support::lossy_proxy::LossyProxy;
@@ -527,19 +527,29 @@ async fn an_offering_stays_out_for_the_longest_time_said() {
 }
 
 #[tokio::test]
-async fn the_least_memory_that_was_seen_is_kept() {
+async fn the_newest_lesson_about_a_type_is_kept() {
     let rig = bound().await;
-    let seen = |image: &str, mebibytes: i64| SeenMemory {
+    let seen = |image: &str, version: u64, millicpus: i64| SeenResources {
         instance_type: "m5.large".into(),
         image_id: image.into(),
-        memory: Quantity::mebibytes(mebibytes),
+        node_class: Some(NodeClassRef::instance_group("nodes")),
+        version,
+        memory: Quantity::mebibytes(7_500),
+        allocatable: Resources::new().with("cpu", Quantity::millis(millicpus)),
     };
-    for (image, mebibytes) in [("ami-1", 7_600), ("ami-1", 7_700), ("ami-2", 7_800), ("ami-1", 7_500)] {
-        rig.ledger.put_seen_memory(&seen(image, mebibytes), at(0)).await.unwrap();
+    let lessons = [("ami-1", 1, 1_930), ("ami-1", 1, 1_920), ("ami-2", 1, 1_900), ("ami-1", 2, 1_910)];
+    for (image, version, millicpus) in lessons {
+        rig.ledger.put_seen_resources(&seen(image, version, millicpus), at(0)).await.unwrap();
     }
-    assert_eq!(rig.ledger.load().await.unwrap().seen_memory, [seen("ami-1", 7_500), seen("ami-2", 7_800)]);
-    rig.set("memory#m5.large#ami-1", "body", AttributeValue::S("{".into())).await;
-    assert_eq!(rig.ledger.load().await.unwrap().seen_memory, [seen("ami-2", 7_800)], "a lesson less");
+    let known = rig.ledger.load().await.unwrap().seen_resources;
+    assert_eq!(known, [seen("ami-1", 2, 1_910), seen("ami-2", 1, 1_900)]);
+    let key = "memory#m5.large#ami-1#InstanceGroup/nodes";
+    rig.set(key, "body", AttributeValue::S("{".into())).await;
+    assert_eq!(rig.ledger.load().await.unwrap().seen_resources, [seen("ami-2", 1, 1_900)], "a lesson less");
+    let of_memory = r#"{"instanceType":"m5.large","imageId":"ami-1","memory":"7500Mi"}"#;
+    rig.set(key, "body", AttributeValue::S(of_memory.into())).await;
+    let known = rig.ledger.load().await.unwrap().seen_resources;
+    assert_eq!(known[0].memory, Quantity::mebibytes(7_500), "as earlier versions wrote it");
 }
 
 #[tokio::test]

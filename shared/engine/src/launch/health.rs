@@ -24,8 +24,8 @@ const SUBNET: Backoff = Backoff { first: UNAVAILABLE_FOR, longest: Duration::fro
 const LAUNCHES: Backoff = Backoff { first: Duration::from_secs(5), longest: Duration::from_mins(1) };
 /// How long no node is launched for a pod that none has helped.
 const QUARANTINE: Backoff = Backoff { first: Duration::from_mins(10), longest: Duration::from_hours(1) };
-/// After so many claims in vain a pod is quarantined.
-const CLAIMS_IN_VAIN: usize = 3;
+/// After so many claims in vain a pod is quarantined: what the first has taught was known to the second.
+const CLAIMS_IN_VAIN: usize = 2;
 /// A pod in no quarantine is forgotten after so long.
 const PODS_FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
 /// How many pods are remembered at most, the latest: an item of the ledger holds 400 KB.

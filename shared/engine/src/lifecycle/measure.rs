@@ -1,6 +1,6 @@
 //! Nodes that are not what was bought: too little of something, or several in the place of one.
 
-use outrigger_model::{Node, NodeCheck, NodeClaim, Shortfall};
+use outrigger_model::{Node, NodeCheck, NodeClaim, SeenResources, Shortfall};
 
 use super::Tick;
 use crate::TickError;
@@ -62,12 +62,14 @@ impl Tick<'_> {
         self.patience.tell(self.ports, Event { about, warning: true, reason, message }).await;
     }
 
-    /// Remembers how much memory the node of a claim has, where that is news about its type and image.
+    /// Remembers what the node of a claim offers, where that is news about its type, image and class.
     pub(super) async fn learn(&mut self, claim: &NodeClaim, node: &Node) -> Result<(), TickError> {
-        if let Some(lesson) = consistency::lesson(claim, node, &self.seen_memory) {
-            tracing::info!(kind = lesson.instance_type, image = lesson.image_id, memory = %lesson.memory, "learnt");
-            self.ports.ledger.put_seen_memory(&lesson, self.ports.now()).await?;
-            self.seen_memory.push(lesson);
+        if let Some(lesson) = consistency::lesson(claim, node, &self.seen_resources) {
+            let SeenResources { instance_type, image_id, memory, allocatable, .. } = &lesson;
+            tracing::info!(instance_type, image_id, %memory, %allocatable, "learnt");
+            self.ports.ledger.put_seen_resources(&lesson, self.ports.now()).await?;
+            self.seen_resources.retain(|known| known.key() != lesson.key());
+            self.seen_resources.push(lesson);
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::{FutureExt, StreamExt};
 use outrigger_catalog::Catalog;
 use outrigger_model::resources::NODES;
-use outrigger_model::{ClaimState, Command, Node, NodeClaim, Quantity, Taint, labels};
+use outrigger_model::{ClaimState, Command, Node, NodeClaim, Quantity, Resources, Taint, labels};
 use outrigger_planning::leaving::replacement;
 
 use super::Tick;
@@ -50,8 +50,10 @@ impl Tick<'_> {
     async fn register(&mut self, joined: Vec<(&mut NodeClaim, &Node)>) {
         let mut registering = Vec::new();
         for (claim, node) in joined {
-            let noted = self.note_expected(claim).await;
-            match noted.and(self.type_labels(claim).await) {
+            let measured = self.note_expected(claim).await;
+            // What was computed stands in the claim until the node is registered.
+            let measured = measured.and(self.learn(claim, node).await);
+            match measured.and(self.type_labels(claim).await) {
                 Ok(type_labels) => {
                     let change = registration(claim, node, type_labels);
                     let (ports, name) = (self.ports, claim.name.clone());
@@ -141,6 +143,14 @@ impl Tick<'_> {
     }
 }
 
+/// What a node offers, and what it was planned with and does not show yet: devices are announced a little later.
+fn with_announced(offered: &Resources, promised: &Resources) -> Resources {
+    let mut all = offered.clone();
+    let missing = promised.iter().filter(|(name, _)| offered.get(name).is_zero());
+    missing.for_each(|(name, amount)| all.set(name, amount));
+    all
+}
+
 /// The node first, then the claim: when the claim cannot be written, the next pass does both again.
 async fn register(
     ports: Ports<'_>,
@@ -156,7 +166,7 @@ async fn register(
     // What was planned was the worst case; the node says what it is, where that can be read.
     if node.degraded.is_none() {
         claim.status.reserved = node.capacity.clone().with(NODES, Quantity::units(1));
-        claim.status.allocatable.clone_from(&node.allocatable);
+        claim.status.allocatable = with_announced(&node.allocatable, &claim.status.allocatable);
     }
     claim.status.last_error = None;
     // Without the lease: nodes are registered many at a time, and the version alone keeps two writers apart.

@@ -1,13 +1,13 @@
-//! Whether a node has what was bought, and what its memory teaches about others of its type: pure rules (Karpenter
+//! Whether a node has what was bought, and what it teaches about others of its type: pure rules (Karpenter
 //! `nodeclaim/consistency`, and its provider's cache of discovered capacity, 1.14).
 
 use outrigger_catalog::{InstanceTypeFacts, allocatable};
 use outrigger_model::resources::{EPHEMERAL_STORAGE, MEMORY, PODS};
-use outrigger_model::{Kubelet, KubeletSettings, Node, NodeClaim, Quantity, Resources, SeenMemory};
+use outrigger_model::{Kubelet, KubeletSettings, Node, NodeClaim, Quantity, Resources, SeenResources};
 
 /// Of what was expected, in percent, a node may have as little.
 const LEAST_PERCENT: i128 = 90;
-/// A node with less of its memory than this tells of itself, and not of its type.
+/// A node with less of something than this tells of itself, and not of its type.
 const BELIEVED_PERCENT: i128 = 50;
 
 /// What a machine of a type has, as far as that hangs on the type alone: pods and storage are settings of the class.
@@ -34,25 +34,53 @@ pub(crate) fn shortfall(claim: &NodeClaim, node: &Node) -> Option<String> {
     (!short.is_empty()).then(|| format!("its node has only {}", short.join(", ")))
 }
 
-/// What the node's memory teaches, if that is news: it is not what the catalogue says, and less than was ever seen.
-pub(crate) fn lesson(claim: &NodeClaim, node: &Node, known: &[SeenMemory]) -> Option<SeenMemory> {
+/// What the node teaches about others of its type, image and class, if that is news: it does not offer what was
+/// computed, and that was not seen before.
+pub(crate) fn lesson(claim: &NodeClaim, node: &Node, known: &[SeenResources]) -> Option<SeenResources> {
     let instance = claim.status.instance.as_ref().filter(|instance| !instance.image_id.is_empty())?;
     if node.degraded.is_some() {
         return None;
     }
     let (memory, expected) = (node.capacity.get(MEMORY), claim.status.node_check.expected.get(MEMORY));
-    if percent_of(memory, expected)? < BELIEVED_PERCENT || memory == expected {
+    if percent_of(memory, expected).is_some_and(|percent| percent < BELIEVED_PERCENT) {
         return None;
     }
-    let seen = SeenMemory {
+    let class = Some(&claim.spec.node_class);
+    let same_machine = |known: &&SeenResources| {
+        known.instance_type == instance.instance_type && known.image_id == instance.image_id
+    };
+    let has_known_memory = known.iter().filter(same_machine).any(|known| known.memory <= memory);
+    let is_news_of_memory = expected > Quantity::ZERO && memory != expected && !has_known_memory;
+    let before = known.iter().filter(same_machine).find(|known| known.node_class.as_ref() == class);
+    let offered = offered_otherwise(claim, node, before.map(|known| &known.allocatable));
+    if !is_news_of_memory && offered.is_empty() {
+        return None;
+    }
+    let mut allocatable = before.map(|known| known.allocatable.clone()).unwrap_or_default();
+    offered.iter().for_each(|(name, amount)| allocatable.set(name, amount));
+    Some(SeenResources {
         instance_type: instance.instance_type.clone(),
         image_id: instance.image_id.clone(),
-        memory,
-    };
-    let same = |known: &&SeenMemory| {
-        known.instance_type == seen.instance_type && known.image_id == seen.image_id && known.memory <= memory
-    };
-    (!known.iter().any(|known| same(&known))).then_some(seen)
+        node_class: class.cloned(),
+        version: before.map_or(0, |known| known.version) + 1,
+        memory: before.map_or(memory, |known| known.memory.min(memory)),
+        allocatable,
+    })
+}
+
+/// What the kubelet leaves to pods where that is neither what was promised nor known. Devices fail one by one, so of
+/// these the most counts that any node showed.
+fn offered_otherwise(claim: &NodeClaim, node: &Node, known: Option<&Resources>) -> Resources {
+    let promised = claim.status.allocatable.iter().filter(|(name, _)| node.allocatable.names(name));
+    let offered = promised.filter_map(|(name, promised)| {
+        let has = node.allocatable.get(name);
+        let is_device = name.contains('/');
+        let is_believed = percent_of(has, promised)? >= BELIEVED_PERCENT;
+        let seen = known.filter(|known| known.names(name)).map(|known| known.get(name));
+        let is_news = seen.is_none_or(|seen| if is_device { has > seen } else { has < seen });
+        (is_believed && has != promised && is_news).then(|| (name.to_owned(), has))
+    });
+    offered.collect()
 }
 
 /// `None` where nothing is expected.
@@ -65,9 +93,9 @@ fn percent_of(has: Quantity, expected: Quantity) -> Option<i128> {
 mod tests {
     use super::*;
     use outrigger_catalog::Catalog;
-    use outrigger_model::NodeCheck;
     use outrigger_model::fixtures::{claim, node};
     use outrigger_model::resources::CPU;
+    use outrigger_model::{NodeCheck, NodeClassRef};
 
     fn mebibytes(count: i64) -> Resources {
         Resources::new().with(MEMORY, Quantity::mebibytes(count)).with(CPU, Quantity::units(2))
@@ -107,19 +135,23 @@ mod tests {
         assert_eq!(shortfall(&unmeasured, &poor), None);
     }
 
+    fn seen(memory: i64, allocatable: Resources) -> SeenResources {
+        SeenResources {
+            instance_type: "m5.large".into(),
+            image_id: "ami-1".into(),
+            node_class: Some(measured().spec.node_class),
+            version: 1,
+            memory: Quantity::mebibytes(memory),
+            allocatable,
+        }
+    }
+
     #[test]
     fn the_least_memory_that_was_seen_is_learnt() {
         let learnt = |has: i64, known: &[i64]| {
-            let known: Vec<_> = known
-                .iter()
-                .map(|count| SeenMemory {
-                    instance_type: "m5.large".into(),
-                    image_id: "ami-1".into(),
-                    memory: Quantity::mebibytes(*count),
-                })
-                .collect();
-            let seen = lesson(&measured(), &Node { capacity: mebibytes(has), ..node(Vec::new()) }, &known);
-            seen.map(|seen| seen.memory == Quantity::mebibytes(has))
+            let known: Vec<_> = known.iter().map(|count| seen(*count, Resources::new())).collect();
+            let found = lesson(&measured(), &Node { capacity: mebibytes(has), ..node(Vec::new()) }, &known);
+            found.map(|found| found.memory == Quantity::mebibytes(has))
         };
         let table: [(i64, &[i64], Option<bool>); 7] = [
             (8_000, &[], None),
@@ -135,7 +167,62 @@ mod tests {
         }
         let mut nameless = measured();
         nameless.status.instance.as_mut().unwrap().image_id.clear();
-        let seen = lesson(&nameless, &Node { capacity: mebibytes(7_500), ..node(Vec::new()) }, &[]);
-        assert_eq!(seen, None, "nobody knows under which image");
+        let found = lesson(&nameless, &Node { capacity: mebibytes(7_500), ..node(Vec::new()) }, &[]);
+        assert_eq!(found, None, "nobody knows under which image");
+    }
+
+    #[test]
+    fn what_a_kubelet_leaves_to_pods_is_learnt() {
+        let gpu = "nvidia.com/gpu";
+        let promised = Resources::new().with(CPU, Quantity::millis(2_000)).with(gpu, Quantity::units(4));
+        let claim = measured().with_status(|status| status.allocatable = promised);
+        // What the node offers, what is known, and what is known afterwards.
+        let table: [(&[(&str, i64)], &[(&str, i64)], Option<&[(&str, i64)]>); 9] = [
+            (&[(CPU, 2_000)], &[], None),
+            (&[(CPU, 1_900)], &[], Some(&[(CPU, 1_900)])),
+            (&[(CPU, 1_900)], &[(CPU, 1_900)], None),
+            (&[(CPU, 1_950)], &[(CPU, 1_900)], None),
+            (&[(CPU, 1_800)], &[(CPU, 1_900), (gpu, 2_000)], Some(&[(CPU, 1_800), (gpu, 2_000)])),
+            (&[(CPU, 900)], &[], None),
+            (&[(CPU, 2_000), (gpu, 3_000)], &[], Some(&[(gpu, 3_000)])),
+            (&[(gpu, 2_000)], &[(gpu, 3_000)], None),
+            (&[(gpu, 0)], &[], None),
+        ];
+        for (offers, known, expected) in table {
+            let amounts = |list: &[(&str, i64)]| -> Resources {
+                list.iter().map(|(name, amount)| (*name, Quantity::millis(*amount))).collect()
+            };
+            let before = if known.is_empty() { Vec::new() } else { vec![seen(8_000, amounts(known))] };
+            let offering =
+                Node { capacity: mebibytes(8_000), allocatable: amounts(offers), ..node(Vec::new()) };
+            let found = lesson(&claim, &offering, &before);
+            let case = format!("{offers:?} {known:?}");
+            assert_eq!(
+                found.as_ref().map(|found| &found.allocatable),
+                expected.map(amounts).as_ref(),
+                "{case}"
+            );
+            assert!(found.is_none_or(|found| found.version == before.len() as u64 + 1), "{case}");
+        }
+    }
+
+    #[test]
+    fn a_class_learns_nothing_from_another_but_memory() {
+        let claim = measured().with_status(|status| {
+            status.allocatable = Resources::new().with(CPU, Quantity::millis(2_000));
+        });
+        let offering = Node {
+            capacity: mebibytes(7_500),
+            allocatable: Resources::new().with(CPU, Quantity::millis(1_900)),
+            ..node(Vec::new())
+        };
+        let other = SeenResources {
+            node_class: Some(NodeClassRef::instance_group("other")),
+            ..seen(7_500, offering.allocatable.clone())
+        };
+        let found = lesson(&claim, &offering, std::slice::from_ref(&other)).unwrap();
+        assert_eq!((found.version, &found.allocatable), (1, &other.allocatable));
+        let memory = Node { allocatable: Resources::new(), ..offering };
+        assert_eq!(lesson(&claim, &memory, &[other]), None, "the memory is known");
     }
 }

@@ -4,26 +4,33 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use outrigger_catalog::Catalog;
-use outrigger_model::{ClassOffer, InstanceType, NodeClass, NodeClassRef, SeenMemory};
+use outrigger_model::{ClassOffer, InstanceType, NodeClass, NodeClassRef, SeenResources};
 
-use super::seen_memory;
+use super::seen_resources;
 
 /// What is the same for every snapshot of a tick: the catalogue, and what it is for each class.
 pub(crate) struct Offers {
     catalog: Catalog,
-    seen_memory: Vec<SeenMemory>,
-    resolved: BTreeMap<NodeClassRef, ClassOffer>,
+    seen_resources: Vec<SeenResources>,
+    resolved: BTreeMap<NodeClassRef, Resolved>,
+}
+
+/// What a class is offered.
+struct Resolved {
+    offer: ClassOffer,
+    /// Its instance types before nodes have taught anything about them.
+    computed: Arc<Vec<InstanceType>>,
 }
 
 impl Offers {
     pub(crate) const fn new(catalog: Catalog) -> Self {
-        Self { catalog, seen_memory: Vec::new(), resolved: BTreeMap::new() }
+        Self { catalog, seen_resources: Vec::new(), resolved: BTreeMap::new() }
     }
 
-    /// Takes in what nodes have taught about the memory of their types.
-    pub(super) fn learn(&mut self, seen_memory: Vec<SeenMemory>) {
-        if self.seen_memory != seen_memory {
-            self.seen_memory = seen_memory;
+    /// Takes in what nodes have taught about their types.
+    pub(super) fn learn(&mut self, seen_resources: Vec<SeenResources>) {
+        if self.seen_resources != seen_resources {
+            self.seen_resources = seen_resources;
             self.resolved.clear();
         }
     }
@@ -31,14 +38,14 @@ impl Offers {
     /// The class with its instance types; computing them is kept for as long as the class stays the same.
     pub(super) fn offer(&mut self, class: NodeClass) -> ClassOffer {
         match self.resolved.get(&class.reference) {
-            Some(known) if known.class == class => known.clone(),
+            Some(known) if known.offer.class == class => known.offer.clone(),
             _ => {
-                let instance_types = self.shared(&class).unwrap_or_else(|| {
-                    let types = self.catalog.instance_types(&class);
-                    seen_memory::corrected(types, &class, &self.seen_memory)
-                });
+                let computed = self.shared(&class).unwrap_or_else(|| self.catalog.instance_types(&class));
+                let instance_types =
+                    seen_resources::corrected(Arc::clone(&computed), &class, &self.seen_resources);
                 let offer = ClassOffer { class, instance_types };
-                self.resolved.insert(offer.class.reference.clone(), offer.clone());
+                let resolved = Resolved { offer: offer.clone(), computed };
+                self.resolved.insert(offer.class.reference.clone(), resolved);
                 offer
             }
         }
@@ -56,6 +63,7 @@ impl Offers {
                 && other.reservations == class.reservations
                 && other.max_spot_price == class.max_spot_price
         };
-        self.resolved.values().find(|offer| same(&offer.class)).map(|offer| Arc::clone(&offer.instance_types))
+        let known = self.resolved.values().find(|known| same(&known.offer.class));
+        known.map(|known| Arc::clone(&known.computed))
     }
 }

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use outrigger_model::{
     Command, DisruptionMemory, Instance, Intent, LaunchHealth, NodeClaim, Pause, Report, Resources,
-    SeenMemory, UnavailableOffering,
+    SeenResources, UnavailableOffering,
 };
 use serde::{Deserialize, Serialize};
 
@@ -158,9 +158,9 @@ pub trait Ledger: Send + Sync {
     /// Writes a pause over the one that is there, or removes it: the last word of an operator's counts.
     async fn put_pause(&self, pause: Option<&Pause>) -> Result<(), LedgerError>;
 
-    /// Remembers how much memory a type has under an image, unless less was seen before. It is forgotten 60 days after
-    /// it was last lowered (Karpenter's discovered capacity).
-    async fn put_seen_memory(&self, seen: &SeenMemory, at: Timestamp) -> Result<(), LedgerError>;
+    /// Remembers what nodes of a type offer under an image and a class, unless a version that is no older is there. It is
+    /// forgotten 60 days after the last lesson (Karpenter's discovered capacity).
+    async fn put_seen_resources(&self, seen: &SeenResources, at: Timestamp) -> Result<(), LedgerError>;
 
     /// Keeps the last report of a function, for `explain`.
     async fn put_report(&self, function: &str, at: Timestamp, report: &Report) -> Result<(), LedgerError>;
@@ -196,8 +196,8 @@ pub struct LedgerState {
     pub unavailable: Vec<UnavailableOffering>,
     /// How launches have fared lately.
     pub health: LaunchHealth,
-    /// How much memory instance types were seen to have.
-    pub seen_memory: Vec<SeenMemory>,
+    /// What nodes of instance types were seen to offer.
+    pub seen_resources: Vec<SeenResources>,
     /// An operator's pause; the reader compares `until` itself.
     pub pause: Option<Pause>,
 }

@@ -91,10 +91,10 @@ pub(super) const FIELDS: &[Field] = &[
         "nothing: only Auto Scaling groups register instances with load balancers; use a Service of type \
          LoadBalancer or a TargetGroupBinding",
     ),
-    row("fileAssets", Carried("nodeup writes them")),
+    row("fileAssets", Carried("nodeup writes them; manifests of static pods among them count in plans")),
     refused("gcpProvisioningModel", never, "nothing on AWS"),
     refused("guestAccelerators", is_empty, "nothing on AWS; requirements on instance types ask for GPUs"),
-    row("hooks", Carried("nodeup runs them")),
+    row("hooks", Carried("nodeup runs them; static pods that they write are learned from nodes")),
     row("iam.profile", Honoured("instance profile")),
     row(
         "image",

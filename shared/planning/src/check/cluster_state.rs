@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use outrigger_model::{Node, NodeClaim, NodePool, Pod, PodRef, PodState, Snapshot, VolumeClaim};
 
 use crate::problem::daemons::{self, Daemon};
+use crate::problem::static_pods::StaticPods;
 
 /// A snapshot with what it says looked up once.
 pub(super) struct ClusterState<'a> {
@@ -17,6 +18,7 @@ pub(super) struct ClusterState<'a> {
     pools: BTreeMap<&'a str, &'a NodePool>,
     on_node: BTreeMap<&'a str, Vec<&'a Pod>>,
     pub(super) daemons: Vec<Daemon<'a>>,
+    pub(super) static_pods: StaticPods<'a>,
     claims_by_node: BTreeMap<&'a str, &'a NodeClaim>,
     /// The names and instance ids of the nodes.
     joined: BTreeSet<&'a str>,
@@ -41,6 +43,7 @@ impl<'a> ClusterState<'a> {
             pools: snapshot.node_pools.iter().map(|pool| (pool.name.as_str(), pool)).collect(),
             on_node: snapshot.pods_by_node(),
             daemons: daemons::daemons(snapshot),
+            static_pods: StaticPods::of(snapshot),
             claims_by_node: claims
                 .into_iter()
                 .flat_map(|claim| names(claim).into_iter().flatten().map(move |name| (name, claim)))

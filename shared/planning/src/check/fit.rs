@@ -14,6 +14,7 @@ use super::node_info::{NodeInfo, NodeSource, PossibleLabels};
 use super::nodes::is_starting;
 use crate::problem::daemons::Daemon;
 use crate::problem::ports;
+use crate::problem::static_pods::Taken;
 
 /// Checks the pods that are planned there. What was wrong with the node before the plan is not the plan's fault.
 pub(super) fn check(cluster: &ClusterState<'_>, node: &NodeInfo<'_>, out: &mut Vec<Violation>) {
@@ -23,8 +24,19 @@ pub(super) fn check(cluster: &ClusterState<'_>, node: &NodeInfo<'_>, out: &mut V
     let mut labels = PossibleLabels::of(node);
     check_admission(node, &mut labels, out);
     let daemons = daemons_coming(cluster, node, &mut labels);
-    check_ports(node, &daemons, out);
-    check_resources(node, &daemons, out);
+    let static_pods = static_pods_coming(cluster, node);
+    check_ports(node, &daemons, &static_pods, out);
+    check_resources(node, &daemons, &static_pods, out);
+}
+
+/// The static pods that the node will still run by itself.
+fn static_pods_coming<'c>(cluster: &'c ClusterState<'_>, node: &NodeInfo<'_>) -> Vec<&'c Taken> {
+    let static_pods = &cluster.static_pods;
+    match node.source {
+        NodeSource::Node(joined) => static_pods.to_come(joined, cluster.claim_of(joined), &node.bound),
+        NodeSource::Claim(claim) => static_pods.of_class(&claim.spec.node_class).collect(),
+        NodeSource::Planned(planned) => static_pods.of_class(&planned.spec.node_class).collect(),
+    }
 }
 
 fn check_admission(node: &NodeInfo<'_>, labels: &mut PossibleLabels<'_, '_>, out: &mut Vec<Violation>) {
@@ -92,13 +104,19 @@ pub(super) fn daemons_coming<'c, 'a>(
     coming.filter(|coming| coming.on.contains(&true)).collect()
 }
 
-fn check_ports(node: &NodeInfo<'_>, daemons: &[Coming<'_, '_>], out: &mut Vec<Violation>) {
+fn check_ports(
+    node: &NodeInfo<'_>,
+    daemons: &[Coming<'_, '_>],
+    static_pods: &[&Taken],
+    out: &mut Vec<Violation>,
+) {
     if node.planned.iter().all(|pod| pod.spec.host_ports.is_empty()) {
         return;
     }
     let of_daemons = daemons.iter().flat_map(|daemon| &daemon.daemon.spec.host_ports);
     let of_bound = node.bound.iter().flat_map(|pod| &pod.spec.host_ports);
-    let mut taken: Vec<HostPort> = of_daemons.chain(of_bound).cloned().collect();
+    let of_static = static_pods.iter().flat_map(|pod| &pod.host_ports);
+    let mut taken: Vec<HostPort> = of_daemons.chain(of_bound).chain(of_static).cloned().collect();
     for pod in &node.planned {
         let ports = &pod.spec.host_ports;
         if let Some(port) = ports.iter().find(|port| ports::clash(std::slice::from_ref(port), &taken)) {
@@ -115,8 +133,14 @@ fn sum<'p>(pods: impl IntoIterator<Item = &'p &'p Pod>) -> Resources {
     sum
 }
 
-fn check_resources(node: &NodeInfo<'_>, daemons: &[Coming<'_, '_>], out: &mut Vec<Violation>) {
-    let taken = sum(&node.bound);
+fn check_resources(
+    node: &NodeInfo<'_>,
+    daemons: &[Coming<'_, '_>],
+    static_pods: &[&Taken],
+    out: &mut Vec<Violation>,
+) {
+    let mut taken = sum(&node.bound);
+    static_pods.iter().for_each(|pod| taken.add(&pod.requests));
     let asked = sum(&node.planned);
     for (resource, amount) in asked.iter().filter(|(_, amount)| !amount.is_zero()) {
         for (index, option) in node.options.iter().enumerate() {

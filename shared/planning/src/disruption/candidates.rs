@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use outrigger_model::node_pool::ConsolidationPolicy;
 use outrigger_model::{
-    CapacityType, DoNotDisrupt, Node, NodeClaim, NodePool, Pod, PodRef, PodState, Price, Snapshot, labels,
+    CapacityType, DoNotDisrupt, Node, NodeClaim, NodePool, Pod, PodState, Price, Snapshot, labels,
 };
 
 use super::drift::{self, DriftReason};
@@ -122,9 +122,9 @@ struct Filter<'a, 's> {
     options: &'s Options<'s>,
     now: Timestamp,
     /// The pods that still wait, by uid.
-    waiting: BTreeMap<&'a str, &'a PodRef>,
+    waiting: BTreeMap<&'a str, &'a Pod>,
     /// Those that are meant for a node, by its name.
-    meant: BTreeMap<&'a str, &'a PodRef>,
+    meant: BTreeMap<&'a str, &'a Pod>,
     /// The commands whose pods wait for a claim, by its name.
     awaited: BTreeMap<&'a str, &'a str>,
     /// The pools that may launch nothing now, and why.
@@ -146,8 +146,8 @@ impl<'a, 's> Filter<'a, 's> {
             settings,
             options,
             now: snapshot.taken_at,
-            waiting: waiting().map(|pod| (pod.uid.as_str(), &pod.id)).collect(),
-            meant: waiting().filter_map(|pod| Some((pod.nominated_node.as_deref()?, &pod.id))).collect(),
+            waiting: waiting().map(|pod| (pod.uid.as_str(), pod)).collect(),
+            meant: waiting().filter_map(|pod| Some((pod.nominated_node.as_deref()?, pod))).collect(),
             awaited: awaited.collect(),
             paused: paused(&snapshot.health, snapshot.taken_at),
         }
@@ -210,8 +210,22 @@ impl<'a, 's> Filter<'a, 's> {
             return Some(Kept::Awaited { command: (*command).to_owned() });
         }
         let meant = self.meant.get(own.node.name.as_str());
-        let pod = meant.or_else(|| own.nominated().find_map(|uid| self.waiting.get(uid)))?;
-        Some(Kept::Nominated { pod: (*pod).clone() })
+        let nominated = own.nominated().filter_map(|uid| self.waiting.get(uid));
+        let pod = meant.into_iter().chain(nominated).find(|pod| self.may_come(own, pod))?;
+        Some(Kept::Nominated { pod: pod.id.clone() })
+    }
+
+    /// Whether a pod that is meant for a node may still come to it. One that the node has no room for may not, nor one
+    /// that has been planned for again.
+    fn may_come(&self, own: &OwnNode<'_>, pod: &Pod) -> bool {
+        let is_in_vain = self.snapshot.health.pods.get(&pod.uid).is_some_and(|known| {
+            own.claim_name().is_some_and(|name| known.claims.iter().any(|claim| claim == name))
+        });
+        let mut free = own.node.allocatable.clone();
+        // What is being deleted makes room, for one that preempts it above all.
+        let staying = own.pods.iter().filter(|on| matches!(on.state, PodState::Bound | PodState::Leaving));
+        staying.for_each(|on| free.subtract(&on.spec.requests));
+        !is_in_vain && pod.spec.requests.fit(&free)
     }
 
     fn kept_by_age(&self, own: &OwnNode<'_>, pool: &NodePool) -> Option<Kept> {

@@ -9,7 +9,9 @@ use std::ops::Deref;
 use std::rc::Rc;
 
 use outrigger_model::labels::{self, ZONE};
-use outrigger_model::{CapacityType, ClassOffer, NodeClass, NodePool, Operator, Requirement, Requirements};
+use outrigger_model::{
+    CapacityType, ClassOffer, NodeClass, NodeClassRef, NodePool, Operator, Requirement, Requirements,
+};
 
 use crate::market::purchases::{capacity_of, type_of};
 use crate::market::selection::Aspect;
@@ -176,7 +178,7 @@ fn node_requirements(pool: &NodePool, offer: &ClassOffer) -> Requirements {
     if have_categories && !requirements.list_instance_types() {
         requirements.add(labels::INSTANCE_CATEGORY, Requirement::new(Operator::NotIn, [labels::BURSTABLE]));
     }
-    let own = node_class_label(class);
+    let own = node_class_label(&class.reference);
     let labels = class.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     for (key, value) in labels.chain([(own.as_str(), class.reference.name.as_str())]) {
         if requirements.get(key).is_none() {
@@ -187,6 +189,6 @@ fn node_requirements(pool: &NodePool, offer: &ClassOffer) -> Requirements {
 }
 
 /// The label by which Karpenter names a node's class: group, slash, kind in lower case.
-pub(crate) fn node_class_label(class: &NodeClass) -> String {
-    format!("{}/{}", class.reference.group, class.reference.kind.to_lowercase())
+pub(crate) fn node_class_label(class: &NodeClassRef) -> String {
+    format!("{}/{}", class.group, class.kind.to_lowercase())
 }

@@ -17,6 +17,7 @@ use crate::market::templates::Template;
 use crate::problem::amounts::{self, Dimensions};
 use crate::problem::daemons::Daemon;
 use crate::problem::relaxations::Relaxation;
+use crate::problem::static_pods::StaticPods;
 use crate::problem::topology::{Host, Standing};
 use crate::problem::volumes::Volumes;
 
@@ -123,6 +124,7 @@ pub(crate) struct Builder<'a, 'b> {
     pub(crate) templates: &'b [Template<'a>],
     pub(crate) dimensions: &'b Dimensions,
     pub(crate) daemons: &'b [Daemon<'a>],
+    pub(crate) static_pods: &'b StaticPods<'a>,
     pub(crate) volumes: &'b Volumes<'a>,
     pub(crate) endable: &'b Endable<'a>,
 }
@@ -237,6 +239,10 @@ impl<'a> Builder<'a, '_> {
             daemons: Vec::new(),
         };
         self.take_pods(&mut existing, pods, young);
+        for taken in self.static_pods.to_come(node, claim, pods) {
+            amounts::take(&mut existing.free, &self.dimensions.request(&taken.requests), 1);
+            existing.ports.extend(taken.host_ports.iter().cloned());
+        }
         Some(existing)
     }
 
@@ -364,8 +370,9 @@ impl<'a> Builder<'a, '_> {
         expected.collect()
     }
 
-    /// What every machine that the claim may become leaves to pods, and the ports that daemonsets take on any of them.
-    /// Where the catalogue no longer knows them, it is what was planned, less all daemonsets that bear its taints.
+    /// What every machine that the claim may become leaves to pods, and the ports that daemonsets and static pods take
+    /// on any of them. Where the catalogue no longer knows them, it is what was planned, less its static pods and all
+    /// daemonsets that bear its taints.
     fn room_of_types(
         &self,
         claim: &NodeClaim,
@@ -385,6 +392,10 @@ impl<'a> Builder<'a, '_> {
             for daemon in self.daemons.iter().filter(may_run) {
                 amounts::take(&mut free, &self.dimensions.request(&daemon.spec.requests), 1);
                 ports.extend(daemon.spec.host_ports.iter().cloned());
+            }
+            for taken in self.static_pods.of_class(&claim.spec.node_class) {
+                amounts::take(&mut free, &self.dimensions.request(&taken.requests), 1);
+                ports.extend(taken.host_ports.iter().cloned());
             }
             return (free, ports);
         };

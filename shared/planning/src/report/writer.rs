@@ -304,7 +304,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         requirements
     }
 
-    /// What the pods ask for, and what daemonsets add on the machine where they add most.
+    /// What the pods and static pods ask for, and what daemonsets add on the machine where they add most.
     fn requests(&self, template: &Template<'_>, offer: &Offer, pods: &[&Pod]) -> Resources {
         let runs = |purchase: usize| template.daemon_purchases.iter().map(move |it| it.contains(purchase));
         let mut most = Resources::new();
@@ -320,6 +320,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
             here.for_each(|(daemon, _)| overhead.add(&daemon.spec.requests));
             most.raise_to(&overhead);
         }
+        most.add(&template.static_requests);
         for pod in pods {
             most.add(&pod.spec.requests);
         }

@@ -11,6 +11,7 @@ mod preferences;
 mod reasons;
 mod spreads;
 mod static_nodes;
+mod static_pods;
 mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};

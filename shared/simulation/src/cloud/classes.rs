@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 
 use outrigger_engine::ports::ClassSource;
 use outrigger_model::node_class::Subnet;
-use outrigger_model::{Image, LaunchTemplate, NodeClass, NodeClassRef, OwnTemplate, labels};
+use outrigger_model::{Image, LaunchTemplate, NodeClass, NodeClassRef, OwnTemplate, StaticPod, labels};
 
 use super::Ec2;
+use crate::scenario::Scenario;
 
 /// The free addresses of a /19.
 const FREE_ADDRESSES: u32 = 8_187;
@@ -26,7 +27,9 @@ impl Ec2 {
         };
         let class = resolve(source, &self.cluster, &self.zones, images);
         match source {
-            ClassSource::InstanceGroup(_) => class,
+            ClassSource::InstanceGroup(_) => {
+                NodeClass { static_pods: Some(self.static_pods.clone()), ..class }
+            }
             ClassSource::Ec2(spec) => NodeClass { reservations: self.reservations_of(spec), ..class },
         }
     }
@@ -45,6 +48,11 @@ impl Ec2 {
     pub(super) fn has_image(&self, arch: &str, id: &str) -> bool {
         (0..=self.image_updates).any(|update| image_id(arch, update) == id)
     }
+}
+
+/// The static pods of which kOps' files tell.
+pub(super) fn told_static_pods(scenario: &Scenario) -> Vec<StaticPod> {
+    scenario.static_pods.iter().filter(|it| it.is_told()).map(|it| it.pod.clone()).collect()
 }
 
 fn resolve(source: &ClassSource, cluster: &str, zones: &[String], images: Vec<Image>) -> NodeClass {

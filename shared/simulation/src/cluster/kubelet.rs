@@ -70,12 +70,6 @@ impl Objects {
         std::mem::take(&mut self.bound)
     }
 
-    fn taken_of(&self, node: &str) -> Resources {
-        let mut taken = Resources::new();
-        self.pods.values().filter(|pod| pod.occupies(node)).for_each(|pod| taken.add(&pod.spec.requests));
-        taken
-    }
-
     /// A kubelet does not take a pod: it has failed, and its controller makes another. What remains of it goes
     /// with its node.
     fn refuse(&mut self, uid: &str, moment: Moment) {

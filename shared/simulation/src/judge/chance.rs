@@ -3,6 +3,7 @@
 
 mod disruption;
 mod pools;
+mod static_pods;
 mod unreadable;
 mod volumes;
 
@@ -127,6 +128,7 @@ impl Chance {
         let patience = pools(&dice, &mut scenario);
         demand(&dice, &mut scenario);
         volumes::volumes(&dice, &mut scenario);
+        static_pods::static_pods(&dice, &mut scenario);
         protection(&dice, &mut scenario);
         scenario.events = trouble(&dice, &scenario);
         unreadable::unreadable(&dice, &mut scenario);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outrigger_model::{NodeClaim, NominatedPod, Pod, PodState, Taint};
 
-use super::is_calm;
+use super::{is_calm, static_pods};
 use crate::scenario::{Function, Scenario, Workload};
 use crate::state::State;
 use crate::time::{Moment, after};
@@ -31,7 +31,8 @@ pub(crate) fn closed(state: &State, scenario: &Scenario, name: &str, moment: Mom
 }
 
 /// Planned pods that still wait for a node, [`LONGEST_WAIT`] after it became ready and they came. Nothing is asked
-/// where nodes are smaller than was planned, nor where others come to nodes that are closed to them.
+/// where nodes are smaller than was planned or run what nobody could know of, nor where others come to nodes that are
+/// closed to them.
 pub(crate) fn overdue(state: &State, scenario: &Scenario, node: &str, moment: Moment) -> Vec<String> {
     let as_planned = scenario.allocatable_percent == 100 && scenario.memory_percent == 100;
     let comes_in = |workload: &Workload| {
@@ -44,7 +45,9 @@ pub(crate) fn overdue(state: &State, scenario: &Scenario, node: &str, moment: Mo
     let lives = |claim: &&NodeClaim| !claim.status.state.is_terminal() && claim.status.termination.is_none();
     let claims: Vec<&NodeClaim> = state.ledger.claims().filter(lives).collect();
     let claim = claims.iter().find(|claim| claim.status.node_name.as_deref() == Some(node));
-    let Some(claim) = claim else { return Vec::new() };
+    let Some(claim) = claim.filter(|claim| static_pods::were_known(state, scenario, claim)) else {
+        return Vec::new();
+    };
     // A pod that was planned for again is the newest plan's.
     let is_newest = |pod: &&NominatedPod| {
         let names = |other: &NodeClaim| other.status.nominated.iter().any(|one| one.uid == pod.uid);

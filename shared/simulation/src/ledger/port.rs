@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use outrigger_engine::ports::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep};
 use outrigger_model::{
-    Command, DisruptionMemory, Intent, LaunchHealth, NodeClaim, Pause, Report, SeenMemory,
+    Command, DisruptionMemory, Intent, LaunchHealth, NodeClaim, Pause, Report, SeenResources,
     UnavailableOffering,
 };
 
@@ -206,9 +206,9 @@ impl Ledger for Door {
         .await
     }
 
-    async fn put_seen_memory(&self, seen: &SeenMemory, _: Timestamp) -> Result<(), LedgerError> {
-        self.call(Call::PutSeenMemory, |state, _| {
-            state.ledger.put_seen_memory(seen);
+    async fn put_seen_resources(&self, seen: &SeenResources, _: Timestamp) -> Result<(), LedgerError> {
+        self.call(Call::PutSeenResources, |state, _| {
+            state.ledger.put_seen_resources(seen);
             Ok(())
         })
         .await

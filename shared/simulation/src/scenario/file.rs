@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::policy::Policy;
 
 use super::wire::{DaemonSetFile, Document, Spec, WorkloadFile};
-use super::{DisruptionBudget, Lifetime, Promises, Scale, Scenario, Workload};
+use super::{DisruptionBudget, Lifetime, Promises, Scale, Scenario, StaticPodOfNodes, Workload};
 
 const API_VERSION: &str = "outrigger.dev/v1alpha1";
 /// More pods than this are more than Kubernetes supports in one cluster.
@@ -87,6 +87,7 @@ impl Reader {
             self.refuse("spec.duration", NillableDuration::seconds(spec.duration.0.as_secs()), "1s to 744h");
         }
         let dump = self.objects(spec);
+        let static_pods = self.static_pods(spec);
         let workloads = self.workloads(spec, &dump.pods);
         let budgets = self.budgets(spec);
         let group_images = self.group_images(spec);
@@ -118,6 +119,7 @@ impl Reader {
             reservations: spec.capacity_reservations.clone(),
             daemon_sets: dump.daemon_sets,
             daemon_wishes: daemon_wishes(spec),
+            static_pods,
             workloads,
             budgets,
             initialization_timeout: spec.initialization_timeout.0,
@@ -234,6 +236,20 @@ impl Reader {
                 Dump::default()
             }
         }
+    }
+
+    fn static_pods(&mut self, spec: &Spec) -> Vec<StaticPodOfNodes> {
+        let mut read = Vec::new();
+        for (index, file) in spec.static_pods.iter().enumerate() {
+            match file.read(&format!("spec.staticPods[{index}]")) {
+                Ok(pod) => read.push(pod),
+                Err(problem) => {
+                    let field = format!("spec.staticPods[{index}].template.{}", problem.field);
+                    self.refuse(field, problem.found, problem.allowed);
+                }
+            }
+        }
+        read
     }
 
     fn workloads(&mut self, spec: &Spec, pods: &[Pod]) -> Vec<Workload> {

@@ -9,6 +9,7 @@ use outrigger_model::{CapacityType, NillableDuration, TaintEffect, UnhealthyPods
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use super::static_pods::StaticPodFile;
 use super::{AccessMode, Cascade, Expect, Function};
 use crate::door::Call;
 
@@ -60,6 +61,8 @@ pub(super) struct Spec {
     pub(super) capacity_reservations: Vec<CapacityReservation>,
     #[serde(default)]
     pub(super) daemon_sets: Vec<DaemonSetFile>,
+    #[serde(default)]
+    pub(super) static_pods: Vec<StaticPodFile>,
     #[serde(default)]
     pub(super) workloads: Vec<WorkloadFile>,
     #[serde(default)]

@@ -32,6 +32,7 @@ mod restored;
 mod rival;
 mod scenario;
 mod standing;
+mod static_pods;
 mod steering;
 mod tally;
 mod templates;

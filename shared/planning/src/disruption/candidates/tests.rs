@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use outrigger_model::fixtures::{budget, unread};
+use outrigger_model::resources::CPU;
 use outrigger_model::taint::TolerationOperator;
 use outrigger_model::{
-    ClaimState, Hold, NillableDuration, NominatedPod, PodDisruptionBudget, PodSpec, PoolHealth, Protection,
-    Taint, TaintEffect, Toleration,
+    ClaimState, Hold, NillableDuration, NominatedPod, PodDisruptionBudget, PodHealth, PodSpec, PoolHealth,
+    Protection, Quantity, Resources, Taint, TaintEffect, Toleration,
 };
 
 use super::*;
@@ -86,12 +87,31 @@ fn what_others_mean_to_do_with_a_node() {
             "Nominated",
         ),
         ("a pod of its claim that is gone", nominate, "candidate"),
+        ("a pod of its claim that it has no room for", |world| nominate_too_large(world), "candidate"),
+        (
+            "a pod of its claim that was planned for again",
+            |world| {
+                nominate(world);
+                world.snapshot.pods.push(waiting(None));
+                let tried = PodHealth { claims: vec!["web-0".into()], ..PodHealth::default() };
+                world.snapshot.health.pods.insert("a".into(), tried);
+            },
+            "candidate",
+        ),
     ]);
 }
 
 fn waiting(nominated_node: Option<&str>) -> Pod {
     let nominated_node = nominated_node.map(str::to_owned);
     Pod { state: PodState::Unschedulable, node_name: None, nominated_node, ..pod("a") }
+}
+
+fn nominate_too_large(world: &mut World) {
+    nominate(world);
+    let mut pod = waiting(Some("i-0"));
+    let requests = Resources::new().with(CPU, Quantity::units(1_000));
+    pod.spec = Arc::new(PodSpec { requests, ..PodSpec::default() });
+    world.snapshot.pods.push(pod);
 }
 
 fn nominate(world: &mut World) {

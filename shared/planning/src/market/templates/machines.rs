@@ -1,4 +1,5 @@
-//! The machines of a pool: instance types and offerings, their prices, and the room that daemonsets leave on them.
+//! The machines of a pool: instance types and offerings, their prices, and the room that daemonsets and static
+//! pods leave on them.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -22,6 +23,7 @@ use crate::market::purchases::{CAPACITY_TYPES, Purchases, capacity_of, purchase,
 use crate::problem::amounts::{self, Dimensions};
 use crate::problem::classes::FixedMap;
 use crate::problem::daemons::Daemon;
+use crate::problem::static_pods::StaticPods;
 
 /// The price of an offering that cannot be had.
 const UNAVAILABLE: u64 = u64::MAX;
@@ -36,6 +38,7 @@ pub(super) struct Facts<'f, 'a> {
     pub(super) left_alone: &'f LeftAlone<'f>,
     pub(super) dimensions: &'f Dimensions,
     pub(super) daemons: &'f [Daemon<'a>],
+    pub(super) static_pods: &'f StaticPods<'a>,
 }
 
 /// The machines that a pool can launch. Pools that are alike share them.
@@ -64,6 +67,9 @@ pub(crate) struct Machines<'a> {
     /// For each daemonset, the purchases that it runs on.
     pub(crate) daemon_purchases: Vec<Purchases>,
     daemon_ports: Vec<&'a [HostPort]>,
+    /// What the static pods of each node ask for, together.
+    pub(crate) static_requests: Resources,
+    static_ports: Vec<HostPort>,
     index: BTreeMap<&'a str, usize>,
     prices: Vec<u64>,
     /// The reservation behind each price of a reserved purchase, with how many instances it has room for.
@@ -105,10 +111,12 @@ impl<'a> Machines<'a> {
             usable: Purchases::none(0),
             node_price: node_price.nanos(),
             type_keys: type_keys(types),
-            node_keys: given.cloned().chain([node_class_label(class)]).collect(),
+            node_keys: given.cloned().chain([node_class_label(&class.reference)]).collect(),
             open_keys: requirements.iter().filter(is_open).map(|(key, _)| key.to_owned()).collect(),
             daemon_purchases: Vec::new(),
             daemon_ports: Vec::new(),
+            static_requests: Resources::new(),
+            static_ports: Vec::new(),
             index: types.iter().enumerate().map(|(index, t)| (t.name.as_str(), index)).collect(),
             prices: Vec::new(),
             reservations: BTreeMap::new(),
@@ -122,7 +130,7 @@ impl<'a> Machines<'a> {
             width: facts.dimensions.count(),
         };
         machines.read_offerings(requirements, facts.snapshot, facts.left_alone);
-        machines.set_rooms(requirements, facts.dimensions, facts.daemons);
+        machines.set_rooms(requirements, facts);
         machines
     }
 
@@ -231,9 +239,10 @@ impl<'a> Machines<'a> {
         self.class.images.is_empty() || arch().is_some_and(|arch| self.class.image(arch).is_some())
     }
 
-    /// What is left of each machine beside the daemonsets that run on it (Karpenter's daemon overhead). A daemonset
-    /// that some of the remaining zones or labels would admit counts.
-    fn set_rooms(&mut self, requirements: &Requirements, dimensions: &Dimensions, daemons: &[Daemon<'a>]) {
+    /// What is left of each machine beside its static pods and the daemonsets that run on it (Karpenter's daemon
+    /// overhead). A daemonset that some of the remaining zones or labels would admit counts.
+    fn set_rooms(&mut self, requirements: &Requirements, facts: &Facts<'_, 'a>) {
+        let Facts { dimensions, daemons, .. } = *facts;
         let room = |(index, of): (usize, &InstanceType)| {
             let added = self.added.get(&index);
             let row = dimensions.room(&of.allocatable, of.ebs_volumes());
@@ -245,6 +254,12 @@ impl<'a> Machines<'a> {
             row.repeat(CAPACITY_TYPES)
         };
         let mut all: Vec<i64> = self.types.iter().enumerate().flat_map(room).collect();
+        for taken in facts.static_pods.of_class(&self.class.reference) {
+            let request = dimensions.request(&taken.requests);
+            all.chunks_mut(self.width.max(1)).for_each(|room| amounts::take(room, &request, 1));
+            self.static_requests.add(&taken.requests);
+            self.static_ports.extend(taken.host_ports.iter().cloned());
+        }
         self.daemon_purchases =
             daemons.iter().map(|daemon| self.purchases_of(requirements, daemon)).collect();
         self.daemon_ports = daemons.iter().map(|daemon| daemon.spec.host_ports.as_slice()).collect();
@@ -282,7 +297,7 @@ impl<'a> Machines<'a> {
         self.types.len() * CAPACITY_TYPES
     }
 
-    /// What a machine leaves to pods beside daemonsets.
+    /// What a machine leaves to pods beside daemonsets and static pods.
     pub(crate) fn room(&self, purchase: usize) -> &[i64] {
         &self.rooms[purchase * self.width..(purchase + 1) * self.width]
     }
@@ -292,11 +307,13 @@ impl<'a> Machines<'a> {
         self.like[purchase]
     }
 
-    /// The ports that daemonsets take on a machine.
+    /// The ports that daemonsets and static pods take on a machine.
     pub(crate) fn daemon_ports(&self, purchase: usize) -> Vec<HostPort> {
         let sets = self.daemon_purchases.iter().zip(&self.daemon_ports);
         sets.filter(|(purchases, _)| purchases.contains(purchase))
-            .flat_map(|(_, ports)| ports.iter().cloned())
+            .flat_map(|(_, ports)| ports.iter())
+            .chain(&self.static_ports)
+            .cloned()
             .collect()
     }
 

@@ -12,6 +12,7 @@ use crate::karpenter::Owner;
 use crate::launch_outcomes::LeftAlone;
 use crate::problem::amounts::Dimensions;
 use crate::problem::daemons::Daemon;
+use crate::problem::static_pods::StaticPods;
 
 /// The pools in the order in which they are tried: those that can launch, and those that cannot with the reason.
 pub(crate) struct Pools<'a> {
@@ -29,6 +30,7 @@ impl<'a> Pools<'a> {
         left_alone: &LeftAlone<'_>,
         dimensions: &Dimensions,
         daemons: &[Daemon<'a>],
+        static_pods: &StaticPods<'a>,
     ) -> Self {
         let mut pools: Vec<&NodePool> = snapshot.node_pools.iter().collect();
         pools.sort_by_key(|pool| pool.precedence());
@@ -37,7 +39,7 @@ impl<'a> Pools<'a> {
         let names_pool = |wanted: &Requirements| wanted.get(NODE_POOL).is_some();
         let share = !daemons.iter().flat_map(|it| &it.alternatives).any(names_pool)
             && !snapshot.overlays.iter().any(|overlay| names_pool(&overlay.requirements));
-        let facts = Facts { snapshot, options, left_alone, dimensions, daemons };
+        let facts = Facts { snapshot, options, left_alone, dimensions, daemons, static_pods };
         for (rank, pool) in pools.into_iter().enumerate() {
             match offer_of(snapshot, left_alone, pool) {
                 Ok(offer) => {

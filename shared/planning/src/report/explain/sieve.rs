@@ -126,8 +126,13 @@ impl<'a> Sieve<'a> {
     /// Room for the pod: resources, attachments of volumes, ports.
     pub(super) fn requests(&mut self, class: &PodClass<'_>, dimensions: &Dimensions) {
         let template = self.template;
-        let overhead = template.daemon_purchases.iter().any(|purchases| !purchases.is_empty());
-        let beside = if overhead { " beside daemonsets" } else { "" };
+        let has_daemons = template.daemon_purchases.iter().any(|purchases| !purchases.is_empty());
+        let beside = match (has_daemons, !template.static_requests.is_empty()) {
+            (true, true) => " beside daemonsets and static pods",
+            (true, false) => " beside daemonsets",
+            (false, true) => " beside static pods",
+            (false, false) => "",
+        };
         for (place, name) in dimensions.names().enumerate() {
             let wanted = class.request[place];
             if wanted > 0 || self.purchases.iter().any(|purchase| template.room(purchase)[place] < 0) {
