@@ -54,7 +54,8 @@
 //!     - {at: 6m, kind: KillFunction, function: provision, after: CreateFleet}
 //!     - {at: 7m, kind: DeleteNodes, count: 1}        # the oldest; also DeleteNodeClaims, ReclaimInstances (not by us),
 //!                                                    # DeleteNodePools (the first by name; cascade: background,
-//!                                                    # foreground or orphan, as kubectl has it), DeletePods (that wait)
+//!                                                    # foreground or orphan, as kubectl has it),
+//!                                                    # DeletePods (that wait), DeleteRunningPods (the oldest)
 //!     - {at: 7m, kind: FailStatusChecks, count: 1}   # also PlanRetirement, StopInstances, SilenceKubelets, BreakHardware,
 //!                                                    # CloseNodes (tainted, never drained), CordonNodes, DuplicateNodes,
 //!                                                    # ProtectInstances (from termination, for 5 min),

@@ -42,7 +42,7 @@ pub(crate) fn lesson(claim: &NodeClaim, node: &Node, known: &[SeenResources]) ->
         return None;
     }
     let (memory, expected) = (node.capacity.get(MEMORY), claim.status.node_check.expected.get(MEMORY));
-    if percent_of(memory, expected).is_some_and(|percent| percent < BELIEVED_PERCENT) {
+    if percent_of(memory, expected)? < BELIEVED_PERCENT {
         return None;
     }
     let class = Some(&claim.spec.node_class);
@@ -50,7 +50,7 @@ pub(crate) fn lesson(claim: &NodeClaim, node: &Node, known: &[SeenResources]) ->
         known.instance_type == instance.instance_type && known.image_id == instance.image_id
     };
     let has_known_memory = known.iter().filter(same_machine).any(|known| known.memory <= memory);
-    let is_news_of_memory = expected > Quantity::ZERO && memory != expected && !has_known_memory;
+    let is_news_of_memory = memory != expected && !has_known_memory;
     let before = known.iter().filter(same_machine).find(|known| known.node_class.as_ref() == class);
     let offered = offered_otherwise(claim, node, before.map(|known| &known.allocatable));
     if !is_news_of_memory && offered.is_empty() {

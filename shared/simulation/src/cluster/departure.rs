@@ -75,6 +75,14 @@ impl Objects {
         self.lives.get(&pod.uid)?.bound_at
     }
 
+    /// The oldest pods of workloads that run, by uid.
+    pub(crate) fn oldest_running(&self, number: usize) -> Vec<String> {
+        let runs = |pod: &&Pod| pod.state == PodState::Bound && self.bound_at(pod).is_some();
+        let mut running: Vec<&Pod> = self.pods.values().filter(runs).collect();
+        running.sort_by_key(|pod| (pod.created_at, pod.uid.as_str()));
+        running.into_iter().take(number).map(|pod| pod.uid.clone()).collect()
+    }
+
     /// By when a pod that was asked to end must have done so.
     pub(crate) fn deleting_until(&self, pod: &Pod) -> Option<jiff::Timestamp> {
         self.life(pod).deleting_until

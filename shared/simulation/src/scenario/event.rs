@@ -129,6 +129,8 @@ pub enum EventKind {
     DeleteNodes(usize),
     /// Somebody deletes the oldest pods that wait for a node, so many of them.
     DeletePods(usize),
+    /// Somebody deletes the oldest pods of workloads that run, so many of them, with the grace that they ask for.
+    DeleteRunningPods(usize),
     /// Somebody deletes the NodeClaim objects of the oldest nodes.
     DeleteNodeClaims(usize),
     /// Somebody deletes the first NodePools in order of name, so many of them.
@@ -246,6 +248,7 @@ impl Event {
             | EventKind::Freeze { .. }
             | EventKind::DeleteNodes(_)
             | EventKind::DeletePods(_)
+            | EventKind::DeleteRunningPods(_)
             | EventKind::DeleteNodeClaims(_)
             | EventKind::DeleteNodePools(..)
             | EventKind::ReclaimInstances(_)
@@ -323,6 +326,7 @@ impl Event {
             }
             EventKind::Resume => state.ledger.put_pause(None),
             EventKind::DeleteNodes(count) => state.delete_nodes(*count, moment),
+            EventKind::DeleteRunningPods(count) => state.delete_running(*count, moment),
             EventKind::DeletePods(count) => state.cluster.delete_waiting(*count, moment),
             EventKind::DeleteNodeClaims(count) => state.delete_claims(*count),
             EventKind::DeleteNodePools(count, cascade) => state.delete_node_pools(*count, *cascade, moment),
@@ -387,6 +391,9 @@ impl fmt::Display for Event {
             EventKind::Pause { what, .. } => write!(f, "somebody pauses {what}"),
             EventKind::Resume => f.write_str("somebody resumes what was paused"),
             EventKind::DeleteNodes(number) => write!(f, "somebody deletes {}", count(*number, "node")),
+            EventKind::DeleteRunningPods(number) => {
+                write!(f, "somebody deletes {}", count(*number, "running pod"))
+            }
             EventKind::DeletePods(number) => write!(f, "somebody deletes {}", count(*number, "waiting pod")),
             EventKind::DeleteNodeClaims(number) => {
                 write!(f, "somebody deletes {}", count(*number, "NodeClaim"))

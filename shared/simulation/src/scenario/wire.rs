@@ -194,6 +194,7 @@ pub(super) enum KindFile {
     PodsHang,
     DeleteNodes,
     DeletePods,
+    DeleteRunningPods,
     DeleteNodeClaims,
     ReclaimInstances,
     FailStatusChecks,

@@ -43,6 +43,13 @@ impl State {
         self.ask_to_end_within(uid, grace.unwrap_or_default(), moment);
     }
 
+    /// Somebody deletes the oldest pods of workloads that run.
+    pub(crate) fn delete_running(&mut self, number: usize, moment: Moment) {
+        for uid in self.cluster.oldest_running(number) {
+            self.ask_to_end(&uid, moment);
+        }
+    }
+
     fn ask_to_end_within(&mut self, uid: &str, grace: Duration, moment: Moment) {
         let Some(grace) = self.cluster.delete_pod(uid, grace, moment) else { return };
         if self.faults.open(moment.elapsed).any(|trouble| trouble == Trouble::PodsHang) {

@@ -169,16 +169,16 @@ fn a_cordoned_node_goes_once_it_is_empty() {
     assert_eq!((ended.count(), empty.instances.len()), (2, 0), "{}", story());
 }
 
-/// A deploy replaces all pods. Those that take long to end leave their nodes empty, and the drain of these waits.
+/// A pod that takes long to end leaves its node empty, and the drain of that waits for it.
 #[test]
 fn a_drain_waits_for_pods_that_end_already() {
-    let events = "{at: 9m, kind: PodsHang, for: 20m}, {at: 10m, kind: Roll, workload: web}";
+    let events = "{at: 9m, kind: PodsHang, for: 20m}, {at: 10m, kind: DeleteRunningPods, count: 1}";
     let waiting = Setting { duration: "19m", grace: "600", events, ..ONE_POOL }.play();
     let story = || common::timeline(&waiting);
     let draining = in_state(&waiting, ClaimState::Draining);
     assert!(draining.iter().all(|claim| reason(claim) == Some(TerminationReason::Empty)), "{}", story());
-    assert_eq!((draining.len(), waiting.instances.len(), waiting.pods.len()), (2, 4, 4), "{}", story());
-    // Ten minutes of grace and one more: then they are stuck.
+    assert_eq!((draining.len(), waiting.instances.len(), waiting.pods.len()), (1, 3, 3), "{}", story());
+    // Ten minutes of grace and one more: then it is stuck.
     let over = Setting { grace: "600", events, ..ONE_POOL }.play();
     assert_eq!((over.instances.len(), over.pods.len()), (2, 2), "{}", common::timeline(&over));
 }

@@ -1,4 +1,4 @@
-//! NodePools that somebody deletes, and nodes that somebody cordons.
+//! NodePools and running pods that somebody deletes, and nodes that somebody cordons.
 
 use outrigger_model::NodePool;
 
@@ -15,6 +15,10 @@ pub(super) fn departures(dice: &Dice, scenario: &mut Scenario, asks: Asks) -> As
     let cordoned = dice.few("cordon", 25, 2);
     if cordoned > 0 {
         add(dice, scenario, "cordon", EventKind::Mishap(Mishap::CordonNodes, cordoned));
+    }
+    let deleted = dice.few("delete running", 25, 2);
+    if deleted > 0 {
+        add(dice, scenario, "delete running", EventKind::DeleteRunningPods(deleted));
     }
     if !dice.happens("delete pool", 18) {
         return asks;

@@ -130,6 +130,7 @@ fn kind(file: &EventFile) -> Option<EventKind> {
         KindFile::Resume => EventKind::Resume,
         KindFile::PodsHang => EventKind::PodsHang(length?),
         KindFile::DeleteNodes => EventKind::DeleteNodes(file.count?),
+        KindFile::DeleteRunningPods => EventKind::DeleteRunningPods(file.count?),
         KindFile::DeletePods => EventKind::DeletePods(file.count?),
         KindFile::DeleteNodeClaims => EventKind::DeleteNodeClaims(file.count?),
         KindFile::DeleteNodePools => {
@@ -191,6 +192,7 @@ impl KindFile {
             self,
             Self::DeleteNodes
                 | Self::DeletePods
+                | Self::DeleteRunningPods
                 | Self::DeleteNodeClaims
                 | Self::DeleteNodePools
                 | Self::ReclaimInstances
