@@ -37,6 +37,9 @@ pub(crate) struct ConsolidateOutput {
     pub(crate) unreadable: Vec<Invalid>,
     /// How long the decision took, reading and printing left out.
     pub(crate) plan_seconds: f64,
+    /// What no file says and the decision rests on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) assumptions: Vec<String>,
 }
 
 /// Nodes that are ended together.
@@ -58,6 +61,9 @@ pub(crate) struct CommandOutput {
     pub(crate) causes: Vec<String>,
     /// Whether the budgets allow it now, beside those before it.
     pub(crate) starts_now: bool,
+    /// The budget that it waits for, in its fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) waits_for: Option<String>,
 }
 
 /// A node that stays.
@@ -67,12 +73,15 @@ pub(crate) struct KeptOutput {
     /// The reason in one word, which does not change.
     pub(crate) code: &'static str,
     pub(crate) reason: String,
+    /// How it has drifted, or that it expires.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) causes: Vec<String>,
 }
 
 /// Runs the command.
 pub(crate) fn run(command: &args::Consolidate, format: Format) -> Result<Outcome, CliError> {
     let progress = spinner("reading");
-    let Input { mut snapshot, mut lacks } = input::read_snapshot(&command.source)?;
+    let Input { mut snapshot, mut lacks, assumptions } = input::read_snapshot(&command.source)?;
     let is_unknown = |pod: &Pod| !pod.volume_claims.is_empty() && pod.is_reschedulable();
     if snapshot.volume_claims.is_empty() && snapshot.pods.iter().any(is_unknown) {
         lacks.push(input::UNKNOWN_VOLUMES.to_owned());
@@ -90,7 +99,8 @@ pub(crate) fn run(command: &args::Consolidate, format: Format) -> Result<Outcome
     let found = disruption::consolidate(&snapshot, &options, &settings);
     let seconds = begun.elapsed().as_secs_f64();
     progress.finish_and_clear();
-    let output = ConsolidateOutput { unreadable: unreadable::all(&snapshot), ..output(&found, seconds) };
+    let unreadable = unreadable::all(&snapshot);
+    let output = ConsolidateOutput { unreadable, assumptions, ..output(&found, seconds) };
     print(&output, format, || consolidate_text::print(&output))?;
     plan_text::warn_of_input(&snapshot, &lacks, format);
     Ok(if snapshot.invalid.is_empty() { Outcome::Done } else { Outcome::Refused })
@@ -100,7 +110,8 @@ fn output(found: &Consolidation, plan_seconds: f64) -> ConsolidateOutput {
     let kept = found.kept.iter().map(|kept| KeptOutput {
         node: kept.node.clone(),
         code: kept.reason.as_str(),
-        reason: kept.reason.to_string(),
+        reason: kept.message(),
+        causes: kept.causes.clone(),
     });
     ConsolidateOutput {
         cost_before: found.before.instances,
@@ -111,6 +122,7 @@ fn output(found: &Consolidation, plan_seconds: f64) -> ConsolidateOutput {
         kept: kept.collect(),
         unreadable: Vec::new(),
         plan_seconds,
+        assumptions: Vec::new(),
     }
 }
 
@@ -126,5 +138,6 @@ pub(crate) fn command_output(command: &ConsolidationCommand) -> CommandOutput {
         lost: command.lost.clone(),
         causes: command.causes.clone(),
         starts_now: command.starts_now,
+        waits_for: command.waits_for.clone(),
     }
 }

@@ -6,7 +6,7 @@ use owo_colors::OwoColorize;
 
 use crate::consolidate::{CommandOutput, ConsolidateOutput, KeptOutput};
 use crate::output::{count, say, table};
-use crate::plan_text::{money, names, names_of};
+use crate::plan_text::{money, names, names_of, print_assumptions};
 
 /// Prints the consolidation.
 pub(crate) fn print(output: &ConsolidateOutput) {
@@ -22,6 +22,7 @@ pub(crate) fn print(output: &ConsolidateOutput) {
         say!("");
         table(&["KEPT", "REASON", "WHICH"], &kept(&output.kept));
     }
+    print_assumptions(&output.assumptions);
 }
 
 /// Tells of pods that go with a node and come back nowhere; `who` ends it.

@@ -88,6 +88,12 @@ impl CliError {
     }
 }
 
+/// An error and its causes in one line.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let causes = std::iter::successors(Some(error), |&error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
 fn lines(problems: &[Invalid]) -> String {
     problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }

@@ -9,12 +9,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use outrigger_catalog::Catalog;
 use outrigger_kubernetes::{Dump, DumpReader};
-use outrigger_model::{
-    ClassOffer, InstanceType, Node, NodeClass, NodeClassRef, NodePool, Plan, Report, Snapshot, labels,
-};
+use outrigger_model::{ClassOffer, InstanceType, NodeClass, Plan, Report, Snapshot, labels};
 use outrigger_planning::Options;
 
 use crate::args::Source;
+use crate::classes::{self, Classes, Zones};
 use crate::error::CliError;
 use crate::output::spinner;
 use crate::snapshot_file;
@@ -38,19 +37,21 @@ pub(crate) struct Decision {
     pub(crate) seconds: f64,
     /// What the files do not say, though it matters.
     pub(crate) lacks: Vec<String>,
+    /// What no file says and is assumed of the node classes.
+    pub(crate) assumptions: Vec<String>,
 }
 
 /// Reads the files and decides.
 pub(crate) fn decide(source: &Source) -> Result<Decision, CliError> {
     let progress = spinner("reading");
-    let Input { snapshot, lacks } = read_snapshot(source)?;
+    let Input { snapshot, lacks, assumptions } = read_snapshot(source)?;
     progress.set_message("planning");
     let options = options(source);
     let begun = std::time::Instant::now();
     let (plan, report) = outrigger_planning::provision(&snapshot, &options);
     let seconds = begun.elapsed().as_secs_f64();
     progress.finish_and_clear();
-    Ok(Decision { snapshot, plan, report, seconds, lacks })
+    Ok(Decision { snapshot, plan, report, seconds, lacks, assumptions })
 }
 
 /// How it is to be decided.
@@ -74,17 +75,20 @@ pub(crate) struct Input {
     pub(crate) snapshot: Snapshot,
     /// What the files do not say, though it matters.
     pub(crate) lacks: Vec<String>,
+    /// What no file says and is assumed of the node classes.
+    pub(crate) assumptions: Vec<String>,
 }
 
 /// Reads what is decided from.
 pub(crate) fn read_snapshot(source: &Source) -> Result<Input, CliError> {
     if let Some(file) = &source.snapshot {
-        return Ok(Input { snapshot: snapshot_file::read(file)?, lacks: Vec::new() });
+        let snapshot = snapshot_file::read(file)?;
+        return Ok(Input { snapshot, lacks: Vec::new(), assumptions: Vec::new() });
     }
-    let dump = dump(source)?;
-    let classes = classes(&dump, source)?;
+    let mut dump = dump(source)?;
+    let (classes, assumptions) = offers(&mut dump, source)?;
     let lacks = lacks(&dump, source);
-    Ok(Input { snapshot: dump.into_snapshot("dump", classes), lacks })
+    Ok(Input { snapshot: dump.into_snapshot("dump", classes), lacks, assumptions })
 }
 
 /// What the files do not say, though it matters: volumes, and what only the account knows.
@@ -138,42 +142,29 @@ pub(crate) fn read(file: &Path) -> Result<String, CliError> {
     }
 }
 
-/// The classes that the pools refer to, each with what it makes of the catalogue.
-fn classes(dump: &Dump, source: &Source) -> Result<Vec<ClassOffer>, CliError> {
-    let mut references: BTreeSet<_> = dump.node_pools.iter().map(NodePool::node_class).collect();
-    let without_pool = class_without_pool(dump);
-    if references.is_empty() {
-        references.extend(&without_pool);
-    }
+/// What the classes that the pools refer to make of the catalogue; with what is assumed of them.
+fn offers(dump: &mut Dump, source: &Source) -> Result<(Vec<ClassOffer>, Vec<String>), CliError> {
+    classes::add_managed_pools(dump);
     let mut given = source.catalog.as_deref().map(catalog_file).transpose()?;
     if let Some(types) = given.as_mut().filter(|_| !dump.volume_claims.is_empty()) {
         outrigger_catalog::complete_volumes(types);
     }
     let given = given.map(Arc::new);
+    let region = region(dump, source);
+    let first = outrigger_catalog::offerings::default_zones(&region);
+    let zones = if given.is_some() { Zones::OfCatalog } else { Zones::FirstOf(&first) };
+    let Classes { all, assumptions, invalid } = Classes::of(dump, zones);
+    dump.invalid.extend(invalid);
     let catalog = match given {
         Some(_) => None,
-        None => Some(embedded(dump, source)?),
+        None => Some(embedded(dump, &region, first, &all)?),
     };
     let offer = |class: NodeClass| {
         let computed = || catalog.as_ref().map(|catalog| catalog.instance_types(&class)).unwrap_or_default();
         let instance_types = given.clone().unwrap_or_else(computed);
         ClassOffer { class, instance_types }
     };
-    let class = |reference: &&NodeClassRef| {
-        let known = dump.ec2_node_classes.iter().find(|class| class.name == reference.name);
-        match known.filter(|_| !reference.is_instance_group()) {
-            Some(class) => NodeClass::for_planning_from(class),
-            None => NodeClass::for_planning((*reference).clone()),
-        }
-    };
-    Ok(references.iter().map(class).map(offer).collect())
-}
-
-/// A class for nodes whose NodePools are gone, so that they have a price.
-fn class_without_pool(dump: &Dump) -> Option<NodeClassRef> {
-    let pool = dump.nodes.iter().find_map(Node::node_pool)?;
-    let of_ec2 = dump.ec2_node_classes.first().map(|class| NodeClassRef::ec2(&class.name));
-    Some(of_ec2.unwrap_or_else(|| NodeClassRef::instance_group(pool)))
+    Ok((all.into_iter().map(offer).collect(), assumptions))
 }
 
 fn catalog_file(file: &Path) -> Result<Vec<InstanceType>, CliError> {
@@ -182,18 +173,22 @@ fn catalog_file(file: &Path) -> Result<Vec<InstanceType>, CliError> {
     outrigger_catalog::read_file(text.as_bytes()).map_err(failed)
 }
 
-/// The embedded catalogue of the region that was asked for or that the nodes are in, with the zones that the nodes
-/// are in among its own.
-fn embedded(dump: &Dump, source: &Source) -> Result<Catalog, CliError> {
-    let labelled = |key: &str| {
-        dump.nodes.iter().filter_map(|node| node.labels.get(key).cloned()).collect::<BTreeSet<_>>()
-    };
-    let of_nodes = labelled(labels::REGION).into_iter().next();
-    let region = source.region.clone().or(of_nodes).unwrap_or_else(|| DEFAULT_REGION.to_owned());
-    let mut zones: BTreeSet<String> =
-        labelled(labels::ZONE).into_iter().filter(|zone| zone.starts_with(&region)).collect();
-    zones.extend(outrigger_catalog::offerings::default_zones(&region));
+/// The region that was asked for, or that nodes or subnets are in.
+fn region(dump: &Dump, source: &Source) -> String {
+    let of_nodes = dump.nodes.iter().filter_map(|node| node.labels.get(labels::REGION).cloned()).min();
+    let of_subnets =
+        || classes::zones(dump).iter().find_map(|zone| labels::region_of(zone).map(str::to_owned));
+    let known = source.region.clone().or(of_nodes).or_else(of_subnets);
+    known.unwrap_or_else(|| DEFAULT_REGION.to_owned())
+}
+
+/// The embedded catalogue of a region, in its first zones and in those that nodes and classes are in.
+fn embedded(dump: &Dump, region: &str, first: Vec<String>, all: &[NodeClass]) -> Result<Catalog, CliError> {
+    let of_nodes = dump.nodes.iter().filter_map(|node| node.labels.get(labels::ZONE));
+    let of_classes = all.iter().flat_map(|class| &class.subnets).map(|subnet| &subnet.zone);
+    let known = of_nodes.chain(of_classes).filter(|zone| zone.starts_with(region)).cloned();
+    let zones: BTreeSet<String> = known.chain(first).collect();
     let zones: Vec<_> = zones.into_iter().collect();
-    Catalog::embedded(&region, &zones)
+    Catalog::embedded(region, &zones)
         .map_err(|source| CliError::Catalog { from: format!("region {region}"), source })
 }

@@ -1,6 +1,7 @@
 //! The `outrigger` command. This file only wires: arguments in, exit code out.
 
 mod args;
+mod classes;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod consolidate;

@@ -41,6 +41,9 @@ pub(crate) struct PlanOutput {
     /// What of the cluster's own objects could not be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) unreadable: Vec<Invalid>,
+    /// What no file says and the plan rests on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) assumptions: Vec<String>,
 }
 
 /// A pod without a place.
@@ -145,6 +148,7 @@ fn output(decision: &Decision) -> PlanOutput {
         nodes: plan.nodes.iter().map(new_node).collect(),
         existing: existing.collect(),
         unreadable: unreadable::all(&decision.snapshot),
+        assumptions: decision.assumptions.clone(),
     }
 }
 

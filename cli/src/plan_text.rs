@@ -29,6 +29,15 @@ pub(crate) fn print(decision: &Decision, output: &PlanOutput) {
         table(&["EXISTING NODE", "PODS", "WHICH"], &output.existing.iter().map(row).collect::<Vec<_>>());
     }
     print_unplaced(decision);
+    print_assumptions(&output.assumptions);
+}
+
+/// What no file says and the decision rests on.
+pub(crate) fn print_assumptions(assumptions: &[String]) {
+    if !assumptions.is_empty() {
+        say!("");
+        assumptions.iter().for_each(|assumption| say!("{assumption}"));
+    }
 }
 
 fn totals(output: &PlanOutput) -> String {
@@ -113,11 +122,28 @@ fn print_refusals(pools: &[PoolRefusal]) {
         match &refusal.reason {
             Refusal::NoInstanceType(steps) => {
                 say!("  NodePool {}: no instance type is left", refusal.node_pool);
-                narrowing(steps).for_each(|step| say!("  {:>7} left by {}", step.left, step.filter));
+                print_steps(steps);
+            }
+            Refusal::Terms(terms) => {
+                for term in terms {
+                    let by =
+                        format!("NodePool {}: by its node affinity term {}", refusal.node_pool, term.term);
+                    match &term.reason {
+                        Refusal::NoInstanceType(steps) => {
+                            say!("  {by}: no instance type is left");
+                            print_steps(steps);
+                        }
+                        reason => say!("  {by}: {reason}"),
+                    }
+                }
             }
             _ => say!("  {refusal}"),
         }
     }
+}
+
+fn print_steps(steps: &[FilterStep]) {
+    narrowing(steps).for_each(|step| say!("  {:>7} left by {}", step.left, step.filter));
 }
 
 /// The filters that took something away, and the first.

@@ -151,7 +151,7 @@ fn verdict(snapshot: &Snapshot, source: &Source, node: &str) -> Option<Verdict> 
     let ended = command.map(|command| Verdict::Ended(Box::new(command_output(command))));
     ended.or_else(|| {
         let kept = found.kept.iter().find(|kept| kept.node == node)?;
-        Some(Verdict::Kept { code: kept.reason.as_str(), reason: kept.reason.to_string() })
+        Some(Verdict::Kept { code: kept.reason.as_str(), reason: kept.message() })
     })
 }
 
@@ -227,6 +227,7 @@ impl Verdict {
                 print_lost("This ends", command);
                 command.causes.iter().for_each(|cause| say!("  {cause}"));
                 say!("  pods go to: {}", destinations(command));
+                command.waits_for.iter().for_each(|budget| say!("  it waits for {budget}"));
             }
         }
     }

@@ -1,15 +1,17 @@
-//! What `outrigger plan` makes of files in which it came short of Karpenter's rules, of the best price, or of time
-//! once.
+//! What `outrigger plan` and `outrigger consolidate` make of files in which they came short of Karpenter's rules, of the
+//! best price, of a reason, or of time once.
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
 mod daemons;
 mod departing;
+mod files;
 mod keepers;
 mod neighbours;
 mod objects;
 mod pools;
 mod prices;
+mod reasons;
 mod speed;
 mod static_pods;
 mod unreadable;
@@ -30,6 +32,12 @@ fn plan(objects: &[Value]) -> Value {
 #[track_caller]
 fn consolidate(objects: &[Value]) -> Value {
     told(&["consolidate", "-f", "-", "-o", "json"], objects)
+}
+
+/// The same at noon of the day that all objects are of.
+#[track_caller]
+fn consolidate_at_noon(objects: &[Value]) -> Value {
+    told(&["consolidate", "-f", "-", "-o", "json", "--at", "2026-11-20T12:00:00Z"], objects)
 }
 
 /// What a command prints for programs about these objects.
@@ -55,6 +63,11 @@ fn run(arguments: &[&str], objects: &[Value]) -> Output {
     input.write_all(list.as_bytes()).expect("it reads what we write");
     drop(input);
     child.wait_with_output().expect("the command ends")
+}
+
+/// What a command printed for people.
+fn text(arguments: &[&str], objects: &[Value]) -> String {
+    String::from_utf8_lossy(&run(arguments, objects).stdout).into_owned()
 }
 
 /// The new nodes of a plan.

@@ -11,7 +11,7 @@ use crate::nodeup::NodeupConfig;
 use crate::spec::{Cluster, InstanceGroup};
 
 /// The label that every worker node of kOps has.
-const NODE_ROLE: &str = "node-role.kubernetes.io/node";
+pub(crate) const NODE_ROLE: &str = "node-role.kubernetes.io/node";
 /// kOps gives this label to the groups whose nodes it also taints with [`GPU_TAINT`].
 const GPU_LABEL: &str = "kops.k8s.io/gpu";
 const GPU_TAINT: &str = "nvidia.com/gpu";

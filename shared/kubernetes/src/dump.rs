@@ -11,9 +11,10 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use outrigger_model::{
-    CapacityBuffer, ClassOffer, DaemonSet, EC2NodeClass, Invalid, KarpenterLease, Node, NodeOverlay,
-    NodePool, Pod, PodDisruptionBudget, Snapshot, VolumeClaim,
+    CapacityBuffer, ClassOffer, ConfiguredObject, DaemonSet, EC2NodeClass, Invalid, KarpenterLease, Node,
+    NodeOverlay, NodePool, Pod, PodDisruptionBudget, Snapshot, VolumeClaim,
 };
+use serde_json::Value;
 
 use objects::Objects;
 
@@ -32,6 +33,12 @@ pub struct Dump {
     pub node_pools: Vec<NodePool>,
     /// EC2NodeClasses.
     pub ec2_node_classes: Vec<EC2NodeClass>,
+    /// What the status of each EC2NodeClass says, by its name.
+    pub class_statuses: BTreeMap<String, ConfiguredObject>,
+    /// kOps' InstanceGroups by name, as `kops get` prints them.
+    pub instance_groups: BTreeMap<String, Value>,
+    /// kOps' Clusters by name.
+    pub clusters: BTreeMap<String, Value>,
     /// The labels of namespaces. One that only pods mention has its name for a label, as the API server gives it.
     pub namespaces: BTreeMap<String, BTreeMap<String, String>>,
     /// The claims that pods mount. Where the files hold none, only while a pod that waits for a node mounts one.

@@ -122,6 +122,8 @@ pub const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed"
 pub const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
 /// The tag with which kOps says of which InstanceGroup an instance is.
 pub const INSTANCE_GROUP: &str = "kops.k8s.io/instancegroup";
+/// The label that kops-controller gives to nodes on spot instances, with the value `true`.
+pub const SPOT_WORKER: &str = "node-role.kubernetes.io/spot-worker";
 /// What the tags begin with whose rest kops-controller makes a label of the node.
 pub const NODE_LABEL_TAG: &str = "k8s.io/cluster-autoscaler/node-template/label/";
 /// The tag that says of which EC2NodeClass an instance is.

@@ -83,7 +83,9 @@ pub use pod::{DaemonSet, NominatedPod, Pod, PodRef, PodSpec, PodState, Readiness
 pub use pod_disruption_budget::{HealthyPods, PodDisruptionBudget, UnhealthyPods};
 pub use price::Price;
 pub use quantity::Quantity;
-pub use report::{FilterStep, NodeReport, NodeVerdict, Outcome, PodsReport, PoolRefusal, Refusal, Report};
+pub use report::{
+    FilterStep, NodeReport, NodeVerdict, Outcome, PodsReport, PoolRefusal, Refusal, Report, TermRefusal,
+};
 pub use requirement::{Operator, Requirement, RequirementSpec};
 pub use requirements::{Conflict, Requirements};
 pub use resources::Resources;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{NodeClassRef, Price, Quantity, Requirements, Resources, StaticPod, Taint};
+use crate::{NodeClassRef, Price, Quantity, Requirements, Resources, StaticPod, Taint, labels};
 
 /// A kOps InstanceGroup or an EC2NodeClass, resolved against the account.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -271,6 +271,24 @@ impl NodeClass {
         let mut subnets = self.subnets.iter();
         let subnet = subnets.find(|subnet| subnet.zone == zone && !subnet.zone_id.is_empty())?;
         Some(&subnet.zone_id)
+    }
+
+    /// The labels that its nodes get beside the pool's: its own, and those that kops-controller makes of the instance's
+    /// tags.
+    pub fn node_labels(&self) -> BTreeMap<&str, &str> {
+        let mut all = BTreeMap::new();
+        for (tag, value) in &self.tags {
+            let suffix = tag.strip_prefix(labels::NODE_LABEL_TAG);
+            let key = suffix.or_else(|| (tag == labels::INSTANCE_GROUP).then_some(tag.as_str()));
+            all.extend(key.map(|key| (key, value.as_str())));
+        }
+        all.extend(self.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+        all
+    }
+
+    /// Whether kops-controller labels its nodes: the tag is there by which it knows them.
+    pub fn is_labelled_by_kops(&self) -> bool {
+        self.tags.contains_key(labels::INSTANCE_GROUP)
     }
 
     /// A class that is good for planning alone: nothing can be launched from it.

@@ -137,8 +137,31 @@ pub enum Refusal {
     ClassNotReady(String),
     /// The pool launches nothing for a while, because what it launched came to nothing.
     Paused(String),
+    /// The pool launches a fixed number of nodes and none beside them.
+    Static {
+        /// How many (`spec.replicas`).
+        replicas: u32,
+    },
+    /// The pod's node affinity has several terms, of which one would do: why none does.
+    Terms(Vec<TermRefusal>),
     /// The pod uses something that this version does not plan for.
     Unsupported(String),
+}
+
+/// Why a pool does not serve a pod by one term of its required node affinity.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TermRefusal {
+    /// The term, as `topology.kubernetes.io/zone In [us-east-1a]`.
+    pub term: String,
+    /// The reason.
+    pub reason: Refusal,
+}
+
+impl fmt::Display for TermRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "by its node affinity term {}: {}", self.term, self.reason)
+    }
 }
 
 /// How many instance types a filter left.
@@ -186,6 +209,13 @@ impl fmt::Display for Refusal {
             Self::PoolNotReady(why) => write!(f, "it is not ready: {why}"),
             Self::ClassNotReady(why) => write!(f, "its node class is not ready: {why}"),
             Self::Paused(why) => write!(f, "it is paused: {why}"),
+            Self::Static { replicas } => {
+                write!(f, "it has a fixed number of nodes (spec.replicas {replicas}) and no room on them")
+            }
+            Self::Terms(terms) => {
+                let texts: Vec<_> = terms.iter().map(ToString::to_string).collect();
+                f.write_str(&texts.join("; "))
+            }
             Self::Unsupported(what) => write!(f, "not planned for by this version: {what}"),
         }
     }

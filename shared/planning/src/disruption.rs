@@ -21,6 +21,7 @@ mod own_nodes;
 mod price;
 pub mod settings;
 mod static_pools;
+mod stays;
 mod windows;
 
 pub use balance::Balance;

@@ -1,7 +1,7 @@
 //! Writing the Plan and the Report.
 
 pub(crate) mod commands;
-mod explain;
+pub(crate) mod explain;
 mod naming;
 mod writer;
 

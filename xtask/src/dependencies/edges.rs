@@ -29,6 +29,7 @@ const EDGES: [(&str, &[&str]); 19] = [
             "outrigger-aws",
             "outrigger-catalog",
             "outrigger-engine",
+            "outrigger-kops",
             "outrigger-kubernetes",
             "outrigger-model",
             "outrigger-planning",

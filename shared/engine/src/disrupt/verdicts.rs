@@ -48,7 +48,7 @@ fn verdicts(found: &Consolidation) -> Vec<NodeVerdict> {
     let kept = found.kept.iter().map(|kept| NodeVerdict {
         node: kept.node.clone(),
         code: kept.reason.as_str().to_owned(),
-        message: kept.reason.to_string(),
+        message: kept.message(),
     });
     let disrupted = found.commands.iter().flat_map(|command| {
         let message = words(command);
@@ -65,7 +65,8 @@ fn verdicts(found: &Consolidation) -> Vec<NodeVerdict> {
 
 /// What a command comes to.
 fn words(command: &ConsolidationCommand) -> String {
-    let waits = if command.starts_now { "" } else { ", once a budget allows it" };
+    let budget = command.waits_for.as_ref().map(|budget| format!(" ({budget})")).unwrap_or_default();
+    let waits = if command.starts_now { String::new() } else { format!(", once a budget allows it{budget}") };
     let others = match command.delete.len() {
         0 | 1 => String::new(),
         count => format!(" together with {} others", count - 1),
@@ -84,7 +85,7 @@ fn events(snapshot: &Snapshot, found: &Consolidation, last: &[NodeVerdict]) -> V
     let event = |kept: &KeptName| {
         let node = nodes.get(kept.node.as_str())?;
         let reason = if kept.reason.is_of_price() { "Unconsolidatable" } else { "DisruptionBlocked" };
-        let message = format!("{}: {}", kept.reason.as_str(), kept.reason);
+        let message = format!("{}: {}", kept.reason.as_str(), kept.message());
         Some(Event { about: Subject::node(node), warning: false, reason, message })
     };
     found.kept.iter().filter(is_news).filter_map(event).collect()

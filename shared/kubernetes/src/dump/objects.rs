@@ -6,8 +6,8 @@ use k8s_openapi::api::{apps, core, policy, storage};
 use outrigger_model::capacity_buffer::{self, TemplateRef};
 use outrigger_model::volume::claims_to_know;
 use outrigger_model::{
-    CapacityBufferObject, EC2NodeClass, Invalid, KarpenterLease, LeaderLease, NodeOverlay, NodePool, Pod,
-    VolumeClaim, labels,
+    CapacityBufferObject, ConfiguredKind, ConfiguredObject, EC2NodeClass, Invalid, KarpenterLease,
+    LeaderLease, NodeOverlay, NodePool, Pod, VolumeClaim, labels,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -16,6 +16,9 @@ use super::Dump;
 use super::stream::Sink;
 use crate::convert::{self, Interner, Template, Templated, Volumes};
 use crate::wire::Object;
+
+/// The version of kOps' API that `kops get` prints.
+const KOPS_VERSION: &str = "kops.k8s.io/v1alpha2";
 
 /// What has been read so far.
 #[derive(Debug, Default)]
@@ -60,13 +63,15 @@ impl Sink for Objects {
                 self.add_configured("NodePool", object, NodePool::read, |dump| &mut dump.node_pools);
             }
             ("karpenter.k8s.aws/v1", "EC2NodeClass") => {
-                self.add_configured("EC2NodeClass", object, EC2NodeClass::read, |dump| {
-                    &mut dump.ec2_node_classes
-                });
+                self.add_node_class(object);
             }
             ("karpenter.sh/v1alpha1", "NodeOverlay") => {
                 self.add_configured("NodeOverlay", object, NodeOverlay::read, |dump| &mut dump.overlays);
             }
+            (KOPS_VERSION, "InstanceGroup") => {
+                self.add_kops("InstanceGroup", object, |dump| &mut dump.instance_groups);
+            }
+            (KOPS_VERSION, "Cluster") => self.add_kops("Cluster", object, |dump| &mut dump.clusters),
             ("coordination.k8s.io/v1", "Lease") => self.add_lease(object),
             (version, "CapacityBuffer") if capacity_buffer::VERSIONS.contains(&version) => {
                 self.add_buffer(object);
@@ -183,6 +188,40 @@ impl Objects {
         }
     }
 
+    /// An EC2NodeClass, and what its status says: the account's answers, which no file has otherwise.
+    fn add_node_class(&mut self, object: Object) {
+        let mut status = None;
+        let read = |value: &Value| {
+            status = ConfiguredObject::read(ConfiguredKind::EC2NodeClass, value);
+            EC2NodeClass::read(value)
+        };
+        let label = object.label("EC2NodeClass");
+        let Some(class) = self.read_configured("EC2NodeClass", object, read) else { return };
+        if self.is_new("EC2NodeClass", label.clone(), &label) {
+            self.dump.class_statuses.extend(status.map(|status| (class.name.clone(), status)));
+            self.dump.ec2_node_classes.push(class);
+        }
+    }
+
+    /// An object of kOps', which is looked into where a NodePool refers to it.
+    fn add_kops(
+        &mut self,
+        kind: &'static str,
+        object: Object,
+        all: impl Fn(&mut Dump) -> &mut BTreeMap<String, Value>,
+    ) {
+        let label = object.label(kind);
+        let Some(value) = self.sound(object.into_value(kind)) else { return };
+        let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        if name.is_empty() {
+            let problem = Invalid::new(label, "metadata.name", "nothing", "a name");
+            return self.refuse(problem);
+        }
+        if self.is_new(kind, label, &name) {
+            all(&mut self.dump).insert(name, value);
+        }
+    }
+
     fn add_buffer(&mut self, object: Object) {
         let read = self.read_configured("CapacityBuffer", object, CapacityBufferObject::read);
         let Some(buffer) = read else { return };
@@ -212,7 +251,7 @@ impl Objects {
         &mut self,
         kind: &str,
         object: Object,
-        read: impl Fn(&Value) -> Result<T, Vec<Invalid>>,
+        read: impl FnOnce(&Value) -> Result<T, Vec<Invalid>>,
     ) -> Option<T> {
         let read = object.into_value(kind).map_err(|problem| vec![problem]).and_then(|object| read(&object));
         read.map_err(|problems| problems.into_iter().for_each(|problem| self.refuse(problem))).ok()
@@ -292,6 +331,7 @@ impl Objects {
             (labels::KARPENTER_DOMAIN, "NodePool" | "NodeClaim") => "karpenter.sh/v1",
             (labels::KARPENTER_DOMAIN, "NodeOverlay") => "karpenter.sh/v1alpha1",
             (labels::EC2_GROUP, "EC2NodeClass") => "karpenter.k8s.aws/v1",
+            (labels::KOPS_GROUP, "InstanceGroup" | "Cluster") => KOPS_VERSION,
             ("autoscaling.x-k8s.io", "CapacityBuffer") => "autoscaling.x-k8s.io/v1beta1",
             (
                 "",

@@ -2,6 +2,7 @@
 
 pub(crate) mod window;
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -28,6 +29,16 @@ struct PoolNodes<'a> {
     disrupting: usize,
     /// Those of its drifted nodes that a command holds or that are leaving.
     drifting: usize,
+}
+
+/// What one budget allows now.
+enum Standing {
+    /// Its hours are over, or yet to come.
+    Shut,
+    /// So many nodes at once.
+    Allows(usize),
+    /// None.
+    Closed(Closed),
 }
 
 /// How many nodes of a pool may be disrupted now, for one reason.
@@ -59,7 +70,7 @@ impl Allowance {
     /// Why a node is kept; `None` where one more may be disrupted.
     pub fn kept(&self, now: Timestamp) -> Option<Kept> {
         let why = match self.closed {
-            Some(closed) => Kept::BudgetClosed { closed, now },
+            Some(closed) => Kept::BudgetClosed { closed, now, budget: String::new() },
             None => Kept::BudgetUsedUp { at_once: self.at_once },
         };
         (self.left == 0).then_some(why)
@@ -87,6 +98,30 @@ impl<'a> Budgets<'a> {
     pub fn allowance(&self, pool: &str, reason: DisruptionReason) -> Allowance {
         self.pools.get(pool).map_or_else(Allowance::default, |of| of.allowance(reason, self.now))
     }
+
+    /// The budget that allows the fewest nodes of a pool at once for a reason, in its fields.
+    pub(super) fn strictest(&self, pool: &str, reason: DisruptionReason) -> Option<String> {
+        let of = self.pools.get(pool)?;
+        let allowing =
+            of.matching(reason).filter_map(|(index, budget)| match of.standing(budget, self.now) {
+                Standing::Allows(nodes) => Some((nodes, index, budget)),
+                Standing::Closed(_) => Some((0, index, budget)),
+                Standing::Shut => None,
+            });
+        let (_, index, budget) = allowing.min_by_key(|(nodes, index, _)| (*nodes, *index))?;
+        Some(describe(index, budget))
+    }
+
+    /// Why a node of a pool is kept from disruption for a reason at all, with the budget that forbids it.
+    pub(super) fn closed(&self, pool: &str, reason: DisruptionReason) -> Option<Kept> {
+        let of = self.pools.get(pool)?;
+        let closing = of.matching(reason).filter_map(|(index, budget)| match of.standing(budget, self.now) {
+            Standing::Closed(closed) => Some((closed, index, budget)),
+            Standing::Shut | Standing::Allows(_) => None,
+        });
+        let (closed, index, budget) = closing.max_by_key(|(closed, index, _)| (*closed, Reverse(*index)))?;
+        Some(Kept::BudgetClosed { closed, now: self.now, budget: describe(index, budget) })
+    }
 }
 
 /// Whether it has drifted and goes, or a command is to replace it: which command, and why, does not matter.
@@ -100,24 +135,16 @@ fn is_disrupting(own: &OwnNode<'_>) -> bool {
 
 impl PoolNodes<'_> {
     fn allowance(&self, reason: DisruptionReason, now: Timestamp) -> Allowance {
-        let budgets = self.pool.spec.disruption.budgets.iter();
-        let matching =
-            budgets.filter(|budget| budget.reasons.as_ref().is_none_or(|reasons| reasons.contains(&reason)));
         let mut allowance =
             Allowance { at_once: self.nodes, disrupting: self.disrupting, ..Allowance::default() };
-        for budget in matching {
-            let (window, nodes) = (Window::of(budget, now), self.count(budget));
-            let closed = match (window, nodes) {
-                (Window::Unreadable, _) | (_, None) => Some(Closed::Unreadable),
-                (Window::Shut, _) => continue,
-                (_, Some(nodes)) if nodes > 0 => {
-                    allowance.at_once = allowance.at_once.min(nodes);
-                    continue;
+        for (_, budget) in self.matching(reason) {
+            match self.standing(budget, now) {
+                Standing::Shut => {}
+                Standing::Allows(nodes) => allowance.at_once = allowance.at_once.min(nodes),
+                Standing::Closed(closed) => {
+                    (allowance.at_once, allowance.closed) = (0, allowance.closed.max(Some(closed)));
                 }
-                (Window::Open { until: Some(until) }, _) => Some(Closed::Until(until)),
-                (Window::Open { until: None }, _) => Some(Closed::Always),
-            };
-            (allowance.at_once, allowance.closed) = (0, allowance.closed.max(closed));
+            }
         }
         let mut left = allowance.at_once.saturating_sub(self.disrupting);
         if reason == DisruptionReason::Drifted {
@@ -126,6 +153,25 @@ impl PoolNodes<'_> {
             allowance.at_once = allowance.at_once.min(wave);
         }
         Allowance { left, ..allowance }
+    }
+
+    /// The budgets for a reason, each with its place in the pool's list.
+    fn matching(&self, reason: DisruptionReason) -> impl Iterator<Item = (usize, &Budget)> {
+        let budgets = self.pool.spec.disruption.budgets.iter().enumerate();
+        budgets.filter(move |(_, budget)| {
+            budget.reasons.as_ref().is_none_or(|reasons| reasons.contains(&reason))
+        })
+    }
+
+    /// What a budget allows now.
+    fn standing(&self, budget: &Budget, now: Timestamp) -> Standing {
+        match (Window::of(budget, now), self.count(budget)) {
+            (Window::Unreadable, _) | (_, None) => Standing::Closed(Closed::Unreadable),
+            (Window::Shut, _) => Standing::Shut,
+            (_, Some(nodes)) if nodes > 0 => Standing::Allows(nodes),
+            (Window::Open { until: Some(until) }, _) => Standing::Closed(Closed::Until(until)),
+            (Window::Open { until: None }, _) => Standing::Closed(Closed::Always),
+        }
     }
 
     /// How many nodes a budget allows at once; a percentage rounds up. `None` where it cannot be read.
@@ -138,6 +184,19 @@ impl PoolNodes<'_> {
             None => budget.nodes.parse().ok(),
         }
     }
+}
+
+/// A budget in its fields.
+fn describe(index: usize, budget: &Budget) -> String {
+    let mut text = format!("spec.disruption.budgets[{index}]: nodes {:?}", budget.nodes);
+    let hours = budget.schedule.iter().map(|schedule| format!(", schedule {schedule:?}"));
+    let hours = hours.chain(budget.duration.iter().map(|duration| format!(", duration {duration}")));
+    text.extend(hours);
+    if let Some(reasons) = &budget.reasons {
+        let names: Vec<&str> = reasons.iter().map(|reason| reason.as_str()).collect();
+        text.push_str(&format!(", reasons {}", names.join(" ")));
+    }
+    text
 }
 
 #[cfg(test)]

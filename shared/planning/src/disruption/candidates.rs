@@ -82,6 +82,8 @@ pub struct KeptNode<'a> {
     pub node: &'a Node,
     /// Why it is.
     pub reason: Kept,
+    /// How it has drifted all the same, where the reason does not go before that.
+    pub drift: Vec<DriftReason>,
 }
 
 /// What becomes of each node that is ours: one that names a NodePool.
@@ -109,7 +111,10 @@ pub fn candidates<'a>(
     for own in all {
         match filter.judge(&own, &found.surplus) {
             Ok(candidate) => found.candidates.push(candidate),
-            Err(reason) => found.kept.push(KeptNode { node: own.node, reason }),
+            Err(reason) => {
+                let drift = drift_beside(&own, &reason, snapshot.taken_at);
+                found.kept.push(KeptNode { node: own.node, reason, drift });
+            }
         }
     }
     found
@@ -304,6 +309,19 @@ impl<'a, 's> Filter<'a, 's> {
         let is_graceful = own.claim.map_or(of_pool, GracefulExpiry::is_asked_for);
         let expiry = GracefulExpiry::of(own.created_at(), own.expire_after()?).filter(|_| is_graceful)?;
         (expiry.replaced_from <= self.now).then_some(expiry.at)
+    }
+}
+
+/// How a node has drifted that is kept for a reason which would not keep it for long. The others say more than drift.
+fn drift_beside(own: &OwnNode<'_>, reason: &Kept, now: Timestamp) -> Vec<DriftReason> {
+    match reason {
+        Kept::PodStays { .. }
+        | Kept::PodWaits { .. }
+        | Kept::DoNotDisrupt { .. }
+        | Kept::OutsideWindows { .. }
+        | Kept::PoolPaused { .. }
+        | Kept::Cordoned => drift::reasons(own, now),
+        _ => Vec::new(),
     }
 }
 

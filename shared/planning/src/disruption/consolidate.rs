@@ -7,24 +7,29 @@ use jiff::Timestamp;
 use outrigger_model::node_pool::DisruptionReason;
 use outrigger_model::{
     Command, ExistingPlacement, NodePool, PlannedNode, Pod, PodRef, PodState, Price, Proposal, Snapshot,
+    labels,
 };
 
 use super::balance::{Balance, balances};
 use super::budgets::Budgets;
 use super::candidates::{Candidate, Candidates, KeptNode, candidates};
+use super::drift::DriftReason;
 use super::kept::Kept;
 use super::own_nodes::own_nodes;
 use super::price;
 use super::settings::{DisruptionSettings, Evictions};
 use super::static_pools::{self, Successors};
+use super::stays;
 use crate::launch_outcomes::LeftAlone;
-use crate::problem::classes::PodClass;
 use crate::problem::existing::Endable;
 use crate::problem::volumes::Volumes;
 use crate::problem::{Problem, queue};
 use crate::report::commands::{Written, commands};
-use crate::search::consolidate::{AtOnce, Consolidated, PoolNodes, Stays, consolidate as search};
+use crate::search::consolidate::{AtOnce, PoolNodes, consolidate as search};
 use crate::{Options, leaving};
+
+/// What the cause of a node begins with that expires.
+const EXPIRED: &str = "Expired";
 
 /// What consolidation comes to.
 #[derive(Clone, Debug)]
@@ -77,6 +82,8 @@ pub struct ConsolidationCommand {
     pub causes: Vec<String>,
     /// Whether the pool's budgets allow it now, beside those before it.
     pub starts_now: bool,
+    /// The budget that it waits for, in its fields.
+    pub waits_for: Option<String>,
     /// Dollars per hour that what replaces the nodes may cost; `None` where they are replaced whatever that costs.
     pub may_cost: Option<Price>,
     /// Since when it has been proposed, where an earlier run has found it worth doing too.
@@ -110,6 +117,25 @@ pub struct KeptName {
     pub node: String,
     /// Why it stays.
     pub reason: Kept,
+    /// How it has drifted, or that it expires.
+    pub causes: Vec<String>,
+}
+
+impl KeptName {
+    /// A node, and why it stays.
+    pub(super) fn new(node: impl Into<String>, reason: Kept) -> Self {
+        Self { node: node.into(), reason, causes: Vec::new() }
+    }
+
+    /// Why it stays, for people, and why it should go.
+    pub fn message(&self) -> String {
+        if self.causes.is_empty() {
+            return self.reason.to_string();
+        }
+        let expires = self.causes.iter().any(|cause| cause.starts_with(EXPIRED));
+        let what = if expires { "it is to be replaced" } else { "it has drifted" };
+        format!("{}; {what}: {}", self.reason, self.causes.join("; "))
+    }
 }
 
 /// Says which nodes are to be ended by choice, and why each other node stays. The snapshot must hold the
@@ -146,17 +172,15 @@ pub fn consolidate(
     };
     let places = places(&problem);
     let pools = pools(&chosen, &places, &budgets, &settings_of, snapshot.taken_at);
-    let consolidated = search(&problem, &pools, &proposed(snapshot, &places));
+    let mut consolidated = search(&problem, &pools, &proposed(snapshot, &places));
     let before = node_cost(snapshot, options);
     let judged = Judged { snapshot, settings_of: &settings_of };
     let commands = told(commands(&consolidated), &chosen, successors, &budgets, &judged);
     let after = cost_after(before, &commands, &all);
     let mut kept = chosen.kept;
-    kept.extend(consolidated.stays.iter().map(|(node, stays)| KeptName {
-        node: problem.existing[*node].name.to_owned(),
-        reason: reason(&consolidated, *node, *stays, settings),
-    }));
+    kept.extend(stays::kept(&mut consolidated, settings));
     kept.sort_by(|a, b| a.node.cmp(&b.node));
+    note_causes(&mut kept, &found);
     Consolidation { before, after, commands, kept }
 }
 
@@ -174,8 +198,7 @@ struct Chosen<'c, 'a> {
 impl<'c, 'a> Chosen<'c, 'a> {
     fn of(snapshot: &'a Snapshot, found: &'c Candidates<'a>, budgets: &Budgets<'_>) -> Self {
         let volumes = Volumes::of(snapshot);
-        let kept =
-            |kept: &KeptNode<'_>| KeptName { node: kept.node.name.clone(), reason: kept.reason.clone() };
+        let kept = |kept: &KeptNode<'_>| KeptName::new(&kept.node.name, kept.reason.clone());
         let kept = found.kept.iter().map(kept).collect();
         let surplus = static_pools::ended(found, |candidate| tied(candidate, &volumes).is_none());
         let mut chosen = Self { surplus: Vec::new(), replaced: Vec::new(), endable: Vec::new(), kept };
@@ -183,14 +206,13 @@ impl<'c, 'a> Chosen<'c, 'a> {
             let is_surplus = surplus.contains(candidate.node.name.as_str());
             let is_replaced = is_replaced(candidate) && !is_surplus;
             let reason = if is_replaced { DisruptionReason::Drifted } else { why(candidate.is_empty()) };
-            let closed = budgets.allowance(&candidate.pool.name, reason).closed;
-            let closed = closed.map(|closed| Kept::BudgetClosed { closed, now: snapshot.taken_at });
+            let closed = budgets.closed(&candidate.pool.name, reason);
             let is_enough = candidate.pool.spec.replicas.is_some() && !is_surplus;
             let not_consolidated = || candidate.not_consolidated.clone();
             let stays = || not_consolidated().or_else(|| is_enough.then_some(Kept::StaticPool));
             let consolidated = || stays().filter(|_| !is_replaced);
             match tied(candidate, &volumes).or_else(consolidated).or(closed) {
-                Some(reason) => chosen.kept.push(KeptName { node: candidate.node.name.clone(), reason }),
+                Some(reason) => chosen.kept.push(KeptName::new(&candidate.node.name, reason)),
                 None if is_surplus => chosen.surplus.push(candidate),
                 None if is_replaced => chosen.replaced.push(candidate),
                 None => chosen.endable.push(candidate),
@@ -216,8 +238,7 @@ impl<'c, 'a> Chosen<'c, 'a> {
                 *left = left.saturating_sub(1);
                 self.replaced.push(candidate);
             } else {
-                let (node, reason) = (candidate.node.name.clone(), Kept::NoSuccessor);
-                self.kept.push(KeptName { node, reason });
+                self.kept.push(KeptName::new(&candidate.node.name, Kept::NoSuccessor));
             }
         }
     }
@@ -229,19 +250,28 @@ fn is_replaced(candidate: &Candidate<'_>) -> bool {
 
 /// Why no place can be planned for the pods of a candidate.
 fn tied(candidate: &Candidate<'_>, volumes: &Volumes<'_>) -> Option<Kept> {
-    let is_tied = |pod: &&&Pod| {
-        pod.group.is_some()
-            || pod.spec.node_requirements().is_empty()
-            || volumes.problem(pod).is_some()
-            || volumes.are_on_host(pod)
-            || queue::unsupported(&pod.spec).is_some()
-    };
     if !candidate.node.ready {
         Some(Kept::NotReady)
     } else {
-        let pod = candidate.pods.iter().find(is_tied)?;
-        Some(Kept::NoPlaceFor { pod: pod.id.clone() })
+        candidate.pods.iter().find_map(|pod| {
+            let why = tied_by(pod, volumes)?;
+            Some(Kept::NoPlaceFor { pod: pod.id.clone(), why })
+        })
     }
+}
+
+/// What keeps a pod from being planned for by itself.
+fn tied_by(pod: &Pod, volumes: &Volumes<'_>) -> Option<String> {
+    if pod.group.is_some() {
+        return Some(format!("it is placed with all pods of its {} or not at all", labels::POD_GROUP));
+    }
+    if pod.spec.node_requirements().is_empty() {
+        return Some("its node affinity holds on no node".into());
+    }
+    if volumes.are_on_host(pod) {
+        return Some("its volumes are on this node's own disks".into());
+    }
+    volumes.problem(pod).or_else(|| queue::unsupported(&pod.spec))
 }
 
 const fn why(is_empty: bool) -> DisruptionReason {
@@ -387,6 +417,7 @@ fn told(
             existing: written.existing,
             saving_nanos: written.saving,
             starts_now,
+            waits_for: if starts_now { None } else { budgets.strictest(pool, reason) },
         });
     }
     all
@@ -395,35 +426,21 @@ fn told(
 /// How a node has drifted, or that it expires, for people.
 fn causes(candidate: &Candidate<'_>) -> Vec<String> {
     let drift = candidate.drift.iter().map(|reason| format!("{}: {reason}", reason.as_str()));
-    let expires = candidate.expires_at.map(|at| format!("Expired: it expires at {at}"));
+    let expires = candidate.expires_at.map(|at| format!("{EXPIRED}: it expires at {at}"));
     drift.chain(expires).collect()
 }
 
-fn reason(found: &Consolidated<'_, '_>, node: usize, stays: Stays, settings: &DisruptionSettings) -> Kept {
-    let problem = found.solution.problem;
-    match stays {
-        Stays::NoPlace(class) => {
-            let any = || pod_on(problem, node, &problem.classes);
-            let of_class = class.and_then(|class| pod_on(problem, node, &problem.classes[class..=class]));
-            of_class.or_else(any).map_or(Kept::NothingCheaper, |pod| Kept::NoPlaceFor { pod })
-        }
-        Stays::OnlyPacked(class) => pod_on(problem, node, &problem.classes[class..=class])
-            .map_or(Kept::NothingCheaper, |pod| Kept::OnlyPacked { pod }),
-        Stays::Saves { saving, least } => match u64::try_from(saving) {
-            Ok(saving) if saving > 0 => Kept::NotWorthIt { saving: Price::from_nanos(saving), least },
-            _ => Kept::NothingCheaper,
-        },
-        Stays::TooFewTypes(found) => Kept::TooFewSpotTypes { found, least: settings.spot_to_spot_types },
-        Stays::TakesIn => Kept::TakesPodsIn,
-        Stays::NotReached => Kept::TimeIsUp,
+/// Notes of nodes that stay how they have drifted, or that they expire.
+fn note_causes(kept: &mut [KeptName], found: &Candidates<'_>) {
+    let of_candidates = found.candidates.iter().map(|it| (it.node.name.as_str(), causes(it)));
+    let drifted = |drift: &DriftReason| format!("{}: {drift}", drift.as_str());
+    let of_kept =
+        found.kept.iter().map(|it| (it.node.name.as_str(), it.drift.iter().map(drifted).collect::<Vec<_>>()));
+    let mut all: BTreeMap<&str, Vec<String>> =
+        of_candidates.chain(of_kept).filter(|(_, causes)| !causes.is_empty()).collect();
+    for kept in kept.iter_mut() {
+        kept.causes = all.remove(kept.node.as_str()).unwrap_or_default();
     }
-}
-
-/// A pod of some classes on an existing node.
-fn pod_on(problem: &Problem<'_>, node: usize, classes: &[PodClass<'_>]) -> Option<PodRef> {
-    let mut pods = classes.iter().flat_map(|class| &class.pods);
-    let found = pods.find(|pod| pod.node_name.as_deref() == Some(problem.existing[node].name));
-    found.map(|pod| pod.id.clone())
 }
 
 /// What all nodes that name a pool cost.

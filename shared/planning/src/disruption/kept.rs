@@ -122,6 +122,8 @@ pub enum Kept {
         closed: Closed,
         /// The time.
         now: Timestamp,
+        /// Which budget that is, in its fields.
+        budget: String,
     },
     /// As many nodes of its NodePool are disrupted as its budgets allow.
     BudgetUsedUp {
@@ -132,6 +134,8 @@ pub enum Kept {
     NoPlaceFor {
         /// The pod.
         pod: PodRef,
+        /// What keeps it from one, as a plan would say it; empty where that is not known.
+        why: String,
     },
     /// Its pods have a place elsewhere only as they would be packed: this one has none where kube-scheduler spreads
     /// them.
@@ -273,9 +277,15 @@ impl fmt::Display for Kept {
             Self::UnknownZone => f.write_str("its zone is not known"),
             Self::UnknownCapacityType => f.write_str("its capacity type is not known"),
             Self::UnknownPrice => f.write_str("its price is not known"),
-            Self::BudgetClosed { closed, now } => write_closed(f, *closed, *now),
+            Self::BudgetClosed { closed, now, budget } => {
+                write_closed(f, *closed, *now)?;
+                if budget.is_empty() { Ok(()) } else { write!(f, " ({budget})") }
+            }
             Self::BudgetUsedUp { at_once } => write!(f, "budget {at_once} used up"),
-            Self::NoPlaceFor { pod } => write!(f, "no other place for the pod {pod}"),
+            Self::NoPlaceFor { pod, why } => {
+                write!(f, "no other place for the pod {pod}")?;
+                if why.is_empty() { Ok(()) } else { write!(f, ": {why}") }
+            }
             Self::OnlyPacked { pod } => {
                 write!(f, "no other place for the pod {pod} where kube-scheduler spreads the others")
             }
@@ -355,17 +365,12 @@ mod tests {
         let time = |text: &str| format!("2026-11-{text}Z").parse().unwrap();
         let until = |text: &str| Until { at: time(text), now };
         let price = |dollars| Price::from_dollars(dollars).unwrap();
+        let closed = |closed, budget: &str| Kept::BudgetClosed { closed, now, budget: budget.into() };
         let blocker = Box::new(EvictionBlocker::DoNotDisrupt { pod: pod.clone(), unreadable: None });
         let table = [
-            (
-                Kept::BudgetClosed { closed: Closed::Until(time("21T06:00:00")), now },
-                "budget 0 until 06:00 UTC",
-            ),
-            (
-                Kept::BudgetClosed { closed: Closed::Until(time("23T06:00:00")), now },
-                "budget 0 until 2026-11-23 06:00 UTC",
-            ),
-            (Kept::BudgetClosed { closed: Closed::Always, now }, "budget 0"),
+            (closed(Closed::Until(time("21T06:00:00")), ""), "budget 0 until 06:00 UTC"),
+            (closed(Closed::Until(time("23T06:00:00")), ""), "budget 0 until 2026-11-23 06:00 UTC"),
+            (closed(Closed::Always, "budgets[0]: nodes 0"), "budget 0 (budgets[0]: nodes 0)"),
             (Kept::BudgetUsedUp { at_once: 2 }, "budget 2 used up"),
             (Kept::TooYoung { least: Duration::from_mins(5) }, "younger than 5m"),
             (
@@ -385,7 +390,11 @@ mod tests {
                 Kept::OnlyPacked { pod: pod.clone() },
                 "no other place for the pod default/x where kube-scheduler spreads the others",
             ),
-            (Kept::NoPlaceFor { pod }, "no other place for the pod default/x"),
+            (
+                Kept::NoPlaceFor { pod: pod.clone(), why: "no room".into() },
+                "no other place for the pod default/x: no room",
+            ),
+            (Kept::NoPlaceFor { pod, why: String::new() }, "no other place for the pod default/x"),
             (Kept::TooFewSpotTypes { found: 3, least: 15 }, "3 cheaper spot instance types, least is 15"),
         ];
         for (kept, expected) in table {

@@ -1,8 +1,11 @@
 //! Which machines, zones and capacity types meet a set of label requirements on one template.
 
-use outrigger_model::labels::{self, CAPACITY_TYPE, INSTANCE_TYPE, NODE_POOL, REGION, ZONE, ZONE_ID};
+use std::borrow::Cow;
 use std::rc::Rc;
 
+use outrigger_model::labels::{
+    self, CAPACITY_TYPE, INSTANCE_TYPE, NODE_POOL, REGION, SPOT_WORKER, ZONE, ZONE_ID,
+};
 use outrigger_model::{CapacityType, Conflict, Requirement, Requirements};
 
 use crate::market::purchases::{Purchases, capacity_of, type_of};
@@ -105,6 +108,21 @@ impl Machines<'_> {
         purchases
     }
 
+    /// Requirements with what they ask of kOps' label for nodes on spot as what it says of the capacity type.
+    pub(crate) fn translated<'r>(&self, wanted: &'r Requirements) -> Cow<'r, Requirements> {
+        let Some(spot_worker) = wanted.get(SPOT_WORKER).filter(|_| self.class.is_labelled_by_kops()) else {
+            return Cow::Borrowed(wanted);
+        };
+        let has_label = |capacity_type: &CapacityType| match capacity_type {
+            CapacityType::Spot => spot_worker.has("true"),
+            CapacityType::OnDemand | CapacityType::Reserved => spot_worker.allows_absence(),
+        };
+        let capacity_types = CapacityType::ALL.into_iter().filter(has_label).map(CapacityType::as_str);
+        let mut translated = wanted.clone();
+        translated.remove(SPOT_WORKER);
+        Cow::Owned(translated.with(CAPACITY_TYPE, Requirement::any_of(capacity_types)))
+    }
+
     /// Whether the pool leaves a label open between several values.
     fn is_open(&self, key: &str) -> bool {
         self.open_keys.contains(key)
@@ -114,6 +132,7 @@ impl Machines<'_> {
 impl Template<'_> {
     /// What the pool can launch that meets some requirements.
     pub(crate) fn select(&self, wanted: &Requirements) -> Result<Selection, Conflict> {
+        let wanted = &*self.translated(wanted);
         self.requirements.meets(wanted)?;
         let mut selection = self.select_labels(wanted);
         selection.zones &= self.allowed_zones;

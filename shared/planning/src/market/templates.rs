@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::rc::Rc;
 
-use outrigger_model::labels::{self, ZONE};
+use outrigger_model::labels::{self, HOSTNAME, ZONE};
 use outrigger_model::{
     CapacityType, ClassOffer, NodeClass, NodeClassRef, NodePool, Operator, Requirement, Requirements,
 };
@@ -23,6 +23,8 @@ pub(crate) use pools::Pools;
 /// How many zones one class may offer: a set of zones is one machine word.
 const ZONES_MAX: usize = 64;
 pub(crate) const NANOS_PER_DOLLAR: f64 = 1e9;
+/// The host name of a node that is not there yet: one that no pod can name.
+pub(crate) const NEW_HOST: &str = "(a new host)";
 
 /// A zone, with its id where a subnet tells it.
 #[derive(Clone, Debug)]
@@ -167,7 +169,7 @@ pub(crate) fn bits(mut set: u64) -> impl Iterator<Item = usize> {
 }
 
 /// What is true of each node of a pool: what the pool says, what the class demands, and the class's labels where the
-/// pool does not say. Burstable types are for those who ask for them.
+/// pool does not say. Each node has a host name of its own. Burstable types are for those who ask for them.
 fn node_requirements(pool: &NodePool, offer: &ClassOffer) -> Requirements {
     let class = &offer.class;
     let mut requirements = pool.requirements();
@@ -179,8 +181,8 @@ fn node_requirements(pool: &NodePool, offer: &ClassOffer) -> Requirements {
         requirements.add(labels::INSTANCE_CATEGORY, Requirement::new(Operator::NotIn, [labels::BURSTABLE]));
     }
     let own = node_class_label(&class.reference);
-    let labels = class.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-    for (key, value) in labels.chain([(own.as_str(), class.reference.name.as_str())]) {
+    let own = [(own.as_str(), class.reference.name.as_str()), (HOSTNAME, NEW_HOST)];
+    for (key, value) in class.node_labels().into_iter().chain(own) {
         if requirements.get(key).is_none() {
             requirements.add(key, Requirement::exactly(value));
         }

@@ -14,7 +14,7 @@ use outrigger_model::{DaemonSet, Pod, PodRef, PodSpec, Requirements, Snapshot, T
 #[derive(Debug)]
 pub(crate) struct Daemon<'a> {
     /// Its namespace and name.
-    id: &'a PodRef,
+    pub(crate) id: &'a PodRef,
     /// The labels of its pods.
     pub(crate) labels: &'a BTreeMap<String, String>,
     /// What its next pod asks for, node affinity left aside.

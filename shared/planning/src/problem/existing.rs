@@ -13,7 +13,7 @@ use outrigger_model::{
 };
 
 use crate::market::purchases::purchase;
-use crate::market::templates::Template;
+use crate::market::templates::{NEW_HOST, Template};
 use crate::problem::amounts::{self, Dimensions};
 use crate::problem::daemons::Daemon;
 use crate::problem::relaxations::Relaxation;
@@ -438,6 +438,7 @@ fn possible_labels(
         }
     }
     possible.extend(claim.spec.labels.iter().map(|(key, value)| (key.clone(), exactly(value))));
+    possible.insert(labels::HOSTNAME.to_owned(), exactly(NEW_HOST));
     if let Some(instance) = &claim.status.instance {
         possible.insert(labels::ZONE.to_owned(), exactly(&instance.zone));
         possible.insert(labels::CAPACITY_TYPE.to_owned(), exactly(instance.capacity_type.as_str()));

@@ -1,30 +1,44 @@
 //! Why a pool cannot take a pod. First what the pod and its volumes ask of any node, then the pool's own terms, then
 //! the filters in order with how many instance types each left, and last the rules about the pods around it.
 
+mod rules;
 mod sieve;
 mod volumes;
 
+use outrigger_model::pod::NodeSelectorTerm;
 use outrigger_model::resources::{CPU, MEMORY};
 use outrigger_model::taint::first_untolerated;
-use outrigger_model::{Conflict, FilterStep, Quantity, Refusal, Requirements, labels};
+use outrigger_model::{
+    Conflict, FilterStep, NodePool, PoolRefusal, Quantity, Refusal, Requirements, TermRefusal, labels,
+};
 
 use crate::market::purchases::{Purchases, type_of};
 use crate::problem::classes::PodClass;
-use crate::problem::topology::{Rule, RuleKind};
+use crate::problem::queue;
 use crate::solution::Solution;
 use sieve::Sieve;
 use volumes::Volume;
 
+/// How many of the terms of a node affinity are told of.
+const TERMS_SHOWN: usize = 8;
+
 /// Why pods of a class have no place.
-pub(super) struct Reasons<'s, 'p, 'a> {
+pub(crate) struct Reasons<'s, 'p, 'a> {
     solution: &'s Solution<'p, 'a>,
     class: usize,
     /// What the first of the pods mounts.
     volumes: Vec<Volume<'a>>,
+    /// By each term of the pods' node affinity, of which one must hold; one without a name where there is no affinity.
+    terms: Vec<Term>,
+}
+
+/// A term of a node affinity.
+struct Term {
+    name: String,
     asked: Result<Asked, Refusal>,
 }
 
-/// What is asked of a node in the last relaxation, which asks for the least.
+/// What is asked of a node in the last relaxation with a term, which asks for the least.
 struct Asked {
     relaxation: usize,
     /// By the pod itself.
@@ -35,28 +49,68 @@ struct Asked {
 
 impl<'s, 'p, 'a> Reasons<'s, 'p, 'a> {
     /// The reasons for a class.
-    pub(super) fn of(solution: &'s Solution<'p, 'a>, class: usize) -> Self {
+    pub(crate) fn of(solution: &'s Solution<'p, 'a>, class: usize) -> Self {
         let pod_class = &solution.problem.classes[class];
         let volumes = volumes::of(solution.problem.snapshot, pod_class);
-        let asked = Asked::of(pod_class).ok_or_else(|| contradiction(pod_class, &volumes));
-        Self { solution, class, volumes, asked }
+        let terms = terms(pod_class, &volumes);
+        Self { solution, class, volumes, terms }
+    }
+
+    /// Why each pool does not serve, in the order in which they are tried.
+    pub(crate) fn by_pool(&self) -> Vec<PoolRefusal> {
+        let problem = self.solution.problem;
+        let pod_class = &problem.classes[self.class];
+        let unsupported = queue::unsupported(pod_class.spec);
+        let refused =
+            problem.pools.refused.iter().map(|(rank, pool, refusal)| (*rank, *pool, refusal.clone()));
+        let templates = problem.templates().iter().enumerate().map(|(index, template)| {
+            let refusal = match &unsupported {
+                Some(what) => Refusal::Unsupported(what.clone()),
+                None => self.refusal(index),
+            };
+            (template.rank, template.pool, refusal)
+        });
+        let mut all: Vec<_> = refused.chain(templates).collect();
+        all.sort_by_key(|(rank, ..)| *rank);
+        let refusal = |(_, pool, reason): (usize, &NodePool, Refusal)| PoolRefusal {
+            node_pool: pool.name.clone(),
+            hint: hint(pod_class, &reason),
+            reason,
+        };
+        all.into_iter().map(refusal).collect()
     }
 
     /// Why a template cannot take them.
-    pub(super) fn refusal(&self, index: usize) -> Refusal {
+    fn refusal(&self, index: usize) -> Refusal {
         let problem = self.solution.problem;
         let (pod_class, template) = (&problem.classes[self.class], &problem.templates()[index]);
-        if template.is_static() {
-            return Refusal::Unsupported("it has a fixed number of nodes (spec.replicas)".into());
+        let replicas = template.pool.spec.replicas;
+        if let Some(replicas) = replicas.filter(|_| !problem.takes_pods(index)) {
+            return Refusal::Static { replicas };
         }
         if let Some(taint) = first_untolerated(&template.taints, &pod_class.spec.tolerations) {
             return Refusal::Taint(taint.clone());
         }
-        let asked = match &self.asked {
-            Ok(asked) => asked,
-            Err(contradiction) => return contradiction.clone(),
+        let of_term = |term: &Term| match &term.asked {
+            Ok(asked) => self.refusal_as_asked(index, asked),
+            Err(contradiction) => contradiction.clone(),
         };
-        if let Err(conflict) = template.requirements.meets(&asked.own) {
+        let mut refusals = self.terms.iter().take(TERMS_SHOWN).map(of_term);
+        let first = refusals.next().unwrap_or(Refusal::NotFound);
+        let others: Vec<Refusal> = refusals.collect();
+        if others.iter().all(|other| *other == first) {
+            return first;
+        }
+        let reasons = std::iter::once(first).chain(others);
+        let told = self.terms.iter().zip(reasons);
+        Refusal::Terms(told.map(|(term, reason)| TermRefusal { term: term.name.clone(), reason }).collect())
+    }
+
+    /// Why a template cannot take them as they ask by one term.
+    fn refusal_as_asked(&self, index: usize, asked: &Asked) -> Refusal {
+        let problem = self.solution.problem;
+        let (pod_class, template) = (&problem.classes[self.class], &problem.templates()[index]);
+        if let Err(conflict) = template.requirements.meets(&template.translated(&asked.own)) {
             return Refusal::Requirements(conflict);
         }
         if let Some(refusal) = volumes::refusal(&self.volumes, template, asked) {
@@ -70,7 +124,7 @@ impl<'s, 'p, 'a> Reasons<'s, 'p, 'a> {
         if let Some(beside) = problem.beside(self.class, asked.relaxation) {
             sieve.beside_daemons(beside, &problem.daemons, &asked.all);
         }
-        sieve.requests(pod_class, &problem.dimensions);
+        sieve.requests(pod_class, problem);
         if sieve.purchases.is_empty() {
             return Refusal::NoInstanceType(sieve.steps);
         }
@@ -81,7 +135,9 @@ impl<'s, 'p, 'a> Reasons<'s, 'p, 'a> {
         if sieve.purchases.is_empty() {
             return Refusal::NoInstanceType(sieve.steps);
         }
-        self.rule(index, asked).unwrap_or(Refusal::NotFound)
+        let rule = self.min_values_in_domains(index, asked, &sieve).or_else(|| self.rule(index, asked));
+        let full = || template.pool.spec.replicas.map(|replicas| Refusal::Static { replicas });
+        rule.or_else(full).unwrap_or(Refusal::NotFound)
     }
 
     /// The limit that the smallest of some machines would break, where all of them break one.
@@ -99,58 +155,49 @@ impl<'s, 'p, 'a> Reasons<'s, 'p, 'a> {
         });
         limits.refusal(smallest?, used)
     }
+}
 
-    /// The rule about other pods that leaves them no place on a new node of a template.
-    fn rule(&self, index: usize, asked: &Asked) -> Option<Refusal> {
-        let problem = self.solution.problem;
-        let lots = problem.lots(self.class, asked.relaxation);
-        let mut lots = lots.iter().filter(|lot| problem.home(lot, index).is_some()).peekable();
-        if lots.peek().is_none()
-            && let Some(rule) = self.rule_without_domain(index, asked)
-        {
-            let key = problem.groups.all[rule.group].key;
-            let reason = format!("its nodes have no {key} that the pod may be in");
-            return Some(Refusal::Topology { rule: rule.describe(key), reason });
-        }
-        let broken = lots.find_map(|lot| self.solution.breaks_on_new(lot));
-        // A new node has no pod yet that an affinity could select.
-        let is_alone = |rule: &Rule| rule.is_per_host && rule.kind == RuleKind::Affinity;
-        let rule = broken.or_else(|| self.rules(asked).find(is_alone))?;
-        let key = problem.groups.all[rule.group].key;
-        Some(Refusal::Topology { rule: rule.describe(key), reason: reason(&rule, key) })
+/// What is asked by each term of a class's node affinity.
+fn terms(class: &PodClass<'_>, volumes: &[Volume<'_>]) -> Vec<Term> {
+    let spec = class.spec;
+    let written: Vec<&NodeSelectorTerm> = spec.node_affinity.iter().filter(|term| !term.is_empty()).collect();
+    if written.len() < 2 || class.relaxations.is_empty() {
+        let asked = Asked::of(class, &spec.node_requirements());
+        let asked = asked.ok_or_else(|| contradiction(class, volumes));
+        return vec![Term { name: String::new(), asked }];
     }
-
-    /// The rule over a label of which the template's nodes have no value that the pod may have.
-    fn rule_without_domain(&self, index: usize, asked: &Asked) -> Option<Rule> {
-        let problem = self.solution.problem;
-        let is_without = |rule: &Rule| {
-            let key = problem.groups.all[rule.group].key;
-            let values = problem.templates()[index].values_of(key);
-            !rule.is_per_host && !values.iter().any(|value| asked.all.allow(key, value))
+    let selector = Requirements::from_labels(&spec.node_selector);
+    let of_term = |term: &NodeSelectorTerm| {
+        let own = term.narrow(selector.clone());
+        let asked = own.as_ref().and_then(|own| Asked::of(class, std::slice::from_ref(own)));
+        let contradiction = || match own_conflict(class, term) {
+            Some(conflict) => Refusal::Contradiction { volumes: Vec::new(), conflict },
+            None => volumes::contradiction(own.as_slice(), volumes).unwrap_or(Refusal::NotFound),
         };
-        self.rules(asked).find(is_without)
-    }
-
-    fn rules(&self, asked: &Asked) -> impl Iterator<Item = Rule> {
-        let rules = self.solution.problem.rules_on_new(self.class, asked.relaxation).iter().copied();
-        rules.filter(|rule| !rule.is_preference)
-    }
+        let requirements: Requirements = term.match_expressions.iter().collect();
+        Term { name: requirements.to_string(), asked: asked.ok_or_else(contradiction) }
+    };
+    written.into_iter().map(of_term).collect()
 }
 
 impl Asked {
-    /// None when what the pod and its volumes ask cannot hold together.
-    fn of(class: &PodClass<'_>) -> Option<Self> {
-        let relaxation = class.relaxations.len().checked_sub(1)?;
-        let all = class.relaxations[relaxation].requirements.clone();
-        let is_part = |own: &Requirements| {
-            class.mounts.places.iter().any(|place| {
+    /// In the last relaxation that asks for one of `alternatives` and for what volumes ask. None when what the pod and
+    /// its volumes ask cannot hold together.
+    fn of(class: &PodClass<'_>, alternatives: &[Requirements]) -> Option<Self> {
+        let with_places = |own: &Requirements| {
+            let places = class.mounts.places.iter().filter(|place| !own.contradict(place));
+            let both = |place: &Requirements| {
                 let mut both = own.clone();
                 both.add_all(place);
-                both == all
-            })
+                both
+            };
+            places.map(both).collect::<Vec<_>>()
         };
-        let own = class.spec.node_requirements().into_iter().rfind(is_part).unwrap_or_else(|| all.clone());
-        Some(Self { relaxation, own, all })
+        class.relaxations.iter().enumerate().rev().find_map(|(relaxation, asks)| {
+            let all = &asks.requirements;
+            let own = alternatives.iter().rfind(|own| with_places(own).contains(all))?;
+            Some(Self { relaxation, own: own.clone(), all: all.clone() })
+        })
     }
 }
 
@@ -160,17 +207,17 @@ fn contradiction(class: &PodClass<'_>, volumes: &[Volume<'_>]) -> Refusal {
     if !own.is_empty() {
         return volumes::contradiction(&own, volumes).unwrap_or(Refusal::NotFound);
     }
-    if let Some(conflict) = own_conflict(class) {
+    let last = class.spec.node_affinity.iter().rfind(|term| !term.is_empty());
+    if let Some(conflict) = last.and_then(|term| own_conflict(class, term)) {
         return Refusal::Contradiction { volumes: Vec::new(), conflict };
     }
     let filter = "a required node affinity of empty terms, which no node meets".to_owned();
     Refusal::NoInstanceType(vec![FilterStep { filter, left: 0 }])
 }
 
-/// Where the last term of a pod's node affinity contradicts what is asked before it.
-fn own_conflict(class: &PodClass<'_>) -> Option<Conflict> {
+/// Where a term of a pod's node affinity contradicts what is asked before it.
+fn own_conflict(class: &PodClass<'_>, term: &NodeSelectorTerm) -> Option<Conflict> {
     let mut asked = Requirements::from_labels(&class.spec.node_selector);
-    let term = class.spec.node_affinity.iter().rfind(|term| !term.is_empty())?;
     term.match_expressions.iter().find_map(|expression| {
         let wanted = Requirements::from_iter([expression]);
         let conflict = conflict(&asked, &wanted);
@@ -192,18 +239,8 @@ fn conflict(asked: &Requirements, wanted: &Requirements) -> Option<Conflict> {
     })
 }
 
-fn reason(rule: &Rule, key: &str) -> String {
-    match rule.kind {
-        RuleKind::Spread { .. } => format!("one more pod in any {key} that it may be in would break it"),
-        RuleKind::Affinity => format!("no pod that it must be near is in a {key} that it may be in"),
-        RuleKind::AntiAffinity => {
-            format!("every {key} that it may be in has a pod that it must be away from")
-        }
-    }
-}
-
 /// What may be meant or done instead.
-pub(crate) fn hint(class: &PodClass<'_>, refusal: &Refusal) -> Option<String> {
+fn hint(class: &PodClass<'_>, refusal: &Refusal) -> Option<String> {
     let memory = class.spec.requests.get(MEMORY);
     match refusal {
         _ if !memory.is_zero() && memory < Quantity::mebibytes(1) => {
@@ -213,6 +250,7 @@ pub(crate) fn hint(class: &PodClass<'_>, refusal: &Refusal) -> Option<String> {
             let similar = labels::near(&conflict.key).filter(|similar| *similar != conflict.key);
             similar.map(|similar| format!("did you mean {similar}?"))
         }
+        Refusal::Terms(terms) => terms.iter().find_map(|term| hint(class, &term.reason)),
         Refusal::Limit { .. } => Some("raise spec.limits of the pool, or wait until it shrinks".into()),
         _ => None,
     }

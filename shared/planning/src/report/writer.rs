@@ -6,11 +6,11 @@ use std::rc::Rc;
 
 use outrigger_model::{
     CapacityType, ExistingPlacement, FilterStep, NodeClaimSpec, NodeReport, NominatedPod, Outcome, Plan,
-    PlannedNode, Pod, PodRef, PodsReport, PoolRefusal, Price, RankedType, Refusal, Report, Requirement,
-    Requirements, Resources, ZonePrice, labels,
+    PlannedNode, Pod, PodRef, PodsReport, Price, RankedType, Report, Requirement, Requirements, Resources,
+    ZonePrice, labels,
 };
 
-use super::explain::{self, Reasons};
+use super::explain::Reasons;
 use super::naming::ClaimNames;
 use crate::market::offers::{self, MinValues};
 use crate::market::purchases::{capacity_of, type_of};
@@ -228,24 +228,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         {
             return Outcome::Ignored { reason: "the time for this decision was over before its turn".into() };
         }
-        let reasons = Reasons::of(self.solution, class);
-        let pools = &self.problem.pools;
-        let refused = pools.refused.iter().map(|(rank, pool, refusal)| (*rank, *pool, refusal.clone()));
-        let templates = pools.templates.iter().enumerate().map(|(index, template)| {
-            let refusal = match &unsupported {
-                Some(what) => Refusal::Unsupported(what.clone()),
-                None => reasons.refusal(index),
-            };
-            (template.rank, template.pool, refusal)
-        });
-        let mut all: Vec<_> = refused.chain(templates).collect();
-        all.sort_by_key(|(rank, ..)| *rank);
-        let refusal = |(_, pool, reason): (usize, &outrigger_model::NodePool, Refusal)| PoolRefusal {
-            node_pool: pool.name.clone(),
-            hint: explain::hint(pod_class, &reason),
-            reason,
-        };
-        Outcome::Unplaced { pools: all.into_iter().map(refusal).collect() }
+        Outcome::Unplaced { pools: Reasons::of(self.solution, class).by_pool() }
     }
 
     pub(super) fn planned_node(
@@ -297,6 +280,11 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         }
         for (key, requirement) in node.shape.node.iter() {
             requirements.add(key, requirement.clone());
+        }
+        // The host gets its name once it is there, and kOps' label for spot says what the capacity type does.
+        requirements.remove(labels::HOSTNAME);
+        if template.class.is_labelled_by_kops() {
+            requirements.remove(labels::SPOT_WORKER);
         }
         let capacity_type = node.quote.capacity_type();
         requirements.add(labels::ZONE, Requirement::any_of(template.zone_names(offer.zones)));
@@ -409,6 +397,9 @@ fn node_labels(
     let reservation = requirements.get(labels::RESERVATION_ID).and_then(Requirement::single);
     if let Some(reservation) = reservation.filter(|_| capacity_type == CapacityType::Reserved) {
         labels.insert(labels::RESERVATION_ID.to_owned(), reservation.to_owned());
+    }
+    if capacity_type == CapacityType::Spot && template.class.is_labelled_by_kops() {
+        labels.insert(labels::SPOT_WORKER.to_owned(), "true".to_owned());
     }
     labels.insert(labels::CAPACITY_TYPE.to_owned(), capacity_type.as_str().to_owned());
     labels

@@ -228,7 +228,10 @@ fn a_balanced_pool_gives_up_only_what_is_worth_the_disturbance() {
 fn pods_without_another_place_keep_their_node() {
     let bound_to_host = spec_with(100, 64, json!({"nodeSelector": {labels::HOSTNAME: "i-a"}}));
     let found = consolidated(&world(vec![(own("i-a", "r6a.2xlarge"), pods("a", 1, bound_to_host))]));
-    assert_eq!(why(&found, "i-a"), ("NoPlaceFor", "no other place for the pod default/a-0".to_owned()));
+    let (code, words) = why(&found, "i-a");
+    assert_eq!(code, "NoPlaceFor");
+    let of_pool = "NodePool default: the pod asks for kubernetes.io/hostname In [i-a]";
+    assert!(words.starts_with(&format!("no other place for the pod default/a-0: {of_pool}")), "{words}");
 }
 
 #[test]

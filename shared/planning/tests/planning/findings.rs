@@ -5,6 +5,7 @@ mod attach_limits;
 mod beside_daemons;
 mod closed_domains;
 mod daemons;
+mod node_labels;
 mod one_pod_volumes;
 mod pools;
 mod preferences;

@@ -99,7 +99,8 @@ impl<'a> Machines<'a> {
         facts: &Facts<'_, 'a>,
     ) -> Self {
         let (class, types) = (&offer.class, offer.instance_types.as_slice());
-        let given = pool.spec.template.metadata.labels.keys().chain(class.labels.keys());
+        let of_pool = pool.spec.template.metadata.labels.keys().map(String::as_str);
+        let given = of_pool.chain(class.node_labels().into_keys()).map(str::to_owned);
         let is_open = |(_, requirement): &(&str, &Requirement)| requirement.single().is_none();
         let node_price = facts.options.node_price.unwrap_or_else(|| class.root_volume.price());
         let mut machines = Self {
@@ -111,7 +112,7 @@ impl<'a> Machines<'a> {
             usable: Purchases::none(0),
             node_price: node_price.nanos(),
             type_keys: type_keys(types),
-            node_keys: given.cloned().chain([node_class_label(&class.reference)]).collect(),
+            node_keys: given.chain([node_class_label(&class.reference)]).collect(),
             open_keys: requirements.iter().filter(is_open).map(|(key, _)| key.to_owned()).collect(),
             daemon_purchases: Vec::new(),
             daemon_ports: Vec::new(),
@@ -283,6 +284,7 @@ impl<'a> Machines<'a> {
         let mut purchases = Purchases::none(self.purchases());
         if daemon.tolerates(&self.taints) {
             for wanted in &daemon.alternatives {
+                let wanted = &*self.translated(wanted);
                 let selection = self.select_labels(wanted);
                 if requirements.meets(wanted).is_ok() && selection.zones & self.allowed_zones != 0 {
                     purchases.unite(&selection.purchases);

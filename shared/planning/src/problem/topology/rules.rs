@@ -41,7 +41,12 @@ impl Rule {
     /// The rule in words, for reports.
     pub(crate) fn describe(&self, key: &str) -> String {
         match self.kind {
-            RuleKind::Spread { max_skew, .. } => format!("topology spread over {key} (maxSkew {max_skew})"),
+            RuleKind::Spread { max_skew, min_domains: 0 } => {
+                format!("topology spread over {key} (maxSkew {max_skew})")
+            }
+            RuleKind::Spread { max_skew, min_domains } => {
+                format!("topology spread over {key} (maxSkew {max_skew}, minDomains {min_domains})")
+            }
             RuleKind::Affinity => format!("pod affinity on {key}"),
             RuleKind::AntiAffinity => format!("pod anti-affinity on {key}"),
         }

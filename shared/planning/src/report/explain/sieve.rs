@@ -1,7 +1,10 @@
 //! The filters that a pool's instance types pass one after another, each with how many it left.
 
+use std::cmp::Reverse;
+
+use outrigger_model::resources::PODS;
 use outrigger_model::volume::EBS_DRIVER;
-use outrigger_model::{CapacityType, FilterStep, InstanceType, PlannedNode, Requirements};
+use outrigger_model::{CapacityType, FilterStep, InstanceType, PlannedNode, PodRef, Quantity, Requirements};
 
 use super::Asked;
 use super::volumes::Volume;
@@ -9,7 +12,7 @@ use crate::market::offers::{self, Fitting, MinValues};
 use crate::market::purchases::{Purchases, capacity_of, type_of};
 use crate::market::selection::Aspect;
 use crate::market::templates::Template;
-use crate::problem::amounts::Dimensions;
+use crate::problem::Problem;
 use crate::problem::beside_daemons::BesideDaemons;
 use crate::problem::classes::PodClass;
 use crate::problem::daemons::Daemon;
@@ -17,6 +20,7 @@ use crate::problem::ports;
 use crate::{MinValuesPolicy, Options};
 
 /// What is left of a template's purchases, and the filters that were there.
+#[derive(Clone)]
 pub(super) struct Sieve<'a> {
     template: &'a Template<'a>,
     pub(super) purchases: Purchases,
@@ -124,18 +128,12 @@ impl<'a> Sieve<'a> {
     }
 
     /// Room for the pod: resources, attachments of volumes, ports.
-    pub(super) fn requests(&mut self, class: &PodClass<'_>, dimensions: &Dimensions) {
+    pub(super) fn requests(&mut self, class: &PodClass<'_>, problem: &Problem<'_>) {
         let template = self.template;
-        let has_daemons = template.daemon_purchases.iter().any(|purchases| !purchases.is_empty());
-        let beside = match (has_daemons, !template.static_requests.is_empty()) {
-            (true, true) => " beside daemonsets and static pods",
-            (true, false) => " beside daemonsets",
-            (false, true) => " beside static pods",
-            (false, false) => "",
-        };
-        for (place, name) in dimensions.names().enumerate() {
+        for (place, name) in problem.dimensions.names().enumerate() {
             let wanted = class.request[place];
             if wanted > 0 || self.purchases.iter().any(|purchase| template.room(purchase)[place] < 0) {
+                let beside = self.beside(name, &problem.daemons) + &self.beside_static_pods(name);
                 let filter = format!("{name} {}{beside}", class.spec.requests.get(name));
                 self.keep(filter, |purchase| wanted <= template.room(purchase)[place]);
             }
@@ -161,6 +159,35 @@ impl<'a> Sieve<'a> {
                 format!("{volumes} volumes of {EBS_DRIVER}")
             };
             self.keep(filter, |purchase| attaches(purchase) >= volumes);
+        }
+    }
+
+    /// What daemonsets take of a resource on some machine that is left, in words.
+    fn beside(&self, resource: &str, daemons: &[Daemon<'_>]) -> String {
+        let all = daemons.iter().zip(&self.template.daemon_purchases);
+        let here = all.filter(|(_, purchases)| self.purchases.intersects(purchases));
+        let amounts = here.map(|(daemon, _)| (daemon.spec.requests.get(resource), daemon.id));
+        let mut taking: Vec<(Quantity, &PodRef)> = amounts.filter(|(amount, _)| !amount.is_zero()).collect();
+        taking.sort_by_key(|(amount, id)| (Reverse(*amount), *id));
+        match &taking[..] {
+            [] => String::new(),
+            [(amount, id)] => format!(" beside DaemonSet {id} of {amount}"),
+            [(most, id), ..] => {
+                let all = taking.iter().fold(Quantity::default(), |all, (amount, _)| all + *amount);
+                let count = taking.len();
+                if resource == PODS {
+                    return format!(" beside the pods of {count} DaemonSets");
+                }
+                format!(" beside {count} DaemonSets of {all}, the largest {id} of {most}")
+            }
+        }
+    }
+
+    /// What the node's own static pods take of a resource, for people.
+    fn beside_static_pods(&self, resource: &str) -> String {
+        match self.template.static_requests.get(resource) {
+            amount if amount.is_zero() => String::new(),
+            amount => format!(" beside static pods of {amount}"),
         }
     }
 

@@ -79,6 +79,7 @@ fn command(reason: DisruptionReason, node: &str, saving_nanos: i64) -> Consolida
         lost: Vec::new(),
         causes: Vec::new(),
         starts_now: true,
+        waits_for: None,
         may_cost: None,
         proposed_since: None,
     }
