@@ -156,10 +156,10 @@ pub(crate) fn zones(dump: &Dump) -> Vec<String> {
 
 /// An EC2NodeClass with what its status says of the account.
 fn of_ec2(class: &EC2NodeClass, status: Option<&ConfiguredObject>) -> (NodeClass, &'static str) {
+    const NO_SUBNETS: &str = "its status names no subnets";
     let mut known = NodeClass::for_planning_from(class);
     known.tags.clone_from(&class.spec.tags);
     known.labels.insert(labels::EC2_NODE_CLASS.to_owned(), class.name.clone());
-    const NO_SUBNETS: &str = "its status names no subnets";
     let Some(status) = status else { return (known, NO_SUBNETS) };
     known.not_ready = not_ready(status);
     let subnets = status.status.found.subnets.iter().filter(|subnet| !subnet.zone.is_empty());

@@ -168,7 +168,9 @@ impl PodExplanation {
 
 /// What of the object could not be read.
 fn print_unreadable(problem: Option<&Invalid>) {
-    problem.iter().for_each(|problem| say!("It cannot be read whole: {}", problem.complaint()));
+    if let Some(problem) = problem {
+        say!("It cannot be read whole: {}", problem.complaint());
+    }
 }
 
 fn print_why(report: &NodeReport) {

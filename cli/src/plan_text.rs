@@ -36,7 +36,9 @@ pub(crate) fn print(decision: &Decision, output: &PlanOutput) {
 pub(crate) fn print_assumptions(assumptions: &[String]) {
     if !assumptions.is_empty() {
         say!("");
-        assumptions.iter().for_each(|assumption| say!("{assumption}"));
+        for assumption in assumptions {
+            say!("{assumption}");
+        }
     }
 }
 

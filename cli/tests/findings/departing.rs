@@ -57,7 +57,7 @@ fn ended_as_empty(found: &Value) -> Vec<&str> {
     for command in commands {
         assert_eq!((&command["reason"], &command["evictions"]), (&json!("Empty"), &json!(0)), "{found:#}");
     }
-    commands.iter().flat_map(|it| it["delete"].as_array()).flatten().filter_map(Value::as_str).collect()
+    commands.iter().filter_map(|it| it["delete"].as_array()).flatten().filter_map(Value::as_str).collect()
 }
 
 /// Why a node stays.

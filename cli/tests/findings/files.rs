@@ -202,7 +202,7 @@ fn labels_that_all_nodes_of_a_class_have_are_its_labels() {
 fn taints_that_all_nodes_of_a_class_have_are_its_taints() {
     let tainted = |name: &str, key: &'static str| {
         of_pool(name, move |node| {
-            node["spec"]["taints"] = json!([{"key": key, "value": "x", "effect": "NoSchedule"}])
+            node["spec"]["taints"] = json!([{"key": key, "value": "x", "effect": "NoSchedule"}]);
         })
     };
     let pod = waiting("web", 0, &spec("1", "1Gi"));

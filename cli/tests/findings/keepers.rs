@@ -21,8 +21,9 @@ fn carrying(number: usize, cpu: &str, memory: &str) -> [Value; 2] {
     let labels = json!({"karpenter.sh/nodepool": "web", "karpenter.sh/capacity-type": "on-demand",
         "karpenter.sh/registered": "true"});
     let mut node = node(&node_name);
-    let known = node["metadata"]["labels"].as_object_mut();
-    known.into_iter().for_each(|known| known.extend(labels.as_object().cloned().unwrap_or_default()));
+    if let Some(known) = node["metadata"]["labels"].as_object_mut() {
+        known.extend(labels.as_object().cloned().unwrap_or_default());
+    }
     let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": true}]);
     let running = json!({"apiVersion": "v1", "kind": "Pod",
         "spec": spec_with(cpu, memory, &json!({"nodeName": node_name})),

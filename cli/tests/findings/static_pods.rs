@@ -96,8 +96,8 @@ fn static_pods_count_as_pods_and_take_ports() {
         nodes(&plan(&with(&["m6i.large"], &[others, pods].concat()))).len()
     };
     let alone = full_node("i-1", &[OF_GROUP]);
-    let shows = shown(&spec("1m", "1Mi"));
-    assert_eq!((crowd(167, alone), crowd(167, shows)), (1, 2));
+    let mirrored = shown(&spec("1m", "1Mi"));
+    assert_eq!((crowd(167, alone), crowd(167, mirrored)), (1, 2));
 }
 
 #[test]

@@ -89,16 +89,13 @@ const MAX_LEFT_OUT: usize = 32;
 
 /// Reads one object, without the values that do not fit.
 pub(crate) fn read_in_part<T: DeserializeOwned>(kind: &str, json: &str) -> Result<Part<T>, Invalid> {
-    match serde_json::from_str(json) {
-        Ok(object) => Ok(Part { object, left_out: None }),
-        Err(_) => {
-            let value = serde_json::from_str(json).map_err(|cause| unreadable(kind, json, cause))?;
-            let twice =
-                || Invalid::new(label(kind, &value), "the object", "a field twice", "each field once");
-            let part = read_value_in_part(kind, &value)?;
-            Ok(Part { left_out: part.left_out.or_else(|| Some(twice())), ..part })
-        }
+    if let Ok(object) = serde_json::from_str(json) {
+        return Ok(Part { object, left_out: None });
     }
+    let value = serde_json::from_str(json).map_err(|cause| unreadable(kind, json, cause))?;
+    let twice = || Invalid::new(label(kind, &value), "the object", "a field twice", "each field once");
+    let part = read_value_in_part(kind, &value)?;
+    Ok(Part { left_out: part.left_out.or_else(|| Some(twice())), ..part })
 }
 
 /// The same out of a value.

@@ -81,7 +81,7 @@ impl ServiceProxy {
     /// The field `kubeProxy` of the Cluster's spec.
     fn in_spec(self) -> String {
         let settings = if self == Self::KubeProxy { KUBE_PROXY } else { "\n  enabled: false" };
-        settings.replace("\n", "\n  ")
+        settings.replace('\n', "\n  ")
     }
 }
 

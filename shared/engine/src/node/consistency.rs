@@ -171,13 +171,16 @@ mod tests {
         assert_eq!(found, None, "nobody knows under which image");
     }
 
+    /// Thousandths of resources by name.
+    type Millis<'a> = &'a [(&'a str, i64)];
+
     #[test]
     fn what_a_kubelet_leaves_to_pods_is_learnt() {
         let gpu = "nvidia.com/gpu";
         let promised = Resources::new().with(CPU, Quantity::millis(2_000)).with(gpu, Quantity::units(4));
         let claim = measured().with_status(|status| status.allocatable = promised);
         // What the node offers, what is known, and what is known afterwards.
-        let table: [(&[(&str, i64)], &[(&str, i64)], Option<&[(&str, i64)]>); 9] = [
+        let table: [(Millis, Millis, Option<Millis>); 9] = [
             (&[(CPU, 2_000)], &[], None),
             (&[(CPU, 1_900)], &[], Some(&[(CPU, 1_900)])),
             (&[(CPU, 1_900)], &[(CPU, 1_900)], None),
@@ -189,7 +192,7 @@ mod tests {
             (&[(gpu, 0)], &[], None),
         ];
         for (offers, known, expected) in table {
-            let amounts = |list: &[(&str, i64)]| -> Resources {
+            let amounts = |list: Millis| -> Resources {
                 list.iter().map(|(name, amount)| (*name, Quantity::millis(*amount))).collect()
             };
             let before = if known.is_empty() { Vec::new() } else { vec![seen(8_000, amounts(known))] };

@@ -87,12 +87,11 @@ fn taints(wire: Vec<wire::Taint>, faults: &mut Faults) -> (Vec<Taint>, Vec<Forei
     let (mut taints, mut foreign) = (Vec::new(), Vec::new());
     for (index, taint) in wire.into_iter().enumerate() {
         let read = tolerations::taint(&taint).within_item("taints", index).within("spec");
-        match faults.note(read) {
-            Some(taint) => taints.push(taint),
-            None => {
-                let wire::Taint { key, value, effect, .. } = taint;
-                foreign.push(ForeignTaint { key, value: value.unwrap_or_default(), effect });
-            }
+        if let Some(taint) = faults.note(read) {
+            taints.push(taint);
+        } else {
+            let wire::Taint { key, value, effect, .. } = taint;
+            foreign.push(ForeignTaint { key, value: value.unwrap_or_default(), effect });
         }
     }
     (taints, foreign)

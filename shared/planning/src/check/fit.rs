@@ -140,7 +140,9 @@ fn check_resources(
     out: &mut Vec<Violation>,
 ) {
     let mut taken = sum(&node.bound);
-    static_pods.iter().for_each(|pod| taken.add(&pod.requests));
+    for pod in static_pods {
+        taken.add(&pod.requests);
+    }
     let asked = sum(&node.planned);
     for (resource, amount) in asked.iter().filter(|(_, amount)| !amount.is_zero()) {
         for (index, option) in node.options.iter().enumerate() {

@@ -194,7 +194,8 @@ fn describe(index: usize, budget: &Budget) -> String {
     text.extend(hours);
     if let Some(reasons) = &budget.reasons {
         let names: Vec<&str> = reasons.iter().map(|reason| reason.as_str()).collect();
-        text.push_str(&format!(", reasons {}", names.join(" ")));
+        text.push_str(", reasons ");
+        text.push_str(&names.join(" "));
     }
     text
 }

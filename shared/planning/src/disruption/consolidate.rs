@@ -251,13 +251,12 @@ fn is_replaced(candidate: &Candidate<'_>) -> bool {
 /// Why no place can be planned for the pods of a candidate.
 fn tied(candidate: &Candidate<'_>, volumes: &Volumes<'_>) -> Option<Kept> {
     if !candidate.node.ready {
-        Some(Kept::NotReady)
-    } else {
-        candidate.pods.iter().find_map(|pod| {
-            let why = tied_by(pod, volumes)?;
-            Some(Kept::NoPlaceFor { pod: pod.id.clone(), why })
-        })
+        return Some(Kept::NotReady);
     }
+    candidate.pods.iter().find_map(|pod| {
+        let why = tied_by(pod, volumes)?;
+        Some(Kept::NoPlaceFor { pod: pod.id.clone(), why })
+    })
 }
 
 /// What keeps a pod from being planned for by itself.

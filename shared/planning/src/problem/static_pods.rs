@@ -47,10 +47,10 @@ impl<'a> StaticPods<'a> {
         }
         let mut shown: BTreeMap<&str, Vec<StaticPod>> = BTreeMap::new();
         for pod in &snapshot.pods {
-            let (Some(node), Some(shows)) = (pod.node_name.as_deref(), StaticPod::shown_by(pod)) else {
+            let (Some(node), Some(mirrored)) = (pod.node_name.as_deref(), StaticPod::shown_by(pod)) else {
                 continue;
             };
-            shown.entry(node).or_default().push(shows);
+            shown.entry(node).or_default().push(mirrored);
         }
         if !of_class.is_empty() || !shown.is_empty() {
             for (class, seen) in seen(snapshot, &groups, &shown) {

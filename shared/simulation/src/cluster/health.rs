@@ -30,7 +30,9 @@ impl Objects {
             .map(|pod| Pod { readiness: self.readiness(&pod.uid, node_is_ready), ..pod.clone() })
             .filter(|pod| self.pods.get(&pod.uid).is_some_and(|before| before.readiness != pod.readiness))
             .collect();
-        changed.into_iter().for_each(|pod| self.put_pod(pod));
+        for pod in changed {
+            self.put_pod(pod);
+        }
     }
 
     /// The pods, by uid, that do not bear that their node is not heard of.

@@ -6,7 +6,7 @@ use crate::common;
 
 /// A large pod comes each minute and gets a node of its own, on which there is room for one small pod. Then the large
 /// pods end.
-const SCENARIO: &str = r#"
+const SCENARIO: &str = r"
 apiVersion: outrigger.dev/v1alpha1
 kind: Scenario
 metadata: {name: keepers}
@@ -33,7 +33,7 @@ spec:
        template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1600m, memory: 1Gi}}}]}}}
     - {name: web, at: 5m, replicas: 4,
        template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 250m, memory: 512Mi}}}]}}}
-"#;
+";
 
 #[test]
 fn one_of_four_equal_nodes_stays_and_none_of_their_type_is_launched() {

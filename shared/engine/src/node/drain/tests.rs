@@ -137,6 +137,8 @@ fn a_wish_to_be_left_alone_holds_the_tier_until_time_is_up() {
 
 #[test]
 fn a_node_that_goes_by_choice_waits_for_protected_pods_that_nobody_evicts() {
+    use TerminationReason::{Deleted, Drifted, Empty, Expired, Interrupted, Rebalanced, Underutilized};
+
     let wish = |mut on: PodOnNode| {
         on.pod.do_not_disrupt = Some(Box::new(Protection { value: "true".into(), started_at: None }));
         on
@@ -153,7 +155,6 @@ fn a_node_that_goes_by_choice_waits_for_protected_pods_that_nobody_evicts() {
         done,
         stuck,
     ];
-    use TerminationReason::{Deleted, Drifted, Empty, Expired, Interrupted, Rebalanced, Underutilized};
     for reason in [Drifted, Empty, Rebalanced, Underutilized] {
         assert_eq!(told_of(reason, &pods, None), "web//runner static/3", "{reason}");
         assert_eq!(told_of(reason, &pods, Some(-1)), "/web 1/runner static/3", "{reason}: the claim goes on");

@@ -70,7 +70,8 @@ pub(super) struct Volume {
     pub(super) class: String,
     pub(super) access_modes: Vec<String>,
     pub(super) size: Quantity,
-    pub(super) volume_mode: String,
+    /// `Filesystem` or `Block`.
+    pub(super) mode: String,
     pub(super) labels: BTreeMap<String, String>,
 }
 
@@ -145,7 +146,7 @@ pub(super) fn volume(wire: core::PersistentVolume) -> Result<Volume, Problem> {
             .unwrap_or_default(),
         access_modes: spec.access_modes.unwrap_or_default(),
         size: storage(spec.capacity).unwrap_or(Quantity::ZERO),
-        volume_mode: volume_mode(spec.volume_mode),
+        mode: volume_mode(spec.volume_mode),
         labels,
     })
 }

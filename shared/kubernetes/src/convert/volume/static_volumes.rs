@@ -36,7 +36,9 @@ impl<'v> StaticVolumes<'v> {
             find(claim, &fitting, &mut owners, &mut BTreeSet::new());
         }
         let mut counts = vec![0_usize; claims.len()];
-        owners.values().for_each(|claim| counts[*claim] += 1);
+        for claim in owners.values() {
+            counts[*claim] += 1;
+        }
         for name in available.keys().filter(|name| !owners.contains_key(**name)).collect::<Vec<_>>() {
             let takers = (0..claims.len()).filter(|claim| fitting[*claim].contains(name));
             if let Some(claim) = takers.min_by_key(|claim| (counts[*claim], *claim)) {
@@ -113,8 +115,8 @@ fn misfit(id: &PodRef, claim: &Claim, volume: &Volume) -> Option<String> {
         Some(format!("it is kept for {other}"))
     } else if let Some(mode) = missing {
         Some(format!("it lacks the access mode {mode}"))
-    } else if volume.volume_mode != claim.volume_mode {
-        Some(format!("its volumeMode is {}", volume.volume_mode))
+    } else if volume.mode != claim.volume_mode {
+        Some(format!("its volumeMode is {}", volume.mode))
     } else if volume.size < claim.size {
         Some(format!("its {} are less than {}", volume.size, claim.size))
     } else if !selected {

@@ -88,6 +88,12 @@ fn no_node_is_ended_that_it_or_its_pods_forbid() {
                  spec.tolerations[0].operator: found \"Gt\"; allowed: Equal or Exists",
             ],
         ),
+    ]);
+}
+
+#[test]
+fn no_node_is_ended_that_budgets_of_its_pods_keep() {
+    check_faults(&[
         (
             "a budget that never lets go",
             |world| world.budget("web", true, None),
