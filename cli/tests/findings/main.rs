@@ -11,6 +11,7 @@ mod neighbours;
 mod objects;
 mod pools;
 mod prices;
+mod protection;
 mod reasons;
 mod speed;
 mod static_pods;

@@ -3,6 +3,7 @@
 
 mod disruption;
 mod pools;
+mod protection;
 mod static_pods;
 mod unreadable;
 mod volumes;
@@ -10,15 +11,13 @@ mod volumes;
 use std::time::Duration;
 
 use outrigger_engine::interruption::RebalancePolicy;
-use outrigger_model::{CapacityType, Invalid, NillableDuration, NodeClassRef, PauseScope, UnhealthyPods};
+use outrigger_model::{CapacityType, Invalid, NillableDuration, NodeClassRef, PauseScope};
 
 use super::dice::Dice;
 use super::{Asks, Trial};
 use crate::door::Call;
 use crate::policy::Policy;
-use crate::scenario::{
-    DisruptionBudget, Event, EventKind, Function, Interruption, Mishap, Scale, Scenario, Uninstall,
-};
+use crate::scenario::{Event, EventKind, Function, Interruption, Mishap, Scale, Scenario, Uninstall};
 
 /// One pool of one type on demand, whose pods move between few nodes.
 const STEADY: &str = concat!(include_str!("steady.yaml"), include_str!("own_class.yaml"));
@@ -129,7 +128,7 @@ impl Chance {
         demand(&dice, &mut scenario);
         volumes::volumes(&dice, &mut scenario);
         static_pods::static_pods(&dice, &mut scenario);
-        protection(&dice, &mut scenario);
+        let patience = protection::protection(&dice, &mut scenario, patience);
         scenario.events = trouble(&dice, &scenario);
         unreadable::unreadable(&dice, &mut scenario);
         let patience = pools::departures(&dice, &mut scenario, patience);
@@ -189,36 +188,6 @@ fn demand(dice: &Dice, scenario: &mut Scenario) {
                 workload.scale.push(Scale { at, replicas });
             }
         }
-    }
-}
-
-/// Budgets, and pods that ask to be left alone. What would hold a drain for ever is drawn only where patience ends.
-fn protection(dice: &Dice, scenario: &mut Scenario) {
-    let ends = scenario
-        .configuration
-        .node_pools
-        .iter()
-        .all(|pool| pool.spec.template.spec.termination_grace_period.is_some());
-    for (index, workload) in scenario.workloads.iter_mut().enumerate() {
-        if ends && dice.happens(&format!("left alone/{index}"), 20) {
-            workload.do_not_disrupt = Some("true".into());
-        }
-        if workload.labels.is_empty() {
-            continue;
-        }
-        let number = match dice.below(&format!("budget/{index}"), 4) {
-            0 if ends => 0,
-            0 | 1 => 1,
-            2 => 2,
-            _ => continue,
-        };
-        scenario.budgets.push(DisruptionBudget {
-            id: workload.id.clone(),
-            match_labels: workload.labels.as_ref().clone(),
-            min_available: None,
-            max_unavailable: Some(number),
-            unhealthy_pods: UnhealthyPods::default(),
-        });
     }
 }
 
@@ -417,7 +386,7 @@ impl Drawn<'_> {
         let rebalance = |count| EventKind::Interruption(Interruption::Rebalance, count);
         let stop = |count| EventKind::Mishap(Mishap::StopInstances, count);
         let schedule = |count| EventKind::Interruption(Interruption::ScheduledChange, count);
-        let kinds: [Counted; 17] = [
+        let kinds: [Counted; 18] = [
             ("delete pods", EventKind::DeletePods, 30),
             ("warning", warn, 50),
             ("rebalance", rebalance, 35),
@@ -434,6 +403,7 @@ impl Drawn<'_> {
             ("break", |count| EventKind::Mishap(Mishap::BreakHardware, count), 12),
             ("protect", |count| EventKind::Mishap(Mishap::ProtectInstances, count), 12),
             ("lock", |count| EventKind::Mishap(Mishap::LockNodeClaims, count), 12),
+            ("annotate", |count| EventKind::Mishap(Mishap::AnnotateNodeClaims, count), 15),
             ("double", |count| EventKind::Mishap(Mishap::DuplicateNodes, count), 6),
         ];
         for (name, kind, percent) in kinds {

@@ -22,6 +22,7 @@ mod pause;
 mod placing;
 mod policies;
 mod pools;
+mod protection;
 mod quiet;
 mod rates;
 mod rebalance;

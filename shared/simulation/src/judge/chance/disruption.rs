@@ -5,7 +5,7 @@ use std::time::Duration;
 use outrigger_model::node_pool::{Budget, ConsolidationPolicy, DisruptionReason};
 use outrigger_model::{NillableDuration, NodePool, labels};
 
-use super::{Asks, CALM_AFTER, Dice};
+use super::{Asks, CALM_AFTER, Dice, protection};
 use crate::policy::Policy;
 use crate::scenario::{Event, EventKind, Lifetime, Scale, Scenario};
 
@@ -24,7 +24,7 @@ pub(super) fn disruption(dice: &Dice, scenario: &mut Scenario, asks: Asks) -> As
     }
     half_empty(dice, scenario);
     jobs(dice, scenario);
-    let protects = protection(dice, scenario);
+    let protects = protection::without_end(dice, scenario);
     let drifts = images(dice, scenario);
     // Where all nodes are exchanged one by one, or a pod holds a drain for ever, nobody comes to rest in time.
     if protects || drifts && is_slow { Asks::Laws } else { asks }
@@ -103,23 +103,6 @@ fn jobs(dice: &Dice, scenario: &mut Scenario) {
             workload.lasts = Some(Lifetime { least, most: least + Duration::from_mins(10) });
         }
     }
-}
-
-/// Pods that are left alone on nodes whose drain nothing else would end; whether there are any.
-fn protection(dice: &Dice, scenario: &mut Scenario) -> bool {
-    let mut protects = false;
-    for (index, workload) in scenario.workloads.iter_mut().enumerate() {
-        if dice.happens(&format!("never alone/{index}"), 10) {
-            workload.do_not_disrupt = Some("true".into());
-            protects = true;
-        }
-    }
-    let budgets = scenario.budgets.iter_mut().enumerate();
-    for (_, budget) in budgets.filter(|(index, _)| dice.happens(&format!("never goes/{index}"), 15)) {
-        budget.max_unavailable = Some(0);
-        protects = true;
-    }
-    protects
 }
 
 /// New images, so that nodes drift; whether there are any.
