@@ -10,7 +10,7 @@ use outrigger_kubernetes::Dump;
 use outrigger_model::node_claim_object::ConditionStatus;
 use outrigger_model::node_class::Subnet;
 use outrigger_model::{
-    ConfiguredObject, EC2NodeClass, Image, Invalid, Node, NodeClass, NodeClassRef, NodePool, labels,
+    ConfiguredObject, EC2NodeClass, Image, Invalid, Node, NodeClass, NodeClassRef, NodePool, Snapshot, labels,
 };
 use serde_json::Value;
 
@@ -19,12 +19,16 @@ use learned::{Learned, zones_of_pools};
 /// What kOps prints that says most of it.
 const KOPS_GET: &str = "`kops get -o yaml`";
 
-/// The classes that the pools of files refer to, with what is assumed of them.
+/// What stands before all that is assumed.
+const ASSUMED: &str = " assumed: ";
+
+/// What no file has, and what stands for it.
+type Missing = (&'static str, &'static str);
+
+/// The classes that the pools of files refer to. What no file says and is assumed of one is among its remarks.
 #[derive(Default)]
 pub(crate) struct Classes {
     pub(crate) all: Vec<NodeClass>,
-    /// What no file says and the decision rests on, a sentence for each class.
-    pub(crate) assumptions: Vec<String>,
     /// What is wrong with the objects that they come from.
     pub(crate) invalid: Vec<Invalid>,
 }
@@ -53,13 +57,14 @@ impl Classes {
             let ec2 = dump.ec2_node_classes.iter().find(|class| class.name == reference.name);
             let (class, missing) = match (ec2, dump.instance_groups.get(&reference.name)) {
                 (_, Some(group)) if reference.is_instance_group() => classes.of_group(dump, reference, group),
-                _ if reference.is_instance_group() => {
-                    (default_planning_class(&reference.name), "not in the files; kOps' labels and defaults")
-                }
+                _ if reference.is_instance_group() => (
+                    default_planning_class(&reference.name),
+                    ("not in the files", "kOps' labels and defaults"),
+                ),
                 (Some(class), _) => of_ec2(class, status),
                 (None, _) => {
                     let class = NodeClass::for_planning(reference.clone());
-                    (class, "not in the files; Karpenter's root volume and kubelet settings")
+                    (class, ("not in the files", "Karpenter's root volume and kubelet settings"))
                 }
             };
             classes.add(class, missing, &learned, zones);
@@ -67,31 +72,25 @@ impl Classes {
         classes
     }
 
-    /// Adds a class with what its nodes tell of it. `missing` says what no file has and stands for it.
-    fn add(&mut self, mut class: NodeClass, missing: &str, learned: &Learned, zones: Zones<'_>) {
+    /// Adds a class with what its nodes tell of it.
+    fn add(&mut self, mut class: NodeClass, missing: Missing, learned: &Learned, zones: Zones<'_>) {
         if class.not_ready.is_none() {
-            let lacks = Some(missing.to_owned()).filter(|missing| !missing.is_empty());
-            let assumed: Vec<String> = lacks.into_iter().chain(learned.fill(&mut class, zones)).collect();
-            self.assumptions.extend(assumption(&class.reference, &assumed));
+            let assumed = learned.fill(&mut class, zones);
+            class.remarks.extend(assumption(&class.reference, missing, assumed));
         }
         self.all.push(class);
     }
 
     /// The class of an InstanceGroup, and what is assumed of it.
-    fn of_group(
-        &mut self,
-        dump: &Dump,
-        reference: &NodeClassRef,
-        group: &Value,
-    ) -> (NodeClass, &'static str) {
+    fn of_group(&mut self, dump: &Dump, reference: &NodeClassRef, group: &Value) -> (NodeClass, Missing) {
         let cluster = match cluster_of(group) {
             Some(name) => dump.clusters.get(name),
             None => dump.clusters.values().next().filter(|_| dump.clusters.len() == 1),
         };
         let text = cluster.map(Value::to_string);
         match planning_class(&reference.name, &group.to_string(), text.as_deref()) {
-            Ok(class) if cluster.is_some() => (class, ""),
-            Ok(class) => (class, "its Cluster is not in the files; kOps' defaults for that"),
+            Ok(class) if cluster.is_some() => (class, ("", "")),
+            Ok(class) => (class, ("its Cluster is not in the files", "kOps' defaults for that")),
             Err(error) => {
                 let why = crate::error::chain(&error);
                 let problems = error.problems();
@@ -106,7 +105,7 @@ impl Classes {
                 }
                 self.invalid.extend(problems.iter().cloned());
                 let class = NodeClass::for_planning(reference.clone());
-                (NodeClass { not_ready: Some(why), ..class }, "")
+                (NodeClass { not_ready: Some(why), ..class }, ("", ""))
             }
         }
     }
@@ -155,8 +154,8 @@ pub(crate) fn zones(dump: &Dump) -> Vec<String> {
 }
 
 /// An EC2NodeClass with what its status says of the account.
-fn of_ec2(class: &EC2NodeClass, status: Option<&ConfiguredObject>) -> (NodeClass, &'static str) {
-    const NO_SUBNETS: &str = "its status names no subnets";
+fn of_ec2(class: &EC2NodeClass, status: Option<&ConfiguredObject>) -> (NodeClass, Missing) {
+    const NO_SUBNETS: Missing = ("its status names no subnets", "");
     let mut known = NodeClass::for_planning_from(class);
     known.tags.clone_from(&class.spec.tags);
     known.labels.insert(labels::EC2_NODE_CLASS.to_owned(), class.name.clone());
@@ -180,7 +179,7 @@ fn of_ec2(class: &EC2NodeClass, status: Option<&ConfiguredObject>) -> (NodeClass
             }
         }
     }
-    let missing = if known.subnets.is_empty() { NO_SUBNETS } else { "" };
+    let missing = if known.subnets.is_empty() { NO_SUBNETS } else { ("", "") };
     (known, missing)
 }
 
@@ -195,15 +194,21 @@ fn not_ready(object: &ConfiguredObject) -> Option<String> {
     })
 }
 
+/// What is assumed of the classes of a snapshot.
+pub(crate) fn assumptions(snapshot: &Snapshot) -> Vec<String> {
+    let remarks = snapshot.classes.iter().flat_map(|offer| &offer.class.remarks);
+    remarks.filter(|remark| remark.contains(ASSUMED)).cloned().collect()
+}
+
 /// What is assumed of a class, in one sentence.
-fn assumption(reference: &NodeClassRef, assumed: &[String]) -> Option<String> {
+fn assumption(reference: &NodeClassRef, missing: Missing, assumed: Vec<String>) -> Option<String> {
+    let (what, instead) = missing;
+    let instead = Some(instead.to_owned()).filter(|instead| !instead.is_empty());
+    let assumed: Vec<String> = instead.into_iter().chain(assumed).collect();
     if assumed.is_empty() {
         return None;
     }
-    let more = if reference.is_instance_group() {
-        format!("; what {KOPS_GET} prints would say")
-    } else {
-        String::new()
-    };
-    Some(format!("{reference}: assumed: {}{more}", assumed.join("; ")))
+    let what = if what.is_empty() { String::new() } else { format!(" {what};") };
+    let more = if reference.is_instance_group() { format!("; {KOPS_GET} says more") } else { String::new() };
+    Some(format!("{reference}:{what}{ASSUMED}{}{more}", assumed.join(", ")))
 }

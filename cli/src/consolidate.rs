@@ -8,6 +8,7 @@ use outrigger_planning::disruption::{self, Consolidation, ConsolidationCommand, 
 use serde::Serialize;
 
 use crate::args;
+use crate::classes::assumptions;
 use crate::consolidate_text;
 use crate::error::CliError;
 use crate::input::{self, Input};
@@ -81,7 +82,7 @@ pub(crate) struct KeptOutput {
 /// Runs the command.
 pub(crate) fn run(command: &args::Consolidate, format: Format) -> Result<Outcome, CliError> {
     let progress = spinner("reading");
-    let Input { mut snapshot, mut lacks, assumptions } = input::read_snapshot(&command.source)?;
+    let Input { mut snapshot, mut lacks } = input::read_snapshot(&command.source)?;
     let is_unknown = |pod: &Pod| !pod.volume_claims.is_empty() && pod.is_reschedulable();
     if snapshot.volume_claims.is_empty() && snapshot.pods.iter().any(is_unknown) {
         lacks.push(input::UNKNOWN_VOLUMES.to_owned());
@@ -100,7 +101,8 @@ pub(crate) fn run(command: &args::Consolidate, format: Format) -> Result<Outcome
     let seconds = begun.elapsed().as_secs_f64();
     progress.finish_and_clear();
     let unreadable = unreadable::all(&snapshot);
-    let output = ConsolidateOutput { unreadable, assumptions, ..output(&found, seconds) };
+    let output =
+        ConsolidateOutput { unreadable, assumptions: assumptions(&snapshot), ..output(&found, seconds) };
     print(&output, format, || consolidate_text::print(&output))?;
     plan_text::warn_of_input(&snapshot, &lacks, format);
     Ok(if snapshot.invalid.is_empty() { Outcome::Done } else { Outcome::Refused })

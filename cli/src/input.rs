@@ -37,21 +37,19 @@ pub(crate) struct Decision {
     pub(crate) seconds: f64,
     /// What the files do not say, though it matters.
     pub(crate) lacks: Vec<String>,
-    /// What no file says and is assumed of the node classes.
-    pub(crate) assumptions: Vec<String>,
 }
 
 /// Reads the files and decides.
 pub(crate) fn decide(source: &Source) -> Result<Decision, CliError> {
     let progress = spinner("reading");
-    let Input { snapshot, lacks, assumptions } = read_snapshot(source)?;
+    let Input { snapshot, lacks } = read_snapshot(source)?;
     progress.set_message("planning");
     let options = options(source);
     let begun = std::time::Instant::now();
     let (plan, report) = outrigger_planning::provision(&snapshot, &options);
     let seconds = begun.elapsed().as_secs_f64();
     progress.finish_and_clear();
-    Ok(Decision { snapshot, plan, report, seconds, lacks, assumptions })
+    Ok(Decision { snapshot, plan, report, seconds, lacks })
 }
 
 /// How it is to be decided.
@@ -75,20 +73,17 @@ pub(crate) struct Input {
     pub(crate) snapshot: Snapshot,
     /// What the files do not say, though it matters.
     pub(crate) lacks: Vec<String>,
-    /// What no file says and is assumed of the node classes.
-    pub(crate) assumptions: Vec<String>,
 }
 
 /// Reads what is decided from.
 pub(crate) fn read_snapshot(source: &Source) -> Result<Input, CliError> {
     if let Some(file) = &source.snapshot {
-        let snapshot = snapshot_file::read(file)?;
-        return Ok(Input { snapshot, lacks: Vec::new(), assumptions: Vec::new() });
+        return Ok(Input { snapshot: snapshot_file::read(file)?, lacks: Vec::new() });
     }
     let mut dump = dump(source)?;
-    let (classes, assumptions) = offers(&mut dump, source)?;
+    let classes = offers(&mut dump, source)?;
     let lacks = lacks(&dump, source);
-    Ok(Input { snapshot: dump.into_snapshot("dump", classes), lacks, assumptions })
+    Ok(Input { snapshot: dump.into_snapshot("dump", classes), lacks })
 }
 
 /// What the files do not say, though it matters: volumes, and what only the account knows.
@@ -142,8 +137,8 @@ pub(crate) fn read(file: &Path) -> Result<String, CliError> {
     }
 }
 
-/// What the classes that the pools refer to make of the catalogue; with what is assumed of them.
-fn offers(dump: &mut Dump, source: &Source) -> Result<(Vec<ClassOffer>, Vec<String>), CliError> {
+/// What the classes that the pools refer to make of the catalogue.
+fn offers(dump: &mut Dump, source: &Source) -> Result<Vec<ClassOffer>, CliError> {
     classes::add_managed_pools(dump);
     let mut given = source.catalog.as_deref().map(catalog_file).transpose()?;
     if let Some(types) = given.as_mut().filter(|_| !dump.volume_claims.is_empty()) {
@@ -153,7 +148,7 @@ fn offers(dump: &mut Dump, source: &Source) -> Result<(Vec<ClassOffer>, Vec<Stri
     let region = region(dump, source);
     let first = outrigger_catalog::offerings::default_zones(&region);
     let zones = if given.is_some() { Zones::OfCatalog } else { Zones::FirstOf(&first) };
-    let Classes { all, assumptions, invalid } = Classes::of(dump, zones);
+    let Classes { all, invalid } = Classes::of(dump, zones);
     dump.invalid.extend(invalid);
     let catalog = match given {
         Some(_) => None,
@@ -164,7 +159,7 @@ fn offers(dump: &mut Dump, source: &Source) -> Result<(Vec<ClassOffer>, Vec<Stri
         let instance_types = given.clone().unwrap_or_else(computed);
         ClassOffer { class, instance_types }
     };
-    Ok((all.into_iter().map(offer).collect(), assumptions))
+    Ok(all.into_iter().map(offer).collect())
 }
 
 fn catalog_file(file: &Path) -> Result<Vec<InstanceType>, CliError> {

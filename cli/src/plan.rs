@@ -9,6 +9,7 @@ use owo_colors::OwoColorize;
 use serde::Serialize;
 
 use crate::args;
+use crate::classes::assumptions;
 use crate::error::CliError;
 use crate::input::{Decision, decide};
 use crate::output::{Format, Outcome, count, print, say};
@@ -148,7 +149,7 @@ fn output(decision: &Decision) -> PlanOutput {
         nodes: plan.nodes.iter().map(new_node).collect(),
         existing: existing.collect(),
         unreadable: unreadable::all(&decision.snapshot),
-        assumptions: decision.assumptions.clone(),
+        assumptions: assumptions(&decision.snapshot),
     }
 }
 

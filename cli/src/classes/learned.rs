@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_kubernetes::Dump;
 use outrigger_model::node_class::Subnet;
-use outrigger_model::{Node, NodeClass, NodeClassRef, NodePool, Requirement, Taint, labels};
+use outrigger_model::{Node, NodeClass, NodeClassRef, NodePool, Pod, Requirement, StaticPod, Taint, labels};
 
 use super::Zones;
 
@@ -29,6 +29,8 @@ pub(super) struct Learned {
     zones: BTreeSet<String>,
     /// The zones that NodePools of the class name.
     of_pools: BTreeSet<String>,
+    /// Whether a node of it shows a static pod.
+    shows_static_pods: bool,
     /// The zones of all nodes of the files, each with its id where a node has it.
     zone_ids: BTreeMap<String, String>,
 }
@@ -42,6 +44,10 @@ impl Learned {
         let is_its = |node: &&Node| {
             node.is_initialized() && is_of_class(node, pool_of(node).map(NodePool::node_class), reference)
         };
+        let names: BTreeSet<&str> = dump.nodes.iter().filter(is_its).map(|node| node.name.as_str()).collect();
+        let is_here = |pod: &Pod| pod.node_name.as_deref().is_some_and(|node| names.contains(node));
+        learned.shows_static_pods =
+            dump.pods.iter().any(|pod| is_here(pod) && StaticPod::shown_by(pod).is_some());
         let mut nodes = dump.nodes.iter().filter(is_its);
         let Some(first) = nodes.next() else { return learned };
         learned.labels = given_labels(first, pool_of(first));
@@ -76,6 +82,9 @@ impl Learned {
             let texts: Vec<_> = new.iter().map(ToString::to_string).collect();
             assumed.push(format!("taints {} (all its nodes have them)", texts.join(" ")));
             class.taints.extend(new);
+        }
+        if class.reference.is_instance_group() && class.static_pods.is_none() && !self.shows_static_pods {
+            assumed.push("no static pods".to_owned());
         }
         assumed
     }

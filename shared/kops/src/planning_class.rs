@@ -12,6 +12,7 @@ use crate::machine_types;
 use crate::nodeup::{KubeletSpec, NodeupConfig};
 use crate::root_volume::root_volume;
 use crate::spec::{Cluster, ClusterSpec, InstanceGroup, Metadata};
+use crate::static_pods::static_pods;
 
 /// The label by which an InstanceGroup names its Cluster.
 const CLUSTER_LABEL: &str = "kops.k8s.io/cluster";
@@ -27,6 +28,9 @@ pub fn planning_class(name: &str, group: &str, cluster: Option<&str>) -> Result<
         Some(cluster) => subnets(cluster, &group)?,
         None => group.spec.subnets.iter().filter_map(|subnet| subnet_named_after_zone(subnet)).collect(),
     };
+    // Without its Cluster nobody knows what does kube-proxy's work.
+    let found = known.as_ref().map(|cluster| static_pods(cluster, &group, None));
+    let (static_pods, remarks) = found.map_or((None, Vec::new()), |(pods, remarks)| (Some(pods), remarks));
     let cluster = known.unwrap_or_else(|| unknown_cluster(&group));
     let taints = node_labels::taints(&cluster, &group, None)?;
     let given = node_labels::node_labels(&cluster, &group, &taints);
@@ -36,6 +40,8 @@ pub fn planning_class(name: &str, group: &str, cluster: Option<&str>) -> Result<
     let settings = config.settings(name, cluster.spec.networking.is_eni_limited());
     Ok(NodeClass {
         requirements: machine_types::requirements(&group)?,
+        remarks,
+        static_pods,
         labels: given,
         taints,
         images: images(&group),
@@ -89,10 +95,11 @@ fn subnets(cluster: &Cluster, group: &InstanceGroup) -> Result<Vec<Subnet>, Kops
     Ok(subnets)
 }
 
-/// kOps names the subnets that it makes for instances after their zones.
+/// kOps names the subnets that it makes for instances after their zones, as `eu-west-1a`.
 fn subnet_named_after_zone(name: &str) -> Option<Subnet> {
     let region = labels::region_of(name)?;
-    (name.len() == region.len() + 1).then(|| roomy(name.to_owned(), name))
+    let (continent, _) = region.split_once('-')?;
+    (continent.len() == 2 && name.len() == region.len() + 1).then(|| roomy(name.to_owned(), name))
 }
 
 /// A subnet with as many free addresses as anybody wants: nobody knows how many.

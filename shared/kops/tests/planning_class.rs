@@ -34,6 +34,11 @@ fn a_group_and_its_cluster_say_what_nodes_are_like() {
     assert_eq!(images, ["amd64"], "its name says so");
     assert_eq!(class.root_volume.size, Quantity::gibibytes(60));
     assert_eq!(settings(&class).eviction_hard.get("memory.available").map(String::as_str), Some("100Mi"));
+    let static_pods: Vec<&str> = class.static_pods.iter().flatten().map(|pod| pod.id.name.as_str()).collect();
+    assert_eq!(static_pods, Vec::<&str>::new(), "cilium does kube-proxy's work");
+    let with_proxy = CLUSTER.replace("enableNodePort: true", "enableNodePort: false");
+    let class_with_proxy = planning_class("nodes", NODES, Some(&with_proxy)).unwrap();
+    assert_eq!(class_with_proxy.static_pods.map(|pods| pods.len()), Some(1));
     assert_eq!((class.launch, class.not_ready), (LaunchTemplate::None, None));
 }
 

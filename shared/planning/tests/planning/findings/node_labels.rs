@@ -53,7 +53,7 @@ fn tags_that_kops_controller_makes_labels_of_are_labels() {
         assert_eq!(placed(&plan, "web"), expected, "{key}={value}");
         assert!(plan.nodes.iter().all(|node| node.spec.labels.get(key).is_some_and(|own| own == value)));
     }
-    let untagged = tagged(&[], spec_with(500, 512, selecting(labels::INSTANCE_GROUP, "nodes")));
+    let untagged = tagged(&[], spec_with(500, 512, selecting("node-role.kubernetes.io/node", "")));
     assert_eq!(placed(&planned(&untagged).0, "web"), 0);
 }
 
