@@ -56,17 +56,13 @@ pub(crate) fn run(command: &args::Explain, format: Format) -> Result<Outcome, Cl
     let explanation = asked(command)?;
     print(&explanation, format, || explanation.print_text())?;
     Ok(match &explanation {
-        Explanation::Pod(pod) if pod.outcome.as_ref().is_some_and(is_unplaced) => Outcome::Unplaced,
+        Explanation::Pod(pod) if pod.outcome.as_ref().is_some_and(Fate::is_unplaced) => Outcome::Unplaced,
         #[cfg(feature = "cluster")]
-        Explanation::Remembered(ledger::Remembered::Pod(pod)) if is_unplaced(&pod.outcome) => {
+        Explanation::Remembered(ledger::Remembered::Pod(pod)) if pod.outcome.is_unplaced() => {
             Outcome::Unplaced
         }
         _ => Outcome::Done,
     })
-}
-
-fn is_unplaced(outcome: &Fate) -> bool {
-    outcome.unplaced_reason().is_some()
 }
 
 /// What is asked for, from where it is to be read.
@@ -143,10 +139,6 @@ impl PodExplanation {
         let pod = self.pod.to_string();
         let pod = pod.bold();
         match (&self.outcome, &self.node, &self.node_name) {
-            (Some(outcome @ (Fate::Unplaced { .. } | Fate::Unreadable { .. })), ..) => {
-                say!("{pod}: {}", "no node can be made for it".red());
-                plan_text::print_reasons(outcome);
-            }
             (Some(Fate::Ignored { reason }), ..) => say!("{pod}: left out of the decision: {reason}"),
             (Some(Fate::Placed { .. }), Some(node), _) => {
                 say!("{pod}: {}", "goes to a new node".green());
@@ -154,6 +146,10 @@ impl PodExplanation {
                 self.why.iter().for_each(print_why);
             }
             (Some(Fate::Placed { on }), ..) => say!("{pod}: {} {on}", "there is room for it on".green()),
+            (Some(unplaced), ..) => {
+                say!("{pod}: {}", "no node can be made for it".red());
+                plan_text::print_reasons(unplaced);
+            }
             (None, _, Some(node)) => {
                 say!("{pod}: runs on {node}, so there is nothing to decide");
                 print_unreadable(self.unreadable.as_deref());

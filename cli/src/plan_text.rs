@@ -97,7 +97,7 @@ pub(crate) fn print_nodes(nodes: &[NewNode]) {
 
 fn print_unplaced(decision: &Decision) {
     for entry in &decision.report.pods {
-        if !matches!(entry.outcome, Outcome::Unplaced { .. } | Outcome::Unreadable { .. }) {
+        if !entry.outcome.is_unplaced() {
             continue;
         }
         say!("");

@@ -82,7 +82,7 @@ fn explain_says_whether_a_cluster_can_do_without_a_node() {
         let output = outrigger(&["explain", node, "-f", "examples/half-empty.yaml"], "");
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    let ended = explained("i-00000000000000001");
+    let ended = explained("i-00000000000000002");
     assert!(
         ended.contains("The cluster can do without it (Underutilized): it saves $0.3596/h for 3 evictions"),
         "{ended}"

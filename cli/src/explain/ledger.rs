@@ -107,7 +107,7 @@ fn pod(plan: Option<&Dated>, asked: &str) -> Option<DecidedPod> {
     let pod = entry.pods.iter().find(is_it)?.clone();
     let on = match &entry.outcome {
         Fate::Placed { on } => report.nodes.iter().find(|node| &node.claim == on),
-        Fate::Unplaced { .. } | Fate::Unreadable { .. } | Fate::Ignored { .. } => None,
+        _ => None,
     };
     Some(DecidedPod { pod, decided_at: *decided_at, outcome: entry.outcome.clone(), why: on.cloned() })
 }
@@ -160,12 +160,12 @@ impl DecidedPod {
     fn print_text(&self) {
         let (pod, at) = (self.pod.bold(), self.decided_at);
         match &self.outcome {
-            outcome @ (Fate::Unplaced { .. } | Fate::Unreadable { .. }) => {
-                say!("{pod}: {} (provision, {at})", "no node can be made for it".red());
-                plan_text::print_reasons(outcome);
-            }
             Fate::Ignored { reason } => say!("{pod}: left out of the decision: {reason} (provision, {at})"),
             Fate::Placed { on } => say!("{pod}: {} {on} (provision, {at})", "goes to".green()),
+            unplaced => {
+                say!("{pod}: {} (provision, {at})", "no node can be made for it".red());
+                plan_text::print_reasons(unplaced);
+            }
         }
         self.why.iter().for_each(print_why);
     }

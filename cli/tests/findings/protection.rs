@@ -199,7 +199,7 @@ fn a_budget_that_cannot_be_read_keeps_the_pods_that_it_may_cover() {
     let expected = "the budget default/api, which may cover the pod default/api, cannot be read: spec.minAvailable: \
                     found \"ten\"; allowed: a number from 0 on, or a percentage from 0% to 100%";
     assert_eq!(why, expected);
-    assert!(told.contains("refused: PodDisruptionBudget/default/api: spec.minAvailable"), "{told}");
+    assert!(told.contains("not read whole: -: PodDisruptionBudget/default/api: spec.minAvailable"), "{told}");
     assert_eq!(ended(&[api.clone(), budget("other", &of_other, &status(1, 0))]), ["i-2"], "it covers others");
     let mut odd = budget("api", &json!({"maxUnavailable": 1}), &status(1, 0));
     odd["spec"]["selector"] = json!({"matchExpressions": [{"key": "app", "operator": "Near"}]});

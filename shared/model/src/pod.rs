@@ -86,7 +86,7 @@ pub struct Pod {
     pub volume_claims: Vec<String>,
     /// The pod group of its namespace that is placed whole or not at all (annotation `outrigger.dev/pod-group`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub group: Option<String>,
+    pub group: Option<Box<str>>,
     /// Its annotation `karpenter.sh/do-not-disrupt`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub do_not_disrupt: Option<Box<Protection>>,

@@ -54,6 +54,11 @@ pub enum Outcome {
         /// What could not be read.
         problem: String,
     },
+    /// A volume that it mounts keeps it from every node.
+    Volume {
+        /// Its claim, and what is wrong with that.
+        problem: String,
+    },
     /// It was left out of the decision.
     Ignored {
         /// Why.
@@ -258,11 +263,17 @@ impl Report {
 }
 
 impl Outcome {
+    /// Whether no node can be made for it.
+    pub const fn is_unplaced(&self) -> bool {
+        matches!(self, Self::Unplaced { .. } | Self::Unreadable { .. } | Self::Volume { .. })
+    }
+
     /// For a pod that no node can be made for, why, in one line: each pool's reason.
     pub fn unplaced_reason(&self) -> Option<String> {
         match self {
             Self::Placed { .. } | Self::Ignored { .. } => None,
             Self::Unreadable { problem } => Some(format!("it cannot be read whole: {problem}")),
+            Self::Volume { problem } => Some(problem.clone()),
             Self::Unplaced { pools } if pools.is_empty() => Some("there is no usable NodePool".into()),
             Self::Unplaced { pools } => {
                 Some(pools.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))

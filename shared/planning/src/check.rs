@@ -91,9 +91,7 @@ pub fn check_with_report(snapshot: &Snapshot, plan: &Plan, report: &Report) -> V
         for pod in &entry.pods {
             let agrees = match &entry.outcome {
                 Outcome::Placed { on } => node_of.get(pod) == Some(&on.as_str()),
-                Outcome::Unplaced { .. } | Outcome::Unreadable { .. } | Outcome::Ignored { .. } => {
-                    !node_of.contains_key(pod)
-                }
+                _ => !node_of.contains_key(pod),
             };
             *times.entry(pod).or_default() += if agrees { 1 } else { 2 };
         }

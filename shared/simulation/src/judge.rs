@@ -66,6 +66,8 @@ pub(crate) enum Asks {
     Laws,
     /// What the scenario's file expects.
     Expected,
+    /// That nothing is left over. Pods that nobody can read wait for ever, and each tick says so.
+    Settled,
     /// That it comes to rest: everything runs, nothing is left over, and nothing happens any more.
     Rest,
 }

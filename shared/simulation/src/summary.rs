@@ -212,9 +212,7 @@ fn waiting(state: &State) -> Vec<Waiting> {
             let reason = match &entry.outcome {
                 Outcome::Placed { on } => format!("its node is on its way: {on}"),
                 Outcome::Ignored { reason } => reason.clone(),
-                unplaced @ (Outcome::Unplaced { .. } | Outcome::Unreadable { .. }) => {
-                    unplaced.unplaced_reason().unwrap_or_default()
-                }
+                unplaced => unplaced.unplaced_reason().unwrap_or_default(),
             };
             reasons.extend(entry.pods.iter().map(|pod| (pod, reason.clone())));
         }

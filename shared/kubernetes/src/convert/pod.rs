@@ -40,7 +40,7 @@ pub fn pod(wire: wire::Pod, interner: &mut Interner) -> Result<Pod, Invalid> {
     let deleting = metadata.deletion_timestamp.is_some();
     let mut labels = metadata.labels.unwrap_or_default();
     let mut annotations = metadata.annotations.unwrap_or_default();
-    let group = annotations.remove(labels::POD_GROUP);
+    let group = annotations.remove(labels::POD_GROUP).map(String::into_boxed_str);
     let started_at = status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0);
     let wish = annotations.remove(labels::DO_NOT_DISRUPT);
     let do_not_disrupt = wish.map(|value| Box::new(Protection { value, started_at }));

@@ -71,43 +71,46 @@ pub(crate) fn queue<'a>(
     volumes: &Volumes<'a>,
     left_alone: &LeftAlone<'_>,
 ) -> Queue<'a> {
-    let mut ignored: BTreeMap<String, Vec<PodRef>> = BTreeMap::new();
-    let mut unreadable: BTreeMap<String, Vec<PodRef>> = BTreeMap::new();
+    let mut left_out: BTreeMap<String, PodsReport> = BTreeMap::new();
     let waits = preemptions(snapshot);
     let mut opts_out: BTreeMap<*const PodSpec, bool> = BTreeMap::new();
     let (mut pods, mut incomplete) = (Vec::new(), BTreeSet::new());
     for pod in snapshot.pods.iter().filter(|pod| pod.is_provisionable()).chain(buffers) {
-        if let Some(problem) = &pod.degraded {
-            unreadable.entry(problem.complaint()).or_default().push(pod.id.clone());
-            incomplete.extend(group_of(pod));
-            continue;
-        }
         let waiting_for = pod.nominated_node.as_deref().filter(|_| pod.node_name.is_none());
         let preempts = waiting_for.filter(|node| waits.contains(node));
-        let reason = if let Some(why) = left_alone.quarantined.get(pod.uid.as_str()) {
+        let ignored = if let Some(why) = left_alone.quarantined.get(pod.uid.as_str()) {
             Some((*why).to_owned())
         } else if let Some(node) = preempts {
             Some(format!("it waits for pods on node {node} to make room for it"))
         } else if *opts_out.entry(Arc::as_ptr(&pod.spec)).or_insert_with(|| pod.spec.opts_out()) {
             Some(format!("it asks for a node without the label {}", labels::NODE_POOL))
         } else {
-            volumes.problem(pod)
+            None
         };
-        match reason {
-            Some(reason) => {
-                ignored.entry(reason).or_default().push(pod.id.clone());
-                incomplete.extend(group_of(pod));
-            }
-            None => pods.push(pod),
-        }
+        let outcome = if let Some(problem) = &pod.degraded {
+            Outcome::Unreadable { problem: problem.complaint() }
+        } else if let Some(reason) = ignored {
+            Outcome::Ignored { reason }
+        } else if let Some(problem) = volumes.problem(pod) {
+            Outcome::Volume { problem }
+        } else {
+            pods.push(pod);
+            continue;
+        };
+        incomplete.extend(group_of(pod));
+        let entry = left_out.entry(why(&outcome));
+        entry.or_insert_with(|| PodsReport { pods: Vec::new(), outcome }).pods.push(pod.id.clone());
     }
-    let ignored = ignored.into_iter().map(|(reason, pods)| (pods, Outcome::Ignored { reason }));
-    let unreadable = unreadable.into_iter().map(|(problem, pods)| (pods, Outcome::Unreadable { problem }));
-    let left_out = ignored.chain(unreadable).map(|(mut pods, outcome)| {
-        pods.sort();
-        PodsReport { pods, outcome }
-    });
-    Queue { pods, left_out: left_out.collect(), incomplete }
+    left_out.values_mut().for_each(|entry| entry.pods.sort());
+    Queue { pods, left_out: left_out.into_values().collect(), incomplete }
+}
+
+/// Why pods are left out, for those that are so for the same reason.
+fn why(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Ignored { reason } => reason.clone(),
+        other => other.unplaced_reason().unwrap_or_default(),
+    }
 }
 
 /// Nodes that are making room: a pod nominated to one of them waits for a preemption there. Any other nomination is our

@@ -243,6 +243,7 @@ pub(crate) fn rendered(guarantee: &str, plan: &Plan, report: &Report) -> String 
             }
             Outcome::Ignored { reason } => format!("left out, {reason}"),
             Outcome::Unreadable { problem } => format!("not read whole, {problem}"),
+            Outcome::Volume { problem } => problem.clone(),
         };
         let _ = writeln!(out, "no place for {}:\n  {reason}", names(entry.pods.iter()));
     }

@@ -232,7 +232,7 @@ fn a_group_that_cannot_be_whole_costs_no_other_its_place() {
     snapshot.pods.extend(pods("broken-too", 1, nowhere));
     for pod in &mut snapshot.pods {
         let group = pod.id.name.split('-').next().filter(|name| *name != "free");
-        pod.group = group.map(str::to_owned);
+        pod.group = group.map(Box::from);
     }
     check("two_groups", "All pods but those of the broken group have a place.", &snapshot);
 }

@@ -130,7 +130,7 @@ impl Chance {
         static_pods::static_pods(&dice, &mut scenario);
         let patience = protection::protection(&dice, &mut scenario, patience);
         scenario.events = trouble(&dice, &scenario);
-        unreadable::unreadable(&dice, &mut scenario);
+        let some_wait = unreadable::unreadable(&dice, &mut scenario);
         let patience = pools::departures(&dice, &mut scenario, patience);
         let patience = disruption::disruption(&dice, &mut scenario, patience);
         let patience = volumes::in_quiet_times(&dice, &mut scenario, patience);
@@ -140,7 +140,11 @@ impl Chance {
             scenario.events.retain(|event| !matches!(event.kind, EventKind::StrayInstances(_)));
         }
         let heals = scenario.events.iter().all(|event| !leaves_a_mark(&event.kind));
-        let asks = if heals { patience } else { Asks::Laws };
+        let asks = match (heals, patience) {
+            (false, _) => Asks::Laws,
+            (true, Asks::Rest) if some_wait => Asks::Settled,
+            (true, asks) => asks,
+        };
         Trial { scenario, asks }
     }
 }

@@ -17,8 +17,10 @@ pub(crate) fn complaints(ending: &Ending, asks: Asks) -> Vec<String> {
     if asks != Asks::Laws {
         complaints.extend(ending.summary.unexpected.iter().cloned());
     }
-    if asks == Asks::Rest {
+    if matches!(asks, Asks::Settled | Asks::Rest) {
         complaints.extend(left_over(ending));
+    }
+    if asks == Asks::Rest {
         complaints.extend(restless(ending));
         complaints.extend(ending.kept_from_drift.iter().cloned());
         let late = ending.last_writes.iter().filter(|(_, at)| **at > REST_BY);

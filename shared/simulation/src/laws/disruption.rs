@@ -92,7 +92,10 @@ fn unwilling(
     let Some(node) = node_of(state, claim) else { return Vec::new() };
     let are_asked = protection::are_asked(command.reason, claim);
     let minds = |pod: &&Pod| match command.reason {
-        TerminationReason::Empty if !pod.is_bound_to_its_node() => true,
+        // A pod that ends already is waited for; only that of a StatefulSet is missed elsewhere.
+        TerminationReason::Empty if !pod.is_bound_to_its_node() => {
+            pod.state != PodState::Terminating || pod.is_reschedulable()
+        }
         _ => {
             let never_goes = pod.is_drainable() && state.cluster.never_goes(pod);
             are_asked && (protection::asks(pod, moment.at) || never_goes)

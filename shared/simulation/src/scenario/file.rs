@@ -268,6 +268,7 @@ impl Reader {
             let uid = index.to_string();
             let Some(pod) = pods.iter().find(|pod| pod.uid == uid) else { continue };
             self.simulated(&field, pod);
+            self.amounts(pod);
             workloads.push(Workload {
                 id: pod.id.clone(),
                 labels: Arc::clone(&pod.labels),
@@ -284,6 +285,12 @@ impl Reader {
             });
         }
         workloads
+    }
+
+    /// Whether a pod's amounts were read. A later Kubernetes may let new fields in, yet no amount that is none.
+    fn amounts(&mut self, pod: &Pod) {
+        let problem = pod.degraded.as_ref().filter(|problem| problem.field.contains("resources."));
+        self.problems.extend(problem.map(|problem| in_scenario(problem.as_ref().clone())));
     }
 
     fn lifetime(&mut self, field: &str, file: &WorkloadFile) -> Option<Lifetime> {

@@ -6,7 +6,7 @@ use outrigger_simulation::Ending;
 
 use crate::common;
 
-/// Two nodes, each with a large pod and a small one, and in the end the small ones alone. `{small}` is put into the
+/// Two nodes, each with a large pod, beside which one small one has room; in the end the small ones are alone. `{small}` is put into the
 /// workload of the small ones, `{pod}` into their template's spec and `{wish}` into their annotations; `{spec}` into
 /// the pool's template, `{agent}` into the annotations of a daemonset's pods, and `{extra}` under `spec`.
 const SCENARIO: &str = r"
@@ -45,7 +45,7 @@ spec:
       template: {metadata: {labels: {app: big}},
         spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1400m, memory: 512Mi}}}]}}
     - name: small
-      at: 2s
+      at: 3m
       replicas: 2
       {small}
       template: {metadata: {labels: {app: small}, annotations: {{wish}}},

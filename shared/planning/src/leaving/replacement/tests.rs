@@ -119,7 +119,7 @@ fn a_node_is_kept_by_its_own_wish_and_by_those_of_its_pods() {
     let table = [
         (&open, pod("ReplicaSet", PodState::Bound), None),
         (&open, shy("ReplicaSet"), Some("the pod default/p asks not to be disrupted")),
-        (&open, shy("Node"), None),
+        (&open, shy("Node"), Some("the pod default/p asks not to be disrupted")),
         (&open, finished, None),
         (&own, pod("ReplicaSet", PodState::Bound), Some("the node i-1 asks not to be disrupted")),
     ];

@@ -36,7 +36,7 @@ fn beside(state: PodState, change: impl Fn(&mut Node)) -> Snapshot {
 fn left_out(report: &Report) -> BTreeMap<&str, &str> {
     let reasons = report.pods.iter().flat_map(|entry| {
         let reason = match &entry.outcome {
-            Outcome::Ignored { reason } => Some(reason.as_str()),
+            Outcome::Volume { problem } => Some(problem.as_str()),
             _ => None,
         };
         entry.pods.iter().filter_map(move |pod| Some((pod.name.as_str(), reason?)))

@@ -5,14 +5,15 @@ use outrigger_model::Invalid;
 use super::Dice;
 use crate::scenario::{Event, EventKind, Mishap, Scenario};
 
-/// Pods of workloads and daemonsets that use what a later Kubernetes knows, and nodes that say it for a while.
-pub(super) fn unreadable(dice: &Dice, scenario: &mut Scenario) {
+/// Pods of workloads and daemonsets that use what a later Kubernetes knows, and nodes that say it for a while. Returns
+/// whether pods may wait for ever, since nothing is bought for them.
+pub(super) fn unreadable(dice: &Dice, scenario: &mut Scenario) -> bool {
     let toleration = |kind: &str, id: &dyn std::fmt::Display, spec: &str| {
         let field = format!("{spec}.tolerations[0].operator");
         Some(Box::new(Invalid::new(format!("{kind}/{id}"), field, "\"Gt\"", "Equal or Exists")))
     };
     for (index, workload) in scenario.workloads.iter_mut().enumerate() {
-        if dice.happens(&format!("unreadable/{index}"), 10) {
+        if dice.happens(&format!("unreadable/{index}"), 6) {
             workload.unreadable = toleration("Pod", &workload.id, "spec");
         }
     }
@@ -27,4 +28,5 @@ pub(super) fn unreadable(dice: &Dice, scenario: &mut Scenario) {
         scenario.events.push(Event { at, kind: EventKind::Mishap(Mishap::ConfuseNodes, nodes) });
         scenario.events.sort_by_key(|event| event.at);
     }
+    scenario.workloads.iter().any(|workload| workload.unreadable.is_some())
 }
