@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 use outrigger_simulation::{Failure, Scenario, Worlds};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 /// Worlds make and drop small objects all the time; this allocator plays them a quarter faster than the system's.
 #[global_allocator]
@@ -36,6 +38,14 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
+    // What the functions say, where RUST_LOG asks for it. The time would not be the world's.
+    tracing_subscriber::fmt()
+        .with_env_filter(
+            EnvFilter::builder().with_default_directive(LevelFilter::OFF.into()).from_env_lossy(),
+        )
+        .with_writer(std::io::stderr)
+        .without_time()
+        .init();
     match run(&Arguments::parse()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,

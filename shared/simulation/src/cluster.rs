@@ -69,6 +69,8 @@ pub(crate) struct Objects {
     volumes: Volumes,
     /// Since when nodes are closed for their drain. The scheduler notices a little later.
     closed_at: BTreeMap<String, Duration>,
+    /// When nodes were opened that were closed until their pods were placed, by name.
+    opened_at: BTreeMap<String, Duration>,
     /// Whether the scheduler has pods to look at that it has never tried.
     has_new_pods: bool,
     /// Nodes that may take a pod which they did not take before.
@@ -104,6 +106,7 @@ impl Objects {
             budgets: scenario.budgets.clone(),
             volumes: Volumes::new(scenario.seed),
             closed_at: BTreeMap::new(),
+            opened_at: BTreeMap::new(),
             has_new_pods: false,
             touched: BTreeSet::new(),
             bound: BTreeMap::new(),
@@ -160,6 +163,11 @@ impl Objects {
     /// Whether a node was closed for its drain.
     pub(crate) fn is_closed(&self, node: &str) -> bool {
         self.closed_at.contains_key(node)
+    }
+
+    /// When a node was opened that had been closed until its pods were placed.
+    pub(crate) fn opened_at(&self, node: &str) -> Option<Duration> {
+        self.opened_at.get(node).copied()
     }
 
     /// Since when a node is closed for its drain.
@@ -358,7 +366,11 @@ impl Objects {
             (true, false) => drop(self.closed_at.remove(&node.name)),
             _ => {}
         }
+        let awaited_placing = node.awaits_placing();
         node.taints.clone_from(&change.taints);
+        if awaited_placing && !node.awaits_placing() {
+            self.opened_at.insert(node.name.clone(), moment.elapsed);
+        }
         node.foreign_taints.clone_from(&change.foreign_taints);
         node.finalizers.clone_from(&change.finalizers);
         self.put_node(node);

@@ -62,12 +62,15 @@ pub struct Kill {
 
 /// Begins a function each minute, for ever.
 pub(crate) async fn schedule(world: &Arc<World>, scenario: &Scenario, function: Function, kills: &[Kill]) {
-    let is_there = function != Function::Disrupt || scenario.policy == Policy::Outrigger;
-    while is_there && has_functions(world) {
+    while is_there(scenario, function) && has_functions(world) {
         run(world, scenario, function, Wake::Schedule, kills).await;
         sleep_until(next_period(world)).await;
     }
     std::future::pending::<()>().await;
+}
+
+fn is_there(scenario: &Scenario, function: Function) -> bool {
+    function != Function::Disrupt || scenario.policy == Policy::Outrigger
 }
 
 /// Begins a function when a notice asks for it, for ever; as in Lambda, whatever its other runs do.
@@ -93,7 +96,7 @@ fn has_functions(world: &World) -> bool {
 /// Rings a function a second time each minute: while the first run stands still, and where runs are begun twice. As in
 /// Lambda, it is the functions that must see to it that two of them do no harm.
 pub(crate) async fn second(world: &Arc<World>, scenario: &Scenario, function: Function, kills: &[Kill]) {
-    if !scenario.overlaps(function) {
+    if !scenario.overlaps(function) || !is_there(scenario, function) {
         return std::future::pending().await;
     }
     loop {

@@ -219,6 +219,7 @@ impl Objects {
         self.record(outrigger_engine::ports::ClusterChange::NodeGone { name: name.to_owned() });
         self.nodes.remove(name);
         self.closed_at.remove(name);
+        self.opened_at.remove(name);
         let orphaned: Vec<String> = self
             .pods
             .values()

@@ -59,7 +59,6 @@ impl Objects {
             cascade,
             is_gone: cascade == Cascade::Background,
         }));
-        self.version += 1;
         uids
     }
 

@@ -82,7 +82,8 @@ impl Objects {
         }
     }
 
-    /// Somebody binds a pod of their own to a node: nothing controls it, and it takes a fifth of the node.
+    /// Somebody binds a pod of their own to a node: nothing controls it, and it takes a fifth of the node. Where that is
+    /// not free, the kubelet does not take it.
     pub(crate) fn add_stranger(&mut self, node: &str, moment: Moment) {
         let Some(found) = self.nodes.get(node) else { return };
         let fifth = |name| Quantity::millis(found.allocatable.get(name).milli_value() / 5);
@@ -107,7 +108,10 @@ impl Objects {
             readiness: Readiness::default(),
             degraded: None,
         };
-        self.put_on(pod, node, moment);
+        let taken = self.taken_of(node);
+        if self.nodes.get(node).is_some_and(|found| refusal(found, &taken, &pod).is_none()) {
+            self.put_on(pod, node, moment);
+        }
     }
 
     /// Somebody deletes the oldest pods that wait for a node.

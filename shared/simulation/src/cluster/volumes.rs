@@ -32,6 +32,8 @@ struct Attached {
     pod: String,
     /// When it will be gone, once that pod has ended.
     until: Option<Duration>,
+    /// When that pod has ended.
+    ended: Option<Duration>,
 }
 
 impl Volumes {
@@ -96,7 +98,10 @@ impl Volumes {
             if let Some(zone) = zone {
                 self.zones.entry(claim.clone()).or_insert_with(|| zone.clone());
             }
-            self.attached.insert((node.to_owned(), claim), Attached { pod: pod.uid.clone(), until: None });
+            self.attached.insert(
+                (node.to_owned(), claim),
+                Attached { pod: pod.uid.clone(), until: None, ended: None },
+            );
         }
     }
 
@@ -106,6 +111,7 @@ impl Volumes {
         for attached in self.attached.values_mut().filter(|attached| attached.pod == pod.uid) {
             let takes = least + draw(self.seed, &format!("detach/{}", pod.uid), most - least);
             attached.until.get_or_insert(moment.elapsed.saturating_add(Duration::from_secs(takes)));
+            attached.ended.get_or_insert(moment.elapsed);
         }
     }
 
@@ -156,11 +162,11 @@ impl Volumes {
             .collect()
     }
 
-    /// Volumes that are still being detached from a node although their pods have ended.
-    pub(crate) fn detaching(&self, node: &str, moment: Moment) -> impl Iterator<Item = &PodRef> {
+    /// Volumes that are still being detached from a node although their pods have ended, and when these did.
+    pub(crate) fn detaching(&self, node: &str, moment: Moment) -> impl Iterator<Item = (&PodRef, Duration)> {
         let on = self.attached.iter().filter(move |((on, _), _)| on == node);
-        on.filter(move |(_, attached)| attached.until.is_some() && !attached.is_over(moment))
-            .map(|((_, claim), _)| claim)
+        on.filter(move |(_, attached)| !attached.is_over(moment))
+            .filter_map(|((_, claim), attached)| Some((claim, attached.ended?)))
     }
 }
 

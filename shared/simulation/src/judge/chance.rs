@@ -142,6 +142,8 @@ impl Chance {
         let heals = scenario.events.iter().all(|event| !leaves_a_mark(&event.kind));
         let asks = match (heals, patience) {
             (false, _) => Asks::Laws,
+            // Their budgets hold up drains as long as they wait.
+            (true, Asks::Rest) if some_wait && !scenario.budgets.is_empty() => Asks::Laws,
             (true, Asks::Rest) if some_wait => Asks::Settled,
             (true, asks) => asks,
         };

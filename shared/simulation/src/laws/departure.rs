@@ -91,7 +91,15 @@ pub(crate) fn termination(state: &State, id: &str, moment: Moment) -> Vec<String
     }
     let on = state.cluster.pods().values().filter(|pod| pod.node_name.as_deref() == Some(id));
     let alive = on.filter(|pod| is_alive(state, pod, moment)).map(|pod| pod.id.to_string());
-    let attached = state.cluster.volumes().detaching(id, moment).map(|claim| format!("volume {claim}"));
+    // A pod that may stay has its volume until it ends by itself, which may be while EC2 is asked.
+    let given_up = claim.and_then(|claim| claim.status.termination.as_ref()?.terminating_at);
+    let given_up = given_up.map(|at| {
+        let ago = Duration::try_from(moment.at.duration_since(at)).unwrap_or_default();
+        moment.elapsed.saturating_sub(ago + tolerance(state))
+    });
+    let attached = state.cluster.volumes().detaching(id, moment);
+    let attached = attached.filter(|(_, ended)| given_up.is_none_or(|at| *ended <= at));
+    let attached = attached.map(|(claim, _)| format!("volume {claim}"));
     let spared = claim.into_iter().flat_map(|claim| protection::ended_pods(state, claim, id, moment));
     alive.chain(attached).map(|what| format!("{id} was terminated under {what}")).chain(spared).collect()
 }

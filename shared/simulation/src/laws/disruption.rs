@@ -159,9 +159,14 @@ fn was_ready(state: &State, look: &Look, claim: &str, moment: Moment) -> bool {
         let ago = moment.elapsed.saturating_sub(look.nodes.unwrap_or(look.ledger));
         condition.is_some_and(|since| after(since, ago) >= moment.at)
     };
+    // Another run of lifecycle has opened it, and has not written down yet that it is initialised.
+    let opened_since = || {
+        let opened = state.cluster.opened_at(&node.name);
+        opened.is_some_and(|at| at >= look.nodes.unwrap_or(look.ledger))
+    };
     let takes_pods = match claim.status.state {
         ClaimState::Initialized => true,
-        ClaimState::Registered => node.awaits_placing(),
+        ClaimState::Registered => node.awaits_placing() || opened_since(),
         _ => false,
     };
     began_since || takes_pods && (node.ready || lost_since())

@@ -142,11 +142,27 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         let mut ended = 0;
         for nodes in of_pool {
             let is_free = nodes.iter().all(|node| !self.takes_in[*node] && !self.solution.ended[*node]);
-            if is_free && self.try_ending(nodes, Demand::Saving(&pool.settings)).is_ok() {
+            if is_free && self.end_as_proposed(nodes, Demand::Saving(&pool.settings)) {
                 ended += nodes.iter().filter(|node| self.solution.ended[**node]).count();
             }
         }
         ended
+    }
+
+    /// Ends nodes as an earlier run has proposed. What was to take their pods in then may be to go now: it stays where
+    /// nothing else has room for them. Else two runs could each propose what the other keeps, and nothing would end.
+    fn end_as_proposed(&mut self, nodes: &[usize], demand: Demand<'_>) -> bool {
+        if self.try_ending(nodes, demand).is_ok() {
+            return true;
+        }
+        let is_proposed = |node: &usize| self.start.proposed.iter().any(|nodes| nodes.contains(node));
+        let going = self.endable.iter().copied().filter(|node| self.is_going(*node));
+        let others: Vec<usize> = going.filter(|node| !is_proposed(node)).collect();
+        self.set_closed(&others, false);
+        let is_ended = self.try_ending(nodes, demand).is_ok();
+        let untouched: Vec<usize> = others.into_iter().filter(|node| !self.takes_in[*node]).collect();
+        self.set_closed(&untouched, true);
+        is_ended
     }
 
     /// Ends nodes of a pool, as many at a time as is worth it; the others are opened to the pods of others. `ended`
