@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use outrigger_model::{Node, Pod, Price, Snapshot, labels};
+use outrigger_model::node_pool::DisruptionReason;
+use outrigger_model::{Node, Pod, Price, Proposal, Snapshot, labels};
 use outrigger_planning::Options;
 use outrigger_planning::check::carried_out;
 use outrigger_planning::disruption::{Consolidation, DisruptionSettings, consolidate};
@@ -150,6 +151,21 @@ fn few_at_a_time_come_to_the_same_and_move_no_pod_twice() {
                 assert_eq!(at_rest(snapshot, &settings), best, "{count} with {each} by {at_once}");
             }
         }
+    }
+}
+
+// Else two runs could each propose the node that the other keeps, and none would ever end.
+#[test]
+fn what_an_earlier_run_has_proposed_is_found_again_though_another_node_would_do() {
+    let snapshot = world_of(of_types(&["m6a.large"], "100%"), equal(2, "m6a.large", 2, (450, 512)));
+    let settings = DisruptionSettings::default();
+    for node in ["i-00", "i-01"] {
+        let nodes = vec![node.to_owned()];
+        let proposal = Proposal { reason: DisruptionReason::Underutilized, nodes, since: snapshot.taken_at };
+        let known = Snapshot { proposals: vec![proposal], ..snapshot.clone() };
+        let found = found(&known, &settings);
+        assert_eq!(ended(&found), [node]);
+        assert_eq!(found.commands[0].proposed_since, Some(snapshot.taken_at));
     }
 }
 
