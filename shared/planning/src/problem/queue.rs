@@ -101,7 +101,9 @@ pub(crate) fn queue<'a>(
         let entry = left_out.entry(why(&outcome));
         entry.or_insert_with(|| PodsReport { pods: Vec::new(), outcome }).pods.push(pod.id.clone());
     }
-    left_out.values_mut().for_each(|entry| entry.pods.sort());
+    for entry in left_out.values_mut() {
+        entry.pods.sort();
+    }
     Queue { pods, left_out: left_out.into_values().collect(), incomplete }
 }
 
