@@ -32,6 +32,7 @@ pub struct NodeClaimObject {
 
 /// The part of an object's metadata that we write.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ObjectMetadata {
     /// Name.
     pub name: String,

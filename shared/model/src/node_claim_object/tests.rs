@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    Instance, NodeCheck, NodeClaimSpec, NodeClaimStatus, Quantity, Requirements, Termination,
+    Instance, NodeCheck, NodeClaimSpec, NodeClaimStatus, OwnerReference, Quantity, Requirements, Termination,
     TerminationReason, fixtures,
 };
 
@@ -203,4 +203,16 @@ fn what_is_wrong_with_its_node_is_shown() {
             "Ready False UnhealthyDependents"
         ]
     );
+}
+
+// Kubernetes' garbage collector knows the pool by no other field, and the API server takes no other.
+#[test]
+fn the_pool_that_owns_an_object_stands_where_kubernetes_looks_for_it() {
+    let mut object = mirror(&claim());
+    object.metadata.owner_references.push(OwnerReference::node_pool("default", "uid-1"));
+    let written = serde_json::to_value(&object).unwrap();
+    let owner = json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": "default", "uid": "uid-1", "blockOwnerDeletion": true,
+    });
+    assert_eq!(written["metadata"]["ownerReferences"], json!([owner]));
 }
