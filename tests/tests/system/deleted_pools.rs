@@ -39,6 +39,24 @@ fn claims(stack: &Stack) -> Vec<Value> {
     stack.kubernetes().list(CLAIMS).unwrap()
 }
 
+/// Waits until the garbage collector follows NodeClaims: it deletes one whose NodePool has gone. It orphans only what it
+/// follows.
+fn await_garbage_collector(stack: &Stack) {
+    const PROBE: &str = "/apis/karpenter.sh/v1/nodepools/probe";
+    let kubernetes = stack.kubernetes();
+    let object = |kind: &str, owners: &Value, spec: &Value| {
+        let metadata = json!({"name": "probe", "ownerReferences": owners});
+        json!({"apiVersion": "karpenter.sh/v1", "kind": kind, "metadata": metadata, "spec": spec})
+    };
+    apply(kubernetes, &object("NodePool", &json!([]), &kubernetes.get(POOL).unwrap()["spec"])).unwrap();
+    let uid = kubernetes.get(PROBE).unwrap()["metadata"]["uid"].clone();
+    let owner = json!([{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": "probe", "uid": uid}]);
+    apply(kubernetes, &object("NodeClaim", &owner, &claims(stack)[0]["spec"])).unwrap();
+    kubernetes.delete(PROBE).unwrap();
+    let there = || Ok(claims(stack).iter().filter(|claim| claim["metadata"]["name"] == "probe").count());
+    wait_for("probes", 0, LONGEST, there).unwrap();
+}
+
 /// How many NodeClaims belong to the NodePool of this uid, as Karpenter's do.
 fn owned_by(stack: &Stack, uid: &Value) -> usize {
     let owner = json!({
@@ -85,6 +103,7 @@ fn an_orphaned_node_stays_and_belongs_to_the_next_pool_of_its_name() {
     let kubernetes = stack.kubernetes();
     let (nodes, before, pool) =
         (claims(&stack).len(), instances(&stack).unwrap(), kubernetes.get(POOL).unwrap());
+    await_garbage_collector(&stack);
     kubernetes.delete(&format!("{POOL}?propagationPolicy=Orphan")).unwrap();
     let there = || Ok(usize::from(kubernetes.find(POOL)?.is_some()));
     wait_for("NodePool", 0, LONGEST, there).unwrap();
