@@ -167,7 +167,15 @@ fn is_alive(state: &State, pod: &Pod, moment: Moment) -> bool {
         .cluster
         .deleting_until(pod)
         .is_some_and(|until| after(moment.at, state.clock_skew).duration_since(until) >= STUCK_AFTER);
-    !stays(pod) && !stuck && !pod.state.is_over()
+    !stays(pod) && !stuck && !came_late(state, pod) && !pod.state.is_over()
+}
+
+/// Whether a pod came to its node while that was closed and clocks are wrong: who closes a node and who ends it may then
+/// see differently how long kube-scheduler has had to notice.
+fn came_late(state: &State, pod: &Pod) -> bool {
+    let closed = pod.node_name.as_deref().and_then(|node| state.cluster.closed_since(node));
+    let late = state.cluster.bound_at(pod).zip(closed).is_some_and(|(came, closed)| came >= closed);
+    late && !state.clock_skew.is_zero()
 }
 
 fn stays(pod: &Pod) -> bool {
