@@ -95,7 +95,7 @@ pub(crate) fn termination(state: &State, id: &str, moment: Moment) -> Vec<String
     let given_up = claim.and_then(|claim| claim.status.termination.as_ref()?.terminating_at);
     let given_up = given_up.map(|at| {
         let ago = Duration::try_from(moment.at.duration_since(at)).unwrap_or_default();
-        moment.elapsed.saturating_sub(ago + tolerance(state))
+        moment.elapsed.saturating_sub(ago + 2 * state.clock_skew)
     });
     let attached = state.cluster.volumes().detaching(id, moment);
     let attached = attached.filter(|(_, ended)| given_up.is_none_or(|at| *ended <= at));

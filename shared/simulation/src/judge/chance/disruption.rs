@@ -64,9 +64,8 @@ fn wishes(dice: &Dice, pool: &mut NodePool) {
         2 => ConsolidationPolicy::Balanced,
         _ => ConsolidationPolicy::WhenEmptyOrUnderutilized,
     };
-    // What becomes worth giving up only as it grows old would be so after the world has come to rest.
+    // A node that becomes worth giving up only as its pods grow old would be so after the world has come to rest.
     pool.annotations.insert(labels::POD_REST.to_owned(), "0s".to_owned());
-    pool.annotations.insert(labels::LEAST_NODE_AGE.to_owned(), "15m".to_owned());
     let said = [
         (labels::LEAST_SAVING, ["0", "0.05"]),
         (labels::LEAST_SAVING_PERCENT, ["0", "30"]),
