@@ -5,11 +5,13 @@
 //! pods.
 
 mod keepers;
+mod kinds;
 mod steps;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use kinds::Kinds;
 use outrigger_model::Price;
 
 use super::order::classes_in_order;
@@ -117,7 +119,8 @@ pub(crate) fn consolidate<'p, 'a>(
     for (node, evictions) in pools.iter().flat_map(|pool| &pool.counted) {
         counted[*node] = *evictions;
     }
-    let start = Start { solution, order, homes, pools, proposed, counted };
+    let kinds = Kinds::new(problem);
+    let start = Start { solution, order, homes, pools, proposed, counted, kinds };
     keepers::best(&start).told()
 }
 
@@ -134,6 +137,7 @@ struct Start<'s, 'p, 'a> {
     proposed: &'s [Vec<usize>],
     /// As how many evictions the pods of each node count.
     counted: Vec<usize>,
+    kinds: Kinds<'p>,
 }
 
 impl Start<'_, '_, '_> {

@@ -7,8 +7,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use outrigger_model::labels::{CAPACITY_TYPE, INSTANCE_TYPE, ZONE};
-
 use super::Start;
 use super::steps::{Parting, Score, Steps};
 use crate::market::templates::NANOS_PER_DOLLAR;
@@ -149,14 +147,12 @@ impl<'s, 'p, 'a> Search<'s, 'p, 'a> {
 
     /// The first of all nodes that are alike and of which the same is to become.
     fn first_of_kinds(&self, keepers: &Keepers) -> Vec<usize> {
-        let problem = self.start.solution.problem;
         let mut known = BTreeSet::new();
         let is_first = |place: &usize| {
             let node = &self.worth.nodes[*place];
             let classes = self.start.pods_of(node.node).iter().map(|pods| (pods.class, pods.count));
-            let label = |key| problem.existing[node.node].label(key);
-            let what = (self.pools[&node.node], label(INSTANCE_TYPE), label(CAPACITY_TYPE), label(ZONE));
-            known.insert((keepers[*place], what, classes.collect::<Vec<_>>()))
+            let kind = self.start.kinds.kind_of(node.node);
+            known.insert((keepers[*place], self.pools[&node.node], kind, classes.collect::<Vec<_>>()))
         };
         self.open.iter().copied().filter(is_first).collect()
     }

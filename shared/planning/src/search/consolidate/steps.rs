@@ -8,13 +8,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use outrigger_model::labels::{CAPACITY_TYPE, INSTANCE_TYPE, ZONE};
+use outrigger_model::labels::CAPACITY_TYPE;
 use outrigger_model::{CapacityType, Price};
 
 use super::{AtOnce, Consolidated, LASTING, PoolNodes, Start, Stays, Step};
 use crate::disruption::{DisruptionSettings, Evictions};
-use crate::market::purchases::purchase;
-use crate::market::templates::bits;
 use crate::search::construct::recreate;
 use crate::search::prices::Prices;
 use crate::search::worst_fit::worst_fit;
@@ -170,16 +168,19 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
     fn end_many(&mut self, nodes: &[usize], at_once: AtOnce, ended: &mut usize, pool: &PoolNodes) {
         let demand = Demand::Saving(&pool.settings);
         let mut left = nodes.to_vec();
+        let mut refused = 0;
         loop {
             left.retain(|node| self.is_going(*node));
             if left.is_empty() {
                 return;
             }
-            let mut size = at_once.next(*ended).clamp(1, left.len());
+            let size_max = at_once.next(*ended).clamp(1, left.len());
+            let mut size = if is_tried_together(refused) { size_max } else { 1 };
             while let Err(stays) = self.end_most(&left[..size], demand) {
                 if size == 1 {
                     self.set_closed(&left[..1], false);
                     self.stays.insert(left[0], stays);
+                    refused += 1;
                     break;
                 }
                 size /= 2;
@@ -358,9 +359,11 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
     /// the most pods, rather one that would be ended now.
     fn bought_again(&self, nodes: &[usize], opened: &[usize]) -> Vec<usize> {
         let mut again: Vec<usize> = Vec::new();
+        let kinds = &self.start.kinds;
         let going = || self.endable.iter().copied().filter(|node| self.is_going(*node));
         for new in opened.iter().filter_map(|place| self.solution.opened[*place].as_ref()) {
-            let is_like = |node: &usize| !again.contains(node) && self.is_same_purchase(*node, new);
+            let bought = kinds.bought_by(self.solution.problem, new);
+            let is_like = |node: &usize| bought.contains(&kinds.kind_of(*node)) && !again.contains(node);
             let most = |all: &mut dyn Iterator<Item = usize>| {
                 all.filter(is_like).max_by_key(|node| (self.start.counted[*node], Reverse(*node)))
             };
@@ -368,22 +371,6 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
             again.extend(like);
         }
         again
-    }
-
-    /// Whether a new node may be just what an existing one is: of its type, paid for alike, in its zone.
-    fn is_same_purchase(&self, node: usize, new: &NewNode) -> bool {
-        let problem = self.solution.problem;
-        let template = &problem.templates()[new.shape.template];
-        let (label, way) = (|key: &str| problem.existing[node].label(key), new.quote.capacity_type());
-        let Some(instance_type) = label(INSTANCE_TYPE).and_then(|name| template.type_index(name)) else {
-            return false;
-        };
-        let purchase = purchase(instance_type, way);
-        let costs_the_same = |zone: &usize| template.price_in(purchase, *zone) == Some(new.quote.price);
-        let mut zones = bits(new.quote.zones).filter(costs_the_same);
-        label(CAPACITY_TYPE) == Some(way.as_str())
-            && new.shape.purchases.contains(purchase)
-            && zones.any(|zone| label(ZONE) == Some(template.zones[zone].name))
     }
 
     /// What came to existing nodes in this step.
@@ -415,6 +402,13 @@ impl Refusal {
             Self::BoughtAgain(_) => Stays::Saves { saving: 0, least: Price::ZERO },
         }
     }
+}
+
+/// Whether nodes are tried together once so many were refused by themselves: always at first, then ever more seldom,
+/// since the time for a node must not grow with how many may end at once.
+fn is_tried_together(refused: usize) -> bool {
+    const ALWAYS: usize = 32;
+    refused < ALWAYS || refused.is_power_of_two()
 }
 
 fn evictions(pods: &[PlacedPods]) -> u32 {

@@ -1,0 +1,74 @@
+//! Kinds: existing nodes that are the same purchase, of one type, paid for alike, in one zone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use outrigger_model::labels::{CAPACITY_TYPE, INSTANCE_TYPE, ZONE};
+
+use crate::market::purchases::purchase;
+use crate::market::templates::bits;
+use crate::problem::Problem;
+use crate::solution::NewNode;
+
+/// What a node was bought as; none where its labels do not say.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind<'p> {
+    instance_type: Option<&'p str>,
+    capacity_type: Option<&'p str>,
+    zone: Option<&'p str>,
+}
+
+/// A kind's place among all of them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct KindIndex(usize);
+
+/// The kind of each existing node. Nodes are many and their kinds few, so what is asked of kinds is asked once.
+pub(super) struct Kinds<'p> {
+    all: Vec<Kind<'p>>,
+    by_node: Vec<KindIndex>,
+}
+
+impl<'p> Kinds<'p> {
+    pub(super) fn new(problem: &'p Problem<'_>) -> Self {
+        let (mut all, mut indices) = (Vec::new(), BTreeMap::new());
+        let by_node = problem.existing.iter().map(|node| {
+            let kind = Kind {
+                instance_type: node.label(INSTANCE_TYPE),
+                capacity_type: node.label(CAPACITY_TYPE),
+                zone: node.label(ZONE),
+            };
+            *indices.entry(kind).or_insert_with(|| {
+                all.push(kind);
+                KindIndex(all.len() - 1)
+            })
+        });
+        Self { by_node: by_node.collect(), all }
+    }
+
+    pub(super) fn kind_of(&self, node: usize) -> KindIndex {
+        self.by_node[node]
+    }
+
+    /// The kinds that a new node may be: of its type, paid for alike, in its zone.
+    pub(super) fn bought_by(&self, problem: &Problem<'_>, new: &NewNode) -> BTreeSet<KindIndex> {
+        let kinds = self.all.iter().enumerate();
+        kinds.filter(|(_, kind)| kind.is_bought_by(problem, new)).map(|(index, _)| KindIndex(index)).collect()
+    }
+}
+
+impl Kind<'_> {
+    fn is_bought_by(self, problem: &Problem<'_>, new: &NewNode) -> bool {
+        let template = &problem.templates()[new.shape.template];
+        let way = new.quote.capacity_type();
+        if self.capacity_type != Some(way.as_str()) {
+            return false;
+        }
+        let Some(instance_type) = self.instance_type.and_then(|name| template.type_index(name)) else {
+            return false;
+        };
+        let purchase = purchase(instance_type, way);
+        let costs_the_same = |zone: &usize| template.price_in(purchase, *zone) == Some(new.quote.price);
+        let mut zones = bits(new.quote.zones).filter(costs_the_same);
+        new.shape.purchases.contains(purchase)
+            && zones.any(|zone| self.zone == Some(template.zones[zone].name))
+    }
+}
