@@ -108,7 +108,11 @@ fn what_evictions_count_and_when_it_is_decides_what_is_ended() {
     let later = ["--at", "2026-11-21T09:00:00Z"];
     assert_eq!(ended(&later), 4);
     assert_eq!(ended(&[&later[..], &["--eviction-price", "10"]].concat()), 1, "only the empty one");
-    assert_eq!(ended(&[&later[..], &["--least-saving", "5"]].concat()), 0);
+    assert_eq!(
+        ended(&[&later[..], &["--least-saving", "5"]].concat()),
+        1,
+        "an empty one goes whatever it saves"
+    );
     assert_eq!(ended(&["--at", "2026-11-20T09:01:00Z"]), 0, "all nodes are young");
     assert_eq!(ended(&[]), 4, "files are of now");
 }

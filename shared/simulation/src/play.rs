@@ -80,8 +80,8 @@ pub struct Ending {
     pub pods: Vec<Pod>,
     /// Ids of living instances in order, with the launch that each belongs to.
     pub instances: Vec<(String, String)>,
-    /// Nodes that should have been replaced for their image, were it not for the volumes on them.
-    pub kept_from_drift: Vec<String>,
+    /// Nodes that should be gone: empty ones, and those of an old image with volumes on them.
+    pub kept: Vec<String>,
     /// When something was last written that changes which nodes there are, by what it was: a launch, a command of
     /// disruption, the end of a claim.
     pub last_writes: BTreeMap<&'static str, Duration>,
@@ -200,7 +200,11 @@ fn ending(world: &World, scenario: &Scenario) -> Ending {
             .live()
             .map(|machine| (machine.instance.id.clone(), machine.token.clone()))
             .collect(),
-        kept_from_drift: laws::volumes::kept_from_drift(state, moment),
+        kept: [
+            laws::volumes::kept_from_drift(state, moment),
+            laws::disruption::kept_though_empty(state, scenario.policy),
+        ]
+        .concat(),
         last_writes: state.last_writes.clone(),
         lists: state.looks.lists.clone(),
         deaths: state.deaths,

@@ -57,7 +57,8 @@
 //!                                                    # foreground or orphan, as kubectl has it),
 //!                                                    # DeletePods (that wait), DeleteRunningPods (the oldest)
 //!     - {at: 7m, kind: FailStatusChecks, count: 1}   # also PlanRetirement, StopInstances, SilenceKubelets, BreakHardware,
-//!                                                    # CloseNodes (tainted, never drained), CordonNodes, DuplicateNodes,
+//!                                                    # CloseNodes (tainted, never drained), CordonNodes,
+//!                                                    # DrainNodes (as kubectl does), DuplicateNodes,
 //!                                                    # ProtectInstances (from termination, for 5 min),
 //!                                                    # LockNodeClaims (against changes, for 5 min),
 //!                                                    # AnnotateNodeClaims (do-not-disrupt, for ever)

@@ -81,8 +81,12 @@ impl DisruptionSettings {
         }
     }
 
-    /// What a command must save at least, in dollars per hour, that ends nodes of this cost with such evictions.
+    /// What a command must save at least, in dollars per hour, that ends nodes of this cost with such evictions: nothing
+    /// where nobody is on them (Karpenter's emptiness).
     pub fn demanded_saving(&self, ended: Price, evictions: Evictions) -> Price {
+        if evictions.pods == 0 {
+            return Price::ZERO;
+        }
         let of_cost = ended.percent(self.least_saving_percent);
         let balanced = self.balance.map_or(Price::ZERO, |balance| balance.demanded(ended, evictions.pods));
         self.least_saving.max(of_cost).max(self.evictions_per_hour(evictions.counted)).max(balanced)
@@ -130,7 +134,15 @@ mod tests {
     fn the_dearest_demand_counts() {
         let settings = DisruptionSettings::default();
         // What the ended nodes cost, the evictions, and what must be saved.
-        let table = [(0.1, 0, 0.02), (0.1, 3, 0.02), (0.1, 4, 0.024), (1.0, 5, 0.03), (1.0, 100, 0.6)];
+        let table = [
+            (0.1, 0, 0.0),
+            (1.0, 0, 0.0),
+            (0.1, 1, 0.02),
+            (0.1, 3, 0.02),
+            (0.1, 4, 0.024),
+            (1.0, 5, 0.03),
+            (1.0, 100, 0.6),
+        ];
         for (ended, evictions, expected) in table {
             let found = settings.demanded_saving(price(ended), all(evictions));
             assert_eq!(found, price(expected), "{ended} {evictions}");
@@ -138,7 +150,7 @@ mod tests {
         let patient = DisruptionSettings { pay_back_time: Duration::from_hours(4), ..settings };
         assert_eq!(patient.demanded_saving(price(1.0), all(100)), price(0.15));
         let at_once = DisruptionSettings { pay_back_time: Duration::ZERO, ..settings };
-        assert_eq!(at_once.demanded_saving(price(1.0), all(0)), price(0.03));
+        assert_eq!(at_once.demanded_saving(price(1.0), all(0)), Price::ZERO);
         assert!(at_once.demanded_saving(price(1.0), all(1)) > price(1e6), "nothing pays back at once");
     }
 

@@ -150,11 +150,14 @@ fn several_nodes_become_fewer() {
 }
 
 #[test]
-fn nodes_without_pods_go_by_themselves() {
-    let snapshot = world(vec![
+fn nodes_without_pods_go_by_themselves_whatever_they_save() {
+    let mut snapshot = world(vec![
         (own("i-a", "m6a.large"), Vec::new()),
         (spot(own("i-b", "m6a.large"), ZONES[0]), pods("b", 3, spec(600, 2_048))),
     ]);
+    for pool in &mut snapshot.node_pools {
+        pool.annotations.insert(labels::LEAST_SAVING.into(), "10".into());
+    }
     let found = consolidated(&snapshot);
     let [command] = &found.commands[..] else { panic!("{found:#?}") };
     assert_eq!((command.reason, &command.delete[..]), (DisruptionReason::Empty, &["i-a".to_owned()][..]));

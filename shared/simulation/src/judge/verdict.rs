@@ -22,7 +22,7 @@ pub(crate) fn complaints(ending: &Ending, asks: Asks) -> Vec<String> {
     }
     if asks == Asks::Rest {
         complaints.extend(restless(ending));
-        complaints.extend(ending.kept_from_drift.iter().cloned());
+        complaints.extend(ending.kept.iter().cloned());
         let late = ending.last_writes.iter().filter(|(_, at)| **at > REST_BY);
         complaints.extend(late.map(|(what, at)| format!("after {} s {what} is still written", at.as_secs())));
     }

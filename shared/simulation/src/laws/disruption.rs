@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
-use outrigger_model::{ClaimState, Command, Node, NodeClaim, Pod, PodState, Proposal, TerminationReason};
+use outrigger_model::node_pool::ConsolidationPolicy;
+use outrigger_model::{
+    ClaimState, Command, NillableDuration, Node, NodeClaim, Pod, PodState, Proposal, TerminationReason,
+};
 
 use super::departure::{may_know_another_claim, tolerance};
 use super::{is_calm, protection};
 use crate::looks::Look;
+use crate::policy::Policy;
 use crate::scenario::Scenario;
 use crate::state::State;
 use crate::time::{Moment, after};
@@ -21,6 +25,31 @@ const LEAST_PROPOSED: Duration = Duration::from_secs(14);
 pub(super) const fn is_by_choice(reason: TerminationReason) -> bool {
     use TerminationReason::{Drifted, Empty, Rebalanced, Underutilized};
     matches!(reason, Empty | Underutilized | Drifted | Rebalanced)
+}
+
+/// Nodes that hold nothing but what is bound to them, although their pool gives such nodes up and nobody asks for them.
+/// It makes no difference that somebody has cordoned one.
+pub(crate) fn kept_though_empty(state: &State, policy: Policy) -> Vec<String> {
+    if policy != Policy::Outrigger {
+        return Vec::new();
+    }
+    let ready = state.ledger.claims().filter(|claim| claim.status.state == ClaimState::Initialized);
+    let kept = ready.filter(|claim| ends_empty(state, claim)).filter_map(NodeClaim::instance_id);
+    let is_empty = |node: &&str| {
+        let mut on = state.cluster.pods().values().filter(|pod| pod.occupies(node));
+        on.all(|pod| pod.is_bound_to_its_node() && pod.do_not_disrupt.is_none())
+    };
+    kept.filter(is_empty).map(|node| format!("{node} is still there, and empty")).collect()
+}
+
+/// Whether the pool of a claim gives empty nodes up, and nobody asks for this one.
+fn ends_empty(state: &State, claim: &NodeClaim) -> bool {
+    let pool = state.cluster.node_pools().iter().find(|pool| pool.name == claim.spec.node_pool);
+    let Some(pool) = pool.filter(|pool| pool.spec.replicas.is_none() && !pool.deleting) else { return false };
+    let disruption = &pool.spec.disruption;
+    let gives_up = disruption.consolidation_policy != ConsolidationPolicy::Never
+        && disruption.consolidate_after != NillableDuration::NEVER;
+    gives_up && state.cluster.annotated_at(&claim.name).is_none()
 }
 
 /// A command of disrupt was proposed by an earlier run, over the same nodes and for the same reason.

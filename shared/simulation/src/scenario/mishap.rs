@@ -24,6 +24,8 @@ pub enum Mishap {
     CloseNodes,
     /// Somebody cordons the node.
     CordonNodes,
+    /// Somebody drains the node with `kubectl drain`, and gives up on pods that may not go.
+    DrainNodes,
     /// A second Node with the same providerID appears.
     DuplicateNodes,
     /// Somebody protects the machine from termination for five minutes.
@@ -47,6 +49,7 @@ impl Mishap {
             KindFile::BreakHardware => Some(Self::BreakHardware),
             KindFile::CloseNodes => Some(Self::CloseNodes),
             KindFile::CordonNodes => Some(Self::CordonNodes),
+            KindFile::DrainNodes => Some(Self::DrainNodes),
             KindFile::DuplicateNodes => Some(Self::DuplicateNodes),
             KindFile::ProtectInstances => Some(Self::ProtectInstances),
             KindFile::ConfuseNodes => Some(Self::ConfuseNodes),
@@ -67,6 +70,7 @@ impl Mishap {
                 Self::BreakHardware => state.cluster.break_hardware(&id, moment),
                 Self::CloseNodes => state.cluster.close_node(&id, moment),
                 Self::CordonNodes => state.cluster.cordon_node(&id),
+                Self::DrainNodes => state.drain_by_hand(&id, moment),
                 Self::DuplicateNodes => state.cluster.duplicate_node(&id, moment),
                 Self::ProtectInstances => state.cloud.protect(&id, moment),
                 Self::ConfuseNodes => state.confuse(&id, moment),
@@ -88,6 +92,7 @@ impl Mishap {
             Self::BreakHardware => write!(f, "the accelerators of {nodes} break"),
             Self::CloseNodes => write!(f, "somebody closes {nodes} as for a drain"),
             Self::CordonNodes => write!(f, "somebody cordons {nodes}"),
+            Self::DrainNodes => write!(f, "somebody drains {nodes}"),
             Self::DuplicateNodes => write!(f, "{nodes} appear a second time"),
             Self::ProtectInstances => write!(f, "somebody protects {instances} from termination"),
             Self::ConfuseNodes => write!(f, "{nodes} have a taint that nobody understands"),

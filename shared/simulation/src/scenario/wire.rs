@@ -204,6 +204,7 @@ pub(super) enum KindFile {
     BreakHardware,
     CloseNodes,
     CordonNodes,
+    DrainNodes,
     DuplicateNodes,
     ProtectInstances,
     ConfuseNodes,

@@ -50,6 +50,17 @@ impl State {
         }
     }
 
+    /// Somebody cordons a node and evicts its pods, but for those that a budget keeps.
+    pub(crate) fn drain_by_hand(&mut self, node: &str, moment: Moment) {
+        self.cluster.cordon_node(node);
+        let on = self.cluster.pods().values().filter(|pod| pod.occupies(node) && pod.is_drainable());
+        for pod in on.cloned().collect::<Vec<_>>() {
+            if self.cluster.judge(&pod) == Eviction::Accepted {
+                self.ask_to_end(&pod.uid, moment);
+            }
+        }
+    }
+
     fn ask_to_end_within(&mut self, uid: &str, grace: Duration, moment: Moment) {
         let Some(grace) = self.cluster.delete_pod(uid, grace, moment) else { return };
         if self.faults.open(moment.elapsed).any(|trouble| trouble == Trouble::PodsHang) {

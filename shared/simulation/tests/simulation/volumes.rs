@@ -74,7 +74,7 @@ fn drifted_nodes_are_replaced_in_the_zones_of_their_volumes() {
             };
             assert_eq!(ending.claims.iter().filter(drifted).count(), 2, "{mode:?} {seed}\n{story}");
             assert_eq!(zones(&ending, true), zones(&ending, false), "{mode:?} {seed}\n{story}");
-            assert_eq!(ending.kept_from_drift, Vec::<String>::new(), "{story}");
+            assert_eq!(ending.kept, Vec::<String>::new(), "{story}");
         }
     }
 }

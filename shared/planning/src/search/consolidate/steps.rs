@@ -319,7 +319,8 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         }
         let cost = nodes.iter().filter_map(|node| self.solution.problem.existing[*node].saves).sum();
         let least = settings.demanded_saving(Price::from_nanos(cost), evictions);
-        if u64::try_from(saving).is_ok_and(|saving| saving > 0 && Price::from_nanos(saving) >= least) {
+        let gains = saving > 0 || saving == 0 && evictions.pods == 0;
+        if gains && u64::try_from(saving).is_ok_and(|saving| Price::from_nanos(saving) >= least) {
             self.judge_spot(nodes, opened, cost, settings).map_err(Refusal::Stays)
         } else {
             Err(Refusal::Stays(Stays::Saves { saving, least }))

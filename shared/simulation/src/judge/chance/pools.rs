@@ -1,4 +1,4 @@
-//! NodePools and running pods that somebody deletes, and nodes that somebody cordons.
+//! NodePools and running pods that somebody deletes, and nodes that somebody cordons or drains.
 
 use outrigger_model::NodePool;
 
@@ -14,7 +14,9 @@ const WEIGHT: u32 = 10;
 pub(super) fn departures(dice: &Dice, scenario: &mut Scenario, asks: Asks) -> Asks {
     let cordoned = dice.few("cordon", 25, 2);
     if cordoned > 0 {
-        add(dice, scenario, "cordon", EventKind::Mishap(Mishap::CordonNodes, cordoned));
+        let drains = dice.happens("cordon/drain", 60);
+        let mishap = if drains { Mishap::DrainNodes } else { Mishap::CordonNodes };
+        add(dice, scenario, "cordon", EventKind::Mishap(mishap, cordoned));
     }
     let deleted = dice.few("delete running", 25, 2);
     if deleted > 0 {

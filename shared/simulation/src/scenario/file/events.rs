@@ -144,6 +144,7 @@ fn kind(file: &EventFile) -> Option<EventKind> {
         | KindFile::BreakHardware
         | KindFile::CloseNodes
         | KindFile::CordonNodes
+        | KindFile::DrainNodes
         | KindFile::DuplicateNodes
         | KindFile::ProtectInstances
         | KindFile::ConfuseNodes
