@@ -58,7 +58,17 @@ pub(crate) fn overdue(state: &State, scenario: &Scenario, node: &str, moment: Mo
         let waits = |pod: &&Pod| pod.node_name.is_none() && pod.state == PodState::Unschedulable;
         seen.filter(waits).is_some_and(|pod| after(pod.created_at, LONGEST_WAIT) <= moment.at)
     };
+    // Pods that are alike stand for one another: one that came in uninvited has the room of one that waits.
+    let is_replaced = |pod: &&NominatedPod| {
+        let waiting = state.cluster.pods().get(&pod.uid);
+        let uninvited = |other: &&Pod| {
+            other.occupies(node) && !claim.status.nominated.iter().any(|one| one.uid == other.uid)
+        };
+        let mut uninvited = state.cluster.pods().values().filter(uninvited);
+        waiting.is_some_and(|waiting| uninvited.any(|other| other.spec == waiting.spec))
+    };
     let overdue = claim.status.nominated.iter().filter(waits).filter(is_newest);
+    let overdue = overdue.filter(|pod| !is_replaced(pod));
     let seconds = LONGEST_WAIT.as_secs();
     overdue.map(|pod| format!("{} still waits for {node}, ready for {seconds} s", pod.pod)).collect()
 }
