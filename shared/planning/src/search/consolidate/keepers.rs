@@ -14,7 +14,7 @@ use crate::search::worth::{Endable, Relaxed, Worth};
 use crate::solution::PlacedPods;
 
 /// How many pods all attempts together move at most, the first one aside.
-const PODS_MOVED_MAX: usize = 6_000;
+const PODS_MOVED_MAX: usize = 3_000;
 /// How many attempts there are at most.
 const ATTEMPTS_MAX: usize = 200;
 
