@@ -118,12 +118,10 @@ pub(crate) struct Consolidate {
     /// Snapshot's own time
     #[arg(long, value_name = "TIME")]
     pub(crate) at: Option<Timestamp>,
-    /// What a command must save at least, in dollars per hour
-    #[arg(long, value_name = "USD", value_parser = parse_price)]
-    pub(crate) least_saving: Option<Price>,
-    /// What one eviction counts, in dollars; a command must save that for each of its own within an hour
-    #[arg(long, value_name = "USD", value_parser = parse_price)]
-    pub(crate) eviction_price: Option<Price>,
+    /// How patient disruption is: a node that pods are on goes once it has wasted this many times $0.006 for each of
+    /// them; with 0 it goes for any saving at once
+    #[arg(long, value_name = "NUMBER", default_value_t = 10.0, value_parser = parse_patience)]
+    pub(crate) patience: f64,
 }
 
 /// What `explain` takes.
@@ -279,6 +277,11 @@ fn parse_price(text: &str) -> Result<Price, String> {
     dollars.ok_or_else(|| "allowed: dollars per hour from 0 to 1000000".into())
 }
 
+fn parse_patience(text: &str) -> Result<f64, String> {
+    let patience = text.parse::<f64>().ok().filter(|patience| (0.0..=1_000.0).contains(patience));
+    patience.ok_or_else(|| "allowed: a number from 0 to 1000".into())
+}
+
 const SIMULATE_HELP: &str = "\
 Examples:
   outrigger simulate examples/quickstart.yaml
@@ -324,14 +327,12 @@ Exit codes:
 const CONSOLIDATE_HELP: &str = "\
 Examples:
   outrigger consolidate -f examples/half-empty.yaml
-  outrigger consolidate -f examples/half-empty.yaml --eviction-price 0.01 -o json
+  outrigger consolidate -f examples/half-empty.yaml --patience 0 -o json
   kubectl get nodes,pods,daemonsets,nodepools,poddisruptionbudgets -A -o yaml | outrigger consolidate -f -
 
 The files may also hold what outrigger plan reads. These annotations of a NodePool count for its nodes:
-  outrigger.dev/least-saving          dollars per hour that a command saves at least
-  outrigger.dev/least-saving-percent  the same, of what the ended nodes cost
-  outrigger.dev/eviction-price        dollars that one eviction counts
-  outrigger.dev/least-node-age        how old a node must be, as 30m
+  outrigger.dev/patience              as --patience
+  outrigger.dev/disruption-windows    when its nodes may be disrupted, as 0 22 * * * 8h
 
 Exit codes:
   0  done, whether or not a node can be done without

@@ -60,11 +60,26 @@ pub(crate) struct CommandOutput {
     /// How a drifted node has drifted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) causes: Vec<String>,
-    /// Whether the budgets allow it now, beside those before it.
+    /// Whether it begins now: budgets allow it beside those before it, and patience with its nodes is over.
     pub(crate) starts_now: bool,
     /// The budget that it waits for, in its fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) waits_for: Option<String>,
+    /// What its nodes must waste before it begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) patience: Option<PatienceOutput>,
+}
+
+/// How far patience with the nodes of a command has come.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PatienceOutput {
+    /// Dollars that ending them would have saved so far.
+    pub(crate) wasted: f64,
+    /// Dollars at which the command begins.
+    pub(crate) ends_at: f64,
+    /// In so many hours that is, where nothing changes.
+    pub(crate) hours: f64,
 }
 
 /// A node that stays.
@@ -88,12 +103,7 @@ pub(crate) fn run(command: &args::Consolidate, format: Format) -> Result<Outcome
         lacks.push(input::UNKNOWN_VOLUMES.to_owned());
     }
     snapshot.taken_at = command.at.unwrap_or_else(|| input::decided_at(&command.source, &snapshot));
-    let defaults = DisruptionSettings::default();
-    let settings = DisruptionSettings {
-        least_saving: command.least_saving.unwrap_or(defaults.least_saving),
-        eviction_price: command.eviction_price.map_or(defaults.eviction_price, Price::dollars),
-        ..defaults
-    };
+    let settings = DisruptionSettings { patience: command.patience, ..DisruptionSettings::default() };
     progress.set_message("looking for nodes that are not worth their price");
     let options = input::options(&command.source);
     let begun = Instant::now();
@@ -141,5 +151,10 @@ pub(crate) fn command_output(command: &ConsolidationCommand) -> CommandOutput {
         causes: command.causes.clone(),
         starts_now: command.starts_now,
         waits_for: command.waits_for.clone(),
+        patience: command.patience.map(|patience| PatienceOutput {
+            wasted: patience.wasted,
+            ends_at: patience.ends_at,
+            hours: (patience.ends_at - patience.wasted) / (command.saving_nanos as f64 / 1e9),
+        }),
     }
 }

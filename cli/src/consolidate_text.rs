@@ -62,8 +62,17 @@ fn row(number: usize, command: &CommandOutput) -> Vec<String> {
         destinations(command),
         command.evictions.to_string(),
         format!("{:.4}", command.savings_per_hour),
-        if command.starts_now { "now".into() } else { "as budgets allow".into() },
+        starts(command),
     ]
+}
+
+/// `now`, `as budgets allow`, or `within 2.3 h` where patience with its nodes is over by then.
+fn starts(command: &CommandOutput) -> String {
+    match &command.patience {
+        Some(patience) => format!("within {:.1} h", patience.hours),
+        None if command.starts_now => "now".into(),
+        None => "as budgets allow".into(),
+    }
 }
 
 /// `room on 2 nodes, new m7g.large spot, 2 new m7g.xlarge spot`.

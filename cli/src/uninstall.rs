@@ -80,7 +80,9 @@ fn text(command: &args::Uninstall, told: &Told) {
     }
     let what = |traces: &Traces| {
         let (nodes, claims) = (traces.nodes.len(), traces.node_claims.len());
-        format!("{} and {}", count(nodes, "node"), count(claims, "NodeClaim"))
+        let pods = Some(traces.deletion_costs.len()).filter(|pods| *pods > 0);
+        let costs = pods.map(|pods| format!(", deletion costs of {}", count(pods, "pod")));
+        format!("{}, {}{}", count(nodes, "node"), count(claims, "NodeClaim"), costs.unwrap_or_default())
     };
     for node in &told.found.nodes {
         let parts = [(node.finalizer, "our finalizer"), (node.closed, "closed for a drain")];

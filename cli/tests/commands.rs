@@ -92,7 +92,7 @@ fn explain_says_whether_a_cluster_can_do_without_a_node() {
 }
 
 #[test]
-fn what_evictions_count_and_when_it_is_decides_what_is_ended() {
+fn patience_and_when_it_is_decide_what_is_ended() {
     let ended = |more: &[&str]| {
         let all = [&["consolidate", "-o", "json", "-f", "examples/half-empty.yaml"][..], more].concat();
         let output = outrigger(&all, "");
@@ -106,14 +106,11 @@ fn what_evictions_count_and_when_it_is_decides_what_is_ended() {
             .sum::<usize>()
     };
     let later = ["--at", "2026-11-21T09:00:00Z"];
+    let young = ["--at", "2026-11-20T09:10:00Z"];
     assert_eq!(ended(&later), 4);
-    assert_eq!(ended(&[&later[..], &["--eviction-price", "10"]].concat()), 1, "only the empty one");
-    assert_eq!(
-        ended(&[&later[..], &["--least-saving", "5"]].concat()),
-        1,
-        "an empty one goes whatever it saves"
-    );
-    assert_eq!(ended(&["--at", "2026-11-20T09:01:00Z"]), 0, "all nodes are young");
+    assert_eq!(ended(&[&later[..], &["--patience", "1000"]].concat()), 1, "only the empty one");
+    assert_eq!(ended(&young), 1, "pods of young nodes are not moved");
+    assert_eq!(ended(&[&young[..], &["--patience", "0"]].concat()), 5);
     assert_eq!(ended(&[]), 4, "files are of now");
 }
 

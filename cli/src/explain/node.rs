@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{print_unreadable, print_why};
 use crate::args::Source;
-use crate::consolidate::{CommandOutput, command_output};
+use crate::consolidate::{CommandOutput, PatienceOutput, command_output};
 use crate::consolidate_text::{destinations, print_lost};
 use crate::input::{self, Decision};
 use crate::output::{count, say, table};
@@ -228,6 +228,9 @@ impl Verdict {
                 command.causes.iter().for_each(|cause| say!("  {cause}"));
                 say!("  pods go to: {}", destinations(command));
                 command.waits_for.iter().for_each(|budget| say!("  it waits for {budget}"));
+                if let Some(PatienceOutput { ends_at, hours, .. }) = command.patience {
+                    say!("  it begins once ${ends_at:.2} are wasted: within {hours:.1} h");
+                }
             }
         }
     }

@@ -4,6 +4,7 @@
 //! later tick finds the same: a command holds its claims, provision plans for their pods, and lifecycle drains the
 //! nodes when what replaces them is ready.
 
+mod deletion_costs;
 mod marks;
 mod memory;
 mod verdicts;
@@ -125,7 +126,7 @@ impl Tick<'_> {
         self.count(&found);
         let proposals = self.commit_all(guard, &snapshot, &found).await?;
         self.summary.proposed = proposals.len();
-        let memory = DisruptionMemory { proposals, ..memory };
+        let memory = DisruptionMemory { proposals, waste: found.waste.clone(), ..memory };
         if time_is_up() {
             tracing::warn!("no time is left to remember what was found; the next tick finds it anew");
             return Ok(());
@@ -133,7 +134,9 @@ impl Tick<'_> {
         if memory != known {
             self.ports.ledger.put_disruption_memory(&memory, guard.lease()).await?;
         }
-        self.mark(&snapshot, &found).await;
+        let marked = marks::marked(&snapshot, &found);
+        self.mark(&snapshot, &marked).await;
+        self.set_deletion_costs(&snapshot, &found.ranking, &marked).await;
         let claims = self.summary.committed.values().flatten().cloned().collect();
         ring(self.ports, NOTICE, &self.settings.cluster, claims).await;
         self.tell(&snapshot, &found).await;
@@ -163,9 +166,10 @@ impl Tick<'_> {
         };
         let mut snapshot = snapshot(self.ports, gathered, ledger, &state, &mut offers).await?;
         snapshot.proposals.clone_from(&known.proposals);
+        snapshot.waste.clone_from(&known.waste);
         let pods = memory::pods_seen(&snapshot, known);
         snapshot.pod_events = pods.iter().map(|(node, seen)| (node.clone(), seen.since)).collect();
-        Ok(Some((snapshot, DisruptionMemory { proposals: Vec::new(), pods })))
+        Ok(Some((snapshot, DisruptionMemory { pods, ..DisruptionMemory::default() })))
     }
 
     fn count(&mut self, found: &Consolidation) {

@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use outrigger_model::{Node, NodePool, Taint, labels};
+use outrigger_model::{DeletionCost, Node, NodePool, Pod, PodRef, Taint, labels};
 use serde::Serialize;
 
 use crate::node::terminate::reopening;
-use crate::ports::{Cluster, ClusterError, Mirror, NodeChange};
+use crate::ports::{Cluster, ClusterError, Mirror, NodeChange, Scope};
 
 /// How often a node that somebody else changes at the same time is tried again.
 const ATTEMPTS: usize = 5;
@@ -20,6 +20,8 @@ pub struct Traces {
     pub nodes: Vec<NodeTrace>,
     /// NodeClaim objects of ours.
     pub node_claims: Vec<String>,
+    /// Pods whose deletion cost is ours.
+    pub deletion_costs: Vec<PodRef>,
     /// NodePools of these nodes that are still there: whoever drains the nodes gets new ones of them.
     pub node_pools: Vec<String>,
     /// What is left for people to look at.
@@ -41,22 +43,35 @@ pub struct NodeTrace {
 impl Traces {
     /// Whether nothing of ours is left.
     pub fn is_empty(&self) -> bool {
-        self.nodes.is_empty() && self.node_claims.is_empty()
+        self.nodes.is_empty() && self.node_claims.is_empty() && self.deletion_costs.is_empty()
     }
 }
 
 /// Looks for what Outrigger has in the cluster; changes nothing.
 pub async fn survey(cluster: &dyn Cluster) -> Result<Traces, ClusterError> {
     let (nodes, mirrors) = (cluster.nodes().await?, cluster.mirrors().await?);
-    Ok(traces(&nodes, &mirrors, &cluster.configuration().await?.node_pools))
+    let found = traces(&nodes, &mirrors, &cluster.configuration().await?.node_pools);
+    let pods = ranked_pods(cluster).await?;
+    Ok(Traces { deletion_costs: pods.into_iter().map(|pod| pod.id).collect(), ..found })
 }
 
-/// Takes finalizers off nodes, opens nodes that are closed for a drain, and removes the NodeClaim objects. Instances
+/// The pods whose deletion cost is ours, in order of namespace and name.
+async fn ranked_pods(cluster: &dyn Cluster) -> Result<Vec<Pod>, ClusterError> {
+    let (state, _) = cluster.list(Scope::Everything).await?;
+    let is_ours = |pod: &Pod| pod.deletion_cost.is_some_and(DeletionCost::is_ours);
+    let mut pods: Vec<Pod> = state.pods.into_values().filter(is_ours).collect();
+    pods.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(pods)
+}
+
+/// Takes finalizers off nodes, opens nodes that are closed for a drain, takes our deletion costs off pods, and removes the
+/// NodeClaim objects. Instances
 /// run on. May be repeated, and harms nothing where Outrigger's functions still run: they put everything back.
 pub async fn release(cluster: &dyn Cluster, traces: &Traces) -> Result<(), ClusterError> {
     for trace in &traces.nodes {
         release_node(cluster, &trace.name).await?;
     }
+    take_off_deletion_costs(cluster).await?;
     for claim in &traces.node_claims {
         cluster.forget_mirror(claim).await?;
     }
@@ -68,6 +83,13 @@ pub async fn release(cluster: &dyn Cluster, traces: &Traces) -> Result<(), Clust
 pub async fn drain(cluster: &dyn Cluster, traces: &Traces) -> Result<(), ClusterError> {
     for claim in &traces.node_claims {
         cluster.delete_mirror(claim).await?;
+    }
+    take_off_deletion_costs(cluster).await
+}
+
+async fn take_off_deletion_costs(cluster: &dyn Cluster) -> Result<(), ClusterError> {
+    for pod in ranked_pods(cluster).await? {
+        cluster.set_deletion_cost(&pod, None).await?;
     }
     Ok(())
 }

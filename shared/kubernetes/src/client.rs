@@ -181,6 +181,10 @@ impl Cluster for KubernetesCluster {
         pod::bind(&self.transport, pod, node).await
     }
 
+    async fn set_deletion_cost(&self, pod: &Pod, cost: Option<i32>) -> Result<(), ClusterError> {
+        pod::set_deletion_cost(&self.transport, pod, cost).await
+    }
+
     async fn mirrors(&self) -> Result<BTreeMap<String, Mirror>, ClusterError> {
         claim::mirrors(&self.transport).await
     }

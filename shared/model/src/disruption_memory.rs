@@ -1,5 +1,5 @@
 //! What the function `disrupt` remembers from one run to the next. Losing it costs a little time: what was proposed is
-//! proposed again, and nodes are left alone for `consolidateAfter` once more.
+//! proposed again, nodes are left alone for `consolidateAfter` once more, and patience with them begins anew.
 
 use std::collections::BTreeMap;
 
@@ -18,6 +18,19 @@ pub struct DisruptionMemory {
     /// The pods of nodes whose pool waits after each change of them (`consolidateAfter`), by the node's name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub pods: BTreeMap<String, PodsSeen>,
+    /// What nodes have wasted that are worth ending, by the node's name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub waste: BTreeMap<String, Waste>,
+}
+
+/// What ending a node would have saved, since that was found first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Waste {
+    /// Nano-dollars.
+    pub nanos: u64,
+    /// Up to when they are counted: the last time at which the node was found to be worth ending.
+    pub until: Timestamp,
 }
 
 /// Nodes that are to be disrupted together, as soon as a later run finds the same (Karpenter validates a command 15 s

@@ -101,6 +101,7 @@ pub fn pod(name: &str, node: Option<&str>, owner_kind: &str) -> Pod {
         volume_claims: Vec::new(),
         group: None,
         do_not_disrupt: None,
+        deletion_cost: None,
         readiness: Readiness::default(),
         degraded: None,
     }

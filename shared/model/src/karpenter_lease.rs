@@ -31,6 +31,15 @@ impl KarpenterLease {
     pub const fn is_absent(&self) -> bool {
         matches!(self, Self::Absent)
     }
+
+    /// Whether a Karpenter lives, as far as that is known.
+    pub fn may_be_live(&self, now: Timestamp) -> bool {
+        match self {
+            Self::Absent => false,
+            Self::Known(lease) => lease.is_live(now),
+            Self::Unreadable(_) => true,
+        }
+    }
 }
 
 /// A Lease of leader election.

@@ -77,21 +77,18 @@ pub const MANAGED_ANNOTATION: &str = "outrigger.dev/managed";
 pub const IMAGE_ANNOTATION: &str = "outrigger.dev/image-";
 /// On pods: those of a namespace with the same value are placed together or not at all.
 pub const POD_GROUP: &str = "outrigger.dev/pod-group";
+/// On a pod: which pods a ReplicaSet ends first when it gets smaller, the lowest first.
+pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+/// On a pod: the deletion cost that Outrigger gave it, so that a value of somebody else is told from ours.
+pub const DELETION_COST: &str = "outrigger.dev/deletion-cost";
 /// On a NodePool: how much a plan that rests on few large nodes counts as dearer, as `0.2`; 0 when absent. A node that
 /// would carry all of the plan counts as this much of its price more, one that carries a tenth as a tenth of it.
 pub const RISK_WEIGHT: &str = "outrigger.dev/risk-weight";
 /// On a NodePool: how many nodes it may get within a minute.
 pub const MAX_NEW_NODES_PER_MINUTE: &str = "outrigger.dev/max-new-nodes-per-minute";
-/// On a NodePool: how much a command of disruption must save at least, in dollars per hour, as `0.05`.
-pub const LEAST_SAVING: &str = "outrigger.dev/least-saving";
-/// On a NodePool: how much of what the ended nodes cost a command must save at least, in percent, as `5`.
-pub const LEAST_SAVING_PERCENT: &str = "outrigger.dev/least-saving-percent";
-/// On a NodePool: what one eviction counts, in dollars, as `0.01`.
-pub const EVICTION_PRICE: &str = "outrigger.dev/eviction-price";
-/// On a NodePool: how old a node must be before it is disrupted by choice, as `30m`.
-pub const LEAST_NODE_AGE: &str = "outrigger.dev/least-node-age";
-/// On a NodePool: how long a pod should run before it is moved, as `6h`.
-pub const POD_REST: &str = "outrigger.dev/pod-rest";
+/// On a NodePool: how patient disruption is with its nodes, as `10`: a node is ended for money once it has wasted this
+/// many times what evicting its pods counts.
+pub const PATIENCE: &str = "outrigger.dev/patience";
 /// On a NodePool: `true` where nodes that expire are replaced first.
 pub const GRACEFUL_EXPIRY: &str = "outrigger.dev/graceful-expiry";
 /// On a NodePool: when its nodes may be disrupted by choice, as `0 22 * * * 8h; 0 0 * * 6 48h`, in UTC.
@@ -99,17 +96,13 @@ pub const DISRUPTION_WINDOWS: &str = "outrigger.dev/disruption-windows";
 /// On a NodePool: how many of its drifted nodes are replaced at once, as `2`.
 pub const DRIFT_AT_ONCE: &str = "outrigger.dev/drift-at-once";
 /// The annotations of NodePools that are ours.
-pub const POOL_ANNOTATIONS: [&str; 11] = [
+pub const POOL_ANNOTATIONS: [&str; 7] = [
     DISRUPTION_WINDOWS,
     DRIFT_AT_ONCE,
-    EVICTION_PRICE,
     GRACEFUL_EXPIRY,
-    LEAST_NODE_AGE,
-    LEAST_SAVING,
-    LEAST_SAVING_PERCENT,
     MANAGED_ANNOTATION,
     MAX_NEW_NODES_PER_MINUTE,
-    POD_REST,
+    PATIENCE,
     RISK_WEIGHT,
 ];
 /// On a Node: kOps is to replace it with its next rolling update.

@@ -9,7 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::selector::LabelSelector;
 use crate::taint::first_untolerated;
-use crate::{Invalid, Node, Protection, RequirementSpec, Requirements, Resources, Taint, Toleration, labels};
+use crate::{
+    DeletionCost, Invalid, Node, Protection, RequirementSpec, Requirements, Resources, Taint, Toleration,
+    labels,
+};
 
 /// A pod's name in its namespace, printed `namespace/name`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,8 +78,8 @@ pub struct Pod {
     /// Where it stands.
     pub state: PodState,
     /// The kind of the object that controls it; empty when none does.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub owner_kind: String,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub owner_kind: Arc<str>,
     /// The daemonset that controls it; none when another object does, or when that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub daemon_set: Option<Box<PodRef>>,
@@ -90,6 +93,9 @@ pub struct Pod {
     /// Its annotation `karpenter.sh/do-not-disrupt`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub do_not_disrupt: Option<Box<Protection>>,
+    /// Which pods its ReplicaSet ends before it, where somebody says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion_cost: Option<DeletionCost>,
     /// Whether it serves, as far as its PodDisruptionBudget asks.
     #[serde(default, skip_serializing_if = "Readiness::is_ready")]
     pub readiness: Readiness,
@@ -163,7 +169,7 @@ impl Pod {
     pub fn is_reschedulable(&self) -> bool {
         let lives = match self.state {
             PodState::Bound | PodState::Leaving => true,
-            PodState::Terminating => self.owner_kind == "StatefulSet",
+            PodState::Terminating => &*self.owner_kind == "StatefulSet",
             PodState::Waiting | PodState::Unschedulable | PodState::Finished | PodState::Refused => false,
         };
         lives && self.node_name.is_some() && !self.owner_kind.is_empty() && !self.is_bound_to_its_node()
@@ -171,14 +177,14 @@ impl Pod {
 
     /// Whether it lives and dies with a node: daemonset and static pods.
     pub fn is_bound_to_its_node(&self) -> bool {
-        matches!(self.owner_kind.as_str(), "DaemonSet" | "Node")
+        matches!(&*self.owner_kind, "DaemonSet" | "Node")
     }
 
     /// Whether the drain of its node is any of its business: static pods, and pods that bear the taint of a drain, stay
     /// (Karpenter's `IsDrainable`).
     pub fn is_drainable(&self) -> bool {
         let disrupted = Taint::disrupted();
-        self.owner_kind != "Node" && !self.spec.tolerations.iter().any(|one| one.tolerates(&disrupted))
+        &*self.owner_kind != "Node" && !self.spec.tolerations.iter().any(|one| one.tolerates(&disrupted))
     }
 
     /// Whether it asks, at this time, not to be disrupted.
@@ -248,6 +254,11 @@ impl PodSpec {
         }
         let terms = self.node_affinity.iter().filter(|term| !term.is_empty());
         terms.filter_map(|term| term.narrow(selector.clone())).collect()
+    }
+
+    /// Whether its like must be spread, not only should.
+    pub fn has_hard_spread(&self) -> bool {
+        self.topology_spread.iter().any(|spread| !spread.schedule_anyway)
     }
 
     /// Whether some term about other pods selects their namespaces by label.

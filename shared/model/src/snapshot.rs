@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     CapacityBuffer, Command, DaemonSet, InstanceType, Intent, Invalid, KarpenterLease, LaunchHealth, Node,
     NodeClaim, NodeClass, NodeOverlay, NodePool, Plan, Pod, PodDisruptionBudget, Proposal, SpotRefusal,
-    Target, UnavailableOffering, VolumeClaim,
+    Target, UnavailableOffering, VolumeClaim, Waste,
 };
 
 /// Everything that a decision may use, as facts: what follows from them is planning's to say. It serialises, so
@@ -78,6 +78,9 @@ pub struct Snapshot {
     /// What the last run of the function `disrupt` found worth doing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proposals: Vec<Proposal>,
+    /// What nodes have wasted that are worth ending, by the node's name, as the function `disrupt` remembers it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub waste: BTreeMap<String, Waste>,
     /// PodDisruptionBudgets, for pods whose node is going; they are read only while there are such nodes, and to
     /// find nodes that may be disrupted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -129,6 +132,7 @@ impl Snapshot {
             intents: Vec::new(),
             commands: Vec::new(),
             proposals: Vec::new(),
+            waste: BTreeMap::new(),
             pod_events: BTreeMap::new(),
             disruption_budgets: Vec::new(),
             namespaces: BTreeMap::new(),

@@ -21,7 +21,7 @@ pub struct StaticPod {
 impl StaticPod {
     /// The static pod that a mirror pod shows; `None` for a pod that is none, or that has ended.
     pub fn shown_by(pod: &Pod) -> Option<Self> {
-        let node = pod.node_name.as_deref().filter(|_| pod.owner_kind == NODE && !pod.state.is_over())?;
+        let node = pod.node_name.as_deref().filter(|_| &*pod.owner_kind == NODE && !pod.state.is_over())?;
         let suffix = pod.id.name.strip_suffix(node).and_then(|name| name.strip_suffix('-'));
         let name = suffix.filter(|name| !name.is_empty()).unwrap_or(&pod.id.name).to_owned();
         let id = PodRef { namespace: pod.id.namespace.clone(), name };

@@ -3,7 +3,8 @@
 //!
 //! `settings` are the numbers that may be chosen, `own_nodes` the nodes that are ours with their claims. `budgets` says
 //! how many nodes of a pool may go now, and `candidates` which nodes may, with what each costs (`price`) and how it has
-//! drifted (`drift`), or why it is `kept`. Some pools ask for more: `expiry` is for those that replace expiring nodes
+//! drifted (`drift`), or why it is `kept`. `patience` says when a command that saves money begins, and `ranking` in which
+//! order a pool's nodes should empty by themselves. Some pools ask for more: `expiry` is for those that replace expiring nodes
 //! first, `balance` for those of the policy Balanced, `static_pools` for those with a fixed number of nodes, `windows`
 //! for those that allow disruption only at times.
 
@@ -18,7 +19,9 @@ mod fixtures;
 pub mod kept;
 mod load;
 mod own_nodes;
+pub mod patience;
 mod price;
+mod ranking;
 pub mod settings;
 mod static_pools;
 mod stays;
@@ -31,4 +34,6 @@ pub use consolidate::{Consolidation, ConsolidationCommand, KeptName, NodeCost, c
 pub use drift::DriftReason;
 pub use expiry::GracefulExpiry;
 pub use kept::{Kept, Until};
-pub use settings::{DisruptionSettings, Evictions};
+pub use patience::Patience;
+pub use ranking::RankedNode;
+pub use settings::DisruptionSettings;

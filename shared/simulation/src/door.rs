@@ -62,6 +62,8 @@ pub enum Call {
     Nominate,
     /// A pod bound to a node.
     BindPod,
+    /// A pod's deletion cost.
+    SetDeletionCost,
     /// NodePools listed, by their names alone.
     NodePools,
     /// NodeClaim objects listed.
@@ -201,6 +203,7 @@ impl Call {
             | Self::Attachments
             | Self::Nominate
             | Self::BindPod
+            | Self::SetDeletionCost
             | Self::NodePools
             | Self::Mirrors
             | Self::MirrorClaim
@@ -297,6 +300,7 @@ impl Call {
             Self::Attachments => "list volume attachments",
             Self::Nominate => "nominate a pod",
             Self::BindPod => "bind a pod",
+            Self::SetDeletionCost => "set a pod's deletion cost",
             Self::Mirrors => "list NodeClaims",
             Self::MirrorClaim => "write a NodeClaim",
             Self::RemoveMirror => "remove a NodeClaim",

@@ -10,6 +10,7 @@ mod carriers;
 mod crashes;
 mod definitions;
 mod deleted_pools;
+mod deletion_costs;
 mod disruption;
 mod ending;
 mod evictions;

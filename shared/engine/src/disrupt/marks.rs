@@ -1,5 +1,6 @@
-//! The mark of nodes that are to be disrupted: a soft taint, from the moment on when that is found worth doing, so that
-//! pods which can be elsewhere go elsewhere and need not be moved (cluster-autoscaler does the same).
+//! The mark of nodes that are to empty: a soft taint, so that pods which can be elsewhere go elsewhere and need not be
+//! moved (cluster-autoscaler does the same). Nodes bear it that are worth disrupting, and those that the ranking steers
+//! pods away from.
 
 use std::collections::BTreeSet;
 
@@ -19,10 +20,9 @@ const MAX_CHANGES: usize = 200;
 const CONCURRENT_CALLS: usize = 16;
 
 impl Tick<'_> {
-    /// Marks the nodes of what was found and of commands, and takes the mark off all others. What cannot be changed now
-    /// is left for the next tick.
-    pub(super) async fn mark(&self, snapshot: &Snapshot, found: &Consolidation) {
-        let changes = changes(snapshot, &to_go(snapshot, found));
+    /// Marks nodes, and takes the mark off all others. What cannot be changed now is left for the next tick.
+    pub(super) async fn mark(&self, snapshot: &Snapshot, marked: &BTreeSet<&str>) {
+        let changes = changes(snapshot, marked);
         if changes.len() > MAX_CHANGES {
             tracing::info!(left_out = changes.len() - MAX_CHANGES, "some nodes are marked by a later tick");
         }
@@ -41,8 +41,9 @@ impl Tick<'_> {
     }
 }
 
-/// The names of the nodes that are to go.
-fn to_go<'a>(snapshot: &'a Snapshot, found: &'a Consolidation) -> BTreeSet<&'a str> {
+/// The names of the nodes that bear the mark from now on: those of what was found and of commands, and those that pods
+/// are steered away from.
+pub(super) fn marked<'a>(snapshot: &'a Snapshot, consolidation: &'a Consolidation) -> BTreeSet<&'a str> {
     let held: BTreeSet<&str> = snapshot
         .claims
         .iter()
@@ -51,18 +52,19 @@ fn to_go<'a>(snapshot: &'a Snapshot, found: &'a Consolidation) -> BTreeSet<&'a s
         .collect();
     let is_held = |node: &&Node| node.instance_id().is_some_and(|id| held.contains(id));
     let held = snapshot.nodes.iter().filter(is_held).map(|node| node.name.as_str());
-    let found = found.commands.iter().flat_map(|command| &command.delete).map(String::as_str);
-    held.chain(found).collect()
+    let found = consolidation.commands.iter().flat_map(|command| &command.delete).map(String::as_str);
+    let steered = consolidation.ranking.iter().filter(|node| node.is_steered).map(|node| node.node.as_str());
+    held.chain(found).chain(steered).collect()
 }
 
-fn changes(snapshot: &Snapshot, to_go: &BTreeSet<&str>) -> Vec<NodeChange> {
+fn changes(snapshot: &Snapshot, marked: &BTreeSet<&str>) -> Vec<NodeChange> {
     let change = |node: &Node| {
-        let marked = node.is_disruption_candidate();
-        if marked == to_go.contains(node.name.as_str()) || node.is_leaving() {
+        let bears_it = node.is_disruption_candidate();
+        if bears_it == marked.contains(node.name.as_str()) || node.is_leaving() {
             return None;
         }
         let (mut change, mark) = (unchanged(node), Taint::disruption_candidate());
-        if marked {
+        if bears_it {
             change.taints.retain(|taint| *taint != mark);
         } else {
             change.taints.push(mark);

@@ -66,7 +66,11 @@ fn verdicts(found: &Consolidation) -> Vec<NodeVerdict> {
 /// What a command comes to.
 fn words(command: &ConsolidationCommand) -> String {
     let budget = command.waits_for.as_ref().map(|budget| format!(" ({budget})")).unwrap_or_default();
-    let waits = if command.starts_now { String::new() } else { format!(", once a budget allows it{budget}") };
+    let waits = match &command.patience {
+        Some(patience) => format!(", {patience}"),
+        None if command.starts_now => String::new(),
+        None => format!(", once a budget allows it{budget}"),
+    };
     let others = match command.delete.len() {
         0 | 1 => String::new(),
         count => format!(" together with {} others", count - 1),

@@ -56,7 +56,7 @@ fn is_spared(on: &PodOnNode, end: &Termination, now: Timestamp) -> bool {
 
 /// Workload, daemons, critical workload, critical daemons.
 fn tier(pod: &Pod) -> (bool, bool) {
-    (pod.spec.priority >= CRITICAL, pod.owner_kind == "DaemonSet")
+    (pod.spec.priority >= CRITICAL, &*pod.owner_kind == "DaemonSet")
 }
 
 /// What is to be done now. One tier leaves after the other; near the end's time each pod is made to leave in time for

@@ -94,6 +94,9 @@ pub trait Cluster: Send + Sync {
     /// asks for nothing else: whether the node can run the pod is the caller's to know.
     async fn bind(&self, pod: &NominatedPod, node: &str) -> Result<Binding, ClusterError>;
 
+    /// Gives a pod a deletion cost of ours, or takes ours off it, while it has this uid; a value of somebody else stays.
+    async fn set_deletion_cost(&self, pod: &Pod, cost: Option<i32>) -> Result<(), ClusterError>;
+
     /// The NodeClaim objects that Outrigger keeps, by name. Objects without the annotation [`labels::CLAIM_VERSION`]
     /// are somebody else's.
     async fn mirrors(&self) -> Result<BTreeMap<String, Mirror>, ClusterError>;

@@ -1,10 +1,11 @@
-//! Pods pointed at nodes, and bound to them.
+//! Pods pointed at nodes and bound to them, and which of them their ReplicaSets end first.
 
 use outrigger_engine::ports::{Binding, ClusterError};
-use outrigger_model::NominatedPod;
+use outrigger_model::configured_object::FIELD_MANAGER;
+use outrigger_model::{CostSetter, DeletionCost, NominatedPod, Pod};
 use serde_json::json;
 
-use super::transport::{Call, JSON_PATCH, Transport};
+use super::transport::{APPLY_PATCH, Call, JSON_PATCH, Transport};
 
 /// Sets `status.nominatedNodeName` of a pod that still has this uid and is not bound.
 ///
@@ -61,5 +62,39 @@ pub(super) async fn bind(
             Ok(Binding::Missed)
         }
         Err(error) => Err(error),
+    }
+}
+
+/// Applies our annotations about a pod's deletion cost, or none, so that what we applied before goes.
+///
+/// The status is applied, not the pod: there the API server takes changes of annotations and ignores those of the spec,
+/// so that a right to it is none to change images. The uid is a precondition, and a value that somebody else has set is
+/// a conflict: 409 either way, and 404 for a pod that is gone.
+pub(super) async fn set_deletion_cost(
+    transport: &Transport,
+    pod: &Pod,
+    cost: Option<i32>,
+) -> Result<(), ClusterError> {
+    let id = &pod.id;
+    let ours = cost.map(|cost| DeletionCost { cost, set_by: CostSetter::Outrigger }.annotations());
+    let body = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "namespace": id.namespace,
+            "name": id.name,
+            "uid": pod.uid,
+            "annotations": ours.unwrap_or_default(),
+        },
+    });
+    let status =
+        format!("/api/v1/namespaces/{}/pods/{}/status?fieldManager={FIELD_MANAGER}", id.namespace, id.name);
+    let call = Call::patch(format!("set the deletion cost of the pod {id}"), status, APPLY_PATCH, &body);
+    match transport.send(&call).await {
+        Err(ClusterError::Refused { status: 404 | 409, message, .. }) => {
+            tracing::debug!(pod = %id, message, "the pod keeps its deletion cost");
+            Ok(())
+        }
+        answer => answer.map(drop),
     }
 }

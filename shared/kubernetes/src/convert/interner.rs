@@ -11,6 +11,7 @@ use outrigger_model::PodSpec;
 pub struct Interner {
     specs: HashSet<Arc<PodSpec>>,
     labels: HashSet<Arc<BTreeMap<String, String>>>,
+    words: HashSet<Arc<str>>,
 }
 
 impl Interner {
@@ -34,9 +35,20 @@ impl Interner {
         shared
     }
 
+    /// The shared copy of a word.
+    pub fn word(&mut self, word: &str) -> Arc<str> {
+        if let Some(shared) = self.words.get(word) {
+            return Arc::clone(shared);
+        }
+        let shared: Arc<str> = word.into();
+        self.words.insert(Arc::clone(&shared));
+        shared
+    }
+
     /// Lets go of what no pod uses any more; for an interner that outlives one list.
     pub fn forget_unused(&mut self) {
         self.specs.retain(|spec| Arc::strong_count(spec) > 1);
         self.labels.retain(|labels| Arc::strong_count(labels) > 1);
+        self.words.retain(|word| Arc::strong_count(word) > 1);
     }
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as wire;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use outrigger_model::{Invalid, Pod, PodRef, PodSpec, PodState, Protection, Readiness, labels};
+use outrigger_model::{DeletionCost, Invalid, Pod, PodRef, PodSpec, PodState, Protection, Readiness, labels};
 
 use super::affinity::Owner;
 use super::bounds::MAX_PARTS;
@@ -33,7 +33,7 @@ pub fn pod(wire: wire::Pod, interner: &mut Interner) -> Result<Pod, Invalid> {
         return Err(refuse(Problem::new("spec", "nothing", "a pod's spec")));
     };
     let owner = owner(&metadata);
-    let owner_kind = owner.map_or_else(|| kind_without_owner(&metadata), |owner| &owner.kind).to_owned();
+    let owner_kind = interner.word(owner.map_or_else(|| kind_without_owner(&metadata), |owner| &owner.kind));
     let daemon_set = owner
         .filter(|owner| owner.kind == DAEMON_SET)
         .map(|owner| Box::new(PodRef { namespace: id.namespace.clone(), name: owner.name.clone() }));
@@ -43,6 +43,7 @@ pub fn pod(wire: wire::Pod, interner: &mut Interner) -> Result<Pod, Invalid> {
     let group = annotations.remove(labels::POD_GROUP).map(String::into_boxed_str);
     let started_at = status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0);
     let wish = annotations.remove(labels::DO_NOT_DISRUPT);
+    let deletion_cost = DeletionCost::take(&mut annotations);
     let do_not_disrupt = wish.map(|value| Box::new(Protection { value, started_at }));
     let owner = Owner { namespace: &id.namespace, labels: &labels };
     let (spec, problem) = match whole_spec(&wire, status.as_ref(), &owner) {
@@ -71,6 +72,7 @@ pub fn pod(wire: wire::Pod, interner: &mut Interner) -> Result<Pod, Invalid> {
         volume_claims: volume_claims(&wire, &id.name),
         group,
         do_not_disrupt,
+        deletion_cost,
         readiness,
         degraded: problem.map(Box::new),
         id,

@@ -14,7 +14,7 @@ use super::kept::{Kept, Until};
 use super::load::Load;
 use super::own_nodes::{OwnNode, own_nodes};
 use super::price;
-use super::settings::{DisruptionSettings, Evictions};
+use super::settings::DisruptionSettings;
 use super::{static_pools, windows};
 use crate::Options;
 use crate::leaving::eviction::{EvictionBlocker, EvictionRules};
@@ -55,13 +55,6 @@ impl Candidate<'_> {
     /// Whether nobody would miss it: no pods but those that live and die with it, and those that have ended.
     pub const fn is_empty(&self) -> bool {
         self.pods.is_empty() && self.lost_pods.is_empty()
-    }
-
-    /// The evictions that ending it comes to, daemonset pods aside.
-    pub(super) fn counted(&self, settings: &DisruptionSettings, now: Timestamp) -> Evictions {
-        let pods = self.pods.iter().chain(&self.lost_pods);
-        let counted = pods.map(|pod| settings.counted(now.duration_since(pod.created_at))).sum();
-        Evictions { pods: self.evictions(), counted }
     }
 
     /// How many pods would be evicted, daemonset pods aside.
@@ -166,7 +159,7 @@ impl<'a, 's> Filter<'a, 's> {
                 unreadable(own.node, own.pods.iter().copied()).map(|problem| Kept::Unreadable { problem })
             })
             .or_else(|| self.kept_by_plans(own))
-            .or_else(|| self.kept_by_age(own, pool))
+            .or_else(|| self.kept_by_age(own, pool, &load))
             .or_else(|| windows::kept_outside(pool, self.now));
         if let Some(kept) = kept {
             return Err(kept);
@@ -233,9 +226,10 @@ impl<'a, 's> Filter<'a, 's> {
         !is_in_vain && pod.spec.requests.fit(&free)
     }
 
-    fn kept_by_age(&self, own: &OwnNode<'_>, pool: &NodePool) -> Option<Kept> {
-        let least = self.settings.for_pool(pool).least_node_age;
-        let is_young = after(own.node.created_at, least) > self.now;
+    /// Of a node that nobody is on the age does not count.
+    fn kept_by_age(&self, own: &OwnNode<'_>, pool: &NodePool, load: &Load<'_>) -> Option<Kept> {
+        let least = self.settings.for_pool(pool).least_node_age();
+        let is_young = load.count() > 0 && after(own.node.created_at, least) > self.now;
         is_young.then_some(Kept::TooYoung { least })
     }
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use outrigger_model::node_pool::DisruptionReason;
 use outrigger_model::{
     Command, ExistingPlacement, NodePool, PlannedNode, Pod, PodRef, PodState, Price, Proposal, Snapshot,
-    labels,
+    Waste, labels,
 };
 
 use super::balance::{Balance, balances};
@@ -16,8 +16,10 @@ use super::candidates::{Candidate, Candidates, KeptNode, candidates};
 use super::drift::DriftReason;
 use super::kept::Kept;
 use super::own_nodes::own_nodes;
+use super::patience::{Patience, Wasted};
 use super::price;
-use super::settings::{DisruptionSettings, Evictions};
+use super::ranking::{RankedNode, rank};
+use super::settings::DisruptionSettings;
 use super::static_pools::{self, Successors};
 use super::stays;
 use crate::launch_outcomes::LeftAlone;
@@ -32,7 +34,7 @@ use crate::{Options, leaving};
 const EXPIRED: &str = "Expired";
 
 /// What consolidation comes to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Consolidation {
     /// Dollars per hour of all nodes that name a NodePool, as far as their prices are known.
     pub before: NodeCost,
@@ -42,6 +44,10 @@ pub struct Consolidation {
     pub commands: Vec<ConsolidationCommand>,
     /// The nodes that stay.
     pub kept: Vec<KeptName>,
+    /// The nodes of pools that may lose some, in the order in which pods are welcome to them.
+    pub ranking: Vec<RankedNode>,
+    /// What nodes have wasted that are worth ending, for the next look.
+    pub waste: BTreeMap<String, Waste>,
 }
 
 /// What nodes cost.
@@ -80,10 +86,12 @@ pub struct ConsolidationCommand {
     pub lost: Vec<PodRef>,
     /// How a drifted node has drifted, that it expires, or that its static pool has too many.
     pub causes: Vec<String>,
-    /// Whether the pool's budgets allow it now, beside those before it.
+    /// Whether patience with its nodes is over and the pool's budgets allow it now, beside those before it.
     pub starts_now: bool,
     /// The budget that it waits for, in its fields.
     pub waits_for: Option<String>,
+    /// How far patience with its nodes has come, where it is not over.
+    pub patience: Option<Patience>,
     /// Dollars per hour that what replaces the nodes may cost; `None` where they are replaced whatever that costs.
     pub may_cost: Option<Price>,
     /// Since when it has been proposed, where an earlier run has found it worth doing too.
@@ -171,17 +179,19 @@ pub fn consolidate(
         ..settings.for_pool(pool)
     };
     let places = places(&problem);
-    let pools = pools(&chosen, &places, &budgets, &settings_of, snapshot.taken_at);
-    let mut consolidated = search(&problem, &pools, &proposed(snapshot, &places));
+    let pools = pools(&chosen, &places, &budgets, &settings_of);
+    let mut consolidated = search(&problem, &pools, &proposed(snapshot, &all, &places));
     let before = node_cost(snapshot, options);
-    let judged = Judged { snapshot, settings_of: &settings_of };
-    let commands = told(commands(&consolidated), &chosen, successors, &budgets, &judged);
+    let mut judged = Judged { snapshot, settings_of: &settings_of, wasted: Wasted::of(snapshot) };
+    let commands = told(commands(&consolidated), &chosen, successors, &budgets, &mut judged);
     let after = cost_after(before, &commands, &all);
     let mut kept = chosen.kept;
     kept.extend(stays::kept(&mut consolidated, settings));
     kept.sort_by(|a, b| a.node.cmp(&b.node));
     note_causes(&mut kept, &found);
-    Consolidation { before, after, commands, kept }
+    let going = commands.iter().flat_map(|command| &command.delete).map(String::as_str).collect();
+    let ranking = rank(snapshot, &found, &going, options);
+    Consolidation { before, after, commands, kept, ranking, waste: judged.wasted.told() }
 }
 
 /// What is to be looked at of each node.
@@ -300,7 +310,6 @@ fn pools(
     places: &BTreeMap<&str, usize>,
     budgets: &Budgets<'_>,
     settings_of: &dyn Fn(&NodePool) -> DisruptionSettings,
-    now: Timestamp,
 ) -> Vec<PoolNodes> {
     let at_once = |pool: &str, reason| {
         let allowance = budgets.allowance(pool, reason);
@@ -309,7 +318,6 @@ fn pools(
     let empty = |pool: &NodePool| PoolNodes {
         replaced: Vec::new(),
         nodes: Vec::new(),
-        counted: BTreeMap::new(),
         settings: settings_of(pool),
         empty: at_once(&pool.name, DisruptionReason::Empty),
         loaded: at_once(&pool.name, DisruptionReason::Underutilized),
@@ -321,45 +329,64 @@ fn pools(
     }
     for candidate in &chosen.endable {
         let of_pool = by_pool.entry(&candidate.pool.name).or_insert_with(|| empty(candidate.pool));
-        let place = places.get(candidate.node.name.as_str());
-        let evictions = candidate.counted(&of_pool.settings, now).counted;
-        of_pool.counted.extend(place.map(|place| (*place, evictions)));
-        of_pool.nodes.extend(place);
+        of_pool.nodes.extend(places.get(candidate.node.name.as_str()));
     }
     by_pool.into_values().collect()
 }
 
-/// What an earlier run has proposed, as places of nodes that are still there.
-fn proposed(snapshot: &Snapshot, places: &BTreeMap<&str, usize>) -> Vec<Vec<usize>> {
+/// What an earlier run has proposed, as places of nodes that are still there. It says nothing any more about an empty
+/// node to which pods have come since.
+fn proposed(
+    snapshot: &Snapshot,
+    candidates: &[&Candidate<'_>],
+    places: &BTreeMap<&str, usize>,
+) -> Vec<Vec<usize>> {
+    let used: BTreeSet<&str> =
+        candidates.iter().filter(|it| !it.is_empty()).map(|it| it.node.name.as_str()).collect();
+    let holds = |proposal: &&Proposal| {
+        proposal.reason != DisruptionReason::Empty
+            || !proposal.nodes.iter().any(|node| used.contains(node.as_str()))
+    };
     let places_of = |proposal: &Proposal| -> Option<Vec<usize>> {
         proposal.nodes.iter().map(|name| places.get(name.as_str()).copied()).collect()
     };
-    snapshot.proposals.iter().filter_map(places_of).collect()
+    snapshot.proposals.iter().filter(holds).filter_map(places_of).collect()
 }
 
 /// What commands are judged by.
 struct Judged<'a> {
     snapshot: &'a Snapshot,
     settings_of: &'a dyn Fn(&NodePool) -> DisruptionSettings,
+    wasted: Wasted<'a>,
 }
 
 impl Judged<'_> {
+    /// How far patience with nodes has come that are ended for money, with what that would have saved until now; `None`
+    /// where it is over.
+    fn patience(&mut self, ended: &[&Candidate<'_>], saving: i64) -> Option<Patience> {
+        let settings = (self.settings_of)(ended.first()?.pool);
+        let cost = |candidate: &Candidate<'_>| candidate.cost().map_or(0, Price::nanos);
+        let nodes: Vec<(&str, u64)> = ended.iter().map(|it| (it.node.name.as_str(), cost(it))).collect();
+        let wasted = self.wasted.add(&nodes, saving);
+        let ends_at = settings.patience_with(evictions(ended));
+        (wasted < ends_at).then_some(Patience { wasted, ends_at })
+    }
+
     /// What the replacement of nodes may cost, so that the command saves what it must.
     fn may_cost(&self, ended: &[&Candidate<'_>]) -> Option<Price> {
         let cost: Price = ended.iter().filter_map(|candidate| candidate.cost()).sum();
         let settings = (self.settings_of)(ended.first()?.pool);
-        let evictions = ended.iter().map(|candidate| candidate.counted(&settings, self.snapshot.taken_at));
-        let evictions = evictions.fold(Evictions::default(), |all, one| Evictions {
-            pods: all.pods + one.pods,
-            counted: all.counted + one.counted,
-        });
-        Some(cost - settings.demanded_saving(cost, evictions))
+        Some(cost - settings.demanded_saving(cost, evictions(ended)))
     }
 
     fn proposed_since(&self, reason: DisruptionReason, nodes: &[String]) -> Option<Timestamp> {
         let same = |proposal: &&Proposal| proposal.reason == reason && is_same_set(&proposal.nodes, nodes);
         self.snapshot.proposals.iter().find(same).map(|proposal| proposal.since)
     }
+}
+
+fn evictions(ended: &[&Candidate<'_>]) -> usize {
+    ended.iter().map(|candidate| candidate.evictions()).sum()
 }
 
 fn is_same_set(a: &[String], b: &[String]) -> bool {
@@ -372,7 +399,7 @@ fn told(
     chosen: &Chosen<'_, '_>,
     mut successors: Successors,
     budgets: &Budgets<'_>,
-    judged: &Judged<'_>,
+    judged: &mut Judged<'_>,
 ) -> Vec<ConsolidationCommand> {
     let by_name: BTreeMap<&str, &Candidate<'_>> =
         chosen.all().map(|candidate| (candidate.node.name.as_str(), candidate)).collect();
@@ -393,9 +420,11 @@ fn told(
             why(ended.iter().all(|candidate| candidate.is_empty()))
         };
         let pool = ended.first().map_or("", |candidate| candidate.pool.name.as_str());
+        let is_for_money = reason == DisruptionReason::Underutilized && !is_surplus;
+        let patience = is_for_money.then(|| judged.patience(&ended, written.saving)).flatten();
         let begun = begun.entry(pool).or_default();
-        let starts_now = *begun + written.delete.len() <= budgets.allowance(pool, reason).left;
-        *begun += written.delete.len();
+        let is_allowed = *begun + written.delete.len() <= budgets.allowance(pool, reason).left;
+        *begun += if patience.is_none() { written.delete.len() } else { 0 };
         let lost = ended.iter().flat_map(|candidate| &candidate.lost_pods);
         let lost: Vec<PodRef> = lost.map(|pod| pod.id.clone()).collect();
         let causes = match written.is_replacement {
@@ -403,7 +432,7 @@ fn told(
             true => ended.iter().flat_map(|candidate| causes(candidate)).collect(),
             false => Vec::new(),
         };
-        let evictions = written.evictions as usize + lost.len();
+        let evictions = written.evictions + lost.len();
         all.push(ConsolidationCommand {
             reason,
             evictions,
@@ -415,8 +444,9 @@ fn told(
             replace_with: written.replace_with,
             existing: written.existing,
             saving_nanos: written.saving,
-            starts_now,
-            waits_for: if starts_now { None } else { budgets.strictest(pool, reason) },
+            starts_now: is_allowed && patience.is_none(),
+            waits_for: if is_allowed { None } else { budgets.strictest(pool, reason) },
+            patience,
         });
     }
     all

@@ -51,6 +51,7 @@ pub(crate) fn buffer_pods(snapshot: &Snapshot) -> Vec<Pod> {
                 volume_claims: Vec::new(),
                 group: None,
                 do_not_disrupt: None,
+                deletion_cost: None,
                 readiness: Readiness::default(),
                 degraded: None,
             }
@@ -61,7 +62,7 @@ pub(crate) fn buffer_pods(snapshot: &Snapshot) -> Vec<Pod> {
 
 /// Whether a pod only stands for a buffer's room.
 pub(crate) fn is_buffer(pod: &Pod) -> bool {
-    pod.owner_kind == BUFFER
+    &*pod.owner_kind == BUFFER
 }
 
 /// Sorts out which pods nodes may be launched for.

@@ -20,7 +20,7 @@ pub(crate) struct Written {
     /// Nano-dollars that it saves per hour; less than nothing where a replacement costs more.
     pub(crate) saving: i64,
     /// How many pods it evicts.
-    pub(crate) evictions: u32,
+    pub(crate) evictions: usize,
     /// Whether its nodes are replaced whatever that costs.
     pub(crate) is_replacement: bool,
 }

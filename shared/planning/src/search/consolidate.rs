@@ -21,10 +21,6 @@ use crate::disruption::DisruptionSettings;
 use crate::problem::Problem;
 use crate::solution::{NewNode, PlacedPods, Solution};
 
-/// Between outcomes that are all paid back in time, moves count as if they were paid back in so many times as long:
-/// what is saved lasts.
-pub(super) const LASTING: u64 = 4;
-
 /// The nodes of a pool that may be ended, and when that is worth it.
 pub(crate) struct PoolNodes {
     /// Nodes that are to be replaced whatever that costs, by their places among the existing ones, the first to go
@@ -32,8 +28,6 @@ pub(crate) struct PoolNodes {
     pub(crate) replaced: Vec<usize>,
     /// The others, by their places.
     pub(crate) nodes: Vec<usize>,
-    /// As how many evictions the pods of each of these count.
-    pub(crate) counted: BTreeMap<usize, usize>,
     pub(crate) settings: DisruptionSettings,
     pub(crate) empty: AtOnce,
     pub(crate) loaded: AtOnce,
@@ -66,7 +60,7 @@ pub(crate) struct Step {
     /// Nano-dollars per hour that it saves; less than nothing where a replacement costs more.
     pub(crate) saving: i64,
     /// How many pods it evicts.
-    pub(crate) evictions: u32,
+    pub(crate) evictions: usize,
     /// Whether its nodes are replaced whatever that costs.
     pub(crate) is_replacement: bool,
 }
@@ -115,12 +109,8 @@ pub(crate) fn consolidate<'p, 'a>(
     let homes = assign::place_running(&mut solution);
     construct::construct(&mut solution, &order, &mut Prices::default());
     solution.commit();
-    let mut counted = vec![0; problem.existing.len()];
-    for (node, evictions) in pools.iter().flat_map(|pool| &pool.counted) {
-        counted[*node] = *evictions;
-    }
     let kinds = Kinds::new(problem);
-    let start = Start { solution, order, homes, pools, proposed, counted, kinds };
+    let start = Start { solution, order, homes, pools, proposed, kinds };
     keepers::best(&start).told()
 }
 
@@ -135,14 +125,17 @@ struct Start<'s, 'p, 'a> {
     pools: &'s [PoolNodes],
     /// The nodes that an earlier run would end together.
     proposed: &'s [Vec<usize>],
-    /// As how many evictions the pods of each node count.
-    counted: Vec<usize>,
     kinds: Kinds<'p>,
 }
 
 impl Start<'_, '_, '_> {
     fn pods_of(&self, node: usize) -> &[PlacedPods] {
         self.homes[node].as_deref().unwrap_or_default()
+    }
+
+    /// How many pods of a node would be evicted.
+    fn evictions(&self, node: usize) -> usize {
+        self.pods_of(node).iter().map(|pods| pods.count as usize).sum()
     }
 
     /// Whether all pods of a node could be elsewhere, as far as that is known of them alone.

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use crate::disruption::DisruptionSettings;
 use crate::market::templates::NANOS_PER_DOLLAR;
 use crate::problem::Problem;
-use crate::search::consolidate::LASTING;
 use crate::solution::{PlacedPods, Solution};
 
 /// Dollars of a unit of what no pool can buy.
@@ -95,7 +94,7 @@ impl Worth {
     pub(super) fn of_none(&self) -> Relaxed {
         let mut relaxed = Relaxed { dollars: 0.0, lacking: self.lacking.clone() };
         for node in &self.nodes {
-            relaxed.dollars += node.moving / LASTING as f64;
+            relaxed.dollars += node.moving;
             add(&mut relaxed.lacking, &node.requests, 1.0);
         }
         relaxed
@@ -105,7 +104,7 @@ impl Worth {
     pub(super) fn flip(&self, relaxed: &mut Relaxed, place: usize, is_kept: bool) {
         let node = &self.nodes[place];
         let sign = if is_kept { 1.0 } else { -1.0 };
-        relaxed.dollars += sign * (node.price - node.moving / LASTING as f64);
+        relaxed.dollars += sign * (node.price - node.moving);
         add(&mut relaxed.lacking, &node.requests, -sign);
         add(&mut relaxed.lacking, &node.free, -sign);
     }

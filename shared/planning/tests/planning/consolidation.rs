@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::node_pool::DisruptionReason;
-use outrigger_model::{Node, Plan, Pod, PodState, Protection, Snapshot, labels};
+use outrigger_model::{Node, Plan, Pod, PodState, Protection, Snapshot, Waste, labels};
 use outrigger_planning::check::{carried_out, check_consolidation};
 use outrigger_planning::disruption::{Consolidation, ConsolidationCommand, DisruptionSettings, consolidate};
 use outrigger_planning::{Options, provision};
@@ -46,6 +46,12 @@ fn spot(mut node: Node, zone: &str) -> Node {
     node.labels.insert(labels::CAPACITY_TYPE.into(), "spot".into());
     node.labels.insert(labels::ZONE.into(), zone.into());
     node
+}
+
+/// As if patience with all nodes were over.
+pub(crate) fn lose_patience(snapshot: &mut Snapshot) {
+    let waste = Waste { nanos: u64::from(u32::MAX) * 1_000, until: snapshot.taken_at };
+    snapshot.waste = snapshot.nodes.iter().map(|node| (node.name.clone(), waste)).collect();
 }
 
 /// Consolidates, and makes sure that the referee has nothing against it.
@@ -156,7 +162,7 @@ fn nodes_without_pods_go_by_themselves_whatever_they_save() {
         (spot(own("i-b", "m6a.large"), ZONES[0]), pods("b", 3, spec(600, 2_048))),
     ]);
     for pool in &mut snapshot.node_pools {
-        pool.annotations.insert(labels::LEAST_SAVING.into(), "10".into());
+        pool.annotations.insert(labels::PATIENCE.into(), "1000".into());
     }
     let found = consolidated(&snapshot);
     let [command] = &found.commands[..] else { panic!("{found:#?}") };
@@ -167,10 +173,13 @@ fn nodes_without_pods_go_by_themselves_whatever_they_save() {
 #[test]
 fn a_saving_of_pennies_moves_nobody() {
     let full = spot(own("i-a", "m6a.large"), ZONES[2]);
-    let found = consolidated(&world(vec![(full, pods("a", 1, spec(1_500, 5_000)))]));
+    let snapshot = world(vec![(full, pods("a", 1, spec(1_500, 5_000)))]);
+    let settings =
+        DisruptionSettings { patience: 100.0 / 3.0, spot_to_spot_types: 1, ..DisruptionSettings::default() };
+    let found = consolidate(&snapshot, &Options::default(), &settings);
     let (code, words) = why(&found, "i-a");
     assert_eq!(code, "NotWorthIt", "{words}");
-    assert!(words.starts_with("saves $0.00") && words.ends_with("least is $0.0200/h"), "{words}");
+    assert!(words.starts_with("saves $0.0") && words.ends_with("least is $0.0200/h"), "{words}");
 }
 
 /// The large pods fill what is free on one node only if the small ones do not come there first.
@@ -199,7 +208,7 @@ fn room_that_only_packing_fills_ends_no_node() {
 #[test]
 fn an_eviction_must_be_worth_its_price() {
     let nodes = vec![(own("i-a", "m6a.2xlarge"), pods("a", 40, spec(10, 64)))];
-    let settings = DisruptionSettings { eviction_price: 0.02, ..DisruptionSettings::default() };
+    let settings = DisruptionSettings { patience: 33.0, ..DisruptionSettings::default() };
     let found = consolidate(&world(nodes.clone()), &Options::default(), &settings);
     assert_eq!(why(&found, "i-a").0, "NotWorthIt");
     assert_eq!(ended(&consolidated(&world(nodes))), ["i-a"]);
@@ -217,7 +226,7 @@ fn a_balanced_pool_gives_up_only_what_is_worth_the_disturbance() {
         merge(&mut patch, json!({"disruption": {"consolidationPolicy": policy}}));
         patch
     };
-    let settings = DisruptionSettings { eviction_price: 0.0, ..DisruptionSettings::default() };
+    let settings = DisruptionSettings { patience: 0.0, ..DisruptionSettings::default() };
     let found = |policy| consolidate(&world_of(of(policy), nodes()), &Options::default(), &settings);
     assert!(ended(&found("WhenEmptyOrUnderutilized")).contains(&"i-c"));
     let balanced = found("Balanced");
@@ -255,11 +264,15 @@ fn no_command_ends_more_than_budgets_allow_at_once() {
         (0..count).map(node).collect::<Vec<_>>()
     };
     let budgets = |nodes: &str| json!({"disruption": {"budgets": [{"nodes": nodes}]}});
-    let found = consolidated(&world_of(budgets("20%"), nodes(10)));
-    assert_eq!(ended(&found).len(), 10, "in the end all go");
-    assert!(found.commands.iter().all(|command| command.delete.len() <= 2));
-    let now: usize = found.commands.iter().filter(|it| it.starts_now).map(|it| it.delete.len()).sum();
-    assert_eq!(now, 2);
+    let mut snapshot = world_of(budgets("20%"), nodes(10));
+    for expected in [0, 2] {
+        let found = consolidated(&snapshot);
+        assert_eq!(ended(&found).len(), 10, "in the end all go");
+        assert!(found.commands.iter().all(|command| command.delete.len() <= 2));
+        let now: usize = found.commands.iter().filter(|it| it.starts_now).map(|it| it.delete.len()).sum();
+        assert_eq!(now, expected);
+        lose_patience(&mut snapshot);
+    }
     let closed = consolidated(&world_of(budgets("0"), nodes(3)));
     assert!(closed.commands.is_empty());
     assert_eq!(why(&closed, "i-0").0, "BudgetClosed");

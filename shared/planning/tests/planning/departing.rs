@@ -72,7 +72,7 @@ fn a_node_on_which_only_pods_are_left_that_end_already_is_empty() {
     assert_empty(&consolidated(&on(pods("work", 2, spec(700, 512)))), "i-b");
     assert_empty(&consolidated(&on(staying("work"))), "i-b");
     let alone: Vec<Pod> = pods("work", 1, spec(700, 512));
-    let alone = alone.into_iter().map(|pod| Pod { owner_kind: String::new(), ..pod }).collect();
+    let alone = alone.into_iter().map(|pod| Pod { owner_kind: "".into(), ..pod }).collect();
     assert_empty(&consolidated(&on(alone)), "i-b");
     let both = [pods("work", 1, spec(700, 512)), staying("kept")].concat();
     assert_eq!(ended(&consolidated(&on(both))).len(), 0);

@@ -9,24 +9,18 @@ use outrigger_planning::check::carried_out;
 use outrigger_planning::disruption::{Consolidation, DisruptionSettings, consolidate};
 use serde_json::{Value, json};
 
-use crate::consolidation::{ended, own, settled, told, violations, why, world_of};
+use crate::consolidation::{ended, lose_patience, own, settled, told, violations, why, world_of};
 use crate::fixtures::{merge, pods, requiring, spec};
 use crate::subsets::{Machine, best_subset, machines};
 
 const TYPE: &str = labels::INSTANCE_TYPE;
 
-/// Nano-dollars that an eviction at $0.006 counts where outcomes are compared: it is paid for once, and what is saved
-/// lasts.
-const EVICTION: u64 = 6_000_000 / 4;
+/// Nano-dollars an hour that an eviction counts by default where outcomes are compared.
+const EVICTION: u64 = 6_000_000;
 
-/// Everything counts that is cheaper, however little that is.
-fn exact(eviction_price: f64) -> DisruptionSettings {
-    DisruptionSettings {
-        least_saving: Price::ZERO,
-        least_saving_percent: 0,
-        eviction_price,
-        ..DisruptionSettings::default()
-    }
+/// An eviction counts so many dollars an hour, as patience has it.
+fn exact(eviction: f64) -> DisruptionSettings {
+    DisruptionSettings { patience: eviction / 0.0006, ..DisruptionSettings::default() }
 }
 
 /// A pool of these instance types on demand, whose budgets allow so many at once.
@@ -64,6 +58,7 @@ fn outcome(found: &Consolidation) -> (u64, usize) {
 fn at_rest(mut snapshot: Snapshot, settings: &DisruptionSettings) -> (u64, usize) {
     let mut evictions = 0;
     for _ in 0..100 {
+        lose_patience(&mut snapshot);
         let mut now = found(&snapshot, settings);
         if now.commands.is_empty() {
             return (outcome(&now).0, evictions);
@@ -76,8 +71,8 @@ fn at_rest(mut snapshot: Snapshot, settings: &DisruptionSettings) -> (u64, usize
     panic!("it does not come to rest");
 }
 
-/// What is cheapest for equal nodes with equal pods, an eviction at so many nano-dollars, and of what is equally cheap
-/// that with the fewest evictions: nano-dollars of the nodes, evictions.
+/// What is cheapest for equal nodes with equal pods, an eviction and a launch at so many nano-dollars each, and of what
+/// is equally cheap that with the fewest evictions: nano-dollars of the nodes, evictions.
 fn enumerated(
     count: usize,
     node: &Machine,
@@ -86,18 +81,25 @@ fn enumerated(
     size: (i64, i64),
     eviction: u64,
 ) -> (u64, usize) {
-    // What new nodes for so many pods cost.
-    let mut new = vec![0; count * each + 1];
+    // What new nodes for so many pods cost, and how many that are.
+    let mut new = vec![(0, 0); count * each + 1];
     for pods in 1..new.len() {
-        let costs = offered.iter().filter(|it| it.pods(size) > 0);
-        new[pods] = costs.map(|it| it.nanos + new[pods.saturating_sub(it.pods(size))]).min().unwrap();
+        let with = |machine: &Machine| {
+            let (nanos, launches) = new[pods.saturating_sub(machine.pods(size))];
+            (nanos + machine.nanos, launches + 1)
+        };
+        let all = offered.iter().filter(|it| it.pods(size) > 0).map(with);
+        new[pods] = all.min_by_key(|(nanos, launches)| nanos + eviction * launches).unwrap();
     }
     let free = node.pods(size) - each;
     let with = |kept: usize| {
         let moved = (count - kept) * each;
-        (kept as u64 * node.nanos + new[moved.saturating_sub(kept * free)], moved)
+        let (nanos, launches) = new[moved.saturating_sub(kept * free)];
+        (kept as u64 * node.nanos + nanos, launches, moved)
     };
-    (0..=count).map(with).min_by_key(|(nanos, moved)| (nanos + eviction * *moved as u64, *moved)).unwrap()
+    let total = |(nanos, launches, moved): &(u64, u64, usize)| nanos + eviction * (launches + *moved as u64);
+    let best = (0..=count).map(with).min_by_key(|all| (total(all), all.2)).unwrap();
+    (best.0, best.2)
 }
 
 /// The types of the pool, the nodes, the pods of each and their size, and dollars of an eviction.
@@ -124,7 +126,7 @@ fn equal_nodes_with_equal_pods_come_to_what_enumeration_finds() {
             let found = found(&snapshot, &settings);
             let offered = machines(types);
             let [node] = &machines(&[instance_type])[..] else { panic!("one type") };
-            let eviction = Price::from_dollars(price).unwrap().nanos() / 4;
+            let eviction = Price::from_dollars(price).unwrap().nanos();
             let best = enumerated(count, node, each, &offered, size, eviction);
             let what = || format!("{count} {instance_type} of {each} {size:?} at {price}: {}", told(&found));
             let (nanos, evictions) = outcome(&found);

@@ -100,11 +100,12 @@ impl Objects {
             node_name: None,
             nominated_node: None,
             state: PodState::Waiting,
-            owner_kind: String::new(),
+            owner_kind: "".into(),
             daemon_set: None,
             volume_claims: Vec::new(),
             group: None,
             do_not_disrupt: None,
+            deletion_cost: None,
             readiness: Readiness::default(),
             degraded: None,
         };

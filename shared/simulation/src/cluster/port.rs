@@ -180,6 +180,14 @@ impl Cluster for Door {
         self.call(Call::BindPod, |state, moment| Ok(state.bind(pod, node, moment))).await
     }
 
+    async fn set_deletion_cost(&self, pod: &Pod, cost: Option<i32>) -> Result<(), ClusterError> {
+        self.call(Call::SetDeletionCost, |state, _| {
+            state.cluster.set_deletion_cost(pod, cost);
+            Ok(())
+        })
+        .await
+    }
+
     async fn mirrors(&self) -> Result<BTreeMap<String, Mirror>, ClusterError> {
         self.call(Call::Mirrors, |state, moment| {
             self.looks(|owner| state.looks.at_mirrors(owner, moment));

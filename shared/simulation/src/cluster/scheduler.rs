@@ -357,6 +357,7 @@ fn daemon(daemon_set: &DaemonSet, node: &str, uid: String, created_at: jiff::Tim
         volume_claims: Vec::new(),
         group: None,
         do_not_disrupt: None,
+        deletion_cost: None,
         readiness: Readiness::default(),
         degraded: daemon_set.degraded.clone(),
     }

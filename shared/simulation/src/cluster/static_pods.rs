@@ -50,6 +50,7 @@ impl Objects {
             volume_claims: Vec::new(),
             group: None,
             do_not_disrupt: None,
+            deletion_cost: None,
             readiness: Readiness::default(),
             degraded: None,
         });

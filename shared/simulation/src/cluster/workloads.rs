@@ -2,10 +2,10 @@
 //! them in a deploy, and let those of a Job end.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use outrigger_model::{Pod, PodRef, PodState, Protection, Readiness};
+use outrigger_model::{CostSetter, DeletionCost, Pod, PodRef, PodState, Protection, Readiness};
 
 use super::{Objects, departure};
 use crate::scenario::{AccessMode, Lifetime, Workload};
@@ -47,7 +47,7 @@ impl Objects {
         present.wanted = usize::try_from(replicas).unwrap_or(usize::MAX);
         let wanted = present.wanted;
         self.add_replicas(workload, wanted.saturating_sub(had), moment);
-        for uid in self.superfluous(workload, wanted) {
+        for uid in self.superfluous(workload, wanted, moment) {
             self.drop_replica(workload, &uid, moment);
         }
         format!("{id} scaled from {had} to {wanted}")
@@ -70,8 +70,8 @@ impl Objects {
     pub(crate) fn roll_on(&mut self, workload: usize, moment: Moment) -> bool {
         let Some(present) = self.workloads.get(workload) else { return false };
         let wanted = present.wanted;
-        let (mut running, waiting): (Vec<_>, Vec<_>) =
-            present.old.iter().cloned().partition(|uid| self.runs(uid));
+        let old = self.first_to_go(workload, &present.old, moment);
+        let (mut running, waiting): (Vec<_>, Vec<_>) = old.into_iter().partition(|uid| self.runs(uid));
         let all_running = present.uids.iter().filter(|uid| self.runs(uid)).count();
         let surplus = all_running.saturating_sub(wanted - wanted / 4);
         running.truncate(surplus);
@@ -126,6 +126,7 @@ impl Objects {
             daemon_set: None,
             group: None,
             do_not_disrupt: protection,
+            deletion_cost: present.workload.deletion_cost,
             readiness: Readiness::default(),
             degraded: present.workload.unreadable.clone(),
         };
@@ -146,15 +147,47 @@ impl Objects {
         }
     }
 
-    /// The pods that a smaller number leaves over: those that run nowhere first, then the youngest.
-    fn superfluous(&self, workload: usize, wanted: usize) -> Vec<String> {
+    /// The pods that a smaller number leaves over.
+    fn superfluous(&self, workload: usize, wanted: usize, moment: Moment) -> Vec<String> {
         let Some(present) = self.workloads.get(workload) else { return Vec::new() };
-        let mut uids: Vec<_> = present.uids.iter().collect();
-        uids.sort_by_key(|uid| {
-            let bound = self.pods.get(*uid).is_some_and(|pod| pod.node_name.is_some());
-            (Reverse(bound), *uid)
-        });
-        uids.into_iter().skip(wanted).cloned().collect()
+        let number = present.uids.len().saturating_sub(wanted);
+        let mut leaving = self.first_to_go(workload, &present.uids, moment);
+        leaving.truncate(number);
+        leaving
+    }
+
+    /// Pods of a workload, by uid, as its ReplicaSet ends them: those without a node first, then those that do not run,
+    /// those that are not ready, the lowest deletion cost, the most pods of the workload on one node, the shortest time
+    /// on it by powers of two, and the youngest (`ActivePodsWithRanks`).
+    fn first_to_go(&self, workload: usize, uids: &BTreeSet<String>, moment: Moment) -> Vec<String> {
+        let Some(present) = self.workloads.get(workload) else { return Vec::new() };
+        let mut by_node: BTreeMap<&str, usize> = BTreeMap::new();
+        let on_nodes = present.uids.iter().filter_map(|uid| self.pods.get(uid)?.node_name.as_deref());
+        on_nodes.for_each(|node| *by_node.entry(node).or_default() += 1);
+        let turn = |pod: &Pod| {
+            let doubled = pod.node_name.as_deref().and_then(|node| by_node.get(node)).copied();
+            let bound_for = self.bound_at(pod).map_or(0, |at| moment.elapsed.saturating_sub(at).as_secs());
+            (
+                pod.node_name.is_some(),
+                self.is_running(pod),
+                self.is_healthy(pod),
+                pod.deletion_cost.map_or(0, |deletion| deletion.cost),
+                Reverse(doubled),
+                bound_for.checked_ilog2(),
+                Reverse(pod.created_at),
+            )
+        };
+        let mut pods: Vec<&Pod> = uids.iter().filter_map(|uid| self.pods.get(uid)).collect();
+        pods.sort_by_cached_key(|pod| (turn(pod), pod.uid.as_str()));
+        pods.into_iter().map(|pod| pod.uid.clone()).collect()
+    }
+
+    /// A pod that still has this uid gets a deletion cost of ours, or loses ours; a value of somebody else stays.
+    pub(super) fn set_deletion_cost(&mut self, pod: &Pod, cost: Option<i32>) {
+        let is_ours = |present: &&Pod| present.deletion_cost.is_none_or(DeletionCost::is_ours);
+        let Some(mut present) = self.pods.get(&pod.uid).filter(is_ours).cloned() else { return };
+        present.deletion_cost = cost.map(|cost| DeletionCost { cost, set_by: CostSetter::Outrigger });
+        self.put_pod(present);
     }
 
     /// The controller of a pod that leaves makes another.

@@ -180,5 +180,5 @@ fn came_late(state: &State, pod: &Pod) -> bool {
 
 fn stays(pod: &Pod) -> bool {
     let taint = Taint::new(labels::DISRUPTED_TAINT, "", TaintEffect::NoSchedule);
-    pod.owner_kind == "Node" || pod.spec.tolerations.iter().any(|toleration| toleration.tolerates(&taint))
+    &*pod.owner_kind == "Node" || pod.spec.tolerations.iter().any(|toleration| toleration.tolerates(&taint))
 }

@@ -276,6 +276,7 @@ impl Reader {
                 unreadable: pod.degraded.clone(),
                 grace: grace(&file.template),
                 do_not_disrupt: do_not_disrupt(&file.template),
+                deletion_cost: pod.deletion_cost,
                 never_ready: file.never_ready,
                 has_volumes: file.volumes,
                 access_mode: file.access_mode,

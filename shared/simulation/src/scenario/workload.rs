@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_model::{Invalid, PodRef, PodSpec, UnhealthyPods};
+use outrigger_model::{DeletionCost, Invalid, PodRef, PodSpec, UnhealthyPods};
 use serde::{Deserialize, Serialize};
 
 /// Pods of one kind, whose number changes over time.
@@ -22,6 +22,8 @@ pub struct Workload {
     pub grace: Duration,
     /// Their annotation `karpenter.sh/do-not-disrupt`.
     pub do_not_disrupt: Option<String>,
+    /// The deletion cost that whoever wrote the workload gives its pods.
+    pub deletion_cost: Option<DeletionCost>,
     /// Whether its pods run without ever getting ready, as those that crash again and again.
     pub never_ready: bool,
     /// Whether each of its pods has a volume, which the pod that replaces it takes over.

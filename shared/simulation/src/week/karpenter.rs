@@ -9,10 +9,9 @@ mod moving;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use outrigger_model::node_pool::DisruptionReason;
-use outrigger_model::{Command, Price, Snapshot};
+use outrigger_model::{Command, Snapshot};
 use outrigger_planning::Options;
 use outrigger_planning::disruption::{Budgets, Candidate, Candidates, DisruptionSettings, candidates};
 
@@ -60,7 +59,7 @@ impl Method {
 
 /// What a pass decides, if anything.
 pub(crate) fn decide(snapshot: &Snapshot) -> Option<Decision> {
-    let (options, settings) = (Options::default(), no_least_saving());
+    let (options, settings) = (Options::default(), impatient());
     let found = candidates(snapshot, &settings, &options);
     let pass = Pass::of(snapshot, &found, &settings);
     pass.empty().or_else(|| pass.drifted()).or_else(|| pass.multi_node()).or_else(|| pass.single_node())
@@ -76,7 +75,7 @@ pub(crate) struct Considered {
 
 /// All nodes that a pass would look at.
 pub(crate) fn considered(snapshot: &Snapshot) -> Vec<Considered> {
-    let found = candidates(snapshot, &no_least_saving(), &Options::default());
+    let found = candidates(snapshot, &impatient(), &Options::default());
     let considered = found.candidates.iter().map(|candidate| Considered {
         node: candidate.node.name.clone(),
         has_drifted: !candidate.drift.is_empty(),
@@ -87,7 +86,7 @@ pub(crate) fn considered(snapshot: &Snapshot) -> Vec<Considered> {
 
 /// What is left of a decision once its validation time is over: nothing where it does not hold any more.
 pub(crate) fn confirm(snapshot: &Snapshot, decision: &Decision) -> Option<Decision> {
-    let (options, settings) = (Options::default(), no_least_saving());
+    let (options, settings) = (Options::default(), impatient());
     let found = candidates(snapshot, &settings, &options);
     let pass = Pass::of(snapshot, &found, &settings);
     let still: Vec<&Candidate<'_>> = pass
@@ -103,14 +102,8 @@ pub(crate) fn confirm(snapshot: &Snapshot, decision: &Decision) -> Option<Decisi
 }
 
 /// Karpenter disrupts for any saving at all, and nodes of any age.
-fn no_least_saving() -> DisruptionSettings {
-    DisruptionSettings {
-        least_saving: Price::ZERO,
-        least_saving_percent: 0,
-        eviction_price: 0.0,
-        least_node_age: Duration::ZERO,
-        ..DisruptionSettings::default()
-    }
+fn impatient() -> DisruptionSettings {
+    DisruptionSettings { patience: 0.0, ..DisruptionSettings::default() }
 }
 
 fn told(method: Method, nodes: &[&Candidate<'_>]) -> Option<Decision> {

@@ -23,7 +23,7 @@ spec:
   nodePools:
     - apiVersion: karpenter.sh/v1
       kind: NodePool
-      metadata: {name: general, annotations: {outrigger.dev/least-node-age: 1m}}
+      metadata: {name: general, annotations: {outrigger.dev/patience: '0'}}
       spec:
         disruption: {{disruption}}
         template:

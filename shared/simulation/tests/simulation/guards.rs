@@ -18,7 +18,7 @@ spec:
   nodePools:
     - apiVersion: karpenter.sh/v1
       kind: NodePool
-      metadata: {name: general, annotations: {outrigger.dev/least-node-age: 0s}}
+      metadata: {name: general, annotations: {outrigger.dev/patience: '0'}}
       spec:
         disruption: {budgets: [{nodes: '{budget}'}]}
         template:
@@ -296,7 +296,7 @@ fn no_command_takes_hold_of_a_claim_that_was_written_meanwhile() {
 fn no_command_of_an_old_run_breaks_a_budget() {
     let world = World {
         duration: "10m",
-        scale: "{at: 60s, replicas: 0}, {at: 125s, replicas: 8}, {at: 172s, replicas: 1}",
+        scale: "{at: 60s, replicas: 0}, {at: 125s, replicas: 10}, {at: 172s, replicas: 5}",
         events: "{at: 119s, kind: Freeze, function: disrupt, call: WriteCommand, for: 140s}",
         disrupts: true,
         budget: "1",

@@ -12,7 +12,7 @@ kind: Scenario
 metadata: {name: keepers}
 spec:
   seed: {seed}
-  duration: 45m
+  duration: 2h
   bootTime: 30s
   disrupt: true
   nodePools:

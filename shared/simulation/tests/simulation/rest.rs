@@ -20,7 +20,7 @@ spec:
   nodePools:
     - apiVersion: karpenter.sh/v1
       kind: NodePool
-      metadata: {name: general}
+      metadata: {name: general, annotations: {outrigger.dev/patience: '0'}}
       spec:
         disruption: {consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: 1m, budgets: [{nodes: 10%}]}
         template:

@@ -43,7 +43,7 @@ fn a_pod_keeps_what_it_is_and_what_it_takes() {
         ("u-1", "shop/web-0", "web")
     );
     assert_eq!(
-        (pod.node_name.as_deref(), pod.state, pod.owner_kind.as_str()),
+        (pod.node_name.as_deref(), pod.state, &*pod.owner_kind),
         (Some("i-1"), PodState::Bound, "ReplicaSet")
     );
     assert_eq!(pod.spec.requests.to_string(), "cpu 1900m, memory 1Gi, pods 1");

@@ -63,10 +63,23 @@ fn other_schedulers_pods_count_as_well() {
 }
 
 #[test]
+fn deletion_costs() {
+    let cost_of = |annotations: Value| {
+        let cost = with(&json!({ "metadata": { "annotations": annotations } })).unwrap().deletion_cost?;
+        Some((cost.cost, cost.is_ours()))
+    };
+    let key = "controller.kubernetes.io/pod-deletion-cost";
+    assert_eq!(cost_of(json!({})), None);
+    assert_eq!(cost_of(json!({ key: "-7" })), Some((-7, false)));
+    assert_eq!(cost_of(json!({ key: "-7", "outrigger.dev/deletion-cost": "-7" })), Some((-7, true)));
+    assert_eq!(cost_of(json!({ key: "-8", "outrigger.dev/deletion-cost": "-7" })), Some((-8, false)));
+}
+
+#[test]
 fn owners() {
     let kind_of = |owners: Value, annotations: Value| {
         let parts = json!({ "metadata": { "ownerReferences": owners, "annotations": annotations } });
-        with(&parts).unwrap().owner_kind
+        with(&parts).unwrap().owner_kind.to_string()
     };
     let owner = |kind: &str, controller: bool| json!({ "apiVersion": "v1", "kind": kind, "name": "x", "uid": "y", "controller": controller });
     assert_eq!(kind_of(json!([]), json!({})), "");

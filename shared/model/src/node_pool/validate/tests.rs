@@ -177,7 +177,7 @@ fn label_rules() -> Vec<(&'static str, Vec<Change>)> {
         ("requirement of another InstanceGroup", requirement("kops.k8s.io/instancegroup", "In", &["others"])),
         (
             "annotation that is none of ours",
-            vec![("/metadata/annotations", json!({"outrigger.dev/least-savings": "1"}))],
+            vec![("/metadata/annotations", json!({"outrigger.dev/patient": "1"}))],
         ),
         ("word that is not known", vec![("/metadata/annotations", json!({"outrigger.dev/managed": "yes"}))]),
         ("too many labels", labels(&many)),

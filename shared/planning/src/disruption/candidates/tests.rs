@@ -49,8 +49,9 @@ fn where_a_node_stands() {
         ("it is deleted", |world| world.node().deleting = true, "Leaving"),
         ("it is closed", |world| world.node().taints.push(Taint::disrupted()), "Leaving"),
         ("it is cordoned and empty", |world| world.node().unschedulable = true, "candidate"),
-        ("it is young", |world| world.node().created_at = minutes_ago(4), "TooYoung"),
-        ("it is old enough", |world| world.node().created_at = minutes_ago(5), "candidate"),
+        ("it is young", |world| age(world, 29, true), "TooYoung"),
+        ("it is young and empty", |world| age(world, 1, false), "candidate"),
+        ("it is old enough", |world| age(world, 30, true), "candidate"),
         ("it is not ready", |world| world.node().ready = false, "candidate"),
     ]);
 }
@@ -302,7 +303,7 @@ fn what_a_pool_wants_consolidated_when_it_is_empty() {
         ("with a pod", |world| when_empty(world, Some(pod("a"))), "NotEmpty"),
         (
             "with a lone pod",
-            |world| when_empty(world, Some(Pod { owner_kind: String::new(), ..pod("a") })),
+            |world| when_empty(world, Some(Pod { owner_kind: "".into(), ..pod("a") })),
             "NotEmpty",
         ),
         (
@@ -355,6 +356,12 @@ fn consolidate_after_counts_from_the_last_pod_event() {
         world.snapshot.pods.extend(pod);
         assert_eq!(verdict(&world), expected, "{initialized} {event:?} {elsewhere:?} {made:?}");
     }
+}
+
+/// How many minutes the node has been there, and whether a pod is on it.
+fn age(world: &mut World, minutes: i64, has_pod: bool) {
+    world.node().created_at = minutes_ago(minutes);
+    world.snapshot.pods.extend(has_pod.then(|| pod("a")));
 }
 
 fn when_empty(world: &mut World, pod: Option<Pod>) {
@@ -414,8 +421,10 @@ fn a_candidate_says_what_it_costs_and_who_must_move() {
 #[test]
 fn a_pool_says_how_old_its_nodes_must_be() {
     let mut world = World::new();
-    world.pool().annotations.insert(labels::LEAST_NODE_AGE.into(), "48h".into());
+    age(&mut world, 20, true);
     assert_eq!(verdict(&world), "TooYoung");
+    world.pool().annotations.insert(labels::PATIENCE.into(), "5".into());
+    assert_eq!(verdict(&world), "candidate");
 }
 
 #[test]
@@ -466,11 +475,7 @@ fn drift_and_expiry_replace_what_consolidation_leaves_alone() {
     }
     check(&[
         ("drifted", drifts, "candidate"),
-        (
-            "drifted and young",
-            |world| (drifts(world), world.node().created_at = minutes_ago(1)).1,
-            "TooYoung",
-        ),
+        ("drifted and young", |world| (drifts(world), age(world, 1, true)).1, "TooYoung"),
         (
             "drifted, and a pod stays",
             |world| (drifts(world), world.snapshot.pods.push(shy("true", PodState::Bound))).1,

@@ -66,7 +66,7 @@ impl<'s, 'p, 'a> Search<'s, 'p, 'a> {
                 node,
                 settings: &pool.settings,
                 pods: start.pods_of(node),
-                evictions: start.counted[node],
+                evictions: start.evictions(node),
             }));
             pools.extend(free.map(|node| (node, index)));
         }

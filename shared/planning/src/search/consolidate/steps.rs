@@ -11,8 +11,8 @@ use std::rc::Rc;
 use outrigger_model::labels::CAPACITY_TYPE;
 use outrigger_model::{CapacityType, Price};
 
-use super::{AtOnce, Consolidated, LASTING, PoolNodes, Start, Stays, Step};
-use crate::disruption::{DisruptionSettings, Evictions};
+use super::{AtOnce, Consolidated, PoolNodes, Start, Stays, Step};
+use crate::disruption::DisruptionSettings;
 use crate::search::construct::recreate;
 use crate::search::prices::Prices;
 use crate::search::worst_fit::worst_fit;
@@ -41,9 +41,9 @@ pub(super) struct Parting {
 /// What steps come to; less is better.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Score {
-    /// Nano-dollars per hour of all nodes, and what moves and launches count.
+    /// Nano-dollars per hour of all nodes, and what moves count.
     pub(super) cost: u64,
-    evictions: u32,
+    evictions: usize,
 }
 
 /// Steps that are carried out one after another.
@@ -59,8 +59,6 @@ pub(super) struct Steps<'s, 'p, 'a> {
     endable: Vec<usize>,
     /// Nano-dollars per hour that the moves count.
     moves: u64,
-    /// The same of launches: where any is needed, that must save as much as a command must.
-    launches: u64,
 }
 
 impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
@@ -76,7 +74,6 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
             done: Vec::new(),
             stays: BTreeMap::new(),
             moves: 0,
-            launches: 0,
         };
         steps.run(parting);
         steps
@@ -84,7 +81,7 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
 
     pub(super) fn score(&self) -> Score {
         let evictions = self.done.iter().map(|step| step.evictions).sum();
-        Score { cost: self.current.cost.saturating_add(self.moves).saturating_add(self.launches), evictions }
+        Score { cost: self.current.cost.saturating_add(self.moves), evictions }
     }
 
     pub(super) fn told(self) -> Consolidated<'p, 'a> {
@@ -243,11 +240,9 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         let opened = self.place(&left, demand)?;
         let found = self.solution.objective();
         let saving = self.current.cost.cast_signed() - found.cost.cast_signed();
-        let evictions: u32 = nodes.iter().map(|node| evictions(self.start.pods_of(*node))).sum();
-        let counted = nodes.iter().map(|node| self.start.counted[*node]).sum();
-        let moved = Evictions { pods: evictions as usize, counted };
+        let evictions: usize = nodes.iter().map(|node| self.start.evictions(*node)).sum();
         let judged = self.judge_places(&found, &left).map_err(Refusal::Stays).and_then(|()| match demand {
-            Demand::Saving(settings) => self.judge(nodes, &opened, saving, moved, settings),
+            Demand::Saving(settings) => self.judge(nodes, &opened, saving, evictions, settings),
             Demand::Places => Ok(()),
         });
         if judged.is_err() {
@@ -258,10 +253,9 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         self.solution.commit();
         self.current = found;
         if let Demand::Saving(settings) = demand {
-            let price = settings.evictions_per_hour(counted).nanos() / LASTING;
+            // A launch is as much trouble as a pod that moves.
+            let price = settings.evictions_per_hour(evictions + opened.len()).nanos();
             self.moves = self.moves.saturating_add(price);
-            let least = if opened.is_empty() { 0 } else { settings.least_saving.nanos() };
-            self.launches = self.launches.max(least);
         }
         self.done.push(Step {
             ended: nodes.iter().map(|node| (*node, self.start.pods_of(*node).to_vec())).collect(),
@@ -310,7 +304,7 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         nodes: &[usize],
         opened: &[usize],
         saving: i64,
-        evictions: Evictions,
+        evictions: usize,
         settings: &DisruptionSettings,
     ) -> Result<(), Refusal> {
         let again = self.bought_again(nodes, opened);
@@ -319,7 +313,7 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         }
         let cost = nodes.iter().filter_map(|node| self.solution.problem.existing[*node].saves).sum();
         let least = settings.demanded_saving(Price::from_nanos(cost), evictions);
-        let gains = saving > 0 || saving == 0 && evictions.pods == 0;
+        let gains = saving > 0 || saving == 0 && evictions == 0;
         if gains && u64::try_from(saving).is_ok_and(|saving| Price::from_nanos(saving) >= least) {
             self.judge_spot(nodes, opened, cost, settings).map_err(Refusal::Stays)
         } else {
@@ -366,7 +360,7 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
             let bought = kinds.bought_by(self.solution.problem, new);
             let is_like = |node: &usize| bought.contains(&kinds.kind_of(*node)) && !again.contains(node);
             let most = |all: &mut dyn Iterator<Item = usize>| {
-                all.filter(is_like).max_by_key(|node| (self.start.counted[*node], Reverse(*node)))
+                all.filter(is_like).max_by_key(|node| (self.start.evictions(*node), Reverse(*node)))
             };
             let like = most(&mut nodes.iter().copied()).or_else(|| most(&mut going()));
             again.extend(like);
@@ -410,10 +404,6 @@ impl Refusal {
 fn is_tried_together(refused: usize) -> bool {
     const ALWAYS: usize = 32;
     refused < ALWAYS || refused.is_power_of_two()
-}
-
-fn evictions(pods: &[PlacedPods]) -> u32 {
-    pods.iter().map(|pods| pods.count).sum()
 }
 
 /// How many pods of each class came to a node.

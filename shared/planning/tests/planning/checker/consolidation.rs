@@ -65,7 +65,10 @@ fn world() -> World {
         beside: Price::from_nanos(nodes * volume.nanos()),
     };
     let (before, after) = (cost(4 * XLARGE, 4), cost(XLARGE + LARGE, 2));
-    World { snapshot: setup.snapshot, found: Consolidation { before, after, commands, kept: Vec::new() } }
+    World {
+        snapshot: setup.snapshot,
+        found: Consolidation { before, after, commands, ..Consolidation::default() },
+    }
 }
 
 fn command(reason: DisruptionReason, node: &str, saving_nanos: i64) -> ConsolidationCommand {
@@ -80,6 +83,7 @@ fn command(reason: DisruptionReason, node: &str, saving_nanos: i64) -> Consolida
         causes: Vec::new(),
         starts_now: true,
         waits_for: None,
+        patience: None,
         may_cost: None,
         proposed_since: None,
     }

@@ -64,16 +64,10 @@ fn wishes(dice: &Dice, pool: &mut NodePool) {
         2 => ConsolidationPolicy::Balanced,
         _ => ConsolidationPolicy::WhenEmptyOrUnderutilized,
     };
-    // A node that becomes worth giving up only as its pods grow old would be so after the world has come to rest.
-    pool.annotations.insert(labels::POD_REST.to_owned(), "0s".to_owned());
-    let said = [
-        (labels::LEAST_SAVING, ["0", "0.05"]),
-        (labels::LEAST_SAVING_PERCENT, ["0", "30"]),
-        (labels::EVICTION_PRICE, ["0", "0.01"]),
-        (labels::LEAST_NODE_AGE, ["0s", "1m"]),
-        (labels::DRIFT_AT_ONCE, ["1", "3"]),
-        (labels::GRACEFUL_EXPIRY, ["true", "false"]),
-    ];
+    // With patience a node may go hours after the last change: worlds that must come to rest have little.
+    let patience = *dice.pick(&format!("patience/{name}"), &["0", "0", "0.002", "0.02"]);
+    pool.annotations.insert(labels::PATIENCE.to_owned(), patience.to_owned());
+    let said = [(labels::DRIFT_AT_ONCE, ["1", "3"]), (labels::GRACEFUL_EXPIRY, ["true", "false"])];
     for (key, values) in said {
         if dice.happens(&format!("{key}/{name}"), 35) {
             let value = *dice.pick(&format!("{key}/{name}/value"), &values);
