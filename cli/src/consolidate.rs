@@ -94,6 +94,10 @@ pub(crate) struct KeptOutput {
     pub(crate) causes: Vec<String>,
 }
 
+/// Files do not say since when nodes have drifted.
+const DRIFTED_LONG_AGO: &str = "drifted nodes: assumed: their outrigger.dev/drift-deadline, 24h by default, is over; \
+     until then such a node may empty by itself";
+
 /// Runs the command.
 pub(crate) fn run(command: &args::Consolidate, format: Format) -> Result<Outcome, CliError> {
     let progress = spinner("reading");
@@ -111,11 +115,18 @@ pub(crate) fn run(command: &args::Consolidate, format: Format) -> Result<Outcome
     let seconds = begun.elapsed().as_secs_f64();
     progress.finish_and_clear();
     let unreadable = unreadable::all(&snapshot);
-    let output =
-        ConsolidateOutput { unreadable, assumptions: assumptions(&snapshot), ..output(&found, seconds) };
+    let mut assumptions = assumptions(&snapshot);
+    assumptions
+        .extend(found.commands.iter().any(waits_for_its_deadline).then(|| DRIFTED_LONG_AGO.to_owned()));
+    let output = ConsolidateOutput { unreadable, assumptions, ..output(&found, seconds) };
     print(&output, format, || consolidate_text::print(&output))?;
     plan_text::warn_of_input(&snapshot, &lacks, format);
     Ok(if snapshot.invalid.is_empty() { Outcome::Done } else { Outcome::Refused })
+}
+
+/// Whether its nodes may last, where somebody remembers since when they have drifted.
+fn waits_for_its_deadline(command: &ConsolidationCommand) -> bool {
+    command.reason == DisruptionReason::Drifted && command.evictions > 0
 }
 
 fn output(found: &Consolidation, plan_seconds: f64) -> ConsolidateOutput {

@@ -126,7 +126,12 @@ impl Tick<'_> {
         self.count(&found);
         let proposals = self.commit_all(guard, &snapshot, &found).await?;
         self.summary.proposed = proposals.len();
-        let memory = DisruptionMemory { proposals, waste: found.waste.clone(), ..memory };
+        let memory = DisruptionMemory {
+            proposals,
+            waste: found.waste.clone(),
+            drifted: found.drifted.clone(),
+            ..memory
+        };
         if time_is_up() {
             tracing::warn!("no time is left to remember what was found; the next tick finds it anew");
             return Ok(());
@@ -167,6 +172,7 @@ impl Tick<'_> {
         let mut snapshot = snapshot(self.ports, gathered, ledger, &state, &mut offers).await?;
         snapshot.proposals.clone_from(&known.proposals);
         snapshot.waste.clone_from(&known.waste);
+        snapshot.drifted = Some(known.drifted.clone());
         let pods = memory::pods_seen(&snapshot, known);
         snapshot.pod_events = pods.iter().map(|(node, seen)| (node.clone(), seen.since)).collect();
         Ok(Some((snapshot, DisruptionMemory { pods, ..DisruptionMemory::default() })))

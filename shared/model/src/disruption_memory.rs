@@ -1,5 +1,6 @@
 //! What the function `disrupt` remembers from one run to the next. Losing it costs a little time: what was proposed is
-//! proposed again, nodes are left alone for `consolidateAfter` once more, and patience with them begins anew.
+//! proposed again, nodes are left alone for `consolidateAfter` once more, and patience with them, drifted
+//! or not, begins anew.
 
 use std::collections::BTreeMap;
 
@@ -21,6 +22,9 @@ pub struct DisruptionMemory {
     /// What nodes have wasted that are worth ending, by the node's name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub waste: BTreeMap<String, Waste>,
+    /// Since when nodes are known to have drifted, by the node's name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub drifted: BTreeMap<String, Timestamp>,
 }
 
 /// What ending a node would have saved, since that was found first.

@@ -95,10 +95,13 @@ pub const GRACEFUL_EXPIRY: &str = "outrigger.dev/graceful-expiry";
 pub const DISRUPTION_WINDOWS: &str = "outrigger.dev/disruption-windows";
 /// On a NodePool: how many of its drifted nodes are replaced at once, as `2`.
 pub const DRIFT_AT_ONCE: &str = "outrigger.dev/drift-at-once";
+/// On a NodePool: for how long its drifted nodes may empty by themselves before they are replaced, as `24h`.
+pub const DRIFT_DEADLINE: &str = "outrigger.dev/drift-deadline";
 /// The annotations of NodePools that are ours.
-pub const POOL_ANNOTATIONS: [&str; 7] = [
+pub const POOL_ANNOTATIONS: [&str; 8] = [
     DISRUPTION_WINDOWS,
     DRIFT_AT_ONCE,
+    DRIFT_DEADLINE,
     GRACEFUL_EXPIRY,
     MANAGED_ANNOTATION,
     MAX_NEW_NODES_PER_MINUTE,

@@ -81,6 +81,9 @@ pub struct Snapshot {
     /// What nodes have wasted that are worth ending, by the node's name, as the function `disrupt` remembers it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub waste: BTreeMap<String, Waste>,
+    /// Since when nodes are known to have drifted, by the node's name, as `disrupt` remembers it; `None` where nobody does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drifted: Option<BTreeMap<String, Timestamp>>,
     /// PodDisruptionBudgets, for pods whose node is going; they are read only while there are such nodes, and to
     /// find nodes that may be disrupted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -133,6 +136,7 @@ impl Snapshot {
             commands: Vec::new(),
             proposals: Vec::new(),
             waste: BTreeMap::new(),
+            drifted: None,
             pod_events: BTreeMap::new(),
             disruption_budgets: Vec::new(),
             namespaces: BTreeMap::new(),

@@ -39,7 +39,8 @@ impl World {
         let mut pool = pools()[0].clone();
         let requirements = pool["spec"]["template"]["spec"]["requirements"].as_array_mut().unwrap();
         requirements.push(requirement("karpenter.k8s.aws/instance-cpu", "In", &["4"]));
-        pool["metadata"]["annotations"] = json!({"outrigger.dev/patience": "0"});
+        pool["metadata"]["annotations"] =
+            json!({"outrigger.dev/patience": "0", "outrigger.dev/drift-deadline": "0"});
         pool["spec"]["disruption"] = json!({
             "consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s", "budgets": [{"nodes": "1"}]});
         apply(stack.kubernetes(), &pool).unwrap();

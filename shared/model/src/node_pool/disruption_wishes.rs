@@ -1,9 +1,11 @@
 //! What annotations of a NodePool ask of the disruption of its nodes beside its spec.
 
+use std::time::Duration;
+
 use super::NodePool;
 use super::window::{self, DisruptionWindow};
 use crate::invalid::{Problems, shown};
-use crate::labels;
+use crate::{NillableDuration, labels};
 
 /// What annotations of a NodePool ask of the disruption of its nodes; `None` where they say nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -16,6 +18,8 @@ pub struct DisruptionWishes {
     pub windows: Option<Vec<DisruptionWindow>>,
     /// How many drifted nodes are replaced at once (`outrigger.dev/drift-at-once`).
     pub drift_at_once: Option<usize>,
+    /// For how long drifted nodes may empty by themselves (`outrigger.dev/drift-deadline`).
+    pub drift_deadline: Option<Duration>,
 }
 
 impl NodePool {
@@ -27,6 +31,7 @@ impl NodePool {
             graceful_expiry: text(labels::GRACEFUL_EXPIRY).and_then(|text| text.parse().ok()),
             windows: text(labels::DISRUPTION_WINDOWS).and_then(window::all),
             drift_at_once: text(labels::DRIFT_AT_ONCE).and_then(count),
+            drift_deadline: text(labels::DRIFT_DEADLINE).and_then(duration),
         }
     }
 }
@@ -39,6 +44,11 @@ pub(super) fn check(pool: &NodePool, problems: &mut Problems) {
         (labels::GRACEFUL_EXPIRY, wishes.graceful_expiry.is_some(), "true and false"),
         (labels::DISRUPTION_WINDOWS, wishes.windows.is_some(), window::ALLOWED),
         (labels::DRIFT_AT_ONCE, wishes.drift_at_once.is_some(), "a whole number from 1, as 2"),
+        (
+            labels::DRIFT_DEADLINE,
+            wishes.drift_deadline.is_some(),
+            "hours, minutes and seconds, as 24h, and 0",
+        ),
     ];
     for (key, is_understood, allowed) in rules {
         if let Some(found) = pool.annotations.get(key).filter(|_| !is_understood) {
@@ -53,6 +63,10 @@ fn patience(text: &str) -> Option<f64> {
 
 fn count(text: &str) -> Option<usize> {
     text.parse().ok().filter(|count| *count > 0)
+}
+
+fn duration(text: &str) -> Option<Duration> {
+    if text == "0" { Some(Duration::ZERO) } else { text.parse().ok().and_then(NillableDuration::get) }
 }
 
 #[cfg(test)]
@@ -76,12 +90,14 @@ mod tests {
             (labels::GRACEFUL_EXPIRY, "true"),
             (labels::DISRUPTION_WINDOWS, "@daily 8h"),
             (labels::DRIFT_AT_ONCE, "2"),
+            (labels::DRIFT_DEADLINE, "0"),
         ]);
         let expected = DisruptionWishes {
             patience: Some(2.5),
             graceful_expiry: Some(true),
             windows: window::all("0 0 * * * 8h"),
             drift_at_once: Some(2),
+            drift_deadline: Some(Duration::ZERO),
         };
         assert_eq!(pool.disruption_wishes(), expected);
     }
@@ -93,6 +109,7 @@ mod tests {
             (labels::GRACEFUL_EXPIRY, vec!["", "yes", "True"]),
             (labels::DISRUPTION_WINDOWS, vec!["", "8h", "0 22 * * *", "@daily 8h;", "@daily 8h, @weekly 8h"]),
             (labels::DRIFT_AT_ONCE, vec!["", "0", "-1", "1.5", "10%"]),
+            (labels::DRIFT_DEADLINE, vec!["", "24", "-1h", "Never", "1d"]),
         ];
         for (key, values) in table {
             for value in values {

@@ -363,7 +363,7 @@ fn unknown(own: &OwnNode<'_>, price: Option<Price>) -> Option<Kept> {
     }
 }
 
-fn after(since: Timestamp, length: std::time::Duration) -> Timestamp {
+pub(super) fn after(since: Timestamp, length: std::time::Duration) -> Timestamp {
     let length = SignedDuration::try_from(length).unwrap_or(SignedDuration::MAX);
     since.saturating_add(length).unwrap_or(Timestamp::MAX)
 }

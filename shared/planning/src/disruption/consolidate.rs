@@ -10,6 +10,7 @@ use outrigger_model::{
     Waste, labels,
 };
 
+use super::attrition::Attrition;
 use super::balance::{Balance, balances};
 use super::budgets::Budgets;
 use super::candidates::{Candidate, Candidates, KeptNode, candidates};
@@ -48,6 +49,8 @@ pub struct Consolidation {
     pub ranking: Vec<RankedNode>,
     /// What nodes have wasted that are worth ending, for the next look.
     pub waste: BTreeMap<String, Waste>,
+    /// Since when nodes are known to have drifted, for the next look.
+    pub drifted: BTreeMap<String, Timestamp>,
 }
 
 /// What nodes cost.
@@ -160,7 +163,9 @@ pub fn consolidate(
 ) -> Consolidation {
     let found = candidates(snapshot, settings, options);
     let budgets = Budgets::of(snapshot);
-    let mut chosen = Chosen::of(snapshot, &found, &budgets);
+    let attrition = Attrition::of(snapshot, &found);
+    let may_last_until = |it: &Candidate<'_>| attrition.may_last_until(it, &settings.for_pool(it.pool));
+    let mut chosen = Chosen::of(snapshot, &found, &budgets, &may_last_until);
     let seen = leaving::seen(snapshot);
     let successors = Successors::of(&seen, options, &chosen.surplus, &chosen.replaced);
     chosen.keep_those_without(&successors);
@@ -188,10 +193,11 @@ pub fn consolidate(
     let mut kept = chosen.kept;
     kept.extend(stays::kept(&mut consolidated, settings));
     kept.sort_by(|a, b| a.node.cmp(&b.node));
-    note_causes(&mut kept, &found);
+    note_causes(&mut kept, &found, &may_last_until);
     let going = commands.iter().flat_map(|command| &command.delete).map(String::as_str).collect();
-    let ranking = rank(snapshot, &found, &going, options);
-    Consolidation { before, after, commands, kept, ranking, waste: judged.wasted.told() }
+    let ranking = rank(snapshot, &found, &going, settings, options);
+    let (waste, drifted) = (judged.wasted.told(), attrition.told());
+    Consolidation { before, after, commands, kept, ranking, waste, drifted }
 }
 
 /// What is to be looked at of each node.
@@ -206,7 +212,13 @@ struct Chosen<'c, 'a> {
 }
 
 impl<'c, 'a> Chosen<'c, 'a> {
-    fn of(snapshot: &'a Snapshot, found: &'c Candidates<'a>, budgets: &Budgets<'_>) -> Self {
+    /// `may_last_until` says of drifted nodes until when they may empty by themselves.
+    fn of(
+        snapshot: &'a Snapshot,
+        found: &'c Candidates<'a>,
+        budgets: &Budgets<'_>,
+        may_last_until: &dyn Fn(&Candidate<'_>) -> Option<Timestamp>,
+    ) -> Self {
         let volumes = Volumes::of(snapshot);
         let kept = |kept: &KeptNode<'_>| KeptName::new(&kept.node.name, kept.reason.clone());
         let kept = found.kept.iter().map(kept).collect();
@@ -214,7 +226,8 @@ impl<'c, 'a> Chosen<'c, 'a> {
         let mut chosen = Self { surplus: Vec::new(), replaced: Vec::new(), endable: Vec::new(), kept };
         for candidate in &found.candidates {
             let is_surplus = surplus.contains(candidate.node.name.as_str());
-            let is_replaced = is_replaced(candidate) && !is_surplus;
+            let has_drifted = !candidate.drift.is_empty() && may_last_until(candidate).is_none();
+            let is_replaced = (has_drifted || candidate.expires_at.is_some()) && !is_surplus;
             let reason = if is_replaced { DisruptionReason::Drifted } else { why(candidate.is_empty()) };
             let closed = budgets.closed(&candidate.pool.name, reason);
             let is_enough = candidate.pool.spec.replicas.is_some() && !is_surplus;
@@ -252,10 +265,6 @@ impl<'c, 'a> Chosen<'c, 'a> {
             }
         }
     }
-}
-
-fn is_replaced(candidate: &Candidate<'_>) -> bool {
-    !candidate.drift.is_empty() || candidate.expires_at.is_some()
 }
 
 /// Why no place can be planned for the pods of a candidate.
@@ -460,8 +469,18 @@ fn causes(candidate: &Candidate<'_>) -> Vec<String> {
 }
 
 /// Notes of nodes that stay how they have drifted, or that they expire.
-fn note_causes(kept: &mut [KeptName], found: &Candidates<'_>) {
-    let of_candidates = found.candidates.iter().map(|it| (it.node.name.as_str(), causes(it)));
+fn note_causes(
+    kept: &mut [KeptName],
+    found: &Candidates<'_>,
+    may_last_until: &dyn Fn(&Candidate<'_>) -> Option<Timestamp>,
+) {
+    let lasts = |it: &Candidate<'_>| {
+        may_last_until(it).map(|until| format!("it may empty by itself until {until}, then it is replaced"))
+    };
+    let of_candidates = found.candidates.iter().map(|it| {
+        let all = causes(it).into_iter().chain(lasts(it));
+        (it.node.name.as_str(), all.collect::<Vec<_>>())
+    });
     let drifted = |drift: &DriftReason| format!("{}: {drift}", drift.as_str());
     let of_kept =
         found.kept.iter().map(|it| (it.node.name.as_str(), it.drift.iter().map(drifted).collect::<Vec<_>>()));

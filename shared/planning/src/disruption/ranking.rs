@@ -5,14 +5,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use outrigger_model::resources::{CPU, MEMORY, PODS};
-use outrigger_model::{Price, Resources, Snapshot};
+use outrigger_model::{NillableDuration, Price, Resources, Snapshot};
 
-use super::candidates::Candidates;
+use super::candidates::{Candidates, after};
 use super::kept::Kept;
 use super::load::Load;
 use super::own_nodes::{OwnNode, own_nodes};
 use super::price;
+use super::settings::DisruptionSettings;
 use crate::Options;
 
 /// So much of what a pool's pods ask for is to be free on nodes that are not steered away from.
@@ -43,16 +45,13 @@ pub(super) fn rank(
     snapshot: &Snapshot,
     found: &Candidates<'_>,
     going: &BTreeSet<&str>,
+    settings: &DisruptionSettings,
     options: &Options<'_>,
 ) -> Vec<RankedNode> {
     let kept: BTreeMap<&str, &Kept> =
         found.kept.iter().map(|kept| (kept.node.name.as_str(), &kept.reason)).collect();
-    let replaced: BTreeSet<&str> = found
-        .candidates
-        .iter()
-        .filter(|candidate| !candidate.drift.is_empty() || candidate.expires_at.is_some())
-        .map(|candidate| candidate.node.name.as_str())
-        .collect();
+    let drifted = found.candidates.iter().filter(|candidate| !candidate.drift.is_empty());
+    let drifted: BTreeSet<&str> = drifted.map(|candidate| candidate.node.name.as_str()).collect();
     let mut pools: BTreeMap<&str, Vec<Standing<'_>>> = BTreeMap::new();
     for own in own_nodes(snapshot) {
         let name = own.node.name.as_str();
@@ -62,12 +61,23 @@ pub(super) fn rank(
         let turn = match () {
             () if stays == Stays::Always => Turn::Stays,
             () if going.contains(name) => Turn::Goes,
-            () if replaced.contains(name) => Turn::IsReplaced,
+            () if drifted.contains(name) || expires_before_long(&own, settings, snapshot.taken_at) => {
+                Turn::IsReplaced
+            }
             () => Turn::ByWaste,
         };
         pools.entry(own.pool_name).or_default().push(Standing::of(&own, turn, cost));
     }
     pools.into_values().flat_map(ranked).collect()
+}
+
+/// Whether a node has no more of its life before it than a drifted one may last, and than a tenth of it.
+fn expires_before_long(own: &OwnNode<'_>, settings: &DisruptionSettings, now: Timestamp) -> bool {
+    let Some((life, pool)) = own.expire_after().and_then(NillableDuration::get).zip(own.pool) else {
+        return false;
+    };
+    let lead = settings.for_pool(pool).drift_deadline.min(life / 10);
+    after(own.created_at(), life.saturating_sub(lead)) <= now
 }
 
 /// How long a node stays.

@@ -21,6 +21,8 @@ pub struct DisruptionSettings {
     /// many times what evicting its pods counts, as who rents skis buys them once the rent has come to their price.
     /// With none, any saving will do, at once. Default 10.
     pub patience: f64,
+    /// For how long a drifted node may empty by itself before it is replaced. Default 24 h.
+    pub drift_deadline: Duration,
     /// How many instance types, all cheaper, a spot node needs to replace a single spot node (Karpenter's
     /// `MinInstanceTypesForSpotToSpotConsolidation`): with fewer, EC2 would soon take the new one back. Default 15.
     pub spot_to_spot_types: usize,
@@ -30,7 +32,12 @@ pub struct DisruptionSettings {
 
 impl Default for DisruptionSettings {
     fn default() -> Self {
-        Self { patience: 10.0, spot_to_spot_types: 15, balance: None }
+        Self {
+            patience: 10.0,
+            drift_deadline: Duration::from_hours(24),
+            spot_to_spot_types: 15,
+            balance: None,
+        }
     }
 }
 
@@ -39,7 +46,11 @@ impl DisruptionSettings {
     #[must_use]
     pub fn for_pool(&self, pool: &NodePool) -> Self {
         let wishes = pool.disruption_wishes();
-        Self { patience: wishes.patience.unwrap_or(self.patience), ..*self }
+        Self {
+            patience: wishes.patience.unwrap_or(self.patience),
+            drift_deadline: wishes.drift_deadline.unwrap_or(self.drift_deadline),
+            ..*self
+        }
     }
 
     /// How old a node must be before its pods are moved, counted from the creation of its Node.
@@ -106,7 +117,12 @@ mod tests {
         let mut pool = NodePool::bare("web", NodeClassRef::instance_group("nodes"));
         let settings = DisruptionSettings::default();
         assert_eq!(settings.for_pool(&pool), settings);
-        pool.annotations.insert(labels::PATIENCE.to_owned(), "2.5".to_owned());
-        assert_eq!(settings.for_pool(&pool), DisruptionSettings { patience: 2.5, ..settings });
+        let said = [(labels::PATIENCE, "2.5"), (labels::DRIFT_DEADLINE, "90m")];
+        pool.annotations.extend(said.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        let drift_deadline = Duration::from_mins(90);
+        assert_eq!(
+            settings.for_pool(&pool),
+            DisruptionSettings { patience: 2.5, drift_deadline, ..settings }
+        );
     }
 }

@@ -9,7 +9,7 @@ use outrigger_simulation::{Ending, Function, Kill};
 
 use crate::common;
 
-/// Nodes on demand that have room for four pods each. `{node}`, `{disruption}`, `{pod}`, `{pods}`, `{extra}` and
+/// Nodes on demand that have room for four pods each. `{disruption}`, `{deadline}`, `{pod}`, `{pods}`, `{extra}` and
 /// `{events}` are put in.
 const SCENARIO: &str = r"
 apiVersion: outrigger.dev/v1alpha1
@@ -23,7 +23,7 @@ spec:
   nodePools:
     - apiVersion: karpenter.sh/v1
       kind: NodePool
-      metadata: {name: general, annotations: {outrigger.dev/patience: '0'}}
+      metadata: {name: general, annotations: {outrigger.dev/patience: '0', outrigger.dev/drift-deadline: {deadline}}}
       spec:
         disruption: {{disruption}}
         template:
@@ -55,6 +55,7 @@ const SHRINKING: &str = "    - {name: api, at: 2s, replicas: 8, scale: [{at: 150
 struct Setting<'e> {
     duration: &'static str,
     disruption: &'static str,
+    deadline: &'static str,
     pod: &'static str,
     web: &'e str,
     extra: &'static str,
@@ -65,6 +66,7 @@ struct Setting<'e> {
 const FULL: Setting<'_> = Setting {
     duration: "20m",
     disruption: "budgets: [{nodes: 100%}]",
+    deadline: "0s",
     pod: "",
     web: "",
     extra: "",
@@ -77,6 +79,7 @@ impl Setting<'_> {
             .replace("{seed}", &seed.to_string())
             .replace("{duration}", self.duration)
             .replace("{disruption}", self.disruption)
+            .replace("{deadline}", self.deadline)
             .replace("{pod}", self.pod)
             .replace("{web}", self.web)
             .replace("{extra}", self.extra)
@@ -165,6 +168,38 @@ fn new_images_roll_through_all_nodes_one_budget_at_a_time() {
             let apart = end_second(pair[1]) - end_second(pair[0]);
             assert!(apart >= 60, "two at once\n{}", common::timeline(&ending));
         }
+    }
+}
+
+/// Twelve pods of sixteen go and come again while four nodes may empty by themselves.
+#[test]
+fn drifted_nodes_empty_by_themselves_until_their_deadline() {
+    let setting = Setting {
+        duration: "70m",
+        deadline: "30m",
+        web: "{at: 12m, replicas: 1}, {at: 20m, replicas: 8}",
+        extra: "    - {name: api, at: 2s, replicas: 8, scale: [{at: 12m, replicas: 3}, {at: 20m, replicas: 8}], \
+             template: {spec: {containers: [{name: c, image: i, \
+             resources: {requests: {cpu: 430m, memory: 1Gi}}}]}}}\n",
+        events: "{at: 4m, kind: UpdateImages}",
+        ..FULL
+    };
+    let at_once = Setting { deadline: "0s", ..setting }.play(1, &[]);
+    check(&at_once, 4, "at once");
+    for seed in 1..=3 {
+        let ending = setting.play(seed, &[]);
+        check(&ending, 4, &format!("seed {seed}"));
+        let story = || common::timeline(&ending);
+        assert!(ending.claims.len() < at_once.claims.len(), "{}", story());
+        // What is empty after the twelfth minute goes within two more, what is not after the thirty-fourth.
+        let at: Vec<u64> = ended(&ending, TerminationReason::Drifted).into_iter().map(end_second).collect();
+        let (early, late): (Vec<u64>, Vec<u64>) = at.into_iter().partition(|at| *at < 960);
+        assert!(!early.is_empty() && early.iter().all(|at| *at >= 720), "{early:?}\n{}", story());
+        assert!(
+            !late.is_empty() && late.iter().all(|at| (2_040..=2_400).contains(at)),
+            "{late:?}\n{}",
+            story()
+        );
     }
 }
 

@@ -18,7 +18,7 @@ spec:
   nodePools:
     - apiVersion: karpenter.sh/v1
       kind: NodePool
-      metadata: {name: general, annotations: {outrigger.dev/patience: '0'}}
+      metadata: {name: general, annotations: {outrigger.dev/patience: '0', outrigger.dev/drift-deadline: '0'}}
       spec:
         disruption: {budgets: [{nodes: '{budget}'}]}
         template:

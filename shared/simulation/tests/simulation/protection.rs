@@ -21,7 +21,7 @@ spec:
   nodePools:
     - apiVersion: karpenter.sh/v1
       kind: NodePool
-      metadata: {name: web, annotations: {outrigger.dev/patience: '0'}}
+      metadata: {name: web, annotations: {outrigger.dev/patience: '0', outrigger.dev/drift-deadline: '0'}}
       spec:
         disruption: {consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: 1m, budgets: [{nodes: 100%}]}
         template:

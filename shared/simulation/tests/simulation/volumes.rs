@@ -20,7 +20,7 @@ spec:
   nodePools:
     - apiVersion: karpenter.sh/v1
       kind: NodePool
-      metadata: {name: web}
+      metadata: {name: web, annotations: {outrigger.dev/drift-deadline: '0'}}
       spec:
         disruption: {budgets: [{nodes: 100%}]}
         template:

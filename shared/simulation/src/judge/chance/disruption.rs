@@ -67,6 +67,8 @@ fn wishes(dice: &Dice, pool: &mut NodePool) {
     // With patience a node may go hours after the last change: worlds that must come to rest have little.
     let patience = *dice.pick(&format!("patience/{name}"), &["0", "0", "0.002", "0.02"]);
     pool.annotations.insert(labels::PATIENCE.to_owned(), patience.to_owned());
+    let deadline = *dice.pick(&format!("deadline/{name}"), &["0", "0", "1m", "5m"]);
+    pool.annotations.insert(labels::DRIFT_DEADLINE.to_owned(), deadline.to_owned());
     let said = [(labels::DRIFT_AT_ONCE, ["1", "3"]), (labels::GRACEFUL_EXPIRY, ["true", "false"])];
     for (key, values) in said {
         if dice.happens(&format!("{key}/{name}"), 35) {
