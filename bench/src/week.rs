@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use outrigger_bench::lower_bound;
-use outrigger_model::{Invalid, Price, Snapshot};
+use outrigger_model::{Invalid, Price, Snapshot, labels};
 use outrigger_planning::{Options, provision};
 use outrigger_simulation::{Observer, Policy, Scenario, Summary, Tally, play, week};
 
@@ -42,13 +42,21 @@ pub(crate) struct Settings {
     /// Who disrupts nodes by choice; each in turn by default
     #[arg(long)]
     policy: Option<Policy>,
+    /// The patience of every pool, in dollars for a pod; what the pools say by default
+    #[arg(long)]
+    patience: Option<f64>,
 }
 
 /// Plays a week for each policy, and prints a row for each. Errs where a law of the simulation was broken.
 pub(crate) fn run(settings: &Settings) -> Result<()> {
     print(&COLUMNS.map(|(heading, _)| heading.to_owned()));
     print(&COLUMNS.map(|(_, width)| "-".repeat(width)));
-    let scenario = week::scenario(settings.seed, settings.days).map_err(|problems| told(&problems))?;
+    let mut scenario = week::scenario(settings.seed, settings.days).map_err(|problems| told(&problems))?;
+    if let Some(patience) = settings.patience {
+        for pool in &mut scenario.configuration.node_pools {
+            pool.annotations.insert(labels::PATIENCE.into(), patience.to_string());
+        }
+    }
     for policy in settings.policy.map_or_else(|| Policy::ALL.to_vec(), |policy| vec![policy]) {
         let scenario = Scenario { policy, ..scenario.clone() };
         let (begun, mut floors) = (Instant::now(), Floors::default());

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::args::{self, Source};
 use crate::error::CliError;
 use crate::input::{Decision, decide};
-use crate::output::{Format, Outcome, print, say};
+use crate::output::{Format, Outcome, count, print, say};
 use crate::plan::{NewNode, new_node};
 use crate::plan_text;
 
@@ -173,5 +173,9 @@ fn print_why(report: &NodeReport) {
     say!("The node is {} since that is the cheapest type left:", report.cheapest);
     for step in plan_text::narrowing(&report.filters) {
         say!("  {:>5} left by {}", step.left, step.filter);
+    }
+    if report.headroom > 0 {
+        let more = count(report.headroom as usize, "pod");
+        say!("It is bought with room for {more} more, as its NodePool has grown within the last hour");
     }
 }

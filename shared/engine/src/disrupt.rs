@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
 use outrigger_model::{ClaimState, DisruptionMemory, Pause, Proposal, Snapshot};
+use outrigger_planning::demand::sampled;
 use outrigger_planning::disruption::{Consolidation, ConsolidationCommand, DisruptionSettings, consolidate};
 use outrigger_planning::{MinValuesPolicy, Options, Preferences};
 use serde::Serialize;
@@ -175,7 +176,8 @@ impl Tick<'_> {
         snapshot.drifted = Some(known.drifted.clone());
         let pods = memory::pods_seen(&snapshot, known);
         snapshot.pod_events = pods.iter().map(|(node, seen)| (node.clone(), seen.since)).collect();
-        Ok(Some((snapshot, DisruptionMemory { pods, ..DisruptionMemory::default() })))
+        let demand = sampled(&snapshot, &known.demand);
+        Ok(Some((snapshot, DisruptionMemory { pods, demand, ..DisruptionMemory::default() })))
     }
 
     fn count(&mut self, found: &Consolidation) {

@@ -61,6 +61,9 @@ pub struct Settings {
     pub preferences: Preferences,
     /// What becomes of minValues that cannot be kept (Karpenter's MIN_VALUES_POLICY).
     pub min_values: MinValuesPolicy,
+    /// How many processors a node is bought larger at most for pods that may come next; a NodePool's annotation
+    /// `outrigger.dev/headroom` goes before it.
+    pub headroom: u32,
     /// How many nodes the cluster may get within a minute; a NodePool's annotation
     /// `outrigger.dev/max-new-nodes-per-minute` may allow it less.
     pub max_new_nodes_per_minute: usize,
@@ -80,6 +83,7 @@ impl Settings {
             batch_max: Duration::from_secs(10),
             preferences: Preferences::default(),
             min_values: MinValuesPolicy::default(),
+            headroom: 16,
             max_new_nodes_per_minute: 500,
             guards: Guards::default(),
         }
@@ -320,7 +324,8 @@ impl Tick<'_> {
             spot_refusals: &self.spot_refusals,
             purpose: Purpose::Provision,
         };
-        let snapshot = snapshot(self.ports, known, ledger, &watched.state, offers).await?;
+        let mut snapshot = snapshot(self.ports, known, ledger, &watched.state, offers).await?;
+        snapshot.demand = self.demand().await;
         let decision = self.decide(snapshot).await;
         self.count(&decision);
         if Instant::now() >= self.deadline {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::demand::DemandSample;
 use crate::node_pool::DisruptionReason;
 
 /// What the function `disrupt` remembers.
@@ -25,6 +26,9 @@ pub struct DisruptionMemory {
     /// Since when nodes are known to have drifted, by the node's name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub drifted: BTreeMap<String, Timestamp>,
+    /// What the pods of NodePools have asked for within the last hour, oldest first.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub demand: BTreeMap<String, Vec<DemandSample>>,
 }
 
 /// What ending a node would have saved, since that was found first.

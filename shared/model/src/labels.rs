@@ -97,12 +97,15 @@ pub const DISRUPTION_WINDOWS: &str = "outrigger.dev/disruption-windows";
 pub const DRIFT_AT_ONCE: &str = "outrigger.dev/drift-at-once";
 /// On a NodePool: for how long its drifted nodes may empty by themselves before they are replaced, as `24h`.
 pub const DRIFT_DEADLINE: &str = "outrigger.dev/drift-deadline";
+/// On a NodePool: how many processors a node is bought larger at most for pods that may come next, as `16`; 0 for none.
+pub const HEADROOM: &str = "outrigger.dev/headroom";
 /// The annotations of NodePools that are ours.
-pub const POOL_ANNOTATIONS: [&str; 8] = [
+pub const POOL_ANNOTATIONS: [&str; 9] = [
     DISRUPTION_WINDOWS,
     DRIFT_AT_ONCE,
     DRIFT_DEADLINE,
     GRACEFUL_EXPIRY,
+    HEADROOM,
     MANAGED_ANNOTATION,
     MAX_NEW_NODES_PER_MINUTE,
     PATIENCE,

@@ -240,6 +240,9 @@ impl DisruptionReason {
 }
 
 impl NodePool {
+    /// How many processors headroom has at most.
+    pub const MOST_HEADROOM: u32 = 1_000;
+
     /// Reads and checks one NodePool object; every complaint is returned, not only the first.
     pub fn read(object: &Value) -> Result<Self, Vec<Invalid>> {
         let name = invalid::name_of(object).unwrap_or_default();
@@ -278,6 +281,12 @@ impl NodePool {
     /// cluster's cap counts when absent.
     pub fn max_new_nodes_per_minute(&self) -> Option<usize> {
         self.annotations.get(labels::MAX_NEW_NODES_PER_MINUTE)?.parse().ok()
+    }
+
+    /// How many processors a node of it is bought larger at most for pods that may come next (annotation
+    /// `outrigger.dev/headroom`); as for all pools when absent.
+    pub fn headroom(&self) -> Option<u32> {
+        self.annotations.get(labels::HEADROOM)?.parse().ok().filter(|cpus| *cpus <= Self::MOST_HEADROOM)
     }
 
     /// What is true of each of its nodes: its requirements, its labels and its own name.

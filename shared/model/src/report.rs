@@ -250,6 +250,9 @@ pub struct NodeReport {
     pub cheapest: String,
     /// That price.
     pub price: Price,
+    /// For how many pods more it is bought, in the mean shape of its pool's.
+    #[serde(default, skip_serializing_if = "crate::node_class::is_zero")]
+    pub headroom: u32,
 }
 
 impl Report {

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CapacityBuffer, Command, DaemonSet, InstanceType, Intent, Invalid, KarpenterLease, LaunchHealth, Node,
-    NodeClaim, NodeClass, NodeOverlay, NodePool, Plan, Pod, PodDisruptionBudget, Proposal, SpotRefusal,
-    Target, UnavailableOffering, VolumeClaim, Waste,
+    CapacityBuffer, Command, DaemonSet, DemandSample, InstanceType, Intent, Invalid, KarpenterLease,
+    LaunchHealth, Node, NodeClaim, NodeClass, NodeOverlay, NodePool, Plan, Pod, PodDisruptionBudget,
+    Proposal, SpotRefusal, Target, UnavailableOffering, VolumeClaim, Waste,
 };
 
 /// Everything that a decision may use, as facts: what follows from them is planning's to say. It serialises, so
@@ -84,6 +84,9 @@ pub struct Snapshot {
     /// Since when nodes are known to have drifted, by the node's name, as `disrupt` remembers it; `None` where nobody does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drifted: Option<BTreeMap<String, Timestamp>>,
+    /// What the pods of NodePools have asked for within the last hour, as `disrupt` remembers it, oldest first.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub demand: BTreeMap<String, Vec<DemandSample>>,
     /// PodDisruptionBudgets, for pods whose node is going; they are read only while there are such nodes, and to
     /// find nodes that may be disrupted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -137,6 +140,7 @@ impl Snapshot {
             proposals: Vec::new(),
             waste: BTreeMap::new(),
             drifted: None,
+            demand: BTreeMap::new(),
             pod_events: BTreeMap::new(),
             disruption_budgets: Vec::new(),
             namespaces: BTreeMap::new(),

@@ -16,10 +16,10 @@ pub mod consolidate;
 pub mod drift;
 pub mod expiry;
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 pub mod kept;
 mod load;
-mod own_nodes;
+pub(crate) mod own_nodes;
 pub mod patience;
 mod price;
 mod ranking;

@@ -15,6 +15,7 @@
 pub mod addresses;
 pub mod binding;
 pub mod check;
+pub mod demand;
 pub mod disruption;
 #[cfg(test)]
 mod fixtures;

@@ -19,6 +19,9 @@ pub struct Options<'a> {
     pub preferences: Preferences,
     /// What becomes of pools' `minValues` that cannot be kept (Karpenter's `MIN_VALUES_POLICY`). Default: strict.
     pub min_values: MinValuesPolicy,
+    /// How many processors a node is bought larger at most for pods that may come next, where the demand of its pool
+    /// grows; a pool's annotation `outrigger.dev/headroom` goes before it. Default 16.
+    pub headroom: u32,
     /// Answers whether the time for the decision is over. The plan then holds what was decided so far, and the pods
     /// that were not reached are reported as left out. The caller owns the clock; by default it never is.
     pub time_is_up: &'a dyn Fn() -> bool,
@@ -52,6 +55,7 @@ impl Default for Options<'_> {
             node_price: None,
             preferences: Preferences::default(),
             min_values: MinValuesPolicy::default(),
+            headroom: 16,
             time_is_up: &never,
         }
     }
@@ -65,6 +69,7 @@ impl fmt::Debug for Options<'_> {
             .field("node_price", &self.node_price)
             .field("preferences", &self.preferences)
             .field("min_values", &self.min_values)
+            .field("headroom", &self.headroom)
             .finish_non_exhaustive()
     }
 }

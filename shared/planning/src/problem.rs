@@ -10,6 +10,7 @@ pub(crate) mod beside_daemons;
 pub(crate) mod classes;
 pub(crate) mod daemons;
 pub(crate) mod existing;
+pub(crate) mod fill_pods;
 pub(crate) mod limits;
 pub(crate) mod lots;
 pub(crate) mod nominations;
@@ -19,6 +20,7 @@ pub(crate) mod queue;
 pub(crate) mod relaxations;
 pub(crate) mod static_pods;
 pub(crate) mod topology;
+pub(crate) mod virtual_pods;
 pub(crate) mod volumes;
 
 use std::cell::RefCell;
@@ -187,7 +189,7 @@ impl<'a> Problem<'a> {
 
     /// How many pods it is about.
     pub(crate) fn pods(&self) -> usize {
-        self.classes.iter().map(|class| class.pods.len()).sum()
+        self.classes.iter().filter(|class| !class.is_fill()).map(|class| class.pods.len()).sum()
     }
 
     /// All that a template can launch.
@@ -299,7 +301,7 @@ fn has_soft_taints(snapshot: &Snapshot) -> bool {
 /// What all pods together ask for, in the units of every row.
 fn demand(classes: &[PodClass<'_>], width: usize) -> Vec<f64> {
     let mut demand = vec![0.0; width];
-    for class in classes {
+    for class in classes.iter().filter(|class| !class.is_fill()) {
         let row = class.requests.first().unwrap_or(&class.request);
         for (sum, amount) in demand.iter_mut().zip(row) {
             *sum += *amount as f64 * class.pods.len() as f64;

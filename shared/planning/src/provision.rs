@@ -7,6 +7,7 @@ use outrigger_model::{Outcome, Plan, Pod, PodRef, PodsReport, PoolRefusal, Refus
 use crate::launch_outcomes::LeftAlone;
 use crate::moves::Moves;
 use crate::problem::Problem;
+use crate::problem::fill_pods::fill_pods;
 use crate::problem::queue::{self, GroupName, group_of};
 use crate::problem::volumes::Volumes;
 use crate::report::Writer;
@@ -31,10 +32,12 @@ fn place_all(snapshot: &Snapshot, options: &Options<'_>) -> (Plan, Report) {
     let volumes = Volumes::of(snapshot);
     let buffers = queue::buffer_pods(snapshot);
     let queue = queue::queue(snapshot, &buffers, &volumes, &left_alone);
+    let fill = fill_pods(snapshot, options);
     let mut broken: BTreeMap<GroupName<'_>, Vec<&Pod>> = BTreeMap::new();
     let mut pods = without_groups(queue.pods, &queue.incomplete, &mut broken);
     loop {
-        let problem = Problem::of(snapshot, options, &volumes, &left_alone, &pods, &BTreeMap::new());
+        let with_fill: Vec<&Pod> = pods.iter().copied().chain(&fill).collect();
+        let problem = Problem::of(snapshot, options, &volumes, &left_alone, &with_fill, &BTreeMap::new());
         let (mut plan, mut report) = Writer::new(&search::solve(&problem)).write();
         let unplaced = report.unplaced().map(|(pod, _)| pod).collect::<BTreeSet<_>>();
         let new: BTreeSet<GroupName<'_>> =

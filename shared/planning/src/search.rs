@@ -9,6 +9,7 @@ mod bins;
 pub(crate) mod consolidate;
 mod construct;
 mod fill;
+mod headroom;
 mod improve;
 mod insert;
 mod open;
@@ -34,5 +35,6 @@ pub(crate) fn solve<'p, 'a>(problem: &'p Problem<'a>) -> Solution<'p, 'a> {
     construct::construct(&mut solution, &order, &mut prices);
     solution.is_complete = !(problem.options.time_is_up)();
     improve::improve(&mut solution, &order, &mut prices);
+    headroom::grow(&mut solution);
     solution
 }

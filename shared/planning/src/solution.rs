@@ -109,7 +109,9 @@ impl<'p, 'a> Solution<'p, 'a> {
             static_nodes: 0,
             opened: Vec::new(),
             counts: problem.running.clone(),
-            left: pods.map(|(class, plannable)| if *plannable { class.count() } else { 0 }).collect(),
+            left: pods
+                .map(|(class, plannable)| if *plannable && !class.is_fill() { class.count() } else { 0 })
+                .collect(),
             spread: BTreeMap::new(),
             used: problem.limits.iter().map(|limits| limits.used.clone()).collect(),
             reserved_left: problem.reservations.clone(),

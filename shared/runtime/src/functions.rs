@@ -34,6 +34,7 @@ pub async fn provision() -> Result<(), Error> {
             batch_max: own.batch_max,
             preferences: own.planning.preferences,
             min_values: own.planning.min_values,
+            headroom: own.headroom,
             max_new_nodes_per_minute: own.max_new_nodes_per_minute,
             ..provision_tick::Settings::new(&shell.config.cluster, owner)
         };

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::{
-    ConfiguredRef, LaunchHealth, NodeOutcome, Plan, Pod, PodState, Report, Snapshot, SpotRefusal,
+    ConfiguredRef, DemandSample, LaunchHealth, NodeOutcome, Plan, Pod, PodState, Report, Snapshot,
+    SpotRefusal,
 };
 use outrigger_planning::pauses::{paused, probing};
 use outrigger_planning::{LaunchOutcome, LaunchOutcomes, Options, launch_outcomes};
@@ -56,11 +57,23 @@ impl Tick<'_> {
         Decision { snapshot, plan, report, health }
     }
 
+    /// What pods have asked for of late. Where it cannot be read, nodes are bought for the pods that wait and no more.
+    pub(super) async fn demand(&self) -> BTreeMap<String, Vec<DemandSample>> {
+        match self.ports.ledger.disruption_memory().await {
+            Ok(memory) => memory.demand,
+            Err(error) => {
+                tracing::warn!(error = chain(&error), "nobody knows what pods may come next");
+                BTreeMap::new()
+            }
+        }
+    }
+
     fn plan(&self, snapshot: &Snapshot) -> (Plan, Report) {
         let deadline = self.deadline;
         let options = Options {
             preferences: self.settings.preferences,
             min_values: self.settings.min_values,
+            headroom: self.settings.headroom,
             time_is_up: &|| Instant::now() >= deadline,
             ..Options::default()
         };

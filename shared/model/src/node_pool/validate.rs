@@ -40,6 +40,10 @@ pub(super) fn problems(pool: &NodePool) -> Vec<Invalid> {
         let field = format!("metadata.annotations[{}]", labels::MAX_NEW_NODES_PER_MINUTE);
         problems.refuse(field, shown(cap), "a whole number from 1, as 50");
     }
+    if let Some(found) = pool.annotations.get(labels::HEADROOM).filter(|_| pool.headroom().is_none()) {
+        let field = format!("metadata.annotations[{}]", labels::HEADROOM);
+        problems.refuse(field, shown(found), "a whole number of processors from 0 to 1000, as 16");
+    }
     if let Some(value) = pool.annotations.get(labels::MANAGED_ANNOTATION).filter(|value| *value != "true") {
         let field = format!("metadata.annotations[{}]", labels::MANAGED_ANNOTATION);
         problems.refuse(

@@ -16,6 +16,7 @@ use crate::problem::relaxations::{self, Relaxation};
 use crate::problem::topology::groups::Asker;
 use crate::problem::topology::rules::WeightedRule;
 use crate::problem::topology::{GroupId, Groups, Rule, RuleKind};
+use crate::problem::virtual_pods;
 use crate::problem::volumes::{Mounts, Volumes};
 
 /// Maps whose hashes are the same in every run; nothing iterates over them all the same.
@@ -47,6 +48,11 @@ pub(crate) struct PodClass<'a> {
 }
 
 impl PodClass<'_> {
+    /// Whether its pods only stand for what may come.
+    pub(crate) fn is_fill(&self) -> bool {
+        self.pods.first().is_some_and(|pod| virtual_pods::is_fill(pod))
+    }
+
     /// How many pods it has.
     pub(crate) fn count(&self) -> u32 {
         u32::try_from(self.pods.len()).unwrap_or(u32::MAX)

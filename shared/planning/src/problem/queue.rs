@@ -3,13 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use outrigger_model::{Outcome, Pod, PodRef, PodSpec, PodState, PodsReport, Readiness, Snapshot, labels};
+use outrigger_model::{Outcome, Pod, PodRef, PodSpec, PodState, PodsReport, Snapshot, labels};
 
 use crate::launch_outcomes::LeftAlone;
+use crate::problem::virtual_pods::{BUFFER, virtual_pod};
 use crate::problem::volumes::Volumes;
-
-/// The owner kind of pods that stand for a CapacityBuffer.
-const BUFFER: &str = "CapacityBuffer";
 
 /// The pods to place, and those left out with the reason.
 pub(crate) struct Queue<'a> {
@@ -37,32 +35,11 @@ pub(crate) fn buffer_pods(snapshot: &Snapshot) -> Vec<Pod> {
         (0..buffer.count).map(move |number| {
             let name = format!("{} {number}", buffer.id.name);
             let id = PodRef { namespace: buffer.id.namespace.clone(), name };
-            Pod {
-                uid: format!("{BUFFER} {id}"),
-                id,
-                labels: Arc::clone(&buffer.labels),
-                spec: Arc::clone(&spec),
-                created_at: snapshot.taken_at,
-                node_name: None,
-                nominated_node: None,
-                state: PodState::Unschedulable,
-                owner_kind: BUFFER.into(),
-                daemon_set: None,
-                volume_claims: Vec::new(),
-                group: None,
-                do_not_disrupt: None,
-                deletion_cost: None,
-                readiness: Readiness::default(),
-                degraded: None,
-            }
+            let pod = virtual_pod(BUFFER, id, &spec, snapshot.taken_at);
+            Pod { labels: Arc::clone(&buffer.labels), ..pod }
         })
     });
     of_buffer.collect()
-}
-
-/// Whether a pod only stands for a buffer's room.
-pub(crate) fn is_buffer(pod: &Pod) -> bool {
-    &*pod.owner_kind == BUFFER
 }
 
 /// Sorts out which pods nodes may be launched for.

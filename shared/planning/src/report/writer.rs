@@ -20,6 +20,7 @@ use crate::problem::Problem;
 use crate::problem::limits;
 use crate::problem::nominations::Nominations;
 use crate::problem::queue;
+use crate::problem::virtual_pods::is_virtual;
 use crate::solution::{NewNode, Solution};
 
 /// Writes what a solution comes to.
@@ -172,7 +173,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
 
     fn note(&mut self, class: usize, place: usize, name: &str, pods: &[&Pod]) {
         let real: Vec<PodRef> =
-            pods.iter().filter(|pod| !queue::is_buffer(pod)).map(|pod| pod.id.clone()).collect();
+            pods.iter().filter(|pod| !is_virtual(pod)).map(|pod| pod.id.clone()).collect();
         if !real.is_empty() {
             let fate = self.fates.entry((class, place)).or_insert_with(|| (name.to_owned(), Vec::new()));
             fate.1.extend(real);
@@ -209,7 +210,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
     }
 
     fn write_unplaced(&mut self) {
-        for class in 0..self.queues.len() {
+        for class in (0..self.queues.len()).filter(|class| !self.problem.classes[*class].is_fill()) {
             let ids: Vec<PodRef> = self.queues[class].iter().map(|pod| pod.id.clone()).collect();
             if !ids.is_empty() {
                 let outcome = self.outcome_of_unplaced(class);
@@ -338,6 +339,12 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
             ],
             cheapest: planned.instance_types.first().map(|t| t.name.clone()).unwrap_or_default(),
             price: planned.price,
+            headroom: node
+                .pods
+                .iter()
+                .filter(|it| self.problem.classes[it.lot.class].is_fill())
+                .map(|it| it.count)
+                .sum(),
         }
     }
 }
@@ -360,7 +367,7 @@ fn entry(mut pods: Vec<PodRef>, outcome: Outcome) -> PodsReport {
 
 pub(super) fn nominated<'p>(pods: impl Iterator<Item = &'p Pod>) -> Vec<NominatedPod> {
     let mut nominated: Vec<_> = pods
-        .filter(|pod| !queue::is_buffer(pod))
+        .filter(|pod| !is_virtual(pod))
         .map(|pod| NominatedPod { pod: pod.id.clone(), uid: pod.uid.clone() })
         .collect();
     nominated.sort();

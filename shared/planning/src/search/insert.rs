@@ -129,6 +129,59 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
         found.is_some()
     }
 
+    /// Lets one new node carry pods of a class as well: the node on which each of them costs least, and no more than on a
+    /// node for them alone.
+    pub(super) fn grow(&mut self, class: usize) {
+        let problem = self.solution.problem;
+        let wanted = self.solution.left[class];
+        let nodes = self.nodes.clone().unwrap_or_default();
+        let mut best: Option<(f64, Candidate)> = None;
+        for lot in problem.lots(class, 0).iter().filter(|lot| lot.fits) {
+            let Some(alone) = self.dollars_alone(lot, wanted) else { continue };
+            for node in &nodes {
+                for count in [wanted, wanted * 3 / 4, wanted / 2].into_iter().filter(|count| *count > 0) {
+                    let Some(grown) = self.grown(*node, lot, count) else { continue };
+                    let (passed_over, lacking, dollars) = grown.added;
+                    let each = dollars as f64 / f64::from(count);
+                    let is_worth_it = passed_over <= 0 && lacking <= 0 && each <= alone;
+                    if is_worth_it && best.as_ref().is_none_or(|(least, _)| each < *least) {
+                        best = Some((each, grown));
+                    }
+                }
+            }
+        }
+        if let Some((_, found)) = best
+            && let Some(node) = found.node
+        {
+            self.solution.place_on_new(node, found.changed, &found.lot, found.count, false);
+        }
+    }
+
+    /// A new node with so many pods of a lot beside its own.
+    fn grown(&self, node: usize, lot: &Rc<Lot>, count: u32) -> Option<Candidate> {
+        let problem = self.solution.problem;
+        let known = self.solution.opened[node].clone()?;
+        let mut shape = known.shape.clone();
+        if shape.room_for(problem, lot, count, false, true) < count || !shape.add(problem, lot, count) {
+            return None;
+        }
+        let quote = self.solution.quote(&shape, Some(&known))?;
+        let changed = self.solution.node(shape, known.pods_with(lot, count), quote, Some(&known));
+        Some(self.candidate(Some(node), Some(&known), changed, lot, count))
+    }
+
+    /// What each of some pods costs on a node for them alone, in nano-dollars per hour.
+    fn dollars_alone(&self, lot: &Rc<Lot>, count: u32) -> Option<f64> {
+        let problem = self.solution.problem;
+        let costs = problem.templates().iter().enumerate().filter_map(|(index, template)| {
+            let mut shape = Shape::empty(index, template, problem.demand.len());
+            let quote =
+                shape.add(problem, lot, count).then(|| self.solution.quote(&shape, None)).flatten()?;
+            Some((quote.price + template.node_price) as f64 / f64::from(count))
+        });
+        costs.min_by(f64::total_cmp)
+    }
+
     /// Puts pods of a class onto the nodes that static pools lack, as far as that costs less than a node of their own;
     /// says how many.
     pub(super) fn join_static(&mut self, class: usize, relaxation: usize, wanted: u32) -> u32 {

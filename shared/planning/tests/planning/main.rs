@@ -22,6 +22,8 @@ mod flexibility;
 #[cfg(test)]
 mod hard_clusters;
 #[cfg(test)]
+mod headroom;
+#[cfg(test)]
 mod karpenter;
 #[cfg(test)]
 mod keepers;

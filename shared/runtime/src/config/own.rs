@@ -6,7 +6,7 @@ use std::time::Duration;
 use outrigger_aws::node_role;
 use outrigger_engine::interruption::RebalancePolicy;
 use outrigger_engine::{MinValuesPolicy, PlacePods, Preferences};
-use outrigger_model::NillableDuration;
+use outrigger_model::{NillableDuration, NodePool};
 
 use super::Config;
 use super::reader::Reader;
@@ -53,6 +53,8 @@ pub(crate) struct Provisioning {
     pub(crate) batch_max: Duration,
     /// What becomes of preferences and of minValues.
     pub(crate) planning: Planning,
+    /// `OUTRIGGER_HEADROOM`: how many processors a node is bought larger at most for pods that may come next.
+    pub(crate) headroom: u32,
     /// `OUTRIGGER_MAX_NEW_NODES_PER_MINUTE`: how many nodes the cluster may get within a minute.
     pub(crate) max_new_nodes_per_minute: usize,
 }
@@ -65,6 +67,7 @@ impl Own for Provisioning {
             batch_idle: batch(reader, "OUTRIGGER_BATCH_IDLE_DURATION"),
             batch_max: batch(reader, "OUTRIGGER_BATCH_MAX_DURATION"),
             planning: Planning::read(reader, config),
+            headroom: headroom(reader),
             max_new_nodes_per_minute: max_new_nodes_per_minute(reader),
         }
     }
@@ -167,6 +170,13 @@ fn initialization_timeout(reader: &mut Reader<'_>) -> Option<Duration> {
     reader.parsed("OUTRIGGER_INITIALIZATION_TIMEOUT", "a duration as 30m or 1h30m, or Never", |text| {
         let timeout = text.parse::<NillableDuration>().ok()?.get();
         (timeout != Some(Duration::ZERO)).then_some(timeout)
+    })
+}
+
+fn headroom(reader: &mut Reader<'_>) -> u32 {
+    let allowed = format!("a whole number from 0 to {}", NodePool::MOST_HEADROOM);
+    reader.parsed("OUTRIGGER_HEADROOM", &allowed, |text| {
+        text.parse().ok().filter(|cpus| *cpus <= NodePool::MOST_HEADROOM)
     })
 }
 

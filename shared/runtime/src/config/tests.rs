@@ -22,12 +22,13 @@ const SHARED: [(&str, &str); 6] = [
 ];
 const OF_DISRUPT: [(&str, &str); 2] =
     [("OUTRIGGER_PREFERENCE_POLICY", "Ignore"), ("OUTRIGGER_MIN_VALUES_POLICY", "BestEffort")];
-const OF_PROVISION: [(&str, &str); 6] = [
+const OF_PROVISION: [(&str, &str); 7] = [
     ("OUTRIGGER_POLL_WINDOW_SECONDS", "55"),
     ("OUTRIGGER_BATCH_IDLE_DURATION", "3s"),
     ("OUTRIGGER_BATCH_MAX_DURATION", "1m"),
     ("OUTRIGGER_PREFERENCE_POLICY", "Respect"),
     ("OUTRIGGER_MIN_VALUES_POLICY", "Strict"),
+    ("OUTRIGGER_HEADROOM", "8"),
     ("OUTRIGGER_MAX_NEW_NODES_PER_MINUTE", "500"),
 ];
 const OF_LIFECYCLE: [(&str, &str); 7] = [
@@ -67,6 +68,7 @@ fn a_whole_environment_is_taken() {
     assert_eq!((own.preferences, own.min_values), (Preferences::Ignore, MinValuesPolicy::BestEffort));
     let (_, own) = read::<Provisioning>(&with(&OF_PROVISION)).unwrap();
     assert_eq!((own.poll_window.as_secs(), own.max_new_nodes_per_minute), (55, 500));
+    assert_eq!(own.headroom, 8);
     assert_eq!((own.batch_idle.as_secs(), own.batch_max.as_secs()), (3, 60));
     assert_eq!(
         (own.planning.preferences, own.planning.min_values),
@@ -189,6 +191,7 @@ fn every_complaint_is_named_at_once() {
         ("OUTRIGGER_REBALANCE", "true"),
         ("OUTRIGGER_PLACE_PODS", "yes"),
         ("OUTRIGGER_SCHEDULERS", " , "),
+        ("OUTRIGGER_HEADROOM", "1001"),
         ("OUTRIGGER_MAX_NEW_NODES_PER_MINUTE", "0"),
         ("OUTRIGGER_BATCH_IDLE_DURATION", "Never"),
         ("OUTRIGGER_BATCH_MAX_DURATION", "2m"),
@@ -213,6 +216,7 @@ fn every_complaint_is_named_at_once() {
         window,
         "OUTRIGGER_BATCH_IDLE_DURATION is \"Never\"; allowed: a duration from 0s to 1m, as 10s",
         "OUTRIGGER_BATCH_MAX_DURATION is \"2m\"; allowed: a duration from 0s to 1m, as 10s",
+        "OUTRIGGER_HEADROOM is \"1001\"; allowed: a whole number from 0 to 1000",
         "OUTRIGGER_MAX_NEW_NODES_PER_MINUTE is \"0\"; allowed: a whole number from 1",
     ];
     refuses::<Provisioning>(&broken, &[&shared[..], &of_disrupt, &of_provision].concat());

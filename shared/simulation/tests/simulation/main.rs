@@ -11,6 +11,7 @@ mod determinism;
 mod disruption;
 mod ending;
 mod guards;
+mod headroom;
 mod health;
 mod interruption;
 mod karpenter;

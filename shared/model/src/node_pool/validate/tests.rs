@@ -120,6 +120,10 @@ fn risk(weight: &str) -> Vec<Change> {
     vec![("/metadata/annotations", json!({"outrigger.dev/risk-weight": weight}))]
 }
 
+fn headroom(cpus: &str) -> Vec<Change> {
+    vec![("/metadata/annotations", json!({"outrigger.dev/headroom": cpus}))]
+}
+
 fn budgets(budgets: &Value) -> Vec<Change> {
     vec![("/spec/disruption", json!({"budgets": budgets}))]
 }
@@ -213,6 +217,8 @@ fn requirement_rules() -> Vec<(&'static str, Vec<Change>)> {
         ("capacity type", requirement("karpenter.sh/capacity-type", "In", &["cheap", "spot"])),
         ("risk weight", risk("much")),
         ("negative risk weight", risk("-1")),
+        ("headroom", headroom("16 vCPU")),
+        ("too much headroom", headroom("1001")),
         ("unknown capacity", requirement("karpenter.sh/capacity-type", "In", &["Spot"])),
         ("minValues of 0", min_values("In", &["red"], 0)),
         ("minValues of 51", min_values("Exists", &[], 51)),
