@@ -176,6 +176,13 @@ fn print_why(report: &NodeReport) {
     }
     if report.headroom > 0 {
         let more = count(report.headroom as usize, "pod");
-        say!("It is bought with room for {more} more, as its NodePool has grown within the last hour");
+        match report.headroom_by {
+            Some(by) => say!("It is bought with room for {more} expected by {}", by.strftime("%H:%M UTC")),
+            None => {
+                say!(
+                    "It is bought with room for {more} more, as its NodePool has grown within the last hour"
+                );
+            }
+        }
     }
 }

@@ -24,6 +24,7 @@
 
 mod claims;
 mod commands;
+mod demand;
 mod disruption;
 mod ended;
 mod handled;
@@ -48,8 +49,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use outrigger_engine::ports::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep};
 use outrigger_model::{
-    Command, DisruptionMemory, Intent, IntentState, LaunchHealth, NodeClaim, Pause, Report, SeenResources,
-    UnavailableOffering,
+    Command, DemandHistory, DisruptionMemory, Intent, IntentState, LaunchHealth, NodeClaim, Pause, Report,
+    SeenResources, UnavailableOffering,
 };
 
 use crate::Aws;
@@ -187,6 +188,14 @@ impl Ledger for DynamoLedger {
         lease: &Lease,
     ) -> Result<(), LedgerError> {
         disruption::put_memory(self, memory, lease).await
+    }
+
+    async fn demand_history(&self) -> Result<DemandHistory, LedgerError> {
+        demand::get_history(self).await
+    }
+
+    async fn put_demand_history(&self, history: &DemandHistory, lease: &Lease) -> Result<(), LedgerError> {
+        demand::put_history(self, history, lease).await
     }
 
     async fn sweep(&self) -> Result<Sweep, LedgerError> {

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
 use outrigger_model::{ClaimState, DisruptionMemory, Pause, Proposal, Snapshot};
-use outrigger_planning::demand::sampled;
+use outrigger_planning::demand::{ended_quarters, sampled};
 use outrigger_planning::disruption::{Consolidation, ConsolidationCommand, DisruptionSettings, consolidate};
 use outrigger_planning::{MinValuesPolicy, Options, Preferences};
 use serde::Serialize;
@@ -137,6 +137,7 @@ impl Tick<'_> {
             tracing::warn!("no time is left to remember what was found; the next tick finds it anew");
             return Ok(());
         }
+        self.remember_demand(&snapshot, &known, guard).await?;
         if memory != known {
             self.ports.ledger.put_disruption_memory(&memory, guard.lease()).await?;
         }
@@ -178,6 +179,25 @@ impl Tick<'_> {
         snapshot.pod_events = pods.iter().map(|(node, seen)| (node.clone(), seen.since)).collect();
         let demand = sampled(&snapshot, &known.demand);
         Ok(Some((snapshot, DisruptionMemory { pods, demand, ..DisruptionMemory::default() })))
+    }
+
+    /// Enters the quarter-hour that has just ended into the week's demand, before what is remembered of it goes.
+    async fn remember_demand(
+        &self,
+        snapshot: &Snapshot,
+        known: &DisruptionMemory,
+        guard: &LeaseGuard,
+    ) -> Result<(), TickError> {
+        let ended = ended_quarters(&known.demand, snapshot.taken_at);
+        if ended.is_empty() {
+            return Ok(());
+        }
+        let mut history = self.ports.ledger.demand_history().await?;
+        history.retain(|name, _| snapshot.node_pools.iter().any(|pool| pool.name == *name));
+        for (pool, quarter, cpu_millis) in ended {
+            history.entry(pool.to_owned()).or_default().set(quarter, cpu_millis);
+        }
+        Ok(self.ports.ledger.put_demand_history(&history, guard.lease()).await?)
     }
 
     fn count(&mut self, found: &Consolidation) {

@@ -325,7 +325,7 @@ impl Tick<'_> {
             purpose: Purpose::Provision,
         };
         let mut snapshot = snapshot(self.ports, known, ledger, &watched.state, offers).await?;
-        snapshot.demand = self.demand().await;
+        self.recall_demand(&mut snapshot).await;
         let decision = self.decide(snapshot).await;
         self.count(&decision);
         if Instant::now() >= self.deadline {

@@ -56,7 +56,7 @@ pub use capacity_buffer::{CapacityBuffer, CapacityBufferObject};
 pub use command::Command;
 pub use configured_object::{ConfiguredKind, ConfiguredObject, ConfiguredRef, ConfiguredStatus};
 pub use deletion_cost::{CostSetter, DeletionCost};
-pub use demand::DemandSample;
+pub use demand::{DemandHistory, DemandSample, Quarter, WeekOfDemand};
 pub use disruption_memory::{DisruptionMemory, PodsSeen, Proposal, Waste};
 pub use do_not_disrupt::{DoNotDisrupt, NodeProtection, ProtectedObject, Protection, UnreadableWish};
 pub use duration::NillableDuration;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{Conflict, Invalid, PodRef, Price, Quantity, Taint};
@@ -253,6 +254,9 @@ pub struct NodeReport {
     /// For how many pods more it is bought, in the mean shape of its pool's.
     #[serde(default, skip_serializing_if = "crate::node_class::is_zero")]
     pub headroom: u32,
+    /// By when these are expected, as the week before tells; `None` where it tells nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headroom_by: Option<Timestamp>,
 }
 
 impl Report {

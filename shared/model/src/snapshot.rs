@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CapacityBuffer, Command, DaemonSet, DemandSample, InstanceType, Intent, Invalid, KarpenterLease,
-    LaunchHealth, Node, NodeClaim, NodeClass, NodeOverlay, NodePool, Plan, Pod, PodDisruptionBudget,
-    Proposal, SpotRefusal, Target, UnavailableOffering, VolumeClaim, Waste,
+    CapacityBuffer, Command, DaemonSet, DemandHistory, DemandSample, InstanceType, Intent, Invalid,
+    KarpenterLease, LaunchHealth, Node, NodeClaim, NodeClass, NodeOverlay, NodePool, Plan, Pod,
+    PodDisruptionBudget, Proposal, SpotRefusal, Target, UnavailableOffering, VolumeClaim, Waste,
 };
 
 /// Everything that a decision may use, as facts: what follows from them is planning's to say. It serialises, so
@@ -87,6 +87,9 @@ pub struct Snapshot {
     /// What the pods of NodePools have asked for within the last hour, as `disrupt` remembers it, oldest first.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub demand: BTreeMap<String, Vec<DemandSample>>,
+    /// What they asked for in the week before, as `disrupt` remembers it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub demand_history: DemandHistory,
     /// PodDisruptionBudgets, for pods whose node is going; they are read only while there are such nodes, and to
     /// find nodes that may be disrupted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -141,6 +144,7 @@ impl Snapshot {
             waste: BTreeMap::new(),
             drifted: None,
             demand: BTreeMap::new(),
+            demand_history: BTreeMap::new(),
             pod_events: BTreeMap::new(),
             disruption_budgets: Vec::new(),
             namespaces: BTreeMap::new(),

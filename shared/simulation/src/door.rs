@@ -142,6 +142,10 @@ pub enum Call {
     DisruptionMemory,
     /// What disrupt remembers, written.
     PutDisruptionMemory,
+    /// What pods have asked for, read.
+    DemandHistory,
+    /// What pods have asked for, written.
+    PutDemandHistory,
     /// The last sweep read.
     Sweep,
     /// A sweep written.
@@ -273,6 +277,7 @@ impl Call {
                 | Self::Claim
                 | Self::Command
                 | Self::DisruptionMemory
+                | Self::DemandHistory
                 | Self::Sweep
                 | Self::Report
         )
@@ -337,6 +342,8 @@ impl Call {
             Self::Command => "read a command",
             Self::DisruptionMemory => "read what was proposed",
             Self::PutDisruptionMemory => "write what is proposed",
+            Self::DemandHistory => "read what pods have asked for",
+            Self::PutDemandHistory => "write what pods ask for",
             Self::Sweep => "read the last sweep",
             Self::PutSweep => "write a sweep",
             Self::Handled => "read handled events",

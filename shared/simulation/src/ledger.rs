@@ -9,8 +9,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use outrigger_engine::ports::{ClaimOutcome, Lease, LedgerError, LedgerState, PreparedLaunch, Sweep};
 use outrigger_model::{
-    ClaimState, Command, DisruptionMemory, Intent, IntentState, LaunchHealth, NodeClaim, Pause, Report,
-    SeenResources, UnavailableOffering,
+    ClaimState, Command, DemandHistory, DisruptionMemory, Intent, IntentState, LaunchHealth, NodeClaim,
+    Pause, Report, SeenResources, UnavailableOffering,
 };
 
 use crate::scenario::Promises;
@@ -34,6 +34,7 @@ pub(crate) struct Table {
     reports: BTreeMap<String, (Timestamp, Report)>,
     sweep: Sweep,
     disruption_memory: DisruptionMemory,
+    demand_history: DemandHistory,
     promises: Promises,
     health: LaunchHealth,
     pause: Option<Pause>,
@@ -287,6 +288,12 @@ impl Table {
     fn put_disruption_memory(&mut self, memory: &DisruptionMemory, lease: &Lease) -> Result<(), LedgerError> {
         self.check_lease(lease)?;
         self.disruption_memory = memory.clone();
+        Ok(())
+    }
+
+    fn put_demand_history(&mut self, history: &DemandHistory, lease: &Lease) -> Result<(), LedgerError> {
+        self.check_lease(lease)?;
+        self.demand_history = history.clone();
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! The ledger on a real DynamoDB (DynamoDB Local): races, lost answers, expiry, foreign and broken tables.
 
+mod demand;
 mod ended;
 
 use std::time::Duration;

@@ -10,8 +10,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use outrigger_model::{
-    Command, DisruptionMemory, Instance, Intent, LaunchHealth, NodeClaim, Pause, Report, Resources,
-    SeenResources, UnavailableOffering,
+    Command, DemandHistory, DisruptionMemory, Instance, Intent, LaunchHealth, NodeClaim, Pause, Report,
+    Resources, SeenResources, UnavailableOffering,
 };
 use serde::{Deserialize, Serialize};
 
@@ -132,6 +132,13 @@ pub trait Ledger: Send + Sync {
         memory: &DisruptionMemory,
         lease: &Lease,
     ) -> Result<(), LedgerError>;
+
+    /// What pods have asked for in the week before; nothing where nobody has looked yet.
+    async fn demand_history(&self) -> Result<DemandHistory, LedgerError>;
+
+    /// Keeps what pods have asked for, while the lease of the function `disrupt` is ours. Where that is too much to be kept,
+    /// the pools that ask for most are. Errors with [`LedgerError::LeaseLost`] when the lease has gone.
+    async fn put_demand_history(&self, history: &DemandHistory, lease: &Lease) -> Result<(), LedgerError>;
 
     /// Which of these events were handled, as far as `now` is not past what [`Ledger::put_handled`] said of them.
     async fn handled(&self, events: &[String], now: Timestamp) -> Result<BTreeSet<String>, LedgerError>;

@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::{
-    ConfiguredRef, DemandSample, LaunchHealth, NodeOutcome, Plan, Pod, PodState, Report, Snapshot,
-    SpotRefusal,
+    ConfiguredRef, LaunchHealth, NodeOutcome, Plan, Pod, PodState, Report, Snapshot, SpotRefusal,
 };
 use outrigger_planning::pauses::{paused, probing};
 use outrigger_planning::{LaunchOutcome, LaunchOutcomes, Options, launch_outcomes};
@@ -57,14 +56,16 @@ impl Tick<'_> {
         Decision { snapshot, plan, report, health }
     }
 
-    /// What pods have asked for of late. Where it cannot be read, nodes are bought for the pods that wait and no more.
-    pub(super) async fn demand(&self) -> BTreeMap<String, Vec<DemandSample>> {
-        match self.ports.ledger.disruption_memory().await {
-            Ok(memory) => memory.demand,
-            Err(error) => {
-                tracing::warn!(error = chain(&error), "nobody knows what pods may come next");
-                BTreeMap::new()
+    /// Adds what pods have asked for of late, and in the week before. Where it cannot be read, nodes are bought for the pods
+    /// that wait and no more.
+    pub(super) async fn recall_demand(&self, snapshot: &mut Snapshot) {
+        let ledger = self.ports.ledger;
+        match tokio::try_join!(ledger.disruption_memory(), ledger.demand_history()) {
+            Ok((memory, history)) => {
+                snapshot.demand = memory.demand;
+                snapshot.demand_history = history;
             }
+            Err(error) => tracing::warn!(error = chain(&error), "nobody knows what pods may come next"),
         }
     }
 

@@ -40,7 +40,7 @@ impl NodePool {
 pub(super) fn check(pool: &NodePool, problems: &mut Problems) {
     let wishes = pool.disruption_wishes();
     let rules = [
-        (labels::PATIENCE, wishes.patience.is_some(), "a number from 0 to 1000, as 10"),
+        (labels::PATIENCE, wishes.patience.is_some(), "a number from 0 to 1000, as 4"),
         (labels::GRACEFUL_EXPIRY, wishes.graceful_expiry.is_some(), "true and false"),
         (labels::DISRUPTION_WINDOWS, wishes.windows.is_some(), window::ALLOWED),
         (labels::DRIFT_AT_ONCE, wishes.drift_at_once.is_some(), "a whole number from 1, as 2"),

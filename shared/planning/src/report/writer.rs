@@ -12,6 +12,7 @@ use outrigger_model::{
 
 use super::explain::Reasons;
 use super::naming::ClaimNames;
+use crate::demand::expected_peak;
 use crate::market::offers::{self, MinValues};
 use crate::market::purchases::{capacity_of, type_of};
 use crate::market::selection::Aspect;
@@ -21,7 +22,7 @@ use crate::problem::limits;
 use crate::problem::nominations::Nominations;
 use crate::problem::queue;
 use crate::problem::virtual_pods::is_virtual;
-use crate::solution::{NewNode, Solution};
+use crate::solution::{NewNode, Portion, Solution};
 
 /// Writes what a solution comes to.
 pub(crate) struct Writer<'s, 'p, 'a> {
@@ -327,6 +328,9 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         let bought = by_labels.iter().filter(|it| capacity_of(*it) == planned.capacity_type).count();
         let zones = planned.zones.join(", ");
         let step = |filter: String, left| FilterStep { filter, left };
+        let is_fill = |it: &&Portion| self.problem.classes[it.lot.class].is_fill();
+        let headroom = node.pods.iter().filter(is_fill).map(|it| it.count).sum();
+        let expected = expected_peak(self.problem.snapshot, &template.pool.name).filter(|_| headroom > 0);
         NodeReport {
             claim: planned.claim.clone(),
             filters: vec![
@@ -339,12 +343,8 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
             ],
             cheapest: planned.instance_types.first().map(|t| t.name.clone()).unwrap_or_default(),
             price: planned.price,
-            headroom: node
-                .pods
-                .iter()
-                .filter(|it| self.problem.classes[it.lot.class].is_fill())
-                .map(|it| it.count)
-                .sum(),
+            headroom,
+            headroom_by: expected.and_then(|it| it.by.begins()),
         }
     }
 }

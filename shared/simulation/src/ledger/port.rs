@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use outrigger_engine::ports::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep};
 use outrigger_model::{
-    Command, DisruptionMemory, Intent, LaunchHealth, NodeClaim, Pause, Report, SeenResources,
+    Command, DemandHistory, DisruptionMemory, Intent, LaunchHealth, NodeClaim, Pause, Report, SeenResources,
     UnavailableOffering,
 };
 
@@ -158,6 +158,14 @@ impl Ledger for Door {
     ) -> Result<(), LedgerError> {
         self.call(Call::PutDisruptionMemory, |state, _| state.ledger.put_disruption_memory(memory, lease))
             .await
+    }
+
+    async fn demand_history(&self) -> Result<DemandHistory, LedgerError> {
+        self.call(Call::DemandHistory, |state, _| Ok(state.ledger.demand_history.clone())).await
+    }
+
+    async fn put_demand_history(&self, history: &DemandHistory, lease: &Lease) -> Result<(), LedgerError> {
+        self.call(Call::PutDemandHistory, |state, _| state.ledger.put_demand_history(history, lease)).await
     }
 
     async fn sweep(&self) -> Result<Sweep, LedgerError> {
