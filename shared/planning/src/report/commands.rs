@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use outrigger_model::{ExistingPlacement, PlannedNode, Pod};
+use outrigger_model::{ExistingPlacement, PlannedNode, Pod, Target};
 
 use super::Writer;
 use super::naming::ClaimNames;
@@ -28,9 +28,15 @@ pub(crate) struct Written {
 /// The steps of a consolidation, in order.
 pub(crate) fn commands(found: &Consolidated<'_, '_>) -> Vec<Written> {
     let writer = Writer::new(&found.solution);
-    let mut names = ClaimNames::new(found.solution.problem.snapshot);
+    let mut names = Names { next: ClaimNames::new(found.solution.problem.snapshot), given: Vec::new() };
     let homes = pods_by_home(found);
     found.steps.iter().map(|step| written(&writer, &mut names, &homes, step)).collect()
+}
+
+/// The names of the nodes that steps open, in the order in which they are opened.
+struct Names<'a> {
+    next: ClaimNames<'a>,
+    given: Vec<String>,
 }
 
 /// The pods of each class on each node that is ended.
@@ -50,7 +56,7 @@ fn pods_by_home<'a>(found: &Consolidated<'_, 'a>) -> Homes<'a> {
 
 fn written<'a>(
     writer: &Writer<'_, '_, 'a>,
-    names: &mut ClaimNames<'_>,
+    names: &mut Names<'_>,
     homes: &Homes<'a>,
     step: &Step,
 ) -> Written {
@@ -71,12 +77,17 @@ fn written<'a>(
         let pods = nominated(classes.iter().flat_map(|(class, count)| take(*class, *count)));
         existing.push(ExistingPlacement { target: problem.existing[*node].target.clone(), pods });
     }
+    for (number, classes) in &step.joined {
+        let pods = nominated(classes.iter().flat_map(|(class, count)| take(*class, *count)));
+        let Some(claim) = names.given.get(*number) else { continue };
+        existing.push(ExistingPlacement { target: Target::Claim(claim.clone()), pods });
+    }
     let mut used = writer.solution.used.clone();
     let mut replace_with = Vec::new();
-    for node in &step.opened {
-        let pods: Vec<&Pod> =
-            node.pods.iter().flat_map(|portion| take(portion.lot.class, portion.count)).collect();
-        let name = names.next(&problem.templates()[node.shape.template].pool.name);
+    for (node, classes) in &step.opened {
+        let pods: Vec<&Pod> = classes.iter().flat_map(|(class, count)| take(*class, *count)).collect();
+        let name = names.next.next(&problem.templates()[node.shape.template].pool.name);
+        names.given.push(name.clone());
         let offer = writer.offer(node, &mut used);
         replace_with.push(writer.planned_node(name, node, &offer, &pods));
     }

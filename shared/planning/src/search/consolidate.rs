@@ -6,6 +6,7 @@
 
 mod keepers;
 mod kinds;
+mod parts;
 mod steps;
 
 use std::collections::BTreeMap;
@@ -49,14 +50,19 @@ impl AtOnce {
     }
 }
 
+/// How many pods of each class.
+pub(crate) type Counts = BTreeMap<usize, u32>;
+
 /// A step that is worth it.
 pub(crate) struct Step {
     /// The existing nodes that it ends, with the pods that were on each.
     pub(crate) ended: Vec<(usize, Vec<PlacedPods>)>,
-    /// The nodes that it opens.
-    pub(crate) opened: Vec<Rc<NewNode>>,
-    /// What existing nodes take in, by class.
-    pub(crate) taken_in: Vec<(usize, BTreeMap<usize, u32>)>,
+    /// The nodes that it opens, each with what it takes in at once; the rest comes to it in later steps.
+    pub(crate) opened: Vec<(Rc<NewNode>, Counts)>,
+    /// What nodes take in that an earlier step has opened, by their numbers among all that steps open.
+    pub(crate) joined: Vec<(usize, Counts)>,
+    /// What existing nodes take in.
+    pub(crate) taken_in: Vec<(usize, Counts)>,
     /// Nano-dollars per hour that it saves; less than nothing where a replacement costs more.
     pub(crate) saving: i64,
     /// How many pods it evicts.

@@ -1,5 +1,6 @@
 //! A new node: what its pods ask of it together, and the machine that it is bought as.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use outrigger_model::pod::HostPort;
@@ -154,6 +155,15 @@ impl NewNode {
     /// How many pods it has.
     pub(crate) fn count(&self) -> u32 {
         self.pods.iter().map(|portion| portion.count).sum()
+    }
+
+    /// How many pods of each class it has.
+    pub(crate) fn counts(&self) -> BTreeMap<usize, u32> {
+        let mut counts: BTreeMap<usize, u32> = BTreeMap::new();
+        for portion in &self.pods {
+            *counts.entry(portion.lot.class).or_default() += portion.count;
+        }
+        counts
     }
 
     /// Whether it belongs to a static pool, which has it whether or not pods need it.

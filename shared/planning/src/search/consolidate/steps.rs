@@ -11,7 +11,8 @@ use std::rc::Rc;
 use outrigger_model::labels::CAPACITY_TYPE;
 use outrigger_model::{CapacityType, Price};
 
-use super::{AtOnce, Consolidated, PoolNodes, Start, Stays, Step};
+use super::parts::{Sizes, parts};
+use super::{AtOnce, Consolidated, Counts, PoolNodes, Start, Stays, Step};
 use crate::disruption::DisruptionSettings;
 use crate::search::construct::recreate;
 use crate::search::prices::Prices;
@@ -21,8 +22,8 @@ use crate::solution::{NewNode, Objective, PlacedPods, Solution};
 /// What a step must do to be kept.
 #[derive(Clone, Copy)]
 enum Demand<'s> {
-    /// Save enough.
-    Saving(&'s DisruptionSettings),
+    /// Save enough, in commands that end so many nodes each.
+    Saving(&'s DisruptionSettings, Sizes),
     /// Place every pod.
     Places,
 }
@@ -116,7 +117,7 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
             let all = parting.keepers.iter().chain(&parting.empty).chain(&parting.loaded);
             for node in all.copied().filter(|node| !self.stays.contains_key(node)).collect::<Vec<_>>() {
                 if !self.solution.ended[node] {
-                    self.end_one(node, Demand::Saving(&pool.settings));
+                    self.end_one(node, Demand::Saving(&pool.settings, Sizes::WHOLE));
                 }
             }
         }
@@ -137,7 +138,7 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         let mut ended = 0;
         for nodes in of_pool {
             let is_free = nodes.iter().all(|node| !self.takes_in[*node] && !self.solution.ended[*node]);
-            if is_free && self.end_as_proposed(nodes, Demand::Saving(&pool.settings)) {
+            if is_free && self.end_as_proposed(nodes, Demand::Saving(&pool.settings, Sizes::WHOLE)) {
                 ended += nodes.iter().filter(|node| self.solution.ended[**node]).count();
             }
         }
@@ -163,7 +164,6 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
     /// Ends nodes of a pool, as many at a time as is worth it; the others are opened to the pods of others. `ended`
     /// counts those of the pool.
     fn end_many(&mut self, nodes: &[usize], at_once: AtOnce, ended: &mut usize, pool: &PoolNodes) {
-        let demand = Demand::Saving(&pool.settings);
         let mut left = nodes.to_vec();
         let mut refused = 0;
         loop {
@@ -171,7 +171,11 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
             if left.is_empty() {
                 return;
             }
-            let size_max = at_once.next(*ended).clamp(1, left.len());
+            let sizes = Sizes { first: at_once.next(*ended).max(1), later: at_once.later.max(1) };
+            let demand = Demand::Saving(&pool.settings, sizes);
+            // With patience nodes go as each has wasted enough. Without, all go for one cluster, however many at a time.
+            let together = if pool.settings.patience > 0.0 { sizes.first } else { left.len() };
+            let size_max = together.min(left.len());
             let mut size = if is_tried_together(refused) { size_max } else { 1 };
             while let Err(stays) = self.end_most(&left[..size], demand) {
                 if size == 1 {
@@ -242,30 +246,63 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         let saving = self.current.cost.cast_signed() - found.cost.cast_signed();
         let evictions: usize = nodes.iter().map(|node| self.start.evictions(*node)).sum();
         let judged = self.judge_places(&found, &left).map_err(Refusal::Stays).and_then(|()| match demand {
-            Demand::Saving(settings) => self.judge(nodes, &opened, saving, evictions, settings),
+            Demand::Saving(settings, _) => self.judge(nodes, &opened, saving, evictions, settings),
             Demand::Places => Ok(()),
         });
-        if judged.is_err() {
-            self.solution.go_back_to_start();
-            return judged;
+        let parted = judged.and_then(|()| self.parted(nodes, &opened, saving, demand));
+        let parts = match parted {
+            Ok(parts) => parts,
+            Err(refusal) => {
+                self.solution.go_back_to_start();
+                return Err(refusal);
+            }
+        };
+        for (node, _) in parts.iter().flat_map(|step| &step.taken_in) {
+            self.takes_in[*node] = true;
         }
-        let taken_in = self.taken_in();
         self.solution.commit();
         self.current = found;
-        if let Demand::Saving(settings) = demand {
+        if let Demand::Saving(settings, _) = demand {
             // A launch is as much trouble as a pod that moves.
             let price = settings.evictions_per_hour(evictions + opened.len()).nanos();
             self.moves = self.moves.saturating_add(price);
         }
-        self.done.push(Step {
-            ended: nodes.iter().map(|node| (*node, self.start.pods_of(*node).to_vec())).collect(),
-            opened: opened.iter().filter_map(|place| self.solution.opened[*place].clone()).collect(),
-            taken_in,
-            saving,
-            evictions,
-            is_replacement: matches!(demand, Demand::Places),
-        });
+        self.done.extend(parts);
         Ok(())
+    }
+
+    /// The step that ends some nodes, in as many parts as it takes. Each must save enough by itself.
+    fn parted(
+        &self,
+        nodes: &[usize],
+        opened: &[usize],
+        saving: i64,
+        demand: Demand<'_>,
+    ) -> Result<Vec<Step>, Refusal> {
+        let whole = Step {
+            ended: nodes.iter().map(|node| (*node, self.start.pods_of(*node).to_vec())).collect(),
+            opened: opened
+                .iter()
+                .filter_map(|place| self.solution.opened[*place].clone())
+                .map(|node| (Rc::clone(&node), node.counts()))
+                .collect(),
+            joined: Vec::new(),
+            taken_in: self.taken_in(),
+            saving,
+            evictions: nodes.iter().map(|node| self.start.evictions(*node)).sum(),
+            is_replacement: matches!(demand, Demand::Places),
+        };
+        let (settings, sizes) = match demand {
+            Demand::Saving(settings, sizes) if nodes.len() > sizes.first => (settings, sizes),
+            _ => return Ok(vec![whole]),
+        };
+        let known = self.done.iter().map(|step| step.opened.len()).sum();
+        let parts = parts(whole, sizes, known, self.solution.problem);
+        let refused = parts.iter().find_map(|part| {
+            let ended: Vec<usize> = part.ended.iter().map(|(node, _)| *node).collect();
+            self.judge_saving(&ended, part.saving, part.evictions, settings).err()
+        });
+        refused.map_or(Ok(parts), |stays| Err(Refusal::Stays(stays)))
     }
 
     /// Places the pods of nodes that were just ended: where kube-scheduler would put them, if they all find room so,
@@ -274,7 +311,7 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
     fn place(&mut self, left_before: &[u32], demand: Demand<'_>) -> Result<Vec<usize>, Refusal> {
         let order = &self.start.order;
         let spread = match demand {
-            Demand::Saving(_) => worst_fit(&mut self.solution, order, left_before).map_err(Some),
+            Demand::Saving(..) => worst_fit(&mut self.solution, order, left_before).map_err(Some),
             Demand::Places => Err(None),
         };
         let Err(class) = spread else { return Ok(Vec::new()) };
@@ -311,14 +348,28 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         if !again.is_empty() {
             return Err(Refusal::BoughtAgain(again));
         }
-        let cost = nodes.iter().filter_map(|node| self.solution.problem.existing[*node].saves).sum();
-        let least = settings.demanded_saving(Price::from_nanos(cost), evictions);
+        self.judge_saving(nodes, saving, evictions, settings)
+            .and_then(|()| self.judge_spot(nodes, opened, settings))
+            .map_err(Refusal::Stays)
+    }
+
+    /// Whether ending nodes saves enough for so many evictions.
+    fn judge_saving(
+        &self,
+        nodes: &[usize],
+        saving: i64,
+        evictions: usize,
+        settings: &DisruptionSettings,
+    ) -> Result<(), Stays> {
+        let least = settings.demanded_saving(Price::from_nanos(self.cost(nodes)), evictions);
         let gains = saving > 0 || saving == 0 && evictions == 0;
-        if gains && u64::try_from(saving).is_ok_and(|saving| Price::from_nanos(saving) >= least) {
-            self.judge_spot(nodes, opened, cost, settings).map_err(Refusal::Stays)
-        } else {
-            Err(Refusal::Stays(Stays::Saves { saving, least }))
-        }
+        let is_enough = gains && u64::try_from(saving).is_ok_and(|saving| Price::from_nanos(saving) >= least);
+        if is_enough { Ok(()) } else { Err(Stays::Saves { saving, least }) }
+    }
+
+    /// Nano-dollars per hour of existing nodes.
+    fn cost(&self, nodes: &[usize]) -> u64 {
+        nodes.iter().filter_map(|node| self.solution.problem.existing[*node].saves).sum()
     }
 
     /// Whether spot that takes the place of spot has enough types to choose from that cost less: else EC2 takes it
@@ -327,10 +378,9 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         &self,
         nodes: &[usize],
         opened: &[usize],
-        cost: u64,
         settings: &DisruptionSettings,
     ) -> Result<(), Stays> {
-        let problem = self.solution.problem;
+        let (problem, cost) = (self.solution.problem, self.cost(nodes));
         let is_spot =
             |node: &usize| problem.existing[*node].label(CAPACITY_TYPE) == Some(CapacityType::Spot.as_str());
         if !nodes.iter().any(is_spot) {
@@ -368,17 +418,13 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         again
     }
 
-    /// What came to existing nodes in this step.
-    fn taken_in(&mut self) -> Vec<(usize, BTreeMap<usize, u32>)> {
-        let mut taken_in = Vec::new();
-        for (node, before) in self.solution.changed_existing() {
-            let after = &self.solution.existing[node];
-            if !self.solution.ended[node] {
-                self.takes_in[node] = true;
-                taken_in.push((node, added(&before.pods, &after.pods)));
-            }
-        }
-        taken_in
+    /// What came to existing nodes that stay.
+    fn taken_in(&self) -> Vec<(usize, Counts)> {
+        let changed = self.solution.changed_existing().into_iter();
+        let changed = changed.filter(|(node, _)| !self.solution.ended[*node]);
+        changed
+            .map(|(node, before)| (node, added(&before.pods, &self.solution.existing[node].pods)))
+            .collect()
     }
 }
 
@@ -407,8 +453,8 @@ fn is_tried_together(refused: usize) -> bool {
 }
 
 /// How many pods of each class came to a node.
-fn added(before: &[PlacedPods], after: &[PlacedPods]) -> BTreeMap<usize, u32> {
-    let mut added: BTreeMap<usize, u32> = BTreeMap::new();
+fn added(before: &[PlacedPods], after: &[PlacedPods]) -> Counts {
+    let mut added = Counts::new();
     for pods in after {
         *added.entry(pods.class).or_default() += pods.count;
     }

@@ -1,0 +1,94 @@
+//! A step that ends more nodes than may go at once, in parts that do not.
+//!
+//! Each part opens only the nodes that its pods need. Those that later parts bring find the rest of their room.
+
+use std::mem::take;
+use std::rc::Rc;
+
+use super::{Counts, Step};
+use crate::problem::Problem;
+use crate::solution::NewNode;
+
+/// How many nodes a command ends at most: the first, and those after it.
+#[derive(Clone, Copy)]
+pub(super) struct Sizes {
+    pub(super) first: usize,
+    pub(super) later: usize,
+}
+
+impl Sizes {
+    /// However many there are.
+    pub(super) const WHOLE: Self = Self { first: usize::MAX, later: usize::MAX };
+}
+
+/// A new node of the step, with the room that is reserved on it.
+struct Reserved {
+    node: Rc<NewNode>,
+    counts: Counts,
+    /// Its number among all nodes that steps open, once one does.
+    number: Option<usize>,
+}
+
+/// The parts of a step. So many nodes were opened by earlier steps as `opened` says.
+pub(super) fn parts(whole: Step, sizes: Sizes, mut opened: usize, problem: &Problem<'_>) -> Vec<Step> {
+    let mut existing = whole.taken_in;
+    let reserved = |(node, counts)| Reserved { node, counts, number: None };
+    let mut new: Vec<Reserved> = whole.opened.into_iter().map(reserved).collect();
+    let mut left = whole.ended;
+    let mut parts: Vec<Step> = Vec::new();
+    while !left.is_empty() {
+        let size = if parts.is_empty() { sizes.first } else { sizes.later };
+        let rest = left.split_off(size.clamp(1, left.len()));
+        let ended = std::mem::replace(&mut left, rest);
+        let mut moving = Counts::new();
+        for pods in ended.iter().flat_map(|(_, pods)| pods) {
+            *moving.entry(pods.class).or_default() += pods.count;
+        }
+        let evictions = moving.values().map(|count| *count as usize).sum();
+        let taken_in = existing.iter_mut().map(|(node, counts)| (*node, moved(&mut moving, counts)));
+        let taken_in = taken_in.filter(|(_, counts)| !counts.is_empty()).collect();
+        let there = new.iter_mut().filter_map(|it| Some((it.number?, moved(&mut moving, &mut it.counts))));
+        let joined = there.filter(|(_, counts)| !counts.is_empty()).collect();
+        let mut opens = Vec::new();
+        while let Some(next) = most_wanted(&mut new, &moving) {
+            next.number = Some(opened);
+            opened += 1;
+            opens.push((Rc::clone(&next.node), moved(&mut moving, &mut next.counts)));
+        }
+        let saved: u64 = ended.iter().filter_map(|(node, _)| problem.existing[*node].saves).sum();
+        let spent: u64 = opens.iter().map(|(node, _)| node.cost(problem)).sum();
+        let saving = saved.cast_signed() - spent.cast_signed();
+        let is_replacement = whole.is_replacement;
+        parts.push(Step { ended, opened: opens, joined, taken_in, saving, evictions, is_replacement });
+    }
+    parts
+}
+
+/// Moves pods to where room is reserved for their like; says which.
+fn moved(moving: &mut Counts, reserved: &mut Counts) -> Counts {
+    let mut moved = Counts::new();
+    for (class, room) in reserved.iter_mut() {
+        let Some(waiting) = moving.get_mut(class) else { continue };
+        let count = (*waiting).min(*room);
+        *waiting -= count;
+        *room -= count;
+        moved.insert(*class, count);
+    }
+    for counts in [&mut moved, moving, reserved] {
+        *counts = take(counts).into_iter().filter(|(_, count)| *count > 0).collect();
+    }
+    moved
+}
+
+/// The node with room for most of the pods, of those that are not open yet; none once all pods have moved.
+fn most_wanted<'n>(new: &'n mut [Reserved], moving: &Counts) -> Option<&'n mut Reserved> {
+    let takes = |it: &Reserved| -> u32 {
+        it.counts.iter().map(|(class, room)| moving.get(class).copied().unwrap_or(0).min(*room)).sum()
+    };
+    let closed = new.iter_mut().filter(|it| it.number.is_none());
+    closed
+        .map(|it| (takes(it), it))
+        .filter(|(pods, _)| *pods > 0)
+        .max_by_key(|(pods, _)| *pods)
+        .map(|(_, it)| it)
+}
