@@ -120,7 +120,7 @@ pub(crate) struct Consolidate {
     pub(crate) at: Option<Timestamp>,
     /// How patient disruption is: a node that pods are on goes once it has wasted this many times $0.006 for each of
     /// them; with 0 it goes for any saving at once
-    #[arg(long, value_name = "NUMBER", default_value_t = 10.0, value_parser = parse_patience)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 4.0, value_parser = parse_patience)]
     pub(crate) patience: f64,
 }
 

@@ -9,9 +9,9 @@ use super::balance::Balance;
 /// What one eviction counts, in dollars.
 const EVICTION_DOLLARS: f64 = 0.006;
 /// Within this time a command must save what patience asks for, or it is not looked for at all.
-const PAY_BACK_HOURS: f64 = 10.0;
+const PAY_BACK_HOURS: f64 = 4.0;
 /// How old a node must be for each unit of patience before its pods are moved, and how old at most.
-const AGE_OF_PATIENCE: Duration = Duration::from_mins(3);
+const AGE_OF_PATIENCE: Duration = Duration::from_mins(8);
 const MOST_AGE: Duration = Duration::from_mins(30);
 
 /// What may be chosen about disruption. Karpenter disrupts for any saving at all, and at once.
@@ -19,7 +19,7 @@ const MOST_AGE: Duration = Duration::from_mins(30);
 pub struct DisruptionSettings {
     /// How patient disruption is with nodes that pods are on: one is ended for money once ending it would have saved this
     /// many times what evicting its pods counts, as who rents skis buys them once the rent has come to their price.
-    /// With none, any saving will do, at once. Default 10.
+    /// With none, any saving will do, at once. Default 4.
     pub patience: f64,
     /// For how long a drifted node may empty by itself before it is replaced. Default 24 h.
     pub drift_deadline: Duration,
@@ -33,7 +33,7 @@ pub struct DisruptionSettings {
 impl Default for DisruptionSettings {
     fn default() -> Self {
         Self {
-            patience: 10.0,
+            patience: 4.0,
             drift_deadline: Duration::from_hours(24),
             spot_to_spot_types: 15,
             balance: None,
@@ -101,7 +101,7 @@ mod tests {
         let impatient = DisruptionSettings { patience: 0.0, ..settings };
         assert_eq!(impatient.demanded_saving(price(1.0), 100), Price::from_nanos(100));
         let patient = DisruptionSettings { patience: 20.0, ..settings };
-        assert_eq!(patient.demanded_saving(price(1.0), 100), price(1.2));
+        assert_eq!(patient.demanded_saving(price(1.0), 100), price(3.0));
     }
 
     #[test]
@@ -109,7 +109,7 @@ mod tests {
         let age =
             |patience| DisruptionSettings { patience, ..DisruptionSettings::default() }.least_node_age();
         let minutes = [0.0, 1.0, 10.0, 20.0, 1e9].map(|patience| age(patience).as_secs() / 60);
-        assert_eq!(minutes, [0, 3, 30, 30, 30]);
+        assert_eq!(minutes, [0, 8, 30, 30, 30]);
     }
 
     #[test]

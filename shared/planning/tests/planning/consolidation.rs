@@ -175,7 +175,7 @@ fn a_saving_of_pennies_moves_nobody() {
     let full = spot(own("i-a", "m6a.large"), ZONES[2]);
     let snapshot = world(vec![(full, pods("a", 1, spec(1_500, 5_000)))]);
     let settings =
-        DisruptionSettings { patience: 100.0 / 3.0, spot_to_spot_types: 1, ..DisruptionSettings::default() };
+        DisruptionSettings { patience: 40.0 / 3.0, spot_to_spot_types: 1, ..DisruptionSettings::default() };
     let found = consolidate(&snapshot, &Options::default(), &settings);
     let (code, words) = why(&found, "i-a");
     assert_eq!(code, "NotWorthIt", "{words}");

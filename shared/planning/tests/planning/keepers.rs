@@ -20,7 +20,7 @@ const EVICTION: u64 = 6_000_000;
 
 /// An eviction counts so many dollars an hour, as patience has it.
 fn exact(eviction: f64) -> DisruptionSettings {
-    DisruptionSettings { patience: eviction / 0.0006, ..DisruptionSettings::default() }
+    DisruptionSettings { patience: eviction / 0.0015, ..DisruptionSettings::default() }
 }
 
 /// A pool of these instance types on demand, whose budgets allow so many at once.

@@ -423,7 +423,7 @@ fn a_pool_says_how_old_its_nodes_must_be() {
     let mut world = World::new();
     age(&mut world, 20, true);
     assert_eq!(verdict(&world), "TooYoung");
-    world.pool().annotations.insert(labels::PATIENCE.into(), "5".into());
+    world.pool().annotations.insert(labels::PATIENCE.into(), "2".into());
     assert_eq!(verdict(&world), "candidate");
 }
 
