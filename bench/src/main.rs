@@ -48,8 +48,10 @@ enum What {
     Memory,
     /// What the functions read of a large cluster, in bytes
     Traffic,
-    /// A virtual week under each policy of disruption
+    /// Virtual days of a cluster under each policy of disruption
     Week(week::Settings),
+    /// Dollars against evictions in runs of `week`
+    Frontier(week::frontier::Settings),
     /// Write a scenario's file
     Scenario(ScenarioSettings),
     /// Our planner and Karpenter's scheduler on random small clusters
@@ -110,6 +112,7 @@ fn run(what: Option<What>) -> Result<()> {
         Some(What::Memory) => memory::run(),
         Some(What::Traffic) => traffic::run(),
         Some(What::Week(settings)) => week::run(&settings),
+        Some(What::Frontier(settings)) => week::frontier::run(&settings),
         Some(What::Scenario(settings)) => write_scenario(settings),
         Some(What::Differential(settings)) => search::run(&settings),
         Some(What::Decide(decide)) => planner::decide(&decide),

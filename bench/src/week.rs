@@ -1,164 +1,127 @@
-//! `week`: a virtual week under each policy of disruption, beside the linear bound and what plans from nothing cost,
-//! both integrated over time.
+//! `week`: days of a virtual cluster under each policy of disruption, beside the linear bound and what plans from nothing
+//! cost, both integrated over time. `frontier` makes a table and a picture of many such runs.
 
-use std::time::{Duration, Instant};
+mod floors;
+pub(crate) mod frontier;
+mod outcome;
 
-use anyhow::{Context, Result, bail};
-use clap::Args;
-use outrigger_bench::lower_bound;
-use outrigger_model::{Invalid, Price, Snapshot, labels};
-use outrigger_planning::{Options, provision};
-use outrigger_simulation::{Observer, Policy, Scenario, Summary, Tally, play, week};
+use std::time::Instant;
 
-/// How often the bound and a plan from nothing are made; until the next time they count as they were.
-const SAMPLED_EVERY: Duration = Duration::from_mins(15);
-/// Pods that wait longer than this for a node are counted.
-const LONG_WAIT: Duration = Duration::from_mins(1);
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use outrigger_model::node_pool::ConsolidationPolicy;
+use outrigger_model::{Invalid, labels};
+use outrigger_simulation::week::{self, Cluster};
+use outrigger_simulation::{Policy, Scenario, play};
 
-const COLUMNS: [(&str, usize); 12] = [
-    ("policy", 9),
-    ("dollars", 9),
-    ("bound", 9),
-    ("ratio", 6),
-    ("from nothing", 12),
-    ("evictions/pod-day", 17),
-    ("interruptions/pod-day", 21),
-    ("pending > 1 min", 15),
-    ("pending p50, p99 s", 18),
-    ("nodes launched", 14),
-    ("mean age h", 10),
-    ("wall s", 6),
-];
+use crate::table::{print, print_head};
+use floors::Floors;
+use outcome::{COLUMNS, Outcome, Player};
 
 /// What `week` takes.
 #[derive(Args)]
 pub(crate) struct Settings {
+    /// Which cluster
+    #[arg(long, default_value_t)]
+    cluster: Cluster,
     /// Where chance starts
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// How many seeds are played, from that one on
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
+    seeds: u64,
     /// How many days are played, from a Thursday on
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=31))]
     days: u32,
     /// Who disrupts nodes by choice; each in turn by default
+    #[arg(long, value_delimiter = ',')]
+    policy: Vec<Policy>,
+    /// The patience of every pool, one after the other, under the policy outrigger; what is usual by default
+    #[arg(long, value_delimiter = ',')]
+    patience: Vec<f64>,
+    /// How many vCPUs nodes of every pool are bought larger at most; what is usual by default
     #[arg(long)]
-    policy: Option<Policy>,
-    /// The patience of every pool, in dollars for a pod; what the pools say by default
+    headroom: Option<u32>,
+    /// Every pool has the consolidationPolicy Balanced
     #[arg(long)]
-    patience: Option<f64>,
+    balanced: bool,
+    /// A table, or a line of JSON for each run, which `frontier` reads
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
 }
 
-/// Plays a week for each policy, and prints a row for each. Errs where a law of the simulation was broken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Output {
+    #[default]
+    Text,
+    Json,
+}
+
+/// Plays the days for each player and seed, and prints a row for each. Errs where a law of the simulation was broken.
 pub(crate) fn run(settings: &Settings) -> Result<()> {
-    print(&COLUMNS.map(|(heading, _)| heading.to_owned()));
-    print(&COLUMNS.map(|(_, width)| "-".repeat(width)));
-    let mut scenario = week::scenario(settings.seed, settings.days).map_err(|problems| told(&problems))?;
-    if let Some(patience) = settings.patience {
-        for pool in &mut scenario.configuration.node_pools {
-            pool.annotations.insert(labels::PATIENCE.into(), patience.to_string());
-        }
+    if settings.output == Output::Text {
+        print_head(&COLUMNS);
     }
-    for policy in settings.policy.map_or_else(|| Policy::ALL.to_vec(), |policy| vec![policy]) {
-        let scenario = Scenario { policy, ..scenario.clone() };
-        let (begun, mut floors) = (Instant::now(), Floors::default());
-        let ending = play(&scenario, &[], &mut floors)?;
-        let seconds = begun.elapsed().as_secs_f64();
-        floors.end(scenario.duration)?;
-        print(&row(policy, &ending.summary, &ending.tally, &floors, seconds));
-        if let [first, ..] = &ending.summary.broken_laws[..] {
-            bail!(
-                "under policy {policy} {} laws were broken, the first: {first}",
-                ending.summary.broken_laws.len()
-            );
+    for seed in settings.seed..settings.seed + settings.seeds {
+        let scenario = week::scenario(settings.cluster, seed, settings.days);
+        let scenario = scenario.map_err(|problems| all_of(&problems))?;
+        for player in players(settings) {
+            let outcome = outcome(settings, &player, scenario.clone())?;
+            match settings.output {
+                Output::Text => print(&COLUMNS, &outcome.cells()),
+                Output::Json => anstream::println!("{}", serde_json::to_string(&outcome)?),
+            }
         }
     }
     Ok(())
 }
 
-fn told(problems: &[Invalid]) -> anyhow::Error {
-    anyhow::anyhow!(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+fn players(settings: &Settings) -> Vec<Player> {
+    let policies = if settings.policy.is_empty() { Policy::ALL.to_vec() } else { settings.policy.clone() };
+    let of_policy = |policy: Policy| {
+        let patience: Vec<Option<f64>> = match policy {
+            Policy::Outrigger if !settings.patience.is_empty() => {
+                settings.patience.iter().copied().map(Some).collect()
+            }
+            _ => vec![None],
+        };
+        let player = move |patience| Player { policy, patience, balanced: settings.balanced };
+        patience.into_iter().map(player).collect::<Vec<_>>()
+    };
+    policies.into_iter().flat_map(of_policy).collect()
 }
 
-/// What the pods of a world cost where every moment had the cluster of its own.
-#[derive(Default)]
-struct Floors {
-    /// In fractions of nodes.
-    bound: Integral,
-    /// In the nodes of a plan for an empty cluster, which is all that consolidation can come to.
-    planned: Integral,
-    failed: Option<anyhow::Error>,
-}
-
-/// Dollars, from sample to sample.
-#[derive(Default)]
-struct Integral {
-    dollars: f64,
-    /// When the last sample was taken, and what it costs per hour.
-    last: (Duration, f64),
-}
-
-impl Integral {
-    /// It costs this much per hour from now on.
-    fn sample(&mut self, at: Duration, per_hour: f64) {
-        let (since, before) = self.last;
-        self.dollars += before * at.saturating_sub(since).as_secs_f64() / 3_600.0;
-        self.last = (at, per_hour);
-    }
-}
-
-impl Floors {
-    /// Nothing is paid for after the end.
-    fn end(&mut self, at: Duration) -> Result<()> {
-        self.bound.sample(at, 0.0);
-        self.planned.sample(at, 0.0);
-        self.failed.take().map_or(Ok(()), |error| Err(error).context("the bound of the week"))
-    }
-}
-
-impl Observer for Floors {
-    fn looks(&self) -> bool {
-        false
-    }
-
-    fn samples_every(&self) -> Option<Duration> {
-        Some(SAMPLED_EVERY)
-    }
-
-    fn sampled(&mut self, at: Duration, demand: &Snapshot) {
-        let (plan, _) = provision(demand, &Options::default());
-        self.planned.sample(at, (plan.price() + plan.node_price()).dollars());
-        // Pools may differ in what a node costs beside its instance; the least of them keeps the bound one.
-        let prices = demand.classes.iter().map(|offer| offer.class.root_volume.price());
-        match lower_bound(demand, prices.min().unwrap_or(Price::ZERO)) {
-            Ok(bound) => self.bound.sample(at, bound.cost_per_hour),
-            Err(error) => self.failed = Some(error),
+fn outcome(settings: &Settings, player: &Player, mut scenario: Scenario) -> Result<Outcome> {
+    scenario.policy = player.policy;
+    for pool in &mut scenario.configuration.node_pools {
+        if let Some(patience) = player.patience {
+            pool.annotations.insert(labels::PATIENCE.into(), patience.to_string());
+        }
+        if let Some(headroom) = settings.headroom {
+            pool.annotations.insert(labels::HEADROOM.into(), headroom.to_string());
+        }
+        if player.balanced {
+            pool.spec.disruption.consolidation_policy = ConsolidationPolicy::Balanced;
         }
     }
+    let (begun, mut floors) = (Instant::now(), Floors::default());
+    let ending = play(&scenario, &[], &mut floors)?;
+    let wall_seconds = begun.elapsed().as_secs_f64();
+    floors.end(scenario.duration)?;
+    if let [first, ..] = &ending.summary.broken_laws[..] {
+        let number = ending.summary.broken_laws.len();
+        bail!("under {player} {number} laws were broken, the first: {first}");
+    }
+    let outcome = Outcome::new(&ending, &floors, player);
+    Ok(Outcome {
+        cluster: settings.cluster.to_string(),
+        seed: scenario.seed,
+        days: settings.days,
+        wall_seconds,
+        ..outcome
+    })
 }
 
-fn row(policy: Policy, summary: &Summary, tally: &Tally, floors: &Floors, seconds: f64) -> [String; 12] {
-    let percentile = |percent| tally.wait_percentile(percent).as_secs_f64();
-    let pod_days = tally.pod_time.as_secs_f64() / 86_400.0;
-    let age =
-        tally.mean_age.map_or_else(|| "-".to_owned(), |age| format!("{:.1}", age.as_secs_f64() / 3_600.0));
-    [
-        policy.to_string(),
-        format!("{:.2}", summary.spent),
-        format!("{:.2}", floors.bound.dollars),
-        format!("{:.3}", summary.spent / floors.bound.dollars),
-        format!("{:.2}", floors.planned.dollars),
-        format!("{:.3}", tally.evictions as f64 / pod_days),
-        format!("{:.3}", tally.interruptions as f64 / pod_days),
-        format!("{} of {}", tally.waited_longer(LONG_WAIT), tally.waits.len()),
-        format!("{:.0}, {:.0}", percentile(50), percentile(99)),
-        tally.launched.to_string(),
-        age,
-        format!("{seconds:.1}"),
-    ]
-}
-
-/// One line; Markdown reads it as a table's.
-fn print(cells: &[String; 12]) {
-    let cells: Vec<String> =
-        cells.iter().zip(COLUMNS).map(|(cell, (_, width))| format!(" {cell:<width$} ")).collect();
-    anstream::println!("|{}|", cells.join("|"));
+fn all_of(problems: &[Invalid]) -> anyhow::Error {
+    anyhow::anyhow!(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }

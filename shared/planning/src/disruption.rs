@@ -28,7 +28,7 @@ mod static_pools;
 mod stays;
 mod windows;
 
-pub use balance::Balance;
+pub use balance::{Balance, balances};
 pub use budgets::{Allowance, Budgets, Closed};
 pub use candidates::{Candidate, Candidates, KeptNode, candidates};
 pub use consolidate::{Consolidation, ConsolidationCommand, KeptName, NodeCost, consolidate};

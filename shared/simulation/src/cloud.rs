@@ -20,10 +20,11 @@ use outrigger_engine::ports::{
 };
 use outrigger_model::node_class::CapacityReservation;
 use outrigger_model::{
-    CapacityType, FleetOverride, FleetRequest, Instance, InstanceType, NodeClass, NodeClassRef, Price,
-    StaticPod, labels,
+    CapacityType, FleetOverride, FleetRequest, Instance, InstanceType, NodeClass, NodeClassRef, PlannedNode,
+    Price, StaticPod, labels,
 };
 
+use crate::play::Market;
 use crate::random::draw;
 use crate::scenario::{Promises, Scenario};
 use crate::time::Moment;
@@ -311,7 +312,13 @@ impl Ec2 {
         let mut ranked: Vec<_> = request
             .overrides
             .iter()
-            .filter_map(|wanted| Some((self.rank(wanted, request.capacity_type)?, wanted)))
+            .filter_map(|wanted| {
+                let rank = match request.capacity_type {
+                    CapacityType::Reserved => wanted.price,
+                    kind => self.rank(&wanted.instance_type, &wanted.zone, kind)?,
+                };
+                Some((rank, wanted))
+            })
             .collect();
         if !request.prioritized {
             ranked.sort_by(|(a, x), (b, y)| {
@@ -341,15 +348,12 @@ impl Ec2 {
     }
 
     /// Lower is better; `None` when the pool does not exist.
-    fn rank(&self, wanted: &FleetOverride, capacity_type: CapacityType) -> Option<Price> {
-        if capacity_type == CapacityType::Reserved {
-            return Some(wanted.price);
-        }
-        let price = self.price(&wanted.instance_type, &wanted.zone, capacity_type)?;
+    fn rank(&self, instance_type: &str, zone: &str, capacity_type: CapacityType) -> Option<Price> {
+        let price = self.price(instance_type, zone, capacity_type)?;
         if capacity_type == CapacityType::OnDemand {
             return Some(price);
         }
-        let shallowness = draw(self.seed, &format!("rank/{}/{}", wanted.instance_type, wanted.zone), 40);
+        let shallowness = draw(self.seed, &format!("rank/{instance_type}/{zone}"), 40);
         Some(price.percent(100 + shallowness))
     }
 
@@ -395,6 +399,19 @@ impl Ec2 {
             joins: !self.is_mute,
             visible: moment.elapsed + Duration::from_millis(lag),
         }
+    }
+}
+
+impl Market for Ec2 {
+    fn picked(&self, node: &PlannedNode) -> Option<Price> {
+        let offerings = node.instance_types.iter().flat_map(|kind| {
+            kind.offerings.iter().map(|offering| (kind.name.as_str(), offering.zone.as_str()))
+        });
+        let ranked = offerings.filter_map(|(kind, zone)| {
+            let rank = self.rank(kind, zone, node.capacity_type)?;
+            Some((rank, kind, zone, self.price(kind, zone, node.capacity_type)?))
+        });
+        ranked.min().map(|(.., price)| price)
     }
 }
 

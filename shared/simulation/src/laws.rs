@@ -2,6 +2,7 @@
 //! every write, the rest at the end.
 
 pub(crate) mod budgets;
+pub(crate) mod deletion_cost;
 pub(crate) mod departure;
 pub(crate) mod disruption;
 pub(crate) mod health;
@@ -118,6 +119,7 @@ pub(crate) fn broken(state: &State) -> Vec<String> {
     broken.extend(double_launches(state));
     broken.extend(overcommitted(state));
     broken.extend(rates::runaway(state));
+    broken.extend(deletion_cost::lost(state));
     broken
 }
 

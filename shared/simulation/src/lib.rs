@@ -24,6 +24,7 @@ mod faults;
 mod laws;
 mod ledger;
 mod looks;
+mod names;
 mod offers;
 mod policy;
 mod queue;
@@ -36,8 +37,9 @@ pub use door::{Call, Crash};
 pub use functions::Kill;
 pub use judge::{Failure, Worlds};
 pub use looks::Listed;
-pub use play::{Ending, Observer, PlayError, Unobserved, play};
-pub use policy::{Policy, UnknownPolicy};
+pub use names::UnknownName;
+pub use play::{Ending, Market, Observer, PlayError, Unobserved, play};
+pub use policy::Policy;
 pub use scenario::{
     AccessMode, DisruptionBudget, Event, EventKind, Expect, Function, Interruption, Lifetime, Mishap,
     Promises, Scale, Scenario, StaticPodOfNodes, Uninstall, Workload, WrittenBy,

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_model::{Command, ConfiguredObject, Intent, Node, NodeClaim, Pod, Snapshot};
+use outrigger_model::{
+    Command, ConfiguredObject, Intent, Node, NodeClaim, PlannedNode, Pod, Price, Snapshot,
+};
 use tokio::runtime::Builder;
 use tokio::time::sleep_until;
 
@@ -39,9 +41,10 @@ pub trait Observer {
         None
     }
 
-    /// What all pods that run or wait at a time ask for: a cluster without nodes, in which they wait.
-    fn sampled(&mut self, at: Duration, demand: &Snapshot) {
-        let _ = (at, demand);
+    /// What all pods that run or wait at a time ask for: a cluster without nodes, in which they wait. `market` says what
+    /// EC2 would launch for a node that is planned for them.
+    fn sampled(&mut self, at: Duration, demand: &Snapshot, market: &dyn Market) {
+        let _ = (at, demand, market);
     }
 
     /// Whether it wants to be told what happens and where the world stands. A world that nobody looks at is played
@@ -49,6 +52,13 @@ pub trait Observer {
     fn looks(&self) -> bool {
         true
     }
+}
+
+/// Prices of what EC2 launches.
+pub trait Market {
+    /// Dollars per hour of the instance that EC2 picks for a planned node, had its pools room; `None` where it sells none
+    /// of its types.
+    fn picked(&self, node: &PlannedNode) -> Option<Price>;
 }
 
 /// An observer that looks away.
@@ -154,9 +164,11 @@ async fn go_on(world: &Arc<World>, scenario: &Scenario, observer: &mut dyn Obser
         if observer.looks() {
             tell(world, scenario, observer, &mut told);
         }
-        if let Some(demand) = world.look(|state, moment| samples.take(state, moment)) {
-            observer.sampled(world.clock().elapsed(), &demand);
-        }
+        world.look(|state, moment| {
+            if let Some(demand) = samples.take(state, moment) {
+                observer.sampled(moment.elapsed, &demand, &state.cloud);
+            }
+        });
         let (elapsed, next) = world.look(|state, moment| (moment.elapsed, state.agenda.next()));
         if elapsed >= scenario.duration {
             return;

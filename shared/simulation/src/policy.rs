@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::names::{UnknownName, named};
+
 /// Who gives nodes up that are not worth their price. A bench compares them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
@@ -11,9 +13,13 @@ pub enum Policy {
     /// The function `disrupt`.
     #[default]
     Outrigger,
-    /// Karpenter's rules: one command a pass, found by its heuristics.
+    /// Karpenter's rules: one command a pass, found by its heuristics. Since 1.14 pods do not move to nodes that have
+    /// changed within `consolidateAfter`.
     #[cfg(feature = "week")]
     Karpenter,
+    /// The same with the deletion costs that Karpenter 1.15 can set.
+    #[cfg(feature = "week")]
+    KarpenterDeletionCost,
 }
 
 impl Policy {
@@ -22,14 +28,16 @@ impl Policy {
     pub const ALL: [Self; 2] = [Self::None, Self::Outrigger];
     /// Each of them.
     #[cfg(feature = "week")]
-    pub const ALL: [Self; 3] = [Self::None, Self::Karpenter, Self::Outrigger];
+    pub const ALL: [Self; 4] = [Self::None, Self::Karpenter, Self::KarpenterDeletionCost, Self::Outrigger];
 
     const fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::Outrigger => "outrigger",
             #[cfg(feature = "week")]
-            Self::Karpenter => "karpenter",
+            Self::Karpenter => "karpenter-1.14",
+            #[cfg(feature = "week")]
+            Self::KarpenterDeletionCost => "karpenter-1.15",
         }
     }
 }
@@ -40,18 +48,10 @@ impl fmt::Display for Policy {
     }
 }
 
-/// A name that no policy has.
-#[derive(Debug, thiserror::Error)]
-#[error("found {found:?}; allowed: {}", Policy::ALL.map(Policy::as_str).join(", "))]
-pub struct UnknownPolicy {
-    found: String,
-}
-
 impl FromStr for Policy {
-    type Err = UnknownPolicy;
+    type Err = UnknownName;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let named = Self::ALL.into_iter().find(|policy| policy.as_str() == text);
-        named.ok_or_else(|| UnknownPolicy { found: text.to_owned() })
+        named(&Self::ALL, text)
     }
 }

@@ -105,8 +105,9 @@ pub(crate) struct State {
     pub checked_claims: u64,
     /// When something was last written that changes which nodes there are, by what it was.
     pub last_writes: BTreeMap<&'static str, Duration>,
-    /// How often a pod had to leave its node: at our wish, and because its machine was taken.
-    pub evictions: usize,
+    /// How often a pod had to leave its node at our wish, by why the node was to end.
+    pub evictions: BTreeMap<&'static str, usize>,
+    /// How often one had to leave since its machine was taken.
     pub interruptions: usize,
     /// Whether the scheduler will try again what it has tried in vain.
     pub tries_again: bool,
@@ -163,7 +164,7 @@ impl State {
             uninstalls: None,
             checked_claims: 0,
             last_writes: BTreeMap::new(),
-            evictions: 0,
+            evictions: BTreeMap::new(),
             interruptions: 0,
             tries_again: false,
             broken: Vec::new(),

@@ -1,5 +1,6 @@
 //! What is counted while a world runs: how often pods had to move, how long they waited, and how long nodes lived.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outrigger_model::Pod;
@@ -12,6 +13,8 @@ use crate::time::{Moment, between};
 pub struct Tally {
     /// How often a pod had to leave since its node was to end, and not because EC2 or an accident took the machine.
     pub evictions: usize,
+    /// The same by why the nodes were to end.
+    pub evictions_by_reason: BTreeMap<&'static str, usize>,
     /// How often a pod had to leave since its machine was taken, or was about to be.
     pub interruptions: usize,
     /// How long pods were on nodes, all together.
@@ -55,7 +58,10 @@ impl State {
             if self.is_taken(&node) {
                 self.interruptions += 1;
             } else {
-                self.evictions += 1;
+                let claim = self.ledger.claims().find(|claim| claim.instance_id() == Some(&node));
+                let end = claim.and_then(|claim| claim.status.termination.as_ref());
+                let reason = end.map_or("Unknown", |end| end.reason.as_str());
+                *self.evictions.entry(reason).or_default() += 1;
             }
         }
     }
@@ -86,7 +92,8 @@ pub(crate) fn tally(state: &State, moment: Moment) -> Tally {
         together.checked_div(number)
     });
     Tally {
-        evictions: state.evictions,
+        evictions: state.evictions.values().sum(),
+        evictions_by_reason: state.evictions.clone(),
         interruptions: state.interruptions,
         pod_time: cluster.counts.pod_time + running,
         waits,

@@ -1,12 +1,17 @@
-//! A week in the life of a cluster, drawn from a seed: deployments that follow the hours, jobs at night, deploys in
-//! working hours, spot machines that EC2 takes back, and one update of the images.
+//! A week in the life of a cluster, drawn from a seed: deployments that an autoscaler makes as many as their users ask
+//! for, jobs, deploys in working hours, spot machines that EC2 takes back, and one update of the images.
 //!
-//! `base.yaml` is the cluster at the height of a working day; [`scenario`] adds what happens to it. `karpenter` is what
-//! Karpenter's disruption would decide, and `passes` lets it decide.
+//! `base.yaml` is the cluster at the height of a working day; [`scenario`] adds what happens to it. `cluster` says which
+//! clusters there are, `load` what users ask for, `autoscaler` what that makes of the replicas. `karpenter` is what
+//! Karpenter's disruption would decide; `passes` lets it decide, and `deletion_cost` writes what it asks of pods.
 
-mod hours;
+mod autoscaler;
+mod cluster;
+pub(crate) mod deletion_cost;
 mod karpenter;
+mod load;
 pub(crate) mod passes;
+mod whole;
 
 use std::time::Duration;
 
@@ -15,46 +20,45 @@ use outrigger_model::Invalid;
 use crate::random::draw;
 use crate::scenario::{Event, EventKind, Interruption, Scale, Scenario, Workload};
 
+use cluster::Batches;
+pub use cluster::Cluster;
+use load::DAY_MINUTES;
+
 const BASE: &str = include_str!("week/base.yaml");
-/// How often a deployment is scaled at most.
-const QUARTER: Duration = Duration::from_mins(15);
-/// So many quarters a day has.
-const QUARTERS: u64 = 96;
 const DAY: Duration = Duration::from_hours(24);
-/// How many batches of each job a night has.
-const BATCHES: u64 = 3;
-/// Batches begin within so many minutes after midnight.
-const NIGHT_MINUTES: u64 = 5 * 60;
+/// The autoscaler's first look comes within so many seconds, at another time for each deployment.
+const PHASE_SECONDS: u64 = 15;
+/// What an autoscaler sees is a few percent more or less than there is: at least, and how much more at most.
+const NOISE_PERCENT: (u64, u64) = (97, 6);
 /// How many deploys a working day has.
 const DEPLOYS: u64 = 4;
 /// When deploys begin, in minutes after midnight, and within how many minutes.
 const WORK: (u64, u64) = (9 * 60, 8 * 60);
-/// How many spot machines EC2 takes back a day: about 5 % of those that the cluster has.
-const SPOT_WARNINGS: u64 = 2;
 
-/// The week of a seed, or as many days as are wanted.
-pub fn scenario(seed: u64, days: u32) -> Result<Scenario, Vec<Invalid>> {
+/// So many days of a cluster, as a seed has them.
+pub fn scenario(cluster: Cluster, seed: u64, days: u32) -> Result<Scenario, Vec<Invalid>> {
     let mut scenario = Scenario::read("week.yaml", BASE)?;
+    cluster.resize(&mut scenario);
     scenario.seed = seed;
     scenario.duration = DAY * days;
     let days = u64::from(days);
     let deployed: Vec<_> =
-        scenario.workloads.iter().filter(|workload| follows_the_day(workload)).cloned().collect();
+        scenario.workloads.iter().filter(|workload| is_scaled(workload)).cloned().collect();
     for workload in &mut scenario.workloads {
         if workload.lasts.is_some() {
-            workload.scale = batches(seed, workload, days);
-        } else if follows_the_day(workload) {
-            workload.scale = curve(seed, workload, days);
+            workload.scale = batches(cluster.batches(), seed, workload, days);
+        } else if is_scaled(workload) {
+            workload.scale = autoscaled(cluster, seed, workload, days);
         }
     }
-    scenario.events = (0..days).flat_map(|day| day_events(seed, &deployed, day)).collect();
+    scenario.events = (0..days).flat_map(|day| day_events(cluster, seed, &deployed, day)).collect();
     scenario.events.push(Event { at: scenario.duration / 2, kind: EventKind::UpdateImages });
     scenario.events.sort_by_key(|event| event.at);
     Ok(scenario)
 }
 
-/// Whether it is a deployment that is scaled with the hours, and deployed anew now and then.
-fn follows_the_day(workload: &Workload) -> bool {
+/// Whether it is a deployment that has an autoscaler, and is deployed anew now and then.
+fn is_scaled(workload: &Workload) -> bool {
     workload.lasts.is_none() && !workload.has_volumes && workload.do_not_disrupt.is_none()
 }
 
@@ -63,43 +67,36 @@ fn peak(workload: &Workload) -> u32 {
     workload.scale.first().map_or(0, |scale| scale.replicas)
 }
 
-/// What an autoscaler makes of the hours: it looks once a quarter, sees a few percent more or less than there is, and
-/// leaves small differences alone.
-fn curve(seed: u64, workload: &Workload, days: u64) -> Vec<Scale> {
+/// What an autoscaler makes of the load of a deployment.
+fn autoscaled(cluster: Cluster, seed: u64, workload: &Workload, days: u64) -> Vec<Scale> {
     let (name, peak) = (&workload.id.name, u64::from(peak(workload)));
-    let phase = Duration::from_secs(2 + draw(seed, &format!("week/phase/{name}"), QUARTER.as_secs() - 2));
-    let mut scale: Vec<Scale> = Vec::new();
-    for quarter in 0..days * QUARTERS {
-        let noise = 97 + draw(seed, &format!("week/load/{name}/{quarter}"), 7);
-        let load = hours::percent_of_peak(quarter / QUARTERS, quarter % QUARTERS * 15);
-        let replicas = u32::try_from((peak * load * noise).div_ceil(10_000)).unwrap_or(u32::MAX).max(1);
-        let at = if quarter == 0 { Duration::from_secs(2) } else { after(QUARTER, quarter) + phase };
-        let is_news = scale.last().is_none_or(|last| last.replicas.abs_diff(replicas) * 20 >= last.replicas);
-        if is_news && scale.last().is_none_or(|last| last.replicas != replicas) {
-            scale.push(Scale { at, replicas });
-        }
-    }
-    scale
+    let load = cluster.load(seed, name, days);
+    let phase = Duration::from_secs(3 + draw(seed, &format!("week/phase/{name}"), PHASE_SECONDS));
+    let (least, more) = NOISE_PERCENT;
+    autoscaler::scales(after(DAY, days), phase, |minute| {
+        let noise = least + draw(seed, &format!("week/load/{name}/{minute}"), more + 1);
+        peak * load.at(minute) * noise / 100
+    })
 }
 
-/// All pods of a job at once, some times a night; those of the batch before that still run count.
-fn batches(seed: u64, workload: &Workload, days: u64) -> Vec<Scale> {
+/// All pods of a job at once, some times a day; those of the batch before that still run count.
+fn batches(times: Batches, seed: u64, workload: &Workload, days: u64) -> Vec<Scale> {
     let replicas = peak(workload);
-    let each = NIGHT_MINUTES / BATCHES;
+    let each = times.within_minutes / times.a_day;
     let batch = |number: u64| {
-        let (day, turn) = (number / BATCHES, number % BATCHES);
-        let more = draw(seed, &format!("week/batch/{}/{number}", workload.id.name), each);
+        let (day, turn) = (number / times.a_day, number % times.a_day);
+        let more = draw(seed, &format!("week/batch/{}/{number}", workload.id.name), each - 1);
         Scale { at: after(DAY, day) + Duration::from_mins(turn * each + more + 1), replicas }
     };
-    (0..days * BATCHES).map(batch).collect()
+    (0..days * times.a_day).map(batch).collect()
 }
 
 /// What happens on one day.
-fn day_events(seed: u64, deployed: &[Workload], day: u64) -> Vec<Event> {
+fn day_events(cluster: Cluster, seed: u64, deployed: &[Workload], day: u64) -> Vec<Event> {
     let minute =
         |what: &str, number: u64, bound: u64| draw(seed, &format!("week/{what}/{day}/{number}"), bound);
     let at = |minutes: u64| after(DAY, day) + Duration::from_mins(minutes);
-    let deploys = if hours::is_weekend(day) { 1 } else { DEPLOYS };
+    let deploys = if load::is_weekend(day) { 1 } else { DEPLOYS };
     let (from, within) = WORK;
     let rolls = (0..deploys).filter_map(|number| {
         let which = draw(seed, &format!("week/deployed/{day}/{number}"), deployed.len() as u64);
@@ -107,8 +104,8 @@ fn day_events(seed: u64, deployed: &[Workload], day: u64) -> Vec<Event> {
         let at = at(from + minute("deploy", number, within));
         Some(Event { at, kind: EventKind::Roll(workload.id.clone()) })
     });
-    let warnings = (0..SPOT_WARNINGS).map(|number| Event {
-        at: at(minute("warning", number, 24 * 60 - 10) + 5),
+    let warnings = (0..cluster.spot_warnings(seed, day)).map(|number| Event {
+        at: at(minute("warning", number, DAY_MINUTES - 10) + 5),
         kind: EventKind::Interruption(Interruption::SpotWarning, 1),
     });
     rolls.chain(warnings).collect()
@@ -127,26 +124,52 @@ mod tests {
         workload.scale.iter().rfind(|scale| scale.at <= at).map_or(0, |scale| scale.replicas)
     }
 
+    /// The most and the fewest pods of a workload on a day.
+    fn extremes(scenario: &Scenario, name: &str, day: u64) -> (u32, u32) {
+        let times = (0..96).map(|quarter| Duration::from_mins(day * 24 * 60 + quarter * 15 + 1));
+        let replicas: Vec<u32> = times.map(|at| replicas(scenario, name, at)).collect();
+        (*replicas.iter().min().unwrap(), *replicas.iter().max().unwrap())
+    }
+
     #[test]
     fn deployments_follow_the_hours_and_the_days_of_the_week() {
-        let week = scenario(7, 7).unwrap();
-        let at = |day: u64, hour: u64| Duration::from_hours(day * 24 + hour);
-        let (night, afternoon) = (replicas(&week, "web", at(0, 4)), replicas(&week, "web", at(0, 15)));
-        assert!((15..25).contains(&night) && (54..=64).contains(&afternoon), "{night} and {afternoon}");
-        let saturday = replicas(&week, "web", at(2, 15));
-        assert!((30..45).contains(&saturday), "{saturday}");
-        assert_eq!(replicas(&week, "db", at(3, 4)), 3);
-        for workload in &week.workloads {
-            let in_order = workload.scale.windows(2).all(|pair| pair[0].at < pair[1].at);
-            let in_time = workload.scale.iter().all(|scale| scale.at < week.duration);
-            assert!(in_order && in_time && !workload.scale.is_empty(), "{}", workload.id);
+        let week = scenario(Cluster::Daily, 7, 7).unwrap();
+        let (night, noon) = extremes(&week, "web", 0);
+        assert!((10..=34).contains(&night) && (55..=64).contains(&noon), "{night} and {noon}");
+        let (_, saturday) = extremes(&week, "web", 2);
+        assert!((30..48).contains(&saturday), "{saturday}");
+        assert_eq!(replicas(&week, "db", Duration::from_hours(76)), 3);
+    }
+
+    #[test]
+    fn each_cluster_has_its_days() {
+        for cluster in Cluster::ALL {
+            let days = scenario(cluster, 3, 4).unwrap();
+            for workload in &days.workloads {
+                let in_order = workload.scale.windows(2).all(|pair| pair[0].at < pair[1].at);
+                let in_time = workload.scale.iter().all(|scale| scale.at < days.duration);
+                let is_there = !workload.scale.is_empty();
+                assert!(in_order && in_time && is_there, "{cluster}: {}", workload.id);
+            }
+            let web = |day| extremes(&days, "web", day);
+            let holds = match cluster {
+                Cluster::Flat => web(0).0 * 10 > web(0).1 * 8,
+                Cluster::Bursty => web(0).1 > web(0).0 * 2,
+                Cluster::Batch => days.workloads.iter().any(|it| it.scale.len() == 4 * 24),
+                Cluster::Shrinking => web(3).1 * 2 < web(0).1,
+                Cluster::Small => days.workloads.iter().map(peak).sum::<u32>() <= 10,
+                Cluster::Large => web(0).1 > 1_500,
+                Cluster::Daily => web(3).1 > web(3).0,
+            };
+            assert!(holds, "{cluster}: {:?} and {:?}", web(0), web(3));
         }
     }
 
     #[test]
     fn a_seed_is_a_week() {
         let times = |seed| -> Vec<_> {
-            scenario(seed, 7).unwrap().events.into_iter().map(|event| event.at).collect()
+            let week = scenario(Cluster::Daily, seed, 7).unwrap();
+            week.events.into_iter().map(|event| event.at).collect()
         };
         assert_eq!(times(1), times(1));
         assert_ne!(times(1), times(2));

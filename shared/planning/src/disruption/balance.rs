@@ -29,14 +29,14 @@ pub struct Balance {
 
 impl Balance {
     /// Dollars per hour that a command must save that ends nodes of this cost with so many evictions.
-    pub(super) fn demanded(self, ended: Price, evictions: usize) -> Price {
+    pub fn demanded(self, ended: Price, evictions: usize) -> Price {
         let dollars = self.per_eviction * evictions as f64 + self.of_cost * ended.dollars();
         Price::from_dollars(dollars).unwrap_or(Price::from_nanos(u64::MAX))
     }
 }
 
 /// What commands must save in the pools of the policy Balanced, by name.
-pub(super) fn balances<'a>(snapshot: &'a Snapshot, options: &Options<'_>) -> BTreeMap<&'a str, Balance> {
+pub fn balances<'a>(snapshot: &'a Snapshot, options: &Options<'_>) -> BTreeMap<&'a str, Balance> {
     let is_balanced =
         |pool: &NodePool| pool.spec.disruption.consolidation_policy == ConsolidationPolicy::Balanced;
     if !snapshot.node_pools.iter().any(is_balanced) {

@@ -19,6 +19,7 @@ use outrigger_model::{
 use crate::cluster::scope;
 use crate::door::{Call, Door, PortError};
 use crate::faults::Fate;
+use crate::laws;
 use crate::looks::Listed;
 use crate::timeline::Kind;
 use crate::world::World;
@@ -181,7 +182,8 @@ impl Cluster for Door {
     }
 
     async fn set_deletion_cost(&self, pod: &Pod, cost: Option<i32>) -> Result<(), ClusterError> {
-        self.call(Call::SetDeletionCost, |state, _| {
+        self.call(Call::SetDeletionCost, |state, moment| {
+            state.broken.extend(laws::deletion_cost::asked(pod, moment));
             state.cluster.set_deletion_cost(pod, cost);
             Ok(())
         })

@@ -190,6 +190,24 @@ impl Objects {
         self.put_pod(present);
     }
 
+    /// The pods whose deletion cost is not the one that their workload gives them, where it gives them one.
+    pub(crate) fn with_another_deletion_cost(&self) -> impl Iterator<Item = &Pod> {
+        self.workloads.iter().filter(|replicas| replicas.workload.deletion_cost.is_some()).flat_map(
+            |replicas| {
+                let pods = replicas.uids.iter().filter_map(|uid| self.pods.get(uid));
+                pods.filter(|pod| pod.deletion_cost != replicas.workload.deletion_cost)
+            },
+        )
+    }
+
+    /// A pod gets a deletion cost of another controller, or loses the one that it has, whoever set it.
+    #[cfg(feature = "week")]
+    pub(crate) fn overwrite_deletion_cost(&mut self, uid: &str, cost: Option<i32>) {
+        let Some(mut pod) = self.pods.get(uid).cloned() else { return };
+        pod.deletion_cost = cost.map(|cost| DeletionCost { cost, set_by: CostSetter::Others });
+        self.put_pod(pod);
+    }
+
     /// The controller of a pod that leaves makes another.
     pub(super) fn replace(&mut self, uid: &str, moment: Moment) {
         let owner = self.workloads.iter_mut().position(|replicas| replicas.uids.remove(uid));

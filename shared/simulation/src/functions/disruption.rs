@@ -12,5 +12,9 @@ pub(crate) async fn disrupter(world: &Arc<World>, policy: Policy) {
         Policy::None | Policy::Outrigger => std::future::pending().await,
         #[cfg(feature = "week")]
         Policy::Karpenter => crate::week::passes::passes(world).await,
+        #[cfg(feature = "week")]
+        Policy::KarpenterDeletionCost => {
+            tokio::join!(crate::week::passes::passes(world), crate::week::deletion_cost::rankings(world));
+        }
     }
 }

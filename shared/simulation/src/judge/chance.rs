@@ -11,7 +11,9 @@ mod volumes;
 use std::time::Duration;
 
 use outrigger_engine::interruption::RebalancePolicy;
-use outrigger_model::{CapacityType, Invalid, NillableDuration, NodeClassRef, PauseScope};
+use outrigger_model::{
+    CapacityType, CostSetter, DeletionCost, Invalid, NillableDuration, NodeClassRef, PauseScope,
+};
 
 use super::dice::Dice;
 use super::{Asks, Trial};
@@ -81,6 +83,8 @@ const CODES: [&str; 6] = [
     "InsufficientFreeAddressesInSubnet",
     "InvalidLaunchTemplateName.NotFoundException",
 ];
+/// What users give their pods for a deletion cost.
+const DELETION_COSTS: [i32; 4] = [i32::MIN, -1, 0, 100];
 /// An event that lasts, by the name of its draw.
 type Lasting = (&'static str, fn(Duration) -> EventKind);
 /// An event that happens to a number of things, by the name of its draw, with how often it does.
@@ -184,6 +188,10 @@ fn pools(dice: &Dice, scenario: &mut Scenario) -> Asks {
 /// Workloads grow and shrink.
 fn demand(dice: &Dice, scenario: &mut Scenario) {
     for (index, workload) in scenario.workloads.iter_mut().enumerate() {
+        if dice.happens(&format!("deletion cost/{index}"), 25) {
+            let cost = *dice.pick(&format!("deletion cost/{index}/of"), &DELETION_COSTS);
+            workload.deletion_cost = Some(DeletionCost { cost, set_by: CostSetter::Others });
+        }
         let Some(first) = workload.scale.first().copied() else { continue };
         for step in 1..=dice.few(&format!("steps/{index}"), 60, 3) {
             let subject = format!("step/{index}/{step}");

@@ -13,9 +13,11 @@ use std::collections::BTreeMap;
 use outrigger_model::node_pool::DisruptionReason;
 use outrigger_model::{Command, Snapshot};
 use outrigger_planning::Options;
-use outrigger_planning::disruption::{Budgets, Candidate, Candidates, DisruptionSettings, candidates};
+use outrigger_planning::disruption::{
+    Budgets, Candidate, Candidates, DisruptionSettings, Kept, KeptNode, balances, candidates,
+};
 
-use moving::Moving;
+use moving::{Destinations, Moving, is_drained};
 
 /// Multi-node consolidation looks at so many nodes at most.
 const MULTI_NODE_MAX: usize = 100;
@@ -84,6 +86,19 @@ pub(crate) fn considered(snapshot: &Snapshot) -> Vec<Considered> {
     considered.collect()
 }
 
+/// The deletion costs of nodes that have a rank, lowest first to go: those that are drained, then those that have drifted,
+/// then as many of the others as budgets allow, in the order of what giving them up disturbs.
+pub(crate) fn ranking(snapshot: &Snapshot) -> BTreeMap<String, i32> {
+    let settings = impatient();
+    let found = candidates(snapshot, &settings, &Options::default());
+    let pass = Pass::of(snapshot, &found, &settings);
+    let drained = snapshot.nodes.iter().filter(|node| is_drained(node));
+    let drained = drained.map(|node| (node.name.clone(), i32::MIN));
+    let in_order = pass.allowed(Method::Drift).into_iter().chain(pass.allowed(Method::SingleNode));
+    let ranked = in_order.zip(i32::MIN + 1..).map(|(candidate, cost)| (candidate.node.name.clone(), cost));
+    ranked.chain(drained).collect()
+}
+
 /// What is left of a decision once its validation time is over: nothing where it does not hold any more.
 pub(crate) fn confirm(snapshot: &Snapshot, decision: &Decision) -> Option<Decision> {
     let (options, settings) = (Options::default(), impatient());
@@ -122,7 +137,10 @@ struct Pass<'c, 'a> {
 
 impl<'c, 'a> Pass<'c, 'a> {
     fn of(snapshot: &'a Snapshot, found: &'c Candidates<'a>, settings: &DisruptionSettings) -> Self {
-        let moving = Moving { snapshot, spot_to_spot_types: settings.spot_to_spot_types };
+        let rests = |kept: &&KeptNode<'_>| matches!(kept.reason, Kept::ConsolidateAfter { .. });
+        let changed = found.kept.iter().filter(rests).map(|kept| kept.node.name.as_str()).collect();
+        let balances = balances(snapshot, &Options::default());
+        let moving = Moving { snapshot, changed, balances, spot_to_spot_types: settings.spot_to_spot_types };
         Self { found, budgets: Budgets::of(snapshot), moving, snapshot }
     }
 
@@ -199,7 +217,7 @@ impl<'c, 'a> Pass<'c, 'a> {
     fn holds(&self, method: Method, nodes: &[&Candidate<'a>]) -> bool {
         match method {
             Method::Emptiness => nodes.iter().all(|candidate| candidate.is_empty()),
-            Method::Drift => self.moving.replacements(nodes).is_some(),
+            Method::Drift => self.moving.replacements(nodes, Destinations::Any).is_some(),
             Method::MultiNode | Method::SingleNode => self.moving.is_cheaper(nodes),
         }
     }

@@ -6,16 +6,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_model::volume::claims_to_know;
-use outrigger_model::{Command, NodeClaim, Snapshot};
+use outrigger_model::{Command, NodeClaim};
 use tokio::time::sleep;
 
 use super::karpenter::{Considered, Decision, confirm, considered, decide};
+use super::whole::whole;
 use crate::offers::Offers;
 use crate::state::State;
 use crate::time::Moment;
 use crate::timeline::Kind;
-use crate::world::{CLUSTER, World};
+use crate::world::World;
 
 /// How often it is asked whether a pass is due.
 const POLL: Duration = Duration::from_secs(10);
@@ -89,24 +89,4 @@ fn issue(state: &mut State, decision: &Decision, moment: Moment) {
         Ok(()) => state.timeline.add(moment, Kind::Function, text),
         Err(error) => state.timeline.add(moment, Kind::Trouble, format!("{text}: {error}")),
     }
-}
-
-/// Everything, as it is now.
-fn whole(world: &World, offers: &mut Offers) -> Snapshot {
-    world.look(|state, moment| {
-        let ledger = state.ledger.load();
-        let mut snapshot = Snapshot::empty(CLUSTER, moment.at);
-        snapshot.generation = ledger.generation;
-        snapshot.claims = ledger.claims;
-        snapshot.commands = ledger.commands;
-        snapshot.intents = ledger.intents;
-        snapshot.unavailable = ledger.unavailable;
-        snapshot.nodes = state.cluster.nodes().values().cloned().collect();
-        snapshot.pods = state.cluster.pods().values().cloned().collect();
-        snapshot.disruption_budgets = state.cluster.disruption_budgets();
-        let mounted = claims_to_know(snapshot.pods.iter(), |_| true);
-        snapshot.volume_claims = state.cluster.volumes().claims(&mounted);
-        offers.describe(state, &mut snapshot);
-        snapshot
-    })
 }

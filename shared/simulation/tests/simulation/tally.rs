@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outrigger_model::Snapshot;
-use outrigger_simulation::{Observer, play};
+use outrigger_simulation::{Market, Observer, play};
 
 use crate::common;
 
@@ -57,7 +57,7 @@ impl Observer for Samples {
         Some(Duration::from_secs(80))
     }
 
-    fn sampled(&mut self, at: Duration, demand: &Snapshot) {
+    fn sampled(&mut self, at: Duration, demand: &Snapshot, _market: &dyn Market) {
         self.0.push((at, demand.clone()));
     }
 }

@@ -1,0 +1,136 @@
+//! What came of some days under one policy.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use outrigger_simulation::{Ending, Policy};
+use serde::{Deserialize, Serialize};
+
+use super::floors::Floors;
+
+/// Pods that wait longer than this for a node are counted.
+const LONG_WAIT: Duration = Duration::from_mins(1);
+
+pub(super) const COLUMNS: [(&str, usize); 14] = [
+    ("cluster", 9),
+    ("policy", 24),
+    ("seed", 4),
+    ("dollars", 9),
+    ("x bound", 7),
+    ("from nothing", 12),
+    ("as EC2 picks", 12),
+    ("evictions/pod-day", 17),
+    ("interruptions/pod-day", 21),
+    ("pending > 1 min", 15),
+    ("pending p50, p99 s", 18),
+    ("nodes launched", 14),
+    ("mean age h", 10),
+    ("wall s", 6),
+];
+
+/// Who disrupts nodes, and how.
+#[derive(Clone, Debug)]
+pub(super) struct Player {
+    pub(super) policy: Policy,
+    /// The patience of the pools, where it is not the usual one.
+    pub(super) patience: Option<f64>,
+    /// Whether the pools are Balanced.
+    pub(super) balanced: bool,
+}
+
+impl fmt::Display for Player {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.policy)?;
+        if let Some(patience) = self.patience {
+            write!(f, ", patience {patience}")?;
+        }
+        f.write_str(if self.balanced { ", Balanced" } else { "" })
+    }
+}
+
+/// Figures of one run. Dollars are of the whole time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Outcome {
+    pub(super) cluster: String,
+    pub(super) player: String,
+    /// The patience of the pools, where it is not the usual one.
+    pub(super) patience: Option<f64>,
+    pub(super) seed: u64,
+    pub(super) days: u32,
+    /// What was spent.
+    pub(super) dollars: f64,
+    /// What the pods cost in fractions of nodes.
+    pub(super) bound: f64,
+    /// What plans from nothing cost, as planned.
+    pub(super) from_nothing: f64,
+    /// What they cost where EC2 picks among the types.
+    pub(super) as_picked: f64,
+    pub(super) evictions_per_pod_day: f64,
+    /// How many pods were evicted, by why their nodes were to end.
+    pub(super) evictions: BTreeMap<String, usize>,
+    pub(super) interruptions_per_pod_day: f64,
+    /// Pods that waited for a node, and those of them that waited for more than a minute.
+    pub(super) waits: usize,
+    pub(super) long_waits: usize,
+    pub(super) wait_p50_seconds: f64,
+    pub(super) wait_p99_seconds: f64,
+    pub(super) nodes_launched: usize,
+    pub(super) mean_age_hours: Option<f64>,
+    pub(super) wall_seconds: f64,
+}
+
+impl Outcome {
+    /// The figures of a run that has ended; which run it was and how long it took is left to the caller.
+    pub(super) fn new(ending: &Ending, floors: &Floors, player: &Player) -> Self {
+        let tally = &ending.tally;
+        let pod_days = (tally.pod_time.as_secs_f64() / 86_400.0).max(f64::MIN_POSITIVE);
+        Self {
+            player: player.to_string(),
+            patience: player.patience,
+            dollars: ending.summary.spent,
+            bound: floors.bound.dollars,
+            from_nothing: floors.planned.dollars,
+            as_picked: floors.picked.dollars,
+            evictions: tally
+                .evictions_by_reason
+                .iter()
+                .map(|(why, pods)| ((*why).to_owned(), *pods))
+                .collect(),
+            evictions_per_pod_day: tally.evictions as f64 / pod_days,
+            interruptions_per_pod_day: tally.interruptions as f64 / pod_days,
+            waits: tally.waits.len(),
+            long_waits: tally.waited_longer(LONG_WAIT),
+            wait_p50_seconds: tally.wait_percentile(50).as_secs_f64(),
+            wait_p99_seconds: tally.wait_percentile(99).as_secs_f64(),
+            nodes_launched: tally.launched,
+            mean_age_hours: tally.mean_age.map(|age| age.as_secs_f64() / 3_600.0),
+            ..Self::default()
+        }
+    }
+
+    /// What was spent, by the bound.
+    pub(super) fn by_bound(&self) -> f64 {
+        self.dollars / self.bound
+    }
+
+    pub(super) fn cells(&self) -> [String; 14] {
+        [
+            self.cluster.clone(),
+            self.player.clone(),
+            self.seed.to_string(),
+            format!("{:.2}", self.dollars),
+            format!("{:.3}", self.by_bound()),
+            format!("{:.2}", self.from_nothing),
+            format!("{:.2}", self.as_picked),
+            format!("{:.3}", self.evictions_per_pod_day),
+            format!("{:.3}", self.interruptions_per_pod_day),
+            format!("{} of {}", self.long_waits, self.waits),
+            format!("{:.0}, {:.0}", self.wait_p50_seconds, self.wait_p99_seconds),
+            self.nodes_launched.to_string(),
+            self.mean_age_hours.map_or_else(|| "-".to_owned(), |age| format!("{age:.1}")),
+            format!("{:.1}", self.wall_seconds),
+        ]
+    }
+}
