@@ -148,7 +148,11 @@ impl<'a> Row<'a> {
     }
 }
 
-/// The players of the daily cluster, those with a patience joined by a line; nobody who evicts nothing.
+fn is_ours(row: &Row<'_>) -> bool {
+    row.first.player.starts_with("outrigger")
+}
+
+/// The players of the daily cluster, those with some patience joined by a line.
 fn draw(file: &Path, rows: &[Row<'_>]) -> Result<()> {
     let daily: Vec<&Row<'_>> = rows.iter().filter(|row| row.first.cluster == "daily").collect();
     let (mut right, mut low, mut high) = (0.0_f64, f64::MAX, 0.0_f64);
@@ -172,20 +176,22 @@ fn draw(file: &Path, rows: &[Row<'_>]) -> Result<()> {
         .y_desc("dollars, by the linear bound")
         .light_line_style(WHITE)
         .draw()?;
-    let with_patience = daily.iter().filter(|row| row.first.patience.is_some());
-    let line = with_patience.map(|row| (row.evictions.mean, row.by_bound.mean));
+    let ours = daily.iter().filter(|row| is_ours(row) && !row.first.player.ends_with("Balanced"));
+    let mut line: Vec<(f64, f64)> = ours.map(|row| (row.evictions.mean, row.by_bound.mean)).collect();
+    line.sort_by(|a, b| a.0.total_cmp(&b.0));
     chart.draw_series(LineSeries::new(line, BLUE.stroke_width(2)))?;
     for row in &daily {
         let (x, y) = (row.evictions.mean, row.by_bound.mean);
-        let colour = if row.first.player.starts_with("outrigger") { BLUE } else { RED };
+        let colour = if is_ours(row) { BLUE } else { RED };
         let (left, right) = (x - row.evictions.most, x + row.evictions.most);
         let (below, above) = (y - row.by_bound.most, y + row.by_bound.most);
         for bar in [vec![(left, y), (right, y)], vec![(x, below), (x, above)]] {
             chart.draw_series([PathElement::new(bar, colour.mix(0.5))])?;
         }
-        chart.draw_series([Circle::new((x, y), 4, colour.filled())])?;
         let style = ("sans-serif", 13).into_font().color(&BLACK);
-        chart.draw_series([Text::new(format!("  {}", row.first.player), (x, y), style)])?;
+        let name = Text::new(row.first.player.clone(), (8, -16), style);
+        let point = Circle::new((0, 0), 4, colour.filled());
+        chart.draw_series([EmptyElement::at((x, y)) + point + name])?;
     }
     root.present().with_context(|| format!("{}", file.display()))
 }
