@@ -1,5 +1,5 @@
-//! `week`: days of a virtual cluster under each policy of disruption, beside the linear bound and what plans from nothing
-//! cost, both integrated over time. `frontier` makes a table and a picture of many such runs.
+//! `week`: days of a virtual cluster under each policy of disruption, beside the linear bound and what plans
+//! from nothing cost, both integrated over time. `frontier` makes a table and a picture of many such runs.
 
 mod floors;
 pub(crate) mod frontier;
@@ -7,7 +7,7 @@ mod outcome;
 
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use outrigger_model::node_pool::ConsolidationPolicy;
 use outrigger_model::{Invalid, labels};
@@ -85,7 +85,8 @@ fn players(settings: &Settings) -> Vec<Player> {
             }
             _ => vec![None],
         };
-        let player = move |patience| Player { policy, patience, balanced: settings.balanced };
+        let Settings { headroom, balanced, .. } = *settings;
+        let player = move |patience| Player { policy, patience, headroom, balanced };
         patience.into_iter().map(player).collect::<Vec<_>>()
     };
     policies.into_iter().flat_map(of_policy).collect()
@@ -96,9 +97,13 @@ fn outcome(settings: &Settings, player: &Player, mut scenario: Scenario) -> Resu
     for pool in &mut scenario.configuration.node_pools {
         if let Some(patience) = player.patience {
             pool.annotations.insert(labels::PATIENCE.into(), patience.to_string());
+            let is_known = pool.disruption_wishes().patience.is_some();
+            ensure!(is_known, "--patience: found {patience}; allowed: a number from 0 to 1000");
         }
-        if let Some(headroom) = settings.headroom {
+        if let Some(headroom) = player.headroom {
             pool.annotations.insert(labels::HEADROOM.into(), headroom.to_string());
+            let is_known = pool.headroom().is_some();
+            ensure!(is_known, "--headroom: found {headroom}; allowed: a whole number from 0 to 1000");
         }
         if player.balanced {
             pool.spec.disruption.consolidation_policy = ConsolidationPolicy::Balanced;

@@ -35,6 +35,8 @@ pub(super) struct Player {
     pub(super) policy: Policy,
     /// The patience of the pools, where it is not the usual one.
     pub(super) patience: Option<f64>,
+    /// The headroom of the pools, where it is not the usual one.
+    pub(super) headroom: Option<u32>,
     /// Whether the pools are Balanced.
     pub(super) balanced: bool,
 }
@@ -44,6 +46,9 @@ impl fmt::Display for Player {
         write!(f, "{}", self.policy)?;
         if let Some(patience) = self.patience {
             write!(f, ", patience {patience}")?;
+        }
+        if let Some(headroom) = self.headroom {
+            write!(f, ", headroom {headroom}")?;
         }
         f.write_str(if self.balanced { ", Balanced" } else { "" })
     }
