@@ -37,6 +37,7 @@ mod outcomes;
 mod packing;
 mod pause;
 mod queries;
+mod remembered;
 mod reports;
 mod seen;
 mod sweeps;

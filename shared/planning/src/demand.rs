@@ -1,4 +1,5 @@
-//! What the pods of each NodePool ask for now, and by how much that has grown of late.
+//! What the pods of each NodePool ask for now, by how much that has grown of late, and by how much it
+//! grew when it was this time last.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,6 +12,12 @@ use crate::disruption::own_nodes::own_nodes;
 
 /// Demand that is lower than it was so long ago has fallen.
 const FALL: SignedDuration = SignedDuration::from_mins(30);
+/// How far ahead the week before is looked at, in quarter-hours.
+const AHEAD: i64 = 8;
+/// A rise is expected to be so many times as high as it was then at most, and one part in so many at least.
+const SCALED_BY: u64 = 2;
+/// So many tenths of a rise are most of it.
+const MOST_OF_TEN: u64 = 9;
 
 /// The pods on the nodes of a pool, those that are bound to their nodes aside.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +34,7 @@ pub(crate) fn by_pool(snapshot: &Snapshot) -> BTreeMap<&str, PoolDemand> {
             continue;
         }
         let demand = pools.entry(own.pool_name).or_default();
-        for pod in own.pods.iter().filter(|pod| pod.occupies(&own.node.name) && !pod.is_bound_to_its_node()) {
+        for pod in own.occupants() {
             demand.pods += 1;
             demand.requests.add(&pod.spec.requests);
         }
@@ -76,13 +83,6 @@ fn lately(snapshot: &Snapshot, pool: &str) -> impl Iterator<Item = (Duration, u6
     let ages = samples.iter().filter_map(|sample| Some((age(sample, snapshot.taken_at)?, sample.cpu_millis)));
     ages.filter(|(age, _)| (FALL.unsigned_abs()..=DemandSample::KEPT).contains(age))
 }
-
-/// How far ahead the week before is looked at, in quarter-hours.
-const AHEAD: i64 = 8;
-/// A rise is expected to be so many times as high as it was then at most, and one part in so many at least.
-const SCALED_BY: u64 = 2;
-/// So many tenths of a rise are most of it.
-const MOST_OF_TEN: u64 = 9;
 
 /// The most that a pool asked for in the hours that follow, when it was this time last.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -145,7 +145,8 @@ fn age(sample: &DemandSample, now: Timestamp) -> Option<Duration> {
     Duration::try_from(now.duration_since(sample.at)).ok()
 }
 
-fn cpu_millis(requests: &Resources) -> u64 {
+/// Thousandths of a processor.
+pub(crate) fn cpu_millis(requests: &Resources) -> u64 {
     u64::try_from(requests.get(CPU).milli_value()).unwrap_or(0)
 }
 

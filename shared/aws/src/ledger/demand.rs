@@ -1,25 +1,18 @@
 //! What pods have asked for in the week before. Of what is too large to be kept, the pools with the least demand are
 //! forgotten first.
 
-use aws_sdk_dynamodb::types::TransactWriteItem;
 use jiff::Timestamp;
 use outrigger_engine::ports::{Lease, LedgerError};
 use outrigger_model::{DemandHistory, Quarter, WeekOfDemand};
 
-use super::item::names;
-use super::queries::get;
-use super::transaction::{Outcome, built, put, write};
-use super::{DynamoLedger, leases, packing};
+use super::remembered::{recall, remember};
+use super::{DynamoLedger, packing};
 
 const KEY: &str = "demand";
 
 /// What is remembered; nothing before it was first written.
 pub(super) async fn get_history(ledger: &DynamoLedger) -> Result<DemandHistory, LedgerError> {
-    let Some(item) = get(ledger, KEY).await? else { return Ok(DemandHistory::default()) };
-    match item.bytes(names::BODY) {
-        Some(bytes) => packing::unpacked(bytes).map_err(|error| item.unreadable(error)),
-        None => item.body(),
-    }
+    recall(ledger, KEY).await
 }
 
 /// Keeps it in place of what was remembered before.
@@ -28,24 +21,15 @@ pub(super) async fn put_history(
     history: &DemandHistory,
     lease: &Lease,
 ) -> Result<(), LedgerError> {
-    let item = ledger.item(KEY);
     let mut history = history.clone();
     let packed = loop {
-        let packed = packing::packed(&history).map_err(|error| item.unreadable(error))?;
+        let packed = packing::packed(&history).map_err(|error| ledger.item(KEY).unreadable(error))?;
         if packed.is_small_enough() {
             break packed;
         }
         forget_half(&mut history);
     };
-    let put = put(ledger, item.with(names::BODY, packed.into_value()));
-    let items = vec![
-        leases::still_held(ledger, lease)?,
-        TransactWriteItem::builder().put(built(put.build())?).build(),
-    ];
-    match write(ledger, &format!("what pods ask for at {}", Timestamp::now()), items).await? {
-        Outcome::Written => Ok(()),
-        Outcome::Refused(_) => Err(LedgerError::LeaseLost { function: lease.function.clone() }),
-    }
+    remember(ledger, KEY, "what pods ask for", packed, lease).await
 }
 
 /// The pools with more demand stay.

@@ -1,28 +1,16 @@
 //! What the function `disrupt` remembers. Of what is too large to be kept, the pods of nodes are forgotten first.
 
-use aws_sdk_dynamodb::types::TransactWriteItem;
-use jiff::Timestamp;
 use outrigger_engine::ports::{Lease, LedgerError};
 use outrigger_model::DisruptionMemory;
 
-use super::item::{Item, names};
-use super::queries::get;
-use super::transaction::{Outcome, built, put, write};
-use super::{DynamoLedger, leases, packing};
+use super::remembered::{recall, remember};
+use super::{DynamoLedger, packing};
 
 const KEY: &str = "disruption";
 
 /// What is remembered; nothing before it was first written.
 pub(super) async fn get_memory(ledger: &DynamoLedger) -> Result<DisruptionMemory, LedgerError> {
-    let Some(item) = get(ledger, KEY).await? else { return Ok(DisruptionMemory::default()) };
-    read(&item)
-}
-
-fn read(item: &Item) -> Result<DisruptionMemory, LedgerError> {
-    match item.bytes(names::BODY) {
-        Some(bytes) => packing::unpacked(bytes).map_err(|error| item.unreadable(error)),
-        None => item.body(),
-    }
+    recall(ledger, KEY).await
 }
 
 /// Keeps it in place of what was remembered before.
@@ -31,7 +19,6 @@ pub(super) async fn put_memory(
     memory: &DisruptionMemory,
     lease: &Lease,
 ) -> Result<(), LedgerError> {
-    let item = ledger.item(KEY);
     let without_pods =
         || DisruptionMemory { proposals: memory.proposals.clone(), ..DisruptionMemory::default() };
     let packed = match packing::packed(memory) {
@@ -39,14 +26,6 @@ pub(super) async fn put_memory(
         Ok(_) => packing::packed(&without_pods()),
         error => error,
     };
-    let body = packed.map_err(|error| item.unreadable(error))?.into_value();
-    let put = put(ledger, item.with(names::BODY, body));
-    let items = vec![
-        leases::still_held(ledger, lease)?,
-        TransactWriteItem::builder().put(built(put.build())?).build(),
-    ];
-    match write(ledger, &format!("what is proposed at {}", Timestamp::now()), items).await? {
-        Outcome::Written => Ok(()),
-        Outcome::Refused(_) => Err(LedgerError::LeaseLost { function: lease.function.clone() }),
-    }
+    let packed = packed.map_err(|error| ledger.item(KEY).unreadable(error))?;
+    remember(ledger, KEY, "what is proposed", packed, lease).await
 }

@@ -89,6 +89,12 @@ impl<'a> OwnNode<'a> {
         self.node.is_initialized() || self.state() == Some(ClaimState::Initialized)
     }
 
+    /// The pods that take its room and may be elsewhere.
+    pub(crate) fn occupants(&self) -> impl Iterator<Item = &'a Pod> {
+        let pods = self.pods.iter().copied();
+        pods.filter(|pod| pod.occupies(&self.node.name) && !pod.is_bound_to_its_node())
+    }
+
     /// Whether its instance is being terminated, or is gone.
     pub(crate) fn is_terminating(&self) -> bool {
         self.state().is_some_and(|state| state >= ClaimState::Terminating)

@@ -14,7 +14,7 @@ use outrigger_model::{
 };
 
 use crate::Options;
-use crate::demand::{PoolDemand, by_pool, expected_growth, growth};
+use crate::demand::{PoolDemand, by_pool, cpu_millis, expected_growth, growth};
 use crate::disruption::drift::reasons;
 use crate::disruption::own_nodes::{OwnNode, own_nodes};
 use crate::problem::virtual_pods::{FILL, virtual_pod};
@@ -22,9 +22,10 @@ use crate::problem::virtual_pods::{FILL, virtual_pod};
 /// One processor in so many that a pool's pods ask for is bought at most for those that come next.
 const SHARE: u64 = 8;
 
-/// The fill-only pods of each pool. They are as many as came in the next hours when it was this time last, a week or a day
-/// ago; where nobody remembers, as many as have come within the last hour; and at most an eighth of those that run. Where drifted nodes are being replaced, the pods of the next ones are added. They ask for so
-/// many processors together as the pool or the options allow.
+/// The fill-only pods of each pool. They are as many as came in the next hours when it was this time last, a
+/// week or a day ago; where nobody remembers, as many as have come within the last hour; and at most an
+/// eighth of those that run. Where drifted nodes are being replaced, the pods of the next ones are added.
+/// They ask for so many processors together as the pool or the options allow.
 pub(crate) fn fill_pods(snapshot: &Snapshot, options: &Options<'_>) -> Vec<Pod> {
     let next = next_to_be_replaced(snapshot);
     if snapshot.demand.is_empty() && snapshot.demand_history.is_empty() && next.is_empty() {
@@ -33,7 +34,7 @@ pub(crate) fn fill_pods(snapshot: &Snapshot, options: &Options<'_>) -> Vec<Pod> 
     let of_pool = |(pool, demand): (&str, PoolDemand)| {
         let node_pool = snapshot.node_pools.iter().find(|node_pool| node_pool.name == pool);
         let most = node_pool.and_then(NodePool::headroom).unwrap_or(options.headroom);
-        let cpu = u64::try_from(demand.requests.get(CPU).milli_value()).unwrap_or(0);
+        let cpu = cpu_millis(&demand.requests);
         let expected = expected_growth(snapshot, pool, &demand.requests);
         let more = expected.unwrap_or_else(|| growth(snapshot, pool, &demand.requests)).min(cpu / SHARE);
         let wanted = (more + next.get(pool).copied().unwrap_or(0)).min(u64::from(most) * 1_000);
@@ -48,8 +49,8 @@ pub(crate) fn fill_pods(snapshot: &Snapshot, options: &Options<'_>) -> Vec<Pod> 
     by_pool(snapshot).into_iter().flat_map(of_pool).collect()
 }
 
-/// Thousandths of a processor that the pods ask for on drifted nodes of each pool whose turn comes next. Only pools count
-/// of which a command replaces drifted nodes now.
+/// Thousandths of a processor that the pods ask for on drifted nodes of each pool whose turn comes next. Only
+/// pools count of which a command replaces drifted nodes now.
 fn next_to_be_replaced(snapshot: &Snapshot) -> BTreeMap<&str, u64> {
     if !snapshot.commands.iter().any(|command| command.reason == TerminationReason::Drifted) {
         return BTreeMap::new();
@@ -62,15 +63,14 @@ fn next_to_be_replaced(snapshot: &Snapshot) -> BTreeMap<&str, u64> {
     let rolling: BTreeSet<&str> = held.into_iter().map(|own| own.pool_name).collect();
     let mut by_pool: BTreeMap<&str, u64> = BTreeMap::new();
     for own in next.into_iter().filter(|own| rolling.contains(own.pool_name)) {
-        let pods = own.pods.iter().filter(|pod| pod.occupies(&own.node.name) && !pod.is_bound_to_its_node());
-        let cpu: i64 = pods.map(|pod| pod.spec.requests.get(CPU).milli_value()).sum();
-        *by_pool.entry(own.pool_name).or_default() += u64::try_from(cpu).unwrap_or(0);
+        let cpu: u64 = own.occupants().map(|pod| cpu_millis(&pod.spec.requests)).sum();
+        *by_pool.entry(own.pool_name).or_default() += cpu;
     }
     by_pool
 }
 
-/// A pod in the mean shape of those of a pool, which goes to no other; `None` where they ask for what few nodes have, as
-/// accelerators.
+/// A pod in the mean shape of those of a pool, which goes to no other; `None` where they ask for what few
+/// nodes have, as accelerators.
 fn mean(pool: &str, demand: &PoolDemand) -> Option<PodSpec> {
     let is_plain = |name: &str| [CPU, MEMORY, EPHEMERAL_STORAGE, PODS].contains(&name);
     let count = i64::from(demand.pods);

@@ -330,7 +330,8 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         let step = |filter: String, left| FilterStep { filter, left };
         let is_fill = |it: &&Portion| self.problem.classes[it.lot.class].is_fill();
         let headroom = node.pods.iter().filter(is_fill).map(|it| it.count).sum();
-        let expected = expected_peak(self.problem.snapshot, &template.pool.name).filter(|_| headroom > 0);
+        let peak = || expected_peak(self.problem.snapshot, &template.pool.name);
+        let expected = (headroom > 0).then(peak).flatten();
         NodeReport {
             claim: planned.claim.clone(),
             filters: vec![

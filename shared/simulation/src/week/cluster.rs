@@ -90,8 +90,8 @@ impl Cluster {
     pub(super) fn load(self, seed: u64, workload: &str, days: u64) -> Load {
         match self {
             Self::Daily | Self::Small | Self::Large => Load::daily(seed, workload),
-            Self::Flat => Load::flat(700),
-            Self::Batch => Load::flat(300),
+            Self::Flat => Load::Flat(700),
+            Self::Batch => Load::Flat(300),
             Self::Bursty => Load::bursty(seed, workload, days),
             Self::Shrinking => Load::shrinking(seed, workload, days),
         }

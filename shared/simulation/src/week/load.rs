@@ -39,10 +39,6 @@ pub(super) enum Load {
 }
 
 impl Load {
-    pub(super) const fn flat(thousandths: u64) -> Self {
-        Self::Flat(thousandths)
-    }
-
     pub(super) fn daily(seed: u64, workload: &str) -> Self {
         let (least, more) = DEPTH_PERCENT;
         Self::Daily {

@@ -2,7 +2,6 @@
 //!
 //! Each part opens only the nodes that its pods need. Those that later parts bring find the rest of their room.
 
-use std::mem::take;
 use std::rc::Rc;
 
 use super::{Counts, Step};
@@ -75,7 +74,7 @@ fn moved(moving: &mut Counts, reserved: &mut Counts) -> Counts {
         moved.insert(*class, count);
     }
     for counts in [&mut moved, moving, reserved] {
-        *counts = take(counts).into_iter().filter(|(_, count)| *count > 0).collect();
+        counts.retain(|_, count| *count > 0);
     }
     moved
 }
