@@ -26,8 +26,9 @@ impl DemandSample {
 /// What the pods of each NodePool asked for in the week that has passed, by the pool's name.
 pub type DemandHistory = BTreeMap<String, WeekOfDemand>;
 
-/// What the pods of a NodePool asked for in each quarter-hour of a week: thousandths of a processor, on the mean. A week
-/// begins on Thursday at midnight (UTC), as Unix time does. A quarter-hour in which nobody looked has 0.
+/// What the pods of a NodePool asked for in each quarter-hour of a week: thousandths of a processor, on the
+/// mean. A week begins on Thursday at midnight (UTC), as Unix time does. A quarter-hour in which nobody
+/// looked has 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WeekOfDemand(Vec<u64>);

@@ -81,7 +81,8 @@ pub struct Snapshot {
     /// What nodes have wasted that are worth ending, by the node's name, as the function `disrupt` remembers it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub waste: BTreeMap<String, Waste>,
-    /// Since when nodes are known to have drifted, by the node's name, as `disrupt` remembers it; `None` where nobody does.
+    /// Since when nodes are known to have drifted, by the node's name, as `disrupt` remembers it; `None`
+    /// where nobody does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drifted: Option<BTreeMap<String, Timestamp>>,
     /// What the pods of NodePools have asked for within the last hour, as `disrupt` remembers it, oldest first.

@@ -41,8 +41,8 @@ pub trait Observer {
         None
     }
 
-    /// What all pods that run or wait at a time ask for: a cluster without nodes, in which they wait. `market` says what
-    /// EC2 would launch for a node that is planned for them.
+    /// What all pods that run or wait at a time ask for: a cluster without nodes, in which they wait.
+    /// `market` says what EC2 would launch for a node that is planned for them.
     fn sampled(&mut self, at: Duration, demand: &Snapshot, market: &dyn Market) {
         let _ = (at, demand, market);
     }
@@ -56,8 +56,8 @@ pub trait Observer {
 
 /// Prices of what EC2 launches.
 pub trait Market {
-    /// Dollars per hour of the instance that EC2 picks for a planned node, had its pools room; `None` where it sells none
-    /// of its types.
+    /// Dollars per hour of the instance that EC2 picks for a planned node, had its pools room; `None` where
+    /// it sells none of its types.
     fn picked(&self, node: &PlannedNode) -> Option<Price>;
 }
 

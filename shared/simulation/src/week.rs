@@ -1,9 +1,10 @@
 //! A week in the life of a cluster, drawn from a seed: deployments that an autoscaler makes as many as their users ask
 //! for, jobs, deploys in working hours, spot machines that EC2 takes back, and one update of the images.
 //!
-//! `base.yaml` is the cluster at the height of a working day; [`scenario`] adds what happens to it. `cluster` says which
-//! clusters there are, `load` what users ask for, `autoscaler` what that makes of the replicas. `karpenter` is what
-//! Karpenter's disruption would decide; `passes` lets it decide, and `deletion_cost` writes what it asks of pods.
+//! `base.yaml` is the cluster at the height of a working day; [`scenario`] adds what happens to it. `cluster`
+//! says which clusters there are, `load` what users ask for, `autoscaler` what that makes of the replicas.
+//! `karpenter` is what Karpenter's disruption would decide; `passes` lets it decide, and `deletion_cost`
+//! writes what it asks of pods.
 
 mod autoscaler;
 mod cluster;

@@ -136,8 +136,9 @@ pub trait Ledger: Send + Sync {
     /// What pods have asked for in the week before; nothing where nobody has looked yet.
     async fn demand_history(&self) -> Result<DemandHistory, LedgerError>;
 
-    /// Keeps what pods have asked for, while the lease of the function `disrupt` is ours. Where that is too much to be kept,
-    /// the pools that ask for most are. Errors with [`LedgerError::LeaseLost`] when the lease has gone.
+    /// Keeps what pods have asked for, while the lease of the function `disrupt` is ours. Where that is too
+    /// much to be kept, the pools that ask for most are. Errors with [`LedgerError::LeaseLost`] when the
+    /// lease has gone.
     async fn put_demand_history(&self, history: &DemandHistory, lease: &Lease) -> Result<(), LedgerError>;
 
     /// Which of these events were handled, as far as `now` is not past what [`Ledger::put_handled`] said of them.
@@ -165,8 +166,8 @@ pub trait Ledger: Send + Sync {
     /// Writes a pause over the one that is there, or removes it: the last word of an operator's counts.
     async fn put_pause(&self, pause: Option<&Pause>) -> Result<(), LedgerError>;
 
-    /// Remembers what nodes of a type offer under an image and a class, unless a version that is no older is there. It is
-    /// forgotten 60 days after the last lesson (Karpenter's discovered capacity).
+    /// Remembers what nodes of a type offer under an image and a class, unless a version that is no older is
+    /// there. It is forgotten 60 days after the last lesson (Karpenter's discovered capacity).
     async fn put_seen_resources(&self, seen: &SeenResources, at: Timestamp) -> Result<(), LedgerError>;
 
     /// Keeps the last report of a function, for `explain`.

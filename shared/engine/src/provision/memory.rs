@@ -56,8 +56,8 @@ impl Tick<'_> {
         Decision { snapshot, plan, report, health }
     }
 
-    /// Adds what pods have asked for of late, and in the week before. Where it cannot be read, nodes are bought for the pods
-    /// that wait and no more.
+    /// Adds what pods have asked for of late, and in the week before. Where it cannot be read, nodes are
+    /// bought for the pods that wait and no more.
     pub(super) async fn recall_demand(&self, snapshot: &mut Snapshot) {
         let ledger = self.ports.ledger;
         match tokio::try_join!(ledger.disruption_memory(), ledger.demand_history()) {

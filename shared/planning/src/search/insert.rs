@@ -129,8 +129,8 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
         found.is_some()
     }
 
-    /// Lets one new node carry pods of a class as well: the node on which each of them costs least, and no more than on a
-    /// node for them alone.
+    /// Lets one new node carry pods of a class as well: the node on which each of them costs least, and no
+    /// more than on a node for them alone.
     pub(super) fn grow(&mut self, class: usize) {
         let problem = self.solution.problem;
         let wanted = self.solution.left[class];

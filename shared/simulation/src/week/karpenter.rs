@@ -86,8 +86,8 @@ pub(crate) fn considered(snapshot: &Snapshot) -> Vec<Considered> {
     considered.collect()
 }
 
-/// The deletion costs of nodes that have a rank, lowest first to go: those that are drained, then those that have drifted,
-/// then as many of the others as budgets allow, in the order of what giving them up disturbs.
+/// The deletion costs of nodes that have a rank, lowest first to go: those that are drained, then those that
+/// have drifted, then as many of the others as budgets allow, in the order of what giving them up disturbs.
 pub(crate) fn ranking(snapshot: &Snapshot) -> BTreeMap<String, i32> {
     let settings = impatient();
     let found = candidates(snapshot, &settings, &Options::default());

@@ -173,7 +173,8 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
             }
             let sizes = Sizes { first: at_once.next(*ended).max(1), later: at_once.later.max(1) };
             let demand = Demand::Saving(&pool.settings, sizes);
-            // With patience nodes go as each has wasted enough. Without, all go for one cluster, however many at a time.
+            // With patience nodes go as each has wasted enough. Without, all go for one cluster, however many
+            // at a time.
             let together = if pool.settings.patience > 0.0 { sizes.first } else { left.len() };
             let size_max = together.min(left.len());
             let mut size = if is_tried_together(refused) { size_max } else { 1 };

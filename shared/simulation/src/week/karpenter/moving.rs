@@ -85,8 +85,8 @@ impl Moving<'_> {
         next
     }
 
-    /// Keeps moved pods from nodes that have changed lately. Pods that waited before, and those of nodes that are drained,
-    /// may go there.
+    /// Keeps moved pods from nodes that have changed lately. Pods that waited before, and those of nodes that
+    /// are drained, may go there.
     fn close_changed(&self, next: &mut Snapshot, moved: &BTreeSet<&str>) {
         let taint = || Taint::new(CHANGED_TAINT, "", TaintEffect::NoSchedule);
         let tolerated = Toleration {
