@@ -8,6 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use jiff::SignedDuration;
+use outrigger_bench::columns::{print, print_head};
 use outrigger_bench::figures::peak_memory_bytes;
 use outrigger_bench::scenario::write_running;
 use outrigger_bench::{catalogue, snapshot};
@@ -16,7 +17,6 @@ use outrigger_planning::disruption::{DisruptionSettings, NodeCost, consolidate};
 use serde::{Deserialize, Serialize};
 
 use crate::planner::SEED;
-use crate::table::{print, print_head};
 
 /// How many nodes clusters have unless others are asked for.
 const SIZES: [usize; 3] = [100, 1_000, 5_000];

@@ -3,10 +3,11 @@
 //!
 //! [`scenario`] makes files as kubectl prints them; [`catalogue`] says what can be bought; [`snapshot`] reads both as
 //! the command line does; [`bound`] is the least that any packing costs; [`figures`] are ours and [`karpenter`]'s
-//! results in one form; [`differential`] draws small clusters on which the two are compared.
+//! results in one form; [`differential`] draws small clusters on which the two are compared; [`columns`] prints rows.
 
 pub mod bound;
 pub mod catalogue;
+pub mod columns;
 pub mod differential;
 pub mod figures;
 pub mod karpenter;

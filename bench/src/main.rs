@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: the planner beside Karpenter's scheduler, consolidation, a virtual week beside its linear
-//! bound, and the stack's numbers - from a pod to its fleet request, a function's start, its memory, what it reads.
+//! `cargo xtask bench`: the planner beside Karpenter's scheduler, consolidation, and the stack's numbers - from a pod to
+//! its fleet request, a function's start, its memory, what it reads.
 
 mod consolidate;
 mod interruption;
@@ -13,7 +13,6 @@ mod sight;
 mod start;
 mod table;
 mod traffic;
-mod week;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -48,10 +47,6 @@ enum What {
     Memory,
     /// What the functions read of a large cluster, in bytes
     Traffic,
-    /// Virtual days of a cluster under each policy of disruption
-    Week(week::Settings),
-    /// Dollars against evictions in runs of `week`
-    Frontier(week::frontier::Settings),
     /// Write a scenario's file
     Scenario(ScenarioSettings),
     /// Our planner and Karpenter's scheduler on random small clusters
@@ -111,8 +106,6 @@ fn run(what: Option<What>) -> Result<()> {
         Some(What::Interruption) => interruption::run(),
         Some(What::Memory) => memory::run(),
         Some(What::Traffic) => traffic::run(),
-        Some(What::Week(settings)) => week::run(&settings),
-        Some(What::Frontier(settings)) => week::frontier::run(&settings),
         Some(What::Scenario(settings)) => write_scenario(settings),
         Some(What::Differential(settings)) => search::run(&settings),
         Some(What::Decide(decide)) => planner::decide(&decide),

@@ -1,6 +1,6 @@
-//! The table that `planner` prints: one row for each scenario and size, ours before Karpenter's; and how rows are
-//! printed.
+//! The table that `planner` prints: one row for each scenario and size, ours before Karpenter's.
 
+use outrigger_bench::columns::{print, print_head};
 use outrigger_bench::{Bound, Figures, Scenario};
 use outrigger_model::Price;
 
@@ -72,19 +72,4 @@ impl Table {
         ];
         print(&COLUMNS, &cells);
     }
-}
-
-/// Prints the headings of columns, each with its width.
-pub(crate) fn print_head(columns: &[(&str, usize)]) {
-    let headings: Vec<String> = columns.iter().map(|(heading, _)| (*heading).to_owned()).collect();
-    let rules: Vec<String> = columns.iter().map(|(_, width)| "-".repeat(*width)).collect();
-    print(columns, &headings);
-    print(columns, &rules);
-}
-
-/// One line, with a cell for each column; Markdown reads it as a table's.
-pub(crate) fn print(columns: &[(&str, usize)], cells: &[String]) {
-    let padded = |(cell, (_, width)): (&String, &(&str, usize))| format!(" {cell:<width$} ");
-    let cells: Vec<String> = cells.iter().zip(columns).map(padded).collect();
-    anstream::println!("|{}|", cells.join("|"));
 }

@@ -28,6 +28,11 @@ pub(crate) fn bench<A: AsRef<OsStr>>(arguments: &[A]) -> Result<()> {
     run(member("outrigger-bench")?.args(arguments))
 }
 
+/// Plays virtual weeks.
+pub(crate) fn week<A: AsRef<OsStr>>(arguments: &[A]) -> Result<()> {
+    run(member("week")?.args(arguments))
+}
+
 /// Plays simulated worlds: the same that the tests of `outrigger-simulation` play, but any number of them.
 pub(crate) fn simulate<A: AsRef<OsStr>>(arguments: &[A]) -> Result<()> {
     run(workspace("build")?.args(["--quiet", "--example", "seeds"]))?;

@@ -52,12 +52,19 @@ enum Chore {
     },
     /// Install every program that the stack and the build need.
     Tools,
-    /// Measure: `planner` beside Karpenter's scheduler; `week`, a virtual week beside its linear bound; `start`,
-    /// `latency`, `memory` on the local stack, which need
+    /// Measure: `planner` beside Karpenter's scheduler; `start`, `latency`, `memory` on the local stack, which need
     /// `build` first; all without a word. See `cargo xtask bench --help`.
     #[command(disable_help_flag = true)]
     Bench {
         /// What the bench's own command takes.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Virtual weeks of a cluster beside what they cost at least: `play` plays them, `frontier` makes a table and a
+    /// picture of many. See `cargo xtask week --help`.
+    #[command(disable_help_flag = true)]
+    Week {
+        /// What the player's own command takes.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
@@ -101,6 +108,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Crds { write } => crds::run(write),
         Chore::Tools => stack::tools(),
         Chore::Bench { arguments } => build::bench(&arguments),
+        Chore::Week { arguments } => build::week(&arguments),
         Chore::Simulate { arguments } => build::simulate(&arguments),
         Chore::Stack { arguments } => stack::run(&arguments),
     }

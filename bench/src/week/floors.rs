@@ -9,24 +9,24 @@ use outrigger_planning::{Options, provision};
 use outrigger_simulation::{Market, Observer};
 
 /// How often the bound and a plan from nothing are made; until the next time they count as they were.
-const SAMPLED_EVERY: Duration = Duration::from_mins(30);
+const SAMPLED_EVERY: Duration = Duration::from_hours(1);
 
 /// Dollars, each integrated over time.
 #[derive(Default)]
-pub(super) struct Floors {
+pub(crate) struct Floors {
     /// In fractions of nodes.
-    pub(super) bound: Integral,
+    pub(crate) bound: Integral,
     /// In the nodes of a plan for an empty cluster, which is all that consolidation can come to.
-    pub(super) planned: Integral,
+    pub(crate) planned: Integral,
     /// In the same nodes, each at the price of what EC2 picks among its types.
-    pub(super) picked: Integral,
+    pub(crate) picked: Integral,
     failed: Option<anyhow::Error>,
 }
 
 /// Dollars, from sample to sample.
 #[derive(Default)]
-pub(super) struct Integral {
-    pub(super) dollars: f64,
+pub(crate) struct Integral {
+    pub(crate) dollars: f64,
     /// When the last sample was taken, and what it costs per hour.
     last: (Duration, f64),
 }
@@ -42,7 +42,7 @@ impl Integral {
 
 impl Floors {
     /// Nothing is paid for after the end.
-    pub(super) fn end(&mut self, at: Duration) -> Result<()> {
+    pub(crate) fn end(&mut self, at: Duration) -> Result<()> {
         for integral in [&mut self.bound, &mut self.planned, &mut self.picked] {
             integral.sample(at, 0.0);
         }

@@ -1,4 +1,4 @@
-//! `frontier`: dollars against evictions, from the lines that `week -o json` printed: a table with the spread
+//! `frontier`: dollars against evictions, from the lines that `play -o json` printed: a table with the spread
 //! over seeds, and a picture.
 
 use std::collections::BTreeMap;
@@ -10,8 +10,8 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use plotters::prelude::*;
 
-use super::outcome::Outcome;
-use crate::table::{print, print_head};
+use crate::outcome::Outcome;
+use outrigger_bench::columns::{print, print_head};
 
 /// Whom others are compared with.
 const RIVAL: &str = "karpenter-1.14";
@@ -32,7 +32,7 @@ const PICTURE: (u32, u32) = (900, 540);
 /// What `frontier` takes.
 #[derive(Args)]
 pub(crate) struct Settings {
-    /// Files with what `week -o json` printed
+    /// Files with what `play -o json` printed
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Where a picture of the daily cluster is written
@@ -69,7 +69,7 @@ fn read(files: &[PathBuf]) -> Result<Vec<Outcome>> {
             outcomes.push(outcome.with_context(|| format!("{}, line {}", file.display(), number + 1))?);
         }
     }
-    ensure!(!outcomes.is_empty(), "found no runs; allowed: lines that `week -o json` printed");
+    ensure!(!outcomes.is_empty(), "found no runs; allowed: lines that `play -o json` printed");
     Ok(outcomes)
 }
 

@@ -7,12 +7,12 @@ use std::time::Duration;
 use outrigger_simulation::{Ending, Policy};
 use serde::{Deserialize, Serialize};
 
-use super::floors::Floors;
+use crate::floors::Floors;
 
 /// Pods that wait longer than this for a node are counted.
 const LONG_WAIT: Duration = Duration::from_mins(1);
 
-pub(super) const COLUMNS: [(&str, usize); 14] = [
+pub(crate) const COLUMNS: [(&str, usize); 14] = [
     ("cluster", 9),
     ("policy", 24),
     ("seed", 4),
@@ -31,14 +31,14 @@ pub(super) const COLUMNS: [(&str, usize); 14] = [
 
 /// Who disrupts nodes, and how.
 #[derive(Clone, Debug)]
-pub(super) struct Player {
-    pub(super) policy: Policy,
+pub(crate) struct Player {
+    pub(crate) policy: Policy,
     /// The patience of the pools, where it is not the usual one.
-    pub(super) patience: Option<f64>,
+    pub(crate) patience: Option<f64>,
     /// The headroom of the pools, where it is not the usual one.
-    pub(super) headroom: Option<u32>,
+    pub(crate) headroom: Option<u32>,
     /// Whether the pools are Balanced.
-    pub(super) balanced: bool,
+    pub(crate) balanced: bool,
 }
 
 impl fmt::Display for Player {
@@ -57,38 +57,38 @@ impl fmt::Display for Player {
 /// Figures of one run. Dollars are of the whole time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Outcome {
-    pub(super) cluster: String,
-    pub(super) player: String,
+pub(crate) struct Outcome {
+    pub(crate) cluster: String,
+    pub(crate) player: String,
     /// The patience of the pools, where it is not the usual one.
-    pub(super) patience: Option<f64>,
-    pub(super) seed: u64,
-    pub(super) days: u32,
+    pub(crate) patience: Option<f64>,
+    pub(crate) seed: u64,
+    pub(crate) days: u32,
     /// What was spent.
-    pub(super) dollars: f64,
+    pub(crate) dollars: f64,
     /// What the pods cost in fractions of nodes.
-    pub(super) bound: f64,
+    pub(crate) bound: f64,
     /// What plans from nothing cost, as planned.
-    pub(super) from_nothing: f64,
+    pub(crate) from_nothing: f64,
     /// What they cost where EC2 picks among the types.
-    pub(super) as_picked: f64,
-    pub(super) evictions_per_pod_day: f64,
+    pub(crate) as_picked: f64,
+    pub(crate) evictions_per_pod_day: f64,
     /// How many pods were evicted, by why their nodes were to end.
-    pub(super) evictions: BTreeMap<String, usize>,
-    pub(super) interruptions_per_pod_day: f64,
+    pub(crate) evictions: BTreeMap<String, usize>,
+    pub(crate) interruptions_per_pod_day: f64,
     /// Pods that waited for a node, and those of them that waited for more than a minute.
-    pub(super) waits: usize,
-    pub(super) long_waits: usize,
-    pub(super) wait_p50_seconds: f64,
-    pub(super) wait_p99_seconds: f64,
-    pub(super) nodes_launched: usize,
-    pub(super) mean_age_hours: Option<f64>,
-    pub(super) wall_seconds: f64,
+    pub(crate) waits: usize,
+    pub(crate) long_waits: usize,
+    pub(crate) wait_p50_seconds: f64,
+    pub(crate) wait_p99_seconds: f64,
+    pub(crate) nodes_launched: usize,
+    pub(crate) mean_age_hours: Option<f64>,
+    pub(crate) wall_seconds: f64,
 }
 
 impl Outcome {
     /// The figures of a run that has ended; which run it was and how long it took is left to the caller.
-    pub(super) fn new(ending: &Ending, floors: &Floors, player: &Player) -> Self {
+    pub(crate) fn new(ending: &Ending, floors: &Floors, player: &Player) -> Self {
         let tally = &ending.tally;
         let pod_days = (tally.pod_time.as_secs_f64() / 86_400.0).max(f64::MIN_POSITIVE);
         Self {
@@ -116,11 +116,11 @@ impl Outcome {
     }
 
     /// What was spent, by the bound.
-    pub(super) fn by_bound(&self) -> f64 {
+    pub(crate) fn by_bound(&self) -> f64 {
         self.dollars / self.bound
     }
 
-    pub(super) fn cells(&self) -> [String; 14] {
+    pub(crate) fn cells(&self) -> [String; 14] {
         [
             self.cluster.clone(),
             self.player.clone(),

@@ -1,22 +1,17 @@
-//! `week`: days of a virtual cluster under each policy of disruption, beside the linear bound and what plans
-//! from nothing cost, both integrated over time. `frontier` makes a table and a picture of many such runs.
-
-mod floors;
-pub(crate) mod frontier;
-mod outcome;
+//! `play`: days of a cluster under each policy of disruption, one run after the other.
 
 use std::time::Instant;
 
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
+use outrigger_bench::columns::{print, print_head};
 use outrigger_model::node_pool::ConsolidationPolicy;
 use outrigger_model::{Invalid, labels};
 use outrigger_simulation::week::{self, Cluster};
 use outrigger_simulation::{Policy, Scenario, play};
 
-use crate::table::{print, print_head};
-use floors::Floors;
-use outcome::{COLUMNS, Outcome, Player};
+use crate::floors::Floors;
+use crate::outcome::{COLUMNS, Outcome, Player};
 
 /// What `week` takes.
 #[derive(Args)]
