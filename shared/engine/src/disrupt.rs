@@ -12,7 +12,7 @@ mod verdicts;
 use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
-use outrigger_model::{ClaimState, DisruptionMemory, Pause, Proposal, Snapshot};
+use outrigger_model::{ClaimState, DisruptionMemory, Pause, Proposal, Quarter, Snapshot};
 use outrigger_planning::demand::{ended_quarters, sampled};
 use outrigger_planning::disruption::{Consolidation, ConsolidationCommand, DisruptionSettings, consolidate};
 use outrigger_planning::{MinValuesPolicy, Options, Preferences};
@@ -181,23 +181,39 @@ impl Tick<'_> {
         Ok(Some((snapshot, DisruptionMemory { pods, demand, ..DisruptionMemory::default() })))
     }
 
-    /// Enters the quarter-hour that has just ended into the week's demand, before what is remembered of it goes.
+    /// Enters the quarter-hour that has just ended into the week's demand, before what is remembered of it goes. Where
+    /// the week cannot be read or written, disruption goes on without it.
     async fn remember_demand(
         &self,
         snapshot: &Snapshot,
         known: &DisruptionMemory,
         guard: &LeaseGuard,
-    ) -> Result<(), TickError> {
+    ) -> Result<(), LedgerError> {
         let ended = ended_quarters(&known.demand, snapshot.taken_at);
         if ended.is_empty() {
             return Ok(());
         }
+        match self.enter_demand(snapshot, ended, guard).await {
+            Err(error) if !matches!(error, LedgerError::LeaseLost { .. }) => {
+                tracing::warn!(error = chain(&error), "what pods asked for is not remembered");
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
+    async fn enter_demand(
+        &self,
+        snapshot: &Snapshot,
+        ended: Vec<(&str, Quarter, u64)>,
+        guard: &LeaseGuard,
+    ) -> Result<(), LedgerError> {
         let mut history = self.ports.ledger.demand_history().await?;
-        history.retain(|name, _| snapshot.node_pools.iter().any(|pool| pool.name == *name));
         for (pool, quarter, cpu_millis) in ended {
             history.entry(pool.to_owned()).or_default().set(quarter, cpu_millis);
         }
-        Ok(self.ports.ledger.put_demand_history(&history, guard.lease()).await?)
+        history.retain(|name, _| snapshot.node_pools.iter().any(|pool| pool.name == *name));
+        self.ports.ledger.put_demand_history(&history, guard.lease()).await
     }
 
     fn count(&mut self, found: &Consolidation) {

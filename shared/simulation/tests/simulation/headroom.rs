@@ -1,6 +1,7 @@
 //! Nodes that are bought larger for pods that may come next: fewer launches while they come, and little lost where they
 //! do not.
 
+use outrigger_model::{ClaimState, NodeClaim};
 use outrigger_simulation::Ending;
 
 use crate::common;
@@ -40,11 +41,16 @@ spec:
 fn play(headroom: u32, hours: u64, seed: u64) -> Ending {
     let scale: Vec<String> =
         (1..=40).map(|step| format!("{{at: {}m, replicas: {}}}", 120 + 3 * step, 40 + 2 * step)).collect();
+    play_scaled(headroom, hours, seed, &scale.join(", "), "")
+}
+
+fn play_scaled(headroom: u32, hours: u64, seed: u64, scale: &str, events: &str) -> Ending {
     let text = SCENARIO
         .replace("{seed}", &seed.to_string())
         .replace("{duration}", &format!("{hours}h"))
         .replace("{headroom}", &headroom.to_string())
-        .replace("{scale}", &scale.join(", "));
+        .replace("{scale}", scale)
+        + &format!("  events: [{events}]\n");
     let ending = common::run_scenario(&common::scenario(&text), &[]);
     assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", common::timeline(&ending));
     ending
@@ -72,4 +78,16 @@ fn a_forecast_that_fails_costs_little() {
         let share = with.summary.spent / without.summary.spent;
         assert!(share <= 1.02, "{share}: ${} ${}", with.summary.spent, without.summary.spent);
     }
+}
+
+#[test]
+fn where_the_week_cannot_be_read_nodes_end_as_ever() {
+    let gone = |events: &str| {
+        let ending = play_scaled(16, 1, 1, "{at: 20m, replicas: 4}", events);
+        let is_gone = |claim: &&NodeClaim| claim.status.state == ClaimState::Gone;
+        ending.claims.iter().filter(is_gone).count()
+    };
+    let unread = gone("{at: 1s, for: 59m, kind: Throttle, call: DemandHistory}");
+    assert!(unread > 0);
+    assert_eq!(unread, gone(""));
 }
