@@ -18,6 +18,7 @@ use outrigger_model::{
 };
 use tokio::time::Instant;
 
+use crate::catalog::StoredCatalog;
 use crate::ec2::template::Wanted;
 use crate::ec2::{account, class, ending, fleet, instances, status, template};
 use crate::s3::S3Location;
@@ -25,8 +26,6 @@ use crate::{Aws, events, state_store, survey};
 
 /// How long a resolved class, and the list of InstanceGroups, is good for within one process.
 const CLASS_LIFETIME: Duration = Duration::from_mins(1);
-/// The catalogue's name under its prefix.
-const CATALOG_OBJECT: &str = "catalog";
 
 /// Which cluster, and where its things lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +45,7 @@ pub struct AwsConfig {
 pub struct AwsCloud {
     aws: Aws,
     config: AwsConfig,
+    catalog: Option<StoredCatalog>,
     classes: Mutex<BTreeMap<NodeClassRef, Resolved>>,
     templates: Mutex<BTreeSet<String>>,
     managed_pools: Mutex<Option<(ManagedPools, Instant)>>,
@@ -62,8 +62,9 @@ struct Resolved {
 
 impl AwsCloud {
     /// The cloud of a cluster.
-    pub const fn new(aws: Aws, config: AwsConfig) -> Self {
+    pub fn new(aws: Aws, config: AwsConfig) -> Self {
         Self {
+            catalog: config.catalog.clone().map(StoredCatalog::at),
             aws,
             config,
             classes: Mutex::new(BTreeMap::new()),
@@ -145,12 +146,10 @@ impl AwsCloud {
 #[async_trait]
 impl Cloud for AwsCloud {
     async fn catalog(&self) -> Result<Catalog, CloudError> {
-        if let Some(location) = &self.config.catalog
-            && let Some(bytes) = location.get(&self.aws, CATALOG_OBJECT).await?
-        {
-            return Catalog::decode(&bytes).map_err(|error| survey::unusable(&error));
+        match &self.catalog {
+            Some(stored) => stored.read(&self.aws).await,
+            None => survey::embedded(&self.aws).await,
         }
-        survey::embedded(&self.aws).await
     }
 
     async fn survey(&self) -> Result<Catalog, CloudError> {
@@ -158,14 +157,13 @@ impl Cloud for AwsCloud {
     }
 
     async fn store_catalog(&self, catalog: &Catalog) -> Result<(), CloudError> {
-        let Some(location) = &self.config.catalog else {
+        let Some(stored) = &self.catalog else {
             return Err(CloudError::Unusable {
                 what: "the catalogue".into(),
                 why: "no place to keep it is configured".into(),
             });
         };
-        let bytes = catalog.encode().map_err(|error| survey::unusable(&error))?;
-        location.put(&self.aws, CATALOG_OBJECT, bytes).await
+        stored.write(&self.aws, catalog).await
     }
 
     async fn managed_pools(&self) -> Result<ManagedPools, CloudError> {
@@ -281,6 +279,6 @@ impl Cloud for AwsCloud {
 }
 
 /// A map that was left in the middle of a change is still a map: each change is one insertion or removal.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

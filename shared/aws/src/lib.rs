@@ -2,6 +2,7 @@
 //! DynamoDB. Everything that talks to AWS goes through one [`Aws`], so timeouts, retries and endpoints are set once.
 
 mod caller;
+mod catalog;
 mod client;
 mod cloud;
 mod dead_letters;

@@ -48,6 +48,9 @@ pub struct TypeEntry {
 }
 
 impl Catalog {
+    /// The format in which it is stored; older ones are read too.
+    pub const FORMAT: u32 = wire::VERSION;
+
     /// The catalogue that is compiled in: on-demand at the region's list price in each of `zones` (or in
     /// [`offerings::default_zones`] when there are none), spot at an estimate. Types without a list price in the
     /// region are left out, since they are not sold there.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::Catalog;
 use crate::error::CatalogError;
 
-const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 /// Several times what the largest region comes to; more is damage or malice.
 const MOST_BYTES: u64 = 64 << 20;
 

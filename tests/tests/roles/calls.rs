@@ -190,9 +190,9 @@ fn of_the_ledger() -> Vec<Row> {
 
 fn of_objects() -> Vec<Row> {
     let mut rows = vec![
-        row(WITH_CATALOG, s3("GetObject", CATALOG, "catalog/catalog")),
+        row(WITH_CATALOG, s3("GetObject", CATALOG, "catalog/catalog-v1")),
         row(WITH_CATALOG, s3("ListObjectsV2", CATALOG, "")),
-        row(&["refresh"], s3("PutObject", CATALOG, "catalog/catalog")),
+        row(&["refresh"], s3("PutObject", CATALOG, "catalog/catalog-v1")),
         row(WITH_CLASSES, s3("ListObjectsV2", STATE_BUCKET, "")),
     ];
     let files = [

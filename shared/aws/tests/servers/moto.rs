@@ -1,16 +1,16 @@
-//! EC2, S3, SSM and EventBridge on moto, which checks the wire format: classes, templates, fleets, the catalogue.
+//! EC2, S3, SSM and EventBridge on moto, which checks the wire format: classes, templates, fleets.
 use std::collections::{BTreeMap, BTreeSet};
 
 use aws_config::SdkConfig;
 use aws_sdk_ec2::types::{
     LaunchTemplateTagSpecificationRequest, RequestLaunchTemplateData, ResourceType, Tag, TagSpecification,
 };
+use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_ssm::types::ParameterType;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use outrigger_aws::{Aws, AwsCloud, AwsConfig};
-use outrigger_catalog::catalog::Source;
 use outrigger_engine::ports::{ClassSource, Cloud, CloudError, ManagedPools, Notice};
 use outrigger_kops::sha256_base64;
 use outrigger_model::{
@@ -25,14 +25,14 @@ use crate::support::{config, server};
 const NODEUP_CONFIG: &str = "ClusterName: k\nKubeletConfig:\n  maxPods: 64\n";
 
 /// A cluster of its own in moto: state store, subnets, security group and kOps' launch template of group `nodes`.
-struct Rig {
-    cluster: String,
-    cloud: AwsCloud,
-    sdk: SdkConfig,
+pub(crate) struct Rig {
+    pub(crate) cluster: String,
+    pub(crate) cloud: AwsCloud,
+    pub(crate) sdk: SdkConfig,
     ec2: aws_sdk_ec2::Client,
-    s3: aws_sdk_s3::Client,
+    pub(crate) s3: aws_sdk_s3::Client,
     image: String,
-    bucket: String,
+    pub(crate) bucket: String,
 }
 
 fn tagged(kind: ResourceType, name: &str) -> TagSpecification {
@@ -47,7 +47,7 @@ fn script(hash: &str) -> String {
 }
 
 impl Rig {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let sdk = config(&server("OUTRIGGER_TEST_MOTO")).await;
         let ec2 = aws_sdk_ec2::Client::new(&sdk);
         let s3_config = aws_sdk_s3::config::Builder::from(&sdk).force_path_style(true).build();
@@ -447,24 +447,6 @@ async fn a_refusal_and_a_silence_are_told_apart() {
     let unknown = silent.launch(&request).await.unwrap_err();
     assert!(matches!(unknown, CloudError::Unknown { .. }), "{unknown}");
     assert!(matches!(silent.instances_of("x").await, Err(CloudError::Unknown { .. })));
-}
-
-#[tokio::test]
-async fn the_catalogue_is_surveyed_kept_and_read_again() {
-    let rig = Rig::new().await;
-    assert_eq!(rig.cloud.catalog().await.unwrap().source, Source::Embedded);
-    let catalog = rig.cloud.survey().await.unwrap();
-    assert_eq!((catalog.source, catalog.spot_is_estimate), (Source::Refreshed, false));
-    assert!(catalog.types.len() > 700, "{}", catalog.types.len());
-    let m5 = catalog.entry("m5.large").unwrap();
-    assert_eq!((m5.facts.vcpus, m5.facts.memory_mib, m5.facts.interfaces), (2, 8_192, 3));
-    // moto has no Pricing service, so the list price is the embedded one.
-    assert_eq!(
-        catalog.price("m5.large", "us-east-1a", CapacityType::OnDemand),
-        Some(Price::from_nanos(96_000_000))
-    );
-    rig.cloud.store_catalog(&catalog).await.unwrap();
-    assert_eq!(rig.cloud.catalog().await.unwrap(), catalog);
 }
 
 #[tokio::test]

@@ -127,7 +127,7 @@ mod tests {
             ("GET", "/b/k/a%20c?x-id=GetObject", "GetObject", ("b", "k/a c")),
             ("GET", "/b?list-type=2&prefix=k", "ListObjectsV2", ("b", "")),
             ("GET", "/b/?list-type=2&prefix=k", "ListObjectsV2", ("b", "")),
-            ("PUT", "/b/catalog/catalog?x-id=PutObject", "PutObject", ("b", "catalog/catalog")),
+            ("PUT", "/b/catalog/catalog-v1?x-id=PutObject", "PutObject", ("b", "catalog/catalog-v1")),
             ("DELETE", "/b/k", "DELETE /b/k", ("b", "k")),
         ] {
             let call = Call::read(method, path, &headers("s3", None), b"").unwrap();
