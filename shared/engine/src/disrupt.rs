@@ -172,7 +172,8 @@ impl Tick<'_> {
             purpose: Purpose::Disruption,
         };
         let mut snapshot = snapshot(self.ports, gathered, ledger, &state, &mut offers).await?;
-        snapshot.proposals.clone_from(&known.proposals);
+        let current = known.proposals.iter().filter(|it| it.is_current(snapshot.taken_at));
+        snapshot.proposals = current.cloned().collect();
         snapshot.waste.clone_from(&known.waste);
         snapshot.drifted = Some(known.drifted.clone());
         let pods = memory::pods_seen(&snapshot, known);
@@ -257,7 +258,8 @@ impl Tick<'_> {
             }
             let mut nodes = command.delete.clone();
             nodes.sort();
-            proposals.push(Proposal { reason: command.reason, nodes, since });
+            let found_at = Some(snapshot.taken_at);
+            proposals.push(Proposal { reason: command.reason, nodes, since, found_at });
         }
         Ok(proposals)
     }

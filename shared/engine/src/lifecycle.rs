@@ -341,7 +341,7 @@ impl Tick<'_> {
     /// A claim that cannot go on must not hold up the others.
     fn cannot_go_on(&mut self, claim: &str, error: &TickError) {
         // It is this claim that stopped, not the tick.
-        let why = error.source().map_or_else(|| error.to_string(), chain);
+        let why = cause_of(error);
         tracing::warn!(claim, error = why, "the claim could not go on");
         self.summary.waiting.insert(claim.to_owned(), why);
     }
@@ -364,4 +364,9 @@ impl Tick<'_> {
             }
         }
     }
+}
+
+/// What a tick stopped at, without saying that it stopped.
+fn cause_of(error: &TickError) -> String {
+    error.source().map_or_else(|| error.to_string(), chain)
 }

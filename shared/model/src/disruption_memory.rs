@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::demand::DemandSample;
@@ -52,6 +52,20 @@ pub struct Proposal {
     pub nodes: Vec<String>,
     /// When it was first made.
     pub since: Timestamp,
+    /// When it was last found; `None` where an earlier version has written it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found_at: Option<Timestamp>,
+}
+
+impl Proposal {
+    /// For so long nobody need have looked; after that it is a proposal no more. A pause makes it as old, and so does a
+    /// function that does not run.
+    const CURRENT: SignedDuration = SignedDuration::from_mins(3);
+
+    /// Whether the looks that were lately taken have found it.
+    pub fn is_current(&self, now: Timestamp) -> bool {
+        self.found_at.is_some_and(|found_at| now.duration_since(found_at) <= Self::CURRENT)
+    }
 }
 
 /// The pods that were on a node.

@@ -5,7 +5,6 @@ use aws_config::SdkConfig;
 use aws_sdk_ec2::types::{
     LaunchTemplateTagSpecificationRequest, RequestLaunchTemplateData, ResourceType, Tag, TagSpecification,
 };
-use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_ssm::types::ParameterType;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

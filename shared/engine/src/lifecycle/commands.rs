@@ -9,7 +9,7 @@ use outrigger_planning::leaving::replacement::{
     DisruptionBlocker, PATIENCE, Step, command_blocker, placed, step, unplaced,
 };
 
-use super::Tick;
+use super::{Tick, cause_of};
 use crate::TickError;
 use crate::disruption::command::freed;
 use crate::error::chain;
@@ -74,18 +74,23 @@ impl Tick<'_> {
             return Ok(());
         }
         let placed = (step == Step::Drain).then_some(placed);
-        let kept = self.kept(command, placed, &held, nodes).await?;
+        let kept = self.kept(command, placed, &held, nodes).await;
         let nodes: Vec<&Node> = held.iter().flat_map(|claim| nodes.of_claim(claim)).copied().collect();
-        match (step, kept) {
-            (Step::Drain | Step::Wait(_), None) => self.carry_out(command, held, lease).await?,
-            (Step::Drain | Step::Wait(_), Some(why)) if may_pass(&why) => {
-                self.waits(&held, &why.to_string());
-            }
-            (_, kept) => {
-                self.give_up(command, held, lease).await?;
-                self.tell_of_no_replacement(command, &nodes, kept).await;
-            }
-        }
+        let why = match (step, kept) {
+            // Its time is over, whatever fails.
+            (Step::GiveUp, Err(error)) => Some(format!("what is on it cannot be read: {}", cause_of(&error))),
+            (Step::GiveUp, Ok(kept)) => kept.map(|kept| kept.to_string()),
+            (_, kept) => match kept? {
+                None => return self.carry_out(command, held, lease).await,
+                Some(why) if may_pass(&why) => {
+                    self.waits(&held, &why.to_string());
+                    return Ok(());
+                }
+                Some(why) => Some(why.to_string()),
+            },
+        };
+        self.give_up(command, held, lease).await?;
+        self.tell_of_no_replacement(command, &nodes, why).await;
         Ok(())
     }
 
@@ -193,15 +198,10 @@ impl Tick<'_> {
         Ok(None)
     }
 
-    async fn tell_of_no_replacement(
-        &self,
-        command: &Command,
-        nodes: &[&Node],
-        kept: Option<DisruptionBlocker>,
-    ) {
+    async fn tell_of_no_replacement(&self, command: &Command, nodes: &[&Node], kept: Option<String>) {
         let patience = NillableDuration::seconds(PATIENCE.as_secs());
         let why = match (kept, &self.pause) {
-            (Some(kept), _) => kept.to_string(),
+            (Some(kept), _) => kept,
             (None, Some(pause)) => pause.to_string(),
             (None, None) => format!("nothing that replaces it was ready within {patience}"),
         };

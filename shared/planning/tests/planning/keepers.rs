@@ -163,7 +163,8 @@ fn what_an_earlier_run_has_proposed_is_found_again_though_another_node_would_do(
     let settings = DisruptionSettings::default();
     for node in ["i-00", "i-01"] {
         let nodes = vec![node.to_owned()];
-        let proposal = Proposal { reason: DisruptionReason::Underutilized, nodes, since: snapshot.taken_at };
+        let (reason, since) = (DisruptionReason::Underutilized, snapshot.taken_at);
+        let proposal = Proposal { reason, nodes, since, found_at: Some(since) };
         let known = Snapshot { proposals: vec![proposal], ..snapshot.clone() };
         let found = found(&known, &settings);
         assert_eq!(ended(&found), [node]);

@@ -305,3 +305,31 @@ fn any_function_may_die_anywhere_meanwhile() {
         assert!(deaths >= at_least, "{function}: only {deaths} calls were enumerated");
     }
 }
+
+#[test]
+fn what_was_proposed_before_a_pause_is_found_again_after_it() {
+    let web = "{at: 3m, replicas: 0}";
+    let disruption = "consolidateAfter: 0s, budgets: [{nodes: 100%}]";
+    let setting = Setting { duration: "30m", disruption, web, ..FULL };
+    let committed = |ending: &Ending| {
+        let found = ending.summary.timeline.iter().find(|it| it.text.contains("to be disrupted"));
+        found.map(|it| it.at.as_secs()).expect("a command is committed")
+    };
+    // The pause comes between the look that proposes and the one that finds it again.
+    let paused = committed(&setting.play(1, &[])) - 30;
+    let events = format!("{{at: {paused}s, kind: PauseDisruption, for: 10m}}");
+    let ending = Setting { events: &events, ..setting }.play(1, &[]);
+    check(&ending, 0, "paused");
+    // The first look comes within half a minute of its end, the second a minute later.
+    let apart = committed(&ending) - paused;
+    assert!((685..=695).contains(&apart), "{apart}\n{}", common::timeline(&ending));
+}
+
+#[test]
+fn a_command_is_given_up_in_time_though_its_last_look_fails() {
+    let events = "{at: 150s, kind: Throttle, call: PodsOn, for: 17m}";
+    let setting = Setting { web: "{at: 150s, replicas: 5}", extra: SHRINKING, events, ..FULL };
+    let ending = setting.play(1, &[]);
+    let story = || format!("{}\n{:?}", common::timeline(&ending), ending.told);
+    assert!(is_told(&ending, "what is on it cannot be read"), "{}", story());
+}
