@@ -145,7 +145,18 @@ fn with_role(stack: &Stack, role: &str) -> Kubernetes {
     let answer = kubernetes.create(&path, &request).unwrap();
     let authority = std::fs::read_to_string(stack.directory().join("pki/ca.crt")).unwrap();
     let token = answer["status"]["token"].as_str().unwrap();
-    Kubernetes::new(&stack.state().endpoints.kubernetes, token, &authority).unwrap()
+    let client = Kubernetes::new(&stack.state().endpoints.kubernetes, token, &authority).unwrap();
+    let right = json!({"verb": "patch", "resource": "pods", "subresource": "status", "namespace": "default"});
+    let review = json!({
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": right},
+    });
+    // The API server learns of a binding a moment after it has stored it.
+    wait_for("rights", 1, Duration::from_secs(30), || {
+        let answer = client.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", &review)?;
+        Ok(usize::from(answer["status"]["allowed"] == true))
+    })
+    .unwrap();
+    client
 }
 
 #[test]
