@@ -124,10 +124,13 @@ impl Placed {
 
 /// What becomes of each pod without a node, in the scheduler's order: priority, then age.
 fn verdicts(objects: &Objects, touched: &BTreeSet<String>, moment: Moment) -> Vec<(String, Verdict)> {
+    let mut queue: Vec<&Pod> = objects.pods.values().filter(|pod| waits(pod)).collect();
+    if queue.is_empty() {
+        return Vec::new();
+    }
     let mut rooms = rooms(objects, moment);
     // Volumes that one pod alone may use, and that a pod has.
     let mut in_use = objects.volumes.in_use(objects.pods.values());
-    let mut queue: Vec<&Pod> = objects.pods.values().filter(|pod| waits(pod)).collect();
     queue.sort_by_key(|pod| (std::cmp::Reverse(pod.spec.priority), pod.created_at, pod.uid.as_str()));
     // Room hardly grows during a pass, so a pod like one that found none need not look again.
     let mut hopeless: BTreeSet<*const PodSpec> = BTreeSet::new();
@@ -305,14 +308,21 @@ fn collide(a: &HostPort, b: &HostPort) -> bool {
 
 /// Daemonsets and nodes that they belong on but do not run on yet. One that does not fit is tried again at every pass.
 fn missing_daemons(objects: &Objects, moment: Moment) -> Vec<(DaemonSet, String)> {
+    let daemons = objects.pods.values().filter_map(|pod| Some((pod.daemon_set.as_deref()?, pod)));
+    let present: BTreeSet<(&PodRef, &str)> =
+        daemons.filter_map(|(daemon_set, pod)| Some((daemon_set, pod.node_name.as_deref()?))).collect();
+    let lacks = |daemon_set: &DaemonSet, node: &str| !present.contains(&(&daemon_set.id, node));
+    let lacks_any = |node: &String| objects.daemon_sets.iter().any(|daemon_set| lacks(daemon_set, node));
+    if !objects.nodes.keys().any(lacks_any) {
+        return Vec::new();
+    }
     let mut rooms = rooms(objects, moment);
-    let present: BTreeSet<&PodRef> = objects.pods.values().map(|pod| &pod.id).collect();
     let mut missing = Vec::new();
     for daemon_set in &objects.daemon_sets {
         let alternatives = daemon_set.spec.node_requirements();
-        for (node, room) in &mut rooms {
+        for (node, room) in rooms.iter_mut().filter(|(node, _)| lacks(daemon_set, node)) {
             let pod = daemon(daemon_set, node, String::new(), jiff::Timestamp::UNIX_EPOCH);
-            if !present.contains(&pod.id) && room.accepts(&pod, &alternatives) {
+            if room.accepts(&pod, &alternatives) {
                 room.take(&pod);
                 missing.push((daemon_set.clone(), node.clone()));
             }
