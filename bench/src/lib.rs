@@ -3,12 +3,14 @@
 //!
 //! [`scenario`] makes files as kubectl prints them; [`catalogue`] says what can be bought; [`snapshot`] reads both as
 //! the command line does; [`bound`] is the least that any packing costs; [`figures`] are ours and [`karpenter`]'s
-//! results in one form; [`differential`] draws small clusters on which the two are compared; [`columns`] prints rows.
+//! results in one form; [`differential`] draws small clusters on which the two are compared; [`columns`] prints rows,
+//! and [`exit`] is how the programs end.
 
 pub mod bound;
 pub mod catalogue;
 pub mod columns;
 pub mod differential;
+pub mod exit;
 pub mod figures;
 pub mod karpenter;
 pub mod scenario;

@@ -19,6 +19,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use outrigger_bench::exit::exit_code;
 use outrigger_bench::{Recipe, Scenario, catalogue};
 
 /// Measures, and prints what it saw.
@@ -76,14 +77,7 @@ struct ScenarioSettings {
 }
 
 fn main() -> ExitCode {
-    // The error's own words are for people; a backtrace of this program would help nobody.
-    match run(Arguments::parse().what) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(run(Arguments::parse().what))
 }
 
 fn run(what: Option<What>) -> Result<()> {

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use outrigger_bench::exit::exit_code;
 
 /// A week makes and drops small objects all the time; this allocator plays it a quarter faster than the system's. What
 /// `cargo xtask bench` times keeps the system's, as the command and the functions do.
@@ -33,14 +34,7 @@ enum What {
 }
 
 fn main() -> ExitCode {
-    // The error's own words are for people; a backtrace of this program would help nobody.
-    match run(Arguments::parse().what) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(run(Arguments::parse().what))
 }
 
 fn run(what: What) -> Result<()> {
