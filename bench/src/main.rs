@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: the planner beside Karpenter's scheduler, consolidation, and the stack's numbers - from a pod to
-//! its fleet request, a function's start, its memory, what it reads.
+//! `cargo xtask bench`: the planner beside Karpenter's scheduler, consolidation, and the stack's numbers - from
+//! a pod to its fleet request, a function's start, its memory, what it reads.
 
 mod consolidate;
 mod interruption;

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use outrigger_bench::columns::{print, print_head};
 use plotters::prelude::*;
 
 use crate::outcome::Outcome;
-use outrigger_bench::columns::{print, print_head};
 
 /// Whom others are compared with.
 const RIVAL: &str = "karpenter-1.14";

@@ -13,7 +13,7 @@ use outrigger_simulation::{Policy, Scenario, play};
 use crate::floors::Floors;
 use crate::outcome::{COLUMNS, Outcome, Player};
 
-/// What `week` takes.
+/// What `play` takes.
 #[derive(Args)]
 pub(crate) struct Settings {
     /// Which cluster

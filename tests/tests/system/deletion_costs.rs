@@ -148,7 +148,8 @@ fn with_role(stack: &Stack, role: &str) -> Kubernetes {
     let client = Kubernetes::new(&stack.state().endpoints.kubernetes, token, &authority).unwrap();
     let right = json!({"verb": "patch", "resource": "pods", "subresource": "status", "namespace": "default"});
     let review = json!({
-        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": right},
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": right},
     });
     // The API server learns of a binding a moment after it has stored it.
     wait_for("rights", 1, Duration::from_secs(30), || {
