@@ -28,7 +28,7 @@ use crate::lease_guard::LeaseGuard;
 use crate::observe::offers::Offers;
 use crate::observe::{Known, Purpose, snapshot};
 use crate::pause::in_force;
-use crate::ports::{LedgerError, Ports, Scope};
+use crate::ports::{Lease, LedgerError, Ports, Scope};
 
 /// The name of the function and of its lease.
 pub const FUNCTION: &str = "disrupt";
@@ -92,11 +92,11 @@ pub struct Summary {
 
 /// One tick. Nothing is written after `deadline`.
 pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> Result<Summary, TickError> {
-    let Some(mut guard) = LeaseGuard::take(ports, FUNCTION, &settings.owner, Instant::now()).await? else {
+    let Some(guard) = LeaseGuard::take(ports, FUNCTION, &settings.owner, Instant::now()).await? else {
         return Ok(Summary { held_elsewhere: true, ..Summary::default() });
     };
     let mut tick = Tick { ports, settings, deadline, summary: Summary::default() };
-    let result = tick.run(&mut guard).await;
+    let result = guard.beside(ports, tick.run(&guard)).await;
     guard.give_back(ports).await;
     result.map(|()| tick.summary)
 }
@@ -109,12 +109,11 @@ struct Tick<'a> {
 }
 
 impl Tick<'_> {
-    async fn run(&mut self, guard: &mut LeaseGuard) -> Result<(), TickError> {
+    async fn run(&mut self, guard: &LeaseGuard) -> Result<(), TickError> {
         let known = self.ports.ledger.disruption_memory().await?;
         let Some((snapshot, memory)) = self.look(&known).await? else {
             return Ok(());
         };
-        guard.keep(self.ports).await?;
         let deadline = self.deadline;
         let time_is_up = move || Instant::now() >= deadline;
         let options = Options {
@@ -123,9 +122,10 @@ impl Tick<'_> {
             time_is_up: &time_is_up,
             ..Options::default()
         };
-        let found = consolidate(&snapshot, &options, &self.settings.disruption);
+        let decision = async { consolidate(&snapshot, &options, &self.settings.disruption) };
+        let found = guard.keep_for(self.ports, deadline, decision).await?;
         self.count(&found);
-        let proposals = self.commit_all(guard, &snapshot, &found).await?;
+        let proposals = self.commit_all(guard.lease(), &snapshot, &found).await?;
         self.summary.proposed = proposals.len();
         let memory = DisruptionMemory {
             proposals,
@@ -137,7 +137,7 @@ impl Tick<'_> {
             tracing::warn!("no time is left to remember what was found; the next tick finds it anew");
             return Ok(());
         }
-        self.remember_demand(&snapshot, &known, guard).await?;
+        self.remember_demand(&snapshot, &known, guard.lease()).await?;
         if memory != known {
             self.ports.ledger.put_disruption_memory(&memory, guard.lease()).await?;
         }
@@ -188,13 +188,13 @@ impl Tick<'_> {
         &self,
         snapshot: &Snapshot,
         known: &DisruptionMemory,
-        guard: &LeaseGuard,
+        lease: &Lease,
     ) -> Result<(), LedgerError> {
         let ended = ended_quarters(&known.demand, snapshot.taken_at);
         if ended.is_empty() {
             return Ok(());
         }
-        match self.enter_demand(snapshot, ended, guard).await {
+        match self.enter_demand(snapshot, ended, lease).await {
             Err(error) if !matches!(error, LedgerError::LeaseLost { .. }) => {
                 tracing::warn!(error = chain(&error), "what pods asked for is not remembered");
                 Ok(())
@@ -207,14 +207,14 @@ impl Tick<'_> {
         &self,
         snapshot: &Snapshot,
         ended: Vec<(&str, Quarter, u64)>,
-        guard: &LeaseGuard,
+        lease: &Lease,
     ) -> Result<(), LedgerError> {
         let mut history = self.ports.ledger.demand_history().await?;
         for (pool, quarter, cpu_millis) in ended {
             history.entry(pool.to_owned()).or_default().set(quarter, cpu_millis);
         }
         history.retain(|name, _| snapshot.node_pools.iter().any(|pool| pool.name == *name));
-        self.ports.ledger.put_demand_history(&history, guard.lease()).await
+        self.ports.ledger.put_demand_history(&history, lease).await
     }
 
     fn count(&mut self, found: &Consolidation) {
@@ -241,7 +241,7 @@ impl Tick<'_> {
     /// Commits what was proposed long enough ago; returns what is proposed now.
     async fn commit_all(
         &mut self,
-        guard: &mut LeaseGuard,
+        lease: &Lease,
         snapshot: &Snapshot,
         found: &Consolidation,
     ) -> Result<Vec<Proposal>, LedgerError> {
@@ -251,8 +251,7 @@ impl Tick<'_> {
             let is_old = snapshot.taken_at.duration_since(since) >= VALIDATION_DELAY;
             let is_validated = is_old || !self.settings.guards.validation;
             if is_validated && Instant::now() < self.deadline {
-                guard.keep(self.ports).await?;
-                if self.commit(guard, snapshot, command).await? {
+                if self.commit(lease, snapshot, command).await? {
                     continue;
                 }
             }
@@ -268,11 +267,11 @@ impl Tick<'_> {
     /// tick looks again.
     async fn commit(
         &mut self,
-        guard: &LeaseGuard,
+        lease: &Lease,
         snapshot: &Snapshot,
         found: &ConsolidationCommand,
     ) -> Result<bool, LedgerError> {
-        let committed = match commit(self.ports, guard.lease(), snapshot, found).await {
+        let committed = match commit(self.ports, lease, snapshot, found).await {
             Err(error @ LedgerError::LeaseLost { .. }) => return Err(error),
             Err(error) => {
                 tracing::info!(nodes = ?found.delete, error = chain(&error), "not committed this time");

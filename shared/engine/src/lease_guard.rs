@@ -2,26 +2,26 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
 use crate::TickError;
+use crate::error::chain;
 use crate::ports::{Lease, LedgerError, Ports};
 use crate::sweep::adoption::check_new_ledger;
 
 /// How long a lease lasts without being renewed; a dead function's work waits no longer than this.
 const TTL: Duration = Duration::from_secs(20);
-/// A lease this close to its end is renewed before anything else is done.
-const RENEW_WITHIN: Duration = Duration::from_secs(12);
+/// How often it is renewed beside the work.
+const RENEW_EVERY: Duration = Duration::from_secs(8);
 /// How often a tick that waits for another one asks whether that has ended.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
-/// The longest that a tick may wait without coming back to [`LeaseGuard::keep`].
-pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// A held lease. The ledger's epoch conditions fence writes; this only keeps two functions from doing the same work.
 pub(crate) struct LeaseGuard {
     lease: Lease,
-    expires_at: Timestamp,
+    /// Held by the one renewal that is on its way, so that a shorter one never lands after a longer.
+    renewing: Mutex<()>,
 }
 
 impl LeaseGuard {
@@ -36,9 +36,8 @@ impl LeaseGuard {
         check_new_ledger(ports).await?;
         ports.ledger.bind(&ports.cluster.uid().await?).await?;
         loop {
-            let now = ports.now();
-            if let Some(lease) = ports.ledger.acquire(function, owner, now, TTL).await? {
-                return Ok(Some(Self { lease, expires_at: after(now, TTL) }));
+            if let Some(lease) = ports.ledger.acquire(function, owner, ports.now(), TTL).await? {
+                return Ok(Some(Self { lease, renewing: Mutex::default() }));
             }
             if Instant::now() + ASK_AGAIN >= patience_ends {
                 return Ok(None);
@@ -52,24 +51,57 @@ impl LeaseGuard {
         &self.lease
     }
 
-    /// Renews the lease when its end is near.
-    pub(crate) async fn keep(&mut self, ports: Ports<'_>) -> Result<(), LedgerError> {
-        let now = ports.now();
-        if after(now, RENEW_WITHIN) >= self.expires_at {
-            ports.ledger.renew(&self.lease, now, TTL).await?;
-            self.expires_at = after(now, TTL);
+    /// Does work and keeps the lease beside it. Work whose lease has gone is broken off, as if its function died.
+    pub(crate) async fn beside<T>(
+        &self,
+        ports: Ports<'_>,
+        work: impl Future<Output = Result<T, TickError>>,
+    ) -> Result<T, TickError> {
+        tokio::select! {
+            biased;
+            done = work => done,
+            lost = self.renew_until_lost(ports) => Err(lost.into()),
         }
-        Ok(())
+    }
+
+    async fn renew_until_lost(&self, ports: Ports<'_>) -> LedgerError {
+        loop {
+            sleep(RENEW_EVERY).await;
+            match self.renew(ports, TTL).await {
+                Ok(()) => {}
+                Err(lost @ LedgerError::LeaseLost { .. }) => return lost,
+                Err(error) => {
+                    let function = &self.lease.function;
+                    tracing::warn!(error = chain(&error), function, "the lease was not renewed this time");
+                }
+            }
+        }
+    }
+
+    /// Decides while the lease is kept until `deadline`, since a decision leaves no time to renew it. Afterwards it is
+    /// kept no longer than usual, so that a function which dies then holds nobody up.
+    pub(crate) async fn keep_for<T>(
+        &self,
+        ports: Ports<'_>,
+        deadline: Instant,
+        decision: impl Future<Output = T>,
+    ) -> Result<T, LedgerError> {
+        self.renew(ports, deadline.saturating_duration_since(Instant::now()).max(TTL)).await?;
+        let decided = decision.await;
+        self.renew(ports, TTL).await?;
+        Ok(decided)
+    }
+
+    async fn renew(&self, ports: Ports<'_>, ttl: Duration) -> Result<(), LedgerError> {
+        let _one_at_a_time = self.renewing.lock().await;
+        ports.ledger.renew(&self.lease, ports.now(), ttl).await
     }
 
     /// Gives the lease back. A failure costs the next tick at most the lease's length.
     pub(crate) async fn give_back(self, ports: Ports<'_>) {
         if let Err(error) = ports.ledger.release(&self.lease).await {
-            tracing::warn!(%error, function = self.lease.function, "the lease could not be given back");
+            let function = self.lease.function;
+            tracing::warn!(error = chain(&error), function, "the lease could not be given back");
         }
     }
-}
-
-fn after(now: Timestamp, duration: Duration) -> Timestamp {
-    now.saturating_add(duration).unwrap_or(Timestamp::MAX)
 }

@@ -143,7 +143,7 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
     }
     let began = Instant::now();
     let patience_ends = deadline.min(began + settings.patience);
-    let Some(mut guard) = LeaseGuard::take(ports, FUNCTION, &settings.owner, patience_ends).await? else {
+    let Some(guard) = LeaseGuard::take(ports, FUNCTION, &settings.owner, patience_ends).await? else {
         return Ok(Summary { held_elsewhere: true, ..Summary::default() });
     };
     let mut tick = Tick {
@@ -165,7 +165,7 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
         sweep: Sweep::default(),
         pause: None,
     };
-    let result = tick.run(&mut guard).await;
+    let result = guard.beside(ports, tick.run(guard.lease())).await;
     tick.announce().await;
     guard.give_back(ports).await;
     result.map(|()| tick.summary)
@@ -219,12 +219,11 @@ struct Launches<'w> {
 }
 
 impl Tick<'_> {
-    async fn run(&mut self, guard: &mut LeaseGuard) -> Result<(), TickError> {
+    async fn run(&mut self, lease: &Lease) -> Result<(), TickError> {
         self.sweep = self.ports.ledger.sweep().await?;
         loop {
-            guard.keep(self.ports).await?;
             let before = self.summary.registered.len();
-            self.pass(guard.lease()).await?;
+            self.pass(lease).await?;
             let waiting = !self.summary.waiting.is_empty();
             let has_registered = self.summary.registered.len() > before;
             let pause = if has_registered { PAUSE_AFTER_REGISTRATION } else { PAUSE };

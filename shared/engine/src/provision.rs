@@ -22,7 +22,7 @@ use crate::guards::Guards;
 use crate::launch::apply::apply;
 use crate::launch::launcher::Outcome;
 use crate::launch::recover::recover;
-use crate::lease_guard::{LONGEST_WAIT, LeaseGuard};
+use crate::lease_guard::LeaseGuard;
 use crate::node::nomination::hold_room;
 use crate::observe::configuration::configuration;
 use crate::observe::offers::Offers;
@@ -124,7 +124,7 @@ pub struct Summary {
 pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> Result<Summary, TickError> {
     let began = Instant::now();
     let patience_ends = deadline.min(began + settings.patience);
-    let Some(mut guard) = LeaseGuard::take(ports, FUNCTION, &settings.owner, patience_ends).await? else {
+    let Some(guard) = LeaseGuard::take(ports, FUNCTION, &settings.owner, patience_ends).await? else {
         return Ok(Summary { held_elsewhere: true, ..Summary::default() });
     };
     let mut tick = Tick {
@@ -143,7 +143,7 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
         told_paused: BTreeSet::new(),
         summary: Summary::default(),
     };
-    let result = tick.run(&mut guard).await;
+    let result = guard.beside(ports, tick.run(&guard)).await;
     guard.give_back(ports).await;
     result.map(|()| tick.summary)
 }
@@ -182,7 +182,7 @@ enum Unshown {
 }
 
 impl Tick<'_> {
-    async fn run(&mut self, guard: &mut LeaseGuard) -> Result<(), TickError> {
+    async fn run(&mut self, guard: &LeaseGuard) -> Result<(), TickError> {
         let mut ledger = self.ports.ledger.load().await?;
         self.heed_pause(&mut ledger);
         self.leaving = LeavingClaims::of(&ledger.claims, &ledger.commands, self.ports.now());
@@ -197,13 +197,11 @@ impl Tick<'_> {
         self.unshown = Some(Unshown::Read(Box::new((configuration, ledger.claims))));
         let mut watched = Watched::open(self.ports, self.scope()).await?;
         loop {
-            guard.keep(self.ports).await?;
             let has_news = self.news(&watched).next().is_some();
             if (has_news || self.standing) && self.may_launch() {
                 if has_news && !self.settings.window.is_zero() {
                     self.gather(&mut watched).await?;
                 }
-                guard.keep(self.ports).await?;
                 self.round(guard, &mut watched, &mut offers).await?;
                 self.unshown = Some(Unshown::Changed);
                 continue;
@@ -216,7 +214,7 @@ impl Tick<'_> {
             // That launches may go on is no news where no pod waits for it any more.
             let resumes_at = self.resumes_at.filter(|at| *at > now).unwrap_or(self.ends_at);
             let left = resumes_at.min(self.ends_at).duration_since(now);
-            watched.wait(self.ports, left.min(LONGEST_WAIT)).await?;
+            watched.wait(self.ports, left).await?;
         }
     }
 
@@ -326,7 +324,8 @@ impl Tick<'_> {
         };
         let mut snapshot = snapshot(self.ports, known, ledger, &watched.state, offers).await?;
         self.recall_demand(&mut snapshot).await;
-        let decision = self.decide(snapshot).await;
+        let (ports, deadline) = (self.ports, self.deadline);
+        let decision = guard.keep_for(ports, deadline, self.decide(snapshot)).await?;
         self.count(&decision);
         if Instant::now() >= self.deadline {
             tracing::warn!("no time is left to launch what was planned; the next tick plans again");

@@ -64,34 +64,40 @@ async fn ranked_pods(cluster: &dyn Cluster) -> Result<Vec<Pod>, ClusterError> {
     Ok(pods)
 }
 
-/// Takes finalizers off nodes, opens nodes that are closed for a drain, takes our deletion costs off pods, and removes the
-/// NodeClaim objects. Instances
-/// run on. May be repeated, and harms nothing where Outrigger's functions still run: they put everything back.
+/// Takes finalizers off nodes, opens nodes that are closed for a drain, takes our deletion costs off pods, and removes
+/// the NodeClaim objects. Instances run on. May be repeated, and harms nothing where Outrigger's functions still run:
+/// they put everything back.
+///
+/// Goes on past what cannot be changed; errors with the first of these.
 pub async fn release(cluster: &dyn Cluster, traces: &Traces) -> Result<(), ClusterError> {
+    let mut answers = Vec::new();
     for trace in &traces.nodes {
-        release_node(cluster, &trace.name).await?;
+        answers.push(release_node(cluster, &trace.name).await);
     }
-    take_off_deletion_costs(cluster).await?;
+    answers.push(take_off_deletion_costs(cluster).await);
     for claim in &traces.node_claims {
-        cluster.forget_mirror(claim).await?;
+        answers.push(cluster.forget_mirror(claim).await);
     }
-    Ok(())
+    answers.into_iter().collect()
 }
 
 /// Asks for the end of every node, as `kubectl delete nodeclaims` does. Outrigger's functions, which must still run,
-/// drain them.
+/// drain them. Goes on past what cannot be changed; errors with the first of these.
 pub async fn drain(cluster: &dyn Cluster, traces: &Traces) -> Result<(), ClusterError> {
+    let mut answers = Vec::new();
     for claim in &traces.node_claims {
-        cluster.delete_mirror(claim).await?;
+        answers.push(cluster.delete_mirror(claim).await);
     }
-    take_off_deletion_costs(cluster).await
+    answers.push(take_off_deletion_costs(cluster).await);
+    answers.into_iter().collect()
 }
 
 async fn take_off_deletion_costs(cluster: &dyn Cluster) -> Result<(), ClusterError> {
+    let mut answers = Vec::new();
     for pod in ranked_pods(cluster).await? {
-        cluster.set_deletion_cost(&pod, None).await?;
+        answers.push(cluster.set_deletion_cost(&pod, None).await);
     }
-    Ok(())
+    answers.into_iter().collect()
 }
 
 /// Tries until nobody else has changed the node in between.

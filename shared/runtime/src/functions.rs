@@ -1,5 +1,6 @@
 //! The functions: each re-reads the world, whatever event woke it.
 
+use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant as Stopwatch};
 
 use anyhow::Context as _;
@@ -138,7 +139,8 @@ impl<T> Shell<T> {
         let stopwatch = Stopwatch::now();
         let context = event.context;
         let deadlines = Deadlines::of(&self.limits, context.deadline);
-        let work = Box::pin(handler(self, event.payload, context.request_id, deadlines.last_change));
+        let owner = owner(&context.request_id);
+        let work = Box::pin(handler(self, event.payload, owner, deadlines.last_change));
         let result = timeout_at(deadlines.answer, work).await;
         let result =
             result.unwrap_or_else(|_| Err(anyhow::anyhow!("its time was up before all had answered")));
@@ -155,6 +157,13 @@ impl<T> Shell<T> {
             }
         }
     }
+}
+
+/// Who holds a lease in an invocation: its request, told apart from a second delivery of the same one.
+fn owner(request_id: &str) -> String {
+    // The standard library draws the keys of each of these at random.
+    let delivery = RandomState::new().hash_one(request_id);
+    format!("{request_id}/{delivery:016x}")
 }
 
 /// How long a tick waits for another one to end: only those of the schedule do, whose events EventBridge names so,
@@ -181,4 +190,16 @@ fn log_as_json() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
     tracing_subscriber::fmt().json().flatten_event(true).with_env_filter(filter).with_target(false).init();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_deliveries_of_one_request_are_two_owners() {
+        let (first, second) = (owner("6c2f"), owner("6c2f"));
+        assert!(first.starts_with("6c2f/") && second.starts_with("6c2f/"), "{first} {second}");
+        assert_ne!(first, second);
+    }
 }

@@ -3,14 +3,15 @@
 
 use std::error::Error;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use outrigger_engine::{Ports, Rate};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::environment::Environment;
 use crate::faults::Fate;
@@ -392,6 +393,8 @@ pub(crate) trait PortError {
     fn unknown(call: Call) -> Self;
     /// It was turned away before anything happened.
     fn refused(call: Call) -> Self;
+    /// Somebody else has written the object first.
+    fn stuck(object: &str) -> Self;
 }
 
 /// A run of a function as it begins.
@@ -418,6 +421,8 @@ pub(crate) struct Door {
     clock: RunClock,
     /// Whether the API server has answered, so that its time is known.
     heard: AtomicBool,
+    /// Until when the whole run stands still.
+    frozen_until: Mutex<Instant>,
     calls: AtomicU32,
     died: Notify,
 }
@@ -428,7 +433,8 @@ impl Door {
         let Run { function, owner, crash, skew, environment } = run;
         let clock = RunClock::new(*world.clock(), skew);
         let (heard, calls, died) = (AtomicBool::new(false), AtomicU32::new(0), Notify::new());
-        Self { world, function, owner, crash, environment, clock, heard, calls, died }
+        let frozen_until = Mutex::new(Instant::now());
+        Self { world, function, owner, crash, environment, clock, heard, frozen_until, calls, died }
     }
 
     /// The run has come to its end: what is warm in its environment serves the next one.
@@ -472,6 +478,23 @@ impl Door {
         self.calls.load(Ordering::Relaxed)
     }
 
+    /// [`Door::call`] for one that changes an object, which faults may pick out.
+    pub(crate) async fn call_on<T, E, F>(&self, call: Call, object: &str, act: F) -> Result<T, E>
+    where
+        T: Send,
+        E: PortError + Send,
+        F: FnOnce(&mut State, Moment) -> Result<T, E> + Send,
+    {
+        self.call(call, |state, moment| {
+            if state.faults.is_stuck(call, object, moment) {
+                Err(E::stuck(object))
+            } else {
+                act(state, moment)
+            }
+        })
+        .await
+    }
+
     /// Makes one call: waits as long as it takes, lets a fault happen, acts, and perhaps never returns.
     pub(crate) async fn call<T, E, F>(&self, call: Call, act: F) -> Result<T, E>
     where
@@ -484,11 +507,15 @@ impl Door {
             self.world.with(|state, moment| laws::rates::sent(state, &self.environment, rate, moment));
         }
         let delay = self.world.with(|state, moment| {
-            let frozen = state.freezes.iter().position(|(of, at, _)| *of == self.function && *at == call);
-            let frozen = frozen.map(|index| state.freezes.remove(index).2).unwrap_or_default();
-            state.faults.delay(moment).saturating_add(frozen)
+            if let Some(length) = take_halt(&mut state.freezes, self.function, call) {
+                self.freeze(length);
+            }
+            let hang = take_halt(&mut state.hangs, self.function, call).unwrap_or_default();
+            state.faults.delay(moment).saturating_add(hang)
         });
+        self.thaw().await;
         tokio::time::sleep(delay.saturating_add(Duration::from_millis(call.latency_millis()))).await;
+        self.thaw().await;
         let result = self.world.with(|state, moment| {
             let fate = match (state.faults.fate(call, moment), call.rate()) {
                 (Fate::Served | Fate::AnswerLost, Some(rate)) if !state.cloud.admits(rate, moment) => {
@@ -517,6 +544,16 @@ impl Door {
         result
     }
 
+    /// The whole run stands still for so long.
+    fn freeze(&self, length: Duration) {
+        *self.frozen_until.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now() + length;
+    }
+
+    async fn thaw(&self) {
+        let until = *self.frozen_until.lock().unwrap_or_else(PoisonError::into_inner);
+        tokio::time::sleep_until(until).await;
+    }
+
     /// Returns unless this call was the run's last.
     async fn survive(&self, call: Call) {
         let made = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
@@ -530,6 +567,15 @@ impl Door {
             std::future::pending::<()>().await;
         }
     }
+}
+
+/// A stop of a function before a call, and how long it takes.
+pub(crate) type Halt = (Function, Call, Duration);
+
+/// How long a run of a function stops before a call now, once.
+fn take_halt(halts: &mut Vec<Halt>, function: Function, call: Call) -> Option<Duration> {
+    let index = halts.iter().position(|(of, before, _)| *of == function && *before == call)?;
+    Some(halts.remove(index).2)
 }
 
 /// The cause of an answer that never came.

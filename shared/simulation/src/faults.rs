@@ -1,5 +1,6 @@
 //! What goes wrong with calls: windows that a scenario opens, and chance.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outrigger_model::TaintEffect;
@@ -68,6 +69,8 @@ pub(crate) enum Trouble {
     EventsAstray(u64),
     /// So many in a hundred calls fail, each in one of three ways.
     Chaos(u64),
+    /// The first object that a call writes is never written.
+    Stuck(Call),
 }
 
 /// Trouble for a time.
@@ -84,11 +87,13 @@ pub(crate) struct Faults {
     seed: u64,
     windows: Vec<Window>,
     calls: u64,
+    /// What each call is stuck on.
+    stuck: BTreeMap<Call, String>,
 }
 
 impl Faults {
     pub(crate) const fn new(seed: u64) -> Self {
-        Self { seed, windows: Vec::new(), calls: 0 }
+        Self { seed, windows: Vec::new(), calls: 0, stuck: BTreeMap::new() }
     }
 
     /// Opens a window.
@@ -117,9 +122,18 @@ impl Faults {
             | Trouble::RogueTaint(_)
             | Trouble::RogueBinding
             | Trouble::KubeletsRefuse
-            | Trouble::EventsAstray(_) => Fate::Served,
+            | Trouble::EventsAstray(_)
+            | Trouble::Stuck(_) => Fate::Served,
         });
         fates.find(|fate| *fate != Fate::Served).unwrap_or(Fate::Served)
+    }
+
+    /// Whether a call never gets an object written now.
+    pub(crate) fn is_stuck(&mut self, call: Call, object: &str, moment: Moment) -> bool {
+        if !self.open(moment.elapsed).any(|trouble| trouble == Trouble::Stuck(call)) {
+            return false;
+        }
+        self.stuck.entry(call).or_insert_with(|| object.to_owned()) == object
     }
 
     /// What would become of a call now, chance aside.

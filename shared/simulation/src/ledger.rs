@@ -48,11 +48,21 @@ struct HeldLease {
     owner: Option<String>,
     epoch: u64,
     expires_at: Timestamp,
+    /// How often somebody took it who found it over and not given back.
+    taken_over: usize,
+    /// The longest that it was ever kept for at once.
+    longest: Duration,
 }
 
 impl Table {
     pub(crate) fn new(promises: Promises) -> Self {
         Self { promises, ..Self::default() }
+    }
+
+    /// How often the lease of each function was taken over from one who had not given it back, and the longest that it
+    /// was kept for at once.
+    pub(crate) fn leases(&self) -> impl Iterator<Item = (&str, usize, Duration)> {
+        self.leases.iter().map(|(function, held)| (function.as_str(), held.taken_over, held.longest))
     }
 
     /// Every claim ever written, in order of name.
@@ -110,12 +120,20 @@ impl Table {
 
     fn acquire(&mut self, function: &str, owner: &str, now: Timestamp, ttl: Duration) -> Option<Lease> {
         let expires_at = after(now, ttl);
-        let lease =
-            self.leases.entry(function.to_owned()).or_insert(HeldLease { owner: None, epoch: 0, expires_at });
+        let lease = self.leases.entry(function.to_owned()).or_insert(HeldLease {
+            owner: None,
+            epoch: 0,
+            expires_at,
+            taken_over: 0,
+            longest: ttl,
+        });
         match lease.owner.as_deref() {
             Some(holder) if holder == owner => {}
             Some(_) if lease.expires_at > now => return None,
-            _ => lease.epoch += 1,
+            holder => {
+                lease.taken_over += usize::from(holder.is_some());
+                lease.epoch += 1;
+            }
         }
         lease.owner = Some(owner.to_owned());
         lease.expires_at = expires_at;
@@ -126,6 +144,7 @@ impl Table {
         self.check_lease(lease)?;
         if let Some(held) = self.leases.get_mut(&lease.function) {
             held.expires_at = after(now, ttl);
+            held.longest = held.longest.max(ttl);
         }
         Ok(())
     }

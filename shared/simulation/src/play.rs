@@ -95,6 +95,9 @@ pub struct Ending {
     /// When something was last written that changes which nodes there are, by what it was: a launch, a command of
     /// disruption, the end of a claim.
     pub last_writes: BTreeMap<&'static str, Duration>,
+    /// By function, how often its lease was taken over from one who had not given it back, and the longest that it was
+    /// kept for at once.
+    pub leases: BTreeMap<String, (usize, Duration)>,
     /// The lists of nodes and pods that functions have read, in order of time.
     pub lists: Vec<Listed>,
     /// How many runs of functions have died.
@@ -218,6 +221,11 @@ fn ending(world: &World, scenario: &Scenario) -> Ending {
         ]
         .concat(),
         last_writes: state.last_writes.clone(),
+        leases: state
+            .ledger
+            .leases()
+            .map(|(function, taken_over, longest)| (function.to_owned(), (taken_over, longest)))
+            .collect(),
         lists: state.looks.lists.clone(),
         deaths: state.deaths,
         dead_letters: state.queue.dead().len(),

@@ -49,6 +49,7 @@
 //!     - {at: 2m, kind: RogueBinding, for: 5m}       # somebody binds a pod to each node that is registered and closed
 //!     - {at: 2m, kind: KubeletsRefuse, for: 1m}      # kubelets admit none of the pods that we bind
 //!     - {at: 3m, kind: Throttle, for: 1m}            # EC2 refuses calls; with call: CreateFleet only that, with Evict the API server
+//!     - {at: 3m, kind: Stuck, for: 5m, call: Resolve} # the first object that the call changes conflicts each time
 //!     - {at: 4m, kind: ApiServerDown, for: 1m}       # also LedgerDown, CloudDown: no answers
 //!     - {at: 5m, kind: Chaos, percent: 5, for: 5m}   # calls fail and functions die by chance
 //!     - {at: 6m, kind: KillFunction, function: provision, after: CreateFleet}
@@ -65,6 +66,7 @@
 //!                                                    # ConfuseNodes (by a taint of a later Kubernetes, for 3 min)
 //!     - {at: 7m, kind: StrayInstances, count: 1}     # ours, but of no launch; ForeignInstances: nobody's of ours
 //!     - {at: 8m, kind: Freeze, function: lifecycle, call: PutSweep, for: 1m}   # stands still before that call
+//!     - {at: 8m, kind: Hang, function: lifecycle, call: PodsOn, for: 1m}     # that call takes long, the run goes on beside it
 //!     - {at: 8m, kind: LoseTable}                    # the ledger's; also CopyTable, and RestoreTable from the last copy
 //!     - {at: 8m, kind: Pause, for: 10m}          # an operator's; also PauseDisruption; without `for` until Resume
 //!     - {at: 8m, kind: Slow, for: 1m}                # calls take long

@@ -19,7 +19,7 @@ use outrigger_model::{FleetRequest, StaticPod, labels};
 use crate::agenda::{Agenda, Step};
 use crate::cloud::{Buckets, Ec2, Machine, NO_CAPACITY};
 use crate::cluster::Objects;
-use crate::door::{Call, Crash};
+use crate::door::{Crash, Halt};
 use crate::environment::Environment;
 use crate::faults::{Faults, Trouble};
 use crate::laws;
@@ -74,7 +74,9 @@ pub(crate) struct State {
     /// Functions whose next run dies, and where.
     pub kills: Vec<(Function, Crash)>,
     /// Functions that stand still before a call, and for how long.
-    pub freezes: Vec<(Function, Call, Duration)>,
+    pub freezes: Vec<Halt>,
+    /// Functions whose next call of a name takes so much longer.
+    pub hangs: Vec<Halt>,
     /// Processes of functions that wait for their next run.
     pub warm: BTreeMap<Function, Vec<Environment>>,
     /// How many processes there have been.
@@ -149,6 +151,7 @@ impl State {
             warned: BTreeSet::new(),
             kills: Vec::new(),
             freezes: Vec::new(),
+            hangs: Vec::new(),
             warm: BTreeMap::new(),
             environments: 0,
             paces: scenario.paces,

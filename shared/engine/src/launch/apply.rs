@@ -22,7 +22,10 @@ const CONCURRENT_LAUNCHES: usize = 4;
 /// Makes the plan true as far as EC2 lets us.
 ///
 /// Every launch is written down before the first is sent. When the generation has moved on, nothing more is written;
-/// what was written under the generation that held is launched all the same.
+/// what was written under the generation that held is launched all the same. A launch that the ledger refuses holds up
+/// no other.
+///
+/// Errors when the lease has gone, or nothing can be written.
 pub(crate) async fn apply(
     ports: Ports<'_>,
     lease: &Lease,
@@ -36,14 +39,24 @@ pub(crate) async fn apply(
     let prepared = prepare(ports, lease, snapshot, plan, &mut outcome).await?;
     let mut sent = Vec::new();
     for (launch, offer) in prepared {
-        sent.push(launcher.send(lease, launch.intent, offer).boxed());
+        let PreparedLaunch { intent, .. } = launch;
+        let sending = async move { (intent.clone(), launcher.send(lease, intent, offer).await) };
+        sent.push(sending.boxed());
     }
     let results: Vec<_> = futures::stream::iter(sent).buffer_unordered(CONCURRENT_LAUNCHES).collect().await;
     let mut first_error = None;
-    for result in results {
+    for (intent, result) in results {
         match result {
             Ok(part) => outcome.merge(part),
-            Err(error) => first_error = first_error.or(Some(error)),
+            Err(error) if !error.is_of_one() => first_error = first_error.or(Some(error)),
+            Err(error) => {
+                tracing::warn!(
+                    intent = intent.id,
+                    error = chain(&error),
+                    "not closed; the next tick goes on"
+                );
+                outcome.unknown.extend(intent.claims);
+            }
         }
     }
     outcome.sort();
@@ -92,7 +105,16 @@ async fn prepare<'a>(
                 outcome.overtaken = true;
                 break;
             }
-            Err(error) => return Err(error),
+            Err(error) if !error.is_of_one() => return Err(error),
+            Err(error) => {
+                tracing::warn!(
+                    intent = launch.intent.id,
+                    error = chain(&error),
+                    "the launch was not written down"
+                );
+                fail(outcome, &group, &chain(&error));
+                continue;
+            }
         }
         if matches!(class.launch, LaunchTemplate::Own(_)) {
             outcome.templates.insert(launch.intent.request.launch_template.clone());

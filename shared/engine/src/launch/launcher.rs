@@ -131,7 +131,7 @@ impl Launcher<'_> {
         tracing::warn!(intent = intent.id, code, message, "EC2 refused the fleet");
         let error = FleetError { code, message, instance_type: String::new(), zone: String::new() };
         let mut outcome = Outcome::default();
-        outcome.heed(intent, self.judge(&intent.request, &[error], false).await?);
+        outcome.heed(intent, self.judge(&intent.request, &[error], false).await);
         self.ports.ledger.abandon(&intent.id, &why, self.ports.now()).await?;
         outcome.failed = intent.claims.iter().map(|claim| (claim.clone(), why.clone())).collect();
         Ok(outcome)
@@ -146,10 +146,10 @@ impl Launcher<'_> {
     ) -> Result<Outcome, LedgerError> {
         let mut outcome = Outcome::default();
         let launched_any = !answer.instances.is_empty();
-        outcome.heed(intent, self.judge(&intent.request, &answer.errors, launched_any).await?);
+        outcome.heed(intent, self.judge(&intent.request, &answer.errors, launched_any).await);
         if launched_any {
             outcome.accepted.extend(intent.request.tags.get(labels::NODE_POOL).cloned());
-            self.forgive(&answer.instances).await?;
+            self.forgive(&answer.instances).await;
         }
         let why = shortfall(&answer);
         let mut instances = answer.instances;
@@ -177,30 +177,32 @@ impl Launcher<'_> {
         Ok(outcome)
     }
 
-    /// What the errors come to; the offerings that they close are written down at once.
-    async fn judge(
-        self,
-        request: &FleetRequest,
-        errors: &[FleetError],
-        launched: bool,
-    ) -> Result<Verdict, LedgerError> {
+    /// What the errors come to; the offerings that they close are written down at once. Where that fails they are tried
+    /// again, and the launch is closed all the same.
+    async fn judge(self, request: &FleetRequest, errors: &[FleetError], launched: bool) -> Verdict {
         let verdict = fleet_errors::judge(request, errors, launched, self.known, self.ports.now());
         if let Some(first) = verdict.offerings.first() {
             tracing::info!(count = verdict.offerings.len(), ?first, "offerings are left alone for a while");
-            self.ports.ledger.put_unavailable(&verdict.offerings).await?;
+            if let Err(error) = self.ports.ledger.put_unavailable(&verdict.offerings).await {
+                tracing::warn!(error = chain(&error), "the offerings are not remembered");
+            }
         }
-        Ok(verdict)
+        verdict
     }
 
     /// What could be had again has failed no more times in a row.
-    async fn forgive(self, instances: &[Instance]) -> Result<(), LedgerError> {
+    async fn forgive(self, instances: &[Instance]) {
         let had = |known: &UnavailableOffering| {
             instances.iter().any(|instance| {
                 known.speaks_of(&instance.instance_type, &instance.zone, instance.capacity_type)
             })
         };
         let over: Vec<_> = self.known.iter().filter(|known| had(known)).cloned().collect();
-        if over.is_empty() { Ok(()) } else { self.ports.ledger.clear_unavailable(&over).await }
+        if !over.is_empty()
+            && let Err(error) = self.ports.ledger.clear_unavailable(&over).await
+        {
+            tracing::warn!(error = chain(&error), "the offerings are left alone for as long as before");
+        }
     }
 }
 

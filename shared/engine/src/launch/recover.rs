@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use outrigger_model::{Intent, IntentState};
+use outrigger_model::{Instance, Intent, IntentState};
 use tokio::time::Instant;
 
 use crate::error::chain;
@@ -40,7 +40,9 @@ enum Step {
 }
 
 /// Closes what can be closed. Claims of launches that stay open go on counting as capacity, so nothing is launched for
-/// their pods meanwhile.
+/// their pods meanwhile. A launch that cannot be closed holds up no other.
+///
+/// Errors when the lease has gone, or nothing can be written.
 pub(crate) async fn recover(
     ports: Ports<'_>,
     lease: &Lease,
@@ -66,36 +68,57 @@ pub(crate) async fn recover(
                 continue;
             }
         };
-        let step = next_step(intent, seen.len(), ports.now());
+        let now = ports.now();
+        let step = next_step(intent, seen.len(), now);
         tracing::info!(intent = intent.id, state = ?intent.state, seen = seen.len(), ?step, "found an open launch");
-        let outcome = match step {
-            Step::Wait => Outcome::default(),
-            Step::Mark => {
-                ports.ledger.mark_sent(lease, &intent.id, ports.now()).await?;
-                Outcome::default()
+        if step == Step::Resend && is_held(now) {
+            continue;
+        }
+        match take(step, launcher, lease, intent, seen).await {
+            Ok(outcome) => total.merge(outcome),
+            Err(error) if !error.is_of_one() => return Err(error),
+            Err(error) => {
+                tracing::warn!(intent = intent.id, error = chain(&error), "not closed; it stays open");
+                total.unknown.extend(intent.claims.iter().cloned());
             }
-            Step::Resend if is_held(ports.now()) => Outcome::default(),
-            Step::Abandon(why) => {
-                ports.ledger.abandon(&intent.id, why, ports.now()).await?;
-                Outcome::default()
-            }
-            Step::Adopt => {
-                let answer = FleetAnswer { instances: seen, errors: Vec::new() };
-                launcher.settle(intent, None, answer).await?
-            }
-            Step::Resend => match ports.cloud.launch(&intent.request).await {
-                Ok(answer) => launcher.settle(intent, None, answer).await?,
-                Err(error) => {
-                    tracing::warn!(intent = intent.id, error = chain(&error), "no answer yet; it stays open");
-                    let throttled = is_throttle(&error);
-                    Outcome { unknown: intent.claims.clone(), throttled, ..Outcome::default() }
-                }
-            },
-        };
-        total.merge(outcome);
+        }
     }
     total.sort();
     Ok(total)
+}
+
+/// Takes an open launch one step on. `seen` are its instances.
+async fn take(
+    step: Step,
+    launcher: Launcher<'_>,
+    lease: &Lease,
+    intent: &Intent,
+    seen: Vec<Instance>,
+) -> Result<Outcome, LedgerError> {
+    let ports = launcher.ports;
+    match step {
+        Step::Wait => Ok(Outcome::default()),
+        Step::Mark => {
+            ports.ledger.mark_sent(lease, &intent.id, ports.now()).await?;
+            Ok(Outcome::default())
+        }
+        Step::Abandon(why) => {
+            ports.ledger.abandon(&intent.id, why, ports.now()).await?;
+            Ok(Outcome::default())
+        }
+        Step::Adopt => {
+            let answer = FleetAnswer { instances: seen, errors: Vec::new() };
+            launcher.settle(intent, None, answer).await
+        }
+        Step::Resend => match ports.cloud.launch(&intent.request).await {
+            Ok(answer) => launcher.settle(intent, None, answer).await,
+            Err(error) => {
+                tracing::warn!(intent = intent.id, error = chain(&error), "no answer yet; it stays open");
+                let throttled = is_throttle(&error);
+                Ok(Outcome { unknown: intent.claims.clone(), throttled, ..Outcome::default() })
+            }
+        },
+    }
 }
 
 fn is_throttle(error: &CloudError) -> bool {

@@ -212,6 +212,7 @@ impl Draining<'_> {
         Ok(volumes.map(|attachment| attachment.volume.clone()).collect())
     }
 
+    /// Goes on past a pod that cannot be asked or deleted; errors with the first of these.
     async fn carry_out(self, node: &Node, drain: &Drain<'_>) -> Result<(), TickError> {
         for pod in &drain.protected {
             let why = "it asks not to be disrupted";
@@ -221,19 +222,21 @@ impl Draining<'_> {
             let message = format!("annotation {wish}");
             self.tell(Subject::pod(pod), true, "InvalidDoNotDisrupt", message).await;
         }
+        let mut answers = Vec::new();
         for (pod, grace) in &drain.force {
             let lost = if pod.owner_kind.is_empty() { LOST } else { "" };
             let message =
                 format!("its node must end; it is deleted with {} s of grace{lost}", grace.as_secs());
             self.tell(Subject::pod(pod), true, "TerminationGracePeriodExpiring", message).await;
-            self.ports.cluster.delete_pod(pod, *grace).await?;
+            answers.push(self.ports.cluster.delete_pod(pod, *grace).await);
         }
         let mut requests = Vec::new();
         for pod in drain.evict.iter().filter(|pod| self.patience.may_ask(pod)) {
             requests.push(self.evict(node, pod).boxed());
         }
-        let answers: Vec<_> =
+        let asked: Vec<_> =
             futures::stream::iter(requests).buffer_unordered(CONCURRENT_EVICTIONS).collect().await;
+        answers.extend(asked);
         Ok(answers.into_iter().collect::<Result<(), ClusterError>>()?)
     }
 

@@ -256,6 +256,9 @@ pub struct PreparedLaunch {
 impl PreparedLaunch {
     /// DynamoDB takes 100 items in one transaction; the intent, the generation and the lease are three of them.
     pub const MAX_CLAIMS: usize = 97;
+    /// How large its claims may be together, as JSON. DynamoDB takes 4 MB in one transaction, and a claim grows by the
+    /// instance that it gets and by pods that find room on it.
+    pub const MAX_CLAIM_BYTES: usize = 2_500_000;
 }
 
 /// What became of a claim when its launch was answered.
@@ -330,4 +333,17 @@ pub enum LedgerError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+}
+
+impl LedgerError {
+    /// Whether it speaks of what was to be written, so that others may be written all the same.
+    pub fn is_of_one(&self) -> bool {
+        match self {
+            Self::Conflict { .. } | Self::Unreadable { .. } => true,
+            Self::Refused { code, .. } => {
+                matches!(code.as_str(), "ValidationException" | "TooManyClaims" | "TooLarge")
+            }
+            Self::Unreachable { .. } | Self::LeaseLost { .. } | Self::Foreign { .. } => false,
+        }
+    }
 }

@@ -152,4 +152,13 @@ impl PortError for CloudError {
             message: "request limit exceeded".into(),
         }
     }
+
+    fn stuck(object: &str) -> Self {
+        Self::Refused {
+            service: "EC2",
+            attempted: format!("change {object}"),
+            code: "IncorrectState".into(),
+            message: "it is changed by somebody else".into(),
+        }
+    }
 }

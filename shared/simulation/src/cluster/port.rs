@@ -47,7 +47,7 @@ impl Cluster for Door {
         object: &ConfiguredRef,
         status: &ConfiguredStatus,
     ) -> Result<(), ClusterError> {
-        self.call(Call::WriteStatus, |state, _| {
+        self.call_on(Call::WriteStatus, &object.name, |state, _| {
             state.cluster.write_status(object, status);
             Ok(())
         })
@@ -113,7 +113,7 @@ impl Cluster for Door {
     }
 
     async fn change_node(&self, change: &NodeChange) -> Result<(), ClusterError> {
-        self.call(Call::ChangeNode, |state, moment| {
+        self.call_on(Call::ChangeNode, &change.name, |state, moment| {
             let was_closed = state.cluster.is_closed(&change.name);
             let opened = crate::laws::health::opening(state, change, moment);
             let Some(registers) = state.cluster.change_node(change, moment) else {
@@ -132,7 +132,7 @@ impl Cluster for Door {
     }
 
     async fn release_node(&self, name: &str, uid: &str) -> Result<(), ClusterError> {
-        self.call(Call::ReleaseNode, |state, moment| {
+        self.call_on(Call::ReleaseNode, name, |state, moment| {
             state.broken.extend(crate::laws::departure::release(state, name));
             state.cluster.release_node(name, uid, moment);
             Ok(())
@@ -153,11 +153,11 @@ impl Cluster for Door {
     }
 
     async fn evict(&self, pod: &Pod) -> Result<Eviction, ClusterError> {
-        self.call(Call::Evict, |state, moment| Ok(state.evict(pod, moment))).await
+        self.call_on(Call::Evict, &pod.uid, |state, moment| Ok(state.evict(pod, moment))).await
     }
 
     async fn delete_pod(&self, pod: &Pod, grace: Duration) -> Result<(), ClusterError> {
-        self.call(Call::DeletePod, |state, moment| {
+        self.call_on(Call::DeletePod, &pod.uid, |state, moment| {
             state.delete_pod(pod, grace, moment);
             Ok(())
         })
@@ -170,7 +170,7 @@ impl Cluster for Door {
     }
 
     async fn nominate(&self, pod: &NominatedPod, node: &str) -> Result<(), ClusterError> {
-        self.call(Call::Nominate, |state, _| {
+        self.call_on(Call::Nominate, &pod.uid, |state, _| {
             state.cluster.nominate(pod, node);
             Ok(())
         })
@@ -178,11 +178,11 @@ impl Cluster for Door {
     }
 
     async fn bind(&self, pod: &NominatedPod, node: &str) -> Result<Binding, ClusterError> {
-        self.call(Call::BindPod, |state, moment| Ok(state.bind(pod, node, moment))).await
+        self.call_on(Call::BindPod, &pod.uid, |state, moment| Ok(state.bind(pod, node, moment))).await
     }
 
     async fn set_deletion_cost(&self, pod: &Pod, cost: Option<i32>) -> Result<(), ClusterError> {
-        self.call(Call::SetDeletionCost, |state, moment| {
+        self.call_on(Call::SetDeletionCost, &pod.uid, |state, moment| {
             state.broken.extend(laws::deletion_cost::asked(pod, moment));
             state.cluster.set_deletion_cost(pod, cost);
             Ok(())
@@ -209,7 +209,7 @@ impl Cluster for Door {
         claim: &NodeClaim,
         owner: Option<&OwnerReference>,
     ) -> Result<(), ClusterError> {
-        self.call(Call::MirrorClaim, |state, moment| {
+        self.call_on(Call::MirrorClaim, &claim.name, |state, moment| {
             state.cluster.check_lock(&claim.name, Call::MirrorClaim, moment)?;
             state.mirror(claim, owner, moment);
             Ok(())
@@ -218,7 +218,7 @@ impl Cluster for Door {
     }
 
     async fn remove_mirror(&self, claim: &str) -> Result<(), ClusterError> {
-        self.call(Call::RemoveMirror, |state, moment| {
+        self.call_on(Call::RemoveMirror, claim, |state, moment| {
             state.cluster.check_lock(claim, Call::RemoveMirror, moment)?;
             state.cluster.remove_mirror(claim);
             Ok(())
@@ -227,7 +227,7 @@ impl Cluster for Door {
     }
 
     async fn delete_mirror(&self, claim: &str) -> Result<(), ClusterError> {
-        self.call(Call::RemoveMirror, |state, _| {
+        self.call_on(Call::RemoveMirror, claim, |state, _| {
             state.cluster.delete_mirror(claim);
             Ok(())
         })
@@ -292,5 +292,9 @@ impl PortError for ClusterError {
 
     fn refused(call: Call) -> Self {
         Self::Refused { attempted: call.words().into(), status: 429, message: "too many requests".into() }
+    }
+
+    fn stuck(object: &str) -> Self {
+        Self::Changed { what: object.to_owned() }
     }
 }

@@ -57,7 +57,7 @@ impl Ledger for Door {
     }
 
     async fn prepare(&self, lease: &Lease, launch: &PreparedLaunch) -> Result<u64, LedgerError> {
-        self.call(Call::Prepare, |state, moment| {
+        self.call_on(Call::Prepare, &launch.intent.id, |state, moment| {
             let generation = state.ledger.prepare(lease, launch)?;
             self.note_trespass(state, moment, "a launch");
             state.broken.extend(laws::reservations(state, &launch.claims, moment));
@@ -69,7 +69,7 @@ impl Ledger for Door {
     }
 
     async fn mark_sent(&self, lease: &Lease, intent: &str, at: Timestamp) -> Result<(), LedgerError> {
-        self.call(Call::MarkSent, |state, _| state.ledger.mark_sent(lease, intent, at)).await
+        self.call_on(Call::MarkSent, intent, |state, _| state.ledger.mark_sent(lease, intent, at)).await
     }
 
     async fn resolve(
@@ -78,11 +78,11 @@ impl Ledger for Door {
         outcomes: &[ClaimOutcome],
         at: Timestamp,
     ) -> Result<(), LedgerError> {
-        self.call(Call::Resolve, |state, _| state.ledger.resolve(intent, outcomes, at)).await
+        self.call_on(Call::Resolve, intent, |state, _| state.ledger.resolve(intent, outcomes, at)).await
     }
 
     async fn abandon(&self, intent: &str, why: &str, at: Timestamp) -> Result<(), LedgerError> {
-        self.call(Call::Abandon, |state, _| state.ledger.abandon(intent, why, at)).await
+        self.call_on(Call::Abandon, intent, |state, _| state.ledger.abandon(intent, why, at)).await
     }
 
     async fn intent(&self, id: &str) -> Result<Option<Intent>, LedgerError> {
@@ -90,7 +90,7 @@ impl Ledger for Door {
     }
 
     async fn adopt(&self, claim: &NodeClaim, lease: Option<&Lease>) -> Result<(), LedgerError> {
-        self.call(Call::Adopt, |state, _| state.ledger.adopt(claim, lease)).await
+        self.call_on(Call::Adopt, &claim.name, |state, _| state.ledger.adopt(claim, lease)).await
     }
 
     async fn claim(&self, name: &str) -> Result<Option<NodeClaim>, LedgerError> {
@@ -98,7 +98,7 @@ impl Ledger for Door {
     }
 
     async fn update_claim(&self, claim: &NodeClaim, lease: Option<&Lease>) -> Result<NodeClaim, LedgerError> {
-        self.call(Call::UpdateClaim, |state, moment| {
+        self.call_on(Call::UpdateClaim, &claim.name, |state, moment| {
             let by_itself = laws::disruption::end_by_itself(state, claim);
             let written = state.ledger.update_claim(claim, lease)?;
             state.broken.extend(by_itself);
@@ -114,7 +114,7 @@ impl Ledger for Door {
         claims: &[NodeClaim],
         lease: Option<&Lease>,
     ) -> Result<(), LedgerError> {
-        self.call(Call::WriteCommand, |state, moment| {
+        self.call_on(Call::WriteCommand, &command.id, |state, moment| {
             state.ledger.write_command(command, claims, lease)?;
             if !claims.is_empty() {
                 state.committed(self.run(), command, moment);
@@ -130,7 +130,7 @@ impl Ledger for Door {
         claims: &[NodeClaim],
         lease: Option<&Lease>,
     ) -> Result<Vec<NodeClaim>, LedgerError> {
-        self.call(Call::EndCommand, |state, moment| {
+        self.call_on(Call::EndCommand, &command.id, |state, moment| {
             let (_, owner) = self.run();
             let broken = laws::disruption::execution(state, owner, command, claims, moment);
             let written = state.ledger.end_command(command, claims, lease)?;
@@ -277,5 +277,9 @@ impl PortError for LedgerError {
             code: "ProvisionedThroughputExceededException".into(),
             message: "the request rate is too high".into(),
         }
+    }
+
+    fn stuck(object: &str) -> Self {
+        Self::Conflict { what: object.to_owned() }
     }
 }

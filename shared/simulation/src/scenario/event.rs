@@ -68,6 +68,13 @@ pub enum EventKind {
         /// For how long.
         length: Duration,
     },
+    /// The first object that a call changes meanwhile is never changed: each attempt meets somebody else's.
+    Stuck {
+        /// The call.
+        call: Call,
+        /// For how long.
+        length: Duration,
+    },
     /// The API server does not answer.
     ApiServerDown(Duration),
     /// The ledger does not answer.
@@ -89,6 +96,15 @@ pub enum EventKind {
         function: Function,
         /// Before which call.
         before: Call,
+        /// For how long.
+        length: Duration,
+    },
+    /// A call of the next run of a function that makes it takes long; the run goes on beside it.
+    Hang {
+        /// Which function.
+        function: Function,
+        /// Which call.
+        call: Call,
         /// For how long.
         length: Duration,
     },
@@ -227,6 +243,7 @@ impl Event {
             | EventKind::RogueBinding(length)
             | EventKind::KubeletsRefuse(length)
             | EventKind::Throttle { length, .. }
+            | EventKind::Stuck { length, .. }
             | EventKind::ApiServerDown(length)
             | EventKind::LedgerDown(length)
             | EventKind::CloudDown(length)
@@ -246,6 +263,7 @@ impl Event {
             | EventKind::Pause { .. }
             | EventKind::Resume
             | EventKind::Freeze { .. }
+            | EventKind::Hang { .. }
             | EventKind::DeleteNodes(_)
             | EventKind::DeletePods(_)
             | EventKind::DeleteRunningPods(_)
@@ -293,6 +311,7 @@ impl Event {
             EventKind::RogueBinding(length) => trouble(length, Trouble::RogueBinding),
             EventKind::KubeletsRefuse(length) => trouble(length, Trouble::KubeletsRefuse),
             EventKind::Throttle { call, length } => trouble(length, Trouble::Throttle(*call)),
+            EventKind::Stuck { call, length } => trouble(length, Trouble::Stuck(*call)),
             EventKind::ApiServerDown(length) => trouble(length, Trouble::Down(Service::ApiServer)),
             EventKind::LedgerDown(length) => trouble(length, Trouble::Down(Service::Ledger)),
             EventKind::CloudDown(length) => trouble(length, Trouble::Down(Service::Cloud)),
@@ -301,6 +320,7 @@ impl Event {
             EventKind::Freeze { function, before, length } => {
                 state.freezes.push((*function, *before, *length));
             }
+            EventKind::Hang { function, call, length } => state.hangs.push((*function, *call, *length)),
             EventKind::Duplicate { function, length } => trouble(length, Trouble::Duplicate(*function)),
             EventKind::SkewClocks(length) => trouble(length, Trouble::SkewClocks),
             EventKind::NeverJoin(length) => trouble(length, Trouble::NeverJoin),
@@ -369,6 +389,7 @@ impl fmt::Display for Event {
             }
             EventKind::RogueBinding(_) => f.write_str("a rogue binds a pod to each closed node"),
             EventKind::KubeletsRefuse(_) => f.write_str("kubelets admit none of our pods"),
+            EventKind::Stuck { call, .. } => write!(f, "one object conflicts with every {call:?}"),
             EventKind::Throttle { call: None, .. } => f.write_str("EC2 refuses calls for their rate"),
             EventKind::Throttle { call: Some(call), .. } => write!(f, "{call:?} is refused for its rate"),
             EventKind::ApiServerDown(_) => f.write_str("the API server does not answer"),
@@ -376,6 +397,9 @@ impl fmt::Display for Event {
             EventKind::CloudDown(_) => f.write_str("EC2 does not answer"),
             EventKind::Chaos { percent, .. } => write!(f, "{percent} % of all calls fail, functions die"),
             EventKind::Slow(_) => f.write_str("calls take long"),
+            EventKind::Hang { function, call, length } => {
+                write!(f, "a {call:?} of {function} will take {} s", length.as_secs())
+            }
             EventKind::Freeze { function, before, length } => {
                 write!(f, "the next {before:?} of {function} will stand still for {} s", length.as_secs())
             }

@@ -3,6 +3,7 @@
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
+mod alone;
 mod architectures;
 mod chance;
 mod common;
@@ -18,6 +19,7 @@ mod karpenter;
 mod keepers;
 mod launching;
 mod laws;
+mod leases;
 mod managed;
 mod pause;
 mod placing;

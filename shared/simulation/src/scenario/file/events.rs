@@ -52,12 +52,12 @@ impl Reader {
     /// Each kind of event has its own fields; one that is missing or means nothing is refused.
     fn fields_of_kind(&mut self, field: &str, file: &EventFile) {
         use KindFile::{
-            Chaos, DeleteNodePools, Duplicate, EventsAstray, Freeze, InsufficientCapacity, KillFunction,
-            LaunchErrors, Pause, PauseDisruption, RogueTaint, Roll, Throttle,
+            Chaos, DeleteNodePools, Duplicate, EventsAstray, Freeze, Hang, InsufficientCapacity,
+            KillFunction, LaunchErrors, Pause, PauseDisruption, RogueTaint, Roll, Stuck, Throttle,
         };
         let kind = file.kind;
         let counts = kind.counts();
-        let runs = matches!(kind, KillFunction | Freeze | Duplicate);
+        let runs = matches!(kind, KillFunction | Freeze | Hang | Duplicate);
         let lasts = kind != KillFunction && !counts && !kind.happens_once();
         let may_last = lasts || matches!(kind, Pause | PauseDisruption);
         let names = matches!(kind, InsufficientCapacity | LaunchErrors);
@@ -70,7 +70,12 @@ impl Reader {
             ("capacityType", file.capacity_type.is_some(), false, names),
             ("code", file.code.is_some(), kind == LaunchErrors, kind == LaunchErrors),
             ("effect", file.effect.is_some(), kind == RogueTaint, kind == RogueTaint),
-            ("call", file.call.is_some(), kind == Freeze, matches!(kind, Throttle | Freeze)),
+            (
+                "call",
+                file.call.is_some(),
+                matches!(kind, Freeze | Hang | Stuck),
+                matches!(kind, Throttle | Freeze | Hang | Stuck),
+            ),
             ("percent", file.percent.is_some(), by_chance, by_chance),
             ("function", file.function.is_some(), runs, runs),
             ("cascade", file.cascade.is_some(), false, kind == DeleteNodePools),
@@ -108,6 +113,7 @@ fn kind(file: &EventFile) -> Option<EventKind> {
         KindFile::RogueBinding => EventKind::RogueBinding(length?),
         KindFile::KubeletsRefuse => EventKind::KubeletsRefuse(length?),
         KindFile::Throttle => EventKind::Throttle { call: file.call, length: length? },
+        KindFile::Stuck => EventKind::Stuck { call: file.call?, length: length? },
         KindFile::ApiServerDown => EventKind::ApiServerDown(length?),
         KindFile::LedgerDown => EventKind::LedgerDown(length?),
         KindFile::CloudDown => EventKind::CloudDown(length?),
@@ -117,6 +123,7 @@ fn kind(file: &EventFile) -> Option<EventKind> {
         KindFile::Freeze => {
             EventKind::Freeze { function: file.function?, before: file.call?, length: length? }
         }
+        KindFile::Hang => EventKind::Hang { function: file.function?, call: file.call?, length: length? },
         KindFile::Duplicate => EventKind::Duplicate { function: file.function?, length: length? },
         KindFile::SkewClocks => EventKind::SkewClocks(length?),
         KindFile::NeverJoin => EventKind::NeverJoin(length?),
