@@ -88,6 +88,8 @@ pub struct Summary {
     pub cost_per_hour_after: f64,
     /// An operator's pause that was in force.
     pub pause: Option<Pause>,
+    /// By how many seconds the API server's clock is ahead of ours, where that is so much that nothing was looked at.
+    pub clock_difference: Option<i64>,
 }
 
 /// One tick. Nothing is written after `deadline`.
@@ -96,7 +98,7 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
         return Ok(Summary { held_elsewhere: true, ..Summary::default() });
     };
     let mut tick = Tick { ports, settings, deadline, summary: Summary::default() };
-    let result = guard.beside(ports, tick.run(&guard)).await;
+    let result = guard.beside(ports, Box::pin(tick.run(&guard))).await;
     guard.give_back(ports).await;
     result.map(|()| tick.summary)
 }
@@ -150,8 +152,8 @@ impl Tick<'_> {
         Ok(())
     }
 
-    /// What the decision is made from, with what is remembered of the pods of nodes; `None` while an operator
-    /// has paused disruption, or no node of ours is ready.
+    /// What the decision is made from, with what is remembered of the pods of nodes; `None` while an operator has paused
+    /// disruption, no node of ours is ready, or the API server's clock is wrong, so that nobody knows how old pods are.
     async fn look(
         &mut self,
         known: &DisruptionMemory,
@@ -165,6 +167,14 @@ impl Tick<'_> {
         }
         let mut offers = Offers::new(self.ports.cloud.catalog().await?);
         let (state, _) = self.ports.cluster.list(Scope::Everything).await?;
+        if let Some(ahead) = self.ports.clock_difference() {
+            tracing::error!(
+                ahead_seconds = ahead.as_secs(),
+                "the API server's clock is wrong: no node is given up"
+            );
+            self.summary.clock_difference = Some(ahead.as_secs());
+            return Ok(None);
+        }
         let gathered = Known {
             cluster: &self.settings.cluster,
             max_new_nodes_per_minute: None,
@@ -250,10 +260,9 @@ impl Tick<'_> {
             let since = command.proposed_since.unwrap_or(snapshot.taken_at);
             let is_old = snapshot.taken_at.duration_since(since) >= VALIDATION_DELAY;
             let is_validated = is_old || !self.settings.guards.validation;
-            if is_validated && Instant::now() < self.deadline {
-                if self.commit(lease, snapshot, command).await? {
-                    continue;
-                }
+            let may_commit = is_validated && Instant::now() < self.deadline;
+            if may_commit && self.commit(lease, snapshot, command).await? {
+                continue;
             }
             let mut nodes = command.delete.clone();
             nodes.sort();

@@ -137,7 +137,6 @@ impl Batch<'_> {
             return Ok(());
         }
         self.ports.ledger.bind(&self.ports.cluster.uid().await?).await?;
-        let now = self.ports.now();
         let pending = self.not_handled_yet(pending, now).await?;
         if pending.is_empty() {
             return Ok(());

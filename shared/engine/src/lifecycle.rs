@@ -132,6 +132,9 @@ pub struct Summary {
     pub waiting: BTreeMap<String, String>,
     /// An operator's pause that was in force.
     pub pause: Option<Pause>,
+    /// By how many seconds the API server's clock is ahead of ours, where that is so much that nothing was ended for its
+    /// age.
+    pub clock_difference: Option<i64>,
 }
 
 /// One tick. It ends as soon as no claim waits for anything, and never later than its window or `deadline`, after
@@ -165,7 +168,7 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
         sweep: Sweep::default(),
         pause: None,
     };
-    let result = guard.beside(ports, tick.run(guard.lease())).await;
+    let result = guard.beside(ports, Box::pin(tick.run(guard.lease()))).await;
     tick.announce().await;
     guard.give_back(ports).await;
     result.map(|()| tick.summary)
@@ -292,9 +295,27 @@ impl Tick<'_> {
         }
         let nobody = ledger.claims.is_empty() && !self.sweep_is_due();
         let nodes = if nobody { Vec::new() } else { self.nodes().await? };
+        self.compare_clocks();
         let (claims, commands) = (ledger.claims, ledger.commands);
         let nodes = self.with_wishes(nodes, &claims);
         Ok(World { claims, commands, intents: ledger.intents, nodes, health: ledger.health })
+    }
+
+    /// Where the API server's clock differs from ours, ages mean nothing for the rest of the tick.
+    fn compare_clocks(&mut self) {
+        let Some(ahead) = self.ports.clock_difference().filter(|_| self.summary.clock_difference.is_none())
+        else {
+            return;
+        };
+        tracing::error!(
+            ahead_seconds = ahead.as_secs(),
+            "the API server's clock is wrong: nothing ends for its age"
+        );
+        self.summary.clock_difference = Some(ahead.as_secs());
+    }
+
+    fn ages_are_known(&self) -> bool {
+        self.summary.clock_difference.is_none()
     }
 
     /// All nodes. Only a sweep lists them anew, and the first pass of a tick; in between they are watched, since of a

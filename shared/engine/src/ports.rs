@@ -4,7 +4,7 @@ pub mod cloud;
 pub mod cluster;
 pub mod ledger;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 pub use cloud::{
     ClassSource, Cloud, CloudError, FleetAnswer, FleetError, InstanceProblem, InstanceState, InstanceStatus,
@@ -32,6 +32,9 @@ impl Clock for WallClock {
     }
 }
 
+/// How far the API server's clock may be from ours. Beyond that the times which objects bear tell no age.
+const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_mins(1);
+
 /// What a tick works with.
 #[derive(Clone, Copy)]
 pub struct Ports<'a> {
@@ -46,9 +49,15 @@ pub struct Ports<'a> {
 }
 
 impl Ports<'_> {
-    /// The present time on the one clock that all functions share, which is the API server's; on our own until it has
-    /// answered. What one function writes down another compares, and objects bear the API server's times.
+    /// The present time, on our own clock. AWS keeps the clocks of all functions right, and what one writes down another
+    /// compares; the API server's clock is whoever's who runs it.
     pub fn now(&self) -> Timestamp {
-        self.cluster.time().unwrap_or_else(|| self.clock.now())
+        self.clock.now()
+    }
+
+    /// By how much the API server's clock is ahead of ours, where that is more than a minute either way. Nothing may be
+    /// ended for its age then.
+    pub fn clock_difference(&self) -> Option<SignedDuration> {
+        self.cluster.clock_difference().filter(|difference| difference.abs() > CLOCK_TOLERANCE)
     }
 }

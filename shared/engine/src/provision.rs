@@ -143,7 +143,7 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
         told_paused: BTreeSet::new(),
         summary: Summary::default(),
     };
-    let result = guard.beside(ports, tick.run(&guard)).await;
+    let result = guard.beside(ports, Box::pin(tick.run(&guard))).await;
     guard.give_back(ports).await;
     result.map(|()| tick.summary)
 }

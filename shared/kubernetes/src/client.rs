@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
-use jiff::Timestamp;
+use jiff::SignedDuration;
 use outrigger_engine::ports::{
     Attachment, Binding, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event,
     Eviction, Mirror, NodeChange, PodOnNode, Scope, Volumes,
@@ -86,8 +86,8 @@ impl fmt::Debug for KubernetesCluster {
 
 #[async_trait]
 impl Cluster for KubernetesCluster {
-    fn time(&self) -> Option<Timestamp> {
-        self.transport.time()
+    fn clock_difference(&self) -> Option<SignedDuration> {
+        self.transport.clock_difference()
     }
 
     async fn uid(&self) -> Result<String, ClusterError> {

@@ -20,8 +20,8 @@ use crate::config::{Config, NodeCare, Own, Planning, Provisioning};
 use crate::connect::Connections;
 use crate::limits::{Deadlines, Limits};
 use crate::metrics::{
-    self, BINDING_FORBIDDEN, BREAKER_OPEN, COST_PER_HOUR, Metric, NODES_FORGOTTEN, NODES_LAUNCHED, PAUSED,
-    PODS_UNPLACED, POOLS_PAUSED,
+    self, BINDING_FORBIDDEN, BREAKER_OPEN, CLOCK_DIFFERENCE, COST_PER_HOUR, Metric, NODES_FORGOTTEN,
+    NODES_LAUNCHED, PAUSED, PODS_UNPLACED, POOLS_PAUSED,
 };
 
 /// Runs `provision` until Lambda ends the process.
@@ -72,6 +72,7 @@ pub async fn lifecycle() -> Result<(), Error> {
             (BINDING_FORBIDDEN, if summary.binding_forbidden { 1.0 } else { 0.0 }),
             (NODES_FORGOTTEN, summary.forgotten as f64),
             (BREAKER_OPEN, if summary.breaker.is_some() { 1.0 } else { 0.0 }),
+            (CLOCK_DIFFERENCE, summary.clock_difference.unwrap_or_default().unsigned_abs() as f64),
         ]);
         Ok(serde_json::to_value(summary)?)
     })

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use outrigger_engine::{Ports, Rate};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
@@ -18,7 +18,7 @@ use crate::faults::Fate;
 use crate::laws;
 use crate::scenario::Function;
 use crate::state::State;
-use crate::time::{Moment, RunClock};
+use crate::time::Moment;
 use crate::timeline::Kind;
 use crate::world::World;
 
@@ -405,8 +405,8 @@ pub(crate) struct Run {
     pub owner: String,
     /// Where it dies, if it does.
     pub crash: Option<Crash>,
-    /// By how much its clock is ahead.
-    pub skew: SignedDuration,
+    /// By how much the clock of its API server is ahead.
+    pub server_ahead: SignedDuration,
     /// Where it runs.
     pub environment: Environment,
 }
@@ -418,7 +418,7 @@ pub(crate) struct Door {
     owner: String,
     crash: Option<Crash>,
     environment: Environment,
-    clock: RunClock,
+    server_ahead: SignedDuration,
     /// Whether the API server has answered, so that its time is known.
     heard: AtomicBool,
     /// Until when the whole run stands still.
@@ -430,11 +430,10 @@ pub(crate) struct Door {
 impl Door {
     /// The door of a run.
     pub(crate) fn new(world: Arc<World>, run: Run) -> Self {
-        let Run { function, owner, crash, skew, environment } = run;
-        let clock = RunClock::new(*world.clock(), skew);
+        let Run { function, owner, crash, server_ahead, environment } = run;
         let (heard, calls, died) = (AtomicBool::new(false), AtomicU32::new(0), Notify::new());
         let frozen_until = Mutex::new(Instant::now());
-        Self { world, function, owner, crash, environment, clock, heard, frozen_until, calls, died }
+        Self { world, function, owner, crash, environment, server_ahead, heard, frozen_until, calls, died }
     }
 
     /// The run has come to its end: what is warm in its environment serves the next one.
@@ -442,14 +441,14 @@ impl Door {
         self.environment
     }
 
-    /// What the API server's clock shows, once it has answered.
-    pub(crate) fn server_time(&self) -> Option<Timestamp> {
-        self.heard.load(Ordering::Relaxed).then(|| self.clock.server_time())
+    /// By how much the API server's clock is ahead, once it has answered.
+    pub(crate) fn clock_difference(&self) -> Option<SignedDuration> {
+        self.heard.load(Ordering::Relaxed).then_some(self.server_ahead)
     }
 
     /// The world behind the ports of the engine.
     pub(crate) fn ports(&self) -> Ports<'_> {
-        Ports { cluster: self, cloud: self, ledger: self, clock: &self.clock }
+        Ports { cluster: self, cloud: self, ledger: self, clock: self.world.clock() }
     }
 
     /// The function whose run this is, and who it is.

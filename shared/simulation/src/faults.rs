@@ -49,7 +49,7 @@ pub(crate) enum Trouble {
     Slow,
     /// Each minute's run of a function is begun twice.
     Duplicate(Function),
-    /// The clocks of runs that begin are wrong.
+    /// The clocks of the API servers are wrong that runs talk to which begin.
     SkewClocks,
     /// New machines join late.
     LateJoin,

@@ -19,7 +19,6 @@ use crate::policy::Policy;
 use crate::random::{draw, happens};
 use crate::scenario::{Function, Scenario};
 use crate::state::State;
-use crate::time::WORST_SKEW;
 use crate::timeline::{Kind, count};
 use crate::world::{CLUSTER, World};
 
@@ -139,12 +138,12 @@ fn begin(world: &World, function: Function, kills: &[Kill]) -> Run {
         let run = *run;
         let asked = kills.iter().find(|kill| kill.function == function && kill.run == run);
         let crash = asked.map(|kill| kill.crash).or_else(|| crash(state, function, run, moment.elapsed));
-        let skew = skew(state, function, run, moment.elapsed);
+        let server_ahead = server_ahead(state, function, run, moment.elapsed);
         Run {
             function,
             owner: format!("{function}-{run}"),
             crash,
-            skew,
+            server_ahead,
             environment: state.environment(function),
         }
     })
@@ -168,14 +167,20 @@ fn end(world: &World, door: Door, died_after: Option<u32>, told: Told) {
     });
 }
 
-/// By how much the clock of this run is ahead.
-fn skew(state: &State, function: Function, run: u32, elapsed: Duration) -> SignedDuration {
+/// By how much the clock of the API server is ahead that this run talks to: mostly by seconds, at times by minutes, and
+/// once in a while by days.
+fn server_ahead(state: &State, function: Function, run: u32, elapsed: Duration) -> SignedDuration {
     if !state.faults.open(elapsed).any(|trouble| trouble == Trouble::SkewClocks) {
         return SignedDuration::ZERO;
     }
-    let worst = WORST_SKEW.as_secs();
-    let ahead = draw(state.seed, &format!("skew/{function}/{run}"), 2 * worst + 1);
-    SignedDuration::from_secs(ahead.cast_signed() - worst.cast_signed())
+    let drawn = |what: &str, below: u64| draw(state.seed, &format!("skew/{what}/{function}/{run}"), below);
+    let worst = match drawn("size", 10) {
+        0 => 10 * 24 * 3_600,
+        1..4 => 20 * 60,
+        _ => 43,
+    };
+    let ahead = drawn("seconds", 2 * worst + 1).cast_signed() - worst.cast_signed();
+    SignedDuration::from_secs(ahead)
 }
 
 /// Where this run dies, if it does: as the scenario says, or by chance.

@@ -1,6 +1,7 @@
 //! What must hold in every world, whatever goes wrong in it. A simulation checks itself: limits and disruption at
 //! every write, the rest at the end.
 
+pub(crate) mod ages;
 pub(crate) mod budgets;
 pub(crate) mod deletion_cost;
 pub(crate) mod departure;

@@ -70,7 +70,7 @@
 //!     - {at: 8m, kind: LoseTable}                    # the ledger's; also CopyTable, and RestoreTable from the last copy
 //!     - {at: 8m, kind: Pause, for: 10m}          # an operator's; also PauseDisruption; without `for` until Resume
 //!     - {at: 8m, kind: Slow, for: 1m}                # calls take long
-//!     - {at: 8m, kind: SkewClocks, for: 5m}          # functions' clocks are wrong by up to 5 min, API servers' by 43 s
+//!     - {at: 8m, kind: SkewClocks, for: 5m}          # API servers' clocks are wrong by seconds, minutes or days
 //!     - {at: 8m, kind: Duplicate, function: provision, for: 5m}   # each minute's run is begun twice
 //!     - {at: 8m, kind: NeverJoin, for: 1m}           # machines launched meanwhile; also LateJoin, NeverReady, PodsHang
 //!     - {at: 9m, kind: SpotWarning, count: 1}        # the oldest spot machine falls in two minutes; also Rebalance,
@@ -102,7 +102,6 @@ use outrigger_model::node_class::CapacityReservation;
 use outrigger_model::{DaemonSet, Invalid, PodRef};
 
 use crate::policy::Policy;
-use crate::time;
 
 pub use event::{Cascade, Event, EventKind, Function, Uninstall};
 pub use interruption::Interruption;
@@ -183,12 +182,6 @@ impl Scenario {
     pub(crate) fn overlaps(&self, function: Function) -> bool {
         let twice = |event: &Event| matches!(&event.kind, EventKind::Duplicate { function: of, .. } if *of == function);
         self.freezes(function) || self.events.iter().any(twice)
-    }
-
-    /// How wrong the clocks of functions may be.
-    pub(crate) fn clock_skew(&self) -> Duration {
-        let is_skewed = self.events.iter().any(|event| matches!(event.kind, EventKind::SkewClocks(_)));
-        if is_skewed { time::WORST_SERVER_SKEW } else { Duration::ZERO }
     }
 
     /// Whether a run of a function may stand still.

@@ -55,8 +55,6 @@ pub(crate) struct State {
     pub memory_percent: u64,
     /// What the kubelet of each node runs by itself.
     pub static_pods: Vec<StaticPod>,
-    /// How wrong the clocks by which functions tell time may be.
-    pub clock_skew: Duration,
     pub cloud: Ec2,
     pub ledger: Table,
     /// A copy of the ledger, where the scenario made one.
@@ -138,7 +136,6 @@ impl State {
             allocatable_percent: scenario.allocatable_percent,
             memory_percent: scenario.memory_percent,
             static_pods: scenario.static_pods.iter().map(|it| it.pod.clone()).collect(),
-            clock_skew: scenario.clock_skew(),
             cloud,
             ledger: Table::new(scenario.promises),
             table_copy: None,

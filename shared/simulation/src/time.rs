@@ -2,20 +2,12 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use outrigger_engine::Clock;
 use tokio::time::Instant;
 
 /// When every simulated world begins: 2026-01-01T00:00:00Z.
 const BEGINNING_SECONDS: i64 = 1_767_225_600;
-
-/// How wrong the clock of a function may be.
-pub(crate) const WORST_SKEW: Duration = Duration::from_mins(5);
-/// How wrong the clock of the API server that a run talks to may be then: so many times less. Functions tell time by
-/// it, and take a pod for stuck a minute after it should have ended, so that a minute would cost pods their grace.
-const SERVERS_AGREE: i32 = 7;
-/// How far two API servers may be from the right time.
-pub(crate) const WORST_SERVER_SKEW: Duration = Duration::from_secs(43);
 
 /// Tokio's clock as a wall clock that began at a fixed time.
 #[derive(Clone, Copy, Debug)]
@@ -39,31 +31,6 @@ impl VirtualClock {
     /// The moment at which the world will have run for so long.
     pub(crate) fn instant(&self, elapsed: Duration) -> Instant {
         self.began + elapsed
-    }
-}
-
-/// The clock of one run, which may be wrong.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RunClock {
-    clock: VirtualClock,
-    skew: SignedDuration,
-}
-
-impl RunClock {
-    /// A clock that is ahead of the world's by `skew`.
-    pub(crate) const fn new(clock: VirtualClock, skew: SignedDuration) -> Self {
-        Self { clock, skew }
-    }
-
-    /// What the clock of the API server shows that the run talks to.
-    pub(crate) fn server_time(&self) -> Timestamp {
-        self.clock.now().saturating_add(self.skew / SERVERS_AGREE).unwrap_or(Timestamp::MAX)
-    }
-}
-
-impl Clock for RunClock {
-    fn now(&self) -> Timestamp {
-        self.clock.now().saturating_add(self.skew).unwrap_or(Timestamp::MAX)
     }
 }
 

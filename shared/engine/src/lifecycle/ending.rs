@@ -149,9 +149,8 @@ impl Tick<'_> {
             }
             let on = nodes.of_claim(claim);
             let (timeout, now) = (self.settings.initialization_timeout, self.ports.now());
-            let cause = self
-                .deletion(claim, on)
-                .or_else(|| liveness::overdue(claim, on, timeout, is_partitioned, now));
+            let overdue = || liveness::overdue(claim, on, timeout, is_partitioned, now);
+            let cause = self.deletion(claim, on).or_else(|| self.ages_are_known().then(overdue).flatten());
             if let Some(cause) = cause.filter(|cause| !self.is_paused(cause.reason)) {
                 let cause = self.with_console(claim, cause).await;
                 self.begin_end(claim, &cause, lease).await;

@@ -6,13 +6,17 @@ use crate::error::chain;
 use crate::ports::{Configuration, Ports};
 
 /// Karpenter's Lease, which is asked for only where something may be Karpenter's. What could not be read is not known,
-/// and stops nothing but what depends on it.
+/// and stops nothing but what depends on it. Nor is it while the cluster's clocks are wrong, by which it is renewed.
 pub(crate) async fn karpenter_lease(ports: Ports<'_>, configuration: &Configuration) -> KarpenterLease {
     if !may_be_karpenters(configuration) {
         return KarpenterLease::Absent;
     }
     match ports.cluster.karpenter_lease().await {
-        Ok(found) => found.map_or(KarpenterLease::Absent, KarpenterLease::Known),
+        Ok(None) => KarpenterLease::Absent,
+        Ok(Some(_)) if ports.clock_difference().is_some() => {
+            KarpenterLease::Unreadable("the API server's clock differs from AWS'".into())
+        }
+        Ok(Some(lease)) => KarpenterLease::Known(lease),
         Err(error) => {
             let why = chain(&error);
             tracing::warn!(error = why, "whether a Karpenter lives is not known; its pools launch nothing");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use outrigger_model::EC2NodeClass;
 #[cfg(doc)]
 use outrigger_model::labels;
@@ -19,8 +19,9 @@ use outrigger_model::{
 /// The Kubernetes cluster. Reads are consistent: a list that breaks off half way is an error, never a short answer.
 #[async_trait]
 pub trait Cluster: Send + Sync {
-    /// What the API server's clock shows now, as far as its answers tell; `None` before the first.
-    fn time(&self) -> Option<Timestamp>;
+    /// By how much the API server's clock is ahead of ours, as its answers of late tell: of several servers behind one
+    /// address, the clock that differs most. `None` before the first answer.
+    fn clock_difference(&self) -> Option<SignedDuration>;
 
     /// The uid of the namespace kube-system, which identifies the cluster.
     async fn uid(&self) -> Result<String, ClusterError>;

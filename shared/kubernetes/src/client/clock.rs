@@ -1,47 +1,45 @@
-//! The API server's clock, as the `Date` of its answers tells it.
+//! The API server's clock beside ours, as the `Date` of its answers tells it.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::DATE;
 use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
 
 /// How HTTP writes a date (RFC 9110, 5.6.7), which is always in GMT.
 const FORMAT: &str = "%a, %d %b %Y %H:%M:%S GMT";
-/// A date is cut off to the second, so that clocks which agree may seem to differ by this.
-const RESOLUTION: SignedDuration = SignedDuration::from_secs(1);
+/// How long a difference is remembered. Behind one address may stand several servers, and only one of them be wrong.
+const REMEMBERED_FOR: Duration = Duration::from_mins(10);
 
-/// By how much the API server's clock is ahead of ours; `None` before its first answer. The difference is kept, and
-/// not the time, since a function that was frozen finds its own clock set right.
+/// By how much the API server's clock was ahead of ours at most, and when that was seen; `None` before the first answer.
 #[derive(Debug, Default)]
-pub(super) struct ServerClock(Mutex<Option<SignedDuration>>);
+pub(super) struct ServerClock(Mutex<Option<(SignedDuration, Instant)>>);
 
 impl ServerClock {
-    /// What the clock shows.
-    pub(super) fn time(&self) -> Option<Timestamp> {
-        let ahead = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Timestamp::now().saturating_add(ahead?).ok()
+    /// By how much the clock is ahead; of the differences of late, the largest either way.
+    pub(super) fn difference(&self) -> Option<SignedDuration> {
+        let seen = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.map(|(ahead, _)| ahead)
     }
 
     /// Takes note of the time of an answer. One without a date tells nothing.
     pub(super) fn learn(&self, headers: &HeaderMap) {
         let date = headers.get(DATE).and_then(|value| value.to_str().ok()).and_then(parse);
         if let Some(date) = date {
-            let mut ahead = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            *ahead = Some(difference(*ahead, date, Timestamp::now()));
+            let ahead = date.duration_since(Timestamp::now());
+            let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_less = |(largest, at): &(SignedDuration, Instant)| {
+                ahead.abs() < largest.abs() && at.elapsed() < REMEMBERED_FOR
+            };
+            if !seen.as_ref().is_some_and(is_less) {
+                *seen = Some((ahead, Instant::now()));
+            }
         }
     }
-}
-
-/// By how much a clock that shows `date` is ahead of one that shows `now`. What was known is kept where the new date
-/// agrees with it, so that time does not jump to and fro; at first the clocks are taken to agree.
-fn difference(known: Option<SignedDuration>, date: Timestamp, now: Timestamp) -> SignedDuration {
-    let known = known.unwrap_or(SignedDuration::ZERO);
-    let seen = date.duration_since(now);
-    let is_known = (seen - RESOLUTION..=seen + RESOLUTION).contains(&known);
-    if is_known { known } else { seen }
 }
 
 fn parse(date: &str) -> Option<Timestamp> {
@@ -54,38 +52,39 @@ mod tests {
     use super::*;
     use http::HeaderValue;
 
+    fn answer(date: Option<String>) -> HeaderMap {
+        date.map(|date| (DATE, HeaderValue::from_str(&date).unwrap())).into_iter().collect()
+    }
+
+    fn in_hours(hours: i64) -> HeaderMap {
+        let date = Timestamp::now().saturating_add(SignedDuration::from_hours(hours)).unwrap();
+        answer(Some(date.strftime(FORMAT).to_string()))
+    }
+
     #[test]
     fn a_date_of_http_is_read() {
         let second = |text| parse(text).map(Timestamp::as_second);
         assert_eq!(second("Sun, 06 Nov 1994 08:49:37 GMT"), Some(784_111_777));
-        for strange in
-            ["", "1994-11-06T08:49:37Z", "Sun, 06 Nov 1994 08:49:37 CET", "Sun, 36 Nov 1994 08:49:37 GMT"]
+        for not_a_date in
+            ["", "Sun, 06 Nov 1994 08:49:37", "1994-11-06T08:49:37Z", "Sun, 99 Nov 1994 08:49:37 GMT"]
         {
-            assert_eq!(second(strange), None, "{strange}");
+            assert_eq!(second(not_a_date), None, "{not_a_date}");
         }
     }
 
-    #[test]
-    fn a_difference_of_less_than_the_resolution_is_none() {
-        let at = |millis: i64| Timestamp::from_millisecond(1_000_000 + millis).unwrap();
-        let seen = |known: Option<i64>, date, now| {
-            difference(known.map(SignedDuration::from_millis), at(date), at(now)).as_millis()
-        };
-        assert_eq!(seen(None, 0, 900), 0, "the date is cut off");
-        assert_eq!(seen(None, 300_000, 900), 299_100);
-        assert_eq!(seen(Some(299_100), 301_000, 1_300), 299_100);
-        assert_eq!(seen(Some(299_100), 1_000, 1_300), -300, "our clock was set right");
-        assert_eq!(seen(None, -40_000, 0), -40_000);
-    }
-
-    #[test]
-    fn the_time_is_unknown_until_an_answer_tells_it() {
+    #[tokio::test(start_paused = true)]
+    async fn of_several_clocks_the_one_that_differs_most_counts_for_a_while() {
         let clock = ServerClock::default();
-        assert_eq!(clock.time(), None);
-        clock.learn(&HeaderMap::new());
-        assert_eq!(clock.time(), None);
-        let date = HeaderValue::from_static("Fri, 01 Jan 2100 00:00:00 GMT");
-        clock.learn(&HeaderMap::from_iter([(DATE, date)]));
-        assert!(clock.time().unwrap() >= parse("Fri, 01 Jan 2100 00:00:00 GMT").unwrap());
+        clock.learn(&answer(None));
+        clock.learn(&answer(Some("soon".into())));
+        assert_eq!(clock.difference(), None);
+        let hours = |clock: &ServerClock| clock.difference().unwrap().as_secs_f64() / 3_600.0;
+        for (learnt, expected) in [(0, 0.0), (-3, -3.0), (0, -3.0), (2, -3.0), (5, 5.0)] {
+            clock.learn(&in_hours(learnt));
+            assert!((hours(&clock) - expected).abs() < 0.001, "{learnt}: {} {expected}", hours(&clock));
+        }
+        tokio::time::advance(REMEMBERED_FOR).await;
+        clock.learn(&in_hours(0));
+        assert!(hours(&clock).abs() < 0.001, "{}", hours(&clock));
     }
 }

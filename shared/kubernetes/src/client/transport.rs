@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::stream::{BoxStream, StreamExt};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
-use jiff::Timestamp;
+use jiff::SignedDuration;
 use kube::core::WatchEvent;
 use outrigger_engine::ports::ClusterError;
 use serde_json::Value;
@@ -130,9 +130,9 @@ impl Transport {
         self.call_limit = limit;
     }
 
-    /// What the server's clock shows, as far as its answers tell.
-    pub(super) fn time(&self) -> Option<Timestamp> {
-        self.clock.time()
+    /// By how much the server's clock is ahead of ours, as far as its answers tell.
+    pub(super) fn clock_difference(&self) -> Option<SignedDuration> {
+        self.clock.difference()
     }
 
     pub(super) fn server(&self) -> &str {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt};
-use jiff::Timestamp;
+use jiff::SignedDuration;
 use outrigger_engine::ports::{
     Attachment, Binding, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event,
     Eviction, Mirror, NodeChange, PodOnNode, Scope, Volumes,
@@ -30,8 +30,8 @@ const SERVER: &str = "https://api.simulated";
 
 #[async_trait]
 impl Cluster for Door {
-    fn time(&self) -> Option<Timestamp> {
-        self.server_time()
+    fn clock_difference(&self) -> Option<SignedDuration> {
+        self.clock_difference()
     }
 
     async fn uid(&self) -> Result<String, ClusterError> {

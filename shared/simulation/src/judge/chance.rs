@@ -319,7 +319,7 @@ impl Drawn<'_> {
         }
     }
 
-    /// Functions whose clocks are wrong.
+    /// API servers whose clocks are wrong.
     fn clocks(&mut self) {
         if self.dice.happens("clocks", 25) {
             let length = self.length("clocks", 60, 8 * 60);

@@ -8,7 +8,7 @@ use outrigger_model::node_pool::schedule::Schedule;
 use outrigger_model::node_pool::{Budget, DisruptionReason};
 use outrigger_model::{ClaimState, Command, NillableDuration, NodeClaim, NodePool, TerminationReason};
 
-use super::departure::{may_know_another_claim, tolerance};
+use super::departure::{CLOCK_TOLERANCE, may_know_another_claim};
 use crate::looks::Look;
 use crate::state::State;
 use crate::time::{Moment, after};
@@ -43,7 +43,7 @@ fn over(
 ) -> Vec<String> {
     let why = reason.as_str();
     let by_choice = given_up(state, pool, moment, |_| true);
-    let most = allowed(state, pool, reason, look, moment);
+    let most = allowed(pool, reason, look, moment);
     let budget = most.filter(|most| by_choice > *most).map(|most| {
         format!("{by_choice} nodes of NodePool {} go by choice, and {most} may for {why}", pool.name)
     });
@@ -92,16 +92,10 @@ fn why_given_up(state: &State, claim: &NodeClaim, moment: Moment) -> Option<Disr
 }
 
 /// The least that a budget allows which held all the time since the run's look; `None` where none did.
-fn allowed(
-    state: &State,
-    pool: &NodePool,
-    reason: DisruptionReason,
-    look: &Look,
-    moment: Moment,
-) -> Option<usize> {
-    let ago = moment.elapsed.saturating_sub(look.ledger) + tolerance(state);
+fn allowed(pool: &NodePool, reason: DisruptionReason, look: &Look, moment: Moment) -> Option<usize> {
+    let ago = moment.elapsed.saturating_sub(look.ledger) + CLOCK_TOLERANCE;
     let since = SignedDuration::try_from(ago).ok().and_then(|ago| moment.at.checked_sub(ago).ok())?;
-    let until = after(moment.at, tolerance(state));
+    let until = after(moment.at, CLOCK_TOLERANCE);
     let budgets = pool.spec.disruption.budgets.iter();
     let speaks = |budget: &&Budget| budget.reasons.as_ref().is_none_or(|all| all.contains(&reason));
     let holds = |budget: &&Budget| holds_at(budget, since) && holds_at(budget, until);

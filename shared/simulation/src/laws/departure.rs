@@ -12,7 +12,7 @@ use crate::state::State;
 use crate::time::{Moment, after};
 
 /// A call may be on its way for so long while the world's clock goes on.
-const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
+pub(super) const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 /// Pods that should have ended so long ago are nobody's concern.
 const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
 /// Terminations of orphans that lie so close together are one sweep's.
@@ -53,7 +53,7 @@ pub(crate) fn forced_deletion(state: &State, pod: &Pod, grace: Duration, moment:
     }
     let by = instance.and_then(|id| claim_on(state, id)).and_then(by);
     let in_time = by.is_some_and(|by| {
-        SignedDuration::try_from(state.cluster.grace(pod) + tolerance(state))
+        SignedDuration::try_from(state.cluster.grace(pod) + CLOCK_TOLERANCE)
             .is_ok_and(|grace| by.duration_since(moment.at) <= grace)
     });
     if !in_time {
@@ -85,7 +85,7 @@ pub(crate) fn termination(state: &State, id: &str, moment: Moment) -> Vec<String
         let reason = claim.status.termination.as_ref().map(|end| end.reason);
         claim.status.registered_at.is_none() || reason == Some(TerminationReason::InstanceGone)
     });
-    let overdue = claim.and_then(by).is_some_and(|by| after(moment.at, tolerance(state)) >= by);
+    let overdue = claim.and_then(by).is_some_and(|by| after(moment.at, CLOCK_TOLERANCE) >= by);
     if nothing_to_save || overdue {
         return Vec::new();
     }
@@ -95,7 +95,7 @@ pub(crate) fn termination(state: &State, id: &str, moment: Moment) -> Vec<String
     let given_up = claim.and_then(|claim| claim.status.termination.as_ref()?.terminating_at);
     let given_up = given_up.map(|at| {
         let ago = Duration::try_from(moment.at.duration_since(at)).unwrap_or_default();
-        moment.elapsed.saturating_sub(ago + 2 * state.clock_skew)
+        moment.elapsed.saturating_sub(ago)
     });
     let attached = state.cluster.volumes().detaching(id, moment);
     let attached = attached.filter(|(_, ended)| given_up.is_none_or(|at| *ended <= at));
@@ -113,12 +113,8 @@ pub(crate) fn orphans(state: &State, moment: Moment) -> Vec<String> {
     broken.then(|| format!("{ended} of {all} instances were terminated at once")).into_iter().collect()
 }
 
-/// No pod is bound to a machine that we have given up: the scheduler must have noticed before. Where API servers'
-/// clocks differ, no function can tell for how long a node has been closed that another one closed.
+/// No pod is bound to a machine that we have given up: the scheduler must have noticed before.
 pub(crate) fn binding<'s>(state: &State, nodes: impl Iterator<Item = &'s str>) -> Vec<String> {
-    if !state.clock_skew.is_zero() {
-        return Vec::new();
-    }
     let dying = |node: &&str| state.cluster.is_closed(node) && state.given_up.contains(*node);
     nodes.filter(dying).map(|node| format!("pods were bound to {node}, which was given up")).collect()
 }
@@ -147,11 +143,6 @@ pub(super) fn may_know_another_claim(state: &State, moment: Moment) -> bool {
     state.restored_at.is_some_and(|at| moment.elapsed.saturating_sub(at) < LONGEST_STANDSTILL)
 }
 
-/// By how much a time that one function has written down and another compares may be missed.
-pub(super) fn tolerance(state: &State) -> Duration {
-    CLOCK_TOLERANCE + 2 * state.clock_skew
-}
-
 fn by(claim: &NodeClaim) -> Option<Timestamp> {
     claim.status.termination.as_ref()?.by
 }
@@ -163,19 +154,9 @@ fn is_launching(state: &State, machine: &Machine) -> bool {
 
 /// Whether somebody would miss the pod.
 fn is_alive(state: &State, pod: &Pod, moment: Moment) -> bool {
-    let stuck = state
-        .cluster
-        .deleting_until(pod)
-        .is_some_and(|until| after(moment.at, state.clock_skew).duration_since(until) >= STUCK_AFTER);
-    !stays(pod) && !stuck && !came_late(state, pod) && !pod.state.is_over()
-}
-
-/// Whether a pod came to its node while that was closed and clocks are wrong: who closes a node and who ends it may then
-/// see differently how long kube-scheduler has had to notice.
-fn came_late(state: &State, pod: &Pod) -> bool {
-    let closed = pod.node_name.as_deref().and_then(|node| state.cluster.closed_since(node));
-    let late = state.cluster.bound_at(pod).zip(closed).is_some_and(|(came, closed)| came >= closed);
-    late && !state.clock_skew.is_zero()
+    let stuck =
+        state.cluster.deleting_until(pod).is_some_and(|until| moment.at.duration_since(until) >= STUCK_AFTER);
+    !stays(pod) && !stuck && !pod.state.is_over()
 }
 
 fn stays(pod: &Pod) -> bool {

@@ -7,7 +7,7 @@ use outrigger_model::{
     ClaimState, Command, NillableDuration, Node, NodeClaim, Pod, PodState, Proposal, TerminationReason,
 };
 
-use super::departure::{may_know_another_claim, tolerance};
+use super::departure::{CLOCK_TOLERANCE, may_know_another_claim};
 use super::{is_calm, protection};
 use crate::looks::Look;
 use crate::policy::Policy;
@@ -57,7 +57,7 @@ pub(crate) fn proposal(state: &State, command: &Command, moment: Moment) -> Opti
     let claims = state.ledger.claims().filter(|claim| command.holds(claim));
     let mut nodes: Vec<&str> = claims.filter_map(NodeClaim::instance_id).collect();
     nodes.sort_unstable();
-    let least = LEAST_PROPOSED.saturating_sub(tolerance(state));
+    let least = LEAST_PROPOSED.saturating_sub(CLOCK_TOLERANCE);
     let is_it = |proposal: &&Proposal| {
         TerminationReason::from(proposal.reason) == command.reason
             && proposal.nodes == nodes
@@ -180,7 +180,7 @@ fn was_ready(state: &State, look: &Look, claim: &str, moment: Moment) -> bool {
     let Some(claim) = state.ledger.claims().find(|it| it.name == claim) else { return false };
     let ago = moment.elapsed.saturating_sub(look.ledger);
     let began_since = claim.status.termination.as_ref().is_some_and(|end| {
-        after(end.since, ago + tolerance(state)) >= moment.at && claim.status.initialized_at.is_some()
+        after(end.since, ago + CLOCK_TOLERANCE) >= moment.at && claim.status.initialized_at.is_some()
     });
     let Some(node) = node_of(state, claim) else { return began_since };
     let lost_since = || {

@@ -15,8 +15,7 @@ pub(super) const LONGEST_STANDSTILL: Duration = Duration::from_secs(125);
 /// A node may be closed for so long before anybody writes down why.
 const LEAST_CLOSED: Duration = Duration::from_secs(50);
 
-/// A node that somebody closed is opened only when nobody has begun to drain it for a minute, on clocks that may be
-/// wrong. Before its drain has marked it a run may open it that asked the ledger earlier and stood still. Without
+/// A node that somebody closed is opened only when nobody has begun to drain it for a minute. Before its drain has marked it a run may open it that asked the ledger earlier and stood still. Without
 /// functions nobody drains.
 pub(crate) fn opening(state: &State, change: &NodeChange, moment: Moment) -> Option<String> {
     let stays = change.taints.iter().any(|taint| taint.key == labels::DISRUPTED_TAINT);
@@ -28,8 +27,7 @@ pub(crate) fn opening(state: &State, change: &NodeChange, moment: Moment) -> Opt
         |it: &NodeClaim| it.status.termination.as_ref().is_some_and(|end| end.tainted_at.is_some());
     let mut claims = state.ledger.claims().filter(|it| Some(&it.name) == claim);
     let drains = claims.any(|it| !it.status.state.accepts_pods() && is_marked(it));
-    let least = LEAST_CLOSED.saturating_sub(2 * state.clock_skew);
-    let too_soon = moment.elapsed.saturating_sub(since) < least || drains;
+    let too_soon = moment.elapsed.saturating_sub(since) < LEAST_CLOSED || drains;
     too_soon.then(|| format!("{} was opened too soon", change.name))
 }
 

@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use outrigger_model::{DoNotDisrupt, Node, NodeClaim, Pod, PodState, TerminationReason};
 
-use super::departure::tolerance;
+use super::departure::CLOCK_TOLERANCE;
 use super::disruption::is_by_choice;
 use super::health::LONGEST_STANDSTILL;
 use crate::looks::Look;
@@ -39,7 +39,7 @@ pub(crate) fn ended_pods(state: &State, claim: &NodeClaim, id: &str, moment: Mom
         return Vec::new();
     };
     let given_up = end.terminating_at.unwrap_or(moment.at);
-    let margin = LONGEST_STANDSTILL + tolerance(state);
+    let margin = LONGEST_STANDSTILL + CLOCK_TOLERANCE;
     let was_seen = |pod: &&Pod| {
         let came = state.cluster.bound_at(pod);
         let came = came.map_or(pod.created_at, |came| {

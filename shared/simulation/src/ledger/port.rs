@@ -13,6 +13,7 @@ use outrigger_model::{
 
 use crate::door::{Call, Door, PortError};
 use crate::laws;
+use crate::scenario::Function;
 use crate::state::State;
 use crate::time::Moment;
 
@@ -100,6 +101,9 @@ impl Ledger for Door {
     async fn update_claim(&self, claim: &NodeClaim, lease: Option<&Lease>) -> Result<NodeClaim, LedgerError> {
         self.call_on(Call::UpdateClaim, &claim.name, |state, moment| {
             let by_itself = laws::disruption::end_by_itself(state, claim);
+            if laws::ages::are_unknown(self.clock_difference()) {
+                state.broken.extend(laws::ages::ended(state.ledger.claims.get(&claim.name), claim));
+            }
             let written = state.ledger.update_claim(claim, lease)?;
             state.broken.extend(by_itself);
             state.tell_of(&written, moment);
@@ -118,6 +122,10 @@ impl Ledger for Door {
             state.ledger.write_command(command, claims, lease)?;
             if !claims.is_empty() {
                 state.committed(self.run(), command, moment);
+                let is_of_choice = self.run().0 == Function::Disrupt;
+                if is_of_choice && laws::ages::are_unknown(self.clock_difference()) {
+                    state.broken.push(format!("command {} was committed while clocks differ", command.id));
+                }
             }
             Ok(())
         })

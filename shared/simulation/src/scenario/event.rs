@@ -115,8 +115,7 @@ pub enum EventKind {
         /// For how long.
         length: Duration,
     },
-    /// The clocks of runs that begin meanwhile are wrong, each by its own time of up to 5 minutes, and those of API
-    /// servers by seconds.
+    /// The clocks of the API servers are wrong that runs talk to which begin meanwhile: by seconds, minutes or days.
     SkewClocks(Duration),
     /// Machines that are launched meanwhile never join.
     NeverJoin(Duration),
@@ -405,7 +404,7 @@ impl fmt::Display for Event {
             }
             EventKind::Duplicate { function, .. } => write!(f, "each run of {function} is begun twice"),
             EventKind::LateJoin(_) => f.write_str("machines join late"),
-            EventKind::SkewClocks(_) => f.write_str("the clocks of functions are wrong"),
+            EventKind::SkewClocks(_) => f.write_str("the clocks of API servers are wrong"),
             EventKind::NeverJoin(_) => f.write_str("machines do not join"),
             EventKind::NeverReady(_) => f.write_str("nodes do not become ready"),
             EventKind::PodsHang(_) => f.write_str("pods do not end"),

@@ -6,6 +6,7 @@
 mod alone;
 mod architectures;
 mod chance;
+mod clocks;
 mod common;
 mod crash;
 mod determinism;
