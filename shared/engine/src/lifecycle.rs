@@ -124,6 +124,8 @@ pub struct Summary {
     pub forgotten: usize,
     /// How many instances a sweep would have ended, when that was so many that it ended none.
     pub breaker: Option<usize>,
+    /// How many nodes were deleted and are kept: too many at once, or together with the definition of their objects.
+    pub held_deletions: usize,
     /// Whether so many nodes were not ready that the last sweep concluded nothing.
     pub partitioned: bool,
     /// Claims whose nodes should be repaired, and why they are not.
@@ -368,16 +370,18 @@ impl Tick<'_> {
 
     /// Tells whoever listens. Losing a notice costs nothing but the news.
     async fn announce(&self) {
-        let detail = self.summary.breaker.map(|count| ("instances".to_owned(), count.into()));
+        let deletions = Some(self.summary.held_deletions).filter(|count| *count > 0);
+        let held = [("instances", self.summary.breaker), ("deletions", deletions)];
+        let held = held.into_iter().filter_map(|(what, count)| Some((what.to_owned(), count?.into())));
         let news = [
-            ("NodeClaims Terminated", self.summary.gone.clone(), None),
-            ("Breaker Opened", Vec::new(), detail),
+            ("NodeClaims Terminated", self.summary.gone.clone(), BTreeMap::new()),
+            ("Breaker Opened", Vec::new(), held.collect()),
         ];
         for (kind, claims, detail) in news {
-            if claims.is_empty() && detail.is_none() {
+            if claims.is_empty() && detail.is_empty() {
                 continue;
             }
-            let (cluster, detail) = (self.settings.cluster.clone(), detail.into_iter().collect());
+            let cluster = self.settings.cluster.clone();
             let notice = Notice { kind, cluster, claims, detail };
             if let Err(error) = self.ports.cloud.publish(&notice).await {
                 tracing::warn!(kind, error = chain(&error), "the notice was not published");

@@ -12,7 +12,7 @@ pub use cloud::{
 };
 pub use cluster::{
     Attachment, Binding, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event,
-    Eviction, Mirror, NodeChange, PodOnNode, Scope, Subject, Volumes,
+    Eviction, GoingDefinitions, Mirror, NodeChange, PodOnNode, Scope, Subject, Volumes,
 };
 pub use ledger::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep};
 

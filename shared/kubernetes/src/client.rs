@@ -189,6 +189,10 @@ impl Cluster for KubernetesCluster {
         claim::mirrors(&self.transport).await
     }
 
+    async fn going_definitions(&self) -> Result<GoingDefinitions, ClusterError> {
+        claim::going_definitions(&self.transport).await
+    }
+
     async fn node_pool_uids(&self) -> Result<BTreeMap<String, String>, ClusterError> {
         configuration::node_pool_uids(&self.transport).await
     }

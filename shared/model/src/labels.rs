@@ -53,6 +53,8 @@ pub const INTENT: &str = "outrigger.dev/intent";
 pub const CLUSTER: &str = "outrigger.dev/cluster";
 /// On a NodeClaim object that Outrigger keeps: the version of the claim that it shows.
 pub const CLAIM_VERSION: &str = "outrigger.dev/claim-version";
+/// On a NodeClaim object or a Node that is deleted: its end is meant, however many are deleted at once.
+pub const DELETE_ANYWAY: &str = "outrigger.dev/delete-anyway";
 /// The soft taint of a node that is to be disrupted, before that begins: pods that can be elsewhere go elsewhere.
 pub const DISRUPTION_CANDIDATE_TAINT: &str = "outrigger.dev/disruption-candidate";
 /// The soft taint that earlier versions opened some nodes with; lifecycle takes it off.

@@ -97,9 +97,10 @@ impl Node {
         self.taints.contains(&Taint::disruption_candidate())
     }
 
-    /// Whether a node of ours shows by itself that it is going. Karpenter looks after its own.
+    /// Whether a node of ours is closed for its drain. Karpenter looks after its own. That somebody deletes it is not
+    /// enough: so many may be deleted at once that none ends.
     pub fn is_leaving(&self) -> bool {
-        self.annotations.contains_key(labels::CLAIM) && (self.deleting || self.is_disrupted())
+        self.annotations.contains_key(labels::CLAIM) && self.is_disrupted()
     }
 
     /// The annotation by which it, or its NodeClaim object, asks not to be disrupted.

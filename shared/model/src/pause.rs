@@ -30,7 +30,7 @@ pub struct Pause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PauseScope {
-    /// Launches, and every end of a node that we begin of our own accord.
+    /// Launches, and every end of a node that EC2 has not begun.
     Everything,
     /// Voluntary disruption alone: commands, and nodes that expire.
     Disruption,
@@ -66,16 +66,17 @@ impl Pause {
         self.is_in_force(now) && self.what == PauseScope::Everything
     }
 
-    /// Whether no claim's end may begin for this reason. What people or EC2 have done is not ours to stop.
+    /// Whether no claim's end may begin for this reason. What EC2 has done is not ours to stop; what people have deleted
+    /// waits while everything is paused.
     pub fn stops_end(&self, reason: TerminationReason, now: Timestamp) -> bool {
         use TerminationReason::{
             Deleted, Drifted, Empty, Expired, InstanceGone, Interrupted, Lost, NotInitialized, NotRegistered,
             Rebalanced, Underutilized, Unhealthy,
         };
         match reason {
-            Deleted | Interrupted | InstanceGone | Lost => false,
+            Interrupted | InstanceGone | Lost => false,
             Expired | Rebalanced | Empty | Underutilized | Drifted => self.stops_disruption(now),
-            NotRegistered | NotInitialized | Unhealthy => self.stops_cleanup(now),
+            Deleted | NotRegistered | NotInitialized | Unhealthy => self.stops_cleanup(now),
         }
     }
 }
@@ -125,7 +126,7 @@ mod tests {
         assert!(everything.stops_disruption(at(11)) && disruption.stops_disruption(at(11)));
         assert!(everything.stops_launches(at(11)) && !disruption.stops_launches(at(11)));
         assert!(everything.stops_cleanup(at(11)) && !disruption.stops_cleanup(at(11)));
-        for reason in [Deleted, Interrupted, InstanceGone, Lost] {
+        for reason in [Interrupted, InstanceGone, Lost] {
             assert!(
                 !everything.stops_end(reason, at(11)) && !disruption.stops_end(reason, at(11)),
                 "{reason}"
@@ -134,7 +135,7 @@ mod tests {
         for reason in [Expired, Rebalanced, Empty, Underutilized, Drifted] {
             assert!(everything.stops_end(reason, at(11)) && disruption.stops_end(reason, at(11)), "{reason}");
         }
-        for reason in [NotRegistered, NotInitialized, Unhealthy] {
+        for reason in [Deleted, NotRegistered, NotInitialized, Unhealthy] {
             assert!(
                 everything.stops_end(reason, at(11)) && !disruption.stops_end(reason, at(11)),
                 "{reason}"

@@ -54,6 +54,8 @@ pub(crate) struct Objects {
     /// Until when a Karpenter lives beside us.
     karpenter_until: Option<Duration>,
     mirrors: BTreeMap<String, Mirror>,
+    /// The NodeClaims that were deleted together with their definition.
+    gone_with_definition: BTreeSet<String>,
     /// Since when NodeClaim objects ask not to be disrupted, by name.
     annotated_at: BTreeMap<String, Duration>,
     /// NodePools that were deleted.
@@ -97,6 +99,7 @@ impl Objects {
             configuration: garbage_collection::created(&scenario.configuration),
             karpenter_until: scenario.karpenter_until,
             mirrors: BTreeMap::new(),
+            gone_with_definition: BTreeSet::new(),
             annotated_at: BTreeMap::new(),
             deleted_pools: Vec::new(),
             orphaned: BTreeSet::new(),

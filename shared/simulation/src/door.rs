@@ -69,6 +69,8 @@ pub enum Call {
     NodePools,
     /// NodeClaim objects listed.
     Mirrors,
+    /// Which definitions are going.
+    GoingDefinitions,
     /// A NodeClaim object written.
     MirrorClaim,
     /// A NodeClaim object removed.
@@ -211,6 +213,7 @@ impl Call {
             | Self::SetDeletionCost
             | Self::NodePools
             | Self::Mirrors
+            | Self::GoingDefinitions
             | Self::MirrorClaim
             | Self::RemoveMirror
             | Self::PublishEvent => Service::ApiServer,
@@ -266,6 +269,7 @@ impl Call {
                 | Self::Attachments
                 | Self::NodePools
                 | Self::Mirrors
+                | Self::GoingDefinitions
                 | Self::Catalog
                 | Self::Survey
                 | Self::ManagedPools
@@ -328,6 +332,7 @@ impl Call {
             Self::Bind => "read whose it is",
             Self::Acquire => "take a lease",
             Self::Renew => "renew a lease",
+            Self::GoingDefinitions => "read definitions",
             Self::Release => "give a lease back",
             Self::Load => "read it",
             Self::Prepare => "write a launch down",

@@ -69,6 +69,8 @@ pub(crate) enum Trouble {
     EventsAstray(u64),
     /// So many in a hundred calls fail, each in one of three ways.
     Chaos(u64),
+    /// The definition of NodeClaims is not there.
+    NoDefinition,
     /// The first object that a call writes is never written.
     Stuck(Call),
 }
@@ -123,6 +125,7 @@ impl Faults {
             | Trouble::RogueBinding
             | Trouble::KubeletsRefuse
             | Trouble::EventsAstray(_)
+            | Trouble::NoDefinition
             | Trouble::Stuck(_) => Fate::Served,
         });
         fates.find(|fate| *fate != Fate::Served).unwrap_or(Fate::Served)

@@ -57,6 +57,8 @@
 //!                                                    # DeleteNodePools (the first by name; cascade: background,
 //!                                                    # foreground or orphan, as kubectl has it),
 //!                                                    # DeletePods (that wait), DeleteRunningPods (the oldest)
+//!     - {at: 8m, kind: ConfirmDeletions}             # somebody says that all deletions are meant
+//!     - {at: 7m, kind: DeleteDefinition, for: 5m}    # that of NodeClaims, and so all of them; it is there again after that
 //!     - {at: 7m, kind: FailStatusChecks, count: 1}   # also PlanRetirement, StopInstances, SilenceKubelets, BreakHardware,
 //!                                                    # CloseNodes (tainted, never drained), CordonNodes,
 //!                                                    # DrainNodes (as kubectl does), DuplicateNodes,

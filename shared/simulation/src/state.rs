@@ -73,6 +73,8 @@ pub(crate) struct State {
     pub kills: Vec<(Function, Crash)>,
     /// Functions that stand still before a call, and for how long.
     pub freezes: Vec<Halt>,
+    /// Whether the definition of NodeClaims was ever deleted.
+    pub lost_definition: bool,
     /// Functions whose next call of a name takes so much longer.
     pub hangs: Vec<Halt>,
     /// Processes of functions that wait for their next run.
@@ -149,6 +151,7 @@ impl State {
             kills: Vec::new(),
             freezes: Vec::new(),
             hangs: Vec::new(),
+            lost_definition: false,
             warm: BTreeMap::new(),
             environments: 0,
             paces: scenario.paces,

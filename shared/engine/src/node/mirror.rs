@@ -7,7 +7,7 @@ use outrigger_model::{ClaimState, NodeClaim, OwnerReference, labels};
 use tokio::time::Instant;
 
 use crate::error::chain;
-use crate::ports::{ClusterError, Mirror, Ports};
+use crate::ports::{ClusterError, GoingDefinitions, Mirror, Ports};
 
 /// How often the objects are listed while a tick goes on, to see which were deleted.
 const LISTED_EVERY: Duration = Duration::from_secs(10);
@@ -17,6 +17,8 @@ const LISTED_EVERY: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(crate) struct Mirrors {
     shown: Option<(Instant, BTreeMap<String, Mirror>)>,
+    /// Which definitions are going; `None` while that cannot be told.
+    going: Option<GoingDefinitions>,
 }
 
 impl Mirrors {
@@ -32,11 +34,37 @@ impl Mirrors {
                 None
             }
         };
+        let mut shown = self.shown.iter().flat_map(|(_, shown)| shown.values());
+        let is_any_deleted = shown.any(|mirror| mirror.deleting && !mirror.delete_anyway);
+        self.going =
+            if is_any_deleted { going_definitions(ports).await } else { Some(GoingDefinitions::default()) };
     }
 
-    /// Whether somebody deleted the object of a claim.
+    /// Whether somebody deleted the object of a claim, and not its definition. While nobody knows, no deletion counts.
     pub(crate) fn is_deleted(&self, claim: &str) -> bool {
-        self.find(claim).is_some_and(|mirror| mirror.deleting)
+        self.find(claim)
+            .is_some_and(|mirror| mirror.deleting && self.went_with_definition(mirror) == Some(false))
+    }
+
+    /// Whether an object is deleted since its definition is; `None` while that cannot be told.
+    fn went_with_definition(&self, mirror: &Mirror) -> Option<bool> {
+        if mirror.delete_anyway {
+            return Some(false);
+        }
+        let going = self.going?;
+        Some(mirror.deleting && (going.node_claims || going.node_pools && mirror.owner.is_some()))
+    }
+
+    /// Whether the end of a claim is meant, however many end at once.
+    pub(crate) fn is_meant(&self, claim: &str) -> bool {
+        self.find(claim).is_some_and(|mirror| mirror.delete_anyway)
+    }
+
+    /// The names of the objects that are deleted since their definition is.
+    pub(crate) fn gone_with_definition(&self) -> Vec<String> {
+        let shown = self.shown.iter().flat_map(|(_, shown)| shown);
+        let went = shown.filter(|(_, mirror)| self.went_with_definition(mirror) == Some(true));
+        went.map(|(name, _)| name.clone()).collect()
     }
 
     /// The uid of a claim's object; empty where it is not known.
@@ -67,10 +95,46 @@ impl Mirrors {
     /// Makes the objects say what the ledger says of `claims`, which are all that are not over; objects of
     /// others go. An object that is refused holds up no other. Nothing is begun after `deadline`.
     pub(crate) async fn write(&mut self, ports: Ports<'_>, claims: &[NodeClaim], deadline: Instant) {
+        let gone = self.gone_with_definition();
         let Some((_, shown)) = &mut self.shown else { return };
+        if !gone.is_empty() {
+            // They are written anew once their definition is there again.
+            return let_go(ports, shown, &gone, deadline).await;
+        }
         if let Err(error) = write(ports, shown, claims, deadline).await {
             tracing::warn!(error = chain(&error), "the NodeClaim objects are not up to date");
             self.shown = None;
+        }
+    }
+}
+
+/// Which definitions are going; `None` while that cannot be told. Who may not read them takes each deletion for a user's.
+async fn going_definitions(ports: Ports<'_>) -> Option<GoingDefinitions> {
+    match ports.cluster.going_definitions().await {
+        Ok(going) => Some(going),
+        Err(error @ ClusterError::Refused { status: 403, .. }) => {
+            tracing::warn!(
+                error = chain(&error),
+                "whether the definition of NodeClaims is going is not known"
+            );
+            Some(GoingDefinitions::default())
+        }
+        Err(error) => {
+            tracing::warn!(error = chain(&error), "no deletion of a NodeClaim counts for now");
+            None
+        }
+    }
+}
+
+/// Lets objects go that are deleted with their definition, so that it can be installed anew.
+async fn let_go(ports: Ports<'_>, shown: &mut BTreeMap<String, Mirror>, gone: &[String], deadline: Instant) {
+    for name in gone {
+        if Instant::now() >= deadline {
+            return;
+        }
+        match ports.cluster.remove_mirror(name).await {
+            Ok(()) => drop(shown.remove(name)),
+            Err(error) => tracing::warn!(claim = name, error = chain(&error), "the NodeClaim was not let go"),
         }
     }
 }

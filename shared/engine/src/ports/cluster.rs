@@ -120,8 +120,11 @@ pub trait Cluster: Send + Sync {
     /// Removes the NodeClaim object of a claim that is over, and our finalizer from it; fine when it is not there.
     async fn remove_mirror(&self, claim: &str) -> Result<(), ClusterError>;
 
-    /// Deletes the NodeClaim object of a claim as a user does, and leaves the rest to lifecycle; fine when it is not
-    /// there.
+    /// Which of the definitions are being deleted or are gone with which NodeClaim objects go.
+    async fn going_definitions(&self) -> Result<GoingDefinitions, ClusterError>;
+
+    /// Deletes the NodeClaim object of a claim as a user does who means it ([`labels::DELETE_ANYWAY`]), and leaves the
+    /// rest to lifecycle; fine when it is not there.
     async fn delete_mirror(&self, claim: &str) -> Result<(), ClusterError>;
 
     /// Removes the NodeClaim object of a claim that lives on. At no time is it to be seen as deleted, which would end
@@ -300,6 +303,15 @@ pub struct Attachment {
     pub shared: bool,
 }
 
+/// Which definitions are being deleted or are gone. NodeClaim objects that go with them ask for the end of no node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GoingDefinitions {
+    /// That of NodeClaims, with which all of them go.
+    pub node_claims: bool,
+    /// That of NodePools, with which the NodeClaims go that belong to one.
+    pub node_pools: bool,
+}
+
 /// A NodeClaim object that shows a claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mirror {
@@ -311,6 +323,8 @@ pub struct Mirror {
     pub deleting: bool,
     /// Its annotation `karpenter.sh/do-not-disrupt`.
     pub do_not_disrupt: Option<String>,
+    /// Whether its end is meant, however many are deleted at once ([`labels::DELETE_ANYWAY`]).
+    pub delete_anyway: bool,
     /// The uid of the NodePool that owns it, where one does.
     pub owner: Option<String>,
 }

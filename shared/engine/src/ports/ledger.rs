@@ -234,6 +234,10 @@ pub struct Sweep {
     /// Launch templates of our own that nobody uses any more, by id.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub templates: BTreeMap<String, Timestamp>,
+    /// Claims whose end began of late since somebody deleted them, by name, and when that was; none whose end was said
+    /// to be meant.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub deleted: BTreeMap<String, Timestamp>,
     /// Whether so many nodes were not ready that nothing was concluded.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub partitioned: bool,

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use outrigger_engine::ports::{ClusterError, Mirror};
+use outrigger_engine::ports::{ClusterError, GoingDefinitions, Mirror};
 use outrigger_model::configured_object::FIELD_MANAGER;
 use outrigger_model::{NodeClaim, NodeClaimObject, OwnerReference, labels, node_claim_object};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::list::{Collection, collect};
-use super::transport::{APPLY_PATCH, Call, Transport};
+use super::transport::{APPLY_PATCH, Call, MERGE_PATCH, Transport};
 use super::{finalizer, parse, refusal, unreadable};
 
 const NODE_CLAIMS: Collection<'_> = Collection::all("list NodeClaims", "/apis/karpenter.sh/v1/nodeclaims");
@@ -31,6 +31,7 @@ pub(super) async fn mirrors(transport: &Transport) -> Result<BTreeMap<String, Mi
                 version: version.parse().unwrap_or(0),
                 deleting: field("deletionTimestamp").is_some(),
                 do_not_disrupt: annotation(labels::DO_NOT_DISRUPT),
+                delete_anyway: annotation(labels::DELETE_ANYWAY).as_deref() == Some("true"),
                 owner: owners(&object).into_iter().next().map(|owner| owner.uid),
             };
             all.insert(name, mirror);
@@ -42,6 +43,24 @@ pub(super) async fn mirrors(transport: &Transport) -> Result<BTreeMap<String, Mi
         Err(error) if refusal(&error) == Some(404) => Ok(BTreeMap::new()),
         Err(error) => Err(error),
     }
+}
+
+/// Which definitions are being deleted, or are gone.
+pub(super) async fn going_definitions(transport: &Transport) -> Result<GoingDefinitions, ClusterError> {
+    Ok(GoingDefinitions {
+        node_claims: is_going(transport, "nodeclaims.karpenter.sh").await?,
+        node_pools: is_going(transport, "nodepools.karpenter.sh").await?,
+    })
+}
+
+async fn is_going(transport: &Transport, definition: &str) -> Result<bool, ClusterError> {
+    let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition}");
+    let call = Call::get(format!("read the CustomResourceDefinition {definition}"), path);
+    let found: Value = match transport.send(&call).await {
+        Err(error) if refusal(&error) == Some(404) => return Ok(true),
+        answer => parse(&call, &answer?)?,
+    };
+    Ok(found.pointer("/metadata/deletionTimestamp").is_some())
 }
 
 /// The NodePools that own an object.
@@ -117,8 +136,11 @@ pub(super) async fn remove(transport: &Transport, name: &str) -> Result<(), Clus
     finalizer::delete(transport, call, &path(name), gone).await
 }
 
-/// Deletes the object and no more: our finalizer keeps it until its node has ended.
+/// Says that the end of the object is meant, deletes it, and no more: our finalizer keeps it until its node has ended.
 pub(super) async fn delete(transport: &Transport, name: &str) -> Result<(), ClusterError> {
+    let meant = json!({ "metadata": { "annotations": { labels::DELETE_ANYWAY: "true" } } });
+    let mean = Call::patch(format!("delete the NodeClaim {name}"), path(name), MERGE_PATCH, &meant);
+    gone_is_fine(transport.send(&mean).await)?;
     let call = Call::delete(format!("delete the NodeClaim {name}"), path(name), &json!({}));
     gone_is_fine(transport.send(&call).await)
 }

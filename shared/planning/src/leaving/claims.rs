@@ -136,7 +136,8 @@ mod tests {
             (&open, Some(ClaimState::Terminating), true),
             (&open, None, false),
             (&tainted, Some(ClaimState::Initialized), true),
-            (&deleted, Some(ClaimState::Initialized), true),
+            (&deleted, Some(ClaimState::Initialized), false),
+            (&deleted, Some(ClaimState::Draining), true),
             (&foreign, None, false),
         ];
         for (node, state, leaves) in table {

@@ -240,6 +240,38 @@ impl Objects {
         }
     }
 
+    /// Somebody says that the deletion of a NodeClaim object is meant.
+    pub(crate) fn confirm_deletion(&mut self, name: &str) {
+        if let Some(mirror) = self.mirrors.get_mut(name) {
+            mirror.delete_anyway = true;
+        }
+    }
+
+    /// Somebody says that all deletions are meant, of nodes and of NodeClaims.
+    pub(crate) fn confirm_deletions(&mut self) {
+        for mirror in self.mirrors.values_mut().filter(|mirror| mirror.deleting) {
+            mirror.delete_anyway = true;
+        }
+        let deleted: Vec<_> = self.nodes.values().filter(|node| node.deleting).cloned().collect();
+        for mut node in deleted {
+            node.annotations.insert(labels::DELETE_ANYWAY.into(), "true".into());
+            self.put_node(node);
+        }
+    }
+
+    /// Somebody deletes the definition of NodeClaims, and so every one of them.
+    pub(crate) fn delete_definition(&mut self) {
+        for (name, mirror) in self.mirrors.iter_mut().filter(|(_, mirror)| !mirror.deleting) {
+            mirror.deleting = true;
+            self.gone_with_definition.insert(name.clone());
+        }
+    }
+
+    /// Whether nobody asked for the end of a claim whose NodeClaim object is deleted.
+    pub(crate) fn went_with_definition(&self, claim: &str) -> bool {
+        self.gone_with_definition.contains(claim)
+    }
+
     /// Somebody asks by an annotation of a node's NodeClaim object that it not be disrupted.
     pub(crate) fn annotate_mirror(&mut self, node: &str, moment: Moment) {
         let claim = self.nodes.get(node).and_then(|node| node.annotations.get(labels::CLAIM)).cloned();
@@ -278,6 +310,7 @@ impl Objects {
         let made = self.mirrors.contains_key(name).then(String::new).unwrap_or_else(|| self.next_uid());
         let mirror = self.mirrors.entry(name.to_owned()).or_insert(Mirror { uid: made, ..Mirror::default() });
         mirror.version = version;
+        self.gone_with_definition.remove(name);
         mirror.owner = mirror.owner.take().or_else(|| owner.map(|owner| owner.uid.clone()));
     }
 }

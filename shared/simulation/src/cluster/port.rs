@@ -9,7 +9,7 @@ use futures::stream::{self, BoxStream, StreamExt};
 use jiff::SignedDuration;
 use outrigger_engine::ports::{
     Attachment, Binding, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event,
-    Eviction, Mirror, NodeChange, PodOnNode, Scope, Volumes,
+    Eviction, GoingDefinitions, Mirror, NodeChange, PodOnNode, Scope, Volumes,
 };
 use outrigger_model::{
     ConfiguredRef, ConfiguredStatus, LeaderLease, Node, NodeClaim, NodePool, NominatedPod, OwnerReference,
@@ -198,6 +198,14 @@ impl Cluster for Door {
         .await
     }
 
+    async fn going_definitions(&self) -> Result<GoingDefinitions, ClusterError> {
+        self.call(Call::GoingDefinitions, |state, moment| {
+            let node_claims = !state.has_definition(moment);
+            Ok(GoingDefinitions { node_claims, node_pools: false })
+        })
+        .await
+    }
+
     async fn node_pool_uids(&self) -> Result<BTreeMap<String, String>, ClusterError> {
         let named = |pool: &NodePool| (pool.name.clone(), pool.uid.clone());
         self.call(Call::NodePools, |state, _| Ok(state.cluster.node_pools().iter().map(named).collect()))
@@ -211,6 +219,7 @@ impl Cluster for Door {
     ) -> Result<(), ClusterError> {
         self.call_on(Call::MirrorClaim, &claim.name, |state, moment| {
             state.cluster.check_lock(&claim.name, Call::MirrorClaim, moment)?;
+            state.check_definition(moment)?;
             state.mirror(claim, owner, moment);
             Ok(())
         })
@@ -229,6 +238,7 @@ impl Cluster for Door {
     async fn delete_mirror(&self, claim: &str) -> Result<(), ClusterError> {
         self.call_on(Call::RemoveMirror, claim, |state, _| {
             state.cluster.delete_mirror(claim);
+            state.cluster.confirm_deletion(claim);
             Ok(())
         })
         .await

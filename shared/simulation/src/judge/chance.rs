@@ -138,6 +138,7 @@ impl Chance {
         let patience = pools::departures(&dice, &mut scenario, patience);
         let patience = disruption::disruption(&dice, &mut scenario, patience);
         let patience = volumes::in_quiet_times(&dice, &mut scenario, patience);
+        confirm_deletions(&mut scenario.events);
         scenario.adopt = scenario.events.iter().any(|event| forgets(&event.kind));
         if scenario.adopt {
             // Who adopts leaves alone what has no tags of a pool.
@@ -153,6 +154,19 @@ impl Chance {
         };
         Trial { scenario, asks }
     }
+}
+
+/// Somebody says that what was deleted is meant, three minutes after it was.
+fn confirm_deletions(events: &mut Vec<Event>) {
+    use EventKind::{DeleteNodeClaims, DeleteNodePools, DeleteNodes};
+    let deletes =
+        |kind: &EventKind| matches!(kind, DeleteNodes(_) | DeleteNodeClaims(_) | DeleteNodePools(..));
+    let deletions = events.iter().filter(|event| deletes(&event.kind));
+    let confirmed = deletions
+        .map(|event| Event { at: event.at + Duration::from_mins(3), kind: EventKind::ConfirmDeletions });
+    let confirmed: Vec<Event> = confirmed.collect();
+    events.extend(confirmed);
+    events.sort_by_key(|event| event.at);
 }
 
 /// Whether it makes the ledger forget.
@@ -420,6 +434,10 @@ impl Drawn<'_> {
             ("annotate", |count| EventKind::Mishap(Mishap::AnnotateNodeClaims, count), 15),
             ("double", |count| EventKind::Mishap(Mishap::DuplicateNodes, count), 6),
         ];
+        if self.dice.happens("definition", 8) {
+            let length = self.length("definition", 60, 5 * 60);
+            self.add("definition", EventKind::DeleteDefinition(length));
+        }
         for (name, kind, percent) in kinds {
             let times = if self.dice.happens(&format!("{name}/again"), 30) { 2 } else { 1 };
             for time in 0..times {

@@ -104,8 +104,10 @@ impl Ledger for Door {
             if laws::ages::are_unknown(self.clock_difference()) {
                 state.broken.extend(laws::ages::ended(state.ledger.claims.get(&claim.name), claim));
             }
+            let deletions = laws::pools::deletion(state, state.ledger.claims.get(&claim.name), claim, moment);
             let written = state.ledger.update_claim(claim, lease)?;
             state.broken.extend(by_itself);
+            state.broken.extend(deletions);
             state.tell_of(&written, moment);
             Ok(written)
         })

@@ -150,6 +150,10 @@ pub enum EventKind {
     DeleteNodeClaims(usize),
     /// Somebody deletes the first NodePools in order of name, so many of them.
     DeleteNodePools(usize, Cascade),
+    /// Somebody says of all that is deleted that it is meant.
+    ConfirmDeletions,
+    /// The definition of NodeClaims is deleted, and installed again after so long.
+    DeleteDefinition(Duration),
     /// The machines of the oldest nodes are terminated, and not by us.
     ReclaimInstances(usize),
     /// Something befalls the oldest nodes, so many of them.
@@ -250,6 +254,7 @@ impl Event {
             | EventKind::Duplicate { length, .. }
             | EventKind::SkewClocks(length)
             | EventKind::NeverJoin(length)
+            | EventKind::DeleteDefinition(length)
             | EventKind::LateJoin(length)
             | EventKind::NeverReady(length)
             | EventKind::PodsHang(length)
@@ -268,6 +273,7 @@ impl Event {
             | EventKind::DeleteRunningPods(_)
             | EventKind::DeleteNodeClaims(_)
             | EventKind::DeleteNodePools(..)
+            | EventKind::ConfirmDeletions
             | EventKind::ReclaimInstances(_)
             | EventKind::Mishap(..)
             | EventKind::StrayInstances(_)
@@ -349,6 +355,12 @@ impl Event {
             EventKind::DeletePods(count) => state.cluster.delete_waiting(*count, moment),
             EventKind::DeleteNodeClaims(count) => state.delete_claims(*count),
             EventKind::DeleteNodePools(count, cascade) => state.delete_node_pools(*count, *cascade, moment),
+            EventKind::ConfirmDeletions => state.cluster.confirm_deletions(),
+            EventKind::DeleteDefinition(length) => {
+                trouble(length, Trouble::NoDefinition);
+                state.lost_definition = true;
+                state.cluster.delete_definition();
+            }
             EventKind::ReclaimInstances(count) => state.reclaim(*count, moment),
             EventKind::Mishap(mishap, count) => mishap.begin(*count, state, moment),
             EventKind::StrayInstances(count) => state.appear(*count, true, moment),
@@ -425,6 +437,8 @@ impl fmt::Display for Event {
                 let kept = if *cascade == Cascade::Orphan { " and keeps the NodeClaims" } else { "" };
                 write!(f, "somebody deletes {}{kept}", count(*number, "NodePool"))
             }
+            EventKind::ConfirmDeletions => f.write_str("somebody says that all deletions are meant"),
+            EventKind::DeleteDefinition(_) => f.write_str("the definition of NodeClaims is deleted"),
             EventKind::ReclaimInstances(number) => write!(f, "EC2 ends {}", count(*number, "instance")),
             EventKind::Mishap(mishap, number) => mishap.tell(*number, f),
             EventKind::StrayInstances(number) => {

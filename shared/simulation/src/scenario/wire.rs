@@ -198,6 +198,8 @@ pub(super) enum KindFile {
     DeletePods,
     DeleteRunningPods,
     DeleteNodeClaims,
+    ConfirmDeletions,
+    DeleteDefinition,
     ReclaimInstances,
     FailStatusChecks,
     PlanRetirement,

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use outrigger_engine::ports::ClusterError;
 use outrigger_model::{NodeClaim, OwnerReference};
 
 use super::State;
 use crate::agenda::Step;
+use crate::faults::Trouble;
 use crate::laws::pools as laws;
 use crate::scenario::Cascade;
 use crate::time::Moment;
@@ -21,6 +23,28 @@ impl State {
             self.agenda.add(moment.elapsed.saturating_add(laws::LONGEST_DELETION), Step::PoolDue(uid));
         }
         self.agenda.add(moment.elapsed.saturating_add(COLLECTED_AFTER), Step::CollectGarbage);
+    }
+
+    /// Whether NodeClaims are defined. A definition that is deleted goes with the last of its objects, and can be
+    /// installed again after that.
+    pub(crate) fn has_definition(&self, moment: Moment) -> bool {
+        let mut lasting = self.cluster.mirrors().keys();
+        let is_going = lasting.any(|claim| self.cluster.went_with_definition(claim));
+        !is_going && !self.faults.open(moment.elapsed).any(|trouble| trouble == Trouble::NoDefinition)
+    }
+
+    /// Why no NodeClaim may be made now, in the API server's words.
+    pub(crate) fn check_definition(&self, moment: Moment) -> Result<(), ClusterError> {
+        if self.has_definition(moment) {
+            return Ok(());
+        }
+        let (status, message) = if self.cluster.mirrors().is_empty() {
+            (404, "404 page not found")
+        } else {
+            (405, "create not allowed while custom resource definition is terminating")
+        };
+        let attempted = "write a NodeClaim".to_owned();
+        Err(ClusterError::Refused { attempted, status, message: message.to_owned() })
     }
 
     /// A NodeClaim object is written as a claim has it.

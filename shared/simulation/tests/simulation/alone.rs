@@ -5,31 +5,6 @@ use outrigger_simulation::Ending;
 
 use crate::common;
 
-/// Nodes that have room for one pod each: six of one pool at first, and two of another after ten minutes. `{spec}` and
-/// `{events}` are put in.
-const SCENARIO: &str = r"
-apiVersion: outrigger.dev/v1alpha1
-kind: Scenario
-metadata: {name: alone}
-spec:
-  seed: 5
-  duration: 18m
-  bootTime: 40s
-  nodePools:
-    - {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: first}, spec: {{spec}}}
-    - {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: second}, spec: {{spec}}}
-  workloads:
-    - {name: web, at: 2s, replicas: 6, template: {spec: {nodeSelector: {karpenter.sh/nodepool: first}, containers: [{name: c, image: i,
-       resources: {requests: {cpu: 1500m, memory: 512Mi}}}]}}}
-    - {name: late, at: 10m, replicas: 2, template: {spec: {nodeSelector: {karpenter.sh/nodepool: second}, containers: [{name: c, image: i,
-       resources: {requests: {cpu: 1500m, memory: 512Mi}}}]}}}
-  events: [{events}]
-";
-
-const SPEC: &str = "template: {spec: {nodeClassRef: {group: kops.k8s.io, kind: \
-     InstanceGroup, name: nodes}, requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [spot]}, \
-     {key: node.kubernetes.io/instance-type, operator: In, values: [m6a.large]}]}}";
-
 /// A loop over objects: what it does to the first of them never works.
 struct Row {
     function: &'static str,
@@ -74,10 +49,7 @@ impl Row {
         let stuck = format!("{{at: {from}, kind: Stuck, for: 18m, call: {}}}", self.call);
         let events =
             [is_stuck.then_some(stuck.as_str()), Some(self.events).filter(|events| !events.is_empty())];
-        let text = SCENARIO
-            .replace("{spec}", SPEC)
-            .replace("{events}", &events.into_iter().flatten().collect::<Vec<_>>().join(", "));
-        common::run_scenario(&common::scenario(&text), &[])
+        common::run_one_pod_per_node("18m", &events.into_iter().flatten().collect::<Vec<_>>().join(", "))
     }
 }
 

@@ -60,6 +60,38 @@ pub(crate) fn text(seed: u64, duration: &str, extra: &str) -> String {
     SCENARIO.replace("{seed}", &seed.to_string()).replace("{duration}", duration).replace("{extra}", extra)
 }
 
+/// Nodes that have room for one pod each: six of one pool at first, and two of another after ten minutes. `{spec}`,
+/// `{duration}` and `{events}` are put in.
+const ONE_POD_PER_NODE: &str = r"
+apiVersion: outrigger.dev/v1alpha1
+kind: Scenario
+metadata: {name: alone}
+spec:
+  seed: 5
+  duration: {duration}
+  bootTime: 40s
+  nodePools:
+    - {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: first}, spec: {{spec}}}
+    - {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: second}, spec: {{spec}}}
+  workloads:
+    - {name: web, at: 2s, replicas: 6, template: {spec: {nodeSelector: {karpenter.sh/nodepool: first}, containers: [{name: c, image: i,
+       resources: {requests: {cpu: 1500m, memory: 512Mi}}}]}}}
+    - {name: late, at: 10m, replicas: 2, template: {spec: {nodeSelector: {karpenter.sh/nodepool: second}, containers: [{name: c, image: i,
+       resources: {requests: {cpu: 1500m, memory: 512Mi}}}]}}}
+  events: [{events}]
+";
+
+const POOL: &str = "template: {spec: {nodeClassRef: {group: kops.k8s.io, kind: \
+     InstanceGroup, name: nodes}, requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [spot]}, \
+     {key: node.kubernetes.io/instance-type, operator: In, values: [m6a.large]}]}}";
+
+/// Plays it.
+pub(crate) fn run_one_pod_per_node(duration: &str, events: &str) -> Ending {
+    let text =
+        ONE_POD_PER_NODE.replace("{spec}", POOL).replace("{duration}", duration).replace("{events}", events);
+    run_text(&text, &[])
+}
+
 /// Plays the small cluster, whose limits are tight.
 pub(crate) fn run(seed: u64, duration: &str, extra: &str, kills: &[Kill]) -> Ending {
     run_text(&text(seed, duration, extra), kills)

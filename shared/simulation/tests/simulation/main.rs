@@ -9,6 +9,7 @@ mod chance;
 mod clocks;
 mod common;
 mod crash;
+mod deletions;
 mod determinism;
 mod disruption;
 mod ending;

@@ -150,13 +150,6 @@ fn nodes_that_were_orphaned_are_drained_when_somebody_deletes_them() {
 }
 
 #[test]
-fn an_operators_pause_holds_up_no_deletion() {
-    let events = format!("{{at: 9m, kind: Pause}}, {}", deleting(""));
-    let ending = Setting { events: &events, ..ONE_POOL }.play();
-    assert_eq!(ending.instances.len(), 0, "{}", common::timeline(&ending));
-}
-
-#[test]
 fn a_cordoned_node_goes_once_it_is_empty() {
     let events = "{at: 5m, kind: CordonNodes, count: 1}";
     let full = Setting { events, ..ONE_POOL }.play();

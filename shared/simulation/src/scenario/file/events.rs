@@ -143,6 +143,8 @@ fn kind(file: &EventFile) -> Option<EventKind> {
         KindFile::DeleteNodePools => {
             EventKind::DeleteNodePools(file.count?, file.cascade.unwrap_or_default())
         }
+        KindFile::ConfirmDeletions => EventKind::ConfirmDeletions,
+        KindFile::DeleteDefinition => EventKind::DeleteDefinition(length?),
         KindFile::ReclaimInstances => EventKind::ReclaimInstances(file.count?),
         KindFile::FailStatusChecks
         | KindFile::PlanRetirement
@@ -187,6 +189,7 @@ impl KindFile {
                 | Self::Pause
                 | Self::PauseDisruption
                 | Self::Resume
+                | Self::ConfirmDeletions
                 | Self::Roll
                 | Self::UpdateImages
                 | Self::UninstallReleasing
