@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use crate::catalog::StoredCatalog;
 use crate::ec2::template::Wanted;
-use crate::ec2::{account, class, ending, fleet, instances, status, template};
+use crate::ec2::{account, class, console, ending, fleet, instances, status, template};
 use crate::s3::S3Location;
 use crate::{Aws, events, state_store, survey};
 
@@ -269,8 +269,8 @@ impl Cloud for AwsCloud {
         ending::terminate(&self.aws, instances).await
     }
 
-    async fn console_tail(&self, instance: &str) -> Result<Option<String>, CloudError> {
-        ending::console_tail(&self.aws, instance).await
+    async fn boot_progress(&self, instance: &str) -> Result<Option<String>, CloudError> {
+        console::progress(&self.aws, instance).await
     }
 
     async fn publish(&self, notice: &Notice) -> Result<(), CloudError> {

@@ -2,6 +2,7 @@
 
 pub(crate) mod account;
 pub(crate) mod class;
+pub(crate) mod console;
 pub(crate) mod ending;
 pub(crate) mod fleet;
 pub(crate) mod images;

@@ -7,6 +7,7 @@ mod ending;
 mod health;
 mod measure;
 mod placing;
+mod pretenders;
 mod starting;
 mod templates;
 mod wishes;
@@ -117,6 +118,8 @@ pub struct Summary {
     pub templates: Vec<String>,
     /// Instances without a claim that were terminated.
     pub orphans: Vec<String>,
+    /// Instances with our tags that the ledger knows nothing of; they are left to people.
+    pub strangers: Vec<String>,
     /// Claims that were made for instances which the ledger had forgotten.
     pub adopted: Vec<String>,
     /// How many nodes the ledger has forgotten. While it has forgotten any, no instance is terminated because no claim
@@ -167,6 +170,7 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
         templates: None,
         asked: BTreeSet::new(),
         is_ending: false,
+        awaits_names: false,
         sweep: Sweep::default(),
         pause: None,
     };
@@ -201,6 +205,8 @@ struct Tick<'a> {
     asked: BTreeSet<String>,
     /// Whether the last pass saw claims that end.
     is_ending: bool,
+    /// Whether a node that may be a claim's is named after an address that EC2 has not shown yet.
+    awaits_names: bool,
     /// What the last sweep found.
     sweep: Sweep,
     /// An operator's pause, as long as it is in force.
@@ -259,7 +265,9 @@ impl Tick<'_> {
         if self.time_is_up() {
             return Ok(());
         }
-        let nodes = Nodes::of(&world.nodes);
+        let machines = self.machines.as_ref().map(|(_, machines)| machines.as_slice()).unwrap_or_default();
+        let nodes = Nodes::of(&world.nodes, &world.claims, machines);
+        self.heed_pretenders(&world.claims, &nodes).await;
         let is_due = self.sweep_is_due();
         if is_due {
             let launches = Launches { intents: &world.intents, health: &world.health };
@@ -337,7 +345,7 @@ impl Tick<'_> {
     /// Without an answer nothing is concluded about instances in this pass; the rest goes on.
     async fn ask_ec2(&mut self) {
         let is_fresh = self.machines.as_ref().is_some_and(|(at, _)| at.elapsed() < ASK_EC2_EVERY);
-        if is_fresh || !(self.is_ending || self.time_for_a_sweep()) {
+        if is_fresh || !(self.is_ending || self.awaits_names || self.time_for_a_sweep()) {
             return;
         }
         self.asked.clear();

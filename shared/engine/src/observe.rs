@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use outrigger_model::{NodeClaim, Snapshot, SpotRefusal};
 use outrigger_planning::leaving;
 
+use crate::node::identity::is_pretender;
 use crate::ports::{ClusterError, ClusterState, LedgerState, Ports};
 use budgets::disruption_budgets;
 use classes::{references, resolve};
@@ -81,6 +82,7 @@ pub(crate) async fn snapshot(
     snapshot.overlays = configuration.overlays;
     snapshot.buffers = configuration.buffers;
     snapshot.nodes = state.nodes.values().cloned().collect();
+    disbelieve_pretenders(&mut snapshot);
     note_wishes(&mut snapshot);
     snapshot.pods = state.pods.values().cloned().collect();
     snapshot.daemon_sets.clone_from(&state.daemon_sets);
@@ -93,6 +95,18 @@ pub(crate) async fn snapshot(
         snapshot.namespaces = ports.cluster.namespaces().await?;
     }
     Ok(snapshot)
+}
+
+/// A providerID of an instance that a node cannot be leads nowhere.
+fn disbelieve_pretenders(snapshot: &mut Snapshot) {
+    let claims: BTreeMap<&str, &NodeClaim> =
+        snapshot.claims.iter().filter_map(|claim| Some((claim.instance_id()?, claim))).collect();
+    for node in &mut snapshot.nodes {
+        let claim = node.instance_id().and_then(|id| claims.get(id));
+        if claim.is_some_and(|claim| is_pretender(node, claim)) {
+            node.provider_id = None;
+        }
+    }
 }
 
 /// Nodes with what their NodeClaim objects ask for, as lifecycle has written it into their claims.

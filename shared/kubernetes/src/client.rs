@@ -27,7 +27,7 @@ use futures::stream::BoxStream;
 use jiff::SignedDuration;
 use outrigger_engine::ports::{
     Attachment, Binding, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event,
-    Eviction, Mirror, NodeChange, PodOnNode, Scope, Volumes,
+    Eviction, GoingDefinitions, Mirror, NodeChange, PodOnNode, Scope, Volumes,
 };
 use outrigger_model::{
     ConfiguredRef, ConfiguredStatus, LeaderLease, Node, NodeClaim, NominatedPod, OwnerReference, Pod,

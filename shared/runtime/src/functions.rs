@@ -70,7 +70,7 @@ pub async fn lifecycle() -> Result<(), Error> {
         let summary = Box::pin(lifecycle_tick::tick(shell.ports().await?, &settings, deadline)).await?;
         shell.measure(&[
             (BINDING_FORBIDDEN, if summary.binding_forbidden { 1.0 } else { 0.0 }),
-            (NODES_FORGOTTEN, summary.forgotten as f64),
+            (NODES_FORGOTTEN, (summary.forgotten + summary.strangers.len()) as f64),
             (BREAKER_OPEN, if summary.breaker.is_some() || summary.held_deletions > 0 { 1.0 } else { 0.0 }),
             (CLOCK_DIFFERENCE, summary.clock_difference.unwrap_or_default().unsigned_abs() as f64),
         ]);

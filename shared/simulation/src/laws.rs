@@ -146,7 +146,10 @@ fn leaks(state: &State) -> Vec<String> {
     let is_partitioned = health::partition(state).is_some();
     let leaked = ours.filter(|machine| !(is_partitioned && machine.token == NO_LAUNCH)).filter(|machine| {
         let intent = machine.tags.get(INTENT_TAG).map_or("", String::as_str);
-        !claimed.contains(machine.instance.id.as_str()) && !open.contains(intent)
+        // What bears our tags and is of no launch is left to people.
+        let is_stranger =
+            machine.token == NO_LAUNCH && !state.ledger.intents().any(|known| known.id == intent);
+        !is_stranger && !claimed.contains(machine.instance.id.as_str()) && !open.contains(intent)
     });
     leaked
         .map(|machine| format!("{} belongs to no claim (launch {})", machine.instance.id, machine.token))
@@ -173,7 +176,7 @@ fn unfinished(state: &State) -> Vec<String> {
 /// No launch has more instances than claims, and no two claims share an instance.
 fn double_launches(state: &State) -> Vec<String> {
     let mut by_intent: BTreeMap<&str, usize> = BTreeMap::new();
-    for machine in state.cloud.machines().values() {
+    for machine in state.cloud.machines().values().filter(|machine| machine.token != NO_LAUNCH) {
         *by_intent.entry(machine.tags.get(INTENT_TAG).map_or("", String::as_str)).or_default() += 1;
     }
     let mut broken = Vec::new();

@@ -66,7 +66,8 @@
 //!                                                    # LockNodeClaims (against changes, for 5 min),
 //!                                                    # AnnotateNodeClaims (do-not-disrupt, for ever)
 //!                                                    # ConfuseNodes (by a taint of a later Kubernetes, for 3 min)
-//!     - {at: 7m, kind: StrayInstances, count: 1}     # ours, but of no launch; ForeignInstances: nobody's of ours
+//!     - {at: 7m, kind: LateInstances, count: 1}      # of launches that are over; StrayInstances: with our tags,
+//!                                                    # but of no launch; ForeignInstances: nobody's of ours
 //!     - {at: 8m, kind: Freeze, function: lifecycle, call: PutSweep, for: 1m}   # stands still before that call
 //!     - {at: 8m, kind: Hang, function: lifecycle, call: PodsOn, for: 1m}     # that call takes long, the run goes on beside it
 //!     - {at: 8m, kind: LoseTable}                    # the ledger's; also CopyTable, and RestoreTable from the last copy

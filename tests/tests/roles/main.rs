@@ -152,6 +152,22 @@ fn without_our_tags_each_right_is_denied() {
     assert_eq!(found, expected.collect());
 }
 
+/// Whoever may write tags could give ours to any instance; these nobody can take off it, or nobody would.
+#[test]
+fn no_role_ends_an_instance_of_the_control_plane_or_of_an_auto_scaling_group() {
+    let roles = roles(&deployed(&[]));
+    let ends = |need: &Need| need.action == "ec2:TerminateInstances";
+    let ends: Vec<Need> = table().iter().flat_map(needs_of).filter(ends).collect();
+    assert!(!ends.is_empty());
+    for need in ends {
+        assert!(roles.iter().any(|role| role.allows(&need)), "{need:?}");
+        for tag in outrigger_model::labels::FOREIGN_TAGS {
+            let foreign = need.clone().with(format!("aws:ResourceTag/{tag}"), "1");
+            assert!(roles.iter().all(|role| !role.allows(&foreign)), "{foreign:?}");
+        }
+    }
+}
+
 #[test]
 fn what_is_another_clusters_is_out_of_reach() {
     let roles = roles(&deployed(&[]));

@@ -1,6 +1,7 @@
 //! Instances by the launch, or by the cluster, that they belong to.
 
 use aws_sdk_ec2::types::{Filter, InstanceLifecycleType, InstanceStateName, Reservation};
+use jiff::Timestamp;
 use outrigger_engine::Rate;
 use outrigger_engine::ports::{CloudError, InstanceState, Machine};
 use outrigger_model::{CapacityType, Instance, Price, labels};
@@ -68,7 +69,11 @@ fn machine(instance: &aws_sdk_ec2::types::Instance) -> Machine {
         Some(InstanceStateName::Terminated) => InstanceState::Terminated,
         _ => InstanceState::Running,
     };
-    Machine::tagged(instance.instance_id().unwrap_or_default(), state, tag)
+    Machine {
+        launched_at: instance.launch_time().and_then(|at| Timestamp::from_second(at.secs()).ok()),
+        private_ip: instance.private_ip_address().map(str::to_owned),
+        ..Machine::tagged(instance.instance_id().unwrap_or_default(), state, tag)
+    }
 }
 
 /// An instance as described. Its price is not among what EC2 says.

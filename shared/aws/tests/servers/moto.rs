@@ -418,7 +418,7 @@ async fn instances_are_found_by_their_cluster_and_ended() {
         let tags = (machine.intent.as_deref(), machine.node_pool.as_deref());
         assert_eq!(tags, (Some("ending"), Some("general")));
         assert!(!machine.state.is_ending(), "{machine:?}");
-        rig.cloud.console_tail(&machine.id).await.unwrap();
+        rig.cloud.boot_progress(&machine.id).await.unwrap();
     }
     assert_eq!(rig.cloud.instance_statuses().await.unwrap(), [], "all are well");
     // One id that EC2 does not know must not save the others.

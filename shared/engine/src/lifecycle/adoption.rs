@@ -60,7 +60,9 @@ impl Tick<'_> {
         configuration: &Configuration,
         lease: Option<&Lease>,
     ) -> Result<bool, TickError> {
-        let Some(intent) = &machine.intent else { return Ok(false) };
+        let Some(intent) = machine.intent.as_ref().filter(|_| machine.foreign_tag.is_none()) else {
+            return Ok(false);
+        };
         let node = nodes.first().copied().filter(|_| nodes.len() == 1);
         let is_registered =
             node.is_some_and(|node| node.annotations.contains_key(outrigger_model::labels::CLAIM));

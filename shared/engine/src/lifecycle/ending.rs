@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
-use outrigger_model::{ClaimState, Node, NodeClaim, NodeOutcome, TerminationReason, labels};
+use outrigger_model::{ClaimState, Intent, Node, NodeClaim, NodeOutcome, TerminationReason, labels};
 
 use super::{Launches, Tick};
 use crate::TickError;
@@ -17,7 +17,7 @@ use crate::node::index::Nodes;
 use crate::node::liveness;
 use crate::node::release::Release;
 use crate::node::terminate::{Cause, begin, reopening};
-use crate::ports::{Event, Lease, Subject, Sweep};
+use crate::ports::{Event, Lease, Machine, Subject, Sweep};
 use crate::sweep::collect::{self, Findings, Seen};
 
 /// How many nodes are drained at once.
@@ -45,7 +45,8 @@ impl Tick<'_> {
         lease: Option<&Lease>,
     ) -> Result<(), TickError> {
         let Some((_, machines)) = &self.machines else { return Ok(()) };
-        let seen = Seen { machines, claims, intents: launches.intents, nodes };
+        let of_unaccounted = self.launches_of(machines, claims, launches.intents).await;
+        let seen = Seen { machines, claims, intents: launches.intents, launches: &of_unaccounted, nodes };
         let now = self.ports.now();
         let mut findings = collect::sweep(&seen, &self.sweep, self.settings.guards, now);
         let mut templates = self.unused_templates(launches, &mut findings.sweep);
@@ -55,7 +56,7 @@ impl Tick<'_> {
         }
         findings.sweep.deleted = self.deleted_of_late(claims, nodes);
         self.ports.ledger.put_sweep(&findings.sweep, lease).await?;
-        let Findings { sweep, mut orphans, unaccounted, ending, abandoned, closed } = findings;
+        let Findings { sweep, mut orphans, strangers, unaccounted, ending, abandoned, closed } = findings;
         if let Some(count) = sweep.breaker {
             tracing::error!(count, "a sweep would end too many instances at once, and ends none");
         }
@@ -84,6 +85,7 @@ impl Tick<'_> {
         }
         let spared = self.adopt(&unaccounted, nodes, lease).await;
         orphans.retain(|id| !spared.contains(id));
+        self.tell_of_strangers(strangers.into_iter().filter(|id| !spared.contains(id)).collect());
         self.terminate_orphans(orphans).await;
         self.delete_templates(templates).await;
         for end in ending {
@@ -93,6 +95,16 @@ impl Tick<'_> {
         }
         self.put_away().await;
         Ok(())
+    }
+
+    fn tell_of_strangers(&mut self, strangers: Vec<String>) {
+        if !strangers.is_empty() {
+            tracing::error!(
+                instances = ?strangers,
+                "they have our tags, but no launch that the ledger knows made them: a person must look at them"
+            );
+        }
+        self.summary.strangers = strangers;
     }
 
     /// Spares all ticks what is over. What is left lying costs them time and nothing else.
@@ -121,6 +133,25 @@ impl Tick<'_> {
         if let Err(error) = reopened.await {
             tracing::warn!(node = node.name, error = chain(&error), "the node was not opened again");
         }
+    }
+
+    /// What the ledger says of the launches whose instances nobody accounts for.
+    async fn launches_of(
+        &self,
+        machines: &[Machine],
+        claims: &[NodeClaim],
+        intents: &[Intent],
+    ) -> BTreeMap<String, Option<Intent>> {
+        let named: BTreeSet<&str> =
+            collect::unaccounted(machines, claims, intents).map(|(_, intent)| intent).collect();
+        let mut launches = BTreeMap::new();
+        for id in named {
+            match self.ports.ledger.intent(id).await {
+                Ok(launch) => drop(launches.insert(id.to_owned(), launch)),
+                Err(error) => tracing::warn!(intent = id, error = chain(&error), "the launch cannot be read"),
+            }
+        }
+        launches
     }
 
     async fn terminate_orphans(&mut self, orphans: Vec<String>) {
@@ -261,14 +292,14 @@ impl Tick<'_> {
         if self.mirrors.is_deleted(&claim.name) { deleted("NodeClaim") } else { None }
     }
 
-    /// Why a machine did not join stands at the end of what it wrote to its console.
+    /// Why a machine did not join may be told by its console.
     async fn with_console(&self, claim: &NodeClaim, cause: Cause) -> Cause {
         let (TerminationReason::NotRegistered, Some(id)) = (cause.reason, claim.instance_id()) else {
             return cause;
         };
-        match self.ports.cloud.console_tail(id).await {
-            Ok(Some(tail)) => {
-                let message = format!("{}; the last lines of its console: {tail}", cause.message);
+        match self.ports.cloud.boot_progress(id).await {
+            Ok(Some(progress)) => {
+                let message = format!("{}; its console tells: {progress}", cause.message);
                 Cause { message, ..cause }
             }
             Ok(None) => cause,

@@ -4,27 +4,45 @@ use std::collections::BTreeMap;
 
 use outrigger_model::{Node, NodeClaim};
 
+use super::identity::{is_believed, is_named_after};
+use crate::ports::Machine;
+
 /// The nodes of one moment.
 #[derive(Debug)]
 pub(crate) struct Nodes<'n> {
     /// All of them.
     pub(crate) all: &'n [Node],
     by_instance: BTreeMap<&'n str, Vec<&'n Node>>,
+    /// Nodes whose providerID names an instance that they are not named after.
+    pub(crate) pretenders: Vec<&'n Node>,
 }
 
 impl<'n> Nodes<'n> {
-    /// Looks up the instances of these nodes.
-    pub(crate) fn of(all: &'n [Node]) -> Self {
-        let mut by_instance: BTreeMap<&str, Vec<&Node>> = BTreeMap::new();
+    /// Looks up the instances of these nodes. `machines` are what EC2 shows, as far as it was asked.
+    pub(crate) fn of(all: &'n [Node], claims: &[NodeClaim], machines: &[Machine]) -> Self {
+        let claims: BTreeMap<&str, &NodeClaim> =
+            claims.iter().filter_map(|claim| Some((claim.instance_id()?, claim))).collect();
+        let machines: BTreeMap<&str, &Machine> =
+            machines.iter().map(|machine| (machine.id.as_str(), machine)).collect();
+        let (mut by_instance, mut pretenders): (BTreeMap<&str, Vec<&Node>>, _) =
+            (BTreeMap::new(), Vec::new());
         for node in all {
-            if let Some(id) = node.instance_id() {
+            let Some(id) = node.instance_id() else { continue };
+            let machine = machines.get(id).copied();
+            let is_its = match claims.get(id) {
+                Some(claim) => is_believed(node, claim, machine),
+                None => machine.is_none() || is_named_after(node, machine),
+            };
+            if is_its {
                 by_instance.entry(id).or_default().push(node);
+            } else {
+                pretenders.push(node);
             }
         }
-        Self { all, by_instance }
+        Self { all, by_instance, pretenders }
     }
 
-    /// The nodes of an instance; a providerID that two nodes carry leads to both.
+    /// The nodes of an instance; several where an instance was renamed.
     pub(crate) fn on(&self, instance: &str) -> &[&'n Node] {
         self.by_instance.get(instance).map(Vec::as_slice).unwrap_or_default()
     }

@@ -22,6 +22,8 @@ enum Step {
     Terminate,
     /// Tell EC2 once more; when it does not object, the instance is gone for good.
     TerminateAndForget,
+    /// It carries a tag of somebody else's, so that it is not ours to terminate.
+    Refuse(&'static str),
     /// It is on its way.
     Wait,
     /// It is gone.
@@ -64,6 +66,7 @@ impl Release<'_> {
         for (claim, step) in claims.into_iter().zip(steps) {
             let told = claim.instance_id().is_some_and(|id| ids.iter().any(|asked| asked == id));
             let result = match (step, refused.of(claim).filter(|_| told)) {
+                (Step::Refuse(tag), _) => self.note(claim, &format!("it carries the tag {tag}")).await,
                 (Step::Close, _) => self.close(claim).await.map(|()| None),
                 (Step::TerminateAndForget, None) if told => self.close(claim).await.map(|()| None),
                 (_, Some(why)) => self.note(claim, why).await,
@@ -78,7 +81,9 @@ impl Release<'_> {
         let Some(id) = claim.instance_id() else { return Step::Close };
         let machine = self.machines.iter().find(|machine| machine.id == id);
         let missing_since = self.missing.get(&claim.name).copied();
-        step(machine.map(|machine| machine.state), missing_since, self.guards, now)
+        let foreign_tag = machine.filter(|machine| !machine.state.is_ending()).and_then(|m| m.foreign_tag);
+        let state = machine.map(|machine| machine.state);
+        foreign_tag.map_or_else(|| step(state, missing_since, self.guards, now), Step::Refuse)
     }
 
     async fn terminate(&self, ids: &[String]) -> Refusals {

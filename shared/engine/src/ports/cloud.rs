@@ -61,8 +61,9 @@ pub trait Cloud: Send + Sync {
     /// refusal.
     async fn terminate(&self, instances: &[String]) -> Result<BTreeMap<String, String>, CloudError>;
 
-    /// The last lines that an instance wrote to its console; `None` while there are none.
-    async fn console_tail(&self, instance: &str) -> Result<Option<String>, CloudError>;
+    /// What an instance's console tells of its start, in words of our own, since user data may print secrets there; `None`
+    /// while it tells nothing.
+    async fn boot_progress(&self, instance: &str) -> Result<Option<String>, CloudError>;
 
     /// Rings other functions' bells. Losing a notice costs time only.
     async fn publish(&self, notice: &Notice) -> Result<(), CloudError>;
@@ -127,6 +128,12 @@ pub struct Machine {
     pub node_pool: Option<String>,
     /// How it was made (the tag of its EC2NodeClass, or else that of its InstanceGroup).
     pub node_class: Option<NodeClassRef>,
+    /// The tag for which it is not ours to end ([`labels::FOREIGN_TAGS`]).
+    pub foreign_tag: Option<&'static str>,
+    /// When it was launched, by EC2's clock.
+    pub launched_at: Option<Timestamp>,
+    /// Its private IPv4 address, after which kOps may name its node.
+    pub private_ip: Option<String>,
     /// Where it stands.
     pub state: InstanceState,
 }
@@ -138,6 +145,9 @@ impl Machine {
         Self {
             id: id.to_owned(),
             intent: tag(labels::INTENT),
+            foreign_tag: labels::FOREIGN_TAGS.into_iter().find(|key| tag(key).is_some()),
+            launched_at: None,
+            private_ip: None,
             node_pool: tag(labels::NODE_POOL),
             node_class: class.or_else(|| tag(labels::INSTANCE_GROUP).map(NodeClassRef::instance_group)),
             state,

@@ -18,6 +18,8 @@ use crate::ports::{InstanceState, Machine, Sweep};
 
 /// Two sweeps that confirm each other lie at least so far apart; a little less than the minute between two ticks.
 const CONFIRMED_AFTER: Duration = Duration::from_secs(55);
+/// EC2's clock and ours may differ by so much.
+const CLOCK_TOLERANCE: Duration = Duration::from_mins(1);
 /// A sweep may always end so many instances.
 const ALWAYS_ALLOWED: usize = 3;
 /// Beyond that it may end one in so many.
@@ -31,6 +33,9 @@ pub(crate) struct Seen<'a> {
     pub(crate) claims: &'a [NodeClaim],
     /// Launches that are open.
     pub(crate) intents: &'a [Intent],
+    /// What the ledger says of the launches of [`unaccounted`] instances; `None` where it knows none. One that is missing
+    /// could not be read.
+    pub(crate) launches: &'a BTreeMap<String, Option<Intent>>,
     /// All nodes.
     pub(crate) nodes: &'a Nodes<'a>,
 }
@@ -40,8 +45,10 @@ pub(crate) struct Seen<'a> {
 pub(crate) struct Findings<'a> {
     /// What the next sweep must know.
     pub(crate) sweep: Sweep,
-    /// Instances to terminate that belong to no claim.
+    /// Instances to terminate that belong to no claim, and whose launch the ledger knows.
     pub(crate) orphans: Vec<String>,
+    /// Instances with our tags that no launch made which the ledger knows: for people to look at.
+    pub(crate) strangers: Vec<String>,
     /// All instances that no claim and no open launch accounts for, whatever may be done about them.
     pub(crate) unaccounted: Vec<String>,
     /// Claims that must end.
@@ -61,6 +68,29 @@ pub(crate) struct Ending {
     pub(crate) cause: Cause,
     /// Whether we conclude it, and EC2 does not say so itself.
     concluded: bool,
+}
+
+/// The instances of ours that neither a claim nor an open launch accounts for. One without a launch's tag, or with a tag
+/// of somebody else's, was not launched by us.
+pub(crate) fn unaccounted<'a>(
+    machines: &'a [Machine],
+    claims: &[NodeClaim],
+    intents: &[Intent],
+) -> impl Iterator<Item = (&'a Machine, &'a str)> {
+    let open: BTreeSet<String> = intents.iter().map(|intent| intent.id.clone()).collect();
+    let claimed: BTreeSet<String> =
+        claims.iter().filter_map(NodeClaim::instance_id).map(str::to_owned).collect();
+    machines.iter().filter_map(move |machine| {
+        let intent = machine.intent.as_deref().filter(|_| machine.foreign_tag.is_none())?;
+        let is_accounted = open.contains(intent) || claimed.contains(&machine.id);
+        (!is_accounted && !machine.state.is_ending()).then_some((machine, intent))
+    })
+}
+
+/// Whether a launch may have made an instance that bears its tag: tags can be copied, an age cannot.
+fn may_have_made(intent: &Intent, machine: &Machine) -> bool {
+    let earliest = intent.prepared_at.saturating_sub(CLOCK_TOLERANCE).unwrap_or(intent.prepared_at);
+    machine.launched_at.is_none_or(|at| at >= earliest)
 }
 
 /// Compares what is there with what should be.
@@ -118,17 +148,13 @@ impl<'a> Judge<'_, 'a> {
         self.seen.nodes.on(instance)
     }
 
-    /// Instances of ours that neither a claim nor an open launch accounts for. One without a launch's tag was not
-    /// launched by us, and one whose node was registered had a claim, which the ledger has forgotten: it is left to
-    /// people, or adopted.
+    /// Instances of ours that nobody accounts for. One whose node was registered had a claim, which the ledger has
+    /// forgotten: it is left to people, or adopted. So is one of a launch that the ledger does not know, since whoever
+    /// may write tags could end any instance.
     fn orphans(&mut self) {
-        let open: BTreeSet<&str> = self.seen.intents.iter().map(|intent| intent.id.as_str()).collect();
-        for machine in self.seen.machines {
-            let launched = machine.intent.as_deref().is_some_and(|intent| !open.contains(intent));
-            let registered = |node: &&Node| node.annotations.contains_key(labels::CLAIM) && !node.deleting;
-            if !launched || machine.state.is_ending() || self.claimed.contains(machine.id.as_str()) {
-                continue;
-            }
+        let Seen { machines, claims, intents, launches, .. } = self.seen;
+        let registered = |node: &&Node| node.annotations.contains_key(labels::CLAIM) && !node.deleting;
+        for (machine, intent) in unaccounted(machines, claims, intents) {
             let is_forgotten = self.nodes_of(&machine.id).iter().any(registered);
             let sweep = &mut self.findings.sweep;
             let (before, now) = if is_forgotten {
@@ -138,11 +164,17 @@ impl<'a> Judge<'_, 'a> {
             };
             let since = before.get(&machine.id).copied();
             now.insert(machine.id.clone(), since.unwrap_or(self.now));
-            if self.confirmed(since, CONFIRMED_AFTER) {
-                self.findings.unaccounted.push(machine.id.clone());
-                if !is_forgotten {
+            if !self.confirmed(since, CONFIRMED_AFTER) {
+                continue;
+            }
+            self.findings.unaccounted.push(machine.id.clone());
+            match launches.get(intent) {
+                _ if is_forgotten => {}
+                None => {}
+                Some(Some(launch)) if may_have_made(launch, machine) => {
                     self.findings.orphans.push(machine.id.clone());
                 }
+                Some(_) => self.findings.strangers.push(machine.id.clone()),
             }
         }
         // A ledger that has forgotten nodes is no judge of instances.

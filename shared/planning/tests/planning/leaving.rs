@@ -1,7 +1,9 @@
 //! Pods whose node is going: a place is planned for them as if they were pending, and only once.
 
 use outrigger_model::fixtures::budget;
-use outrigger_model::{Command, PodDisruptionBudget, PodRef, PodState, Snapshot, TerminationReason, labels};
+use outrigger_model::{
+    Command, PodDisruptionBudget, PodRef, PodState, Snapshot, Taint, TerminationReason, labels,
+};
 use serde_json::json;
 
 use crate::fixtures::{applied, bound, node, planned, pods, spec, spec_with, taint, with_pods};
@@ -44,12 +46,12 @@ fn leaving_pods_are_planned_for_until_they_have_left_and_bought_for_once() {
     }
 }
 
-/// A node of ours that somebody deletes, with three pods on it.
-fn deleted() -> Snapshot {
+/// A node of ours that is closed for its drain, with three pods on it.
+fn closed() -> Snapshot {
     let mut snapshot = with_pods(&[]);
     let mut old = node("i-old", "m6a.large");
     old.annotations.insert(labels::CLAIM.into(), "web-1".into());
-    old.deleting = true;
+    old.taints.push(Taint::disrupted());
     snapshot.nodes.push(old);
     snapshot.pods = bound("i-old", pods("web", 3, spec_with(500, 512, spread())));
     snapshot
@@ -62,11 +64,12 @@ fn placed(snapshot: &Snapshot) -> usize {
 
 #[test]
 fn who_must_leave_follows_from_the_facts() {
-    let mut snapshot = deleted();
+    let mut snapshot = closed();
     assert_eq!(placed(&snapshot), 3);
-    snapshot.nodes[0].deleting = false;
-    assert_eq!(placed(&snapshot), 0, "nobody deletes the node");
+    snapshot.nodes[0].taints.clear();
     snapshot.nodes[0].deleting = true;
+    assert_eq!(placed(&snapshot), 0, "that somebody deletes the node is not enough");
+    snapshot.nodes[0].taints.push(Taint::disrupted());
     snapshot.disruption_budgets.push(PodDisruptionBudget {
         id: PodRef { namespace: snapshot.pods[0].id.namespace.clone(), name: "none".into() },
         is_fully_blocking: true,
@@ -78,7 +81,7 @@ fn who_must_leave_follows_from_the_facts() {
 #[test]
 fn a_snapshot_that_was_written_and_read_back_gives_the_same_bytes_of_plan() {
     // A claim on its way, a command over it, and pods of each state.
-    let first = deleted();
+    let first = closed();
     let mut snapshot = applied(&first, &planned(&first).0);
     let claims = snapshot.claims.iter().map(|claim| claim.name.clone()).collect();
     snapshot.commands.push(Command::new(TerminationReason::Rebalanced, "test", claims, first.taken_at));

@@ -121,10 +121,10 @@ impl Cloud for Door {
         .await
     }
 
-    async fn console_tail(&self, instance: &str) -> Result<Option<String>, CloudError> {
+    async fn boot_progress(&self, instance: &str) -> Result<Option<String>, CloudError> {
         self.call(Call::GetConsoleOutput, |state, _| {
             let known = state.cloud.machines.contains_key(instance);
-            Ok(known.then(|| "nodeup: the configuration does not match its hash".to_owned()))
+            Ok(known.then(|| "nodeup failed and tries again".to_owned()))
         })
         .await
     }

@@ -17,7 +17,10 @@ impl Ec2 {
         shown
             .map(|machine| {
                 let tag = |key: &str| machine.tags.get(key).cloned();
-                ports::Machine::tagged(&machine.instance.id, machine.state, tag)
+                ports::Machine {
+                    launched_at: Some(machine.launched.at),
+                    ..ports::Machine::tagged(&machine.instance.id, machine.state, tag)
+                }
             })
             .collect()
     }

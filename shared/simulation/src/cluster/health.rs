@@ -113,6 +113,15 @@ impl Objects {
         self.put_node(double);
     }
 
+    /// Somebody deletes the second Nodes.
+    pub(crate) fn delete_doubles(&mut self, moment: Moment) {
+        let doubles: Vec<String> =
+            self.nodes.keys().filter(|name| name.ends_with("-again")).cloned().collect();
+        for name in doubles {
+            self.delete_node(&name, moment);
+        }
+    }
+
     fn change(&mut self, name: &str, change: impl FnOnce(&mut Node)) {
         if let Some(mut node) = self.nodes.get(name).cloned() {
             change(&mut node);

@@ -142,7 +142,7 @@ impl Chance {
         scenario.adopt = scenario.events.iter().any(|event| forgets(&event.kind));
         if scenario.adopt {
             // Who adopts leaves alone what has no tags of a pool.
-            scenario.events.retain(|event| !matches!(event.kind, EventKind::StrayInstances(_)));
+            scenario.events.retain(|event| !matches!(event.kind, EventKind::LateInstances(_)));
         }
         let heals = scenario.events.iter().all(|event| !leaves_a_mark(&event.kind));
         let asks = match (heals, patience) {
@@ -405,16 +405,16 @@ impl Drawn<'_> {
 
     /// What others do: users, EC2, and whoever else has an account.
     fn people(&mut self) {
-        // More than three strays would open the breaker, which waits for a person.
+        // More than three of them would open the breaker, which waits for a person.
         let count = self.dice.few("strays", 35, 2);
         if count > 0 {
-            self.add("strays", EventKind::StrayInstances(count));
+            self.add("strays", EventKind::LateInstances(count));
         }
         let warn = |count| EventKind::Interruption(Interruption::SpotWarning, count);
         let rebalance = |count| EventKind::Interruption(Interruption::Rebalance, count);
         let stop = |count| EventKind::Mishap(Mishap::StopInstances, count);
         let schedule = |count| EventKind::Interruption(Interruption::ScheduledChange, count);
-        let kinds: [Counted; 18] = [
+        let kinds: [Counted; 19] = [
             ("delete pods", EventKind::DeletePods, 30),
             ("warning", warn, 50),
             ("rebalance", rebalance, 35),
@@ -424,6 +424,7 @@ impl Drawn<'_> {
             ("delete claims", EventKind::DeleteNodeClaims, 45),
             ("reclaim", EventKind::ReclaimInstances, 50),
             ("foreign", EventKind::ForeignInstances, 30),
+            ("forged", EventKind::StrayInstances, 20),
             ("fail checks", |count| EventKind::Mishap(Mishap::FailStatusChecks, count), 25),
             ("retire", |count| EventKind::Mishap(Mishap::PlanRetirement, count), 20),
             ("close", |count| EventKind::Mishap(Mishap::CloseNodes, count), 25),

@@ -150,6 +150,8 @@ pub enum EventKind {
     DeleteNodeClaims(usize),
     /// Somebody deletes the first NodePools in order of name, so many of them.
     DeleteNodePools(usize, Cascade),
+    /// Somebody deletes the second Nodes that bear a providerID.
+    DeleteDoubles,
     /// Somebody says of all that is deleted that it is meant.
     ConfirmDeletions,
     /// The definition of NodeClaims is deleted, and installed again after so long.
@@ -160,6 +162,8 @@ pub enum EventKind {
     Mishap(Mishap, usize),
     /// Instances with our tags appear that belong to no launch.
     StrayInstances(usize),
+    /// Instances appear late that launches have made which are over.
+    LateInstances(usize),
     /// Instances appear that are not ours.
     ForeignInstances(usize),
     /// Something is announced about the oldest machines, so many of them.
@@ -274,9 +278,11 @@ impl Event {
             | EventKind::DeleteNodeClaims(_)
             | EventKind::DeleteNodePools(..)
             | EventKind::ConfirmDeletions
+            | EventKind::DeleteDoubles
             | EventKind::ReclaimInstances(_)
             | EventKind::Mishap(..)
             | EventKind::StrayInstances(_)
+            | EventKind::LateInstances(_)
             | EventKind::ForeignInstances(_)
             | EventKind::Interruption(..)
             | EventKind::Roll(_)
@@ -355,6 +361,7 @@ impl Event {
             EventKind::DeletePods(count) => state.cluster.delete_waiting(*count, moment),
             EventKind::DeleteNodeClaims(count) => state.delete_claims(*count),
             EventKind::DeleteNodePools(count, cascade) => state.delete_node_pools(*count, *cascade, moment),
+            EventKind::DeleteDoubles => state.cluster.delete_doubles(moment),
             EventKind::ConfirmDeletions => state.cluster.confirm_deletions(),
             EventKind::DeleteDefinition(length) => {
                 trouble(length, Trouble::NoDefinition);
@@ -364,6 +371,7 @@ impl Event {
             EventKind::ReclaimInstances(count) => state.reclaim(*count, moment),
             EventKind::Mishap(mishap, count) => mishap.begin(*count, state, moment),
             EventKind::StrayInstances(count) => state.appear(*count, true, moment),
+            EventKind::LateInstances(count) => state.appear_late(*count, moment),
             EventKind::ForeignInstances(count) => state.appear(*count, false, moment),
             EventKind::Interruption(what, count) => state.interrupt(*what, *count, moment),
             EventKind::Roll(workload) => state.roll(workload, moment),
@@ -437,10 +445,14 @@ impl fmt::Display for Event {
                 let kept = if *cascade == Cascade::Orphan { " and keeps the NodeClaims" } else { "" };
                 write!(f, "somebody deletes {}{kept}", count(*number, "NodePool"))
             }
+            EventKind::DeleteDoubles => f.write_str("somebody deletes second nodes"),
             EventKind::ConfirmDeletions => f.write_str("somebody says that all deletions are meant"),
             EventKind::DeleteDefinition(_) => f.write_str("the definition of NodeClaims is deleted"),
             EventKind::ReclaimInstances(number) => write!(f, "EC2 ends {}", count(*number, "instance")),
             EventKind::Mishap(mishap, number) => mishap.tell(*number, f),
+            EventKind::LateInstances(number) => {
+                write!(f, "{} of launches that are over", count(*number, "instance"))
+            }
             EventKind::StrayInstances(number) => {
                 write!(f, "{} of no launch", count(*number, "instance"))
             }

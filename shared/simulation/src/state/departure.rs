@@ -150,15 +150,26 @@ impl State {
         nodes.into_iter().take(number).map(|node| node.name.clone()).collect()
     }
 
+    /// Instances appear late that launches have made which are over: of the first ones.
+    pub(crate) fn appear_late(&mut self, number: usize, moment: Moment) {
+        let over = self.ledger.intents().filter(|intent| intent.ended_at.is_some());
+        let intents: Vec<String> = over.map(|intent| intent.id.clone()).take(number).collect();
+        self.timeline.add(
+            moment,
+            Kind::Trouble,
+            format!("{} appeared late", count(intents.len(), "instance")),
+        );
+        for intent in intents.iter().cycle().take(number.min(intents.len() * number)) {
+            self.cloud.appear(our_tags(self.cloud.cluster(), intent), moment);
+        }
+    }
+
     /// Instances appear that no launch answers for: with our tags, or with somebody else's.
     pub(crate) fn appear(&mut self, number: usize, is_ours: bool, moment: Moment) {
         for index in 0..number {
             let intent = format!("stray-{}-{index}", moment.elapsed.as_secs());
             let owner = if is_ours { self.cloud.cluster() } else { "somebody-else.example.com" };
-            let tags = [(labels::CLUSTER, owner), (labels::INTENT, intent.as_str())];
-            let tags: BTreeMap<_, _> =
-                tags.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().collect();
-            self.cloud.appear(tags, moment);
+            self.cloud.appear(our_tags(owner, &intent), moment);
         }
         self.timeline.add(moment, Kind::Trouble, format!("{} appeared", count(number, "instance")));
     }
@@ -196,4 +207,9 @@ impl State {
         let text = format!("claim {} {text}: {}", claim.name, end.reason);
         self.timeline.add(moment, Kind::Node, text);
     }
+}
+
+fn our_tags(cluster: &str, intent: &str) -> BTreeMap<String, String> {
+    let tags = [(labels::CLUSTER, cluster), (labels::INTENT, intent)];
+    tags.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
 }

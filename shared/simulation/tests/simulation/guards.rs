@@ -155,7 +155,7 @@ fn what_was_launched_a_moment_ago_is_no_orphan() {
 #[test]
 fn the_breaker_stops_a_sweep_that_would_end_too_much() {
     let world =
-        World { events: "{at: 2m, kind: StrayInstances, count: 6}", law: "were terminated at once", ..WORLD };
+        World { events: "{at: 2m, kind: LateInstances, count: 6}", law: "were terminated at once", ..WORLD };
     world.check(2, &[ON], Guards { breaker: false, ..ON });
 }
 
@@ -216,7 +216,7 @@ fn nothing_is_concluded_while_most_nodes_are_not_heard_of() {
     let world = World {
         duration: "9m",
         scale: "{at: 20s, replicas: 20}",
-        events: "{at: 3m, kind: SilenceKubelets, count: 4}, {at: 5m, kind: StrayInstances, count: 2}",
+        events: "{at: 3m, kind: SilenceKubelets, count: 4}, {at: 5m, kind: LateInstances, count: 2}",
         law: "nodes were not heard of",
         ..WORLD
     };

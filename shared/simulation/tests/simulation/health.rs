@@ -154,16 +154,19 @@ fn a_node_that_somebody_closed_and_left_is_opened_again() {
 }
 
 #[test]
-fn two_nodes_of_one_instance_are_told_of_and_never_ended_for_it() {
-    let events = "{at: 1m, kind: DuplicateNodes, count: 1}";
+fn a_node_with_the_provider_id_of_another_is_told_of_and_its_deletion_ends_nothing() {
     let more = "initializationTimeout: 5m";
-    let ending = World { duration: "25m", events, more, ..WORLD }.play(1);
-    let story = common::timeline(&ending);
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{story}");
-    assert!(ending.claims.iter().all(|claim| claim.status.termination.is_none()), "{story}");
-    assert!(told(&ending, "MultipleNodesFound", "-again"), "{:?}", ending.told);
-    let doubled = ending.claims.iter().filter(|claim| claim.status.node_check.duplicates.len() == 2).count();
-    assert_eq!(doubled, 1, "{story}");
+    let table = [
+        "{at: 1m, kind: DuplicateNodes, count: 1}",
+        "{at: 1m, kind: DuplicateNodes, count: 1}, {at: 5m, kind: DeleteDoubles}",
+    ];
+    for events in table {
+        let ending = World { duration: "25m", events, more, ..WORLD }.play(1);
+        let story = common::timeline(&ending);
+        assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{story}");
+        assert!(ending.claims.iter().all(|claim| claim.status.termination.is_none()), "{story}");
+        assert!(told(&ending, "ForeignProviderID", "-again"), "{:?}", ending.told);
+    }
 }
 
 #[test]

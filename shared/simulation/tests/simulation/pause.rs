@@ -207,7 +207,7 @@ fn nothing_is_bought_for_a_command_while_disruption_is_paused() {
 
 #[test]
 fn what_is_broken_or_nobodys_is_ended_when_everything_is_resumed() {
-    let broken = "{at: 4m, kind: StrayInstances, count: 1}, {at: 4m, kind: FailStatusChecks, count: 1}";
+    let broken = "{at: 4m, kind: LateInstances, count: 1}, {at: 4m, kind: FailStatusChecks, count: 1}";
     for (kind, first, last) in [("Pause", 900, 900 + ONE_TICK), ("PauseDisruption", 240, 600)] {
         let events = format!("{{at: 3m, kind: {kind}}}, {broken}, {{at: 15m, kind: Resume}}");
         let ending = Setting { late: "1s", duration: "20m", ..Setting::default() }.play(&events);

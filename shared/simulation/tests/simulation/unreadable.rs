@@ -28,7 +28,10 @@ fn a_pod_that_cannot_be_read_runs_where_there_is_room_and_leaves_when_its_node_d
     let quiet = play("{}", "");
     assert_eq!(quiet.summary.pods.waiting.len(), 0, "{}", common::timeline(&quiet));
     let nodes = quiet.nodes.len();
-    let drained = play("{}", &format!("{{at: 6m, kind: DeleteNodes, count: {nodes}}}"));
+    let drained = play(
+        "{}",
+        &format!("{{at: 6m, kind: DeleteNodes, count: {nodes}}}, {{at: 6m, kind: ConfirmDeletions}}"),
+    );
     assert_eq!(
         gone(&drained),
         nodes,

@@ -12,6 +12,7 @@ enum Operator {
     StringEquals,
     StringLike,
     Bool,
+    Null,
 }
 
 /// One key under one operator.
@@ -31,6 +32,7 @@ impl Condition {
                 "StringEquals" => Operator::StringEquals,
                 "StringLike" => Operator::StringLike,
                 "Bool" => Operator::Bool,
+                "Null" => Operator::Null,
                 other => bail!("a policy uses the operator {other}, which is not evaluated here"),
             };
             for (key, values) in keys.as_object().into_iter().flatten() {
@@ -40,15 +42,18 @@ impl Condition {
         Ok(all)
     }
 
-    /// Keys are the same in any case of letters; a key that the request lacks fits nothing.
+    /// Keys are the same in any case of letters; a key that the request lacks fits nothing but `Null`.
     pub(super) fn holds(&self, context: &BTreeMap<String, String>) -> bool {
-        let Some((_, found)) = context.iter().find(|(key, _)| key.eq_ignore_ascii_case(&self.key)) else {
-            return false;
-        };
+        let found = context.iter().find(|(key, _)| key.eq_ignore_ascii_case(&self.key));
+        if self.operator == Operator::Null {
+            return self.values.iter().any(|wanted| wanted == &found.is_none().to_string());
+        }
+        let Some((_, found)) = found else { return false };
         self.values.iter().any(|wanted| match self.operator {
             Operator::StringEquals => wanted == found,
             Operator::StringLike => matches(wanted, found),
             Operator::Bool => wanted.eq_ignore_ascii_case(found),
+            Operator::Null => false,
         })
     }
 }

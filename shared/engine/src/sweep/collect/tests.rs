@@ -10,7 +10,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 fn machine(id: &str, state: InstanceState) -> Machine {
-    Machine { id: id.into(), intent: Some("over".into()), node_pool: None, node_class: None, state }
+    Machine::tagged(id, state, |key| (key == labels::INTENT).then(|| "over".to_owned()))
 }
 
 fn claim_of(id: &str, state: ClaimState) -> NodeClaim {
@@ -37,21 +37,36 @@ fn open_intent(id: &str) -> Intent {
     Intent { id: id.into(), prepared_at: at(0), sent_at: Some(at(0)), ..intent(IntentState::Sent, 0) }
 }
 
-#[derive(Default)]
 struct World {
     machines: Vec<Machine>,
     claims: Vec<NodeClaim>,
     intents: Vec<Intent>,
+    /// The launch that the tags of all machines name, as far as the ledger knows it.
+    launch: Option<Intent>,
     nodes: Vec<Node>,
     guards: Guards,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self {
+            machines: Vec::new(),
+            claims: Vec::new(),
+            intents: Vec::new(),
+            launch: Some(open_intent("over")),
+            nodes: Vec::new(),
+            guards: Guards::default(),
+        }
+    }
 }
 
 impl World {
     /// Sweeps at these seconds, one after the other; what the last one does, in words.
     fn swept(&self, seconds: &[i64]) -> Vec<String> {
-        let Self { machines, claims, intents, nodes, guards } = self;
-        let nodes = Nodes::of(nodes);
-        let seen = Seen { machines, claims, intents, nodes: &nodes };
+        let Self { machines, claims, intents, launch, nodes, guards } = self;
+        let nodes = Nodes::of(nodes, claims, machines);
+        let launches = [("over".to_owned(), launch.clone())].into();
+        let seen = Seen { machines, claims, intents, launches: &launches, nodes: &nodes };
         let mut before = Sweep::default();
         let mut told = Vec::new();
         for second in seconds {
@@ -90,6 +105,10 @@ fn what_is_accounted_for_or_is_not_ours_is_no_orphan() {
         World { intents: vec![open_intent("over")], machines: running(), ..World::default() },
         World {
             machines: vec![Machine { intent: None, ..machine("i-1", InstanceState::Running) }],
+            ..World::default()
+        },
+        World {
+            machines: vec![Machine { foreign_tag: Some("k8s.io/role/master"), ..running().remove(0) }],
             ..World::default()
         },
         World { machines: vec![machine("i-1", InstanceState::ShuttingDown)], ..World::default() },
@@ -137,10 +156,11 @@ fn claims_end_when_their_instance_has() {
 fn what_turned_up_again_was_never_missed() {
     let claims = vec![claim_of("i-1", ClaimState::Initialized)];
     let nodes = vec![node_of("i-1", Some("claim-i-1"), false)];
-    let nodes = Nodes::of(&nodes);
+    let nodes = Nodes::of(&nodes, &[], &[]);
     let shown = [machine("i-1", InstanceState::Running)];
     let look = |machines: &[Machine], before: &Sweep, second| {
-        let seen = Seen { machines, claims: &claims, intents: &[], nodes: &nodes };
+        let launches = BTreeMap::new();
+        let seen = Seen { machines, claims: &claims, intents: &[], launches: &launches, nodes: &nodes };
         let findings = sweep(&seen, before, Guards::default(), at(second));
         assert_eq!(findings.ending.len(), 0);
         findings.sweep
@@ -250,4 +270,25 @@ fn a_node_is_opened_again_once_two_sweeps_agree_that_nobody_drains_it() {
     assert_eq!(world(ClaimState::Initialized, false).swept(&[0, 60]), [""; 0]);
     assert_eq!(world(ClaimState::Draining, true).swept(&[0, 60]), [""; 0]);
     assert_eq!(world(ClaimState::Terminating, true).swept(&[0, 60]), [""; 0]);
+}
+
+#[test]
+fn tags_alone_end_no_instance() {
+    let launched = |second: i64| {
+        let machine = machine("i-1", InstanceState::Running);
+        vec![Machine { launched_at: Some(at(second)), ..machine }]
+    };
+    let prepared = |second: i64| Some(Intent { prepared_at: at(second), ..open_intent("over") });
+    // When the instance was launched, the launch that the ledger knows, and what two sweeps do.
+    let table = [
+        (0, None, ""),
+        (0, prepared(1_000), ""),
+        (939, prepared(1_000), ""),
+        (940, prepared(1_000), "terminate i-1"),
+        (5_000, prepared(1_000), "terminate i-1"),
+    ];
+    for (second, launch, expected) in table {
+        let world = World { machines: launched(second), launch, ..World::default() };
+        assert_eq!(world.swept(&[6_000, 6_060]).join(""), expected, "{second}");
+    }
 }

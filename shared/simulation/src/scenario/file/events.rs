@@ -143,6 +143,7 @@ fn kind(file: &EventFile) -> Option<EventKind> {
         KindFile::DeleteNodePools => {
             EventKind::DeleteNodePools(file.count?, file.cascade.unwrap_or_default())
         }
+        KindFile::DeleteDoubles => EventKind::DeleteDoubles,
         KindFile::ConfirmDeletions => EventKind::ConfirmDeletions,
         KindFile::DeleteDefinition => EventKind::DeleteDefinition(length?),
         KindFile::ReclaimInstances => EventKind::ReclaimInstances(file.count?),
@@ -160,6 +161,7 @@ fn kind(file: &EventFile) -> Option<EventKind> {
         | KindFile::LockNodeClaims
         | KindFile::AnnotateNodeClaims => EventKind::Mishap(Mishap::of(file.kind)?, file.count?),
         KindFile::StrayInstances => EventKind::StrayInstances(file.count?),
+        KindFile::LateInstances => EventKind::LateInstances(file.count?),
         KindFile::ForeignInstances => EventKind::ForeignInstances(file.count?),
         KindFile::SpotWarning => EventKind::Interruption(Interruption::SpotWarning, file.count?),
         KindFile::Rebalance => EventKind::Interruption(Interruption::Rebalance, file.count?),
@@ -190,6 +192,7 @@ impl KindFile {
                 | Self::PauseDisruption
                 | Self::Resume
                 | Self::ConfirmDeletions
+                | Self::DeleteDoubles
                 | Self::Roll
                 | Self::UpdateImages
                 | Self::UninstallReleasing
@@ -208,6 +211,7 @@ impl KindFile {
                 | Self::DeleteNodePools
                 | Self::ReclaimInstances
                 | Self::StrayInstances
+                | Self::LateInstances
                 | Self::ForeignInstances
                 | Self::SpotWarning
                 | Self::Rebalance
