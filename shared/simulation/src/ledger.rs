@@ -1,6 +1,7 @@
 //! The ledger in memory, with the conditions that the port promises. One write is one transaction.
 
 mod commands;
+mod limits;
 mod port;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -184,16 +185,7 @@ impl Table {
 
     fn prepare(&mut self, lease: &Lease, launch: &PreparedLaunch) -> Result<u64, LedgerError> {
         self.check_lease(lease)?;
-        if launch.claims.len() > PreparedLaunch::MAX_CLAIMS {
-            return Err(LedgerError::Refused {
-                attempted: "prepare a launch".into(),
-                code: "ValidationException".into(),
-                message: format!(
-                    "a transaction takes 100 items, this one has {} claims",
-                    launch.claims.len()
-                ),
-            });
-        }
+        limits::check(&launch.claims)?;
         let taken = launch.claims.iter().any(|claim| self.claims.contains_key(&claim.name));
         if launch.generation != self.generation || taken || self.intents.contains_key(&launch.intent.id) {
             return Err(LedgerError::Conflict { what: "the generation".into() });
@@ -286,6 +278,7 @@ impl Table {
             self.check_lease(lease)?;
         }
         self.check_version(claim)?;
+        limits::check(std::slice::from_ref(claim))?;
         Ok(self.replace(claim))
     }
 

@@ -14,14 +14,14 @@ const KEY: &str = "health";
 /// What is remembered; nothing before the first time.
 pub(super) async fn get_health(ledger: &DynamoLedger) -> Result<LaunchHealth, LedgerError> {
     let Some(item) = get(ledger, KEY).await? else { return Ok(LaunchHealth::default()) };
-    let health: LaunchHealth = item.body()?;
+    let health: LaunchHealth = item.packed_body()?;
     Ok(LaunchHealth { version: item.number(names::VERSION)?, ..health })
 }
 
 /// Writes it over the version `health.version`; 0 stands for none.
 pub(super) async fn put_health(ledger: &DynamoLedger, health: &LaunchHealth) -> Result<(), LedgerError> {
     let next = LaunchHealth { version: health.version.saturating_add(1), ..health.clone() };
-    let item: Item = ledger.item(KEY).with_body(&next)?.with(names::VERSION, number(next.version));
+    let item: Item = ledger.item(KEY).with_packed_body(&next)?.with(names::VERSION, number(next.version));
     let condition = if health.version == 0 { "attribute_not_exists(#version)" } else { "#version = :seen" };
     let mut put = ledger
         .client

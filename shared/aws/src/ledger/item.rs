@@ -9,6 +9,8 @@ use outrigger_model::{Intent, NodeClaim, UnavailableOffering};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::packing;
+
 /// How long rows that are over stay for people to look at.
 const KEPT_SECONDS: i64 = 7 * 24 * 3_600;
 
@@ -127,6 +129,28 @@ impl Item {
     pub(super) fn with_body(self, value: &impl Serialize) -> Result<Self, LedgerError> {
         let body = serde_json::to_string(value).map_err(|error| self.unreadable(error))?;
         Ok(self.with(names::BODY, text(body)))
+    }
+
+    /// The item with a value in its `body` that may be large, compressed where it is. Errors where it is too large even
+    /// so.
+    pub(super) fn with_packed_body(self, value: &impl Serialize) -> Result<Self, LedgerError> {
+        let packed = packing::packed(value).map_err(|error| self.unreadable(error))?;
+        if !packed.is_small_enough() {
+            return Err(LedgerError::Refused {
+                attempted: format!("write {}", self.sort_key()),
+                code: "TooLarge".into(),
+                message: "it does not fit into an item of DynamoDB, even compressed".into(),
+            });
+        }
+        Ok(self.with(names::BODY, packed.into_value()))
+    }
+
+    /// The value of a `body` that may be compressed.
+    pub(super) fn packed_body<T: DeserializeOwned>(&self) -> Result<T, LedgerError> {
+        match self.bytes(names::BODY) {
+            Some(bytes) => packing::unpacked(bytes).map_err(|error| self.unreadable(error)),
+            None => self.body(),
+        }
     }
 
     /// The item of a claim.

@@ -6,7 +6,7 @@ use outrigger_engine::ports::{Lease, LedgerError};
 use serde::de::DeserializeOwned;
 
 use super::item::names;
-use super::packing::{self, Packed};
+use super::packing::Packed;
 use super::queries::get;
 use super::transaction::{Outcome, built, put, write};
 use super::{DynamoLedger, leases};
@@ -17,10 +17,7 @@ where
     T: Default + DeserializeOwned,
 {
     let Some(item) = get(ledger, key).await? else { return Ok(T::default()) };
-    match item.bytes(names::BODY) {
-        Some(bytes) => packing::unpacked(bytes).map_err(|error| item.unreadable(error)),
-        None => item.body(),
-    }
+    item.packed_body()
 }
 
 /// Keeps a value in place of what the item held before; `what` names it in errors.

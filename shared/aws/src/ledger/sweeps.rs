@@ -14,7 +14,7 @@ const KEY: &str = "sweep";
 /// The last sweep; an empty one before the first.
 pub(super) async fn get_sweep(ledger: &DynamoLedger) -> Result<Sweep, LedgerError> {
     let item = get(ledger, KEY).await?;
-    Ok(item.as_ref().map(Item::body).transpose()?.unwrap_or_default())
+    Ok(item.as_ref().map(Item::packed_body).transpose()?.unwrap_or_default())
 }
 
 /// Keeps a sweep in place of the last.
@@ -23,7 +23,7 @@ pub(super) async fn put_sweep(
     sweep: &Sweep,
     lease: Option<&Lease>,
 ) -> Result<(), LedgerError> {
-    let put = put(ledger, ledger.item(KEY).with_body(sweep)?);
+    let put = put(ledger, ledger.item(KEY).with_packed_body(sweep)?);
     let mut items = vec![TransactWriteItem::builder().put(built(put.build())?).build()];
     if let Some(lease) = lease {
         items.insert(0, leases::still_held(ledger, lease)?);

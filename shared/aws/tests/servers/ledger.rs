@@ -2,6 +2,7 @@
 
 mod demand;
 mod ended;
+mod limits;
 
 use std::time::Duration;
 

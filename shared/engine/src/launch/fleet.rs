@@ -17,18 +17,30 @@ use crate::ports::{PreparedLaunch, TemplateRef};
 const MAX_OVERRIDES: usize = 300;
 /// EC2 takes at most 50 tags; this many are left for the labels of a pool.
 const MAX_TAGS: usize = 50;
-/// The planned nodes by what their machines may be: one group is one request.
+/// The planned nodes by what their machines may be: one group is one request, and no larger than the ledger takes.
 pub(crate) fn groups(plan: &Plan) -> Vec<Vec<&PlannedNode>> {
-    let mut groups: Vec<Vec<&PlannedNode>> = Vec::new();
+    let mut groups: Vec<(Vec<&PlannedNode>, usize)> = Vec::new();
     for node in &plan.nodes {
-        let like =
-            groups.iter_mut().find(|group| alike(group[0], node) && group.len() < PreparedLaunch::MAX_CLAIMS);
+        let bytes = claim_bytes(node, plan.taken_at);
+        let has_room = |group: &[&PlannedNode], taken: usize| {
+            group.len() < PreparedLaunch::MAX_CLAIMS && taken + bytes <= PreparedLaunch::MAX_CLAIM_BYTES
+        };
+        let like = groups.iter_mut().find(|(group, taken)| alike(group[0], node) && has_room(group, *taken));
         match like {
-            Some(group) => group.push(node),
-            None => groups.push(vec![node]),
+            Some((group, taken)) => {
+                group.push(node);
+                *taken += bytes;
+            }
+            None => groups.push((vec![node], bytes)),
         }
     }
-    groups
+    groups.into_iter().map(|(group, _)| group).collect()
+}
+
+/// How large the claim of a planned node is in the ledger.
+fn claim_bytes(node: &PlannedNode, now: Timestamp) -> usize {
+    let claim = NodeClaim::planned(node, "", now);
+    serde_json::to_string(&claim).map_or(PreparedLaunch::MAX_CLAIM_BYTES, |json| json.len())
 }
 
 fn alike(a: &PlannedNode, b: &PlannedNode) -> bool {
@@ -154,4 +166,32 @@ fn tags(cluster: &str, intent: &str, node: &PlannedNode, class: &NodeClass) -> B
         }
     }
     tags
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use outrigger_model::fixtures::{nominated, planned};
+
+    #[test]
+    fn a_group_is_no_larger_than_the_ledger_takes() {
+        // 97 nodes for 110 pods each, whose names are as long as names may be.
+        let pods: Vec<_> = (0..110).map(|index| nominated(&format!("{index:0>250}"))).collect();
+        let node = |index: usize| PlannedNode {
+            claim: format!("web-{index}"),
+            pods: pods.clone(),
+            ..planned("web", "a")
+        };
+        let plan = Plan { nodes: (0..97).map(node).collect(), ..Plan::nothing(Timestamp::UNIX_EPOCH, 0) };
+        let groups = groups(&plan);
+        assert_eq!(groups.iter().map(Vec::len).sum::<usize>(), 97);
+        for group in &groups {
+            let bytes: usize = group.iter().map(|node| claim_bytes(node, plan.taken_at)).sum();
+            assert!(bytes <= PreparedLaunch::MAX_CLAIM_BYTES, "{bytes}");
+        }
+        assert!((2..=4).contains(&groups.len()), "{}", groups.len());
+        let small = Plan { nodes: vec![planned("web", "a"); 98], ..plan.clone() };
+        let sizes: Vec<usize> = super::groups(&small).iter().map(Vec::len).collect();
+        assert_eq!(sizes, [PreparedLaunch::MAX_CLAIMS, 1]);
+    }
 }

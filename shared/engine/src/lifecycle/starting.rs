@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{FutureExt, StreamExt};
+use jiff::{SignedDuration, Timestamp};
 use outrigger_catalog::Catalog;
 use outrigger_model::resources::NODES;
 use outrigger_model::{ClaimState, Command, Node, NodeClaim, Quantity, Resources, Taint, labels};
@@ -17,6 +18,8 @@ use crate::node::register::registration;
 use crate::node::{change, initialize};
 use crate::ports::{NodeChange, Ports};
 
+/// By then whether a node served the pods that it was bought for has long been judged.
+const PODS_FORGOTTEN_AFTER: SignedDuration = SignedDuration::from_mins(30);
 /// How many changes of nodes are on their way at once.
 const CONCURRENT_CALLS: usize = 16;
 
@@ -82,6 +85,7 @@ impl Tick<'_> {
             (ClaimState::Intent, _) => Some("its launch".to_owned()),
             (ClaimState::Initialized, [node]) => {
                 self.keep(claim, node).await?;
+                self.forget_pods(claim).await?;
                 None
             }
             (ClaimState::Initialized, _) => None,
@@ -107,6 +111,17 @@ impl Tick<'_> {
             let taints = change::opened(node).taints;
             let change = NodeChange { annotations, taints, ..change::ours(node) };
             self.ports.cluster.change_node(&change).await?;
+        }
+        Ok(())
+    }
+
+    /// The pods that a node was bought for run on it by now, or are planned for anew: a claim forgets their names, with
+    /// which it would only grow.
+    async fn forget_pods(&self, claim: &mut NodeClaim) -> Result<(), TickError> {
+        let is_old = |since: Timestamp| self.ports.now().duration_since(since) >= PODS_FORGOTTEN_AFTER;
+        if !claim.status.nominated.is_empty() && claim.status.initialized_at.is_some_and(is_old) {
+            let next = claim.clone().with_status(|status| status.nominated.clear());
+            *claim = self.ports.ledger.update_claim(&next, None).await?;
         }
         Ok(())
     }

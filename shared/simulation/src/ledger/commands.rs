@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use outrigger_engine::ports::{Lease, LedgerError};
 use outrigger_model::{Command, NodeClaim, Proposal};
 
-use super::Table;
+use super::{Table, limits};
 
 /// So much of the past may be in one half of a copy of the table and not in the other.
 const SKEW: SignedDuration = SignedDuration::from_secs(1);
@@ -63,6 +63,7 @@ impl Table {
         if self.commands.get(&command.id).map_or(0, |stored| stored.version) != command.version {
             return Err(LedgerError::Conflict { what: format!("command {}", command.id) });
         }
+        limits::check(claims)?;
         claims.iter().try_for_each(|claim| self.check_version(claim))
     }
 

@@ -162,3 +162,12 @@ fn a_rogue_that_binds_pods_to_closed_nodes_takes_only_its_own_room() {
         settles(seed, "{at: 1s, kind: RogueBinding, for: 60s}");
     }
 }
+
+/// With the names of all pods that ever found room on its node a claim would only grow.
+#[test]
+fn a_claim_forgets_the_pods_of_its_node_half_an_hour_after_that_was_ready() {
+    let named =
+        |ending: &Ending| ending.claims.iter().filter(|claim| !claim.status.nominated.is_empty()).count();
+    let (young, old) = (common::run_one_pod_per_node("25m", ""), common::run_one_pod_per_node("45m", ""));
+    assert_eq!((named(&young), named(&old)), (8, 0), "{}", common::timeline(&old));
+}
