@@ -1,10 +1,13 @@
 //! What the last sweep found.
 
+use std::borrow::Cow;
+
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use jiff::Timestamp;
 use outrigger_engine::ports::{Lease, LedgerError, Sweep};
 
 use super::item::Item;
+use super::packing;
 use super::queries::get;
 use super::transaction::{Outcome, built, put, write};
 use super::{DynamoLedger, leases};
@@ -17,13 +20,18 @@ pub(super) async fn get_sweep(ledger: &DynamoLedger) -> Result<Sweep, LedgerErro
     Ok(item.as_ref().map(Item::packed_body).transpose()?.unwrap_or_default())
 }
 
-/// Keeps a sweep in place of the last.
+/// Keeps a sweep in place of the last. Of what is too large to be kept the second half is forgotten: the next sweep
+/// finds it as if for the first time, and nothing is done about it meanwhile.
 pub(super) async fn put_sweep(
     ledger: &DynamoLedger,
     sweep: &Sweep,
     lease: Option<&Lease>,
 ) -> Result<(), LedgerError> {
-    let put = put(ledger, ledger.item(KEY).with_packed_body(sweep)?);
+    let mut kept = Cow::Borrowed(sweep);
+    while !packing::packed(&*kept).map_err(|error| ledger.item(KEY).unreadable(error))?.is_small_enough() {
+        forget_half(kept.to_mut());
+    }
+    let put = put(ledger, ledger.item(KEY).with_packed_body(&*kept)?);
     let mut items = vec![TransactWriteItem::builder().put(built(put.build())?).build()];
     if let Some(lease) = lease {
         items.insert(0, leases::still_held(ledger, lease)?);
@@ -33,6 +41,16 @@ pub(super) async fn put_sweep(
         Outcome::Refused(_) => {
             let function = lease.map(|lease| lease.function.clone()).unwrap_or_default();
             Err(LedgerError::LeaseLost { function })
+        }
+    }
+}
+
+fn forget_half(sweep: &mut Sweep) {
+    let Sweep { orphans, forgotten, missing, nodeless, abandoned, closed, templates, deleted, .. } = sweep;
+    for names in [orphans, forgotten, missing, nodeless, abandoned, closed, templates, deleted] {
+        let half = names.len() / 2;
+        if let Some(first_forgotten) = names.keys().nth(half).cloned() {
+            names.split_off(&first_forgotten);
         }
     }
 }

@@ -57,4 +57,9 @@ async fn a_sweep_after_the_loss_of_thousands_of_nodes_is_kept() {
     assert!(serde_json::to_string(&sweep).unwrap().len() > 400 * 1024);
     ledger.put_sweep(&sweep, None).await.unwrap();
     assert_eq!(ledger.sweep().await.unwrap(), sweep);
+
+    let everything = Sweep { forgotten: (0..200_000).map(instance).collect(), at: Some(at(2)), ..sweep };
+    ledger.put_sweep(&everything, None).await.unwrap();
+    let kept = ledger.sweep().await.unwrap();
+    assert!(kept.forgotten.len() >= 10_000 && kept.at == everything.at, "{}", kept.forgotten.len());
 }
