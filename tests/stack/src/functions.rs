@@ -16,16 +16,17 @@ use crate::schedule::FUNCTIONS;
 /// Numbers the processes, so that the Runtime API tells them apart.
 static COUNT: AtomicU64 = AtomicU64::new(1);
 
-/// The binary of a function: what `sam build` made, or else what cargo made.
+/// The binary of a function: what `sam build` made, or what cargo has made since.
 pub(crate) fn binary(checkout: &Path, function: &str) -> Result<PathBuf> {
     let known = FUNCTIONS.iter().find(|one| one.name == function);
     let known = known.with_context(|| format!("there is no function named {function}"))?;
     let deployed = checkout.join(".aws-sam/build").join(known.logical_id).join("bootstrap");
     let plain = built(function)?;
-    for path in [&deployed, &plain] {
-        if path.is_file() {
-            return Ok(path.clone());
-        }
+    let made_at = |path: &PathBuf| path.metadata().and_then(|metadata| metadata.modified()).ok();
+    let newest =
+        [&deployed, &plain].into_iter().filter(|path| path.is_file()).max_by_key(|path| made_at(path));
+    if let Some(newest) = newest {
+        return Ok(newest.clone());
     }
     bail!(
         "the function {function} is not built: neither {} nor {} exists; run `cargo xtask build` first",

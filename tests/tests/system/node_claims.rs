@@ -8,6 +8,7 @@ use outrigger_tests::world::{apply, claims_in, count_unschedulable, ledger, star
 use serde_json::{Value, json};
 
 const CLAIMS: &str = "/apis/karpenter.sh/v1/nodeclaims";
+const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/nodeclaims.karpenter.sh";
 const SHOWN_VERSION: &str = "outrigger.dev/claim-version";
 const REQUESTS: &str = "/spec/resources/requests";
 /// How long the scheduler may take to refuse a pod, and a claim to end.
@@ -84,4 +85,42 @@ fn objects_whose_spec_is_not_the_claims_are_kept_and_removed_like_all_others() {
     wait_for("claims that are over", 2, PATIENCE, over).unwrap();
     assert_all_are_shown(&stack, 0);
     drop((provision, lifecycle));
+}
+
+/// As when Karpenter's chart is removed after a migration.
+#[test]
+fn a_definition_that_is_deleted_ends_no_node_and_its_objects_come_again() {
+    let stack = start().unwrap();
+    let kubernetes = stack.kubernetes();
+    let _provision = stack.start_function("provision", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "0")]).unwrap();
+    let _lifecycle = stack.start_function("lifecycle", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "0")]).unwrap();
+    scale(&stack, &deployment("web", 2, "100m", "128Mi", &json!({})), 2);
+    tick(&stack, "provision").unwrap();
+    tick(&stack, "lifecycle").unwrap();
+    assert_all_are_shown(&stack, 1);
+    let definition = kubernetes.get(DEFINITION).unwrap();
+
+    kubernetes.delete(DEFINITION).unwrap();
+    let deleted = || {
+        let objects = kubernetes.list(CLAIMS)?;
+        Ok(objects.iter().filter(|object| object["metadata"]["deletionTimestamp"].is_string()).count())
+    };
+    wait_for("deleted NodeClaims", 1, PATIENCE, deleted).unwrap();
+    let told = tick(&stack, "lifecycle").unwrap();
+    assert_eq!((&told["ending"], &told["heldDeletions"]), (&json!([]), &json!(1)), "{told}");
+    assert_eq!(claims_in(&stack, "Launched").unwrap(), 1, "{told}");
+    wait_for("definitions", 0, PATIENCE, || Ok(usize::from(kubernetes.find(DEFINITION)?.is_some()))).unwrap();
+    tick(&stack, "lifecycle").unwrap();
+
+    let bare = json!({
+        "apiVersion": definition["apiVersion"], "kind": definition["kind"],
+        "metadata": {"name": definition["metadata"]["name"]}, "spec": definition["spec"],
+    });
+    kubernetes.apply(&bare).unwrap();
+    let shown = || {
+        tick(&stack, "lifecycle")?;
+        Ok(kubernetes.find(CLAIMS)?.map_or(0, |list| list["items"].as_array().map_or(0, Vec::len)))
+    };
+    wait_for("NodeClaims", 1, PATIENCE, shown).unwrap();
+    assert_all_are_shown(&stack, 1);
 }
