@@ -3,6 +3,7 @@
 
 mod adoption;
 mod commands;
+mod deletions;
 mod ending;
 mod health;
 mod measure;
