@@ -21,14 +21,8 @@ pub(super) async fn put_history(
     history: &DemandHistory,
     lease: &Lease,
 ) -> Result<(), LedgerError> {
-    let mut history = history.clone();
-    let packed = loop {
-        let packed = packing::packed(&history).map_err(|error| ledger.item(KEY).unreadable(error))?;
-        if packed.is_small_enough() {
-            break packed;
-        }
-        forget_half(&mut history);
-    };
+    let packed = packing::packed_to_fit(history, forget_half);
+    let packed = packed.map_err(|error| ledger.item(KEY).unreadable(error))?;
     remember(ledger, KEY, "what pods ask for", packed, lease).await
 }
 

@@ -1,5 +1,6 @@
 //! Values that may be large: as JSON while they are small, compressed else. DynamoDB takes 400 KB for an item.
 
+use std::borrow::Cow;
 use std::io::{Error, Read, Write};
 
 use aws_sdk_dynamodb::primitives::Blob;
@@ -47,6 +48,21 @@ pub(super) fn packed(value: &impl Serialize) -> Result<Packed, Error> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(&json)?;
     Ok(Packed::Compressed(encoder.finish()?))
+}
+
+/// Packs a value so that an item may hold it: as long as it is too large, `forget` takes something off it.
+pub(super) fn packed_to_fit<T: Clone + Serialize>(
+    value: &T,
+    forget: impl Fn(&mut T),
+) -> Result<Packed, Error> {
+    let mut kept = Cow::Borrowed(value);
+    loop {
+        let packed = packed(kept.as_ref())?;
+        if packed.is_small_enough() {
+            return Ok(packed);
+        }
+        forget(kept.to_mut());
+    }
 }
 
 /// Reads what was compressed.

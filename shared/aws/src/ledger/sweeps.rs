@@ -1,12 +1,10 @@
 //! What the last sweep found.
 
-use std::borrow::Cow;
-
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use jiff::Timestamp;
 use outrigger_engine::ports::{Lease, LedgerError, Sweep};
 
-use super::item::Item;
+use super::item::{Item, names};
 use super::packing;
 use super::queries::get;
 use super::transaction::{Outcome, built, put, write};
@@ -27,11 +25,9 @@ pub(super) async fn put_sweep(
     sweep: &Sweep,
     lease: Option<&Lease>,
 ) -> Result<(), LedgerError> {
-    let mut kept = Cow::Borrowed(sweep);
-    while !packing::packed(&*kept).map_err(|error| ledger.item(KEY).unreadable(error))?.is_small_enough() {
-        forget_half(kept.to_mut());
-    }
-    let put = put(ledger, ledger.item(KEY).with_packed_body(&*kept)?);
+    let packed = packing::packed_to_fit(sweep, forget_half);
+    let packed = packed.map_err(|error| ledger.item(KEY).unreadable(error))?;
+    let put = put(ledger, ledger.item(KEY).with(names::BODY, packed.into_value()));
     let mut items = vec![TransactWriteItem::builder().put(built(put.build())?).build()];
     if let Some(lease) = lease {
         items.insert(0, leases::still_held(ledger, lease)?);
