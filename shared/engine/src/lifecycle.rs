@@ -15,6 +15,7 @@ mod wishes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use outrigger_catalog::Catalog;
@@ -219,7 +220,7 @@ struct World {
     claims: Vec<NodeClaim>,
     commands: Vec<Command>,
     intents: Vec<Intent>,
-    nodes: Vec<Node>,
+    nodes: Vec<Arc<Node>>,
     health: LaunchHealth,
 }
 
@@ -267,7 +268,7 @@ impl Tick<'_> {
             return Ok(());
         }
         let machines = self.machines.as_ref().map(|(_, machines)| machines.as_slice()).unwrap_or_default();
-        let nodes = Nodes::of(&world.nodes, &world.claims, machines);
+        let nodes = Nodes::of(world.nodes.iter().map(AsRef::as_ref), &world.claims, machines);
         self.heed_pretenders(&world.claims, &nodes).await;
         let is_due = self.sweep_is_due();
         if is_due {
@@ -331,7 +332,7 @@ impl Tick<'_> {
 
     /// All nodes. Only a sweep lists them anew, and the first pass of a tick; in between they are watched, since of a
     /// thousand nodes few change in the seconds between two passes.
-    async fn nodes(&mut self) -> Result<Vec<Node>, ClusterError> {
+    async fn nodes(&mut self) -> Result<Vec<Arc<Node>>, ClusterError> {
         let known = self.watched.take().filter(|_| !self.sweep_is_due());
         let watched = match known {
             Some(mut watched) => {

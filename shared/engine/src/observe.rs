@@ -15,7 +15,7 @@ pub(crate) mod watch;
 
 use std::collections::BTreeMap;
 
-use outrigger_model::{NodeClaim, Snapshot, SpotRefusal};
+use outrigger_model::{Node, NodeClaim, Snapshot, SpotRefusal};
 use outrigger_planning::leaving;
 
 use crate::node::identity::is_pretender;
@@ -81,7 +81,7 @@ pub(crate) async fn snapshot(
     snapshot.invalid = configuration.invalid;
     snapshot.overlays = configuration.overlays;
     snapshot.buffers = configuration.buffers;
-    snapshot.nodes = state.nodes.values().cloned().collect();
+    snapshot.nodes = state.nodes.values().map(|node| Node::clone(node)).collect();
     disbelieve_pretenders(&mut snapshot);
     note_wishes(&mut snapshot);
     snapshot.pods = state.pods.values().cloned().collect();

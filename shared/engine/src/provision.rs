@@ -5,6 +5,7 @@ mod memory;
 mod pause;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use outrigger_model::{Node, NodeClaim, NodePool, Pause, Pod, PutOffReason, SpotRefusal};
@@ -256,7 +257,7 @@ impl Tick<'_> {
     /// What this tick has not planned for: pods, by uid, and while their pods are not seen, nodes that are going, by
     /// name.
     fn news<'s>(&'s self, watched: &'s Watched) -> impl Iterator<Item = &'s str> {
-        let unseen = |node: &&Node| node.is_leaving() && !watched.sees_everything();
+        let unseen = |node: &&Arc<Node>| node.is_leaving() && !watched.sees_everything();
         let nodes = watched.state.nodes.values().filter(unseen).map(|node| node.name.as_str());
         self.new_pods(&watched.state).chain(nodes)
     }
@@ -264,7 +265,7 @@ impl Tick<'_> {
     /// Pods that this tick has not planned for: those that wait, and those whose node is going.
     fn new_pods<'s>(&self, state: &'s ClusterState) -> impl Iterator<Item = &'s str> {
         let handled = &self.handled;
-        let nodes = self.leaving.nodes(state.nodes.values());
+        let nodes = self.leaving.nodes(state.nodes.values().map(AsRef::as_ref));
         // Budgets are not looked at: a pod that one of them keeps costs a plan without it.
         let rules = EvictionRules { budgets: &[], now: self.ports.now() };
         let asks = move |pod: &&Pod| pod.is_provisionable() || nodes.reschedules(pod, rules);

@@ -138,7 +138,7 @@ impl Cluster for KubernetesCluster {
 
     async fn nodes(&self) -> Result<Vec<Node>, ClusterError> {
         let (nodes, _) = list::nodes(&self.transport, &list::NODES).await?;
-        Ok(nodes.into_values().collect())
+        Ok(nodes.into_values().map(Arc::unwrap_or_clone).collect())
     }
 
     async fn node(&self, name: &str) -> Result<Option<Node>, ClusterError> {

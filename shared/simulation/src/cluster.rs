@@ -13,6 +13,7 @@ mod volumes;
 mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use outrigger_engine::ports::{
@@ -226,7 +227,8 @@ impl Objects {
     fn list(&self, scope: Scope) -> (ClusterState, Cursor) {
         let nodes = self.nodes.iter().filter(|(_, node)| scope::holds_node(scope, node));
         let pods = self.pods.iter().filter(|(_, pod)| scope::holds_pod(scope, pod));
-        let (nodes, pods) = (nodes.map(cloned).collect(), pods.map(cloned).collect());
+        let nodes = nodes.map(|(name, node)| (name.clone(), Arc::new(node.clone()))).collect();
+        let pods = pods.map(cloned).collect();
         let daemon_sets = if scope == Scope::Everything { self.daemon_sets.clone() } else { Vec::new() };
         let version = self.version.to_string();
         (ClusterState { nodes, pods, daemon_sets }, Cursor { scope, nodes: version.clone(), pods: version })
@@ -259,7 +261,7 @@ impl Objects {
     fn put_node(&mut self, mut node: Node) {
         self.version += 1;
         node.resource_version = self.version.to_string();
-        self.record(ClusterChange::Node(Box::new(node.clone())));
+        self.record(ClusterChange::Node(Arc::new(node.clone())));
         self.touched.insert(node.name.clone());
         self.nodes.insert(node.name.clone(), node);
     }

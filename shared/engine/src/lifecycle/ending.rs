@@ -175,7 +175,7 @@ impl Tick<'_> {
         nodes: &Nodes<'_>,
         lease: Option<&Lease>,
     ) {
-        let is_partitioned = liveness::is_partitioned(nodes.all.iter());
+        let is_partitioned = liveness::is_partitioned(nodes.all.iter().copied());
         let held = self.held_deletions(claims, nodes, lease).await;
         for claim in claims.iter_mut().filter(|claim| claim.status.state.accepts_pods()) {
             if self.time_is_up() {

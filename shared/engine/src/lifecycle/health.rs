@@ -27,7 +27,7 @@ impl Tick<'_> {
         self.summary.repair_blocked.clear();
         let (guards, now) = (self.settings.guards, self.ports.now());
         let by_conditions = self.settings.node_repair && self.ages_are_known();
-        let health = Health::new(nodes.all, &statuses, by_conditions, guards, now);
+        let health = Health::new(&nodes.all, &statuses, by_conditions, guards, now);
         for claim in claims.iter_mut() {
             let on = nodes.of_claim(claim);
             match health.verdict(claim, on) {

@@ -153,7 +153,8 @@ impl Tick<'_> {
         // Kubelets write much in these seconds; the version that the watch shows is the one that most likely
         // still holds.
         let seen = self.watched.as_ref().and_then(|watched| watched.state.nodes.get(&placing.node.name));
-        let node = seen.filter(|node| node.uid == placing.node.uid).unwrap_or(placing.node);
+        let is_same = |node: &&Node| node.uid == placing.node.uid;
+        let node = seen.map(AsRef::as_ref).filter(is_same).unwrap_or(placing.node);
         match self.ports.cluster.change_node(&placing::opened(node)).await {
             Ok(()) => self.still_waits(placing.claim, "its node to be ready".to_owned()),
             Err(error) => self.cannot_go_on(&placing.claim.name, &TickError::from(error)),

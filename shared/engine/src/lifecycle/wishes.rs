@@ -1,6 +1,7 @@
 //! What people ask for by annotating NodeClaim objects: that their nodes be left alone.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use outrigger_model::{Node, NodeClaim, labels};
 
@@ -9,7 +10,7 @@ use crate::ports::Lease;
 
 impl Tick<'_> {
     /// Nodes with what their NodeClaim objects ask for.
-    pub(super) fn with_wishes(&self, mut nodes: Vec<Node>, claims: &[NodeClaim]) -> Vec<Node> {
+    pub(super) fn with_wishes(&self, mut nodes: Vec<Arc<Node>>, claims: &[NodeClaim]) -> Vec<Arc<Node>> {
         let wishes: BTreeMap<&str, String> = claims
             .iter()
             .filter_map(|claim| Some((claim.name.as_str(), self.mirrors.do_not_disrupt(claim)?)))
@@ -17,7 +18,10 @@ impl Tick<'_> {
         if !wishes.is_empty() {
             for node in &mut nodes {
                 let claim = node.annotations.get(labels::CLAIM);
-                node.claim_do_not_disrupt = claim.and_then(|name| wishes.get(name.as_str())).cloned();
+                let wish = claim.and_then(|name| wishes.get(name.as_str()));
+                if node.claim_do_not_disrupt.as_ref() != wish {
+                    Arc::make_mut(node).claim_do_not_disrupt = wish.cloned();
+                }
             }
         }
         nodes

@@ -11,7 +11,7 @@ use crate::ports::Machine;
 #[derive(Debug)]
 pub(crate) struct Nodes<'n> {
     /// All of them.
-    pub(crate) all: &'n [Node],
+    pub(crate) all: Vec<&'n Node>,
     by_instance: BTreeMap<&'n str, Vec<&'n Node>>,
     /// Nodes whose providerID names an instance that they are not named after.
     pub(crate) pretenders: Vec<&'n Node>,
@@ -19,14 +19,19 @@ pub(crate) struct Nodes<'n> {
 
 impl<'n> Nodes<'n> {
     /// Looks up the instances of these nodes. `machines` are what EC2 shows, as far as it was asked.
-    pub(crate) fn of(all: &'n [Node], claims: &[NodeClaim], machines: &[Machine]) -> Self {
+    pub(crate) fn of(
+        all: impl Iterator<Item = &'n Node>,
+        claims: &[NodeClaim],
+        machines: &[Machine],
+    ) -> Self {
+        let all: Vec<&Node> = all.collect();
         let claims: BTreeMap<&str, &NodeClaim> =
             claims.iter().filter_map(|claim| Some((claim.instance_id()?, claim))).collect();
         let machines: BTreeMap<&str, &Machine> =
             machines.iter().map(|machine| (machine.id.as_str(), machine)).collect();
         let (mut by_instance, mut pretenders): (BTreeMap<&str, Vec<&Node>>, _) =
             (BTreeMap::new(), Vec::new());
-        for node in all {
+        for node in all.iter().copied() {
             let Some(id) = node.instance_id() else { continue };
             let machine = machines.get(id).copied();
             let is_its = match claims.get(id) {

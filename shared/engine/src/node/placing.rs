@@ -112,7 +112,7 @@ pub(crate) async fn look(
     planned: &[ExistingPlacement],
 ) -> Result<Snapshot, ClusterError> {
     let mut snapshot = Snapshot::empty("", ports.now());
-    snapshot.nodes = state.nodes.values().cloned().collect();
+    snapshot.nodes = state.nodes.values().map(|node| Node::clone(node)).collect();
     snapshot.pods = state.pods.values().cloned().collect();
     snapshot.daemon_sets.clone_from(&state.daemon_sets);
     let mounted = mounted(state, planned);

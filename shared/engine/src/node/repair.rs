@@ -107,7 +107,7 @@ pub(crate) struct Health<'a> {
 impl<'a> Health<'a> {
     /// `by_conditions` says whether conditions of nodes count; what EC2 says of its instances always does.
     pub(crate) fn new(
-        nodes: &'a [Node],
+        nodes: &[&'a Node],
         statuses: &'a [InstanceStatus],
         by_conditions: bool,
         guards: Guards,
@@ -118,7 +118,7 @@ impl<'a> Health<'a> {
             by_instance.entry(&status.id).or_default().push(&status.problem);
         }
         let mut pools: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-        for node in nodes {
+        for node in nodes.iter().copied() {
             let Some(pool) = node.node_pool() else { continue };
             let problems = node.instance_id().and_then(|id| by_instance.get(id));
             let fails = problems.into_iter().flatten().any(|problem| problem.is_impairment());

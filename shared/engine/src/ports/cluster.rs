@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -178,7 +179,7 @@ pub enum Scope {
 #[derive(Clone, Debug, Default)]
 pub struct ClusterState {
     /// Nodes by name.
-    pub nodes: BTreeMap<String, Node>,
+    pub nodes: BTreeMap<String, Arc<Node>>,
     /// Pods by uid.
     pub pods: BTreeMap<String, Pod>,
     /// Daemonsets.
@@ -196,7 +197,7 @@ impl ClusterState {
                 self.pods.remove(&uid);
             }
             ClusterChange::Node(node) => {
-                self.nodes.insert(node.name.clone(), *node);
+                self.nodes.insert(node.name.clone(), node);
             }
             ClusterChange::NodeGone { name } => {
                 self.nodes.remove(&name);
@@ -216,7 +217,7 @@ pub enum ClusterChange {
         uid: String,
     },
     /// A node is new or different.
-    Node(Box<Node>),
+    Node(Arc<Node>),
     /// A node is gone.
     NodeGone {
         /// Its name.

@@ -111,7 +111,7 @@ pub(crate) fn sweep<'a>(seen: &Seen<'a>, before: &Sweep, guards: Guards, now: Ti
     }
     judge.nodes();
     let mut findings = judge.findings;
-    findings.sweep.partitioned = guards.partition && is_partitioned(seen.nodes.all.iter());
+    findings.sweep.partitioned = guards.partition && is_partitioned(seen.nodes.all.iter().copied());
     if findings.sweep.partitioned {
         findings.keep_what_ec2_says();
     }
@@ -243,7 +243,7 @@ impl<'a> Judge<'_, 'a> {
     /// so ours are told by the claim's name or by their instance.
     fn nodes(&mut self) {
         let claims: BTreeSet<&str> = self.seen.claims.iter().map(|claim| claim.name.as_str()).collect();
-        for node in self.seen.nodes.all {
+        for node in self.seen.nodes.all.iter().copied() {
             let id = node.instance_id().unwrap_or_default();
             let machine = self.machines.get(id);
             let claim = node.annotations.get(labels::CLAIM);

@@ -3,7 +3,7 @@
 //! The server compresses what is larger than 128 KiB, since kube asks for it.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::{apps, core};
 use outrigger_engine::ports::{ClusterError, ClusterState, Cursor, Scope};
@@ -148,10 +148,10 @@ async fn daemon_sets(
 pub(super) async fn nodes(
     transport: &Transport,
     collection: &Collection<'_>,
-) -> Result<(BTreeMap<String, Node>, String), ClusterError> {
-    let take = |nodes: &mut BTreeMap<String, Node>, json: &str| {
+) -> Result<(BTreeMap<String, Arc<Node>>, String), ClusterError> {
+    let take = |nodes: &mut BTreeMap<String, Arc<Node>>, json: &str| {
         match wire::read_in_part::<core::v1::Node>("Node", json).and_then(convert::node_in_part) {
-            Ok(node) => drop(nodes.insert(node.name.clone(), node)),
+            Ok(node) => drop(nodes.insert(node.name.clone(), Arc::new(node))),
             Err(invalid) => skip(&invalid),
         }
         Ok(())

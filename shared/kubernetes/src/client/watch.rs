@@ -108,7 +108,7 @@ fn node_change(gone: bool, object: &Value) -> Option<ClusterChange> {
     }
     let node = wire::read_value_in_part::<core::v1::Node>("Node", object).and_then(convert::node_in_part);
     let node = node.map_err(|invalid| skip(&invalid)).ok()?;
-    Some(ClusterChange::Node(Box::new(node)))
+    Some(ClusterChange::Node(Arc::new(node)))
 }
 
 fn pod_change(gone: bool, object: &Value, interner: &Mutex<Interner>) -> Option<ClusterChange> {

@@ -24,7 +24,7 @@ pub(super) fn change(scope: Scope, change: ClusterChange) -> Option<ClusterChang
         ClusterChange::Pod(_) | ClusterChange::PodGone { .. } if scope == Scope::Nodes => None,
         ClusterChange::Pod(pod) if !holds_pod(scope, &pod) => Some(ClusterChange::PodGone { uid: pod.uid }),
         ClusterChange::Node(node) if !holds_node(scope, &node) => {
-            Some(ClusterChange::NodeGone { name: node.name })
+            Some(ClusterChange::NodeGone { name: node.name.clone() })
         }
         change => Some(change),
     }

@@ -31,7 +31,8 @@ fn impaired(id: &str) -> InstanceStatus {
 fn judged(state: ClaimState, nodes: &[Node], statuses: &[InstanceStatus], second: i64) -> Option<String> {
     let claim = claim().with_status(|status| status.state = state);
     let on: Vec<&Node> = nodes.iter().filter(|node| node.instance_id() == Some("i-1")).collect();
-    let health = Health::new(nodes, statuses, true, Guards::default(), at(second));
+    let health =
+        Health::new(&nodes.iter().collect::<Vec<_>>(), statuses, true, Guards::default(), at(second));
     health.verdict(&claim, &on).map(|verdict| match verdict {
         Verdict::End(cause) => {
             let by = cause.by.map(|by| by.duration_since(at(0)).as_secs());
@@ -100,7 +101,8 @@ fn conditions_count_only_where_repair_is_asked_for() {
     let claim = claim().with_status(|status| status.state = ClaimState::Initialized);
     let statuses = [impaired("i-1")];
     let verdict = |statuses: &[InstanceStatus]| {
-        let health = Health::new(&nodes, statuses, false, Guards::default(), at(100_000));
+        let health =
+            Health::new(&nodes.iter().collect::<Vec<_>>(), statuses, false, Guards::default(), at(100_000));
         health.verdict(&claim, &[&nodes[0]])
     };
     assert_eq!(verdict(&[]), None);

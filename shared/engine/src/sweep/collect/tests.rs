@@ -64,7 +64,7 @@ impl World {
     /// Sweeps at these seconds, one after the other; what the last one does, in words.
     fn swept(&self, seconds: &[i64]) -> Vec<String> {
         let Self { machines, claims, intents, launch, nodes, guards } = self;
-        let nodes = Nodes::of(nodes, claims, machines);
+        let nodes = Nodes::of(nodes.iter(), claims, machines);
         let launches = [("over".to_owned(), launch.clone())].into();
         let seen = Seen { machines, claims, intents, launches: &launches, nodes: &nodes };
         let mut before = Sweep::default();
@@ -156,7 +156,7 @@ fn claims_end_when_their_instance_has() {
 fn what_turned_up_again_was_never_missed() {
     let claims = vec![claim_of("i-1", ClaimState::Initialized)];
     let nodes = vec![node_of("i-1", Some("claim-i-1"), false)];
-    let nodes = Nodes::of(&nodes, &[], &[]);
+    let nodes = Nodes::of(nodes.iter(), &[], &[]);
     let shown = [machine("i-1", InstanceState::Running)];
     let look = |machines: &[Machine], before: &Sweep, second| {
         let launches = BTreeMap::new();
