@@ -151,9 +151,13 @@ pub fn instances(stack: &Stack) -> Result<Vec<String>> {
 pub fn ledger(stack: &Stack, prefix: &str) -> Result<Vec<Value>> {
     let uid = stack.kubernetes().get("/api/v1/namespaces/kube-system")?["metadata"]["uid"].clone();
     let uid = uid.as_str().unwrap_or_default();
+    let partitions = |names: &[&str]| -> Result<Vec<Value>> {
+        let all = names.iter().map(|name| partition(stack, &format!("{name}#{uid}"), prefix));
+        Ok(all.collect::<Result<Vec<_>>>()?.concat())
+    };
     // What is put away between the two looks is seen by both.
-    let mut items = partition(stack, &format!("cluster#{uid}"), prefix)?;
-    let over = partition(stack, &format!("ended#{uid}"), prefix)?;
+    let mut items = partitions(&["cluster", "launches", "commands", "disrupt", "interrupt"])?;
+    let over = partitions(&["ended", "launched"])?;
     items.retain(|item| !over.iter().any(|other| other["sk"] == item["sk"]));
     items.extend(over);
     Ok(items)

@@ -1,23 +1,30 @@
-//! The ledger on DynamoDB: one table, partition key `pk` = `cluster#<kube-system uid>`, sort key `sk`.
+//! The ledger on DynamoDB: one table, partition key `pk` = `<partition>#<kube-system uid>`, sort key `sk`.
 //!
-//! | `sk` | item |
-//! |---|---|
-//! | `meta` | the cluster's name and uid, the schema's version, the generation |
-//! | `lease#<function>` | owner, epoch, expiry |
-//! | `claim#<name>` | a NodeClaim: JSON in `body`; `state` and `version` stand beside it for conditions |
-//! | `command#<id>` | a Command of disruption: JSON in `body`, its `version` beside it |
-//! | `intent#<id>` | an Intent: JSON in `body`; `state` stands beside it |
-//! | `ice#<capacity type>#<instance type>#<zone>` | an offering that could not be had |
-//! | `event#<id>` | an event of EC2 that was handled, and until when that counts |
-//! | `health` | how launches have fared lately: JSON in `body`, its `version` beside it |
-//! | `memory#<instance type>#<image>` | the least memory that a node of the type was seen to have |
-//! | `disruption` | what `disrupt` has proposed, and since when nodes have their pods: compressed when it is large |
-//! | `pause` | an operator's pause: JSON in `body` |
-//! | `sweep` | what the last sweep found amiss: JSON in `body` |
-//! | `report#<function>` | the last report, compressed when it is large |
+//! Rights are given by partition (`dynamodb:LeadingKeys` in template.yaml), so items that different functions write lie
+//! in different ones. Every function reads all of them.
 //!
-//! Claims and intents that are over lie under the same sort keys in a partition of their own, which no tick reads:
-//! `ended#<kube-system uid>`.
+//! | partition, and who writes it | `sk` | item |
+//! |---|---|---|
+//! | `cluster`: provision, lifecycle | `meta` | the cluster's name and uid, the schema's version, the generation |
+//! | | `lease#<function>` | owner, epoch, expiry |
+//! | | `claim#<name>` | a NodeClaim: JSON in `body`; `state` and `version` stand beside it for conditions |
+//! | | `ice#<capacity type>#<instance type>#<zone>` | an offering that could not be had |
+//! | | `health` | how launches have fared lately: JSON in `body`, its `version` beside it |
+//! | | `memory#<instance type>#<image>` | the least memory that a node of the type was seen to have |
+//! | | `sweep` | what the last sweep found amiss: JSON in `body` |
+//! | | `report#<function>` | the last report, compressed when it is large |
+//! | | `pause` | an operator's pause, which people write: JSON in `body` |
+//! | `launches`: provision | `intent#<id>` | an Intent that is open: JSON in `body`; `state` stands beside it |
+//! | `launched`: provision | `intent#<id>` | an Intent that is over |
+//! | `ended`: lifecycle | `claim#<name>` | a NodeClaim that is over |
+//! | `commands`: disrupt, interrupt, provision, lifecycle | `command#<id>` | a Command: JSON in `body`, its `version` beside it |
+//! | `disrupt`: disrupt | `lease#disrupt`, `report#disrupt` | as above |
+//! | | `disruption`, `demand` | what was proposed, and what pods have asked for: compressed when it is large |
+//! | `interrupt`: interrupt | `interruption#<claim>` | an Interruption: JSON in `body`; lifecycle deletes it |
+//! | | `event#<id>` | an event of EC2 that was handled, and until when that counts |
+//! | | `ice#<capacity type>#<instance type>#<zone>` | an offering that EC2 has taken back |
+//!
+//! What is over, no tick reads.
 //!
 //! Every write of a function's is conditional, every read strongly consistent, and there is no Scan. A write whose
 //! answer was lost is told apart from one that never happened by reading back what it would have written.
@@ -29,12 +36,14 @@ mod disruption;
 mod ended;
 mod handled;
 mod health;
+mod interruptions;
 mod item;
 mod launches;
 mod leases;
 mod meta;
 mod outcomes;
 mod packing;
+mod partition;
 mod pause;
 mod queries;
 mod remembered;
@@ -42,13 +51,17 @@ mod reports;
 mod seen;
 mod sweeps;
 mod transaction;
+mod unavailable;
+mod upgrade;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use outrigger_engine::ports::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep};
+use outrigger_engine::ports::{
+    ClaimOutcome, Interruption, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep,
+};
 use outrigger_model::{
     Command, DemandHistory, DisruptionMemory, Intent, IntentState, LaunchHealth, NodeClaim, Pause, Report,
     SeenResources, UnavailableOffering,
@@ -56,6 +69,7 @@ use outrigger_model::{
 
 use crate::Aws;
 use item::Item;
+use partition::Partition;
 
 /// The ledger of one cluster in a DynamoDB table.
 #[derive(Clone, Debug)]
@@ -78,8 +92,8 @@ impl DynamoLedger {
     }
 
     /// An item of this cluster, empty but for its key.
-    fn item(&self, sort_key: impl Into<String>) -> Item {
-        Item::new(&self.uid, sort_key)
+    fn item(&self, partition: Partition, sort_key: impl Into<String>) -> Item {
+        Item::new(partition.key(&self.uid), sort_key)
     }
 }
 
@@ -90,7 +104,7 @@ impl Ledger for DynamoLedger {
     }
 
     async fn is_new(&self) -> Result<bool, LedgerError> {
-        Ok(queries::get(self, meta::KEY).await?.is_none())
+        Ok(queries::get(self, Partition::Cluster, meta::KEY).await?.is_none())
     }
 
     async fn acquire(
@@ -150,20 +164,23 @@ impl Ledger for DynamoLedger {
     }
 
     async fn claim(&self, name: &str) -> Result<Option<NodeClaim>, LedgerError> {
-        queries::claim(self, name).await
+        queries::stated_claim(self, name).await
     }
 
     async fn update_claim(&self, claim: &NodeClaim, lease: Option<&Lease>) -> Result<NodeClaim, LedgerError> {
         claims::update(self, claim, lease).await
     }
 
-    async fn write_command(
-        &self,
-        command: &Command,
-        claims: &[NodeClaim],
-        lease: Option<&Lease>,
-    ) -> Result<(), LedgerError> {
-        commands::put_command(self, command, claims, lease).await
+    async fn interrupt(&self, interruption: &Interruption) -> Result<bool, LedgerError> {
+        interruptions::put(self, interruption).await
+    }
+
+    async fn forget_interruption(&self, claim: &str) -> Result<(), LedgerError> {
+        interruptions::forget(self, claim).await
+    }
+
+    async fn write_command(&self, command: &Command, lease: Option<&Lease>) -> Result<(), LedgerError> {
+        commands::put_command(self, command, lease).await
     }
 
     async fn end_command(
@@ -220,11 +237,15 @@ impl Ledger for DynamoLedger {
     }
 
     async fn put_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), LedgerError> {
-        claims::put_unavailable(self, offerings).await
+        unavailable::put(self, Partition::Cluster, offerings).await
+    }
+
+    async fn put_taken_back(&self, offerings: &[UnavailableOffering]) -> Result<(), LedgerError> {
+        unavailable::put(self, Partition::Interrupt, offerings).await
     }
 
     async fn clear_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), LedgerError> {
-        claims::clear_unavailable(self, offerings).await
+        unavailable::clear(self, offerings).await
     }
 
     async fn health(&self) -> Result<LaunchHealth, LedgerError> {

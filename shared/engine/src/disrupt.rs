@@ -29,6 +29,7 @@ use crate::observe::offers::Offers;
 use crate::observe::{Known, Purpose, snapshot};
 use crate::pause::in_force;
 use crate::ports::{Lease, LedgerError, Ports, Scope};
+use crate::sweep::adoption::is_new_ledger;
 
 /// The name of the function and of its lease.
 pub const FUNCTION: &str = "disrupt";
@@ -94,6 +95,10 @@ pub struct Summary {
 
 /// One tick. Nothing is written after `deadline`.
 pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> Result<Summary, TickError> {
+    if is_new_ledger(ports).await? {
+        // Nothing runs yet, and provision begins the ledger.
+        return Ok(Summary::default());
+    }
     let Some(guard) = LeaseGuard::take(ports, FUNCTION, &settings.owner, Instant::now()).await? else {
         return Ok(Summary { held_elsewhere: true, ..Summary::default() });
     };

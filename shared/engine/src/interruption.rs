@@ -1,8 +1,8 @@
 //! Interruptions: what EC2 tells about instances begins the end of their claims within seconds.
 //!
-//! The work is small and may be done twice: the claim is flipped to Draining (without the lease), its node is closed,
-//! what was taken back goes into the unavailable offerings, and the others' bells are rung. Lifecycle does the heavy
-//! drain, provision the replacement. Nothing is terminated here: at worst, a forged event drains a node.
+//! The work is small and may be done twice: it is stated that the claim is interrupted, its node is closed, what was
+//! taken back goes into the unavailable offerings, and the others' bells are rung. Lifecycle does the heavy drain,
+//! provision the replacement. Nothing is terminated here: at worst, a forged event drains a node.
 
 mod decide;
 mod message;
@@ -21,7 +21,7 @@ use crate::disruption::command;
 use crate::error::chain;
 use crate::node::terminate::{self, Cause};
 use crate::pause::in_force;
-use crate::ports::{ClusterError, Event, LedgerError, LedgerState, Ports, Subject};
+use crate::ports::{ClusterError, Event, Interruption, LedgerError, LedgerState, Ports, Subject};
 use decide::{Pointless, Response, pointless, respond};
 
 pub use message::{Delivery, Message, News, retry_delay};
@@ -134,6 +134,11 @@ impl Batch<'_> {
         let now = self.ports.now();
         let pending = self.worth_a_look(deliveries, now);
         if pending.is_empty() {
+            return Ok(());
+        }
+        if self.ports.ledger.is_new().await? {
+            // Nothing was launched yet, so the instances are somebody else's.
+            self.summary.foreign += pending.len();
             return Ok(());
         }
         self.ports.ledger.bind(&self.ports.cluster.uid().await?).await?;
@@ -255,7 +260,7 @@ impl Batch<'_> {
         if offerings.is_empty() {
             return;
         }
-        if let Err(error) = self.ports.ledger.put_unavailable(&offerings).await {
+        if let Err(error) = self.ports.ledger.put_taken_back(&offerings).await {
             tracing::warn!(error = chain(&error), "what was taken back may be bought again");
         }
     }
@@ -350,11 +355,14 @@ impl<'d> Task<'d> {
         let about_claim = Subject::NodeClaim { name: claim.name.clone(), uid: String::new() };
         let Some(cause) = &self.cause else {
             let held = self.is_to_be_replaced()
-                && command::issue(ports, claim.clone(), TerminationReason::Rebalanced, EXPECTED).await?;
+                && command::issue(ports, claim, TerminationReason::Rebalanced, EXPECTED).await?;
             return Ok(Done { began: false, held, closed: false, subject: about_claim });
         };
-        let ending = terminate::begin_from(ports, claim.clone(), cause, None).await?;
-        let node = match close(ports, ending.as_ref().unwrap_or(claim)).await {
+        let (reason, message) = (cause.reason, cause.message.clone());
+        let stated = Interruption { claim: claim.name.clone(), reason, message, at: ports.now() };
+        let ended = stated.ended(claim);
+        let began = ended.is_some() && ports.ledger.interrupt(&stated).await?;
+        let node = match close(ports, ended.as_ref().unwrap_or(claim)).await {
             Ok(node) => node,
             // Lifecycle closes it too.
             Err(error) => {
@@ -362,7 +370,6 @@ impl<'d> Task<'d> {
                 None
             }
         };
-        let began = ending.is_some();
         Ok(Done { began, held: false, closed: node.is_some(), subject: node.unwrap_or(about_claim) })
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use crate::TickError;
 use crate::error::chain;
 use crate::ports::{Lease, LedgerError, Ports};
-use crate::sweep::adoption::check_new_ledger;
+use crate::sweep::adoption::is_new_ledger;
 
 /// How long a lease lasts without being renewed; a dead function's work waits no longer than this.
 const TTL: Duration = Duration::from_secs(20);
@@ -33,7 +33,7 @@ impl LeaseGuard {
         owner: &str,
         patience_ends: Instant,
     ) -> Result<Option<Self>, TickError> {
-        check_new_ledger(ports).await?;
+        is_new_ledger(ports).await?;
         ports.ledger.bind(&ports.cluster.uid().await?).await?;
         loop {
             if let Some(lease) = ports.ledger.acquire(function, owner, ports.now(), TTL).await? {

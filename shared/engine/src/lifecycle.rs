@@ -6,6 +6,7 @@ mod commands;
 mod deletions;
 mod ending;
 mod health;
+mod interruptions;
 mod measure;
 mod placing;
 mod pretenders;
@@ -34,7 +35,9 @@ use crate::node::mirror::Mirrors;
 use crate::node::placing::PlacePods;
 use crate::observe::watch::Watched;
 use crate::pause::in_force;
-use crate::ports::{ClusterError, Lease, Machine, Notice, Ports, Scope, Sweep, WrittenTemplate};
+use crate::ports::{
+    ClusterError, Interruption, Lease, LedgerState, Machine, Notice, Ports, Scope, Sweep, WrittenTemplate,
+};
 use crate::{DEFAULT_SCHEDULER, TickError};
 
 /// The name of the function and of its lease.
@@ -219,6 +222,7 @@ struct Tick<'a> {
 struct World {
     claims: Vec<NodeClaim>,
     commands: Vec<Command>,
+    interruptions: Vec<Interruption>,
     intents: Vec<Intent>,
     nodes: Vec<Arc<Node>>,
     health: LaunchHealth,
@@ -270,6 +274,7 @@ impl Tick<'_> {
         let machines = self.machines.as_ref().map(|(_, machines)| machines.as_slice()).unwrap_or_default();
         let nodes = Nodes::of(world.nodes.iter().map(AsRef::as_ref), &world.claims, machines);
         self.heed_pretenders(&world.claims, &nodes).await;
+        self.note_interruptions(&mut world.claims, &world.interruptions, lease).await;
         let is_due = self.sweep_is_due();
         if is_due {
             let launches = Launches { intents: &world.intents, health: &world.health };
@@ -308,9 +313,9 @@ impl Tick<'_> {
         let nobody = ledger.claims.is_empty() && !self.sweep_is_due();
         let nodes = if nobody { Vec::new() } else { self.nodes().await? };
         self.compare_clocks();
-        let (claims, commands) = (ledger.claims, ledger.commands);
-        let nodes = self.with_wishes(nodes, &claims);
-        Ok(World { claims, commands, intents: ledger.intents, nodes, health: ledger.health })
+        let nodes = self.with_wishes(nodes, &ledger.claims);
+        let LedgerState { claims, commands, interruptions, intents, health, .. } = ledger;
+        Ok(World { claims, commands, interruptions, intents, nodes, health })
     }
 
     /// Where the API server's clock differs from ours, ages mean nothing for the rest of the tick.

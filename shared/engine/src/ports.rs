@@ -3,6 +3,7 @@
 pub mod cloud;
 pub mod cluster;
 pub mod ledger;
+mod statements;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -14,7 +15,9 @@ pub use cluster::{
     Attachment, Binding, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event,
     Eviction, GoingDefinitions, Mirror, NodeChange, PodOnNode, Scope, Subject, Volumes,
 };
-pub use ledger::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep};
+pub use ledger::{
+    ClaimOutcome, Interruption, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep,
+};
 
 /// Where "now" comes from. Waiting goes through tokio's timers, which the simulator runs in virtual time.
 pub trait Clock: Send + Sync {

@@ -187,7 +187,8 @@ impl Tick<'_> {
         let mut ledger = self.ports.ledger.load().await?;
         self.heed_pause(&mut ledger);
         self.leaving = LeavingClaims::of(&ledger.claims, &ledger.commands, self.ports.now());
-        let recovered = recover(self.ports, guard.lease(), &ledger, self.deadline).await?;
+        let recovered =
+            recover(self.ports, guard.lease(), &ledger, &self.settings.cluster, self.deadline).await?;
         self.learn(&recovered, &BTreeSet::new(), Some(&ledger.health)).await;
         self.note(recovered);
         let mut offers = Offers::new(self.ports.cloud.catalog().await?);

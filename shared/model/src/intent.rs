@@ -42,6 +42,13 @@ pub enum IntentState {
     Abandoned,
 }
 
+impl IntentState {
+    /// Whether it never changes again.
+    pub const fn is_over(self) -> bool {
+        matches!(self, Self::Resolved | Self::Abandoned)
+    }
+}
+
 /// A request to EC2 Fleet (type instant) in our words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -117,8 +117,10 @@ pub enum Call {
     Renew,
     /// A lease given back.
     Release,
-    /// The ledger read.
+    /// The ledger read: the generation, launches, some of the claims.
     Load,
+    /// The rest of it read.
+    LoadOn,
     /// A launch written down.
     Prepare,
     /// A launch marked as sent.
@@ -135,6 +137,10 @@ pub enum Call {
     Claim,
     /// A claim written.
     UpdateClaim,
+    /// A claim said to be interrupted.
+    Interrupt,
+    /// That forgotten.
+    ForgetInterruption,
     /// A command of disruption written.
     WriteCommand,
     /// A command of disruption removed.
@@ -279,6 +285,7 @@ impl Call {
                 | Self::DescribeMachines
                 | Self::GetConsoleOutput
                 | Self::Load
+                | Self::LoadOn
                 | Self::Claim
                 | Self::Command
                 | Self::DisruptionMemory
@@ -334,7 +341,7 @@ impl Call {
             Self::Renew => "renew a lease",
             Self::GoingDefinitions => "read definitions",
             Self::Release => "give a lease back",
-            Self::Load => "read it",
+            Self::Load | Self::LoadOn => "read it",
             Self::Prepare => "write a launch down",
             Self::MarkSent => "mark a launch as sent",
             Self::Resolve => "resolve a launch",
@@ -343,6 +350,8 @@ impl Call {
             Self::Adopt => "adopt a claim",
             Self::Claim => "read a claim",
             Self::UpdateClaim => "write a claim",
+            Self::Interrupt => "write an interruption",
+            Self::ForgetInterruption => "delete an interruption",
             Self::WriteCommand => "write a command",
             Self::EndCommand => "end a command",
             Self::Command => "read a command",

@@ -1,6 +1,7 @@
 //! The ledger in memory, with the conditions that the port promises. One write is one transaction.
 
 mod commands;
+mod interruptions;
 mod limits;
 mod port;
 
@@ -8,7 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use outrigger_engine::ports::{ClaimOutcome, Lease, LedgerError, LedgerState, PreparedLaunch, Sweep};
+use outrigger_engine::ports::{
+    ClaimOutcome, Interruption, Lease, LedgerError, LedgerState, PreparedLaunch, Sweep,
+};
 use outrigger_model::{
     ClaimState, Command, DemandHistory, DisruptionMemory, Intent, IntentState, LaunchHealth, NodeClaim,
     Pause, Report, SeenResources, UnavailableOffering,
@@ -27,6 +30,10 @@ pub(crate) struct Table {
     /// Raised by every write of a claim, and by every table that takes the place of another.
     claim_writes: u64,
     commands: BTreeMap<String, Command>,
+    /// What was stated of claims. In `claims` it stands already, as every reader sees it.
+    interruptions: BTreeMap<String, Interruption>,
+    /// The claims of which something was stated that nobody has written into them yet, as they are written.
+    unwritten: BTreeMap<String, NodeClaim>,
     intents: BTreeMap<String, Intent>,
     /// Events that were handled, and until when that counts.
     handled: BTreeMap<String, Timestamp>,
@@ -169,18 +176,46 @@ impl Table {
         }
     }
 
+    /// What it holds that is not over, in one moment.
+    #[cfg(feature = "week")]
     pub(crate) fn load(&self) -> LedgerState {
-        let open = |intent: &&Intent| matches!(intent.state, IntentState::Prepared | IntentState::Sent);
+        self.load_on(self.first_page())
+    }
+
+    /// The beginning of a read: the generation, then the open launches, then some of the claims. DynamoDB reads a table
+    /// page by page, and others write between two pages.
+    fn first_page(&self) -> LedgerState {
+        let open = |intent: &&Intent| !intent.state.is_over();
+        let living: Vec<&NodeClaim> =
+            self.claims.values().filter(|claim| !claim.status.state.is_terminal()).collect();
         LedgerState {
             generation: self.generation,
-            claims: self.claims.values().filter(|claim| !claim.status.state.is_terminal()).cloned().collect(),
-            commands: self.commands.values().cloned().collect(),
             intents: self.intents.values().filter(open).cloned().collect(),
+            claims: living.iter().take(living.len() / 2).copied().cloned().collect(),
+            ..LedgerState::default()
+        }
+    }
+
+    /// A read gone on with, after what it has already.
+    fn load_on(&self, first: LedgerState) -> LedgerState {
+        let last = first.claims.last().map(|claim| claim.name.clone());
+        let is_next = |claim: &&NodeClaim| {
+            !claim.status.state.is_terminal() && last.as_ref().is_none_or(|last| claim.name > *last)
+        };
+        let mut claims = first.claims;
+        claims.extend(self.claims.values().filter(is_next).cloned());
+        let state = LedgerState {
+            generation: first.generation,
+            intents: first.intents,
+            claims,
+            commands: self.commands.values().cloned().collect(),
+            interruptions: self.interruptions.values().cloned().collect(),
             unavailable: self.unavailable.values().cloned().collect(),
             health: self.health.clone(),
             seen_resources: self.seen_resources.clone(),
             pause: self.pause.clone(),
-        }
+        };
+        state.with_statements()
     }
 
     fn prepare(&mut self, lease: &Lease, launch: &PreparedLaunch) -> Result<u64, LedgerError> {
@@ -226,6 +261,7 @@ impl Table {
             return;
         };
         claim.version += 1;
+        let name = claim.name.clone();
         match outcome {
             ClaimOutcome::Launched { instance, shape, .. } => {
                 claim.status.state = ClaimState::Launched;
@@ -241,6 +277,7 @@ impl Table {
                 claim.status.last_error = Some(why.clone());
             }
         }
+        self.restate(&name);
     }
 
     fn abandon(&mut self, intent: &str, why: &str, at: Timestamp) -> Result<(), LedgerError> {
@@ -292,8 +329,10 @@ impl Table {
     fn replace(&mut self, claim: &NodeClaim) -> NodeClaim {
         let next = NodeClaim { version: claim.version + 1, ..claim.clone() };
         self.claim_writes += 1;
-        let before = self.claims.insert(claim.name.clone(), next.clone());
+        let before = self.claims.insert(next.name.clone(), next.clone());
+        let before = self.unwritten.remove(&next.name).or(before);
         self.broken.extend(before.iter().flat_map(|before| backwards(before, claim)));
+        self.restate(&next.name);
         next
     }
 
@@ -379,8 +418,7 @@ fn key(offering: &UnavailableOffering) -> (String, String, &'static str) {
     (offering.instance_type.clone(), offering.zone.clone(), offering.capacity_type.as_str())
 }
 
-/// What a write does to a claim that must never happen: a step that is none, patience that grows, or one command in
-/// the place of another.
+/// What a write does to a claim that must never happen: a step that is none, or patience that grows.
 fn backwards(before: &NodeClaim, after: &NodeClaim) -> Vec<String> {
     let mut broken = Vec::new();
     let (from, to) = (before.status.state, after.status.state);
@@ -391,14 +429,6 @@ fn backwards(before: &NodeClaim, after: &NodeClaim) -> Vec<String> {
         |claim: &NodeClaim| claim.status.termination.as_ref().map(|end| end.by.unwrap_or(Timestamp::MAX));
     if by(before).is_some_and(|before| by(after).is_none_or(|after| after > before)) {
         broken.push(format!("claim {} was given more time to end", after.name));
-    }
-    if let (Some(held), Some(by)) = (&before.status.command, &after.status.command)
-        && held != by
-    {
-        broken.push(format!("command {by} took claim {} from command {held}", after.name));
-    }
-    if after.status.command.is_some() && to != ClaimState::Initialized {
-        broken.push(format!("claim {} is held by a command and {to:?}", after.name));
     }
     broken
 }

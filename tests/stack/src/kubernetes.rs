@@ -19,6 +19,8 @@ const FIELD_MANAGER: &str = "outrigger-stack";
 pub struct Kubernetes {
     url: String,
     token: String,
+    /// The group in whose name it asks.
+    group: Option<String>,
     http: Http,
 }
 
@@ -26,7 +28,18 @@ impl Kubernetes {
     /// A client that trusts `ca_pem` and shows `token`.
     pub fn new(url: &str, token: &str, ca_pem: &str) -> Result<Self> {
         let http = Http::trusting(ca_pem, Duration::from_secs(30))?;
-        Ok(Self { url: url.trim_end_matches('/').to_owned(), token: format!("Bearer {token}"), http })
+        Ok(Self {
+            url: url.trim_end_matches('/').to_owned(),
+            token: format!("Bearer {token}"),
+            group: None,
+            http,
+        })
+    }
+
+    /// The same client in the name of somebody who is in this group and in no other.
+    #[must_use]
+    pub fn in_the_name_of(&self, group: &str) -> Self {
+        Self { group: Some(group.to_owned()), ..self.clone() }
     }
 
     /// A client from a kubeconfig that the stack wrote.
@@ -154,6 +167,9 @@ impl Kubernetes {
         let mut headers = vec![("authorization", self.token.as_str()), ("accept", "application/json")];
         if let Some((content, _)) = body {
             headers.push(("content-type", content));
+        }
+        if let Some(group) = &self.group {
+            headers.extend([("impersonate-user", "somebody"), ("impersonate-group", group.as_str())]);
         }
         let bytes = body.map(|(_, text)| text.as_bytes());
         self.http.send(method, &format!("{}{path}", self.url), &headers, bytes)

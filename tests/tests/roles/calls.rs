@@ -15,6 +15,19 @@ const WITH_CATALOG: &[&str] = &["disrupt", "lifecycle", "provision"];
 /// Functions that keep the ledger.
 const WITH_LEDGER: &[&str] = &["disrupt", "interrupt", "lifecycle", "provision"];
 
+/// The partitions of the ledger, what is done to items there, and by whom.
+const WRITERS: [(&str, &[&str], &[&str]); 9] = [
+    ("cluster", &["Put", "Update", "Delete"], &["lifecycle", "provision"]),
+    ("launches", &["Put", "Delete"], &["provision"]),
+    ("launched", &["Put"], &["provision"]),
+    ("ended", &["Put"], &["lifecycle"]),
+    ("commands", &["Put"], &["disrupt", "interrupt", "provision"]),
+    ("commands", &["Delete"], &["lifecycle", "provision"]),
+    ("disrupt", &["Put", "Update"], &["disrupt"]),
+    ("interrupt", &["Put"], &["interrupt"]),
+    ("interrupt", &["Delete"], &["lifecycle"]),
+];
+
 /// The template of ours whose instances start in a capacity reservation.
 const RESERVED: &str = "outrigger/k/reserved-1";
 
@@ -175,16 +188,33 @@ fn of_fleets() -> Vec<Row> {
     ]
 }
 
+/// Everybody reads all of the ledger, and writes what lies in partitions of their own.
 fn of_the_ledger() -> Vec<Row> {
-    let on_table =
-        |operation| row(WITH_LEDGER, json_call("dynamodb", operation, json!({ "TableName": TABLE })));
-    let batch =
-        |operation| row(WITH_LEDGER, json_call("dynamodb", operation, json!({"RequestItems": {TABLE: []}})));
-    let items = ["Put", "Update", "Delete", "ConditionCheck"].map(|deed| json!({deed: {"TableName": TABLE}}));
-    let transaction = json_call("dynamodb", "TransactWriteItems", json!({ "TransactItems": items }));
-    let mut rows: Vec<Row> = ["GetItem", "PutItem", "UpdateItem", "DeleteItem", "Query"].map(on_table).into();
-    rows.extend(["BatchGetItem", "BatchWriteItem"].map(batch));
-    rows.push(row(WITH_LEDGER, transaction));
+    let key = |partition: &str| json!({"pk": {"S": format!("{partition}#u1")}, "sk": {"S": "s"}});
+    let call = |operation, body| json_call("dynamodb", operation, body);
+    let read = |operation, body| row(WITH_LEDGER, call(operation, body));
+    let check = json!([{"ConditionCheck": {"TableName": TABLE, "Key": key("cluster")}}]);
+    let mut rows = vec![
+        read("GetItem", json!({"TableName": TABLE, "Key": key("launches")})),
+        read("Query", json!({"TableName": TABLE})),
+        read("BatchGetItem", json!({"RequestItems": {TABLE: []}})),
+        read("TransactWriteItems", json!({"TransactItems": check})),
+    ];
+    let transacted = |deed: &str, partition: &str| {
+        let field = if deed == "Put" { "Item" } else { "Key" };
+        call(
+            "TransactWriteItems",
+            json!({"TransactItems": [{deed: {"TableName": TABLE, field: key(partition)}}]}),
+        )
+    };
+    for (partition, deeds, functions) in WRITERS {
+        rows.extend(deeds.iter().map(|deed| row(functions, transacted(deed, partition))));
+    }
+    rows.push(row(&["interrupt"], call("PutItem", json!({"TableName": TABLE, "Item": key("interrupt")}))));
+    rows.push(row(&["disrupt"], call("UpdateItem", json!({"TableName": TABLE, "Key": key("disrupt")}))));
+    rows.push(row(&["lifecycle"], call("DeleteItem", json!({"TableName": TABLE, "Key": key("interrupt")}))));
+    let event = json!([{"PutRequest": {"Item": key("interrupt")}}]);
+    rows.push(row(&["interrupt"], call("BatchWriteItem", json!({"RequestItems": {TABLE: event}}))));
     rows
 }
 

@@ -105,11 +105,16 @@ const ENDED: &[&str] = &[
     "aws:ResourceTag/outrigger.dev/intent",
 ];
 const WRITTEN: &[&str] = &["aws:ResourceTag/KubernetesCluster", "aws:ResourceTag/outrigger.dev/managed-by"];
+const PARTITION: &[&str] = &["dynamodb:LeadingKeys"];
 const OF_CLUSTER: &[&str] = &["aws:ResourceTag/KubernetesCluster"];
 const MADE: &[&str] = &["aws:RequestTag/KubernetesCluster", "ec2:CreateAction"];
 
 /// Action, kind of resource, and the keys without any one of which the right is denied.
-const CONDITIONS: [(&str, &str, &[&str]); 18] = [
+const CONDITIONS: [(&str, &str, &[&str]); 22] = [
+    ("dynamodb:BatchWriteItem", "table", PARTITION),
+    ("dynamodb:DeleteItem", "table", PARTITION),
+    ("dynamodb:PutItem", "table", PARTITION),
+    ("dynamodb:UpdateItem", "table", PARTITION),
     ("ec2:CreateFleet", "fleet", TAGGED),
     ("ec2:CreateFleet", "instance", TAGGED),
     ("ec2:CreateFleet", "launch-template", OF_CLUSTER),

@@ -105,9 +105,9 @@ impl World {
             && instances(&self.stack).unwrap().len() == ready
     }
 
-    /// The command.
+    /// The command, as whoever may write a pause: `disrupt` itself may not.
     fn outrigger(&self, arguments: &[&str]) -> Said {
-        let environment = self.stack.function_environment("disrupt", &[]);
+        let environment = self.stack.function_environment("provision", &[]);
         let kubeconfig = &self.stack.state().endpoints.admin_kubeconfig;
         outrigger_in(&environment, kubeconfig, arguments).unwrap()
     }

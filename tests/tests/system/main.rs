@@ -16,6 +16,7 @@ mod ending;
 mod evictions;
 mod faults;
 mod hanging;
+mod identities;
 mod interruption;
 mod ipv6;
 mod main_job;

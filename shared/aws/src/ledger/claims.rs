@@ -1,21 +1,16 @@
-//! Writing single claims and unavailable offerings.
+//! Writing single claims.
 
-use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::types::TransactWriteItem;
-use futures::future::try_join_all;
 use jiff::Timestamp;
 use outrigger_engine::ports::{Lease, LedgerError};
-use outrigger_model::{NodeClaim, UnavailableOffering};
+use outrigger_model::NodeClaim;
 
 use super::DynamoLedger;
-use super::item::{Item, names, number, unavailable_key};
+use super::item::{Item, free, names, number};
 use super::transaction::{Outcome, built, put, write};
 use super::{leases, queries};
 use crate::errors;
-
-/// How many offerings are written at a time.
-const PARALLEL: usize = 8;
 
 /// Writes a claim over the version that was read; with a lease, in one transaction with the check that it is ours.
 pub(super) async fn update(
@@ -31,7 +26,7 @@ pub(super) async fn update(
     let Err(error) = attempted else { return Ok(next) };
     // Whether an answer was lost or the SDK met its own first attempt: what stands there decides.
     match queries::claim(ledger, &claim.name).await {
-        Ok(Some(found)) if found == next => Ok(next),
+        Ok(Some(found)) if found == free(&next) => Ok(next),
         _ => Err(error),
     }
 }
@@ -84,79 +79,4 @@ pub(super) fn replace(
         .expression_attribute_names("#version", names::VERSION)
         .expression_attribute_values(":seen", number(seen));
     Ok(TransactWriteItem::builder().put(built(put.build())?).build())
-}
-
-/// Remembers offerings; one that is known to be out for longer stays so.
-pub(super) async fn put_unavailable(
-    ledger: &DynamoLedger,
-    offerings: &[UnavailableOffering],
-) -> Result<(), LedgerError> {
-    for some in offerings.chunks(PARALLEL) {
-        let mut puts = Vec::with_capacity(some.len());
-        for offering in some {
-            puts.push(put_one(ledger, offering));
-        }
-        try_join_all(puts).await?;
-    }
-    Ok(())
-}
-
-async fn put_one(ledger: &DynamoLedger, offering: &UnavailableOffering) -> Result<(), LedgerError> {
-    let item = Item::of_unavailable(&ledger.uid, offering)?;
-    let key = item.sort_key();
-    let put = ledger
-        .client
-        .put_item()
-        .table_name(&ledger.table)
-        .set_item(Some(item.into_attributes()))
-        .condition_expression("attribute_not_exists(#sk) OR #until < :until")
-        .expression_attribute_names("#sk", names::SORT)
-        .expression_attribute_names("#until", names::UNTIL)
-        .expression_attribute_values(":until", number(offering.until.as_millisecond()));
-    match put.send().await {
-        Err(error)
-            if !error.as_service_error().is_some_and(PutItemError::is_conditional_check_failed_exception) =>
-        {
-            Err(errors::ledger(format!("write {key}"), error))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Forgets offerings, unless somebody has written them anew since they were read.
-pub(super) async fn clear_unavailable(
-    ledger: &DynamoLedger,
-    offerings: &[UnavailableOffering],
-) -> Result<(), LedgerError> {
-    for some in offerings.chunks(PARALLEL) {
-        let mut deletions = Vec::with_capacity(some.len());
-        for offering in some {
-            deletions.push(clear_one(ledger, offering));
-        }
-        try_join_all(deletions).await?;
-    }
-    Ok(())
-}
-
-async fn clear_one(ledger: &DynamoLedger, offering: &UnavailableOffering) -> Result<(), LedgerError> {
-    let key = unavailable_key(offering);
-    let delete = ledger
-        .client
-        .delete_item()
-        .table_name(&ledger.table)
-        .set_key(Some(ledger.item(&key).into_attributes()))
-        .condition_expression("attribute_not_exists(#sk) OR #until = :until")
-        .expression_attribute_names("#sk", names::SORT)
-        .expression_attribute_names("#until", names::UNTIL)
-        .expression_attribute_values(":until", number(offering.until.as_millisecond()));
-    match delete.send().await {
-        Err(error)
-            if !error
-                .as_service_error()
-                .is_some_and(DeleteItemError::is_conditional_check_failed_exception) =>
-        {
-            Err(errors::ledger(format!("delete {key}"), error))
-        }
-        _ => Ok(()),
-    }
 }

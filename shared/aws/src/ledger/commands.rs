@@ -1,5 +1,4 @@
-//! Commands of disruption, each written and removed in one transaction with the claims that it takes hold of or lets
-//! go.
+//! Commands of disruption, each removed in one transaction with the claims that end with it.
 
 use aws_sdk_dynamodb::types::{Delete, TransactWriteItem};
 use jiff::Timestamp;
@@ -8,6 +7,7 @@ use outrigger_model::{Command, NodeClaim};
 
 use super::claims::replace;
 use super::item::{Item, names, number};
+use super::partition::Partition;
 use super::queries::{claim, get};
 use super::transaction::{Outcome, built, put, write};
 use super::{DynamoLedger, leases};
@@ -19,20 +19,31 @@ fn key(id: &str) -> String {
     format!("{PREFIX}{id}")
 }
 
-/// One command.
-pub(super) async fn get_command(ledger: &DynamoLedger, id: &str) -> Result<Option<Command>, LedgerError> {
-    get(ledger, &key(id)).await?.as_ref().map(Item::body).transpose()
+/// A command. One that cannot be read is named and left out: whoever may write it must not hold up the rest.
+pub(super) fn read(item: &Item) -> Option<Command> {
+    let command = item.body();
+    if let Err(error) = &command {
+        tracing::error!(%error, "a command cannot be read and is left out");
+    }
+    command.ok()
 }
 
-/// Writes a command over the version that was read, with its claims.
+/// One command.
+pub(super) async fn get_command(ledger: &DynamoLedger, id: &str) -> Result<Option<Command>, LedgerError> {
+    get(ledger, Partition::Commands, &key(id)).await?.as_ref().map(Item::body).transpose()
+}
+
+/// Writes a command over the version that was read.
 pub(super) async fn put_command(
     ledger: &DynamoLedger,
     command: &Command,
-    claims: &[NodeClaim],
     lease: Option<&Lease>,
 ) -> Result<(), LedgerError> {
     let next = Command { version: command.version.saturating_add(1), ..command.clone() };
-    let item = ledger.item(key(&next.id)).with_body(&next)?.with(names::VERSION, number(next.version));
+    let item = ledger
+        .item(Partition::Commands, key(&next.id))
+        .with_body(&next)?
+        .with(names::VERSION, number(next.version));
     let mut put = put(ledger, item).expression_attribute_names("#version", names::VERSION);
     put = if command.version == 0 {
         put.condition_expression("attribute_not_exists(#version)")
@@ -41,8 +52,7 @@ pub(super) async fn put_command(
             .expression_attribute_values(":seen", number(command.version))
     };
     let row = TransactWriteItem::builder().put(built(put.build())?).build();
-    let written: Vec<NodeClaim> = claims.iter().map(raised).collect();
-    let Err(error) = transact(ledger, command, (row, claims, &written), lease).await else { return Ok(()) };
+    let Err(error) = transact(ledger, command, row, Vec::new(), lease).await else { return Ok(()) };
     // An answer may be lost; what stands there decides.
     match get_command(ledger, &command.id).await {
         Ok(Some(found)) if found == next => Ok(()),
@@ -50,7 +60,7 @@ pub(super) async fn put_command(
     }
 }
 
-/// Removes a command that was read, and writes the claims that it lets go.
+/// Removes a command that was read, and writes the claims that end with it.
 pub(super) async fn end_command(
     ledger: &DynamoLedger,
     command: &Command,
@@ -59,13 +69,16 @@ pub(super) async fn end_command(
 ) -> Result<Vec<NodeClaim>, LedgerError> {
     let delete = Delete::builder()
         .table_name(&ledger.table)
-        .set_key(Some(ledger.item(key(&command.id)).into_attributes()))
+        .set_key(Some(ledger.item(Partition::Commands, key(&command.id)).into_attributes()))
         .condition_expression("#version = :seen")
         .expression_attribute_names("#version", names::VERSION)
         .expression_attribute_values(":seen", number(command.version));
     let row = TransactWriteItem::builder().delete(built(delete.build())?).build();
     let written: Vec<NodeClaim> = claims.iter().map(raised).collect();
-    match transact(ledger, command, (row, claims, &written), lease).await {
+    let now = Timestamp::now();
+    let over_seen = |(seen, next): (&NodeClaim, &NodeClaim)| replace(ledger, next, seen.version, now);
+    let ends = claims.iter().zip(&written).map(over_seen).collect::<Result<_, _>>()?;
+    match transact(ledger, command, row, ends, lease).await {
         Err(error) if !has_ended(ledger, command, &written).await.unwrap_or(false) => Err(error),
         _ => Ok(written),
     }
@@ -91,30 +104,29 @@ fn raised(claim: &NodeClaim) -> NodeClaim {
     NodeClaim { version: claim.version.saturating_add(1), ..claim.clone() }
 }
 
-/// The command's own part, and its claims over the versions that were read.
+/// The command's own part, and those of its claims.
 async fn transact(
     ledger: &DynamoLedger,
     command: &Command,
-    (row, seen, written): (TransactWriteItem, &[NodeClaim], &[NodeClaim]),
+    row: TransactWriteItem,
+    of_claims: Vec<TransactWriteItem>,
     lease: Option<&Lease>,
 ) -> Result<(), LedgerError> {
     let now = Timestamp::now();
     let purpose = format!("command {} over version {} at {now}", command.id, command.version);
-    if written.len() > Command::MAX_CLAIMS {
+    if of_claims.len() > Command::MAX_CLAIMS {
         return Err(LedgerError::Refused {
             attempted: format!("write {purpose}"),
             code: "TooManyClaims".into(),
-            message: format!("{} claims; allowed: {}", written.len(), Command::MAX_CLAIMS),
+            message: format!("{} claims; allowed: {}", of_claims.len(), Command::MAX_CLAIMS),
         });
     }
-    let mut items = Vec::with_capacity(written.len() + 2);
+    let mut items = Vec::with_capacity(of_claims.len() + 2);
     if let Some(lease) = lease {
         items.push(leases::still_held(ledger, lease)?);
     }
     items.push(row);
-    for (seen, next) in seen.iter().zip(written) {
-        items.push(replace(ledger, next, seen.version, now)?);
-    }
+    items.extend(of_claims);
     match (write(ledger, &purpose, items).await?, lease) {
         (Outcome::Written, _) => Ok(()),
         (Outcome::Refused(refused), Some(lease)) if refused.first() == Some(&true) => {

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use outrigger_engine::ports::{Lease, LedgerError};
 use outrigger_model::{DemandHistory, Quarter, WeekOfDemand};
 
+use super::partition::Partition;
 use super::remembered::{recall, remember};
 use super::{DynamoLedger, packing};
 
@@ -22,7 +23,7 @@ pub(super) async fn put_history(
     lease: &Lease,
 ) -> Result<(), LedgerError> {
     let packed = packing::packed_to_fit(history, forget_half);
-    let packed = packed.map_err(|error| ledger.item(KEY).unreadable(error))?;
+    let packed = packed.map_err(|error| ledger.item(Partition::Disrupt, KEY).unreadable(error))?;
     remember(ledger, KEY, "what pods ask for", packed, lease).await
 }
 

@@ -3,6 +3,7 @@
 use outrigger_engine::ports::{Lease, LedgerError};
 use outrigger_model::DisruptionMemory;
 
+use super::partition::Partition;
 use super::remembered::{recall, remember};
 use super::{DynamoLedger, packing};
 
@@ -26,6 +27,6 @@ pub(super) async fn put_memory(
         Ok(_) => packing::packed(&without_pods()),
         error => error,
     };
-    let packed = packed.map_err(|error| ledger.item(KEY).unreadable(error))?;
+    let packed = packed.map_err(|error| ledger.item(Partition::Disrupt, KEY).unreadable(error))?;
     remember(ledger, KEY, "what is proposed", packed, lease).await
 }

@@ -8,6 +8,7 @@ use outrigger_engine::ports::LedgerError;
 
 use super::DynamoLedger;
 use super::item::{Attributes, names, number};
+use super::partition::Partition;
 use super::queries;
 use crate::errors;
 
@@ -29,7 +30,7 @@ pub(super) async fn get_handled(
 ) -> Result<BTreeSet<String>, LedgerError> {
     let keys: Vec<String> = events.iter().map(|event| key(event)).collect();
     let mut handled = BTreeSet::new();
-    for item in queries::items(ledger, &keys).await? {
+    for item in queries::items(ledger, Partition::Interrupt, &keys).await? {
         let until: i64 = item.number(names::UNTIL)?;
         if until > now.as_millisecond()
             && let Some(event) = item.sort_key().strip_prefix("event#")
@@ -58,7 +59,7 @@ pub(super) async fn put_handled(
 
 fn request(ledger: &DynamoLedger, event: &str, until: Timestamp) -> Result<WriteRequest, LedgerError> {
     let item: Attributes = ledger
-        .item(key(event))
+        .item(Partition::Interrupt, key(event))
         .with(names::UNTIL, number(until.as_millisecond()))
         .with(names::TTL, number(until.as_second()))
         .into_attributes();

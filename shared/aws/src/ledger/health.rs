@@ -6,6 +6,7 @@ use outrigger_model::LaunchHealth;
 
 use super::DynamoLedger;
 use super::item::{Item, names, number};
+use super::partition::Partition;
 use super::queries::get;
 use crate::errors;
 
@@ -13,7 +14,7 @@ const KEY: &str = "health";
 
 /// What is remembered; nothing before the first time.
 pub(super) async fn get_health(ledger: &DynamoLedger) -> Result<LaunchHealth, LedgerError> {
-    let Some(item) = get(ledger, KEY).await? else { return Ok(LaunchHealth::default()) };
+    let Some(item) = get(ledger, Partition::Cluster, KEY).await? else { return Ok(LaunchHealth::default()) };
     let health: LaunchHealth = item.packed_body()?;
     Ok(LaunchHealth { version: item.number(names::VERSION)?, ..health })
 }
@@ -21,7 +22,10 @@ pub(super) async fn get_health(ledger: &DynamoLedger) -> Result<LaunchHealth, Le
 /// Writes it over the version `health.version`; 0 stands for none.
 pub(super) async fn put_health(ledger: &DynamoLedger, health: &LaunchHealth) -> Result<(), LedgerError> {
     let next = LaunchHealth { version: health.version.saturating_add(1), ..health.clone() };
-    let item: Item = ledger.item(KEY).with_packed_body(&next)?.with(names::VERSION, number(next.version));
+    let item: Item = ledger
+        .item(Partition::Cluster, KEY)
+        .with_packed_body(&next)?
+        .with(names::VERSION, number(next.version));
     let condition = if health.version == 0 { "attribute_not_exists(#version)" } else { "#version = :seen" };
     let mut put = ledger
         .client

@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use outrigger_engine::ports::LedgerError;
-use outrigger_model::{Intent, NodeClaim, UnavailableOffering};
+use outrigger_model::{Intent, NodeClaim};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::packing;
+use super::partition::Partition;
 
 /// How long rows that are over stay for people to look at.
 const KEPT_SECONDS: i64 = 7 * 24 * 3_600;
@@ -51,10 +52,9 @@ pub(super) fn lease_key(function: &str) -> String {
     format!("lease#{function}")
 }
 
-/// The sort key of an offering that could not be had.
-pub(super) fn unavailable_key(offering: &UnavailableOffering) -> String {
-    let UnavailableOffering { instance_type, zone, capacity_type, .. } = offering;
-    format!("ice#{capacity_type}#{instance_type}#{zone}")
+/// A claim as it is written: what commands hold, they say themselves.
+pub(super) fn free(claim: &NodeClaim) -> NodeClaim {
+    claim.clone().with_status(|status| status.command = None)
 }
 
 /// A number; DynamoDB sends numbers as text and keeps 38 digits.
@@ -69,9 +69,9 @@ pub(super) fn text(value: impl Into<String>) -> AttributeValue {
 
 impl Item {
     /// An item that has only its key.
-    pub(super) fn new(uid: &str, sort_key: impl Into<String>) -> Self {
+    pub(super) fn new(partition_key: String, sort_key: impl Into<String>) -> Self {
         Self(HashMap::from([
-            (names::PARTITION.to_owned(), text(format!("cluster#{uid}"))),
+            (names::PARTITION.to_owned(), text(partition_key)),
             (names::SORT.to_owned(), text(sort_key)),
         ]))
     }
@@ -159,8 +159,8 @@ impl Item {
         claim: &NodeClaim,
         ended_at: Option<jiff::Timestamp>,
     ) -> Result<Self, LedgerError> {
-        let item = Self::new(uid, claim_key(&claim.name))
-            .with_body(claim)?
+        let item = Self::new(Partition::Cluster.key(uid), claim_key(&claim.name))
+            .with_body(&free(claim))?
             .with(names::STATE, text(format!("{:?}", claim.status.state)))
             .with(names::VERSION, number(claim.version))
             .with("intent", text(&claim.intent));
@@ -169,19 +169,11 @@ impl Item {
 
     /// The item of an intent.
     pub(super) fn of_intent(uid: &str, intent: &Intent) -> Result<Self, LedgerError> {
-        let item = Self::new(uid, intent_key(&intent.id))
+        let partition = if intent.state.is_over() { Partition::Launched } else { Partition::Launches };
+        let item = Self::new(partition.key(uid), intent_key(&intent.id))
             .with_body(intent)?
             .with(names::STATE, text(format!("{:?}", intent.state)));
         Ok(item.kept_after(intent.ended_at))
-    }
-
-    /// The item of an offering that could not be had. It stays an hour longer than it counts.
-    pub(super) fn of_unavailable(uid: &str, offering: &UnavailableOffering) -> Result<Self, LedgerError> {
-        let until = offering.until;
-        Ok(Self::new(uid, unavailable_key(offering))
-            .with_body(offering)?
-            .with(names::UNTIL, number(until.as_millisecond()))
-            .with(names::TTL, number(until.as_second() + 3_600)))
     }
 
     fn kept_after(self, ended_at: Option<jiff::Timestamp>) -> Self {

@@ -1,12 +1,13 @@
 //! Writing launches down before they are sent.
 
-use aws_sdk_dynamodb::types::{TransactWriteItem, Update};
+use aws_sdk_dynamodb::types::{Delete, TransactWriteItem, Update};
 use jiff::Timestamp;
 use outrigger_engine::ports::{Lease, LedgerError, PreparedLaunch};
 use outrigger_model::{Intent, IntentState, NodeClaim};
 
 use super::DynamoLedger;
-use super::item::{Item, names, number, text};
+use super::item::{Item, intent_key, names, number, text};
+use super::partition::Partition;
 use super::transaction::{Outcome, built, put, put_new, write};
 use super::{leases, meta, queries};
 
@@ -95,7 +96,7 @@ pub(super) async fn adopt(
     let claim = NodeClaim { version: 1, ..claim.clone() };
     let raise = Update::builder()
         .table_name(&ledger.table)
-        .set_key(Some(ledger.item(meta::KEY).into_attributes()))
+        .set_key(Some(ledger.item(Partition::Cluster, meta::KEY).into_attributes()))
         .update_expression("ADD #generation :one")
         .condition_expression("attribute_exists(#generation)")
         .expression_attribute_names("#generation", names::GENERATION)
@@ -120,8 +121,8 @@ pub(super) async fn adopt(
     }
 }
 
-/// A put of an intent whose state in the table must still be `from`.
-pub(super) fn replace_intent(
+/// A put of an open intent whose state in the table must still be `from`.
+fn replace_intent(
     ledger: &DynamoLedger,
     intent: &Intent,
     from: IntentState,
@@ -133,10 +134,28 @@ pub(super) fn replace_intent(
     Ok(TransactWriteItem::builder().put(built(put.build())?).build())
 }
 
+/// An open intent goes where those lie that are over, if its state in the table is still `from`.
+pub(super) fn end_intent(
+    ledger: &DynamoLedger,
+    ended: &Intent,
+    from: IntentState,
+) -> Result<[TransactWriteItem; 2], LedgerError> {
+    let delete = Delete::builder()
+        .table_name(&ledger.table)
+        .set_key(Some(ledger.item(Partition::Launches, intent_key(&ended.id)).into_attributes()))
+        .condition_expression("#state = :from")
+        .expression_attribute_names("#state", names::STATE)
+        .expression_attribute_values(":from", text(format!("{from:?}")));
+    Ok([
+        TransactWriteItem::builder().delete(built(delete.build())?).build(),
+        put_new(ledger, Item::of_intent(&ledger.uid, ended)?)?,
+    ])
+}
+
 fn raise_generation(ledger: &DynamoLedger, seen: u64) -> Result<TransactWriteItem, LedgerError> {
     let update = Update::builder()
         .table_name(&ledger.table)
-        .set_key(Some(ledger.item(meta::KEY).into_attributes()))
+        .set_key(Some(ledger.item(Partition::Cluster, meta::KEY).into_attributes()))
         .update_expression("SET #generation = :next")
         .condition_expression("#generation = :seen")
         .expression_attribute_names("#generation", names::GENERATION)

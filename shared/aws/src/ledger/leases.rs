@@ -12,6 +12,7 @@ use outrigger_engine::ports::{Lease, LedgerError};
 
 use super::DynamoLedger;
 use super::item::{Item, lease_key, names, number, text};
+use super::partition::Partition;
 use super::transaction::built;
 use crate::errors;
 
@@ -90,7 +91,11 @@ pub(super) async fn release(ledger: &DynamoLedger, lease: &Lease) -> Result<(), 
 pub(super) fn still_held(ledger: &DynamoLedger, lease: &Lease) -> Result<TransactWriteItem, LedgerError> {
     let check = ConditionCheck::builder()
         .table_name(&ledger.table)
-        .set_key(Some(ledger.item(lease_key(&lease.function)).into_attributes()))
+        .set_key(Some(
+            ledger
+                .item(Partition::of_function(&lease.function), lease_key(&lease.function))
+                .into_attributes(),
+        ))
         .condition_expression("#owner = :owner AND #epoch = :epoch")
         .expression_attribute_names("#owner", names::OWNER)
         .expression_attribute_names("#epoch", names::EPOCH)
@@ -110,7 +115,7 @@ fn update(ledger: &DynamoLedger, function: &str) -> UpdateItemFluentBuilder {
         .client
         .update_item()
         .table_name(&ledger.table)
-        .set_key(Some(ledger.item(lease_key(function)).into_attributes()))
+        .set_key(Some(ledger.item(Partition::of_function(function), lease_key(function)).into_attributes()))
         .return_values(ReturnValue::AllNew)
         .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
 }

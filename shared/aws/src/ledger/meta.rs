@@ -4,28 +4,32 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
 use outrigger_engine::ports::LedgerError;
 
-use super::DynamoLedger;
 use super::item::{Item, names, number, text};
+use super::partition::Partition;
 use super::queries::get;
+use super::{DynamoLedger, upgrade};
 use crate::errors;
 
 pub(super) const KEY: &str = "meta";
-/// Raised when older code could misread the table.
-const SCHEMA: u32 = 1;
+/// Raised when other code could misread the table.
+const SCHEMA: u32 = 2;
 const CLUSTER: &str = "cluster";
 const UID: &str = "cluster_uid";
-const SCHEMA_NAME: &str = "schema";
+pub(super) const SCHEMA_NAME: &str = "schema";
 
 /// Writes the item where there is none, and makes sure that it speaks of this cluster and of no newer form.
 pub(super) async fn bind(ledger: &DynamoLedger, cluster_uid: &str) -> Result<(), LedgerError> {
     if ledger.uid != cluster_uid {
         return Err(LedgerError::Foreign { found: ledger.uid.clone(), expected: cluster_uid.to_owned() });
     }
-    if let Some(found) = get(ledger, KEY).await? {
+    if let Some(found) = get(ledger, Partition::Cluster, KEY).await? {
+        if is_of_cluster(ledger, &found) && found.number::<u32>(SCHEMA_NAME)? == 1 {
+            return upgrade::to_schema_2(ledger, found.number(names::GENERATION)?).await;
+        }
         return check(ledger, &found);
     }
     let item = ledger
-        .item(KEY)
+        .item(Partition::Cluster, KEY)
         .with(CLUSTER, text(&ledger.cluster))
         .with(UID, text(&ledger.uid))
         .with(SCHEMA_NAME, number(SCHEMA))
@@ -43,7 +47,7 @@ pub(super) async fn bind(ledger: &DynamoLedger, cluster_uid: &str) -> Result<(),
         Err(error) => {
             let condition =
                 error.as_service_error().is_some_and(PutItemError::is_conditional_check_failed_exception);
-            match get(ledger, KEY).await? {
+            match get(ledger, Partition::Cluster, KEY).await? {
                 Some(found) if condition => check(ledger, &found),
                 _ => Err(errors::ledger("bind the ledger to the cluster", error)),
             }
@@ -53,7 +57,7 @@ pub(super) async fn bind(ledger: &DynamoLedger, cluster_uid: &str) -> Result<(),
 
 /// The generation, which only a ledger that belongs to this cluster has.
 pub(super) async fn generation(ledger: &DynamoLedger) -> Result<u64, LedgerError> {
-    match get(ledger, KEY).await? {
+    match get(ledger, Partition::Cluster, KEY).await? {
         Some(found) => {
             check(ledger, &found)?;
             found.number(names::GENERATION)
@@ -64,18 +68,22 @@ pub(super) async fn generation(ledger: &DynamoLedger) -> Result<u64, LedgerError
     }
 }
 
+fn is_of_cluster(ledger: &DynamoLedger, found: &Item) -> bool {
+    found.text(UID) == Some(&ledger.uid) && found.text(CLUSTER) == Some(&ledger.cluster)
+}
+
 fn check(ledger: &DynamoLedger, found: &Item) -> Result<(), LedgerError> {
-    let (uid, cluster) = (found.text(UID).unwrap_or_default(), found.text(CLUSTER).unwrap_or_default());
-    if uid != ledger.uid || cluster != ledger.cluster {
+    if !is_of_cluster(ledger, found) {
+        let (uid, cluster) = (found.text(UID).unwrap_or_default(), found.text(CLUSTER).unwrap_or_default());
         return Err(LedgerError::Foreign {
             found: format!("{uid} and name {cluster}"),
             expected: format!("{} and name {}", ledger.uid, ledger.cluster),
         });
     }
     let schema: u32 = found.number(SCHEMA_NAME)?;
-    if schema > SCHEMA {
+    if schema != SCHEMA {
         return Err(
-            found.unreadable(format!("its schema is {schema}, and this Outrigger knows {SCHEMA} at most"))
+            found.unreadable(format!("its schema is {schema}, and this Outrigger knows {SCHEMA} alone"))
         );
     }
     Ok(())

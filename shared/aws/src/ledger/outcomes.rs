@@ -9,7 +9,7 @@ use outrigger_model::{ClaimState, Intent, IntentState, NodeClaim};
 
 use super::DynamoLedger;
 use super::claims::replace;
-use super::launches::replace_intent;
+use super::launches::end_intent;
 use super::queries;
 use super::transaction::{Outcome, write};
 
@@ -85,7 +85,7 @@ fn transaction(
     at: Timestamp,
 ) -> Result<Vec<TransactWriteItem>, LedgerError> {
     let ended = Intent { state: end, ended_at: Some(at), ..intent.clone() };
-    let mut items = vec![replace_intent(ledger, &ended, intent.state)?];
+    let mut items = end_intent(ledger, &ended, intent.state)?.to_vec();
     for (name, outcome) in by_claim {
         let Some(claim) = claims.get(*name) else {
             return Err(LedgerError::Conflict { what: format!("claim {name}") });

@@ -5,6 +5,7 @@ use outrigger_model::Pause;
 
 use super::DynamoLedger;
 use super::item::{Item, names, number};
+use super::partition::Partition;
 use super::queries::get;
 use crate::errors;
 
@@ -14,13 +15,13 @@ const KEPT_SECONDS: i64 = 3_600;
 
 /// The pause, over or not.
 pub(super) async fn get_pause(ledger: &DynamoLedger) -> Result<Option<Pause>, LedgerError> {
-    get(ledger, KEY).await?.as_ref().map(Item::body).transpose()
+    get(ledger, Partition::Cluster, KEY).await?.as_ref().map(Item::body).transpose()
 }
 
 /// Writes a pause over the one that is there, or removes it. Doing it twice is doing it once, so an answer that was
 /// lost does no harm.
 pub(super) async fn put_pause(ledger: &DynamoLedger, pause: Option<&Pause>) -> Result<(), LedgerError> {
-    let item = ledger.item(KEY);
+    let item = ledger.item(Partition::Cluster, KEY);
     let (client, table) = (&ledger.client, &ledger.table);
     let Some(pause) = pause else {
         let delete = client.delete_item().table_name(table).set_key(Some(item.into_attributes()));

@@ -9,8 +9,9 @@ use outrigger_model::{Intent, NodeClaim};
 use super::DynamoLedger;
 use super::health::get_health;
 use super::item::{Attributes, Item, claim_key, intent_key, names, text};
+use super::partition::Partition;
 use super::pause::get_pause;
-use super::{commands, ended, meta, seen};
+use super::{commands, interruptions, meta, seen, unavailable};
 use crate::errors;
 
 /// DynamoDB's bound on one BatchGetItem.
@@ -19,58 +20,76 @@ const BATCH: usize = 100;
 const BATCH_ATTEMPTS: u32 = 6;
 const READ_ITEMS: &str = "read several items";
 /// The states in which claims never change again.
-pub(super) const CLAIMS_OVER: [&str; 2] = ["Gone", "Failed"];
-/// The states in which intents never change again.
-pub(super) const INTENTS_OVER: [&str; 2] = ["Resolved", "Abandoned"];
+const CLAIMS_OVER: [&str; 2] = ["Gone", "Failed"];
+/// What the sort keys of claims begin with.
+const CLAIM_PREFIX: &str = "claim#";
+/// What the sort keys of intents begin with.
+const INTENT_PREFIX: &str = "intent#";
 
 /// The generation first, then the open intents, then everything else that is not over. Whatever is written in between
 /// carries a newer generation, and a launch that is resolved in between shows both as open and in its claims.
 pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerError> {
     let generation = meta::generation(ledger).await?;
-    let intents = query(ledger, "intent#", States::AllBut(INTENTS_OVER)).await?;
-    let (claims, commands, unavailable, (health, pause), seen_resources) =
+    let intents = query(ledger, Partition::Launches, INTENT_PREFIX, States::All).await?;
+    let (claims, commands, interruptions, (met, taken_back), (seen_resources, health, pause)) =
         Box::pin(futures::future::try_join5(
-            query(ledger, "claim#", States::AllBut(CLAIMS_OVER)),
-            query(ledger, commands::PREFIX, States::All),
-            query(ledger, "ice#", States::All),
-            futures::future::try_join(get_health(ledger), get_pause(ledger)),
-            query(ledger, seen::PREFIX, States::All),
+            query(ledger, Partition::Cluster, CLAIM_PREFIX, States::AllBut(CLAIMS_OVER)),
+            query(ledger, Partition::Commands, commands::PREFIX, States::All),
+            query(ledger, Partition::Interrupt, interruptions::PREFIX, States::All),
+            futures::future::try_join(
+                query(ledger, Partition::Cluster, unavailable::PREFIX, States::All),
+                query(ledger, Partition::Interrupt, unavailable::PREFIX, States::All),
+            ),
+            futures::future::try_join3(
+                query(ledger, Partition::Cluster, seen::PREFIX, States::All),
+                get_health(ledger),
+                get_pause(ledger),
+            ),
         ))
         .await?;
-    Ok(LedgerState {
+    let state = LedgerState {
         generation,
         claims: claims.iter().map(read_claim).collect::<Result<_, _>>()?,
-        commands: commands.iter().map(Item::body).collect::<Result<_, _>>()?,
+        commands: commands.iter().filter_map(commands::read).collect(),
+        interruptions: interruptions.iter().filter_map(interruptions::read).collect(),
         intents: intents.iter().map(Item::body).collect::<Result<_, _>>()?,
-        unavailable: unavailable.iter().map(Item::body).collect::<Result<_, _>>()?,
+        unavailable: unavailable::read(&met, &taken_back)?,
         health,
         seen_resources: seen_resources.iter().filter_map(seen::read).collect(),
         pause,
-    })
+    };
+    Ok(state.with_statements())
 }
 
-/// The items whose sort key begins with `prefix` and which are in one of the states `over`, if nobody has put them
-/// away.
-pub(super) async fn over(
-    ledger: &DynamoLedger,
-    prefix: &str,
-    over: [&'static str; 2],
-) -> Result<Vec<Item>, LedgerError> {
-    query(ledger, prefix, States::Only(over)).await
+/// The open launches of schema 1, which lay beside the claims.
+pub(super) async fn open_of_schema_1(ledger: &DynamoLedger) -> Result<Vec<Item>, LedgerError> {
+    query(ledger, Partition::Cluster, INTENT_PREFIX, States::AllBut(["Resolved", "Abandoned"])).await
+}
+
+/// The claims that are over, if nobody has put them away.
+pub(super) async fn claims_over(ledger: &DynamoLedger) -> Result<Vec<Item>, LedgerError> {
+    query(ledger, Partition::Cluster, CLAIM_PREFIX, States::Only(CLAIMS_OVER)).await
 }
 
 /// One item.
-pub(super) async fn get(ledger: &DynamoLedger, sort_key: &str) -> Result<Option<Item>, LedgerError> {
-    get_at(ledger, ledger.item(sort_key), sort_key).await
+pub(super) async fn get(
+    ledger: &DynamoLedger,
+    partition: Partition,
+    sort_key: &str,
+) -> Result<Option<Item>, LedgerError> {
+    get_at(ledger, ledger.item(partition, sort_key), sort_key).await
 }
 
-/// One item that may have been put away since it was over.
-async fn get_anywhere(ledger: &DynamoLedger, sort_key: &str) -> Result<Option<Item>, LedgerError> {
-    if let Some(found) = get(ledger, sort_key).await? {
-        return Ok(Some(found));
+/// One item that lies in the second partition since it is over.
+async fn get_in_either(
+    ledger: &DynamoLedger,
+    [first, second]: [Partition; 2],
+    sort_key: &str,
+) -> Result<Option<Item>, LedgerError> {
+    match get(ledger, first, sort_key).await? {
+        Some(found) => Ok(Some(found)),
+        None => get(ledger, second, sort_key).await,
     }
-    let key = ledger.item(sort_key).with(names::PARTITION, text(ended::partition(ledger)));
-    get_at(ledger, key, sort_key).await
 }
 
 async fn get_at(ledger: &DynamoLedger, key: Item, sort_key: &str) -> Result<Option<Item>, LedgerError> {
@@ -86,12 +105,28 @@ async fn get_at(ledger: &DynamoLedger, key: Item, sort_key: &str) -> Result<Opti
 
 /// One intent.
 pub(super) async fn intent(ledger: &DynamoLedger, id: &str) -> Result<Option<Intent>, LedgerError> {
-    get_anywhere(ledger, &intent_key(id)).await?.as_ref().map(Item::body).transpose()
+    get_in_either(ledger, [Partition::Launches, Partition::Launched], &intent_key(id))
+        .await?
+        .as_ref()
+        .map(Item::body)
+        .transpose()
 }
 
-/// One claim.
+/// One claim as it is written.
 pub(super) async fn claim(ledger: &DynamoLedger, name: &str) -> Result<Option<NodeClaim>, LedgerError> {
-    get_anywhere(ledger, &claim_key(name)).await?.as_ref().map(read_claim).transpose()
+    let found = get_in_either(ledger, [Partition::Cluster, Partition::Ended], &claim_key(name)).await?;
+    found.as_ref().map(read_claim).transpose()
+}
+
+/// One claim, as it ends by what was stated of it.
+pub(super) async fn stated_claim(
+    ledger: &DynamoLedger,
+    name: &str,
+) -> Result<Option<NodeClaim>, LedgerError> {
+    let Some(claim) = claim(ledger, name).await? else { return Ok(None) };
+    let stated = get(ledger, Partition::Interrupt, &interruptions::key(name)).await?;
+    let ended = stated.as_ref().and_then(interruptions::read).and_then(|stated| stated.ended(&claim));
+    Ok(Some(ended.unwrap_or(claim)))
 }
 
 /// The claims of these names that exist, by name.
@@ -100,7 +135,7 @@ pub(super) async fn claims(
     claim_names: &[String],
 ) -> Result<HashMap<String, NodeClaim>, LedgerError> {
     let keys: Vec<String> = claim_names.iter().map(|name| claim_key(name)).collect();
-    let claims = items(ledger, &keys).await?;
+    let claims = items(ledger, Partition::Cluster, &keys).await?;
     claims
         .iter()
         .map(|item| {
@@ -111,11 +146,15 @@ pub(super) async fn claims(
 }
 
 /// The items of these sort keys that exist.
-pub(super) async fn items(ledger: &DynamoLedger, sort_keys: &[String]) -> Result<Vec<Item>, LedgerError> {
+pub(super) async fn items(
+    ledger: &DynamoLedger,
+    partition: Partition,
+    sort_keys: &[String],
+) -> Result<Vec<Item>, LedgerError> {
     let mut found = Vec::new();
     for batch in sort_keys.chunks(BATCH) {
         let mut keys: Vec<Attributes> =
-            batch.iter().map(|key| ledger.item(key.as_str()).into_attributes()).collect();
+            batch.iter().map(|key| ledger.item(partition, key.as_str()).into_attributes()).collect();
         for attempt in 0..BATCH_ATTEMPTS {
             let (items, left) = get_batch(ledger, keys).await?;
             found.extend(items);
@@ -163,7 +202,12 @@ enum States {
 
 /// All items whose sort key begins with `prefix`, and which are in such a state. A page that fails fails the whole:
 /// half a list is no list.
-async fn query(ledger: &DynamoLedger, prefix: &str, states: States) -> Result<Vec<Item>, LedgerError> {
+async fn query(
+    ledger: &DynamoLedger,
+    partition: Partition,
+    prefix: &str,
+    states: States,
+) -> Result<Vec<Item>, LedgerError> {
     let mut items = Vec::new();
     let mut start: Option<HashMap<String, AttributeValue>> = None;
     loop {
@@ -175,7 +219,7 @@ async fn query(ledger: &DynamoLedger, prefix: &str, states: States) -> Result<Ve
             .key_condition_expression("#pk = :pk AND begins_with(#sk, :prefix)")
             .expression_attribute_names("#pk", names::PARTITION)
             .expression_attribute_names("#sk", names::SORT)
-            .expression_attribute_values(":pk", text(format!("cluster#{}", ledger.uid)))
+            .expression_attribute_values(":pk", text(partition.key(&ledger.uid)))
             .expression_attribute_values(":prefix", text(prefix))
             .set_exclusive_start_key(start.take());
         let filter = match states {

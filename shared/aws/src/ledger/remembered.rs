@@ -1,4 +1,4 @@
-//! Items that a function remembers something in: packed, and written only while its lease is ours.
+//! Items that `disrupt` remembers something in: packed, and written only while its lease is ours.
 
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use jiff::Timestamp;
@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 
 use super::item::names;
 use super::packing::Packed;
+use super::partition::Partition;
 use super::queries::get;
 use super::transaction::{Outcome, built, put, write};
 use super::{DynamoLedger, leases};
@@ -16,7 +17,7 @@ pub(super) async fn recall<T>(ledger: &DynamoLedger, key: &str) -> Result<T, Led
 where
     T: Default + DeserializeOwned,
 {
-    let Some(item) = get(ledger, key).await? else { return Ok(T::default()) };
+    let Some(item) = get(ledger, Partition::Disrupt, key).await? else { return Ok(T::default()) };
     item.packed_body()
 }
 
@@ -28,7 +29,7 @@ pub(super) async fn remember(
     value: Packed,
     lease: &Lease,
 ) -> Result<(), LedgerError> {
-    let put = put(ledger, ledger.item(key).with(names::BODY, value.into_value()));
+    let put = put(ledger, ledger.item(Partition::Disrupt, key).with(names::BODY, value.into_value()));
     let items = vec![
         leases::still_held(ledger, lease)?,
         TransactWriteItem::builder().put(built(put.build())?).build(),

@@ -8,6 +8,7 @@ use outrigger_engine::ports::LedgerError;
 use outrigger_model::report::{Outcome, PodsReport, Report};
 
 use super::item::{names, number};
+use super::partition::Partition;
 use super::queries::get;
 use super::{DynamoLedger, packing};
 use crate::errors;
@@ -16,6 +17,11 @@ use crate::errors;
 const NAMED_PODS: usize = 20;
 const TAKEN_AT: &str = "taken_at_ms";
 
+/// The sort key of a function's report.
+fn key(function: &str) -> String {
+    format!("report#{function}")
+}
+
 /// Keeps a report, unless a later one is there.
 pub(super) async fn put(
     ledger: &DynamoLedger,
@@ -23,7 +29,8 @@ pub(super) async fn put(
     at: Timestamp,
     report: &Report,
 ) -> Result<(), LedgerError> {
-    let item = ledger.item(format!("report#{function}")).with(TAKEN_AT, number(at.as_millisecond()));
+    let partition = Partition::of_function(function);
+    let item = ledger.item(partition, key(function)).with(TAKEN_AT, number(at.as_millisecond()));
     let body = packed(report).map_err(|error| item.unreadable(error))?;
     let put = ledger
         .client
@@ -49,7 +56,9 @@ pub(super) async fn get_report(
     ledger: &DynamoLedger,
     function: &str,
 ) -> Result<Option<(Timestamp, Report)>, LedgerError> {
-    let Some(item) = get(ledger, &format!("report#{function}")).await? else { return Ok(None) };
+    let Some(item) = get(ledger, Partition::of_function(function), &key(function)).await? else {
+        return Ok(None);
+    };
     let at = Timestamp::from_millisecond(item.number(TAKEN_AT)?).map_err(|error| item.unreadable(error))?;
     let report = match item.bytes(names::BODY) {
         Some(bytes) => packing::unpacked(bytes).map_err(|error| item.unreadable(error))?,

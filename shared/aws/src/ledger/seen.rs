@@ -7,6 +7,7 @@ use outrigger_model::SeenResources;
 
 use super::DynamoLedger;
 use super::item::{Item, names, number};
+use super::partition::Partition;
 use crate::errors;
 
 /// The beginning of the sort keys; earlier versions remembered memory alone.
@@ -32,7 +33,7 @@ pub(super) async fn put(
     let version = number(seen.version);
     let class = seen.node_class.as_ref().map(|class| format!("#{class}")).unwrap_or_default();
     let item = ledger
-        .item(format!("{PREFIX}{}#{}{class}", seen.instance_type, seen.image_id))
+        .item(Partition::Cluster, format!("{PREFIX}{}#{}{class}", seen.instance_type, seen.image_id))
         .with_body(seen)?
         .with(names::VERSION, version.clone())
         .with(names::TTL, number(at.as_second() + KEPT_SECONDS));

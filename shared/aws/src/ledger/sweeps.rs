@@ -6,6 +6,7 @@ use outrigger_engine::ports::{Lease, LedgerError, Sweep};
 
 use super::item::{Item, names};
 use super::packing;
+use super::partition::Partition;
 use super::queries::get;
 use super::transaction::{Outcome, built, put, write};
 use super::{DynamoLedger, leases};
@@ -14,7 +15,7 @@ const KEY: &str = "sweep";
 
 /// The last sweep; an empty one before the first.
 pub(super) async fn get_sweep(ledger: &DynamoLedger) -> Result<Sweep, LedgerError> {
-    let item = get(ledger, KEY).await?;
+    let item = get(ledger, Partition::Cluster, KEY).await?;
     Ok(item.as_ref().map(Item::packed_body).transpose()?.unwrap_or_default())
 }
 
@@ -26,8 +27,8 @@ pub(super) async fn put_sweep(
     lease: Option<&Lease>,
 ) -> Result<(), LedgerError> {
     let packed = packing::packed_to_fit(sweep, forget_half);
-    let packed = packed.map_err(|error| ledger.item(KEY).unreadable(error))?;
-    let put = put(ledger, ledger.item(KEY).with(names::BODY, packed.into_value()));
+    let packed = packed.map_err(|error| ledger.item(Partition::Cluster, KEY).unreadable(error))?;
+    let put = put(ledger, ledger.item(Partition::Cluster, KEY).with(names::BODY, packed.into_value()));
     let mut items = vec![TransactWriteItem::builder().put(built(put.build())?).build()];
     if let Some(lease) = lease {
         items.insert(0, leases::still_held(ledger, lease)?);

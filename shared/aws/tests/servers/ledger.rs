@@ -3,6 +3,8 @@
 mod demand;
 mod ended;
 mod limits;
+mod statements;
+mod upgrade;
 
 use std::time::Duration;
 
@@ -50,9 +52,13 @@ impl Rig {
     }
 
     async fn set(&self, sort_key: &str, attribute: &str, value: AttributeValue) {
+        self.set_in("cluster", sort_key, attribute, value).await;
+    }
+
+    async fn set_in(&self, partition: &str, sort_key: &str, attribute: &str, value: AttributeValue) {
         let update = self.client.update_item().table_name(&self.table);
         update
-            .key("pk", AttributeValue::S(format!("cluster#{UID}")))
+            .key("pk", AttributeValue::S(format!("{partition}#{UID}")))
             .key("sk", AttributeValue::S(sort_key.into()))
             .update_expression("SET #name = :value")
             .expression_attribute_names("#name", attribute)
@@ -78,7 +84,7 @@ async fn a_ledger_belongs_to_one_cluster() {
     let misnamed = DynamoLedger::new(&aws, &rig.table, "other.example.com", UID);
     assert!(matches!(misnamed.bind(UID).await, Err(LedgerError::Foreign { .. })));
     assert!(matches!(misnamed.load().await, Err(LedgerError::Foreign { .. })));
-    rig.set("meta", "schema", AttributeValue::N("2".into())).await;
+    rig.set("meta", "schema", AttributeValue::N("3".into())).await;
     let newer = rig.ledger.bind(UID).await.unwrap_err();
     assert!(matches!(&newer, LedgerError::Unreadable { item, .. } if item == "meta"), "{newer}");
 }
@@ -323,124 +329,118 @@ async fn only_who_holds_the_lease_writes_under_it() {
     assert!(matches!(stale, Err(LedgerError::Conflict { .. })), "{stale:?}");
 }
 
-/// A command over claims, and these held by it.
-fn command(id: &str, claims: &[NodeClaim]) -> (Command, Vec<NodeClaim>) {
+/// A command over claims.
+fn command(id: &str, claims: &[NodeClaim]) -> Command {
     let names = claims.iter().map(|claim| claim.name.clone()).collect();
-    let command =
-        Command { id: id.into(), ..Command::new(TerminationReason::Rebalanced, "test", names, at(9)) };
-    let hold = |claim: &NodeClaim| claim.clone().with_status(|status| status.command = Some(id.to_owned()));
-    (command, claims.iter().map(hold).collect())
+    Command { id: id.into(), ..Command::new(TerminationReason::Rebalanced, "test", names, at(9)) }
+}
+
+/// The claims of a launch, ready for pods.
+async fn ready(ledger: &DynamoLedger, count: u32) -> Vec<NodeClaim> {
+    let lease = ledger.acquire("provision", "a", at(0), TTL).await.unwrap().unwrap();
+    ledger.prepare(&lease, &launch("i", 0, count)).await.unwrap();
+    let mut claims = ledger.load().await.unwrap().claims;
+    for claim in &mut claims {
+        let next = claim.clone().with_status(|status| status.state = ClaimState::Initialized);
+        *claim = ledger.update_claim(&next, None).await.unwrap();
+    }
+    claims
 }
 
 #[tokio::test]
-async fn of_many_commands_over_a_claim_one_holds_it_and_one_end_lets_it_go() {
+async fn of_many_commands_over_a_claim_the_first_holds_it_and_its_end_lets_it_go() {
     let Rig { ledger, .. } = bound().await;
-    let lease = ledger.acquire("provision", "a", at(0), TTL).await.unwrap().unwrap();
-    ledger.prepare(&lease, &launch("i", 0, 2)).await.unwrap();
-    let claims = ledger.load().await.unwrap().claims;
+    let claims = ready(&ledger, 2).await;
     let racers = (0..RACERS).map(|racer| {
         let ledger = ledger.clone();
-        // Each wants one claim that all want, and every other a second one beside it.
-        let (command, held) = command(&format!("c{racer:02}"), &claims[..=racer % 2]);
-        tokio::spawn(async move { ledger.write_command(&command, &held, None).await.map(|()| command) })
+        // Half of them write one command, and the others another, which wants a second claim beside it.
+        let command = command(&format!("c{}", racer % 2), &claims[..=racer % 2]);
+        tokio::spawn(async move { ledger.write_command(&command, None).await })
     });
-    let mut issued = Vec::new();
+    let mut issued = 0;
     for racer in racers.collect::<Vec<_>>() {
         match racer.await.unwrap() {
-            Ok(command) => issued.push(command),
+            Ok(()) => issued += 1,
             Err(error) => assert!(matches!(error, LedgerError::Conflict { .. }), "{error}"),
         }
     }
     let state = ledger.load().await.unwrap();
-    assert_eq!((issued.len(), state.commands.len()), (1, 1), "{:?}", state.commands);
-    let command = &state.commands[0];
-    assert_eq!((&command.id, command.version, &command.claims), (&issued[0].id, 1, &issued[0].claims));
-    for claim in &state.claims {
-        let is_held = command.claims.contains(&claim.name);
-        assert_eq!(claim.status.command.as_ref(), is_held.then_some(&command.id), "{}", claim.name);
-    }
-    let held: Vec<_> = state.claims.iter().filter(|claim| claim.status.command.is_some()).cloned().collect();
+    let ids: Vec<&str> = state.commands.iter().map(|command| command.id.as_str()).collect();
+    assert_eq!(ids, ["c0", "c1"]);
+    assert!(issued >= 2, "each was written: {issued}");
+    let held: Vec<_> = state.claims.iter().map(|claim| claim.status.command.as_deref()).collect();
+    assert_eq!(held, [Some("c0"), Some("c1")]);
+    assert_eq!(
+        state.claims.iter().map(|claim| claim.version).collect::<Vec<_>>(),
+        [2, 2],
+        "no claim was written"
+    );
     let racers = (0..RACERS).map(|_| {
-        let (ledger, command) = (ledger.clone(), command.clone());
-        let free = |claim: &NodeClaim| claim.clone().with_status(|status| status.command = None);
-        let free: Vec<_> = held.iter().map(free).collect();
-        tokio::spawn(async move { ledger.end_command(&command, &free, None).await })
+        let (ledger, command) = (ledger.clone(), state.commands[0].clone());
+        tokio::spawn(async move { ledger.end_command(&command, &[], None).await })
     });
-    // All of them ask for the same, so that each may find it done; none writes it twice.
+    // All of them ask for the same, so that each may find it done.
     for racer in racers.collect::<Vec<_>>() {
         let answer = racer.await.unwrap();
         assert!(matches!(&answer, Ok(_) | Err(LedgerError::Conflict { .. })), "{answer:?}");
     }
     let state = ledger.load().await.unwrap();
-    assert_eq!(state.commands, []);
-    for claim in state.claims {
-        let was_held = held.iter().any(|held| held.name == claim.name);
-        assert_eq!(
-            (claim.version, claim.status.command),
-            (if was_held { 3 } else { 1 }, None),
-            "{}",
-            claim.name
-        );
-    }
+    let held: Vec<_> = state.claims.iter().map(|claim| claim.status.command.as_deref()).collect();
+    assert_eq!(held, [Some("c1"), Some("c1")]);
 }
 
 #[tokio::test]
-async fn a_command_is_written_with_all_of_its_claims_or_not_at_all() {
+async fn a_command_ends_together_with_all_of_its_claims_or_not_at_all() {
     let Rig { ledger, .. } = bound().await;
+    let claims = ready(&ledger, 2).await;
     let lease = ledger.acquire("provision", "a", at(0), TTL).await.unwrap().unwrap();
-    ledger.prepare(&lease, &launch("i", 0, 2)).await.unwrap();
-    let claims = ledger.load().await.unwrap().claims;
-    let moved = ledger.update_claim(&claims[1], None).await.unwrap();
-    let (first, held) = command("first", &claims);
-    let stale = ledger.write_command(&first, &held, None).await;
-    assert!(matches!(stale, Err(LedgerError::Conflict { .. })), "{stale:?}");
-    assert_eq!(ledger.command("first").await.unwrap(), None);
-    assert_eq!(ledger.claim("i-000").await.unwrap().as_ref(), Some(&claims[0]));
-    let (_, held) = command("first", &[claims[0].clone(), moved]);
-    ledger.write_command(&first, &held, Some(&lease)).await.unwrap();
+    ledger.write_command(&command("first", &claims), Some(&lease)).await.unwrap();
 
     let read = ledger.command("first").await.unwrap().unwrap();
     let noted = Command { replacements: Some(vec!["i-002".into()]), ..read.clone() };
     let other = ledger.acquire("provision", "b", at(60), TTL).await.unwrap().unwrap();
     for late in [
-        ledger.write_command(&noted, &[], Some(&lease)).await.unwrap_err(),
+        ledger.write_command(&noted, Some(&lease)).await.unwrap_err(),
         ledger.end_command(&read, &[], Some(&lease)).await.unwrap_err(),
     ] {
         assert!(matches!(late, LedgerError::LeaseLost { .. }), "{late}");
     }
-    ledger.write_command(&noted, &[], Some(&other)).await.unwrap();
+    ledger.write_command(&noted, Some(&other)).await.unwrap();
     let stale = ledger.end_command(&read, &[], None).await;
     assert!(matches!(stale, Err(LedgerError::Conflict { .. })), "{stale:?}");
     let found = ledger.command("first").await.unwrap().unwrap();
     assert_eq!(found, Command { version: 2, ..noted });
 
+    ledger.update_claim(&claims[1], None).await.unwrap();
+    let stale = ledger.end_command(&found, &claims, None).await;
+    assert!(matches!(stale, Err(LedgerError::Conflict { .. })), "{stale:?}");
+    assert_eq!(ledger.claim("i-000").await.unwrap().as_ref(), Some(&claims[0]));
+    assert_eq!(ledger.command("first").await.unwrap().as_ref(), Some(&found));
+
     let many: Vec<_> = (0..=Command::MAX_CLAIMS).map(|_| claims[0].clone()).collect();
-    let (large, held) = command("large", &many);
-    let refused = ledger.write_command(&large, &held, None).await.unwrap_err();
+    let refused = ledger.end_command(&found, &many, None).await.unwrap_err();
     assert!(refused.to_string().contains("99 claims; allowed: 98"), "{refused}");
 }
 
 #[tokio::test]
 async fn a_command_whose_answers_are_lost_is_known_to_be_written_and_ended() {
     let rig = bound().await;
-    let lease = rig.ledger.acquire("provision", "a", at(0), TTL).await.unwrap().unwrap();
-    rig.ledger.prepare(&lease, &launch("i", 0, 1)).await.unwrap();
+    let mut claims = ready(&rig.ledger, 1).await;
     let (ledger, proxy) = rig.through_proxy("TransactWriteItems").await;
-    let mut claims = ledger.load().await.unwrap().claims;
     for losses in [1, 3] {
-        let (new, held) = command(&format!("c{losses}"), &claims);
+        let new = command(&format!("c{losses}"), &claims);
         proxy.lose_next(losses);
-        ledger.write_command(&new, &held, None).await.unwrap();
+        ledger.write_command(&new, None).await.unwrap();
         let written = ledger.command(&new.id).await.unwrap().unwrap();
-        let held = ledger.claim("i-000").await.unwrap().unwrap();
+        let held = ledger.load().await.unwrap().claims.remove(0);
         assert_eq!((written.version, held.status.command.as_ref()), (1, Some(&new.id)));
         proxy.lose_next(losses);
-        let free = held.with_status(|status| status.command = None);
-        claims = ledger.end_command(&written, std::slice::from_ref(&free), None).await.unwrap();
+        let next = held.with_status(|status| status.command = None);
+        claims = ledger.end_command(&written, std::slice::from_ref(&next), None).await.unwrap();
         assert_eq!(ledger.command(&new.id).await.unwrap(), None);
         assert_eq!(rig.ledger.load().await.unwrap().claims, claims);
     }
-    assert_eq!((claims[0].version, proxy.lost()), (5, 8));
+    assert_eq!((claims[0].version, proxy.lost()), (4, 8));
 }
 
 #[tokio::test]
@@ -494,16 +494,16 @@ async fn a_server_that_is_away_is_said_to_be() {
 
 #[tokio::test]
 async fn an_item_that_cannot_be_read_stops_everything() {
-    for (key, attribute, value) in [
-        ("claim#x", "body", AttributeValue::S("{".into())),
-        ("claim#x", "body", AttributeValue::S(r#"{"name":"x","state":"Dancing"}"#.into())),
-        ("claim#x", "version", AttributeValue::N("1".into())),
-        ("intent#x", "state", AttributeValue::S("Prepared".into())),
-        ("ice#spot#m5.large#us-east-1a", "body", AttributeValue::N("1".into())),
-        ("pause", "body", AttributeValue::S("{}".into())),
+    for (partition, key, attribute, value) in [
+        ("cluster", "claim#x", "body", AttributeValue::S("{".into())),
+        ("cluster", "claim#x", "body", AttributeValue::S(r#"{"name":"x","state":"Dancing"}"#.into())),
+        ("cluster", "claim#x", "version", AttributeValue::N("1".into())),
+        ("launches", "intent#x", "state", AttributeValue::S("Prepared".into())),
+        ("cluster", "ice#spot#m5.large#us-east-1a", "body", AttributeValue::N("1".into())),
+        ("cluster", "pause", "body", AttributeValue::S("{}".into())),
     ] {
         let rig = bound().await;
-        rig.set(key, attribute, value).await;
+        rig.set_in(partition, key, attribute, value).await;
         let error = rig.ledger.load().await.unwrap_err();
         assert!(matches!(&error, LedgerError::Unreadable { item, .. } if item == key), "{key}: {error}");
     }

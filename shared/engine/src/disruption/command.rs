@@ -1,7 +1,7 @@
 //! Commands of disruption: nodes that go of our own accord, once what their pods move to is ready.
 //!
-//! A command and its hold on its claims are written as one (by `disrupt`, and by `interrupt` for EC2's rebalance
-//! recommendations where they are followed); while its nodes stay open a place is planned for their pods
+//! A command holds the claims that it names (`disrupt` writes it, and `interrupt` for EC2's rebalance recommendations
+//! where they are followed); while its nodes stay open a place is planned for their pods
 //! (`provision`), and once what these wait for is ready, the write that begins the end of its claims removes it
 //! (`lifecycle`). So whoever dies between two steps leaves a command that the next tick goes on with, or none.
 //!
@@ -14,37 +14,30 @@ use outrigger_planning::leaving::replacement;
 
 use crate::error::chain;
 use crate::launch::launcher::Outcome;
-use crate::node::terminate::ATTEMPTS;
 use crate::ports::{Lease, LedgerError, Ports};
 
 /// Issues a command over one claim, which was just read. Returns whether it holds the claim from now on: not where
-/// that is not ready for pods, or a command holds it already. Works without the lease: the claim's version keeps two
-/// commands apart.
+/// that is not ready for pods, or a command holds it already. Works without the lease: for one reason there is but one
+/// such command over a claim.
 pub(crate) async fn issue(
     ports: Ports<'_>,
-    mut claim: NodeClaim,
+    claim: &NodeClaim,
     reason: TerminationReason,
     message: &str,
 ) -> Result<bool, LedgerError> {
-    for _ in 0..ATTEMPTS {
-        if claim.status.state != ClaimState::Initialized || claim.status.command.is_some() {
-            return Ok(false);
-        }
-        let command = Command::new(reason, message, vec![claim.name.clone()], ports.now());
-        match ports.ledger.write_command(&command, &[held(&claim, &command)], None).await {
-            Err(LedgerError::Conflict { .. }) => {}
-            answer => return answer.map(|()| true),
-        }
-        let Some(again) = ports.ledger.claim(&claim.name).await? else { return Ok(false) };
-        claim = again;
+    if claim.status.state != ClaimState::Initialized || claim.status.command.is_some() {
+        return Ok(false);
     }
-    Err(LedgerError::Conflict { what: format!("claim {}", claim.name) })
+    let id = format!("{}-{}", claim.name, reason.as_str());
+    let command = Command { id, ..Command::new(reason, message, vec![claim.name.clone()], ports.now()) };
+    match ports.ledger.write_command(&command, None).await {
+        Err(LedgerError::Conflict { .. }) => Ok(false),
+        answer => answer.map(|()| true),
+    }
 }
 
 /// Commits a command that was found twice. `None` where a claim of its nodes is not ready for pods any more, is held
 /// already, or is not known.
-///
-/// Errors with [`LedgerError::Conflict`] when somebody else wrote one of the claims since the snapshot.
 pub(crate) async fn commit(
     ports: Ports<'_>,
     lease: &Lease,
@@ -58,8 +51,7 @@ pub(crate) async fn commit(
     let waits = !found.existing.is_empty() || !found.replace_with.is_empty();
     let replacements = (!waits).then(Vec::new);
     let command = Command { may_cost: found.may_cost, replacements, ..new };
-    let held: Vec<NodeClaim> = claims.into_iter().map(|claim| held(claim, &command)).collect();
-    ports.ledger.write_command(&command, &held, Some(lease)).await?;
+    ports.ledger.write_command(&command, Some(lease)).await?;
     Ok(Some(command))
 }
 
@@ -87,9 +79,7 @@ pub(crate) async fn give_up_too_dear(
 ) -> Result<(), LedgerError> {
     let is_too_dear = |command: &&Command| plan.too_dear.contains(&command.id);
     for command in snapshot.commands.iter().filter(is_too_dear) {
-        let held = snapshot.claims.iter().filter(|claim| command.holds(claim));
-        let freed: Vec<NodeClaim> = held.map(freed).collect();
-        match ports.ledger.end_command(command, &freed, Some(lease)).await {
+        match ports.ledger.end_command(command, &[], Some(lease)).await {
             Ok(_) => {
                 tracing::info!(command = command.id, may_cost = ?command.may_cost, "given up: its pods cost more");
             }
@@ -100,16 +90,6 @@ pub(crate) async fn give_up_too_dear(
         }
     }
     Ok(())
-}
-
-/// A claim that a command holds.
-fn held(claim: &NodeClaim, command: &Command) -> NodeClaim {
-    claim.clone().with_status(|status| status.command = Some(command.id.clone()))
-}
-
-/// A claim that no command holds any more.
-pub(crate) fn freed(claim: &NodeClaim) -> NodeClaim {
-    claim.clone().with_status(|status| status.command = None)
 }
 
 /// Writes down what the pods of nodes that are to be replaced wait for, as a plan and its launches have it. What
@@ -125,7 +105,7 @@ pub(crate) async fn note_replacements(
 ) -> Result<(), LedgerError> {
     for command in replacement::noted(snapshot, plan, |claim| outcome.is_on_its_way(claim)) {
         tracing::info!(command = command.id, replacements = ?command.replacements, "what its pods wait for");
-        match ports.ledger.write_command(&command, &[], Some(lease)).await {
+        match ports.ledger.write_command(&command, Some(lease)).await {
             Ok(()) => {}
             Err(error @ LedgerError::LeaseLost { .. }) => return Err(error),
             Err(error) => {

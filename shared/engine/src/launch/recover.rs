@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use outrigger_model::{Instance, Intent, IntentState};
+use outrigger_model::{ClaimState, Instance, Intent, IntentState, NodeClaim, labels};
 use tokio::time::Instant;
 
 use crate::error::chain;
@@ -21,6 +21,9 @@ const RESENT_FOR: Duration = Duration::from_mins(3);
 /// After this an unanswered launch is over (Karpenter's launchTimeout): what there is of it is adopted, and where
 /// there is nothing its pods are planned for again. A machine that turns up even later is an orphan.
 const LAUNCH_TIMEOUT: Duration = Duration::from_mins(5);
+
+/// Why a launch is not sent again whose request says more than its claims.
+const FORGED: &str = "its request is not what its claims ask for";
 
 /// What is to be done about an open launch.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,6 +50,7 @@ pub(crate) async fn recover(
     ports: Ports<'_>,
     lease: &Lease,
     ledger: &LedgerState,
+    cluster: &str,
     deadline: Instant,
 ) -> Result<Outcome, LedgerError> {
     let mut total = Outcome::default();
@@ -69,7 +73,10 @@ pub(crate) async fn recover(
             }
         };
         let now = ports.now();
-        let step = next_step(intent, seen.len(), now);
+        let step = match next_step(intent, seen.len(), now) {
+            Step::Resend if !is_of_its_claims(intent, &ledger.claims, cluster) => Step::Abandon(FORGED),
+            step => step,
+        };
         tracing::info!(intent = intent.id, state = ?intent.state, seen = seen.len(), ?step, "found an open launch");
         if step == Step::Resend && is_held(now) {
             continue;
@@ -121,6 +128,26 @@ async fn take(
     }
 }
 
+/// Whether a request is what its claims came to when they were written: what stands in a launch alone buys nothing.
+fn is_of_its_claims(intent: &Intent, claims: &[NodeClaim], cluster: &str) -> bool {
+    let request = &intent.request;
+    let claims: Vec<&NodeClaim> = claims.iter().filter(|claim| intent.claims.contains(&claim.name)).collect();
+    let has_tag = |key: &str, value: &str| request.tags.get(key).is_some_and(|found| found == value);
+    let asks_for = |claim: &&NodeClaim| {
+        claim.intent == intent.id
+            && claim.status.state == ClaimState::Intent
+            && has_tag(labels::NODE_POOL, &claim.spec.node_pool)
+            && request.overrides.iter().all(|one| claim.instance_types.contains(&one.instance_type))
+    };
+    let count = usize::try_from(request.count).unwrap_or(usize::MAX);
+    request.token == intent.id
+        && has_tag(labels::INTENT, &intent.id)
+        && has_tag(labels::CLUSTER, cluster)
+        && claims.len() == intent.claims.len()
+        && count == claims.len()
+        && claims.iter().all(asks_for)
+}
+
 fn is_throttle(error: &CloudError) -> bool {
     matches!(error, CloudError::Refused { code, .. } if fleet_errors::class(code) == ErrorClass::Throttled)
 }
@@ -147,7 +174,47 @@ fn next_step(intent: &Intent, seen: usize, now: Timestamp) -> Step {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use outrigger_model::fixtures::intent;
+    use outrigger_model::fixtures::{claim, intent};
+    use outrigger_model::{CapacityType, FleetOverride, Price};
+
+    #[test]
+    fn a_request_that_says_more_than_its_claims_is_not_sent_again() {
+        let kind = |name: &str| FleetOverride {
+            instance_type: name.into(),
+            zone: "us-east-1a".into(),
+            subnet: "subnet-1".into(),
+            image: "ami-1".into(),
+            price: Price::ZERO,
+        };
+        let written = |name: &str| NodeClaim {
+            name: name.into(),
+            ..claim().with_status(|status| status.state = ClaimState::Intent)
+        };
+        let claims = [written("0"), written("1"), written("other")];
+        let mut sound = intent(IntentState::Sent, 2);
+        sound.request.token.clone_from(&sound.id);
+        sound.request.overrides = vec![kind("m5.large")];
+        for (key, value) in [(labels::INTENT, "i"), (labels::CLUSTER, "k"), (labels::NODE_POOL, "web")] {
+            sound.request.tags.insert(key.into(), value.into());
+        }
+        sound.request.capacity_type = CapacityType::Spot;
+        assert!(is_of_its_claims(&sound, &claims, "k"));
+        assert!(!is_of_its_claims(&sound, &claims[1..], "k"), "a claim is missing");
+        assert!(!is_of_its_claims(&sound, &claims, "another"));
+        let forgeries: [fn(&mut Intent); 6] = [
+            |intent| intent.request.count = 200,
+            |intent| intent.claims.push("other".into()),
+            |intent| intent.request.token = "t".into(),
+            |intent| drop(intent.request.tags.insert(labels::NODE_POOL.into(), "admin".into())),
+            |intent| drop(intent.request.tags.remove(labels::INTENT)),
+            |intent| intent.request.overrides[0].instance_type = "p5.48xlarge".into(),
+        ];
+        for (index, forge) in forgeries.iter().enumerate() {
+            let mut forged = sound.clone();
+            forge(&mut forged);
+            assert!(!is_of_its_claims(&forged, &claims, "k"), "{index}");
+        }
+    }
 
     #[test]
     fn each_open_launch_has_one_next_step() {

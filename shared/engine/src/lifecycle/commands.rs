@@ -11,7 +11,6 @@ use outrigger_planning::leaving::replacement::{
 
 use super::{Tick, cause_of};
 use crate::TickError;
-use crate::disruption::command::freed;
 use crate::error::chain;
 use crate::node::index::Nodes;
 use crate::node::initialize::awaits_only_pods;
@@ -44,7 +43,6 @@ impl Tick<'_> {
                 self.cannot_go_on(&command.claims.join(", "), &error);
             }
         }
-        self.let_go(commands, claims, lease).await;
     }
 
     async fn go_on(
@@ -128,46 +126,17 @@ impl Tick<'_> {
         held: Vec<&mut NodeClaim>,
         lease: Option<&Lease>,
     ) -> Result<(), TickError> {
-        let free: Vec<NodeClaim> = held.iter().map(|claim| freed(claim)).collect();
-        let written = self.ports.ledger.end_command(command, &free, lease).await?;
-        for (claim, next) in held.into_iter().zip(written) {
-            *claim = next;
+        self.ports.ledger.end_command(command, &[], lease).await?;
+        for claim in held {
+            claim.status.command = None;
         }
         Ok(())
     }
 
-    /// Removes a command that holds nothing any more. Claims and commands are not read in one moment, so the claims
-    /// are read again.
+    /// Removes a command that holds nothing: its claims end by themselves, or another command holds them.
     async fn remove(&self, command: &Command, lease: Option<&Lease>) -> Result<(), TickError> {
-        for name in &command.claims {
-            if self.ports.ledger.claim(name).await?.is_some_and(|claim| command.holds(&claim)) {
-                return Ok(());
-            }
-        }
         self.ports.ledger.end_command(command, &[], lease).await?;
         Ok(())
-    }
-
-    /// Frees claims whose command is not there: a copy of the table need not hold all that was written together.
-    async fn let_go(&mut self, commands: &[Command], claims: &mut [NodeClaim], lease: Option<&Lease>) {
-        let is_known = |id: &str| commands.iter().any(|command| command.id == id);
-        for claim in claims {
-            let Some(id) = claim.status.command.clone().filter(|id| !is_known(id)) else { continue };
-            let freed = async {
-                if self.ports.ledger.command(&id).await?.is_none() {
-                    tracing::warn!(
-                        claim = claim.name,
-                        command = id,
-                        "its command is gone; the claim is free"
-                    );
-                    *claim = self.ports.ledger.update_claim(&freed(claim), lease).await?;
-                }
-                Ok::<(), TickError>(())
-            };
-            if let Err(error) = freed.await {
-                self.cannot_go_on(&claim.name, &error);
-            }
-        }
     }
 
     /// Why none of the nodes may be drained of our own accord, by what is on them now; each pod must be among those that

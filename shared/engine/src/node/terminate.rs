@@ -1,5 +1,5 @@
-//! The beginning of a claim's end. Anybody may begin it, with a lease or without: it only ever moves forward, and
-//! doing it twice is doing it once.
+//! The beginning of a claim's end. It only ever moves forward, and doing it twice is doing it once. Who may not write
+//! claims states an interruption instead.
 
 use jiff::Timestamp;
 use outrigger_model::{
@@ -38,27 +38,13 @@ impl Cause {
 /// Begins the end of a claim: one whose node has joined drains, one that nothing runs on is terminated. Returns the
 /// claim as it was written, or `None` when nothing had to be: it ends already, is over, was never launched, or is not
 /// known.
-///
-/// Works without the lease, as for a spot interruption: the claim's version keeps two writers apart.
 pub(crate) async fn begin(
     ports: Ports<'_>,
     claim: &str,
     cause: &Cause,
     lease: Option<&Lease>,
 ) -> Result<Option<NodeClaim>, LedgerError> {
-    match ports.ledger.claim(claim).await? {
-        Some(found) => begin_from(ports, found, cause, lease).await,
-        None => Ok(None),
-    }
-}
-
-/// [`begin`] for a claim that was just read.
-pub(crate) async fn begin_from(
-    ports: Ports<'_>,
-    found: NodeClaim,
-    cause: &Cause,
-    lease: Option<&Lease>,
-) -> Result<Option<NodeClaim>, LedgerError> {
+    let Some(found) = ports.ledger.claim(claim).await? else { return Ok(None) };
     let began = rewrite(ports, found, lease, |claim| ending(claim, cause, ports.now())).await?;
     if let Some(NodeClaim { name, status, .. }) = &began {
         let (reason, why) = (cause.reason, &cause.message);

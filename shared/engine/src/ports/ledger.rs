@@ -3,6 +3,9 @@
 //! Expected flow: [`Ledger::load`] reads the generation before anything else; a plan made from that state is accepted
 //! by [`Ledger::prepare`] only while the generation is unchanged and the lease's epoch is current, and raises it by
 //! one. Two functions that planned from the same state can therefore never both launch, whatever their leases say.
+//!
+//! Who writes what is bounded by rights (`dynamodb:LeadingKeys` in template.yaml). `provision` and `lifecycle` alone
+//! write claims; `interrupt` and `disrupt` state what they want of them as [`Interruption`] and [`Command`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,7 +14,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use outrigger_model::{
     Command, DemandHistory, DisruptionMemory, Instance, Intent, LaunchHealth, NodeClaim, Pause, Report,
-    Resources, SeenResources, UnavailableOffering,
+    Resources, SeenResources, TerminationReason, UnavailableOffering,
 };
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +22,8 @@ use serde::{Deserialize, Serialize};
 /// strongly consistent.
 #[async_trait]
 pub trait Ledger: Send + Sync {
-    /// Ties an empty ledger to the cluster, or makes sure that it belongs to it.
+    /// Ties an empty ledger to the cluster, or makes sure that it belongs to it. Only `provision` and `lifecycle` may
+    /// tie one.
     ///
     /// Errors with [`LedgerError::Foreign`] when it belongs to another cluster.
     async fn bind(&self, cluster_uid: &str) -> Result<(), LedgerError>;
@@ -77,7 +81,8 @@ pub trait Ledger: Send + Sync {
     /// when the lease has gone.
     async fn adopt(&self, claim: &NodeClaim, lease: Option<&Lease>) -> Result<(), LedgerError>;
 
-    /// One claim, over or not; `None` where there is none, or it has been cleared up.
+    /// One claim, over or not, as interruptions have it, but without what commands hold; `None` where there is none, or
+    /// it has been cleared up.
     async fn claim(&self, name: &str) -> Result<Option<NodeClaim>, LedgerError>;
 
     /// Writes a claim that was read at `claim.version`; returns it with its new version. With a lease, only while that
@@ -87,20 +92,21 @@ pub trait Ledger: Send + Sync {
     /// [`LedgerError::LeaseLost`] when the lease has gone.
     async fn update_claim(&self, claim: &NodeClaim, lease: Option<&Lease>) -> Result<NodeClaim, LedgerError>;
 
-    /// Writes a command that was read at `command.version`, and the claims that it takes hold of, each read at its
-    /// version, as one. With a lease, only while that is ours.
-    ///
-    /// Errors with [`LedgerError::Conflict`] when somebody else wrote any of them meanwhile, and with
-    /// [`LedgerError::LeaseLost`] when the lease has gone.
-    async fn write_command(
-        &self,
-        command: &Command,
-        claims: &[NodeClaim],
-        lease: Option<&Lease>,
-    ) -> Result<(), LedgerError>;
+    /// States that EC2 takes a claim's instance away. Returns whether nobody had stated it before.
+    async fn interrupt(&self, interruption: &Interruption) -> Result<bool, LedgerError>;
 
-    /// Removes a command that was read at `command.version`, and writes the claims that it lets go, each read at its
-    /// version, as one. Returns these with their new versions. Errors as [`Ledger::write_command`].
+    /// Forgets what was stated of a claim, once it stands in the claim or the claim is over.
+    async fn forget_interruption(&self, claim: &str) -> Result<(), LedgerError>;
+
+    /// Writes a command that was read at `command.version`; with a lease, only while that is ours. It holds those of its
+    /// claims that are ready for pods, and that no other command holds.
+    ///
+    /// Errors with [`LedgerError::Conflict`] when somebody else wrote it meanwhile, and with
+    /// [`LedgerError::LeaseLost`] when the lease has gone.
+    async fn write_command(&self, command: &Command, lease: Option<&Lease>) -> Result<(), LedgerError>;
+
+    /// Removes a command that was read at `command.version`, and writes the claims that end with it, each read at its
+    /// version, as one. Returns these with their new versions. Errors as [`Ledger::write_command`], of claims too.
     async fn end_command(
         &self,
         command: &Command,
@@ -114,8 +120,8 @@ pub trait Ledger: Send + Sync {
     /// What the last sweep found; an empty one before the first.
     async fn sweep(&self) -> Result<Sweep, LedgerError>;
 
-    /// Puts claims and intents that are over where [`Ledger::load`] need not pass over them, and says how many. They
-    /// are found by their names as before. Anybody may do it at any time, and again.
+    /// Puts claims that are over where [`Ledger::load`] need not pass over them, and says how many. They are found by
+    /// their names as before. `lifecycle` may do it at any time, and again.
     async fn put_away(&self) -> Result<usize, LedgerError>;
 
     /// Keeps what a sweep found; with a lease, only while that is ours. Errors with [`LedgerError::LeaseLost`] when it
@@ -149,6 +155,9 @@ pub trait Ledger: Send + Sync {
 
     /// Remembers that offerings could not be had.
     async fn put_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), LedgerError>;
+
+    /// Remembers that EC2 has taken offerings back, or is about to. [`Ledger::clear_unavailable`] forgets none of them.
+    async fn put_taken_back(&self, offerings: &[UnavailableOffering]) -> Result<(), LedgerError>;
 
     /// Forgets offerings that could be had again; one that somebody has remembered anew stays.
     async fn clear_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), LedgerError>;
@@ -197,9 +206,10 @@ pub struct LedgerState {
     pub claims: Vec<NodeClaim>,
     /// Intents that are PREPARED or SENT, in order of id.
     pub intents: Vec<Intent>,
-    /// Commands of disruption, in order of id. One that is written or ended meanwhile may show without the claims that
-    /// it holds, or these without it.
+    /// Commands of disruption, in order of id. What one of them holds follows from its claims' names.
     pub commands: Vec<Command>,
+    /// What was stated of claims and does not stand in them yet, in order of their names.
+    pub interruptions: Vec<Interruption>,
     /// Offerings that could not be had lately; the reader compares `until` itself.
     pub unavailable: Vec<UnavailableOffering>,
     /// How launches have fared lately.
@@ -208,6 +218,21 @@ pub struct LedgerState {
     pub seen_resources: Vec<SeenResources>,
     /// An operator's pause; the reader compares `until` itself.
     pub pause: Option<Pause>,
+}
+
+/// EC2 takes the instance of a claim away. Whoever hears of it may state it of any claim; the claim ends by it as soon
+/// as it has an instance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Interruption {
+    /// The claim's name.
+    pub claim: String,
+    /// [`TerminationReason::Interrupted`] or [`TerminationReason::Lost`]; no other is heeded.
+    pub reason: TerminationReason,
+    /// Why, for people.
+    pub message: String,
+    /// When it was stated.
+    pub at: Timestamp,
 }
 
 /// What sweeps found amiss. One look proves nothing, so each finding keeps the time of the first sweep that made it,

@@ -16,18 +16,18 @@ use crate::ports::{Machine, Ports};
 /// Kubernetes' bound on a label value, which a claim's name becomes.
 const NAME_CHARS_MAX: usize = 63;
 
-/// Makes sure that a ledger which holds nothing yet is a new cluster's, and not one that has forgotten everything.
+/// Whether the ledger holds nothing yet, since it is a new cluster's.
 ///
-/// Errors with [`TickError::LostLedger`] when there are nodes or instances of ours all the same.
-pub(crate) async fn check_new_ledger(ports: Ports<'_>) -> Result<(), TickError> {
+/// Errors with [`TickError::LostLedger`] when there are nodes or instances of ours all the same: it has forgotten everything.
+pub(crate) async fn is_new_ledger(ports: Ports<'_>) -> Result<bool, TickError> {
     if !ports.ledger.is_new().await? {
-        return Ok(());
+        return Ok(false);
     }
     let ours = |machine: &&Machine| machine.intent.is_some() && !machine.state.is_ending();
     let instances = ports.cloud.machines().await?.iter().filter(ours).count();
     let registered = |node: &&Node| node.annotations.contains_key(labels::CLAIM);
     let nodes = ports.cluster.nodes().await?.iter().filter(registered).count();
-    if instances + nodes == 0 { Ok(()) } else { Err(TickError::LostLedger { instances, nodes }) }
+    if instances + nodes == 0 { Ok(true) } else { Err(TickError::LostLedger { instances, nodes }) }
 }
 
 /// An instance that the ledger does not know, with all that tells what it is.

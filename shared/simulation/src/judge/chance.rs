@@ -28,7 +28,7 @@ const MIXED: &str = concat!(include_str!("mixed.yaml"), include_str!("own_class.
 /// Demand changes and trouble begins before this.
 const CALM_AFTER: u64 = 12 * 60;
 /// Calls before which a function may stand still, or after which it may die.
-const FATEFUL: [(Function, Call); 21] = [
+const FATEFUL: [(Function, Call); 22] = [
     (Function::Provision, Call::Acquire),
     (Function::Provision, Call::Prepare),
     (Function::Provision, Call::MarkSent),
@@ -40,6 +40,7 @@ const FATEFUL: [(Function, Call); 21] = [
     (Function::Lifecycle, Call::ChangeNode),
     (Function::Lifecycle, Call::BindPod),
     (Function::Lifecycle, Call::UpdateClaim),
+    (Function::Lifecycle, Call::ForgetInterruption),
     (Function::Lifecycle, Call::EndCommand),
     (Function::Lifecycle, Call::Evict),
     (Function::Lifecycle, Call::PutSweep),
@@ -56,7 +57,7 @@ const FATEFUL: [(Function, Call); 21] = [
 const HEARING: [Call; 6] = [
     Call::Handled,
     Call::PutUnavailable,
-    Call::UpdateClaim,
+    Call::Interrupt,
     Call::WriteCommand,
     Call::ChangeNode,
     Call::PutEvents,

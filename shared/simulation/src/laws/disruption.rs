@@ -54,7 +54,7 @@ fn ends_empty(state: &State, claim: &NodeClaim) -> bool {
 
 /// A command of disrupt was proposed by an earlier run, over the same nodes and for the same reason.
 pub(crate) fn proposal(state: &State, command: &Command, moment: Moment) -> Option<String> {
-    let claims = state.ledger.claims().filter(|claim| command.holds(claim));
+    let claims = state.ledger.claims().filter(|claim| command.claims.contains(&claim.name));
     let mut nodes: Vec<&str> = claims.filter_map(NodeClaim::instance_id).collect();
     nodes.sort_unstable();
     let least = LEAST_PROPOSED.saturating_sub(CLOCK_TOLERANCE);

@@ -1,4 +1,4 @@
-//! Commands of disruption: each is written, and removed, together with its claims.
+//! Commands of disruption: each is removed together with the claims that end with it.
 
 use jiff::{SignedDuration, Timestamp};
 use outrigger_engine::ports::{Lease, LedgerError};
@@ -27,15 +27,13 @@ impl Table {
     pub(crate) fn write_command(
         &mut self,
         command: &Command,
-        claims: &[NodeClaim],
         lease: Option<&Lease>,
     ) -> Result<(), LedgerError> {
-        self.check(command, claims, lease)?;
-        for claim in claims {
-            self.replace(claim);
-        }
+        self.check(command, &[], lease)?;
         let next = Command { version: command.version + 1, ..command.clone() };
+        self.claim_writes += 1;
         self.commands.insert(next.id.clone(), next);
+        self.restate_all(command);
         Ok(())
     }
 
@@ -47,7 +45,16 @@ impl Table {
     ) -> Result<Vec<NodeClaim>, LedgerError> {
         self.check(command, claims, lease)?;
         self.commands.remove(&command.id);
-        Ok(claims.iter().map(|claim| self.replace(claim)).collect())
+        let written = claims.iter().map(|claim| self.replace(claim)).collect();
+        self.claim_writes += 1;
+        self.restate_all(command);
+        Ok(written)
+    }
+
+    fn restate_all(&mut self, command: &Command) {
+        for claim in &command.claims {
+            self.restate(claim);
+        }
     }
 
     /// Whether all of it may be written; otherwise nothing is.
@@ -68,18 +75,16 @@ impl Table {
     }
 
     /// A copy of the table, made at a time. DynamoDB promises nothing about items that were written together shortly
-    /// before: here the copy lacks either the commands of the last second or their hold on their claims.
+    /// before: here the copy may lack the commands of the last second.
     pub(crate) fn copied(&self, at: Timestamp, lacks_commands: bool) -> Self {
         let mut copy = self.clone();
         let young = |command: &Command| at.duration_since(command.since) < SKEW;
         if lacks_commands {
-            copy.commands.retain(|_, command| !young(command));
-            return copy;
-        }
-        for command in copy.commands.values().filter(|command| young(command)) {
-            for claim in copy.claims.values_mut().filter(|claim| command.holds(claim)) {
-                claim.status.command = None;
-                claim.version -= 1;
+            let lacking: Vec<Command> =
+                copy.commands.values().filter(|command| young(command)).cloned().collect();
+            for command in &lacking {
+                copy.commands.remove(&command.id);
+                copy.restate_all(command);
             }
         }
         copy

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use outrigger_engine::ports::{ClaimOutcome, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep};
+use outrigger_engine::ports::{
+    ClaimOutcome, Interruption, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep,
+};
 use outrigger_model::{
     Command, DemandHistory, DisruptionMemory, Intent, LaunchHealth, NodeClaim, Pause, Report, SeenResources,
     UnavailableOffering,
@@ -50,11 +52,12 @@ impl Ledger for Door {
     }
 
     async fn load(&self) -> Result<LedgerState, LedgerError> {
-        self.call(Call::Load, |state, moment| {
+        let first = self.call(Call::Load, |state, moment| {
             self.looks(|owner| state.looks.at_ledger(owner, moment));
-            Ok(state.ledger.load())
-        })
-        .await
+            Ok(state.ledger.first_page())
+        });
+        let first = first.await?;
+        self.call(Call::LoadOn, |state, _| Ok(state.ledger.load_on(first))).await
     }
 
     async fn prepare(&self, lease: &Lease, launch: &PreparedLaunch) -> Result<u64, LedgerError> {
@@ -114,15 +117,29 @@ impl Ledger for Door {
         .await
     }
 
-    async fn write_command(
-        &self,
-        command: &Command,
-        claims: &[NodeClaim],
-        lease: Option<&Lease>,
-    ) -> Result<(), LedgerError> {
+    async fn interrupt(&self, stated: &Interruption) -> Result<bool, LedgerError> {
+        self.call_on(Call::Interrupt, &stated.claim, |state, moment| {
+            let is_new = state.ledger.interrupt(stated);
+            if is_new && let Some(claim) = state.ledger.claims.get(&stated.claim).cloned() {
+                state.tell_of(&claim, moment);
+            }
+            Ok(is_new)
+        })
+        .await
+    }
+
+    async fn forget_interruption(&self, claim: &str) -> Result<(), LedgerError> {
+        self.call(Call::ForgetInterruption, |state, _| {
+            state.ledger.forget_interruption(claim);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn write_command(&self, command: &Command, lease: Option<&Lease>) -> Result<(), LedgerError> {
         self.call_on(Call::WriteCommand, &command.id, |state, moment| {
-            state.ledger.write_command(command, claims, lease)?;
-            if !claims.is_empty() {
+            state.ledger.write_command(command, lease)?;
+            if command.version == 0 {
                 state.committed(self.run(), command, moment);
                 let is_of_choice = self.run().0 == Function::Disrupt;
                 if is_of_choice && laws::ages::are_unknown(self.clock_difference()) {
@@ -214,6 +231,10 @@ impl Ledger for Door {
             Ok(())
         })
         .await
+    }
+
+    async fn put_taken_back(&self, offerings: &[UnavailableOffering]) -> Result<(), LedgerError> {
+        self.put_unavailable(offerings).await
     }
 
     async fn clear_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), LedgerError> {

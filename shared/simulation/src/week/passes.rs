@@ -75,17 +75,12 @@ fn issue(state: &mut State, decision: &Decision, moment: Moment) {
         let name = claim.instance_id().unwrap_or_default();
         decision.nodes.iter().any(|node| node == name)
     };
-    let claims: Vec<NodeClaim> = state.ledger.claims().filter(of_node).cloned().collect();
-    let names = claims.iter().map(|claim| claim.name.clone()).collect();
+    let names = state.ledger.claims().filter(of_node).map(|claim| claim.name.clone()).collect();
     let message = format!("Karpenter's rules give it up: {:?}", decision.method);
     let mut command = Command::new(decision.method.reason().into(), message, names, moment.at);
     command.replacements = decision.is_empty.then(Vec::new);
-    let held = claims.into_iter().map(|claim| {
-        let id = command.id.clone();
-        claim.with_status(|status| status.command = Some(id))
-    });
     let text = format!("{:?}: {}", decision.method, decision.nodes.join(", "));
-    match state.ledger.write_command(&command, &held.collect::<Vec<_>>(), None) {
+    match state.ledger.write_command(&command, None) {
         Ok(()) => state.timeline.add(moment, Kind::Function, text),
         Err(error) => state.timeline.add(moment, Kind::Trouble, format!("{text}: {error}")),
     }

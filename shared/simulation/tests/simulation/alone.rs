@@ -1,6 +1,6 @@
 //! One object's failure is its own: in every loop over objects, what always fails is passed over and the others go on.
 
-use outrigger_model::ClaimState;
+use outrigger_model::{ClaimState, TerminationReason};
 use outrigger_simulation::Ending;
 
 use crate::common;
@@ -40,7 +40,7 @@ const ROWS: [Row; 12] = [
     Row { function: "lifecycle", call: "ReleaseNode", events: DELETED, all: 3, least: 2, count: gone },
     Row { function: "lifecycle", call: "RemoveMirror", events: DELETED, all: 8, least: 9, count: mirrored },
     Row { function: "lifecycle", call: "UpdateClaim", events: RECLAIMED, all: 3, least: 2, count: gone },
-    Row { function: "interrupt", call: "UpdateClaim", events: WARNED, all: 3, least: 2, count: gone },
+    Row { function: "interrupt", call: "Interrupt", events: WARNED, all: 3, least: 2, count: interrupted },
 ];
 
 impl Row {
@@ -63,6 +63,11 @@ fn ready(ending: &Ending) -> usize {
 
 fn gone(ending: &Ending) -> usize {
     ending.claims.iter().filter(|claim| claim.status.state == ClaimState::Gone).count()
+}
+
+fn interrupted(ending: &Ending) -> usize {
+    let reasons = ending.claims.iter().filter_map(|claim| claim.status.termination.as_ref());
+    reasons.filter(|end| end.reason == TerminationReason::Interrupted).count()
 }
 
 fn mirrored(ending: &Ending) -> usize {

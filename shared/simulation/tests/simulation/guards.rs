@@ -276,14 +276,13 @@ fn an_empty_node_to_which_pods_have_come_stays() {
     world.check(2, &[ON], Guards { last_look: false, ..ON });
 }
 
-/// EC2 takes the machine back while disrupt stands still with its command in hand.
+/// Somebody deletes a NodeClaim while provision stands still with a pod in hand that has found room on its node.
 #[test]
-fn no_command_takes_hold_of_a_claim_that_was_written_meanwhile() {
+fn no_claim_is_written_over_what_was_written_meanwhile() {
     let world = World {
-        scale: GONE,
-        events: "{at: 239s, kind: Freeze, function: disrupt, call: WriteCommand, for: 20s}, \
-            {at: 245s, kind: ScheduledChange, count: 1}",
-        disrupts: true,
+        scale: "{at: 10s, replicas: 3}",
+        events: "{at: 9s, kind: Freeze, function: provision, call: UpdateClaim, for: 20s}, \
+            {at: 15s, kind: DeleteNodeClaims, count: 1}",
         law: "went from",
         ..WORLD
     };

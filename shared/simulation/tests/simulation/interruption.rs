@@ -242,7 +242,7 @@ fn chance_breaks_no_law_while_machines_are_taken() {
     for seed in common::seeds(20) {
         let percent = 4 + seed % 9;
         let events = format!(
-            "{{at: 1s, kind: Chaos, percent: {percent}, for: 8m}}, {{at: 2m, kind: SpotWarning, count: 2}}, {{at: 4m, kind: SpotWarning, count: 2}}, {{at: 6m, kind: Freeze, function: interrupt, call: UpdateClaim, for: 8s}}, {{at: 6m, kind: SpotWarning, count: 1}}"
+            "{{at: 1s, kind: Chaos, percent: {percent}, for: 8m}}, {{at: 2m, kind: SpotWarning, count: 2}}, {{at: 4m, kind: SpotWarning, count: 2}}, {{at: 6m, kind: Freeze, function: interrupt, call: Interrupt, for: 8s}}, {{at: 6m, kind: SpotWarning, count: 1}}"
         );
         let ending = play(seed, "50m", ONE_AT_A_TIME, &events, &[]);
         check_settled(&ending, &format!("seed {seed}: OUTRIGGER_SEEDS={seed}..{seed} plays it alone"));

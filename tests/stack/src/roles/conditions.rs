@@ -11,6 +11,7 @@ use super::{matches, texts};
 enum Operator {
     StringEquals,
     StringLike,
+    ForAllStringLike,
     Bool,
     Null,
 }
@@ -31,6 +32,7 @@ impl Condition {
             let operator = match operator.as_str() {
                 "StringEquals" => Operator::StringEquals,
                 "StringLike" => Operator::StringLike,
+                "ForAllValues:StringLike" => Operator::ForAllStringLike,
                 "Bool" => Operator::Bool,
                 "Null" => Operator::Null,
                 other => bail!("a policy uses the operator {other}, which is not evaluated here"),
@@ -42,16 +44,18 @@ impl Condition {
         Ok(all)
     }
 
-    /// Keys are the same in any case of letters; a key that the request lacks fits nothing but `Null`.
+    /// Keys are the same in any case of letters; a key that the request lacks fits nothing but `Null` and
+    /// `ForAllValues`.
     pub(super) fn holds(&self, context: &BTreeMap<String, String>) -> bool {
         let found = context.iter().find(|(key, _)| key.eq_ignore_ascii_case(&self.key));
         if self.operator == Operator::Null {
             return self.values.iter().any(|wanted| wanted == &found.is_none().to_string());
         }
-        let Some((_, found)) = found else { return false };
+        // Each need here has one value of a key; of no value all are as wanted.
+        let Some((_, found)) = found else { return self.operator == Operator::ForAllStringLike };
         self.values.iter().any(|wanted| match self.operator {
             Operator::StringEquals => wanted == found,
-            Operator::StringLike => matches(wanted, found),
+            Operator::StringLike | Operator::ForAllStringLike => matches(wanted, found),
             Operator::Bool => wanted.eq_ignore_ascii_case(found),
             Operator::Null => false,
         })

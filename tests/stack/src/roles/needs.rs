@@ -55,27 +55,39 @@ fn of_ec2(call: &Call, account: &dyn Account) -> Result<Option<Vec<Need>>> {
     Ok(Some(found.into_iter().flatten().collect()))
 }
 
+/// Rights on items are asked for with the partition that each lies in.
 fn of_dynamodb(call: &Call) -> Option<Vec<Need>> {
-    let on = |action: &str, table: &Value| {
-        Need::new(
-            format!("dynamodb:{action}"),
-            arn("dynamodb", &format!("table/{}", table.as_str().unwrap_or_default())),
-        )
-    };
-    let body = &call.body;
-    let mut needs: Vec<Need> = match call.operation.as_str() {
-        operation @ ("GetItem" | "PutItem" | "UpdateItem" | "DeleteItem" | "Query") => {
-            vec![on(operation, &body["TableName"])]
+    let on = |action: &str, table: &str, item: Option<&Value>| {
+        let need = Need::new(format!("dynamodb:{action}"), arn("dynamodb", &format!("table/{table}")));
+        match item.and_then(|item| item["pk"]["S"].as_str()) {
+            Some(partition) => need.with("dynamodb:LeadingKeys", partition),
+            None => need,
         }
-        operation @ ("BatchGetItem" | "BatchWriteItem") => body["RequestItems"]
-            .as_object()?
-            .keys()
-            .map(|table| on(operation, &table.as_str().into()))
-            .collect(),
+    };
+    let (operation, body) = (call.operation.as_str(), &call.body);
+    let mut needs: Vec<Need> = match operation {
+        "GetItem" | "PutItem" | "UpdateItem" | "DeleteItem" | "Query" => {
+            vec![on(operation, body["TableName"].as_str()?, item_of(body))]
+        }
+        "BatchGetItem" => {
+            body["RequestItems"].as_object()?.keys().map(|table| on(operation, table, None)).collect()
+        }
+        "BatchWriteItem" => {
+            let tables = body["RequestItems"].as_object()?.iter();
+            let requests = tables.flat_map(|(table, all)| {
+                all.as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Value::as_object)
+                    .flatten()
+                    .map(move |(_, one)| (table, one))
+            });
+            requests.map(|(table, one)| on(operation, table, item_of(one))).collect()
+        }
         "TransactWriteItems" => {
             let entries = body["TransactItems"].as_array()?.iter().filter_map(Value::as_object).flatten();
             entries
-                .map(|(deed, item)| Some(on(transacted(deed)?, &item["TableName"])))
+                .map(|(deed, one)| Some(on(transacted(deed)?, one["TableName"].as_str()?, item_of(one))))
                 .collect::<Option<_>>()?
         }
         _ => return None,
@@ -83,6 +95,11 @@ fn of_dynamodb(call: &Call) -> Option<Vec<Need>> {
     needs.sort();
     needs.dedup();
     Some(needs)
+}
+
+/// The item that is written, or the key of the one that is read, changed or deleted.
+fn item_of(request: &Value) -> Option<&Value> {
+    request.get("Item").or_else(|| request.get("Key"))
 }
 
 /// The action that one entry of a transaction is checked for.

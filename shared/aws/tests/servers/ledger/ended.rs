@@ -8,11 +8,11 @@ use super::{Rig, TTL, UID, bound, failed, launched};
 use crate::support::{at, launch};
 
 impl Rig {
-    /// The sort keys of the partition that ticks read, as far as they begin so.
-    async fn keys(&self, prefix: &str) -> Vec<String> {
+    /// The sort keys of a partition, as far as they begin so.
+    async fn keys(&self, partition: &str, prefix: &str) -> Vec<String> {
         let query = self.client.query().table_name(&self.table);
         let query = query.key_condition_expression("pk = :pk AND begins_with(sk, :prefix)");
-        let query = query.expression_attribute_values(":pk", AttributeValue::S(format!("cluster#{UID}")));
+        let query = query.expression_attribute_values(":pk", AttributeValue::S(format!("{partition}#{UID}")));
         let query = query.expression_attribute_values(":prefix", AttributeValue::S(prefix.into()));
         let items = query.send().await.unwrap().items.unwrap_or_default();
         items.iter().map(|item| item["sk"].as_s().unwrap().clone()).collect()
@@ -34,13 +34,15 @@ async fn what_is_over_lies_where_no_tick_reads_and_is_found_by_its_name() {
         .map(|name| if name == "i-000" { launched(name, "i-1") } else { failed(name) })
         .collect();
     rig.ledger.resolve("i", &outcomes, at(4)).await.unwrap();
+    // A launch that is over goes at once.
+    assert_eq!(rig.keys("launches", "intent#").await, ["intent#open"]);
+    assert_eq!(rig.keys("launched", "intent#").await, ["intent#i"]);
     let before = rig.ledger.load().await.unwrap();
     let (proxied, proxy) = rig.through_proxy("TransactWriteItems").await;
     proxy.lose_next(1);
-    assert_eq!(proxied.put_away().await.unwrap(), 90);
+    assert_eq!(proxied.put_away().await.unwrap(), 89);
     assert_eq!(proxy.lost(), 1, "an answer was lost");
-    assert_eq!(rig.keys("claim#").await, ["claim#i-000", "claim#open-000"]);
-    assert_eq!(rig.keys("intent#").await, ["intent#open"]);
+    assert_eq!(rig.keys("cluster", "claim#").await, ["claim#i-000", "claim#open-000"]);
     assert_eq!(rig.ledger.load().await.unwrap(), before);
     let gone = rig.ledger.claim("i-001").await.unwrap().unwrap();
     assert_eq!((gone.status.state, gone.version), (ClaimState::Failed, 2));

@@ -1,0 +1,138 @@
+//! Offerings that could not be had: those that launches met, and those that EC2 has taken back.
+
+use std::collections::BTreeMap;
+
+use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use futures::future::try_join_all;
+use outrigger_engine::ports::LedgerError;
+use outrigger_model::UnavailableOffering;
+
+use super::DynamoLedger;
+use super::item::{Item, names, number};
+use super::partition::Partition;
+use crate::errors;
+
+/// What the sort keys of offerings begin with.
+pub(super) const PREFIX: &str = "ice#";
+/// How many offerings are written at a time.
+const PARALLEL: usize = 8;
+
+/// The sort key of an offering that could not be had.
+fn unavailable_key(offering: &UnavailableOffering) -> String {
+    let UnavailableOffering { instance_type, zone, capacity_type, .. } = offering;
+    format!("{PREFIX}{capacity_type}#{instance_type}#{zone}")
+}
+
+/// The offerings of both partitions, each once and for as long as either says. What EC2 is said to have taken back and
+/// cannot be read is named and left out.
+pub(super) fn read(met: &[Item], taken_back: &[Item]) -> Result<Vec<UnavailableOffering>, LedgerError> {
+    let mut latest: BTreeMap<String, UnavailableOffering> = BTreeMap::new();
+    for item in met {
+        latest.insert(item.sort_key(), item.body()?);
+    }
+    for item in taken_back {
+        match item.body::<UnavailableOffering>() {
+            Ok(offering) if latest.get(&item.sort_key()).is_some_and(|met| met.until >= offering.until) => {}
+            Ok(offering) => drop(latest.insert(item.sort_key(), offering)),
+            Err(error) => {
+                tracing::error!(%error, "an offering that was taken back cannot be read and is left out")
+            }
+        }
+    }
+    Ok(latest.into_values().collect())
+}
+
+/// The item of an offering that could not be had. It stays an hour longer than it counts.
+fn of_unavailable(
+    ledger: &DynamoLedger,
+    partition: Partition,
+    offering: &UnavailableOffering,
+) -> Result<Item, LedgerError> {
+    let until = offering.until;
+    Ok(ledger
+        .item(partition, unavailable_key(offering))
+        .with_body(offering)?
+        .with(names::UNTIL, number(until.as_millisecond()))
+        .with(names::TTL, number(until.as_second() + 3_600)))
+}
+
+/// Remembers offerings; one that is known to be out for longer stays so.
+pub(super) async fn put(
+    ledger: &DynamoLedger,
+    partition: Partition,
+    offerings: &[UnavailableOffering],
+) -> Result<(), LedgerError> {
+    for some in offerings.chunks(PARALLEL) {
+        let mut puts = Vec::with_capacity(some.len());
+        for offering in some {
+            puts.push(put_one(ledger, partition, offering));
+        }
+        try_join_all(puts).await?;
+    }
+    Ok(())
+}
+
+async fn put_one(
+    ledger: &DynamoLedger,
+    partition: Partition,
+    offering: &UnavailableOffering,
+) -> Result<(), LedgerError> {
+    let item = of_unavailable(ledger, partition, offering)?;
+    let key = item.sort_key();
+    let put = ledger
+        .client
+        .put_item()
+        .table_name(&ledger.table)
+        .set_item(Some(item.into_attributes()))
+        .condition_expression("attribute_not_exists(#sk) OR #until < :until")
+        .expression_attribute_names("#sk", names::SORT)
+        .expression_attribute_names("#until", names::UNTIL)
+        .expression_attribute_values(":until", number(offering.until.as_millisecond()));
+    match put.send().await {
+        Err(error)
+            if !error.as_service_error().is_some_and(PutItemError::is_conditional_check_failed_exception) =>
+        {
+            Err(errors::ledger(format!("write {key}"), error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Forgets offerings, unless somebody has written them anew since they were read.
+pub(super) async fn clear(
+    ledger: &DynamoLedger,
+    offerings: &[UnavailableOffering],
+) -> Result<(), LedgerError> {
+    for some in offerings.chunks(PARALLEL) {
+        let mut deletions = Vec::with_capacity(some.len());
+        for offering in some {
+            deletions.push(clear_one(ledger, offering));
+        }
+        try_join_all(deletions).await?;
+    }
+    Ok(())
+}
+
+async fn clear_one(ledger: &DynamoLedger, offering: &UnavailableOffering) -> Result<(), LedgerError> {
+    let key = unavailable_key(offering);
+    let delete = ledger
+        .client
+        .delete_item()
+        .table_name(&ledger.table)
+        .set_key(Some(ledger.item(Partition::Cluster, &key).into_attributes()))
+        .condition_expression("attribute_not_exists(#sk) OR #until = :until")
+        .expression_attribute_names("#sk", names::SORT)
+        .expression_attribute_names("#until", names::UNTIL)
+        .expression_attribute_values(":until", number(offering.until.as_millisecond()));
+    match delete.send().await {
+        Err(error)
+            if !error
+                .as_service_error()
+                .is_some_and(DeleteItemError::is_conditional_check_failed_exception) =>
+        {
+            Err(errors::ledger(format!("delete {key}"), error))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,72 @@
+//! Tables of every form that was ever written, as they were stored: each is read from then on.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use outrigger_engine::ports::{Ledger, LedgerError};
+use outrigger_model::{ClaimState, IntentState, PauseScope};
+use serde_json::Value;
+
+use super::{Rig, TTL, UID, failed, unbound};
+use crate::support::at;
+
+/// The items of a file: texts and numbers are attributes of their kind, and an object is the JSON of a body.
+async fn store(rig: &Rig, file: &str) {
+    let items: Vec<Value> = serde_json::from_str(file).unwrap();
+    for item in items {
+        let mut put = rig.client.put_item().table_name(&rig.table);
+        put = put.item("pk", AttributeValue::S(format!("cluster#{UID}")));
+        for (name, value) in item.as_object().unwrap() {
+            let value = match value {
+                Value::String(text) => AttributeValue::S(text.clone()),
+                Value::Number(number) => AttributeValue::N(number.to_string()),
+                body => AttributeValue::S(body.to_string()),
+            };
+            put = put.item(name, value);
+        }
+        put.send().await.unwrap();
+    }
+}
+
+async fn of_schema_1() -> Rig {
+    let rig = unbound().await;
+    store(&rig, include_str!("../stored/schema-1.json")).await;
+    rig
+}
+
+#[tokio::test]
+async fn a_table_of_schema_1_goes_on_with_its_claims_and_its_open_launch() {
+    let rig = of_schema_1().await;
+    let too_old = rig.ledger.load().await.unwrap_err();
+    assert!(matches!(&too_old, LedgerError::Unreadable { item, .. } if item == "meta"), "{too_old}");
+    rig.ledger.bind(UID).await.unwrap();
+    rig.ledger.bind(UID).await.unwrap();
+    let state = rig.ledger.load().await.unwrap();
+    assert_eq!(state.generation, 8, "plans of an older function are overtaken");
+    let claims: Vec<_> = state.claims.iter().map(|claim| (claim.name.as_str(), claim.status.state)).collect();
+    assert_eq!(claims, [("web-1", ClaimState::Initialized), ("web-2", ClaimState::Intent)]);
+    assert_eq!(state.claims[0].status.command, None, "commands of schema 1 are let go");
+    let intents: Vec<_> = state.intents.iter().map(|intent| (intent.id.as_str(), intent.state)).collect();
+    assert_eq!(intents, [("open", IntentState::Sent)]);
+    assert_eq!(state.pause.map(|pause| pause.what), Some(PauseScope::Everything));
+    assert_eq!((state.unavailable.len(), state.health.version), (1, 3));
+    assert_eq!(rig.ledger.sweep().await.unwrap().orphans.len(), 1);
+    rig.ledger.resolve("open", &[failed("web-2")], at(1)).await.unwrap();
+    assert_eq!(rig.ledger.intent("open").await.unwrap().unwrap().state, IntentState::Resolved);
+    let lease = rig.ledger.acquire("provision", "a", at(0), TTL).await.unwrap().unwrap();
+    rig.ledger.prepare(&lease, &crate::support::launch("i", 8, 1)).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_upgrade_whose_answers_are_lost_is_gone_on_with() {
+    for losses in 1..=4 {
+        let rig = of_schema_1().await;
+        let (ledger, proxy) = rig.through_proxy("TransactWriteItems").await;
+        proxy.lose_next(losses);
+        for _ in 0..5 {
+            if ledger.bind(UID).await.is_ok() {
+                break;
+            }
+        }
+        let state = rig.ledger.load().await.unwrap();
+        assert_eq!((state.generation, state.intents.len(), state.claims.len()), (8, 1, 2), "{losses}");
+    }
+}
