@@ -35,8 +35,17 @@ pub(crate) fn week<A: AsRef<OsStr>>(arguments: &[A]) -> Result<()> {
 
 /// Plays simulated worlds: the same that the tests of `outrigger-simulation` play, but any number of them.
 pub(crate) fn simulate<A: AsRef<OsStr>>(arguments: &[A]) -> Result<()> {
-    run(workspace("build")?.args(["--quiet", "--example", "seeds"]))?;
-    run(program(target::directory()?.join("release/examples/seeds"))?.args(arguments))
+    example("seeds", arguments)
+}
+
+/// Takes guards away and plays simulated worlds until one of them notices.
+pub(crate) fn absences<A: AsRef<OsStr>>(arguments: &[A]) -> Result<()> {
+    example("absences", arguments)
+}
+
+fn example<A: AsRef<OsStr>>(name: &str, arguments: &[A]) -> Result<()> {
+    run(workspace("build")?.args(["--quiet", "--example", name]))?;
+    run(program(target::directory()?.join("release/examples").join(name))?.args(arguments))
 }
 
 /// A member's program, built.

@@ -76,6 +76,14 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Take each guard of the functions away, and play simulated worlds until one of them notices: the table of
+    /// tests/ABSENCES.md. See `cargo xtask absences --help`.
+    #[command(disable_help_flag = true)]
+    Absences {
+        /// What the player's own command takes.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// The local stack: `up`, `down`, `status`; see `cargo xtask stack --help`.
     #[command(disable_help_flag = true)]
     Stack {
@@ -110,6 +118,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Bench { arguments } => build::bench(&arguments),
         Chore::Week { arguments } => build::week(&arguments),
         Chore::Simulate { arguments } => build::simulate(&arguments),
+        Chore::Absences { arguments } => build::absences(&arguments),
         Chore::Stack { arguments } => stack::run(&arguments),
     }
 }

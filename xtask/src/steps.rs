@@ -50,6 +50,9 @@ const AFTER_CHECK: &[Step] = &[
 /// What is drawn, in its full size; the suite plays a part of each.
 pub(crate) const SOAK: &[Step] = &[
     step("seeds", 1_200, "20,000 worlds from seeds", |_| build::simulate(&["--seeds", "20000"])),
+    step("absences", 1_200, "each guard taken away", |_| {
+        build::absences(&["--seeds", "5000", "--write", "tests/ABSENCES.md"])
+    }),
     step("differential", 240, "1,000 clusters beside Karpenter's scheduler", |_| {
         build::bench(&["differential", "--cases", "1000"])
     }),

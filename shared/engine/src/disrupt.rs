@@ -23,7 +23,7 @@ use crate::TickError;
 use crate::bell::ring;
 use crate::disruption::command::commit;
 use crate::error::chain;
-use crate::guards::Guards;
+use crate::guards::{Guard, Guards};
 use crate::lease_guard::LeaseGuard;
 use crate::observe::offers::Offers;
 use crate::observe::{Known, Purpose, snapshot};
@@ -149,7 +149,9 @@ impl Tick<'_> {
             self.ports.ledger.put_disruption_memory(&memory, guard.lease()).await?;
         }
         let marked = marks::marked(&snapshot, &found);
-        self.mark(&snapshot, &marked).await;
+        if self.settings.guards.has(Guard::SoftTaint) {
+            self.mark(&snapshot, &marked).await;
+        }
         self.set_deletion_costs(&snapshot, &found.ranking, &marked).await;
         let claims = self.summary.committed.values().flatten().cloned().collect();
         ring(self.ports, NOTICE, &self.settings.cluster, claims).await;
@@ -164,7 +166,7 @@ impl Tick<'_> {
         known: &DisruptionMemory,
     ) -> Result<Option<(Snapshot, DisruptionMemory)>, TickError> {
         let ledger = self.ports.ledger.load().await?;
-        if in_force(&ledger, &mut self.summary.pause, self.ports.now()).is_some() {
+        if in_force(&ledger, &mut self.summary.pause, self.settings.guards, self.ports.now()).is_some() {
             return Ok(None);
         }
         if !ledger.claims.iter().any(|claim| claim.status.state == ClaimState::Initialized) {
@@ -264,7 +266,7 @@ impl Tick<'_> {
         for command in found.commands.iter().filter(|command| command.starts_now) {
             let since = command.proposed_since.unwrap_or(snapshot.taken_at);
             let is_old = snapshot.taken_at.duration_since(since) >= VALIDATION_DELAY;
-            let is_validated = is_old || !self.settings.guards.validation;
+            let is_validated = is_old || !self.settings.guards.has(Guard::Validation);
             let may_commit = is_validated && Instant::now() < self.deadline;
             if may_commit && self.commit(lease, snapshot, command).await? {
                 continue;

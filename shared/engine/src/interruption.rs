@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use crate::bell::ring;
 use crate::disruption::command;
 use crate::error::chain;
+use crate::guards::Guards;
 use crate::node::terminate::{self, Cause};
 use crate::pause::in_force;
 use crate::ports::{ClusterError, Event, Interruption, LedgerError, LedgerState, Ports, Subject};
@@ -194,7 +195,7 @@ impl Batch<'_> {
 
     /// What is done about rebalance recommendations: nobody replaces a node while disruption is paused.
     fn rebalance(&mut self, ledger: &LedgerState, now: Timestamp) -> RebalancePolicy {
-        let pause = in_force(ledger, &mut self.summary.pause, now);
+        let pause = in_force(ledger, &mut self.summary.pause, Guards::default(), now);
         let is_paused = pause.is_some_and(|pause| pause.stops_disruption(now));
         if is_paused { RebalancePolicy::Event } else { self.settings.rebalance }
     }

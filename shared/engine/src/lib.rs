@@ -29,7 +29,7 @@ pub mod refresh;
 pub mod uninstall;
 
 pub use error::{TickError, chain};
-pub use guards::Guards;
+pub use guards::{Guard, Guards};
 pub use launch::fleet_errors;
 pub use node::placing::PlacePods;
 pub use outrigger_planning::binding::DEFAULT_SCHEDULER;

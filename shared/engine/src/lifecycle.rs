@@ -27,7 +27,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::error::chain;
-use crate::guards::Guards;
+use crate::guards::{Guard, Guards};
 use crate::lease_guard::LeaseGuard;
 use crate::node::evict::Patience;
 use crate::node::index::Nodes;
@@ -266,7 +266,7 @@ impl Tick<'_> {
     /// Looks at every claim once.
     async fn pass(&mut self, lease: &Lease) -> Result<(), TickError> {
         self.summary.waiting.clear();
-        let lease = self.settings.guards.fence.then_some(lease);
+        let lease = self.settings.guards.has(Guard::Fence).then_some(lease);
         let mut world = self.look().await?;
         if self.time_is_up() {
             return Ok(());
@@ -300,14 +300,14 @@ impl Tick<'_> {
 
     /// EC2 first, then the ledger, then the nodes: whatever EC2 shows was written down before the ledger is read.
     async fn look(&mut self) -> Result<World, TickError> {
-        if self.settings.guards.cloud_first {
+        if self.settings.guards.has(Guard::CloudFirst) {
             self.ask_ec2().await;
         }
         self.mirrors.look(self.ports).await;
         let ledger = self.ports.ledger.load().await?;
-        self.pause = in_force(&ledger, &mut self.summary.pause, self.ports.now());
+        self.pause = in_force(&ledger, &mut self.summary.pause, self.settings.guards, self.ports.now());
         self.seen_resources = ledger.seen_resources;
-        if !self.settings.guards.cloud_first {
+        if !self.settings.guards.has(Guard::CloudFirst) {
             self.ask_ec2().await;
         }
         let nobody = ledger.claims.is_empty() && !self.sweep_is_due();

@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout};
 use crate::TickError;
 use crate::disruption::command::{give_up_too_dear, note_replacements};
 use crate::error::chain;
-use crate::guards::Guards;
+use crate::guards::{Guard, Guards};
 use crate::launch::apply::apply;
 use crate::launch::launcher::Outcome;
 use crate::launch::recover::recover;
@@ -300,6 +300,9 @@ impl Tick<'_> {
         offers: &mut Offers,
     ) -> Result<(), TickError> {
         let mut ledger = self.ports.ledger.load().await?;
+        if !self.settings.guards.has(Guard::UnavailableMemory) {
+            ledger.unavailable.clear();
+        }
         if let Some(pause) = self.heed_pause(&mut ledger) {
             self.rest(&pause, &watched.state).await;
             return Ok(());
@@ -338,7 +341,9 @@ impl Tick<'_> {
         self.learn_from(&decision, &outcome).await;
         self.plan_again_for(&decision, &outcome);
         note_replacements(self.ports, guard.lease(), snapshot, plan, &outcome).await?;
-        give_up_too_dear(self.ports, guard.lease(), snapshot, plan).await?;
+        if self.settings.guards.has(Guard::DearCommands) {
+            give_up_too_dear(self.ports, guard.lease(), snapshot, plan).await?;
+        }
         self.note(outcome);
         hold_room(self.ports, guard.lease(), snapshot, plan).await?;
         self.tell(snapshot, plan, report).await;

@@ -55,7 +55,7 @@ pub async fn provision() -> Result<(), Error> {
 pub async fn lifecycle() -> Result<(), Error> {
     serve_event(Limits::TICK, async |shell: &Shell<NodeCare>, event, owner, deadline| {
         let own = &shell.own;
-        let guards = Guards { breaker: !own.sweep_anyway, ..Guards::default() };
+        let guards = if own.sweep_anyway { Guards::sweeping_anyway() } else { Guards::default() };
         let settings = lifecycle_tick::Settings {
             window: own.poll_window,
             patience: patience(&event, own.poll_window),

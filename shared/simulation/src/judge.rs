@@ -14,6 +14,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use outrigger_engine::Guards;
 use outrigger_model::Invalid;
 
 use crate::play::{PlayError, Unobserved, play};
@@ -80,7 +81,13 @@ impl Worlds {
 
     /// Plays the world of one seed, and says what was wrong and what happened.
     pub fn judge(&self, seed: u64) -> Result<Failure, PlayError> {
+        self.judge_without(seed, Guards::default())
+    }
+
+    /// The same with some guards taken away.
+    pub fn judge_without(&self, seed: u64, guards: Guards) -> Result<Failure, PlayError> {
         let Trial { scenario, asks } = self.trial(seed);
+        let scenario = Scenario { guards, ..scenario };
         let ending = play(&scenario, &[], &mut Unobserved)?;
         let complaints = verdict::complaints(&ending, asks);
         Ok(Failure { seed, complaints, timeline: ending.summary.timeline })

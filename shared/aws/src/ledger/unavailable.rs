@@ -36,7 +36,7 @@ pub(super) fn read(met: &[Item], taken_back: &[Item]) -> Result<Vec<UnavailableO
             Ok(offering) if latest.get(&item.sort_key()).is_some_and(|met| met.until >= offering.until) => {}
             Ok(offering) => drop(latest.insert(item.sort_key(), offering)),
             Err(error) => {
-                tracing::error!(%error, "an offering that was taken back cannot be read and is left out")
+                tracing::error!(%error, "an offering that was taken back cannot be read and is left out");
             }
         }
     }

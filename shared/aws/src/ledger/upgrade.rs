@@ -22,7 +22,7 @@ pub(super) async fn to_schema_2(ledger: &DynamoLedger, generation: u64) -> Resul
         let moves = some.iter().map(|item| moved(ledger, item)).collect::<Result<Vec<_>, _>>()?;
         let names: Vec<String> = some.iter().map(Item::sort_key).collect();
         // What somebody else has moved or closed meanwhile, the next tick finds so.
-        taken(write(ledger, &format!("move {}", names.join(" ")), moves.concat()).await?)?;
+        taken(&write(ledger, &format!("move {}", names.join(" ")), moves.concat()).await?)?;
     }
     let raise = Update::builder()
         .table_name(&ledger.table)
@@ -36,7 +36,7 @@ pub(super) async fn to_schema_2(ledger: &DynamoLedger, generation: u64) -> Resul
         .expression_attribute_values(":seen", number(generation))
         .expression_attribute_values(":next", number(generation.saturating_add(1)));
     let raise = TransactWriteItem::builder().update(built(raise.build())?).build();
-    taken(write(ledger, &format!("schema 2 over generation {generation}"), vec![raise]).await?)?;
+    taken(&write(ledger, &format!("schema 2 over generation {generation}"), vec![raise]).await?)?;
     tracing::info!(launches = open.len(), "the ledger was brought from schema 1 to schema 2");
     Ok(())
 }
@@ -56,7 +56,7 @@ fn moved(ledger: &DynamoLedger, item: &Item) -> Result<Vec<TransactWriteItem>, L
     ])
 }
 
-fn taken(outcome: Outcome) -> Result<(), LedgerError> {
+fn taken(outcome: &Outcome) -> Result<(), LedgerError> {
     match outcome {
         Outcome::Written => Ok(()),
         Outcome::Refused(_) => Err(LedgerError::Conflict { what: "a ledger of schema 1".into() }),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use outrigger_model::{Intent, LaunchHealth};
 
-use crate::guards::Guards;
+use crate::guards::{Guard, Guards};
 use crate::ports::{Sweep, WrittenTemplate};
 
 /// So long after its last use a template is of no use any more.
@@ -51,17 +51,19 @@ impl<'a> Templates<'a> {
         for template in self.written.iter().filter(|template| !needed.contains(template.name.as_str())) {
             let used_at = self.health.templates.get(&template.name).copied().max(Some(template.created_at));
             let is_idle = used_at.is_none_or(|at| passed(at, now) >= UNUSED_AFTER);
-            if guards.template_wait && !is_idle {
+            if guards.has(Guard::TemplateWait) && !is_idle {
                 continue;
             }
             let since = before.templates.get(&template.id).copied();
             found.insert(template.id.clone(), since.unwrap_or(now));
-            if !guards.two_sweeps || since.is_some_and(|since| passed(since, now) >= CONFIRMED_AFTER) {
+            if !guards.has(Guard::TwoSweeps)
+                || since.is_some_and(|since| passed(since, now) >= CONFIRMED_AFTER)
+            {
                 confirmed.push(template);
             }
         }
         sweep.templates = found;
-        if guards.breaker && (sweep.breaker.is_some() || !sweep.forgotten.is_empty()) {
+        if guards.has(Guard::Breaker) && (sweep.breaker.is_some() || !sweep.forgotten.is_empty()) {
             return Vec::new();
         }
         confirmed.truncate(ALWAYS_ALLOWED.max(self.written.len() / ALLOWED_SHARE));
@@ -156,7 +158,7 @@ mod tests {
             assert_eq!(unused(&Sweep::default(), Guards::default()), (count, expected));
             for doubt in &doubts {
                 assert_eq!(unused(doubt, Guards::default()), (count, 0), "{doubt:?}");
-                assert_eq!(unused(doubt, Guards { breaker: false, ..Guards::default() }), (count, expected));
+                assert_eq!(unused(doubt, Guards::default().without(Guard::Breaker)), (count, expected));
             }
         }
     }

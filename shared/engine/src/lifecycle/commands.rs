@@ -12,6 +12,7 @@ use outrigger_planning::leaving::replacement::{
 use super::{Tick, cause_of};
 use crate::TickError;
 use crate::error::chain;
+use crate::guards::Guard;
 use crate::node::index::Nodes;
 use crate::node::initialize::awaits_only_pods;
 use crate::node::terminate::{Cause, ending};
@@ -58,7 +59,7 @@ impl Tick<'_> {
             return self.remove(command, lease).await;
         }
         if let Step::Wait(what) = &step
-            && self.settings.guards.replacements
+            && self.settings.guards.has(Guard::Replacements)
         {
             self.waits(&held, &what.to_string());
             return Ok(());
@@ -67,7 +68,7 @@ impl Tick<'_> {
             self.waits(&held, "an operator's pause to end");
             return Ok(());
         }
-        if step != Step::GiveUp && self.settings.guards.last_look && !self.mirrors.are_known() {
+        if step != Step::GiveUp && self.settings.guards.has(Guard::LastLook) && !self.mirrors.are_known() {
             self.waits(&held, "its NodeClaim object to be read");
             return Ok(());
         }
@@ -148,7 +149,7 @@ impl Tick<'_> {
         held: &[&mut NodeClaim],
         nodes: &Nodes<'_>,
     ) -> Result<Option<DisruptionBlocker>, TickError> {
-        if !self.settings.guards.last_look {
+        if !self.settings.guards.has(Guard::LastLook) {
             return Ok(None);
         }
         let budgets = disruption_budgets(self.ports).await?;

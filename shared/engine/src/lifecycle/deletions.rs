@@ -7,6 +7,7 @@ use outrigger_model::{Node, NodeClaim, TerminationReason, labels};
 
 use super::Tick;
 use crate::error::chain;
+use crate::guards::Guard;
 use crate::node::deletion;
 use crate::node::index::Nodes;
 use crate::node::terminate::Cause;
@@ -36,7 +37,7 @@ impl Tick<'_> {
             .collect();
         let ended = self.deleted_of_late(claims, nodes);
         let breaks = deletion::are_too_many(deleted.len(), ended.len(), claims.len());
-        let held = if self.settings.guards.breaker && breaks {
+        let held = if self.settings.guards.has(Guard::Breaker) && breaks {
             deleted
         } else {
             self.remember_deletions(deleted, ended, lease).await

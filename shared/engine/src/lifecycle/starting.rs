@@ -12,6 +12,7 @@ use outrigger_planning::leaving::replacement;
 use super::Tick;
 use super::placing::Placing;
 use crate::TickError;
+use crate::guards::Guard;
 use crate::node::index::Nodes;
 use crate::node::placing;
 use crate::node::register::registration;
@@ -34,7 +35,8 @@ impl Tick<'_> {
             match (claim.status.state, on) {
                 (ClaimState::Launched, [node]) => joined.push((claim, *node)),
                 (_, [node]) if node.awaits_placing() && !node.deleting => {
-                    let awaits_moves = awaiting.contains(&claim.name);
+                    let stays_closed = self.settings.guards.has(Guard::ClosedReplacements);
+                    let awaits_moves = stays_closed && awaiting.contains(&claim.name);
                     closed.push(Placing { claim, node, awaits_moves });
                 }
                 _ => others.push((claim, on)),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use outrigger_model::{Pod, PodRef, Resources, Termination, UnreadableWish};
 
+use crate::guards::{Guard, Guards};
 use crate::ports::{Attachment, PodOnNode};
 
 /// From the taint to the first look at the pods: by then the scheduler has noticed.
@@ -61,7 +62,12 @@ fn tier(pod: &Pod) -> (bool, bool) {
 
 /// What is to be done now. One tier leaves after the other; near the end's time each pod is made to leave in time for
 /// its grace, whatever its tier.
-pub(crate) fn plan<'a>(pods: &'a [PodOnNode], end: &Termination, now: Timestamp) -> Drain<'a> {
+pub(crate) fn plan<'a>(
+    pods: &'a [PodOnNode],
+    end: &Termination,
+    guards: Guards,
+    now: Timestamp,
+) -> Drain<'a> {
     let leaving: Vec<&PodOnNode> = pods.iter().filter(|on| must_leave(on, now)).collect();
     let mut drain = Drain { left: leaving.len(), ..Drain::default() };
     for on in pods.iter().filter(|on| is_spared(on, end, now)) {
@@ -76,7 +82,7 @@ pub(crate) fn plan<'a>(pods: &'a [PodOnNode], end: &Termination, now: Timestamp)
             drain.force.push((&on.pod, Duration::from_secs(left.as_secs()).max(LEAST_GRACE)));
             continue;
         }
-        if Some(tier(&on.pod)) != current {
+        if guards.has(Guard::DrainTiers) && Some(tier(&on.pod)) != current {
             continue;
         }
         if on.pod.is_protected(now) {

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::TickError;
 use crate::error::chain;
-use crate::guards::Guards;
+use crate::guards::{Guard, Guards};
 use crate::node::drain::{self, Drain, TAINT_WAIT};
 use crate::node::terminate::{close, close_for};
 use crate::ports::{ClusterError, Event, Eviction, Lease, LedgerError, PodOnNode, Ports, Subject};
@@ -157,7 +157,7 @@ impl Draining<'_> {
         nodes: &[&Node],
     ) -> Result<bool, TickError> {
         for node in nodes {
-            if self.guards.drain_mark {
+            if self.guards.has(Guard::DrainMark) {
                 close_for(self.ports, node, end).await?;
             } else {
                 close(self.ports, node).await?;
@@ -166,10 +166,10 @@ impl Draining<'_> {
         let now = self.ports.now();
         let Some(tainted_at) = end.tainted_at else {
             self.write(claim, claim.status.state, |end| end.tainted_at = Some(now)).await?;
-            return Ok(!self.guards.taint_wait);
+            return Ok(!self.guards.has(Guard::TaintWait));
         };
         let waited = Duration::try_from(now.duration_since(tainted_at)).unwrap_or_default();
-        Ok(!self.guards.taint_wait || waited >= TAINT_WAIT)
+        Ok(!self.guards.has(Guard::TaintWait) || waited >= TAINT_WAIT)
     }
 
     /// Asks the pods of the nodes to leave, then waits for their volumes. Returns what is still there.
@@ -182,7 +182,7 @@ impl Draining<'_> {
         let (mut left, mut stay) = (0, BTreeMap::new());
         for node in nodes {
             let pods = self.pods_on(node).await?;
-            let drain = drain::plan(&pods, end, self.ports.now());
+            let drain = drain::plan(&pods, end, self.guards, self.ports.now());
             left += drain.left;
             self.carry_out(node, &drain).await?;
             stay.insert(node.name.clone(), pods);

@@ -8,7 +8,7 @@ use outrigger_model::{ClaimState, NodeClaim};
 
 use crate::TickError;
 use crate::error::chain;
-use crate::guards::Guards;
+use crate::guards::{Guard, Guards};
 use crate::node::index::Nodes;
 use crate::ports::{InstanceState, Lease, LedgerError, Machine, Ports};
 
@@ -135,7 +135,7 @@ fn step(
     match state {
         Some(InstanceState::Terminated) => Step::Close,
         Some(InstanceState::ShuttingDown) => Step::Wait,
-        None if long_missing || !guards.absence_wait => Step::TerminateAndForget,
+        None if long_missing || !guards.has(Guard::AbsenceWait) => Step::TerminateAndForget,
         Some(_) | None => Step::Terminate,
     }
 }

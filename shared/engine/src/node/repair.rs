@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use outrigger_model::node_claim_object::ConditionStatus;
 use outrigger_model::{ClaimState, NillableDuration, Node, NodeClaim, TerminationReason};
 
-use crate::guards::Guards;
+use crate::guards::{Guard, Guards};
 use crate::node::terminate::Cause;
 use crate::ports::{InstanceProblem, InstanceStatus};
 
@@ -141,7 +141,7 @@ impl<'a> Health<'a> {
         };
         let (all, unhealthy) = self.pools.get(claim.spec.node_pool.as_str()).copied().unwrap_or_default();
         let allowed = (all * UNHEALTHY_PERCENT).div_ceil(100);
-        if self.guards.repair_breaker && unhealthy > allowed {
+        if self.guards.has(Guard::RepairBreaker) && unhealthy > allowed {
             let node_pool = claim.spec.node_pool.clone();
             return Some(Verdict::Blocked(Blocked { ailment, node_pool, nodes: all, unhealthy, allowed }));
         }

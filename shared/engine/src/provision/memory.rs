@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::Tick;
 use super::events::publish;
 use crate::error::chain;
+use crate::guards::Guard;
 use crate::launch::fleet_errors::ErrorClass;
 use crate::launch::health::{self, News};
 use crate::launch::launcher::Outcome;
@@ -33,7 +34,7 @@ impl Tick<'_> {
     pub(super) async fn decide(&mut self, snapshot: Snapshot) -> Decision {
         let mut snapshot = snapshot;
         let (mut plan, mut report) = self.plan(&snapshot);
-        let found = if self.settings.guards.pool_breaker {
+        let found = if self.settings.guards.has(Guard::PoolBreaker) {
             launch_outcomes(&snapshot, &plan)
         } else {
             LaunchOutcomes::default()

@@ -16,7 +16,7 @@ impl Tick<'_> {
     /// pause while nothing may be launched.
     pub(super) fn heed_pause(&mut self, ledger: &mut LedgerState) -> Option<Pause> {
         let now = self.ports.now();
-        let pause = in_force(ledger, &mut self.summary.pause, now)?;
+        let pause = in_force(ledger, &mut self.summary.pause, self.settings.guards, now)?;
         if pause.stops_disruption(now) {
             ledger.commands.clear();
         }

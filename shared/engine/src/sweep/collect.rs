@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use outrigger_model::{ClaimState, Intent, Node, NodeClaim, TerminationReason, labels};
 
-use crate::guards::Guards;
+use crate::guards::{Guard, Guards};
 use crate::node::index::Nodes;
 use crate::node::liveness::is_partitioned;
 use crate::node::release::ABSENCE_WAIT;
@@ -111,13 +111,14 @@ pub(crate) fn sweep<'a>(seen: &Seen<'a>, before: &Sweep, guards: Guards, now: Ti
     }
     judge.nodes();
     let mut findings = judge.findings;
-    findings.sweep.partitioned = guards.partition && is_partitioned(seen.nodes.all.iter().copied());
+    findings.sweep.partitioned =
+        guards.has(Guard::Partition) && is_partitioned(seen.nodes.all.iter().copied());
     if findings.sweep.partitioned {
         findings.keep_what_ec2_says();
     }
     let live = seen.machines.iter().filter(|machine| !machine.state.is_ending()).count();
     let would_end = findings.orphans.len() + findings.ending.iter().filter(|end| end.concluded).count();
-    if guards.breaker && would_end > ALWAYS_ALLOWED.max(live / ALLOWED_SHARE) {
+    if guards.has(Guard::Breaker) && would_end > ALWAYS_ALLOWED.max(live / ALLOWED_SHARE) {
         findings.sweep.breaker = Some(would_end);
         findings.keep_what_ec2_says();
     }
@@ -268,11 +269,11 @@ impl<'a> Judge<'_, 'a> {
     /// Whether an earlier sweep found the same, long enough ago.
     fn confirmed(&self, since: Option<Timestamp>, length: Duration) -> bool {
         let passed = |since| Duration::try_from(self.now.duration_since(since)).unwrap_or_default();
-        !self.guards.two_sweeps || since.is_some_and(|since| passed(since) >= length)
+        !self.guards.has(Guard::TwoSweeps) || since.is_some_and(|since| passed(since) >= length)
     }
 
     fn absent(&self, since: Option<Timestamp>) -> bool {
-        !self.guards.absence_wait || self.confirmed(since, ABSENCE_WAIT)
+        !self.guards.has(Guard::AbsenceWait) || self.confirmed(since, ABSENCE_WAIT)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Each guard is switched off once, and each promise of AWS that the engine builds on is broken once: a world that it
 //! saved then breaks a law. Otherwise the simulation would be blind to what the guard is for.
 
-use outrigger_engine::Guards;
+use outrigger_engine::{Guard, Guards};
 use outrigger_simulation::{Ending, Promises};
 
 use crate::common;
@@ -32,23 +32,6 @@ spec:
     - {name: web, at: 2s, replicas: 2, scale: [{scale}], template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 400m, memory: 1Gi}}}]}}}
   events: [{events}]
 ";
-
-const ON: Guards = Guards {
-    taint_wait: true,
-    drain_mark: true,
-    two_sweeps: true,
-    cloud_first: true,
-    breaker: true,
-    partition: true,
-    absence_wait: true,
-    repair_breaker: true,
-    fence: true,
-    pool_breaker: true,
-    template_wait: true,
-    validation: true,
-    replacements: true,
-    last_look: true,
-};
 
 const KEPT: Promises = Promises { tokens: true, tags: true, epochs: true, versions: true };
 
@@ -95,8 +78,8 @@ impl World<'_> {
 
     /// As [`World::check`], for what the engine builds on and does not do itself.
     fn check_promise(&self, seeds: u64, on: &[Promises], off: Promises) {
-        let on: Vec<_> = on.iter().map(|promises| (ON, *promises)).collect();
-        self.compare(seeds, &on, (ON, off));
+        let on: Vec<_> = on.iter().map(|promises| (Guards::default(), *promises)).collect();
+        self.compare(seeds, &on, (Guards::default(), off));
     }
 
     fn compare(&self, seeds: u64, on: &[(Guards, Promises)], off: (Guards, Promises)) {
@@ -125,7 +108,7 @@ fn the_wait_after_the_taint_keeps_pods_off_machines_that_end() {
         law: "which was given up",
         ..WORLD
     };
-    world.check(3, &[ON], Guards { taint_wait: false, ..ON });
+    world.check(3, &[Guards::default()], Guards::default().without(Guard::TaintWait));
 }
 
 #[test]
@@ -136,7 +119,7 @@ fn a_claim_is_not_closed_while_its_instance_may_only_be_late() {
         law: "was closed while its instance lives",
         ..WORLD
     };
-    world.check(10, &[ON], Guards { absence_wait: false, ..ON });
+    world.check(10, &[Guards::default()], Guards::default().without(Guard::AbsenceWait));
 }
 
 #[test]
@@ -148,15 +131,19 @@ fn what_was_launched_a_moment_ago_is_no_orphan() {
         law: "was terminated while its claim lives",
         ..WORLD
     };
-    let either = [ON, Guards { two_sweeps: false, ..ON }, Guards { cloud_first: false, ..ON }];
-    world.check(5, &either, Guards { cloud_first: false, two_sweeps: false, ..ON });
+    let either = [
+        Guards::default(),
+        Guards::default().without(Guard::TwoSweeps),
+        Guards::default().without(Guard::CloudFirst),
+    ];
+    world.check(5, &either, Guards::default().without(Guard::CloudFirst).without(Guard::TwoSweeps));
 }
 
 #[test]
 fn the_breaker_stops_a_sweep_that_would_end_too_much() {
     let world =
         World { events: "{at: 2m, kind: LateInstances, count: 6}", law: "were terminated at once", ..WORLD };
-    world.check(2, &[ON], Guards { breaker: false, ..ON });
+    world.check(2, &[Guards::default()], Guards::default().without(Guard::Breaker));
 }
 
 #[test]
@@ -166,7 +153,7 @@ fn who_has_lost_the_lease_writes_no_sweep() {
         law: "under somebody else's lease",
         ..WORLD
     };
-    world.check(2, &[ON], Guards { fence: false, ..ON });
+    world.check(2, &[Guards::default()], Guards::default().without(Guard::Fence));
 }
 
 /// Provision dies with the answer of EC2 still on its way, and the next run sees nothing of the instance yet.
@@ -208,7 +195,7 @@ fn repair_stops_where_the_fault_is_not_the_nodes() {
         law: "nodes were unhealthy",
         ..WORLD
     };
-    world.check(2, &[ON], Guards { repair_breaker: false, ..ON });
+    world.check(2, &[Guards::default()], Guards::default().without(Guard::RepairBreaker));
 }
 
 #[test]
@@ -220,14 +207,14 @@ fn nothing_is_concluded_while_most_nodes_are_not_heard_of() {
         law: "nodes were not heard of",
         ..WORLD
     };
-    world.check(2, &[ON], Guards { partition: false, ..ON });
+    world.check(2, &[Guards::default()], Guards::default().without(Guard::Partition));
 }
 
 #[test]
 fn nodes_are_opened_again_when_nobody_drains_them_and_not_before() {
     let world =
         World { duration: "8m", events: "{at: 2m, kind: CloseNodes, count: 1}", law: "was opened", ..WORLD };
-    world.check(2, &[ON], Guards { two_sweeps: false, ..ON });
+    world.check(2, &[Guards::default()], Guards::default().without(Guard::TwoSweeps));
 }
 
 #[test]
@@ -239,7 +226,7 @@ fn who_saw_a_node_before_its_drain_began_does_not_open_it_any_more() {
         law: "was opened too soon",
         ..WORLD
     };
-    world.check(3, &[ON], Guards { drain_mark: false, ..ON });
+    world.check(3, &[Guards::default()], Guards::default().without(Guard::DrainMark));
 }
 
 /// All pods go after two and a half minutes, so that disrupt proposes the node at 3 min and commits it at 4 min.
@@ -248,7 +235,7 @@ const GONE: &str = "{at: 150s, replicas: 0}";
 #[test]
 fn what_is_given_up_is_found_twice() {
     let world = World { scale: GONE, disrupts: true, law: "no earlier run had found it", ..WORLD };
-    world.check(2, &[ON], Guards { validation: false, ..ON });
+    world.check(2, &[Guards::default()], Guards::default().without(Guard::Validation));
 }
 
 #[test]
@@ -260,7 +247,7 @@ fn no_node_is_drained_before_what_replaces_it_is_ready() {
         law: "was carried out before",
         ..WORLD
     };
-    world.check(2, &[ON], Guards { replacements: false, ..ON });
+    world.check(2, &[Guards::default()], Guards::default().without(Guard::Replacements));
 }
 
 /// Lifecycle hears of the command only when pods have come to the node.
@@ -273,7 +260,7 @@ fn an_empty_node_to_which_pods_have_come_stays() {
         law: "who minds",
         ..WORLD
     };
-    world.check(2, &[ON], Guards { last_look: false, ..ON });
+    world.check(2, &[Guards::default()], Guards::default().without(Guard::LastLook));
 }
 
 /// Somebody deletes a NodeClaim while provision stands still with a pod in hand that has found room on its node.

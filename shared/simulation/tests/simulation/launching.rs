@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use outrigger_engine::Guards;
+use outrigger_engine::{Guard, Guards};
 use outrigger_model::{CapacityType, Intent, IntentState};
 use outrigger_simulation::{Call, Crash, Ending, Function, Kill};
 
@@ -374,7 +374,7 @@ fn a_rogue_that_taints_each_node_does_not_make_us_buy_and_buy() {
         assert!(bought(&ending) < 35, "{} nodes: {}", bought(&ending), story());
         assert!(bought(&ending) <= 3 * replicas + 2, "{} nodes: {}", bought(&ending), story());
     }
-    let unbridled = CHAOS[2].play(&[], Guards { pool_breaker: false, ..Guards::default() });
+    let unbridled = CHAOS[2].play(&[], Guards::default().without(Guard::PoolBreaker));
     assert!(bought(&unbridled) >= 35, "only {} without the breaker", bought(&unbridled));
     let broken = &unbridled.summary.broken_laws;
     assert!(broken.iter().any(|law| law.contains("launched in an hour")), "{broken:?}");

@@ -3,6 +3,7 @@
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
+mod absences;
 mod alone;
 mod architectures;
 mod chance;

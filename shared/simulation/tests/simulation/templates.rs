@@ -1,6 +1,6 @@
 //! Launch templates that Outrigger wrote: they go once nobody uses them any more, and no launch ever misses one.
 
-use outrigger_engine::Guards;
+use outrigger_engine::{Guard, Guards};
 use outrigger_simulation::Ending;
 
 use crate::common;
@@ -121,7 +121,7 @@ fn a_pause_of_everything_puts_it_off() {
 #[test]
 fn a_template_that_is_about_to_be_used_is_not_collected() {
     let on = Guards::default();
-    let (no_second, no_wait) = (Guards { two_sweeps: false, ..on }, Guards { template_wait: false, ..on });
+    let (no_second, no_wait) = (on.without(Guard::TwoSweeps), on.without(Guard::TemplateWait));
     let events = "{at: 119s, kind: Freeze, function: lifecycle, call: DeleteLaunchTemplate, for: 5s}, {at: 119s, kind: Freeze, function: provision, call: Prepare, for: 10s}";
     let freeze = |seed: u64, guards: Guards| play(seed, "6m", "{at: 119s, replicas: 6}", events, guards);
     let breaks = |seed: u64, guards: Guards| {

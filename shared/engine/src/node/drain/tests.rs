@@ -43,7 +43,7 @@ fn told(pods: &[PodOnNode], by: Option<i64>) -> String {
 
 fn told_of(reason: TerminationReason, pods: &[PodOnNode], by: Option<i64>) -> String {
     let end = ending(reason, by);
-    let drain = plan(pods, &end, at(0));
+    let drain = plan(pods, &end, Guards::default(), at(0));
     let names = |pods: &[&Pod]| pods.iter().map(|pod| pod.id.name.clone()).collect::<Vec<_>>().join(" ");
     let forced: Vec<_> =
         drain.force.iter().map(|(pod, grace)| format!("{} {}", pod.id.name, grace.as_secs())).collect();
@@ -131,7 +131,7 @@ fn a_wish_to_be_left_alone_holds_the_tier_until_time_is_up() {
     assert_eq!(told(&[wishing("false", Some(-600))], None), "shy///1");
     let garbage = [wishing("maybe", Some(-600))];
     assert_eq!(told(&garbage, None), "//shy/1");
-    let drain = plan(&garbage, &ending(TerminationReason::Deleted, None), at(0));
+    let drain = plan(&garbage, &ending(TerminationReason::Deleted, None), Guards::default(), at(0));
     assert!(drain.unreadable[0].1.to_string().contains("\"maybe\" counts as true; allowed: true, false"));
 }
 

@@ -89,7 +89,7 @@ fn an_orphan_is_terminated_once_two_sweeps_agree() {
     assert_eq!(orphan().swept(&[0]), [""; 0]);
     assert_eq!(orphan().swept(&[0, 54]), [""; 0]);
     assert_eq!(orphan().swept(&[0, 30, 60]), ["terminate i-1"]);
-    let hasty = Guards { two_sweeps: false, ..Guards::default() };
+    let hasty = Guards::default().without(Guard::TwoSweeps);
     assert_eq!(World { guards: hasty, ..orphan() }.swept(&[0]), ["terminate i-1"]);
 }
 
@@ -155,7 +155,7 @@ fn claims_end_when_their_instance_has() {
 #[test]
 fn what_turned_up_again_was_never_missed() {
     let claims = vec![claim_of("i-1", ClaimState::Initialized)];
-    let nodes = vec![node_of("i-1", Some("claim-i-1"), false)];
+    let nodes = [node_of("i-1", Some("claim-i-1"), false)];
     let nodes = Nodes::of(nodes.iter(), &[], &[]);
     let shown = [machine("i-1", InstanceState::Running)];
     let look = |machines: &[Machine], before: &Sweep, second| {
@@ -201,7 +201,7 @@ fn a_sweep_that_would_end_too_much_does_nothing() {
     assert_eq!(orphans(4, 0).swept(&[0, 60]), ["breaker 4"]);
     assert_eq!(orphans(4, 35).swept(&[0, 60]), ["breaker 4"]);
     assert_eq!(orphans(4, 36).swept(&[0, 60]).len(), 4);
-    let operator = Guards { breaker: false, ..Guards::default() };
+    let operator = Guards::default().without(Guard::Breaker);
     assert_eq!(World { guards: operator, ..orphans(4, 0) }.swept(&[0, 60]).len(), 4);
     let mut reclaimed = orphans(0, 5);
     for machine in &mut reclaimed.machines {
@@ -240,7 +240,7 @@ fn when_most_nodes_are_not_ready_only_ec2_is_believed() {
         ..World::default()
     };
     assert_eq!(world().swept(&[0, 600]), ["InstanceGone claim-i-3"]);
-    let blind = Guards { partition: false, ..Guards::default() };
+    let blind = Guards::default().without(Guard::Partition);
     let all = [
         "terminate i-1",
         "Lost claim-i-2",

@@ -1,0 +1,128 @@
+//! `cargo xtask absences`: takes each guard away and plays drawn worlds until one of them notices.
+
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use outrigger_engine::{Guard, Guards};
+use outrigger_simulation::{Failure, Worlds};
+
+/// Worlds make and drop small objects all the time; this allocator plays them a quarter faster than the system's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Takes each guard away in turn and plays drawn worlds until a law notices.
+#[derive(Parser)]
+#[command(name = "cargo xtask absences")]
+struct Arguments {
+    /// How many worlds are played at most without each guard.
+    #[arg(long, default_value_t = 2_000)]
+    seeds: u64,
+    /// Guards to take away, by name; default: each.
+    #[arg(long, value_delimiter = ',')]
+    guards: Vec<String>,
+    /// Where the table is written, in place of the terminal.
+    #[arg(long, value_name = "FILE.md")]
+    write: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether each guard is missed by somebody.
+fn run(arguments: &Arguments) -> Result<bool> {
+    let worlds = Worlds::chance().or_else(|problems| {
+        let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        bail!("{}", lines.join("\n"))
+    })?;
+    let wanted = guards(&arguments.guards)?;
+    let mut rows = vec![HEAD.to_owned()];
+    let mut is_complete = true;
+    for guard in wanted {
+        let noticed = first_to_notice(&worlds, guard, arguments.seeds)?;
+        is_complete &= noticed.is_some();
+        let row = noticed.map_or_else(
+            || format!("| {guard:?} | none of {} | |", arguments.seeds),
+            |failure| format!("| {guard:?} | {} | {} |", failure.seed, law(&failure).replace('|', "/")),
+        );
+        eprintln!("{row}");
+        rows.push(row);
+    }
+    let table = rows.join("\n") + "\n";
+    match &arguments.write {
+        None => print!("{table}"),
+        Some(path) => {
+            std::fs::write(path, table).with_context(|| format!("writing {}", path.display()))?;
+        }
+    }
+    Ok(is_complete)
+}
+
+const HEAD: &str = "\
+# What drawn worlds notice
+
+`cargo xtask absences --write tests/ABSENCES.md` makes this table. It takes each guard away in turn and plays the worlds
+of seeds 1, 2, 3 and so on, until something in one of them is not as it must be. The suite plays these seeds with and
+without the guard.
+
+| guard | seed | what is noticed |
+|---|---|---|";
+
+fn guards(names: &[String]) -> Result<Vec<Guard>> {
+    if names.is_empty() {
+        return Ok(Guard::ALL.to_vec());
+    }
+    let of_name = |name: &String| Guard::ALL.into_iter().find(|guard| format!("{guard:?}") == *name);
+    let found = names.iter().map(|name| {
+        let known: Vec<_> = Guard::ALL.iter().map(|guard| format!("{guard:?}")).collect();
+        of_name(name).with_context(|| format!("found {name}; allowed: {}", known.join(", ")))
+    });
+    found.collect()
+}
+
+/// The first world that notices. Worlds are played on all processors, and the one of the least seed counts.
+fn first_to_notice(worlds: &Worlds, guard: Guard, seeds: u64) -> Result<Option<Failure>> {
+    let threads = thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN).get();
+    let (next, found) = (AtomicU64::new(1), AtomicU64::new(u64::MAX));
+    let play = || -> Result<Vec<Failure>> {
+        let mut noticed = Vec::new();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed > seeds || seed > found.load(Ordering::Relaxed) {
+                return Ok(noticed);
+            }
+            let failure = worlds.judge_without(seed, Guards::default().without(guard))?;
+            if !failure.complaints.is_empty() {
+                found.fetch_min(seed, Ordering::Relaxed);
+                noticed.push(failure);
+            }
+        }
+    };
+    let all: Result<Vec<Vec<Failure>>> = thread::scope(|scope| {
+        let players: Vec<_> = (0..threads).map(|_| scope.spawn(play)).collect();
+        let joined = players.into_iter().map(|player| match player.join() {
+            Ok(noticed) => noticed,
+            Err(_) => bail!("a world without {guard:?} panicked"),
+        });
+        joined.collect()
+    });
+    Ok(all?.into_iter().flatten().min_by_key(|failure| failure.seed))
+}
+
+/// What was noticed, without the names of this world.
+fn law(failure: &Failure) -> String {
+    let complaint = failure.complaints.first().map(String::as_str).unwrap_or_default();
+    complaint.chars().take(100).collect()
+}
