@@ -19,15 +19,6 @@ fn key(id: &str) -> String {
     format!("{PREFIX}{id}")
 }
 
-/// A command. One that cannot be read is named and left out: whoever may write it must not hold up the rest.
-pub(super) fn read(item: &Item) -> Option<Command> {
-    let command = item.body();
-    if let Err(error) = &command {
-        tracing::error!(%error, "a command cannot be read and is left out");
-    }
-    command.ok()
-}
-
 /// One command.
 pub(super) async fn get_command(ledger: &DynamoLedger, id: &str) -> Result<Option<Command>, LedgerError> {
     get(ledger, Partition::Commands, &key(id)).await?.as_ref().map(Item::body).transpose()

@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use outrigger_engine::ports::{Interruption, LedgerError};
 
 use super::DynamoLedger;
-use super::item::{Item, names, number};
+use super::item::{names, number};
 use super::partition::Partition;
 use crate::errors;
 
@@ -16,15 +16,6 @@ const KEPT_SECONDS: i64 = 30 * 24 * 3_600;
 /// The sort key of what was stated of a claim.
 pub(super) fn key(claim: &str) -> String {
     format!("{PREFIX}{claim}")
-}
-
-/// What was stated. An item that cannot be read is named and left out: whoever may write it must not hold up the rest.
-pub(super) fn read(item: &Item) -> Option<Interruption> {
-    let stated = item.body();
-    if let Err(error) = &stated {
-        tracing::error!(%error, "an interruption cannot be read and is left out");
-    }
-    stated.ok()
 }
 
 /// States it, unless somebody has stated something of the claim; returns whether nobody had. An answer that was lost

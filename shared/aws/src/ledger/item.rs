@@ -118,6 +118,16 @@ impl Item {
         serde_json::from_str(body).map_err(|error| self.unreadable(error))
     }
 
+    /// The value that `body` holds. One that cannot be read is named and left out: whoever may write it must not hold up
+    /// the rest.
+    pub(super) fn body_if_readable<T: DeserializeOwned>(&self) -> Option<T> {
+        let body = self.body();
+        if let Err(error) = &body {
+            tracing::error!(%error, "the item is left out");
+        }
+        body.ok()
+    }
+
     pub(super) fn unreadable(
         &self,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
-use outrigger_engine::ports::{LedgerError, LedgerState};
+use outrigger_engine::ports::{Interruption, LedgerError, LedgerState};
 use outrigger_model::{Intent, NodeClaim};
 
 use super::DynamoLedger;
@@ -50,8 +50,8 @@ pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerErr
     let state = LedgerState {
         generation,
         claims: claims.iter().map(read_claim).collect::<Result<_, _>>()?,
-        commands: commands.iter().filter_map(commands::read).collect(),
-        interruptions: interruptions.iter().filter_map(interruptions::read).collect(),
+        commands: commands.iter().filter_map(Item::body_if_readable).collect(),
+        interruptions: interruptions.iter().filter_map(Item::body_if_readable).collect(),
         intents: intents.iter().map(Item::body).collect::<Result<_, _>>()?,
         unavailable: unavailable::read(&met, &taken_back)?,
         health,
@@ -77,7 +77,14 @@ pub(super) async fn get(
     partition: Partition,
     sort_key: &str,
 ) -> Result<Option<Item>, LedgerError> {
-    get_at(ledger, ledger.item(partition, sort_key), sort_key).await
+    let get = ledger
+        .client
+        .get_item()
+        .table_name(&ledger.table)
+        .set_key(Some(ledger.item(partition, sort_key).into_attributes()))
+        .consistent_read(true);
+    let answer = get.send().await.map_err(|error| errors::ledger(format!("read {sort_key}"), error))?;
+    Ok(answer.item.map(Item::from_attributes))
 }
 
 /// One item that lies in the second partition since it is over.
@@ -90,17 +97,6 @@ async fn get_in_either(
         Some(found) => Ok(Some(found)),
         None => get(ledger, second, sort_key).await,
     }
-}
-
-async fn get_at(ledger: &DynamoLedger, key: Item, sort_key: &str) -> Result<Option<Item>, LedgerError> {
-    let get = ledger
-        .client
-        .get_item()
-        .table_name(&ledger.table)
-        .set_key(Some(key.into_attributes()))
-        .consistent_read(true);
-    let answer = get.send().await.map_err(|error| errors::ledger(format!("read {sort_key}"), error))?;
-    Ok(answer.item.map(Item::from_attributes))
 }
 
 /// One intent.
@@ -125,7 +121,8 @@ pub(super) async fn stated_claim(
 ) -> Result<Option<NodeClaim>, LedgerError> {
     let Some(claim) = claim(ledger, name).await? else { return Ok(None) };
     let stated = get(ledger, Partition::Interrupt, &interruptions::key(name)).await?;
-    let ended = stated.as_ref().and_then(interruptions::read).and_then(|stated| stated.ended(&claim));
+    let stated: Option<Interruption> = stated.as_ref().and_then(Item::body_if_readable);
+    let ended = stated.and_then(|stated| stated.ended(&claim));
     Ok(Some(ended.unwrap_or(claim)))
 }
 

@@ -32,12 +32,9 @@ pub(super) fn read(met: &[Item], taken_back: &[Item]) -> Result<Vec<UnavailableO
         latest.insert(item.sort_key(), item.body()?);
     }
     for item in taken_back {
-        match item.body::<UnavailableOffering>() {
-            Ok(offering) if latest.get(&item.sort_key()).is_some_and(|met| met.until >= offering.until) => {}
-            Ok(offering) => drop(latest.insert(item.sort_key(), offering)),
-            Err(error) => {
-                tracing::error!(%error, "an offering that was taken back cannot be read and is left out");
-            }
+        let Some(offering) = item.body_if_readable::<UnavailableOffering>() else { continue };
+        if latest.get(&item.sort_key()).is_none_or(|met| met.until < offering.until) {
+            latest.insert(item.sort_key(), offering);
         }
     }
     Ok(latest.into_values().collect())
