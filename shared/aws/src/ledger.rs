@@ -17,7 +17,7 @@
 //! | `launches`: provision | `intent#<id>` | an Intent that is open: JSON in `body`; `state` stands beside it |
 //! | `launched`: provision | `intent#<id>` | an Intent that is over |
 //! | `ended`: lifecycle | `claim#<name>` | a NodeClaim that is over |
-//! | `commands`: disrupt, interrupt, provision, lifecycle | `command#<id>` | a Command: JSON in `body`, its `version` beside it |
+//! | `commands`: disrupt, interrupt, provision, lifecycle | `command#<id>` | a Command: JSON in `body`, `version` beside it |
 //! | `disrupt`: disrupt | `lease#disrupt`, `report#disrupt` | as above |
 //! | | `disruption`, `demand` | what was proposed, and what pods have asked for: compressed when it is large |
 //! | `interrupt`: interrupt | `interruption#<claim>` | an Interruption: JSON in `body`; lifecycle deletes it |

@@ -118,8 +118,8 @@ impl Item {
         serde_json::from_str(body).map_err(|error| self.unreadable(error))
     }
 
-    /// The value that `body` holds. One that cannot be read is named and left out: whoever may write it must not hold up
-    /// the rest.
+    /// The value that `body` holds. One that cannot be read is named and left out: whoever may write it must not hold
+    /// up the rest.
     pub(super) fn body_if_readable<T: DeserializeOwned>(&self) -> Option<T> {
         let body = self.body();
         if let Err(error) = &body {

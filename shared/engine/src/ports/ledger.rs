@@ -98,8 +98,8 @@ pub trait Ledger: Send + Sync {
     /// Forgets what was stated of a claim, once it stands in the claim or the claim is over.
     async fn forget_interruption(&self, claim: &str) -> Result<(), LedgerError>;
 
-    /// Writes a command that was read at `command.version`; with a lease, only while that is ours. It holds those of its
-    /// claims that are ready for pods, and that no other command holds.
+    /// Writes a command that was read at `command.version`; with a lease, only while that is ours. It holds those of
+    /// its claims that are ready for pods, and that no other command holds.
     ///
     /// Errors with [`LedgerError::Conflict`] when somebody else wrote it meanwhile, and with
     /// [`LedgerError::LeaseLost`] when the lease has gone.

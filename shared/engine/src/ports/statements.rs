@@ -1,5 +1,5 @@
-//! Claims as statements make them: interrupted claims end, commands hold theirs. Whoever states something has no right to
-//! write the claim itself.
+//! Claims as statements make them: interrupted claims end, commands hold theirs. Whoever states something has no right
+//! to write the claim itself.
 
 use std::collections::BTreeMap;
 

@@ -18,7 +18,8 @@ const NAME_CHARS_MAX: usize = 63;
 
 /// Whether the ledger holds nothing yet, since it is a new cluster's.
 ///
-/// Errors with [`TickError::LostLedger`] when there are nodes or instances of ours all the same: it has forgotten everything.
+/// Errors with [`TickError::LostLedger`] when there are nodes or instances of ours all the same: it has forgotten
+/// everything.
 pub(crate) async fn is_new_ledger(ports: Ports<'_>) -> Result<bool, TickError> {
     if !ports.ledger.is_new().await? {
         return Ok(false);
