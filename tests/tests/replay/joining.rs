@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use outrigger_model::{DaemonSet, ExistingPlacement, NominatedPod, PodRef, Snapshot, labels, taint};
 use outrigger_planning::binding::{DEFAULT_SCHEDULER, Left, bindings};
 use serde_json::{Value, json};
@@ -83,7 +83,7 @@ pub(crate) fn register_new(
 }
 
 /// Binds the pods that may be bound as the API server shows the cluster now, as lifecycle does; gives the
-/// others. Nobody else may bind a pod to a closed node, so that each conflict is a fault.
+/// others. Nobody else may bind a pod to a closed node.
 pub(crate) fn bind(
     cluster: &Cluster,
     scenario: &Scenario,
@@ -94,19 +94,28 @@ pub(crate) fn bind(
     let found = bindings(&now, planned, &BTreeSet::from([DEFAULT_SCHEDULER.to_owned()]));
     let pairs: Vec<(&NominatedPod, &str)> =
         found.bound.iter().flat_map(|on| on.pods.iter().map(|pod| (pod, on.target.name()))).collect();
-    in_parallel(&pairs, |(planned, node)| {
-        let PodRef { namespace, name } = &planned.pod;
-        let binding = json!({
-            "apiVersion": "v1", "kind": "Binding",
-            "metadata": {"namespace": namespace, "name": name, "uid": planned.uid},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-        });
-        cluster
-            .api()
-            .create(&format!("/api/v1/namespaces/{namespace}/pods/{name}/binding"), &binding)
-            .map(drop)
-    })?;
+    let closed: BTreeSet<&str> = planned.iter().map(|on| on.target.name()).collect();
+    in_parallel(&pairs, |(planned, node)| bind_one(cluster, planned, node, &closed))?;
     Ok(found.left)
+}
+
+/// Binds a pod, unless kube-scheduler was first. Where other pods went, it may find room on an open node.
+fn bind_one(cluster: &Cluster, planned: &NominatedPod, node: &str, closed: &BTreeSet<&str>) -> Result<()> {
+    let PodRef { namespace, name } = &planned.pod;
+    let pod = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+    let binding = json!({
+        "apiVersion": "v1", "kind": "Binding",
+        "metadata": {"namespace": namespace, "name": name, "uid": planned.uid},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    });
+    let answer = cluster.api().try_create(&format!("{pod}/binding"), &binding)?;
+    if answer.status == 409 {
+        let now = cluster.api().get(&pod)?;
+        let node = now["spec"]["nodeName"].as_str();
+        ensure!(node.is_some_and(|node| !closed.contains(node)), "{pod} was bound by another to {node:?}");
+        return Ok(());
+    }
+    answer.ok(&format!("binding {pod} to {node}")).map(drop)
 }
 
 /// Points pods at their nodes.
