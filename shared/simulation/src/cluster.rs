@@ -5,6 +5,7 @@ mod departure;
 mod garbage_collection;
 mod health;
 mod kubelet;
+mod pods;
 mod port;
 pub(crate) mod scheduler;
 mod scope;
@@ -30,6 +31,7 @@ use crate::tally::Counts;
 use crate::time::Moment;
 
 use garbage_collection::DeletedPool;
+use pods::Pods;
 use volumes::Volumes;
 use workloads::Replicas;
 
@@ -45,7 +47,7 @@ pub(crate) struct Objects {
     version: u64,
     log: VecDeque<(u64, ClusterChange)>,
     nodes: BTreeMap<String, Node>,
-    pods: BTreeMap<String, Pod>,
+    pods: Pods,
     made: u64,
     daemon_sets: Vec<DaemonSet>,
     /// What the pods of daemonsets have for the annotation `karpenter.sh/do-not-disrupt`.
@@ -92,7 +94,7 @@ impl Objects {
             version: 1,
             log: VecDeque::new(),
             nodes: BTreeMap::new(),
-            pods: BTreeMap::new(),
+            pods: Pods::default(),
             made: 0,
             daemon_sets: scenario.daemon_sets.clone(),
             daemon_wishes: scenario.daemon_wishes.clone(),
@@ -190,7 +192,7 @@ impl Objects {
     }
 
     /// Pods by uid.
-    pub(crate) const fn pods(&self) -> &BTreeMap<String, Pod> {
+    pub(crate) const fn pods(&self) -> &Pods {
         &self.pods
     }
 
@@ -255,7 +257,7 @@ impl Objects {
     fn put_pod(&mut self, pod: Pod) {
         self.version += 1;
         self.record(ClusterChange::Pod(Box::new(pod.clone())));
-        self.pods.insert(pod.uid.clone(), pod);
+        self.pods.insert(pod);
     }
 
     fn put_node(&mut self, mut node: Node) {

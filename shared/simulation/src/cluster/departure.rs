@@ -39,12 +39,13 @@ impl Objects {
     }
 
     pub(super) fn pods_on(&self, node: &str) -> Vec<PodOnNode> {
-        let on = self.pods.values().filter(|pod| pod.node_name.as_deref() == Some(node));
-        on.map(|pod| {
-            let life = self.life(pod);
-            PodOnNode { pod: pod.clone(), deleting_until: life.deleting_until, grace: life.grace }
-        })
-        .collect()
+        self.pods
+            .on(node)
+            .map(|pod| {
+                let life = self.life(pod);
+                PodOnNode { pod: pod.clone(), deleting_until: life.deleting_until, grace: life.grace }
+            })
+            .collect()
     }
 
     /// The budgets as the API shows them.

@@ -25,7 +25,7 @@ impl Objects {
 
     /// Its pods are as ready as a node lets them be, as the node controller sees to it.
     fn note_readiness(&mut self, name: &str, node_is_ready: bool) {
-        let on = self.pods.values().filter(|pod| pod.occupies(name));
+        let on = self.pods.on(name).filter(|pod| pod.occupies(name));
         let changed: Vec<Pod> = on
             .map(|pod| Pod { readiness: self.readiness(&pod.uid, node_is_ready), ..pod.clone() })
             .filter(|pod| self.pods.get(&pod.uid).is_some_and(|before| before.readiness != pod.readiness))
@@ -40,7 +40,7 @@ impl Objects {
         let taint = Taint::new(UNREACHABLE, "", TaintEffect::NoExecute);
         let is_lost = self.nodes.get(node).is_some_and(|node| !node.ready);
         let bears = |pod: &Pod| pod.spec.tolerations.iter().any(|toleration| toleration.tolerates(&taint));
-        let on = self.pods.values().filter(|pod| is_lost && pod.occupies(node) && !bears(pod));
+        let on = self.pods.on(node).filter(|pod| is_lost && pod.occupies(node) && !bears(pod));
         on.map(|pod| pod.uid.clone()).collect()
     }
 

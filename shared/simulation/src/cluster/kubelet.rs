@@ -51,7 +51,7 @@ impl Objects {
         let refusal = match self.nodes.get(node) {
             None => Some("there is no such node".to_owned()),
             Some(_) if refuses => Some("it has reasons of its own (UnexpectedAdmissionError)".to_owned()),
-            Some(found) => refusal(found, &self.taken_of(node), &pod).or_else(|| {
+            Some(found) => refusal(found, self.pods.requests(node), &pod).or_else(|| {
                 let in_use = self.volumes.in_use(self.pods.values());
                 self.volumes.refusal(&pod, found.labels.get(labels::ZONE), &in_use)
             }),
@@ -109,16 +109,15 @@ impl Objects {
             readiness: Readiness::default(),
             degraded: None,
         };
-        let taken = self.taken_of(node);
-        if self.nodes.get(node).is_some_and(|found| refusal(found, &taken, &pod).is_none()) {
+        let taken = self.pods.requests(node);
+        if self.nodes.get(node).is_some_and(|found| refusal(found, taken, &pod).is_none()) {
             self.put_on(pod, node, moment);
         }
     }
 
     /// Somebody deletes the oldest pods that wait for a node.
     pub(crate) fn delete_waiting(&mut self, number: usize, moment: Moment) {
-        let waiting = self.pods.values().filter(|pod| pod.node_name.is_none());
-        let uids: Vec<String> = waiting.take(number).map(|pod| pod.uid.clone()).collect();
+        let uids: Vec<String> = self.pods.unbound().take(number).map(|pod| pod.uid.clone()).collect();
         for uid in uids {
             self.delete_pod(&uid, Duration::ZERO, moment);
         }

@@ -12,11 +12,12 @@ use std::time::Duration;
 use outrigger_model::pod::HostPort;
 use outrigger_model::taint::{TolerationOperator, first_untolerated};
 use outrigger_model::{
-    DaemonSet, Pod, PodRef, PodSpec, PodState, Protection, Readiness, Requirements, Resources, Taint,
-    Toleration, labels, resources,
+    DaemonSet, Node, Pod, PodRef, PodSpec, PodState, Protection, Quantity, Readiness, Requirements,
+    Resources, Taint, Toleration, labels, resources,
 };
 
 use super::Objects;
+use super::pods::Pods;
 use super::volumes::claims;
 use crate::time::Moment;
 use crate::timeline::{Kind, Timeline, count};
@@ -39,20 +40,22 @@ pub(crate) struct Placed {
 
 /// A node as the scheduler sees it during one pass.
 struct Room<'a> {
-    labels: &'a BTreeMap<String, String>,
-    taints: &'a [Taint],
-    unschedulable: bool,
+    node: &'a Node,
     /// Whether the scheduler has not noticed yet that the node is being drained.
     seems_open: bool,
-    allocatable: &'a Resources,
-    free: Resources,
+    taken: Cow<'a, Resources>,
     ports: Vec<HostPort>,
     /// The claims that the pods on it mount, and how many volumes it attaches.
     claims: BTreeSet<PodRef>,
     attachable: Option<u32>,
-    here: Vec<&'a Pod>,
+    pods: &'a Pods,
+    /// Those that came to it during this pass.
+    new: Vec<&'a Pod>,
     nominated: Vec<&'a Pod>,
 }
+
+/// The nodes of one pass, by name.
+type Rooms<'a> = BTreeMap<&'a str, Room<'a>>;
 
 /// What becomes of a pod in a pass.
 enum Verdict {
@@ -124,25 +127,20 @@ impl Placed {
 
 /// What becomes of each pod without a node, in the scheduler's order: priority, then age.
 fn verdicts(objects: &Objects, touched: &BTreeSet<String>, moment: Moment) -> Vec<(String, Verdict)> {
-    let mut queue: Vec<&Pod> = objects.pods.values().filter(|pod| waits(pod)).collect();
+    let mut queue = queue(objects, touched, moment);
     if queue.is_empty() {
         return Vec::new();
     }
     let mut rooms = rooms(objects, moment);
     // Volumes that one pod alone may use, and that a pod has.
     let mut in_use = objects.volumes.in_use(objects.pods.values());
-    queue.sort_by_key(|pod| (std::cmp::Reverse(pod.spec.priority), pod.created_at, pod.uid.as_str()));
+    queue.sort_by_key(|Tried { pod, .. }| {
+        (std::cmp::Reverse(pod.spec.priority), pod.created_at, pod.uid.as_str())
+    });
     // Room hardly grows during a pass, so a pod like one that found none need not look again.
     let mut hopeless: BTreeSet<*const PodSpec> = BTreeSet::new();
     let mut verdicts = Vec::new();
-    for pod in queue {
-        let wanted = objects.volumes.requirements(pod);
-        let alone: Vec<PodRef> = objects.volumes.for_one_pod(pod).collect();
-        // Each pod of a spread that is bound may make way for others of it, and so does one that leaves such a volume.
-        let looks_again = !alone.is_empty() || spread::required(pod).next().is_some();
-        if pod.state == PodState::Unschedulable && !looks_again && !concerns(pod, &wanted, touched, &rooms) {
-            continue;
-        }
+    for Tried { pod, wanted, alone, looks_again } in queue {
         let own = nominated_room(pod, &wanted, &rooms);
         let chosen = match own {
             _ if alone.iter().any(|claim| in_use.contains(claim)) => None,
@@ -156,9 +154,9 @@ fn verdicts(objects: &Objects, touched: &BTreeSet<String>, moment: Moment) -> Ve
             None => best_room(pod, &wanted, &rooms),
         };
         let verdict = if let Some(node) = chosen {
-            if let Some(room) = rooms.get_mut(&node) {
+            if let Some(room) = rooms.get_mut(node.as_str()) {
                 room.take(pod);
-                room.here.push(pod);
+                room.new.push(pod);
             }
             in_use.extend(alone);
             Verdict::Bind(node)
@@ -173,59 +171,103 @@ fn verdicts(objects: &Objects, touched: &BTreeSet<String>, moment: Moment) -> Ve
     verdicts
 }
 
-/// Whether one of the changed nodes would take the pod if it had room for it.
-fn concerns(
-    pod: &Pod,
-    wanted: &[Requirements],
-    touched: &BTreeSet<String>,
-    rooms: &BTreeMap<String, Room<'_>>,
-) -> bool {
-    touched.iter().filter_map(|name| rooms.get(name)).any(|room| room.admits(pod, wanted))
+/// A pod that a pass tries.
+struct Tried<'a> {
+    pod: &'a Pod,
+    /// What its node must be.
+    wanted: Vec<Requirements>,
+    /// Its claims that one pod alone may use.
+    alone: Vec<PodRef>,
+    /// Whether each pod that comes or goes may make way for it.
+    looks_again: bool,
+}
+
+/// The pods that a pass tries. One that was tried in vain waits until a node changes that may take it.
+fn queue<'a>(objects: &'a Objects, touched: &BTreeSet<String>, moment: Moment) -> Vec<Tried<'a>> {
+    let tried = objects.pods.unbound().filter(|pod| waits(pod)).map(|pod| {
+        let wanted = objects.volumes.requirements(pod);
+        let alone: Vec<PodRef> = objects.volumes.for_one_pod(pod).collect();
+        // Each pod of a spread that is bound may make way for others of it, and so does one that leaves such a volume.
+        let looks_again = !alone.is_empty() || spread::required(pod).next().is_some();
+        Tried { pod, wanted, alone, looks_again }
+    });
+    let concerns = |Tried { pod, wanted, .. }: &Tried<'_>| {
+        let mut nodes = touched.iter().filter_map(|name| objects.nodes.get(name));
+        nodes.any(|node| admits(node, seems_open(objects, node, moment), pod, wanted))
+    };
+    tried.filter(|one| one.pod.state != PodState::Unschedulable || one.looks_again || concerns(one)).collect()
 }
 
 fn waits(pod: &Pod) -> bool {
-    pod.node_name.is_none() && matches!(pod.state, PodState::Waiting | PodState::Unschedulable)
+    matches!(pod.state, PodState::Waiting | PodState::Unschedulable)
 }
 
-fn rooms(objects: &Objects, moment: Moment) -> BTreeMap<String, Room<'_>> {
-    let mut rooms: BTreeMap<String, Room<'_>> = BTreeMap::new();
-    for node in objects.nodes.values() {
-        let room = Room {
-            labels: &node.labels,
-            taints: &node.taints,
-            unschedulable: node.unschedulable,
-            seems_open: objects
-                .closed_at
-                .get(&node.name)
-                .is_some_and(|at| moment.elapsed < at.saturating_add(NOTICED_AFTER)),
-            allocatable: &node.allocatable,
-            free: node.allocatable.clone(),
-            ports: Vec::new(),
-            claims: BTreeSet::new(),
-            attachable: objects.volumes.limit_of(&node.name),
-            here: Vec::new(),
-            nominated: Vec::new(),
-        };
-        rooms.insert(node.name.clone(), room);
-    }
-    for pod in objects.pods.values() {
-        if let Some(room) = pod.node_name.as_ref().and_then(|name| rooms.get_mut(name)) {
-            if !pod.state.is_over() {
-                room.take(pod);
-                room.here.push(pod);
-            }
-        } else if let Some(room) = pod.nominated_node.as_ref().and_then(|name| rooms.get_mut(name)) {
-            room.nominated.push(pod);
-        }
-    }
+/// Whether the scheduler has not noticed yet that a node is being drained.
+fn seems_open(objects: &Objects, node: &Node, moment: Moment) -> bool {
+    let closed_at = objects.closed_at.get(&node.name);
+    closed_at.is_some_and(|at| moment.elapsed < at.saturating_add(NOTICED_AFTER))
+}
+
+/// Everything but room.
+fn admits(node: &Node, seems_open: bool, pod: &Pod, alternatives: &[Requirements]) -> bool {
+    let taints: Cow<'_, [Taint]> = if seems_open {
+        node.taints.iter().filter(|taint| taint.key != labels::DISRUPTED_TAINT).cloned().collect()
+    } else {
+        Cow::Borrowed(&node.taints)
+    };
+    !node.unschedulable
+        && first_untolerated(&taints, &pod.spec.tolerations).is_none()
+        && alternatives.iter().any(|wanted| wanted.match_labels(&node.labels).is_ok())
+}
+
+fn rooms(objects: &Objects, moment: Moment) -> Rooms<'_> {
+    let nodes = objects.nodes.values();
+    let mut rooms: Rooms<'_> =
+        nodes.map(|node| (node.name.as_str(), Room::of(objects, node, moment))).collect();
+    add_nominated(objects, &mut rooms);
     rooms
 }
 
-impl Room<'_> {
+fn add_nominated<'a>(objects: &'a Objects, rooms: &mut Rooms<'a>) {
+    for pod in objects.pods.unbound() {
+        if let Some(room) = pod.nominated_node.as_ref().and_then(|name| rooms.get_mut(name.as_str())) {
+            room.nominated.push(pod);
+        }
+    }
+}
+
+impl<'a> Room<'a> {
+    fn of(objects: &'a Objects, node: &'a Node, moment: Moment) -> Self {
+        let mut room = Self {
+            node,
+            seems_open: seems_open(objects, node, moment),
+            taken: Cow::Borrowed(objects.pods.requests(&node.name)),
+            ports: Vec::new(),
+            claims: BTreeSet::new(),
+            attachable: objects.volumes.limit_of(&node.name),
+            pods: &objects.pods,
+            new: Vec::new(),
+            nominated: Vec::new(),
+        };
+        objects.pods.particular(&node.name).for_each(|pod| room.connect(pod));
+        room
+    }
+
     fn take(&mut self, pod: &Pod) {
-        self.free.subtract(&pod.spec.requests);
+        self.taken.to_mut().add(&pod.spec.requests);
+        self.connect(pod);
+    }
+
+    /// The ports and volumes of a pod are in use here.
+    fn connect(&mut self, pod: &Pod) {
         self.ports.extend(pod.spec.host_ports.iter().cloned());
         self.claims.extend(claims(pod));
+    }
+
+    /// The pods that run here.
+    fn here(&self) -> impl Iterator<Item = &Pod> {
+        let before = self.pods.on(&self.node.name).filter(|pod| !pod.state.is_over());
+        before.chain(self.new.iter().copied())
     }
 
     /// Whether the driver can attach the volumes of a pod beside those that are mounted here.
@@ -235,67 +277,54 @@ impl Room<'_> {
     }
 
     fn accepts(&self, pod: &Pod, alternatives: &[Requirements]) -> bool {
-        self.admits(pod, alternatives) && self.has_room(pod) && self.attaches(pod)
-    }
-
-    fn known_taints(&self) -> Cow<'_, [Taint]> {
-        if !self.seems_open {
-            return Cow::Borrowed(self.taints);
-        }
-        self.taints.iter().filter(|taint| taint.key != labels::DISRUPTED_TAINT).cloned().collect()
-    }
-
-    /// Everything but room.
-    fn admits(&self, pod: &Pod, alternatives: &[Requirements]) -> bool {
-        !self.unschedulable
-            && first_untolerated(&self.known_taints(), &pod.spec.tolerations).is_none()
-            && alternatives.iter().any(|wanted| wanted.match_labels(self.labels).is_ok())
+        admits(self.node, self.seems_open, pod, alternatives) && self.has_room(pod) && self.attaches(pod)
     }
 
     fn has_room(&self, pod: &Pod) -> bool {
-        let mut free = self.free.clone();
-        let mut ports: Vec<&HostPort> = self.ports.iter().collect();
         let ahead = |other: &&&Pod| other.uid != pod.uid && other.spec.priority >= pod.spec.priority;
-        for other in self.nominated.iter().filter(ahead) {
-            free.subtract(&other.spec.requests);
-            ports.extend(&other.spec.host_ports);
-        }
-        let wanted = &pod.spec.host_ports;
-        pod.spec.requests.fit(&free) && !wanted.iter().any(|w| ports.iter().any(|taken| collide(w, taken)))
+        let ahead: Vec<&Pod> = self.nominated.iter().filter(ahead).copied().collect();
+        let reserved = |name: &str| ahead.iter().map(|other| other.spec.requests.get(name)).sum::<Quantity>();
+        let fits = pod.spec.requests.iter().all(|(name, wanted)| {
+            wanted + self.taken.get(name) + reserved(name) <= self.node.allocatable.get(name)
+        });
+        let reserved = ahead.iter().flat_map(|other| &other.spec.host_ports);
+        let ports: Vec<&HostPort> = self.ports.iter().chain(reserved).collect();
+        fits && !pod.spec.host_ports.iter().any(|port| ports.iter().any(|taken| collide(port, taken)))
     }
 
     /// How much of the node would stay free, as the mean of processor and memory; less where a soft taint asks to stay
     /// away.
     fn score(&self, pod: &Pod) -> f64 {
         let left = |name: &str| {
-            let all = self.allocatable.get(name).as_f64();
-            let rest = (self.free.get(name) - pod.spec.requests.get(name)).as_f64();
+            let all = self.node.allocatable.get(name);
+            let rest = (all - self.taken.get(name) - pod.spec.requests.get(name)).as_f64();
+            let all = all.as_f64();
             if all > 0.0 { rest / all } else { 0.0 }
         };
-        let soft = self.taints.iter().filter(|taint| {
+        let soft = self.node.taints.iter().filter(|taint| {
             !taint.is_hard() && !pod.spec.tolerations.iter().any(|toleration| toleration.tolerates(taint))
         });
         f64::midpoint(left(resources::CPU), left(resources::MEMORY)) - soft.count() as f64
     }
 }
 
-fn nominated_room(pod: &Pod, wanted: &[Requirements], rooms: &BTreeMap<String, Room<'_>>) -> Option<String> {
+fn nominated_room(pod: &Pod, wanted: &[Requirements], rooms: &Rooms<'_>) -> Option<String> {
     let name = pod.nominated_node.as_ref()?;
-    let accepted = rooms.get(name)?.accepts(pod, wanted) && spread::allows(pod, name, wanted, rooms);
+    let accepted = rooms.get(name.as_str())?.accepts(pod, wanted) && spread::allows(pod, name, wanted, rooms);
     accepted.then(|| name.clone())
 }
 
-fn best_room(pod: &Pod, wanted: &[Requirements], rooms: &BTreeMap<String, Room<'_>>) -> Option<String> {
+fn best_room(pod: &Pod, wanted: &[Requirements], rooms: &Rooms<'_>) -> Option<String> {
     let fitting = rooms
         .iter()
         .filter(|(name, room)| room.accepts(pod, wanted) && spread::allows(pod, name, wanted, rooms));
     let scored = fitting.map(|(name, room)| (room.score(pod), name));
     let best = scored.max_by(|(a, x), (b, y)| a.total_cmp(b).then_with(|| y.cmp(x)));
-    best.map(|(_, name)| name.clone())
+    best.map(|(_, name)| (*name).to_owned())
 }
 
-fn forget_nomination(pod: &Pod, rooms: &mut BTreeMap<String, Room<'_>>) {
-    if let Some(room) = pod.nominated_node.as_ref().and_then(|name| rooms.get_mut(name)) {
+fn forget_nomination(pod: &Pod, rooms: &mut Rooms<'_>) {
+    if let Some(room) = pod.nominated_node.as_ref().and_then(|name| rooms.get_mut(name.as_str())) {
         room.nominated.retain(|other| other.uid != pod.uid);
     }
 }
@@ -308,23 +337,29 @@ fn collide(a: &HostPort, b: &HostPort) -> bool {
 
 /// Daemonsets and nodes that they belong on but do not run on yet. One that does not fit is tried again at every pass.
 fn missing_daemons(objects: &Objects, moment: Moment) -> Vec<(DaemonSet, String)> {
-    let daemons = objects.pods.values().filter_map(|pod| Some((pod.daemon_set.as_deref()?, pod)));
-    let present: BTreeSet<(&PodRef, &str)> =
-        daemons.filter_map(|(daemon_set, pod)| Some((daemon_set, pod.node_name.as_deref()?))).collect();
-    let lacks = |daemon_set: &DaemonSet, node: &str| !present.contains(&(&daemon_set.id, node));
-    let lacks_any = |node: &String| objects.daemon_sets.iter().any(|daemon_set| lacks(daemon_set, node));
-    if !objects.nodes.keys().any(lacks_any) {
-        return Vec::new();
-    }
-    let mut rooms = rooms(objects, moment);
-    let mut missing = Vec::new();
+    let mut rooms = Rooms::new();
+    let mut lacking: Vec<(&DaemonSet, Pod, Vec<&Node>)> = Vec::new();
     for daemon_set in &objects.daemon_sets {
+        let pod = daemon(daemon_set, "", String::new(), jiff::Timestamp::UNIX_EPOCH);
         let alternatives = daemon_set.spec.node_requirements();
-        for (node, room) in rooms.iter_mut().filter(|(node, _)| lacks(daemon_set, node)) {
-            let pod = daemon(daemon_set, node, String::new(), jiff::Timestamp::UNIX_EPOCH);
-            if room.accepts(&pod, &alternatives) {
-                room.take(&pod);
-                missing.push((daemon_set.clone(), node.clone()));
+        let lacks = |node: &&Node| {
+            !objects.pods.has_daemon(&node.name, &daemon_set.id)
+                && admits(node, seems_open(objects, node, moment), &pod, &alternatives)
+        };
+        let nodes: Vec<&Node> = objects.nodes.values().filter(lacks).collect();
+        for node in &nodes {
+            rooms.entry(node.name.as_str()).or_insert_with(|| Room::of(objects, node, moment));
+        }
+        lacking.push((daemon_set, pod, nodes));
+    }
+    add_nominated(objects, &mut rooms);
+    let mut missing = Vec::new();
+    for (daemon_set, pod, nodes) in &lacking {
+        for node in nodes {
+            let Some(room) = rooms.get_mut(node.name.as_str()) else { continue };
+            if room.has_room(pod) && room.attaches(pod) {
+                room.take(pod);
+                missing.push(((*daemon_set).clone(), node.name.clone()));
             }
         }
     }

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use outrigger_model::taint::TolerationOperator;
-use outrigger_model::{
-    Pod, PodRef, PodSpec, PodState, Readiness, Resources, StaticPod, TaintEffect, Toleration,
-};
+use outrigger_model::{Pod, PodRef, PodSpec, PodState, Readiness, StaticPod, TaintEffect, Toleration};
 
 use super::Objects;
 use crate::time::Moment;
@@ -15,7 +13,7 @@ impl Objects {
     pub(crate) fn show_static_pods(&mut self, node: &str, pods: &[StaticPod], moment: Moment) {
         let Some(found) = self.nodes.get(node) else { return };
         let mut free = found.allocatable.clone();
-        free.subtract(&self.taken_of(node));
+        free.subtract(self.pods.requests(node));
         for pod in pods {
             let id = PodRef { name: format!("{}-{node}", pod.id.name), ..pod.id.clone() };
             let is_there = self.pods.values().any(|known| known.id == id);
@@ -55,12 +53,5 @@ impl Objects {
             degraded: None,
         });
         self.touched.insert(node.to_owned());
-    }
-
-    /// What the pods on a node ask for together.
-    pub(super) fn taken_of(&self, node: &str) -> Resources {
-        let mut taken = Resources::new();
-        self.pods.values().filter(|pod| pod.occupies(node)).for_each(|pod| taken.add(&pod.spec.requests));
-        taken
     }
 }

@@ -6,18 +6,19 @@
 //! Karpenter's scheduler does: what is compared is the choice of nodes, not the packing.
 
 mod moving;
+mod trial;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use outrigger_model::node_pool::DisruptionReason;
-use outrigger_model::{Command, Snapshot};
+use outrigger_model::{Command, Node, Snapshot, labels};
 use outrigger_planning::Options;
 use outrigger_planning::disruption::{
-    Budgets, Candidate, Candidates, DisruptionSettings, Kept, KeptNode, balances, candidates,
+    Budgets, Candidate, Candidates, DisruptionSettings, Kept, KeptNode, candidates,
 };
 
-use moving::{Destinations, Moving, is_drained};
+use moving::{Destinations, Moving};
 
 /// Multi-node consolidation looks at so many nodes at most.
 const MULTI_NODE_MAX: usize = 100;
@@ -139,8 +140,7 @@ impl<'c, 'a> Pass<'c, 'a> {
     fn of(snapshot: &'a Snapshot, found: &'c Candidates<'a>, settings: &DisruptionSettings) -> Self {
         let rests = |kept: &&KeptNode<'_>| matches!(kept.reason, Kept::ConsolidateAfter { .. });
         let changed = found.kept.iter().filter(rests).map(|kept| kept.node.name.as_str()).collect();
-        let balances = balances(snapshot, &Options::default());
-        let moving = Moving { snapshot, changed, balances, spot_to_spot_types: settings.spot_to_spot_types };
+        let moving = Moving::new(snapshot, changed, settings);
         Self { found, budgets: Budgets::of(snapshot), moving, snapshot }
     }
 
@@ -232,4 +232,9 @@ fn is_for(method: Method, candidate: &Candidate<'_>) -> bool {
             Method::Drift => !candidate.drift.is_empty(),
             Method::MultiNode | Method::SingleNode => !candidate.is_empty() && may_be_consolidated,
         }
+}
+
+/// Whether a node is closed for its drain.
+fn is_drained(node: &Node) -> bool {
+    node.taints.iter().any(|taint| taint.key == labels::DISRUPTED_TAINT)
 }

@@ -7,23 +7,19 @@ use outrigger_model::pod::TopologySpread;
 use outrigger_model::taint::first_untolerated;
 use outrigger_model::{Pod, Requirements};
 
-use super::Room;
+use super::{Room, Rooms};
 
 /// Whether a pod's required spreads let it be on a node.
-pub(super) fn allows(
-    pod: &Pod,
-    node: &str,
-    wanted: &[Requirements],
-    rooms: &BTreeMap<String, Room<'_>>,
-) -> bool {
+pub(super) fn allows(pod: &Pod, node: &str, wanted: &[Requirements], rooms: &Rooms<'_>) -> bool {
     required(pod).all(|spread| {
         let key = spread.topology_key.as_str();
-        let Some(domain) = rooms.get(node).and_then(|room| room.labels.get(key)) else { return false };
+        let Some(domain) = rooms.get(node).and_then(|room| room.node.labels.get(key)) else { return false };
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for (name, room) in rooms.iter().filter(|(_, room)| is_counted(spread, pod, room, wanted)) {
-            let Some(domain) = room.labels.get(key) else { continue };
-            let nominated = room.nominated.iter().filter(|other| name == node && other.uid != pod.uid);
-            let matching = room.here.iter().chain(nominated).filter(|other| counts_with(spread, pod, other));
+            let Some(domain) = room.node.labels.get(key) else { continue };
+            let nominated = room.nominated.iter().filter(|other| *name == node && other.uid != pod.uid);
+            let matching =
+                room.here().chain(nominated.copied()).filter(|other| counts_with(spread, pod, other));
             *counts.entry(domain).or_default() += matching.count();
         }
         let here = counts.get(domain.as_str()).copied().unwrap_or_default();
@@ -41,8 +37,8 @@ pub(super) fn required(pod: &Pod) -> impl Iterator<Item = &TopologySpread> {
 }
 
 fn is_counted(spread: &TopologySpread, pod: &Pod, room: &Room<'_>, wanted: &[Requirements]) -> bool {
-    let admitted = || wanted.iter().any(|wanted| wanted.match_labels(room.labels).is_ok());
-    let borne = || first_untolerated(room.taints, &pod.spec.tolerations).is_none();
+    let admitted = || wanted.iter().any(|wanted| wanted.match_labels(&room.node.labels).is_ok());
+    let borne = || first_untolerated(&room.node.taints, &pod.spec.tolerations).is_none();
     (!spread.honor_affinity || admitted()) && (!spread.honor_taints || borne())
 }
 

@@ -1,28 +1,24 @@
 //! Where the pods of nodes that are given up would go, and whether that is cheaper.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use outrigger_model::taint::TolerationOperator;
-use outrigger_model::{
-    CapacityType, Node, PlannedNode, Pod, PodState, Price, RankedType, Snapshot, Taint, TaintEffect,
-    Toleration, labels,
-};
-use outrigger_planning::disruption::{Balance, Candidate};
+use outrigger_model::{CapacityType, PlannedNode, Price, RankedType, Snapshot};
+use outrigger_planning::disruption::{Balance, Candidate, DisruptionSettings, balances};
 use outrigger_planning::{Options, provision};
 
-/// What keeps moved pods from nodes that have changed lately, in the world that is tried.
-const CHANGED_TAINT: &str = "rival.example.com/changed";
+use super::trial::Trial;
 
 /// A cluster whose nodes are tried to be done without.
 pub(super) struct Moving<'a> {
-    pub(super) snapshot: &'a Snapshot,
+    /// Each trial changes it and puts it back, for a copy of a thousand nodes takes longer than to plan for their pods.
+    snapshot: RefCell<Snapshot>,
     /// Nodes that have changed within `consolidateAfter`, by name.
-    pub(super) changed: BTreeSet<&'a str>,
+    changed: BTreeSet<&'a str>,
     /// What must be saved in pools of the policy Balanced, by name.
-    pub(super) balances: BTreeMap<&'a str, Balance>,
+    balances: BTreeMap<&'a str, Balance>,
     /// How many cheaper types a spot node needs to replace a single one.
-    pub(super) spot_to_spot_types: usize,
+    spot_to_spot_types: usize,
 }
 
 /// To which nodes pods may move.
@@ -34,7 +30,20 @@ pub(super) enum Destinations {
     AtRest,
 }
 
-impl Moving<'_> {
+impl<'a> Moving<'a> {
+    pub(super) fn new(
+        snapshot: &'a Snapshot,
+        changed: BTreeSet<&'a str>,
+        settings: &DisruptionSettings,
+    ) -> Self {
+        Self {
+            snapshot: RefCell::new(snapshot.clone()),
+            changed,
+            balances: balances(snapshot, &Options::default()),
+            spot_to_spot_types: settings.spot_to_spot_types,
+        }
+    }
+
     /// The new nodes that are needed once these are gone; `None` where some pod of theirs has no place.
     pub(super) fn replacements(
         &self,
@@ -46,11 +55,14 @@ impl Moving<'_> {
         if moved.is_empty() {
             return Some(Vec::new());
         }
-        let mut next = self.without(nodes, &moved);
-        if destinations == Destinations::AtRest {
-            self.close_changed(&mut next, &moved);
-        }
-        let (plan, _) = provision(&next, &Options::default());
+        let closed = match destinations {
+            Destinations::Any => &BTreeSet::new(),
+            Destinations::AtRest => &self.changed,
+        };
+        let mut snapshot = self.snapshot.borrow_mut();
+        let trial = Trial::begin(&mut snapshot, nodes, &moved, closed);
+        let (plan, _) = provision(&snapshot, &Options::default());
+        trial.end(&mut snapshot);
         let on_new = plan.nodes.iter().flat_map(|node| &node.pods);
         let on_existing = plan.existing.iter().flat_map(|placement| &placement.pods);
         let placed = on_new.chain(on_existing).filter(|pod| moved.contains(pod.uid.as_str())).count();
@@ -65,46 +77,6 @@ impl Moving<'_> {
                 self.is_cheaper_than(nodes, new) && self.is_balanced(nodes, new.price + new.node_price)
             }
             _ => false,
-        }
-    }
-
-    /// The cluster as if the nodes had never been and their pods waited.
-    fn without(&self, nodes: &[&Candidate<'_>], moved: &BTreeSet<&str>) -> Snapshot {
-        let gone: BTreeSet<&str> = nodes.iter().map(|node| node.node.name.as_str()).collect();
-        let claims: BTreeSet<&str> =
-            nodes.iter().filter_map(|node| node.claim).map(|claim| claim.name.as_str()).collect();
-        let mut next = self.snapshot.clone();
-        next.nodes.retain(|node| !gone.contains(node.name.as_str()));
-        next.claims.retain(|claim| !claims.contains(claim.name.as_str()));
-        for pod in next.pods.iter_mut().filter(|pod| moved.contains(pod.uid.as_str())) {
-            pod.node_name = None;
-            pod.nominated_node = None;
-            pod.state = PodState::Unschedulable;
-        }
-        next.pods.retain(|pod| pod.node_name.as_deref().is_none_or(|name| !gone.contains(name)));
-        next
-    }
-
-    /// Keeps moved pods from nodes that have changed lately. Pods that waited before, and those of nodes that
-    /// are drained, may go there.
-    fn close_changed(&self, next: &mut Snapshot, moved: &BTreeSet<&str>) {
-        let taint = || Taint::new(CHANGED_TAINT, "", TaintEffect::NoSchedule);
-        let tolerated = Toleration {
-            key: CHANGED_TAINT.into(),
-            operator: TolerationOperator::Exists,
-            ..Toleration::default()
-        };
-        let drained: BTreeSet<String> =
-            next.nodes.iter().filter(|node| is_drained(node)).map(|node| node.name.clone()).collect();
-        for node in next.nodes.iter_mut().filter(|node| self.changed.contains(node.name.as_str())) {
-            node.taints.push(taint());
-        }
-        let needs_room = |pod: &&mut Pod| {
-            let stays = pod.node_name.as_ref().is_some_and(|node| !drained.contains(node));
-            !stays && !moved.contains(pod.uid.as_str())
-        };
-        for pod in next.pods.iter_mut().filter(needs_room) {
-            Arc::make_mut(&mut pod.spec).tolerations.push(tolerated.clone());
         }
     }
 
@@ -134,11 +106,6 @@ impl Moving<'_> {
         let from_spot = new.capacity_type == CapacityType::Spot && nodes.iter().any(is_spot);
         cheaper >= if from_spot && nodes.len() == 1 { self.spot_to_spot_types } else { 1 }
     }
-}
-
-/// Whether a node is closed for its drain.
-pub(super) fn is_drained(node: &Node) -> bool {
-    node.taints.iter().any(|taint| taint.key == labels::DISRUPTED_TAINT)
 }
 
 /// The price of a type's dearest zone.
