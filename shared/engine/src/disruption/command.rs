@@ -103,7 +103,9 @@ pub(crate) async fn note_replacements(
     plan: &Plan,
     outcome: &Outcome,
 ) -> Result<(), LedgerError> {
-    for command in replacement::noted(snapshot, plan, |claim| outcome.is_on_its_way(claim)) {
+    let noted = replacement::noted(snapshot, plan, |claim| outcome.is_on_its_way(claim));
+    // One that is given up next must not be written before: it would have changed meanwhile.
+    for command in noted.into_iter().filter(|command| !plan.too_dear.contains(&command.id)) {
         tracing::info!(command = command.id, replacements = ?command.replacements, "what its pods wait for");
         match ports.ledger.write_command(&command, Some(lease)).await {
             Ok(()) => {}
