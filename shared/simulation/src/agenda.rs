@@ -29,6 +29,8 @@ pub(crate) enum Step {
     Filled(String),
     /// A node has been ready for so long that it must be open to all pods.
     Open(String),
+    /// A command of disruption, by id, was committed just now.
+    Committed(String),
     /// A command of disruption, by id, has waited for so long that it must have come to its end.
     CommandDue(String),
     /// Kubernetes' garbage collector looks at what belongs to objects that are gone.

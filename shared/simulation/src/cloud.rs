@@ -271,6 +271,7 @@ impl Ec2 {
             self.machines.insert(machine.instance.id.clone(), machine);
         }
         answer.errors = dry.into_iter().map(|pool| lacking(pool, request.capacity_type)).collect();
+        self.use_template(&request.launch_template, moment);
         self.fleets += u64::from(!answer.instances.is_empty());
         self.tokens.insert(request.token.clone(), (request.clone(), answer.clone()));
         Ok(answer)

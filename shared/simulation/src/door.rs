@@ -470,9 +470,9 @@ impl Door {
         (self.function, &self.owner)
     }
 
-    /// Takes note of a look by whoever gives nodes up.
+    /// Takes note of a look by whoever launches nodes or gives them up.
     pub(crate) fn looks(&self, note: impl FnOnce(&str)) {
-        if matches!(self.function, Function::Lifecycle | Function::Disrupt) {
+        if matches!(self.function, Function::Provision | Function::Lifecycle | Function::Disrupt) {
             note(&self.owner);
         }
     }

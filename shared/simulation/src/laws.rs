@@ -7,11 +7,14 @@ pub(crate) mod deletion_cost;
 pub(crate) mod departure;
 pub(crate) mod disruption;
 pub(crate) mod health;
+pub(crate) mod launching;
+pub(crate) mod pause;
 pub(crate) mod placing;
 pub(crate) mod pools;
 pub(crate) mod protection;
 pub(crate) mod rates;
 mod static_pods;
+pub(crate) mod sweeps;
 pub(crate) mod unreadable;
 pub(crate) mod volumes;
 

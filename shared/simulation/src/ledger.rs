@@ -18,7 +18,7 @@ use outrigger_model::{
 };
 
 use crate::scenario::Promises;
-use crate::time::after;
+use crate::time::{Moment, after};
 
 /// Everything that the table holds.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +37,8 @@ pub(crate) struct Table {
     intents: BTreeMap<String, Intent>,
     /// Events that were handled, and until when that counts.
     handled: BTreeMap<String, Timestamp>,
-    unavailable: BTreeMap<(String, String, &'static str), UnavailableOffering>,
+    /// With the moment at which each was noted.
+    unavailable: BTreeMap<(String, String, &'static str), (UnavailableOffering, Duration)>,
     seen_resources: Vec<SeenResources>,
     reports: BTreeMap<String, (Timestamp, Report)>,
     sweep: Sweep,
@@ -210,7 +211,7 @@ impl Table {
             claims,
             commands: self.commands.values().cloned().collect(),
             interruptions: self.interruptions.values().cloned().collect(),
-            unavailable: self.unavailable.values().cloned().collect(),
+            unavailable: self.unavailable().map(|(offering, _)| offering.clone()).collect(),
             health: self.health.clone(),
             seen_resources: self.seen_resources.clone(),
             pause: self.pause.clone(),
@@ -365,17 +366,17 @@ impl Table {
         self.handled.extend(events.iter().map(|event| (event.clone(), until)));
     }
 
-    fn put_unavailable(&mut self, offerings: &[UnavailableOffering]) {
+    fn put_unavailable(&mut self, offerings: &[UnavailableOffering], moment: Moment) {
         for offering in offerings {
             let known = self.unavailable.get(&key(offering));
-            if known.is_none_or(|known| known.until < offering.until) {
-                self.unavailable.insert(key(offering), offering.clone());
+            if known.is_none_or(|(known, _)| known.until < offering.until) {
+                self.unavailable.insert(key(offering), (offering.clone(), moment.elapsed));
             }
         }
     }
 
     fn clear_unavailable(&mut self, offerings: &[UnavailableOffering]) {
-        self.unavailable.retain(|_, known| {
+        self.unavailable.retain(|_, (known, _)| {
             !offerings.iter().any(|over| {
                 known.until == over.until && known.reason == over.reason && key(known) == key(over)
             })
@@ -393,6 +394,16 @@ impl Table {
     /// Writes an operator's pause over the one that is there, or removes it.
     pub(crate) fn put_pause(&mut self, pause: Option<Pause>) {
         self.pause = pause;
+    }
+
+    /// The pause that an operator has written.
+    pub(crate) const fn pause(&self) -> Option<&Pause> {
+        self.pause.as_ref()
+    }
+
+    /// What EC2 did not have, and when each was noted.
+    pub(crate) fn unavailable(&self) -> impl Iterator<Item = (&UnavailableOffering, Duration)> {
+        self.unavailable.values().map(|(offering, noted)| (offering, *noted))
     }
 
     /// How launches have fared lately.

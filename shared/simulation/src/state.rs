@@ -113,6 +113,8 @@ pub(crate) struct State {
     pub interruptions: usize,
     /// Whether the scheduler will try again what it has tried in vain.
     pub tries_again: bool,
+    /// Since when each command says what it waits for, by id.
+    pub replacements_since: BTreeMap<String, Duration>,
     /// Laws that were broken on the way.
     pub broken: Vec<String>,
 }
@@ -163,6 +165,7 @@ impl State {
             silent: BTreeSet::new(),
             partitioned_since: None,
             restored_at: None,
+            replacements_since: BTreeMap::new(),
             orphans_ended: Vec::new(),
             uninstalls: None,
             checked_claims: 0,
@@ -295,6 +298,9 @@ impl State {
             }
             Step::Open(node) => {
                 self.broken.extend(laws::placing::closed(self, scenario, &node, moment));
+            }
+            Step::Committed(id) => {
+                self.broken.extend(laws::disruption::unmarked(self, scenario, &id, moment));
             }
             Step::CommandDue(id) => {
                 self.broken.extend(laws::disruption::overdue(self, scenario, &id, moment));

@@ -12,6 +12,7 @@ use outrigger_model::{FleetRequest, Instance, LaunchTemplate, NodeClass};
 
 use crate::door::{Call, Door, PortError, Service};
 use crate::faults::Trouble;
+use crate::laws;
 use crate::state::INTENT_TAG;
 
 #[async_trait]
@@ -70,7 +71,8 @@ impl Cloud for Door {
     }
 
     async fn delete_template(&self, id: &str) -> Result<(), CloudError> {
-        self.call(Call::DeleteLaunchTemplate, |state, _| {
+        self.call(Call::DeleteLaunchTemplate, |state, moment| {
+            state.broken.extend(laws::launching::deleted_template(state, id, moment));
             state.cloud.delete_template(id);
             Ok(())
         })

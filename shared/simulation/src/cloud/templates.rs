@@ -1,6 +1,7 @@
 //! Launch templates: those that kOps wrote are always there, our own are written and deleted.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use outrigger_engine::ports::{TemplateRef, WrittenTemplate};
 use outrigger_model::FleetRequest;
@@ -14,6 +15,8 @@ pub(super) struct Templates {
     written: BTreeMap<String, WrittenTemplate>,
     /// How many were ever written.
     count: u64,
+    /// When a launch last used each, by name.
+    used: BTreeMap<String, Duration>,
 }
 
 impl Ec2 {
@@ -45,6 +48,17 @@ impl Ec2 {
 
     pub(super) fn delete_template(&mut self, id: &str) {
         self.templates.written.retain(|_, template| template.id != id);
+    }
+
+    /// A launch uses a template.
+    pub(super) fn use_template(&mut self, name: &str, moment: Moment) {
+        self.templates.used.insert(name.to_owned(), moment.elapsed);
+    }
+
+    /// When a launch last used a template of our own.
+    pub(crate) fn template_used(&self, id: &str) -> Option<Duration> {
+        let template = self.templates.written.values().find(|template| template.id == id)?;
+        self.templates.used.get(&template.name).copied()
     }
 
     /// The class that a template was written for; `None` where there is no such template.

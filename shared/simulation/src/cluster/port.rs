@@ -115,11 +115,12 @@ impl Cluster for Door {
     async fn change_node(&self, change: &NodeChange) -> Result<(), ClusterError> {
         self.call_on(Call::ChangeNode, &change.name, |state, moment| {
             let was_closed = state.cluster.is_closed(&change.name);
-            let opened = crate::laws::health::opening(state, change, moment);
+            let opened = laws::health::opening(state, change, moment);
+            let opens_replacement = laws::disruption::opens_replacement(state, self.run().1, change, moment);
             let Some(registers) = state.cluster.change_node(change, moment) else {
                 return Err(ClusterError::Changed { what: format!("Node/{}", change.name) });
             };
-            state.broken.extend(opened);
+            state.broken.extend(opened.into_iter().chain(opens_replacement));
             if registers {
                 state.registered(&change.name, moment);
             }
@@ -153,7 +154,7 @@ impl Cluster for Door {
     }
 
     async fn evict(&self, pod: &Pod) -> Result<Eviction, ClusterError> {
-        self.call_on(Call::Evict, &pod.uid, |state, moment| Ok(state.evict(pod, moment))).await
+        self.call_on(Call::Evict, &pod.uid, |state, moment| Ok(state.evict(self.run().1, pod, moment))).await
     }
 
     async fn delete_pod(&self, pod: &Pod, grace: Duration) -> Result<(), ClusterError> {

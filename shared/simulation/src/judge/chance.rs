@@ -325,6 +325,13 @@ impl Drawn<'_> {
             let length = self.length(&subject, 5, 120);
             self.add(&subject, EventKind::Freeze { function, before, length });
         }
+        if self.dice.happens("hesitates", 12) {
+            // As the first pods come, so that nodes are launched while it stands still.
+            let (function, before) = (Function::Lifecycle, Call::DescribeMachines);
+            let length = self.length("hesitates", 5, 15);
+            self.events
+                .push(Event { at: Duration::ZERO, kind: EventKind::Freeze { function, before, length } });
+        }
         for function in [Function::Provision, Function::Lifecycle, Function::Disrupt] {
             let subject = format!("twice/{function}");
             if self.dice.happens(&subject, 25) {

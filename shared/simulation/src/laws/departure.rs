@@ -31,6 +31,24 @@ pub(crate) fn eviction(state: &State, pod: &Pod, moment: Moment) -> Vec<String> 
     broken
 }
 
+/// Workload leaves before daemons, and what is critical after both: a pod is evicted only when none of those that leave
+/// before it was on the node as the run looked.
+pub(crate) fn eviction_in_turn(state: &State, owner: &str, pod: &Pod, moment: Moment) -> Option<String> {
+    const CRITICAL: i32 = 2_000_000_000;
+    let turn = |pod: &Pod| (pod.spec.priority >= CRITICAL, &*pod.owner_kind == "DaemonSet");
+    let node = pod.node_name.as_deref()?;
+    let looked = *state.looks.of(owner)?.pods.get(node)?;
+    let is_stuck = |other: &Pod| {
+        let until = state.cluster.deleting_until(other);
+        until
+            .is_some_and(|until| moment.at.duration_since(until) > STUCK_AFTER - SignedDuration::from_secs(5))
+    };
+    let on = state.cluster.pods().values().filter(|other| other.occupies(node) && other.is_drainable());
+    let was_seen = |other: &&Pod| state.cluster.bound_at(other).is_none_or(|came| came < looked);
+    let mut earlier = on.filter(was_seen).filter(|other| turn(other) < turn(pod) && !is_stuck(other));
+    earlier.next().map(|other| format!("{} was evicted before {}, whose turn is earlier", pod.id, other.id))
+}
+
 /// Force is for the end of patience only, and never without grace.
 pub(crate) fn forced_deletion(state: &State, pod: &Pod, grace: Duration, moment: Moment) -> Vec<String> {
     let mut broken = Vec::new();
@@ -147,7 +165,7 @@ fn by(claim: &NodeClaim) -> Option<Timestamp> {
     claim.status.termination.as_ref()?.by
 }
 
-fn is_launching(state: &State, machine: &Machine) -> bool {
+pub(super) fn is_launching(state: &State, machine: &Machine) -> bool {
     let intent = machine.tags.get(labels::INTENT);
     state.ledger.intents().any(|open| Some(&open.id) == intent && open.ended_at.is_none())
 }

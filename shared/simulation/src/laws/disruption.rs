@@ -1,10 +1,14 @@
 //! What must hold when nodes are given up by choice: nobody on them minds, and what replaces them is ready.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use jiff::SignedDuration;
+use outrigger_engine::ports::NodeChange;
 use outrigger_model::node_pool::ConsolidationPolicy;
 use outrigger_model::{
-    ClaimState, Command, NillableDuration, Node, NodeClaim, Pod, PodState, Proposal, TerminationReason,
+    ClaimState, Command, NillableDuration, Node, NodeClaim, NominatedPod, Outcome, Pod, PodRef, PodState,
+    PodsReport, Proposal, Report, Taint, TerminationReason, labels,
 };
 
 use super::departure::{CLOCK_TOLERANCE, may_know_another_claim};
@@ -17,6 +21,11 @@ use crate::time::{Moment, after};
 
 /// A command waits for ten minutes; then whoever comes next gives it up, or has ended its claims.
 pub(crate) const LONGEST_COMMAND: Duration = Duration::from_mins(16);
+
+/// For so long a command keeps what it waits for, less a tick.
+const COMMAND_HOLDS: SignedDuration = SignedDuration::from_mins(9);
+/// A node that a command waits for stays closed for two minutes once it is ready, less a pass.
+const LEAST_CLOSED: Duration = Duration::from_secs(110);
 
 /// How long a command has been proposed at least when it is committed.
 const LEAST_PROPOSED: Duration = Duration::from_secs(14);
@@ -199,6 +208,77 @@ fn was_ready(state: &State, look: &Look, claim: &str, moment: Moment) -> bool {
         _ => false,
     };
     began_since || takes_pods && (node.ready || lost_since())
+}
+
+/// A node is opened that a command waits for, although it has not been ready for long: what was planned for it would
+/// find others there. Where calls fail, lifecycle may have to leave its pods to the scheduler.
+pub(crate) fn opens_replacement(
+    state: &State,
+    owner: &str,
+    change: &NodeChange,
+    moment: Moment,
+) -> Option<String> {
+    let node = state.cluster.nodes().get(&change.name)?;
+    let is_placing = |taint: &Taint| taint.key == labels::PLACING_TAINT;
+    let opens = node.awaits_placing() && !change.taints.iter().any(is_placing);
+    let claim = node.annotations.get(labels::CLAIM).filter(|_| opens)?;
+    let ready = node.conditions.get("Ready").and_then(|condition| condition.since).filter(|_| node.ready)?;
+    let waits_for = |command: &&Command| {
+        let waited = moment.at.duration_since(command.since);
+        waited < COMMAND_HOLDS && command.replacements.iter().flatten().any(|name| name == claim)
+    };
+    let command = state.ledger.commands().find(waits_for)?;
+    let look = state.looks.of(owner)?;
+    let was_read = state.replacements_since.get(&command.id).is_some_and(|since| *since < look.ledger);
+    // Whom lifecycle may not bind comes in through the scheduler; it may have waited a moment ago.
+    let runs = |pod: &NominatedPod| {
+        state.cluster.pods().get(&pod.uid).is_some_and(|pod| pod.node_name.is_some() && !pod.state.is_over())
+    };
+    let claim = state.ledger.claims().find(|it| &it.name == claim)?;
+    let starts = change.taints.iter().any(|taint| claim.spec.startup_taints.contains(taint));
+    let is_troubled = state.faults.open(moment.elapsed).next().is_some();
+    if !was_read
+        || starts
+        || is_troubled
+        || may_know_another_claim(state, moment)
+        || !claim.status.nominated.iter().all(runs)
+    {
+        return None;
+    }
+    let is_early = after(ready, LEAST_CLOSED) > moment.at;
+    is_early.then(|| format!("{} was opened while {} waits for it", node.name, command.id))
+}
+
+/// Commands that are still there once a decision has told that the pods of their nodes would cost more elsewhere than
+/// they save. Nothing is asked while calls fail.
+pub(crate) fn too_dear(state: &State, report: &Report, moment: Moment) -> Vec<String> {
+    if state.faults.open(moment.elapsed).next().is_some() || may_know_another_claim(state, moment) {
+        return Vec::new();
+    }
+    let is_dear = |entry: &&PodsReport| matches!(&entry.outcome, Outcome::Ignored { reason } if reason.ends_with("more than its command saves"));
+    let stay: BTreeSet<&PodRef> = report.pods.iter().filter(is_dear).flat_map(|entry| &entry.pods).collect();
+    let pods = state.cluster.pods().values().filter(|pod| stay.contains(&pod.id));
+    let nodes: BTreeSet<&str> = pods.filter_map(|pod| pod.node_name.as_deref()).collect();
+    let claims =
+        state.ledger.claims().filter(|claim| claim.instance_id().is_some_and(|id| nodes.contains(id)));
+    let claims: BTreeSet<&str> = claims.map(|claim| claim.name.as_str()).collect();
+    let is_theirs = |command: &&Command| command.claims.iter().any(|claim| claims.contains(claim.as_str()));
+    let kept = state.ledger.commands().filter(|command| command.may_cost.is_some()).filter(is_theirs);
+    kept.map(|command| format!("{} is kept, although its pods would cost more elsewhere", command.id))
+        .collect()
+}
+
+/// The nodes of a command that is committed bear the soft taint since it was proposed, so that no new pods come to
+/// them. Nothing is asked while there is trouble: changes of nodes may fail then.
+pub(crate) fn unmarked(state: &State, scenario: &Scenario, id: &str, moment: Moment) -> Vec<String> {
+    let Some(command) = state.ledger.commands().find(|command| command.id == id) else { return Vec::new() };
+    if !is_calm(scenario, moment) {
+        return Vec::new();
+    }
+    let claims = state.ledger.claims().filter(|claim| command.claims.contains(&claim.name));
+    let nodes = claims.filter_map(|claim| node_of(state, claim));
+    let unmarked = nodes.filter(|node| !node.is_disruption_candidate() && !node.is_disrupted());
+    unmarked.map(|node| format!("{id} was committed, and {} bears no soft taint", node.name)).collect()
 }
 
 fn node_of<'s>(state: &'s State, claim: &NodeClaim) -> Option<&'s Node> {

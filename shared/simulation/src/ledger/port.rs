@@ -63,7 +63,10 @@ impl Ledger for Door {
     async fn prepare(&self, lease: &Lease, launch: &PreparedLaunch) -> Result<u64, LedgerError> {
         self.call_on(Call::Prepare, &launch.intent.id, |state, moment| {
             let generation = state.ledger.prepare(lease, launch)?;
+            let (_, owner) = self.run();
             self.note_trespass(state, moment, "a launch");
+            state.broken.extend(laws::pause::launch(state, owner, moment));
+            state.broken.extend(laws::launching::asks_again(state, owner, &launch.intent.request, moment));
             state.broken.extend(laws::reservations(state, &launch.claims, moment));
             state.broken.extend(laws::unreadable::planned(state, &launch.claims));
             state.last_writes.insert("a launch", moment.elapsed);
@@ -104,12 +107,13 @@ impl Ledger for Door {
     async fn update_claim(&self, claim: &NodeClaim, lease: Option<&Lease>) -> Result<NodeClaim, LedgerError> {
         self.call_on(Call::UpdateClaim, &claim.name, |state, moment| {
             let by_itself = laws::disruption::end_by_itself(state, claim);
+            let though_paused = laws::pause::end(state, self.run().1, claim, moment);
             if laws::ages::are_unknown(self.clock_difference()) {
                 state.broken.extend(laws::ages::ended(state.ledger.claims.get(&claim.name), claim));
             }
             let deletions = laws::pools::deletion(state, state.ledger.claims.get(&claim.name), claim, moment);
             let written = state.ledger.update_claim(claim, lease)?;
-            state.broken.extend(by_itself);
+            state.broken.extend(by_itself.into_iter().chain(though_paused));
             state.broken.extend(deletions);
             state.tell_of(&written, moment);
             Ok(written)
@@ -139,6 +143,9 @@ impl Ledger for Door {
     async fn write_command(&self, command: &Command, lease: Option<&Lease>) -> Result<(), LedgerError> {
         self.call_on(Call::WriteCommand, &command.id, |state, moment| {
             state.ledger.write_command(command, lease)?;
+            if command.replacements.is_some() {
+                state.replacements_since.entry(command.id.clone()).or_insert(moment.elapsed);
+            }
             if command.version == 0 {
                 state.committed(self.run(), command, moment);
                 let is_of_choice = self.run().0 == Function::Disrupt;
@@ -206,7 +213,9 @@ impl Ledger for Door {
 
     async fn put_sweep(&self, sweep: &Sweep, lease: Option<&Lease>) -> Result<(), LedgerError> {
         self.call(Call::PutSweep, |state, moment| {
+            let orphans = laws::sweeps::orphans(state, sweep);
             state.ledger.put_sweep(sweep, lease)?;
+            state.broken.extend(orphans);
             self.note_trespass(state, moment, "a sweep");
             Ok(())
         })
@@ -226,8 +235,8 @@ impl Ledger for Door {
     }
 
     async fn put_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), LedgerError> {
-        self.call(Call::PutUnavailable, |state, _| {
-            state.ledger.put_unavailable(offerings);
+        self.call(Call::PutUnavailable, |state, moment| {
+            state.ledger.put_unavailable(offerings, moment);
             Ok(())
         })
         .await
@@ -274,7 +283,10 @@ impl Ledger for Door {
     }
 
     async fn put_report(&self, function: &str, at: Timestamp, report: &Report) -> Result<(), LedgerError> {
-        self.call(Call::PutReport, |state, _| {
+        self.call(Call::PutReport, |state, moment| {
+            if self.run().0 == Function::Provision {
+                state.broken.extend(laws::disruption::too_dear(state, report, moment));
+            }
             state.ledger.reports.insert(function.to_owned(), (at, report.clone()));
             Ok(())
         })

@@ -21,10 +21,11 @@ pub(super) const MISSED_AFTER: Duration = Duration::from_secs(40);
 
 impl State {
     /// The Eviction API.
-    pub(crate) fn evict(&mut self, pod: &Pod, moment: Moment) -> Eviction {
+    pub(crate) fn evict(&mut self, owner: &str, pod: &Pod, moment: Moment) -> Eviction {
         let verdict = self.cluster.judge(pod);
         if verdict == Eviction::Accepted {
             self.broken.extend(laws::eviction(self, pod, moment));
+            self.broken.extend(laws::eviction_in_turn(self, owner, pod, moment));
             self.ask_to_end(&pod.uid, moment);
         }
         verdict
@@ -185,6 +186,8 @@ impl State {
         let due = moment.elapsed.saturating_add(crate::laws::disruption::LONGEST_COMMAND);
         self.agenda.add(due, Step::CommandDue(command.id.clone()));
         if function == Function::Disrupt {
+            self.agenda.add(moment.elapsed, Step::Committed(command.id.clone()));
+            self.broken.extend(crate::laws::pause::commitment(self, owner, moment));
             self.broken.extend(crate::laws::disruption::proposal(self, command, moment));
             self.broken.extend(crate::laws::budgets::commitment(self, owner, command, moment));
         }
