@@ -45,6 +45,8 @@ pub(crate) enum Step {
     PodEnds(String),
     /// An instance that was being terminated is no more.
     Ended(String),
+    /// EC2 carries out the oldest fleet request that it has heard late.
+    LateFleet,
     /// EC2 takes a spot instance.
     Falls(String),
     /// The node of an instance that is no more is not ready.

@@ -4,6 +4,7 @@
 mod buckets;
 mod classes;
 mod health;
+mod mishaps;
 mod port;
 mod refusals;
 mod reservations;
@@ -30,6 +31,7 @@ use crate::scenario::{Promises, Scenario};
 use crate::time::Moment;
 
 pub(crate) use buckets::Buckets;
+use mishaps::Mishaps;
 pub(crate) use refusals::Refusal;
 use templates::Templates;
 
@@ -85,6 +87,8 @@ pub(crate) struct Ec2 {
     group_images: BTreeMap<String, Vec<String>>,
     /// The static pods that kOps' files tell of.
     static_pods: Vec<StaticPod>,
+    /// What EC2 is to do wrong with the next fleets.
+    mishaps: Mishaps,
 }
 
 /// A capacity pool.
@@ -139,6 +143,8 @@ pub(crate) struct Machine {
     pub state: InstanceState,
     /// When it stopped costing anything.
     pub ended: Option<Duration>,
+    /// Whether its fleet was not asked for it.
+    pub is_surplus: bool,
     /// Whether its kubelet will ever register.
     pub joins: bool,
     /// From when on describe calls see it.
@@ -192,6 +198,7 @@ impl Ec2 {
             managed_pools: scenario.managed_pools.clone(),
             group_images: scenario.group_images.clone(),
             static_pods: classes::told_static_pods(scenario),
+            mishaps: Mishaps::default(),
             reservations: scenario.reservations.clone(),
         }
     }
@@ -264,9 +271,11 @@ impl Ec2 {
         self.check_reservation(request)?;
         let mut answer = FleetAnswer::default();
         let mut dry = BTreeSet::new();
-        for _ in 0..request.count {
+        let surplus = self.mishaps.take_surplus();
+        for index in 0..u64::from(request.count) + surplus {
             let Some(chosen) = self.choose(request, moment, &mut dry) else { break };
-            let machine = self.machine(request, chosen, moment);
+            let is_surplus = index >= u64::from(request.count);
+            let machine = Machine { is_surplus, ..self.machine(request, chosen, moment) };
             answer.instances.push(machine.instance.clone());
             self.machines.insert(machine.instance.id.clone(), machine);
         }
@@ -397,6 +406,7 @@ impl Ec2 {
             launched: moment,
             state: InstanceState::Running,
             ended: None,
+            is_surplus: false,
             joins: !self.is_mute,
             visible: moment.elapsed + Duration::from_millis(lag),
         }

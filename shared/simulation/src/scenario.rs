@@ -67,7 +67,9 @@
 //!                                                    # AnnotateNodeClaims (do-not-disrupt, for ever)
 //!                                                    # ConfuseNodes (by a taint of a later Kubernetes, for 3 min)
 //!     - {at: 7m, kind: LateInstances, count: 1}      # of launches that are over; StrayInstances: with our tags,
-//!                                                    # but of no launch; ForeignInstances: nobody's of ours
+//!                                                    # but of no launch; ForeignInstances: nobody's of ours;
+//!                                                    # SurplusInstances: more than the next fleet asks for
+//!     - {at: 7m, kind: LateFleet, for: 9m}           # the next CreateFleet has no answer, and takes effect after that
 //!     - {at: 8m, kind: Freeze, function: lifecycle, call: PutSweep, for: 1m}   # stands still before that call
 //!     - {at: 8m, kind: Hang, function: lifecycle, call: PodsOn, for: 1m}     # that call takes long, the run goes on beside it
 //!     - {at: 8m, kind: LoseTable}                    # the ledger's; also CopyTable, and RestoreTable from the last copy
@@ -77,7 +79,8 @@
 //!     - {at: 8m, kind: Duplicate, function: provision, for: 5m}   # each minute's run is begun twice
 //!     - {at: 8m, kind: NeverJoin, for: 1m}           # machines launched meanwhile; also LateJoin, NeverReady, PodsHang
 //!     - {at: 9m, kind: SpotWarning, count: 1}        # the oldest spot machine falls in two minutes; also Rebalance,
-//!                                                    # ScheduledChange (of the host)
+//!                                                    # ScheduledChange (of the host), ForgedTermination (an event
+//!                                                    # that somebody forges: the machine runs on)
 //!     - {at: 9m, kind: EventsAstray, percent: 30, for: 5m}   # EC2's events are lost, come twice, late or out of order
 //!     - {at: 9m, kind: Roll, workload: web}          # a deploy: its pods are replaced, a quarter at a time
 //!     - {at: 9m, kind: UpdateImages}                 # node classes get new images, so that all nodes have drifted

@@ -314,6 +314,7 @@ impl State {
                 self.cloud.terminated(&id);
                 self.announce_state(&id, InstanceState::Terminated, moment);
             }
+            Step::LateFleet => self.carry_out_late(moment),
             Step::Falls(id) => self.fall(&id, moment),
             Step::Lost(node) => self.lose(node, moment),
             Step::Deserted(node) => self.desert(&node, moment),

@@ -81,6 +81,9 @@ impl Cloud for Door {
 
     async fn launch(&self, request: &FleetRequest) -> Result<FleetAnswer, CloudError> {
         self.call(Call::CreateFleet, |state, moment| {
+            if state.is_late(request, moment) {
+                return Err(CloudError::unknown(Call::CreateFleet));
+            }
             let known = state.cloud.machines.len();
             state.cloud.is_mute =
                 state.faults.open(moment.elapsed).any(|trouble| trouble == Trouble::NeverJoin);

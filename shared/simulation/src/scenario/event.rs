@@ -164,6 +164,10 @@ pub enum EventKind {
     StrayInstances(usize),
     /// Instances appear late that launches have made which are over.
     LateInstances(usize),
+    /// EC2 launches so many instances more than it is asked for, with the next fleet that it launches.
+    SurplusInstances(usize),
+    /// The next fleet request is not answered, and EC2 carries it out only after so long.
+    LateFleet(Duration),
     /// Instances appear that are not ours.
     ForeignInstances(usize),
     /// Something is announced about the oldest machines, so many of them.
@@ -283,6 +287,8 @@ impl Event {
             | EventKind::Mishap(..)
             | EventKind::StrayInstances(_)
             | EventKind::LateInstances(_)
+            | EventKind::SurplusInstances(_)
+            | EventKind::LateFleet(_)
             | EventKind::ForeignInstances(_)
             | EventKind::Interruption(..)
             | EventKind::Roll(_)
@@ -372,6 +378,8 @@ impl Event {
             EventKind::Mishap(mishap, count) => mishap.begin(*count, state, moment),
             EventKind::StrayInstances(count) => state.appear(*count, true, moment),
             EventKind::LateInstances(count) => state.appear_late(*count, moment),
+            EventKind::SurplusInstances(count) => state.cloud.add_surplus(*count),
+            EventKind::LateFleet(length) => state.cloud.delay_fleet(*length),
             EventKind::ForeignInstances(count) => state.appear(*count, false, moment),
             EventKind::Interruption(what, count) => state.interrupt(*what, *count, moment),
             EventKind::Roll(workload) => state.roll(workload, moment),
@@ -452,6 +460,12 @@ impl fmt::Display for Event {
             EventKind::Mishap(mishap, number) => mishap.tell(*number, f),
             EventKind::LateInstances(number) => {
                 write!(f, "{} of launches that are over", count(*number, "instance"))
+            }
+            EventKind::SurplusInstances(number) => {
+                write!(f, "EC2 will launch {} too many", count(*number, "instance"))
+            }
+            EventKind::LateFleet(length) => {
+                write!(f, "EC2 will hear the next fleet request {} s late", length.as_secs())
             }
             EventKind::StrayInstances(number) => {
                 write!(f, "{} of no launch", count(*number, "instance"))

@@ -11,6 +11,8 @@ pub enum Interruption {
     Rebalance,
     /// The host of a machine is to be retired.
     ScheduledChange,
+    /// Somebody pretends that a machine was terminated, which runs on.
+    ForgedTermination,
 }
 
 impl fmt::Display for Interruption {
@@ -19,6 +21,7 @@ impl fmt::Display for Interruption {
             Self::SpotWarning => "EC2 will take back",
             Self::Rebalance => "EC2 recommends to rebalance",
             Self::ScheduledChange => "AWS schedules a change of the host of",
+            Self::ForgedTermination => "somebody pretends that EC2 has ended",
         })
     }
 }

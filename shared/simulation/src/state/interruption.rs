@@ -30,6 +30,9 @@ impl State {
                     let code = "AWS_EC2_PERSISTENT_INSTANCE_RETIREMENT_SCHEDULED".into();
                     self.announce(&id, News::ScheduledChange { code }, moment);
                 }
+                Interruption::ForgedTermination => {
+                    self.announce_state(&id, InstanceState::Terminated, moment);
+                }
             }
         }
     }

@@ -2,7 +2,7 @@
 //! fall, and nothing is launched twice, whatever becomes of the events.
 
 use outrigger_model::{ClaimState, NodeClaim, TerminationReason};
-use outrigger_simulation::{Call, Crash, Ending, Function, Kill, Kind};
+use outrigger_simulation::{Call, Crash, Ending, Function, Kill, Kind, Scenario};
 
 use crate::common;
 
@@ -38,13 +38,17 @@ spec:
 const ONE_AT_A_TIME: &str =
     "  podDisruptionBudgets: [{name: web, matchLabels: {app: web}, maxUnavailable: 1}]\n";
 
-fn play(seed: u64, duration: &str, budget: &str, events: &str, kills: &[Kill]) -> Ending {
+fn scenario(seed: u64, duration: &str, budget: &str, events: &str) -> Scenario {
     let text = SCENARIO
         .replace("{seed}", &seed.to_string())
         .replace("{duration}", duration)
         .replace("{budget}", budget)
         .replace("{events}", events);
-    common::run_scenario(&common::scenario(&text), kills)
+    common::scenario(&text)
+}
+
+fn play(seed: u64, duration: &str, budget: &str, events: &str, kills: &[Kill]) -> Ending {
+    common::run_scenario(&scenario(seed, duration, budget, events), kills)
 }
 
 /// Everything runs, and nothing is left of what was taken.
@@ -122,6 +126,31 @@ fn all_nodes_may_be_taken_at_once() {
         let warned = when(&ending, "EC2 will take back");
         assert!(launches(&ending, warned).iter().all(|at| at - warned <= 8.0), "{}", story());
     }
+}
+
+/// An event that somebody forged drains a node, under the rules of every drain: EC2 is asked before an instance is
+/// given up with its pods, and says that it runs.
+#[test]
+fn a_forged_event_ends_no_machine_under_its_pods() {
+    let events = "{at: 3m, kind: ForgedTermination, count: 1}";
+    let ending = play(1, "12m", ONE_AT_A_TIME, events, &[]);
+    let story = || common::timeline(&ending);
+    let ends: Vec<_> = ending.claims.iter().filter_map(|claim| claim.status.termination.as_ref()).collect();
+    let [end] = &ends[..] else { panic!("{} claims end: {}", ends.len(), story()) };
+    assert_eq!(end.reason, TerminationReason::Lost, "{}", story());
+    assert!(end.drained_at.is_some_and(|at| Some(at) <= end.terminating_at), "{}", story());
+    check_replaced(&ending, &story());
+    let mut scenario = scenario(1, "12m", "", events);
+    scenario.workloads[0].do_not_disrupt = Some("true".into());
+    let held = common::run_scenario(&scenario, &[]);
+    let story = || common::timeline(&held);
+    assert_eq!(held.summary.broken_laws, Vec::<String>::new(), "{}", story());
+    let draining: Vec<&NodeClaim> =
+        held.claims.iter().filter(|claim| claim.status.state == ClaimState::Draining).collect();
+    let [claim] = &draining[..] else { panic!("{} claims drain: {}", draining.len(), story()) };
+    let runs = held.instances.iter().any(|(id, _)| claim.instance_id() == Some(id));
+    let on = held.pods.iter().filter(|pod| pod.node_name == claim.status.node_name).count();
+    assert!(runs && on >= 2, "{runs}, {on} pods: {}", story());
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod deletions;
 mod determinism;
 mod disruption;
 mod ending;
+mod fleets;
 mod guards;
 mod headroom;
 mod health;

@@ -162,10 +162,13 @@ fn kind(file: &EventFile) -> Option<EventKind> {
         | KindFile::AnnotateNodeClaims => EventKind::Mishap(Mishap::of(file.kind)?, file.count?),
         KindFile::StrayInstances => EventKind::StrayInstances(file.count?),
         KindFile::LateInstances => EventKind::LateInstances(file.count?),
+        KindFile::SurplusInstances => EventKind::SurplusInstances(file.count?),
+        KindFile::LateFleet => EventKind::LateFleet(length?),
         KindFile::ForeignInstances => EventKind::ForeignInstances(file.count?),
         KindFile::SpotWarning => EventKind::Interruption(Interruption::SpotWarning, file.count?),
         KindFile::Rebalance => EventKind::Interruption(Interruption::Rebalance, file.count?),
         KindFile::ScheduledChange => EventKind::Interruption(Interruption::ScheduledChange, file.count?),
+        KindFile::ForgedTermination => EventKind::Interruption(Interruption::ForgedTermination, file.count?),
         KindFile::Roll => EventKind::Roll(workload_id(file.workload.as_ref()?)),
         KindFile::UpdateImages => EventKind::UpdateImages,
         KindFile::UninstallReleasing => EventKind::Uninstall(Uninstall::Release),
@@ -212,10 +215,12 @@ impl KindFile {
                 | Self::ReclaimInstances
                 | Self::StrayInstances
                 | Self::LateInstances
+                | Self::SurplusInstances
                 | Self::ForeignInstances
                 | Self::SpotWarning
                 | Self::Rebalance
                 | Self::ScheduledChange
+                | Self::ForgedTermination
         ) || Mishap::of(self).is_some()
     }
 }
