@@ -359,8 +359,7 @@ impl Objects {
     /// Changes a node if it is still the version that was read; says whether it was, and whether the change
     /// registered it.
     fn change_node(&mut self, change: &NodeChange, moment: Moment) -> Option<bool> {
-        let found =
-            self.nodes.get(&change.name).filter(|node| node.resource_version == change.resource_version);
+        let found = self.nodes.get(&change.name).filter(|node| names_version(change, &node.resource_version));
         let mut node = found?.clone();
         let registers =
             change.labels.contains_key(labels::REGISTERED) && !node.labels.contains_key(labels::REGISTERED);
@@ -397,6 +396,11 @@ impl Objects {
         entry.0.clone_from(&event.message);
         entry.1 += 1;
     }
+}
+
+/// Whether a change was made of this version, or names none: then the API server asks for none.
+fn names_version(change: &NodeChange, version: &str) -> bool {
+    change.resource_version.is_empty() || change.resource_version == version
 }
 
 fn cloned<T: Clone>((key, value): (&String, &T)) -> (String, T) {

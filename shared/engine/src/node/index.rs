@@ -57,3 +57,38 @@ impl<'n> Nodes<'n> {
         claim.instance_id().map(|id| self.on(id)).unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ports::InstanceState;
+    use outrigger_model::ClaimState;
+    use outrigger_model::fixtures::{claim, instance, node};
+
+    /// Private addresses are given again, and with them the names of nodes.
+    #[test]
+    fn a_node_with_the_name_of_a_dead_one_is_that_of_its_own_instance() {
+        let name = "ip-10-0-3-7.ec2.internal";
+        let of = |id: &str, state, known: Option<&str>| {
+            let claim = NodeClaim { name: format!("claim-{id}"), ..claim() };
+            claim.with_status(|status| {
+                (status.state, status.instance) = (state, Some(instance(id)));
+                status.node_name = known.map(str::to_owned);
+            })
+        };
+        let (dead, young) =
+            (of("i-1", ClaimState::Terminating, Some(name)), of("i-2", ClaimState::Launched, None));
+        let shown = |id: &str, state| Machine {
+            private_ip: Some("10.0.3.7".into()),
+            ..Machine::tagged(id, state, |_| None)
+        };
+        let machines = [shown("i-1", InstanceState::Terminated), shown("i-2", InstanceState::Running)];
+        let claims = [dead, young];
+        let provider_id = Some("aws:///us-east-1a/i-2".to_owned());
+        let successor = Node { name: name.into(), uid: "second".into(), provider_id, ..node(Vec::new()) };
+        let nodes = Nodes::of([&successor].into_iter(), &claims, &machines);
+        let uids = |claim| nodes.of_claim(claim).iter().map(|node| node.uid.as_str()).collect::<Vec<_>>();
+        assert_eq!((uids(&claims[0]), uids(&claims[1])), (vec![], vec!["second"]));
+        assert_eq!(nodes.pretenders.len(), 0);
+    }
+}

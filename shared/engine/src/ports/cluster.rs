@@ -434,3 +434,25 @@ pub enum ClusterError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use outrigger_model::fixtures::pod;
+
+    /// A StatefulSet makes its pods again under their names, and a watch may tell of the new one first.
+    #[test]
+    fn a_pod_that_goes_takes_no_successor_of_its_name_along() {
+        let first = pod("db-0", Some("n"), "StatefulSet");
+        let second = Pod { uid: "second".into(), node_name: None, ..first.clone() };
+        let mut state = ClusterState::default();
+        for change in [
+            ClusterChange::Pod(Box::new(first.clone())),
+            ClusterChange::Pod(Box::new(second.clone())),
+            ClusterChange::PodGone { uid: first.uid },
+        ] {
+            state.apply(change);
+        }
+        assert_eq!(state.pods.into_values().collect::<Vec<_>>(), [second]);
+    }
+}

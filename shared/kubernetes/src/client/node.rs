@@ -27,6 +27,18 @@ pub(super) async fn read(transport: &Transport, name: &str) -> Result<Option<Nod
 /// A merge patch replaces taints and finalizers whole. A strategic patch would merge them by key, and lose one of two
 /// taints that differ only in their effect. Taints that nobody here understands are written back as they were read.
 pub(super) async fn change(transport: &Transport, change: &NodeChange) -> Result<(), ClusterError> {
+    let attempted = format!("change the node {}", change.name);
+    let path = format!("/api/v1/nodes/{}", change.name);
+    match transport.send(&Call::patch(attempted, path, MERGE_PATCH, &patch(change))).await {
+        Err(error) if matches!(refusal(&error), Some(404 | 409)) => {
+            Err(ClusterError::Changed { what: format!("the node {}", change.name) })
+        }
+        answer => answer.map(drop),
+    }
+}
+
+/// A change as the API server is told of it.
+fn patch(change: &NodeChange) -> Value {
     // A merge patch removes what it sets to null.
     let set = change.labels.iter().map(|(key, value)| (key.as_str(), json!(value)));
     let labels: Map<String, Value> = set
@@ -35,7 +47,7 @@ pub(super) async fn change(transport: &Transport, change: &NodeChange) -> Result
         .collect();
     let foreign = change.foreign_taints.iter().map(|taint| json!(taint));
     let taints: Vec<Value> = change.taints.iter().map(|taint| json!(taint)).chain(foreign).collect();
-    let patch = json!({
+    json!({
         "metadata": {
             "resourceVersion": change.resource_version,
             "labels": labels,
@@ -43,21 +55,40 @@ pub(super) async fn change(transport: &Transport, change: &NodeChange) -> Result
             "finalizers": change.finalizers,
         },
         "spec": { "taints": taints },
-    });
-    let attempted = format!("change the node {}", change.name);
-    let call = Call::patch(attempted, format!("/api/v1/nodes/{}", change.name), MERGE_PATCH, &patch);
-    match transport.send(&call).await {
-        Err(error) if matches!(refusal(&error), Some(404 | 409)) => {
-            Err(ClusterError::Changed { what: format!("the node {}", change.name) })
-        }
-        answer => answer.map(drop),
-    }
+    })
 }
 
 /// Deletes the node of this uid, and takes our finalizer off it.
 pub(super) async fn release(transport: &Transport, name: &str, uid: &str) -> Result<(), ClusterError> {
     let path = format!("/api/v1/nodes/{name}");
-    let options = json!({ "preconditions": { "uid": uid } });
-    let call = Call::delete(format!("release the node {name}"), &path, &options);
+    let call = Call::delete(format!("release the node {name}"), &path, &only(uid));
     finalizer::delete(transport, call, &path, format!("the node {name}")).await
+}
+
+/// Deletes the node of this uid, and no other of its name.
+fn only(uid: &str) -> Value {
+    json!({ "preconditions": { "uid": uid } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    /// Without these the API server would take a change of an old reading, or delete another node of the name.
+    #[test]
+    fn a_change_names_the_version_that_was_read_and_a_deletion_the_uid() {
+        let change = NodeChange {
+            name: "n".into(),
+            resource_version: "7".into(),
+            labels: BTreeMap::new(),
+            gone_labels: BTreeSet::new(),
+            annotations: BTreeMap::new(),
+            finalizers: Vec::new(),
+            taints: Vec::new(),
+            foreign_taints: Vec::new(),
+        };
+        assert_eq!(patch(&change).pointer("/metadata/resourceVersion"), Some(&json!("7")));
+        assert_eq!(only("u").pointer("/preconditions/uid"), Some(&json!("u")));
+    }
 }

@@ -3,7 +3,7 @@
 use outrigger_engine::ports::{Binding, ClusterError};
 use outrigger_model::configured_object::FIELD_MANAGER;
 use outrigger_model::{CostSetter, DeletionCost, NominatedPod, Pod};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::transport::{APPLY_PATCH, Call, JSON_PATCH, Transport};
 
@@ -17,11 +17,7 @@ pub(super) async fn nominate(
     nominated: &NominatedPod,
     node: &str,
 ) -> Result<(), ClusterError> {
-    let patch = json!([
-        { "op": "test", "path": "/metadata/uid", "value": nominated.uid },
-        { "op": "test", "path": "/spec/nodeName", "value": null },
-        { "op": "add", "path": "/status/nominatedNodeName", "value": node },
-    ]);
+    let patch = nomination(nominated, node);
     let pod = &nominated.pod;
     let status = format!("/api/v1/namespaces/{}/pods/{}/status", pod.namespace, pod.name);
     let call = Call::patch(format!("nominate the pod {pod} for the node {node}"), status, JSON_PATCH, &patch);
@@ -36,6 +32,15 @@ pub(super) async fn nominate(
     }
 }
 
+/// The patch that nominates a pod.
+fn nomination(nominated: &NominatedPod, node: &str) -> Value {
+    json!([
+        { "op": "test", "path": "/metadata/uid", "value": nominated.uid },
+        { "op": "test", "path": "/spec/nodeName", "value": null },
+        { "op": "add", "path": "/status/nominatedNodeName", "value": node },
+    ])
+}
+
 /// Binds a pod that still has this uid and no node.
 ///
 /// The API server makes sure of both: the uid in the binding is a precondition, and a pod that has a node is
@@ -47,14 +52,8 @@ pub(super) async fn bind(
     node: &str,
 ) -> Result<Binding, ClusterError> {
     let pod = &planned.pod;
-    let binding = json!({
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": { "namespace": pod.namespace, "name": pod.name, "uid": planned.uid },
-        "target": { "apiVersion": "v1", "kind": "Node", "name": node },
-    });
     let path = format!("/api/v1/namespaces/{}/pods/{}/binding", pod.namespace, pod.name);
-    let call = Call::post(format!("bind the pod {pod} to the node {node}"), path, &binding);
+    let call = Call::post(format!("bind the pod {pod} to the node {node}"), path, &binding(planned, node));
     match transport.send(&call).await {
         Ok(_) => Ok(Binding::Made),
         Err(ClusterError::Refused { status: 404 | 409, message, .. }) => {
@@ -63,6 +62,17 @@ pub(super) async fn bind(
         }
         Err(error) => Err(error),
     }
+}
+
+/// The binding of a pod.
+fn binding(planned: &NominatedPod, node: &str) -> Value {
+    let pod = &planned.pod;
+    json!({
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": { "namespace": pod.namespace, "name": pod.name, "uid": planned.uid },
+        "target": { "apiVersion": "v1", "kind": "Node", "name": node },
+    })
 }
 
 /// Applies our annotations about a pod's deletion cost, or none, so that what we applied before goes.
@@ -96,5 +106,22 @@ pub(super) async fn set_deletion_cost(
             Ok(())
         }
         answer => answer.map(drop),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use outrigger_model::PodRef;
+
+    /// A StatefulSet makes its pods again under their names: without the uid a successor would be taken for the pod.
+    #[test]
+    fn a_pod_is_bound_and_nominated_by_its_uid() {
+        let pod = PodRef { namespace: "default".into(), name: "db-0".into() };
+        let planned = NominatedPod { pod, uid: "first".into() };
+        assert_eq!(binding(&planned, "n").pointer("/metadata/uid"), Some(&json!("first")));
+        let nomination = nomination(&planned, "n");
+        let test = json!({ "op": "test", "path": "/metadata/uid", "value": "first" });
+        assert_eq!(nomination.pointer("/0"), Some(&test));
     }
 }

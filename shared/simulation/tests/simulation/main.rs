@@ -9,6 +9,7 @@ mod architectures;
 mod chance;
 mod clocks;
 mod common;
+mod conflicts;
 mod crash;
 mod deletions;
 mod determinism;

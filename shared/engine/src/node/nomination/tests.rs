@@ -56,3 +56,15 @@ fn pods_are_entered_in_claims_whose_nodes_are_yet_to_join() {
     let gone = plan(vec![placed(Target::Claim("gone".into()), &["new"])]);
     assert_eq!(joined_claims(&world(), &gone), []);
 }
+
+#[test]
+fn a_pod_that_was_made_again_under_its_name_is_entered_as_itself() {
+    let again = Pod { uid: "again".into(), ..pod("here", None) };
+    let successor = NominatedPod { pod: again.id.clone(), uid: again.uid.clone() };
+    let mut snapshot = world();
+    snapshot.pods = vec![again];
+    let placed = ExistingPlacement { target: Target::Claim("w".into()), pods: vec![successor.clone()] };
+    let joined = joined_claims(&snapshot, &plan(vec![placed]));
+    let [claim] = &joined[..] else { panic!("one claim gets a pod") };
+    assert_eq!(claim.status.nominated, [nominated("here"), successor]);
+}

@@ -190,6 +190,21 @@ fn nodes_of_ours_are_released_when_nothing_stands_behind_them() {
     assert_eq!(world(Some(InstanceState::ShuttingDown), Some("over"), false).swept(&[0, 300]), [""; 0]);
 }
 
+/// What an earlier sweep found amiss about a node says nothing about another of its name.
+#[test]
+fn a_node_with_the_name_of_a_dead_one_is_looked_at_anew() {
+    let nodes = |uid: &str| [Node { uid: uid.into(), ..node_of("i-1", Some("over"), false) }];
+    let released = |nodes: &[Node], before: &Sweep, second| {
+        let (launches, nodes) = (BTreeMap::new(), Nodes::of(nodes.iter(), &[], &[]));
+        let seen = Seen { machines: &[], claims: &[], intents: &[], launches: &launches, nodes: &nodes };
+        let findings = sweep(&seen, before, Guards::default(), at(second));
+        (findings.abandoned.len(), findings.sweep)
+    };
+    let (none, first) = released(&nodes("first"), &Sweep::default(), 0);
+    assert_eq!((none, released(&nodes("first"), &first, 300).0), (0, 1));
+    assert_eq!(released(&nodes("second"), &first, 300).0, 0, "another node of that name");
+}
+
 #[test]
 fn a_sweep_that_would_end_too_much_does_nothing() {
     let orphans = |count: usize, claimed: usize| World {
