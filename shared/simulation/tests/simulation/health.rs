@@ -244,3 +244,17 @@ fn lifecycle_may_die_anywhere_while_it_opens_a_node_again() {
 fn lifecycle_may_die_anywhere_while_it_learns() {
     die_anywhere(&World { duration: "5m", more: "memoryPercent: 80", ..WORLD }, 1..=2);
 }
+
+/// EC2 answers no describe call for eight minutes, and a node is not heard of meanwhile. Absence from a list that did
+/// not come says nothing: the claim of the node does not end.
+#[test]
+fn nothing_is_missed_while_ec2_does_not_say_what_it_runs() {
+    let events = "{at: 3m, kind: SilenceKubelets, count: 1}, \
+                  {at: 3m, kind: Throttle, call: DescribeMachines, for: 8m}";
+    let ending = common::run_one_pod_per_node("13m", events);
+    let story = || common::timeline(&ending);
+    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
+    let ends = ending.claims.iter().filter_map(|claim| claim.status.termination.as_ref());
+    assert_eq!(ends.map(|end| end.message.as_str()).collect::<Vec<_>>(), [""; 0], "{}", story());
+    assert!(ending.nodes.iter().any(|node| !node.ready), "{}", story());
+}
