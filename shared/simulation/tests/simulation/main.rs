@@ -16,6 +16,7 @@ mod determinism;
 mod disruption;
 mod ending;
 mod fleets;
+mod floods;
 mod guards;
 mod headroom;
 mod health;
