@@ -11,6 +11,7 @@ mod clocks;
 mod common;
 mod conflicts;
 mod crash;
+mod crowds;
 mod deletions;
 mod determinism;
 mod disruption;
