@@ -78,8 +78,8 @@ fn binding(planned: &NominatedPod, node: &str) -> Value {
 /// Applies our annotations about a pod's deletion cost, or none, so that what we applied before goes.
 ///
 /// The status is applied, not the pod: there the API server takes changes of annotations and ignores those of the spec,
-/// so that a right to it is none to change images. The uid is a precondition, and a value that somebody else has set is
-/// a conflict: 409 either way, and 404 for a pod that is gone.
+/// so that a right to it is none to change images. A value that somebody else has set is a conflict, 409, and a pod that
+/// is gone 404. The uid is a precondition: another pod of the name is refused with 422, since a uid cannot be changed.
 pub(super) async fn set_deletion_cost(
     transport: &Transport,
     pod: &Pod,
@@ -101,7 +101,9 @@ pub(super) async fn set_deletion_cost(
         format!("/api/v1/namespaces/{}/pods/{}/status?fieldManager={FIELD_MANAGER}", id.namespace, id.name);
     let call = Call::patch(format!("set the deletion cost of the pod {id}"), status, APPLY_PATCH, &body);
     match transport.send(&call).await {
-        Err(ClusterError::Refused { status: 404 | 409, message, .. }) => {
+        Err(ClusterError::Refused { status, message, .. })
+            if matches!(status, 404 | 409) || status == 422 && message.contains("metadata.uid") =>
+        {
             tracing::debug!(pod = %id, message, "the pod keeps its deletion cost");
             Ok(())
         }
