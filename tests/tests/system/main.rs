@@ -27,6 +27,7 @@ mod placing;
 mod quiet;
 mod refresh;
 mod refused;
+mod requests;
 mod rogue;
 mod trust;
 mod uninstall;
