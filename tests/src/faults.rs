@@ -38,8 +38,10 @@ pub enum Fault {
     Refused(u16, &'static str, &'static str),
     /// It is served after a while.
     Late(Duration),
-    /// The server gets it twice, and the second answer is passed on.
+    /// The server gets it twice, and the second answer is passed on. Each event of a watch comes twice.
     Repeated,
+    /// So many events of a watch are passed on, then the connection is closed in the middle of the next one.
+    CutAfterEvents(usize),
 }
 
 /// A fault, and which requests it is done to.
@@ -214,26 +216,44 @@ fn serve(client: &mut (impl Read + Write), shared: &Shared) -> Result<()> {
         }
         Some(Fault::Late(time)) => thread::sleep(time),
         Some(Fault::AnswerLost) => return shared.send(&line, &message).map(drop),
-        Some(Fault::Repeated) => drop(shared.send(&line, &message)?),
-        Some(Fault::CutAfterPercent(_)) | None => {}
+        Some(Fault::Repeated) if !is_watch(&line) => drop(shared.send(&line, &message)?),
+        Some(Fault::Repeated | Fault::CutAfterPercent(_) | Fault::CutAfterEvents(_)) | None => {}
     }
-    if line.contains("watch=") {
-        return watch(client, shared, &line, &message);
+    if is_watch(&line) {
+        return watch(client, shared, &line, &message, fault.as_ref());
     }
     let given = shared.send(&line, &message)?;
     let percent = if let Some(Fault::CutAfterPercent(percent)) = fault { percent } else { 100 };
     answer(client, given.status, "", given.body.as_bytes(), percent)
 }
 
+fn is_watch(line: &str) -> bool {
+    line.contains("watch=")
+}
+
 /// A watch goes on for as long as both sides like.
-fn watch(client: &mut impl Write, shared: &Shared, line: &str, message: &Message) -> Result<()> {
+fn watch(
+    client: &mut impl Write,
+    shared: &Shared,
+    line: &str,
+    message: &Message,
+    fault: Option<&Fault>,
+) -> Result<()> {
     let path = line.split_once(' ').context("a request without a path")?.1;
     let headers: Vec<_> =
         message.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let lines = shared.http.lines(&format!("{}{path}", shared.upstream), &headers)?;
     write!(client, "HTTP/1.1 200 -\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n")?;
-    for line in lines {
-        writeln!(client, "{}", line?)?;
+    let copies = if matches!(fault, Some(Fault::Repeated)) { 2 } else { 1 };
+    for (index, event) in lines.enumerate() {
+        let event = event?;
+        if matches!(fault, Some(Fault::CutAfterEvents(events)) if *events == index) {
+            write!(client, "{}", event.split_at(event.len() / 2).0)?;
+            return Ok(());
+        }
+        for _ in 0..copies {
+            writeln!(client, "{event}")?;
+        }
         client.flush()?;
     }
     Ok(())

@@ -32,3 +32,4 @@ mod rogue;
 mod trust;
 mod uninstall;
 mod visible;
+mod watches;
