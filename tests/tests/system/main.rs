@@ -28,6 +28,7 @@ mod quiet;
 mod refresh;
 mod refused;
 mod requests;
+mod rights;
 mod rogue;
 mod trust;
 mod uninstall;
