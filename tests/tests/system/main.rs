@@ -30,6 +30,7 @@ mod refused;
 mod requests;
 mod rights;
 mod rogue;
+mod secrets;
 mod trust;
 mod uninstall;
 mod visible;

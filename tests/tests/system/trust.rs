@@ -12,19 +12,22 @@ use outrigger_tests::world::{
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, KeyUsagePurpose};
 use serde_json::{Value, json};
 
-const PARAMETER: &str = "/outrigger/api-token";
+pub(crate) const PARAMETER: &str = "/outrigger/api-token";
 const NAMESPACE: &str = "kube-system";
 /// The API server remembers for ten seconds that a token was good.
 const UNTIL_IT_IS_REFUSED: Duration = Duration::from_secs(30);
 
-/// A service account that may do what `provision` may.
-fn service_account(stack: &Stack) {
+/// What `provision` may do.
+const OF_PROVISION: [&str; 3] = ["tell", "read", "nominate"];
+
+/// A service account with some of our roles.
+pub(crate) fn service_account(stack: &Stack, roles: &[&str]) {
     let kubernetes = stack.kubernetes();
     let account = json!({
         "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "provision", "namespace": NAMESPACE},
     });
     apply(kubernetes, &account).unwrap();
-    for role in ["outrigger:tell", "outrigger:read", "outrigger:nominate"] {
+    for role in roles.iter().map(|role| format!("outrigger:{role}")) {
         let binding = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
             "metadata": {"name": format!("account:{role}")},
@@ -40,7 +43,7 @@ fn secret_path(name: &str) -> String {
 }
 
 /// A token that is good for as long as the Secret `bound_to` is there.
-fn token(stack: &Stack, bound_to: &str) -> String {
+pub(crate) fn token(stack: &Stack, bound_to: &str) -> String {
     let kubernetes = stack.kubernetes();
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": bound_to, "namespace": NAMESPACE},
@@ -59,7 +62,7 @@ fn token(stack: &Stack, bound_to: &str) -> String {
     answer["status"]["token"].as_str().unwrap().to_owned()
 }
 
-fn store(stack: &Stack, token: &str) {
+pub(crate) fn store(stack: &Stack, token: &str) {
     let parameter = json!({"Name": PARAMETER, "Value": token, "Type": "SecureString", "Overwrite": true});
     stack.aws().json("ssm", "AmazonSSM.PutParameter", &parameter).unwrap();
 }
@@ -103,7 +106,7 @@ fn launched(answer: &Value) -> usize {
 #[test]
 fn a_token_that_ends_is_read_anew() {
     let stack = with_token();
-    service_account(&stack);
+    service_account(&stack, &OF_PROVISION);
     let first = token(&stack, "first");
     store(&stack, &first);
     let function = provision(&stack, &authority(&stack));
@@ -128,7 +131,7 @@ fn a_token_that_ends_is_read_anew() {
 #[test]
 fn a_server_that_nobody_has_vouched_for_hears_nothing() {
     let stack = with_token();
-    service_account(&stack);
+    service_account(&stack, &OF_PROVISION);
     store(&stack, &token(&stack, "first"));
     waiting_pods(&stack);
     let stranger = another_authority();
