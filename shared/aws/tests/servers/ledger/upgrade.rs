@@ -8,13 +8,18 @@ use serde_json::Value;
 use super::{Rig, TTL, UID, failed, unbound};
 use crate::support::at;
 
-/// The items of a file: texts and numbers are attributes of their kind, and an object is the JSON of a body.
+/// The newest form that the ledger is kept in. Whoever raises it stores a table of that form beside the others.
+const NEWEST: u32 = 2;
+
+/// The items of a file: texts and numbers are attributes of their kind, and an object is the JSON of a body. An item
+/// that names no partition lies in that of the claims.
 async fn store(rig: &Rig, file: &str) {
     let items: Vec<Value> = serde_json::from_str(file).unwrap();
     for item in items {
         let mut put = rig.client.put_item().table_name(&rig.table);
-        put = put.item("pk", AttributeValue::S(format!("cluster#{UID}")));
-        for (name, value) in item.as_object().unwrap() {
+        let partition = item["partition"].as_str().unwrap_or("cluster");
+        put = put.item("pk", AttributeValue::S(format!("{partition}#{UID}")));
+        for (name, value) in item.as_object().unwrap().iter().filter(|(name, _)| *name != "partition") {
             let value = match value {
                 Value::String(text) => AttributeValue::S(text.clone()),
                 Value::Number(number) => AttributeValue::N(number.to_string()),
@@ -69,4 +74,49 @@ async fn an_upgrade_whose_answers_are_lost_is_gone_on_with() {
         let state = rig.ledger.load().await.unwrap();
         assert_eq!((state.generation, state.intents.len(), state.claims.len()), (8, 1, 2), "{losses}");
     }
+}
+
+#[tokio::test]
+async fn a_table_of_schema_2_is_read_and_a_newer_one_is_refused_by_its_number() {
+    let rig = unbound().await;
+    store(&rig, include_str!("../stored/schema-2.json")).await;
+    rig.ledger.bind(UID).await.unwrap();
+    let state = rig.ledger.load().await.unwrap();
+    assert_eq!((state.generation, state.health.version), (2, 1));
+    let claims: Vec<_> = state.claims.iter().map(|claim| (claim.name.as_str(), claim.status.state)).collect();
+    assert_eq!(claims, [("done-000", ClaimState::Initialized), ("open-000", ClaimState::Intent)]);
+    assert_eq!(state.claims[0].status.command.as_deref(), Some("c-1"), "a command holds it");
+    let intents: Vec<_> = state.intents.iter().map(|intent| (intent.id.as_str(), intent.state)).collect();
+    assert_eq!(intents, [("open", IntentState::Sent)]);
+    assert_eq!(rig.ledger.intent("done").await.unwrap().unwrap().state, IntentState::Resolved);
+    assert_eq!(rig.ledger.claim("done-001").await.unwrap().unwrap().status.state, ClaimState::Failed);
+    assert_eq!(state.pause.map(|pause| pause.what), Some(PauseScope::Everything));
+    assert_eq!(state.unavailable.len(), 1);
+    assert_eq!(rig.ledger.sweep().await.unwrap().orphans.len(), 1);
+    assert_eq!(rig.ledger.handled(&["e-1".to_owned()], at(0)).await.unwrap().len(), 1);
+    assert_eq!(rig.ledger.acquire("provision", "b", at(5), TTL).await.unwrap(), None, "the lease is held");
+
+    let written = unbound().await;
+    written.ledger.bind(UID).await.unwrap();
+    let newest = number(&written, "schema").await;
+    assert_eq!(newest, NEWEST.to_string(), "the newest form has its table here");
+    rig.set("meta", "schema", AttributeValue::N((NEWEST + 1).to_string())).await;
+    for newer in [rig.ledger.bind(UID).await.unwrap_err(), rig.ledger.load().await.unwrap_err()] {
+        let LedgerError::Unreadable { item, source } = &newer else { panic!("{newer}") };
+        assert_eq!(
+            (item.as_str(), source.to_string().contains("its schema is 3")),
+            ("meta", true),
+            "{source}"
+        );
+    }
+}
+
+/// A number of the item that says in which form the table is kept.
+async fn number(rig: &Rig, attribute: &str) -> String {
+    let get = rig.client.get_item().table_name(&rig.table);
+    let get = get
+        .key("pk", AttributeValue::S(format!("cluster#{UID}")))
+        .key("sk", AttributeValue::S("meta".into()));
+    let item = get.send().await.unwrap().item.unwrap();
+    item[attribute].as_n().unwrap().clone()
 }
