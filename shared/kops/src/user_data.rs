@@ -182,8 +182,12 @@ mod tests {
         let part = AdditionalUserData {
             name: "a\"\r\nX: y".into(),
             kind: "text/plain\r\n\r\nevil".into(),
-            content: String::new(),
+            content: "--OUTRIGGER-PART--\r\n".into(),
         };
-        assert!(with_parts("s", &[part]).contains("filename=\"aX: y\"\r\n"));
+        let joined = with_parts("s", &[part]);
+        assert!(joined.contains("filename=\"aX: y\"\r\n"), "{joined}");
+        assert!(joined.contains("Content-Type: text/plainevil\r\nMIME-Version"), "{joined}");
+        let ends = joined.lines().filter(|line| *line == "--OUTRIGGER-PARTX--").count();
+        assert_eq!(ends, 1, "its content ends no part: {joined}");
     }
 }

@@ -304,6 +304,13 @@ mod tests {
     }
 
     #[test]
+    fn a_name_has_only_characters_that_ec2_takes() {
+        let class = NodeClass::for_planning(NodeClassRef::instance_group("nodes\u{e4}\"\r\n$(id) & co"));
+        let odd = name("k8s.example.com", Wanted { class: &class, own: &own(), reservation: None }).unwrap();
+        assert!(odd.starts_with("outrigger/k8s.example.com/nodes-----(id)---co-"), "{odd}");
+    }
+
+    #[test]
     fn the_template_holds_what_the_class_says() {
         insta::assert_debug_snapshot!("own_template", written(&own(), None));
         let beside = written(&OwnTemplate { associate_public_ip: None, ..own() }, None);

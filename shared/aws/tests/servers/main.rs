@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod catalog;
+mod classes;
 mod launch_health;
 mod ledger;
 mod moto;

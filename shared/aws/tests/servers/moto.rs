@@ -30,7 +30,7 @@ pub(crate) struct Rig {
     pub(crate) sdk: SdkConfig,
     ec2: aws_sdk_ec2::Client,
     pub(crate) s3: aws_sdk_s3::Client,
-    image: String,
+    pub(crate) image: String,
     pub(crate) bucket: String,
 }
 
