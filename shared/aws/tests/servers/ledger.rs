@@ -4,6 +4,7 @@ mod demand;
 mod ended;
 mod limits;
 mod statements;
+mod unprocessed;
 mod upgrade;
 
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! What the tests against real servers share: configuration, a table, claims, and a proxy that loses answers.
 
 pub(crate) mod lossy_proxy;
+pub(crate) mod partial_proxy;
 pub(crate) mod stand_in;
 
 use std::collections::BTreeMap;
