@@ -130,6 +130,7 @@ impl Chance {
             }
         }
         let patience = pools(&dice, &mut scenario);
+        crowd(&dice, &mut scenario);
         demand(&dice, &mut scenario);
         volumes::volumes(&dice, &mut scenario);
         static_pods::static_pods(&dice, &mut scenario);
@@ -142,8 +143,11 @@ impl Chance {
         confirm_deletions(&mut scenario.events);
         scenario.adopt = scenario.events.iter().any(|event| forgets(&event.kind));
         if scenario.adopt {
-            // Who adopts leaves alone what has no tags of a pool.
-            scenario.events.retain(|event| !matches!(event.kind, EventKind::LateInstances(_)));
+            // Who adopts leaves alone what has no tags of a pool, and what is of no claim of its launch.
+            let is_of_none = |kind: &EventKind| {
+                matches!(kind, EventKind::LateInstances(_) | EventKind::SurplusInstances(_))
+            };
+            scenario.events.retain(|event| !is_of_none(&event.kind));
         }
         let heals = scenario.events.iter().all(|event| !leaves_a_mark(&event.kind));
         let asks = match (heals, patience) {
@@ -198,6 +202,19 @@ fn pools(dice: &Dice, scenario: &mut Scenario) -> Asks {
         }
     }
     if expires { Asks::Laws } else { Asks::Rest }
+}
+
+/// In some worlds there are many more pods, and no limits of pools.
+fn crowd(dice: &Dice, scenario: &mut Scenario) {
+    if !dice.happens("crowd", 2) {
+        return;
+    }
+    let times = 4 + u32::try_from(dice.below("crowd/times", 9)).unwrap_or_default();
+    let steps = scenario.workloads.iter_mut().flat_map(|workload| &mut workload.scale);
+    steps.for_each(|step| step.replicas *= times);
+    for pool in &mut scenario.configuration.node_pools {
+        pool.spec.limits = None;
+    }
 }
 
 /// Workloads grow and shrink.
@@ -332,6 +349,12 @@ impl Drawn<'_> {
             self.events
                 .push(Event { at: Duration::ZERO, kind: EventKind::Freeze { function, before, length } });
         }
+        for number in 0..self.dice.few("hang", 20, 2) {
+            let subject = format!("hang/{number}");
+            let (function, call) = *self.dice.pick(&subject, &FATEFUL);
+            let length = self.length(&subject, 10, 70);
+            self.add(&subject, EventKind::Hang { function, call, length });
+        }
         for function in [Function::Provision, Function::Lifecycle, Function::Disrupt] {
             let subject = format!("twice/{function}");
             if self.dice.happens(&subject, 25) {
@@ -418,11 +441,20 @@ impl Drawn<'_> {
         if count > 0 {
             self.add("strays", EventKind::LateInstances(count));
         }
+        if self.dice.happens("too many", 10) {
+            self.add("too many", EventKind::SurplusInstances(1));
+        }
+        if self.dice.happens("late fleet", 10) {
+            let length = self.length("late fleet", 5, 300);
+            self.add("late fleet", EventKind::LateFleet(length));
+        }
+        let forge = |count| EventKind::Interruption(Interruption::ForgedTermination, count);
         let warn = |count| EventKind::Interruption(Interruption::SpotWarning, count);
         let rebalance = |count| EventKind::Interruption(Interruption::Rebalance, count);
         let stop = |count| EventKind::Mishap(Mishap::StopInstances, count);
         let schedule = |count| EventKind::Interruption(Interruption::ScheduledChange, count);
-        let kinds: [Counted; 19] = [
+        let kinds: [Counted; 20] = [
+            ("forgery", forge, 10),
             ("delete pods", EventKind::DeletePods, 30),
             ("warning", warn, 50),
             ("rebalance", rebalance, 35),
