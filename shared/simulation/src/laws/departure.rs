@@ -7,7 +7,7 @@ use outrigger_model::{ClaimState, Node, NodeClaim, Pod, Taint, TaintEffect, Term
 
 use super::health::LONGEST_STANDSTILL;
 use super::protection;
-use crate::cloud::Machine;
+use crate::cloud::{Machine, NO_LAUNCH};
 use crate::state::State;
 use crate::time::{Moment, after};
 
@@ -90,6 +90,9 @@ pub(crate) fn termination(state: &State, id: &str, moment: Moment) -> Vec<String
         return vec![format!("{id} was terminated, which is not ours")];
     }
     let claim = claim_on(state, id);
+    if claim.is_none() && is_stranger(state, machine) {
+        return vec![format!("{id} was terminated, which no launch has made")];
+    }
     if claim.is_none() && is_launching(state, machine) {
         return vec![format!("{id} was terminated while its launch is open")];
     }
@@ -168,6 +171,12 @@ fn by(claim: &NodeClaim) -> Option<Timestamp> {
 pub(super) fn is_launching(state: &State, machine: &Machine) -> bool {
     let intent = machine.tags.get(labels::INTENT);
     state.ledger.intents().any(|open| Some(&open.id) == intent && open.ended_at.is_none())
+}
+
+/// Whether a machine only bears tags like ours: no launch that the ledger knows has made it.
+fn is_stranger(state: &State, machine: &Machine) -> bool {
+    let intent = machine.tags.get(labels::INTENT);
+    machine.token == NO_LAUNCH && !state.ledger.intents().any(|known| Some(&known.id) == intent)
 }
 
 /// Whether somebody would miss the pod.
