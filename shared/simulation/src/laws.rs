@@ -150,9 +150,9 @@ fn leaks(state: &State) -> Vec<String> {
     let leaked = ours.filter(|machine| !(is_partitioned && machine.token == NO_LAUNCH)).filter(|machine| {
         let intent = machine.tags.get(INTENT_TAG).map_or("", String::as_str);
         // What bears our tags and is of no launch is left to people.
-        let is_stranger =
-            machine.token == NO_LAUNCH && !state.ledger.intents().any(|known| known.id == intent);
-        !is_stranger && !claimed.contains(machine.instance.id.as_str()) && !open.contains(intent)
+        !departure::is_stranger(state, machine)
+            && !claimed.contains(machine.instance.id.as_str())
+            && !open.contains(intent)
     });
     leaked
         .map(|machine| format!("{} belongs to no claim (launch {})", machine.instance.id, machine.token))

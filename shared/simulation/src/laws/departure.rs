@@ -174,7 +174,7 @@ pub(super) fn is_launching(state: &State, machine: &Machine) -> bool {
 }
 
 /// Whether a machine only bears tags like ours: no launch that the ledger knows has made it.
-fn is_stranger(state: &State, machine: &Machine) -> bool {
+pub(super) fn is_stranger(state: &State, machine: &Machine) -> bool {
     let intent = machine.tags.get(labels::INTENT);
     machine.token == NO_LAUNCH && !state.ledger.intents().any(|known| Some(&known.id) == intent)
 }
