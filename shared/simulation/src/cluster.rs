@@ -131,6 +131,11 @@ impl Objects {
         &self.configuration.node_pools
     }
 
+    /// How many pods CapacityBuffers keep room for.
+    pub(crate) fn spare_pods(&self) -> usize {
+        self.configuration.buffers.iter().map(|buffer| buffer.count as usize).sum()
+    }
+
     /// The objects that users wrote, with their status.
     pub(crate) fn configured(&self) -> &[ConfiguredObject] {
         &self.configuration.objects

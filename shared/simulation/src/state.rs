@@ -245,6 +245,9 @@ impl State {
             happened = true;
             let placed = crate::cluster::scheduler::run(&mut self.cluster, &touched, moment);
             placed.tell(&mut self.timeline, moment);
+            for uid in placed.preempted() {
+                self.ask_to_end(uid, moment);
+            }
             if placed.is_in_vain() && !self.tries_again {
                 self.tries_again = true;
                 self.agenda.add(moment.elapsed.saturating_add(TRIED_AGAIN_AFTER), Step::TryAgain);

@@ -159,6 +159,7 @@ mod tests {
                 Cluster::Batch => days.workloads.iter().any(|it| it.scale.len() == 4 * 24),
                 Cluster::Shrinking => web(3).1 * 2 < web(0).1,
                 Cluster::Small => days.workloads.iter().map(peak).sum::<u32>() <= 10,
+                Cluster::Medium => (500..700).contains(&web(0).1),
                 Cluster::Large => web(0).1 > 1_500,
                 Cluster::Daily => web(3).1 > web(3).0,
             };

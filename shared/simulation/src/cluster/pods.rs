@@ -12,6 +12,10 @@ pub(crate) struct Pods {
     on_nodes: BTreeMap<String, OnNode>,
     /// The uids of pods that are bound to no node.
     unbound: BTreeSet<String>,
+    /// The uids of pods that keep others away by required anti-affinity.
+    repelling: BTreeSet<String>,
+    /// How many pods on nodes have each priority, those that are over too.
+    priorities: BTreeMap<i32, usize>,
 }
 
 /// What is bound to a node.
@@ -41,8 +45,12 @@ impl Pods {
         self.remove(&pod.uid);
         if let Some(node) = &pod.node_name {
             self.on_nodes.entry(node.clone()).or_default().add(&pod);
+            *self.priorities.entry(pod.spec.priority).or_default() += 1;
         } else {
             self.unbound.insert(pod.uid.clone());
+        }
+        if !pod.spec.pod_anti_affinity.is_empty() && !pod.state.is_over() {
+            self.repelling.insert(pod.uid.clone());
         }
         self.by_uid.insert(pod.uid.clone(), pod);
     }
@@ -51,6 +59,7 @@ impl Pods {
     pub(super) fn remove(&mut self, uid: &str) -> Option<Pod> {
         let pod = self.by_uid.remove(uid)?;
         self.unbound.remove(uid);
+        self.repelling.remove(uid);
         if let Some(node) = &pod.node_name
             && let Some(on) = self.on_nodes.get_mut(node)
         {
@@ -58,13 +67,27 @@ impl Pods {
             if on.uids.is_empty() {
                 self.on_nodes.remove(node);
             }
+            if let Some(count) = self.priorities.get_mut(&pod.spec.priority) {
+                *count -= 1;
+            }
+            self.priorities.retain(|_, count| *count > 0);
         }
         Some(pod)
+    }
+
+    /// The lowest priority of a pod on a node.
+    pub(super) fn lowest_priority(&self) -> Option<i32> {
+        self.priorities.keys().next().copied()
     }
 
     /// Pods that are bound to no node, by uid.
     pub(super) fn unbound(&self) -> impl Iterator<Item = &Pod> {
         self.unbound.iter().filter_map(|uid| self.by_uid.get(uid))
+    }
+
+    /// Pods that are not over and keep others away, by uid, whether on a node or not.
+    pub(super) fn repelling(&self) -> impl Iterator<Item = &Pod> {
+        self.repelling.iter().filter_map(|uid| self.by_uid.get(uid))
     }
 
     /// Pods that are bound to a node, by uid, those that are over too.

@@ -1,7 +1,10 @@
-//! A small kube-scheduler: it filters by room, taints, node selector, node affinity, host ports, volumes and required
-//! spread, and of what is left takes the node with the most room, so it spreads where the planner packs. A nominated node is
-//! tried first, and room that is nominated to pods of the same or a higher priority counts as taken.
+//! A small kube-scheduler: it filters by room, taints, node selector, node affinity, host ports, volumes, required spread
+//! and required affinity between pods. Of the nodes that remain it takes the one with the most room, so it spreads where
+//! the planner packs. It tries a nominated node first, and counts room that is nominated to pods of the same or a higher
+//! priority as taken. A pod for which there is no node makes pods of a lower priority leave one.
 
+mod affinity;
+mod preemption;
 mod spread;
 
 use std::borrow::Cow;
@@ -36,6 +39,8 @@ pub(crate) struct Placed {
     unschedulable: usize,
     /// Whether any pod was tried in vain.
     in_vain: bool,
+    /// Pods that must leave for others, by uid.
+    preempted: Vec<String>,
 }
 
 /// A node as the scheduler sees it during one pass.
@@ -57,9 +62,19 @@ struct Room<'a> {
 /// The nodes of one pass, by name.
 type Rooms<'a> = BTreeMap<&'a str, Room<'a>>;
 
+/// Whether spreads and affinities between pods let a pod be on a node.
+fn suits_others(pod: &Pod, node: &str, wanted: &[Requirements], rooms: &Rooms<'_>) -> bool {
+    spread::allows(pod, node, wanted, rooms) && affinity::allows(pod, node, rooms)
+}
+
 /// What becomes of a pod in a pass.
 enum Verdict {
     Bind(String),
+    /// Pods of this node leave, by uid, so that it may come there.
+    Preempt {
+        node: String,
+        victims: Vec<String>,
+    },
     NoNode,
 }
 
@@ -84,6 +99,13 @@ pub(crate) fn run(objects: &mut Objects, touched: &BTreeSet<String>, moment: Mom
                 objects.put_on(pod, &node, moment);
                 continue;
             }
+            Verdict::Preempt { node, victims } => {
+                placed.in_vain = true;
+                placed.unschedulable += usize::from(pod.state != PodState::Unschedulable);
+                placed.preempted.extend(victims);
+                pod.state = PodState::Unschedulable;
+                pod.nominated_node = Some(node);
+            }
             Verdict::NoNode if pod.state == PodState::Unschedulable && pod.nominated_node.is_none() => {
                 placed.in_vain = true;
                 continue;
@@ -107,6 +129,11 @@ impl Placed {
         self.kept_by_drains.iter().map(String::as_str)
     }
 
+    /// The pods that must leave for others, by uid.
+    pub(crate) fn preempted(&self) -> &[String] {
+        &self.preempted
+    }
+
     /// Whether any pod was tried in vain.
     pub(crate) const fn is_in_vain(&self) -> bool {
         self.in_vain
@@ -121,6 +148,10 @@ impl Placed {
         }
         if self.unschedulable > 0 {
             timeline.add(moment, Kind::Pods, format!("no node for {}", count(self.unschedulable, "pod")));
+        }
+        if !self.preempted.is_empty() {
+            let victims = count(self.preempted.len(), "pod");
+            timeline.add(moment, Kind::Pods, format!("{victims} preempted"));
         }
     }
 }
@@ -141,31 +172,34 @@ fn verdicts(objects: &Objects, touched: &BTreeSet<String>, moment: Moment) -> Ve
     let mut hopeless: BTreeSet<*const PodSpec> = BTreeSet::new();
     let mut verdicts = Vec::new();
     for Tried { pod, wanted, alone, looks_again } in queue {
-        let own = nominated_room(pod, &wanted, &rooms);
-        let chosen = match own {
+        let is_like_others = pod.volume_claims.is_empty() && !looks_again;
+        let is_hopeless = is_like_others && hopeless.contains(&Arc::as_ptr(&pod.spec));
+        let chosen = match nominated_room(pod, &wanted, &rooms) {
             _ if alone.iter().any(|claim| in_use.contains(claim)) => None,
             Some(node) => Some(node),
-            None if pod.volume_claims.is_empty()
-                && !looks_again
-                && hopeless.contains(&Arc::as_ptr(&pod.spec)) =>
-            {
-                None
-            }
+            None if is_hopeless => None,
             None => best_room(pod, &wanted, &rooms),
         };
-        let verdict = if let Some(node) = chosen {
-            if let Some(room) = rooms.get_mut(node.as_str()) {
-                room.take(pod);
-                room.new.push(pod);
-            }
-            in_use.extend(alone);
-            Verdict::Bind(node)
-        } else {
-            hopeless.insert(Arc::as_ptr(&pod.spec));
-            Verdict::NoNode
+        let verdict = match chosen {
+            Some(node) => Verdict::Bind(node),
+            None if is_hopeless => Verdict::NoNode,
+            None => preemption::verdict(objects, pod, &wanted, &rooms),
         };
-        // Bound or not, it no longer keeps room from those that come after it.
+        // But for who preempts others, it no longer keeps room from those that come after it.
         forget_nomination(pod, &mut rooms);
+        match &verdict {
+            Verdict::Bind(node) => {
+                if let Some(room) = rooms.get_mut(node.as_str()) {
+                    room.take(pod);
+                    room.new.push(pod);
+                }
+                in_use.extend(alone);
+            }
+            Verdict::Preempt { node, .. } => {
+                rooms.get_mut(node.as_str()).into_iter().for_each(|room| room.nominated.push(pod));
+            }
+            Verdict::NoNode => drop(hopeless.insert(Arc::as_ptr(&pod.spec))),
+        }
         verdicts.push((pod.uid.clone(), verdict));
     }
     verdicts
@@ -184,11 +218,13 @@ struct Tried<'a> {
 
 /// The pods that a pass tries. One that was tried in vain waits until a node changes that may take it.
 fn queue<'a>(objects: &'a Objects, touched: &BTreeSet<String>, moment: Moment) -> Vec<Tried<'a>> {
+    let repels = objects.pods.repelling().next().is_some();
     let tried = objects.pods.unbound().filter(|pod| waits(pod)).map(|pod| {
         let wanted = objects.volumes.requirements(pod);
         let alone: Vec<PodRef> = objects.volumes.for_one_pod(pod).collect();
-        // Each pod of a spread that is bound may make way for others of it, and so does one that leaves such a volume.
-        let looks_again = !alone.is_empty() || spread::required(pod).next().is_some();
+        // Each pod that comes or goes may make way for others of its spread or affinity, or for who needs its volume.
+        let minds_others = spread::required(pod).next().is_some() || affinity::minds(pod) || repels;
+        let looks_again = !alone.is_empty() || minds_others;
         Tried { pod, wanted, alone, looks_again }
     });
     let concerns = |Tried { pod, wanted, .. }: &Tried<'_>| {
@@ -310,14 +346,14 @@ impl<'a> Room<'a> {
 
 fn nominated_room(pod: &Pod, wanted: &[Requirements], rooms: &Rooms<'_>) -> Option<String> {
     let name = pod.nominated_node.as_ref()?;
-    let accepted = rooms.get(name.as_str())?.accepts(pod, wanted) && spread::allows(pod, name, wanted, rooms);
+    let accepted = rooms.get(name.as_str())?.accepts(pod, wanted) && suits_others(pod, name, wanted, rooms);
     accepted.then(|| name.clone())
 }
 
 fn best_room(pod: &Pod, wanted: &[Requirements], rooms: &Rooms<'_>) -> Option<String> {
     let fitting = rooms
         .iter()
-        .filter(|(name, room)| room.accepts(pod, wanted) && spread::allows(pod, name, wanted, rooms));
+        .filter(|(name, room)| room.accepts(pod, wanted) && suits_others(pod, name, wanted, rooms));
     let scored = fitting.map(|(name, room)| (room.score(pod), name));
     let best = scored.max_by(|(a, x), (b, y)| a.total_cmp(b).then_with(|| y.cmp(x)));
     best.map(|(_, name)| (*name).to_owned())

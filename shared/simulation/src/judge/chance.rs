@@ -1,9 +1,11 @@
 //! Worlds drawn from a seed: what the cluster is like, what it asks for, and all that goes wrong for a quarter of an
 //! hour.
 
+mod company;
 mod disruption;
 mod pools;
 mod protection;
+mod standing;
 mod static_pods;
 mod unreadable;
 mod volumes;
@@ -12,7 +14,7 @@ use std::time::Duration;
 
 use outrigger_engine::interruption::RebalancePolicy;
 use outrigger_model::{
-    CapacityType, CostSetter, DeletionCost, Invalid, NillableDuration, NodeClassRef, PauseScope,
+    CapacityType, CostSetter, DeletionCost, Invalid, NillableDuration, NodeClassRef, PauseScope, TaintEffect,
 };
 
 use super::dice::Dice;
@@ -131,6 +133,8 @@ impl Chance {
         }
         let patience = pools(&dice, &mut scenario);
         crowd(&dice, &mut scenario);
+        company::company(&dice, &mut scenario);
+        standing::standing(&dice, &mut scenario);
         demand(&dice, &mut scenario);
         volumes::volumes(&dice, &mut scenario);
         static_pods::static_pods(&dice, &mut scenario);
@@ -382,6 +386,12 @@ impl Drawn<'_> {
             (("unready", EventKind::NeverReady), 60),
             (("hang", EventKind::PodsHang), 150),
         ];
+        if self.dice.happens("rogue", 8) {
+            let effects = [TaintEffect::NoSchedule, TaintEffect::NoExecute, TaintEffect::PreferNoSchedule];
+            let effect = *self.dice.pick("rogue/effect", &effects);
+            let length = self.length("rogue", 5, 60);
+            self.add("rogue", EventKind::RogueTaint { effect, length });
+        }
         for ((name, kind), most) in kinds {
             if self.dice.happens(name, 18) {
                 let length = self.length(name, 5, most);

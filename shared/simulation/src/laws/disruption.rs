@@ -48,7 +48,9 @@ pub(crate) fn kept_though_empty(state: &State, policy: Policy) -> Vec<String> {
         let mut on = state.cluster.pods().values().filter(|pod| pod.occupies(node));
         on.all(|pod| pod.is_bound_to_its_node() && pod.do_not_disrupt.is_none())
     };
-    kept.filter(is_empty).map(|node| format!("{node} is still there, and empty")).collect()
+    // Each pod that a buffer stands for may need one of them.
+    let spare = state.cluster.spare_pods();
+    kept.filter(is_empty).skip(spare).map(|node| format!("{node} is still there, and empty")).collect()
 }
 
 /// Whether the pool of a claim gives empty nodes up, and nobody asks for this one.

@@ -355,17 +355,14 @@ impl Reader {
     /// The small scheduler does not know everything that kube-scheduler does; what it would get wrong is refused.
     fn simulated(&mut self, field: &str, pod: &Pod) {
         let spec = &pod.spec;
-        let unknown = [
-            ("affinity.podAffinity", !spec.pod_affinity.is_empty()),
-            ("affinity.podAntiAffinity", !spec.pod_anti_affinity.is_empty()),
-            ("volumes", !pod.volume_claims.is_empty()),
-            ("resourceClaims", spec.uses_resource_claims),
-        ];
+        let unknown =
+            [("volumes", !pod.volume_claims.is_empty()), ("resourceClaims", spec.uses_resource_claims)];
         for (name, _) in unknown.into_iter().filter(|(_, used)| *used) {
             self.refuse(
                 format!("{field}.template.spec.{name}"),
                 "a hard constraint",
-                "what the simulated scheduler knows: requests, taints, node selector and affinity, spread, host ports",
+                "what the simulated scheduler knows: requests, taints, node selector, affinity, spread, priority, \
+                 host ports",
             );
         }
     }

@@ -12,7 +12,8 @@ use crate::scenario::{Scale, Scenario};
 
 use super::load::{DAY_MINUTES, Load};
 
-/// So many times the cluster of the file is the large one, whose nodes have 8 vCPUs at most.
+/// So many times the cluster of the file are the medium and the large one, whose nodes have 8 vCPUs at most.
+const MEDIUM: u32 = 10;
 const LARGE: u32 = 30;
 const LARGE_NODE_VCPUS: &str = "9";
 /// The workloads of the small cluster, with their pods.
@@ -34,6 +35,8 @@ pub enum Cluster {
     Shrinking,
     /// Ten pods.
     Small,
+    /// About 330 nodes.
+    Medium,
     /// About 1,000 nodes.
     Large,
 }
@@ -47,8 +50,16 @@ pub(super) struct Batches {
 
 impl Cluster {
     /// Each of them.
-    pub const ALL: [Self; 7] =
-        [Self::Daily, Self::Flat, Self::Bursty, Self::Batch, Self::Shrinking, Self::Small, Self::Large];
+    pub const ALL: [Self; 8] = [
+        Self::Daily,
+        Self::Flat,
+        Self::Bursty,
+        Self::Batch,
+        Self::Shrinking,
+        Self::Small,
+        Self::Medium,
+        Self::Large,
+    ];
 
     const fn as_str(self) -> &'static str {
         match self {
@@ -58,6 +69,7 @@ impl Cluster {
             Self::Batch => "batch",
             Self::Shrinking => "shrinking",
             Self::Small => "small",
+            Self::Medium => "medium",
             Self::Large => "large",
         }
     }
@@ -74,13 +86,8 @@ impl Cluster {
                     workload.scale = vec![Scale { at: Duration::from_secs(2), replicas }];
                 }
             }
-            Self::Large => {
-                let scales = scenario.workloads.iter_mut().flat_map(|workload| &mut workload.scale);
-                scales.for_each(|scale| scale.replicas *= LARGE);
-                for pool in &mut scenario.configuration.node_pools {
-                    pool.spec.template.spec.requirements.push(small_nodes());
-                }
-            }
+            Self::Medium => multiply(scenario, MEDIUM),
+            Self::Large => multiply(scenario, LARGE),
             Self::Flat => scenario.workloads.retain(|workload| workload.lasts.is_none()),
             Self::Daily | Self::Bursty | Self::Batch | Self::Shrinking => {}
         }
@@ -89,7 +96,7 @@ impl Cluster {
     /// What the users of a workload ask for over so many days.
     pub(super) fn load(self, seed: u64, workload: &str, days: u64) -> Load {
         match self {
-            Self::Daily | Self::Small | Self::Large => Load::daily(seed, workload),
+            Self::Daily | Self::Small | Self::Medium | Self::Large => Load::daily(seed, workload),
             Self::Flat => Load::Flat(700),
             Self::Batch => Load::Flat(300),
             Self::Bursty => Load::bursty(seed, workload, days),
@@ -109,9 +116,19 @@ impl Cluster {
     pub(super) fn spot_warnings(self, seed: u64, day: u64) -> u64 {
         match self {
             Self::Small => u64::from(draw(seed, &format!("week/warned/{day}"), 10) == 0),
+            Self::Medium => 13,
             Self::Large => 40,
             _ => 2,
         }
+    }
+}
+
+/// So many times as many pods, on small nodes.
+fn multiply(scenario: &mut Scenario, times: u32) {
+    let scales = scenario.workloads.iter_mut().flat_map(|workload| &mut workload.scale);
+    scales.for_each(|scale| scale.replicas *= times);
+    for pool in &mut scenario.configuration.node_pools {
+        pool.spec.template.spec.requirements.push(small_nodes());
     }
 }
 

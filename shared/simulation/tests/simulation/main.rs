@@ -42,6 +42,7 @@ mod restored;
 #[cfg(feature = "week")]
 mod rival;
 mod scenario;
+mod scheduler;
 mod standing;
 mod static_pods;
 mod steering;

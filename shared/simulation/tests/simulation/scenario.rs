@@ -113,15 +113,9 @@ fn only_deployments_are_rolled_and_jobs_take_some_time() {
 
 #[test]
 fn what_the_scheduler_does_not_know_is_refused() {
-    let affinity = "podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {a: b}}}]}";
-    let text = format!(
-        "  workloads: [{{name: w, replicas: 1, template: {{spec: {{affinity: {{{affinity}}}, containers: [{{name: c, image: i}}]}}}}}}]"
-    );
     spec(
-        &text,
-        &[
-            "Scenario/x: spec.workloads[0].template.spec.affinity.podAntiAffinity: found a hard constraint; allowed: ",
-        ],
+        "  workloads: [{name: w, replicas: 1, template: {spec: {resourceClaims: [{name: gpu, resourceClaimName: gpu}], containers: [{name: c, image: i}]}}}]",
+        &["Scenario/x: spec.workloads[0].template.spec.resourceClaims: found a hard constraint; allowed: "],
     );
 }
 

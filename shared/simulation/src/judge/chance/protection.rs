@@ -47,11 +47,14 @@ fn budgets(dice: &Dice, scenario: &mut Scenario, ends: bool) {
         };
         let holds = workload.never_ready && !ends;
         let always = holds || dice.happens(&format!("always/{index}"), 30);
+        // Where a workload shrinks, so many must stay that none may go; only patience ends that.
+        let first = workload.scale.first().map_or(0, |scale| scale.replicas);
+        let keeps = ends && dice.happens(&format!("min available/{index}"), 30);
         scenario.budgets.push(DisruptionBudget {
             id: workload.id.clone(),
             match_labels: workload.labels.as_ref().clone(),
-            min_available: None,
-            max_unavailable: Some(number),
+            min_available: keeps.then(|| first.saturating_sub(number)),
+            max_unavailable: (!keeps).then_some(number),
             unhealthy_pods: if always { UnhealthyPods::AlwaysAllow } else { UnhealthyPods::default() },
         });
     }
