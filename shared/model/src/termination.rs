@@ -1,5 +1,6 @@
 //! The end of a claim: why it ends, and how far its end has come.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
@@ -99,6 +100,9 @@ pub struct Termination {
     /// Since when its node is known to keep new pods away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tainted_at: Option<Timestamp>,
+    /// When each pod that is to end was first seen to, by uid; those that have ended fall away.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub leaving: BTreeMap<String, Timestamp>,
     /// When the last of its pods had left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drained_at: Option<Timestamp>,
@@ -122,6 +126,7 @@ impl Termination {
             since,
             by: None,
             tainted_at: None,
+            leaving: BTreeMap::new(),
             drained_at: None,
             detached_at: None,
             terminating_at: None,

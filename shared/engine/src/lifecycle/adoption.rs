@@ -90,7 +90,8 @@ impl Tick<'_> {
         let types = catalog.instance_types(&NodeClass::for_planning(pool.node_class().clone()));
         self.catalog = Some(catalog);
         let kind = types.iter().find(|kind| kind.name == instance.instance_type);
-        let unknown = Unknown { instance, intent, pool: &pool, kind, node };
+        let launched_at = machine.launched_at;
+        let unknown = Unknown { instance, launched_at, intent, pool: &pool, kind, node };
         let now = self.ports.now();
         let names = [unknown.former_name().cloned(), Some(unknown.new_name())];
         for name in names.into_iter().flatten() {

@@ -1,7 +1,7 @@
 //! Who has to leave a node, in which order, and who may stay: pure rules (Karpenter `node/termination/terminator`,
 //! 1.14).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -12,7 +12,8 @@ use crate::ports::{Attachment, PodOnNode};
 
 /// From the taint to the first look at the pods: by then the scheduler has noticed.
 pub(crate) const TAINT_WAIT: Duration = Duration::from_secs(5);
-/// A pod that should have ended so long ago is stuck, and is waited for no longer.
+/// A pod that has had so much longer than its grace is stuck, and is waited for no longer. Karpenter reads the pod's
+/// deletionTimestamp; that is written by the clock of an API server, which may be wrong.
 const STUCK_AFTER: Duration = Duration::from_mins(1);
 /// The least grace of a forced deletion: with none the API server forgets a pod that may still run.
 const LEAST_GRACE: Duration = Duration::from_secs(1);
@@ -35,23 +36,37 @@ pub(crate) struct Drain<'a> {
 }
 
 /// Whether a pod must leave before its node may go.
-fn must_leave(on: &PodOnNode, now: Timestamp) -> bool {
-    !on.pod.state.is_over() && is_drainable(on, now)
+fn must_leave(on: &PodOnNode, end: &Termination, now: Timestamp) -> bool {
+    !on.pod.state.is_over() && is_drainable(on, end, now)
 }
 
 /// Pods that are stuck are waited for no longer.
-fn is_drainable(on: &PodOnNode, now: Timestamp) -> bool {
-    on.pod.is_drainable() && !is_stuck(on, now)
+fn is_drainable(on: &PodOnNode, end: &Termination, now: Timestamp) -> bool {
+    on.pod.is_drainable() && !is_stuck(on, end, now)
 }
 
-fn is_stuck(on: &PodOnNode, now: Timestamp) -> bool {
-    on.deleting_until.is_some_and(|until| now.duration_since(until) > signed(STUCK_AFTER))
+fn is_stuck(on: &PodOnNode, end: &Termination, now: Timestamp) -> bool {
+    let leaves_since = end.leaving.get(&on.pod.uid).filter(|_| on.deleting_until.is_some());
+    leaves_since
+        .is_some_and(|since| now.duration_since(*since) > signed(on.grace.saturating_add(STUCK_AFTER)))
+}
+
+/// Of the pods that are to end, when each was first seen to; `None` where nothing is new.
+pub(crate) fn newly_leaving<'a>(
+    pods: impl Iterator<Item = &'a PodOnNode>,
+    end: &Termination,
+    now: Timestamp,
+) -> Option<BTreeMap<String, Timestamp>> {
+    let leaving = pods.filter(|on| on.deleting_until.is_some()).map(|on| on.pod.uid.clone());
+    let since = |uid: &String| end.leaving.get(uid).copied().unwrap_or(now);
+    let leaving: BTreeMap<String, Timestamp> = leaving.map(|uid| (uid.clone(), since(&uid))).collect();
+    leaving.keys().any(|uid| !end.leaving.contains_key(uid)).then_some(leaving)
 }
 
 /// Whether a node that goes by choice waits for a pod that nobody evicts: it asks to be left alone. Nobody asks such
 /// pods where the node must go, as with Karpenter.
 fn is_spared(on: &PodOnNode, end: &Termination, now: Timestamp) -> bool {
-    let lives = !on.pod.state.is_over() && !is_stuck(on, now);
+    let lives = !on.pod.state.is_over() && !is_stuck(on, end, now);
     end.reason.is_by_choice() && lives && !on.pod.is_drainable() && on.pod.is_protected(now)
 }
 
@@ -68,7 +83,7 @@ pub(crate) fn plan<'a>(
     guards: Guards,
     now: Timestamp,
 ) -> Drain<'a> {
-    let leaving: Vec<&PodOnNode> = pods.iter().filter(|on| must_leave(on, now)).collect();
+    let leaving: Vec<&PodOnNode> = pods.iter().filter(|on| must_leave(on, end, now)).collect();
     let mut drain = Drain { left: leaving.len(), ..Drain::default() };
     for on in pods.iter().filter(|on| is_spared(on, end, now)) {
         drain.left += 1;
@@ -126,9 +141,10 @@ pub(crate) fn to_detach<'a>(
     attachments: &'a [Attachment],
     node: &str,
     pods: &[PodOnNode],
+    end: &Termination,
     now: Timestamp,
 ) -> Vec<&'a Attachment> {
-    let stay = pods.iter().filter(|on| !is_drainable(on, now));
+    let stay = pods.iter().filter(|on| !is_drainable(on, end, now));
     let kept: BTreeSet<PodRef> = stay
         .flat_map(|on| on.pod.volume_claims.iter().map(|name| (on.pod.id.namespace.clone(), name.clone())))
         .map(|(namespace, name)| PodRef { namespace, name })

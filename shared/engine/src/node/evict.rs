@@ -179,18 +179,21 @@ impl Draining<'_> {
         end: &Termination,
         nodes: &[&Node],
     ) -> Result<Option<Remaining>, TickError> {
-        let (mut left, mut stay) = (0, BTreeMap::new());
+        let mut on_nodes = Vec::new();
         for node in nodes {
-            let pods = self.pods_on(node).await?;
-            let drain = drain::plan(&pods, end, self.guards, self.ports.now());
+            on_nodes.push((*node, self.ports.cluster.pods_on(&node.name).await?));
+        }
+        let end = self.note_leaving(claim, end, &on_nodes).await?;
+        let mut left = 0;
+        for (node, pods) in &on_nodes {
+            let drain = drain::plan(pods, &end, self.guards, self.ports.now());
             left += drain.left;
             self.carry_out(node, &drain).await?;
-            stay.insert(node.name.clone(), pods);
         }
         if left > 0 {
             return Ok(Some(Remaining::Pods(left)));
         }
-        let attached = self.attached(&stay).await?;
+        let attached = self.attached(&on_nodes, &end).await?;
         if attached.is_empty() {
             return Ok(None);
         }
@@ -201,26 +204,35 @@ impl Draining<'_> {
         Ok(Some(Remaining::Volumes(attached)))
     }
 
-    /// The pods of a node. While the API server's clock is wrong no pod should have ended long ago.
-    async fn pods_on(self, node: &Node) -> Result<Vec<PodOnNode>, ClusterError> {
-        let mut pods = self.ports.cluster.pods_on(&node.name).await?;
-        if self.ports.clock_difference().is_some() {
-            let now = self.ports.now();
-            for on in &mut pods {
-                on.deleting_until = on.deleting_until.map(|until| until.max(now));
-            }
-        }
-        Ok(pods)
+    /// Writes down which pods are to end, so that each has its whole grace by our own clock.
+    async fn note_leaving(
+        self,
+        claim: &mut NodeClaim,
+        end: &Termination,
+        on_nodes: &[(&Node, Vec<PodOnNode>)],
+    ) -> Result<Termination, TickError> {
+        let pods = on_nodes.iter().flat_map(|(_, pods)| pods);
+        let Some(leaving) = drain::newly_leaving(pods, end, self.ports.now()) else {
+            return Ok(end.clone());
+        };
+        self.write(claim, claim.status.state, |end| end.leaving.clone_from(&leaving)).await?;
+        Ok(Termination { leaving, ..end.clone() })
     }
 
-    async fn attached(self, pods: &BTreeMap<String, Vec<PodOnNode>>) -> Result<Vec<String>, TickError> {
-        let nodes: BTreeSet<String> = pods.keys().cloned().collect();
+    async fn attached(
+        self,
+        on_nodes: &[(&Node, Vec<PodOnNode>)],
+        end: &Termination,
+    ) -> Result<Vec<String>, TickError> {
+        let nodes: BTreeSet<String> = on_nodes.iter().map(|(node, _)| node.name.clone()).collect();
         if nodes.is_empty() {
             return Ok(Vec::new());
         }
         let attachments = self.ports.cluster.attachments(&nodes).await?;
         let now = self.ports.now();
-        let volumes = pods.iter().flat_map(|(node, pods)| drain::to_detach(&attachments, node, pods, now));
+        let volumes = on_nodes
+            .iter()
+            .flat_map(|(node, pods)| drain::to_detach(&attachments, &node.name, pods, end, now));
         Ok(volumes.map(|attachment| attachment.volume.clone()).collect())
     }
 

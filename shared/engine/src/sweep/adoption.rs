@@ -35,6 +35,8 @@ pub(crate) async fn is_new_ledger(ports: Ports<'_>) -> Result<bool, TickError> {
 pub(crate) struct Unknown<'a> {
     /// What EC2 says of it.
     pub(crate) instance: Instance,
+    /// When EC2 launched it. The API server's clock, which dates its node, may be wrong.
+    pub(crate) launched_at: Option<Timestamp>,
     /// The launch that it belongs to.
     pub(crate) intent: &'a str,
     /// Its pool.
@@ -70,7 +72,7 @@ impl Unknown<'_> {
             (false, _) => ClaimState::Launched,
         };
         let registered = state != ClaimState::Launched;
-        let since = self.node.map_or(now, |node| node.created_at);
+        let since = self.launched_at.unwrap_or(now);
         let capacity = self.node.map(|node| &node.capacity).or(self.kind.map(InstanceType::counted));
         let allocatable = self.node.map(|node| &node.allocatable).or(self.kind.map(|kind| &kind.allocatable));
         NodeClaim {
@@ -138,7 +140,9 @@ mod tests {
             Node { labels, capacity: Resources::new().with("cpu", Quantity::units(2)), ..node(Vec::new()) }
         });
         let (pool, instance) = (pool(), claim().status.instance.unwrap());
-        let unknown = Unknown { instance, intent: "i", pool: &pool, kind: None, node: node.as_ref() };
+        let launched_at = Some(Timestamp::from_second(7).unwrap());
+        let node = node.as_ref();
+        let unknown = Unknown { instance, launched_at, intent: "i", pool: &pool, kind: None, node };
         assert_eq!(unknown.new_name(), "web-1");
         unknown.claim(unknown.new_name(), Timestamp::from_second(9).unwrap())
     }

@@ -36,13 +36,20 @@ fn ending(reason: TerminationReason, by: Option<i64>) -> Termination {
     Termination { by: by.map(at), ..Termination::new(reason, "test", at(0)) }
 }
 
+/// The pods that are to end were seen to as soon as they were asked.
+fn leaving(end: Termination, pods: &[PodOnNode]) -> Termination {
+    let asked_at = |on: &PodOnNode| Some(on.deleting_until? - signed(on.grace));
+    let leaving = pods.iter().filter_map(|on| Some((on.pod.uid.clone(), asked_at(on)?))).collect();
+    Termination { leaving, ..end }
+}
+
 /// `evicted / forced with seconds / protected / left`.
 fn told(pods: &[PodOnNode], by: Option<i64>) -> String {
     told_of(TerminationReason::Deleted, pods, by)
 }
 
 fn told_of(reason: TerminationReason, pods: &[PodOnNode], by: Option<i64>) -> String {
-    let end = ending(reason, by);
+    let end = leaving(ending(reason, by), pods);
     let drain = plan(pods, &end, Guards::default(), at(0));
     let names = |pods: &[&Pod]| pods.iter().map(|pod| pod.id.name.clone()).collect::<Vec<_>>().join(" ");
     let forced: Vec<_> =
@@ -96,6 +103,20 @@ fn a_tier_is_waited_for_while_its_pods_end() {
     assert_eq!(told(std::slice::from_ref(&ending), None), "///1");
     ending.deleting_until = Some(at(-61));
     assert_eq!(told(&[ending, pod("daemon", "DaemonSet", 0)], None), "daemon///1", "stuck");
+}
+
+/// The API server that wrote the deletion down was days behind, or is days ahead.
+#[test]
+fn a_pod_has_its_whole_grace_by_our_own_clock() {
+    for days in [-3, 3] {
+        let mut ending = pod("ending", "ReplicaSet", 0);
+        ending.deleting_until = Some(at(days * 24 * 3_600));
+        let first = newly_leaving([&ending].into_iter(), &self::ending(TerminationReason::Deleted, None), at(0));
+        let end = Termination { leaving: first.unwrap(), ..self::ending(TerminationReason::Deleted, None) };
+        assert_eq!(newly_leaving([&ending].into_iter(), &end, at(2)), None, "nothing new");
+        let remaining = |second| plan(std::slice::from_ref(&ending), &end, Guards::default(), at(second)).left;
+        assert_eq!((remaining(0), remaining(90), remaining(91)), (1, 1, 0), "{days}");
+    }
 }
 
 #[test]
@@ -188,6 +209,7 @@ fn volumes_of_pods_that_left_are_waited_for() {
     };
     let mut daemon = bearing("agent", "");
     daemon.pod.volume_claims = vec!["kept".into()];
+    let end = ending(TerminationReason::Deleted, None);
     let attachments = [
         attached("pv-1", Some("left"), false),
         attached("pv-2", Some("kept"), false),
@@ -196,6 +218,6 @@ fn volumes_of_pods_that_left_are_waited_for() {
         Attachment { node: "i-2".into(), ..attached("pv-5", None, false) },
     ];
     let waits: Vec<_> =
-        to_detach(&attachments, "i-1", &[daemon], at(0)).iter().map(|it| it.volume.as_str()).collect();
+        to_detach(&attachments, "i-1", &[daemon], &end, at(0)).iter().map(|it| it.volume.as_str()).collect();
     assert_eq!(waits, ["pv-1", "pv-4"]);
 }
