@@ -17,6 +17,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
+
 use outrigger_engine::ports::{
     ClusterChange, ClusterState, Configuration, Cursor, Event, Mirror, NodeChange, Scope, Subject,
 };
@@ -84,6 +86,10 @@ pub(crate) struct Objects {
     bound: BTreeMap<String, usize>,
     /// What is counted on the way.
     pub counts: Counts,
+    /// By how much the clock is ahead of the API server that writes objects now.
+    ahead: SignedDuration,
+    /// When objects were really made that bear another time, by uid.
+    misdated: BTreeMap<String, Timestamp>,
     /// Pods of Jobs, by uid, that have come to a node and whose end is to be put on the agenda.
     begun: Vec<String>,
 }
@@ -117,6 +123,8 @@ impl Objects {
             touched: BTreeSet::new(),
             bound: BTreeMap::new(),
             counts: Counts::default(),
+            ahead: SignedDuration::ZERO,
+            misdated: BTreeMap::new(),
             begun: Vec::new(),
         }
     }
@@ -285,6 +293,25 @@ impl Objects {
         self.touched.extend(pod.and_then(|pod| pod.node_name));
     }
 
+    /// The API server that writes from now on has a clock that is ahead by so much.
+    pub(crate) const fn set_clock(&mut self, ahead: SignedDuration) {
+        self.ahead = ahead;
+    }
+
+    /// The time that an object bears which is made now.
+    fn dated(&mut self, uid: &str, moment: Moment) -> Timestamp {
+        if self.ahead.is_zero() {
+            return moment.at;
+        }
+        self.misdated.insert(uid.to_owned(), moment.at);
+        moment.at.saturating_add(self.ahead).unwrap_or(moment.at)
+    }
+
+    /// When a pod was made, whatever it bears.
+    pub(crate) fn made_at(&self, pod: &Pod) -> Timestamp {
+        self.misdated.get(&pod.uid).copied().unwrap_or(pod.created_at)
+    }
+
     /// A uid in the form of a UUID, in order of creation.
     fn next_uid(&mut self) -> String {
         self.made += 1;
@@ -305,6 +332,7 @@ impl Objects {
             }
         }
         let uid = self.next_uid();
+        let created_at = self.dated(&uid, moment);
         self.volumes.limit(&instance.id, kind.ebs_volumes());
         self.put_node(Node {
             name: instance.id.clone(),
@@ -327,7 +355,7 @@ impl Objects {
             ready: false,
             unschedulable: false,
             deleting: false,
-            created_at: moment.at,
+            created_at,
             claim_do_not_disrupt: None,
             degraded: None,
         });

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use outrigger_model::TaintEffect;
 
 use crate::door::{Call, Service};
@@ -49,8 +50,10 @@ pub(crate) enum Trouble {
     Slow,
     /// Each minute's run of a function is begun twice.
     Duplicate(Function),
-    /// The clocks of the API servers are wrong that runs talk to which begin.
+    /// The clocks of the API servers are wrong that runs talk to which begin, and that date what is made.
     SkewClocks,
+    /// So many in a hundred changes are shown late or twice by watches, or break them off.
+    UnsteadyWatches(u64),
     /// New machines join late.
     LateJoin,
     /// New machines never join.
@@ -73,6 +76,18 @@ pub(crate) enum Trouble {
     NoDefinition,
     /// The first object that a call writes is never written.
     Stuck(Call),
+}
+
+/// How a watch shows a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Showing {
+    AtOnce,
+    /// Only after so long, and what comes after it later still.
+    Late(Duration),
+    /// Once more, with so many that came before it.
+    Again(u64),
+    /// Not at all: the watch ends.
+    BrokenOff,
 }
 
 /// Trouble for a time.
@@ -117,6 +132,7 @@ impl Faults {
             | Trouble::Slow
             | Trouble::Duplicate(_)
             | Trouble::SkewClocks
+            | Trouble::UnsteadyWatches(_)
             | Trouble::LateJoin
             | Trouble::NeverJoin
             | Trouble::NeverReady
@@ -150,6 +166,44 @@ impl Faults {
         let slow = self.open(moment.elapsed).any(|trouble| trouble == Trouble::Slow);
         let millis = if slow { draw(self.seed, &format!("slow/{}", self.calls), SLOWEST_MILLIS) } else { 0 };
         Duration::from_millis(millis)
+    }
+
+    /// By how much the clock of an API server is ahead: mostly by seconds, at times by minutes, and once in a while by
+    /// days. `of` says whose.
+    pub(crate) fn clock_ahead(&self, of: &str, elapsed: Duration) -> SignedDuration {
+        if !self.open(elapsed).any(|trouble| trouble == Trouble::SkewClocks) {
+            return SignedDuration::ZERO;
+        }
+        let drawn = |what: &str, below: u64| draw(self.seed, &format!("skew/{what}/{of}"), below);
+        let worst = match drawn("size", 10) {
+            0 => 10 * 24 * 3_600,
+            1..4 => 20 * 60,
+            _ => 43,
+        };
+        let ahead = drawn("seconds", 2 * worst + 1).cast_signed() - worst.cast_signed();
+        SignedDuration::from_secs(ahead)
+    }
+
+    /// What becomes of a change that a watch is to show.
+    pub(crate) fn showing(&self, watch: u64, version: u64, elapsed: Duration) -> Showing {
+        let percent = self.open(elapsed).find_map(|trouble| match trouble {
+            Trouble::UnsteadyWatches(percent) => Some(percent),
+            _ => None,
+        });
+        let percent = percent.unwrap_or(0);
+        let drawn =
+            |what: &str, below: u64| draw(self.seed, &format!("watch/{what}/{watch}/{version}"), below);
+        match drawn("fate", 300) {
+            fate if fate < percent => Showing::BrokenOff,
+            fate if fate < 2 * percent => Showing::Again(1 + drawn("again", 5)),
+            fate if fate < 3 * percent => Showing::Late(Duration::from_millis(1 + drawn("late", 20_000))),
+            _ => Showing::AtOnce,
+        }
+    }
+
+    /// A number for each watch that is opened.
+    pub(crate) const fn calls(&self) -> u64 {
+        self.calls
     }
 
     /// The trouble of a moment.

@@ -9,7 +9,6 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::SignedDuration;
 use outrigger_engine::{chain, disrupt, lifecycle, provision};
 use tokio::time::{Instant, sleep_until};
 
@@ -138,7 +137,7 @@ fn begin(world: &World, function: Function, kills: &[Kill]) -> Run {
         let run = *run;
         let asked = kills.iter().find(|kill| kill.function == function && kill.run == run);
         let crash = asked.map(|kill| kill.crash).or_else(|| crash(state, function, run, moment.elapsed));
-        let server_ahead = server_ahead(state, function, run, moment.elapsed);
+        let server_ahead = state.faults.clock_ahead(&format!("{function}/{run}"), moment.elapsed);
         Run {
             function,
             owner: format!("{function}-{run}"),
@@ -165,22 +164,6 @@ fn end(world: &World, door: Door, died_after: Option<u32>, told: Told) {
             state.timeline.add(moment, kind, text);
         }
     });
-}
-
-/// By how much the clock of the API server is ahead that this run talks to: mostly by seconds, at times by minutes, and
-/// once in a while by days.
-fn server_ahead(state: &State, function: Function, run: u32, elapsed: Duration) -> SignedDuration {
-    if !state.faults.open(elapsed).any(|trouble| trouble == Trouble::SkewClocks) {
-        return SignedDuration::ZERO;
-    }
-    let drawn = |what: &str, below: u64| draw(state.seed, &format!("skew/{what}/{function}/{run}"), below);
-    let worst = match drawn("size", 10) {
-        0 => 10 * 24 * 3_600,
-        1..4 => 20 * 60,
-        _ => 43,
-    };
-    let ahead = drawn("seconds", 2 * worst + 1).cast_signed() - worst.cast_signed();
-    SignedDuration::from_secs(ahead)
 }
 
 /// Where this run dies, if it does: as the scenario says, or by chance.

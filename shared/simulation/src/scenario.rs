@@ -81,6 +81,7 @@
 //!     - {at: 9m, kind: SpotWarning, count: 1}        # the oldest spot machine falls in two minutes; also Rebalance,
 //!                                                    # ScheduledChange (of the host), ForgedTermination (an event
 //!                                                    # that somebody forges: the machine runs on)
+//!     - {at: 8m, kind: UnsteadyWatches, percent: 20, for: 5m}   # watches show changes late or twice, or break off
 //!     - {at: 9m, kind: EventsAstray, percent: 30, for: 5m}   # EC2's events are lost, come twice, late or out of order
 //!     - {at: 9m, kind: Roll, workload: web}          # a deploy: its pods are replaced, a quarter at a time
 //!     - {at: 9m, kind: UpdateImages}                 # node classes get new images, so that all nodes have drifted

@@ -237,6 +237,8 @@ impl State {
     /// Does what is due and lets the scheduler place pods; says whether anything happened.
     pub(crate) fn advance(&mut self, moment: Moment, scenario: &Scenario) -> bool {
         let mut happened = false;
+        let minute = moment.elapsed.as_secs() / 60;
+        self.cluster.set_clock(self.faults.clock_ahead(&format!("objects/{minute}"), moment.elapsed));
         while let Some(step) = self.agenda.due(moment.elapsed) {
             happened = true;
             self.perform(step, moment, scenario);

@@ -78,7 +78,7 @@ pub(crate) fn tally(state: &State, moment: Moment) -> Tally {
     let cluster = &state.cluster;
     let is_of_workload = |pod: &&Pod| !pod.owner_kind.is_empty() && !pod.is_bound_to_its_node();
     let waiting = cluster.pods().values().filter(is_of_workload).filter(|pod| pod.node_name.is_none());
-    let still = waiting.map(|pod| between(pod.created_at, moment.at));
+    let still = waiting.map(|pod| between(state.cluster.made_at(pod), moment.at));
     let mut waits: Vec<_> = cluster.counts.waits.iter().copied().chain(still).collect();
     waits.sort_unstable();
     let running: Duration = cluster.bound_since().map(|since| moment.elapsed.saturating_sub(since)).sum();

@@ -23,13 +23,20 @@ pub(crate) struct Life {
     pub(super) grace: Duration,
     /// By when it must have ended, once it was asked to.
     pub(super) deleting_until: Option<jiff::Timestamp>,
+    /// By how much the clock was ahead that wrote this down.
+    pub(super) ahead: jiff::SignedDuration,
     /// When it came to its node; known of pods of workloads only.
     pub(super) bound_at: Option<Duration>,
 }
 
 impl Default for Life {
     fn default() -> Self {
-        Self { grace: Duration::from_secs(30), deleting_until: None, bound_at: None }
+        Self {
+            grace: Duration::from_secs(30),
+            deleting_until: None,
+            ahead: jiff::SignedDuration::ZERO,
+            bound_at: None,
+        }
     }
 }
 
@@ -43,7 +50,9 @@ impl Objects {
             .on(node)
             .map(|pod| {
                 let life = self.life(pod);
-                PodOnNode { pod: pod.clone(), deleting_until: life.deleting_until, grace: life.grace }
+                let shown =
+                    life.deleting_until.map(|until| until.saturating_add(life.ahead).unwrap_or(until));
+                PodOnNode { pod: pod.clone(), deleting_until: shown, grace: life.grace }
             })
             .collect()
     }
@@ -182,8 +191,10 @@ impl Objects {
             return None;
         }
         pod.state = PodState::Terminating;
+        let ahead = self.ahead;
         let life = self.lives.entry(uid.to_owned()).or_default();
         life.deleting_until = Some(after(moment.at, grace));
+        life.ahead = ahead;
         self.put_pod(pod);
         Some(grace)
     }

@@ -16,9 +16,10 @@ use crate::time::{Moment, between};
 impl Objects {
     /// A pod comes to a node.
     pub(super) fn put_on(&mut self, mut pod: Pod, node: &str, moment: Moment) {
+        let made_at = self.made_at(&pod);
         if let Some(life) = self.lives.get_mut(&pod.uid) {
             life.bound_at = Some(moment.elapsed);
-            self.counts.waits.push(between(pod.created_at, moment.at));
+            self.counts.waits.push(between(made_at, moment.at));
         }
         let zone = self.nodes.get(node).and_then(|node| node.labels.get(labels::ZONE)).cloned();
         self.volumes.bind(&pod, node, zone.as_ref());

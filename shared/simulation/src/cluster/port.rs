@@ -18,7 +18,7 @@ use outrigger_model::{
 
 use crate::cluster::scope;
 use crate::door::{Call, Door, PortError};
-use crate::faults::Fate;
+use crate::faults::{Fate, Showing};
 use crate::laws;
 use crate::looks::Listed;
 use crate::timeline::Kind;
@@ -81,9 +81,9 @@ impl Cluster for Door {
             attempted: "watch nodes".into(),
             source: Box::new(source),
         })?;
-        self.call(Call::Watch, |_, _| Ok(())).await?;
+        let watch = self.call(Call::Watch, |state, _| Ok(state.faults.calls())).await?;
         let world = Arc::clone(self.world());
-        let watching = Watching { world, scope: cursor.scope, version };
+        let watching = Watching { world, watch, scope: cursor.scope, version, shown: version };
         Ok(stream::unfold(Some(watching), next_change).boxed())
     }
 
@@ -261,8 +261,12 @@ impl Cluster for Door {
 /// A watch that goes on.
 struct Watching {
     world: Arc<World>,
+    /// Its number.
+    watch: u64,
     scope: Scope,
+    /// What it goes on from, and the last that it has shown.
     version: u64,
+    shown: u64,
 }
 
 /// The next change of a watch; an error is its last item. Faults of the API server break it off.
@@ -282,13 +286,35 @@ async fn next_change(
         match next {
             Err(error) => return Some((Err(error), None)),
             Ok(Some((version, change))) => {
-                watching.version = version;
+                if !watching.shows(version).await {
+                    return Some((Err(ClusterError::unknown(Call::Watch)), None));
+                }
                 if let Some(change) = scope::change(watching.scope, change) {
                     return Some((Ok(change), Some(watching)));
                 }
             }
             Ok(None) => versions.changed().await.ok()?,
         }
+    }
+}
+
+impl Watching {
+    /// Waits until a change is to be shown; says whether the watch goes on.
+    async fn shows(&mut self, version: u64) -> bool {
+        self.version = version;
+        if version <= self.shown {
+            return true;
+        }
+        self.shown = version;
+        let showing =
+            self.world.look(|state, moment| state.faults.showing(self.watch, version, moment.elapsed));
+        match showing {
+            Showing::AtOnce => {}
+            Showing::Late(by) => tokio::time::sleep(by).await,
+            Showing::Again(with) => self.version = version.saturating_sub(with),
+            Showing::BrokenOff => return false,
+        }
+        true
     }
 }
 

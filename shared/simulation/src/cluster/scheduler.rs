@@ -404,7 +404,8 @@ fn missing_daemons(objects: &Objects, moment: Moment) -> Vec<(DaemonSet, String)
 
 fn add_daemon(objects: &mut Objects, daemon_set: &DaemonSet, node: String, moment: Moment) {
     let uid = objects.next_uid();
-    let pod = daemon(daemon_set, &node, uid, moment.at);
+    let created_at = objects.dated(&uid, moment);
+    let pod = daemon(daemon_set, &node, uid, created_at);
     let is_ready = objects.nodes.get(&node).is_some_and(|node| node.ready);
     let readiness = objects.readiness(&pod.uid, is_ready);
     let wish = objects.daemon_wishes.get(&daemon_set.id).cloned();

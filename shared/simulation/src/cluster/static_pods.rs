@@ -34,12 +34,13 @@ impl Objects {
         let mut spec = PodSpec::clone(&pod.spec);
         spec.tolerations.push(bears_all);
         let uid = self.next_uid();
+        let created_at = self.dated(&uid, moment);
         self.put_pod(Pod {
             id,
             uid,
             labels: Arc::default(),
             spec: Arc::new(spec),
-            created_at: moment.at,
+            created_at,
             node_name: Some(node.to_owned()),
             nominated_node: None,
             state: PodState::Bound,

@@ -103,6 +103,7 @@ impl Objects {
     /// A pod with the volumes of the one that it replaces, if there is one.
     fn add_replica(&mut self, workload: usize, inherited: Vec<String>, moment: Moment) {
         let uid = self.next_uid();
+        let created_at = self.dated(&uid, moment);
         let Some(present) = self.workloads.get_mut(workload) else { return };
         let Workload { id, labels, spec, .. } = &present.workload;
         let life = departure::Life { grace: present.workload.grace, ..departure::Life::default() };
@@ -118,7 +119,7 @@ impl Objects {
             uid: uid.clone(),
             labels: Arc::clone(labels),
             spec: Arc::clone(spec),
-            created_at: moment.at,
+            created_at,
             node_name: None,
             nominated_node: None,
             state: PodState::Waiting,

@@ -368,11 +368,16 @@ impl Drawn<'_> {
         }
     }
 
-    /// API servers whose clocks are wrong.
+    /// API servers whose clocks are wrong, and whose watches are unsteady.
     fn clocks(&mut self) {
         if self.dice.happens("clocks", 25) {
             let length = self.length("clocks", 60, 8 * 60);
             self.add("clocks", EventKind::SkewClocks(length));
+        }
+        if self.dice.happens("watches", 30) {
+            let length = self.length("watches", 60, 8 * 60);
+            let percent = 5 + self.dice.below("watches/percent", 40);
+            self.add("watches", EventKind::UnsteadyWatches { percent, length });
         }
     }
 

@@ -56,7 +56,7 @@ pub(crate) fn overdue(state: &State, scenario: &Scenario, node: &str, moment: Mo
     let waits = |pod: &&NominatedPod| {
         let seen = state.cluster.pods().get(&pod.uid);
         let waits = |pod: &&Pod| pod.node_name.is_none() && pod.state == PodState::Unschedulable;
-        seen.filter(waits).is_some_and(|pod| after(pod.created_at, LONGEST_WAIT) <= moment.at)
+        seen.filter(waits).is_some_and(|pod| after(state.cluster.made_at(pod), LONGEST_WAIT) <= moment.at)
     };
     // Pods that are alike stand for one another: one that came in uninvited has the room of one that waits.
     let is_replaced = |pod: &&NominatedPod| {

@@ -42,7 +42,7 @@ pub(crate) fn ended_pods(state: &State, claim: &NodeClaim, id: &str, moment: Mom
     let margin = LONGEST_STANDSTILL + CLOCK_TOLERANCE;
     let was_seen = |pod: &&Pod| {
         let came = state.cluster.bound_at(pod);
-        let came = came.map_or(pod.created_at, |came| {
+        let came = came.map_or(state.cluster.made_at(pod), |came| {
             let ago = moment.elapsed.saturating_sub(came);
             moment.at.saturating_sub(ago).unwrap_or(moment.at)
         });

@@ -20,7 +20,7 @@ pub(super) fn were_known(state: &State, scenario: &Scenario, claim: &NodeClaim) 
     let nodes: Vec<&str> = claims_of_class.filter_map(|other| other.status.node_name.as_deref()).collect();
     hidden.into_iter().all(|hidden| {
         state.cluster.pods().values().any(|pod| {
-            let is_early = after(pod.created_at, SHOWN_WITHIN) <= claim.created_at;
+            let is_early = after(state.cluster.made_at(pod), SHOWN_WITHIN) <= claim.created_at;
             let node = pod.node_name.as_deref();
             is_early
                 && StaticPod::shown_by(pod).is_some_and(|shown| shown.id == hidden.pod.id)

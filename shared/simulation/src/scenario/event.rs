@@ -115,8 +115,16 @@ pub enum EventKind {
         /// For how long.
         length: Duration,
     },
-    /// The clocks of the API servers are wrong that runs talk to which begin meanwhile: by seconds, minutes or days.
+    /// The clocks of the API servers are wrong that runs talk to which begin meanwhile, and that date what is made
+    /// meanwhile: by seconds, minutes or days.
     SkewClocks(Duration),
+    /// Watches of the API server show changes late or twice, or break off.
+    UnsteadyWatches {
+        /// Of a hundred changes.
+        percent: u64,
+        /// For how long.
+        length: Duration,
+    },
     /// Machines that are launched meanwhile never join.
     NeverJoin(Duration),
     /// Machines that are launched meanwhile take many minutes to join, some of them longer than anybody waits.
@@ -267,6 +275,7 @@ impl Event {
             | EventKind::NeverReady(length)
             | EventKind::PodsHang(length)
             | EventKind::EventsAstray { length, .. }
+            | EventKind::UnsteadyWatches { length, .. }
             | EventKind::Chaos { length, .. } => Some(*length),
             EventKind::KillFunction { .. }
             | EventKind::LoseTable
@@ -340,6 +349,9 @@ impl Event {
             EventKind::Hang { function, call, length } => state.hangs.push((*function, *call, *length)),
             EventKind::Duplicate { function, length } => trouble(length, Trouble::Duplicate(*function)),
             EventKind::SkewClocks(length) => trouble(length, Trouble::SkewClocks),
+            EventKind::UnsteadyWatches { percent, length } => {
+                trouble(length, Trouble::UnsteadyWatches(*percent));
+            }
             EventKind::NeverJoin(length) => trouble(length, Trouble::NeverJoin),
             EventKind::LateJoin(length) => trouble(length, Trouble::LateJoin),
             EventKind::NeverReady(length) => trouble(length, Trouble::NeverReady),
@@ -433,6 +445,9 @@ impl fmt::Display for Event {
             EventKind::Duplicate { function, .. } => write!(f, "each run of {function} is begun twice"),
             EventKind::LateJoin(_) => f.write_str("machines join late"),
             EventKind::SkewClocks(_) => f.write_str("the clocks of API servers are wrong"),
+            EventKind::UnsteadyWatches { percent, .. } => {
+                write!(f, "{percent} % of what watches show comes late, twice or breaks them off")
+            }
             EventKind::NeverJoin(_) => f.write_str("machines do not join"),
             EventKind::NeverReady(_) => f.write_str("nodes do not become ready"),
             EventKind::PodsHang(_) => f.write_str("pods do not end"),

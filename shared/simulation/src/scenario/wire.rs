@@ -184,6 +184,7 @@ pub(super) enum KindFile {
     Hang,
     Duplicate,
     SkewClocks,
+    UnsteadyWatches,
     NeverJoin,
     LateJoin,
     NeverReady,

@@ -54,6 +54,7 @@ impl Reader {
         use KindFile::{
             Chaos, DeleteNodePools, Duplicate, EventsAstray, Freeze, Hang, InsufficientCapacity,
             KillFunction, LaunchErrors, Pause, PauseDisruption, RogueTaint, Roll, Stuck, Throttle,
+            UnsteadyWatches,
         };
         let kind = file.kind;
         let counts = kind.counts();
@@ -61,7 +62,7 @@ impl Reader {
         let lasts = kind != KillFunction && !counts && !kind.happens_once();
         let may_last = lasts || matches!(kind, Pause | PauseDisruption);
         let names = matches!(kind, InsufficientCapacity | LaunchErrors);
-        let by_chance = matches!(kind, Chaos | EventsAstray);
+        let by_chance = matches!(kind, Chaos | EventsAstray | UnsteadyWatches);
         let rules = [
             ("for", file.length.is_some(), lasts, may_last),
             ("count", file.count.is_some(), counts, counts),
@@ -126,6 +127,7 @@ fn kind(file: &EventFile) -> Option<EventKind> {
         KindFile::Hang => EventKind::Hang { function: file.function?, call: file.call?, length: length? },
         KindFile::Duplicate => EventKind::Duplicate { function: file.function?, length: length? },
         KindFile::SkewClocks => EventKind::SkewClocks(length?),
+        KindFile::UnsteadyWatches => EventKind::UnsteadyWatches { percent: file.percent?, length: length? },
         KindFile::NeverJoin => EventKind::NeverJoin(length?),
         KindFile::LateJoin => EventKind::LateJoin(length?),
         KindFile::NeverReady => EventKind::NeverReady(length?),
