@@ -32,6 +32,10 @@ pub enum Guard {
     Replacements,
     /// Before a command is carried out its nodes and the pods on them are looked at once more.
     LastLook,
+    /// That look minds budgets that let no pod go.
+    LookAtBudgets,
+    /// That look minds pods that ask not to be disrupted.
+    LookAtWishes,
     /// What replaces a node stays closed until the pods come that were planned for it.
     ClosedReplacements,
     /// A command is given up whose pods would cost more elsewhere than it saves.
@@ -48,7 +52,7 @@ pub enum Guard {
 
 impl Guard {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::TaintWait,
         Self::DrainMark,
         Self::TwoSweeps,
@@ -63,6 +67,8 @@ impl Guard {
         Self::Validation,
         Self::Replacements,
         Self::LastLook,
+        Self::LookAtBudgets,
+        Self::LookAtWishes,
         Self::ClosedReplacements,
         Self::DearCommands,
         Self::DrainTiers,

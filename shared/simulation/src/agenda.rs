@@ -53,6 +53,10 @@ pub(crate) enum Step {
     Lost(String),
     /// Pods of a node that has not been heard of for too long are deleted.
     Deserted(String),
+    /// Nobody minds any more that the pods of a node leave.
+    Calm(String),
+    /// Budgets that were made for a time are deleted.
+    DropBudgets,
     /// A node says nothing any more that nobody understands.
     ClearedUp(String),
     /// What runs on a node has removed its startup taints.

@@ -73,6 +73,8 @@ pub(crate) struct Objects {
     /// What matters of pods when they have to leave, by uid.
     lives: BTreeMap<String, departure::Life>,
     budgets: Vec<DisruptionBudget>,
+    /// Since when budgets are there that somebody has made meanwhile.
+    late_budgets: BTreeMap<PodRef, Duration>,
     volumes: Volumes,
     /// Since when nodes are closed for their drain. The scheduler notices a little later.
     closed_at: BTreeMap<String, Duration>,
@@ -116,6 +118,7 @@ impl Objects {
             events: BTreeMap::new(),
             lives: BTreeMap::new(),
             budgets: scenario.budgets.clone(),
+            late_budgets: BTreeMap::new(),
             volumes: Volumes::new(scenario.seed),
             closed_at: BTreeMap::new(),
             opened_at: BTreeMap::new(),

@@ -64,7 +64,8 @@
 //!                                                    # DrainNodes (as kubectl does), DuplicateNodes,
 //!                                                    # ProtectInstances (from termination, for 5 min),
 //!                                                    # LockNodeClaims (against changes, for 5 min),
-//!                                                    # AnnotateNodeClaims (do-not-disrupt, for ever)
+//!                                                    # AnnotateNodeClaims (do-not-disrupt, for ever),
+//!                                                    # AnnotatePods and AddBudgets (for five minutes)
 //!                                                    # ConfuseNodes (by a taint of a later Kubernetes, for 3 min)
 //!     - {at: 7m, kind: LateInstances, count: 1}      # of launches that are over; StrayInstances: with our tags,
 //!                                                    # but of no launch; ForeignInstances: nobody's of ours;

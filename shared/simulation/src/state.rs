@@ -324,6 +324,8 @@ impl State {
             Step::Lost(node) => self.lose(node, moment),
             Step::Deserted(node) => self.desert(&node, moment),
             Step::ClearedUp(node) => self.clear_up(&node),
+            Step::Calm(node) => self.cluster.calm_pods(&node),
+            Step::DropBudgets => self.cluster.drop_budgets(),
             Step::Started(node) => self.cluster.drop_startup_taints(&node),
             Step::TryAgain => {
                 self.tries_again = false;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use outrigger_model::{ClaimState, Command, NillableDuration, Node, NodeClaim};
 
-use outrigger_planning::leaving::eviction::EvictionRules;
+use outrigger_planning::leaving::eviction::{EvictionBlocker, EvictionRules};
 use outrigger_planning::leaving::replacement::{
     DisruptionBlocker, PATIENCE, Step, command_blocker, placed, step, unplaced,
 };
@@ -158,7 +158,8 @@ impl Tick<'_> {
             for node in nodes.of_claim(claim) {
                 let pods = self.ports.cluster.pods_on(&node.name).await?;
                 let pods = || pods.iter().map(|on| &on.pod);
-                let asked = command_blocker(command, claim, node, pods(), rules);
+                let minds = |why: &DisruptionBlocker| self.settings.guards.has(guard_of(why));
+                let asked = command_blocker(command, claim, node, pods(), rules).filter(minds);
                 let kept = asked.or_else(|| unplaced(placed?, pods(), rules));
                 if kept.is_some() {
                     return Ok(kept);
@@ -183,6 +184,15 @@ impl Tick<'_> {
                 tracing::warn!(command = command.id, error = chain(&error), "the event was not published");
             }
         }
+    }
+}
+
+/// What guards what keeps a node.
+const fn guard_of(why: &DisruptionBlocker) -> Guard {
+    match why {
+        DisruptionBlocker::Pod(EvictionBlocker::DoNotDisrupt { .. }) => Guard::LookAtWishes,
+        DisruptionBlocker::Pod(_) => Guard::LookAtBudgets,
+        _ => Guard::LastLook,
     }
 }
 

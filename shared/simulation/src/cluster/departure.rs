@@ -1,15 +1,17 @@
 //! How pods and nodes leave: evictions under budgets, deletions with grace, and what controllers make again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use outrigger_engine::ports::{ClusterError, Eviction, Mirror, PodOnNode};
 use outrigger_model::selector::LabelSelector;
 use outrigger_model::{
-    HealthyPods, OwnerReference, Pod, PodDisruptionBudget, PodState, Readiness, UnhealthyPods, labels,
+    HealthyPods, OwnerReference, Pod, PodDisruptionBudget, PodRef, PodState, Protection, Readiness,
+    UnhealthyPods, labels,
 };
 
 use super::Objects;
+use super::workloads::Replicas;
 use crate::door::Call;
 use crate::scenario::DisruptionBudget;
 use crate::time::{Moment, after};
@@ -27,6 +29,8 @@ pub(crate) struct Life {
     pub(super) ahead: jiff::SignedDuration,
     /// When it came to its node; known of pods of workloads only.
     pub(super) bound_at: Option<Duration>,
+    /// Since when it asks not to be disrupted, where somebody asked for it after it was made.
+    pub(super) asks_since: Option<Duration>,
 }
 
 impl Default for Life {
@@ -36,6 +40,7 @@ impl Default for Life {
             deleting_until: None,
             ahead: jiff::SignedDuration::ZERO,
             bound_at: None,
+            asks_since: None,
         }
     }
 }
@@ -78,6 +83,64 @@ impl Objects {
             budget.max_unavailable == Some(0) && !self.lets_unready_go(budget, pod)
         };
         over.len() > 1 || over.iter().any(never)
+    }
+
+    /// Somebody asks for the pods of a node by annotation that they not be disrupted.
+    pub(crate) fn annotate_pods(&mut self, node: &str, moment: Moment) {
+        let mild: Vec<Pod> = self.pods.on(node).filter(|pod| pod.do_not_disrupt.is_none()).cloned().collect();
+        for mut pod in mild {
+            let Some(life) = self.lives.get_mut(&pod.uid) else { continue };
+            life.asks_since = Some(moment.elapsed);
+            let started_at = Some(moment.at);
+            pod.do_not_disrupt = Some(Box::new(Protection { value: "true".into(), started_at }));
+            self.put_pod(pod);
+        }
+    }
+
+    /// Somebody takes back what [`Self::annotate_pods`] has asked for.
+    pub(crate) fn calm_pods(&mut self, node: &str) {
+        let asking = |pod: &&Pod| self.lives.get(&pod.uid).is_some_and(|life| life.asks_since.is_some());
+        let asking: Vec<Pod> = self.pods.on(node).filter(asking).cloned().collect();
+        for mut pod in asking {
+            self.lives.entry(pod.uid.clone()).or_default().asks_since = None;
+            pod.do_not_disrupt = None;
+            self.put_pod(pod);
+        }
+    }
+
+    /// Since when a pod asks not to be disrupted; from the beginning where it was made so.
+    pub(crate) fn asks_since(&self, pod: &Pod) -> Duration {
+        self.lives.get(&pod.uid).and_then(|life| life.asks_since).unwrap_or_default()
+    }
+
+    /// Somebody makes a budget for the workload of each pod of a node that lets none of its pods go.
+    pub(crate) fn add_budgets(&mut self, node: &str, moment: Moment) {
+        let uids: BTreeSet<&str> = self.pods.on(node).map(|pod| pod.uid.as_str()).collect();
+        let has_pods_here = |owner: &&Replicas| owner.uids.iter().any(|uid| uids.contains(uid.as_str()));
+        let owners = self.workloads.iter().filter(has_pods_here).map(|owner| &owner.workload);
+        for workload in owners.filter(|workload| !workload.labels.is_empty()) {
+            let id = PodRef { name: format!("{}-for-a-while", workload.id.name), ..workload.id.clone() };
+            self.late_budgets.entry(id.clone()).or_insert(moment.elapsed);
+            self.budgets.push(DisruptionBudget {
+                id,
+                match_labels: workload.labels.as_ref().clone(),
+                min_available: None,
+                max_unavailable: Some(0),
+                unhealthy_pods: UnhealthyPods::default(),
+            });
+        }
+    }
+
+    /// Somebody deletes the budgets that [`Self::add_budgets`] has made.
+    pub(crate) fn drop_budgets(&mut self) {
+        let late = std::mem::take(&mut self.late_budgets);
+        self.budgets.retain(|budget| !late.contains_key(&budget.id));
+    }
+
+    /// Since when a pod's budgets are all there.
+    pub(crate) fn covered_since(&self, pod: &Pod) -> Duration {
+        let over = self.budgets.iter().filter(|budget| covers(budget, pod));
+        over.filter_map(|budget| self.late_budgets.get(&budget.id)).max().copied().unwrap_or_default()
     }
 
     /// When a pod came to its node, as the world's time goes; known of pods of workloads only.

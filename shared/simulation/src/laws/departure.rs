@@ -19,9 +19,12 @@ const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
 const ONE_SWEEP: Duration = Duration::from_secs(30);
 
 /// No pod that asks to be left alone is evicted, and none that lives and dies with its node.
-pub(crate) fn eviction(state: &State, pod: &Pod, moment: Moment) -> Vec<String> {
+pub(crate) fn eviction(state: &State, owner: &str, pod: &Pod, moment: Moment) -> Vec<String> {
     let mut broken = Vec::new();
-    let is_protected = state.cluster.pods().get(&pod.uid).is_some_and(|pod| protection::asks(pod, moment.at));
+    let looks = || state.looks.of(owner)?.pods.get(pod.node_name.as_deref()?).copied();
+    let was_seen = |pod: &Pod| looks().is_none_or(|looked| state.cluster.asks_since(pod) <= looked);
+    let asks = |pod: &Pod| protection::asks(pod, moment.at) && was_seen(pod);
+    let is_protected = state.cluster.pods().get(&pod.uid).is_some_and(asks);
     if is_protected {
         broken.push(format!("{} was evicted although it asks not to be disrupted", pod.id));
     }

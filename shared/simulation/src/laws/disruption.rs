@@ -137,8 +137,12 @@ fn unwilling(
             pod.state != PodState::Terminating || pod.is_reschedulable()
         }
         _ => {
-            let never_goes = pod.is_drainable() && state.cluster.never_goes(pod);
-            are_asked && (protection::asks(pod, moment.at) || never_goes)
+            let seen_at = look.pods.get(&node.name).copied().unwrap_or(look.ledger);
+            let asks = protection::asks(pod, moment.at) && state.cluster.asks_since(pod) <= seen_at;
+            // Budgets are read before the pods of the first node are, and after the ledger.
+            let is_covered = state.cluster.covered_since(pod) <= look.ledger;
+            let never_goes = pod.is_drainable() && state.cluster.never_goes(pod) && is_covered;
+            are_asked && (asks || never_goes)
         }
     };
     let told = |pod: &Pod| format!("{} ends under {}, who minds: {}", node.name, pod.id, command.reason);

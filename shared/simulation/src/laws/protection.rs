@@ -46,7 +46,9 @@ pub(crate) fn ended_pods(state: &State, claim: &NodeClaim, id: &str, moment: Mom
             let ago = moment.elapsed.saturating_sub(came);
             moment.at.saturating_sub(ago).unwrap_or(moment.at)
         });
-        after(came, margin) < given_up
+        let asked = moment.elapsed.saturating_sub(state.cluster.asks_since(pod));
+        let asked = moment.at.saturating_sub(asked).unwrap_or(moment.at);
+        after(came.max(asked), margin) < given_up
     };
     let on = state.cluster.pods().values().filter(|pod| pod.node_name.as_deref() == Some(id));
     on.filter(|pod| asks(pod, moment.at) && asks(pod, given_up))

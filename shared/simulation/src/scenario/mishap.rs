@@ -36,6 +36,10 @@ pub enum Mishap {
     LockNodeClaims,
     /// Somebody asks by an annotation of the node's NodeClaim object that it not be disrupted.
     AnnotateNodeClaims,
+    /// Somebody asks by an annotation of the node's pods that they not be disrupted, for five minutes.
+    AnnotatePods,
+    /// Somebody makes a budget for the workload of each of the node's pods that lets none go, for five minutes.
+    AddBudgets,
 }
 
 impl Mishap {
@@ -55,6 +59,8 @@ impl Mishap {
             KindFile::ConfuseNodes => Some(Self::ConfuseNodes),
             KindFile::LockNodeClaims => Some(Self::LockNodeClaims),
             KindFile::AnnotateNodeClaims => Some(Self::AnnotateNodeClaims),
+            KindFile::AnnotatePods => Some(Self::AnnotatePods),
+            KindFile::AddBudgets => Some(Self::AddBudgets),
             _ => None,
         }
     }
@@ -76,6 +82,8 @@ impl Mishap {
                 Self::ConfuseNodes => state.confuse(&id, moment),
                 Self::LockNodeClaims => state.cluster.lock_mirror(&id, moment),
                 Self::AnnotateNodeClaims => state.cluster.annotate_mirror(&id, moment),
+                Self::AnnotatePods => state.annotate_pods(&id, moment),
+                Self::AddBudgets => state.add_budgets(&id, moment),
             }
         }
     }
@@ -98,6 +106,8 @@ impl Mishap {
             Self::ConfuseNodes => write!(f, "{nodes} have a taint that nobody understands"),
             Self::LockNodeClaims => write!(f, "nobody may change the NodeClaims of {nodes}"),
             Self::AnnotateNodeClaims => write!(f, "the NodeClaims of {nodes} ask not to be disrupted"),
+            Self::AnnotatePods => write!(f, "the pods of {nodes} ask not to be disrupted"),
+            Self::AddBudgets => write!(f, "budgets let none of the pods of {nodes} go"),
         }
     }
 }

@@ -216,6 +216,8 @@ pub(super) enum KindFile {
     ConfuseNodes,
     LockNodeClaims,
     AnnotateNodeClaims,
+    AnnotatePods,
+    AddBudgets,
     DeleteNodePools,
     StrayInstances,
     LateInstances,

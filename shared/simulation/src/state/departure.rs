@@ -24,7 +24,7 @@ impl State {
     pub(crate) fn evict(&mut self, owner: &str, pod: &Pod, moment: Moment) -> Eviction {
         let verdict = self.cluster.judge(pod);
         if verdict == Eviction::Accepted {
-            self.broken.extend(laws::eviction(self, pod, moment));
+            self.broken.extend(laws::eviction(self, owner, pod, moment));
             self.broken.extend(laws::eviction_in_turn(self, owner, pod, moment));
             self.ask_to_end(&pod.uid, moment);
         }

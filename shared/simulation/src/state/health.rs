@@ -16,6 +16,8 @@ const DESERTED_AFTER: Duration = Duration::from_mins(5);
 
 /// How long a node says what nobody understands.
 const CONFUSED_FOR: Duration = Duration::from_mins(3);
+/// For how long somebody minds that pods leave.
+const MINDED_FOR: Duration = Duration::from_mins(5);
 
 impl State {
     /// A kubelet is missed.
@@ -44,6 +46,18 @@ impl State {
     pub(crate) fn confuse(&mut self, id: &str, moment: Moment) {
         self.cluster.confuse(id);
         self.agenda.add(moment.elapsed.saturating_add(CONFUSED_FOR), Step::ClearedUp(id.to_owned()));
+    }
+
+    /// Somebody asks for the pods of a node that they be left alone, for a time.
+    pub(crate) fn annotate_pods(&mut self, id: &str, moment: Moment) {
+        self.cluster.annotate_pods(id, moment);
+        self.agenda.add(moment.elapsed.saturating_add(MINDED_FOR), Step::Calm(id.to_owned()));
+    }
+
+    /// Somebody makes budgets that let none of a node's pods go, for a time.
+    pub(crate) fn add_budgets(&mut self, id: &str, moment: Moment) {
+        self.cluster.add_budgets(id, moment);
+        self.agenda.add(moment.elapsed.saturating_add(MINDED_FOR), Step::DropBudgets);
     }
 
     /// A node says nothing any more that nobody understands.

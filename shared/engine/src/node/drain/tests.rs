@@ -111,10 +111,12 @@ fn a_pod_has_its_whole_grace_by_our_own_clock() {
     for days in [-3, 3] {
         let mut ending = pod("ending", "ReplicaSet", 0);
         ending.deleting_until = Some(at(days * 24 * 3_600));
-        let first = newly_leaving([&ending].into_iter(), &self::ending(TerminationReason::Deleted, None), at(0));
+        let first =
+            newly_leaving([&ending].into_iter(), &self::ending(TerminationReason::Deleted, None), at(0));
         let end = Termination { leaving: first.unwrap(), ..self::ending(TerminationReason::Deleted, None) };
         assert_eq!(newly_leaving([&ending].into_iter(), &end, at(2)), None, "nothing new");
-        let remaining = |second| plan(std::slice::from_ref(&ending), &end, Guards::default(), at(second)).left;
+        let remaining =
+            |second| plan(std::slice::from_ref(&ending), &end, Guards::default(), at(second)).left;
         assert_eq!((remaining(0), remaining(90), remaining(91)), (1, 1, 0), "{days}");
     }
 }

@@ -161,7 +161,9 @@ fn kind(file: &EventFile) -> Option<EventKind> {
         | KindFile::ProtectInstances
         | KindFile::ConfuseNodes
         | KindFile::LockNodeClaims
-        | KindFile::AnnotateNodeClaims => EventKind::Mishap(Mishap::of(file.kind)?, file.count?),
+        | KindFile::AnnotateNodeClaims
+        | KindFile::AnnotatePods
+        | KindFile::AddBudgets => EventKind::Mishap(Mishap::of(file.kind)?, file.count?),
         KindFile::StrayInstances => EventKind::StrayInstances(file.count?),
         KindFile::LateInstances => EventKind::LateInstances(file.count?),
         KindFile::SurplusInstances => EventKind::SurplusInstances(file.count?),
