@@ -294,6 +294,7 @@ impl Objects {
             self.volumes.release(pod, moment);
         }
         self.touched.extend(pod.and_then(|pod| pod.node_name));
+        self.make_again(uid, moment);
     }
 
     /// The API server that writes from now on has a clock that is ahead by so much.

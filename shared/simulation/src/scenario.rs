@@ -30,6 +30,7 @@
 //!     - {name: web, at: 10s, replicas: 3, expect: Running, template: {spec: {containers: []}},
 //!        scale: [{at: 5m, replicas: 9}]}
 //!     - {name: data, volumes: true, replicas: 3, template: {}}   # each pod has a volume, which stays in its zone
+//!     - {name: set, stableNames: true, replicas: 2, template: {}}   # a StatefulSet: pods are made again under their names
 //!     - {name: log, volumes: true, accessMode: ReadWriteOncePod, replicas: 1, template: {}}   # default ReadWriteOnce
 //!     - {name: etl, lasts: {least: 10m, most: 1h}, replicas: 3, template: {}}   # a Job: each pod ends by itself
 //!     - {name: api, neverReady: true, replicas: 1, template: {}}   # its pods run and never get ready

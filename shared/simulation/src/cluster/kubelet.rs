@@ -72,7 +72,7 @@ impl Objects {
     }
 
     /// A kubelet does not take a pod: it has failed, and its controller makes another. What remains of it goes
-    /// with its node.
+    /// with its node, or makes way for the one of its name.
     fn refuse(&mut self, uid: &str, moment: Moment) {
         self.replace(uid, moment);
         if let Some(mut pod) = self.pods.get(uid).cloned() {
@@ -80,6 +80,9 @@ impl Objects {
             pod.state = PodState::Refused;
             self.touched.extend(pod.node_name.clone());
             self.put_pod(pod);
+        }
+        if self.is_made_again(uid) {
+            self.remove_pod(uid, moment);
         }
     }
 

@@ -20,12 +20,19 @@ pub(super) struct Replicas {
     pub(super) uids: BTreeSet<String>,
     /// Those of them that a deploy is to replace.
     old: BTreeSet<String>,
+    /// Pods that end, and are made again under their names once they are gone.
+    leaving: BTreeSet<String>,
 }
 
 impl Replicas {
     pub(super) fn of(workload: &Workload) -> Self {
-        let (uids, old) = (BTreeSet::new(), BTreeSet::new());
-        Self { workload: workload.clone(), next_index: 0, wanted: 0, uids, old }
+        let (uids, old, leaving) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        Self { workload: workload.clone(), next_index: 0, wanted: 0, uids, old, leaving }
+    }
+
+    /// How many pods there are or will be.
+    fn number(&self) -> usize {
+        self.uids.len() + self.leaving.len()
     }
 }
 
@@ -46,7 +53,8 @@ impl Objects {
         let (had, id) = (present.uids.len(), present.workload.id.clone());
         present.wanted = usize::try_from(replicas).unwrap_or(usize::MAX);
         let wanted = present.wanted;
-        self.add_replicas(workload, wanted.saturating_sub(had), moment);
+        let missing = wanted.saturating_sub(present.number());
+        self.add_replicas(workload, missing, moment);
         for uid in self.superfluous(workload, wanted, moment) {
             self.drop_replica(workload, &uid, moment);
         }
@@ -104,15 +112,20 @@ impl Objects {
     fn add_replica(&mut self, workload: usize, inherited: Vec<String>, moment: Moment) {
         let uid = self.next_uid();
         let created_at = self.dated(&uid, moment);
+        let ordinal = self.free_ordinal(workload);
         let Some(present) = self.workloads.get_mut(workload) else { return };
         let Workload { id, labels, spec, .. } = &present.workload;
         let life = departure::Life { grace: present.workload.grace, ..departure::Life::default() };
         self.lives.insert(uid.clone(), life);
-        let name = format!("{}-{}", id.name, present.next_index);
+        let name = format!("{}-{}", id.name, ordinal.unwrap_or(present.next_index));
         let wish = present.workload.do_not_disrupt.clone();
         let protection = wish.map(|value| Box::new(Protection { value, started_at: Some(moment.at) }));
         let own = present.workload.has_volumes && inherited.is_empty();
-        let owner_kind = if present.workload.lasts.is_some() { "Job" } else { "ReplicaSet" };
+        let owner_kind = match &present.workload {
+            Workload { lasts: Some(_), .. } => "Job",
+            Workload { has_stable_names: true, .. } => "StatefulSet",
+            _ => "ReplicaSet",
+        };
         let pod = Pod {
             volume_claims: if own { vec![format!("data-{name}")] } else { inherited },
             id: PodRef { namespace: id.namespace.clone(), name },
@@ -137,6 +150,32 @@ impl Objects {
         present.next_index += 1;
         present.uids.insert(uid);
         self.put_pod(pod);
+    }
+
+    /// The least number that no pod of a StatefulSet has; `None` for other workloads.
+    fn free_ordinal(&self, workload: usize) -> Option<u32> {
+        let present = self.workloads.get(workload).filter(|present| present.workload.has_stable_names)?;
+        let taken: BTreeSet<u32> =
+            present.uids.iter().chain(&present.leaving).filter_map(|uid| self.ordinal(uid)).collect();
+        (0..).find(|ordinal| !taken.contains(ordinal))
+    }
+
+    fn ordinal(&self, uid: &str) -> Option<u32> {
+        self.pods.get(uid)?.id.name.rsplit('-').next()?.parse().ok()
+    }
+
+    /// Whether a pod is made again under its name once it is gone.
+    pub(super) fn is_made_again(&self, uid: &str) -> bool {
+        self.workloads.iter().any(|replicas| replicas.leaving.contains(uid))
+    }
+
+    /// A pod is gone: a StatefulSet makes it again, under its name and with its volume.
+    pub(super) fn make_again(&mut self, uid: &str, moment: Moment) {
+        let owner = self.workloads.iter_mut().position(|replicas| replicas.leaving.remove(uid));
+        let Some(workload) = owner else { return };
+        let present = &self.workloads[workload];
+        let missing = usize::from(present.number() < present.wanted);
+        self.add_replicas(workload, missing, moment);
     }
 
     /// A pod goes that nobody wants any more.
@@ -169,6 +208,8 @@ impl Objects {
             let doubled = pod.node_name.as_deref().and_then(|node| by_node.get(node)).copied();
             let bound_for = self.bound_at(pod).map_or(0, |at| moment.elapsed.saturating_sub(at).as_secs());
             (
+                // A StatefulSet ends the last ones, whatever they do.
+                Reverse(self.ordinal(&pod.uid).filter(|_| present.workload.has_stable_names)),
                 pod.node_name.is_some(),
                 self.is_running(pod),
                 self.is_healthy(pod),
@@ -217,6 +258,10 @@ impl Objects {
             let pod = self.pods.get(uid);
             let inherited = pod.map(|pod| pod.volume_claims.clone()).unwrap_or_default();
             self.counts.left.extend(pod.and_then(|pod| pod.node_name.clone()));
+            if self.workloads[workload].workload.has_stable_names {
+                self.workloads[workload].leaving.insert(uid.to_owned());
+                return;
+            }
             self.add_replica(workload, inherited, moment);
             self.has_new_pods = true;
         }

@@ -279,6 +279,7 @@ impl Reader {
                 deletion_cost: pod.deletion_cost,
                 never_ready: file.never_ready,
                 has_volumes: file.volumes,
+                has_stable_names: file.stable_names,
                 access_mode: file.access_mode,
                 lasts: self.lifetime(&field, file),
                 scale,

@@ -108,6 +108,8 @@ pub(super) struct WorkloadFile {
     #[serde(default)]
     pub(super) volumes: bool,
     #[serde(default)]
+    pub(super) stable_names: bool,
+    #[serde(default)]
     pub(super) never_ready: bool,
     #[serde(default)]
     pub(super) access_mode: AccessMode,

@@ -28,6 +28,8 @@ pub struct Workload {
     pub never_ready: bool,
     /// Whether each of its pods has a volume, which the pod that replaces it takes over.
     pub has_volumes: bool,
+    /// Whether its pods are made again under their names once they are gone, as those of a StatefulSet.
+    pub has_stable_names: bool,
     /// Who may use such a volume.
     pub access_mode: AccessMode,
     /// How long each of its pods runs before it has done its work, as those of a Job; `None` where they run for ever.

@@ -103,7 +103,7 @@ fn only_deployments_are_rolled_and_jobs_take_some_time() {
     - {at: 1m, kind: UpdateImages, workload: web}",
         &[
             "Scenario/x: spec.workloads[2].lasts: found 1h to 10m; allowed: a time, and one that is not shorter",
-            "Scenario/x: spec.events[1].workload: found \"default/data\"; allowed: workloads whose pods have no volumes and do not end by themselves: default/web",
+            "Scenario/x: spec.events[1].workload: found \"default/data\"; allowed: workloads whose pods have no volumes and no stable names and do not end by themselves: default/web",
             "Scenario/x: spec.events[2].workload: found \"etl\"; allowed: workloads whose",
             "Scenario/x: spec.events[3].workload: found nothing; allowed: a value, which Roll needs",
             "Scenario/x: spec.events[4].workload: found a value; allowed: nothing, for UpdateImages",

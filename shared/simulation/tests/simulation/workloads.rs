@@ -74,3 +74,20 @@ fn nodes_that_are_launched_after_an_update_have_the_new_image() {
     );
     assert_eq!(image(true), BTreeSet::from(["ami-arm64-1"]), "{}", common::timeline(&ending));
 }
+
+#[test]
+fn pods_of_a_stateful_set_are_made_again_under_their_names() {
+    let extra = "    - {name: set, at: 2s, replicas: 3, stableNames: true, volumes: true, template: {spec: {terminationGracePeriodSeconds: 20, nodeSelector: {karpenter.sh/capacity-type: spot}, containers: [{name: c, image: i, resources: {requests: {cpu: 100m, memory: 64Mi}}}]}}}
+    - {name: one, at: 2s, replicas: 1, template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 100m}}}]}}}
+  events: [{at: 3m, kind: DeleteRunningPods, count: 40}]";
+    let ending = common::run(1, "10m", extra, &[]);
+    let story = common::timeline(&ending);
+    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{story}");
+    let set = ending.pods.iter().filter(|pod| pod.id.name.starts_with("set-"));
+    let names: BTreeSet<&str> = set.clone().map(|pod| pod.id.name.as_str()).collect();
+    assert_eq!(names, BTreeSet::from(["set-0", "set-1", "set-2"]), "{story}");
+    assert_eq!(set.clone().filter(|pod| pod.node_name.is_some()).count(), 3, "{story}");
+    let uids: BTreeSet<&str> = ending.pods.iter().map(|pod| pod.uid.as_str()).collect();
+    let one = ending.pods.iter().find(|pod| pod.id.name.starts_with("one-"));
+    assert!(one.is_some_and(|pod| pod.id.name != "one-0"), "a Deployment's pod has a new name: {uids:?}");
+}

@@ -96,6 +96,7 @@ fn jobs(dice: &Dice, scenario: &mut Scenario) {
     for (index, workload) in scenario.workloads.iter_mut().enumerate() {
         if dice.happens(&format!("job/{index}"), 12) {
             let least = dice.seconds(&format!("job/{index}/least"), 60, 5 * 60);
+            workload.has_stable_names = false;
             workload.lasts = Some(Lifetime { least, most: least + Duration::from_mins(10) });
         }
     }

@@ -17,6 +17,7 @@ const IMAGES: (u64, u64) = (5 * 60, 9 * 60);
 pub(super) fn volumes(dice: &Dice, scenario: &mut Scenario) {
     for (index, workload) in scenario.workloads.iter_mut().enumerate() {
         workload.has_volumes = dice.happens(&format!("volumes/{index}"), 25);
+        workload.has_stable_names = dice.happens(&format!("stable names/{index}"), 15);
         if dice.happens(&format!("one pod/{index}"), 30) {
             workload.access_mode = AccessMode::ReadWriteOncePod;
         }

@@ -40,11 +40,15 @@ impl Reader {
     /// What can be rolled: pods of a Deployment.
     fn rolled(&mut self, field: &str, name: &str, workloads: &[Workload]) {
         let id = workload_id(name);
-        let can_roll = |workload: &&Workload| !workload.has_volumes && workload.lasts.is_none();
+        let can_roll = |workload: &&Workload| {
+            !workload.has_volumes && !workload.has_stable_names && workload.lasts.is_none()
+        };
         if !workloads.iter().filter(can_roll).any(|workload| workload.id == id) {
             let can = workloads.iter().filter(can_roll).map(|workload| workload.id.to_string());
             let can = can.collect::<Vec<_>>().join(", ");
-            let allowed = format!("workloads whose pods have no volumes and do not end by themselves: {can}");
+            let allowed = format!(
+                "workloads whose pods have no volumes and no stable names and do not end by themselves: {can}"
+            );
             self.refuse(format!("{field}.workload"), format!("{name:?}"), allowed);
         }
     }
