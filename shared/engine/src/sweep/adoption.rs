@@ -158,6 +158,7 @@ mod tests {
         for (true_labels, state) in table {
             let claim = adopted(true_labels);
             assert_eq!(claim.status.state, state, "{true_labels:?}");
+            assert_eq!(claim.created_at.as_second(), 7, "{true_labels:?}");
             let cpus = if true_labels.is_some() { 2 } else { 0 };
             assert_eq!(claim.status.reserved.get("cpu"), Quantity::units(cpus), "{true_labels:?}");
             assert_eq!(claim.status.reserved.get(NODES), Quantity::units(1), "{true_labels:?}");
