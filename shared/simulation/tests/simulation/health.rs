@@ -245,6 +245,17 @@ fn lifecycle_may_die_anywhere_while_it_learns() {
     die_anywhere(&World { duration: "5m", more: "memoryPercent: 80", ..WORLD }, 1..=2);
 }
 
+/// Nobody hears of nodes for four minutes, in which sweeps would confirm one another. A list that did not
+/// come is no list without nodes: no claim ends, and no node is bought.
+#[test]
+fn nothing_is_missed_while_the_api_server_is_down() {
+    let ending = World { events: "{at: 3m, kind: ApiServerDown, for: 4m}", ..WORLD }.play(1);
+    check(&ending, TerminationReason::Lost, 0);
+    let story = common::timeline(&ending);
+    assert!(ending.claims.iter().all(|claim| claim.status.termination.is_none()), "{story}");
+    assert_eq!(ending.claims.len(), ending.instances.len(), "{story}");
+}
+
 /// EC2 answers no describe call for eight minutes, and a node is not heard of meanwhile. Absence from a list that did
 /// not come says nothing: the claim of the node does not end.
 #[test]
