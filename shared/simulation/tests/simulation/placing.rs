@@ -127,6 +127,49 @@ fn what_goes_between_look_and_binding_is_missed_by_nobody() {
     }
 }
 
+/// Each pod needs a node of its own. While the launch for a third pod of `web` is written down, `api` ends.
+const BOUND_MEANWHILE: &str = r"
+apiVersion: outrigger.dev/v1alpha1
+kind: Scenario
+metadata: {name: meanwhile}
+spec:
+  seed: {seed}
+  duration: 6m
+  bootTime: 30s
+  nodePools:
+    - apiVersion: karpenter.sh/v1
+      kind: NodePool
+      metadata: {name: general}
+      spec:
+        template:
+          spec:
+            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
+            requirements:
+              - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+              - {key: node.kubernetes.io/instance-type, operator: In, values: [m6a.large]}
+  workloads:
+    - {name: web, at: 2s, replicas: 2, scale: [{at: 121s, replicas: 3}, {at: 145s, replicas: 4}], template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1500m, memory: 1Gi}}}]}}}
+    - {name: api, at: 2s, replicas: 1, scale: [{at: 126s, replicas: 0}], template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1500m, memory: 1Gi}}}]}}}
+  events: [{at: 120s, kind: Hang, function: provision, call: Prepare, for: 15s}]
+";
+
+/// kube-scheduler binds a pod between the list and the launch, so that one node too many is bought. The next
+/// decision sees it, and the next pod goes there.
+#[test]
+fn what_is_bound_between_list_and_launch_is_not_bought_for_again() {
+    for seed in 1..=5 {
+        let scenario = common::scenario(&BOUND_MEANWHILE.replace("{seed}", &seed.to_string()));
+        let ending = common::run_scenario(&scenario, &[]);
+        let story = || format!("seed {seed}\n{}", common::timeline(&ending));
+        assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
+        assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
+        assert_eq!((ending.pods.len(), ending.tally.launched), (4, 4), "{}", story());
+        let launched = ending.claims.iter().filter_map(|claim| claim.status.launched_at).max().unwrap();
+        let last = ending.pods.iter().map(|pod| pod.created_at).max().unwrap();
+        assert!(launched < last, "no node is bought for the last pod\n{}", story());
+    }
+}
+
 /// Two lifecycles at once, of which one stands still before its bindings, bind each pod once.
 #[test]
 fn two_at_once_bind_each_pod_once() {
