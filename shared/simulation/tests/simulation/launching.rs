@@ -134,11 +134,20 @@ const CASES: &[Case] = &[
             3,
         )
     },
+    Case {
+        world: World {
+            capacity: "spot",
+            events: "{at: 0s, kind: LaunchErrors, code: AuthFailure.ServiceLinkedRoleCreationNotPermitted, capacityType: spot, for: 5m}",
+            ..USUAL
+        },
+        told: Some(("the pod default/web-0", "FailedScheduling")),
+        ..case("the role for spot is missing, and the pool allows nothing else", "", 9 * 60..12 * 60, 3)
+    },
     case(
         "the subnet of a zone has no addresses",
-        "{at: 0s, kind: LaunchErrors, code: InsufficientFreeAddressesInSubnet, zones: [us-east-1a], for: 19m}",
+        "{at: 0s, kind: LaunchErrors, code: InsufficientFreeAddressesInSubnet, zones: [us-east-1c], for: 19m}",
         0..10,
-        2,
+        1,
     ),
     Case {
         told: Some(("the NodePool general", "LaunchesPaused")),
@@ -151,7 +160,7 @@ const CASES: &[Case] = &[
     },
     case(
         "the launch template was missing once",
-        "{at: 0s, kind: LaunchErrors, code: InvalidLaunchTemplateName.NotFoundException, for: 4s}",
+        "{at: 0s, kind: LaunchErrors, code: InvalidLaunchTemplateName.NotFoundException, for: 5s}",
         0..10,
         2,
     ),
@@ -196,6 +205,7 @@ fn each_error_has_its_end() {
         let at = launched_at(&ending);
         assert!(case.within.contains(&at), "launched after {at} s, not {:?}: {}", case.within, story());
         assert!(ending.intents.len() <= case.launches, "{} launches: {}", ending.intents.len(), story());
+        assert_eq!(ending.intents.len() > 1, case.launches > 1, "whether EC2 refused one: {}", story());
         let other = |claim: &&outrigger_model::NodeClaim| {
             let kind = claim.status.instance.as_ref().map(|instance| instance.capacity_type);
             kind.is_some() && case.capacity_type.is_some_and(|expected| kind != Some(expected))
