@@ -65,6 +65,10 @@ fn a_refused_second_sending_does_not_undo_the_first() {
     let kills = [Kill { function: Function::Provision, run: 4, crash: Crash::After(Call::CreateFleet) }];
     let events = "  events: [{at: 1s, kind: Chaos, percent: 0, for: 8m}, {at: 3m30s, kind: Throttle, call: CreateFleet, for: 40s}]";
     for seed in 1..=SEEDS {
-        check(seed, &common::run_unlimited(seed, "20m", events, &kills));
+        let ending = common::run_unlimited(seed, "20m", events, &kills);
+        check(seed, &ending);
+        let story = || format!("seed {seed}\n{}", common::timeline(&ending));
+        assert_eq!(ending.deaths, 1, "{}", story());
+        assert_eq!(ending.tally.launched, ending.instances.len(), "what was launched is kept\n{}", story());
     }
 }
