@@ -109,6 +109,8 @@ pub(crate) struct State {
     pub last_writes: BTreeMap<&'static str, Duration>,
     /// How often a pod had to leave its node at our wish, by why the node was to end.
     pub evictions: BTreeMap<&'static str, usize>,
+    /// How often the Eviction API did not let a pod go.
+    pub refused_evictions: usize,
     /// How often one had to leave since its machine was taken.
     pub interruptions: usize,
     /// Whether the scheduler will try again what it has tried in vain.
@@ -171,6 +173,7 @@ impl State {
             checked_claims: 0,
             last_writes: BTreeMap::new(),
             evictions: BTreeMap::new(),
+            refused_evictions: 0,
             interruptions: 0,
             tries_again: false,
             broken: Vec::new(),

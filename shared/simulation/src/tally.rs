@@ -15,6 +15,8 @@ pub struct Tally {
     pub evictions: usize,
     /// The same by why the nodes were to end.
     pub evictions_by_reason: BTreeMap<&'static str, usize>,
+    /// How often the Eviction API did not let a pod go.
+    pub refused_evictions: usize,
     /// How often a pod had to leave since its machine was taken, or was about to be.
     pub interruptions: usize,
     /// How long pods were on nodes, all together.
@@ -94,6 +96,7 @@ pub(crate) fn tally(state: &State, moment: Moment) -> Tally {
     Tally {
         evictions: state.evictions.values().sum(),
         evictions_by_reason: state.evictions.clone(),
+        refused_evictions: state.refused_evictions,
         interruptions: state.interruptions,
         pod_time: cluster.counts.pod_time + running,
         waits,

@@ -28,6 +28,7 @@ impl State {
             self.broken.extend(laws::eviction_in_turn(self, owner, pod, moment));
             self.ask_to_end(&pod.uid, moment);
         }
+        self.refused_evictions += usize::from(matches!(verdict, Eviction::Blocked { .. }));
         verdict
     }
 

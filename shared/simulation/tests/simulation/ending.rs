@@ -146,6 +146,9 @@ fn patience_ends_with_the_grace_period_of_the_pool() {
         let held = patient.play(seed, &[]);
         assert_eq!(held.summary.broken_laws, Vec::<String>::new(), "{}", common::timeline(&held));
         assert_eq!(ended(&held, TerminationReason::Deleted), 0, "{}", common::timeline(&held));
+        // Pods are asked for nine minutes: 142 times with growing pauses, and 444 times by each look.
+        let refused = held.tally.refused_evictions;
+        assert!(refused <= 200, "asked {refused} times\n{}", common::timeline(&held));
         let bounded = Setting { pool: "terminationGracePeriod: 2m", ..patient };
         let ending = bounded.play(seed, &[]);
         check_settled(&ending, &format!("seed {seed}"));
