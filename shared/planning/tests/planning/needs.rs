@@ -1,12 +1,16 @@
 //! What pods ask of nodes, one small cluster after another, each with the guarantee that it proves. The snapshot files
 //! show plan and report.
 
-use outrigger_model::{PodState, Taint, TaintEffect, labels};
+use std::sync::Arc;
+
+use outrigger_model::{
+    ClassOffer, NodeClass, NodeClassRef, PodState, Requirement, Taint, TaintEffect, labels,
+};
 use serde_json::json;
 
 use crate::fixtures::{
-    ZONES, check_snapshot as check, cluster, daemon_set, node, pods, pool, requiring, selecting, spec,
-    spec_with, taint, with_pods,
+    ZONES, catalogue, check_snapshot as check, cluster, daemon_set, node, planned, pods, pool, rendered,
+    requiring, selecting, spec, spec_with, taint, with_pods,
 };
 
 #[test]
@@ -200,4 +204,32 @@ fn refusals_name_every_filter() {
     let amd = requiring(&[(labels::ARCH, "In", &["amd64"]), (labels::ZONE, "In", &[ZONES[0]])]);
     snapshot.node_pools.push(pool("amd", amd));
     check("refusals", "For each pool the filters stand in order, with how many types each left.", &snapshot);
+}
+
+#[test]
+fn types_that_the_catalogue_does_not_have_are_not_launched() {
+    let of_pool = |name: &str| spec_with(500, 512, selecting(labels::NODE_POOL, name));
+    let of_type = |name: &str, pool: &str| {
+        spec_with(500, 512, json!({"nodeSelector": {labels::INSTANCE_TYPE: name, labels::NODE_POOL: pool}}))
+    };
+    let mut snapshot = with_pods(&[
+        ("of-new", 1, of_pool("new")),
+        ("of-either", 1, of_pool("either")),
+        ("of-group", 1, of_pool("group")),
+        ("named", 1, of_type("m9x.large", "default")),
+        ("named-of-either", 1, of_type("m9x.large", "either")),
+    ]);
+    let naming = |types: &[&str]| requiring(&[(labels::INSTANCE_TYPE, "In", types)]);
+    snapshot.node_pools.push(pool("new", naming(&["m9x.large"])));
+    snapshot.node_pools.push(pool("either", naming(&["m9x.large", "m6a.large"])));
+    let mut class = NodeClass::for_planning(NodeClassRef::instance_group("named"));
+    class.requirements.add(labels::INSTANCE_TYPE, Requirement::exactly("m9x.large"));
+    snapshot.classes.push(ClassOffer { class, instance_types: Arc::new(catalogue()) });
+    let of_class = json!({"template": {"spec": {"nodeClassRef": {"name": "named"}}}});
+    snapshot.node_pools.push(pool("group", of_class));
+    let (plan, report) = planned(&snapshot);
+    let types = plan.nodes.iter().flat_map(|node| node.instance_types.iter().map(|it| it.name.as_str()));
+    assert_eq!(types.collect::<Vec<_>>(), ["m6a.large"]);
+    let guarantee = "What the catalogue does not have is not launched, whoever names it.";
+    insta::assert_snapshot!("unknown_types", rendered(guarantee, &plan, &report));
 }
