@@ -224,6 +224,24 @@ fn events_may_be_lost_doubled_late_and_out_of_order() {
     }
 }
 
+/// Whatever has ended is found by the sweep alone.
+#[test]
+fn what_ends_is_found_where_no_event_is_ever_handled() {
+    let events = "{at: 2m, kind: Throttle, call: Handled, for: 20m}, \
+                  {at: 3m, kind: ReclaimInstances, count: 1}, {at: 6m, kind: StopInstances, count: 1}";
+    let ending = play(1, "25m", ONE_AT_A_TIME, events, &[]);
+    let story = || common::timeline(&ending);
+    check_settled(&ending, &story());
+    let ends = ending.claims.iter().filter_map(|claim| claim.status.termination.as_ref());
+    let reasons: Vec<_> = ends.map(|end| end.reason).collect();
+    assert_eq!(reasons.len(), 2, "{}", story());
+    for reason in [TerminationReason::InstanceGone, TerminationReason::Lost] {
+        assert!(reasons.contains(&reason), "{reasons:?}\n{}", story());
+    }
+    assert!(ending.dead_letters > 0, "{}", story());
+    assert_eq!(ending.instances.len(), 4, "{}", story());
+}
+
 /// A launch whose answer was not written down is found again by its tag; until then its instance may be ours.
 #[test]
 fn a_warning_about_an_instance_that_no_claim_has_yet_waits_for_its_launch() {
@@ -243,6 +261,19 @@ fn what_fails_again_and_again_goes_to_the_dead_letters() {
     check_settled(&ending, &story());
     assert!(ending.dead_letters >= 1, "{}", story());
     assert_eq!(ending.instances.len(), 4, "{}", story());
+}
+
+/// What is said of other machines meanwhile is handled.
+#[test]
+fn only_the_message_that_fails_goes_to_the_dead_letters() {
+    let events =
+        "{at: 170s, kind: Stuck, for: 18m, call: Interrupt}, {at: 3m, kind: ScheduledChange, count: 4}";
+    for seed in 1..=5 {
+        let ending = play(seed, "14m", "", events, &[]);
+        let story = || format!("seed {seed}\n{}", common::timeline(&ending));
+        check_settled(&ending, &story());
+        assert_eq!((interrupted(&ending).len(), ending.dead_letters), (3, 1), "{}", story());
+    }
 }
 
 /// Whoever dies on the way: the queue delivers again, and the ticks go on.
