@@ -12,7 +12,7 @@ const UNTESTED: [&str; 2] = ["later: ", "not yet"];
 /// So a protection is named that was taken out of the code, the test seen to fail, and put back.
 const BY_HAND: &str = "taken away by hand";
 /// So many rows name no protection yet. Whoever fills one in makes this smaller.
-const UNWATCHED: usize = 87;
+const UNWATCHED: usize = 23;
 
 /// A row: number, failure, what must be true, tests, and what was taken away to see them fail.
 struct Row<'a> {
