@@ -1,5 +1,6 @@
 //! The ledger on a real DynamoDB (DynamoDB Local): races, lost answers, expiry, foreign and broken tables.
 
+mod collisions;
 mod demand;
 mod ended;
 mod limits;

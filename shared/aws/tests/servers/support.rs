@@ -1,5 +1,6 @@
 //! What the tests against real servers share: configuration, a table, claims, and a proxy that loses answers.
 
+pub(crate) mod colliding_proxy;
 pub(crate) mod lossy_proxy;
 pub(crate) mod partial_proxy;
 pub(crate) mod stand_in;
