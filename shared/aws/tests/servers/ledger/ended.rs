@@ -1,5 +1,7 @@
 //! What is over lies in a partition of its own.
 
+use std::collections::HashMap;
+
 use aws_sdk_dynamodb::types::AttributeValue;
 use outrigger_engine::ports::{ClaimOutcome, Ledger, LedgerError};
 use outrigger_model::{ClaimState, IntentState};
@@ -8,15 +10,45 @@ use super::{Rig, TTL, UID, bound, failed, launched};
 use crate::support::{at, launch};
 
 impl Rig {
-    /// The sort keys of a partition, as far as they begin so.
-    async fn keys(&self, partition: &str, prefix: &str) -> Vec<String> {
+    /// The items of a partition whose sort keys begin so.
+    async fn items(&self, partition: &str, prefix: &str) -> Vec<HashMap<String, AttributeValue>> {
         let query = self.client.query().table_name(&self.table);
         let query = query.key_condition_expression("pk = :pk AND begins_with(sk, :prefix)");
         let query = query.expression_attribute_values(":pk", AttributeValue::S(format!("{partition}#{UID}")));
         let query = query.expression_attribute_values(":prefix", AttributeValue::S(prefix.into()));
-        let items = query.send().await.unwrap().items.unwrap_or_default();
+        query.send().await.unwrap().items.unwrap_or_default()
+    }
+
+    /// The sort keys of a partition, as far as they begin so.
+    async fn keys(&self, partition: &str, prefix: &str) -> Vec<String> {
+        let items = self.items(partition, prefix).await;
         items.iter().map(|item| item["sk"].as_s().unwrap().clone()).collect()
     }
+}
+
+/// DynamoDB deletes an item whose time to live has passed, whatever stands in it.
+#[tokio::test]
+async fn only_what_is_over_has_a_time_to_live() {
+    let rig = bound().await;
+    let lease = rig.ledger.acquire("provision", "a", at(0), TTL).await.unwrap().unwrap();
+    rig.ledger.prepare(&lease, &launch("i", 0, 2)).await.unwrap();
+    rig.ledger.mark_sent(&lease, "i", at(2)).await.unwrap();
+    rig.ledger.prepare(&lease, &launch("open", 1, 1)).await.unwrap();
+    rig.ledger.resolve("i", &[launched("i-000", "i-1"), failed("i-001")], at(4)).await.unwrap();
+    let mut cleared_up = Vec::new();
+    for (partition, prefix) in [
+        ("cluster", "meta"),
+        ("cluster", "lease#"),
+        ("cluster", "claim#"),
+        ("launches", "intent#"),
+        ("launched", "intent#"),
+    ] {
+        let items = rig.items(partition, prefix).await;
+        assert!(!items.is_empty(), "{partition} {prefix}");
+        let over = items.iter().filter(|item| item.contains_key("ttl"));
+        cleared_up.extend(over.map(|item| item["sk"].as_s().unwrap().clone()));
+    }
+    assert_eq!(cleared_up, ["claim#i-001", "intent#i"]);
 }
 
 /// Finished claims were read, and passed over, by every tick for a week.
