@@ -18,6 +18,7 @@ use outrigger_stack::{Http, Stack};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use serde_json::Value;
 
 use crate::faults::message::{Message, answer};
 
@@ -40,6 +41,8 @@ pub enum Fault {
     Late(Duration),
     /// The server gets it twice, and the second answer is passed on. Each event of a watch comes twice.
     Repeated,
+    /// The answer says that the list is of another version than the server's.
+    OtherVersion,
     /// So many events of a watch are passed on, then the connection is closed in the middle of the next one.
     CutAfterEvents(usize),
 }
@@ -217,14 +220,27 @@ fn serve(client: &mut (impl Read + Write), shared: &Shared) -> Result<()> {
         Some(Fault::Late(time)) => thread::sleep(time),
         Some(Fault::AnswerLost) => return shared.send(&line, &message).map(drop),
         Some(Fault::Repeated) if !is_watch(&line) => drop(shared.send(&line, &message)?),
-        Some(Fault::Repeated | Fault::CutAfterPercent(_) | Fault::CutAfterEvents(_)) | None => {}
+        Some(
+            Fault::Repeated | Fault::CutAfterPercent(_) | Fault::OtherVersion | Fault::CutAfterEvents(_),
+        )
+        | None => {}
     }
     if is_watch(&line) {
         return watch(client, shared, &line, &message, fault.as_ref());
     }
-    let given = shared.send(&line, &message)?;
+    let mut given = shared.send(&line, &message)?;
+    if matches!(fault, Some(Fault::OtherVersion)) {
+        given.body = of_another_version(&given.body)?;
+    }
     let percent = if let Some(Fault::CutAfterPercent(percent)) = fault { percent } else { 100 };
     answer(client, given.status, "", given.body.as_bytes(), percent)
+}
+
+/// A list under a version that no list of the server has.
+fn of_another_version(list: &str) -> Result<String> {
+    let mut list: Value = serde_json::from_str(list)?;
+    list["metadata"]["resourceVersion"] = "1".into();
+    Ok(list.to_string())
 }
 
 fn is_watch(line: &str) -> bool {

@@ -93,14 +93,20 @@ fn a_list_that_is_not_whole_decides_nothing() {
             fails(&stack, &proxy, &[rule(&later_page(list), page, TRIES, broken)], "etcd has no leader");
         }
         fails(&stack, &proxy, &[rule(&later_page(list), 0, TRIES, Fault::Unheard)], "list pods");
-        fails(&stack, &proxy, &[rule(&later_page(list), 1, TRIES, expired.clone())], "list pods");
+        for fault in [expired.clone(), Fault::OtherVersion] {
+            fails(&stack, &proxy, &[rule(&later_page(list), 1, TRIES, fault)], "list pods");
+        }
     }
 
-    proxy.set(&LISTS.map(|list| rule(&later_page(list), 1, 1, expired.clone())));
-    launches(&stack, "a token expired once in each list");
+    let twice = LISTS.map(|list| {
+        let other_version = rule(&later_page(list), 2, 1, Fault::OtherVersion);
+        [rule(&later_page(list), 1, 1, expired.clone()), other_version]
+    });
+    proxy.set(&twice.concat());
+    launches(&stack, "a token expired in each list, and then its version was another");
     let seen = proxy.seen();
     let first = |seen: &&Seen| seen.line.contains(PODS) && !seen.line.contains("continue=");
-    assert_eq!(seen.iter().filter(first).count(), 4, "both lists begin again: {seen:#?}");
+    assert_eq!(seen.iter().filter(first).count(), 6, "both lists begin again twice: {seen:#?}");
     drop(provision);
 }
 
