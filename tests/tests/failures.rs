@@ -11,8 +11,6 @@ const FAILURES: usize = 121;
 const UNTESTED: [&str; 2] = ["later: ", "not yet"];
 /// So a protection is named that was taken out of the code, the test seen to fail, and put back.
 const BY_HAND: &str = "taken away by hand";
-/// So many rows name no protection yet. Whoever fills one in makes this smaller.
-const UNWATCHED: usize = 23;
 
 /// A row: number, failure, what must be true, tests, and what was taken away to see them fail.
 struct Row<'a> {
@@ -52,9 +50,8 @@ fn complaints(row: &Row<'_>, root: &Path) -> Vec<String> {
             complaints.push(format!("{}: there is no test {test}", row.number));
         }
     }
-    for name in watched.split(", ").filter(|name| !name.is_empty() && !is_protection(name, root)) {
-        complaints.push(format!("{}: there is no protection {name:?}", row.number));
-    }
+    let unknown = watched.split(", ").filter(|name| !untested && !is_protection(name, root));
+    complaints.extend(unknown.map(|name| format!("{}: there is no protection {name:?}", row.number)));
     complaints
 }
 
@@ -97,8 +94,6 @@ fn every_failure_has_its_row_and_every_test_of_it_exists() {
     let open: Vec<_> =
         rows.iter().filter(|row| row.columns[2].starts_with("not yet")).map(|row| row.number).collect();
     eprintln!("{} of {FAILURES} are not tested yet: {open:?}", open.len());
-    let unwatched = rows.iter().filter(|row| row.columns[3].is_empty()).count();
-    assert_eq!(unwatched, UNWATCHED, "rows that name no protection");
 }
 
 #[test]
@@ -114,11 +109,11 @@ fn a_row_that_names_nothing_is_found() {
         ("later: with the rest", 0),
     ];
     for (tests, expected) in table {
-        let row = Row { number: 1, columns: ["a", "b", tests, ""] };
+        let row = Row { number: 1, columns: ["a", "b", tests, BY_HAND] };
         assert_eq!(complaints(&row, root).len(), expected, "{tests}");
     }
     let table = [
-        ("", 0),
+        ("", 1),
         ("taken away by hand", 0),
         ("`Guard::TwoSweeps`, `Promises::tokens`", 0),
         ("`Guard::Nobody`, taken away by hand", 1),
@@ -126,7 +121,8 @@ fn a_row_that_names_nothing_is_found() {
         ("something", 1),
     ];
     for (watched, expected) in table {
-        let row = Row { number: 1, columns: ["a", "b", "not yet", watched] };
+        let test = "`tests/tests/failures.rs::a_row_that_names_nothing_is_found`";
+        let row = Row { number: 1, columns: ["a", "b", test, watched] };
         assert_eq!(complaints(&row, root).len(), expected, "{watched}");
     }
 }
