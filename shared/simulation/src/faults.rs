@@ -13,6 +13,8 @@ use crate::time::Moment;
 
 /// How much longer a call takes at most while calls are slow.
 const SLOWEST_MILLIS: u64 = 4_000;
+/// How late a watch shows a change at most.
+const LATEST_MILLIS: u64 = 20_000;
 
 /// What becomes of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,9 +198,18 @@ impl Faults {
         match drawn("fate", 300) {
             fate if fate < percent => Showing::BrokenOff,
             fate if fate < 2 * percent => Showing::Again(1 + drawn("again", 5)),
-            fate if fate < 3 * percent => Showing::Late(Duration::from_millis(1 + drawn("late", 20_000))),
+            fate if fate < 3 * percent => {
+                Showing::Late(Duration::from_millis(1 + drawn("late", LATEST_MILLIS)))
+            }
             _ => Showing::AtOnce,
         }
+    }
+
+    /// Whether watches may show now what came some time ago.
+    pub(crate) fn watches_are_late(&self, moment: Moment) -> bool {
+        let late = |trouble: Trouble| matches!(trouble, Trouble::UnsteadyWatches(_));
+        let before = moment.elapsed.saturating_sub(Duration::from_millis(LATEST_MILLIS));
+        self.open(moment.elapsed).chain(self.open(before)).any(late)
     }
 
     /// A number for each watch that is opened.

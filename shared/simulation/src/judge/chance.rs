@@ -468,7 +468,7 @@ impl Drawn<'_> {
         let rebalance = |count| EventKind::Interruption(Interruption::Rebalance, count);
         let stop = |count| EventKind::Mishap(Mishap::StopInstances, count);
         let schedule = |count| EventKind::Interruption(Interruption::ScheduledChange, count);
-        let kinds: [Counted; 22] = [
+        let kinds: [Counted; 20] = [
             ("forgery", forge, 10),
             ("delete pods", EventKind::DeletePods, 30),
             ("warning", warn, 50),
@@ -488,8 +488,6 @@ impl Drawn<'_> {
             ("protect", |count| EventKind::Mishap(Mishap::ProtectInstances, count), 12),
             ("lock", |count| EventKind::Mishap(Mishap::LockNodeClaims, count), 12),
             ("annotate", |count| EventKind::Mishap(Mishap::AnnotateNodeClaims, count), 15),
-            ("annotate pods", |count| EventKind::Mishap(Mishap::AnnotatePods, count), 25),
-            ("add budgets", |count| EventKind::Mishap(Mishap::AddBudgets, count), 25),
             ("double", |count| EventKind::Mishap(Mishap::DuplicateNodes, count), 6),
         ];
         if self.dice.happens("definition", 8) {

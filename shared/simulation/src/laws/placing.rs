@@ -31,8 +31,8 @@ pub(crate) fn closed(state: &State, scenario: &Scenario, name: &str, moment: Mom
 }
 
 /// Planned pods that still wait for a node, [`LONGEST_WAIT`] after it became ready and they came. Nothing is asked
-/// where nodes are smaller than was planned or run what nobody could know of, nor where others come to nodes that are
-/// closed to them.
+/// where nodes are smaller than was planned or run what nobody could know of, where others come to nodes that are closed
+/// to them or go first, nor of pods that mind others.
 pub(crate) fn overdue(state: &State, scenario: &Scenario, node: &str, moment: Moment) -> Vec<String> {
     let as_planned = scenario.allocatable_percent == 100 && scenario.memory_percent == 100;
     let comes_in = |workload: &Workload| {
@@ -58,6 +58,16 @@ pub(crate) fn overdue(state: &State, scenario: &Scenario, node: &str, moment: Mo
         let waits = |pod: &&Pod| pod.node_name.is_none() && pod.state == PodState::Unschedulable;
         seen.filter(waits).is_some_and(|pod| after(state.cluster.made_at(pod), LONGEST_WAIT) <= moment.at)
     };
+    // Where a pod may run that minds others hangs on where those are by then; who goes first takes the room of others.
+    let comes_as_planned = |pod: &&NominatedPod| {
+        let spec = state.cluster.pods().get(&pod.uid).map(|pod| &pod.spec);
+        spec.is_some_and(|spec| {
+            let minds_nobody = spec.topology_spread.is_empty()
+                && spec.pod_affinity.is_empty()
+                && spec.pod_anti_affinity.is_empty();
+            minds_nobody && scenario.workloads.iter().all(|other| other.spec.priority <= spec.priority)
+        })
+    };
     // Pods that are alike stand for one another: one that came in uninvited has the room of one that waits.
     let is_replaced = |pod: &&NominatedPod| {
         let waiting = state.cluster.pods().get(&pod.uid);
@@ -67,7 +77,7 @@ pub(crate) fn overdue(state: &State, scenario: &Scenario, node: &str, moment: Mo
         let mut uninvited = state.cluster.pods().values().filter(uninvited);
         waiting.is_some_and(|waiting| uninvited.any(|other| other.spec == waiting.spec))
     };
-    let overdue = claim.status.nominated.iter().filter(waits).filter(is_newest);
+    let overdue = claim.status.nominated.iter().filter(waits).filter(is_newest).filter(comes_as_planned);
     let overdue = overdue.filter(|pod| !is_replaced(pod));
     let seconds = LONGEST_WAIT.as_secs();
     overdue.map(|pod| format!("{} still waits for {node}, ready for {seconds} s", pod.pod)).collect()

@@ -7,7 +7,7 @@ use outrigger_model::{NillableDuration, NodePool, labels};
 
 use super::{Asks, CALM_AFTER, Dice, protection};
 use crate::policy::Policy;
-use crate::scenario::{Event, EventKind, Lifetime, Scale, Scenario};
+use crate::scenario::{Event, EventKind, Lifetime, Mishap, Scale, Scenario};
 
 /// New images that come later would have no time to be on all nodes before the world must rest.
 const IMAGES_BY: u64 = 6 * 60;
@@ -24,6 +24,7 @@ pub(super) fn disruption(dice: &Dice, scenario: &mut Scenario, asks: Asks) -> As
     }
     half_empty(dice, scenario);
     jobs(dice, scenario);
+    second_thoughts(dice, scenario);
     let protects = protection::without_end(dice, scenario);
     let drifts = images(dice, scenario);
     // Where all nodes are exchanged one by one, or a pod holds a drain for ever, nobody comes to rest in time.
@@ -100,6 +101,19 @@ fn jobs(dice: &Dice, scenario: &mut Scenario) {
             workload.lasts = Some(Lifetime { least, most: least + Duration::from_mins(10) });
         }
     }
+}
+
+/// Somebody minds that pods leave, while their nodes are about to be given up.
+fn second_thoughts(dice: &Dice, scenario: &mut Scenario) {
+    for (name, mishap) in [("annotate pods", Mishap::AnnotatePods), ("add budgets", Mishap::AddBudgets)] {
+        for number in 0..dice.few(name, 45, 3) {
+            let subject = format!("{name}/{number}");
+            let at = dice.seconds(&subject, 4 * 60, CALM_AFTER);
+            let nodes = 2 + dice.few(&format!("{subject}/nodes"), 60, 4);
+            scenario.events.push(Event { at, kind: EventKind::Mishap(mishap, nodes) });
+        }
+    }
+    scenario.events.sort_by_key(|event| event.at);
 }
 
 /// New images, so that nodes drift; whether there are any.
