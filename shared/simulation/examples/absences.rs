@@ -22,6 +22,9 @@ struct Arguments {
     /// How many worlds are played at most without each guard.
     #[arg(long, default_value_t = 2_000)]
     seeds: u64,
+    /// The first world that is played
+    #[arg(long, default_value_t = 1)]
+    from: u64,
     /// Guards to take away, by name; default: each.
     #[arg(long, value_delimiter = ',')]
     guards: Vec<String>,
@@ -51,7 +54,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
     let mut rows = vec![HEAD.to_owned()];
     let mut is_complete = true;
     for guard in wanted {
-        let noticed = first_to_notice(&worlds, guard, arguments.seeds)?;
+        let noticed = first_to_notice(&worlds, guard, arguments.from, arguments.seeds)?;
         is_complete &= noticed.is_some();
         let row = noticed.map_or_else(
             || format!("| {guard:?} | none of {} | |", arguments.seeds),
@@ -93,14 +96,14 @@ fn guards(names: &[String]) -> Result<Vec<Guard>> {
 }
 
 /// The first world that notices. Worlds are played on all processors, and the one of the least seed counts.
-fn first_to_notice(worlds: &Worlds, guard: Guard, seeds: u64) -> Result<Option<Failure>> {
+fn first_to_notice(worlds: &Worlds, guard: Guard, from: u64, seeds: u64) -> Result<Option<Failure>> {
     let threads = thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN).get();
-    let (next, found) = (AtomicU64::new(1), AtomicU64::new(u64::MAX));
+    let (next, found) = (AtomicU64::new(from), AtomicU64::new(u64::MAX));
     let play = || -> Result<Vec<Failure>> {
         let mut noticed = Vec::new();
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed > seeds || seed > found.load(Ordering::Relaxed) {
+            if seed >= from.saturating_add(seeds) || seed > found.load(Ordering::Relaxed) {
                 return Ok(noticed);
             }
             let failure = worlds.judge_without(seed, Guards::default().without(guard))?;

@@ -44,7 +44,7 @@ fn is_calm(scenario: &Scenario, moment: Moment) -> bool {
 /// Pools whose machines together take more than the pool's limits.
 pub(crate) fn limits(cloud: &Ec2, pools: &[NodePool], moment: Moment) -> Vec<String> {
     let mut used: BTreeMap<&str, Resources> = BTreeMap::new();
-    for machine in cloud.live() {
+    for machine in cloud.live().filter(|machine| !machine.is_surplus) {
         let Some(pool) = machine.tags.get(labels::NODE_POOL) else { continue };
         let used = used.entry(pool).or_default();
         if let Some(kind) = cloud.instance_type(&machine.instance.instance_type) {
