@@ -251,7 +251,7 @@ impl State {
             let placed = crate::cluster::scheduler::run(&mut self.cluster, &touched, moment);
             placed.tell(&mut self.timeline, moment);
             for uid in placed.preempted() {
-                self.ask_to_end(uid, moment);
+                self.preempt(uid, moment);
             }
             if placed.is_in_vain() && !self.tries_again {
                 self.tries_again = true;

@@ -65,9 +65,21 @@ impl State {
 
     fn ask_to_end_within(&mut self, uid: &str, grace: Duration, moment: Moment) {
         let Some(grace) = self.cluster.delete_pod(uid, grace, moment) else { return };
-        if self.faults.open(moment.elapsed).any(|trouble| trouble == Trouble::PodsHang) {
-            return;
+        if !self.faults.open(moment.elapsed).any(|trouble| trouble == Trouble::PodsHang) {
+            self.end_within(uid, grace, moment);
         }
+    }
+
+    /// A pod must leave for one of a higher priority. It does end: nothing would ever come of the other one else, since
+    /// kube-scheduler waits for the room as long as it takes.
+    pub(super) fn preempt(&mut self, uid: &str, moment: Moment) {
+        let grace = self.cluster.pods().get(uid).map(|pod| self.cluster.grace(pod));
+        if let Some(grace) = self.cluster.delete_pod(uid, grace.unwrap_or_default(), moment) {
+            self.end_within(uid, grace, moment);
+        }
+    }
+
+    fn end_within(&mut self, uid: &str, grace: Duration, moment: Moment) {
         let most = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX).clamp(1, 8_000);
         let takes = Duration::from_millis(1 + draw(self.seed, &format!("end/{uid}"), most));
         self.agenda.add(moment.elapsed.saturating_add(takes), Step::PodEnds(uid.to_owned()));
