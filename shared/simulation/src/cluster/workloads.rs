@@ -157,7 +157,7 @@ impl Objects {
         let present = self.workloads.get(workload).filter(|present| present.workload.has_stable_names)?;
         let taken: BTreeSet<u32> =
             present.uids.iter().chain(&present.leaving).filter_map(|uid| self.ordinal(uid)).collect();
-        (0..).find(|ordinal| !taken.contains(ordinal))
+        (0..=u32::MAX).find(|ordinal| !taken.contains(ordinal))
     }
 
     fn ordinal(&self, uid: &str) -> Option<u32> {

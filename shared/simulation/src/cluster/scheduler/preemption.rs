@@ -74,7 +74,9 @@ fn victims<'a>(objects: &Objects, pod: &Pod, room: &'a Room<'_>) -> Option<Vec<&
 /// A node without some of its pods.
 fn without<'a>(room: &Room<'a>, gone: &[&Pod]) -> Room<'a> {
     let mut taken = room.taken.as_ref().clone();
-    gone.iter().for_each(|pod| taken.subtract(&pod.spec.requests));
+    for pod in gone {
+        taken.subtract(&pod.spec.requests);
+    }
     let stays = |pod: &&Pod| !gone.iter().any(|other| other.uid == pod.uid);
     let ports = room.here().filter(stays).flat_map(|pod| pod.spec.host_ports.iter().cloned()).collect();
     let (claims, new, nominated) = (room.claims.clone(), room.new.clone(), room.nominated.clone());
