@@ -7,7 +7,7 @@ use outrigger_model::node_pool::Budget;
 
 use super::{Asks, Dice};
 use crate::policy::Policy;
-use crate::scenario::{AccessMode, Event, EventKind, Scenario};
+use crate::scenario::{AccessMode, Event, EventKind, Scenario, Workload};
 
 /// New images come in between in a quiet world: all pods have their volumes by then, and all nodes are replaced long
 /// before the world must rest.
@@ -16,12 +16,18 @@ const IMAGES: (u64, u64) = (5 * 60, 9 * 60);
 /// Workloads whose pods have volumes, some of them for one pod alone.
 pub(super) fn volumes(dice: &Dice, scenario: &mut Scenario) {
     for (index, workload) in scenario.workloads.iter_mut().enumerate() {
-        workload.has_volumes = dice.happens(&format!("volumes/{index}"), 25);
+        workload.has_volumes = dice.happens(&format!("volumes/{index}"), 25) && !minds_zones(workload);
         workload.has_stable_names = dice.happens(&format!("stable names/{index}"), 15);
         if dice.happens(&format!("one pod/{index}"), 30) {
             workload.access_mode = AccessMode::ReadWriteOncePod;
         }
     }
+}
+
+/// Whether the pods of a workload must be in certain zones: where their volumes are in others they wait for ever, as on a
+/// real cluster.
+fn minds_zones(workload: &Workload) -> bool {
+    !workload.spec.topology_spread.is_empty() || !workload.spec.pod_affinity.is_empty()
 }
 
 /// Now and then nothing goes wrong, each pod has a volume, nobody waits for a node, and all nodes drift. Returns what is
@@ -35,7 +41,7 @@ pub(super) fn in_quiet_times(dice: &Dice, scenario: &mut Scenario, asks: Asks) -
     scenario.events = vec![Event { at, kind: EventKind::UpdateImages }];
     scenario.budgets.clear();
     for workload in &mut scenario.workloads {
-        workload.has_volumes = true;
+        workload.has_volumes = !minds_zones(workload);
         workload.do_not_disrupt = None;
         workload.lasts = None;
         workload.scale.truncate(1);
