@@ -95,6 +95,7 @@ pub(crate) struct Problem<'a> {
     lots: Known<Rc<Vec<Rc<Lot>>>>,
     homes: RefCell<FixedMap<lots::HomeKey, Option<Rc<Home>>>>,
     admitted: Known<Rc<Vec<usize>>>,
+    roomy: Known<Rc<Vec<bool>>>,
 }
 
 impl<'a> Problem<'a> {
@@ -174,6 +175,7 @@ impl<'a> Problem<'a> {
             lots: RefCell::default(),
             homes: RefCell::default(),
             admitted: RefCell::default(),
+            roomy: RefCell::default(),
             snapshot,
             options,
             classes,
@@ -226,6 +228,19 @@ impl<'a> Problem<'a> {
             let nodes = self.existing.iter().enumerate().filter(|(_, node)| admits(node));
             let nodes: Rc<Vec<usize>> = Rc::new(nodes.map(|(index, _)| index).collect());
             self.admitted.borrow_mut().insert((class, relaxation), Rc::clone(&nodes));
+            nodes
+        })
+    }
+
+    /// Whether each existing node has room for a pod of a class in a relaxation before any other is placed there.
+    /// Most nodes of a large cluster are full, and are asked again and again.
+    pub(crate) fn roomy(&self, class: usize, relaxation: usize) -> Rc<Vec<bool>> {
+        let known = self.roomy.borrow().get(&(class, relaxation)).cloned();
+        known.unwrap_or_else(|| {
+            let request = &self.classes[class].requests[relaxation];
+            let has_room = |node: &ExistingNode<'_>| amounts::copies(request, &node.free, 1) > 0;
+            let nodes: Rc<Vec<bool>> = Rc::new(self.existing.iter().map(has_room).collect());
+            self.roomy.borrow_mut().insert((class, relaxation), Rc::clone(&nodes));
             nodes
         })
     }

@@ -137,7 +137,9 @@ impl Solution<'_, '_> {
         relaxation: usize,
         strict: bool,
     ) -> Option<usize> {
-        let taking = || nodes.iter().copied().filter(|node| self.takes(*node, class, relaxation, strict));
+        let roomy = self.problem.roomy(class, relaxation);
+        let roomy = || nodes.iter().copied().filter(|node| roomy[*node]);
+        let taking = || roomy().filter(|node| self.takes(*node, class, relaxation, strict));
         let has_running = |node: &usize| {
             let rules = self.problem.classes[class].relaxations[relaxation].rules.iter();
             let mut affinities = rules.filter(|rule| rule.kind == RuleKind::Affinity);

@@ -5,14 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::{CapacityType, PlannedNode, Price, RankedType, Snapshot};
 use outrigger_planning::disruption::{Balance, Candidate, DisruptionSettings, balances};
+use outrigger_planning::leaving::seen;
 use outrigger_planning::{Options, provision};
 
+use super::is_drained;
 use super::trial::Trial;
 
 /// A cluster whose nodes are tried to be done without.
 pub(super) struct Moving<'a> {
     /// Each trial changes it and puts it back, for a copy of a thousand nodes takes longer than to plan for their pods.
     snapshot: RefCell<Snapshot>,
+    /// Nodes that are closed for their drain, by name.
+    drained: BTreeSet<&'a str>,
     /// Nodes that have changed within `consolidateAfter`, by name.
     changed: BTreeSet<&'a str>,
     /// What must be saved in pools of the policy Balanced, by name.
@@ -37,7 +41,13 @@ impl<'a> Moving<'a> {
         settings: &DisruptionSettings,
     ) -> Self {
         Self {
-            snapshot: RefCell::new(snapshot.clone()),
+            snapshot: RefCell::new(seen(snapshot).into_owned()),
+            drained: snapshot
+                .nodes
+                .iter()
+                .filter(|node| is_drained(node))
+                .map(|it| it.name.as_str())
+                .collect(),
             changed,
             balances: balances(snapshot, &Options::default()),
             spot_to_spot_types: settings.spot_to_spot_types,
@@ -60,7 +70,7 @@ impl<'a> Moving<'a> {
             Destinations::AtRest => &self.changed,
         };
         let mut snapshot = self.snapshot.borrow_mut();
-        let trial = Trial::begin(&mut snapshot, nodes, &moved, closed);
+        let trial = Trial::begin(&mut snapshot, nodes, &moved, &self.drained, closed);
         let (plan, _) = provision(&snapshot, &Options::default());
         trial.end(&mut snapshot);
         let on_new = plan.nodes.iter().flat_map(|node| &node.pods);

@@ -7,8 +7,6 @@ use outrigger_model::taint::TolerationOperator;
 use outrigger_model::{Node, NodeClaim, Pod, PodState, Snapshot, Taint, TaintEffect, Toleration};
 use outrigger_planning::disruption::Candidate;
 
-use super::is_drained;
-
 /// What keeps moved pods from nodes that have changed lately, in the world that is tried.
 const CHANGED_TAINT: &str = "rival.example.com/changed";
 
@@ -24,11 +22,12 @@ pub(super) struct Trial {
 impl Trial {
     /// Takes the nodes out of the snapshot and lets their pods wait, which may not go to `closed` ones.
     ///
-    /// Pods that waited before, and those of nodes that are drained, may go there.
+    /// Pods that waited before, and those of `drained` nodes, may go there.
     pub(super) fn begin(
         snapshot: &mut Snapshot,
         nodes: &[&Candidate<'_>],
         moved: &BTreeSet<&str>,
+        drained: &BTreeSet<&str>,
         closed: &BTreeSet<&str>,
     ) -> Self {
         let gone: BTreeSet<&str> = nodes.iter().map(|node| node.node.name.as_str()).collect();
@@ -45,8 +44,6 @@ impl Trial {
             closed: Vec::new(),
             before: Vec::new(),
         };
-        let drained: BTreeSet<&str> =
-            snapshot.nodes.iter().filter(|node| is_drained(node)).map(|node| node.name.as_str()).collect();
         for (index, pod) in snapshot.pods.iter_mut().enumerate() {
             let stays = pod.node_name.as_deref().is_some_and(|node| !drained.contains(node));
             if moved.contains(pod.uid.as_str()) {
