@@ -6,14 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use outrigger_model::node_pool::DisruptionReason;
 use outrigger_model::{
-    Command, ExistingPlacement, NodePool, PlannedNode, Pod, PodRef, PodState, Price, Proposal, Snapshot,
-    Waste, labels,
+    Command, ExistingPlacement, NodePool, PlannedNode, Pod, PodRef, Price, Proposal, Snapshot, Waste, labels,
 };
 
 use super::attrition::Attrition;
 use super::balance::{Balance, balances};
 use super::budgets::Budgets;
-use super::candidates::{Candidate, Candidates, KeptNode, candidates};
+use super::candidates::{Candidate, Candidates, KeptNode, candidates, with_moving_pods};
 use super::drift::DriftReason;
 use super::kept::Kept;
 use super::own_nodes::own_nodes;
@@ -170,7 +169,7 @@ pub fn consolidate(
     let successors = Successors::of(&seen, options, &chosen.surplus, &chosen.replaced);
     chosen.keep_those_without(&successors);
     let all: Vec<&Candidate<'_>> = chosen.all().collect();
-    let seen = with_moving_pods(&successors.on_their_way(&seen), &all);
+    let seen = with_moving_pods(successors.on_their_way(&seen).into_owned(), &all);
     let volumes = Volumes::of(&seen);
     let buffers = queue::buffer_pods(&seen);
     let left_alone = LeftAlone::of(&seen);
@@ -294,18 +293,6 @@ fn tied_by(pod: &Pod, volumes: &Volumes<'_>) -> Option<String> {
 
 const fn why(is_empty: bool) -> DisruptionReason {
     if is_empty { DisruptionReason::Empty } else { DisruptionReason::Underutilized }
-}
-
-/// The pods of nodes that may be ended count as leaving, so that they are placed anew.
-fn with_moving_pods(snapshot: &Snapshot, endable: &[&Candidate<'_>]) -> Snapshot {
-    let moving: BTreeSet<&str> =
-        endable.iter().flat_map(|candidate| &candidate.pods).map(|pod| pod.uid.as_str()).collect();
-    let mut next = snapshot.clone();
-    for pod in next.pods.iter_mut().filter(|pod| moving.contains(pod.uid.as_str())) {
-        pod.state = PodState::Leaving;
-        pod.nominated_node = None;
-    }
-    next
 }
 
 /// The place of each existing node in a problem, by its name.

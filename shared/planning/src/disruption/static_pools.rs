@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::{NodePool, Plan, PlannedNode, Snapshot, Taint};
 
-use super::candidates::{Candidate, Candidates};
+use super::candidates::{Candidate, Candidates, with_moving_pods};
 use super::own_nodes::OwnNode;
 use crate::Options;
 use crate::problem::limits::Limits;
@@ -78,27 +78,34 @@ impl Successors {
         ended: &[&Candidate<'_>],
         replaced: &[&Candidate<'_>],
     ) -> Self {
-        let replaced = || replaced.iter().copied().filter(|it| it.pool.spec.replicas.is_some());
-        if replaced().next().is_none() {
+        let replaced: Vec<&Candidate<'_>> =
+            replaced.iter().copied().filter(|it| it.pool.spec.replicas.is_some()).collect();
+        if replaced.is_empty() {
             return Self::default();
         }
-        // No pod is planned for here: only nodes of static pools are opened then.
-        let without = Snapshot { pods: Vec::new(), buffers: Vec::new(), ..seen.clone() };
+        // Only pods of nodes that are replaced are planned for here: a successor is in the zone that they ask for.
+        let staying = seen.pods.iter().filter(|pod| !pod.is_provisionable()).cloned().collect();
+        let without = Snapshot { pods: staying, buffers: Vec::new(), ..seen.clone() };
         let mut going = closed(&without, ended.iter().copied());
         let lacking = |pool: &NodePool| {
             replicas(pool)
                 .saturating_sub(usize::try_from(Limits::of(&going, pool, &[]).nodes).unwrap_or(usize::MAX))
         };
         let lacking: BTreeMap<&str, usize> =
-            replaced().map(|it| (it.pool.name.as_str(), lacking(it.pool))).collect();
-        going = closed(&going, replaced());
+            replaced.iter().map(|it| (it.pool.name.as_str(), lacking(it.pool))).collect();
+        going = with_moving_pods(closed(&going, replaced.iter().copied()), &replaced);
         let mut by_pool: BTreeMap<String, Vec<PlannedNode>> = BTreeMap::new();
         for node in provision(&going, options).0.nodes {
             by_pool.entry(node.spec.node_pool.clone()).or_default().push(node);
         }
+        by_pool.retain(|pool, _| lacking.contains_key(pool.as_str()));
         for (pool, nodes) in &mut by_pool {
-            nodes
-                .drain(..lacking.get(pool.as_str()).map_or(nodes.len(), |lacking| nodes.len().min(*lacking)));
+            nodes.sort_by_key(|node| !node.pods.is_empty());
+            nodes.drain(..lacking[pool.as_str()].min(nodes.len()));
+            // The search says where each pod goes.
+            for node in nodes {
+                node.pods.clear();
+            }
         }
         Self { by_pool }
     }

@@ -364,6 +364,26 @@ fn what_replaces_a_drifted_node_of_a_static_pool_is_of_that_pool() {
 }
 
 #[test]
+fn what_replaces_a_drifted_node_of_a_static_pool_is_where_its_pods_must_be() {
+    let arm = json!({"replicas": 2, "template": {"spec": {"requirements": [
+        {"key": labels::ARCH, "operator": "In", "values": ["arm64"]}]}}});
+    let in_zone = |at: usize| {
+        let selector = json!({"nodeSelector": {labels::NODE_POOL: "default", labels::ZONE: ZONES[at]}});
+        let mut node = own(&format!("i-{at}"), "m6a.large");
+        node.labels.insert(labels::ZONE.into(), ZONES[at].into());
+        (node, pods(&format!("w{at}"), 2, spec_with(300, 256, selector)))
+    };
+    let found = consolidated(&world_of(arm, (0..2).map(in_zone).collect()));
+    assert_eq!(ended(&found), ["i-0", "i-1"], "{}", told(&found));
+    let zones = found.commands.iter().map(|command| {
+        let [node] = &command.replace_with[..] else { panic!("one for one: {}", told(&found)) };
+        node.spec.requirements.get(labels::ZONE).and_then(|zone| zone.values()).cloned().unwrap_or_default()
+    });
+    let expected = [0, 1].map(|zone: usize| BTreeSet::from([ZONES[zone].to_owned()]));
+    assert_eq!(zones.collect::<Vec<_>>(), expected, "{}", told(&found));
+}
+
+#[test]
 fn nodes_that_nobody_hears_of_are_left_to_others() {
     let silent = Node { ready: false, ..own("i-a", "r6a.2xlarge") };
     let found = consolidated(&world(vec![(silent, Vec::new())]));

@@ -7,8 +7,7 @@ use crate::state::State;
 use crate::time::Moment;
 
 /// Nodes of an old image that stay although all pods on them, of which some have volumes, could move and nobody asks
-/// for the nodes. What replaces a node of a static pool may come in any zone, so that it is not yet known to have room
-/// for them.
+/// for the nodes.
 pub(crate) fn kept_from_drift(state: &State, moment: Moment) -> Vec<String> {
     let ready = state.ledger.claims().filter(|claim| claim.status.state == ClaimState::Initialized);
     let drifted = ready.filter(|claim| has_old_image(state, claim));
@@ -18,9 +17,7 @@ pub(crate) fn kept_from_drift(state: &State, moment: Moment) -> Vec<String> {
         let is_asked_to_stay = state.cluster.annotated_at(&claim.name).is_some();
         let mounts = on.iter().any(|pod| !pod.volume_claims.is_empty());
         let minds = |pod: &&Pod| pod.is_protected(moment.at) || state.cluster.never_goes(pod);
-        let pool = state.cluster.node_pools().iter().find(|pool| pool.name == claim.spec.node_pool);
-        let is_static = pool.is_some_and(|pool| pool.spec.replicas.is_some());
-        (mounts && !is_static && !is_asked_to_stay && !on.iter().any(minds)).then_some(node)
+        (mounts && !is_asked_to_stay && !on.iter().any(minds)).then_some(node)
     });
     stays
         .map(|node| format!("{node} has an old image, and pods with volumes on it that could move"))
