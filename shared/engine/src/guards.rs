@@ -48,11 +48,15 @@ pub enum Guard {
     SoftTaint,
     /// What EC2 did not have is not asked for again for a while.
     UnavailableMemory,
+    /// A pod is asked to end by its uid, so that another that was made under its name is spared.
+    PodUid,
+    /// A node is changed only as it was read, so that nothing is undone that somebody else did meanwhile.
+    NodeVersion,
 }
 
 impl Guard {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::TaintWait,
         Self::DrainMark,
         Self::TwoSweeps,
@@ -75,6 +79,8 @@ impl Guard {
         Self::PauseHeeded,
         Self::SoftTaint,
         Self::UnavailableMemory,
+        Self::PodUid,
+        Self::NodeVersion,
     ];
 }
 
@@ -112,7 +118,7 @@ impl Guards {
     }
 
     /// Whether a guard is on.
-    pub(crate) fn has(self, guard: Guard) -> bool {
+    pub fn has(self, guard: Guard) -> bool {
         let is_off = guard == Guard::Breaker && self.sweeps_anyway;
         !is_off && !self.is_absent(guard)
     }

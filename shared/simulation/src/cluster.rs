@@ -22,6 +22,7 @@ use jiff::{SignedDuration, Timestamp};
 use outrigger_engine::ports::{
     ClusterChange, ClusterState, Configuration, Cursor, Event, Mirror, NodeChange, Scope, Subject,
 };
+use outrigger_engine::{Guard, Guards};
 use outrigger_model::{
     ConfiguredObject, ConfiguredRef, ConfiguredStatus, DaemonSet, EC2NodeClass, InstanceType, LeaderLease,
     Node, NodePool, NominatedPod, Pod, PodRef, Quantity, Resources, Taint, TaintEffect, labels, resources,
@@ -94,6 +95,8 @@ pub(crate) struct Objects {
     misdated: BTreeMap<String, Timestamp>,
     /// Pods of Jobs, by uid, that have come to a node and whose end is to be put on the agenda.
     begun: Vec<String>,
+    /// Which conditions of requests are looked at.
+    guards: Guards,
 }
 
 impl Objects {
@@ -129,6 +132,7 @@ impl Objects {
             ahead: SignedDuration::ZERO,
             misdated: BTreeMap::new(),
             begun: Vec::new(),
+            guards: scenario.guards,
         }
     }
 
@@ -396,7 +400,7 @@ impl Objects {
     /// Changes a node if it is still the version that was read; says whether it was, and whether the change
     /// registered it.
     fn change_node(&mut self, change: &NodeChange, moment: Moment) -> Option<bool> {
-        let found = self.nodes.get(&change.name).filter(|node| names_version(change, &node.resource_version));
+        let found = self.nodes.get(&change.name).filter(|node| self.names_version(change, node));
         let mut node = found?.clone();
         let registers =
             change.labels.contains_key(labels::REGISTERED) && !node.labels.contains_key(labels::REGISTERED);
@@ -420,6 +424,13 @@ impl Objects {
         Some(registers)
     }
 
+    /// Whether a change was made of this version, or names none: then the API server asks for none.
+    fn names_version(&self, change: &NodeChange, node: &Node) -> bool {
+        change.resource_version.is_empty()
+            || change.resource_version == node.resource_version
+            || !self.guards.has(Guard::NodeVersion)
+    }
+
     fn nominate(&mut self, nominated: &NominatedPod, node: &str) {
         let open = |pod: &&Pod| pod.id == nominated.pod && pod.node_name.is_none();
         let Some(mut pod) = self.pods.get(&nominated.uid).filter(open).cloned() else { return };
@@ -433,11 +444,6 @@ impl Objects {
         entry.0.clone_from(&event.message);
         entry.1 += 1;
     }
-}
-
-/// Whether a change was made of this version, or names none: then the API server asks for none.
-fn names_version(change: &NodeChange, version: &str) -> bool {
-    change.resource_version.is_empty() || change.resource_version == version
 }
 
 fn cloned<T: Clone>((key, value): (&String, &T)) -> (String, T) {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use outrigger_engine::Guard;
 use outrigger_engine::ports::{ClusterError, Eviction, Mirror, PodOnNode};
 use outrigger_model::selector::LabelSelector;
 use outrigger_model::{
@@ -164,6 +165,14 @@ impl Objects {
     /// How long a pod may take to end.
     pub(crate) fn grace(&self, pod: &Pod) -> Duration {
         self.life(pod).grace
+    }
+
+    /// Whom a request to end a pod hits: the pod that it names by its uid, or else whoever bears its name.
+    pub(crate) fn meant(&self, pod: &Pod) -> Pod {
+        let is_meant = |other: &&Pod| {
+            if self.guards.has(Guard::PodUid) { other.uid == pod.uid } else { other.id == pod.id }
+        };
+        self.pods.values().find(is_meant).unwrap_or(pod).clone()
     }
 
     /// What the Eviction API says to a request, before anything is done.

@@ -159,7 +159,7 @@ impl Cluster for Door {
 
     async fn delete_pod(&self, pod: &Pod, grace: Duration) -> Result<(), ClusterError> {
         self.call_on(Call::DeletePod, &pod.uid, |state, moment| {
-            state.delete_pod(pod, grace, moment);
+            state.delete_pod(self.run().1, pod, grace, moment);
             Ok(())
         })
         .await

@@ -34,6 +34,16 @@ pub(crate) fn eviction(state: &State, owner: &str, pod: &Pod, moment: Moment) ->
     broken
 }
 
+/// A pod is asked to end only by a run that has seen it on a node: another may bear its name by now.
+pub(crate) fn asked_as_seen(state: &State, owner: &str, pod: &Pod) -> Option<String> {
+    let is_there = state.cluster.pods().contains_key(&pod.uid);
+    let looked = || state.looks.of(owner)?.pods.get(pod.node_name.as_deref()?).copied();
+    let came = state.cluster.bound_at(pod);
+    let was_seen = looked().is_some_and(|looked| came.is_none_or(|came| came <= looked));
+    (is_there && !was_seen)
+        .then(|| format!("{} was asked to end, whom {owner} has not seen on a node", pod.id))
+}
+
 /// Workload leaves before daemons, and what is critical after both: a pod is evicted only when none of those that leave
 /// before it was on the node as the run looked.
 pub(crate) fn eviction_in_turn(state: &State, owner: &str, pod: &Pod, moment: Moment) -> Option<String> {

@@ -22,8 +22,10 @@ pub(super) const MISSED_AFTER: Duration = Duration::from_secs(40);
 impl State {
     /// The Eviction API.
     pub(crate) fn evict(&mut self, owner: &str, pod: &Pod, moment: Moment) -> Eviction {
+        let pod = &self.cluster.meant(pod);
         let verdict = self.cluster.judge(pod);
         if verdict == Eviction::Accepted {
+            self.broken.extend(laws::asked_as_seen(self, owner, pod));
             self.broken.extend(laws::eviction(self, owner, pod, moment));
             self.broken.extend(laws::eviction_in_turn(self, owner, pod, moment));
             self.ask_to_end(&pod.uid, moment);
@@ -33,7 +35,9 @@ impl State {
     }
 
     /// A pod deleted whatever protects it.
-    pub(crate) fn delete_pod(&mut self, pod: &Pod, grace: Duration, moment: Moment) {
+    pub(crate) fn delete_pod(&mut self, owner: &str, pod: &Pod, grace: Duration, moment: Moment) {
+        let pod = &self.cluster.meant(pod);
+        self.broken.extend(laws::asked_as_seen(self, owner, pod));
         self.broken.extend(laws::forced_deletion(self, pod, grace, moment));
         self.timeline.add(moment, Kind::Pods, format!("{} is deleted by force", pod.id));
         self.ask_to_end_within(&pod.uid, grace, moment);
