@@ -7,7 +7,7 @@ mod account;
 mod authenticator;
 mod refusal;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -23,7 +23,7 @@ use crate::door::authenticator::Authenticator;
 use crate::door::refusal::Refusal;
 use crate::ec2::Ec2Model;
 use crate::http::{Forwarded, Http};
-use crate::roles::{Call, Role, needs};
+use crate::roles::{Call, Need, Role, needs};
 use crate::schedule::FUNCTIONS;
 use crate::stack::door;
 use crate::state::State;
@@ -61,6 +61,8 @@ struct Shared {
     model: Ec2Model,
     authenticator: Authenticator,
     refusals: Mutex<Vec<String>>,
+    /// What a test has taken from a role: the function and the action.
+    taken: Mutex<Option<(String, String)>>,
 }
 
 impl Door {
@@ -72,6 +74,7 @@ impl Door {
             authenticator: Authenticator::new(deployed)?,
             http: Http::plain(PATIENCE),
             refusals: Mutex::default(),
+            taken: Mutex::default(),
             behind,
             model,
         });
@@ -92,6 +95,18 @@ impl Door {
     /// Opens the door of the stack in a directory, whose state says where.
     pub fn of_stack(state: &State) -> Result<Self> {
         door(state, &Tools::ensure(&Cache::open()?)?)
+    }
+
+    /// The actions that a function's role allows.
+    pub(crate) fn actions(&self, function: &str) -> BTreeSet<String> {
+        let role = self.shared.roles.get(function);
+        role.into_iter().flat_map(|role| role.actions().map(str::to_owned)).collect()
+    }
+
+    /// Takes an action from a function's role, and gives back what was taken before.
+    pub(crate) fn take(&self, taken: Option<(&str, &str)>) {
+        let taken = taken.map(|(function, action)| (function.to_owned(), action.to_owned()));
+        *self.shared.taken.lock().unwrap_or_else(PoisonError::into_inner) = taken;
     }
 
     /// What was refused so far: who asked for what, and why not.
@@ -161,7 +176,13 @@ impl Shared {
         let needs = needs(call, &account)
             .with_context(|| format!("judging {}", call.operation))
             .map_err(|error| Refusal::unjudged(&format!("{error:#}")))?;
-        role.refused(&needs).map_or(Ok(()), |need| Err(Refusal::denied(&call.caller, need)))
+        let refused = needs.iter().find(|need| self.is_taken(&call.caller, need)).or(role.refused(&needs));
+        refused.map_or(Ok(()), |need| Err(Refusal::denied(&call.caller, need)))
+    }
+
+    fn is_taken(&self, caller: &str, need: &Need) -> bool {
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.as_ref().is_some_and(|(function, action)| function == caller && *action == need.action)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A whole stack: started in order, stopped when dropped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -222,6 +222,18 @@ impl Stack {
     /// Where the programs lie, such as moto's Python with boto3.
     pub fn tools(&self) -> &Tools {
         &self.tools
+    }
+
+    /// The actions of AWS that a function's role allows.
+    pub fn actions(&self, function: &str) -> BTreeSet<String> {
+        self.door.as_ref().map(|door| door.actions(function)).unwrap_or_default()
+    }
+
+    /// Takes an action of AWS from a function's role, and gives back what was taken before.
+    pub fn take_action(&self, taken: Option<(&str, &str)>) {
+        if let Some(door) = &self.door {
+            door.take(taken);
+        }
     }
 
     /// What was refused so far: by the front door and, for want of a right, by the API server.

@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+mod actions;
 mod admission;
 mod aws_faults;
 mod carriers;

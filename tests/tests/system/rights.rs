@@ -186,7 +186,7 @@ fn buffer(name: &str, spec: &Value) -> Value {
 }
 
 /// A warning about an instance, each time another one.
-fn warning(instance: &str) -> Value {
+pub(crate) fn warning(instance: &str) -> Value {
     let now = jiff::Timestamp::now();
     let event = json!({
         "version": "0", "id": format!("e-{now}"), "source": "aws.ec2", "time": now.to_string(),
