@@ -13,6 +13,7 @@ use outrigger_tests::world::{
 };
 use serde_json::{Value, json};
 
+use crate::aws_faults::{NO_WINDOW, is_whole};
 use crate::rights::warning;
 
 const LONGEST: Duration = Duration::from_secs(60);
@@ -141,20 +142,20 @@ struct Case<'s> {
     stack: &'s Stack,
     row: Row,
     process: FunctionProcess,
-    complaints: Vec<String>,
 }
 
 impl<'s> Case<'s> {
     fn new(stack: &'s Stack, row: Row) -> Self {
-        let process = stack.start_function(row.0, &[("OUTRIGGER_POLL_WINDOW_SECONDS", "0")]).unwrap();
-        Self { stack, row, process, complaints: Vec::new() }
+        let process = stack.start_function(row.0, &[NO_WINDOW]).unwrap();
+        Self { stack, row, process }
     }
 
     /// Does something without each action, which tells the outcome, and whether the work was done that is looked for.
-    fn each(mut self, mut invoke: impl FnMut(&Self, &str) -> (Outcome, bool)) {
+    fn each(self, mut invoke: impl FnMut(&Self, &str) -> (Outcome, bool)) {
         let (function, table) = self.row;
         let listed: BTreeSet<String> = table.iter().map(|(action, _)| (*action).to_owned()).collect();
         assert_eq!(self.stack.actions(function), listed, "{function}");
+        let mut complaints = Vec::new();
         for (action, rest) in table {
             let before = self.log().len();
             let (outcome, is_done) = invoke(&self, action);
@@ -170,11 +171,10 @@ impl<'s> Case<'s> {
                 _ => panic!("{function} without {action}: {outcome:?}\n{log}"),
             };
             if found != *rest {
-                self.complaints
-                    .push(format!("{function} without {action}: {found:?}, not {rest:?}: {outcome:?}"));
+                complaints.push(format!("{function} without {action}: {found:?}, not {rest:?}: {outcome:?}"));
             }
         }
-        assert!(self.complaints.is_empty(), "{}", self.complaints.join("\n"));
+        assert!(complaints.is_empty(), "{}", complaints.join("\n"));
     }
 
     /// A cold invocation without an action.
@@ -202,15 +202,6 @@ fn lonely_pod(stack: &Stack, name: &str) {
 fn remove_pod(stack: &Stack, name: &str) {
     stack.kubernetes().delete(&format!("/apis/apps/v1/namespaces/default/deployments/{name}")).unwrap();
     wait_for("unschedulable pods", 0, LONGEST, || count_unschedulable(stack)).unwrap();
-}
-
-/// All that was launched is in the ledger, and no launch is open.
-fn is_whole(stack: &Stack) {
-    tick(stack, "provision").unwrap();
-    assert_eq!(claims_in(stack, "Launched").unwrap(), instances(stack).unwrap().len());
-    let is_open = |intent: &Value| !["Resolved", "Abandoned"].iter().any(|end| intent["state"]["S"] == *end);
-    let open: Vec<Value> = ledger(stack, "intent#").unwrap().into_iter().filter(is_open).collect();
-    assert!(open.is_empty(), "{open:?}");
 }
 
 /// The nodes of a stack, by name.
@@ -243,8 +234,8 @@ fn each_action_that_is_missing_is_named_and_the_rest_goes_on() {
         remove_pod(&stack, &name);
         (outcome, is_done)
     });
-    let provision = stack.start_function("provision", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "0")]).unwrap();
-    is_whole(&stack);
+    let provision = stack.start_function("provision", &[NO_WINDOW]).unwrap();
+    is_whole(&stack, &tick(&stack, "provision").unwrap());
     let launched = instances(&stack).unwrap().len();
 
     let lifecycle = Case::new(&stack, LIFECYCLE);

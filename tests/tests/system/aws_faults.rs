@@ -15,7 +15,7 @@ const PODS: usize = 5;
 /// More often than any call is tried.
 const ALWAYS: usize = 100;
 /// One pass for each tick.
-const NO_WINDOW: (&str, &str) = ("OUTRIGGER_POLL_WINDOW_SECONDS", "0");
+pub(crate) const NO_WINDOW: (&str, &str) = ("OUTRIGGER_POLL_WINDOW_SECONDS", "0");
 
 fn waiting_pods() -> Stack {
     let stack = start().unwrap();
@@ -46,7 +46,7 @@ fn fails(stack: &Stack, proxy: &FaultProxy, rules: &[Rule], named: &str) {
 }
 
 /// As many claims as instances, all of them launched, and no launch is open.
-fn is_whole(stack: &Stack, answer: &Value) {
+pub(crate) fn is_whole(stack: &Stack, answer: &Value) {
     let running = instances(stack).unwrap().len();
     assert!(running > 0, "{answer}");
     assert_eq!(claims_in(stack, "Launched").unwrap(), running, "{answer}");

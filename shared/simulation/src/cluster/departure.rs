@@ -169,10 +169,12 @@ impl Objects {
 
     /// Whom a request to end a pod hits: the pod that it names by its uid, or else whoever bears its name.
     pub(crate) fn meant(&self, pod: &Pod) -> Pod {
-        let is_meant = |other: &&Pod| {
-            if self.guards.has(Guard::PodUid) { other.uid == pod.uid } else { other.id == pod.id }
+        let meant = if self.guards.has(Guard::PodUid) {
+            self.pods.get(&pod.uid)
+        } else {
+            self.pods.values().find(|other| other.id == pod.id)
         };
-        self.pods.values().find(is_meant).unwrap_or(pod).clone()
+        meant.unwrap_or(pod).clone()
     }
 
     /// What the Eviction API says to a request, before anything is done.
