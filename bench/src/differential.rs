@@ -42,18 +42,18 @@ impl fmt::Display for Finding {
     }
 }
 
+/// The case of a number.
+pub fn draw(number: u64) -> Result<Case> {
+    Ok(tree(number)?.current())
+}
+
 /// Draws a case and looks for faults in it; `faults` is asked again about up to `shrinks` smaller ones.
 pub fn find(
     number: u64,
     shrinks: usize,
     mut faults: impl FnMut(&Case) -> Result<Vec<Fault>>,
 ) -> Result<Option<Finding>> {
-    let mut seed = [0; 32];
-    seed[..8].copy_from_slice(&number.to_le_bytes());
-    let random = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);
-    let mut runner = TestRunner::new_with_rng(Config::default(), random);
-    let drawn = case::any_case().new_tree(&mut runner);
-    let mut tree = drawn.map_err(|reason| anyhow!("case {number} cannot be drawn: {reason}"))?;
+    let mut tree = tree(number)?;
     let mut smallest = tree.current();
     let mut found = faults(&smallest)?;
     let Some(first) = found.first().map(Fault::kind) else { return Ok(None) };
@@ -72,4 +72,14 @@ pub fn find(
         };
     }
     Ok(Some(Finding { number, faults: found, list: smallest.list() }))
+}
+
+/// A case, and the smaller ones behind it.
+fn tree(number: u64) -> Result<impl ValueTree<Value = Case>> {
+    let mut seed = [0; 32];
+    seed[..8].copy_from_slice(&number.to_le_bytes());
+    let random = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);
+    let mut runner = TestRunner::new_with_rng(Config::default(), random);
+    let drawn = case::any_case().new_tree(&mut runner);
+    drawn.map_err(|reason| anyhow!("case {number} cannot be drawn: {reason}"))
 }

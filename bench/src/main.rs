@@ -2,6 +2,7 @@
 //! a pod to its fleet request, a function's start, its memory, what it reads.
 
 mod consolidate;
+mod digests;
 mod interruption;
 mod large_cluster;
 mod latency;
@@ -52,6 +53,8 @@ enum What {
     Scenario(ScenarioSettings),
     /// Our planner and Karpenter's scheduler on random small clusters
     Differential(search::Settings),
+    /// A digest of each decision and each simulated world, to compare two builds
+    Digests(digests::Settings),
     /// One decision of ours about one file, as JSON
     #[command(hide = true)]
     Decide(planner::Decide),
@@ -102,6 +105,7 @@ fn run(what: Option<What>) -> Result<()> {
         Some(What::Traffic) => traffic::run(),
         Some(What::Scenario(settings)) => write_scenario(settings),
         Some(What::Differential(settings)) => search::run(&settings),
+        Some(What::Digests(settings)) => digests::run(&settings),
         Some(What::Decide(decide)) => planner::decide(&decide),
         Some(What::DecideConsolidation(decide)) => consolidate::decide(&decide),
     }
