@@ -11,10 +11,10 @@
 mod market;
 
 use anyhow::{Context, Result};
-use microlp::{ComparisonOp, OptimizationDirection, Problem, Solution, SolveOutcome, Variable};
 use outrigger_model::{Price, Snapshot};
 
 use market::{Column, Market};
+use microlp::{ComparisonOp, OptimizationDirection, Problem, Solution, SolveOutcome, Variable};
 
 /// How far a type's worth may be above its price, of 1. The bound is lowered by what is left over, so that it holds.
 const TOLERANCE: f64 = 1e-7;
@@ -157,9 +157,9 @@ mod tests {
         let recipe = Recipe { scenario: Scenario::Generic, pods: 1_000, seed: 1, types: &types, trace: None };
         let snapshot = snapshot::parse(&recipe.list().unwrap().to_string(), &types).unwrap();
         let bound = lower_bound(&snapshot, node_price).unwrap();
-        let options = outrigger_planning::Options {
+        let options = outrigger_policy::Options {
             node_price: Some(node_price),
-            ..outrigger_planning::Options::default()
+            ..outrigger_policy::Options::default()
         };
         let (plan, _) = outrigger_planning::provision(&snapshot, &options);
         let paid = (plan.price() + plan.node_price()).dollars();

@@ -12,8 +12,9 @@ use outrigger_bench::columns::{print, print_head};
 use outrigger_bench::figures::peak_memory_bytes;
 use outrigger_bench::scenario::write_running;
 use outrigger_bench::{catalogue, snapshot};
-use outrigger_planning::Options;
-use outrigger_planning::disruption::{DisruptionSettings, NodeCost, consolidate};
+use outrigger_planning::consolidate;
+use outrigger_policy::Options;
+use outrigger_policy::disruption::{DisruptionSettings, NodeCost};
 use serde::{Deserialize, Serialize};
 
 use crate::planner::SEED;

@@ -14,8 +14,9 @@ use outrigger_bench::differential::{Case, draw, on_all_cores};
 use outrigger_bench::scenario::running_list;
 use outrigger_bench::{Recipe, Scenario, catalogue, snapshot};
 use outrigger_model::{InstanceType, Snapshot};
-use outrigger_planning::disruption::{DisruptionSettings, consolidate};
-use outrigger_planning::{Options, provision};
+use outrigger_planning::{consolidate, provision};
+use outrigger_policy::Options;
+use outrigger_policy::disruption::DisruptionSettings;
 use outrigger_simulation::Worlds;
 use sha2::{Digest, Sha256};
 

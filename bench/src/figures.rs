@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use outrigger_model::{Plan, PlannedNode, Price, RankedType, Snapshot};
-use outrigger_planning::{Options, provision};
+use outrigger_planning::provision;
+use outrigger_policy::Options;
 use serde::{Deserialize, Serialize};
 
 /// What a node costs beside its instance wherever costs are compared: kOps' default root volume, 128 GiB of gp3.

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use outrigger_planning::Preferences;
+use outrigger_policy::Preferences;
 use outrigger_stack::{Cache, Tools};
 use serde::Deserialize;
 use serde_json::{Value, json};

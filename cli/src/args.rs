@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args as Arguments, Parser, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use outrigger_model::Price;
-use outrigger_planning as planning;
+use outrigger_policy as policy;
 
 use crate::output::Format;
 #[cfg(feature = "cluster")]
@@ -191,7 +191,7 @@ pub(crate) enum MinValues {
     BestEffort,
 }
 
-impl From<Preferences> for planning::Preferences {
+impl From<Preferences> for policy::Preferences {
     fn from(preferences: Preferences) -> Self {
         match preferences {
             Preferences::Respect => Self::Respect,
@@ -200,7 +200,7 @@ impl From<Preferences> for planning::Preferences {
     }
 }
 
-impl From<MinValues> for planning::MinValuesPolicy {
+impl From<MinValues> for policy::MinValuesPolicy {
     fn from(policy: MinValues) -> Self {
         match policy {
             MinValues::Strict => Self::Strict,

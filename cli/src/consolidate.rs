@@ -4,18 +4,16 @@ use std::time::Instant;
 
 use outrigger_model::node_pool::DisruptionReason;
 use outrigger_model::{Invalid, Pod, PodRef, Price};
-use outrigger_planning::disruption::{self, Consolidation, ConsolidationCommand, DisruptionSettings};
+use outrigger_planning::consolidate;
+use outrigger_policy::disruption::{Consolidation, ConsolidationCommand, DisruptionSettings};
 use serde::Serialize;
 
-use crate::args;
 use crate::classes::assumptions;
-use crate::consolidate_text;
 use crate::error::CliError;
 use crate::input::{self, Input};
 use crate::output::{Format, Outcome, print, spinner};
 use crate::plan::{ExistingNode, NewNode, new_node};
-use crate::plan_text;
-use crate::unreadable;
+use crate::{args, consolidate_text, plan_text, unreadable};
 
 /// A consolidation as other programs read it. Names and meanings are stable.
 #[derive(Debug, Serialize)]
@@ -111,7 +109,7 @@ pub(crate) fn run(command: &args::Consolidate, format: Format) -> Result<Outcome
     progress.set_message("looking for nodes that are not worth their price");
     let options = input::options(&command.source);
     let begun = Instant::now();
-    let found = disruption::consolidate(&snapshot, &options, &settings);
+    let found = consolidate(&snapshot, &options, &settings);
     let seconds = begun.elapsed().as_secs_f64();
     progress.finish_and_clear();
     let unreadable = unreadable::all(&snapshot);

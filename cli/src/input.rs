@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use outrigger_catalog::Catalog;
 use outrigger_kubernetes::{Dump, DumpReader};
 use outrigger_model::{ClassOffer, InstanceType, NodeClass, Plan, Report, Snapshot, labels};
-use outrigger_planning::Options;
+use outrigger_policy::Options;
 
 use crate::args::Source;
 use crate::classes::{self, Classes, Zones};

@@ -1,21 +1,18 @@
 //! `outrigger plan`: one decision, as the JSON that other programs read or as text.
 
-use anstream::eprintln;
 use outrigger_model::{
     CapacityType, ExistingPlacement, Invalid, PlannedNode, PodRef, Price, RequirementSpec,
 };
-use outrigger_planning::check::check_with_report;
-use owo_colors::OwoColorize;
+use outrigger_referee::check_with_report;
 use serde::Serialize;
 
-use crate::args;
 use crate::classes::assumptions;
 use crate::error::CliError;
 use crate::input::{Decision, decide};
 use crate::output::{Format, Outcome, count, print, say};
-use crate::plan_text;
-use crate::snapshot_file;
-use crate::unreadable;
+use crate::{args, plan_text, snapshot_file, unreadable};
+use anstream::eprintln;
+use owo_colors::OwoColorize;
 
 /// A plan as other programs read it. Names and meanings are stable.
 #[derive(Debug, Serialize)]

@@ -10,6 +10,7 @@ use crate::command::{cargo, output};
 /// A package, and what none of its normal dependencies may be.
 type Rule = (&'static str, fn(&str) -> bool);
 
+/// Planning stands for all that it uses: policy, optimizer and referee are in its tree.
 const RULES: [Rule; 3] =
     [("outrigger-model", is_outside), ("outrigger-planning", is_outside), ("outrigger", is_cloud)];
 

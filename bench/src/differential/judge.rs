@@ -7,7 +7,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use outrigger_model::{Plan, Snapshot};
-use outrigger_planning::{Options, Preferences, check, provision};
+use outrigger_planning::provision;
+use outrigger_policy::{Options, Preferences};
+use outrigger_referee as referee;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -111,7 +113,7 @@ impl Judge {
             Err(fault) => return Ok(Verdict { faults: vec![fault], ..Verdict::default() }),
         };
         let foreign_plan = foreign::plan(&snapshot, &foreign);
-        let invalid = check::check(&snapshot, &foreign_plan);
+        let invalid = referee::check(&snapshot, &foreign_plan);
         let mut verdict =
             Verdict { theirs: invalid.iter().map(ToString::to_string).collect(), ..Verdict::default() };
         // Who fills the heavier pools further may pay for it.
@@ -173,7 +175,7 @@ fn ours(snapshot: &Snapshot, preferences: Preferences) -> Result<Ours, Fault> {
             text.or_else(|| panic.downcast_ref::<&str>().map(|t| (*t).to_owned())).unwrap_or_default(),
         )
     })?;
-    let violations = check::check_with_report(snapshot, &plan, &report);
+    let violations = referee::check_with_report(snapshot, &plan, &report);
     if !violations.is_empty() {
         return Err(Fault::Violations(violations.iter().map(ToString::to_string).collect()));
     }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use outrigger_model::{Plan, PlannedNode, Pod, PodSpec, Resources, Snapshot};
-use outrigger_planning::{Options, Preferences, check, provision};
+use outrigger_planning::provision;
+use outrigger_policy::{Options, Preferences};
+use outrigger_referee as referee;
 use serde_json::Value;
 
 use super::judge::{Fault, has_wishes, read};
@@ -21,7 +23,7 @@ pub fn broken_laws(list: &Value) -> Result<Vec<Fault>> {
     let snapshot = read(list)?;
     let mut faults = Vec::new();
     let (plan, report) = decide(&snapshot);
-    let violations = check::check_with_report(&snapshot, &plan, &report);
+    let violations = referee::check_with_report(&snapshot, &plan, &report);
     if !violations.is_empty() {
         return Ok(vec![Fault::Violations(violations.iter().map(ToString::to_string).collect())]);
     }
@@ -39,7 +41,7 @@ pub fn broken_laws(list: &Value) -> Result<Vec<Fault>> {
         let shapes: Vec<String> = again.nodes.iter().map(shape).collect();
         faults.push(Fault::Law("nothing left to launch", shapes.join(", ")));
     }
-    let violations = check::check_with_report(&next, &again, &report);
+    let violations = referee::check_with_report(&next, &again, &report);
     if !violations.is_empty() {
         let all: Vec<String> = violations.iter().map(ToString::to_string).collect();
         faults.push(Fault::Law("the second plan holds", all.join("; ")));

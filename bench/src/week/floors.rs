@@ -5,7 +5,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use outrigger_bench::lower_bound;
 use outrigger_model::{Price, Snapshot};
-use outrigger_planning::{Options, provision};
+use outrigger_planning::provision;
+use outrigger_policy::Options;
 use outrigger_simulation::{Market, Observer};
 
 /// How often the bound and a plan from nothing are made; until the next time they count as they were.

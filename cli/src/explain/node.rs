@@ -1,8 +1,8 @@
 //! One node: a planned one with its types and why it offers them, or one that exists with its room.
 
 use outrigger_model::{Invalid, NodeReport, Plan, PlannedNode, PodRef, Price, Resources, Snapshot, Taint};
-use outrigger_planning::disruption::{DisruptionSettings, consolidate};
-use owo_colors::OwoColorize;
+use outrigger_planning::consolidate;
+use outrigger_policy::disruption::DisruptionSettings;
 use serde::Serialize;
 
 use super::{print_unreadable, print_why};
@@ -13,6 +13,7 @@ use crate::input::{self, Decision};
 use crate::output::{count, say, table};
 use crate::plan::{NewNode, new_node};
 use crate::plan_text::names;
+use owo_colors::OwoColorize;
 
 /// How many types of a node are shown.
 const SHOWN_TYPES: usize = 15;

@@ -13,9 +13,10 @@ use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
 use outrigger_model::{ClaimState, DisruptionMemory, Pause, Proposal, Quarter, Snapshot};
-use outrigger_planning::demand::{ended_quarters, sampled};
-use outrigger_planning::disruption::{Consolidation, ConsolidationCommand, DisruptionSettings, consolidate};
-use outrigger_planning::{MinValuesPolicy, Options, Preferences};
+use outrigger_planning::consolidate;
+use outrigger_policy::demand::{ended_quarters, sampled};
+use outrigger_policy::disruption::{Consolidation, ConsolidationCommand, DisruptionSettings};
+use outrigger_policy::{MinValuesPolicy, Options, Preferences};
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -240,9 +241,8 @@ impl Tick<'_> {
         for kept in &found.kept {
             *self.summary.kept.entry(kept.reason.as_str().to_owned()).or_default() += 1;
         }
-        let dollars = |cost: &outrigger_planning::disruption::NodeCost| {
-            cost.instances.dollars() + cost.beside.dollars()
-        };
+        let dollars =
+            |cost: &outrigger_policy::disruption::NodeCost| cost.instances.dollars() + cost.beside.dollars();
         self.summary.cost_per_hour = dollars(&found.before);
         self.summary.cost_per_hour_after = dollars(&found.after);
         tracing::info!(

@@ -28,11 +28,12 @@ pub mod provision;
 pub mod refresh;
 pub mod uninstall;
 
+pub use outrigger_planning::binding::DEFAULT_SCHEDULER;
+pub use outrigger_policy::{MinValuesPolicy, Preferences};
+
 pub use error::{TickError, chain};
 pub use guards::{Guard, Guards};
 pub use launch::fleet_errors;
 pub use node::placing::PlacePods;
-pub use outrigger_planning::binding::DEFAULT_SCHEDULER;
-pub use outrigger_planning::{MinValuesPolicy, Preferences};
 pub use ports::{Clock, Ports, WallClock};
 pub use rate_limit::{Rate, Rates};

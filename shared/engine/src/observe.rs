@@ -16,7 +16,7 @@ pub(crate) mod watch;
 use std::collections::BTreeMap;
 
 use outrigger_model::{Node, NodeClaim, Snapshot, SpotRefusal};
-use outrigger_planning::leaving;
+use outrigger_policy::leaving;
 
 use crate::node::identity::is_pretender;
 use crate::ports::{ClusterError, ClusterState, LedgerState, Ports};

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outrigger_model::{Node, NodeClaim, NodePool, Pause, Pod, PutOffReason, SpotRefusal};
-use outrigger_planning::leaving::LeavingClaims;
-use outrigger_planning::leaving::eviction::EvictionRules;
-use outrigger_planning::pauses::paused;
-use outrigger_planning::{MinValuesPolicy, Preferences};
+use outrigger_policy::leaving::LeavingClaims;
+use outrigger_policy::leaving::eviction::EvictionRules;
+use outrigger_policy::pauses::paused;
+use outrigger_policy::{MinValuesPolicy, Preferences};
 use serde::Serialize;
 use tokio::time::{Instant, timeout};
 
@@ -31,7 +31,6 @@ use crate::observe::watch::{Waited, Watched};
 use crate::observe::{Known, Purpose, snapshot};
 use crate::ports::{ClusterState, Configuration, Ports, Scope};
 use crate::status::show;
-
 use memory::Decision;
 
 /// The name of the function and of its lease.

@@ -12,7 +12,7 @@ use outrigger_model::node_claim_object::{Condition, ConditionStatus};
 use outrigger_model::{
     ConfiguredKind, ConfiguredObject, ConfiguredStatus, KarpenterLease, NodeClaim, NodeClassRef,
 };
-use outrigger_planning::karpenter::Owner;
+use outrigger_policy::karpenter::Owner;
 use tokio::time::Instant;
 
 use crate::error::chain;

@@ -7,7 +7,6 @@ pub mod window;
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -15,6 +14,7 @@ use crate::crd::rules;
 use crate::duration::NillableDuration;
 use crate::invalid::{self, Invalid};
 use crate::{Requirement, RequirementSpec, Requirements, Resources, Taint, labels};
+use schemars::JsonSchema;
 
 /// A NodePool that has passed validation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -129,6 +129,11 @@ pub struct NodeClassRef {
 }
 
 impl NodeClassRef {
+    /// The label by which nodes name a class of this kind, after Karpenter: group, slash, kind in lower case.
+    pub fn label(&self) -> String {
+        format!("{}/{}", self.group, self.kind.to_lowercase())
+    }
+
     /// A kOps InstanceGroup.
     pub fn instance_group(name: impl Into<String>) -> Self {
         Self { group: labels::KOPS_GROUP.into(), kind: "InstanceGroup".into(), name: name.into() }

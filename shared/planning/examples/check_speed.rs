@@ -11,7 +11,7 @@ use outrigger_model::{
     NodeClassRef, NodePool, NominatedPod, Plan, PlannedNode, Pod, PodSpec, Price, RankedType, Requirement,
     Requirements, Snapshot, Target, ZonePrice, fixtures, labels,
 };
-use outrigger_planning::check;
+use outrigger_referee as referee;
 use serde_json::{Value, json};
 
 type Failure = Box<dyn std::error::Error>;
@@ -41,7 +41,7 @@ fn main() -> Result<(), Failure> {
         for pods in [size / 4, size / 2, size] {
             let (snapshot, plan) = scene.build(pods)?;
             let start = Instant::now();
-            let violations = check::check(&snapshot, &plan);
+            let violations = referee::check(&snapshot, &plan);
             let seconds = start.elapsed().as_secs_f64();
             let (nodes, kind) = (pods / PODS_PER_NODE, if scene.existing { "existing" } else { "planned" });
             println!(

@@ -9,7 +9,9 @@ use outrigger_model::{
     ClassOffer, InstanceType, NodeClass, NodeClassRef, NodePool, Pod, PodSpec, Quantity, Resources, Snapshot,
     fixtures,
 };
-use outrigger_planning::{Options, check, provision};
+use outrigger_planning::provision;
+use outrigger_policy::Options;
+use outrigger_referee as referee;
 use serde_json::json;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -26,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         best = best.min(start.elapsed().as_secs_f64());
     }
     let (plan, report) = provision(&snapshot, &options);
-    let violations = check::check_with_report(&snapshot, &plan, &report);
+    let violations = referee::check_with_report(&snapshot, &plan, &report);
     println!(
         "{count} pods: {:.1} ms, {} nodes, {:.3} + {:.3} $/h, {} without a place, {} violations",
         best * 1_000.0,

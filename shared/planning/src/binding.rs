@@ -2,7 +2,7 @@
 //!
 //! A plan was made of what a node would be and of the pods that ran then. Before a pod is bound, its node's
 //! real room, labels and taints and the pods that are there now are asked again. The rules are those of the
-//! referee of plans ([`crate::check`]): every bound pod must be where kube-scheduler would let it be, once
+//! referee of plans ([`outrigger_referee::check`]): every bound pod must be where kube-scheduler would let it be, once
 //! all of them are bound.
 
 use std::cmp::Reverse;
@@ -11,9 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use outrigger_model::{
     ExistingPlacement, Node, NominatedPod, Plan, Pod, PodState, Resources, Snapshot, Target, VolumeClaim,
 };
-
-use crate::check::{Violation, check};
-use crate::problem::daemons::{self, Daemon};
+use outrigger_policy::pods::daemons::{self, Daemon};
+use outrigger_referee::{Violation, check};
 
 /// The name of kube-scheduler where nobody gave it another.
 pub const DEFAULT_SCHEDULER: &str = "default-scheduler";

@@ -10,14 +10,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use outrigger_model::{
     Command, NodeReport, Outcome, Plan, PlannedNode, Pod, PodState, PodsReport, Price, Report, Snapshot,
 };
+use outrigger_optimizer::problem::Problem;
+use outrigger_optimizer::search;
+use outrigger_policy::Options;
+use outrigger_policy::launch_outcomes::LeftAlone;
+use outrigger_policy::leaving::replacement;
+use outrigger_policy::pods::queue;
+use outrigger_policy::pods::volumes::Volumes;
 
-use crate::launch_outcomes::LeftAlone;
-use crate::leaving::replacement;
-use crate::problem::Problem;
-use crate::problem::queue;
-use crate::problem::volumes::Volumes;
 use crate::report::Writer;
-use crate::{Options, search};
 
 /// What becomes of the pods of such commands, and the world in which that has come true.
 pub(crate) struct Moves<'a> {

@@ -3,15 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::{Outcome, Plan, Pod, PodRef, PodsReport, PoolRefusal, Refusal, Report, Snapshot};
+use outrigger_optimizer::problem::Problem;
+use outrigger_optimizer::search;
+use outrigger_policy::launch_outcomes::LeftAlone;
+use outrigger_policy::pods::fill_pods::fill_pods;
+use outrigger_policy::pods::queue::{self, GroupName, group_of};
+use outrigger_policy::pods::volumes::Volumes;
+use outrigger_policy::{Options, leaving};
 
-use crate::launch_outcomes::LeftAlone;
 use crate::moves::Moves;
-use crate::problem::Problem;
-use crate::problem::fill_pods::fill_pods;
-use crate::problem::queue::{self, GroupName, group_of};
-use crate::problem::volumes::Volumes;
+use crate::rate;
 use crate::report::Writer;
-use crate::{Options, leaving, rate, search};
 
 /// Plans nodes for the pods of a snapshot that the scheduler has found no node for, and for those whose node is going.
 ///

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use outrigger_model::{NodeClaim, NodePool, Outcome, Plan, PutOff, PutOffReason, Report, Snapshot};
-
-use crate::launch_outcomes::LeftAlone;
+use outrigger_policy::launch_outcomes::LeftAlone;
 
 /// The time that new nodes are counted in.
 const WINDOW: Duration = Duration::from_mins(1);

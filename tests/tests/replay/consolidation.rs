@@ -11,11 +11,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use jiff::SignedDuration;
 use outrigger_model::{Node, Plan, PodRef, Price, Snapshot, Taint};
-use outrigger_planning::check::check_consolidation;
-use outrigger_planning::disruption::{
-    Consolidation, ConsolidationCommand, DisruptionSettings, NodeCost, consolidate,
-};
-use outrigger_planning::{Options, provision};
+use outrigger_planning::{consolidate, provision};
+use outrigger_policy::Options;
+use outrigger_policy::disruption::{Consolidation, ConsolidationCommand, DisruptionSettings, NodeCost};
+use outrigger_referee::check_consolidation;
 use serde_json::json;
 
 use crate::cluster::{Cluster, in_parallel};

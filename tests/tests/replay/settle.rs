@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use outrigger_model::{PodRef, Snapshot};
-use outrigger_planning::{Options, provision};
+use outrigger_planning::provision;
+use outrigger_policy::Options;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;

@@ -9,7 +9,7 @@ use crate::command::metadata;
 
 /// Every member with the members that it uses: its normal dependencies, those that stand behind a feature among them.
 /// An edge that is not here is forbidden, and one that no manifest has any more must go from here.
-const EDGES: [(&str, &[&str]); 19] = [
+const EDGES: [(&str, &[&str]); 22] = [
     ("disrupt", &["outrigger-runtime"]),
     ("interrupt", &["outrigger-runtime"]),
     ("lifecycle", &["outrigger-runtime"]),
@@ -19,8 +19,14 @@ const EDGES: [(&str, &[&str]); 19] = [
     ("outrigger-aws", &["outrigger-catalog", "outrigger-engine", "outrigger-kops", "outrigger-model"]),
     ("outrigger-kubernetes", &["outrigger-engine", "outrigger-model"]),
     ("outrigger-kops", &["outrigger-kubernetes", "outrigger-model"]),
-    ("outrigger-engine", &["outrigger-catalog", "outrigger-model", "outrigger-planning"]),
-    ("outrigger-planning", &["outrigger-model"]),
+    ("outrigger-engine", &["outrigger-catalog", "outrigger-model", "outrigger-planning", "outrigger-policy"]),
+    (
+        "outrigger-planning",
+        &["outrigger-model", "outrigger-optimizer", "outrigger-policy", "outrigger-referee"],
+    ),
+    ("outrigger-optimizer", &["outrigger-model", "outrigger-policy"]),
+    ("outrigger-referee", &["outrigger-model", "outrigger-policy"]),
+    ("outrigger-policy", &["outrigger-model"]),
     ("outrigger-catalog", &["outrigger-model"]),
     ("outrigger-model", &[]),
     (
@@ -33,6 +39,8 @@ const EDGES: [(&str, &[&str]); 19] = [
             "outrigger-kubernetes",
             "outrigger-model",
             "outrigger-planning",
+            "outrigger-policy",
+            "outrigger-referee",
             "outrigger-simulation",
         ],
     ),
@@ -44,6 +52,7 @@ const EDGES: [(&str, &[&str]); 19] = [
             "outrigger-kubernetes",
             "outrigger-model",
             "outrigger-planning",
+            "outrigger-policy",
         ],
     ),
     (
@@ -53,6 +62,8 @@ const EDGES: [(&str, &[&str]); 19] = [
             "outrigger-kubernetes",
             "outrigger-model",
             "outrigger-planning",
+            "outrigger-policy",
+            "outrigger-referee",
             "outrigger-simulation",
             "outrigger-stack",
             "outrigger-tests",

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{FutureExt, StreamExt};
 use outrigger_model::{DeletionCost, Pod, PodState, Snapshot};
-use outrigger_planning::disruption::RankedNode;
+use outrigger_policy::disruption::RankedNode;
 use tokio::time::Instant;
 
 use super::Tick;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use futures::{FutureExt, StreamExt};
 use outrigger_model::{Node, Snapshot, Taint};
-use outrigger_planning::disruption::Consolidation;
+use outrigger_policy::disruption::Consolidation;
 use tokio::time::Instant;
 
 use super::Tick;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use outrigger_model::{Node, NodeVerdict, Report, Snapshot};
-use outrigger_planning::disruption::{Consolidation, ConsolidationCommand, KeptName};
+use outrigger_policy::disruption::{Consolidation, ConsolidationCommand, KeptName};
 
 use super::{FUNCTION, Tick};
 use crate::error::chain;

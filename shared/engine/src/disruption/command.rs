@@ -9,8 +9,8 @@
 //! warning does, begins the end of its claim as always, and so lets it go.
 
 use outrigger_model::{ClaimState, Command, NodeClaim, Plan, Snapshot, TerminationReason};
-use outrigger_planning::disruption::ConsolidationCommand;
-use outrigger_planning::leaving::replacement;
+use outrigger_policy::disruption::ConsolidationCommand;
+use outrigger_policy::leaving::replacement;
 
 use crate::error::chain;
 use crate::launch::launcher::Outcome;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures::{FutureExt, StreamExt};
 use outrigger_model::node_class::Subnet;
 use outrigger_model::{ClassOffer, LaunchTemplate, NodeClassRef, Plan, PlannedNode, Snapshot};
-use outrigger_planning::addresses::{self, usable_subnets};
+use outrigger_policy::addresses::{self, usable_subnets};
 use tokio::time::Instant;
 
 use crate::bell::ring;

@@ -8,7 +8,7 @@ use outrigger_model::{
     CapacityType, ClassOffer, FleetOverride, FleetRequest, InstanceType, Intent, IntentState, NodeClaim,
     NodeClass, Plan, PlannedNode, Snapshot, ZonePrice, labels,
 };
-use outrigger_planning::addresses::roomiest;
+use outrigger_policy::addresses::roomiest;
 use sha2::{Digest, Sha256};
 
 use crate::ports::{PreparedLaunch, TemplateRef};

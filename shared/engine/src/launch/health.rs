@@ -1,5 +1,5 @@
 //! What is remembered of launches: pure rules, and the one way to write it down. What a decision leaves alone because
-//! of it is `planning::pauses`'s to say.
+//! of it is `policy::pauses`'s to say.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

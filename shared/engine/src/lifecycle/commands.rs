@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use outrigger_model::{ClaimState, Command, NillableDuration, Node, NodeClaim};
-
-use outrigger_planning::leaving::eviction::{EvictionBlocker, EvictionRules};
-use outrigger_planning::leaving::replacement::{
+use outrigger_policy::leaving::eviction::{EvictionBlocker, EvictionRules};
+use outrigger_policy::leaving::replacement::{
     DisruptionBlocker, PATIENCE, Step, command_blocker, placed, step, unplaced,
 };
 

@@ -7,16 +7,15 @@ use jiff::{SignedDuration, Timestamp};
 use outrigger_catalog::Catalog;
 use outrigger_model::resources::NODES;
 use outrigger_model::{ClaimState, Command, Node, NodeClaim, Quantity, Resources, Taint, labels};
-use outrigger_planning::leaving::replacement;
+use outrigger_policy::leaving::replacement;
 
 use super::Tick;
 use super::placing::Placing;
 use crate::TickError;
 use crate::guards::Guard;
 use crate::node::index::Nodes;
-use crate::node::placing;
 use crate::node::register::registration;
-use crate::node::{change, initialize};
+use crate::node::{change, initialize, placing};
 use crate::ports::{NodeChange, Ports};
 
 /// By then whether a node served the pods that it was bought for has long been judged.

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use outrigger_model::{ClaimState, NillableDuration, Node, NodeClaim, TerminationReason, labels};
-
-use outrigger_planning::disruption::GracefulExpiry;
+use outrigger_policy::disruption::GracefulExpiry;
 
 use crate::node::terminate::Cause;
 

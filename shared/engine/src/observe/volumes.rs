@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::volume::claims_to_know;
 use outrigger_model::{Pod, PodRef, Snapshot, VolumeClaim};
-use outrigger_planning::leaving;
+use outrigger_policy::leaving;
 
 use super::Purpose;
 use crate::error::chain;

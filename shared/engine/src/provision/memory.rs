@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use outrigger_model::{
     ConfiguredRef, LaunchHealth, NodeOutcome, Plan, Pod, PodState, Report, Snapshot, SpotRefusal,
 };
-use outrigger_planning::pauses::{paused, probing};
-use outrigger_planning::{LaunchOutcome, LaunchOutcomes, Options, launch_outcomes};
+use outrigger_policy::pauses::{paused, probing};
+use outrigger_policy::{LaunchOutcome, LaunchOutcomes, Options, launch_outcomes};
 use tokio::time::Instant;
 
 use super::Tick;

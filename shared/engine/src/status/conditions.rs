@@ -10,7 +10,7 @@ use outrigger_model::{
     CapacityBuffer, ConfiguredKind, ConfiguredObject, ConfiguredStatus, Invalid, KarpenterLease,
     LaunchTemplate, NodeClaim, NodeClass, NodeClassRef, Quantity, Resources,
 };
-use outrigger_planning::karpenter::Owner;
+use outrigger_policy::karpenter::Owner;
 
 use crate::observe::classes::Resolution;
 use crate::ports::Configuration;

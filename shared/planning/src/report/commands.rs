@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use outrigger_model::{ExistingPlacement, PlannedNode, Pod, Target};
+use outrigger_optimizer::search::consolidate::{Consolidated, Step};
 
 use super::Writer;
 use super::naming::ClaimNames;
 use super::writer::nominated;
-use crate::search::consolidate::{Consolidated, Step};
 
 /// A step, written down.
 pub(crate) struct Written {

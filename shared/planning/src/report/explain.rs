@@ -11,11 +11,11 @@ use outrigger_model::taint::first_untolerated;
 use outrigger_model::{
     Conflict, FilterStep, NodePool, PoolRefusal, Quantity, Refusal, Requirements, TermRefusal, labels,
 };
+use outrigger_optimizer::market::purchases::{Purchases, type_of};
+use outrigger_optimizer::problem::classes::PodClass;
+use outrigger_optimizer::solution::Solution;
+use outrigger_policy::pods::queue;
 
-use crate::market::purchases::{Purchases, type_of};
-use crate::problem::classes::PodClass;
-use crate::problem::queue;
-use crate::solution::Solution;
 use sieve::Sieve;
 use volumes::Volume;
 

@@ -9,20 +9,19 @@ use outrigger_model::{
     PlannedNode, Pod, PodRef, PodsReport, Price, RankedType, Report, Requirement, Requirements, Resources,
     ZonePrice, labels,
 };
+use outrigger_optimizer::market::offers::{self, MinValues};
+use outrigger_optimizer::market::purchases::{capacity_of, type_of};
+pub(super) use outrigger_optimizer::market::selection::Aspect;
+use outrigger_optimizer::market::templates::{Template, bits};
+use outrigger_optimizer::problem::nominations::Nominations;
+use outrigger_optimizer::problem::{Problem, limits};
+use outrigger_optimizer::solution::{NewNode, Portion, Solution};
+use outrigger_policy::demand::expected_peak;
+use outrigger_policy::pods::queue;
+use outrigger_policy::pods::virtual_pods::is_virtual;
 
 use super::explain::Reasons;
 use super::naming::ClaimNames;
-use crate::demand::expected_peak;
-use crate::market::offers::{self, MinValues};
-use crate::market::purchases::{capacity_of, type_of};
-use crate::market::selection::Aspect;
-use crate::market::templates::{Template, bits};
-use crate::problem::Problem;
-use crate::problem::limits;
-use crate::problem::nominations::Nominations;
-use crate::problem::queue;
-use crate::problem::virtual_pods::is_virtual;
-use crate::solution::{NewNode, Portion, Solution};
 
 /// Writes what a solution comes to.
 pub(crate) struct Writer<'s, 'p, 'a> {

@@ -8,7 +8,9 @@ use outrigger_model::{
     CapacityType, ClaimState, Instance, LaunchTemplate, Node, PodState, Price, Quantity, Requirement,
     Requirements, Resources, Snapshot, Taint, TaintEffect, UnavailableOffering, labels,
 };
-use outrigger_planning::{Options, check, provision};
+use outrigger_planning::provision;
+use outrigger_policy::Options;
+use outrigger_referee as referee;
 use serde_json::json;
 
 use crate::fixtures::{
@@ -321,7 +323,7 @@ fn node_cost_decides_between_many_and_few() {
     let count = |dollars: f64| {
         let options = Options { node_price: Price::from_dollars(dollars), ..Options::default() };
         let (plan, report) = provision(&snapshot, &options);
-        assert_eq!(check::check_with_report(&snapshot, &plan, &report), []);
+        assert_eq!(referee::check_with_report(&snapshot, &plan, &report), []);
         assert_eq!(plan.node_price(), plan.nodes.iter().map(|_| Price::from_dollars(dollars).unwrap()).sum());
         plan.nodes.len()
     };
@@ -338,7 +340,7 @@ fn a_decision_that_runs_out_of_time_is_valid() {
     let asked = Cell::new(0);
     let time_is_up = || asked.replace(asked.get() + 1) > 0;
     let (plan, report) = provision(&snapshot, &Options { time_is_up: &time_is_up, ..Options::default() });
-    assert_eq!(check::check_with_report(&snapshot, &plan, &report), []);
+    assert_eq!(referee::check_with_report(&snapshot, &plan, &report), []);
     insta::assert_snapshot!(
         "out_of_time",
         rendered(

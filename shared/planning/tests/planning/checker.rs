@@ -13,7 +13,7 @@ mod spread;
 mod volumes;
 
 use outrigger_model::{Outcome, PodsReport, Report};
-use outrigger_planning::check;
+use outrigger_referee as referee;
 use serde_json::json;
 
 use setup::{Case, Setup};
@@ -57,7 +57,7 @@ fn each_pod_is_reported_once_and_where_it_is_placed() {
         ..Report::default()
     };
     let found = |snapshot: &_, report: &_| -> Vec<String> {
-        check::check_with_report(snapshot, &plan, report).iter().map(ToString::to_string).collect()
+        referee::check_with_report(snapshot, &plan, report).iter().map(ToString::to_string).collect()
     };
     assert_eq!(found(&snapshot, &report), Vec::<String>::new());
     let missing = "pod default/web-1: found 0 times in the plan and its report; allowed: once";

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::node_pool::DisruptionReason;
 use outrigger_model::{Node, Plan, Pod, PodState, Protection, Snapshot, Waste, labels};
-use outrigger_planning::check::{carried_out, check_consolidation};
-use outrigger_planning::disruption::{Consolidation, ConsolidationCommand, DisruptionSettings, consolidate};
-use outrigger_planning::{Options, provision};
+use outrigger_planning::{consolidate, provision};
+use outrigger_policy::Options;
+use outrigger_policy::disruption::{Consolidation, ConsolidationCommand, DisruptionSettings};
+use outrigger_referee::{carried_out, check_consolidation};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

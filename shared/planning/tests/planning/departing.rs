@@ -9,7 +9,7 @@ use outrigger_model::{
     ClaimState, ClassOffer, InstanceType, Node, NodeClaim, NodeClass, NodeClassRef, Pod, PodState, Price,
     Protection, Snapshot, labels,
 };
-use outrigger_planning::disruption::Consolidation;
+use outrigger_policy::disruption::Consolidation;
 use serde_json::json;
 
 use crate::consolidation::{consolidated, ended, own, why, world};

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use outrigger_model::{DaemonSet, Node, NodePool, Pod, PodSpec, Snapshot, labels};
-use outrigger_planning::{Options, check, provision};
+use outrigger_planning::provision;
+use outrigger_policy::Options;
+use outrigger_referee as referee;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -148,11 +150,11 @@ proptest! {
     #[test]
     fn pods_are_beside_those_that_their_rules_allow(snapshot in any_snapshot()) {
         let (plan, report) = provision(&snapshot, &Options::default());
-        let violations = check::check_with_report(&snapshot, &plan, &report);
+        let violations = referee::check_with_report(&snapshot, &plan, &report);
         prop_assert!(violations.is_empty(), "{violations:#?}");
         let second = applied(&snapshot, &plan);
         let (again, report) = provision(&second, &Options::default());
-        let violations = check::check_with_report(&second, &again, &report);
+        let violations = referee::check_with_report(&second, &again, &report);
         prop_assert!(violations.is_empty(), "second decision: {violations:#?}");
     }
 }

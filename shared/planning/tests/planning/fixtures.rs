@@ -10,7 +10,9 @@ use outrigger_model::{
     Outcome, Plan, Pod, PodRef, PodSpec, PodState, Price, Quantity, Report, Resources, Snapshot, fixtures,
     labels,
 };
-use outrigger_planning::{Options, check, provision};
+use outrigger_planning::provision;
+use outrigger_policy::Options;
+use outrigger_referee as referee;
 use serde_json::{Value, json};
 
 pub(crate) const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
@@ -195,7 +197,7 @@ pub(crate) fn applied(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
 pub(crate) fn planned(snapshot: &Snapshot) -> (Plan, Report) {
     let (plan, report) = provision(snapshot, &Options::default());
     let violations: Vec<String> =
-        check::check_with_report(snapshot, &plan, &report).iter().map(ToString::to_string).collect();
+        referee::check_with_report(snapshot, &plan, &report).iter().map(ToString::to_string).collect();
     assert!(violations.is_empty(), "{violations:#?}\n{}", rendered("", &plan, &report));
     (plan, report)
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use outrigger_model::{CapacityType, PlannedNode, RankedType, labels};
-use outrigger_planning::{MinValuesPolicy, Options, Preferences, check, provision};
+use outrigger_planning::provision;
+use outrigger_policy::{MinValuesPolicy, Options, Preferences};
+use outrigger_referee as referee;
 use serde_json::json;
 
 use crate::fixtures::{cluster, machine, pods, pool, requiring, spec, spec_with};
@@ -22,7 +24,7 @@ fn offers(capacity_type: &str, options: &Options<'_>) -> Vec<PlannedNode> {
     let wanted = requiring(&[(labels::CAPACITY_TYPE, "In", &[capacity_type])]);
     snapshot.node_pools.push(pool("default", wanted));
     let (plan, report) = provision(&snapshot, options);
-    assert_eq!(check::check_with_report(&snapshot, &plan, &report), []);
+    assert_eq!(referee::check_with_report(&snapshot, &plan, &report), []);
     assert!(!plan.nodes.is_empty());
     plan.nodes
 }
@@ -66,7 +68,7 @@ fn min_values_that_cannot_be_kept_are_lowered_where_that_is_asked_for_and_the_re
 
     let best = Options { min_values: MinValuesPolicy::BestEffort, ..Options::default() };
     let (plan, report) = provision(&snapshot, &best);
-    assert_eq!(check::check_with_report(&snapshot, &plan, &report), []);
+    assert_eq!(referee::check_with_report(&snapshot, &plan, &report), []);
     assert_eq!(report.unplaced().count(), 0);
     let last = report.nodes[0].filters.last().unwrap();
     let said = "price bounds, minValues 50 of karpenter.k8s.aws/instance-family lowered to what there is";
@@ -100,7 +102,7 @@ fn preferences_that_are_ignored_are_as_if_they_were_not_there() {
     let ignore = Options { preferences: Preferences::Ignore, ..Options::default() };
     let (respected, _) = provision(&choosy, &Options::default());
     let (ignored, report) = provision(&choosy, &ignore);
-    assert_eq!(check::check_with_report(&choosy, &ignored, &report), []);
+    assert_eq!(referee::check_with_report(&choosy, &ignored, &report), []);
     assert_eq!(ignored, provision(&plain, &Options::default()).0);
     assert_ne!(ignored, respected);
 }

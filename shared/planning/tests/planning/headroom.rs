@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use outrigger_model::{DemandSample, Plan, Quantity, Report, Resources, Snapshot, labels};
-use outrigger_planning::{Options, check, provision};
+use outrigger_planning::provision;
+use outrigger_policy::Options;
+use outrigger_referee as referee;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -116,7 +118,7 @@ proptest! {
         let (plan, report) = provision(&snapshot, &Options { headroom: 1_000, ..Options::default() });
         let (plain, plain_report) = without(&snapshot);
         let broken: Vec<String> =
-            check::check_with_report(&snapshot, &plan, &report).iter().map(ToString::to_string).collect();
+            referee::check_with_report(&snapshot, &plan, &report).iter().map(ToString::to_string).collect();
         prop_assert!(broken.is_empty(), "{broken:#?}");
         prop_assert_eq!(&plan.existing, &plain.existing);
         let mut with: Vec<_> = plan.nodes.iter().map(|node| &node.pods).collect();

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use outrigger_model::node_pool::DisruptionReason;
 use outrigger_model::{Node, Pod, Price, Proposal, Snapshot, labels};
-use outrigger_planning::Options;
-use outrigger_planning::check::carried_out;
-use outrigger_planning::disruption::{Consolidation, DisruptionSettings, consolidate};
+use outrigger_planning::consolidate;
+use outrigger_policy::Options;
+use outrigger_policy::disruption::{Consolidation, DisruptionSettings};
+use outrigger_referee::carried_out;
 use serde_json::{Value, json};
 
 use crate::consolidation::{ended, lose_patience, own, settled, told, violations, why, world_of};

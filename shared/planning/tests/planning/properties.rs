@@ -4,7 +4,9 @@
 use outrigger_model::{
     CapacityType, Pod, PodSpec, PodState, Quantity, Snapshot, UnavailableOffering, labels,
 };
-use outrigger_planning::{Options, check, provision};
+use outrigger_planning::provision;
+use outrigger_policy::Options;
+use outrigger_referee as referee;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -164,13 +166,13 @@ proptest! {
     #[test]
     fn every_decision_holds_and_is_final(snapshot in any_snapshot()) {
         let (plan, report) = provision(&snapshot, &Options::default());
-        let violations = check::check_with_report(&snapshot, &plan, &report);
+        let violations = referee::check_with_report(&snapshot, &plan, &report);
         prop_assert!(violations.is_empty(), "{violations:#?}");
         prop_assert_eq!(bytes(&snapshot), bytes(&snapshot.clone()));
 
         let second = applied(&snapshot, &plan);
         let (again, report) = provision(&second, &Options::default());
-        let violations = check::check_with_report(&second, &again, &report);
+        let violations = referee::check_with_report(&second, &again, &report);
         prop_assert!(violations.is_empty(), "second decision: {violations:#?}");
         prop_assert!(again.nodes.is_empty(), "launched again: {:#?}\nfirst: {:#?}", again.nodes, plan.nodes);
     }

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 
 use outrigger_model::node_pool::DisruptionReason;
 use outrigger_model::{Command, Node, Snapshot, labels};
-use outrigger_planning::Options;
-use outrigger_planning::disruption::{
+use outrigger_policy::Options;
+use outrigger_policy::disruption::{
     Budgets, Candidate, Candidates, DisruptionSettings, Kept, KeptNode, candidates,
 };
 

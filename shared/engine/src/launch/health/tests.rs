@@ -1,6 +1,6 @@
 //! The breaker, the quarantine and what else is remembered, as tables.
 
-use outrigger_planning::pauses::{paused, probing, quarantined};
+use outrigger_policy::pauses::{paused, probing, quarantined};
 
 use super::*;
 

@@ -1,10 +1,10 @@
 //! The rules about other pods that leave a pod no place: which rule, which domain, and why nothing comes there.
 
 use outrigger_model::{Refusal, Requirement, Requirements};
+pub(super) use outrigger_optimizer::problem::topology::{Rule, RuleKind};
 
 use super::sieve::Sieve;
 use super::{Asked, Reasons};
-use crate::problem::topology::{Rule, RuleKind};
 
 /// How many domains are named.
 const DOMAINS_SHOWN: usize = 5;

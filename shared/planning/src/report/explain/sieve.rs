@@ -5,19 +5,19 @@ use std::cmp::Reverse;
 use outrigger_model::resources::PODS;
 use outrigger_model::volume::EBS_DRIVER;
 use outrigger_model::{CapacityType, FilterStep, InstanceType, PlannedNode, PodRef, Quantity, Requirements};
+use outrigger_optimizer::market::offers::{self, Fitting, MinValues};
+use outrigger_optimizer::market::purchases::{Purchases, capacity_of, type_of};
+pub(super) use outrigger_optimizer::market::selection::Aspect;
+use outrigger_optimizer::market::templates::Template;
+use outrigger_optimizer::problem::Problem;
+use outrigger_optimizer::problem::beside_daemons::BesideDaemons;
+use outrigger_optimizer::problem::classes::PodClass;
+use outrigger_policy::pods::daemons::Daemon;
+use outrigger_policy::pods::ports;
+use outrigger_policy::{MinValuesPolicy, Options};
 
 use super::Asked;
 use super::volumes::Volume;
-use crate::market::offers::{self, Fitting, MinValues};
-use crate::market::purchases::{Purchases, capacity_of, type_of};
-use crate::market::selection::Aspect;
-use crate::market::templates::Template;
-use crate::problem::Problem;
-use crate::problem::beside_daemons::BesideDaemons;
-use crate::problem::classes::PodClass;
-use crate::problem::daemons::Daemon;
-use crate::problem::ports;
-use crate::{MinValuesPolicy, Options};
 
 /// What is left of a template's purchases, and the filters that were there.
 #[derive(Clone)]

@@ -1,11 +1,11 @@
 //! What the volumes of a pod have to do with its having no place.
 
 use outrigger_model::{Refusal, Requirements, Snapshot};
+use outrigger_optimizer::market::templates::Template;
+use outrigger_optimizer::problem::classes::PodClass;
+use outrigger_policy::pods::volumes::together;
 
 use super::{Asked, conflict};
-use crate::market::templates::Template;
-use crate::problem::classes::PodClass;
-use crate::problem::volumes::together;
 
 /// A volume that cannot be attached everywhere.
 pub(super) struct Volume<'a> {

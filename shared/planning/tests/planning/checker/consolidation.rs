@@ -7,9 +7,9 @@ use outrigger_model::{
     CapacityType, ClaimState, ExistingPlacement, Node, NodeClaim, NodeClaimStatus, NominatedPod, Pod,
     PodDisruptionBudget, Price, Snapshot, Taint, Target, fixtures, labels,
 };
-use outrigger_planning::Options;
-use outrigger_planning::check::check_consolidation;
-use outrigger_planning::disruption::{Consolidation, ConsolidationCommand, NodeCost};
+use outrigger_policy::Options;
+use outrigger_policy::disruption::{Consolidation, ConsolidationCommand, NodeCost};
+use outrigger_referee::check_consolidation;
 use serde_json::{Value, json};
 
 use super::setup::{Setup, anti_affinity};

@@ -5,7 +5,7 @@ use outrigger_model::{
     CapacityType, ExistingPlacement, InstanceType, NodeClaim, NodeClaimSpec, NominatedPod, Plan, PlannedNode,
     Pod, RankedType, Requirement, Resources, Snapshot, Target, VolumeClaim, ZonePrice, fixtures, labels,
 };
-use outrigger_planning::check;
+use outrigger_referee as referee;
 use serde_json::{Value, json};
 
 use crate::fixtures::{bound, cluster, node, pods, pool, spec_with};
@@ -52,7 +52,7 @@ impl Setup {
 
     /// What the checker finds.
     pub(crate) fn found(&self) -> Vec<String> {
-        check::check(&self.snapshot, &self.plan).iter().map(ToString::to_string).collect()
+        referee::check(&self.snapshot, &self.plan).iter().map(ToString::to_string).collect()
     }
 
     /// Small pods `name-0`, `name-1`… with the label `app: name` that wait for a node.

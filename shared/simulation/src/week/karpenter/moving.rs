@@ -4,9 +4,10 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::{CapacityType, PlannedNode, Price, RankedType, Snapshot};
-use outrigger_planning::disruption::{Balance, Candidate, DisruptionSettings, balances};
-use outrigger_planning::leaving::seen;
-use outrigger_planning::{Options, provision};
+use outrigger_planning::provision;
+use outrigger_policy::Options;
+use outrigger_policy::disruption::{Balance, Candidate, DisruptionSettings, balances};
+use outrigger_policy::leaving::seen;
 
 use super::is_drained;
 use super::trial::Trial;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use outrigger_model::taint::TolerationOperator;
 use outrigger_model::{Node, NodeClaim, Pod, PodState, Snapshot, Taint, TaintEffect, Toleration};
-use outrigger_planning::disruption::Candidate;
+use outrigger_policy::disruption::Candidate;
 
 /// What keeps moved pods from nodes that have changed lately, in the world that is tried.
 const CHANGED_TAINT: &str = "rival.example.com/changed";

@@ -1,9 +1,9 @@
 //! Which nodes commands end, and how many at once.
 
-use outrigger_model::fixtures::unread;
+use outrigger_model::fixtures::{self, unread};
 use outrigger_model::node_pool::DisruptionReason;
-use outrigger_model::{ClaimState, HealthyPods, Price, Readiness, Target, UnhealthyPods, fixtures, labels};
-use outrigger_planning::disruption::{ConsolidationCommand, NodeCost};
+use outrigger_model::{ClaimState, HealthyPods, Price, Readiness, Target, UnhealthyPods, labels};
+use outrigger_policy::disruption::{ConsolidationCommand, NodeCost};
 use serde_json::{Value, json};
 
 use super::{B, LARGE, World, XLARGE, check_faults, command};

@@ -1,0 +1,130 @@
+//! Sets of purchases: a purchase is one instance type of one capacity type.
+
+use outrigger_model::CapacityType;
+
+/// How many capacity types there are.
+pub(crate) const CAPACITY_TYPES: usize = CapacityType::ALL.len();
+
+/// A set of purchases of one template, as bits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Purchases {
+    words: Vec<u64>,
+}
+
+/// The purchase of an instance type, by its place in the class's list, as a capacity type.
+pub(crate) const fn purchase(instance_type: usize, capacity_type: CapacityType) -> usize {
+    instance_type * CAPACITY_TYPES + capacity_type as usize
+}
+
+/// The capacity type of a purchase.
+pub const fn capacity_of(purchase: usize) -> CapacityType {
+    CapacityType::ALL[purchase % CAPACITY_TYPES]
+}
+
+/// The place of a purchase's instance type in the class's list.
+pub const fn type_of(purchase: usize) -> usize {
+    purchase / CAPACITY_TYPES
+}
+
+impl Purchases {
+    /// No purchase out of `count`.
+    pub fn none(count: usize) -> Self {
+        Self { words: vec![0; count.div_ceil(64)] }
+    }
+
+    /// The purchases below `count` that pass a test.
+    pub fn of(count: usize, test: impl Fn(usize) -> bool) -> Self {
+        let mut set = Self::none(count);
+        (0..count).filter(|purchase| test(*purchase)).for_each(|purchase| set.insert(purchase));
+        set
+    }
+
+    /// These purchases out of `count`.
+    pub(crate) fn from_list(count: usize, purchases: &[usize]) -> Self {
+        let mut set = Self::none(count);
+        for purchase in purchases {
+            set.insert(*purchase);
+        }
+        set
+    }
+
+    pub(crate) fn insert(&mut self, purchase: usize) {
+        if let Some(word) = self.words.get_mut(purchase / 64) {
+            *word |= 1 << (purchase % 64);
+        }
+    }
+
+    /// Whether one is in it.
+    pub fn contains(&self, purchase: usize) -> bool {
+        self.words.get(purchase / 64).is_some_and(|word| word >> (purchase % 64) & 1 == 1)
+    }
+
+    /// Keeps those that are in the other, too.
+    pub fn intersect(&mut self, other: &Self) {
+        self.intersect_words(&other.words);
+    }
+
+    /// Keeps those whose bits are set.
+    pub(crate) fn intersect_words(&mut self, words: &[u64]) {
+        self.words.iter_mut().zip(words).for_each(|(word, other)| *word &= other);
+    }
+
+    /// Keeps those that pass a test.
+    pub fn retain(&mut self, test: impl Fn(usize) -> bool) {
+        let out: Vec<usize> = self.iter().filter(|purchase| !test(*purchase)).collect();
+        for purchase in out {
+            self.words[purchase / 64] &= !(1 << (purchase % 64));
+        }
+    }
+
+    /// Adds those of the other.
+    pub fn unite(&mut self, other: &Self) {
+        self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= other);
+    }
+
+    pub(crate) fn is_subset(&self, other: &Self) -> bool {
+        self.words.iter().zip(&other.words).all(|(word, other)| word & !other == 0)
+    }
+
+    /// Whether one is in both.
+    pub fn intersects(&self, other: &Self) -> bool {
+        self.words.iter().zip(&other.words).any(|(word, other)| word & other != 0)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
+
+    /// How many instance types are in the set, whatever their capacity types.
+    pub fn types(&self) -> usize {
+        let mut types: Vec<usize> = self.iter().map(type_of).collect();
+        types.dedup();
+        types.len()
+    }
+
+    /// Those in it, in order.
+    pub fn iter(&self) -> impl Iterator<Item = usize> {
+        self.words.iter().enumerate().flat_map(|(index, word)| {
+            let mut rest = *word;
+            std::iter::from_fn(move || {
+                let bit = (rest != 0).then(|| rest.trailing_zeros() as usize)?;
+                rest &= rest - 1;
+                Some(index * 64 + bit)
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_is_what_was_put_in() {
+        let set = Purchases::of(200, |purchase| [3, 63, 64, 199].contains(&purchase));
+        assert_eq!(set.iter().collect::<Vec<_>>(), [3, 63, 64, 199]);
+        assert_eq!(set.types(), 3);
+        assert!(set.contains(64) && !set.contains(66) && !set.contains(1_000));
+    }
+}

@@ -1,0 +1,95 @@
+//! What of each pool may be launched for the pods of a problem, as things stand before it is solved. A domain that no
+//! such machine would be in, and no node is in, is none: a spread that waited for it would wait for ever.
+
+use std::collections::BTreeMap;
+
+use outrigger_model::CapacityType;
+use outrigger_policy::{MinValuesPolicy, Options};
+
+use super::classes::PodClass;
+use super::limits::Limits;
+use crate::market::offers::{self, Fitting, MinValues};
+use crate::market::purchases::{Purchases, capacity_of, type_of};
+use crate::market::templates::{Template, bits};
+
+/// What the openable machines are worked out from.
+pub(super) struct Facts<'f, 'a> {
+    pub(super) templates: &'f [Template<'a>],
+    pub(super) limits: &'f [Limits],
+    /// How many more instances each reservation has room for.
+    pub(super) reservations: &'f BTreeMap<String, u32>,
+    pub(super) classes: &'f [PodClass<'a>],
+    pub(super) options: &'f Options<'f>,
+}
+
+impl Facts<'_, '_> {
+    /// For each template, the machines that its limits and reservations admit and that some pod fits. A static pool
+    /// launches the nodes that it lacks for nobody, so any of its machines may come.
+    pub(super) fn openable(&self) -> Vec<Purchases> {
+        (0..self.templates.len()).map(|index| self.of_template(index)).collect()
+    }
+
+    fn of_template(&self, index: usize) -> Purchases {
+        let (template, limits) = (&self.templates[index], &self.limits[index]);
+        if !limits.admit_pods(template) {
+            return Purchases::none(template.purchases());
+        }
+        let mut openable = template.usable.clone();
+        if !limits.are_absent() {
+            openable.retain(|purchase| limits.admit(type_of(purchase), &limits.used));
+        }
+        if !self.reservations.is_empty() {
+            openable.retain(|purchase| self.has_room(template, purchase));
+        }
+        if !template.is_static() {
+            openable.intersect(&self.carriers(template));
+        }
+        if self.keeps_min_values(template, &openable) {
+            openable
+        } else {
+            Purchases::none(template.purchases())
+        }
+    }
+
+    /// Whether a purchase is no reserved one, or some reservation behind it has room.
+    fn has_room(&self, template: &Template<'_>, purchase: usize) -> bool {
+        let has_room = |zone: usize| {
+            let id = template.reservation(purchase, zone).map(|reservation| &reservation.id);
+            id.and_then(|id| self.reservations.get(id)).is_some_and(|left| *left > 0)
+        };
+        capacity_of(purchase) != CapacityType::Reserved || bits(template.allowed_zones).any(has_room)
+    }
+
+    /// The machines that some pod fits. The smallest pods are asked first, and no further once all machines are found
+    /// that would fit the least that is asked of each resource.
+    fn carriers(&self, template: &Template<'_>) -> Purchases {
+        let classes = || self.classes.iter().rev().filter(|class| template.bears(class.spec, true));
+        let mut carriers = Purchases::none(template.purchases());
+        let least = classes().map(|class| class.request.clone()).reduce(|mut least, request| {
+            least.iter_mut().zip(request).for_each(|(least, amount)| *least = amount.min(*least));
+            least
+        });
+        let Some(least) = least else { return carriers };
+        let possible = template.carriers(&least);
+        for class in classes() {
+            if possible.is_subset(&carriers) {
+                break;
+            }
+            carriers.unite(&template.carriers(&class.request));
+        }
+        carriers
+    }
+
+    /// Whether some machines keep the pool's minValues, where these are strict.
+    fn keeps_min_values(&self, template: &Template<'_>, openable: &Purchases) -> bool {
+        let min_values = MinValues::of(template);
+        if min_values.is_empty() || self.options.min_values != MinValuesPolicy::Strict {
+            return true;
+        }
+        CapacityType::ALL.into_iter().any(|capacity_type| {
+            let purchases = openable.iter().filter(|it| capacity_of(*it) == capacity_type).collect();
+            let fitting = Fitting { purchases, zones: template.allowed_zones, on_demand: None };
+            offers::offered(template, &fitting, &min_values, self.options).is_some()
+        })
+    }
+}

@@ -1,0 +1,189 @@
+//! Bins: lots that ask the same of labels and take the same room are one thing to pack.
+
+use std::rc::Rc;
+
+use outrigger_model::pod::HostPort;
+
+use super::assign::Waiting;
+use crate::fixed_map::FixedMap;
+use crate::ids::GroupId;
+use crate::market::purchases::Purchases;
+use crate::market::selections::Selected;
+use crate::problem::Problem;
+use crate::problem::lots::{Home, Lot};
+use crate::problem::topology::{Rule, RuleKind};
+
+/// Pods of several lots that differ only in the rules about the pods beside them.
+#[derive(Debug)]
+pub(super) struct Bin<'b> {
+    /// Where they may go.
+    pub(super) selected: Rc<Selected>,
+    /// The room and the ports that each takes.
+    pub(super) shape: PodShape<'b>,
+    /// The purchases that one pod fits.
+    pub(super) purchases: Purchases,
+    /// The members, those with rules of their own first.
+    pub(super) members: Vec<usize>,
+    /// How many pods are left.
+    pub(super) left: u32,
+}
+
+/// What pods of one size take.
+#[derive(Debug, PartialEq, Eq, Hash, Clone, Copy)]
+pub(super) struct PodShape<'b> {
+    pub(super) request: &'b [i64],
+    pub(super) ports: &'b [HostPort],
+}
+
+/// A lot on its way through the pools.
+#[derive(Debug)]
+pub(super) struct Member<'b> {
+    /// The lot that it was counted as.
+    pub(super) counted: Rc<Lot>,
+    /// The lot that is tried now: the same, or one in a further relaxation.
+    pub(super) lot: Rc<Lot>,
+    /// How many of its pods are left.
+    pub(super) left: u32,
+    /// The groups about single nodes that count its pods.
+    pub(super) on_hosts: &'b [GroupId],
+    /// Rules about single nodes in its relaxation.
+    pub(super) rules: Vec<Rule>,
+    /// The bin that it is in; none when it has been refused everywhere.
+    pub(super) bin: Option<usize>,
+    next_template: usize,
+}
+
+impl Member<'_> {
+    /// Its rules about pods that must be on its node.
+    pub(super) fn affinity(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().filter(|rule| rule.kind == RuleKind::Affinity)
+    }
+
+    /// Whether its pods can only join nodes that others are on.
+    fn follows(&self) -> bool {
+        self.affinity().next().is_some()
+    }
+}
+
+/// All bins, and the lots in them.
+pub(super) struct Bins<'b> {
+    pub(super) all: Vec<Bin<'b>>,
+    pub(super) members: Vec<Member<'b>>,
+    known: FixedMap<(usize, PodShape<'b>), usize>,
+}
+
+impl<'b> Bins<'b> {
+    /// Puts every lot into the bin of its first choice.
+    pub(super) fn of(problem: &'b Problem<'_>, waiting: Vec<Waiting>) -> Self {
+        let member = |it: Waiting| Member {
+            on_hosts: &problem.on_hosts[it.lot.class],
+            counted: Rc::clone(&it.lot),
+            lot: it.lot,
+            left: it.count,
+            rules: Vec::new(),
+            bin: None,
+            next_template: 0,
+        };
+        let members: Vec<_> = waiting.into_iter().map(member).collect();
+        let count = members.len();
+        let mut bins = Self { all: Vec::new(), members, known: FixedMap::default() };
+        (0..count).for_each(|member| bins.advance(problem, member));
+        bins
+    }
+
+    /// Moves a lot on to its next choice: the pools in their order, then the next relaxation with all pools again.
+    pub(super) fn advance(&mut self, problem: &'b Problem<'_>, member: usize) {
+        self.leave(member);
+        loop {
+            let held = &mut self.members[member];
+            if held.next_template == problem.templates().len() {
+                let Some(next) = relaxed(problem, &held.lot) else { return };
+                (held.lot, held.next_template) = (next, 0);
+            }
+            let template = held.next_template;
+            held.next_template += 1;
+            let lot = Rc::clone(&held.lot);
+            if problem.templates()[template].is_static() {
+                continue;
+            }
+            if let Some(home) = problem.home(&lot, template) {
+                let rules = problem.rules_on_new(lot.class, lot.relaxation).iter();
+                held.rules = rules.filter(|rule| rule.is_per_host).copied().collect();
+                let bin = self.bin(problem, &lot, &home);
+                return self.join(member, bin);
+            }
+        }
+    }
+
+    fn leave(&mut self, member: usize) {
+        if let Some(bin) = self.members[member].bin.take() {
+            self.all[bin].members.retain(|other| *other != member);
+            self.all[bin].left -= self.members[member].left;
+        }
+    }
+
+    fn join(&mut self, member: usize, bin: usize) {
+        let members = &self.members;
+        let order = |member: usize| (members[member].rules.is_empty(), member);
+        let place = self.all[bin].members.partition_point(|other| order(*other) < order(member));
+        self.all[bin].members.insert(place, member);
+        self.all[bin].left += self.members[member].left;
+        self.members[member].bin = Some(bin);
+    }
+
+    /// The bin of a lot on a template.
+    fn bin(&mut self, problem: &'b Problem<'_>, lot: &Lot, home: &Home) -> usize {
+        let pod_class = &problem.classes[lot.class];
+        let shape =
+            PodShape { request: &pod_class.requests[lot.relaxation], ports: &pod_class.spec.host_ports };
+        *self.known.entry((home.selected.id, shape)).or_insert_with(|| {
+            let (selected, purchases) = (Rc::clone(&home.selected), home.purchases.clone());
+            self.all.push(Bin { selected, shape, purchases, members: Vec::new(), left: 0 });
+            self.all.len() - 1
+        })
+    }
+
+    /// Takes pods of a lot.
+    pub(super) fn take(&mut self, member: usize, count: u32) {
+        let held = &mut self.members[member];
+        held.left -= count;
+        if let Some(bin) = held.bin {
+            self.all[bin].left -= count;
+            if held.left == 0 {
+                self.all[bin].members.retain(|other| *other != member);
+            }
+        }
+    }
+
+    /// The bin to open a node for, of those with pods that need no others there: the one with the fewest offerings by
+    /// its labels, so that those with more choice can fill its gaps, then the first in order.
+    pub(super) fn lead(&self) -> Option<usize> {
+        let leads = |bin: &Bin<'_>| bin.members.iter().any(|member| !self.members[*member].follows());
+        let waiting = self.all.iter().enumerate().filter(|(_, bin)| bin.left > 0 && leads(bin));
+        let order = |bin: &Bin<'_>| {
+            let class = bin.members.iter().map(|member| self.members[*member].lot.class).min();
+            (bin.selected.width, class)
+        };
+        waiting.min_by_key(|(_, bin)| order(bin)).map(|(index, _)| index)
+    }
+
+    /// What the pods that are left in the bins of one selection ask for.
+    pub(super) fn demand(&self, selected: usize, width: usize) -> Vec<f64> {
+        let mut demand = vec![0.0; width];
+        for bin in self.all.iter().filter(|bin| bin.selected.id == selected && bin.left > 0) {
+            for (sum, amount) in demand.iter_mut().zip(bin.shape.request) {
+                *sum += *amount as f64 * f64::from(bin.left);
+            }
+        }
+        demand
+    }
+}
+
+/// The lot in the same domains in the next relaxation that has one.
+fn relaxed(problem: &Problem<'_>, lot: &Lot) -> Option<Rc<Lot>> {
+    let further = lot.relaxation + 1..problem.classes[lot.class].relaxations.len();
+    further.into_iter().find_map(|relaxation| {
+        let lots = problem.lots(lot.class, relaxation);
+        lots.iter().find(|other| other.fits && other.domains == lot.domains).cloned()
+    })
+}

@@ -1,0 +1,156 @@
+//! Consolidation: existing nodes are ended and their pods placed anew, as long as that saves more than it disturbs.
+//!
+//! Which nodes stay decides what it costs (`keepers`): they are there to be filled by the pods of the others, which
+//! go in `steps`. Each step that is kept is a command: the nodes that it ends, and the nodes that it opens for their
+//! pods.
+
+mod keepers;
+mod kinds;
+mod parts;
+mod steps;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use outrigger_model::Price;
+use outrigger_policy::disruption::DisruptionSettings;
+
+use super::order::classes_in_order;
+use super::prices::Prices;
+use super::{assign, construct};
+use crate::problem::Problem;
+use crate::solution::{NewNode, PlacedPods, Solution};
+use kinds::Kinds;
+
+/// The nodes of a pool that may be ended, and when that is worth it.
+pub struct PoolNodes {
+    /// Nodes that are to be replaced whatever that costs, by their places among the existing ones, the first to go
+    /// first.
+    pub replaced: Vec<usize>,
+    /// The others, by their places.
+    pub nodes: Vec<usize>,
+    /// The pool's numbers.
+    pub settings: DisruptionSettings,
+    /// How many empty ones may go.
+    pub empty: AtOnce,
+    /// How many others may go.
+    pub loaded: AtOnce,
+}
+
+/// How many nodes may be disrupted at once.
+#[derive(Clone, Copy, Debug)]
+pub struct AtOnce {
+    /// Now, beside those that are disrupted already.
+    pub now: usize,
+    /// When none is.
+    pub later: usize,
+}
+
+impl AtOnce {
+    /// How many nodes the next step may end, once some are ended.
+    fn next(&self, ended: usize) -> usize {
+        if self.now > ended { (self.now - ended).min(self.later) } else { self.later }
+    }
+}
+
+/// How many pods of each class.
+pub type Counts = BTreeMap<usize, u32>;
+
+/// A step that is worth it.
+pub struct Step {
+    /// The existing nodes that it ends, with the pods that were on each.
+    pub ended: Vec<(usize, Vec<PlacedPods>)>,
+    /// The nodes that it opens, each with what it takes in at once; the rest comes to it in later steps.
+    pub opened: Vec<(Rc<NewNode>, Counts)>,
+    /// What nodes take in that an earlier step has opened, by their numbers among all that steps open.
+    pub joined: Vec<(usize, Counts)>,
+    /// What existing nodes take in.
+    pub taken_in: Vec<(usize, Counts)>,
+    /// Nano-dollars per hour that it saves; less than nothing where a replacement costs more.
+    pub saving: i64,
+    /// How many pods it evicts.
+    pub evictions: usize,
+    /// Whether its nodes are replaced whatever that costs.
+    pub is_replacement: bool,
+}
+
+/// Why a node that might be ended is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stays {
+    /// Pods of it, of this class where that is known, have no place elsewhere that holds to all rules as they hold now.
+    NoPlace(Option<usize>),
+    /// Pods of it have a place elsewhere as they would be packed there, but one of this class has none where
+    /// kube-scheduler spreads them.
+    OnlyPacked(usize),
+    /// Ending it saves too little, or nothing.
+    Saves {
+        /// Nano-dollars per hour.
+        saving: i64,
+        /// What it must save.
+        least: Price,
+    },
+    /// So few types of spot are cheaper.
+    TooFewTypes(usize),
+    /// Pods of other nodes move to it.
+    TakesIn,
+    /// The time was over before it was looked at.
+    NotReached,
+}
+
+/// What consolidation comes to.
+pub struct Consolidated<'p, 'a> {
+    /// Where all pods are after the steps.
+    pub solution: Solution<'p, 'a>,
+    /// The steps, in order.
+    pub steps: Vec<Step>,
+    /// The nodes that stay, of those that might be ended.
+    pub stays: BTreeMap<usize, Stays>,
+}
+
+/// Ends nodes as long as that is worth it. `proposed` names those that an earlier run would end together, by their
+/// places.
+pub fn consolidate<'p, 'a>(
+    problem: &'p Problem<'a>,
+    pools: &[PoolNodes],
+    proposed: &[Vec<usize>],
+) -> Consolidated<'p, 'a> {
+    let mut solution = Solution::empty(problem);
+    let order = classes_in_order(problem);
+    assign::place_nominated(&mut solution);
+    let homes = assign::place_running(&mut solution);
+    construct::construct(&mut solution, &order, &mut Prices::default());
+    solution.commit();
+    let kinds = Kinds::new(problem);
+    let start = Start { solution, order, homes, pools, proposed, kinds };
+    keepers::best(&start).told()
+}
+
+/// What every attempt begins with.
+struct Start<'s, 'p, 'a> {
+    /// All pods where they are.
+    solution: Solution<'p, 'a>,
+    /// The classes in the order in which their pods are placed.
+    order: Vec<usize>,
+    /// The pods that may move, of each existing node; none where one of them could be nowhere else.
+    homes: Vec<Option<Vec<PlacedPods>>>,
+    pools: &'s [PoolNodes],
+    /// The nodes that an earlier run would end together.
+    proposed: &'s [Vec<usize>],
+    kinds: Kinds<'p>,
+}
+
+impl Start<'_, '_, '_> {
+    fn pods_of(&self, node: usize) -> &[PlacedPods] {
+        self.homes[node].as_deref().unwrap_or_default()
+    }
+
+    /// How many pods of a node would be evicted.
+    fn evictions(&self, node: usize) -> usize {
+        self.pods_of(node).iter().map(|pods| pods.count as usize).sum()
+    }
+
+    /// Whether all pods of a node could be elsewhere, as far as that is known of them alone.
+    fn is_free(&self, node: usize) -> bool {
+        self.homes[node].is_some()
+    }
+}

@@ -1,0 +1,467 @@
+//! Steps: nodes that do not stay are ended, many at a time, the dearest for what they carry first.
+//!
+//! The free room of nodes that stay is the first that pods move to; a node that pods move to is not ended by a later
+//! step. What an earlier run has proposed is tried before anything else: it is to be found again, however much the
+//! cluster has changed around it. No step buys again what it ends: that node stays instead.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use outrigger_model::labels::CAPACITY_TYPE;
+use outrigger_model::{CapacityType, Price};
+use outrigger_policy::disruption::DisruptionSettings;
+
+use super::parts::{Sizes, parts};
+use super::{AtOnce, Consolidated, Counts, PoolNodes, Start, Stays, Step};
+use crate::search::construct::recreate;
+use crate::search::prices::Prices;
+use crate::search::worst_fit::worst_fit;
+use crate::solution::{NewNode, Objective, PlacedPods, Solution};
+
+/// What a step must do to be kept.
+#[derive(Clone, Copy)]
+enum Demand<'s> {
+    /// Save enough, in commands that end so many nodes each.
+    Saving(&'s DisruptionSettings, Sizes),
+    /// Place every pod.
+    Places,
+}
+
+/// The nodes of a pool that may be ended for money, each list in the order in which they go.
+#[derive(Default)]
+pub(super) struct Parting {
+    /// Without pods, and not to stay.
+    pub(super) empty: Vec<usize>,
+    /// With pods, and not to stay.
+    pub(super) loaded: Vec<usize>,
+    /// To stay, unless one can be spared by itself.
+    pub(super) keepers: Vec<usize>,
+}
+
+/// What steps come to; less is better.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Score {
+    /// Nano-dollars per hour of all nodes, and what moves count.
+    pub(super) cost: u64,
+    evictions: usize,
+}
+
+/// Steps that are carried out one after another.
+pub(super) struct Steps<'s, 'p, 'a> {
+    start: &'s Start<'s, 'p, 'a>,
+    solution: Solution<'p, 'a>,
+    current: Objective,
+    done: Vec<Step>,
+    stays: BTreeMap<usize, Stays>,
+    /// The nodes that pods were moved to.
+    takes_in: Vec<bool>,
+    /// The nodes that may be ended for money, and may stay instead of what would be bought.
+    endable: Vec<usize>,
+    /// Nano-dollars per hour that the moves count.
+    moves: u64,
+}
+
+impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
+    /// Carries out all steps that are worth it, with the nodes of each pool parted so.
+    pub(super) fn of(start: &'s Start<'s, 'p, 'a>, parting: &[Parting]) -> Self {
+        let solution = start.solution.clone();
+        let mut steps = Self {
+            current: solution.objective(),
+            takes_in: vec![false; solution.existing.len()],
+            endable: parting.iter().flat_map(|it| it.empty.iter().chain(&it.loaded)).copied().collect(),
+            start,
+            solution,
+            done: Vec::new(),
+            stays: BTreeMap::new(),
+            moves: 0,
+        };
+        steps.run(parting);
+        steps
+    }
+
+    pub(super) fn score(&self) -> Score {
+        let evictions = self.done.iter().map(|step| step.evictions).sum();
+        Score { cost: self.current.cost.saturating_add(self.moves), evictions }
+    }
+
+    pub(super) fn told(self) -> Consolidated<'p, 'a> {
+        Consolidated { solution: self.solution, steps: self.done, stays: self.stays }
+    }
+
+    fn run(&mut self, parting: &[Parting]) {
+        let pools = self.start.pools;
+        for pool in pools {
+            // What takes room on a node with a pod that could be nowhere else is not known.
+            let all = pool.nodes.iter().chain(&pool.replaced).copied();
+            let stuck: Vec<usize> = all.filter(|node| !self.start.is_free(*node)).collect();
+            self.set_closed(&stuck, true);
+            let of_pool = pool.nodes.iter().filter(|node| !self.start.is_free(**node));
+            self.stays.extend(of_pool.map(|node| (*node, Stays::NoPlace(None))));
+            self.set_closed(&pool.replaced, true);
+        }
+        // No pod moves to a node that is to go as well.
+        for parting in parting {
+            self.set_closed(&parting.empty, true);
+            self.set_closed(&parting.loaded, true);
+        }
+        for node in pools.iter().flat_map(|pool| &pool.replaced) {
+            self.end_one(*node, Demand::Places);
+        }
+        for (pool, parting) in pools.iter().zip(parting) {
+            let mut ended = self.end_proposed(pool);
+            self.end_many(&parting.empty, pool.empty, &mut ended, pool);
+            self.end_many(&parting.loaded, pool.loaded, &mut ended, pool);
+        }
+        for (pool, parting) in pools.iter().zip(parting) {
+            let all = parting.keepers.iter().chain(&parting.empty).chain(&parting.loaded);
+            for node in all.copied().filter(|node| !self.stays.contains_key(node)).collect::<Vec<_>>() {
+                if !self.solution.ended[node] {
+                    self.end_one(node, Demand::Saving(&pool.settings, Sizes::WHOLE));
+                }
+            }
+        }
+    }
+
+    fn set_closed(&mut self, nodes: &[usize], closed: bool) {
+        for node in nodes {
+            self.solution.closed[*node] = closed;
+        }
+    }
+
+    /// Ends what an earlier run has proposed for a pool, as far as that is worth it still; says how many nodes.
+    fn end_proposed(&mut self, pool: &PoolNodes) -> usize {
+        let known: BTreeSet<usize> = pool.nodes.iter().copied().collect();
+        let may_end = |node: &usize| known.contains(node) && self.start.is_free(*node);
+        let proposed = self.start.proposed.iter();
+        let of_pool: Vec<&Vec<usize>> = proposed.filter(|nodes| nodes.iter().all(may_end)).collect();
+        let mut ended = 0;
+        for nodes in of_pool {
+            let is_free = nodes.iter().all(|node| !self.takes_in[*node] && !self.solution.ended[*node]);
+            if is_free && self.end_as_proposed(nodes, Demand::Saving(&pool.settings, Sizes::WHOLE)) {
+                ended += nodes.iter().filter(|node| self.solution.ended[**node]).count();
+            }
+        }
+        ended
+    }
+
+    /// Ends nodes as an earlier run has proposed. What was to take their pods in then may be to go now: it stays where
+    /// nothing else has room for them. Else two runs could each propose what the other keeps, and nothing would end.
+    fn end_as_proposed(&mut self, nodes: &[usize], demand: Demand<'_>) -> bool {
+        if self.try_ending(nodes, demand).is_ok() {
+            return true;
+        }
+        let is_proposed = |node: &usize| self.start.proposed.iter().any(|nodes| nodes.contains(node));
+        let going = self.endable.iter().copied().filter(|node| self.is_going(*node));
+        let others: Vec<usize> = going.filter(|node| !is_proposed(node)).collect();
+        self.set_closed(&others, false);
+        let is_ended = self.try_ending(nodes, demand).is_ok();
+        let untouched: Vec<usize> = others.into_iter().filter(|node| !self.takes_in[*node]).collect();
+        self.set_closed(&untouched, true);
+        is_ended
+    }
+
+    /// Ends nodes of a pool, as many at a time as is worth it; the others are opened to the pods of others. `ended`
+    /// counts those of the pool.
+    fn end_many(&mut self, nodes: &[usize], at_once: AtOnce, ended: &mut usize, pool: &PoolNodes) {
+        let mut left = nodes.to_vec();
+        let mut refused = 0;
+        loop {
+            left.retain(|node| self.is_going(*node));
+            if left.is_empty() {
+                return;
+            }
+            let sizes = Sizes { first: at_once.next(*ended).max(1), later: at_once.later.max(1) };
+            let demand = Demand::Saving(&pool.settings, sizes);
+            // With patience nodes go as each has wasted enough. Without, all go for one cluster, however many
+            // at a time.
+            let together = if pool.settings.patience > 0.0 { sizes.first } else { left.len() };
+            let size_max = together.min(left.len());
+            let mut size = if is_tried_together(refused) { size_max } else { 1 };
+            while let Err(stays) = self.end_most(&left[..size], demand) {
+                if size == 1 {
+                    self.set_closed(&left[..1], false);
+                    self.stays.insert(left[0], stays);
+                    refused += 1;
+                    break;
+                }
+                size /= 2;
+            }
+            *ended += left[..size].iter().filter(|node| self.solution.ended[**node]).count();
+        }
+    }
+
+    /// Whether a node is to go and has not been looked at yet.
+    fn is_going(&self, node: usize) -> bool {
+        self.solution.closed[node] && !self.solution.ended[node]
+    }
+
+    /// Ends nodes if that is worth it; else nothing is changed. What would be bought again stays instead and is opened
+    /// to the pods of others, be it of these nodes or another that is to go.
+    fn end_most(&mut self, nodes: &[usize], demand: Demand<'_>) -> Result<(), Stays> {
+        let mut stay = Vec::new();
+        let refused = loop {
+            let going: Vec<usize> = nodes.iter().copied().filter(|node| self.is_going(*node)).collect();
+            if going.is_empty() {
+                return Ok(());
+            }
+            if (self.solution.problem.options.time_is_up)() {
+                break Stays::NotReached;
+            }
+            match self.try_ending(&going, demand) {
+                Ok(()) => return Ok(()),
+                Err(Refusal::Stays(stays)) => break stays,
+                Err(Refusal::BoughtAgain(again)) => {
+                    self.set_closed(&again, false);
+                    stay.extend(again);
+                }
+            }
+        };
+        self.set_closed(&stay, true);
+        Err(refused)
+    }
+
+    /// Says whether it is ended.
+    fn end_one(&mut self, node: usize, demand: Demand<'_>) -> bool {
+        let refused = if !self.start.is_free(node) {
+            Some(Stays::NoPlace(None))
+        } else if self.takes_in[node] {
+            Some(Stays::TakesIn)
+        } else if (self.solution.problem.options.time_is_up)() {
+            Some(Stays::NotReached)
+        } else {
+            self.try_ending(&[node], demand).err().map(Refusal::stays)
+        };
+        self.stays.extend(refused.map(|stays| (node, stays)));
+        refused.is_none()
+    }
+
+    /// Ends some nodes and places their pods anew, if that does what it must; else nothing is changed.
+    fn try_ending(&mut self, nodes: &[usize], demand: Demand<'_>) -> Result<(), Refusal> {
+        let left = self.solution.left.clone();
+        for node in nodes {
+            self.solution.end(*node);
+        }
+        let opened = self.place(&left, demand)?;
+        let found = self.solution.objective();
+        let saving = self.current.cost.cast_signed() - found.cost.cast_signed();
+        let evictions: usize = nodes.iter().map(|node| self.start.evictions(*node)).sum();
+        let judged = self.judge_places(&found, &left).map_err(Refusal::Stays).and_then(|()| match demand {
+            Demand::Saving(settings, _) => self.judge(nodes, &opened, saving, evictions, settings),
+            Demand::Places => Ok(()),
+        });
+        let parted = judged.and_then(|()| self.parted(nodes, &opened, saving, demand));
+        let parts = match parted {
+            Ok(parts) => parts,
+            Err(refusal) => {
+                self.solution.go_back_to_start();
+                return Err(refusal);
+            }
+        };
+        for (node, _) in parts.iter().flat_map(|step| &step.taken_in) {
+            self.takes_in[*node] = true;
+        }
+        self.solution.commit();
+        self.current = found;
+        if let Demand::Saving(settings, _) = demand {
+            // A launch is as much trouble as a pod that moves.
+            let price = settings.evictions_per_hour(evictions + opened.len()).nanos();
+            self.moves = self.moves.saturating_add(price);
+        }
+        self.done.extend(parts);
+        Ok(())
+    }
+
+    /// The step that ends some nodes, in as many parts as it takes. Each must save enough by itself.
+    fn parted(
+        &self,
+        nodes: &[usize],
+        opened: &[usize],
+        saving: i64,
+        demand: Demand<'_>,
+    ) -> Result<Vec<Step>, Refusal> {
+        let whole = Step {
+            ended: nodes.iter().map(|node| (*node, self.start.pods_of(*node).to_vec())).collect(),
+            opened: opened
+                .iter()
+                .filter_map(|place| self.solution.opened[*place].clone())
+                .map(|node| (Rc::clone(&node), node.counts()))
+                .collect(),
+            joined: Vec::new(),
+            taken_in: self.taken_in(),
+            saving,
+            evictions: nodes.iter().map(|node| self.start.evictions(*node)).sum(),
+            is_replacement: matches!(demand, Demand::Places),
+        };
+        let (settings, sizes) = match demand {
+            Demand::Saving(settings, sizes) if nodes.len() > sizes.first => (settings, sizes),
+            _ => return Ok(vec![whole]),
+        };
+        let known = self.done.iter().map(|step| step.opened.len()).sum();
+        let parts = parts(whole, sizes, known, self.solution.problem);
+        let refused = parts.iter().find_map(|part| {
+            let ended: Vec<usize> = part.ended.iter().map(|(node, _)| *node).collect();
+            self.judge_saving(&ended, part.saving, part.evictions, settings).err()
+        });
+        refused.map_or(Ok(parts), |stays| Err(Refusal::Stays(stays)))
+    }
+
+    /// Places the pods of nodes that were just ended: where kube-scheduler would put them, if they all find room so,
+    /// else with new nodes, which are returned. What only saves money must not hang on room that kube-scheduler would
+    /// have to pack; then all is as before.
+    fn place(&mut self, left_before: &[u32], demand: Demand<'_>) -> Result<Vec<usize>, Refusal> {
+        let order = &self.start.order;
+        let spread = match demand {
+            Demand::Saving(..) => worst_fit(&mut self.solution, order, left_before).map_err(Some),
+            Demand::Places => Err(None),
+        };
+        let Err(class) = spread else { return Ok(Vec::new()) };
+        // What room is worth to the pods of an earlier step says little about these.
+        let opened = recreate(&mut self.solution, order, &mut Prices::default());
+        match class.filter(|_| opened.is_empty() && self.solution.left == left_before) {
+            Some(class) => {
+                self.solution.go_back_to_start();
+                Err(Refusal::Stays(Stays::OnlyPacked(class)))
+            }
+            None => Ok(opened),
+        }
+    }
+
+    /// Whether all pods that had a place have one, and all rules hold as they did.
+    fn judge_places(&self, found: &Objective, left_before: &[u32]) -> Result<(), Stays> {
+        if found.holds_as(&self.current) {
+            return Ok(());
+        }
+        let mut left = self.solution.left.iter().zip(left_before);
+        Err(Stays::NoPlace(left.position(|(left, before)| left > before)))
+    }
+
+    /// Whether a step saves enough that ends some nodes and opens others.
+    fn judge(
+        &self,
+        nodes: &[usize],
+        opened: &[usize],
+        saving: i64,
+        evictions: usize,
+        settings: &DisruptionSettings,
+    ) -> Result<(), Refusal> {
+        let again = self.bought_again(nodes, opened);
+        if !again.is_empty() {
+            return Err(Refusal::BoughtAgain(again));
+        }
+        self.judge_saving(nodes, saving, evictions, settings)
+            .and_then(|()| self.judge_spot(nodes, opened, settings))
+            .map_err(Refusal::Stays)
+    }
+
+    /// Whether ending nodes saves enough for so many evictions.
+    fn judge_saving(
+        &self,
+        nodes: &[usize],
+        saving: i64,
+        evictions: usize,
+        settings: &DisruptionSettings,
+    ) -> Result<(), Stays> {
+        let least = settings.demanded_saving(Price::from_nanos(self.cost(nodes)), evictions);
+        let gains = saving > 0 || saving == 0 && evictions == 0;
+        let is_enough = gains && u64::try_from(saving).is_ok_and(|saving| Price::from_nanos(saving) >= least);
+        if is_enough { Ok(()) } else { Err(Stays::Saves { saving, least }) }
+    }
+
+    /// Nano-dollars per hour of existing nodes.
+    fn cost(&self, nodes: &[usize]) -> u64 {
+        nodes.iter().filter_map(|node| self.solution.problem.existing[*node].saves).sum()
+    }
+
+    /// Whether spot that takes the place of spot has enough types to choose from that cost less: else EC2 takes it
+    /// back soon (Karpenter's rule for spot-to-spot consolidation, there for single nodes only).
+    fn judge_spot(
+        &self,
+        nodes: &[usize],
+        opened: &[usize],
+        settings: &DisruptionSettings,
+    ) -> Result<(), Stays> {
+        let (problem, cost) = (self.solution.problem, self.cost(nodes));
+        let is_spot =
+            |node: &usize| problem.existing[*node].label(CAPACITY_TYPE) == Some(CapacityType::Spot.as_str());
+        if !nodes.iter().any(is_spot) {
+            return Ok(());
+        }
+        let opened = opened.iter().filter_map(|place| self.solution.opened[*place].as_ref());
+        let spot = opened.filter(|node| node.quote.capacity_type() == CapacityType::Spot);
+        let cheaper = |node: &Rc<NewNode>| {
+            let template = &problem.templates()[node.shape.template];
+            let fitting = self.solution.fitting(&node.shape, node.quote);
+            let price = |purchase: &usize| template.cheapest(*purchase, fitting.zones);
+            fitting.purchases.iter().filter(|it| price(it).is_some_and(|price| price < cost)).count()
+        };
+        match spot.map(cheaper).min() {
+            Some(types) if types < settings.spot_to_spot_types => Err(Stays::TooFewTypes(types)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The nodes that are ended, now or later, although new ones are the same purchase: for each of these the one with
+    /// the most pods, rather one that would be ended now.
+    fn bought_again(&self, nodes: &[usize], opened: &[usize]) -> Vec<usize> {
+        let mut again: Vec<usize> = Vec::new();
+        let kinds = &self.start.kinds;
+        let going = || self.endable.iter().copied().filter(|node| self.is_going(*node));
+        for new in opened.iter().filter_map(|place| self.solution.opened[*place].as_ref()) {
+            let bought = kinds.bought_by(self.solution.problem, new);
+            let is_like = |node: &usize| bought.contains(&kinds.kind_of(*node)) && !again.contains(node);
+            let most = |all: &mut dyn Iterator<Item = usize>| {
+                all.filter(is_like).max_by_key(|node| (self.start.evictions(*node), Reverse(*node)))
+            };
+            let like = most(&mut nodes.iter().copied()).or_else(|| most(&mut going()));
+            again.extend(like);
+        }
+        again
+    }
+
+    /// What came to existing nodes that stay.
+    fn taken_in(&self) -> Vec<(usize, Counts)> {
+        let changed = self.solution.changed_existing().into_iter();
+        let changed = changed.filter(|(node, _)| !self.solution.ended[*node]);
+        changed
+            .map(|(node, before)| (node, added(&before.pods, &self.solution.existing[node].pods)))
+            .collect()
+    }
+}
+
+/// Why a step is not kept.
+enum Refusal {
+    Stays(Stays),
+    /// It would buy these nodes again.
+    BoughtAgain(Vec<usize>),
+}
+
+impl Refusal {
+    /// Why a node stays that was to go by itself.
+    fn stays(self) -> Stays {
+        match self {
+            Self::Stays(stays) => stays,
+            Self::BoughtAgain(_) => Stays::Saves { saving: 0, least: Price::ZERO },
+        }
+    }
+}
+
+/// Whether nodes are tried together once so many were refused by themselves: always at first, then ever more seldom,
+/// since the time for a node must not grow with how many may end at once.
+fn is_tried_together(refused: usize) -> bool {
+    const ALWAYS: usize = 32;
+    refused < ALWAYS || refused.is_power_of_two()
+}
+
+/// How many pods of each class came to a node.
+fn added(before: &[PlacedPods], after: &[PlacedPods]) -> Counts {
+    let mut added = Counts::new();
+    for pods in after {
+        *added.entry(pods.class).or_default() += pods.count;
+    }
+    for pods in before {
+        *added.entry(pods.class).or_default() -= pods.count;
+    }
+    added.retain(|_, count| *count > 0);
+    added
+}

@@ -1,0 +1,241 @@
+//! Filling one machine: which of the pods that are left go together onto it.
+//!
+//! The rule is a greedy one of vector bin packing: take the pods that are worth most for the share of the free room
+//! that they take, larger ones first, so that cpu and memory run out together.
+
+mod candidates;
+
+use std::rc::Rc;
+
+use outrigger_model::pod::HostPort;
+use outrigger_model::{CapacityType, Requirements};
+use outrigger_policy::pods::ports;
+
+use super::bins::{Bin, Bins};
+use crate::amounts;
+use crate::market::purchases::capacity_of;
+use crate::market::templates::Template;
+use crate::problem::topology::Host;
+pub(super) use candidates::Candidates;
+
+const PODS_AT_ONCE_MAX: u32 = 4_096;
+
+/// A bin whose pods may join a node.
+#[derive(Debug)]
+pub(super) struct Guest<'a> {
+    /// The place of its bin.
+    pub(super) index: usize,
+    /// The bin.
+    pub(super) bin: &'a Bin<'a>,
+    /// What a unit of each resource is worth where it may go, in dollars per hour.
+    pub(super) unit_prices: Rc<[f64]>,
+    /// What a pod costs at least, in dollars per hour, wherever it goes.
+    pub(super) worth: f64,
+    /// Whether the node would be opened for it too. Others only fill what is left.
+    pub(super) is_peer: bool,
+}
+
+/// What a node is opened for: a pod of a bin, or all pods of one of its members, which must be on one node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lead {
+    pub(super) bin: usize,
+    pub(super) whole: Option<usize>,
+}
+
+/// What goes onto one machine.
+#[derive(Clone, Debug)]
+pub(super) struct Filling {
+    pub(super) capacity_type: CapacityType,
+    pub(super) zones: u64,
+    pub(super) node: Requirements,
+    /// Guests by place, and how many pods of each.
+    pub(super) guests: Vec<(usize, u32)>,
+    /// Members of bins, and how many pods of each.
+    pub(super) members: Vec<(usize, u32)>,
+    pub(super) packed: Vec<i64>,
+    pub(super) ports: Vec<HostPort>,
+    pub(super) host: Host,
+    pub(super) worth_of_peers: f64,
+    pub(super) worth_of_others: f64,
+}
+
+/// What a machine is filled from.
+#[derive(Clone, Copy)]
+pub(super) struct Party<'a> {
+    pub(super) template: &'a Template<'a>,
+    pub(super) bins: &'a Bins<'a>,
+    pub(super) guests: &'a [Guest<'a>],
+    pub(super) unit_prices: &'a [f64],
+    /// The guests that the node is opened for, and the others.
+    pub(super) candidates: &'a [Candidates; 2],
+}
+
+/// The guests as candidates: peers, then the others.
+pub(super) fn candidates(guests: &[Guest<'_>], unit_prices: &[f64]) -> [Candidates; 2] {
+    [Candidates::of(guests, unit_prices, true), Candidates::of(guests, unit_prices, false)]
+}
+
+/// Fills a machine: the pods that the node is opened for, then their peers, then what else fits. With `alone`, the
+/// first pods are all. `None` when not even those fit.
+pub(super) fn fill(party: Party<'_>, purchase: usize, lead: Lead, alone: bool) -> Option<Filling> {
+    let mut filler = Filler::new(party, purchase);
+    let guest = party.guests.iter().position(|guest| guest.index == lead.bin)?;
+    let fits = party.guests[guest].bin.purchases.contains(purchase);
+    if !fits || filler.add(guest, lead.whole, 1, lead.whole.is_some()) == 0 {
+        return None;
+    }
+    if let Some(member) = lead.whole {
+        let rest = party.bins.members[member].left - 1;
+        filler.add(guest, Some(member), rest, false);
+    }
+    if !alone {
+        for candidates in party.candidates {
+            filler.fill_with(candidates);
+        }
+    }
+    Some(filler.filling)
+}
+
+struct Filler<'a> {
+    party: Party<'a>,
+    purchase: usize,
+    free: Vec<i64>,
+    daemon_ports: Vec<HostPort>,
+    counts: Vec<u32>,
+    filling: Filling,
+}
+
+impl<'a> Filler<'a> {
+    fn new(party: Party<'a>, purchase: usize) -> Self {
+        let room = party.template.room(purchase);
+        let filling = Filling {
+            capacity_type: capacity_of(purchase),
+            zones: party.template.allowed_zones,
+            node: Requirements::new(),
+            guests: Vec::new(),
+            members: Vec::new(),
+            packed: vec![0; room.len()],
+            ports: Vec::new(),
+            host: Host::default(),
+            worth_of_peers: 0.0,
+            worth_of_others: 0.0,
+        };
+        Self {
+            party,
+            purchase,
+            free: room.to_vec(),
+            daemon_ports: party.template.daemon_ports(purchase),
+            counts: vec![0; party.guests.len()],
+            filling,
+        }
+    }
+
+    /// Adds candidates until none of them fits any more. What does not fit once never fits again.
+    fn fill_with(&mut self, all: &Candidates) {
+        let mut candidates =
+            all.on(self.purchase, self.party.template.room(self.purchase), self.party.guests);
+        while let Some(best) = candidates.best(&self.free) {
+            let guest = candidates.guest(best);
+            let added = self.add(guest, None, self.portion(guest), false);
+            if added == 0 || self.counts[guest] == self.party.guests[guest].bin.left {
+                candidates.rule_out(best);
+            }
+        }
+    }
+
+    /// How many at once: what takes an eighth of the room, so that directions are weighed again while there is some.
+    fn portion(&self, guest: usize) -> u32 {
+        let joining = &self.party.guests[guest];
+        let fit = amounts::copies(joining.bin.shape.request, &self.free, PODS_AT_ONCE_MAX);
+        let left = joining.bin.left - self.counts[guest];
+        fit.div_ceil(8).min(left)
+    }
+
+    /// Adds up to `count` pods of a guest, of one member or of any; says how many.
+    fn add(&mut self, guest: usize, member: Option<usize>, count: u32, founds: bool) -> u32 {
+        let joining = &self.party.guests[guest];
+        let shape = joining.bin.shape;
+        let count = if shape.ports.is_empty() { count } else { count.min(1) };
+        let count = amounts::copies(shape.request, &self.free, count);
+        let clash = !shape.ports.is_empty()
+            && (ports::clash(shape.ports, &self.filling.ports)
+                || ports::clash(shape.ports, &self.daemon_ports));
+        if count == 0 || clash {
+            return 0;
+        }
+        let selection = &joining.bin.selected.selection;
+        let zones = self.filling.zones & selection.zones;
+        if zones != self.filling.zones && self.party.template.cheapest(self.purchase, zones).is_none() {
+            return 0;
+        }
+        let asked = &selection.node;
+        let node =
+            if asked.is_empty() { None } else { Some(self.party.template.narrow(&self.filling.node, asked)) };
+        if matches!(node, Some(None)) {
+            return 0;
+        }
+        let added = match member {
+            Some(member) => self.add_member(member, count, founds),
+            None => self.add_members(&joining.bin.members, count),
+        };
+        if added == 0 {
+            return 0;
+        }
+        if let Some(Some(node)) = node {
+            self.filling.node = node;
+        }
+        self.filling.zones = zones;
+        self.settle(guest, added);
+        added
+    }
+
+    fn add_members(&mut self, members: &[usize], count: u32) -> u32 {
+        let mut added = 0;
+        for member in members {
+            if added == count {
+                break;
+            }
+            added += self.add_member(*member, count - added, false);
+        }
+        added
+    }
+
+    fn add_member(&mut self, member: usize, count: u32, founds: bool) -> u32 {
+        let held = &self.party.bins.members[member];
+        let place = self.filling.members.iter().position(|(other, _)| *other == member);
+        let here = place.map_or(0, |place| self.filling.members[place].1);
+        let wanted = count.min(held.left - here);
+        let count = if held.rules.is_empty() && held.on_hosts.is_empty() {
+            wanted
+        } else {
+            self.filling.host.room_for(&held.rules, held.on_hosts, wanted, founds)
+        };
+        if count > 0 {
+            self.filling.host.take(&held.rules, held.on_hosts, count);
+            match place {
+                Some(place) => self.filling.members[place].1 += count,
+                None => self.filling.members.push((member, count)),
+            }
+        }
+        count
+    }
+
+    /// Takes the room of pods that were added.
+    fn settle(&mut self, guest: usize, added: u32) {
+        let joining = &self.party.guests[guest];
+        self.filling.ports.extend(joining.bin.shape.ports.iter().cloned());
+        amounts::take(&mut self.free, joining.bin.shape.request, added);
+        amounts::add(&mut self.filling.packed, joining.bin.shape.request, added);
+        let worth = joining.worth * f64::from(added);
+        let filling = &mut self.filling;
+        let sum = if joining.is_peer { &mut filling.worth_of_peers } else { &mut filling.worth_of_others };
+        *sum += worth;
+        if self.counts[guest] == 0 {
+            filling.guests.push((guest, 0));
+        }
+        self.counts[guest] += added;
+        if let Some(entry) = filling.guests.iter_mut().find(|(other, _)| *other == guest) {
+            entry.1 = self.counts[guest];
+        }
+    }
+}

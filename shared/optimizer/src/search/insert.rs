@@ -1,0 +1,401 @@
+//! Inserting: each pod goes where it adds least to the objective - an existing node, a new node that may grow for it,
+//! or one of its own.
+
+use std::rc::Rc;
+
+use super::random::Random;
+use crate::amounts;
+use crate::problem::lots::Lot;
+use crate::problem::topology::RuleKind;
+use crate::solution::{NewNode, Portion, Shape, Solution};
+
+/// One candidate in so many is passed over where chance may play, so that recreating does not repeat what was.
+const BLINK: usize = 12;
+/// So many existing nodes are looked at in the time in which one place is priced.
+const EXISTING_AT_ONCE: usize = 8;
+/// Once in so many times chance leaves only one lot to a pod, or lets equal pods go one by one.
+const LONE: usize = 6;
+
+/// Pods are inserted into a solution.
+pub(super) struct Inserting<'s, 'p, 'a> {
+    solution: &'s mut Solution<'p, 'a>,
+    /// The order of the classes.
+    order: Vec<usize>,
+    /// The new nodes that are looked at; all where there are none.
+    nodes: Option<Vec<usize>>,
+    /// Chance, where it may play.
+    random: Option<&'s mut Random>,
+    /// Whether pods join nodes whenever they can, whatever that costs, as Karpenter's do.
+    joins: bool,
+    /// How many places were priced.
+    pub(super) evaluations: usize,
+}
+
+/// What a place adds to the objective: weights passed over, choice that spot loses, nano-dollars per hour.
+type Added = (i64, i64, i64);
+
+/// A place on a new node.
+struct Candidate {
+    added: Added,
+    node: Option<usize>,
+    changed: NewNode,
+    lot: Rc<Lot>,
+    count: u32,
+}
+
+impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
+    /// Pods that are left, in an order of their classes, wherever it is best.
+    pub(super) fn new(solution: &'s mut Solution<'p, 'a>, order: Vec<usize>) -> Self {
+        Self { solution, order, nodes: None, random: None, joins: false, evaluations: 0 }
+    }
+
+    /// The same in an order, among some new nodes and those that are opened for them, with chance.
+    pub(super) fn among(
+        solution: &'s mut Solution<'p, 'a>,
+        order: Vec<usize>,
+        nodes: Option<Vec<usize>>,
+        random: &'s mut Random,
+    ) -> Self {
+        Self { solution, order, nodes, random: Some(random), joins: false, evaluations: 0 }
+    }
+
+    /// The same among some new nodes and those that are opened.
+    pub(super) fn only_among(mut self, nodes: Vec<usize>) -> Self {
+        self.nodes = Some(nodes);
+        self
+    }
+
+    /// The same, where pods join the new node with the fewest pods that takes them, and only else get one of their own.
+    pub(super) fn joining(mut self) -> Self {
+        self.joins = true;
+        self
+    }
+
+    /// Inserts pods until no more find a place.
+    pub(super) fn insert_all(&mut self) {
+        loop {
+            let mut moved = false;
+            for class in self.order.clone() {
+                while self.solution.left[class] > 0 && self.insert(class) {
+                    moved = true;
+                    if (self.solution.problem.options.time_is_up)() {
+                        return;
+                    }
+                }
+            }
+            if !moved || self.order.iter().all(|class| self.solution.left[*class] == 0) {
+                return;
+            }
+        }
+    }
+
+    /// Inserts one pod of a class, or several alike; false when there is no place.
+    fn insert(&mut self, class: usize) -> bool {
+        for relaxation in 0..self.solution.problem.classes[class].relaxations.len() {
+            if self.insert_on_existing(class, relaxation) {
+                return true;
+            }
+            if let Some(found) = self.best(class, relaxation) {
+                let node = found.node.unwrap_or_else(|| self.solution.next_new());
+                if let Some(nodes) = self.nodes.as_mut().filter(|_| found.node.is_none()) {
+                    nodes.push(node);
+                }
+                self.solution.place_on_new(node, found.changed, &found.lot, found.count, false);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn insert_on_existing(&mut self, class: usize, relaxation: usize) -> bool {
+        let nodes = self.solution.problem.admitting(class, relaxation);
+        self.evaluations += nodes.len() / EXISTING_AT_ONCE;
+        let upset = |node: usize| {
+            self.solution.upsets(class, |key| self.solution.problem.existing_domains[node][key])
+        };
+        let mut calm: Vec<usize> = nodes.iter().copied().filter(|node| !upset(*node)).collect();
+        if calm.len() > 1
+            && let Some(random) = &mut self.random
+            && random.one_in(LONE)
+        {
+            let first = random.below(calm.len());
+            calm.rotate_left(first);
+        }
+        let found = self.solution.first_taking(&calm, class, relaxation, true);
+        let found = found.or_else(|| self.solution.first_taking(&nodes, class, relaxation, false));
+        if let Some(node) = found {
+            self.solution.place_on_existing(node, class, relaxation, 1);
+        }
+        found.is_some()
+    }
+
+    /// Lets one new node carry pods of a class as well: the node on which each of them costs least, and no
+    /// more than on a node for them alone.
+    pub(super) fn grow(&mut self, class: usize) {
+        let problem = self.solution.problem;
+        let wanted = self.solution.left[class];
+        let nodes = self.nodes.clone().unwrap_or_default();
+        let mut best: Option<(f64, Candidate)> = None;
+        for lot in problem.lots(class, 0).iter().filter(|lot| lot.fits) {
+            let Some(alone) = self.dollars_alone(lot, wanted) else { continue };
+            for node in &nodes {
+                for count in [wanted, wanted * 3 / 4, wanted / 2].into_iter().filter(|count| *count > 0) {
+                    let Some(grown) = self.grown(*node, lot, count) else { continue };
+                    let (passed_over, lacking, dollars) = grown.added;
+                    let each = dollars as f64 / f64::from(count);
+                    let is_worth_it = passed_over <= 0 && lacking <= 0 && each <= alone;
+                    if is_worth_it && best.as_ref().is_none_or(|(least, _)| each < *least) {
+                        best = Some((each, grown));
+                    }
+                }
+            }
+        }
+        if let Some((_, found)) = best
+            && let Some(node) = found.node
+        {
+            self.solution.place_on_new(node, found.changed, &found.lot, found.count, false);
+        }
+    }
+
+    /// A new node with so many pods of a lot beside its own.
+    fn grown(&self, node: usize, lot: &Rc<Lot>, count: u32) -> Option<Candidate> {
+        let problem = self.solution.problem;
+        let known = self.solution.opened[node].clone()?;
+        let mut shape = known.shape.clone();
+        if shape.room_for(problem, lot, count, false, true) < count || !shape.add(problem, lot, count) {
+            return None;
+        }
+        let quote = self.solution.quote(&shape, Some(&known))?;
+        let changed = self.solution.node(shape, known.pods_with(lot, count), quote, Some(&known));
+        Some(self.candidate(Some(node), Some(&known), changed, lot, count))
+    }
+
+    /// What each of some pods costs on a node for them alone, in nano-dollars per hour.
+    fn dollars_alone(&self, lot: &Rc<Lot>, count: u32) -> Option<f64> {
+        let problem = self.solution.problem;
+        let costs = problem.templates().iter().enumerate().filter_map(|(index, template)| {
+            let mut shape = Shape::empty(index, template, problem.demand.len());
+            let quote =
+                shape.add(problem, lot, count).then(|| self.solution.quote(&shape, None)).flatten()?;
+            Some((quote.price + template.node_price) as f64 / f64::from(count))
+        });
+        costs.min_by(f64::total_cmp)
+    }
+
+    /// Puts pods of a class onto the nodes that static pools lack, as far as that costs less than a node of their own;
+    /// says how many.
+    pub(super) fn join_static(&mut self, class: usize, relaxation: usize, wanted: u32) -> u32 {
+        let problem = self.solution.problem;
+        let mut joined = 0;
+        while joined < wanted {
+            let lots = problem.lots(class, relaxation);
+            let is_allowed = |lot: &&Rc<Lot>| lot.fits && self.solution.breaks_on_new(lot).is_none();
+            let allowed: Vec<Rc<Lot>> = lots.iter().filter(is_allowed).cloned().collect();
+            let Some(found) = self.best_static(&allowed, wanted - joined) else { break };
+            let Some(node) = found.node else { break };
+            joined += found.count;
+            self.solution.place_on_new(node, found.changed, &found.lot, found.count, false);
+        }
+        joined
+    }
+
+    /// The cheapest place for pods of some lots on a node that a static pool lacks: in the domains with the fewest pods
+    /// that spreads count.
+    fn best_static(&mut self, lots: &[Rc<Lot>], wanted: u32) -> Option<Candidate> {
+        let mut best: Option<(u64, Candidate)> = None;
+        for node in 0..self.solution.static_nodes {
+            let Some(known) = self.solution.opened[node].clone() else { continue };
+            for lot in lots {
+                let crowd = self.solution.crowd(lot);
+                let Some(candidate) = self.joined(node, &known, lot, wanted, true) else { continue };
+                let order = |crowd: u64, it: &Candidate| (crowd, it.added);
+                if best.as_ref().is_none_or(|(least, best)| order(crowd, &candidate) < order(*least, best)) {
+                    best = Some((crowd, candidate));
+                }
+            }
+        }
+        let (_, found) = best?;
+        let is_cheaper = |own: Candidate| own.added < found.added;
+        let is_free = found.added <= (0, 0, 0);
+        (is_free || !self.opened(&found.lot).is_some_and(is_cheaper)).then_some(found)
+    }
+
+    /// The place on a new node that adds least. A lot that would upset the spread of others comes after all that do
+    /// not.
+    fn best(&mut self, class: usize, relaxation: usize) -> Option<Candidate> {
+        let problem = self.solution.problem;
+        let lots = problem.lots(class, relaxation);
+        let is_allowed = |lot: &&Rc<Lot>| lot.fits && self.solution.breaks_on_new(lot).is_none();
+        let mut allowed: Vec<Rc<Lot>> = lots.iter().filter(is_allowed).cloned().collect();
+        if allowed.len() > 1
+            && let Some(random) = &mut self.random
+            && random.one_in(LONE)
+        {
+            allowed = vec![allowed.swap_remove(random.below(allowed.len()))];
+        }
+        let upsets = |lot: &Rc<Lot>| self.solution.upsets(class, |key| lot.domain(key));
+        let calm: Vec<Rc<Lot>> = allowed.iter().filter(|lot| !upsets(lot)).cloned().collect();
+        let found = self.best_of(&calm, true);
+        found.or_else(|| self.best_of(&allowed, false))
+    }
+
+    fn best_of(&mut self, lots: &[Rc<Lot>], strict: bool) -> Option<Candidate> {
+        if lots.is_empty() {
+            return None;
+        }
+        let mut nodes: Vec<usize> = match &self.nodes {
+            Some(nodes) => nodes.clone(),
+            None => (0..self.solution.opened.len()).collect(),
+        };
+        if self.joins {
+            let pods = |node: usize| self.solution.opened[node].as_ref().map_or(0, |it| it.count());
+            nodes.sort_by_key(|node| pods(*node));
+        }
+        let mut best: Option<Candidate> = None;
+        for node in nodes {
+            let Some(known) = self.solution.opened[node].clone() else { continue };
+            if self.blinks() {
+                continue;
+            }
+            for lot in lots {
+                let candidate = self.joined(node, &known, lot, self.solution.left[lot.class], strict);
+                if candidate.as_ref().is_some_and(|it| best.as_ref().is_none_or(|best| it.added < best.added))
+                {
+                    best = candidate;
+                }
+            }
+            if best.as_ref().is_some_and(|best| self.joins || best.added <= (0, 0, 0)) {
+                return best;
+            }
+        }
+        for lot in lots {
+            let candidate = self.opened(lot);
+            if candidate.as_ref().is_some_and(|it| best.as_ref().is_none_or(|best| it.added < best.added)) {
+                best = candidate;
+            }
+        }
+        best
+    }
+
+    fn blinks(&mut self) -> bool {
+        self.random.as_mut().is_some_and(|random| random.one_in(BLINK))
+    }
+
+    /// A new node with one more pod of a lot, or with as many as its machine then carries at that price.
+    fn joined(
+        &mut self,
+        node: usize,
+        known: &Rc<NewNode>,
+        lot: &Rc<Lot>,
+        wanted: u32,
+        strict: bool,
+    ) -> Option<Candidate> {
+        let problem = self.solution.problem;
+        let wanted = self.at_once(lot, wanted);
+        let founds = known.is_static(problem) && self.solution.founds_on_new(lot);
+        let room = known.shape.room_for(problem, lot, wanted, founds, strict);
+        if room == 0 || problem.home(lot, known.shape.template).is_none() {
+            return None;
+        }
+        self.evaluations += 1;
+        let mut shape = known.shape.clone();
+        if !shape.add(problem, lot, 1) {
+            return None;
+        }
+        let quote = self.solution.quote(&shape, Some(known))?;
+        let (mut count, mut quote) = (1, quote);
+        let more = self.further(&shape, quote.purchase, lot, room - 1);
+        if more > 0 {
+            let mut fuller = known.shape.clone();
+            let fits = fuller.add(problem, lot, 1 + more);
+            let full = self.solution.quote(&fuller, Some(known)).filter(|it| fits && it.price == quote.price);
+            if let Some(full) = full {
+                (shape, quote, count) = (fuller, full, 1 + more);
+            }
+        }
+        let changed = self.solution.node(shape, known.pods_with(lot, count), quote, Some(known));
+        Some(self.candidate(Some(node), Some(known), changed, lot, count))
+    }
+
+    /// A new node for pods of a lot, of the first pools that can have it.
+    fn opened(&mut self, lot: &Rc<Lot>) -> Option<Candidate> {
+        let problem = self.solution.problem;
+        let founds = self.solution.founds_on_new(lot);
+        let mut best: Option<Candidate> = None;
+        for (index, template) in problem.templates().iter().enumerate() {
+            let heavier = problem.pools.heavier[index];
+            let is_worse = |best: &Candidate| heavier > problem.pools.heavier[best.changed.shape.template];
+            if best.as_ref().is_some_and(is_worse) {
+                break;
+            }
+            let empty = Shape::empty(index, template, problem.demand.len());
+            let wanted = self.at_once(lot, self.solution.left[lot.class]);
+            let room = empty.room_for(problem, lot, wanted, founds, true);
+            if room == 0 || template.is_static() || problem.home(lot, index).is_none() {
+                continue;
+            }
+            self.evaluations += 1;
+            let mut shape = empty.clone();
+            let Some(mut quote) =
+                shape.add(problem, lot, 1).then(|| self.solution.quote(&shape, None)).flatten()
+            else {
+                continue;
+            };
+            let more = self.further(&shape, quote.purchase, lot, room - 1);
+            let mut count = 1;
+            let mut fuller = empty;
+            if more > 0
+                && fuller.add(problem, lot, 1 + more)
+                && let Some(full) = self.solution.quote(&fuller, None).filter(|it| it.price == quote.price)
+            {
+                (shape, quote, count) = (fuller, full, 1 + more);
+            }
+            let pods = vec![Portion { lot: Rc::clone(lot), count }];
+            let changed = self.solution.node(shape, pods, quote, None);
+            let candidate = self.candidate(None, None, changed, lot, count);
+            if best.as_ref().is_none_or(|best| candidate.added < best.added) {
+                best = Some(candidate);
+            }
+        }
+        best
+    }
+
+    fn candidate(
+        &self,
+        node: Option<usize>,
+        known: Option<&NewNode>,
+        changed: NewNode,
+        lot: &Rc<Lot>,
+        count: u32,
+    ) -> Candidate {
+        let problem = self.solution.problem;
+        let values = |node: &NewNode| {
+            let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+            (signed(node.passed_over(problem)), i64::from(node.quote.lacking), signed(node.cost(problem)))
+        };
+        let (now, before) = (values(&changed), known.map_or((0, 0, 0), values));
+        let added = (now.0 - before.0, now.1 - before.1, now.2 - before.2);
+        Candidate { added, node, changed, lot: Rc::clone(lot), count }
+    }
+
+    /// How many pods of a lot may be placed at once: one where a rule about domains may count it.
+    fn at_once(&mut self, lot: &Lot, wanted: u32) -> u32 {
+        if self.random.as_mut().is_some_and(|random| random.one_in(LONE)) {
+            return 1;
+        }
+        let rules = self.solution.problem.rules_on_new(lot.class, lot.relaxation);
+        let is_near = rules.iter().any(|rule| rule.kind == RuleKind::Affinity && rule.is_per_host);
+        if lot.domains.is_empty() && !is_near { wanted } else { 1 }
+    }
+
+    /// How many further pods of a lot a machine carries.
+    fn further(&self, shape: &Shape, purchase: usize, lot: &Lot, wanted: u32) -> u32 {
+        if wanted == 0 {
+            return 0;
+        }
+        let problem = self.solution.problem;
+        let mut free = problem.templates()[shape.template].room(purchase).to_vec();
+        amounts::take(&mut free, &shape.packed, 1);
+        amounts::copies(&problem.classes[lot.class].requests[lot.relaxation], &free, wanted)
+    }
+}

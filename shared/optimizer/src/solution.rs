@@ -1,0 +1,383 @@
+//! The Solution: where the pods of a problem are, in a form that can be changed and changed back.
+
+mod broken;
+mod node;
+mod objective;
+mod occupied;
+mod quote;
+mod rules;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use outrigger_model::Resources;
+
+use crate::problem::Problem;
+use crate::problem::lots::{Lot, standing};
+use crate::problem::topology::{Counts, Rule, RuleKind};
+pub use node::{NewNode, Portion, Shape};
+pub(crate) use objective::Objective;
+pub(crate) use occupied::{Occupied, PlacedPods};
+pub(crate) use quote::Quote;
+
+/// Where the pods of a problem are.
+#[derive(Clone)]
+pub struct Solution<'p, 'a> {
+    /// What it solves.
+    pub problem: &'p Problem<'a>,
+    /// The existing nodes, in the problem's order.
+    pub existing: Vec<Rc<Occupied<'a>>>,
+    /// The same with no pods but those that are meant for them already, which stay there.
+    settled: Vec<Rc<Occupied<'a>>>,
+    /// Whether each existing node takes no pods now.
+    pub(crate) closed: Vec<bool>,
+    /// Whether each existing node is ended.
+    pub ended: Vec<bool>,
+    /// How many of the new nodes, the first ones, are those that static pools lack.
+    pub(crate) static_nodes: usize,
+    /// New nodes; none where one was given up.
+    pub(crate) opened: Vec<Option<Rc<NewNode>>>,
+    /// Pods of each group in each domain.
+    pub counts: Counts,
+    /// How many pods of each class have no place.
+    pub(crate) left: Vec<u32>,
+    /// How many placed pods have each required spread, by domain.
+    spread: BTreeMap<Spread, u32>,
+    /// What each template holds of its limits.
+    pub used: Vec<Resources>,
+    /// How many more instances each reservation has room for.
+    reserved_left: BTreeMap<String, u32>,
+    sums: Sums,
+    /// Whether every pod was looked at before the time was up.
+    pub is_complete: bool,
+    /// Machines that are not bought now, as template and instance type.
+    forbidden: Vec<(usize, usize)>,
+    log: Vec<Change<'a>>,
+}
+
+/// A required spread of pods in one domain.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Spread {
+    group: usize,
+    kind: RuleKind,
+    selects_itself: bool,
+    domain: usize,
+}
+
+/// What all placed pods and new nodes come to.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    passed_over: u64,
+    conceded: u64,
+    lacking: u64,
+    cost: u64,
+}
+
+/// Where pods are.
+#[derive(Clone)]
+pub enum At {
+    /// On an existing node, in a relaxation.
+    Existing(usize, usize),
+    /// On a new node, or waiting for one, as a lot.
+    Lot(Rc<Lot>),
+}
+
+/// What was changed, as it was before.
+#[derive(Clone)]
+enum Change<'a> {
+    Existing(usize, Rc<Occupied<'a>>),
+    Opened(usize, Option<Rc<NewNode>>),
+    Counted(usize, At, i32),
+    Left(usize, u32),
+    Ended(usize),
+}
+
+/// A moment to go back to.
+#[derive(Clone, Copy)]
+pub struct Mark(usize);
+
+impl<'p, 'a> Solution<'p, 'a> {
+    /// No pod has a place.
+    pub(crate) fn empty(problem: &'p Problem<'a>) -> Self {
+        let pods = problem.classes.iter().zip(&problem.plannable);
+        let existing: Vec<_> = problem.existing.iter().map(|node| Rc::new(Occupied::of(node))).collect();
+        Self {
+            problem,
+            settled: existing.clone(),
+            closed: vec![false; existing.len()],
+            ended: vec![false; existing.len()],
+            existing,
+            static_nodes: 0,
+            opened: Vec::new(),
+            counts: problem.running.clone(),
+            left: pods
+                .map(|(class, plannable)| if *plannable && !class.is_fill() { class.count() } else { 0 })
+                .collect(),
+            spread: BTreeMap::new(),
+            used: problem.limits.iter().map(|limits| limits.used.clone()).collect(),
+            reserved_left: problem.reservations.clone(),
+            sums: Sums {
+                cost: problem.existing.iter().filter_map(|node| node.saves).sum(),
+                ..Sums::default()
+            },
+            is_complete: false,
+            forbidden: Vec::new(),
+            log: Vec::new(),
+        }
+    }
+
+    /// The moment to go back to later.
+    pub fn mark(&self) -> Mark {
+        Mark(self.log.len())
+    }
+
+    /// Undoes what was changed since a moment.
+    pub fn go_back(&mut self, mark: Mark) {
+        while self.log.len() > mark.0 {
+            match self.log.pop() {
+                Some(Change::Existing(node, before)) => self.existing[node] = before,
+                Some(Change::Opened(node, before)) => self.exchange(node, before),
+                Some(Change::Counted(class, at, by)) => self.recount(class, &at, -by),
+                Some(Change::Left(class, before)) => self.left[class] = before,
+                Some(Change::Ended(node)) => self.set_ended(node, false),
+                None => break,
+            }
+        }
+    }
+
+    /// Undoes what was changed since the last commit.
+    pub(crate) fn go_back_to_start(&mut self) {
+        self.go_back(Mark(0));
+    }
+
+    /// Buys none of some machines, given as template and instance type, until this is called again.
+    pub(crate) fn forbid(&mut self, machines: Vec<(usize, usize)>) {
+        self.forbidden = machines;
+    }
+
+    /// The existing nodes that have changed since the last commit, as they were then.
+    pub(crate) fn changed_existing(&self) -> BTreeMap<usize, Rc<Occupied<'a>>> {
+        let mut before = BTreeMap::new();
+        for change in &self.log {
+            if let Change::Existing(node, was) = change {
+                before.entry(*node).or_insert_with(|| Rc::clone(was));
+            }
+        }
+        before
+    }
+
+    /// Forgets how to go back.
+    pub(crate) fn commit(&mut self) {
+        self.log.clear();
+    }
+
+    /// Puts pods of a class onto an existing node.
+    pub(crate) fn place_on_existing(&mut self, node: usize, class: usize, relaxation: usize, count: u32) {
+        let mut changed = self.existing[node].as_ref().clone();
+        changed.take(self.problem, class, relaxation, count);
+        self.set_existing(node, changed);
+        self.count(class, At::Existing(node, relaxation), count.cast_signed());
+        self.set_left(class, self.left[class] - count);
+    }
+
+    /// Puts pods of a lot onto a new node, which then is as given. Pods that were counted while they waited are not
+    /// counted again.
+    pub(crate) fn place_on_new(
+        &mut self,
+        node: usize,
+        changed: NewNode,
+        lot: &Rc<Lot>,
+        count: u32,
+        counted: bool,
+    ) {
+        self.set_opened(node, Some(Rc::new(changed)));
+        if !counted {
+            self.count(lot.class, At::Lot(Rc::clone(lot)), count.cast_signed());
+        }
+        self.set_left(lot.class, self.left[lot.class] - count);
+    }
+
+    /// Opens a node whose pods were counted while they waited.
+    pub(crate) fn open_counted(&mut self, node: Rc<NewNode>) {
+        for portion in &node.pods {
+            self.set_left(portion.lot.class, self.left[portion.lot.class] - portion.count);
+        }
+        self.opened.push(None);
+        self.set_opened(self.opened.len() - 1, Some(node));
+    }
+
+    /// A place for a further new node.
+    pub(crate) fn next_new(&mut self) -> usize {
+        let vacant = self.opened.iter().position(Option::is_none);
+        vacant.unwrap_or_else(|| {
+            self.opened.push(None);
+            self.opened.len() - 1
+        })
+    }
+
+    /// Gives up a new node; its pods have no place.
+    pub(crate) fn close(&mut self, node: usize) {
+        let Some(closed) = self.opened[node].clone() else { return };
+        self.set_opened(node, None);
+        for portion in &closed.pods {
+            let class = portion.lot.class;
+            self.count(class, At::Lot(Rc::clone(&portion.lot)), -portion.count.cast_signed());
+            self.set_left(class, self.left[class] + portion.count);
+        }
+    }
+
+    /// Pods that are placed on existing nodes now stay there.
+    pub(crate) fn settle(&mut self) {
+        self.settled.clone_from(&self.existing);
+    }
+
+    /// Takes the pods that were placed on an existing node off it, unless they were meant for it.
+    pub(crate) fn vacate(&mut self, node: usize) {
+        let before = Rc::clone(&self.existing[node]);
+        let settled = Rc::clone(&self.settled[node]);
+        self.set_existing(node, settled.as_ref().clone());
+        for pods in &before.pods {
+            let out = pods.count - settled.count(pods.class, pods.relaxation);
+            self.count(pods.class, At::Existing(node, pods.relaxation), -out.cast_signed());
+            self.set_left(pods.class, self.left[pods.class] + out);
+        }
+    }
+
+    /// Ends an existing node that may be ended; its pods have no place.
+    pub fn end(&mut self, node: usize) {
+        self.vacate(node);
+        self.set_ended(node, true);
+        self.log.push(Change::Ended(node));
+    }
+
+    fn set_ended(&mut self, node: usize, ended: bool) {
+        self.ended[node] = ended;
+        let saved = self.problem.existing[node].saves.unwrap_or(0);
+        let cost = &mut self.sums.cost;
+        *cost = if ended { *cost - saved } else { *cost + saved };
+    }
+
+    /// Puts a node in the place of another that differs in having lost some pods.
+    pub(crate) fn exchange_for(&mut self, place: usize, node: Rc<NewNode>, out: &[Portion]) {
+        self.set_opened(place, Some(node));
+        for portion in out {
+            let class = portion.lot.class;
+            self.count(class, At::Lot(Rc::clone(&portion.lot)), -portion.count.cast_signed());
+            self.set_left(class, self.left[class] + portion.count);
+        }
+    }
+
+    /// Two new nodes of a pool as one, with what that saves in nano-dollars per hour; none where they cannot be one, or
+    /// where that saves nothing.
+    pub(crate) fn merged(&self, into: usize, from: usize) -> Option<(u64, NewNode)> {
+        let (a, b) = (self.opened[into].as_ref()?, self.opened[from].as_ref()?);
+        let template = a.shape.template;
+        let mut pods = a.pods.clone();
+        for portion in &b.pods {
+            match pods.iter_mut().find(|known| Rc::ptr_eq(&known.lot, &portion.lot)) {
+                Some(known) => known.count += portion.count,
+                None => pods.push(portion.clone()),
+            }
+        }
+        let node = self.node_of(template, pods, Some(a)).filter(|_| b.shape.template == template)?;
+        let saved = (a.cost(self.problem) + b.cost(self.problem)).checked_sub(node.cost(self.problem))?;
+        let is_better = saved > 0 && node.quote.lacking <= a.quote.lacking + b.quote.lacking;
+        is_better.then_some((saved, node))
+    }
+
+    /// Puts a node that carries the pods of two new ones in the place of both.
+    pub(crate) fn merge(&mut self, into: usize, from: usize, node: NewNode) {
+        self.set_opened(from, None);
+        self.set_opened(into, Some(Rc::new(node)));
+    }
+
+    /// The new nodes, by their places.
+    pub fn new_nodes(&self) -> impl Iterator<Item = (usize, &Rc<NewNode>)> {
+        self.opened.iter().enumerate().filter_map(|(place, node)| Some((place, node.as_ref()?)))
+    }
+
+    /// Counts pods that have, or wait for, a place; or no longer.
+    pub(crate) fn count(&mut self, class: usize, at: At, by: i32) {
+        self.recount(class, &at, by);
+        self.log.push(Change::Counted(class, at, by));
+    }
+
+    fn set_existing(&mut self, node: usize, changed: Occupied<'a>) {
+        let before = std::mem::replace(&mut self.existing[node], Rc::new(changed));
+        self.log.push(Change::Existing(node, before));
+    }
+
+    fn set_opened(&mut self, node: usize, changed: Option<Rc<NewNode>>) {
+        self.log.push(Change::Opened(node, self.opened[node].clone()));
+        self.exchange(node, changed);
+    }
+
+    fn set_left(&mut self, class: usize, left: u32) {
+        self.log.push(Change::Left(class, self.left[class]));
+        self.left[class] = left;
+    }
+
+    /// Puts a new node in the place of another, with all that it holds.
+    fn exchange(&mut self, place: usize, node: Option<Rc<NewNode>>) {
+        if let Some(before) = std::mem::replace(&mut self.opened[place], node) {
+            self.book(&before, false);
+        }
+        if let Some(now) = self.opened[place].clone() {
+            self.book(&now, true);
+        }
+    }
+
+    fn book(&mut self, node: &NewNode, is_new: bool) {
+        let template = node.shape.template;
+        if !self.problem.limits[template].are_absent() {
+            let used = &mut self.used[template];
+            if is_new { used.add(&node.reserved) } else { used.subtract(&node.reserved) }
+        }
+        if let Some(left) = node.reservation.as_ref().and_then(|id| self.reserved_left.get_mut(id)) {
+            *left = if is_new { left.saturating_sub(1) } else { *left + 1 };
+        }
+        let sums = &mut self.sums;
+        let add = |sum: &mut u64, amount: u64| *sum = if is_new { *sum + amount } else { *sum - amount };
+        add(&mut sums.passed_over, node.passed_over(self.problem));
+        add(&mut sums.lacking, u64::from(node.quote.lacking));
+        add(&mut sums.cost, node.cost(self.problem));
+    }
+
+    fn recount(&mut self, class: usize, at: &At, by: i32) {
+        let problem = self.problem;
+        let pod_class = &problem.classes[class];
+        let relaxation = match at {
+            At::Existing(_, relaxation) => *relaxation,
+            At::Lot(lot) => lot.relaxation,
+        };
+        let rules = &pod_class.relaxations[relaxation].rules;
+        let domain = |key: usize| match at {
+            At::Existing(node, _) => problem.existing_domains[*node][key],
+            At::Lot(lot) => lot.domain(key),
+        };
+        let doubts = match at {
+            At::Existing(node, _) => &problem.existing_doubts[*node],
+            At::Lot(lot) => &lot.doubts,
+        };
+        let counted = |group| standing(doubts, group);
+        self.counts.change(&problem.topology, rules, &pod_class.selected_by, by, domain, counted);
+        if let At::Existing(node, _) = at {
+            self.counts.change_open(
+                &problem.topology,
+                &pod_class.selected_by,
+                by,
+                &problem.existing_open[*node],
+            );
+        }
+        let conceded = u64::from(by.unsigned_abs()) * relaxation as u64;
+        let sum = &mut self.sums.conceded;
+        *sum = if by < 0 { sum.saturating_sub(conceded) } else { *sum + conceded };
+        let spreads = |rule: &&Rule| !rule.is_preference && matches!(rule.kind, RuleKind::Spread { .. });
+        for rule in rules.iter().filter(spreads) {
+            let Some(domain) = problem.topology.key_of[rule.group].and_then(domain) else { continue };
+            let Rule { group, kind, selects_itself, .. } = *rule;
+            let count = self.spread.entry(Spread { group, kind, selects_itself, domain }).or_default();
+            *count = count.saturating_add_signed(by);
+        }
+    }
+}

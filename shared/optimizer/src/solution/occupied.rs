@@ -1,0 +1,104 @@
+//! An existing node with the pods that are placed on it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use outrigger_model::pod::HostPort;
+use outrigger_policy::pods::ports;
+use outrigger_policy::pods::volumes::Mounts;
+
+use crate::amounts;
+use crate::problem::Problem;
+use crate::problem::existing::ExistingNode;
+use crate::problem::topology::Host;
+
+/// What is free on an existing node, and the pods that are placed on it.
+#[derive(Clone)]
+pub struct Occupied<'a> {
+    pub(crate) free: Vec<i64>,
+    pub(crate) ports: Vec<HostPort>,
+    pub(crate) host: Host,
+    /// How many volumes each driver has attached, and those of them that several pods mount.
+    attached: BTreeMap<&'a str, u32>,
+    shared: BTreeSet<(&'a str, &'a str)>,
+    pub pods: Vec<PlacedPods>,
+}
+
+/// Pods of a class that are placed on an existing node.
+#[derive(Clone, Copy, Debug)]
+pub struct PlacedPods {
+    pub class: usize,
+    pub(crate) relaxation: usize,
+    pub count: u32,
+}
+
+impl<'a> Occupied<'a> {
+    /// The node as it is.
+    pub(crate) fn of(node: &ExistingNode<'a>) -> Self {
+        let count = |handles: &BTreeSet<&str>| u32::try_from(handles.len()).unwrap_or(u32::MAX);
+        let handles = node.attached.iter().flat_map(|(driver, all)| all.iter().map(|it| (*driver, *it)));
+        Self {
+            free: node.free.clone(),
+            ports: node.ports.clone(),
+            host: node.host.clone(),
+            attached: node.attached.iter().map(|(driver, all)| (*driver, count(all))).collect(),
+            shared: handles.collect(),
+            pods: Vec::new(),
+        }
+    }
+
+    /// How many pods of a class are placed on it in a relaxation.
+    pub(super) fn count(&self, class: usize, relaxation: usize) -> u32 {
+        let like = self.pods.iter().filter(|pods| pods.class == class && pods.relaxation == relaxation);
+        like.map(|pods| pods.count).sum()
+    }
+
+    /// How many pods with such a request and such ports there is room for.
+    pub(crate) fn copies(&self, request: &[i64], taken: &[HostPort], wanted: u32) -> u32 {
+        let wanted = if taken.is_empty() { wanted } else { wanted.min(1) };
+        let copies = amounts::copies(request, &self.free, wanted);
+        if copies > 0 && ports::clash(taken, &self.ports) { 0 } else { copies }
+    }
+
+    /// How many of some pods the drivers can attach the volumes of, beside those that are attached.
+    pub(crate) fn attachable(&self, node: &ExistingNode<'_>, mounts: &Mounts<'_>, wanted: u32) -> u32 {
+        let limits = &node.attachable;
+        if limits.is_empty() {
+            return wanted;
+        }
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let fit = mounts.attachments.iter().map(|(driver, each)| {
+            let Some(limit) = limits.get(*driver) else { return wanted };
+            let of_driver = || mounts.shared.iter().filter(|(other, _)| other == driver);
+            let new = count(of_driver().filter(|volume| !self.shared.contains(*volume)).count());
+            let own = each - count(of_driver().count());
+            let attached = self.attached.get(driver).copied().unwrap_or(0);
+            match limit.checked_sub(attached.saturating_add(new)) {
+                None => 0,
+                Some(free) if own > 0 => free / own,
+                Some(_) => wanted,
+            }
+        });
+        fit.fold(wanted, u32::min)
+    }
+
+    /// Takes in pods of a class.
+    pub(super) fn take(&mut self, problem: &Problem<'a>, class: usize, relaxation: usize, count: u32) {
+        let pod_class = &problem.classes[class];
+        amounts::take(&mut self.free, &pod_class.requests[relaxation], count);
+        self.ports.extend(pod_class.spec.host_ports.iter().cloned());
+        self.host.take(&pod_class.relaxations[relaxation].rules, &problem.on_hosts[class], count);
+        for (driver, each) in &pod_class.mounts.attachments {
+            let of_driver = pod_class.mounts.shared.iter().filter(|(other, _)| other == driver);
+            let (mut own, mut new) = (*each, 0);
+            for volume in of_driver {
+                own -= 1;
+                new += u32::from(self.shared.insert(*volume));
+            }
+            *self.attached.entry(driver).or_default() += own * count + new;
+        }
+        match self.pods.iter_mut().find(|it| it.class == class && it.relaxation == relaxation) {
+            Some(known) => known.count += count,
+            None => self.pods.push(PlacedPods { class, relaxation, count }),
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Quotes: the cheapest machine that carries a node's pods.
+
+use outrigger_model::{CapacityType, Resources};
+use outrigger_policy::MinValuesPolicy;
+
+use super::{NewNode, Portion, Shape, Solution};
+use crate::market::offers::{self, Fitting, MinValues};
+use crate::market::purchases::{capacity_of, type_of};
+use crate::market::templates::{Template, bits};
+use crate::problem::limits;
+
+/// The machine that a node is bought as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quote {
+    /// Nano-dollars per hour of the instance.
+    pub(crate) price: u64,
+    /// The instance type, and how it is paid for.
+    pub purchase: usize,
+    /// The zones that remain possible.
+    pub zones: u64,
+    /// How many types it lacks of the choice that spot should have.
+    pub(crate) lacking: u32,
+}
+
+impl Quote {
+    /// How the machine is paid for.
+    pub const fn capacity_type(&self) -> CapacityType {
+        capacity_of(self.purchase)
+    }
+}
+
+impl Solution<'_, '_> {
+    /// The cheapest machine for a shape, within limits and reservations; what `own` holds of them counts as free. A
+    /// machine that is reserved is paid for already and comes first; metal and accelerators come last.
+    pub(crate) fn quote(&self, shape: &Shape, own: Option<&NewNode>) -> Option<Quote> {
+        let template = &self.problem.templates()[shape.template];
+        let used = self.used_without(shape.template, own);
+        let used = used.as_ref();
+        let quote = self.reserved(shape, own, used).or_else(|| self.bought(shape, used))?;
+        let min_values = MinValues::of(template);
+        if !min_values.is_empty() && self.problem.options.min_values == MinValuesPolicy::Strict {
+            self.offered(shape, quote, used)?;
+        }
+        Some(quote)
+    }
+
+    /// The types that a shape offers at least, so that the pool's minValues are kept; none where they cannot be.
+    fn offered(&self, shape: &Shape, quote: Quote, used: Option<&Resources>) -> Option<Vec<usize>> {
+        let template = &self.problem.templates()[shape.template];
+        let mut fitting = self.fitting(shape, quote);
+        fitting.purchases.retain(|purchase| self.admits(shape.template, *purchase, used));
+        offers::offered(template, &fitting, &MinValues::of(template), self.problem.options)
+    }
+
+    /// A node with these pods, bought as its quote says, in the place of its `own` former self.
+    pub(crate) fn node(
+        &self,
+        shape: Shape,
+        pods: Vec<Portion>,
+        quote: Quote,
+        own: Option<&NewNode>,
+    ) -> NewNode {
+        let template = &self.problem.templates()[shape.template];
+        let mut reserved = Resources::new();
+        if !self.problem.limits[shape.template].are_absent() {
+            let varied = (!MinValues::of(template).is_empty()).then(|| {
+                let used = self.used_without(shape.template, own);
+                self.offered(&shape, quote, used.as_ref())
+            });
+            let offers = varied.flatten().unwrap_or_else(|| vec![quote.purchase]);
+            reserved = limits::reserved(template, &offers);
+        }
+        let zone = quote.zones.trailing_zeros() as usize;
+        let reservation = (quote.capacity_type() == CapacityType::Reserved)
+            .then(|| template.reservation(quote.purchase, zone))
+            .flatten()
+            .map(|reservation| reservation.id.clone());
+        NewNode { shape, pods, quote, reserved, reservation }
+    }
+
+    /// A node with these pods; none when they cannot be together, or no machine can be had for them.
+    pub(crate) fn node_of(
+        &self,
+        template: usize,
+        pods: Vec<Portion>,
+        own: Option<&NewNode>,
+    ) -> Option<NewNode> {
+        let shape = Shape::of(self.problem, template, &pods)?;
+        let quote = self.quote(&shape, own)?;
+        Some(self.node(shape, pods, quote, own))
+    }
+
+    /// What the node's pods fit, of the machines that are paid for as its quote.
+    pub fn fitting(&self, shape: &Shape, quote: Quote) -> Fitting {
+        let template = &self.problem.templates()[shape.template];
+        if quote.capacity_type() == CapacityType::Reserved {
+            return Fitting { purchases: vec![quote.purchase], zones: quote.zones, on_demand: None };
+        }
+        let order = template.by_price(shape.zones);
+        let bought = |capacity_type| {
+            order.carriers(capacity_type, &shape.packed).filter(|(_, it)| shape.purchases.contains(*it))
+        };
+        Fitting {
+            purchases: bought(quote.capacity_type()).map(|(_, purchase)| purchase).collect(),
+            zones: shape.zones,
+            on_demand: bought(CapacityType::OnDemand).next().map(|(price, _)| price),
+        }
+    }
+
+    /// What a pool holds of its limits beside one node; none where it has no limits.
+    fn used_without(&self, template: usize, own: Option<&NewNode>) -> Option<Resources> {
+        if self.problem.limits[template].are_absent() {
+            return None;
+        }
+        let mut used = self.used[template].clone();
+        if let Some(own) = own.filter(|own| own.shape.template == template) {
+            used.subtract(&own.reserved);
+        }
+        Some(used)
+    }
+
+    fn admits(&self, template: usize, purchase: usize, used: Option<&Resources>) -> bool {
+        !self.forbidden.contains(&(template, type_of(purchase)))
+            && used.is_none_or(|used| self.problem.limits[template].admit(type_of(purchase), used))
+    }
+
+    /// Whether a reservation behind a purchase in a zone has room left.
+    pub(crate) fn is_reservation_left(&self, template: &Template<'_>, purchase: usize, zone: usize) -> bool {
+        let reservation = template.reservation(purchase, zone);
+        reservation.is_some_and(|it| self.reserved_left.get(&it.id).is_some_and(|left| *left > 0))
+    }
+
+    /// A machine in a reservation that has room left: one type in one zone, since a node counts against each
+    /// reservation that it may draw on.
+    fn reserved(&self, shape: &Shape, own: Option<&NewNode>, used: Option<&Resources>) -> Option<Quote> {
+        if self.reserved_left.is_empty() {
+            return None;
+        }
+        let template = &self.problem.templates()[shape.template];
+        let order = template.by_price(shape.zones);
+        let is_left = |purchase: usize, zone: usize| {
+            let is_own = |own: &NewNode| {
+                let reservation = template.reservation(purchase, zone).map(|it| &it.id);
+                own.reservation.is_some() && own.reservation.as_ref() == reservation
+            };
+            self.is_reservation_left(template, purchase, zone) || own.is_some_and(is_own)
+        };
+        let mut carriers = order.carriers(CapacityType::Reserved, &shape.packed);
+        carriers.find_map(|(_, purchase)| {
+            let fits = shape.purchases.contains(purchase) && self.admits(shape.template, purchase, used);
+            let mut zones = bits(if fits { template.zones_of(purchase, shape.zones) } else { 0 });
+            let zone = zones.find(|zone| is_left(purchase, *zone))?;
+            let price = template.price_in(purchase, zone)?;
+            Some(Quote { price, purchase, zones: 1 << zone, lacking: 0 })
+        })
+    }
+
+    fn bought(&self, shape: &Shape, used: Option<&Resources>) -> Option<Quote> {
+        let template = &self.problem.templates()[shape.template];
+        let order = template.by_price(shape.zones);
+        let fits = |purchase: usize| {
+            shape.purchases.contains(purchase) && self.admits(shape.template, purchase, used)
+        };
+        let cheapest = |capacity_type, exotic: bool| {
+            let mut carriers = order.carriers(capacity_type, &shape.packed);
+            carriers.find(|(_, it)| template.exotic[type_of(*it)] == exotic && fits(*it))
+        };
+        let of_kind = |exotic| {
+            let capacity_types = [CapacityType::Spot, CapacityType::OnDemand].into_iter();
+            capacity_types.filter_map(|capacity_type| cheapest(capacity_type, exotic)).min()
+        };
+        let (price, purchase) = of_kind(false).or_else(|| of_kind(true))?;
+        let mut quote = Quote { price, purchase, zones: shape.zones, lacking: 0 };
+        // A node that is launched anyway is not left empty for the sake of more choice.
+        if quote.capacity_type() == CapacityType::Spot && !template.is_static() {
+            quote.lacking = self.lacking(template, shape);
+        }
+        Some(quote)
+    }
+
+    /// How many types a spot node lacks of those that it should offer, where its pods one by one leave that choice.
+    fn lacking(&self, template: &Template<'_>, shape: &Shape) -> u32 {
+        let wanted = self.problem.options.spot_types_min;
+        if wanted < 2 {
+            return 0;
+        }
+        let order = template.by_price(shape.zones);
+        let carriers = order.carriers(CapacityType::Spot, &shape.packed);
+        let found = carriers.filter(|(_, it)| shape.purchases.contains(*it)).take(wanted).count();
+        if found == wanted {
+            return 0;
+        }
+        let spot = shape.purchases.iter().filter(|it| capacity_of(*it) == CapacityType::Spot);
+        let possible = spot.take(wanted).count();
+        if possible < wanted { 0 } else { u32::try_from(wanted - found).unwrap_or(u32::MAX) }
+    }
+}

@@ -1,0 +1,128 @@
+//! Why the search for cheaper nodes has left a node as it is, in the words of a plan where a pod has no other place.
+
+use std::collections::BTreeMap;
+
+use outrigger_model::{Pod, PodRef, Price, Refusal};
+use outrigger_optimizer::problem::Problem;
+use outrigger_optimizer::problem::classes::PodClass;
+pub(super) use outrigger_optimizer::search::consolidate::{Consolidated, Stays};
+use outrigger_optimizer::solution::Solution;
+use outrigger_policy::disruption::{DisruptionSettings, Kept, KeptName};
+
+use crate::report::explain::Reasons;
+
+/// Of how many classes of pods it is found out what keeps them from another place.
+const CLASSES_EXPLAINED: usize = 50;
+/// The same of one node.
+const CLASSES_OF_NODE: usize = 5;
+/// How many NodePools are told of.
+const POOLS_SHOWN: usize = 2;
+
+/// The nodes that stay, of those that might be ended.
+pub(super) fn kept(found: &mut Consolidated<'_, '_>, settings: &DisruptionSettings) -> Vec<KeptName> {
+    let stays: Vec<(usize, Stays)> = found.stays.iter().map(|(node, stays)| (*node, *stays)).collect();
+    let homes = if stays.iter().any(|(_, stays)| matches!(stays, Stays::NoPlace(None))) {
+        homes(found.solution.problem)
+    } else {
+        Homes::new()
+    };
+    let mut explained = Explained { solution: &mut found.solution, homes, known: BTreeMap::new() };
+    let kept = |(node, stays)| {
+        let reason = explained.reason(node, stays, settings);
+        KeptName::new(explained.solution.problem.existing[node].name, reason)
+    };
+    stays.into_iter().map(kept).collect()
+}
+
+/// A pod of each class that is on a node, by the node's name.
+type Homes<'a> = BTreeMap<&'a str, BTreeMap<usize, &'a Pod>>;
+
+fn homes<'a>(problem: &Problem<'a>) -> Homes<'a> {
+    let mut homes = Homes::new();
+    for (class, of_class) in problem.classes.iter().enumerate() {
+        for pod in &of_class.pods {
+            if let Some(node) = pod.node_name.as_deref() {
+                homes.entry(node).or_default().entry(class).or_insert(pod);
+            }
+        }
+    }
+    homes
+}
+
+/// Reasons of classes of pods, each found out once.
+struct Explained<'s, 'p, 'a> {
+    solution: &'s mut Solution<'p, 'a>,
+    homes: Homes<'a>,
+    known: BTreeMap<usize, String>,
+}
+
+impl Explained<'_, '_, '_> {
+    fn reason(&mut self, node: usize, stays: Stays, settings: &DisruptionSettings) -> Kept {
+        let problem = self.solution.problem;
+        match stays {
+            Stays::NoPlace(class) => self.no_place(node, class),
+            Stays::OnlyPacked(class) => pod_of(problem, node, &problem.classes[class])
+                .map_or(Kept::NothingCheaper, |pod| Kept::OnlyPacked { pod }),
+            Stays::Saves { saving, least } => match u64::try_from(saving) {
+                Ok(saving) if saving > 0 => Kept::NotWorthIt { saving: Price::from_nanos(saving), least },
+                _ => Kept::NothingCheaper,
+            },
+            Stays::TooFewTypes(found) => Kept::TooFewSpotTypes { found, least: settings.spot_to_spot_types },
+            Stays::TakesIn => Kept::TakesPodsIn,
+            Stays::NotReached => Kept::TimeIsUp,
+        }
+    }
+
+    /// The pod that has no other place: of the class that is known, or of the first for which a pool says why.
+    fn no_place(&mut self, node: usize, class: Option<usize>) -> Kept {
+        let problem = self.solution.problem;
+        if let Some((class, pod)) =
+            class.and_then(|class| Some((class, pod_of(problem, node, &problem.classes[class])?)))
+        {
+            return Kept::NoPlaceFor { pod, why: self.why(node, class) };
+        }
+        let all = self.homes.get(problem.existing[node].name);
+        let all: Vec<(usize, PodRef)> =
+            all.into_iter().flatten().map(|(class, pod)| (*class, pod.id.clone())).collect();
+        let telling = all.iter().take(CLASSES_OF_NODE).find_map(|(class, pod)| {
+            let why = self.why(node, *class);
+            (!why.is_empty()).then(|| Kept::NoPlaceFor { pod: pod.clone(), why })
+        });
+        let first = || all.first().map(|(_, pod)| Kept::NoPlaceFor { pod: pod.clone(), why: String::new() });
+        telling.or_else(first).unwrap_or(Kept::NothingCheaper)
+    }
+
+    /// What a plan would say of a pod of a class, were its node gone; nothing where a node can be made for it.
+    fn why(&mut self, node: usize, class: usize) -> String {
+        if let Some(known) = self.known.get(&class) {
+            return known.clone();
+        }
+        if self.known.len() >= CLASSES_EXPLAINED || (self.solution.problem.options.time_is_up)() {
+            return String::new();
+        }
+        let mark = self.solution.mark();
+        if !self.solution.ended[node] {
+            self.solution.end(node);
+        }
+        let refusals = Reasons::of(self.solution, class).by_pool();
+        self.solution.go_back(mark);
+        let why = if refusals.iter().any(|refusal| refusal.reason == Refusal::NotFound) {
+            String::new()
+        } else {
+            let shown: Vec<String> = refusals.iter().take(POOLS_SHOWN).map(ToString::to_string).collect();
+            match refusals.len().saturating_sub(POOLS_SHOWN) {
+                0 => shown.join("; "),
+                more => format!("{}; and {more} more NodePools", shown.join("; ")),
+            }
+        };
+        self.known.insert(class, why.clone());
+        why
+    }
+}
+
+/// A pod of a class on an existing node.
+fn pod_of(problem: &Problem<'_>, node: usize, class: &PodClass<'_>) -> Option<PodRef> {
+    let name = problem.existing[node].name;
+    let found = class.pods.iter().find(|pod| pod.node_name.as_deref() == Some(name));
+    found.map(|pod| pod.id.clone())
+}

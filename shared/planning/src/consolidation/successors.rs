@@ -1,0 +1,102 @@
+//! What takes the place of nodes of static pools that are replaced.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use outrigger_model::{NodePool, Plan, PlannedNode, Snapshot, Taint};
+use outrigger_optimizer::problem::limits::Limits;
+use outrigger_policy::Options;
+use outrigger_policy::disruption::static_pools::replicas;
+use outrigger_policy::disruption::{Candidate, with_moving_pods};
+
+use crate::provision::provision;
+use crate::report::commands::Written;
+
+/// The nodes that take the place of nodes of static pools: the same plan makes them as launches them once a command
+/// holds the nodes, since those do not count any more.
+#[derive(Debug, Default)]
+pub(super) struct Successors {
+    by_pool: BTreeMap<String, Vec<PlannedNode>>,
+}
+
+impl Successors {
+    /// Of nodes that are replaced, where others are ended for good. What a pool lacks already is not among them.
+    pub(super) fn of(
+        seen: &Snapshot,
+        options: &Options<'_>,
+        ended: &[&Candidate<'_>],
+        replaced: &[&Candidate<'_>],
+    ) -> Self {
+        let replaced: Vec<&Candidate<'_>> =
+            replaced.iter().copied().filter(|it| it.pool.spec.replicas.is_some()).collect();
+        if replaced.is_empty() {
+            return Self::default();
+        }
+        // Only pods of nodes that are replaced are planned for here: a successor is in the zone that they ask for.
+        let staying = seen.pods.iter().filter(|pod| !pod.is_provisionable()).cloned().collect();
+        let without = Snapshot { pods: staying, buffers: Vec::new(), ..seen.clone() };
+        let mut going = closed(&without, ended.iter().copied());
+        let lacking = |pool: &NodePool| {
+            replicas(pool)
+                .saturating_sub(usize::try_from(Limits::of(&going, pool, &[]).nodes).unwrap_or(usize::MAX))
+        };
+        let lacking: BTreeMap<&str, usize> =
+            replaced.iter().map(|it| (it.pool.name.as_str(), lacking(it.pool))).collect();
+        going = with_moving_pods(closed(&going, replaced.iter().copied()), &replaced);
+        let mut by_pool: BTreeMap<String, Vec<PlannedNode>> = BTreeMap::new();
+        for node in provision(&going, options).0.nodes {
+            by_pool.entry(node.spec.node_pool.clone()).or_default().push(node);
+        }
+        by_pool.retain(|pool, _| lacking.contains_key(pool.as_str()));
+        for (pool, nodes) in &mut by_pool {
+            nodes.sort_by_key(|node| !node.pods.is_empty());
+            nodes.drain(..lacking[pool.as_str()].min(nodes.len()));
+            // The search says where each pod goes.
+            for node in nodes {
+                node.pods.clear();
+            }
+        }
+        Self { by_pool }
+    }
+
+    /// A snapshot in which they are on their way, so that pods have places on them.
+    pub(super) fn on_their_way<'s>(&self, seen: &'s Snapshot) -> Cow<'s, Snapshot> {
+        if self.by_pool.values().all(Vec::is_empty) {
+            return Cow::Borrowed(seen);
+        }
+        let mut plan = Plan::nothing(seen.taken_at, seen.generation);
+        plan.nodes = self.by_pool.values().flatten().cloned().collect();
+        Cow::Owned(seen.with_plan(&plan))
+    }
+
+    /// Adds to a command what takes the place of its node, where that is of a static pool: the one that its pods move
+    /// to, or any other. So each command launches as many as it ends.
+    pub(super) fn add_to(&mut self, command: &mut Written, ended: &[&Candidate<'_>]) {
+        let targets: BTreeSet<&str> = command.existing.iter().map(|it| it.target.name()).collect();
+        for candidate in ended {
+            let Some(nodes) = self.by_pool.get_mut(&candidate.pool.name) else { continue };
+            let place = nodes.iter().position(|node| targets.contains(node.claim.as_str())).unwrap_or(0);
+            if place < nodes.len() {
+                let node = nodes.remove(place);
+                let cost = (node.price + node.node_price).nanos();
+                command.saving = command.saving.saturating_sub_unsigned(cost);
+                command.replace_with.push(node);
+            }
+        }
+    }
+
+    /// How many there are of a pool.
+    pub(super) fn count(&self, pool: &str) -> usize {
+        self.by_pool.get(pool).map_or(0, Vec::len)
+    }
+}
+
+/// A snapshot in which some nodes are closed as for a drain.
+fn closed<'c, 'a: 'c>(snapshot: &Snapshot, nodes: impl Iterator<Item = &'c Candidate<'a>>) -> Snapshot {
+    let names: BTreeSet<&str> = nodes.map(|it| it.node.name.as_str()).collect();
+    let mut next = snapshot.clone();
+    for node in next.nodes.iter_mut().filter(|node| names.contains(node.name.as_str())) {
+        node.taints.push(Taint::disrupted());
+    }
+    next
+}

@@ -1,0 +1,131 @@
+//! What a node costs.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use outrigger_model::{CapacityType, InstanceType, NodeOverlay, Price, labels};
+
+use super::own_nodes::OwnNode;
+use crate::Options;
+
+/// Dollars per hour of a node's instance: what the catalogue says now of its type, zone and capacity type, with the
+/// NodeOverlays, since spot costs what it costs today; else what its claim says. `None` where neither does.
+pub fn of_instance(own: &OwnNode<'_>, overlays: &[NodeOverlay]) -> Option<Price> {
+    listed(own, overlays).or_else(|| own.price_at_launch())
+}
+
+/// Dollars per hour that a node costs beside its instance: its class's root volume, unless the caller knows better.
+pub fn beside(own: &OwnNode<'_>, options: &Options<'_>) -> Price {
+    let of_class = || own.offer.map_or(Price::ZERO, |offer| offer.class.root_volume.price());
+    options.node_price.unwrap_or_else(of_class)
+}
+
+fn listed(own: &OwnNode<'_>, overlays: &[NodeOverlay]) -> Option<Price> {
+    let (instance_type, zone) = (own.known_type()?, own.zone()?);
+    let capacity_type = paid_as(own, instance_type)?;
+    let mut here = instance_type.offerings.iter().filter(|offering| offering.zone == zone);
+    let offering = here.find(|offering| offering.capacity_type == capacity_type)?;
+    let labels = labels_of(own, instance_type, capacity_type);
+    let about = overlays.iter().filter(|overlay| overlay.requirements.match_labels(&labels).is_ok());
+    // The heaviest counts, between equals the first by name.
+    let priced = about.filter(|overlay| overlay.price.is_some());
+    let overlay = priced.max_by_key(|overlay| (overlay.weight, Reverse(&overlay.name)));
+    let price = overlay.and_then(|overlay| overlay.price);
+    Some(price.map_or(offering.price, |price| price.apply(offering.price)))
+}
+
+/// How a node is paid for. EC2 goes on with the instances of a reservation that has ended, on demand.
+fn paid_as(own: &OwnNode<'_>, instance_type: &InstanceType) -> Option<CapacityType> {
+    let capacity_type = own.capacity_type()?;
+    let reservation = own.node.labels.get(labels::RESERVATION_ID);
+    let mut offered = instance_type.offerings.iter().filter_map(|offering| offering.reservation.as_ref());
+    let has_ended = reservation.is_some_and(|id| offered.all(|offered| offered.id != *id));
+    Some(if has_ended && capacity_type == CapacityType::Reserved {
+        CapacityType::OnDemand
+    } else {
+        capacity_type
+    })
+}
+
+/// The labels by which overlays choose: those of the node, and of its type where the node does not say.
+fn labels_of(
+    own: &OwnNode<'_>,
+    instance_type: &InstanceType,
+    capacity_type: CapacityType,
+) -> BTreeMap<String, String> {
+    let mut all = instance_type.labels.clone();
+    all.extend(own.node.labels.clone());
+    all.insert(labels::INSTANCE_TYPE.to_owned(), instance_type.name.clone());
+    all.insert(labels::CAPACITY_TYPE.to_owned(), capacity_type.to_string());
+    all.extend(own.zone().map(|zone| (labels::ZONE.to_owned(), zone.to_owned())));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use outrigger_model::{Offering, PriceOverlay, Requirement, Requirements, Reservation, Resources};
+
+    use super::*;
+    use crate::disruption::fixtures::World;
+    use crate::disruption::own_nodes::own_nodes;
+
+    fn overlay(name: &str, weight: u32, capacity_type: &str, dollars: f64) -> NodeOverlay {
+        NodeOverlay {
+            name: name.into(),
+            weight,
+            requirements: Requirements::new()
+                .with(labels::CAPACITY_TYPE, Requirement::exactly(capacity_type)),
+            price: Some(PriceOverlay::Absolute(Price::from_dollars(dollars).unwrap())),
+            capacity: Resources::new(),
+        }
+    }
+
+    #[test]
+    fn a_node_costs_what_it_costs_on_demand_once_its_reservation_has_ended() {
+        let mut world = World::new();
+        world.forget(labels::CAPACITY_TYPE, "reserved");
+        world.set_label(labels::RESERVATION_ID, "cr-1");
+        let cost = |world: &World| of_instance(&own_nodes(&world.snapshot)[0], &[]).map(Price::dollars);
+        assert_eq!(cost(&world), Some(0.1));
+        let types = Arc::make_mut(&mut world.snapshot.classes[0].instance_types);
+        for id in ["cr-0", "cr-1"] {
+            let on_demand = types[0].offerings.iter().find(|it| it.capacity_type == CapacityType::OnDemand);
+            let reserved = Offering {
+                capacity_type: CapacityType::Reserved,
+                price: Price::ZERO,
+                reservation: Some(Reservation { id: id.into(), count: 0, total: Some(1) }),
+                ..on_demand.unwrap().clone()
+            };
+            types[0].offerings.push(reserved);
+        }
+        assert_eq!(cost(&world), Some(0.0));
+    }
+
+    #[test]
+    fn the_catalogue_knows_prices_of_today_and_a_claim_that_of_its_launch() {
+        type Change = fn(&mut World);
+        let others = [overlay("a", 1, "on-demand", 9.0), overlay("b", 2, "spot", 3.0)];
+        let both = [overlay("a", 1, "spot", 9.0), overlay("b", 2, "spot", 3.0), overlay("c", 2, "spot", 4.0)];
+        let no_claim: Change = |world| world.snapshot.claims.clear();
+        let table: [(&str, Change, &[NodeOverlay], Option<f64>); 9] = [
+            ("a claim", |_| {}, &[], Some(0.04)),
+            ("a claim of a type that is not listed", |world| world.snapshot.classes.clear(), &[], Some(0.05)),
+            ("no claim", no_claim, &[], Some(0.04)),
+            ("an overlay", no_claim, &others, Some(3.0)),
+            ("the heaviest overlay", no_claim, &both, Some(3.0)),
+            ("on demand", |world| world.forget(labels::CAPACITY_TYPE, "on-demand"), &others[1..], Some(0.1)),
+            ("another zone", |world| world.forget(labels::ZONE, "us-east-1b"), &[], None),
+            ("no such way", |world| world.forget(labels::CAPACITY_TYPE, "reserved"), &[], None),
+            ("another type", |world| world.forget(labels::INSTANCE_TYPE, "m6.large"), &[], None),
+        ];
+        for (what, change, overlays, expected) in table {
+            let mut world = World::new();
+            change(&mut world);
+            let own = own_nodes(&world.snapshot);
+            let found = of_instance(&own[0], overlays).map(Price::dollars);
+            assert_eq!(found, expected, "{what}");
+        }
+    }
+}
