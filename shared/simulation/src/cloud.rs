@@ -269,7 +269,11 @@ impl Ec2 {
         self.turn_away(moment)?;
         self.check(request)?;
         self.check_reservation(request)?;
-        let mut answer = FleetAnswer::default();
+        let mut answer = FleetAnswer { errors: self.profile_errors(request), ..FleetAnswer::default() };
+        if !answer.errors.is_empty() {
+            self.tokens.insert(request.token.clone(), (request.clone(), answer.clone()));
+            return Ok(answer);
+        }
         let mut dry = BTreeSet::new();
         let surplus = self.mishaps.take_surplus();
         for index in 0..u64::from(request.count) + surplus {

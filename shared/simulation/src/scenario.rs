@@ -15,7 +15,7 @@
 //!   allocatablePercent: 100   # what nodes really offer of what the catalogue promises; default 100
 //!   memoryPercent: 100        # what machines really have of the memory that the catalogue promises; default 100
 //!   nodePools: []             # NodePool objects, as kubectl takes them
-//!   ec2NodeClasses: []        # EC2NodeClass objects
+//!   ec2NodeClasses: []        # EC2NodeClass objects; the instance profile `missing` does not exist, all others do
 //!   instanceGroups:           # kOps' need not be written down; each has one image, for amd64, unless it says otherwise
 //!     - {name: nodes, images: [amd64, arm64]}
 //!   nodeOverlays: []          # NodeOverlay objects

@@ -14,6 +14,9 @@ pub const UNAVAILABLE_FOR: Duration = Duration::from_mins(3);
 /// How long offerings are left alone: doubled each time that they are found wanting again.
 const UNAVAILABLE: Backoff = Backoff { first: UNAVAILABLE_FOR, longest: Duration::from_mins(24) };
 
+/// With these words EC2 refuses an instance profile that does not exist, by its name or its ARN.
+const NO_INSTANCE_PROFILE: &str = "Invalid IAM Instance Profile";
+
 /// What an error code speaks of, and so what is done about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
@@ -29,7 +32,8 @@ pub enum ErrorClass {
     Throttled,
     /// We are not allowed to launch this. Waiting does not mend it.
     Unauthorized,
-    /// The launch template is not there (any more): it is looked up, or written, again.
+    /// The launch template, or the instance profile that it names, is not there (any more): the template is looked up,
+    /// or written, again.
     Template,
     /// The request is wrong, or nobody knows what the code means: the offering is left alone where one is named, and
     /// when nothing was launched the pool's breaker counts it.
@@ -86,6 +90,12 @@ pub fn class(code: &str) -> ErrorClass {
     known.map_or(ErrorClass::Configuration, |(_, class)| *class)
 }
 
+/// What an error speaks of. EC2 tells of an instance profile that does not exist by its words alone, and may name an
+/// offering, which is not to blame.
+fn class_of(error: &FleetError) -> ErrorClass {
+    if error.message.contains(NO_INSTANCE_PROFILE) { ErrorClass::Template } else { class(&error.code) }
+}
+
 /// What the errors of one launch come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
@@ -125,7 +135,7 @@ pub fn judge(
 ) -> Verdict {
     let mut verdict = Verdict::default();
     for error in errors {
-        let class = class(&error.code);
+        let class = class_of(error);
         verdict.throttled |= class == ErrorClass::Throttled;
         verdict.lacks_spot |=
             class == ErrorClass::Offering && request.capacity_type == CapacityType::Spot && !launched;

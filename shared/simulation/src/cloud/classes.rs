@@ -6,11 +6,15 @@ use std::collections::BTreeMap;
 
 use outrigger_engine::ports::ClassSource;
 use outrigger_model::node_class::Subnet;
-use outrigger_model::{Image, LaunchTemplate, NodeClass, NodeClassRef, OwnTemplate, StaticPod, labels};
+use outrigger_model::{
+    EC2NodeClass, Image, LaunchTemplate, NodeClass, NodeClassRef, OwnTemplate, StaticPod, labels,
+};
 
 use super::Ec2;
 use crate::scenario::Scenario;
 
+/// The instance profile that does not exist. All others do.
+const MISSING_PROFILE: &str = "missing";
 /// The free addresses of a /19.
 const FREE_ADDRESSES: u32 = 8_187;
 
@@ -32,6 +36,11 @@ impl Ec2 {
             }
             ClassSource::Ec2(spec) => NodeClass { reservations: self.reservations_of(spec), ..class },
         }
+    }
+
+    /// Whether the instance profile of a template does not exist.
+    pub(super) fn lacks_profile(template: &OwnTemplate) -> bool {
+        template.instance_profile == MISSING_PROFILE
     }
 
     /// All classes have new images from now on.
@@ -70,7 +79,7 @@ fn resolve(source: &ClassSource, cluster: &str, zones: &[String], images: Vec<Im
         tags: tags(&reference, cluster),
         launch: match source {
             ClassSource::InstanceGroup(_) => LaunchTemplate::Borrowed { name, version: "1".into() },
-            ClassSource::Ec2(_) => LaunchTemplate::Own(own_template()),
+            ClassSource::Ec2(class) => LaunchTemplate::Own(own_template(class)),
         },
         ..match source {
             ClassSource::InstanceGroup(_) => NodeClass::for_planning(reference),
@@ -79,10 +88,10 @@ fn resolve(source: &ClassSource, cluster: &str, zones: &[String], images: Vec<Im
     }
 }
 
-fn own_template() -> OwnTemplate {
+fn own_template(class: &EC2NodeClass) -> OwnTemplate {
     OwnTemplate {
         user_data: "#!/bin/bash\n".into(),
-        instance_profile: "nodes".into(),
+        instance_profile: class.spec.instance_profile.clone().unwrap_or_default(),
         security_groups: vec!["sg-nodes".into()],
         associate_public_ip: None,
         root_device: "/dev/xvda".into(),

@@ -55,8 +55,8 @@ impl Cloud for Door {
             LaunchTemplate::Borrowed { name, version } => {
                 Ok(TemplateRef { name: name.clone(), version: version.clone() })
             }
-            LaunchTemplate::Own(_) => {
-                Ok(state.cloud.write_template(&class.reference.name, reservation, moment))
+            LaunchTemplate::Own(own) => {
+                Ok(state.cloud.write_template(&class.reference.name, own, reservation, moment))
             }
             LaunchTemplate::None => Err(CloudError::Unusable {
                 what: class.reference.to_string(),

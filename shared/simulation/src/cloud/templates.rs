@@ -1,10 +1,10 @@
 //! Launch templates: those that kOps wrote are always there, our own are written and deleted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use outrigger_engine::ports::{TemplateRef, WrittenTemplate};
-use outrigger_model::FleetRequest;
+use outrigger_engine::ports::{FleetError, TemplateRef, WrittenTemplate};
+use outrigger_model::{FleetOverride, FleetRequest, OwnTemplate};
 
 use super::Ec2;
 use crate::time::Moment;
@@ -17,6 +17,8 @@ pub(super) struct Templates {
     count: u64,
     /// When a launch last used each, by name.
     used: BTreeMap<String, Duration>,
+    /// Those whose instance profile does not exist, by name.
+    without_profile: BTreeSet<String>,
 }
 
 impl Ec2 {
@@ -24,12 +26,16 @@ impl Ec2 {
     pub(super) fn write_template(
         &mut self,
         class: &str,
+        content: &OwnTemplate,
         reservation: Option<&str>,
         moment: Moment,
     ) -> TemplateRef {
         let suffix = reservation.map(|reservation| format!("@{reservation}")).unwrap_or_default();
         let name = format!("{}{class}{suffix}", self.own_prefix());
         let templates = &mut self.templates;
+        if Self::lacks_profile(content) {
+            templates.without_profile.insert(name.clone());
+        }
         if !templates.written.contains_key(&name) {
             templates.count += 1;
             let id = format!("lt-{:017x}", templates.count);
@@ -59,6 +65,22 @@ impl Ec2 {
     pub(crate) fn template_used(&self, id: &str) -> Option<Duration> {
         let template = self.templates.written.values().find(|template| template.id == id)?;
         self.templates.used.get(&template.name).copied()
+    }
+
+    /// What EC2 says of each offering where the template's instance profile does not exist.
+    pub(super) fn profile_errors(&self, request: &FleetRequest) -> Vec<FleetError> {
+        if !self.templates.without_profile.contains(&request.launch_template) {
+            return Vec::new();
+        }
+        let error = |wanted: &FleetOverride| FleetError {
+            code: "InvalidParameterValue".into(),
+            message:
+                "Value for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name"
+                    .into(),
+            instance_type: wanted.instance_type.clone(),
+            zone: wanted.zone.clone(),
+        };
+        request.overrides.iter().map(error).collect()
     }
 
     /// The class that a template was written for; `None` where there is no such template.

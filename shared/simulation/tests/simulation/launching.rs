@@ -404,3 +404,47 @@ fn a_pool_whose_nodes_never_join_is_paused() {
     };
     assert!(told("LaunchesPaused") && told("LaunchesResumed"), "{:?}: {}", ending.told, story());
 }
+
+/// Two pools that sell the same. The instance profile of the first one's class does not exist.
+const NO_PROFILE: &str = r"
+apiVersion: outrigger.dev/v1alpha1
+kind: Scenario
+metadata: {name: no-profile}
+spec:
+  seed: 3
+  duration: 30m
+  bootTime: 30s
+  ec2NodeClasses: [{class}]
+  nodePools:
+    - {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: bad}, spec: {template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: own}, requirements: {requirements}}}}}
+    - {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: good}, spec: {template: {spec: {nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}, requirements: {requirements}}}}}
+  workloads:
+    - {name: vain, at: 2s, replicas: 2, expect: Waiting, template: {spec: {nodeSelector: {karpenter.sh/nodepool: bad}, containers: [{name: c, image: i, resources: {requests: {cpu: 400m, memory: 1Gi}}}]}}}
+    - {name: web, at: 10s, replicas: 2, template: {spec: {nodeSelector: {karpenter.sh/nodepool: good}, containers: [{name: c, image: i, resources: {requests: {cpu: 400m, memory: 1Gi}}}]}}}
+";
+
+/// EC2 names offerings in its errors, but they are not to blame: another pool buys the cheapest of them meanwhile.
+#[test]
+fn an_instance_profile_that_does_not_exist_pauses_its_pool_alone() {
+    let class = common::ec2_node_class("").replace("instanceProfile: nodes", "instanceProfile: missing");
+    let requirements = "[{key: karpenter.k8s.aws/instance-family, operator: In, values: [m6a]}, \
+                        {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]";
+    let text = NO_PROFILE.replace("{class}", &class).replace("{requirements}", requirements);
+    let ending = common::run_scenario(&common::scenario(&text), &[]);
+    let story = || common::timeline(&ending);
+    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
+    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
+    let told = |(about, reason, text): &(String, &str, String)| {
+        about == "the NodePool bad"
+            && *reason == "LaunchesPaused"
+            && text.contains("Invalid IAM Instance Profile")
+    };
+    assert!(ending.told.iter().any(told), "{:?}: {}", ending.told, story());
+    let (good, bad): (Vec<_>, Vec<_>) =
+        ending.claims.iter().partition(|claim| claim.spec.node_pool == "good");
+    assert!((1..=6).contains(&bad.len()), "{} launches in half an hour: {}", bad.len(), story());
+    assert!(bad.iter().all(|claim| claim.status.instance.is_none()), "{}", story());
+    let [good] = &good[..] else { panic!("{} nodes: {}", good.len(), story()) };
+    let kind = good.status.instance.as_ref().map(|instance| instance.instance_type.as_str());
+    assert_eq!(kind, Some("m6a.large"), "the cheapest: {}", story());
+}

@@ -108,6 +108,15 @@ fn a_subnet_is_known_by_the_words_of_a_refusal() {
 }
 
 #[test]
+fn an_instance_profile_that_does_not_exist_is_the_fault_of_no_offering() {
+    for words in ["Invalid IAM Instance Profile name", "Invalid IAM Instance Profile ARN"] {
+        let verdict = judged(error("InvalidParameterValue", "m5.large", "a", words), false);
+        assert_eq!(closed(&verdict), "", "{words}");
+        assert_eq!(verdict.fault.map(|fault| fault.class), Some(ErrorClass::Template), "{words}");
+    }
+}
+
+#[test]
 fn an_offering_that_fails_again_is_left_alone_for_longer() {
     let at = |minute: i64| Timestamp::from_second(minute * 60).unwrap();
     let fail = |known: &[UnavailableOffering], minute| {
