@@ -263,14 +263,17 @@ fn what_fails_again_and_again_goes_to_the_dead_letters() {
     assert_eq!(ending.instances.len(), 4, "{}", story());
 }
 
-/// What is said of other machines meanwhile is handled.
+/// What is said of other machines meanwhile is handled, also in the same batch: while the first two messages keep both
+/// pollers waiting in vain, the other two gather.
 #[test]
 fn only_the_message_that_fails_goes_to_the_dead_letters() {
     let events =
         "{at: 170s, kind: Stuck, for: 18m, call: Interrupt}, {at: 3m, kind: ScheduledChange, count: 4}";
-    for seed in 1..=5 {
+    let waits = "{at: 170s, kind: Freeze, function: interrupt, call: Handled, for: 11s}";
+    let in_a_batch = format!("{waits}, {waits}, {events}");
+    for (seed, events) in (1..=5).flat_map(|seed| [(seed, events), (seed, in_a_batch.as_str())]) {
         let ending = play(seed, "14m", "", events, &[]);
-        let story = || format!("seed {seed}\n{}", common::timeline(&ending));
+        let story = || format!("seed {seed} {events}\n{}", common::timeline(&ending));
         check_settled(&ending, &story());
         assert_eq!((interrupted(&ending).len(), ending.dead_letters), (3, 1), "{}", story());
     }
