@@ -9,7 +9,6 @@ use outrigger_engine::ports::LedgerError;
 use super::DynamoLedger;
 use super::item::{Item, names};
 use crate::errors;
-use crate::hash::hex_of_sha256;
 
 /// Two transactions on one item make DynamoDB cancel one of them; the loser tries again this often.
 const ATTEMPTS: u32 = 6;
@@ -23,8 +22,10 @@ pub(super) enum Outcome {
     Refused(Vec<bool>),
 }
 
-/// Writes all items or none. `purpose` names the transaction: the same items under the same purpose are written once
-/// within ten minutes, however often they are sent.
+/// Writes all items or none. `purpose` names the transaction in errors.
+///
+/// The SDK gives each request a client token, under which its attempts are one. A later request for the same meets what
+/// the first has written in its conditions, and its caller looks at what stands there.
 pub(super) async fn write(
     ledger: &DynamoLedger,
     purpose: &str,
@@ -32,11 +33,7 @@ pub(super) async fn write(
 ) -> Result<Outcome, LedgerError> {
     let attempted = || format!("write {purpose}");
     for attempt in 0..ATTEMPTS {
-        let request = ledger
-            .client
-            .transact_write_items()
-            .client_request_token(token(ledger, purpose))
-            .set_transact_items(Some(items.clone()));
+        let request = ledger.client.transact_write_items().set_transact_items(Some(items.clone()));
         let Err(error) = request.send().await else { return Ok(Outcome::Written) };
         let Some(failure) = error.as_service_error() else { return Err(errors::ledger(attempted(), error)) };
         let mut retry = failure.is_transaction_in_progress_exception();
@@ -52,9 +49,6 @@ pub(super) async fn write(
             }
             let passing = ["TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"];
             retry = codes.iter().any(|code| passing.contains(code));
-        }
-        if failure.is_idempotent_parameter_mismatch_exception() {
-            return Err(LedgerError::Conflict { what: purpose.to_owned() });
         }
         if !retry {
             return Err(errors::ledger(attempted(), error));
@@ -83,12 +77,6 @@ pub(super) fn built<T>(part: Result<T, BuildError>) -> Result<T, LedgerError> {
         attempted: "build a transaction".into(),
         source: error.into(),
     })
-}
-
-/// At most 36 characters. DynamoDB knows a token throughout the account, so it has to name table and cluster too.
-fn token(ledger: &DynamoLedger, purpose: &str) -> String {
-    let all = format!("{}\n{}\n{purpose}", ledger.table, ledger.uid);
-    hex_of_sha256(all.as_bytes(), 16)
 }
 
 /// Doubling, and spread by the purpose so that two writers do not keep step.
