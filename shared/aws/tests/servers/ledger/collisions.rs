@@ -5,17 +5,17 @@ use outrigger_aws::{Aws, DynamoLedger};
 use outrigger_engine::ports::{Ledger, LedgerError};
 
 use super::{TTL, UID, bound};
-use crate::support::colliding_proxy::CollidingProxy;
+use crate::support::colliding_proxy::{COLLIDES, CollidingProxy};
 use crate::support::{at, config, launch, server};
 
 /// How often a transaction is sent.
-const ATTEMPTS: usize = 6;
+pub(super) const ATTEMPTS: usize = 6;
 
 #[tokio::test]
 async fn a_launch_that_collides_is_written_by_a_later_attempt_or_not_at_all() {
     let rig = bound().await;
     let lease = rig.ledger.acquire("provision", "a", at(0), TTL).await.unwrap().unwrap();
-    let proxy = CollidingProxy::start(&server("OUTRIGGER_TEST_DYNAMODB"));
+    let proxy = CollidingProxy::start(&server("OUTRIGGER_TEST_DYNAMODB"), COLLIDES);
     let aws = Aws::new(config(&proxy.url).await);
     let ledger = DynamoLedger::new(&aws, &rig.table, "k8s.example.com", UID);
     proxy.cancel_next(ATTEMPTS - 1);

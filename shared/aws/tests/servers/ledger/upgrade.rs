@@ -1,12 +1,15 @@
 //! Tables of every form that was ever written, as they were stored: each is read from then on.
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use outrigger_aws::{Aws, DynamoLedger};
 use outrigger_engine::ports::{Ledger, LedgerError};
 use outrigger_model::{ClaimState, IntentState, PauseScope};
 use serde_json::Value;
 
+use super::collisions::ATTEMPTS;
 use super::{Rig, TTL, UID, failed, unbound};
-use crate::support::at;
+use crate::support::colliding_proxy::{COLLIDES, CollidingProxy, REFUSED};
+use crate::support::{at, config, server};
 
 /// The newest form that the ledger is kept in. Whoever raises it stores a table of that form beside the others.
 const NEWEST: u32 = 2;
@@ -73,6 +76,24 @@ async fn an_upgrade_whose_answers_are_lost_is_gone_on_with() {
         }
         let state = rig.ledger.load().await.unwrap();
         assert_eq!((state.generation, state.intents.len(), state.claims.len()), (8, 1, 2), "{losses}");
+    }
+}
+
+/// Whether it collides or somebody else has written a launch: the form is raised only once every launch has moved.
+#[tokio::test]
+async fn an_upgrade_that_moves_nothing_raises_nothing() {
+    for (code, times) in [(COLLIDES, ATTEMPTS), (REFUSED, 1)] {
+        let rig = of_schema_1().await;
+        let proxy = CollidingProxy::start(&server("OUTRIGGER_TEST_DYNAMODB"), code);
+        let aws = Aws::new(config(&proxy.url).await);
+        let ledger = DynamoLedger::new(&aws, &rig.table, "k8s.example.com", UID);
+        proxy.cancel_next(times);
+        let refused = ledger.bind(UID).await;
+        assert!(matches!(refused, Err(LedgerError::Conflict { .. })), "{code}: {refused:?}");
+        assert_eq!((proxy.left(), number(&rig, "schema").await.as_str()), (0, "1"), "{code}");
+        ledger.bind(UID).await.unwrap();
+        let state = rig.ledger.load().await.unwrap();
+        assert_eq!((state.generation, state.intents.len(), state.claims.len()), (8, 1, 2), "{code}");
     }
 }
 

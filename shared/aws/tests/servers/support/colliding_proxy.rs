@@ -10,6 +10,11 @@ use serde_json::json;
 
 use super::lossy_proxy::read_message;
 
+/// Another transaction is at work on an item.
+pub(crate) const COLLIDES: &str = "TransactionConflict";
+/// A condition does not hold.
+pub(crate) const REFUSED: &str = "ConditionalCheckFailed";
+
 pub(crate) struct CollidingProxy {
     /// What a client connects to.
     pub(crate) url: String,
@@ -17,8 +22,8 @@ pub(crate) struct CollidingProxy {
 }
 
 impl CollidingProxy {
-    /// Stands in front of `upstream` (`http://host:port`).
-    pub(crate) fn start(upstream: &str) -> Self {
+    /// Stands in front of `upstream` (`http://host:port`) and cancels for the reason of this code.
+    pub(crate) fn start(upstream: &str, code: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let upstream = upstream.trim_start_matches("http://").trim_end_matches('/').to_owned();
@@ -28,7 +33,7 @@ impl CollidingProxy {
             for client in listener.incoming().flatten() {
                 let (upstream, to_cancel) = (upstream.clone(), Arc::clone(&counter));
                 std::thread::spawn(move || {
-                    let _ = serve(client, &upstream, &to_cancel);
+                    let _ = serve(client, &upstream, code, &to_cancel);
                 });
             }
         });
@@ -46,14 +51,14 @@ impl CollidingProxy {
     }
 }
 
-fn serve(client: TcpStream, upstream: &str, to_cancel: &AtomicUsize) -> std::io::Result<()> {
+fn serve(client: TcpStream, upstream: &str, code: &str, to_cancel: &AtomicUsize) -> std::io::Result<()> {
     let mut client = BufReader::new(client);
     loop {
         let (head, body) = read_message(&mut client)?;
         let is_transaction = String::from_utf8_lossy(&head).contains(".TransactWriteItems\r\n");
         let take = |left: usize| left.checked_sub(1);
         if is_transaction && to_cancel.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok() {
-            client.get_mut().write_all(cancelled().as_bytes())?;
+            client.get_mut().write_all(cancelled(code).as_bytes())?;
             continue;
         }
         let mut server = TcpStream::connect(upstream)?;
@@ -65,16 +70,14 @@ fn serve(client: TcpStream, upstream: &str, to_cancel: &AtomicUsize) -> std::io:
     }
 }
 
-/// What DynamoDB says where another transaction is at work on the first of two items.
-fn cancelled() -> String {
+/// What DynamoDB says where the first of two items is the reason.
+fn cancelled(code: &str) -> String {
     let answer = json!({
         "__type": "com.amazonaws.dynamodb.v20120810#TransactionCanceledException",
-        "Message": "Transaction cancelled, please refer cancellation reasons for specific reasons \
-                    [TransactionConflict, None]",
-        "CancellationReasons": [
-            {"Code": "TransactionConflict", "Message": "Transaction is ongoing for the item"},
-            {"Code": "None"},
-        ],
+        "Message": format!(
+            "Transaction cancelled, please refer cancellation reasons for specific reasons [{code}, None]"
+        ),
+        "CancellationReasons": [{"Code": code}, {"Code": "None"}],
     });
     let body = answer.to_string();
     let length = body.len();
