@@ -5,6 +5,7 @@ mod check;
 mod command;
 mod crds;
 mod dependencies;
+mod prose;
 mod sources;
 mod stack;
 mod steps;

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use crate::command::{metadata, output, program, root};
+use crate::prose;
 
 /// A longer file has two subjects.
 const FILE_LINES: usize = 600;
@@ -23,6 +24,7 @@ pub(crate) fn run() -> Result<()> {
         // What is deleted but not committed is listed, and binary files have no lines.
         if let Ok(text) = fs::read_to_string(root.join(name)) {
             complaints.extend(complaints_about(name, &text));
+            complaints.extend(prose::complaints_about(name, &text));
         }
     }
     for package in metadata()?["packages"].as_array().into_iter().flatten() {

@@ -76,9 +76,9 @@ fn run(arguments: &Arguments) -> Result<bool> {
 const HEAD: &str = "\
 # What drawn worlds notice
 
-`cargo xtask absences --write tests/ABSENCES.md` makes this table. It takes each guard away in turn and plays the worlds
-of seeds 1, 2, 3 and so on, until something in one of them is not as it must be. The suite plays these seeds with and
-without the guard.
+`cargo xtask absences --write tests/ABSENCES.md` makes this table. It takes each guard away in turn
+and plays the worlds of seeds 1, 2, 3 and so on, until one of them fails. The suite plays these
+seeds with and without the guard.
 
 | guard | seed | what is noticed |
 |---|---|---|";
