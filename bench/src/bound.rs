@@ -1,12 +1,13 @@
 //! The least that any packing of a snapshot's waiting pods can cost: a linear relaxation.
 //!
-//! Fractions of nodes of any type are bought at the cheapest zone of each capacity type, so that what they have covers
-//! what the pods ask for; a pod may only draw on types that its selectors, affinity, tolerations and resources allow.
-//! Spreads, affinity between pods, ports, volumes and the shapes of pods are left out, so real packings cost more.
+//! Fractions of nodes of any type are bought at the cheapest zone of each capacity type, so that
+//! what they have covers what the pods ask for; a pod may only draw on types that its selectors,
+//! affinity, tolerations and resources allow. Spreads, affinity between pods, ports, volumes and
+//! the shapes of pods are left out, so real packings cost more.
 //!
-//! What is solved is the dual: a price for each resource and group of pods, such that no type is worth more than it
-//! costs. A type's worth is its room times the best price that any of its groups pays; only the constraints that some
-//! solution breaks are ever written down.
+//! What is solved is the dual: a price for each resource and group of pods, such that no type is
+//! worth more than it costs. A type's worth is its room times the best price that any of its groups
+//! pays; only the constraints that some solution breaks are ever written down.
 
 mod market;
 
@@ -16,7 +17,8 @@ use outrigger_model::{Price, Snapshot};
 use market::{Column, Market};
 use microlp::{ComparisonOp, OptimizationDirection, Problem, Solution, SolveOutcome, Variable};
 
-/// How far a type's worth may be above its price, of 1. The bound is lowered by what is left over, so that it holds.
+/// How far a type's worth may be above its price, of 1. The bound is lowered by what is left over,
+/// so that it holds.
 const TOLERANCE: f64 = 1e-7;
 /// How many constraints are added before the next solution, worst first.
 const CUTS_AT_ONCE: usize = 40;
@@ -35,7 +37,8 @@ pub struct Bound {
     pub pods_left_out: usize,
 }
 
-/// The bound on what the waiting pods of a snapshot cost; `node_price` is what each node costs beside its instance.
+/// The bound on what the waiting pods of a snapshot cost; `node_price` is what each node costs
+/// beside its instance.
 pub fn lower_bound(snapshot: &Snapshot, node_price: Price) -> Result<Bound> {
     let market = Market::of(snapshot, node_price);
     let cost_per_hour = Dual::new(&market).solve()?;
@@ -73,7 +76,8 @@ impl<'a> Dual<'a> {
         dual
     }
 
-    /// Room on nodes that exist is sold to every group at one price, which none pays less than, and is taken off.
+    /// Room on nodes that exist is sold to every group at one price, which none pays less than, and
+    /// is taken off.
     fn add_free_room(&mut self) {
         for (resource, room) in self.market.free.iter().enumerate().filter(|(_, room)| **room > 0.0) {
             let free = self.problem.add_var(-room, (0.0, f64::INFINITY));
@@ -99,7 +103,8 @@ impl<'a> Dual<'a> {
                 solution = finished(solution.add_constraint(cut, ComparisonOp::Le, column.price))?;
             }
         }
-        // Scaled down until no type is worth more than it costs, the prices are a solution, whatever rounding did.
+        // Scaled down until no type is worth more than it costs, the prices are a solution,
+        // whatever rounding did.
         let worst = self.broken(&solution).iter().map(|(worth, _)| *worth).fold(1.0, f64::max);
         Ok(solution.objective() / worst)
     }

@@ -13,8 +13,8 @@ const SIZES: [&str; 7] = ["medium", "large", "xlarge", "2xlarge", "4xlarge", "8x
 /// The region whose list prices the embedded catalogue is read for.
 const REGION: &str = "us-east-1";
 
-/// The embedded catalogue as an EC2NodeClass makes it, which is what `outrigger plan` decides with by default, without
-/// the burstable types: Karpenter buys them unasked, and Outrigger does not.
+/// The embedded catalogue as an EC2NodeClass makes it, which is what `outrigger plan` decides with
+/// by default, without the burstable types: Karpenter buys them unasked, and Outrigger does not.
 pub fn embedded() -> Result<Vec<InstanceType>> {
     let class = NodeClass::for_planning(NodeClassRef::ec2("default"));
     let catalog = Catalog::embedded(REGION, &[])?;
@@ -23,8 +23,9 @@ pub fn embedded() -> Result<Vec<InstanceType>> {
     Ok(types)
 }
 
-/// About 80 common types of the embedded catalogue, so that many small decisions stay quick. Unlike in the embedded
-/// one, spot prices differ from type to type and from zone to zone, and some offerings cannot be had.
+/// About 80 common types of the embedded catalogue, so that many small decisions stay quick. Unlike
+/// in the embedded one, spot prices differ from type to type and from zone to zone, and some
+/// offerings cannot be had.
 pub fn small() -> Result<Vec<InstanceType>> {
     let is = |kind: &InstanceType, key: &str, values: &[&str]| {
         kind.labels.get(key).is_some_and(|value| values.contains(&value.as_str()))

@@ -1,4 +1,5 @@
-//! What a consolidation takes and saves on clusters that run already, half used, with 30 pods on each node.
+//! What a consolidation takes and saves on clusters that run already, half used, with 30 pods on
+//! each node.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

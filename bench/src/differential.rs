@@ -1,7 +1,7 @@
 //! Random small clusters, put to our planner and to Karpenter's scheduler.
 //!
-//! Each number of a case is a seed: the same number is the same case. A case on which we do worse is made smaller as
-//! long as we still do worse in the same way, and comes back as a [`Finding`].
+//! Each number of a case is a seed: the same number is the same case. A case on which we do worse
+//! is made smaller as long as we still do worse in the same way, and comes back as a [`Finding`].
 
 mod case;
 mod cores;
@@ -47,7 +47,8 @@ pub fn draw(number: u64) -> Result<Case> {
     Ok(tree(number)?.current())
 }
 
-/// Draws a case and looks for faults in it; `faults` is asked again about up to `shrinks` smaller ones.
+/// Draws a case and looks for faults in it; `faults` is asked again about up to `shrinks` smaller
+/// ones.
 pub fn find(
     number: u64,
     shrinks: usize,

@@ -1,5 +1,6 @@
-//! `digests`: a line for each decision and each simulated world, with a digest of its bytes. A change that keeps
-//! behaviour keeps them all: `--against` compares with the lines that an earlier build has printed.
+//! `digests`: a line for each decision and each simulated world, with a digest of its bytes. A
+//! change that keeps behaviour keeps them all: `--against` compares with the lines that an earlier
+//! build has printed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -58,7 +59,8 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// Says on standard error how long one kind took: the same work of two builds is compared in time as well.
+/// Says on standard error how long one kind took: the same work of two builds is compared in time
+/// as well.
 fn timed(kind: &str, work: impl FnOnce() -> Result<Vec<String>>) -> Result<Vec<String>> {
     let begun = Instant::now();
     let lines = work()?;

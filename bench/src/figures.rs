@@ -8,7 +8,8 @@ use outrigger_planning::provision;
 use outrigger_policy::Options;
 use serde::{Deserialize, Serialize};
 
-/// What a node costs beside its instance wherever costs are compared: kOps' default root volume, 128 GiB of gp3.
+/// What a node costs beside its instance wherever costs are compared: kOps' default root volume,
+/// 128 GiB of gp3.
 pub const NODE_PRICE: Price = Price::from_nanos(14_000_000);
 /// How many of a node's cheapest types count towards its flexible cost.
 const FLEXIBLE_TYPES: usize = 15;

@@ -1,6 +1,6 @@
-//! From EC2's warning to the tainted node: one after the other through moto's queue and pollers that gather as
-//! Lambda's do, and a thousand at once in batches as these give them. Real function processes, API server, DynamoDB
-//! Local.
+//! From EC2's warning to the tainted node: one after the other through moto's queue and pollers
+//! that gather as Lambda's do, and a thousand at once in batches as these give them. Real function
+//! processes, API server, DynamoDB Local.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,7 +26,8 @@ const NODES: usize = SINGLES + AT_ONCE;
 /// As many messages as `template.yaml` gives the function in one batch.
 const BATCH: usize = 100;
 const BETWEEN_SINGLES: Duration = Duration::from_millis(400);
-/// Processes of the function: what `template.yaml` allows at most, less what two cores are good for.
+/// Processes of the function: what `template.yaml` allows at most, less what two cores are good
+/// for.
 const PROCESSES: usize = 4;
 const CREATORS: usize = 4;
 const LONGEST: Duration = Duration::from_mins(3);
@@ -175,8 +176,8 @@ fn warn(stack: &Stack, number: usize) -> Result<(String, Instant)> {
     Ok((instance_id(number), sent))
 }
 
-/// Gives the function warnings that all came at once, in batches as Lambda's pollers do. moto has no part in it: of a
-/// thousand messages that wait it takes two seconds to give ten.
+/// Gives the function warnings that all came at once, in batches as Lambda's pollers do. moto has
+/// no part in it: of a thousand messages that wait it takes two seconds to give ten.
 fn warn_at_once(stack: &Stack, numbers: &[usize]) -> Result<BTreeMap<String, Instant>> {
     let began = Instant::now();
     let batches: Vec<Value> = numbers.chunks(BATCH).map(batch).collect();

@@ -78,7 +78,8 @@ impl Karpenter {
         Ok(Self { process, requests, answers: BufReader::new(answers) })
     }
 
-    /// Its decision about a file, the fastest of a few; given up when one takes longer than `limit`.
+    /// Its decision about a file, the fastest of a few; given up when one takes longer than
+    /// `limit`.
     pub fn measure(&mut self, snapshot: &Path, catalogue: &Path, limit: Duration) -> Result<Figures> {
         let request =
             json!({"snapshot": snapshot, "catalog": catalogue, "limitSeconds": limit.as_secs_f64()});

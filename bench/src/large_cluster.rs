@@ -1,4 +1,5 @@
-//! A cluster of 1,000 nodes and 30,000 pods on the real API server, with objects as large as those of real clusters.
+//! A cluster of 1,000 nodes and 30,000 pods on the real API server, with objects as large as those
+//! of real clusters.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,7 +19,8 @@ const CREATORS: usize = 8;
 /// Variables of a pod, which are most of its bytes.
 const VARIABLES: usize = 48;
 
-/// Creates the nodes and their pods. They are bound by us, and nothing else shall touch 30,000 of them on two cores.
+/// Creates the nodes and their pods. They are bound by us, and nothing else shall touch 30,000 of
+/// them on two cores.
 pub(crate) fn load(stack: &Stack) -> Result<()> {
     for part in ["kwok", "kube-controller-manager"] {
         stack.kill_part(part)?;
@@ -108,8 +110,9 @@ fn node(number: usize) -> Value {
     })
 }
 
-/// A pod of 10 KB, as workloads make them: an owner, environment, probes and mounts are most of its bytes. What differs
-/// from pod to pod in a real one's status - addresses, digests, times - stands in an annotation here.
+/// A pod of 10 KB, as workloads make them: an owner, environment, probes and mounts are most of its
+/// bytes. What differs from pod to pod in a real one's status - addresses, digests, times - stands
+/// in an annotation here.
 fn pod(name: &str, app: &str, shape: usize) -> Value {
     let variables: Vec<_> = (0..VARIABLES)
         .map(|n| json!({"name": format!("SETTING_{n}"), "value": format!("https://{app}.example.com/{n}/{}", n * n)}))

@@ -1,4 +1,5 @@
-//! From a pod's creation to the fleet request that carries its node, through the scheduler's verdict and the batch.
+//! From a pod's creation to the fleet request that carries its node, through the scheduler's
+//! verdict and the batch.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,7 +45,8 @@ fn burst(size: usize) -> Result<Vec<f64>> {
     let process = stack.start_function("provision", &environment)?;
     let created = thread::scope(|scope| {
         let invoked = scope.spawn(|| stack.invoke("provision", &scheduled_event("provision")));
-        // The tick has listed and is watching by then; what is measured is the watch, not the start.
+        // The tick has listed and is watching by then; what is measured is the watch, not the
+        // start.
         thread::sleep(Duration::from_secs(3));
         let created = create(stack.kubernetes(), size);
         let _ = invoked.join();

@@ -1,10 +1,11 @@
-//! What the planner is measured with: scenarios of any size, a lower bound on their cost, Karpenter's scheduler on the
-//! same files, and random scenarios on which the two are compared.
+//! What the planner is measured with: scenarios of any size, a lower bound on their cost,
+//! Karpenter's scheduler on the same files, and random scenarios on which the two are compared.
 //!
-//! [`scenario`] makes files as kubectl prints them; [`catalogue`] says what can be bought; [`snapshot`] reads both as
-//! the command line does; [`bound`] is the least that any packing costs; [`figures`] are ours and [`karpenter`]'s
-//! results in one form; [`differential`] draws small clusters on which the two are compared; [`columns`] prints rows,
-//! and [`exit`] is how the programs end.
+//! [`scenario`] makes files as kubectl prints them; [`catalogue`] says what can be bought;
+//! [`snapshot`] reads both as the command line does; [`bound`] is the least that any packing costs;
+//! [`figures`] are ours and [`karpenter`]'s results in one form; [`differential`] draws small
+//! clusters on which the two are compared; [`columns`] prints rows, and [`exit`] is how the
+//! programs end.
 
 pub mod bound;
 pub mod catalogue;

@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: the planner beside Karpenter's scheduler, consolidation, and the stack's numbers - from
-//! a pod to its fleet request, a function's start, its memory, what it reads.
+//! `cargo xtask bench`: the planner beside Karpenter's scheduler, consolidation, and the stack's
+//! numbers - from a pod to its fleet request, a function's start, its memory, what it reads.
 
 mod consolidate;
 mod digests;
@@ -116,7 +116,8 @@ fn write_scenario(settings: ScenarioSettings) -> Result<()> {
     Recipe { scenario, pods, seed, types: &catalogue::embedded()?, trace }.write(&file)
 }
 
-/// Measures bursts of each size as often as is asked for, and prints the seconds of all runs of a size together.
+/// Measures bursts of each size as often as is asked for, and prints the seconds of all runs of a
+/// size together.
 fn measure_bursts(
     bursts: &[(usize, usize)],
     what: &str,

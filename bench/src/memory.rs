@@ -1,4 +1,5 @@
-//! Peak memory of provision on a cluster of 1,000 nodes and 30,000 pods, with 500 more that wait for nodes.
+//! Peak memory of provision on a cluster of 1,000 nodes and 30,000 pods, with 500 more that wait
+//! for nodes.
 
 use std::time::Instant;
 

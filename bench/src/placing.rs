@@ -1,5 +1,5 @@
-//! From a node being Ready to the last of its planned pods being bound: functions that the ticker wakes, the
-//! node agent, kube-scheduler beside them.
+//! From a node being Ready to the last of its planned pods being bound: functions that the ticker
+//! wakes, the node agent, kube-scheduler beside them.
 
 use std::collections::BTreeMap;
 use std::thread;

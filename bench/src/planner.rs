@@ -36,7 +36,8 @@ pub(crate) struct Settings {
     /// Instance types and prices from a JSON file instead of the embedded ones
     #[arg(long, value_name = "FILE")]
     catalog: Option<PathBuf>,
-    /// A pod list of Alibaba's cluster-trace-gpu-v2023, read for the scenario gpu instead of drawn tasks
+    /// A pod list of Alibaba's cluster-trace-gpu-v2023, read for the scenario gpu instead of drawn
+    /// tasks
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// How long Karpenter may take for one decision

@@ -1,5 +1,5 @@
-//! Scenarios: clusters with waiting pods, and clusters that only run, written as the List that `kubectl get -o json`
-//! prints. The same recipe gives the same bytes.
+//! Scenarios: clusters with waiting pods, and clusters that only run, written as the List that
+//! `kubectl get -o json` prints. The same recipe gives the same bytes.
 
 mod builder;
 mod existing;
@@ -26,8 +26,8 @@ use builder::Builder;
 pub enum Scenario {
     /// Pods that ask for cpu and memory only
     Generic,
-    /// The mix of Karpenter's own scheduling benchmark: a fifth each plain, spread over zones, spread over hosts,
-    /// with their like in one zone, and alone on their host
+    /// The mix of Karpenter's own scheduling benchmark: a fifth each plain, spread over zones,
+    /// spread over hosts, with their like in one zone, and alone on their host
     Diverse,
     /// Many services of 1 to 60 replicas with skewed shapes, spreads, architectures and daemonsets
     Fleet,
@@ -52,7 +52,8 @@ pub struct Recipe<'a> {
     pub seed: u64,
     /// What nodes that exist already are made of.
     pub types: &'a [InstanceType],
-    /// For [`Scenario::Gpu`]: a pod list of Alibaba's cluster-trace-gpu-v2023, read instead of drawing tasks.
+    /// For [`Scenario::Gpu`]: a pod list of Alibaba's cluster-trace-gpu-v2023, read instead of
+    /// drawing tasks.
     pub trace: Option<PathBuf>,
 }
 
@@ -90,7 +91,8 @@ impl Recipe<'_> {
     }
 }
 
-/// Writes the List of a cluster of so many nodes that runs already, with 30 pods on each and none that waits.
+/// Writes the List of a cluster of so many nodes that runs already, with 30 pods on each and none
+/// that waits.
 pub fn write_running(nodes: usize, seed: u64, types: &[InstanceType], file: &Path) -> Result<()> {
     write_list(file, |emit| {
         existing::running(&mut Builder::new(seed, emit), nodes, types);

@@ -29,7 +29,8 @@ pub(crate) struct Settings {
     /// Write the findings here instead of printing them
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Write each finding's cluster into this folder, as `outrigger plan -f` reads it, with the catalogue
+    /// Write each finding's cluster into this folder, as `outrigger plan -f` reads it, with the
+    /// catalogue
     #[arg(long, value_name = "FOLDER")]
     lists: Option<PathBuf>,
 }

@@ -19,7 +19,8 @@ pub fn parse(list: &str, types: &Arc<Vec<InstanceType>>) -> Result<Snapshot> {
     of(Dump::parse(&[("scenario", list)])?, types)
 }
 
-/// Every object must be one that we can use: a scenario that loses some would compare apples with pears.
+/// Every object must be one that we can use: a scenario that loses some would compare apples with
+/// pears.
 fn of(dump: Dump, types: &Arc<Vec<InstanceType>>) -> Result<Snapshot> {
     ensure!(dump.invalid.is_empty(), "objects that cannot be used: {:#?}", dump.invalid);
     let references: BTreeSet<_> = dump.node_pools.iter().map(NodePool::node_class).cloned().collect();

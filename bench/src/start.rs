@@ -1,4 +1,5 @@
-//! From starting a function's process, its invocation already waiting, to its first call of the API server.
+//! From starting a function's process, its invocation already waiting, to its first call of the API
+//! server.
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
-//! What the functions read of a cluster of 1,000 nodes and 30,000 pods in a quiet minute, and for a decision: bytes on
-//! the wire between each of them and the API server, those of TLS among them.
+//! What the functions read of a cluster of 1,000 nodes and 30,000 pods in a quiet minute, and for a
+//! decision: bytes on the wire between each of them and the API server, those of TLS among them.
 
 use std::time::{Duration, Instant};
 

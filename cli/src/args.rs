@@ -18,9 +18,11 @@ use decided::Decided;
 #[cfg(feature = "cluster")]
 pub(crate) use pause::{Ledger, Pause, Resume};
 
-/// Plans, explains and simulates the nodes of kOps clusters. Nothing here needs a cluster or an AWS account.
+/// Plans, explains and simulates the nodes of kOps clusters. Nothing here needs a cluster or an AWS
+/// account.
 ///
-/// Exit codes: 0 done, 1 some pods have no place, 2 bad usage or input, 3 a plan that breaks a rule (plan --check).
+/// Exit codes: 0 done, 1 some pods have no place, 2 bad usage or input, 3 a plan that breaks a rule
+/// (plan --check).
 #[derive(Debug, Parser)]
 #[command(name = "outrigger", version, propagate_version = true, max_term_width = 110)]
 pub(crate) struct Args {
@@ -36,23 +38,25 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Play a scenario in a simulated world, with the real functions in virtual time
     ///
-    /// EC2, the cluster and the ledger are simulated; observing, planning and applying is the code that runs in
-    /// Lambda. On a terminal the timeline is live; elsewhere it is printed as plain lines, as fast as the machine
-    /// goes.
+    /// EC2, the cluster and the ledger are simulated; observing, planning and applying is the code
+    /// that runs in Lambda. On a terminal the timeline is live; elsewhere it is printed as plain
+    /// lines, as fast as the machine goes.
     Simulate(Simulate),
     /// Decide once which nodes a cluster's waiting pods need; nothing is applied
     ///
-    /// Pods count as waiting when the scheduler has marked them Unschedulable. NodePools must be among the files; a
-    /// node class that is not among them is assumed to be as kOps (InstanceGroup) or Karpenter (EC2NodeClass) make
-    /// it. A NodePool or class that cannot be used is named on standard error, and the others go on without it. A pod or
-    /// node that cannot be read whole is named too: it counts where it is, and nothing is planned for it.
+    /// Pods count as waiting when the scheduler has marked them Unschedulable. NodePools must be
+    /// among the files; a node class that is not among them is assumed to be as kOps
+    /// (InstanceGroup) or Karpenter (EC2NodeClass) make it. A NodePool or class that cannot be used
+    /// is named on standard error, and the others go on without it. A pod or node that cannot be
+    /// read whole is named too: it counts where it is, and nothing is planned for it.
     Plan(Plan),
-    /// Decide once which nodes a cluster can do without, since their pods run elsewhere for less; nothing is applied
+    /// Decide once which nodes a cluster can do without, since their pods run elsewhere for less;
+    /// nothing is applied
     ///
-    /// Each command ends nodes of one NodePool, no more than its budgets allow at once, and opens the nodes that
-    /// their pods move to. Together the commands are the way to the cheapest cluster that was found; every other node
-    /// is named with the reason why it stays. Give the cluster's PodDisruptionBudgets too: without them, no pod is
-    /// thought to be kept by one.
+    /// Each command ends nodes of one NodePool, no more than its budgets allow at once, and opens
+    /// the nodes that their pods move to. Together the commands are the way to the cheapest cluster
+    /// that was found; every other node is named with the reason why it stays. Give the cluster's
+    /// PodDisruptionBudgets too: without them, no pod is thought to be kept by one.
     Consolidate(Consolidate),
     /// Say where one pod goes, or why each NodePool refuses it; or why a node is what it is
     Explain(Explain),
@@ -60,14 +64,18 @@ pub(crate) enum Command {
     ///
     /// They are NodePool, NodeClaim, NodeOverlay, EC2NodeClass and CapacityBuffer.
     Crds(Crds),
-    /// Take Outrigger out of a cluster: its finalizers, its NodeClaims, and nodes that it left closed
+    /// Take Outrigger out of a cluster: its finalizers, its NodeClaims, and nodes that it left
+    /// closed
     ///
-    /// Without --yes it only says what it would do. Afterwards nothing in the cluster waits for Outrigger's functions.
+    /// Without --yes it only says what it would do. Afterwards nothing in the cluster waits for
+    /// Outrigger's functions.
     #[cfg(feature = "cluster")]
     Uninstall(Uninstall),
-    /// Tell the functions to begin nothing for a while: no launches, and no node given up that could live on
+    /// Tell the functions to begin nothing for a while: no launches, and no node given up that
+    /// could live on
     ///
-    /// It is a switch in the ledger, which each function heeds within one tick. What has begun is finished.
+    /// It is a switch in the ledger, which each function heeds within one tick. What has begun is
+    /// finished.
     #[cfg(feature = "cluster")]
     Pause(Pause),
     /// End a pause: the functions go on within one tick
@@ -81,7 +89,8 @@ pub(crate) enum Command {
 pub(crate) struct Simulate {
     /// The scenario
     pub(crate) file: PathBuf,
-    /// Virtual seconds for each real second: a number, or max; on a terminal the default takes about 25 seconds
+    /// Virtual seconds for each real second: a number, or max; on a terminal the default takes
+    /// about 25 seconds
     #[arg(long, value_name = "N|max", value_parser = parse_speed)]
     pub(crate) speed: Option<Speed>,
     /// Draw chance from this instead of the scenario's seed
@@ -114,12 +123,12 @@ pub(crate) struct Plan {
 pub(crate) struct Consolidate {
     #[command(flatten)]
     pub(crate) source: Source,
-    /// When it is decided, for the age of nodes and the hours of budgets; by default now for files, and the
-    /// Snapshot's own time
+    /// When it is decided, for the age of nodes and the hours of budgets; by default now for files,
+    /// and the Snapshot's own time
     #[arg(long, value_name = "TIME")]
     pub(crate) at: Option<Timestamp>,
-    /// How patient disruption is: a node that pods are on goes once it has wasted this many times $0.006 for each of
-    /// them; with 0 it goes for any saving at once
+    /// How patient disruption is: a node that pods are on goes once it has wasted this many times
+    /// $0.006 for each of them; with 0 it goes for any saving at once
     #[arg(long, value_name = "NUMBER", default_value_t = 4.0, value_parser = parse_patience)]
     pub(crate) patience: f64,
 }
@@ -128,8 +137,8 @@ pub(crate) struct Consolidate {
 #[derive(Debug, Arguments)]
 #[command(after_long_help = EXPLAIN_HELP)]
 pub(crate) struct Explain {
-    /// A pod, as namespace/name, or its name where only one pod has it; a planned node, as the name of its claim or its
-    /// place in the plan from 1 on; or a node that exists
+    /// A pod, as namespace/name, or its name where only one pod has it; a planned node, as the name
+    /// of its claim or its place in the plan from 1 on; or a node that exists
     #[arg(value_name = "POD|NODE")]
     pub(crate) what: String,
     #[command(flatten)]
@@ -152,7 +161,8 @@ pub(crate) struct Source {
     /// Instance types and prices from a JSON file instead of the embedded ones
     #[arg(long, value_name = "FILE")]
     pub(crate) catalog: Option<PathBuf>,
-    /// Region of the embedded instance types; by default that of the nodes in the files, else us-east-1
+    /// Region of the embedded instance types; by default that of the nodes in the files, else
+    /// us-east-1
     #[arg(long, conflicts_with = "catalog")]
     pub(crate) region: Option<String>,
     /// What each new node costs per hour beside its instance, instead of its class's root volume
@@ -226,7 +236,8 @@ pub(crate) struct Uninstall {
     /// Do it, instead of saying what would be done
     #[arg(long)]
     pub(crate) yes: bool,
-    /// Let lifecycle drain and terminate all nodes, and wait for it; without it they are let go and run on
+    /// Let lifecycle drain and terminate all nodes, and wait for it; without it they are let go and
+    /// run on
     #[arg(long)]
     pub(crate) drain: bool,
     /// How long to wait for drains, as 30m or 2h

@@ -1,5 +1,6 @@
-//! The node classes of files: from EC2NodeClasses with their status, from InstanceGroups as kOps prints them, and from
-//! what the nodes of a class have in common. What is assumed beside these is said.
+//! The node classes of files: from EC2NodeClasses with their status, from InstanceGroups as kOps
+//! prints them, and from what the nodes of a class have in common. What is assumed beside these is
+//! said.
 
 mod learned;
 
@@ -25,7 +26,8 @@ const ASSUMED: &str = " assumed: ";
 /// What no file has, and what stands for it.
 type Missing = (&'static str, &'static str);
 
-/// The classes that the pools of files refer to. What no file says and is assumed of one is among its remarks.
+/// The classes that the pools of files refer to. What no file says and is assumed of one is among
+/// its remarks.
 #[derive(Default)]
 pub(crate) struct Classes {
     pub(crate) all: Vec<NodeClass>,

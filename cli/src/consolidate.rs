@@ -1,4 +1,5 @@
-//! `outrigger consolidate`: which nodes a cluster can do without, as the JSON that other programs read or as text.
+//! `outrigger consolidate`: which nodes a cluster can do without, as the JSON that other programs
+//! read or as text.
 
 use std::time::Instant;
 
@@ -50,7 +51,8 @@ pub(crate) struct CommandOutput {
     pub(crate) replace_with: Vec<NewNode>,
     /// Nodes that take pods in, with those pods.
     pub(crate) existing: Vec<ExistingNode>,
-    /// What it saves, root volumes among it; less than nothing where what replaces a drifted node costs more.
+    /// What it saves, root volumes among it; less than nothing where what replaces a drifted node
+    /// costs more.
     pub(crate) savings_per_hour: f64,
     pub(crate) evictions: usize,
     /// Those of its pods that nothing makes anew.
@@ -58,7 +60,8 @@ pub(crate) struct CommandOutput {
     /// How a drifted node has drifted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) causes: Vec<String>,
-    /// Whether it begins now: budgets allow it beside those before it, and patience with its nodes is over.
+    /// Whether it begins now: budgets allow it beside those before it, and patience with its nodes
+    /// is over.
     pub(crate) starts_now: bool,
     /// The budget that it waits for, in its fields.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,5 @@
-//! `outrigger explain`: where one pod goes, or why each pool refuses it; or why a node is what it is.
+//! `outrigger explain`: where one pod goes, or why each pool refuses it; or why a node is what it
+//! is.
 
 #[cfg(feature = "cluster")]
 mod ledger;

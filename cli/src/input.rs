@@ -62,8 +62,8 @@ pub(crate) fn options(source: &Source) -> Options<'static> {
     }
 }
 
-/// When nodes are looked at. Files do not say when they were written, and nodes are as old as they are now; a
-/// Snapshot says it.
+/// When nodes are looked at. Files do not say when they were written, and nodes are as old as they
+/// are now; a Snapshot says it.
 pub(crate) fn decided_at(source: &Source, snapshot: &Snapshot) -> Timestamp {
     if source.snapshot.is_some() { snapshot.taken_at } else { Timestamp::now().max(snapshot.taken_at) }
 }
@@ -177,7 +177,8 @@ fn region(dump: &Dump, source: &Source) -> String {
     known.unwrap_or_else(|| DEFAULT_REGION.to_owned())
 }
 
-/// The embedded catalogue of a region, in its first zones and in those that nodes and classes are in.
+/// The embedded catalogue of a region, in its first zones and in those that nodes and classes are
+/// in.
 fn embedded(dump: &Dump, region: &str, first: Vec<String>, all: &[NodeClass]) -> Result<Catalog, CliError> {
     let of_nodes = dump.nodes.iter().filter_map(|node| node.labels.get(labels::ZONE));
     let of_classes = all.iter().flat_map(|class| &class.subnets).map(|subnet| &subnet.zone);

@@ -15,7 +15,8 @@ pub(crate) struct ClusterLedger {
 }
 
 impl ClusterLedger {
-    /// Finds it, and makes sure that it is this cluster's. One that is not there is not begun: it may have been lost.
+    /// Finds it, and makes sure that it is this cluster's. One that is not there is not begun: it
+    /// may have been lost.
     pub(crate) async fn open(wanted: &args::Ledger) -> Result<Self, CliError> {
         let uid = connect(&wanted.kubeconfig).await?.uid().await?;
         let aws = Aws::load(None, Aws::CALL_LIMIT).await;

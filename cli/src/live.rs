@@ -1,4 +1,5 @@
-//! A simulation while it runs: a timeline that scrolls, and under it on a terminal where the world stands.
+//! A simulation while it runs: a timeline that scrolls, and under it on a terminal where the world
+//! stands.
 
 use std::time::{Duration, Instant};
 
@@ -46,7 +47,8 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// An observer that prints the timeline where `shown`, with a line of figures below it where `live`.
+    /// An observer that prints the timeline where `shown`, with a line of figures below it where
+    /// `live`.
     pub(crate) fn new(shown: bool, live: bool, pace: Paced) -> Self {
         let bar = live.then(|| {
             let style = ProgressStyle::with_template("{bar:12.green/dim} {wide_msg}");

@@ -1,4 +1,5 @@
-//! How results are printed: text for people, JSON and YAML for programs, aligned tables, and the exit code.
+//! How results are printed: text for people, JSON and YAML for programs, aligned tables, and the
+//! exit code.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -53,8 +54,8 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-/// Writes one line to standard output, with colours only on a terminal. Whoever reads may go away early, as `head`
-/// does; then there is nobody left to work for.
+/// Writes one line to standard output, with colours only on a terminal. Whoever reads may go away
+/// early, as `head` does; then there is nobody left to work for.
 pub(crate) fn line(text: fmt::Arguments<'_>) {
     let Err(error) = writeln!(anstream::stdout(), "{text}") else { return };
     if error.kind() == io::ErrorKind::BrokenPipe {
@@ -87,7 +88,8 @@ pub(crate) fn yaml<T: Serialize>(value: &T) -> Result<String, CliError> {
     Ok(if text.ends_with('\n') { text } else { format!("{text}\n") })
 }
 
-/// Prints rows under headings, each column as wide as its widest cell; the last column is left ragged.
+/// Prints rows under headings, each column as wide as its widest cell; the last column is left
+/// ragged.
 pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) {
     for (index, line) in aligned(headings, rows).into_iter().enumerate() {
         if index == 0 { say!("{}", line.dimmed()) } else { say!("{line}") }

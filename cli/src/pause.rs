@@ -1,4 +1,5 @@
-//! `outrigger pause` and `outrigger resume`: an operator's word in the ledger that the functions begin nothing.
+//! `outrigger pause` and `outrigger resume`: an operator's word in the ledger that the functions
+//! begin nothing.
 
 use jiff::Timestamp;
 use outrigger_engine::ports::Ledger as _;

@@ -1,4 +1,5 @@
-//! A plan for people: a line of totals, the new nodes, the pods without a place and why, and what was refused.
+//! A plan for people: a line of totals, the new nodes, the pods without a place and why, and what
+//! was refused.
 
 use std::collections::BTreeMap;
 

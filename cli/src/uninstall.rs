@@ -1,5 +1,5 @@
-//! `outrigger uninstall`: takes Outrigger's finalizers and objects out of a cluster, so that nothing waits for
-//! functions that are gone.
+//! `outrigger uninstall`: takes Outrigger's finalizers and objects out of a cluster, so that
+//! nothing waits for functions that are gone.
 
 use std::time::{Duration, Instant};
 
@@ -43,7 +43,8 @@ async fn uninstall(command: &args::Uninstall) -> Result<Told, CliError> {
     if command.drain {
         drain(&cluster, &found, command.wait).await?;
     }
-    // Whoever drains wants every node ended; what is left then is looked at by a person, not let go.
+    // Whoever drains wants every node ended; what is left then is looked at by a person, not let
+    // go.
     if !command.drain {
         uninstall::release(&cluster, &found).await?;
     }
@@ -67,7 +68,8 @@ async fn drain(cluster: &KubernetesCluster, found: &Traces, wait: Duration) -> R
         if left.is_empty() {
             break;
         }
-        // A launch that was on its way, or an instance that was adopted meanwhile, has its NodeClaim only now.
+        // A launch that was on its way, or an instance that was adopted meanwhile, has its
+        // NodeClaim only now.
         uninstall::drain(cluster, &left).await?;
     }
     spinner.finish_and_clear();

@@ -1,4 +1,5 @@
-//! What of the cluster's own objects could not be read, for people: once for all objects that have it in common.
+//! What of the cluster's own objects could not be read, for people: once for all objects that have
+//! it in common.
 
 use std::collections::BTreeMap;
 

@@ -24,7 +24,8 @@ fn outrigger(arguments: &[&str], input: &str) -> Output {
     child.wait_with_output().expect("the command ends")
 }
 
-/// What a command prints, its exit code first, with the one figure that differs from run to run made equal.
+/// What a command prints, its exit code first, with the one figure that differs from run to run
+/// made equal.
 fn transcript(arguments: &[&str], input: &str) -> String {
     let output = outrigger(arguments, input);
     let code = output.status.code().map_or_else(|| "none".to_owned(), |code| code.to_string());

@@ -1,8 +1,9 @@
-//! An HTTP proxy before the API server or a service of AWS that reads each request and does to its answer what a test
-//! asks for.
+//! An HTTP proxy before the API server or a service of AWS that reads each request and does to its
+//! answer what a test asks for.
 //!
-//! [`crate::proxy`] passes bytes on and knows nothing of what they say; this one ends TLS, so that an answer may be
-//! broken off at a byte, put off, or given in the server's place. Every connection carries one request.
+//! [`crate::proxy`] passes bytes on and knows nothing of what they say; this one ends TLS, so that
+//! an answer may be broken off at a byte, put off, or given in the server's place. Every connection
+//! carries one request.
 
 mod message;
 
@@ -32,18 +33,21 @@ pub enum Fault {
     Unheard,
     /// The server acts, and the connection is closed.
     AnswerLost,
-    /// So many hundredths of the answer are sent under the length of the whole, then the connection is closed.
+    /// So many hundredths of the answer are sent under the length of the whole, then the connection
+    /// is closed.
     CutAfterPercent(usize),
-    /// It is answered in the server's place: a status, further header lines, and the words of a Status object or, where
-    /// AWS is asked, the code of the error.
+    /// It is answered in the server's place: a status, further header lines, and the words of a
+    /// Status object or, where AWS is asked, the code of the error.
     Refused(u16, &'static str, &'static str),
     /// It is served after a while.
     Late(Duration),
-    /// The server gets it twice, and the second answer is passed on. Each event of a watch comes twice.
+    /// The server gets it twice, and the second answer is passed on. Each event of a watch comes
+    /// twice.
     Repeated,
     /// The answer says that the list is of another version than the server's.
     OtherVersion,
-    /// So many events of a watch are passed on, then the connection is closed in the middle of the next one.
+    /// So many events of a watch are passed on, then the connection is closed in the middle of the
+    /// next one.
     CutAfterEvents(usize),
 }
 
@@ -63,8 +67,8 @@ pub struct Rule {
 /// A request as the proxy saw it.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Method and path, as `GET /api/v1/pods?limit=500`; where AWS is asked, the action behind them, as `POST /
-    /// CreateFleet` or `POST / DynamoDB_20120810.Query`.
+    /// Method and path, as `GET /api/v1/pods?limit=500`; where AWS is asked, the action behind
+    /// them, as `POST / CreateFleet` or `POST / DynamoDB_20120810.Query`.
     pub line: String,
     /// When it came.
     pub at: Instant,
@@ -104,7 +108,8 @@ impl FaultProxy {
         Self::listen(server, Http::trusting(&ca, PATIENCE)?, Some(tls(&pki)?))
     }
 
-    /// Starts a proxy before services of AWS that are played at an address, as `http://127.0.0.1:8000`.
+    /// Starts a proxy before services of AWS that are played at an address, as
+    /// `http://127.0.0.1:8000`.
     pub fn before(address: &str) -> Result<Self> {
         Self::listen(address.to_owned(), Http::plain(PATIENCE), None)
     }

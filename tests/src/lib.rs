@@ -1,5 +1,5 @@
-//! What the whole-system tests and the benchmarks share: objects to create, waiting, the command, and proxies that
-//! break things.
+//! What the whole-system tests and the benchmarks share: objects to create, waiting, the command,
+//! and proxies that break things.
 
 pub mod cli;
 pub mod faults;

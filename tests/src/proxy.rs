@@ -27,7 +27,8 @@ pub enum Mode {
         /// What is done with it.
         then: Noted,
     },
-    /// When a request holds `text`, lets the server answer, then calls `then` instead of passing the answer on.
+    /// When a request holds `text`, lets the server answer, then calls `then` instead of passing
+    /// the answer on.
     LoseAnswer {
         /// What the request must hold.
         text: &'static str,
@@ -126,7 +127,8 @@ type Struck = Mutex<Option<Action>>;
 
 fn pass_requests(mut client: &TcpStream, mut server: &TcpStream, shared: &Shared, struck: &Struck) {
     let mut buffer = [0; 16_384];
-    // A request may come in several reads; what was read of the connection so far is searched as a whole.
+    // A request may come in several reads; what was read of the connection so far is searched as a
+    // whole.
     let mut seen = Vec::new();
     while let Ok(read) = client.read(&mut buffer) {
         if read == 0 {

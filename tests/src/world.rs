@@ -10,10 +10,12 @@ use serde_json::{Value, json};
 use crate::objects::{node_pool, requirement};
 use crate::proxy::Proxy;
 
-/// Current general-purpose families, so that a fleet request offers plenty and the plan stays small.
+/// Current general-purpose families, so that a fleet request offers plenty and the plan stays
+/// small.
 pub const FAMILIES: [&str; 3] = ["c", "m", "r"];
 
-/// Starts a stack with the pools `default` (amd64), `arm` and `batch` (tainted), and no function process.
+/// Starts a stack with the pools `default` (amd64), `arm` and `batch` (tainted), and no function
+/// process.
 pub fn start() -> Result<Stack> {
     start_with(&[])
 }
@@ -146,8 +148,8 @@ pub fn instances(stack: &Stack) -> Result<Vec<String>> {
     Ok(ids)
 }
 
-/// The ledger's items under a prefix of the sort key, those that are over among them, with their attributes as DynamoDB
-/// writes them.
+/// The ledger's items under a prefix of the sort key, those that are over among them, with their
+/// attributes as DynamoDB writes them.
 pub fn ledger(stack: &Stack, prefix: &str) -> Result<Vec<Value>> {
     let uid = stack.kubernetes().get("/api/v1/namespaces/kube-system")?["metadata"]["uid"].clone();
     let uid = uid.as_str().unwrap_or_default();

@@ -1,5 +1,6 @@
-//! The index of failures (`tests/FAILURES.md`) is whole: every failure is there once, and every test that it names
-//! exists. Where somebody has seen its tests fail without a protection, that stands beside them.
+//! The index of failures (`tests/FAILURES.md`) is whole: every failure is there once, and every
+//! test that it names exists. Where somebody has seen its tests fail without a protection, that
+//! stands beside them.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -55,7 +56,8 @@ fn complaints(row: &Row<'_>, root: &Path) -> Vec<String> {
     complaints
 }
 
-/// Whether there is such a guard of the engine or promise of the simulated AWS, or it was taken away by hand.
+/// Whether there is such a guard of the engine or promise of the simulated AWS, or it was taken
+/// away by hand.
 fn is_protection(name: &str, root: &Path) -> bool {
     let kinds = [
         ("Guard::", "shared/engine/src/guards.rs", "    Self::{name},"),

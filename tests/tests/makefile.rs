@@ -1,5 +1,5 @@
-//! What `make` does for `sam build` on machines of other kinds than Lambda's. `uname`, `cargo` and `strip` are
-//! stand-ins that write down how they were called.
+//! What `make` does for `sam build` on machines of other kinds than Lambda's. `uname`, `cargo` and
+//! `strip` are stand-ins that write down how they were called.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,5 @@
-//! The template's parameters reach the functions: their environment, their memory and their processors.
+//! The template's parameters reach the functions: their environment, their memory and their
+//! processors.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -42,7 +43,8 @@ fn memory_and_processors_are_parameters() {
     }
 }
 
-/// A new account may run ten functions at once, and AWS leaves a hundred to others before any can be reserved.
+/// A new account may run ten functions at once, and AWS leaves a hundred to others before any can
+/// be reserved.
 #[test]
 fn no_concurrency_is_reserved_unless_it_is_asked_for() {
     let template = template();

@@ -33,7 +33,8 @@ pub(crate) fn week<A: AsRef<OsStr>>(arguments: &[A]) -> Result<()> {
     run(member("week")?.args(arguments))
 }
 
-/// Plays simulated worlds: the same that the tests of `outrigger-simulation` play, but any number of them.
+/// Plays simulated worlds: the same that the tests of `outrigger-simulation` play, but any number
+/// of them.
 pub(crate) fn simulate<A: AsRef<OsStr>>(arguments: &[A]) -> Result<()> {
     example("seeds", arguments)
 }

@@ -10,7 +10,8 @@ pub(crate) fn format() -> Result<()> {
     run(program("cargo")?.args(["fmt", "--all", "--check"]))
 }
 
-/// No lint complains, in any feature; and the command compiles without features, as README builds it.
+/// No lint complains, in any feature; and the command compiles without features, as README builds
+/// it.
 pub(crate) fn lints() -> Result<()> {
     // What plain `cargo test` leaves out is not among all targets.
     let (all, on_servers) = (["--all-targets"], tests::on_servers());

@@ -1,5 +1,5 @@
-//! Running other programs: always from the workspace's root, cargo always with one profile, one set of
-//! features, one directory and the lock file.
+//! Running other programs: always from the workspace's root, cargo always with one profile, one set
+//! of features, one directory and the lock file.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,9 +33,9 @@ pub(crate) fn cargo(subcommand: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// `cargo SUBCOMMAND` on all members with all features, whichever of their targets are asked for then. Cargo compiles
-/// a crate once for each set of features, which hangs on what is built together; so nothing, and aws-sdk-ec2 least,
-/// is compiled twice.
+/// `cargo SUBCOMMAND` on all members with all features, whichever of their targets are asked for
+/// then. Cargo compiles a crate once for each set of features, which hangs on what is built
+/// together; so nothing, and aws-sdk-ec2 least, is compiled twice.
 pub(crate) fn workspace(subcommand: &str) -> Result<Command> {
     let mut command = cargo(subcommand)?;
     command.args(["--release", "--workspace", "--all-features"]);

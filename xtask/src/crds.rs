@@ -1,5 +1,5 @@
-//! infra/kubernetes/crds against what `outrigger crds` prints; the command is where the definitions come
-//! from.
+//! infra/kubernetes/crds against what `outrigger crds` prints; the command is where the definitions
+//! come from.
 
 use std::fs;
 use std::path::Path;

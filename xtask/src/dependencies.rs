@@ -1,5 +1,5 @@
-//! Dependencies that must never appear: the judgement knows no IO, the default command compiles no cloud, and the
-//! crates of the workspace use one another along the edges of one table.
+//! Dependencies that must never appear: the judgement knows no IO, the default command compiles no
+//! cloud, and the crates of the workspace use one another along the edges of one table.
 
 mod edges;
 
@@ -14,7 +14,8 @@ type Rule = (&'static str, fn(&str) -> bool);
 const RULES: [Rule; 3] =
     [("outrigger-model", is_outside), ("outrigger-planning", is_outside), ("outrigger", is_cloud)];
 
-/// Compares the edges between crates with the table, then walks each package's tree of default features.
+/// Compares the edges between crates with the table, then walks each package's tree of default
+/// features.
 pub(crate) fn run() -> Result<()> {
     edges::check()?;
     for (package, forbidden) in RULES {

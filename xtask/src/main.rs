@@ -28,8 +28,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Everything in order: tools, checks, build, tests; or one step of that, with a filter for its tests: `test
-    /// system crashes`.
+    /// Everything in order: tools, checks, build, tests; or one step of that, with a filter for its
+    /// tests: `test system crashes`.
     Test {
         /// The step's name, as the table at the end of a run shows it.
         step: Option<String>,
@@ -37,7 +37,8 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, requires = "step")]
         arguments: Vec<String>,
     },
-    /// What is drawn at random, in its full size: worlds, clusters, plans. Half an hour on two cores.
+    /// What is drawn at random, in its full size: worlds, clusters, plans. Half an hour on two
+    /// cores.
     Soak,
     /// Format, lints, forbidden dependencies, and the rules for sources.
     Check,
@@ -53,32 +54,32 @@ enum Chore {
     },
     /// Install every program that the stack and the build need.
     Tools,
-    /// Measure: `planner` beside Karpenter's scheduler; `start`, `latency`, `memory` on the local stack, which need
-    /// `build` first; all without a word. See `cargo xtask bench --help`.
+    /// Measure: `planner` beside Karpenter's scheduler; `start`, `latency`, `memory` on the local
+    /// stack, which need `build` first; all without a word. See `cargo xtask bench --help`.
     #[command(disable_help_flag = true)]
     Bench {
         /// What the bench's own command takes.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Virtual weeks of a cluster beside what they cost at least: `play` plays them, `frontier` makes a table and a
-    /// picture of many. See `cargo xtask week --help`.
+    /// Virtual weeks of a cluster beside what they cost at least: `play` plays them, `frontier`
+    /// makes a table and a picture of many. See `cargo xtask week --help`.
     #[command(disable_help_flag = true)]
     Week {
         /// What the player's own command takes.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Play simulated worlds from seeds, as many as asked for: `--seeds 100000`, one with its story: `--from 17`. See
-    /// `cargo xtask simulate --help`.
+    /// Play simulated worlds from seeds, as many as asked for: `--seeds 100000`, one with its
+    /// story: `--from 17`. See `cargo xtask simulate --help`.
     #[command(disable_help_flag = true)]
     Simulate {
         /// What the player's own command takes.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Take each guard of the functions away, and play simulated worlds until one of them notices: the table of
-    /// tests/ABSENCES.md. See `cargo xtask absences --help`.
+    /// Take each guard of the functions away, and play simulated worlds until one of them notices:
+    /// the table of tests/ABSENCES.md. See `cargo xtask absences --help`.
     #[command(disable_help_flag = true)]
     Absences {
         /// What the player's own command takes.

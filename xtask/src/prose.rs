@@ -1,9 +1,9 @@
-//! The form of documents: how wide their lines are, and how long their sentences.
+//! The form of prose: how wide its lines are, and how long the sentences of documents.
 
 use std::path::Path;
 
 /// Prose is wrapped at this width.
-const WIDTH: usize = 100;
+pub(crate) const WIDTH: usize = 100;
 /// A longer sentence has two ideas.
 const SENTENCE_WORDS: usize = 30;
 /// Of so many sentences one may be longer.
@@ -37,6 +37,14 @@ pub(crate) fn complaints_about(name: &str, text: &str) -> Vec<String> {
         }));
     }
     complaints
+}
+
+/// Whether a line of Rust is a comment that could be wrapped: rows of tables and what is set in cannot.
+pub(crate) fn is_wide_comment(line: &str) -> bool {
+    let comment = line.trim_start();
+    let text = comment.trim_start_matches(['/', '!']);
+    let is_set_in = text.starts_with(" |") || text.starts_with("   ") || text.starts_with(" `[");
+    comment.starts_with("//") && line.chars().count() > WIDTH && !is_set_in
 }
 
 /// Lines that belong together: a paragraph, an entry of a list, or a row of a table.
@@ -109,7 +117,7 @@ impl Paragraph<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::complaints_about;
+    use super::{complaints_about, is_wide_comment};
 
     fn words(count: usize) -> String {
         vec!["word"; count].join("\n")
@@ -135,6 +143,15 @@ mod tests {
             assert_eq!(complaints_about("X.md", &text), expected, "{text}");
         }
         assert_eq!(complaints_about("x.rs", &wide), Vec::<String>::new());
+    }
+
+    #[test]
+    fn comments_are_wrapped() {
+        let words = "word ".repeat(20);
+        assert!(is_wide_comment(&format!("    /// {words}")) && is_wide_comment(&format!("//! {words}")));
+        for line in [format!("let x = 1; // {words}"), format!("//! | {words} |"), format!("//!     {words}")] {
+            assert!(!is_wide_comment(&line), "{line}");
+        }
     }
 
     #[test]

@@ -43,7 +43,8 @@ pub(crate) fn run() -> Result<()> {
 
 fn complaints_about(name: &str, text: &str) -> Vec<String> {
     let mut complaints = Vec::new();
-    if Path::new(name).extension().is_some_and(|end| end == "rs") {
+    let is_rust = Path::new(name).extension().is_some_and(|end| end == "rs");
+    if is_rust {
         let lines = text.lines().count();
         if !text.starts_with("//!") {
             complaints.push(format!("{name}: does not open with //! and what it is for"));
@@ -58,6 +59,9 @@ fn complaints_about(name: &str, text: &str) -> Vec<String> {
         }
     }
     for (index, line) in text.lines().enumerate() {
+        if is_rust && prose::is_wide_comment(line) {
+            complaints.push(format!("{name}:{}: a comment wider than {} columns", index + 1, prose::WIDTH));
+        }
         if MACHINE_FOLDERS.iter().any(|folder| has_path(line, folder)) {
             complaints.push(format!("{name}:{}: a path of one machine", index + 1));
         }
@@ -65,7 +69,8 @@ fn complaints_about(name: &str, text: &str) -> Vec<String> {
     complaints
 }
 
-/// Whether the line holds an absolute path that starts with the folder: `/folder/x`, with no part before it.
+/// Whether the line holds an absolute path that starts with the folder: `/folder/x`, with no part
+/// before it.
 fn has_path(line: &str, folder: &str) -> bool {
     let path = format!("/{folder}/");
     line.match_indices(&path).any(|(at, _)| {

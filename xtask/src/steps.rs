@@ -1,5 +1,5 @@
-//! What `cargo xtask test`, `check` and `soak` do, in order. Cargo never runs twice at once: one rustc of
-//! aws-sdk-ec2 takes 7.5 GB.
+//! What `cargo xtask test`, `check` and `soak` do, in order. Cargo never runs twice at once: one
+//! rustc of aws-sdk-ec2 takes 7.5 GB.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,8 @@ pub(crate) struct Step {
     /// What `cargo xtask test` calls it.
     name: &'static str,
     heading: &'static str,
-    /// Seconds that it should take on two cores, with servers and crates installed. A longer step is named, not failed.
+    /// Seconds that it should take on two cores, with servers and crates installed. A longer step
+    /// is named, not failed.
     budget: u64,
     /// Takes what is for the test program, if it runs one.
     act: fn(&[String]) -> Result<()>,

@@ -1,5 +1,5 @@
-//! Where cargo builds: one directory beside the servers, outside of every checkout, so that a clean clone
-//! finds what others have compiled of the same crates. Cargo decides what is fresh.
+//! Where cargo builds: one directory beside the servers, outside of every checkout, so that a clean
+//! clone finds what others have compiled of the same crates. Cargo decides what is fresh.
 
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
@@ -26,8 +26,8 @@ pub(crate) fn directory() -> Result<PathBuf> {
 
 /// Takes the directory for this checkout until the file is dropped.
 ///
-/// Cargo tells sources by their path within the workspace and by their age. Members that another checkout has
-/// built could pass for ours, so they go first; third-party crates stay.
+/// Cargo tells sources by their path within the workspace and by their age. Members that another
+/// checkout has built could pass for ours, so they go first; third-party crates stay.
 pub(crate) fn take() -> Result<File> {
     let directory = directory()?;
     fs::create_dir_all(&directory).with_context(|| format!("creating {}", directory.display()))?;

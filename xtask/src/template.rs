@@ -8,8 +8,8 @@ use anyhow::{Context, Result};
 use crate::command::{program, run};
 use crate::stack::{Tools, installed};
 
-/// Builds the functions into .aws-sam/build, with the cargo that has compiled everything for the tests already: with
-/// cargo-lambda's own linker every dependency would be compiled once more.
+/// Builds the functions into .aws-sam/build, with the cargo that has compiled everything for the
+/// tests already: with cargo-lambda's own linker every dependency would be compiled once more.
 pub(crate) fn build() -> Result<()> {
     let tools = installed()?;
     run(sam(&tools)?.arg("build").env("BUILDER", "cargo build"))

@@ -1,4 +1,5 @@
-//! The tests: those that need nothing, and those on real servers, which plain `cargo test` leaves out (`test = false`).
+//! The tests: those that need nothing, and those on real servers, which plain `cargo test` leaves
+//! out (`test = false`).
 
 use std::ffi::OsStr;
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! What can be bought and who asks for what: columns of capacity, and groups of pods with equal rights to them.
+//! What can be bought and who asks for what: columns of capacity, and groups of pods with equal
+//! rights to them.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -147,7 +148,8 @@ fn columns<'a>(snapshot: &'a Snapshot, node_price: Price, scale: &Scale) -> (Vec
     (kinds, columns)
 }
 
-/// What nodes that exist have left, together. It goes to every group alike, which can only lower the bound.
+/// What nodes that exist have left, together. It goes to every group alike, which can only lower
+/// the bound.
 fn free(snapshot: &Snapshot, scale: &Scale) -> Vec<f64> {
     let pods = snapshot.pods_by_node();
     let mut free = vec![0.0; scale.0.len()];

@@ -8,8 +8,8 @@ use std::thread;
 
 use anyhow::Result;
 
-/// What comes of each number, in the order of the numbers. Each core calls `start` once and works with what it gives;
-/// the first error ends the work.
+/// What comes of each number, in the order of the numbers. Each core calls `start` once and works
+/// with what it gives; the first error ends the work.
 pub fn on_all_cores<S, T: Send>(
     numbers: Range<u64>,
     start: impl Fn() -> Result<S> + Sync,

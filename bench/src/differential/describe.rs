@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// One line for each pool, daemonset, node and kind of pod; what every random cluster has is left out.
+/// One line for each pool, daemonset, node and kind of pod; what every random cluster has is left
+/// out.
 pub(super) fn describe(list: &Value) -> Vec<String> {
     let items = list["items"].as_array().map_or(&[][..], Vec::as_slice);
     let mut lines = Vec::new();

@@ -1,5 +1,5 @@
-//! What is asked of us on a random cluster: a plan that holds, no pod less placed than Karpenter places, and no more
-//! paid for the same.
+//! What is asked of us on a random cluster: a plan that holds, no pod less placed than Karpenter
+//! places, and no more paid for the same.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -58,7 +58,8 @@ pub enum Fault {
 pub struct Verdict {
     /// What is wrong with our plan.
     pub faults: Vec<Fault>,
-    /// What is wrong with Karpenter's: a plan that would not hold is no yardstick, and is not compared with.
+    /// What is wrong with Karpenter's: a plan that would not hold is no yardstick, and is not
+    /// compared with.
     pub theirs: Vec<String>,
     /// Whether we place more pods than Karpenter.
     pub places_more: bool,
@@ -89,8 +90,8 @@ impl Judge {
         let mut verdict = self.compare(list, Preferences::Respect)?;
         let is_dearer = matches!(verdict.faults[..], [Fault::Dearer { .. }]);
         if is_dearer && has_wishes(list) {
-            // Karpenter gives wishes up that it need not, and then pays for fewer of them. What is compared then is
-            // what both pay when neither looks at wishes.
+            // Karpenter gives wishes up that it need not, and then pays for fewer of them. What is
+            // compared then is what both pay when neither looks at wishes.
             verdict.faults = self.compare(list, Preferences::Ignore)?.faults;
             verdict.pays_for_wishes = verdict.faults.is_empty();
         }
@@ -165,7 +166,8 @@ struct Ours {
 
 /// Decides; a fault when the plan does not hold.
 fn ours(snapshot: &Snapshot, preferences: Preferences) -> Result<Ours, Fault> {
-    // Karpenter's scheduler gives up any choice of types for a lower price; where prices are compared, so do we.
+    // Karpenter's scheduler gives up any choice of types for a lower price; where prices are
+    // compared, so do we.
     let options =
         Options { node_price: Some(NODE_PRICE), preferences, spot_types_min: 1, ..Options::default() };
     let decided = catch_unwind(AssertUnwindSafe(|| provision(snapshot, &options)));

@@ -1,6 +1,7 @@
-//! Laws that every decision keeps, on the same random clusters: it is the same each time, whatever the order of the
-//! input; once applied there is nothing left to launch; and who may choose from more types does not pay more. A plan
-//! that does not hold is said to be that, and nothing else of it is looked at.
+//! Laws that every decision keeps, on the same random clusters: it is the same each time, whatever
+//! the order of the input; once applied there is nothing left to launch; and who may choose from
+//! more types does not pay more. A plan that does not hold is said to be that, and nothing else of
+//! it is looked at.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -71,11 +72,13 @@ fn reversed(snapshot: &Snapshot) -> Snapshot {
     reversed
 }
 
-/// Every other type left out: then as many pods at most, and no smaller price for as many. A pool of few types lets
-/// spot nodes do with fewer types than they would otherwise keep at a price, so here neither plan keeps any.
+/// Every other type left out: then as many pods at most, and no smaller price for as many. A pool
+/// of few types lets spot nodes do with fewer types than they would otherwise keep at a price, so
+/// here neither plan keeps any.
 ///
-/// Three things come before the price, as with Karpenter, and where more types change what they come to the law says
-/// nothing: wishes, the first of a pod's required terms that can be met, and the first pool by weight that can meet it.
+/// Three things come before the price, as with Karpenter, and where more types change what they
+/// come to the law says nothing: wishes, the first of a pod's required terms that can be met, and
+/// the first pool by weight that can meet it.
 fn dearer_with_more_types(snapshot: &Snapshot, has_wishes: bool) -> Option<Fault> {
     let mut fewer = snapshot.clone();
     for offer in &mut fewer.classes {
@@ -108,8 +111,8 @@ fn dearer(snapshot: &Snapshot, fewer: &Snapshot, preferences: Preferences) -> Op
     })
 }
 
-/// How many pools of a higher weight the pods on new nodes passed over. A plan that fills those pools further may pay
-/// for it.
+/// How many pools of a higher weight the pods on new nodes passed over. A plan that fills those
+/// pools further may pay for it.
 pub(super) fn passed_over(snapshot: &Snapshot, plan: &Plan) -> usize {
     let weights: BTreeMap<&str, u32> =
         snapshot.node_pools.iter().map(|pool| (pool.name.as_str(), pool.spec.weight.unwrap_or(0))).collect();
@@ -121,7 +124,8 @@ pub(super) fn passed_over(snapshot: &Snapshot, plan: &Plan) -> usize {
     plan.nodes.iter().map(weight_of).sum()
 }
 
-/// What the pods with a place ask for together. Where two plans leave out other pods, neither price is a yardstick.
+/// What the pods with a place ask for together. Where two plans leave out other pods, neither price
+/// is a yardstick.
 fn carried(snapshot: &Snapshot, plan: &Plan) -> Resources {
     let requests: BTreeMap<&str, &Resources> =
         snapshot.pods.iter().map(|pod| (pod.uid.as_str(), &pod.spec.requests)).collect();
@@ -137,8 +141,9 @@ fn placed(plan: &Plan) -> usize {
     new + plan.existing.iter().map(|placement| placement.pods.len()).sum::<usize>()
 }
 
-/// For the pods of each spec by themselves, in a cluster without nodes, limits and wishes: with how many of their
-/// required terms, from the first on, they have a place, and of which pools their nodes are.
+/// For the pods of each spec by themselves, in a cluster without nodes, limits and wishes: with how
+/// many of their required terms, from the first on, they have a place, and of which pools their
+/// nodes are.
 fn choices(snapshot: &Snapshot) -> Vec<(usize, BTreeSet<String>)> {
     let mut empty = Snapshot { nodes: Vec::new(), pods: Vec::new(), ..snapshot.clone() };
     empty.node_pools.iter_mut().for_each(|pool| pool.spec.limits = None);

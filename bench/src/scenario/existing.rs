@@ -1,4 +1,5 @@
-//! Clusters that run already: nodes of common types, about half full, with pods that wait or without.
+//! Clusters that run already: nodes of common types, about half full, with pods that wait or
+//! without.
 
 use outrigger_model::resources::{CPU, MEMORY};
 use outrigger_model::{InstanceType, labels};

@@ -1,5 +1,5 @@
-//! A company's services: many small ones, a few large ones, cpu and memory in all proportions, some tied to an
-//! architecture or to on-demand capacity, most of them spread over zones.
+//! A company's services: many small ones, a few large ones, cpu and memory in all proportions, some
+//! tied to an architecture or to on-demand capacity, most of them spread over zones.
 
 use serde_json::{Value, json};
 

@@ -1,10 +1,11 @@
 //! The tasks of a shared GPU cluster.
 //!
-//! They follow what is published of Alibaba's production cluster (Weng et al., "Beware of Fragmentation", USENIX ATC
-//! 2023, table 1; the trace is `cluster-trace-gpu-v2023` of github.com/alibaba/clusterdata): an eighth of the tasks
-//! use no GPU, the others nearly always one or a part of one, a few up to eight. The shapes of cpu and memory are
-//! ours. EC2 sells no parts of GPUs and the device plugin counts whole ones, so a part takes one. The trace itself
-//! can be read with `--trace openb_pod_list_default.csv`.
+//! They follow what is published of Alibaba's production cluster (Weng et al., "Beware of
+//! Fragmentation", USENIX ATC 2023, table 1; the trace is `cluster-trace-gpu-v2023` of
+//! github.com/alibaba/clusterdata): an eighth of the tasks use no GPU, the others nearly always one
+//! or a part of one, a few up to eight. The shapes of cpu and memory are ours. EC2 sells no parts
+//! of GPUs and the device plugin counts whole ones, so a part takes one. The trace itself can be
+//! read with `--trace openb_pod_list_default.csv`.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! The pods of Karpenter's scheduling benchmark (`scheduling_benchmark_test.go`): plain ones, and its diverse mix.
+//! The pods of Karpenter's scheduling benchmark (`scheduling_benchmark_test.go`): plain ones, and
+//! its diverse mix.
 
 use serde_json::{Value, json};
 
@@ -19,7 +20,8 @@ pub(super) fn diverse(builder: &mut Builder<'_>, pods: usize) {
     fill(builder, fifth);
     for key in [ZONE, HOST] {
         for _ in 0..fifth {
-            // The selector is drawn apart from the pod's own label: most of these pods count others, not themselves.
+            // The selector is drawn apart from the pod's own label: most of these pods count
+            // others, not themselves.
             let counted = letter(builder);
             let rest = json!({"topologySpreadConstraints": spread(key, "DoNotSchedule", &counted)});
             plain(builder, rest);

@@ -6,7 +6,8 @@ use super::builder::{ARCH, Builder, HOST, ZONE, ZONES, near};
 
 const SERVICES: usize = 40;
 
-/// A quarter each: preferred zones and architectures, near their like, away from their like, and all three.
+/// A quarter each: preferred zones and architectures, near their like, away from their like, and
+/// all three.
 pub(super) fn preferences(builder: &mut Builder<'_>, pods: usize) {
     builder.general_pool();
     while builder.pods() < pods {

@@ -1,4 +1,5 @@
-//! StatefulSets: each pod has a volume of its own, which lies in a zone already or will be made where the pod goes.
+//! StatefulSets: each pod has a volume of its own, which lies in a zone already or will be made
+//! where the pod goes.
 
 use serde_json::{Value, json};
 
@@ -6,8 +7,8 @@ use super::builder::{Builder, CREATED, ZONE, ZONES, spread};
 
 const DRIVER: &str = "ebs.csi.aws.com";
 
-/// Sets of 1 to 12 replicas. Of each four sets, two have bound volumes, one waits for its first consumer in any zone,
-/// and one in two zones.
+/// Sets of 1 to 12 replicas. Of each four sets, two have bound volumes, one waits for its first
+/// consumer in any zone, and one in two zones.
 pub(super) fn volumes(builder: &mut Builder<'_>, pods: usize) {
     builder.general_pool();
     let two_zones = json!([{"matchLabelExpressions": [{"key": ZONE, "values": [ZONES[0], ZONES[1]]}]}]);
@@ -25,7 +26,8 @@ pub(super) fn volumes(builder: &mut Builder<'_>, pods: usize) {
             match set % 4 {
                 0 => unbound_claim(builder, &claim, "anywhere"),
                 1 => unbound_claim(builder, &claim, "two-zones"),
-                // A spread over zones needs volumes that lie apart; in other sets they lie anywhere.
+                // A spread over zones needs volumes that lie apart; in other sets they lie
+                // anywhere.
                 _ if is_spread => bound_claim(builder, &claim, ZONES[replica % ZONES.len()]),
                 _ => {
                     let zone = builder.pick(&ZONES);

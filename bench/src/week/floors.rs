@@ -9,7 +9,8 @@ use outrigger_planning::provision;
 use outrigger_policy::Options;
 use outrigger_simulation::{Market, Observer};
 
-/// How often the bound and a plan from nothing are made; until the next time they count as they were.
+/// How often the bound and a plan from nothing are made; until the next time they count as they
+/// were.
 const SAMPLED_EVERY: Duration = Duration::from_hours(1);
 
 /// Dollars, each integrated over time.
@@ -65,7 +66,8 @@ impl Observer for Floors {
         self.planned.sample(at, (plan.price() + plan.node_price()).dollars());
         let picked: Price = plan.nodes.iter().map(|node| market.picked(node).unwrap_or(node.price)).sum();
         self.picked.sample(at, (picked + plan.node_price()).dollars());
-        // Pools may differ in what a node costs beside its instance; the least of them keeps the bound one.
+        // Pools may differ in what a node costs beside its instance; the least of them keeps the
+        // bound one.
         let prices = demand.classes.iter().map(|offer| offer.class.root_volume.price());
         match lower_bound(demand, prices.min().unwrap_or(Price::ZERO)) {
             Ok(bound) => self.bound.sample(at, bound.cost_per_hour),

@@ -1,5 +1,5 @@
-//! `frontier`: dollars against evictions, from the lines that `play -o json` printed: a table with the spread
-//! over seeds, and a picture.
+//! `frontier`: dollars against evictions, from the lines that `play -o json` printed: a table with
+//! the spread over seeds, and a picture.
 
 use std::collections::BTreeMap;
 use std::fmt;

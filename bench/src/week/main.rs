@@ -1,5 +1,5 @@
-//! `cargo xtask week`: days of a virtual cluster under each policy of disruption, beside the linear bound and what
-//! plans from nothing cost.
+//! `cargo xtask week`: days of a virtual cluster under each policy of disruption, beside the linear
+//! bound and what plans from nothing cost.
 
 mod floors;
 mod frontier;
@@ -12,8 +12,9 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use outrigger_bench::exit::exit_code;
 
-/// A week makes and drops small objects all the time; this allocator plays it a quarter faster than the system's. What
-/// `cargo xtask bench` times keeps the system's, as the command and the functions do.
+/// A week makes and drops small objects all the time; this allocator plays it a quarter faster than
+/// the system's. What `cargo xtask bench` times keeps the system's, as the command and the
+/// functions do.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

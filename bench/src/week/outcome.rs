@@ -87,7 +87,8 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// The figures of a run that has ended; which run it was and how long it took is left to the caller.
+    /// The figures of a run that has ended; which run it was and how long it took is left to the
+    /// caller.
     pub(crate) fn new(ending: &Ending, floors: &Floors, player: &Player) -> Self {
         let tally = &ending.tally;
         let pod_days = (tally.pod_time.as_secs_f64() / 86_400.0).max(f64::MIN_POSITIVE);

@@ -31,7 +31,8 @@ pub(crate) struct Settings {
     /// Who disrupts nodes by choice; each in turn by default
     #[arg(long, value_delimiter = ',')]
     policy: Vec<Policy>,
-    /// The patience of every pool, one after the other, under the policy outrigger; what is usual by default
+    /// The patience of every pool, one after the other, under the policy outrigger; what is usual
+    /// by default
     #[arg(long, value_delimiter = ',')]
     patience: Vec<f64>,
     /// How many vCPUs nodes of every pool are bought larger at most; what is usual by default
@@ -52,7 +53,8 @@ enum Output {
     Json,
 }
 
-/// Plays the days for each player and seed, and prints a row for each. Errs where a law of the simulation was broken.
+/// Plays the days for each player and seed, and prints a row for each. Errs where a law of the
+/// simulation was broken.
 pub(crate) fn run(settings: &Settings) -> Result<()> {
     if settings.output == Output::Text {
         print_head(&COLUMNS);

@@ -1,4 +1,5 @@
-//! What the nodes of a class tell of it: the labels and taints that all of them have, and their zones.
+//! What the nodes of a class tell of it: the labels and taints that all of them have, and their
+//! zones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +9,8 @@ use outrigger_model::{Node, NodeClass, NodeClassRef, NodePool, Pod, Requirement,
 
 use super::Zones;
 
-/// Domains whose labels say where a node is, what it is, or who looks after it; no class gives them.
+/// Domains whose labels say where a node is, what it is, or who looks after it; no class gives
+/// them.
 const DOMAINS_OF_NODES: [&str; 8] = [
     "beta.kubernetes.io",
     "failure-domain.beta.kubernetes.io",
@@ -123,7 +125,8 @@ impl Learned {
     }
 }
 
-/// Whether a node is one of a class: its pool's, or one of those that kOps or Karpenter labels with it.
+/// Whether a node is one of a class: its pool's, or one of those that kOps or Karpenter labels with
+/// it.
 fn is_of_class(node: &Node, of_pool: Option<&NodeClassRef>, reference: &NodeClassRef) -> bool {
     let label = if reference.is_instance_group() { labels::INSTANCE_GROUP } else { labels::EC2_NODE_CLASS };
     let labelled = || node.labels.get(label).is_some_and(|name| *name == reference.name);
@@ -153,7 +156,8 @@ fn zone_ids(nodes: &[Node]) -> BTreeMap<String, String> {
     ids
 }
 
-/// The labels of a node that may come from its class: not those of its pool, of its machine, or of itself alone.
+/// The labels of a node that may come from its class: not those of its pool, of its machine, or of
+/// itself alone.
 fn given_labels(node: &Node, pool: Option<&NodePool>) -> BTreeMap<String, String> {
     let of_pool: BTreeSet<String> = pool.map_or_else(BTreeSet::new, |pool| {
         pool.requirements().iter().map(|(key, _)| key.to_owned()).collect()
@@ -172,7 +176,8 @@ fn given_labels(node: &Node, pool: Option<&NodePool>) -> BTreeMap<String, String
     given.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// The taints of a node that may come from its class: not those of its pool, and not those that come and go.
+/// The taints of a node that may come from its class: not those of its pool, and not those that
+/// come and go.
 fn given_taints(node: &Node, pool: Option<&NodePool>) -> Vec<Taint> {
     let comes_and_goes = |taint: &Taint| {
         let domain = labels::domain(&taint.key);

@@ -1,6 +1,7 @@
-//! Daemonset pods that are not as their template says: a VerticalPodAutoscaler or a LimitRange has changed what they
-//! ask for. Karpenter takes the newest pod of each daemonset for what the next one will be, and the template where
-//! there is none (`provisioner.go` getDaemonSetPods, `cluster.go` UpdateDaemonSet).
+//! Daemonset pods that are not as their template says: a VerticalPodAutoscaler or a LimitRange has
+//! changed what they ask for. Karpenter takes the newest pod of each daemonset for what the next
+//! one will be, and the template where there is none (`provisioner.go` getDaemonSetPods,
+//! `cluster.go` UpdateDaemonSet).
 
 use serde_json::Value;
 
@@ -73,7 +74,8 @@ fn a_node_keeps_no_room_for_a_daemonset_pod_that_it_has() {
     assert_eq!((nodes(&planned).len(), &planned["existing"][0]["node"]), (0, &"i-1".into()));
 }
 
-// F6: what one daemonset's pod takes more than its template says is not taken from the share of another.
+// F6: what one daemonset's pod takes more than its template says is not taken from the share of
+// another.
 #[test]
 fn a_node_keeps_room_for_a_daemonset_pod_that_is_to_come() {
     let others = [

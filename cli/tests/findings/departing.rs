@@ -1,4 +1,5 @@
-//! Nodes that go, or whose NodePool went: what `outrigger consolidate` ends, why, and what the others cost.
+//! Nodes that go, or whose NodePool went: what `outrigger consolidate` ends, why, and what the
+//! others cost.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,6 @@
-//! What files say of node classes beside NodePools: labels that kOps gives, EC2NodeClasses with a status,
-//! InstanceGroups as kOps prints them, and nodes of the same class. What is assumed beside that is said.
+//! What files say of node classes beside NodePools: labels that kOps gives, EC2NodeClasses with a
+//! status, InstanceGroups as kOps prints them, and nodes of the same class. What is assumed beside
+//! that is said.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! What `outrigger plan` and `outrigger consolidate` make of files in which they came short of Karpenter's rules, of the
-//! best price, of a reason, or of time once.
+//! What `outrigger plan` and `outrigger consolidate` make of files in which they came short of
+//! Karpenter's rules, of the best price, of a reason, or of time once.
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -23,7 +23,8 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-/// What the command plans for these objects, as it prints it for programs. The plan must hold every rule.
+/// What the command plans for these objects, as it prints it for programs. The plan must hold every
+/// rule.
 #[track_caller]
 fn plan(objects: &[Value]) -> Value {
     told(&["plan", "-f", "-", "-o", "json", "--check"], objects)

@@ -69,7 +69,8 @@ pub(crate) fn daemon_set(name: &str, cpu: &str) -> Value {
         "spec": {"template": {"metadata": {"labels": {"app": name}}, "spec": spec(cpu, "64Mi")}}})
 }
 
-/// A pod of a daemonset on a node as its controller makes it, asking for so much cpu, made at an hour of the day.
+/// A pod of a daemonset on a node as its controller makes it, asking for so much cpu, made at an
+/// hour of the day.
 pub(crate) fn daemon_pod(set: &str, node: &str, cpu: &str, hour: u8) -> Value {
     let this = json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]});
     let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":

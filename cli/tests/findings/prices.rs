@@ -18,7 +18,8 @@ fn bought(requirement: &Value, cpu: &str) -> (String, f64) {
     )
 }
 
-/// One pool wider than the other: a family, the same and others, and everything of their categories.
+/// One pool wider than the other: a family, the same and others, and everything of their
+/// categories.
 fn wider_and_wider() -> [Value; 4] {
     let family = |names: &[&str]| one_of("karpenter.k8s.aws/instance-family", names);
     [
@@ -29,8 +30,8 @@ fn wider_and_wider() -> [Value; 4] {
     ]
 }
 
-// D9: a node that offers fewer types than a spot node should is still cheaper as spot, and what it offers is what
-// there is for its price.
+// D9: a node that offers fewer types than a spot node should is still cheaper as spot, and what it
+// offers is what there is for its price.
 #[test]
 fn a_small_pod_is_bought_as_spot_however_wide_its_pool_is() {
     for cpu in ["100m", "500m", "1"] {

@@ -56,7 +56,8 @@ fn keeper() -> Value {
     pod("keeper", "i-1", &wish("true"))
 }
 
-/// What would be ended of the cluster with these objects beside it, and what is told of the objects.
+/// What would be ended of the cluster with these objects beside it, and what is told of the
+/// objects.
 #[track_caller]
 fn found(objects: &[Value]) -> (Value, String) {
     let objects = [cluster(), vec![keeper()], objects.to_vec()].concat();

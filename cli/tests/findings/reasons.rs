@@ -37,7 +37,8 @@ fn each_term_of_a_node_affinity_has_its_own_reason() {
     says(first_reason(&plan(&[general(), big.clone()])), &words);
     let printed = text(&["plan", "-f", "-"], &[general(), big]);
     says(&printed, &["left by cpu 3", "corp.example/x In [y], a label that its nodes do not have"]);
-    // The order of the terms does not matter, and one that contradicts the pod itself is told as well.
+    // The order of the terms does not matter, and one that contradicts the pod itself is told as
+    // well.
     let mut turned = spec_with(
         "3",
         "1Gi",

@@ -1,5 +1,5 @@
-//! How long a decision about few pods takes, however many pools there are and whatever rules they have, and how much
-//! memory the command needs for it.
+//! How long a decision about few pods takes, however many pools there are and whatever rules they
+//! have, and how much memory the command needs for it.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
@@ -12,8 +12,8 @@ use crate::objects::{all_waiting, one_of, pool, spec, spec_with};
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// What a decision may take here. It takes half a second on a machine that does nothing else; tests run beside each
-/// other on machines that may be thrice as slow.
+/// What a decision may take here. It takes half a second on a machine that does nothing else; tests
+/// run beside each other on machines that may be thrice as slow.
 const SECONDS_MAX: f64 = 3.0;
 const KIBIBYTES_MAX: u64 = 160 * 1_024;
 

@@ -1,5 +1,5 @@
-//! Static pods: the kubelet of each node runs them by itself, as kube-proxy on nodes of kOps, so that nobody else can have
-//! their room. Nodes of a class show which the next one will run.
+//! Static pods: the kubelet of each node runs them by itself, as kube-proxy on nodes of kOps, so
+//! that nobody else can have their room. Nodes of a class show which the next one will run.
 
 use serde_json::{Value, json};
 
@@ -28,7 +28,8 @@ fn full_node(name: &str, labels: &[(&str, &str)]) -> Vec<Value> {
 const OF_POOL: (&str, &str) = ("karpenter.sh/nodepool", "general");
 const OF_GROUP: (&str, &str) = ("kops.k8s.io/instancegroup", "nodes");
 
-/// The types of the node that a pod of 1950m gets beside some nodes; a machine of two cpus has 50m more.
+/// The types of the node that a pod of 1950m gets beside some nodes; a machine of two cpus has 50m
+/// more.
 fn types_beside(others: &[Value]) -> Vec<String> {
     let mut all = others.to_vec();
     all.push(waiting("web", 0, &spec("1950m", "1Gi")));

@@ -1,5 +1,5 @@
-//! Pods, nodes and daemonsets that cannot be read whole, as when they use what a later Kubernetes knows: they count where
-//! they are, nothing is planned for them, and whoever asks is told.
+//! Pods, nodes and daemonsets that cannot be read whole, as when they use what a later Kubernetes
+//! knows: they count where they are, nothing is planned for them, and whoever asks is told.
 
 use serde_json::{Value, json};
 

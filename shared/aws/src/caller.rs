@@ -3,8 +3,8 @@
 use crate::Aws;
 
 impl Aws {
-    /// Who calls: `user/alice`, or `assumed-role/admin/alice`; `None` where AWS does not say. Nobody needs a right to
-    /// ask (sts:GetCallerIdentity).
+    /// Who calls: `user/alice`, or `assumed-role/admin/alice`; `None` where AWS does not say.
+    /// Nobody needs a right to ask (sts:GetCallerIdentity).
     pub async fn caller(&self) -> Option<String> {
         let identity = aws_sdk_sts::Client::new(&self.config).get_caller_identity().send().await;
         match identity {

@@ -1,5 +1,5 @@
-//! The catalogue that `refresh` stores, and what serves while it cannot be read: prices that are hours old are better
-//! than no node.
+//! The catalogue that `refresh` stores, and what serves while it cannot be read: prices that are
+//! hours old are better than no node.
 
 use std::sync::Mutex;
 
@@ -26,8 +26,8 @@ impl StoredCatalog {
         Self { location, last: Mutex::new(None) }
     }
 
-    /// The stored one. Where it cannot be read, the last one that this process has read serves, else the one that is
-    /// compiled in. Errs where that does not know the region either.
+    /// The stored one. Where it cannot be read, the last one that this process has read serves,
+    /// else the one that is compiled in. Errs where that does not know the region either.
     pub(crate) async fn read(&self, aws: &Aws) -> Result<Catalog, CloudError> {
         let error = match self.stored(aws).await {
             Ok(Some(catalog)) => {

@@ -14,7 +14,8 @@ const ATTEMPTS: u32 = 3;
 
 /// Clients of the services that Outrigger uses, with the same timeouts and retries.
 ///
-/// Endpoints follow the SDK's environment variables `AWS_ENDPOINT_URL` and `AWS_ENDPOINT_URL_<SERVICE>`.
+/// Endpoints follow the SDK's environment variables `AWS_ENDPOINT_URL` and
+/// `AWS_ENDPOINT_URL_<SERVICE>`.
 #[derive(Clone, Debug)]
 pub struct Aws {
     pub(crate) config: SdkConfig,
@@ -33,8 +34,9 @@ impl Aws {
     /// How long one operation may take where nobody is in a hurry, all of its attempts together.
     pub const CALL_LIMIT: Duration = Duration::from_secs(20);
 
-    /// Reads credentials, region and endpoints from the environment, as in Lambda. `region` goes before the
-    /// environment's; without either it is us-east-1. An operation may take `call_limit`, all of its attempts together.
+    /// Reads credentials, region and endpoints from the environment, as in Lambda. `region` goes
+    /// before the environment's; without either it is us-east-1. An operation may take
+    /// `call_limit`, all of its attempts together.
     pub async fn load(region: Option<String>, call_limit: Duration) -> Self {
         let mut loader = aws_config::defaults(BehaviorVersion::latest())
             .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS))
@@ -96,7 +98,8 @@ impl Aws {
         elsewhere.get(bucket).unwrap_or(&self.s3).clone()
     }
 
-    /// Remembers in which region a bucket lies. `false` when that was known, so that nobody goes in circles.
+    /// Remembers in which region a bucket lies. `false` when that was known, so that nobody goes in
+    /// circles.
     pub(crate) fn bucket_is_in(&self, bucket: &str, region: &str) -> bool {
         let region = Region::new(region.to_owned());
         if self.s3(bucket).config().region() == Some(&region) {

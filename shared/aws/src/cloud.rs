@@ -96,7 +96,8 @@ impl AwsCloud {
         Ok((class, files.nodeup_config.as_deref().map(sha256_base64)))
     }
 
-    /// kops-controller believes the tag that says of which InstanceGroup an instance is, so it must be one of workers.
+    /// kops-controller believes the tag that says of which InstanceGroup an instance is, so it must
+    /// be one of workers.
     async fn check_instance_group(&self, class: &EC2NodeClass) -> Result<(), CloudError> {
         let Some(group) = class.spec.tags.get(labels::INSTANCE_GROUP) else { return Ok(()) };
         let role = match &self.config.state_store {
@@ -120,8 +121,8 @@ impl AwsCloud {
         })
     }
 
-    /// Makes sure that what nodeup will be told is still what the class was made from. The class may be a minute old,
-    /// and machines that start with an old hash never join.
+    /// Makes sure that what nodeup will be told is still what the class was made from. The class
+    /// may be a minute old, and machines that start with an old hash never join.
     async fn check_nodeup_config(&self, class: &NodeClass) -> Result<(), CloudError> {
         let known =
             lock(&self.classes).get(&class.reference).and_then(|resolved| resolved.nodeup_config.clone());
@@ -245,7 +246,8 @@ impl Cloud for AwsCloud {
             Err(_) => false,
         };
         if is_missing {
-            // Somebody has removed the template, or kOps has written it anew: the next attempt looks again.
+            // Somebody has removed the template, or kOps has written it anew: the next attempt
+            // looks again.
             lock(&self.templates).remove(&request.launch_template);
             let borrows = |launch: &LaunchTemplate| matches!(launch, LaunchTemplate::Borrowed { name, .. } if *name == request.launch_template);
             lock(&self.classes).retain(|_, resolved| !borrows(&resolved.class.launch));
@@ -278,7 +280,8 @@ impl Cloud for AwsCloud {
     }
 }
 
-/// A map that was left in the middle of a change is still a map: each change is one insertion or removal.
+/// A map that was left in the middle of a change is still a map: each change is one insertion or
+/// removal.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -12,7 +12,8 @@ pub(crate) enum Verdict {
     Unknown,
 }
 
-/// The verdict of an SDK error. A server fault leaves open whether something has happened; a throttle does not.
+/// The verdict of an SDK error. A server fault leaves open whether something has happened; a
+/// throttle does not.
 pub(crate) fn verdict<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> Verdict {
     let SdkError::ServiceError(context) = error else { return Verdict::Unknown };
     let code = context.err().code().unwrap_or_default();

@@ -130,7 +130,8 @@ fn health(event: &HealthEvent) -> Option<(News, Vec<String>)> {
     counts.then(|| (News::ScheduledChange { code: event.event_type_code.clone() }, instances))
 }
 
-/// Reads JSON, at most as deep as serde_json goes (128). The error says where, and not what stands there.
+/// Reads JSON, at most as deep as serde_json goes (128). The error says where, and not what stands
+/// there.
 fn read<'a, T: Deserialize<'a>>(what: &str, json: &'a str) -> Result<T, String> {
     serde_json::from_str(json).map_err(|error| {
         let (line, column) = (error.line(), error.column());

@@ -1,7 +1,8 @@
-//! The ledger on DynamoDB: one table, partition key `pk` = `<partition>#<kube-system uid>`, sort key `sk`.
+//! The ledger on DynamoDB: one table, partition key `pk` = `<partition>#<kube-system uid>`, sort
+//! key `sk`.
 //!
-//! Rights are given by partition (`dynamodb:LeadingKeys` in template.yaml), so items that different functions write lie
-//! in different ones. Every function reads all of them.
+//! Rights are given by partition (`dynamodb:LeadingKeys` in template.yaml), so items that different
+//! functions write lie in different ones. Every function reads all of them.
 //!
 //! | partition, and who writes it | `sk` | item |
 //! |---|---|---|
@@ -26,8 +27,9 @@
 //!
 //! What is over, no tick reads.
 //!
-//! Every write of a function's is conditional, every read strongly consistent, and there is no Scan. A write whose
-//! answer was lost is told apart from one that never happened by reading back what it would have written.
+//! Every write of a function's is conditional, every read strongly consistent, and there is no
+//! Scan. A write whose answer was lost is told apart from one that never happened by reading back
+//! what it would have written.
 
 mod claims;
 mod commands;

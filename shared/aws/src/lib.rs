@@ -1,5 +1,6 @@
-//! AWS behind Outrigger's ports: [`AwsCloud`] on EC2, S3, SSM, Pricing and EventBridge, and [`DynamoLedger`] on
-//! DynamoDB. Everything that talks to AWS goes through one [`Aws`], so timeouts, retries and endpoints are set once.
+//! AWS behind Outrigger's ports: [`AwsCloud`] on EC2, S3, SSM, Pricing and EventBridge, and
+//! [`DynamoLedger`] on DynamoDB. Everything that talks to AWS goes through one [`Aws`], so
+//! timeouts, retries and endpoints are set once.
 
 mod caller;
 mod catalog;

@@ -66,7 +66,8 @@ fn filters(region: &str) -> Result<Vec<Filter>, CloudError> {
         .collect()
 }
 
-/// Instance type and price out of one product, which AWS sends as JSON text. In China the price is in yuan.
+/// Instance type and price out of one product, which AWS sends as JSON text. In China the price is
+/// in yuan.
 fn read(product: &str) -> Option<(String, Price)> {
     let product: Value = serde_json::from_str(product).ok()?;
     let instance_type = product.pointer("/product/attributes/instanceType")?.as_str()?;

@@ -23,8 +23,9 @@ impl Queue {
         Self { client: aws_sdk_sqs::Client::new(&aws.config), url: url.into() }
     }
 
-    /// Lets messages, named by the receipt handles of their deliveries, come again after so long instead of after the
-    /// queue's own time, in whole seconds. Returns how many the queue did not know any more.
+    /// Lets messages, named by the receipt handles of their deliveries, come again after so long
+    /// instead of after the queue's own time, in whole seconds. Returns how many the queue did not
+    /// know any more.
     pub async fn deliver_again(&self, messages: &[(String, Duration)]) -> Result<usize, CloudError> {
         let attempted = "change when messages come again";
         let mut unknown = 0;

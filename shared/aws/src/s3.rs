@@ -111,7 +111,8 @@ impl S3Location {
         }
     }
 
-    /// Whether S3 answered that the bucket lies in a region that we did not know of; asking again then goes there.
+    /// Whether S3 answered that the bucket lies in a region that we did not know of; asking again
+    /// then goes there.
     fn lies_elsewhere<E>(&self, aws: &Aws, error: &SdkError<E, HttpResponse>) -> bool {
         let region = error.raw_response().and_then(|response| response.headers().get("x-amz-bucket-region"));
         region.is_some_and(|region| aws.bucket_is_in(&self.bucket, region))

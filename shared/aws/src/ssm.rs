@@ -32,8 +32,8 @@ impl fmt::Debug for Secret {
 }
 
 impl Aws {
-    /// The value of a SecureString parameter, as a token or a kubeconfig. Errors with [`CloudError::Unusable`] when
-    /// there is no such parameter.
+    /// The value of a SecureString parameter, as a token or a kubeconfig. Errors with
+    /// [`CloudError::Unusable`] when there is no such parameter.
     pub async fn secret(&self, name: &str) -> Result<Secret, CloudError> {
         let missing = || CloudError::Unusable {
             what: format!("SSM parameter {name}"),

@@ -1,4 +1,5 @@
-//! kOps' state store in S3. Only what a node class follows from is read; keys and secrets never are.
+//! kOps' state store in S3. Only what a node class follows from is read; keys and secrets never
+//! are.
 
 use outrigger_engine::chain;
 use outrigger_engine::ports::{CloudError, ManagedPools};
@@ -66,8 +67,8 @@ pub(crate) async fn role(
     role.map_err(|error| unusable(store, cluster, group, &error))
 }
 
-/// The NodePools of the groups that are annotated `outrigger.dev/managed: "true"`, and what is wrong with others that
-/// are.
+/// The NodePools of the groups that are annotated `outrigger.dev/managed: "true"`, and what is
+/// wrong with others that are.
 pub(crate) async fn managed_pools(
     aws: &Aws,
     store: &S3Location,
@@ -78,7 +79,8 @@ pub(crate) async fn managed_pools(
     for name in directory.list(aws, paths::INSTANCE_GROUPS).await? {
         let path = paths::instance_group(&name);
         let Some(yaml) = directory.get_text(aws, &path).await? else { continue };
-        // Most groups are none of ours, the control plane's among them; only annotated ones are judged.
+        // Most groups are none of ours, the control plane's among them; only annotated ones are
+        // judged.
         if !yaml.contains(outrigger_model::labels::MANAGED_ANNOTATION) {
             continue;
         }

@@ -1,5 +1,5 @@
-//! What EC2 sells: instance types, where they are offered, and prices. Each part that cannot be had is taken from the
-//! embedded catalogue, with a line in the log.
+//! What EC2 sells: instance types, where they are offered, and prices. Each part that cannot be had
+//! is taken from the embedded catalogue, with a line in the log.
 
 mod facts;
 
@@ -64,7 +64,8 @@ fn known<T>(what: &str, answer: Result<T, CloudError>) -> Option<T> {
         .ok()
 }
 
-/// A type with its offerings: on demand at the list price where it is offered, spot where there is a price.
+/// A type with its offerings: on demand at the list price where it is offered, spot where there is
+/// a price.
 fn entry(
     info: &InstanceTypeInfo,
     zones: &ZonesByType,

@@ -1,5 +1,5 @@
-//! The token by which aws-iam-authenticator knows the caller: a presigned STS GetCallerIdentity that carries the name
-//! of the cluster in a signed header. Nothing is sent anywhere to make one.
+//! The token by which aws-iam-authenticator knows the caller: a presigned STS GetCallerIdentity
+//! that carries the name of the cluster in a signed header. Nothing is sent anywhere to make one.
 
 use std::time::{Duration, SystemTime};
 
@@ -17,11 +17,12 @@ use crate::{Aws, Secret};
 
 const PREFIX: &str = "k8s-aws-v1.";
 const CLUSTER_HEADER: &str = "x-k8s-aws-id";
-/// The server takes a token for 15 minutes from its date, whatever stands in `X-Amz-Expires`, which is 60 by
-/// convention.
+/// The server takes a token for 15 minutes from its date, whatever stands in `X-Amz-Expires`, which
+/// is 60 by convention.
 const LIFETIME: Duration = Duration::from_mins(15);
 const EXPIRES_IN: Duration = Duration::from_mins(1);
-/// A token is not used in its last minute: the request that carries it takes time, and clocks differ.
+/// A token is not used in its last minute: the request that carries it takes time, and clocks
+/// differ.
 const MARGIN: Duration = Duration::from_mins(1);
 
 /// A bearer token for the API server.
@@ -51,7 +52,8 @@ pub enum TokenError {
 }
 
 impl Aws {
-    /// A token for the API server of a cluster, by the name that its authenticator knows (on kOps the cluster's name).
+    /// A token for the API server of a cluster, by the name that its authenticator knows (on kOps
+    /// the cluster's name).
     pub async fn api_token(&self, cluster: &str) -> Result<ApiToken, TokenError> {
         let provider = self.config.credentials_provider().ok_or(TokenError::Credentials(None))?;
         let credentials =

@@ -14,16 +14,18 @@ use threshold::Threshold;
 /// The resources of a node of some type and class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeResources {
-    /// What the node has: what the kubelet reports as capacity, as far as it can be known beforehand.
+    /// What the node has: what the kubelet reports as capacity, as far as it can be known
+    /// beforehand.
     pub capacity: Resources,
     /// What pods may use of it, daemonsets among them.
     pub allocatable: Resources,
 }
 
-/// What a node of a type has and gives, by the rules of its class. `root_volume` is the size of the root volume,
-/// which holds pods' ephemeral storage.
+/// What a node of a type has and gives, by the rules of its class. `root_volume` is the size of the
+/// root volume, which holds pods' ephemeral storage.
 ///
-/// An eviction threshold that cannot be read counts as its default; [`check`] finds such settings beforehand.
+/// An eviction threshold that cannot be read counts as its default; [`check`] finds such settings
+/// beforehand.
 pub fn of(facts: &InstanceTypeFacts, kubelet: &Kubelet, root_volume: Quantity) -> NodeResources {
     let parts = match kubelet {
         Kubelet::Karpenter(settings) => karpenter::parts(facts, settings, root_volume),
@@ -45,8 +47,8 @@ pub fn of(facts: &InstanceTypeFacts, kubelet: &Kubelet, root_volume: Quantity) -
     NodeResources { capacity, allocatable }
 }
 
-/// Whether every setting can be acted on. A kubelet refuses to start with a threshold that it cannot read, so a
-/// class with one must not launch anything.
+/// Whether every setting can be acted on. A kubelet refuses to start with a threshold that it
+/// cannot read, so a class with one must not launch anything.
 pub fn check(settings: &KubeletSettings) -> Result<(), CatalogError> {
     for (signal, value) in &settings.eviction_hard {
         if Threshold::read(value).is_none() {
@@ -81,7 +83,8 @@ fn add_devices(capacity: &mut Resources, facts: &InstanceTypeFacts) {
             "nvidia" => add_count(capacity, "nvidia.com/gpu", gpus.count),
             "amd" => add_count(capacity, "amd.com/gpu", gpus.count),
             "habana" => add_count(capacity, "habana.ai/gaudi", gpus.count),
-            // Nobody has a device plugin for other makers, so their devices are no resource that a pod could ask for.
+            // Nobody has a device plugin for other makers, so their devices are no resource that a
+            // pod could ask for.
             _ => {}
         }
     }

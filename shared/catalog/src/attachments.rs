@@ -1,18 +1,21 @@
-//! How many EBS volumes a new node attaches for pods, as the AWS EBS CSI driver will report it in the node's CSINode.
+//! How many EBS volumes a new node attaches for pods, as the AWS EBS CSI driver will report it in
+//! the node's CSINode.
 
 use outrigger_model::{InstanceType, Kubelet, NodeClass, NodeClassRef};
 
 use crate::embedded;
 use crate::facts::{EbsAttachments, InstanceTypeFacts};
 
-/// The devices of an instance of AWS' Nitro System less its first network interface, where EC2 says nothing else.
+/// The devices of an instance of AWS' Nitro System less its first network interface, where EC2 says
+/// nothing else.
 const NITRO: EbsAttachments = EbsAttachments { most: 27, shared: true };
-/// Interfaces beside the first that an instance has when the driver counts them, where pods take their addresses from
-/// interfaces: the network's agent attaches one for the first pods and keeps another at hand.
+/// Interfaces beside the first that an instance has when the driver counts them, where pods take
+/// their addresses from interfaces: the network's agent attaches one for the first pods and keeps
+/// another at hand.
 const INTERFACES_OF_PODS: u32 = 2;
 
-/// What is left of the attachments beside the root volume, the class's other volumes, and network interfaces where
-/// these share the attachments. The driver never reports less than one.
+/// What is left of the attachments beside the root volume, the class's other volumes, and network
+/// interfaces where these share the attachments. The driver never reports less than one.
 pub(crate) fn for_pods(facts: &InstanceTypeFacts, class: &NodeClass) -> u32 {
     let EbsAttachments { most, shared } = facts.ebs_attachments.unwrap_or(NITRO);
     let (Kubelet::Kops(settings) | Kubelet::Karpenter(settings)) = &class.kubelet;
@@ -21,8 +24,8 @@ pub(crate) fn for_pods(facts: &InstanceTypeFacts, class: &NodeClass) -> u32 {
     most.saturating_sub(1).saturating_sub(class.volumes).saturating_sub(interfaces).max(1)
 }
 
-/// Completes types of a catalogue file that does not say how many EBS volumes they attach, as far as the embedded
-/// catalogue knows their names.
+/// Completes types of a catalogue file that does not say how many EBS volumes they attach, as far
+/// as the embedded catalogue knows their names.
 pub fn complete_volumes(types: &mut [InstanceType]) {
     let class = NodeClass::for_planning(NodeClassRef::instance_group("nodes"));
     for kind in types.iter_mut().filter(|kind| kind.ebs_volumes.is_none()) {
@@ -39,8 +42,8 @@ mod tests {
         let group = NodeClass::for_planning(NodeClassRef::instance_group("nodes"));
         let with_interfaces = NodeClass::for_planning(NodeClassRef::ec2("default"));
         let with_volumes = NodeClass { volumes: 2, ..group.clone() };
-        // The type, and what is left for pods of a group, where pods take addresses of interfaces, and beside two
-        // volumes of the class.
+        // The type, and what is left for pods of a group, where pods take addresses of interfaces,
+        // and beside two volumes of the class.
         let table = [
             ("m6i.large", 26, 24, 24),
             ("m5d.large", 25, 23, 23),

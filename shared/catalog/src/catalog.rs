@@ -21,9 +21,11 @@ pub struct Catalog {
     pub taken_at: Timestamp,
     /// Where it comes from.
     pub source: Source,
-    /// Whether spot prices are [`offerings::SPOT_ESTIMATE_PERCENT`] of on-demand for want of real ones.
+    /// Whether spot prices are [`offerings::SPOT_ESTIMATE_PERCENT`] of on-demand for want of real
+    /// ones.
     pub spot_is_estimate: bool,
-    /// The types, in order of name, each once. They are many, and never change once they are known: clones share them.
+    /// The types, in order of name, each once. They are many, and never change once they are known:
+    /// clones share them.
     pub types: Arc<Vec<TypeEntry>>,
 }
 
@@ -51,9 +53,9 @@ impl Catalog {
     /// The format in which it is stored; older ones are read too.
     pub const FORMAT: u32 = wire::VERSION;
 
-    /// The catalogue that is compiled in: on-demand at the region's list price in each of `zones` (or in
-    /// [`offerings::default_zones`] when there are none), spot at an estimate. Types without a list price in the
-    /// region are left out, since they are not sold there.
+    /// The catalogue that is compiled in: on-demand at the region's list price in each of `zones`
+    /// (or in [`offerings::default_zones`] when there are none), spot at an estimate. Types without
+    /// a list price in the region are left out, since they are not sold there.
     pub fn embedded(region: &str, zones: &[String]) -> Result<Self, CatalogError> {
         let prices = embedded::on_demand_prices(region)?;
         let default_zones = offerings::default_zones(region);
@@ -72,8 +74,8 @@ impl Catalog {
         })
     }
 
-    /// A catalogue of what EC2 said. The types may come in any order; of several entries for one type the first
-    /// stands.
+    /// A catalogue of what EC2 said. The types may come in any order; of several entries for one
+    /// type the first stands.
     pub fn refreshed(
         region: impl Into<String>,
         taken_at: Timestamp,
@@ -100,10 +102,10 @@ impl Catalog {
 
     /// What a node class can make of the catalogue, in order of name.
     ///
-    /// Left out are types for whose architecture the class has no image (when it names any), types that its
-    /// requirements exclude, and offerings in zones where it has no subnet (when it names any); a type without an
-    /// offering left is left out too. Labels include the region, but neither zone nor capacity type, which belong
-    /// to the offering.
+    /// Left out are types for whose architecture the class has no image (when it names any), types
+    /// that its requirements exclude, and offerings in zones where it has no subnet (when it names
+    /// any); a type without an offering left is left out too. Labels include the region, but
+    /// neither zone nor capacity type, which belong to the offering.
     pub fn instance_types(&self, class: &NodeClass) -> Arc<Vec<InstanceType>> {
         Arc::new(resolve::instance_types(self, class))
     }

@@ -34,8 +34,8 @@ pub fn facts_of(name: &str) -> Option<&'static InstanceTypeFacts> {
     facts.binary_search_by(|known| known.name.as_str().cmp(name)).ok().and_then(|index| facts.get(index))
 }
 
-/// The on-demand prices of a region by instance type. Regions of China are listed in yuan, as AWS does: their prices
-/// compare with one another, not with dollars.
+/// The on-demand prices of a region by instance type. Regions of China are listed in yuan, as AWS
+/// does: their prices compare with one another, not with dollars.
 pub fn on_demand_prices(region: &str) -> Result<&'static BTreeMap<String, Price>, CatalogError> {
     let list = price_list()?;
     list.get(region).ok_or_else(|| CatalogError::Region {

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::embedded;
 
-/// What EC2's `DescribeInstanceTypes` says about an instance type, as far as labels and allocatable depend on it.
+/// What EC2's `DescribeInstanceTypes` says about an instance type, as far as labels and allocatable
+/// depend on it.
 ///
 /// Texts stand as EC2 writes them or as labels have them; both give the same labels.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,8 +35,8 @@ pub struct InstanceTypeFacts {
     pub interfaces_on_default_card: u32,
     /// IPv4 addresses of each interface.
     pub ipv4_per_interface: u32,
-    /// Branch interfaces for pods' own security groups; 0 where trunking is not supported. EC2's API does not say
-    /// it: see [`InstanceTypeFacts::completed`].
+    /// Branch interfaces for pods' own security groups; 0 where trunking is not supported. EC2's
+    /// API does not say it: see [`InstanceTypeFacts::completed`].
     #[serde(default, skip_serializing_if = "is_default")]
     pub branch_interfaces: u32,
     /// `MaximumEfaInterfaces`; 0 without EFA.
@@ -68,7 +69,8 @@ pub struct InstanceTypeFacts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EbsAttachments {
-    /// `MaximumEbsAttachments`: what is left once the first network interface and local disks are attached.
+    /// `MaximumEbsAttachments`: what is left once the first network interface and local disks are
+    /// attached.
     pub most: u32,
     /// Whether each further network interface takes one of them (`AttachmentLimitType`).
     #[serde(default, skip_serializing_if = "is_default")]
@@ -102,9 +104,10 @@ pub struct NeuronDevices {
 }
 
 impl InstanceTypeFacts {
-    /// The same with what EC2's API leaves out (branch interfaces, network bandwidth) taken from the embedded
-    /// table, as Karpenter does. So are attachments, of which EC2's API says wrong things; the driver of EBS volumes
-    /// goes by the same table. A type that the table does not know stays as it is.
+    /// The same with what EC2's API leaves out (branch interfaces, network bandwidth) taken from
+    /// the embedded table, as Karpenter does. So are attachments, of which EC2's API says wrong
+    /// things; the driver of EBS volumes goes by the same table. A type that the table does not
+    /// know stays as it is.
     #[must_use]
     pub fn completed(mut self) -> Self {
         if let Some(known) = embedded::facts_of(&self.name) {
@@ -117,8 +120,9 @@ impl InstanceTypeFacts {
         self
     }
 
-    /// How many pods get an address of their own from `interfaces` interfaces: the first address of each interface
-    /// is the node's, and two pods on the host network need none (AWS' `eni-max-pods.txt`).
+    /// How many pods get an address of their own from `interfaces` interfaces: the first address of
+    /// each interface is the node's, and two pods on the host network need none (AWS'
+    /// `eni-max-pods.txt`).
     pub(crate) fn pods_with_addresses(&self, interfaces: u32) -> u32 {
         if interfaces == 0 || self.ipv4_per_interface == 0 {
             return 0;

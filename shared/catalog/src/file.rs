@@ -1,5 +1,5 @@
-//! Catalogue files, as `--catalog FILE` reads them: a JSON list of instance types whose labels and allocatable are
-//! already resolved.
+//! Catalogue files, as `--catalog FILE` reads them: a JSON list of instance types whose labels and
+//! allocatable are already resolved.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use crate::error::CatalogError;
 
-/// Reads a catalogue file: `[{"name", "labels", "allocatable", "offerings": [{"zone", "capacityType", "price",
-/// "available"}]}]`, and `capacity` where it differs from allocatable. The types come back in order of name.
+/// Reads a catalogue file:
+/// `[{"name", "labels", "allocatable", "offerings": [{"zone", "capacityType", "price", "available"}]}]`,
+/// and `capacity` where it differs from allocatable. The types come back in order of name.
 ///
 /// A type without the label of its own name gets it. What is wrong is said with entry and field.
 pub fn read_file(bytes: &[u8]) -> Result<Vec<InstanceType>, CatalogError> {
@@ -31,8 +32,8 @@ pub fn read_file(bytes: &[u8]) -> Result<Vec<InstanceType>, CatalogError> {
     if problems.is_empty() { Ok(types) } else { Err(CatalogError::Entries(problems)) }
 }
 
-/// The whole file in one pass; none if anything in it is wrong or not known. To say what and where costs four times
-/// as long, so that is left to [`read_entries`].
+/// The whole file in one pass; none if anything in it is wrong or not known. To say what and where
+/// costs four times as long, so that is left to [`read_entries`].
 fn read_well_formed(bytes: &[u8]) -> Option<Vec<InstanceType>> {
     let mut is_known = true;
     let mut json = serde_json::Deserializer::from_slice(bytes);

@@ -7,9 +7,11 @@ use outrigger_model::labels::{ARCH, EC2_DOMAIN, INSTANCE_TYPE, OS};
 
 use crate::facts::InstanceTypeFacts;
 
-/// The labels that follow from a type's facts, by Karpenter's rules (AWS provider 1.14, `instancetype/types.go`).
+/// The labels that follow from a type's facts, by Karpenter's rules (AWS provider 1.14,
+/// `instancetype/types.go`).
 ///
-/// Region, zone and capacity type are not among them: they belong to the catalogue and to the offering.
+/// Region, zone and capacity type are not among them: they belong to the catalogue and to the
+/// offering.
 pub fn of(facts: &InstanceTypeFacts) -> BTreeMap<String, String> {
     let mut labels = Labels(BTreeMap::new());
     labels.0.insert(INSTANCE_TYPE.to_owned(), facts.name.clone());
@@ -53,7 +55,8 @@ impl Labels {
     }
 }
 
-/// Family, size, category, generation and the flex capability, none of which EC2's API names on its own.
+/// Family, size, category, generation and the flex capability, none of which EC2's API names on its
+/// own.
 fn add_name_parts(labels: &mut Labels, name: &str) {
     let family = name.split('.').next().unwrap_or(name);
     labels.set("capability-flex", family.contains("-flex"));

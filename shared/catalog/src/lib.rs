@@ -1,8 +1,8 @@
-//! The catalogue of instance types: EC2's facts about each, the labels and the room for pods that follow from them,
-//! and where and for how much each is sold.
+//! The catalogue of instance types: EC2's facts about each, the labels and the room for pods that
+//! follow from them, and where and for how much each is sold.
 //!
-//! [`Catalog::embedded`] serves where no AWS answers; `refresh` replaces it by what EC2 says. Either way
-//! [`Catalog::instance_types`] makes of it what a node class can launch.
+//! [`Catalog::embedded`] serves where no AWS answers; `refresh` replaces it by what EC2 says.
+//! Either way [`Catalog::instance_types`] makes of it what a node class can launch.
 
 pub mod allocatable;
 pub mod catalog;

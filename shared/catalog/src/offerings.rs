@@ -4,9 +4,9 @@ use outrigger_model::{CapacityType, Offering, Price};
 
 /// What a spot instance is taken to cost where no spot price is known, in percent of on-demand.
 ///
-/// AWS lists spot at up to 90 % below on-demand, and most types of most zones cost between a quarter and a half of
-/// it. An estimate in the upper part of that range keeps spot cheaper than on-demand without promising what will
-/// not come true.
+/// AWS lists spot at up to 90 % below on-demand, and most types of most zones cost between a
+/// quarter and a half of it. An estimate in the upper part of that range keeps spot cheaper than
+/// on-demand without promising what will not come true.
 pub const SPOT_ESTIMATE_PERCENT: u64 = 40;
 
 /// The spot price that is assumed where none is known.

@@ -43,8 +43,8 @@ fn instance_type(entry: &TypeEntry, region: &str, class: &NodeClass) -> Option<I
     })
 }
 
-/// What a reservation offers. It is paid for already: as with Karpenter a ten-millionth of the price on demand is left,
-/// by which the larger one is the dearer.
+/// What a reservation offers. It is paid for already: as with Karpenter a ten-millionth of the
+/// price on demand is left, by which the larger one is the dearer.
 fn offering(entry: &TypeEntry, reservation: &CapacityReservation) -> Offering {
     let is_like = |offering: &&Offering| offering.capacity_type == CapacityType::OnDemand;
     let on_demand = entry.offerings.iter().find(is_like).map_or(Price::ZERO, |offering| offering.price);
@@ -61,8 +61,8 @@ fn offering(entry: &TypeEntry, reservation: &CapacityReservation) -> Offering {
     }
 }
 
-/// Whether the class may launch there: it has a subnet in the zone, its requirements on zone and capacity type hold,
-/// and spot costs no more than it allows.
+/// Whether the class may launch there: it has a subnet in the zone, its requirements on zone and
+/// capacity type hold, and spot costs no more than it allows.
 fn is_sold_to(class: &NodeClass, offering: &Offering) -> bool {
     let mut zone_ids =
         class.subnets.iter().filter(|subnet| subnet.zone == offering.zone).map(|s| s.zone_id.as_str());
@@ -75,8 +75,8 @@ fn is_sold_to(class: &NodeClass, offering: &Offering) -> bool {
         && class.requirements.get(ZONE_ID).is_none_or(|wanted| zone_ids.any(|id| wanted.has(id)))
 }
 
-/// Whether nodes of the type would meet the class's requirements. A label that neither the type nor the class gives
-/// them is absent: a requirement for GPUs leaves out what has none.
+/// Whether nodes of the type would meet the class's requirements. A label that neither the type nor
+/// the class gives them is absent: a requirement for GPUs leaves out what has none.
 fn is_wanted(class: &NodeClass, labels: &BTreeMap<String, String>) -> bool {
     let of_offerings = [ZONE, ZONE_ID, CAPACITY_TYPE];
     let is_met = |(key, wanted): (&str, &Requirement)| {

@@ -1,7 +1,7 @@
 //! The stored form of a catalogue: gzip over JSON in an envelope with a version.
 //!
-//! JSON, because people can look at it with zcat; it is fast enough (about 10 ms for a whole region) and an added
-//! field does not break an older reader.
+//! JSON, because people can look at it with zcat; it is fast enough (about 10 ms for a whole
+//! region) and an added field does not break an older reader.
 
 use std::io::{Read, Write};
 

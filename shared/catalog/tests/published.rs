@@ -1,4 +1,5 @@
-//! Labels and allocatable of every embedded type against Karpenter's published table for a default `EC2NodeClass`.
+//! Labels and allocatable of every embedded type against Karpenter's published table for a default
+//! `EC2NodeClass`.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,5 @@
-//! Catalogues of every format that was ever stored: each is read from then on, and a newer one is refused by its number.
+//! Catalogues of every format that was ever stored: each is read from then on, and a newer one is
+//! refused by its number.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -114,8 +114,9 @@ pub struct LaunchTemplateFacts {
 }
 
 impl AccountQueries {
-    /// Which of a template's versions, the default one first, is in force. kOps makes each new one the default; where
-    /// Terraform carries out what it wants, the default stays behind, and Auto Scaling takes the latest.
+    /// Which of a template's versions, the default one first, is in force. kOps makes each new one
+    /// the default; where Terraform carries out what it wants, the default stays behind, and Auto
+    /// Scaling takes the latest.
     pub fn in_force(&self, mut versions: Vec<LaunchTemplateFacts>) -> Option<LaunchTemplateFacts> {
         let expected = self.nodeup_config_hash.as_deref();
         let matches = |version: &LaunchTemplateFacts| {

@@ -1,5 +1,5 @@
-//! The fields of an InstanceGroup's spec, and what becomes of each: nothing that somebody writes is passed over in
-//! silence.
+//! The fields of an InstanceGroup's spec, and what becomes of each: nothing that somebody writes is
+//! passed over in silence.
 
 mod table;
 #[cfg(test)]
@@ -13,7 +13,8 @@ use table::FIELDS;
 /// The kOps releases whose fields the table has.
 const KNOWN: &str = "kOps 1.34 to 1.37";
 
-/// A field and what becomes of it. A row stands for all that is below it too, unless there are rows for that.
+/// A field and what becomes of it. A row stands for all that is below it too, unless there are rows
+/// for that.
 struct Field {
     /// Where it stands in the spec, as `mixedInstancesPolicy.onDemandBase`.
     path: &'static str,
@@ -31,7 +32,8 @@ enum Fate {
     Refused { unless: fn(&Value) -> bool, allowed: &'static str },
 }
 
-/// What is wrong with the fields of a spec: those that the table does not have, and those that cannot be honoured.
+/// What is wrong with the fields of a spec: those that the table does not have, and those that
+/// cannot be honoured.
 pub(crate) fn problems(object: &str, spec: &Value) -> Vec<Invalid> {
     let mut problems = Vec::new();
     below(object, "", spec, &mut problems);

@@ -1,7 +1,9 @@
-//! The images of an InstanceGroup: its own, and those that annotations name for other architectures.
+//! The images of an InstanceGroup: its own, and those that annotations name for other
+//! architectures.
 //!
-//! kOps gives a group one image, and with it one architecture. Its boot script and nodeup's configuration serve both,
-//! and a fleet request names the image beside the type, so a second image is all that a second architecture needs.
+//! kOps gives a group one image, and with it one architecture. Its boot script and nodeup's
+//! configuration serve both, and a fleet request names the image beside the type, so a second image
+//! is all that a second architecture needs.
 
 use std::collections::BTreeMap;
 
@@ -49,8 +51,8 @@ pub(crate) fn of(
     Ok((by_arch.into_iter().map(image).collect(), missing))
 }
 
-/// The id of a second image; `None` where there is none, and an error where it cannot stand beside the group's own:
-/// what was seen of it, and what is allowed.
+/// The id of a second image; `None` where there is none, and an error where it cannot stand beside
+/// the group's own: what was seen of it, and what is allowed.
 fn second<'a>(
     account: &AccountFacts,
     arch: &str,
@@ -84,7 +86,8 @@ fn none_found(field: &str, image: &str) -> String {
     format!("no image was found for {field} {image:?}")
 }
 
-/// kOps' ways to name an image (`upup/pkg/fi/cloudup/awsup/aws_cloud.go`, its account aliases included).
+/// kOps' ways to name an image (`upup/pkg/fi/cloudup/awsup/aws_cloud.go`, its account aliases
+/// included).
 fn read(group: &InstanceGroup, field: &str, image: &str) -> Result<ImageReference, KopsError> {
     if image.starts_with("ami-") {
         return Ok(ImageReference::Id(image.to_owned()));

@@ -1,4 +1,5 @@
-//! Labels, taints and tags of the nodes of an InstanceGroup (kOps `pkg/nodelabels`, `pkg/model/context.go`).
+//! Labels, taints and tags of the nodes of an InstanceGroup (kOps `pkg/nodelabels`,
+//! `pkg/model/context.go`).
 
 use std::collections::BTreeMap;
 
@@ -53,8 +54,8 @@ fn parse_taint(text: &str) -> Option<Taint> {
     (!key.is_empty() && !value.contains('=')).then(|| Taint::new(key, value, effect))
 }
 
-/// The taints of the group's nodes: the cluster's, the group's, and what nodeup was told, without the one that only
-/// lasts until the node is registered.
+/// The taints of the group's nodes: the cluster's, the group's, and what nodeup was told, without
+/// the one that only lasts until the node is registered.
 pub(crate) fn taints(
     cluster: &Cluster,
     group: &InstanceGroup,
@@ -90,10 +91,11 @@ pub(crate) fn node_labels(
     labels
 }
 
-/// The tags that make an instance a node of the group to kOps, to the cloud controller and to the autoscaler.
+/// The tags that make an instance a node of the group to kOps, to the cloud controller and to the
+/// autoscaler.
 ///
-/// `aws-node-termination-handler/managed` is left out: Outrigger drains its own nodes. A label or taint that is longer
-/// than a tag may be is left out too; the node gets it when it is registered.
+/// `aws-node-termination-handler/managed` is left out: Outrigger drains its own nodes. A label or
+/// taint that is longer than a tag may be is left out too; the node gets it when it is registered.
 pub(crate) fn tags(
     cluster: &Cluster,
     group: &InstanceGroup,

@@ -1,4 +1,5 @@
-//! How machines of an InstanceGroup are made: by kOps' launch template, or by one of our own from its boot script.
+//! How machines of an InstanceGroup are made: by kOps' launch template, or by one of our own from
+//! its boot script.
 
 use outrigger_model::{Invalid, LaunchTemplate, OwnTemplate};
 
@@ -117,8 +118,9 @@ fn own(
     })))
 }
 
-/// What there is to say of a template with kOps' tag for aws-node-termination-handler. A fleet request cannot take the
-/// tag away; that another one drains the node as well does no harm, since both ask the Eviction API.
+/// What there is to say of a template with kOps' tag for aws-node-termination-handler. A fleet
+/// request cannot take the tag away; that another one drains the node as well does no harm, since
+/// both ask the Eviction API.
 pub(crate) fn other_drainer(template: &LaunchTemplateFacts) -> Option<String> {
     template.instance_tags.contains_key(TERMINATION_HANDLER_TAG).then(|| {
         format!(
@@ -164,7 +166,8 @@ fn beyond_own_template(group: &InstanceGroup) -> Vec<Invalid> {
     problems
 }
 
-/// Whether instances get a public address: where the first subnet is public, unless the group says otherwise.
+/// Whether instances get a public address: where the first subnet is public, unless the group says
+/// otherwise.
 fn public_ip(cluster: &Cluster, group: &InstanceGroup) -> Result<Option<bool>, KopsError> {
     let subnets = subnets_of(cluster, group)?;
     Ok(subnets.first().map(|subnet| {

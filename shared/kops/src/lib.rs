@@ -1,7 +1,9 @@
-//! kOps' Cluster and InstanceGroup specs, nodeup's files, and what they say about a node. No IO and no AWS: callers
-//! fetch the files ([`StateStoreFiles`]), ask the account what [`account_queries`] names, and get a node class.
+//! kOps' Cluster and InstanceGroup specs, nodeup's files, and what they say about a node. No IO and
+//! no AWS: callers fetch the files ([`StateStoreFiles`]), ask the account what [`account_queries`]
+//! names, and get a node class.
 //!
-//! Facts are kOps' own (`pkg/apis/kops/v1alpha2`, `pkg/model`), checked against its releases 1.34 to 1.37.
+//! Facts are kOps' own (`pkg/apis/kops/v1alpha2`, `pkg/model`), checked against its releases 1.34
+//! to 1.37.
 
 mod account;
 mod error;

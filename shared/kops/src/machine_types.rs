@@ -1,4 +1,5 @@
-//! Which instance types and zones an InstanceGroup allows: machineType, mixedInstancesPolicy, its requirements, zones.
+//! Which instance types and zones an InstanceGroup allows: machineType, mixedInstancesPolicy, its
+//! requirements, zones.
 
 use outrigger_model::{Invalid, Operator, Quantity, Requirement, Requirements, labels};
 
@@ -10,9 +11,10 @@ const MEMORY_MIB: &str = "karpenter.k8s.aws/instance-memory";
 
 /// The requirements of an InstanceGroup on its instance types and zones.
 ///
-/// A group with manager CloudGroup must name a machineType, whatever launches from its template; it binds us only
-/// where a mixedInstancesPolicy shows that types were chosen. A group that describes types by what they are like is
-/// not bound to its machineType either, which kOps then only uses as a default.
+/// A group with manager CloudGroup must name a machineType, whatever launches from its template; it
+/// binds us only where a mixedInstancesPolicy shows that types were chosen. A group that describes
+/// types by what they are like is not bound to its machineType either, which kOps then only uses as
+/// a default.
 pub(crate) fn requirements(group: &InstanceGroup) -> Result<Requirements, KopsError> {
     let mut requirements = Requirements::new().with(labels::OS, Requirement::exactly("linux"));
     if !group.spec.zones.is_empty() {

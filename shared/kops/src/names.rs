@@ -10,8 +10,8 @@ pub(crate) fn instances(group: &str, cluster: &str) -> String {
     format!("{group}.{cluster}")
 }
 
-/// The IAM role of the cluster's nodes, and their instance profile. IAM allows 64 characters; kOps cuts longer names
-/// and appends a hash.
+/// The IAM role of the cluster's nodes, and their instance profile. IAM allows 64 characters; kOps
+/// cuts longer names and appends a hash.
 pub fn node_role(cluster: &str) -> String {
     let name = nodes(cluster);
     let hash = hash(&name);
@@ -38,7 +38,8 @@ fn hash(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The names that kOps' own tests hold it to (`tests/integration/update_cluster/minimal-longclustername`).
+    /// The names that kOps' own tests hold it to
+    /// (`tests/integration/update_cluster/minimal-longclustername`).
     #[test]
     fn long_names_are_cut_as_kops_cuts_them() {
         assert_eq!(node_role("k8s.example.com"), "nodes.k8s.example.com");

@@ -16,8 +16,8 @@ use crate::static_pods::static_pods;
 
 /// The node class of an InstanceGroup.
 ///
-/// A group that is sound but cannot launch now comes back with `not_ready`; one that asks for something which Outrigger
-/// cannot honour is an error that names the field.
+/// A group that is sound but cannot launch now comes back with `not_ready`; one that asks for
+/// something which Outrigger cannot honour is an error that names the field.
 pub fn node_class(files: &StateStoreFiles, account: &AccountFacts) -> Result<NodeClass, KopsError> {
     let cluster = Cluster::read(&files.cluster_spec)?;
     let group = InstanceGroup::read(&files.group, &files.instance_group)?;
@@ -60,7 +60,8 @@ pub fn node_class(files: &StateStoreFiles, account: &AccountFacts) -> Result<Nod
     })
 }
 
-/// The subnets of the group in the account, in order of zone and id, and what is wrong when one is missing.
+/// The subnets of the group in the account, in order of zone and id, and what is wrong when one is
+/// missing.
 fn subnets(
     cluster: &Cluster,
     group: &InstanceGroup,

@@ -15,14 +15,17 @@ use crate::spec::{InstanceGroup, InstanceGroupSpec, Manager};
 /// What the name of the pool that keeps minSize nodes ends in.
 const LEAST: &str = "-min";
 
-/// The NodePools of an InstanceGroup: one of its name, and where it has a minSize one of a fixed number of nodes.
+/// The NodePools of an InstanceGroup: one of its name, and where it has a minSize one of a fixed
+/// number of nodes.
 ///
-/// Sizes count with manager Karpenter alone, since an Auto Scaling group launches its nodes itself: minSize nodes are
-/// always there, and the pods that ask for more get them up to maxSize. Capacity types follow from the fields as in
-/// kOps' own NodePools (`template_functions_karpenter.go`, 1.36): maxPrice asks for spot, onDemandAboveBase 0 for both
-/// kinds, anything else for on demand. Nodes live as long as an Auto Scaling group would let them, for ever unless
-/// maxInstanceLifetime is set. The instance types that the group names are its only ones. Drift goes at the pace of
-/// rollingUpdate. The annotation `outrigger.dev/managed` tells its pools from those that a user wrote.
+/// Sizes count with manager Karpenter alone, since an Auto Scaling group launches its nodes itself:
+/// minSize nodes are always there, and the pods that ask for more get them up to maxSize. Capacity
+/// types follow from the fields as in kOps' own NodePools (`template_functions_karpenter.go`,
+/// 1.36): maxPrice asks for spot, onDemandAboveBase 0 for both kinds, anything else for on demand.
+/// Nodes live as long as an Auto Scaling group would let them, for ever unless maxInstanceLifetime
+/// is set. The instance types that the group names are its only ones. Drift goes at the pace of
+/// rollingUpdate. The annotation `outrigger.dev/managed` tells its pools from those that a user
+/// wrote.
 pub fn managed_node_pools(group: &InstanceGroup) -> Result<Vec<NodePool>, KopsError> {
     let karpenter = group.manager() == Manager::Karpenter;
     let least = group.spec.min_size.filter(|_| karpenter).unwrap_or(0);

@@ -1,5 +1,5 @@
-//! `nodeupconfig.yaml`: what kOps tells nodeup to do on a machine, of which the kubelet's settings and the
-//! static pods matter here.
+//! `nodeupconfig.yaml`: what kOps tells nodeup to do on a machine, of which the kubelet's settings
+//! and the static pods matter here.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The node class of an InstanceGroup as far as planning needs it: of what `kops get -o yaml` prints, without an
-//! account and a state store.
+//! The node class of an InstanceGroup as far as planning needs it: of what `kops get -o yaml`
+//! prints, without an account and a state store.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +19,8 @@ const CLUSTER_LABEL: &str = "kops.k8s.io/cluster";
 
 /// The node class of an InstanceGroup. Nothing can be launched from it.
 ///
-/// Where no Cluster is given, kOps' defaults stand for its settings, and subnets are in the zones that they are named
-/// after.
+/// Where no Cluster is given, kOps' defaults stand for its settings, and subnets are in the zones
+/// that they are named after.
 pub fn planning_class(name: &str, group: &str, cluster: Option<&str>) -> Result<NodeClass, KopsError> {
     let group = InstanceGroup::read(name, group)?;
     let known = cluster.map(Cluster::read).transpose()?;
@@ -55,7 +55,8 @@ pub fn planning_class(name: &str, group: &str, cluster: Option<&str>) -> Result<
     })
 }
 
-/// The images of a group whose image says by its name for which architecture it is; else none, which means any.
+/// The images of a group whose image says by its name for which architecture it is; else none,
+/// which means any.
 fn images(group: &InstanceGroup) -> Vec<Image> {
     const WORDS: [(&str, &str); 4] =
         [("amd64", "amd64"), ("x86_64", "amd64"), ("arm64", "arm64"), ("aarch64", "arm64")];
@@ -84,7 +85,8 @@ fn unknown_cluster(group: &InstanceGroup) -> Cluster {
     Cluster { metadata: Metadata { name, ..Metadata::default() }, spec: ClusterSpec::default() }
 }
 
-/// The subnets of the group in order of zone. Those that kOps makes have no id before it has made them.
+/// The subnets of the group in order of zone. Those that kOps makes have no id before it has made
+/// them.
 fn subnets(cluster: &Cluster, group: &InstanceGroup) -> Result<Vec<Subnet>, KopsError> {
     let name = |name: &str| format!("{name}.{}", cluster.metadata.name);
     let chosen = subnets_of(cluster, group)?.into_iter();
@@ -107,7 +109,8 @@ fn roomy(id: String, zone: &str) -> Subnet {
     Subnet { id, zone: zone.to_owned(), zone_id: String::new(), free_addresses: u32::MAX }
 }
 
-/// The kubelet's settings of a Cluster with those of an InstanceGroup over them, as kOps merges them.
+/// The kubelet's settings of a Cluster with those of an InstanceGroup over them, as kOps merges
+/// them.
 fn merged(cluster: &KubeletSpec, group: &KubeletSpec) -> KubeletSpec {
     let reserved = |of_cluster: &Resources, of_group: &Resources| {
         of_group.iter().fold(of_cluster.clone(), |all, (name, amount)| all.with(name, amount))

@@ -28,10 +28,11 @@ pub enum Share {
 }
 
 impl RollingUpdate {
-    /// The budgets of a pool whose drifted nodes are replaced at this pace; what else is disrupted has Karpenter's
-    /// default.
+    /// The budgets of a pool whose drifted nodes are replaced at this pace; what else is disrupted
+    /// has Karpenter's default.
     ///
-    /// `kops rolling-update` has as many nodes under way as both fields together allow, and one at least.
+    /// `kops rolling-update` has as many nodes under way as both fields together allow, and one at
+    /// least.
     pub(crate) fn budgets(&self, group: &str) -> Result<Vec<Budget>, Invalid> {
         let at_once = match (self.max_surge, self.max_unavailable) {
             (one, None | Some(Share::Nodes(0) | Share::Percent(0)))

@@ -1,4 +1,5 @@
-//! The root volume of an InstanceGroup, with kOps' defaults (`pkg/model/awsmodel/autoscalinggroup.go`).
+//! The root volume of an InstanceGroup, with kOps' defaults
+//! (`pkg/model/awsmodel/autoscalinggroup.go`).
 
 use outrigger_model::{Quantity, RootVolume};
 

@@ -1,7 +1,9 @@
-//! The parts of kOps' Cluster and InstanceGroup (`kops.k8s.io/v1alpha2`) that a node class follows from.
+//! The parts of kOps' Cluster and InstanceGroup (`kops.k8s.io/v1alpha2`) that a node class follows
+//! from.
 //!
-//! Fields of a Cluster that do not matter here are passed over: kOps has validated it, and each release adds some.
-//! Those of an InstanceGroup stand in a table (`fields`); one that does not is refused.
+//! Fields of a Cluster that do not matter here are passed over: kOps has validated it, and each
+//! release adds some. Those of an InstanceGroup stand in a table (`fields`); one that does not is
+//! refused.
 
 use std::collections::BTreeMap;
 
@@ -96,7 +98,8 @@ pub struct Cilium {
 }
 
 impl Networking {
-    /// Whether the network interfaces limit the number of pods (kOps `nodeup/pkg/model/kubelet.go`).
+    /// Whether the network interfaces limit the number of pods (kOps
+    /// `nodeup/pkg/model/kubelet.go`).
     pub(crate) fn is_eni_limited(&self) -> bool {
         self.amazonvpc.is_some()
             || self.cilium.as_ref().is_some_and(|cilium| cilium.ipam.as_deref() == Some("eni"))
@@ -330,7 +333,8 @@ impl InstanceGroup {
         maps.into_iter().filter_map(|(field, map)| Some((field, map.get(labels::MANAGED_ANNOTATION)?)))
     }
 
-    /// The images that its annotations name, each with its architecture. An InstanceGroup that was read has valid ones.
+    /// The images that its annotations name, each with its architecture. An InstanceGroup that was
+    /// read has valid ones.
     pub(crate) fn second_images(&self) -> impl Iterator<Item = (&str, &str)> {
         let annotations = self.metadata.annotations.iter();
         annotations

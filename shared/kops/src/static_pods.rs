@@ -1,5 +1,6 @@
-//! The static pods of a group's nodes, as far as kOps' files show them: kube-proxy, which nodeup writes, and manifests
-//! among the file assets. What a hook writes nobody can read here; nodes show it once they run.
+//! The static pods of a group's nodes, as far as kOps' files show them: kube-proxy, which nodeup
+//! writes, and manifests among the file assets. What a hook writes nobody can read here; nodes show
+//! it once they run.
 
 use std::sync::Arc;
 
@@ -69,7 +70,8 @@ pub(crate) fn static_pods(
     (pods, remarks)
 }
 
-/// kube-proxy, unless it is switched off. nodeup's own configuration counts before the Cluster that it was made from.
+/// kube-proxy, unless it is switched off. nodeup's own configuration counts before the Cluster that
+/// it was made from.
 fn kube_proxy(cluster: &Cluster, config: Option<&NodeupConfig>) -> Option<StaticPod> {
     let settings = match (config.map(|config| &config.kube_proxy), &cluster.spec.kube_proxy) {
         (Some(KubeProxyChoice::Off), _) => return None,
@@ -95,7 +97,8 @@ fn replaces_kube_proxy(networking: &Networking) -> bool {
     networking.kindnet.is_some() || networking.cilium.as_ref().is_some_and(|cilium| cilium.enable_node_port)
 }
 
-/// The file assets in the kubelet's directory of manifests. A group's own come first, and the first of a path counts.
+/// The file assets in the kubelet's directory of manifests. A group's own come first, and the first
+/// of a path counts.
 fn manifests<'f>(
     cluster: &'f Cluster,
     group: &'f InstanceGroup,
@@ -152,7 +155,8 @@ mod tests {
         InstanceGroup::read("g", &text).unwrap()
     }
 
-    /// The static pods by name with what each asks for, pods aside; none where no nodeup configuration is written.
+    /// The static pods by name with what each asks for, pods aside; none where no nodeup
+    /// configuration is written.
     fn found(cluster_spec: &str, group_spec: &str, nodeup: Option<&str>) -> Vec<String> {
         let config = nodeup.map(|yaml| NodeupConfig::read("g", yaml).unwrap());
         let (pods, remarks) = static_pods(&cluster(cluster_spec), &group(group_spec), config.as_ref());

@@ -1,7 +1,7 @@
 //! User data as kOps writes it: finding the hash that nodeup will check, and joining parts.
 //!
-//! A machine whose user data carries another hash than the `nodeupconfig.yaml` in force retries for ever and never
-//! joins, so the two are compared before every launch.
+//! A machine whose user data carries another hash than the `nodeupconfig.yaml` in force retries for
+//! ever and never joins, so the two are compared before every launch.
 
 use std::io::Read;
 
@@ -17,8 +17,8 @@ const MAX_UNPACKED_BYTES: u64 = 4 << 20;
 /// Base64 of gzip of base64 is the deepest nesting that kOps and EC2 produce together.
 const MAX_DEPTH: usize = 4;
 
-/// The `NodeupConfigHash` in user data: plain, base64, gzip, a MIME part, or the packed `kube_env` that
-/// `compressUserData` makes. `None` when there is none to be found.
+/// The `NodeupConfigHash` in user data: plain, base64, gzip, a MIME part, or the packed `kube_env`
+/// that `compressUserData` makes. `None` when there is none to be found.
 pub fn nodeup_config_hash(user_data: &str) -> Option<String> {
     hash_in(user_data.as_bytes(), 0)
 }
@@ -28,7 +28,8 @@ pub fn sha256_base64(text: &str) -> String {
     STANDARD.encode(Sha256::digest(text.as_bytes()))
 }
 
-/// The boot script together with the group's own parts, as kOps joins them for an Auto Scaling group.
+/// The boot script together with the group's own parts, as kOps joins them for an Auto Scaling
+/// group.
 pub(crate) fn with_parts(script: &str, parts: &[AdditionalUserData]) -> String {
     if parts.is_empty() {
         return script.to_owned();

@@ -142,8 +142,8 @@ fn a_second_image_that_cannot_be_is_said() {
     insta::assert_snapshot!(said.join("\n") + "\n" + &empty);
 }
 
-/// kOps gives private subnets of an IPv6 cluster no IPv4 range, and its templates an IPv6 address and the metadata by
-/// IPv6.
+/// kOps gives private subnets of an IPv6 cluster no IPv4 range, and its templates an IPv6 address
+/// and the metadata by IPv6.
 #[test]
 fn a_group_in_ipv6_subnets_gets_what_kops_templates_have() {
     let range = "  - cidr: 10.20.64.0/19\n";

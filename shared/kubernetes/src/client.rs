@@ -44,8 +44,8 @@ use transport::{Call, Transport};
 
 /// A live cluster.
 ///
-/// One of these may serve many ticks: what pods have in common is kept from one list to the next, and a token until it
-/// is due.
+/// One of these may serve many ticks: what pods have in common is kept from one list to the next,
+/// and a token until it is due.
 pub struct KubernetesCluster {
     transport: Transport,
     interner: Arc<Mutex<Interner>>,

@@ -1,8 +1,8 @@
 //! Objects of the API turned into the model's.
 //!
-//! An object that cannot be read whole says so with its name, the field, what stands there and what may. Of pods, nodes
-//! and daemonsets as much is read as can be, since each of them takes or gives room. What is refused altogether has no
-//! name; the caller goes on without it.
+//! An object that cannot be read whole says so with its name, the field, what stands there and what
+//! may. Of pods, nodes and daemonsets as much is read as can be, since each of them takes or gives
+//! room. What is refused altogether has no name; the caller goes on without it.
 
 mod affinity;
 mod bounds;

@@ -1,4 +1,5 @@
-//! Files that `kubectl get ... -o yaml|json` wrote: documents, Lists, or JSON, in any order and mixed.
+//! Files that `kubectl get ... -o yaml|json` wrote: documents, Lists, or JSON, in any order and
+//! mixed.
 
 mod objects;
 mod stream;
@@ -39,9 +40,11 @@ pub struct Dump {
     pub instance_groups: BTreeMap<String, Value>,
     /// kOps' Clusters by name.
     pub clusters: BTreeMap<String, Value>,
-    /// The labels of namespaces. One that only pods mention has its name for a label, as the API server gives it.
+    /// The labels of namespaces. One that only pods mention has its name for a label, as the API
+    /// server gives it.
     pub namespaces: BTreeMap<String, BTreeMap<String, String>>,
-    /// The claims that pods mount. Where the files hold none, only while a pod that waits for a node mounts one.
+    /// The claims that pods mount. Where the files hold none, only while a pod that waits for a
+    /// node mounts one.
     pub volume_claims: Vec<VolumeClaim>,
     /// Whether the files hold PersistentVolumeClaims at all.
     pub has_volume_claims: bool,
@@ -53,18 +56,21 @@ pub struct Dump {
     pub karpenter_lease: KarpenterLease,
     /// When the last Lease was renewed.
     pub seen_at: Option<Timestamp>,
-    /// How many objects of each other kind there were, as `Service` or `Deployment.apps`. Of these only volumes,
-    /// namespaces and templates have a part in anything, through the objects that refer to them.
+    /// How many objects of each other kind there were, as `Service` or `Deployment.apps`. Of these
+    /// only volumes, namespaces and templates have a part in anything, through the objects that
+    /// refer to them.
     pub other: BTreeMap<String, usize>,
     /// Objects that cannot be used, and why.
     pub invalid: Vec<Invalid>,
-    /// What of the cluster's own objects cannot be read; pods, nodes and daemonsets say it themselves.
+    /// What of the cluster's own objects cannot be read; pods, nodes and daemonsets say it
+    /// themselves.
     pub unreadable: Vec<Invalid>,
 }
 
 impl Dump {
-    /// The snapshot of a cluster with these node classes. The newest object's time, or that of the last renewal of a
-    /// Lease, stands for now, so that the same files make the same plan on any day.
+    /// The snapshot of a cluster with these node classes. The newest object's time, or that of the
+    /// last renewal of a Lease, stands for now, so that the same files make the same plan on any
+    /// day.
     pub fn into_snapshot(self, cluster: &str, classes: Vec<ClassOffer>) -> Snapshot {
         let of_pods = self.pods.iter().map(|pod| pod.created_at);
         let created = of_pods.chain(self.nodes.iter().map(|node| node.created_at));
@@ -149,8 +155,8 @@ impl Dump {
     }
 }
 
-/// Takes in files one after another. Each object is turned into the model as it comes by, so that a file may be much
-/// larger than the memory.
+/// Takes in files one after another. Each object is turned into the model as it comes by, so that a
+/// file may be much larger than the memory.
 #[derive(Debug, Default)]
 pub struct DumpReader {
     objects: Objects,

@@ -1,5 +1,5 @@
-//! Kubernetes' API objects turned into the model once, at the edge; and, with the feature `client`, the
-//! [`Cluster`](outrigger_engine::ports::Cluster) port on kube-rs.
+//! Kubernetes' API objects turned into the model once, at the edge; and, with the feature `client`,
+//! the [`Cluster`](outrigger_engine::ports::Cluster) port on kube-rs.
 #![cfg_attr(not(feature = "client"), allow(rustdoc::broken_intra_doc_links))]
 
 #[cfg(feature = "client")]

@@ -1,4 +1,5 @@
-//! Objects as the API writes them, one at a time, so that a broken one spoils nothing beside itself.
+//! Objects as the API writes them, one at a time, so that a broken one spoils nothing beside
+//! itself.
 
 use std::fmt;
 

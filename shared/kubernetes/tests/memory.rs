@@ -1,4 +1,5 @@
-//! What pods of a large cluster cost in memory. Its own program, since it measures the whole process.
+//! What pods of a large cluster cost in memory. Its own program, since it measures the whole
+//! process.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -11,7 +12,8 @@ use serde_json::{Value, json};
 
 const PODS: usize = 30_000;
 const WORKLOADS: usize = 300;
-/// With the map by uid in which a tick holds them. The goal is 256 MiB for a whole function at 30,000 pods.
+/// With the map by uid in which a tick holds them. The goal is 256 MiB for a whole function at
+/// 30,000 pods.
 const MAX_BYTES_PER_POD: usize = 800;
 
 #[test]

@@ -16,10 +16,12 @@ use crate::{PodRef, PodSpec, Resources};
 pub const ACTIVE_CAPACITY: &str = "buffer.x-k8s.io/active-capacity";
 /// The versions of the API that are read; they have the same fields.
 pub const VERSIONS: [&str; 2] = ["autoscaling.x-k8s.io/v1beta1", "autoscaling.x-k8s.io/v1alpha1"];
-/// The most pods that a buffer may keep room for, so that a slip of a key does not buy a data centre.
+/// The most pods that a buffer may keep room for, so that a slip of a key does not buy a data
+/// centre.
 pub const MAX_COUNT: u32 = 10_000;
 
-/// A CapacityBuffer with its template and number resolved: so many pods of this kind shall find room at any time.
+/// A CapacityBuffer with its template and number resolved: so many pods of this kind shall find
+/// room at any time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CapacityBuffer {
@@ -27,7 +29,8 @@ pub struct CapacityBuffer {
     pub id: PodRef,
     /// How many pods: the larger of `replicas` and the percentage, within the buffer's limits.
     pub count: u32,
-    /// What each asks for, volumes left out and below every priority (Karpenter `state/virtualpods`).
+    /// What each asks for, volumes left out and below every priority (Karpenter
+    /// `state/virtualpods`).
     pub spec: Arc<PodSpec>,
     /// The labels of such pods.
     pub labels: Arc<BTreeMap<String, String>>,
@@ -47,7 +50,8 @@ pub struct CapacityBufferObject {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-validations" = rules::buffer()))]
 pub struct CapacityBufferSpec {
-    /// The PodTemplate of the same namespace that says what one pod asks for; this or `scalableRef`.
+    /// The PodTemplate of the same namespace that says what one pod asks for; this or
+    /// `scalableRef`.
     pub pod_template_ref: Option<PodTemplateRef>,
     /// The workload of the same namespace whose pods are meant; this or `podTemplateRef`.
     pub scalable_ref: Option<ScalableRef>,
@@ -144,7 +148,8 @@ impl CapacityBufferObject {
         }
     }
 
-    /// The buffer of pods that ask for `spec`, where the workload that it follows has so many replicas.
+    /// The buffer of pods that ask for `spec`, where the workload that it follows has so many
+    /// replicas.
     pub fn resolve(
         &self,
         spec: Arc<PodSpec>,
@@ -250,7 +255,8 @@ fn share(of: u32, percent: u32) -> u32 {
     u32::try_from(exact.div_ceil(100)).unwrap_or(u32::MAX)
 }
 
-/// How many times the requests go into the limits; nothing where the two have no resource in common.
+/// How many times the requests go into the limits; nothing where the two have no resource in
+/// common.
 fn copies(limits: &Resources, requests: &Resources) -> Option<u32> {
     let times = limits.iter().filter_map(|(name, limit)| {
         let request = requests.get(name).nanos();

@@ -1,8 +1,9 @@
-//! The definitions of the custom resources that Outrigger reads and writes, made from the types that read and write
-//! them.
+//! The definitions of the custom resources that Outrigger reads and writes, made from the types
+//! that read and write them.
 //!
-//! They accept what Karpenter's own definitions of version 1 accept, so that a cluster may keep its objects. Fields
-//! that Outrigger does not act on keep their structure here and are refused when an object is read.
+//! They accept what Karpenter's own definitions of version 1 accept, so that a cluster may keep its
+//! objects. Fields that Outrigger does not act on keep their structure here and are refused when an
+//! object is read.
 
 pub(crate) mod rules;
 mod structural;
@@ -15,8 +16,8 @@ use crate::node_overlay::NodeOverlaySpec;
 use crate::node_pool::NodePoolSpec;
 use crate::{EC2NodeClassSpec, Resources, labels};
 
-/// The definitions of `CapacityBuffer`, `EC2NodeClass`, `NodeClaim`, `NodeOverlay` and `NodePool`, as objects of
-/// `apiextensions.k8s.io/v1`.
+/// The definitions of `CapacityBuffer`, `EC2NodeClass`, `NodeClaim`, `NodeOverlay` and `NodePool`,
+/// as objects of `apiextensions.k8s.io/v1`.
 pub fn crds() -> Vec<Value> {
     vec![capacity_buffers(), ec2_node_classes(), node_claims(), node_overlays(), node_pools()]
 }
@@ -260,7 +261,8 @@ impl Column {
     }
 }
 
-/// A status that others may write to as well: conditions have their structure, everything else is kept as it is.
+/// A status that others may write to as well: conditions have their structure, everything else is
+/// kept as it is.
 fn open_status() -> Value {
     let mut status = json!({
         "type": "object",
@@ -277,7 +279,8 @@ fn key_conditions_by_type(status: &mut Value) {
     set(status, "/properties/conditions", "x-kubernetes-list-map-keys", json!(["type"]));
 }
 
-/// Kubernetes' own type of taints has one more field than ours; in a pool or claim it means nothing.
+/// Kubernetes' own type of taints has one more field than ours; in a pool or claim it means
+/// nothing.
 fn accept_time_added(spec: &mut Value, parent: &str) {
     for list in ["taints", "startupTaints"] {
         let path = format!("{parent}/properties/{list}/items/properties");

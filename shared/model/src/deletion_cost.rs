@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::labels;
 
-/// A pod's annotation `controller.kubernetes.io/pod-deletion-cost`: of pods that are ready, a ReplicaSet ends the one
-/// with the lowest first. A pod without it costs 0.
+/// A pod's annotation `controller.kubernetes.io/pod-deletion-cost`: of pods that are ready, a
+/// ReplicaSet ends the one with the lowest first. A pod without it costs 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeletionCost {
@@ -27,7 +27,8 @@ pub enum CostSetter {
 }
 
 impl DeletionCost {
-    /// Takes it out of a pod's annotations; `None` where the pod has none. Outrigger's annotation alone says nothing.
+    /// Takes it out of a pod's annotations; `None` where the pod has none. Outrigger's annotation
+    /// alone says nothing.
     pub fn take(annotations: &mut BTreeMap<String, String>) -> Option<Self> {
         let ours = annotations.remove(labels::DELETION_COST);
         let text = annotations.remove(labels::POD_DELETION_COST)?;

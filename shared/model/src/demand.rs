@@ -6,7 +6,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The processors that the pods on nodes of a NodePool asked for at a moment, pods of daemonsets aside.
+/// The processors that the pods on nodes of a NodePool asked for at a moment, pods of daemonsets
+/// aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DemandSample {
@@ -26,9 +27,9 @@ impl DemandSample {
 /// What the pods of each NodePool asked for in the week that has passed, by the pool's name.
 pub type DemandHistory = BTreeMap<String, WeekOfDemand>;
 
-/// What the pods of a NodePool asked for in each quarter-hour of a week: thousandths of a processor, on the
-/// mean. A week begins on Thursday at midnight (UTC), as Unix time does. A quarter-hour in which nobody
-/// looked has 0.
+/// What the pods of a NodePool asked for in each quarter-hour of a week: thousandths of a
+/// processor, on the mean. A week begins on Thursday at midnight (UTC), as Unix time does. A
+/// quarter-hour in which nobody looked has 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WeekOfDemand(Vec<u64>);
@@ -67,7 +68,8 @@ impl Quarter {
 }
 
 impl WeekOfDemand {
-    /// What was asked for when it was this quarter-hour of the week last; `None` where nobody looked.
+    /// What was asked for when it was this quarter-hour of the week last; `None` where nobody
+    /// looked.
     pub fn get(&self, quarter: Quarter) -> Option<u64> {
         self.0.get(quarter.index()).copied().filter(|cpu_millis| *cpu_millis > 0)
     }

@@ -1,6 +1,6 @@
-//! What the function `disrupt` remembers from one run to the next. Losing it costs a little time: what was proposed is
-//! proposed again, nodes are left alone for `consolidateAfter` once more, and patience with them, drifted
-//! or not, begins anew.
+//! What the function `disrupt` remembers from one run to the next. Losing it costs a little time:
+//! what was proposed is proposed again, nodes are left alone for `consolidateAfter` once more, and
+//! patience with them, drifted or not, begins anew.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,8 @@ pub struct DisruptionMemory {
     /// What it found worth doing; it is done once a later run finds it too.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub proposals: Vec<Proposal>,
-    /// The pods of nodes whose pool waits after each change of them (`consolidateAfter`), by the node's name.
+    /// The pods of nodes whose pool waits after each change of them (`consolidateAfter`), by the
+    /// node's name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub pods: BTreeMap<String, PodsSeen>,
     /// What nodes have wasted that are worth ending, by the node's name.
@@ -41,8 +42,8 @@ pub struct Waste {
     pub until: Timestamp,
 }
 
-/// Nodes that are to be disrupted together, as soon as a later run finds the same (Karpenter validates a command 15 s
-/// after it was made).
+/// Nodes that are to be disrupted together, as soon as a later run finds the same (Karpenter
+/// validates a command 15 s after it was made).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Proposal {
@@ -58,8 +59,8 @@ pub struct Proposal {
 }
 
 impl Proposal {
-    /// For so long nobody need have looked; after that it is a proposal no more. A pause makes it as old, and so does a
-    /// function that does not run.
+    /// For so long nobody need have looked; after that it is a proposal no more. A pause makes it
+    /// as old, and so does a function that does not run.
     const CURRENT: SignedDuration = SignedDuration::from_mins(3);
 
     /// Whether the looks that were lately taken have found it.

@@ -1,8 +1,8 @@
-//! The annotation `karpenter.sh/do-not-disrupt`. On a pod it is `true`, `false`, or for how long after its start; on a
-//! Node or a NodeClaim it is `true` or `false`.
+//! The annotation `karpenter.sh/do-not-disrupt`. On a pod it is `true`, `false`, or for how long
+//! after its start; on a Node or a NodeClaim it is `true` or `false`.
 //!
-//! A value that cannot be read counts as `true`: whoever wrote it wanted something to be left alone. Karpenter passes
-//! over such a value.
+//! A value that cannot be read counts as `true`: whoever wrote it wanted something to be left
+//! alone. Karpenter passes over such a value.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,7 +1,8 @@
-//! `EC2NodeClass` of `karpenter.k8s.aws/v1`: how machines are made without a kOps `InstanceGroup` behind them.
+//! `EC2NodeClass` of `karpenter.k8s.aws/v1`: how machines are made without a kOps `InstanceGroup`
+//! behind them.
 //!
-//! The types hold every field of version 1 (Karpenter's AWS provider 1.14). A field that Outrigger does not act on is
-//! read only so that it can be refused by name; its default value passes.
+//! The types hold every field of version 1 (Karpenter's AWS provider 1.14). A field that Outrigger
+//! does not act on is read only so that it can be refused by name; its default value passes.
 
 mod block_device;
 mod kubelet;
@@ -64,7 +65,8 @@ pub struct EC2NodeClassSpec {
     /// The kind of image. Outrigger acts on `Custom` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ami_family: Option<AmiFamily>,
-    /// The role of an instance profile that Karpenter would make. Outrigger takes `instanceProfile` instead.
+    /// The role of an instance profile that Karpenter would make. Outrigger takes `instanceProfile`
+    /// instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub role: Option<String>,
@@ -95,7 +97,8 @@ pub struct EC2NodeClassSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
     pub kubelet: Option<KubeletConfiguration>,
-    /// The capacity reservations in which instances start before any other is bought; those on demand start in none.
+    /// The capacity reservations in which instances start before any other is bought; those on
+    /// demand start in none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 30))]
     pub capacity_reservation_selector_terms: Vec<CapacityReservationSelectorTerm>,
@@ -235,7 +238,8 @@ impl EC2NodeClassSpec {
         }
     }
 
-    /// The kubelet settings that change allocatable. Karpenter takes the network to limit pods for every such class.
+    /// The kubelet settings that change allocatable. Karpenter takes the network to limit pods for
+    /// every such class.
     pub fn kubelet_settings(&self) -> KubeletSettings {
         let kubelet = self.kubelet.clone().unwrap_or_default();
         KubeletSettings {

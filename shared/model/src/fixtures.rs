@@ -1,4 +1,5 @@
-//! What the tests of all crates are made of: one claim, its instance and node, pods, a planned node and a launch.
+//! What the tests of all crates are made of: one claim, its instance and node, pods, a planned node
+//! and a launch.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -67,8 +67,9 @@ pub struct InstanceType {
 }
 
 impl InstanceType {
-    /// How many EBS volumes a node of an unknown type attaches for pods. AWS' Nitro System has 28 attachments; the
-    /// root volume takes one of them, and three are kept for network interfaces and local disks.
+    /// How many EBS volumes a node of an unknown type attaches for pods. AWS' Nitro System has 28
+    /// attachments; the root volume takes one of them, and three are kept for network interfaces
+    /// and local disks.
     pub const EBS_VOLUMES_OF_UNKNOWN: u32 = 24;
 
     /// What counts against a pool's limits.

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CapacityType, Price, SpotAllocation};
 
-/// A launch that is written down before it is sent, so that a crash at any point can be told apart and mended.
+/// A launch that is written down before it is sent, so that a crash at any point can be told apart
+/// and mended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Intent {
@@ -69,8 +70,8 @@ pub struct FleetRequest {
     /// Which spot instances EC2 takes among them.
     #[serde(default, skip_serializing_if = "SpotAllocation::is_default")]
     pub spot_allocation: SpotAllocation,
-    /// Whether EC2 takes what comes first among them, as far as it has that, instead of what costs it the least:
-    /// NodeOverlays have changed prices of which it knows nothing.
+    /// Whether EC2 takes what comes first among them, as far as it has that, instead of what costs
+    /// it the least: NodeOverlays have changed prices of which it knows nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub prioritized: bool,
     /// The capacity reservation that the instances start in, where they are reserved.

@@ -26,8 +26,8 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    /// A complaint about a field of an object. Where `allowed` is the error of a parser, which says again what it has
-    /// found, only what it allows is kept.
+    /// A complaint about a field of an object. Where `allowed` is the error of a parser, which says
+    /// again what it has found, only what it allows is kept.
     pub fn new(
         object: impl Into<String>,
         field: impl Into<String>,
@@ -71,7 +71,8 @@ impl fmt::Display for Invalid {
     }
 }
 
-/// Reads a typed value out of `value`, refusing what does not fit and every field that the type does not have.
+/// Reads a typed value out of `value`, refusing what does not fit and every field that the type
+/// does not have.
 ///
 /// `root` is the path of `value` within the object, as `spec`.
 pub fn read<T: DeserializeOwned>(object: &str, root: &str, value: &Value) -> Result<T, Vec<Invalid>> {
@@ -79,7 +80,8 @@ pub fn read<T: DeserializeOwned>(object: &str, root: &str, value: &Value) -> Res
     if unknown.is_empty() { Ok(read) } else { Err(unknown) }
 }
 
-/// The same, with complaints about unknown fields beside the value, so that they can be told with those about the rest.
+/// The same, with complaints about unknown fields beside the value, so that they can be told with
+/// those about the rest.
 pub(crate) fn read_noting<T: DeserializeOwned>(
     object: &str,
     root: &str,
@@ -127,8 +129,8 @@ impl Problems {
     }
 }
 
-/// The complaint that an object says it is of another version than the one that its fields are read as. Objects that do
-/// not say a version (items of a list) pass.
+/// The complaint that an object says it is of another version than the one that its fields are read
+/// as. Objects that do not say a version (items of a list) pass.
 pub(crate) fn wrong_version(label: &str, object: &Value, expected: &str) -> Option<Invalid> {
     let found = object.get("apiVersion").filter(|found| !found.is_null() && *found != expected)?;
     Some(Invalid::new(label, "apiVersion", shown(found), expected))

@@ -8,10 +8,11 @@ pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 pub const REGISTERED: &str = "karpenter.sh/registered";
 /// Set on a node that is ready for pods.
 pub const INITIALIZED: &str = "karpenter.sh/initialized";
-/// The taint with which kOps (>= 1.36, manager Karpenter) starts a kubelet; whoever launches the node must remove it.
+/// The taint with which kOps (>= 1.36, manager Karpenter) starts a kubelet; whoever launches the
+/// node must remove it.
 pub const UNREGISTERED_TAINT: &str = "karpenter.sh/unregistered";
-/// The taint of a node that has been registered and whose planned pods are not bound to it yet: NoSchedule, which keeps
-/// kube-scheduler away, not the kubelet.
+/// The taint of a node that has been registered and whose planned pods are not bound to it yet:
+/// NoSchedule, which keeps kube-scheduler away, not the kubelet.
 pub const PLACING_TAINT: &str = "outrigger.dev/placing";
 /// The taint of a node that is being drained.
 pub const DISRUPTED_TAINT: &str = "karpenter.sh/disrupted";
@@ -53,13 +54,15 @@ pub const INTENT: &str = "outrigger.dev/intent";
 pub const CLUSTER: &str = "outrigger.dev/cluster";
 /// On a NodeClaim object that Outrigger keeps: the version of the claim that it shows.
 pub const CLAIM_VERSION: &str = "outrigger.dev/claim-version";
-/// Tags of instances that are not ours to end, whatever else they carry: of an Auto Scaling group, and of kOps' control
-/// plane.
+/// Tags of instances that are not ours to end, whatever else they carry: of an Auto Scaling group,
+/// and of kOps' control plane.
 pub const FOREIGN_TAGS: [&str; 3] =
     ["aws:autoscaling:groupName", "k8s.io/role/control-plane", "k8s.io/role/master"];
-/// On a NodeClaim object or a Node that is deleted: its end is meant, however many are deleted at once.
+/// On a NodeClaim object or a Node that is deleted: its end is meant, however many are deleted at
+/// once.
 pub const DELETE_ANYWAY: &str = "outrigger.dev/delete-anyway";
-/// The soft taint of a node that is to be disrupted, before that begins: pods that can be elsewhere go elsewhere.
+/// The soft taint of a node that is to be disrupted, before that begins: pods that can be elsewhere
+/// go elsewhere.
 pub const DISRUPTION_CANDIDATE_TAINT: &str = "outrigger.dev/disruption-candidate";
 /// The soft taint that earlier versions opened some nodes with; lifecycle takes it off.
 pub const OPENING_TAINT: &str = "outrigger.dev/opening";
@@ -73,10 +76,11 @@ pub const NODE_CLASS_HASH: &str = "outrigger.dev/nodeclass-hash";
 pub const DRAINING: &str = "outrigger.dev/draining";
 /// On a NodeClaim object: when patience with the pods of its node ends (Karpenter's annotation).
 pub const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
-/// Keeps load balancers of the cloud provider from sending a node that is being drained anything new.
+/// Keeps load balancers of the cloud provider from sending a node that is being drained anything
+/// new.
 pub const EXCLUDE_FROM_LOAD_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
-/// Marks an InstanceGroup for which Outrigger makes a default NodePool, and, on a NodePool with an EC2NodeClass, one
-/// that is ours though a Karpenter lives.
+/// Marks an InstanceGroup for which Outrigger makes a default NodePool, and, on a NodePool with an
+/// EC2NodeClass, one that is ours though a Karpenter lives.
 pub const MANAGED_ANNOTATION: &str = "outrigger.dev/managed";
 /// On an InstanceGroup, followed by an architecture: its image for that one beside `spec.image`, as
 /// `outrigger.dev/image-arm64`, in kOps' words for images.
@@ -85,25 +89,30 @@ pub const IMAGE_ANNOTATION: &str = "outrigger.dev/image-";
 pub const POD_GROUP: &str = "outrigger.dev/pod-group";
 /// On a pod: which pods a ReplicaSet ends first when it gets smaller, the lowest first.
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
-/// On a pod: the deletion cost that Outrigger gave it, so that a value of somebody else is told from ours.
+/// On a pod: the deletion cost that Outrigger gave it, so that a value of somebody else is told
+/// from ours.
 pub const DELETION_COST: &str = "outrigger.dev/deletion-cost";
-/// On a NodePool: how much a plan that rests on few large nodes counts as dearer, as `0.2`; 0 when absent. A node that
-/// would carry all of the plan counts as this much of its price more, one that carries a tenth as a tenth of it.
+/// On a NodePool: how much a plan that rests on few large nodes counts as dearer, as `0.2`; 0 when
+/// absent. A node that would carry all of the plan counts as this much of its price more, one that
+/// carries a tenth as a tenth of it.
 pub const RISK_WEIGHT: &str = "outrigger.dev/risk-weight";
 /// On a NodePool: how many nodes it may get within a minute.
 pub const MAX_NEW_NODES_PER_MINUTE: &str = "outrigger.dev/max-new-nodes-per-minute";
-/// On a NodePool: how patient disruption is with its nodes, as `10`: a node is ended for money once it has wasted this
-/// many times what evicting its pods counts.
+/// On a NodePool: how patient disruption is with its nodes, as `10`: a node is ended for money once
+/// it has wasted this many times what evicting its pods counts.
 pub const PATIENCE: &str = "outrigger.dev/patience";
 /// On a NodePool: `true` where nodes that expire are replaced first.
 pub const GRACEFUL_EXPIRY: &str = "outrigger.dev/graceful-expiry";
-/// On a NodePool: when its nodes may be disrupted by choice, as `0 22 * * * 8h; 0 0 * * 6 48h`, in UTC.
+/// On a NodePool: when its nodes may be disrupted by choice, as `0 22 * * * 8h; 0 0 * * 6 48h`, in
+/// UTC.
 pub const DISRUPTION_WINDOWS: &str = "outrigger.dev/disruption-windows";
 /// On a NodePool: how many of its drifted nodes are replaced at once, as `2`.
 pub const DRIFT_AT_ONCE: &str = "outrigger.dev/drift-at-once";
-/// On a NodePool: for how long its drifted nodes may empty by themselves before they are replaced, as `24h`.
+/// On a NodePool: for how long its drifted nodes may empty by themselves before they are replaced,
+/// as `24h`.
 pub const DRIFT_DEADLINE: &str = "outrigger.dev/drift-deadline";
-/// On a NodePool: how many processors a node is bought larger at most for pods that may come next, as `16`; 0 for none.
+/// On a NodePool: how many processors a node is bought larger at most for pods that may come next,
+/// as `16`; 0 for none.
 pub const HEADROOM: &str = "outrigger.dev/headroom";
 /// The annotations of NodePools that are ours.
 pub const POOL_ANNOTATIONS: [&str; 9] = [
@@ -138,7 +147,8 @@ pub const KOPS_GROUP: &str = "kops.k8s.io";
 /// API group of EC2NodeClass.
 pub const EC2_GROUP: &str = "karpenter.k8s.aws";
 
-/// The labels under [`EC2_DOMAIN`] that instance types carry (Karpenter AWS provider 1.14, `pkg/apis/v1/labels.go`).
+/// The labels under [`EC2_DOMAIN`] that instance types carry (Karpenter AWS provider 1.14,
+/// `pkg/apis/v1/labels.go`).
 pub const EC2_LABELS: [&str; 29] = [
     "karpenter.k8s.aws/capacity-reservation-id",
     "karpenter.k8s.aws/capacity-reservation-interruptible",
@@ -179,7 +189,8 @@ pub fn is_well_known(key: &str) -> bool {
     CORE_LABELS.contains(&key) || EC2_LABELS.contains(&key)
 }
 
-/// A well-known label that differs from `key` in little, or whose name is the same in another domain.
+/// A well-known label that differs from `key` in little, or whose name is the same in another
+/// domain.
 pub fn near(key: &str) -> Option<&'static str> {
     let name = |key: &str| key.rsplit('/').next().unwrap_or_default().to_owned();
     let known = || CORE_LABELS.into_iter().chain(EC2_LABELS).chain([HOSTNAME]);
@@ -187,7 +198,8 @@ pub fn near(key: &str) -> Option<&'static str> {
     same_name.or_else(|| known().find(|label| edits(label, key) <= 2))
 }
 
-/// How many letters must be put in, taken out or changed to make one text of the other (Levenshtein).
+/// How many letters must be put in, taken out or changed to make one text of the other
+/// (Levenshtein).
 fn edits(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -214,7 +226,8 @@ pub fn normalized(key: &str) -> &str {
     }
 }
 
-/// The region that a zone's name begins with, up to its first number: `us-east-1` of `us-east-1-bos-1a`.
+/// The region that a zone's name begins with, up to its first number: `us-east-1` of
+/// `us-east-1-bos-1a`.
 pub fn region_of(zone: &str) -> Option<&str> {
     let digit = zone.find(|c: char| c.is_ascii_digit())?;
     let rest = &zone[digit..];

@@ -1,8 +1,9 @@
-//! How launches have fared lately, and what is left alone for a while because of it: subnets without addresses, pools
-//! whose launches or nodes come to nothing, pods that no node helps, and EC2 itself when it asks for patience.
+//! How launches have fared lately, and what is left alone for a while because of it: subnets
+//! without addresses, pools whose launches or nodes come to nothing, pods that no node helps, and
+//! EC2 itself when it asks for patience.
 //!
-//! Offerings that could not be had are [`crate::UnavailableOffering`]s. All of this is memory, not truth: losing it
-//! costs some launches that fail again.
+//! Offerings that could not be had are [`crate::UnavailableOffering`]s. All of this is memory, not
+//! truth: losing it costs some launches that fail again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -114,7 +115,8 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// The hold after one more failure: `first` long, doubled with each failure in a row, at most `longest`.
+    /// The hold after one more failure: `first` long, doubled with each failure in a row, at most
+    /// `longest`.
     pub fn after(before: Option<&Self>, backoff: Backoff, reason: impl Into<String>, now: Timestamp) -> Self {
         let (until, failures) = backoff.next(before.map(|hold| (hold.until, hold.failures)), now);
         Self { until, failures, reason: reason.into() }
@@ -136,8 +138,9 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Until when, and after how many failures in a row, `before` being the end and the count of the last one. A
-    /// failure that is found again while it is still being left alone is the same failure.
+    /// Until when, and after how many failures in a row, `before` being the end and the count of
+    /// the last one. A failure that is found again while it is still being left alone is the same
+    /// failure.
     pub fn next(self, before: Option<(Timestamp, u32)>, now: Timestamp) -> (Timestamp, u32) {
         let recent = before.filter(|(until, _)| now.duration_since(*until) < FORGOTTEN_AFTER);
         let failures = match recent {

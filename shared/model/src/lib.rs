@@ -1,5 +1,5 @@
-//! The nouns of Outrigger: quantities, requirements, pools, classes, pods, nodes, claims, and the three values of
-//! the loop - [`Snapshot`], [`Plan`] and [`Report`].
+//! The nouns of Outrigger: quantities, requirements, pools, classes, pods, nodes, claims, and the
+//! three values of the loop - [`Snapshot`], [`Plan`] and [`Report`].
 //!
 //! Nothing here does IO, knows a clock, or depends on tokio, kube or an AWS crate.
 

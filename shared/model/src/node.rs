@@ -41,7 +41,8 @@ pub struct Node {
     pub capacity: Resources,
     /// What pods may use of it.
     pub allocatable: Resources,
-    /// How many volumes each CSI driver attaches at most (`CSINode`); a driver that is not named has no limit.
+    /// How many volumes each CSI driver attaches at most (`CSINode`); a driver that is not named
+    /// has no limit.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub volume_limits: BTreeMap<String, u32>,
     /// What its kubelet, and whoever watches over it, report of it, by type.
@@ -60,8 +61,8 @@ pub struct Node {
     /// The annotation `karpenter.sh/do-not-disrupt` that somebody gave its NodeClaim object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_do_not_disrupt: Option<String>,
-    /// Why it could not be read whole; what could be read of it stands in the other fields. It is counted and left alone:
-    /// nothing is planned onto it, and it is not given up by choice.
+    /// Why it could not be read whole; what could be read of it stands in the other fields. It is
+    /// counted and left alone: nothing is planned onto it, and it is not given up by choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded: Option<Box<Invalid>>,
 }
@@ -97,8 +98,8 @@ impl Node {
         self.taints.contains(&Taint::disruption_candidate())
     }
 
-    /// Whether a node of ours is closed for its drain. Karpenter looks after its own. That somebody deletes it is not
-    /// enough: so many may be deleted at once that none ends.
+    /// Whether a node of ours is closed for its drain. Karpenter looks after its own. That somebody
+    /// deletes it is not enough: so many may be deleted at once that none ends.
     pub fn is_leaving(&self) -> bool {
         self.annotations.contains_key(labels::CLAIM) && self.is_disrupted()
     }

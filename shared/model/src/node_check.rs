@@ -36,7 +36,8 @@ pub struct Shortfall {
     pub message: String,
 }
 
-/// What nodes of an instance type under an image and a class were seen to offer, which the catalogue can only estimate.
+/// What nodes of an instance type under an image and a class were seen to offer, which the
+/// catalogue can only estimate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SeenResources {
@@ -44,7 +45,8 @@ pub struct SeenResources {
     pub instance_type: String,
     /// Image.
     pub image_id: String,
-    /// The class, by whose kubelet settings a part is kept from pods; absent in what earlier versions wrote.
+    /// The class, by whose kubelet settings a part is kept from pods; absent in what earlier
+    /// versions wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_class: Option<NodeClassRef>,
     /// Raised by one with each write; a write with a lower one, or the same, is none.
@@ -52,7 +54,8 @@ pub struct SeenResources {
     pub version: u64,
     /// The least memory that any of their machines had.
     pub memory: Quantity,
-    /// What their kubelets leave to pods where that is not what was computed: the least, and of devices the most.
+    /// What their kubelets leave to pods where that is not what was computed: the least, and of
+    /// devices the most.
     #[serde(default, skip_serializing_if = "Resources::is_empty")]
     pub allocatable: Resources,
 }

@@ -32,8 +32,8 @@ pub struct NodeClaim {
 }
 
 impl NodeClaim {
-    /// The claim of a planned node, as it is written down before its launch. Each label of which one value is
-    /// possible is a label of the node.
+    /// The claim of a planned node, as it is written down before its launch. Each label of which
+    /// one value is possible is a label of the node.
     pub fn planned(node: &PlannedNode, intent: &str, at: Timestamp) -> Self {
         let mut spec = node.spec.clone();
         let single = |(key, requirement): (&str, &Requirement)| {

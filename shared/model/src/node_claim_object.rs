@@ -1,4 +1,5 @@
-//! `NodeClaim` of `karpenter.sh/v1`: a claim as the cluster's API shows it to people. The ledger's record is the truth.
+//! `NodeClaim` of `karpenter.sh/v1`: a claim as the cluster's API shows it to people. The ledger's
+//! record is the truth.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +59,8 @@ pub struct NodeClaimObjectSpec {
     /// Which labels it must have.
     #[schemars(length(max = 100))]
     pub requirements: Vec<RequirementSpec>,
-    /// What its pods asked for when the object was made; pods that are entered in the claim later are not in it.
+    /// What its pods asked for when the object was made; pods that are entered in the claim later
+    /// are not in it.
     #[serde(default)]
     pub resources: ResourceRequests,
     /// The taints that it keeps.
@@ -148,8 +150,9 @@ pub enum ConditionStatus {
     Unknown,
 }
 
-/// The object that shows a claim, whatever that belongs to. It follows from the claim alone, so it may be written again at any time; its spec
-/// counts only where it is made, since nobody can change that.
+/// The object that shows a claim, whatever that belongs to. It follows from the claim alone, so it
+/// may be written again at any time; its spec counts only where it is made, since nobody can change
+/// that.
 pub fn mirror(claim: &NodeClaim) -> NodeClaimObject {
     NodeClaimObject {
         api_version: "karpenter.sh/v1".into(),
@@ -176,7 +179,8 @@ fn annotations_of(claim: &NodeClaim) -> BTreeMap<String, String> {
     all
 }
 
-/// The pool, every requirement that leaves one value, the claim's own labels, and what its instance turned out to be.
+/// The pool, every requirement that leaves one value, the claim's own labels, and what its instance
+/// turned out to be.
 fn labels_of(claim: &NodeClaim) -> BTreeMap<String, String> {
     let single =
         claim.spec.requirements.iter().filter_map(|(key, requirement)| Some((key, requirement.single()?)));
@@ -226,7 +230,8 @@ fn status_of(claim: &NodeClaim) -> NodeClaimObjectStatus {
     }
 }
 
-/// Karpenter's conditions and reasons (`pkg/controllers/nodeclaim/lifecycle`, 1.14), in the order of a node's life.
+/// Karpenter's conditions and reasons (`pkg/controllers/nodeclaim/lifecycle`, 1.14), in the order
+/// of a node's life.
 fn conditions_of(claim: &NodeClaim) -> Vec<Condition> {
     let error = claim.status.last_error.as_deref();
     let launched = match (claim.status.launched_at, claim.status.state) {

@@ -1,4 +1,5 @@
-//! A node class with every selector resolved: how machines of it are made, and what their nodes are like.
+//! A node class with every selector resolved: how machines of it are made, and what their nodes are
+//! like.
 
 use std::collections::BTreeMap;
 
@@ -48,14 +49,15 @@ pub struct NodeClass {
     /// How many EBS volumes its instances have beside the root volume.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub volumes: u32,
-    /// The most that a spot instance of it may cost per hour: kOps' maxPrice. EC2 takes the instance back when it
-    /// costs more.
+    /// The most that a spot instance of it may cost per hour: kOps' maxPrice. EC2 takes the
+    /// instance back when it costs more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_spot_price: Option<Price>,
     /// Which spot instances EC2 takes among those that may be.
     #[serde(default, skip_serializing_if = "SpotAllocation::is_default")]
     pub spot_allocation: SpotAllocation,
-    /// The static pods that its nodes run, as far as its owner says; `None` where nobody has said anything of them.
+    /// The static pods that its nodes run, as far as its owner says; `None` where nobody has said
+    /// anything of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub static_pods: Option<Vec<StaticPod>>,
 }
@@ -69,7 +71,8 @@ pub(crate) fn is_zero(number: &u32) -> bool {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SpotAllocation {
-    /// The pools that are deepest, the cheapest of them: Karpenter's and ours, unless the class says otherwise.
+    /// The pools that are deepest, the cheapest of them: Karpenter's and ours, unless the class
+    /// says otherwise.
     #[default]
     PriceCapacityOptimized,
     /// The deepest pools, whatever they cost.
@@ -138,7 +141,8 @@ pub struct CapacityReservation {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "carrier")]
 pub enum LaunchTemplate {
-    /// Borrow: kOps' own template; the version is pinned so that a request stays the same when it is sent again.
+    /// Borrow: kOps' own template; the version is pinned so that a request stays the same when it
+    /// is sent again.
     Borrowed {
         /// `<ig>.<cluster>`.
         name: String,
@@ -188,7 +192,8 @@ pub struct OwnTemplate {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "rules")]
 pub enum Kubelet {
-    /// As nodeup configures it: nothing reserved unless the spec says so, 110 pods unless the network limits them.
+    /// As nodeup configures it: nothing reserved unless the spec says so, 110 pods unless the
+    /// network limits them.
     Kops(KubeletSettings),
     /// As Karpenter assumes for EC2NodeClass: its own reserves, pods limited by network interfaces.
     Karpenter(KubeletSettings),
@@ -202,7 +207,8 @@ pub struct KubeletSettings {
     pub max_pods: Option<u32>,
     /// Pods per core at most.
     pub pods_per_core: Option<u32>,
-    /// Whether the network gives pods addresses of the instance's interfaces (amazonvpc, cilium with ENI).
+    /// Whether the network gives pods addresses of the instance's interfaces (amazonvpc, cilium
+    /// with ENI).
     pub eni_limited: bool,
     /// `kubeReserved`.
     pub kube_reserved: Resources,
@@ -273,8 +279,8 @@ impl NodeClass {
         Some(&subnet.zone_id)
     }
 
-    /// The labels that its nodes get beside the pool's: its own, and those that kops-controller makes of the instance's
-    /// tags.
+    /// The labels that its nodes get beside the pool's: its own, and those that kops-controller
+    /// makes of the instance's tags.
     pub fn node_labels(&self) -> BTreeMap<&str, &str> {
         let mut all = BTreeMap::new();
         for (tag, value) in &self.tags {
@@ -320,8 +326,8 @@ impl NodeClass {
         }
     }
 
-    /// An `EC2NodeClass` as far as planning needs it: its root volume and its kubelet settings. Nothing can be launched
-    /// from it.
+    /// An `EC2NodeClass` as far as planning needs it: its root volume and its kubelet settings.
+    /// Nothing can be launched from it.
     pub fn for_planning_from(class: &crate::EC2NodeClass) -> Self {
         Self {
             kubelet: Kubelet::Karpenter(class.spec.kubelet_settings()),

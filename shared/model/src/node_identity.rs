@@ -1,9 +1,11 @@
-//! Labels and tags by which kOps tells what a node is. kops-controller gives a node the labels that its instance's tags
-//! name, so whoever writes a pool or a class could make a node of the control plane, or one of another InstanceGroup.
+//! Labels and tags by which kOps tells what a node is. kops-controller gives a node the labels that
+//! its instance's tags name, so whoever writes a pool or a class could make a node of the control
+//! plane, or one of another InstanceGroup.
 
 use crate::labels;
 
-/// The roles of machines that hold more than pods (kOps `pkg/apis/kops/instancegroup.go`, and the names of before).
+/// The roles of machines that hold more than pods (kOps `pkg/apis/kops/instancegroup.go`, and the
+/// names of before).
 const ROLES: [&str; 5] = ["control-plane", "master", "api-server", "apiserver", "etcd"];
 /// The label of the nodes that kops-controller runs on.
 const KOPS_CONTROLLER: &str = "kops.k8s.io/kops-controller-pki";

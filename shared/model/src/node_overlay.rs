@@ -1,4 +1,5 @@
-//! `NodeOverlay` of `karpenter.sh/v1alpha1`: other prices, and more resources, for some instance types.
+//! `NodeOverlay` of `karpenter.sh/v1alpha1`: other prices, and more resources, for some instance
+//! types.
 
 mod amount;
 mod validate;
@@ -17,7 +18,8 @@ use crate::{Operator, Price, Requirement, Requirements, Resources};
 pub struct NodeOverlay {
     /// Its name.
     pub name: String,
-    /// Where several say something of the same offering, the heaviest counts; between equals the first by name.
+    /// Where several say something of the same offering, the heaviest counts; between equals the
+    /// first by name.
     pub weight: u32,
     /// Which offerings it is about, by the labels of pool, type, zone and capacity type.
     pub requirements: Requirements,
@@ -59,7 +61,8 @@ impl PriceOverlay {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::overlay()))]
 pub(crate) struct NodeOverlaySpec {
-    /// Which offerings it is about: labels of instance types, of zones and capacity types, and of pools.
+    /// Which offerings it is about: labels of instance types, of zones and capacity types, and of
+    /// pools.
     #[schemars(length(max = 100), extend("x-kubernetes-list-type" = "atomic",
         "x-kubernetes-validations" = rules::overlay_requirements()))]
     requirements: Vec<OverlayRequirement>,
@@ -67,7 +70,8 @@ pub(crate) struct NodeOverlaySpec {
     #[serde(default)]
     #[schemars(regex(pattern = r"^\d+(\.\d+)?$"))]
     price: Option<String>,
-    /// How much more or less they cost: dollars per hour as `+0.5`, or a share of the price as `-10%`.
+    /// How much more or less they cost: dollars per hour as `+0.5`, or a share of the price as
+    /// `-10%`.
     #[serde(default)]
     #[schemars(regex(
         pattern = r"^(([+-]{1}(\d*\.?\d+))|(\+{1}\d*\.?\d+%)|(^(-\d{1,2}(\.\d+)?%)$)|(-100%))$"
@@ -77,7 +81,8 @@ pub(crate) struct NodeOverlaySpec {
     #[serde(default)]
     #[schemars(with = "Option<Resources>", extend("x-kubernetes-validations" = rules::overlay_capacity()))]
     capacity: Resources,
-    /// Where several overlays say something of the same offering, the heaviest counts; absent counts as 0.
+    /// Where several overlays say something of the same offering, the heaviest counts; absent
+    /// counts as 0.
     #[serde(default)]
     #[schemars(range(min = 1, max = 10_000))]
     weight: Option<u32>,

@@ -31,8 +31,8 @@ pub struct NodePool {
     /// Whether it is being deleted; then it launches nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deleting: bool,
-    /// Why its Ready condition is false, as a file says; then it launches nothing. None where nothing is said, and in
-    /// a cluster, where that condition is written by us.
+    /// Why its Ready condition is false, as a file says; then it launches nothing. None where
+    /// nothing is said, and in a cluster, where that condition is written by us.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_ready: Option<String>,
     /// What it asks for.
@@ -129,7 +129,8 @@ pub struct NodeClassRef {
 }
 
 impl NodeClassRef {
-    /// The label by which nodes name a class of this kind, after Karpenter: group, slash, kind in lower case.
+    /// The label by which nodes name a class of this kind, after Karpenter: group, slash, kind in
+    /// lower case.
     pub fn label(&self) -> String {
         format!("{}/{}", self.group, self.kind.to_lowercase())
     }
@@ -191,7 +192,8 @@ pub enum ConsolidationPolicy {
     WhenEmptyOrUnderutilized,
     /// Those whose saving is worth the disruption.
     Balanced,
-    /// None, whatever that would save; drift and expiry replace nodes all the same. This one is not Karpenter's.
+    /// None, whatever that would save; drift and expiry replace nodes all the same. This one is not
+    /// Karpenter's.
     Never,
 }
 
@@ -269,27 +271,27 @@ impl NodePool {
         if problems.is_empty() { Ok(pool) } else { Err(problems) }
     }
 
-    /// The order in which pools are tried: weight from high to low, then name from the end of the alphabet to its
-    /// beginning (Karpenter's `OrderByWeight`).
+    /// The order in which pools are tried: weight from high to low, then name from the end of the
+    /// alphabet to its beginning (Karpenter's `OrderByWeight`).
     pub fn precedence(&self) -> (std::cmp::Reverse<u32>, std::cmp::Reverse<&str>) {
         (std::cmp::Reverse(self.spec.weight.unwrap_or(0)), std::cmp::Reverse(&self.name))
     }
 
-    /// How much a plan that rests on few large nodes counts as dearer (annotation `outrigger.dev/risk-weight`); 0,
-    /// which is price alone, when absent.
+    /// How much a plan that rests on few large nodes counts as dearer (annotation
+    /// `outrigger.dev/risk-weight`); 0, which is price alone, when absent.
     pub fn risk_weight(&self) -> f64 {
         let weight = self.annotations.get(labels::RISK_WEIGHT).and_then(|text| text.parse().ok());
         weight.filter(|weight: &f64| weight.is_finite() && *weight >= 0.0).unwrap_or(0.0)
     }
 
-    /// How many nodes it may get within a minute (annotation `outrigger.dev/max-new-nodes-per-minute`); only the
-    /// cluster's cap counts when absent.
+    /// How many nodes it may get within a minute (annotation
+    /// `outrigger.dev/max-new-nodes-per-minute`); only the cluster's cap counts when absent.
     pub fn max_new_nodes_per_minute(&self) -> Option<usize> {
         self.annotations.get(labels::MAX_NEW_NODES_PER_MINUTE)?.parse().ok()
     }
 
-    /// How many processors a node of it is bought larger at most for pods that may come next (annotation
-    /// `outrigger.dev/headroom`); as for all pools when absent.
+    /// How many processors a node of it is bought larger at most for pods that may come next
+    /// (annotation `outrigger.dev/headroom`); as for all pools when absent.
     pub fn headroom(&self) -> Option<u32> {
         self.annotations.get(labels::HEADROOM)?.parse().ok().filter(|cpus| *cpus <= Self::MOST_HEADROOM)
     }
@@ -302,7 +304,8 @@ impl NodePool {
         requirements
     }
 
-    /// A pool of which no more is known than its name and how its machines are made. Its nodes do not expire.
+    /// A pool of which no more is known than its name and how its machines are made. Its nodes do
+    /// not expire.
     pub fn bare(name: impl Into<String>, node_class_ref: NodeClassRef) -> Self {
         let spec = NodeClaimTemplateSpec {
             requirements: Vec::new(),
@@ -337,8 +340,8 @@ impl NodePool {
     }
 }
 
-/// What the Ready condition of an object says while it is false. One that was seen on an earlier generation of the
-/// spec says nothing of this one, as Karpenter has it.
+/// What the Ready condition of an object says while it is false. One that was seen on an earlier
+/// generation of the spec says nothing of this one, as Karpenter has it.
 fn not_ready(object: &Value) -> Option<String> {
     let conditions = object.pointer("/status/conditions")?.as_array()?;
     let ready = conditions.iter().find(|condition| condition["type"] == "Ready")?;

@@ -1,4 +1,5 @@
-//! The object that another one belongs to. Kubernetes' garbage collector deletes what belongs to an object that is gone.
+//! The object that another one belongs to. Kubernetes' garbage collector deletes what belongs to an
+//! object that is gone.
 
 use serde::{Deserialize, Serialize};
 

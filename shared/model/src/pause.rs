@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::TerminationReason;
 
-/// An operator's word that the functions begin nothing. It lies in the ledger until it is resumed; one whose time is
-/// past is over, whether it still lies there or not.
+/// An operator's word that the functions begin nothing. It lies in the ledger until it is resumed;
+/// one whose time is past is over, whether it still lies there or not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pause {
@@ -66,8 +66,8 @@ impl Pause {
         self.is_in_force(now) && self.what == PauseScope::Everything
     }
 
-    /// Whether no claim's end may begin for this reason. What EC2 has done is not ours to stop; what people have deleted
-    /// waits while everything is paused.
+    /// Whether no claim's end may begin for this reason. What EC2 has done is not ours to stop;
+    /// what people have deleted waits while everything is paused.
     pub fn stops_end(&self, reason: TerminationReason, now: Timestamp) -> bool {
         use TerminationReason::{
             Deleted, Drifted, Empty, Expired, InstanceGone, Interrupted, Lost, NotInitialized, NotRegistered,

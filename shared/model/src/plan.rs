@@ -1,4 +1,5 @@
-//! The Plan: what is to be done, each item exact, nothing left to choose but what EC2 Fleet chooses.
+//! The Plan: what is to be done, each item exact, nothing left to choose but what EC2 Fleet
+//! chooses.
 
 use std::fmt;
 
@@ -22,7 +23,8 @@ pub struct Plan {
     /// Nodes that are wanted and not to be launched now; the report says so of their pods.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub put_off: Vec<PutOff>,
-    /// The ids of commands whose pods have no place for what that may cost; they are to be given up.
+    /// The ids of commands whose pods have no place for what that may cost; they are to be given
+    /// up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub too_dear: Vec<String>,
 }
@@ -37,7 +39,8 @@ pub struct PlannedNode {
     pub capacity_type: CapacityType,
     /// The zones that remain possible.
     pub zones: Vec<String>,
-    /// The instance types that all of its pods fit, cheapest first, at most [`PlannedNode::MAX_TYPES`].
+    /// The instance types that all of its pods fit, cheapest first, at most
+    /// [`PlannedNode::MAX_TYPES`].
     pub instance_types: Vec<RankedType>,
     /// What its claim keeps of the decision.
     #[serde(flatten)]
@@ -57,7 +60,8 @@ pub struct PlannedNode {
 }
 
 impl PlannedNode {
-    /// How many instance types one fleet request may name (Karpenter AWS provider, `maxInstanceTypes`).
+    /// How many instance types one fleet request may name (Karpenter AWS provider,
+    /// `maxInstanceTypes`).
     pub const MAX_TYPES: usize = 60;
 }
 

@@ -54,7 +54,8 @@ pub struct NominatedPod {
     pub uid: String,
 }
 
-/// A pod. Pods of one workload share their spec and labels, so a large cluster stays small in memory.
+/// A pod. Pods of one workload share their spec and labels, so a large cluster stays small in
+/// memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pod {
@@ -83,11 +84,12 @@ pub struct Pod {
     /// The daemonset that controls it; none when another object does, or when that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub daemon_set: Option<Box<PodRef>>,
-    /// The PersistentVolumeClaims that it mounts, by name in its namespace. They stand here and not in the spec, which
-    /// the pods of a StatefulSet share.
+    /// The PersistentVolumeClaims that it mounts, by name in its namespace. They stand here and not
+    /// in the spec, which the pods of a StatefulSet share.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volume_claims: Vec<String>,
-    /// The pod group of its namespace that is placed whole or not at all (annotation `outrigger.dev/pod-group`).
+    /// The pod group of its namespace that is placed whole or not at all (annotation
+    /// `outrigger.dev/pod-group`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<Box<str>>,
     /// Its annotation `karpenter.sh/do-not-disrupt`.
@@ -99,8 +101,9 @@ pub struct Pod {
     /// Whether it serves, as far as its PodDisruptionBudget asks.
     #[serde(default, skip_serializing_if = "Readiness::is_ready")]
     pub readiness: Readiness,
-    /// Why it could not be read whole; what could be read of it stands in the other fields. It takes room where it runs
-    /// and leaves as any other, but no place is planned for it, since nobody knows which would do.
+    /// Why it could not be read whole; what could be read of it stands in the other fields. It
+    /// takes room where it runs and leaves as any other, but no place is planned for it, since
+    /// nobody knows which would do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded: Option<Box<Invalid>>,
 }
@@ -135,13 +138,14 @@ pub enum PodState {
     Bound,
     /// Succeeded or failed: it uses nothing any more.
     Finished,
-    /// Failed without having run: the kubelet of the node that it was bound to did not admit it (`OutOfcpu`).
+    /// Failed without having run: the kubelet of the node that it was bound to did not admit it
+    /// (`OutOfcpu`).
     Refused,
     /// Being deleted.
     Terminating,
-    /// Bound to a node that is going, so that a place elsewhere is planned for it as if it were pending (Karpenter:
-    /// the reschedulable pods of deleting nodes). Kubernetes knows no such state, and no Snapshot is gathered with
-    /// it: planning finds out.
+    /// Bound to a node that is going, so that a place elsewhere is planned for it as if it were
+    /// pending (Karpenter: the reschedulable pods of deleting nodes). Kubernetes knows no such
+    /// state, and no Snapshot is gathered with it: planning finds out.
     Leaving,
 }
 
@@ -163,9 +167,9 @@ impl Pod {
         matches!(self.state, PodState::Unschedulable | PodState::Leaving) && !self.is_bound_to_its_node()
     }
 
-    /// Whether it, or the pod that its controller makes in its place, needs room elsewhere once its node goes
-    /// (Karpenter's `IsReschedulable`). A pod that is being deleted has its successor already, unless a StatefulSet
-    /// waits for its name; one that nothing controls has none.
+    /// Whether it, or the pod that its controller makes in its place, needs room elsewhere once its
+    /// node goes (Karpenter's `IsReschedulable`). A pod that is being deleted has its successor
+    /// already, unless a StatefulSet waits for its name; one that nothing controls has none.
     pub fn is_reschedulable(&self) -> bool {
         let lives = match self.state {
             PodState::Bound | PodState::Leaving => true,
@@ -180,8 +184,8 @@ impl Pod {
         matches!(&*self.owner_kind, "DaemonSet" | "Node")
     }
 
-    /// Whether the drain of its node is any of its business: static pods, and pods that bear the taint of a drain, stay
-    /// (Karpenter's `IsDrainable`).
+    /// Whether the drain of its node is any of its business: static pods, and pods that bear the
+    /// taint of a drain, stay (Karpenter's `IsDrainable`).
     pub fn is_drainable(&self) -> bool {
         let disrupted = Taint::disrupted();
         &*self.owner_kind != "Node" && !self.spec.tolerations.iter().any(|one| one.tolerates(&disrupted))
@@ -239,14 +243,16 @@ pub struct PodSpec {
     pub uses_resource_claims: bool,
     /// Its priority.
     pub priority: i32,
-    /// The scheduler that is to find its node; absent for kube-scheduler's own name, `default-scheduler`.
+    /// The scheduler that is to find its node; absent for kube-scheduler's own name,
+    /// `default-scheduler`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<String>,
 }
 
 impl PodSpec {
-    /// The alternatives of what its node must be: its nodeSelector together with each required affinity term. A term
-    /// that asks for what cannot hold together is none, since no node meets it.
+    /// The alternatives of what its node must be: its nodeSelector together with each required
+    /// affinity term. A term that asks for what cannot hold together is none, since no node meets
+    /// it.
     pub fn node_requirements(&self) -> Vec<Requirements> {
         let selector = Requirements::from_labels(&self.node_selector);
         if self.node_affinity.is_empty() {
@@ -380,8 +386,8 @@ pub struct DaemonSet {
     pub labels: Arc<BTreeMap<String, String>>,
     /// What each of its pods asks for.
     pub spec: Arc<PodSpec>,
-    /// Why it could not be read whole. Its spec then asks for no less, and bears no fewer taints, than it really does,
-    /// so that room is kept for its pods wherever they may come.
+    /// Why it could not be read whole. Its spec then asks for no less, and bears no fewer taints,
+    /// than it really does, so that room is kept for its pods wherever they may come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded: Option<Box<Invalid>>,
 }

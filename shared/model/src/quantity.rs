@@ -1,4 +1,5 @@
-//! Kubernetes quantities: exact decimal amounts with a suffix, as `k8s.io/apimachinery/pkg/api/resource` reads them.
+//! Kubernetes quantities: exact decimal amounts with a suffix, as
+//! `k8s.io/apimachinery/pkg/api/resource` reads them.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -23,8 +24,8 @@ pub enum Format {
 
 /// An exact amount of a resource: cores, bytes or things.
 ///
-/// It is kept in billionths, the smallest step that Kubernetes knows; what is finer is rounded up, as Kubernetes does.
-/// Two quantities are equal when their amounts are, however they were written.
+/// It is kept in billionths, the smallest step that Kubernetes knows; what is finer is rounded up,
+/// as Kubernetes does. Two quantities are equal when their amounts are, however they were written.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quantity {
     nanos: i128,
@@ -40,7 +41,8 @@ pub struct ParseQuantityError {
 
 const SUFFIXES: &str = "n u m k M G T P E Ki Mi Gi Ti Pi Ei or an exponent such as 1e3";
 const NANOS_PER_UNIT: i128 = 1_000_000_000;
-/// Kubernetes' own bound; beyond it its arithmetic saturates, so a larger request is certainly a mistake.
+/// Kubernetes' own bound; beyond it its arithmetic saturates, so a larger request is certainly a
+/// mistake.
 const MAX_NANOS: i128 = (i64::MAX as i128) * NANOS_PER_UNIT;
 /// Longer digit strings carry nothing that fits the bound, and would only cost time.
 const MAX_DIGITS: usize = 64;
@@ -190,7 +192,8 @@ fn scaled(digits: &str, factor: i128, power: i32) -> Option<i128> {
         let ten = 10_i128.checked_pow(power.unsigned_abs())?;
         return trimmed.parse::<i128>().ok()?.checked_mul(factor)?.checked_mul(ten);
     }
-    // Digits far behind the last billionth only decide whether to round up, so they may be cut to one.
+    // Digits far behind the last billionth only decide whether to round up, so they may be cut to
+    // one.
     let surplus = usize::try_from(power.unsigned_abs()).ok()?;
     let keep = trimmed.len().min(28);
     let (head, tail) = trimmed.split_at(keep);

@@ -12,7 +12,8 @@ use crate::{Conflict, Invalid, PodRef, Price, Quantity, Taint};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// Where each pod went or why it went nowhere; pods with the same fate and the same needs are one entry.
+    /// Where each pod went or why it went nowhere; pods with the same fate and the same needs are
+    /// one entry.
     pub pods: Vec<PodsReport>,
     /// Why each planned node is what it is.
     pub nodes: Vec<NodeReport>,
@@ -47,7 +48,8 @@ pub enum Outcome {
     },
     /// No node can be made for it: why each pool does not serve.
     Unplaced {
-        /// Each pool with its reason, in the order in which they were tried; empty when there is no pool.
+        /// Each pool with its reason, in the order in which they were tried; empty when there is no
+        /// pool.
         pools: Vec<PoolRefusal>,
     },
     /// It could not be read whole, so that nobody knows which node would do for it.
@@ -117,7 +119,8 @@ pub enum Refusal {
     },
     /// What the pod asks for cannot hold together, so no node will ever do.
     Contradiction {
-        /// The PersistentVolumeClaims that have a part in it; of one alone, the pod itself is the other side.
+        /// The PersistentVolumeClaims that have a part in it; of one alone, the pod itself is the
+        /// other side.
         volumes: Vec<String>,
         /// What is asked on either side.
         conflict: Conflict,
@@ -233,7 +236,8 @@ impl fmt::Display for Refusal {
 pub struct NodeVerdict {
     /// The node.
     pub node: String,
-    /// A code, which does not change: why it is kept, as `NotWorthIt`, or why it is disrupted, as `Drifted`.
+    /// A code, which does not change: why it is kept, as `NotWorthIt`, or why it is disrupted, as
+    /// `Drifted`.
     pub code: String,
     /// The same with its numbers, for people.
     pub message: String,

@@ -1,7 +1,7 @@
 //! One label requirement as a set of values: eight operators, intersection, membership.
 //!
-//! The rules are Karpenter's (`pkg/scheduling/requirement.go`, 1.14): a requirement is a set of values or the
-//! complement of one, narrowed by inclusive integer bounds.
+//! The rules are Karpenter's (`pkg/scheduling/requirement.go`, 1.14): a requirement is a set of
+//! values or the complement of one, narrowed by inclusive integer bounds.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -225,7 +225,8 @@ impl Requirement {
         few.values.iter().any(|value| few.within_bounds(value) && many.has(value))
     }
 
-    /// Some allowed value: the smallest of a finite set, or one that the bounds and exclusions leave.
+    /// Some allowed value: the smallest of a finite set, or one that the bounds and exclusions
+    /// leave.
     pub fn any(&self) -> Option<String> {
         if !self.complement {
             return self.values.first().cloned();

@@ -114,8 +114,8 @@ impl Requirements {
 
     /// Whether nodes described by `self` can meet what `wanted` asks (Karpenter's `Compatible`).
     ///
-    /// A well-known label that `self` does not name is free, since every node gets one; a custom label that it does not
-    /// name is absent, which only a negative requirement accepts.
+    /// A well-known label that `self` does not name is free, since every node gets one; a custom
+    /// label that it does not name is absent, which only a negative requirement accepts.
     pub fn meets(&self, wanted: &Self) -> Result<(), Conflict> {
         for (key, requirement) in &wanted.0 {
             let conflict = |offered| Conflict { key: key.clone(), wanted: requirement.to_string(), offered };
@@ -130,7 +130,8 @@ impl Requirements {
         Ok(())
     }
 
-    /// Whether a node or an instance type with these labels meets the requirements; an absent label is absent.
+    /// Whether a node or an instance type with these labels meets the requirements; an absent label
+    /// is absent.
     pub fn match_labels(&self, labels: &BTreeMap<String, String>) -> Result<(), Conflict> {
         for (key, requirement) in &self.0 {
             let value = labels.get(key);

@@ -12,12 +12,13 @@ use crate::{
     PodDisruptionBudget, Proposal, SpotRefusal, Target, UnavailableOffering, VolumeClaim, Waste,
 };
 
-/// Everything that a decision may use, as facts: what follows from them is planning's to say. It serialises, so
-/// that a decision can be made again elsewhere; the format follows the types and is not promised to other
-/// versions.
+/// Everything that a decision may use, as facts: what follows from them is planning's to say. It
+/// serialises, so that a decision can be made again elsewhere; the format follows the types and is
+/// not promised to other versions.
 ///
-/// It is gathered in a fixed order: the ledger's generation, then the configuration, then nodes, then pods. What
-/// changes in between makes us launch too little, which the next tick mends, rather than too much.
+/// It is gathered in a fixed order: the ledger's generation, then the configuration, then nodes,
+/// then pods. What changes in between makes us launch too little, which the next tick mends, rather
+/// than too much.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Snapshot {
@@ -32,8 +33,8 @@ pub struct Snapshot {
     /// Objects that were refused, and why; the others go on without them.
     #[serde(default)]
     pub invalid: Vec<Invalid>,
-    /// What of the cluster's own objects could not be read; pods, nodes and daemonsets say it themselves. The decision
-    /// goes on as if it stood in the way where it may.
+    /// What of the cluster's own objects could not be read; pods, nodes and daemonsets say it
+    /// themselves. The decision goes on as if it stood in the way where it may.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unreadable: Vec<Invalid>,
     /// The Lease that a live Karpenter holds.
@@ -47,20 +48,22 @@ pub struct Snapshot {
     /// How launches have fared lately.
     #[serde(default, skip_serializing_if = "LaunchHealth::is_empty")]
     pub health: LaunchHealth,
-    /// Nodes whose spot fleet launched nothing since this run began, oldest first. The ledger does not keep them: a
-    /// pool that has nothing but spot, and every pool in the next run, may find some that nobody has asked for yet.
+    /// Nodes whose spot fleet launched nothing since this run began, oldest first. The ledger does
+    /// not keep them: a pool that has nothing but spot, and every pool in the next run, may find
+    /// some that nobody has asked for yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spot_refusals: Vec<SpotRefusal>,
-    /// How many nodes the cluster may get within a minute; its pools may be allowed less. None where all that is
-    /// wanted is to be planned, as for files; what pools are allowed does not count then either.
+    /// How many nodes the cluster may get within a minute; its pools may be allowed less. None
+    /// where all that is wanted is to be planned, as for files; what pools are allowed does not
+    /// count then either.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_new_nodes_per_minute: Option<usize>,
     /// Nodes of the cluster.
     pub nodes: Vec<Node>,
     /// Pods of the cluster.
     pub pods: Vec<Pod>,
-    /// When a pod last came to each node or left it, by the node's name, pods of daemonsets aside (Karpenter's
-    /// `status.lastPodEventTime`). Nodes of which nobody keeps it are absent.
+    /// When a pod last came to each node or left it, by the node's name, pods of daemonsets aside
+    /// (Karpenter's `status.lastPodEventTime`). Nodes of which nobody keeps it are absent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pod_events: BTreeMap<String, Timestamp>,
     /// Daemonsets of the cluster.
@@ -78,21 +81,23 @@ pub struct Snapshot {
     /// What the last run of the function `disrupt` found worth doing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proposals: Vec<Proposal>,
-    /// What nodes have wasted that are worth ending, by the node's name, as the function `disrupt` remembers it.
+    /// What nodes have wasted that are worth ending, by the node's name, as the function `disrupt`
+    /// remembers it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub waste: BTreeMap<String, Waste>,
-    /// Since when nodes are known to have drifted, by the node's name, as `disrupt` remembers it; `None`
-    /// where nobody does.
+    /// Since when nodes are known to have drifted, by the node's name, as `disrupt` remembers it;
+    /// `None` where nobody does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drifted: Option<BTreeMap<String, Timestamp>>,
-    /// What the pods of NodePools have asked for within the last hour, as `disrupt` remembers it, oldest first.
+    /// What the pods of NodePools have asked for within the last hour, as `disrupt` remembers it,
+    /// oldest first.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub demand: BTreeMap<String, Vec<DemandSample>>,
     /// What they asked for in the week before, as `disrupt` remembers it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub demand_history: DemandHistory,
-    /// PodDisruptionBudgets, for pods whose node is going; they are read only while there are such nodes, and to
-    /// find nodes that may be disrupted.
+    /// PodDisruptionBudgets, for pods whose node is going; they are read only while there are such
+    /// nodes, and to find nodes that may be disrupted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disruption_budgets: Vec<PodDisruptionBudget>,
     /// The labels of namespaces, for pod affinity terms that select namespaces by label.
@@ -160,8 +165,9 @@ impl Snapshot {
         self.classes.iter().find(|offer| &offer.class.reference == pool.node_class())
     }
 
-    /// The world in which a plan is written down and nothing of it has happened yet: its nodes are claims, and its
-    /// other pods are nominated for the nodes, or entered in the claims, that have room for them.
+    /// The world in which a plan is written down and nothing of it has happened yet: its nodes are
+    /// claims, and its other pods are nominated for the nodes, or entered in the claims, that have
+    /// room for them.
     #[must_use]
     pub fn with_plan(&self, plan: &Plan) -> Self {
         let mut next = self.clone();

@@ -9,7 +9,8 @@ use crate::{Pod, PodRef, PodSpec};
 /// The kind of object that owns the mirror pods of static pods.
 const NODE: &str = "Node";
 
-/// A static pod. On each node that runs it the API server shows a mirror pod, whose name ends with the node's.
+/// A static pod. On each node that runs it the API server shows a mirror pod, whose name ends with
+/// the node's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StaticPod {
     /// Its namespace and name, as its manifest has them.

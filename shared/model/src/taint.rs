@@ -60,7 +60,8 @@ impl Taint {
         Self::new(labels::DISRUPTION_CANDIDATE_TAINT, "", TaintEffect::PreferNoSchedule)
     }
 
-    /// Whether a node has room for one of the two only: same key, same effect (Kubernetes' `MatchTaint`).
+    /// Whether a node has room for one of the two only: same key, same effect (Kubernetes'
+    /// `MatchTaint`).
     pub fn matches(&self, other: &Self) -> bool {
         self.key == other.key && self.effect == other.effect
     }
@@ -84,8 +85,8 @@ impl Taint {
         !self.is_hard() && number.is_some_and(is_ours)
     }
 
-    /// Whether it is one that a young node loses by itself, so that planning looks past it until the node is
-    /// initialised (Karpenter `pkg/scheduling/taints.go`).
+    /// Whether it is one that a young node loses by itself, so that planning looks past it until
+    /// the node is initialised (Karpenter `pkg/scheduling/taints.go`).
     pub fn is_ephemeral(&self) -> bool {
         matches!(
             self.key.as_str(),

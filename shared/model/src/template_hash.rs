@@ -1,8 +1,9 @@
-//! Hashes of what the nodes of a NodePool and of a node class are made from, by which drift is told.
+//! Hashes of what the nodes of a NodePool and of a node class are made from, by which drift is
+//! told.
 //!
-//! A node carries the hashes of the day on which it was planned. Each names its version: a hash of another version, as
-//! one that is missing, says nothing, so that a change of what is hashed here makes no node drift. Whoever changes that
-//! raises the version.
+//! A node carries the hashes of the day on which it was planned. Each names its version: a hash of
+//! another version, as one that is missing, says nothing, so that a change of what is hashed here
+//! makes no node drift. Whoever changes that raises the version.
 
 use std::fmt::Write;
 
@@ -15,8 +16,8 @@ const NODE_POOL_VERSION: &str = "v1";
 const NODE_CLASS_VERSION: &str = "v1";
 
 impl NodePool {
-    /// The hash of its template without the requirements, which are compared with each node's labels instead
-    /// (Karpenter's `karpenter.sh/nodepool-hash`).
+    /// The hash of its template without the requirements, which are compared with each node's
+    /// labels instead (Karpenter's `karpenter.sh/nodepool-hash`).
     pub fn template_hash(&self) -> String {
         let (metadata, spec) = (&self.spec.template.metadata, &self.spec.template.spec);
         let template = json!({
@@ -33,9 +34,9 @@ impl NodePool {
 }
 
 impl NodeClass {
-    /// The hash of what its machines are made from; `None` where that is not known: the class is not ready, or only
-    /// plans. Images are compared with each node's own instead. Which subnets and which instance types it allows is no
-    /// trait of a machine.
+    /// The hash of what its machines are made from; `None` where that is not known: the class is
+    /// not ready, or only plans. Images are compared with each node's own instead. Which subnets
+    /// and which instance types it allows is no trait of a machine.
     pub fn template_hash(&self) -> Option<String> {
         if self.not_ready.is_some() || self.launch == LaunchTemplate::None {
             return None;
@@ -73,8 +74,8 @@ fn hash(value: &Value) -> String {
     digits
 }
 
-/// Writes a value with its keys in order and without what is absent or empty, so that a field that is new and says
-/// nothing changes no hash.
+/// Writes a value with its keys in order and without what is absent or empty, so that a field that
+/// is new and says nothing changes no hash.
 fn write_canonical(value: &Value, into: &mut String) {
     match value {
         Value::Object(fields) => {
@@ -148,7 +149,8 @@ mod tests {
         }
     }
 
-    /// A hash that comes out otherwise makes all nodes drift: raise the version before you change these.
+    /// A hash that comes out otherwise makes all nodes drift: raise the version before you change
+    /// these.
     #[test]
     fn the_hashes_of_a_version_stay() {
         assert_eq!(pool().template_hash(), "v1-92478ab0784ee9b8");

@@ -83,8 +83,8 @@ impl fmt::Display for TerminationReason {
     }
 }
 
-/// How far the end of a claim has come. Each step is written down once it is done, so that whoever comes next goes on
-/// from there; all times are by our own clock.
+/// How far the end of a claim has come. Each step is written down once it is done, so that whoever
+/// comes next goes on from there; all times are by our own clock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Termination {
@@ -94,7 +94,8 @@ pub struct Termination {
     pub message: String,
     /// When it was decided.
     pub since: Timestamp,
-    /// When patience with its pods ends; it only ever moves earlier. Without it a drain takes as long as it takes.
+    /// When patience with its pods ends; it only ever moves earlier. Without it a drain takes as
+    /// long as it takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Timestamp>,
     /// Since when its node is known to keep new pods away.

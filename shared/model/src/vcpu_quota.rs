@@ -1,7 +1,9 @@
-//! The vCPU quotas of EC2: which instance types are counted together. Each quota exists twice, on demand and for spot.
+//! The vCPU quotas of EC2: which instance types are counted together. Each quota exists twice, on
+//! demand and for spot.
 
-/// What stands in [`crate::UnavailableOffering::instance_type`] for all types that count against the quota of this
-/// one, as `quota:Standard`; the quotas and their names are those of Service Quotas (EC2 on-demand instance quotas).
+/// What stands in [`crate::UnavailableOffering::instance_type`] for all types that count against
+/// the quota of this one, as `quota:Standard`; the quotas and their names are those of Service
+/// Quotas (EC2 on-demand instance quotas).
 pub fn vcpu_quota(instance_type: &str) -> &'static str {
     let letters = instance_type.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(instance_type.len());
     match &instance_type[..letters] {

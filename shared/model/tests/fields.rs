@@ -1,4 +1,5 @@
-//! What `docs/fields.md` says of NodePool and EC2NodeClass, held to their schema and to what reading them refuses.
+//! What `docs/fields.md` says of NodePool and EC2NodeClass, held to their schema and to what
+//! reading them refuses.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that panics has failed")]
 
 use std::collections::{BTreeMap, BTreeSet};

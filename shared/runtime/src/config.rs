@@ -1,6 +1,7 @@
 //! Configuration from the environment, read once at start and checked with every complaint named.
 //!
-//! `template.yaml` sets every variable that a function reads, and no other; defaults are the template's.
+//! `template.yaml` sets every variable that a function reads, and no other; defaults are the
+//! template's.
 
 mod api_server;
 mod own;

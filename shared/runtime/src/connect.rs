@@ -52,8 +52,8 @@ impl Connections {
         &self.cloud
     }
 
-    /// The ports. The first time the API server is called, for the cluster's uid, which is the ledger's partition; a
-    /// connection that could not be made is tried again.
+    /// The ports. The first time the API server is called, for the cluster's uid, which is the
+    /// ledger's partition; a connection that could not be made is tried again.
     pub(crate) async fn ports<'a>(
         &'a self,
         config: &Config,
@@ -96,7 +96,8 @@ impl TokenSource for Authenticator {
     }
 }
 
-/// A token that somebody keeps in SSM. It is read again now and then, so that it may be rotated there.
+/// A token that somebody keeps in SSM. It is read again now and then, so that it may be rotated
+/// there.
 struct Stored {
     aws: Aws,
     name: String,

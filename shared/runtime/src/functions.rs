@@ -124,7 +124,8 @@ impl<T> Shell<T> {
     }
 
     async fn connections(&self) -> anyhow::Result<&Connections> {
-        // On the heap: the futures of the SDK's start-up are large, and only the first invocation needs them.
+        // On the heap: the futures of the SDK's start-up are large, and only the first invocation
+        // needs them.
         self.connections.get_or_try_init(|| Box::pin(Connections::open(&self.config, self.limits))).await
     }
 
@@ -160,20 +161,22 @@ impl<T> Shell<T> {
     }
 }
 
-/// Who holds a lease in an invocation: its request, told apart from a second delivery of the same one.
+/// Who holds a lease in an invocation: its request, told apart from a second delivery of the same
+/// one.
 fn owner(request_id: &str) -> String {
     // The standard library draws the keys of each of these at random.
     let delivery = RandomState::new().hash_one(request_id);
     format!("{request_id}/{delivery:016x}")
 }
 
-/// How long a tick waits for another one to end: only those of the schedule do, whose events EventBridge names so,
-/// whether rules or EventBridge Scheduler send them.
+/// How long a tick waits for another one to end: only those of the schedule do, whose events
+/// EventBridge names so, whether rules or EventBridge Scheduler send them.
 fn patience(event: &Value, poll_window: Duration) -> Duration {
     if event["detail-type"] == "Scheduled Event" { poll_window } else { Duration::ZERO }
 }
 
-/// Serves events, each handed on with the name of its invocation and the last moment at which anything may be changed.
+/// Serves events, each handed on with the name of its invocation and the last moment at which
+/// anything may be changed.
 pub(crate) async fn serve_event<T, H>(limits: Limits, handler: H) -> Result<(), Error>
 where
     T: Own,
@@ -186,7 +189,8 @@ where
     lambda_runtime::run(service_fn(async move |event| shell.invoke(event, handler).await)).await
 }
 
-/// One JSON object a line; `RUST_LOG` chooses the levels. Nothing that is logged holds a credential.
+/// One JSON object a line; `RUST_LOG` chooses the levels. Nothing that is logged holds a
+/// credential.
 fn log_as_json() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));

@@ -1,4 +1,5 @@
-//! `interrupt`: a batch of the queue -> the engine's messages -> which of them the queue is to deliver again.
+//! `interrupt`: a batch of the queue -> the engine's messages -> which of them the queue is to
+//! deliver again.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,7 +16,8 @@ use crate::functions::{Shell, serve_event};
 use crate::limits::Limits;
 use crate::metrics::NODES_INTERRUPTED;
 
-/// How long the queue may take to note when messages come again; without its word they come after its own time.
+/// How long the queue may take to note when messages come again; without its word they come after
+/// its own time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 /// How long what was begun in time may still take; then the batch is given up and comes again.
 pub(crate) const FOR_THE_BATCH: Duration = Duration::from_secs(2);
@@ -132,7 +134,8 @@ async fn hasten(shell: &Shell<Interruptions>, again: &[(String, Duration)]) {
     }
 }
 
-/// Puts aside what cannot be read; returns what could not be put aside either, which the queue's own redrive will.
+/// Puts aside what cannot be read; returns what could not be put aside either, which the queue's
+/// own redrive will.
 async fn keep(
     shell: &Shell<Interruptions>,
     malformed: &[Malformed],

@@ -1,5 +1,5 @@
-//! The Lambda shell: configuration read once, logs, metrics, limits of time, and the wiring of ports to ticks. The
-//! functions' `main` only call in here.
+//! The Lambda shell: configuration read once, logs, metrics, limits of time, and the wiring of
+//! ports to ticks. The functions' `main` only call in here.
 
 mod config;
 mod connect;

@@ -1,5 +1,5 @@
-//! How long a function may take, and what it does: limits that fit into one another, so that a server that hangs is
-//! told of by the function, and not by Lambda that ends it.
+//! How long a function may take, and what it does: limits that fit into one another, so that a
+//! server that hangs is told of by the function, and not by Lambda that ends it.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,7 +10,8 @@ use tokio::time::Instant;
 /// What is not done this long before Lambda ends the process is given up, and the function says so.
 const FOR_THE_ANSWER: Duration = Duration::from_secs(1);
 
-/// How long the calls of a function may take. One that is begun at the last moment has ended when the answer is due.
+/// How long the calls of a function may take. One that is begun at the last moment has ended when
+/// the answer is due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// An operation of AWS, all of its attempts.
@@ -28,7 +29,8 @@ impl Limits {
         cluster: KubernetesCluster::CALL_LIMIT,
         reserve: Duration::from_secs(21),
     };
-    /// Of `interrupt`, which has ten seconds: a node is closed in the first five or so, or its message comes again.
+    /// Of `interrupt`, which has ten seconds: a node is closed in the first five or so, or its
+    /// message comes again.
     pub(crate) const INTERRUPT: Self = Self {
         aws: Duration::from_secs(2),
         cluster: Duration::from_secs(2),
@@ -48,8 +50,8 @@ pub(crate) struct Deadlines {
 impl Deadlines {
     /// What Lambda's own deadline comes to.
     ///
-    /// Lambda gives it as milliseconds since 1970. cargo lambda's emulator gives the remaining milliseconds instead
-    /// (600000), which read as a date lies in 1970; no real deadline does.
+    /// Lambda gives it as milliseconds since 1970. cargo lambda's emulator gives the remaining
+    /// milliseconds instead (600000), which read as a date lies in 1970; no real deadline does.
     pub(crate) fn of(limits: &Limits, deadline_ms: u64) -> Self {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let left = remaining(Duration::from_millis(deadline_ms), since_epoch);
@@ -99,7 +101,8 @@ mod tests {
             let last_change = timeout_in_template(function).checked_sub(limits.reserve).unwrap();
             let one_call = limits.aws.max(limits.cluster);
             assert!(one_call + FOR_THE_ANSWER <= limits.reserve, "{function}: {limits:?}");
-            // The ledger and the API server may hang one after the other before anything is changed.
+            // The ledger and the API server may hang one after the other before anything is
+            // changed.
             assert!(limits.aws + limits.cluster <= last_change, "{function}: {limits:?}");
         }
         assert!(FOR_THE_BATCH + PATIENCE + FOR_THE_ANSWER <= Limits::INTERRUPT.reserve);

@@ -1,8 +1,8 @@
 //! Metrics as CloudWatch's embedded metric format: one JSON line in the log, no call.
 //!
-//! CloudWatch asks $0.30 a month for each metric that has a value in every hour. So there are few, those that an alarm
-//! or a bill is made of, and a zero is not sent. Lambda itself counts errors and seconds, and each tick's log line has
-//! the rest.
+//! CloudWatch asks $0.30 a month for each metric that has a value in every hour. So there are few,
+//! those that an alarm or a bill is made of, and a zero is not sent. Lambda itself counts errors
+//! and seconds, and each tick's log line has the rest.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,5 @@
-//! A request as HTTP writes it: read from a connection, named, and answered or refused in its server's own form.
+//! A request as HTTP writes it: read from a connection, named, and answered or refused in its
+//! server's own form.
 
 use std::io::{BufRead, ErrorKind, Write};
 
@@ -56,7 +57,8 @@ impl Message {
         }
     }
 
-    /// The body of a refusal: a Status object, or an error of AWS in JSON or XML with `words` for its code.
+    /// The body of a refusal: a Status object, or an error of AWS in JSON or XML with `words` for
+    /// its code.
     pub(super) fn refusal(&self, status: u16, words: &str) -> String {
         if self.target().is_some() {
             let told = serde_json::json!({ "__type": format!("com.amazonaws#{words}"), "message": "a test refuses" });

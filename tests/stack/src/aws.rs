@@ -1,6 +1,8 @@
-//! AWS's wire protocols as far as the stack speaks them: EC2's query API, the JSON services, S3's objects.
+//! AWS's wire protocols as far as the stack speaks them: EC2's query API, the JSON services, S3's
+//! objects.
 //!
-//! The stand-ins check no signature; they read the service and the region from its credential scope.
+//! The stand-ins check no signature; they read the service and the region from its credential
+//! scope.
 
 use std::time::Duration;
 
@@ -39,7 +41,8 @@ impl Aws {
         self.send("POST", "/", "ec2", &[content], Some(form.as_bytes()))?.ok(&format!("EC2 {action}"))
     }
 
-    /// Calls an operation of a service that speaks JSON, such as `("sqs", "AmazonSQS.SendMessage")`.
+    /// Calls an operation of a service that speaks JSON, such as
+    /// `("sqs", "AmazonSQS.SendMessage")`.
     pub fn json(&self, service: &str, target: &str, body: &Value) -> Result<Value> {
         let headers = [("x-amz-target", target), ("content-type", "application/x-amz-json-1.0")];
         let answer = self.send("POST", "/", service, &headers, Some(body.to_string().as_bytes()))?;

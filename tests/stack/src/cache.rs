@@ -1,4 +1,5 @@
-//! Where built servers lie: one folder per tool outside of the checkout, named by a digest of what pins it.
+//! Where built servers lie: one folder per tool outside of the checkout, named by a digest of what
+//! pins it.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -7,8 +8,9 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 
-/// Written last into a tool's folder. Python's virtual environments hold absolute paths and cannot be renamed
-/// into place, so a folder is built where it stays and counts only once it carries this file.
+/// Written last into a tool's folder. Python's virtual environments hold absolute paths and cannot
+/// be renamed into place, so a folder is built where it stays and counts only once it carries this
+/// file.
 const MARKER: &str = ".complete";
 
 /// Something to be built or installed once.
@@ -16,7 +18,8 @@ const MARKER: &str = ".complete";
 pub struct Tool {
     /// Name of its folder, before the digest.
     pub name: &'static str,
-    /// The files that decide what comes out: name and content. They are written into the folder first.
+    /// The files that decide what comes out: name and content. They are written into the folder
+    /// first.
     pub pins: &'static [(&'static str, &'static str)],
     /// How long it usually takes, for people who wait.
     pub usually: &'static str,
@@ -47,7 +50,8 @@ impl Cache {
         &self.root
     }
 
-    /// The tool's folder, built now unless it is there. A second process waits for the first one's build.
+    /// The tool's folder, built now unless it is there. A second process waits for the first one's
+    /// build.
     pub fn ensure(&self, tool: &Tool) -> Result<PathBuf> {
         let folder = self.root.join(format!("{}-{}", tool.name, digest(tool.pins)));
         if folder.join(MARKER).exists() {

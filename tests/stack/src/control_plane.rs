@@ -13,8 +13,8 @@ use crate::process::{Launch, Process};
 use crate::schedule::FUNCTIONS;
 use crate::tools::Tools;
 
-/// What a cluster of deployments, jobs and nodes needs, in the manager's own names. Those that need a cloud
-/// or sign certificates are left out, and so are those that only cost memory here.
+/// What a cluster of deployments, jobs and nodes needs, in the manager's own names. Those that need
+/// a cloud or sign certificates are left out, and so are those that only cost memory here.
 const CONTROLLERS: [&str; 14] = [
     "daemonset-controller",
     "deployment-controller",
@@ -75,8 +75,8 @@ impl ControlPlane {
         })
     }
 
-    /// With the functions as users: a server that says whose a token of aws-iam-authenticator is, and a log of what they
-    /// were refused.
+    /// With the functions as users: a server that says whose a token of aws-iam-authenticator is,
+    /// and a log of what they were refused.
     pub(crate) fn with_functions(mut self, token_reviews: &str) -> Result<Self> {
         let authenticator = self.directory.join("pki/authenticator.kubeconfig");
         write_kubeconfig(&authenticator, token_reviews, &self.keys.ca_pem, "kube-apiserver", "")?;
@@ -94,7 +94,8 @@ impl ControlPlane {
         Ok(self)
     }
 
-    /// With feature gates other than the defaults, as `A=true,B=false`, for the API server and the scheduler.
+    /// With feature gates other than the defaults, as `A=true,B=false`, for the API server and the
+    /// scheduler.
     pub(crate) fn with_feature_gates(mut self, gates: Option<&str>) -> Self {
         self.feature_gates = gates.map(|gates| format!("--feature-gates={gates}"));
         self
@@ -131,8 +132,8 @@ impl ControlPlane {
             .with([flag("token-auth-file", &self.directory.join("pki/tokens.csv"))])
             .with([flag("cert-dir", &self.directory.join("pki"))])
             .with(["--service-account-issuer=https://kubernetes.default.svc"])
-            // Pods would otherwise be refused until each namespace's account exists; nothing in them calls
-            // the API.
+            // Pods would otherwise be refused until each namespace's account exists; nothing in
+            // them calls the API.
             .with(["--service-cluster-ip-range=10.0.0.0/24", "--disable-admission-plugins=ServiceAccount"])
             .with(["--endpoint-reconciler-type=none"])
             .with(self.function_flags.clone())

@@ -1,7 +1,9 @@
-//! The front door of the stack's AWS: who calls, whether EC2 would take the call, and whether the caller's role allows
-//! it. What passes is handed on to moto or `DynamoDB` Local; what does not is refused as AWS refuses it.
+//! The front door of the stack's AWS: who calls, whether EC2 would take the call, and whether the
+//! caller's role allows it. What passes is handed on to moto or `DynamoDB` Local; what does not is
+//! refused as AWS refuses it.
 //!
-//! It is also what aws-iam-authenticator is on a control plane: the API server asks it whose a token is.
+//! It is also what aws-iam-authenticator is on a control plane: the API server asks it whose a
+//! token is.
 
 mod account;
 mod authenticator;
@@ -186,8 +188,8 @@ impl Shared {
     }
 }
 
-/// EC2 counts free IPv4 addresses alone, and so none where a subnet has only those of IPv6. moto counts these: more
-/// than EC2's number can hold.
+/// EC2 counts free IPv4 addresses alone, and so none where a subnet has only those of IPv6. moto
+/// counts these: more than EC2's number can hold.
 fn counted_as_by_ec2(mut answer: Forwarded) -> Forwarded {
     const COUNT: &str = "<availableIpAddressCount>";
     let text = String::from_utf8_lossy(&answer.body).into_owned();
@@ -202,8 +204,8 @@ fn counted_as_by_ec2(mut answer: Forwarded) -> Forwarded {
     answer
 }
 
-/// Sends an answer with its own headers, and ends the connection: the server may leave a new connection unread for as
-/// long as others stay open.
+/// Sends an answer with its own headers, and ends the connection: the server may leave a new
+/// connection unread for as long as others stay open.
 fn send(request: Request, answer: &Forwarded) -> std::io::Result<()> {
     let mut client = request.into_writer();
     let Forwarded { status, headers, body } = answer;

@@ -1,8 +1,10 @@
-//! EC2's front: what its API model and its documentation do not allow is refused, as EC2 does and moto does not.
+//! EC2's front: what its API model and its documentation do not allow is refused, as EC2 does and
+//! moto does not.
 //!
-//! The model is botocore's, which AWS writes and the clients are made from: names of parameters, types, required members,
-//! values of enumerations, bounds, and, in its documentation, the filters of each Describe. What only the prose of the
-//! documentation says is in [`limits`] and [`launches`].
+//! The model is botocore's, which AWS writes and the clients are made from: names of parameters,
+//! types, required members, values of enumerations, bounds, and, in its documentation, the filters
+//! of each Describe. What only the prose of the documentation says is in [`limits`] and
+//! [`launches`].
 
 mod launches;
 mod limits;

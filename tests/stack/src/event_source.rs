@@ -1,4 +1,5 @@
-//! Lambda's pollers: messages of a queue are gathered and given to a function; what it does not answer for comes again.
+//! Lambda's pollers: messages of a queue are gathered and given to a function; what it does not
+//! answer for comes again.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -35,7 +35,8 @@ pub(crate) fn binary(checkout: &Path, function: &str) -> Result<PathBuf> {
     )
 }
 
-/// A program of the workspace: it lies where the running one does, or above it where that is a test.
+/// A program of the workspace: it lies where the running one does, or above it where that is a
+/// test.
 pub fn built(program: &str) -> Result<PathBuf> {
     let here = std::env::current_exe().context("finding this program")?;
     let folder = here.parent().context("this program lies in no folder")?;
@@ -101,8 +102,9 @@ impl FunctionProcess {
         Ok(())
     }
 
-    /// SIGKILL, as when Lambda takes a sandbox away. What it worked on fails as [`crate::Outcome::Died`] on
-    /// our own Runtime API; cargo lambda's emulator leaves its caller waiting.
+    /// SIGKILL, as when Lambda takes a sandbox away. What it worked on fails as
+    /// [`crate::Outcome::Died`] on our own Runtime API; cargo lambda's emulator leaves its caller
+    /// waiting.
     pub fn kill(&self) {
         let running = self.current.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(running) = running {

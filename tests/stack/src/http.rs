@@ -1,4 +1,5 @@
-//! A small blocking HTTP client: bytes out, bytes in, and a status that never turns into an error by itself.
+//! A small blocking HTTP client: bytes out, bytes in, and a status that never turns into an error
+//! by itself.
 
 use std::io::{BufRead, BufReader};
 use std::sync::Arc;
@@ -135,7 +136,8 @@ impl Http {
         })
     }
 
-    /// Asks for something that goes on for as long as the server likes, and hands back its lines as they come.
+    /// Asks for something that goes on for as long as the server likes, and hands back its lines as
+    /// they come.
     pub fn lines(
         &self,
         url: &str,

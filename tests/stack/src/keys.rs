@@ -1,5 +1,5 @@
-//! Keys and certificates of one stack, made anew at each start: an authority, the API server's certificate,
-//! and the key that signs service account tokens.
+//! Keys and certificates of one stack, made anew at each start: an authority, the API server's
+//! certificate, and the key that signs service account tokens.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! The state store of a small kOps 1.34 cluster: what `kops update cluster` leaves in S3 and in launch
-//! templates.
+//! The state store of a small kOps 1.34 cluster: what `kops update cluster` leaves in S3 and in
+//! launch templates.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,12 +9,12 @@ use crate::seed::{CLUSTER, STATE_BUCKET};
 
 const KOPS_VERSION: &str = "1.34.1";
 
-/// Keeps pods off a node until it is registered. With manager Karpenter kOps adds it itself; the borrowed groups name
-/// it in their spec, as the README asks.
+/// Keeps pods off a node until it is registered. With manager Karpenter kOps adds it itself; the
+/// borrowed groups name it in their spec, as the README asks.
 const GATE: (&str, &str, &str) = ("karpenter.sh/unregistered", "", "NoExecute");
 
-/// The instance groups of the cluster. Their specs lie in `kops/instancegroup-<name>.yaml`; what kOps derives
-/// from a spec is here.
+/// The instance groups of the cluster. Their specs lie in `kops/instancegroup-<name>.yaml`; what
+/// kOps derives from a spec is here.
 pub const GROUPS: [Group; 4] = [
     Group {
         name: "nodes",
@@ -170,7 +170,8 @@ impl Site {
         objects
     }
 
-    /// The user data of a group's instances; it carries the hash that nodeup compares before it joins.
+    /// The user data of a group's instances; it carries the hash that nodeup compares before it
+    /// joins.
     pub(crate) fn script(&self, group: &Group) -> String {
         let script = self.fill(include_str!("../kops/nodeupscript.sh"));
         script.replace("{{group}}", group.name).replace("{{hash}}", &nodeup_hash(&self.nodeup_config(group)))

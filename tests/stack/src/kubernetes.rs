@@ -86,8 +86,8 @@ impl Kubernetes {
         }
     }
 
-    /// What happens in a collection from `version` on, as the watch events that the server sends. It ends when the
-    /// server ends it.
+    /// What happens in a collection from `version` on, as the watch events that the server sends.
+    /// It ends when the server ends it.
     pub fn watch(&self, path: &str, version: &str) -> Result<impl Iterator<Item = Result<Value>> + use<>> {
         let url = format!("{}{path}?watch=true&allowWatchBookmarks=true&resourceVersion={version}", self.url);
         let lines = self.http.lines(&url, &[("authorization", self.token.as_str())])?;
@@ -99,7 +99,8 @@ impl Kubernetes {
         self.json("POST", path, Some(object))
     }
 
-    /// Creates an object and hands back the raw answer, for callers that expect conflicts or refusals.
+    /// Creates an object and hands back the raw answer, for callers that expect conflicts or
+    /// refusals.
     pub fn try_create(&self, path: &str, object: &Value) -> Result<Answer> {
         self.request("POST", path, Some(&("application/json", object.to_string())))
     }

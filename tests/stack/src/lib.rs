@@ -1,8 +1,8 @@
-//! The local stack: a real Kubernetes control plane and stand-ins for AWS, installed, started and stopped as
-//! one.
+//! The local stack: a real Kubernetes control plane and stand-ins for AWS, installed, started and
+//! stopped as one.
 //!
-//! Tests start one with [`Stack::start`]; people with `cargo xtask stack up`. Everything that runs listens on
-//! 127.0.0.1 on free ports, writes under one directory, and ends with the stack.
+//! Tests start one with [`Stack::start`]; people with `cargo xtask stack up`. Everything that runs
+//! listens on 127.0.0.1 on free ports, writes under one directory, and ends with the stack.
 
 mod aws;
 mod cache;

@@ -1,4 +1,5 @@
-//! kube-proxy as the API server shows it: a static pod, for which the kubelet makes a mirror pod. Nobody schedules it.
+//! kube-proxy as the API server shows it: a static pod, for which the kubelet makes a mirror pod.
+//! Nobody schedules it.
 
 use serde::Deserialize;
 use serde_json::{Value, json};

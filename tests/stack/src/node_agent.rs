@@ -1,7 +1,8 @@
-//! The node agent: stands for nodeup, kubelet's registration, the cloud controller and kops-controller.
+//! The node agent: stands for nodeup, kubelet's registration, the cloud controller and
+//! kops-controller.
 //!
-//! It sees an instance, waits its boot time, and registers its Node; when the instance is gone, so is the
-//! Node.
+//! It sees an instance, waits its boot time, and registers its Node; when the instance is gone, so
+//! is the Node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -25,8 +26,8 @@ use crate::seed::{CLUSTER, STATE_BUCKET, filter, text};
 
 /// How many Nodes register at once.
 const WORKERS: usize = 8;
-/// An instance must be missing this often in a row before its Node goes; EC2's lists are only eventually
-/// consistent.
+/// An instance must be missing this often in a row before its Node goes; EC2's lists are only
+/// eventually consistent.
 const MISSES: u32 = 2;
 /// After a failed try to join; nodeup itself waits 30 s.
 const RETRY: Duration = Duration::from_secs(2);
@@ -191,7 +192,8 @@ impl Agent {
         kube_proxy.map_or(Ok(()), |settings| self.run_kube_proxy(instance, &settings))
     }
 
-    /// The kubelet runs kube-proxy from nodeup's manifest, and shows it as soon as its Node is there.
+    /// The kubelet runs kube-proxy from nodeup's manifest, and shows it as soon as its Node is
+    /// there.
     fn run_kube_proxy(&self, instance: &Instance, settings: &KubeProxy) -> Result<()> {
         // A Node that is gone again runs nothing.
         let Some(node) = self.kubernetes.find(&format!("/api/v1/nodes/{}", instance.id))? else {
@@ -205,7 +207,8 @@ impl Agent {
         Ok(())
     }
 
-    /// nodeup stops, and tries again for ever, when its user data was made for another nodeupconfig.yaml.
+    /// nodeup stops, and tries again for ever, when its user data was made for another
+    /// nodeupconfig.yaml.
     fn check_hash(&self, instance: &Instance, config: &str) -> Result<()> {
         let ask = [parameter("InstanceId", &instance.id), parameter("Attribute", "userData")];
         let Ok(xml) = self.ec2.ec2("DescribeInstanceAttribute", &ask) else {
@@ -279,8 +282,8 @@ impl Agent {
         }
     }
 
-    /// Deletes the Nodes whose instance is gone, as the cloud controller does; also those that an agent
-    /// before this one registered.
+    /// Deletes the Nodes whose instance is gone, as the cloud controller does; also those that an
+    /// agent before this one registered.
     fn forget_missing(&mut self, live: &BTreeSet<&str>) -> Result<()> {
         for one in self.kubernetes.list("/api/v1/nodes")? {
             let provider =

@@ -115,7 +115,8 @@ pub(crate) fn deployed(state: &State) -> Result<Deployed> {
     Template::of_checkout(&state.checkout)?.deploy(&parameters, resources)
 }
 
-/// What each function runs with: what template.yaml gives it, what Lambda adds, and where AWS is played.
+/// What each function runs with: what template.yaml gives it, what Lambda adds, and where AWS is
+/// played.
 pub(crate) fn environments(
     state: &State,
     deployed: &Deployed,

@@ -7,12 +7,13 @@ use std::ops::Range;
 
 use anyhow::{Context, Result};
 
-/// Below those from which Linux gives outgoing connections theirs: a server binds its port some time after it was
-/// found, and several stacks start at once.
+/// Below those from which Linux gives outgoing connections theirs: a server binds its port some
+/// time after it was found, and several stacks start at once.
 const RANGE: Range<u64> = 20_000..32_000;
 const TRIES: usize = 1_000;
 
-/// As many free ports as asked for, all different, drawn so that other processes hardly find the same.
+/// As many free ports as asked for, all different, drawn so that other processes hardly find the
+/// same.
 pub(crate) fn free<const N: usize>() -> Result<[u16; N]> {
     let mut found = BTreeSet::new();
     let mut ports = [0; N];

@@ -1,5 +1,5 @@
-//! Child processes: each in a process group of its own, with one log file, and never outliving whoever owns
-//! it.
+//! Child processes: each in a process group of its own, with one log file, and never outliving
+//! whoever owns it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -35,7 +35,8 @@ pub struct Launch {
     pub inherits: bool,
     /// Where its output goes; appended to.
     pub log: PathBuf,
-    /// Whether the kernel kills it when we die. Parts of a stack that stays up without us are not tied.
+    /// Whether the kernel kills it when we die. Parts of a stack that stays up without us are not
+    /// tied.
     pub tied: bool,
 }
 
@@ -75,8 +76,9 @@ impl Launch {
         Ok(Process { name: self.name.clone(), identity, log: self.log.clone(), child: Mutex::new(child) })
     }
 
-    /// `setpriv` replaces itself with the program after asking the kernel to kill it with its parent; where
-    /// there is no `setpriv`, the process group, `Drop` and the next start's sweep have to do.
+    /// `setpriv` replaces itself with the program after asking the kernel to kill it with its
+    /// parent; where there is no `setpriv`, the process group, `Drop` and the next start's sweep
+    /// have to do.
     fn command(&self) -> Command {
         static SETPRIV: LazyLock<bool> = LazyLock::new(|| {
             Command::new("setpriv").arg("--version").output().is_ok_and(|out| out.status.success())
@@ -90,15 +92,17 @@ impl Launch {
     }
 }
 
-/// Spawns from one thread that lives as long as we do: the kernel's parent-death signal is sent when the
-/// *thread* that started a child ends, and a test's thread ends long before a stack that several tests share.
+/// Spawns from one thread that lives as long as we do: the kernel's parent-death signal is sent
+/// when the *thread* that started a child ends, and a test's thread ends long before a stack that
+/// several tests share.
 fn spawn(command: Command) -> Result<Child> {
     type Job = (Command, Sender<std::io::Result<Child>>);
     static SPAWNER: LazyLock<Mutex<Sender<Job>>> = LazyLock::new(|| {
         let (jobs, queue) = channel::<Job>();
         thread::spawn(move || {
             for (mut command, answer) in queue {
-                // A caller that no longer listens has no use for the child's handle; nothing to do then.
+                // A caller that no longer listens has no use for the child's handle; nothing to do
+                // then.
                 let _ = answer.send(command.spawn());
             }
         });
@@ -152,8 +156,8 @@ impl Process {
         self.kill();
     }
 
-    /// Waits until `ready` says yes; an error with the end of the log when the process ends first or time
-    /// runs out.
+    /// Waits until `ready` says yes; an error with the end of the log when the process ends first
+    /// or time runs out.
     pub fn wait_until(&self, timeout: Duration, mut ready: impl FnMut() -> bool) -> Result<()> {
         let until = Instant::now() + timeout;
         while !ready() {
@@ -207,8 +211,8 @@ impl Process {
     }
 }
 
-/// A process that may be another program's child: its number, and when it started so that a reused number is
-/// told apart.
+/// A process that may be another program's child: its number, and when it started so that a reused
+/// number is told apart.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Identity {
     /// Process number; also the number of its process group.
@@ -223,7 +227,8 @@ impl Identity {
         Self { pid, started: stat(pid).map(|(_, started)| started) }
     }
 
-    /// Whether that very process still runs; one that has ended and waits for its parent does not count.
+    /// Whether that very process still runs; one that has ended and waits for its parent does not
+    /// count.
     pub fn is_alive(&self) -> bool {
         match (self.started, stat(self.pid)) {
             (Some(known), Some((state, started))) => known == started && state != 'Z',
@@ -250,7 +255,8 @@ impl Identity {
         Ok(())
     }
 
-    /// Signals the group that the process leads; never group 0 or 1, which would be ours or everybody's.
+    /// Signals the group that the process leads; never group 0 or 1, which would be ours or
+    /// everybody's.
     fn signal_group(&self, signal: Signal) {
         if let Some(pid) = self.raw() {
             // The group may be gone already, which is what the caller wants.
@@ -263,8 +269,8 @@ impl Identity {
     }
 }
 
-/// State and start time of a process from /proc; the name in parentheses may hold spaces, so fields count
-/// from its end.
+/// State and start time of a process from /proc; the name in parentheses may hold spaces, so fields
+/// count from its end.
 fn stat(pid: u32) -> Option<(char, u64)> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();

@@ -1,7 +1,8 @@
 //! IAM: what a role allows, and which rights a call needs.
 //!
-//! A role is evaluated as IAM does it for an identity's own policies: denied unless a statement allows, and no statement
-//! denies. What of IAM's language the template does not use is refused when the role is read, never passed over.
+//! A role is evaluated as IAM does it for an identity's own policies: denied unless a statement
+//! allows, and no statement denies. What of IAM's language the template does not use is refused
+//! when the role is read, never passed over.
 
 mod calls;
 mod conditions;
@@ -27,7 +28,8 @@ pub struct Need {
     pub action: String,
     /// Its ARN, or `*` where the action knows none.
     pub resource: String,
-    /// The values of condition keys, as `aws:RequestTag/Name`; a key that is not here is absent from the request.
+    /// The values of condition keys, as `aws:RequestTag/Name`; a key that is not here is absent
+    /// from the request.
     pub context: BTreeMap<String, String>,
 }
 
@@ -50,7 +52,8 @@ impl Need {
         tags.into_iter().fold(self, |need, (name, value)| need.with(format!("{key}/{name}"), value))
     }
 
-    /// The kind of the resource, as `instance` or `launch-template`; empty where its ARN names none.
+    /// The kind of the resource, as `instance` or `launch-template`; empty where its ARN names
+    /// none.
     pub fn resource_type(&self) -> &str {
         let within = self.resource.splitn(6, ':').nth(5).unwrap_or_default();
         within.split_once('/').map_or("", |(kind, _)| kind)

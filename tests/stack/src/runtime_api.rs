@@ -1,8 +1,8 @@
 //! A Lambda Runtime API of our own, for tests that start, kill and double function processes.
 //!
-//! cargo lambda's emulator never answers an invocation whose process died, and its deadline is no date. This
-//! one gives a deadline in milliseconds since 1970, fails an invocation as soon as its process is gone, and
-//! tells two processes of one function apart: each gets its own address,
+//! cargo lambda's emulator never answers an invocation whose process died, and its deadline is no
+//! date. This one gives a deadline in milliseconds since 1970, fails an invocation as soon as its
+//! process is gone, and tells two processes of one function apart: each gets its own address,
 //! `http://127.0.0.1:PORT/<function>/<process>`.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -58,7 +58,8 @@ struct State {
     running: Vec<Invocation>,
     /// Processes that wait for work, longest first.
     idle: VecDeque<(Place, Request)>,
-    /// Processes that have ended. Their last `next` may be read only after that, and must get no work.
+    /// Processes that have ended. Their last `next` may be read only after that, and must get no
+    /// work.
     gone: HashSet<String>,
 }
 
@@ -79,7 +80,8 @@ struct Invocation {
 }
 
 impl RuntimeApi {
-    /// Starts it on a free port, for functions that may take so long each. Others may take no time at all.
+    /// Starts it on a free port, for functions that may take so long each. Others may take no time
+    /// at all.
     pub fn start(timeouts: BTreeMap<String, Duration>) -> Result<Self> {
         let server =
             Server::http(("127.0.0.1", 0)).map_err(|error| anyhow!("starting the Runtime API: {error}"))?;
@@ -112,7 +114,8 @@ impl RuntimeApi {
         invoke(&self.shared.state, function, payload)
     }
 
-    /// Says that a process is gone: what it worked on has died, and nothing is given to it any more.
+    /// Says that a process is gone: what it worked on has died, and nothing is given to it any
+    /// more.
     pub fn forget(&self, process: &str) {
         let mut state = lock(&self.shared.state);
         state.gone.insert(process.to_owned());

@@ -1,5 +1,5 @@
-//! A control plane that only schedules: etcd, the API server and kube-scheduler. Nothing plays kubelets or controllers,
-//! so whatever a test does not do by itself stays undone.
+//! A control plane that only schedules: etcd, the API server and kube-scheduler. Nothing plays
+//! kubelets or controllers, so whatever a test does not do by itself stays undone.
 
 use std::fs;
 
@@ -23,8 +23,8 @@ pub struct SchedulingPlane {
 }
 
 impl SchedulingPlane {
-    /// Starts it and waits until the API server is ready. `feature_gates` are those that differ from the defaults, as
-    /// `A=true,B=false`.
+    /// Starts it and waits until the API server is ready. `feature_gates` are those that differ
+    /// from the defaults, as `A=true,B=false`.
     pub fn start(feature_gates: Option<&str>) -> Result<Self> {
         let tools = Tools::ensure(&Cache::open()?)?;
         let directory = tempfile::Builder::new().prefix("outrigger-scheduling-").tempdir();

@@ -1,5 +1,5 @@
-//! What an account with a small kOps cluster holds: network, buckets, launch templates, event rules, the
-//! ledger's table.
+//! What an account with a small kOps cluster holds: network, buckets, launch templates, event
+//! rules, the ledger's table.
 
 use std::fs;
 use std::path::Path;
@@ -77,7 +77,8 @@ pub(crate) fn ledger(dynamodb: &Aws) -> Result<()> {
         .context("making the ledger's table")
 }
 
-/// Applies the project's manifests: definitions first, and nothing else before the server serves them.
+/// Applies the project's manifests: definitions first, and nothing else before the server serves
+/// them.
 pub(crate) fn manifests(kubernetes: &Kubernetes, directory: &Path) -> Result<()> {
     for path in yaml_files(&directory.join("crds"))? {
         apply(kubernetes, &path)?;

@@ -43,8 +43,8 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Installs what is missing, starts everything and waits until it answers. Whatever had started when
-    /// something fails is ended again.
+    /// Installs what is missing, starts everything and waits until it answers. Whatever had started
+    /// when something fails is ended again.
     pub fn start(options: Options) -> Result<Self> {
         let cache = Cache::open()?;
         reap_stale(&cache)?;
@@ -161,8 +161,8 @@ impl Stack {
         Ok(())
     }
 
-    /// Starts one more process of a function on our own Runtime API; `environment` stands over what every
-    /// function gets.
+    /// Starts one more process of a function on our own Runtime API; `environment` stands over what
+    /// every function gets.
     pub fn start_function(&self, name: &str, environment: &[(&str, &str)]) -> Result<FunctionProcess> {
         self.start_binary(name, &binary(&self.options.checkout, name)?, environment)
     }
@@ -269,8 +269,8 @@ impl Stack {
         Ok(())
     }
 
-    /// Lets a detached stack run on without us. On our own Runtime API nothing would answer the functions any
-    /// more.
+    /// Lets a detached stack run on without us. On our own Runtime API nothing would answer the
+    /// functions any more.
     pub fn detach(mut self) -> Result<State> {
         if !self.options.detached {
             bail!("only a stack that was started with `detached` can run on by itself");
@@ -300,7 +300,8 @@ impl Stack {
         self.note(&name, identity, log, port, health)
     }
 
-    /// Written down at once: whoever is killed in the middle of a start leaves a list of what to end.
+    /// Written down at once: whoever is killed in the middle of a start leaves a list of what to
+    /// end.
     fn note(
         &mut self,
         name: &str,
@@ -323,8 +324,8 @@ impl Drop for Stack {
         for process in self.processes.iter().rev() {
             process.terminate();
         }
-        // etcd and the API server would wait for open connections; there is nothing here that they could
-        // lose.
+        // etcd and the API server would wait for open connections; there is nothing here that they
+        // could lose.
         for process in self.processes.iter().rev() {
             process.kill();
         }

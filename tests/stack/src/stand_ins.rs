@@ -28,8 +28,8 @@ pub(crate) fn moto(tools: &Tools, directory: &Path, port: u16, tied: bool) -> Re
         .start()
 }
 
-/// Starts cargo lambda's emulator without letting it start functions. It serves only names that are binaries
-/// of the package it runs in, so it gets a package of its own that declares ours.
+/// Starts cargo lambda's emulator without letting it start functions. It serves only names that are
+/// binaries of the package it runs in, so it gets a package of its own that declares ours.
 pub(crate) fn emulator(tools: &Tools, directory: &Path, port: u16, tied: bool) -> Result<Process> {
     let package = directory.join("emulator");
     fs::create_dir_all(package.join("src")).with_context(|| format!("creating {}", package.display()))?;

@@ -1,5 +1,5 @@
-//! What is written down about a running stack (`stack.json`), so that another process can look at it and stop
-//! it.
+//! What is written down about a running stack (`stack.json`), so that another process can look at
+//! it and stop it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -152,8 +152,8 @@ impl State {
     }
 }
 
-/// Ends the stacks whose owner is dead; a test that was killed leaves one where the kernel did not clear it
-/// away.
+/// Ends the stacks whose owner is dead; a test that was killed leaves one where the kernel did not
+/// clear it away.
 pub(crate) fn reap_stale(cache: &Cache) -> Result<()> {
     let Ok(entries) = fs::read_dir(running(cache)) else {
         return Ok(());

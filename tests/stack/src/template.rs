@@ -1,6 +1,8 @@
-//! template.yaml, as CloudFormation makes a stack of it: what each function runs with and what its role may do.
+//! template.yaml, as CloudFormation makes a stack of it: what each function runs with and what its
+//! role may do.
 //!
-//! Only what the template uses is understood; anything else is an error, so that nothing is passed over.
+//! Only what the template uses is understood; anything else is an error, so that nothing is passed
+//! over.
 
 mod functions;
 mod intrinsic;

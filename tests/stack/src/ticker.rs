@@ -1,5 +1,5 @@
-//! The ticker: `EventBridge`'s part. It posts the schedules' events, and delivers what rings a function's
-//! doorbell queue.
+//! The ticker: `EventBridge`'s part. It posts the schedules' events, and delivers what rings a
+//! function's doorbell queue.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::aws::{ACCOUNT, Aws, REGION};
 use crate::http::{Answer, Http};
 use crate::schedule::{FUNCTIONS, Function, doorbell_queue};
 
-/// Events under way to one function; a schedule's event beyond that is dropped, a doorbell's waits in its
-/// queue.
+/// Events under way to one function; a schedule's event beyond that is dropped, a doorbell's waits
+/// in its queue.
 const IN_FLIGHT: usize = 4;
 
 /// How often schedules fire.
@@ -34,7 +34,8 @@ pub struct Ticker {
 }
 
 impl Ticker {
-    /// Starts it: `invoke_url` is the root of an Invoke API, `aws` is where the doorbell queues are.
+    /// Starts it: `invoke_url` is the root of an Invoke API, `aws` is where the doorbell queues
+    /// are.
     pub fn spawn(invoke_url: &str, aws: &Aws, rates: Rates) -> Self {
         let stop = Arc::<AtomicBool>::default();
         let rates = Arc::new(rates);
@@ -135,7 +136,8 @@ impl Line {
         }
     }
 
-    /// Takes one message off the queue and delivers it; deleted only once the function has answered.
+    /// Takes one message off the queue and delivers it; deleted only once the function has
+    /// answered.
     fn ring(&self, aws: &Aws, queue: &str) -> Result<()> {
         let ask = json!({"QueueUrl": queue, "MaxNumberOfMessages": 1, "WaitTimeSeconds": 1, "VisibilityTimeout": 150});
         let answer = aws.json("sqs", "AmazonSQS.ReceiveMessage", &ask)?;

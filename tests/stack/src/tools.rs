@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use crate::cache::{Cache, Tool};
 
-/// The version that the Kubernetes programs report; the module's version in `servers/kubernetes/go.mod`.
+/// The version that the Kubernetes programs report; the module's version in
+/// `servers/kubernetes/go.mod`.
 const KUBERNETES: (&str, &str, &str) = ("v1.34.4", "1", "34");
 const KUBERNETES_PROGRAMS: [&str; 3] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 /// KWOK's stages: nodes that are Ready at once and stay so, pods that run at once.
@@ -111,8 +112,8 @@ impl Tools {
         })
     }
 
-    /// Installs SAM CLI and cfn-lint, which build and check the template; returns the folder of their
-    /// programs.
+    /// Installs SAM CLI and cfn-lint, which build and check the template; returns the folder of
+    /// their programs.
     pub fn ensure_sam(cache: &Cache) -> Result<PathBuf> {
         Ok(cache.ensure(&SAM)?.join("venv/bin"))
     }
@@ -147,7 +148,8 @@ fn build_kwok(folder: &Path) -> Result<()> {
             let path = entry?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             if path.extension().is_some_and(|end| end == "yaml") && name != "kustomization.yaml" {
-                // Read and written, not copied: the module's files are read-only, and a copy would be too.
+                // Read and written, not copied: the module's files are read-only, and a copy would
+                // be too.
                 fs::write(folder.join("stages").join(name), fs::read(&path)?)?;
             }
         }
@@ -195,8 +197,8 @@ fn python() -> Result<&'static str> {
     bail!("no Python 3.11 or newer on PATH; install it and run again")
 }
 
-/// Runs a command to its end and returns what it printed; on failure the error carries the end of its
-/// messages.
+/// Runs a command to its end and returns what it printed; on failure the error carries the end of
+/// its messages.
 fn run(command: &mut Command) -> Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output =

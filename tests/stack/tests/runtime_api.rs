@@ -34,7 +34,8 @@ fn an_invocation_fails_when_its_process_is_gone_and_no_other_is_lost() {
     assert_eq!(lost.join().expect("the caller ends"), Outcome::Died);
     victim.join().expect("the victim ends");
 
-    // A process that waited for work when it went: the next invocation must not fall into its hands.
+    // A process that waited for work when it went: the next invocation must not fall into its
+    // hands.
     let idle = worker(&api, "idle", Duration::ZERO);
     wait(|| api.idle("provision") == 1);
     api.forget("idle");

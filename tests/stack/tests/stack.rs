@@ -1,4 +1,5 @@
-//! The stack itself: a Deployment runs on an instance that joins, and nothing is left of it afterwards.
+//! The stack itself: a Deployment runs on an instance that joins, and nothing is left of it
+//! afterwards.
 #![allow(clippy::expect_used, reason = "a test that cannot go on says so")]
 
 #[path = "stack/ec2.rs"]
@@ -63,8 +64,8 @@ fn two_hundred_instances_join_within_seconds_and_a_stranger_never_does() {
     let taint = nodes(stack.kubernetes()).remove(0)["spec"]["taints"].take();
     assert!(taint.as_array().is_some_and(|all| all.iter().any(|one| one["key"] == "dedicated")), "{taint}");
 
-    // A changed nodeupconfig.yaml: the launch template's user data promises another one, so nodeup would
-    // never join.
+    // A changed nodeupconfig.yaml: the launch template's user data promises another one, so nodeup
+    // would never join.
     let key = format!("{CLUSTER}/igconfig/node/nodes/nodeupconfig.yaml");
     stack.aws().put_object(STATE_BUCKET, &key, "KubeletConfig: {}\n").expect("the object is written");
     run_instance(&stack.aws(), "nodes", 1);

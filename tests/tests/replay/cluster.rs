@@ -1,4 +1,5 @@
-//! One control plane for all scenarios: objects are created, read back, and deleted between two of them.
+//! One control plane for all scenarios: objects are created, read back, and deleted between two of
+//! them.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,8 +12,9 @@ use serde_json::{Value, json};
 
 use crate::pods::Pods;
 
-/// Kinds that live in the API server, with their collections, in the order in which they are created. Whatever else a
-/// scenario holds (NodePools, daemonsets) is only for the planner: no controller here would act on it.
+/// Kinds that live in the API server, with their collections, in the order in which they are
+/// created. Whatever else a scenario holds (NodePools, daemonsets) is only for the planner: no
+/// controller here would act on it.
 const KINDS: [(&str, &str); 9] = [
     ("Namespace", "/api/v1/namespaces"),
     ("PriorityClass", "/apis/scheduling.k8s.io/v1/priorityclasses"),
@@ -38,7 +40,8 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Starts it.
     pub(crate) fn start() -> Result<Self> {
-        // What kube-scheduler does by default from 1.35 on can be tried with NominatedNodeNameForExpectation=true.
+        // What kube-scheduler does by default from 1.35 on can be tried with
+        // NominatedNodeNameForExpectation=true.
         let gates = std::env::var("OUTRIGGER_REPLAY_FEATURE_GATES").ok();
         let plane = SchedulingPlane::start(gates.as_deref())?;
         let pods = Pods::watch(plane.kubernetes())?;
@@ -100,7 +103,8 @@ impl Cluster {
         Ok(all)
     }
 
-    /// Deletes all that scenarios make, namespaces aside: nobody here would ever finish their deletion.
+    /// Deletes all that scenarios make, namespaces aside: nobody here would ever finish their
+    /// deletion.
     pub(crate) fn clear(&self) -> Result<()> {
         let pods = self.api().list("/api/v1/pods")?;
         let namespaces: BTreeSet<&str> =

@@ -1,7 +1,8 @@
-//! Consolidations on the real kube-scheduler, as the functions carry them out: planning decides, the first command is
-//! carried out, and planning decides anew until nothing is worth doing. The pods of nodes that are ended are deleted
-//! and made again as a ReplicaSet would. What is to go bears the soft taint of disrupt; what replaces it stays closed
-//! until the pods that kube-scheduler found no room for are planned again and bound.
+//! Consolidations on the real kube-scheduler, as the functions carry them out: planning decides,
+//! the first command is carried out, and planning decides anew until nothing is worth doing. The
+//! pods of nodes that are ended are deleted and made again as a ReplicaSet would. What is to go
+//! bears the soft taint of disrupt; what replaces it stays closed until the pods that
+//! kube-scheduler found no room for are planned again and bound.
 
 mod replicas;
 
@@ -24,11 +25,13 @@ use crate::scenario::Scenario;
 use crate::settle::{LONGEST, path};
 use replicas::Replicas;
 
-/// How long a command waits for pods that kube-scheduler has said no to. Events that may help them come at once.
+/// How long a command waits for pods that kube-scheduler has said no to. Events that may help them
+/// come at once.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// After so many commands a cluster that finds no rest is left as it is.
 const COMMANDS_MAX: u64 = 60;
-/// How long kube-scheduler takes at most to hear of a taint. Lifecycle waits for longer before it evicts.
+/// How long kube-scheduler takes at most to hear of a taint. Lifecycle waits for longer before it
+/// evicts.
 const HEARING: Duration = Duration::from_millis(300);
 
 /// What came of a consolidation.
@@ -112,7 +115,8 @@ fn mark(cluster: &Cluster, snapshot: &Snapshot, found: &Consolidation) -> Result
     })
 }
 
-/// What a decision may use when no node is too young. Each decision names its nodes by its generation.
+/// What a decision may use when no node is too young. Each decision names its nodes by its
+/// generation.
 fn a_day_later(cluster: &Cluster, scenario: &Scenario, generation: u64) -> Result<Snapshot> {
     let mut snapshot = scenario.snapshot(&scenario.list(cluster.read_back()?), generation)?;
     snapshot.taken_at += SignedDuration::from_hours(24);
@@ -181,7 +185,8 @@ impl Outcome {
 struct Done {
     /// Evictions.
     evicted: usize,
-    /// Nodes that were bought beside what replaces the ended ones, since kube-scheduler spread the pods otherwise.
+    /// Nodes that were bought beside what replaces the ended ones, since kube-scheduler spread the
+    /// pods otherwise.
     bought: usize,
 }
 
@@ -195,7 +200,8 @@ struct Step<'s> {
 }
 
 impl Step<'_> {
-    /// Lets what replaces the nodes join, closes these, makes their pods anew, and lets the nodes go.
+    /// Lets what replaces the nodes join, closes these, makes their pods anew, and lets the nodes
+    /// go.
     fn carry_out(&self, pods: &mut Replicas) -> Result<Done> {
         let nothing = Plan::nothing(self.snapshot.taken_at, self.snapshot.generation);
         let plan = Plan { nodes: self.command.replace_with.clone(), ..nothing };
@@ -214,8 +220,8 @@ impl Step<'_> {
         Ok(done)
     }
 
-    /// Plans places for the pods that wait, as provision does, and binds those that go to closed nodes, as lifecycle
-    /// does; says how many nodes had to be bought beside those of the command.
+    /// Plans places for the pods that wait, as provision does, and binds those that go to closed
+    /// nodes, as lifecycle does; says how many nodes had to be bought beside those of the command.
     fn place(&self) -> Result<usize> {
         // Nodes are named by the generation: no decision has this one.
         let snapshot = a_day_later(self.cluster, self.scenario, self.snapshot.generation + COMMANDS_MAX)?;

@@ -1,5 +1,5 @@
-//! Nodes as they join, and what happens to them until pods may come: what Outrigger's lifecycle does, and what a
-//! kubelet and a daemonset's controller would do.
+//! Nodes as they join, and what happens to them until pods may come: what Outrigger's lifecycle
+//! does, and what a kubelet and a daemonset's controller would do.
 
 use std::collections::BTreeSet;
 
@@ -82,8 +82,8 @@ pub(crate) fn register_new(
     register(cluster, nodes)
 }
 
-/// Binds the pods that may be bound as the API server shows the cluster now, as lifecycle does; gives the
-/// others. Nobody else may bind a pod to a closed node.
+/// Binds the pods that may be bound as the API server shows the cluster now, as lifecycle does;
+/// gives the others. Nobody else may bind a pod to a closed node.
 pub(crate) fn bind(
     cluster: &Cluster,
     scenario: &Scenario,
@@ -99,7 +99,8 @@ pub(crate) fn bind(
     Ok(found.left)
 }
 
-/// Binds a pod, unless kube-scheduler was first. Where other pods went, it may find room on an open node.
+/// Binds a pod, unless kube-scheduler was first. Where other pods went, it may find room on an open
+/// node.
 fn bind_one(cluster: &Cluster, planned: &NominatedPod, node: &str, closed: &BTreeSet<&str>) -> Result<()> {
     let PodRef { namespace, name } = &planned.pod;
     let pod = format!("/api/v1/namespaces/{namespace}/pods/{name}");
@@ -166,7 +167,8 @@ fn gated(node: &NodeToJoin) -> Value {
     })
 }
 
-/// Registers nodes: their labels and taints come, and the taint that keeps others away is where the gate was.
+/// Registers nodes: their labels and taints come, and the taint that keeps others away is where the
+/// gate was.
 fn register(cluster: &Cluster, nodes: &[NodeToJoin]) -> Result<()> {
     in_parallel(nodes, |node| {
         let placing = json!({"key": labels::PLACING_TAINT, "effect": "NoSchedule"});

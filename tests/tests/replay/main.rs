@@ -1,10 +1,11 @@
-//! The replay: plans are given to the real kube-scheduler as it happens for real, and what it makes of them is
-//! measured.
+//! The replay: plans are given to the real kube-scheduler as it happens for real, and what it makes
+//! of them is measured.
 //!
-//! Pods fail first, planned nodes join tainted and one after another, each as its smallest offered type.
-//! Their pods are bound as Outrigger's lifecycle binds them, and they are opened. What is left is planned
-//! again. The figures that count: planned pods bound in the first round, and the settled cost, of all nodes
-//! bought until every pod is bound. kube-scheduler, which runs all the time, judges the places in the end.
+//! Pods fail first, planned nodes join tainted and one after another, each as its smallest offered
+//! type. Their pods are bound as Outrigger's lifecycle binds them, and they are opened. What is
+//! left is planned again. The figures that count: planned pods bound in the first round, and the
+//! settled cost, of all nodes bought until every pod is bound. kube-scheduler, which runs all the
+//! time, judges the places in the end.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -54,8 +55,8 @@ struct Asked {
 
 /// Of what we bind: all of it.
 const WHOLE: Asked = Asked { first_round: 100.0, settled: 1.000_5 };
-/// Where kube-scheduler must choose the node, as for volumes that wait for their first consumer, or is only
-/// told of it, as for nodes that exist: others may take the room first.
+/// Where kube-scheduler must choose the node, as for volumes that wait for their first consumer, or
+/// is only told of it, as for nodes that exist: others may take the room first.
 const NEARLY: Asked = Asked { first_round: 99.0, settled: 1.02 };
 
 const fn asked_of(mix: Mix) -> &'static Asked {
@@ -127,7 +128,8 @@ fn carry_out_all(scenarios: impl Iterator<Item = Scenario>) -> Vec<Outcome> {
     scenarios.filter(is_chosen).map(one).collect()
 }
 
-/// What holds of every consolidation: after its commands nothing is pending, and the cluster costs less.
+/// What holds of every consolidation: after its commands nothing is pending, and the cluster costs
+/// less.
 fn check_consolidations(all: Vec<Outcome>) {
     let mut total = Outcome::default();
     for one in all {

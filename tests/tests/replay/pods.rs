@@ -50,8 +50,8 @@ impl State {
         self.all.iter().filter(is_there).map(|(pod, _)| pod.clone()).collect()
     }
 
-    /// How long no pod has been bound or refused in other words, counted from `began` at the earliest. While the
-    /// scheduler works through its queue, a pod that waits there says nothing.
+    /// How long no pod has been bound or refused in other words, counted from `began` at the
+    /// earliest. While the scheduler works through its queue, a pod that waits there says nothing.
     pub(crate) fn quiet_since(&self, began: Instant) -> Duration {
         self.changed.map_or(began, |changed| changed.max(began)).elapsed()
     }
@@ -113,7 +113,8 @@ impl Pods {
         version.clone_into(&mut pods.lock().version);
         let (shared, kubernetes) = (pods.clone(), kubernetes.clone());
         thread::spawn(move || {
-            // The server ends a watch that cannot keep up for a moment; it goes on from where it was.
+            // The server ends a watch that cannot keep up for a moment; it goes on from where it
+            // was.
             while shared.follow(&kubernetes).is_ok() {}
         });
         Ok(pods)
@@ -142,7 +143,8 @@ impl Pods {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until `holds` says yes, asking at every change and every 200 ms; an error after `longest`.
+    /// Waits until `holds` says yes, asking at every change and every 200 ms; an error after
+    /// `longest`.
     pub(crate) fn wait(
         &self,
         what: &str,

@@ -43,7 +43,8 @@ impl Scenario {
         self.objects.iter().filter(|object| object["kind"] == "DaemonSet").collect()
     }
 
-    /// All that is known to a planner: what the API server holds, and those objects of the scenario that it does not.
+    /// All that is known to a planner: what the API server holds, and those objects of the scenario
+    /// that it does not.
     pub(crate) fn list(&self, mut from_server: Vec<Value>) -> Value {
         let only_ours = ["NodePool", "DaemonSet", "NodeOverlay", "CapacityBuffer", "PodTemplate"];
         let ours = self.objects.iter().filter(|object| only_ours.iter().any(|kind| object["kind"] == *kind));

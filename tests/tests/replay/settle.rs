@@ -15,8 +15,8 @@ use crate::pods::State;
 use crate::scenario::Scenario;
 use crate::volumes;
 
-/// kube-scheduler tries a pod again after at most ten seconds; one whose state has not changed for longer stays as it
-/// is.
+/// kube-scheduler tries a pod again after at most ten seconds; one whose state has not changed for
+/// longer stays as it is.
 pub(crate) const QUIET: Duration = Duration::from_secs(12);
 /// How long anything may take at most.
 pub(crate) const LONGEST: Duration = Duration::from_secs(180);
@@ -190,8 +190,8 @@ impl Figures {
 }
 
 impl Figures {
-    /// kube-scheduler judges our bindings: of every tenth bound pod it is asked, by required affinity to the
-    /// node's name, whether the pod may be there, all else unchanged.
+    /// kube-scheduler judges our bindings: of every tenth bound pod it is asked, by required
+    /// affinity to the node's name, whether the pod may be there, all else unchanged.
     fn judge(&mut self, cluster: &Cluster, scenario: &Scenario, planned: &Planned) -> Result<()> {
         // Who still waits would take the room of a pod that is deleted for a moment.
         let waiting: Vec<PodRef> = {
@@ -219,8 +219,8 @@ impl Figures {
     }
 }
 
-/// Deletes a bound pod and creates it again for the same node; gives the scheduler's words when it does not
-/// bind it there.
+/// Deletes a bound pod and creates it again for the same node; gives the scheduler's words when it
+/// does not bind it there.
 fn refused(cluster: &Cluster, object: &Value, pod: &PodRef, node: &str) -> Result<Option<String>> {
     cluster.api().delete(&path(pod))?;
     cluster.pods.wait("a deleted pod to be gone", LONGEST, |state| !state.all.contains_key(pod))?;

@@ -1,5 +1,5 @@
-//! Stands for a CSI driver's provisioner: a claim that waits for its first consumer gets a volume in the zone of the
-//! node that kube-scheduler chose.
+//! Stands for a CSI driver's provisioner: a claim that waits for its first consumer gets a volume
+//! in the zone of the node that kube-scheduler chose.
 
 use anyhow::{Context, Result};
 use outrigger_model::labels;

@@ -37,8 +37,8 @@ pub(crate) struct Row {
     pub(crate) call: Call,
 }
 
-/// The account of the calls: an instance, templates of ours, one of which starts instances in a capacity reservation,
-/// and one of kOps.
+/// The account of the calls: an instance, templates of ours, one of which starts instances in a
+/// capacity reservation, and one of kOps.
 pub(crate) struct Standing;
 
 /// The tags that provision gives to instances and volumes.
@@ -155,7 +155,8 @@ fn tagging(call: &mut Call, index: usize, kind: &str, tags: &BTreeMap<String, St
     }
 }
 
-/// Launches from a template of ours, and from one of kOps that names no image of its own in the request.
+/// Launches from a template of ours, and from one of kOps that names no image of its own in the
+/// request.
 fn of_fleets() -> Vec<Row> {
     let fleet = |capacity: &str, template: &str, image: Option<&str>| {
         let specification = "LaunchTemplateConfigs.1.LaunchTemplateSpecification";

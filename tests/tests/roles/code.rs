@@ -8,7 +8,8 @@ use std::process::Command;
 use outrigger_stack::Options;
 use serde_json::Value;
 
-/// The operations that `shared/aws` calls, as the SDK's methods are named. Nothing else may use the SDK.
+/// The operations that `shared/aws` calls, as the SDK's methods are named. Nothing else may use the
+/// SDK.
 pub(crate) fn operations() -> BTreeSet<String> {
     let checkout = Options::default().checkout;
     let known = operations_of_the_sdk(&checkout);

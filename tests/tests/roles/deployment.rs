@@ -58,8 +58,8 @@ pub(crate) fn queue_url(name: &str) -> String {
     format!("https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{name}")
 }
 
-/// What AWS itself asks for with a function's rights, while a call of the function is carried out: functions, and the
-/// need. None of it is there unless a parameter asks for it.
+/// What AWS itself asks for with a function's rights, while a call of the function is carried out:
+/// functions, and the need. None of it is there unless a parameter asks for it.
 pub(crate) fn behind_the_calls() -> Vec<(&'static [&'static str], Need)> {
     let all_but_refresh: &[&str] = &["disrupt", "interrupt", "lifecycle", "provision"];
     let through = |action: &str, service: &str| {

@@ -1,5 +1,6 @@
-//! What each function's role may do (`template.yaml`): every call that the code makes, with our tags and not without
-//! them, and nothing else. Who launches cannot terminate, and who terminates cannot launch.
+//! What each function's role may do (`template.yaml`): every call that the code makes, with our
+//! tags and not without them, and nothing else. Who launches cannot terminate, and who terminates
+//! cannot launch.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -157,7 +158,8 @@ fn without_our_tags_each_right_is_denied() {
     assert_eq!(found, expected.collect());
 }
 
-/// Whoever may write tags could give ours to any instance; these nobody can take off it, or nobody would.
+/// Whoever may write tags could give ours to any instance; these nobody can take off it, or nobody
+/// would.
 #[test]
 fn no_role_ends_an_instance_of_the_control_plane_or_of_an_auto_scaling_group() {
     let roles = roles(&deployed(&[]));

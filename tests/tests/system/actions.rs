@@ -1,5 +1,5 @@
-//! A right in AWS that is missing: what needs it is named in AWS' words, and all else goes on. Each action that a
-//! function's role allows is taken away in turn.
+//! A right in AWS that is missing: what needs it is named in AWS' words, and all else goes on. Each
+//! action that a function's role allows is taken away in turn.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -31,8 +31,8 @@ enum Rest {
     /// The pods that need it wait.
     Waits,
     GoesOn,
-    /// Nobody needs it in this world, which has no EC2NodeClass, no launch that a dead function left open, and no pod
-    /// that comes to its node.
+    /// Nobody needs it in this world, which has no EC2NodeClass, no launch that a dead function
+    /// left open, and no pod that comes to its node.
     Unasked,
 }
 use Rest::{GoesOn, Stops, Unasked, Waits};
@@ -150,7 +150,8 @@ impl<'s> Case<'s> {
         Self { stack, row, process }
     }
 
-    /// Does something without each action, which tells the outcome, and whether the work was done that is looked for.
+    /// Does something without each action, which tells the outcome, and whether the work was done
+    /// that is looked for.
     fn each(self, mut invoke: impl FnMut(&Self, &str) -> (Outcome, bool)) {
         let (function, table) = self.row;
         let listed: BTreeSet<String> = table.iter().map(|(action, _)| (*action).to_owned()).collect();

@@ -1,5 +1,5 @@
-//! A policy of the cluster refuses our changes: its words are told, nothing is lost, and work goes on when it is
-//! lifted.
+//! A policy of the cluster refuses our changes: its words are told, nothing is lost, and work goes
+//! on when it is lifted.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! DynamoDB and EC2 answer late, in part, twice or with errors: nothing is decided on half an answer, and what was
-//! launched is launched once and known.
+//! DynamoDB and EC2 answer late, in part, twice or with errors: nothing is decided on half an
+//! answer, and what was launched is launched once and known.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Every way to make a machine: kOps' template borrowed (the other tests), our own for manager Karpenter, and
-//! EC2NodeClass.
+//! Every way to make a machine: kOps' template borrowed (the other tests), our own for manager
+//! Karpenter, and EC2NodeClass.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,7 +9,8 @@ use outrigger_tests::objects::{deployment, node_pool, requirement};
 use outrigger_tests::world::{FAMILIES, apply, count_in_phase, count_unschedulable, tick, wait_for};
 use serde_json::{Value, json};
 
-/// Launches for three pods, waits until they run, and returns the names of Outrigger's own launch templates.
+/// Launches for three pods, waits until they run, and returns the names of Outrigger's own launch
+/// templates.
 fn three_pods_run(stack: &Stack) -> Vec<String> {
     apply(stack.kubernetes(), &deployment("web", 3, "500m", "1Gi", &json!({}))).unwrap();
     wait_for("unschedulable pods", 3, Duration::from_secs(60), || count_unschedulable(stack)).unwrap();

@@ -1,4 +1,5 @@
-//! A function that dies right after EC2 has acted: one tick later there are exactly the planned instances and claims.
+//! A function that dies right after EC2 has acted: one tick later there are exactly the planned
+//! instances and claims.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

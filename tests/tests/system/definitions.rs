@@ -1,4 +1,5 @@
-//! The generated CustomResourceDefinitions on the real API server: kOps' own manifests apply unchanged.
+//! The generated CustomResourceDefinitions on the real API server: kOps' own manifests apply
+//! unchanged.
 
 use outrigger_stack::{Options, Stack};
 

@@ -1,5 +1,5 @@
-//! A NodePool is deleted: the cluster's garbage collector deletes the NodeClaims that belong to it, and their nodes are
-//! drained and ended; with `--cascade=orphan` they stay.
+//! A NodePool is deleted: the cluster's garbage collector deletes the NodeClaims that belong to it,
+//! and their nodes are drained and ended; with `--cascade=orphan` they stay.
 
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ const LONGEST: Duration = Duration::from_secs(150);
 const CLAIMS: &str = "/apis/karpenter.sh/v1/nodeclaims";
 const POOL: &str = "/apis/karpenter.sh/v1/nodepools/default";
 
-/// A cluster whose pods run on nodes of the pool `default`, and may be on nodes of the pool `arm` too.
+/// A cluster whose pods run on nodes of the pool `default`, and may be on nodes of the pool `arm`
+/// too.
 fn running() -> (Stack, NodeAgent) {
     let stack = start().unwrap();
     apply(stack.kubernetes(), &deployment("web", PODS, "250m", "256Mi", &json!({}))).unwrap();
@@ -39,8 +40,8 @@ fn claims(stack: &Stack) -> Vec<Value> {
     stack.kubernetes().list(CLAIMS).unwrap()
 }
 
-/// Waits until the garbage collector follows NodeClaims: it deletes one whose NodePool has gone. It orphans only what it
-/// follows.
+/// Waits until the garbage collector follows NodeClaims: it deletes one whose NodePool has gone. It
+/// orphans only what it follows.
 fn await_garbage_collector(stack: &Stack) {
     const PROBE: &str = "/apis/karpenter.sh/v1/nodepools/probe";
     let kubernetes = stack.kubernetes();

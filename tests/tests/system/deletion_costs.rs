@@ -1,5 +1,6 @@
-//! Which pods a ReplicaSet ends first: the real kube-controller-manager follows the deletion cost that disrupt sets, so
-//! that nodes end without one eviction; and the right to set it is none to change what pods run.
+//! Which pods a ReplicaSet ends first: the real kube-controller-manager follows the deletion cost
+//! that disrupt sets, so that nodes end without one eviction; and the right to set it is none to
+//! change what pods run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread::sleep;
@@ -73,7 +74,8 @@ fn costs(stack: &Stack) -> Costs {
     costs
 }
 
-/// Of each ReplicaSet no pod is there still whose deletion cost was lower than that of one that has ended.
+/// Of each ReplicaSet no pod is there still whose deletion cost was lower than that of one that has
+/// ended.
 fn check_that_the_cheapest_ended(before: &Costs, after: &Costs) {
     for (owner, costs) in before {
         let stays = |uid: &String| after.get(owner).is_some_and(|after| after.contains_key(uid));

@@ -1,5 +1,6 @@
-//! Nodes that are ended of our own accord, on real parts: a half-empty cluster shrinks and a kOps update rolls through
-//! all nodes, one at a time, under a PodDisruptionBudget and while a function is killed; nothing is pending in the end.
+//! Nodes that are ended of our own accord, on real parts: a half-empty cluster shrinks and a kOps
+//! update rolls through all nodes, one at a time, under a PodDisruptionBudget and while a function
+//! is killed; nothing is pending in the end.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -63,8 +64,8 @@ impl World {
         world
     }
 
-    /// Ticks all functions until something is so. At each step no more than one node is closed, and as many pods run as
-    /// their budget asks for.
+    /// Ticks all functions until something is so. At each step no more than one node is closed, and
+    /// as many pods run as their budget asks for.
     fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
         let began = Instant::now();
         while !is_so(self) {
@@ -96,7 +97,8 @@ impl World {
         }
     }
 
-    /// Nothing is left over: a claim, a node and an instance for each, no command, no pod that waits.
+    /// Nothing is left over: a claim, a node and an instance for each, no command, no pod that
+    /// waits.
     fn is_settled(&self, pods: usize) -> bool {
         let ready = claims_in(&self.stack, "Initialized").unwrap();
         count_in_phase(&self.stack, "Running").unwrap() == pods
@@ -204,8 +206,8 @@ fn nothing_is_disrupted_while_that_is_paused() {
     drop((world.functions, world.agent, world.ticker));
 }
 
-/// What `kops update cluster` does for an InstanceGroup whose image has changed: the group's spec, and a new version of
-/// its launch template, which becomes the default.
+/// What `kops update cluster` does for an InstanceGroup whose image has changed: the group's spec,
+/// and a new version of its launch template, which becomes the default.
 fn update_image(stack: &Stack) {
     let key = format!("{CLUSTER}/instancegroup/nodes");
     let spec = stack.aws().object(STATE_BUCKET, &key).unwrap().unwrap();

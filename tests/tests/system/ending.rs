@@ -1,5 +1,5 @@
-//! Nodes end as with Karpenter: `kubectl delete node` and `kubectl delete nodeclaim` drain them under
-//! PodDisruptionBudgets.
+//! Nodes end as with Karpenter: `kubectl delete node` and `kubectl delete nodeclaim` drain them
+//! under PodDisruptionBudgets.
 
 use std::time::Duration;
 
@@ -25,7 +25,8 @@ fn budget(least: usize) -> Value {
     })
 }
 
-/// Ticks until so many claims are in a state. An evicted pod needs a new node before the budget lets the next one go.
+/// Ticks until so many claims are in a state. An evicted pod needs a new node before the budget
+/// lets the next one go.
 fn tick_until(stack: &Stack, state: &str, count: usize) {
     let claims = || {
         tick(stack, "provision")?;

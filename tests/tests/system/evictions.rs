@@ -1,5 +1,5 @@
-//! Many evictions from an API server that is slow, busy, and loses answers: the budget holds at every moment, the
-//! node ends empty, and what blocks is named.
+//! Many evictions from an API server that is slow, busy, and loses answers: the budget holds at
+//! every moment, the node ends empty, and what blocks is named.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -22,7 +22,8 @@ fn evictions(after: usize, times: usize, fault: Fault) -> Rule {
     Rule { holds: vec!["POST ", "/eviction"], after, times, fault }
 }
 
-/// The API server at its worst: all is late, and evictions are refused for the rate, broken, unanswered and doubled.
+/// The API server at its worst: all is late, and evictions are refused for the rate, broken,
+/// unanswered and doubled.
 fn worst() -> Vec<Rule> {
     vec![
         evictions(

@@ -1,5 +1,5 @@
-//! The API server answers late, in part, not at all or with errors: half a list is no list, what may help is tried
-//! again, and what was planned is launched once.
+//! The API server answers late, in part, not at all or with errors: half a list is no list, what
+//! may help is tried again, and what was planned is launched once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +25,8 @@ fn rule(holds: &[&'static str], after: usize, times: usize, fault: Fault) -> Rul
     Rule { holds: holds.to_vec(), after, times, fault }
 }
 
-/// The two lists of pods of a tick: of those without a node, and of all, once one of them is unschedulable.
+/// The two lists of pods of a tick: of those without a node, and of all, once one of them is
+/// unschedulable.
 const LISTS: [&str; 2] = ["fieldSelector=spec.nodeName", "fieldSelector=status.phase"];
 const PODS: &str = "GET /api/v1/pods?limit=";
 
@@ -126,7 +127,8 @@ fn what_may_help_is_tried_again() {
         fails(1, Fault::Refused(403, "", "no right"), "no right");
     }
 
-    // Everything is late, some things are delivered twice, and three lists are refused in their own ways.
+    // Everything is late, some things are delivered twice, and three lists are refused in their own
+    // ways.
     proxy.set(&[
         rule(&["GET /api/v1/nodes?"], 0, 1, Fault::Refused(429, "Retry-After: 2\r\n", "too busy")),
         rule(&["GET /api/v1/pods?"], 0, 2, Fault::Refused(500, "", "not now")),

@@ -1,4 +1,5 @@
-//! Servers that take every connection and never answer: each function says so within the time that Lambda gives it.
+//! Servers that take every connection and never answer: each function says so within the time that
+//! Lambda gives it.
 
 use std::net::TcpListener;
 use std::thread;

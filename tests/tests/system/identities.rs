@@ -1,5 +1,5 @@
-//! What each identity may change of nodes and pods (infra/kubernetes/admission.yaml): what its function changes, and no
-//! other field.
+//! What each identity may change of nodes and pods (infra/kubernetes/admission.yaml): what its
+//! function changes, and no other field.
 
 use std::time::Duration;
 

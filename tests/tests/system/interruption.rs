@@ -1,4 +1,5 @@
-//! A spot warning in the queue: the node is tainted within seconds, its replacement is launched, its pods move.
+//! A spot warning in the queue: the node is tainted within seconds, its replacement is launched,
+//! its pods move.
 
 use std::time::{Duration, Instant};
 

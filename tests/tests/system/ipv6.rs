@@ -1,4 +1,5 @@
-//! A cluster of IPv6: subnets without IPv4 addresses, an API server at an IPv6 address, nodes with IPv6 addresses.
+//! A cluster of IPv6: subnets without IPv4 addresses, an API server at an IPv6 address, nodes with
+//! IPv6 addresses.
 
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
@@ -35,7 +36,8 @@ fn subnet(stack: &Stack) -> String {
     first(&ec2("CreateSubnet", &wanted), "subnetId").to_owned()
 }
 
-/// Writes the state store anew, as kOps does for a private subnet of an IPv6 cluster, in which the group `own` is.
+/// Writes the state store anew, as kOps does for a private subnet of an IPv6 cluster, in which the
+/// group `own` is.
 fn rewrite(stack: &Stack, subnet: &str) {
     let change = |name: &str, changes: &[(&str, &str)]| {
         let key = format!("{CLUSTER}/{name}");

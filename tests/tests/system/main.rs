@@ -1,6 +1,7 @@
 //! The whole system on real parts: real control plane, ledger and function binaries.
 //!
-//! Each test starts its own stack and ends it, so several may run at once; `cargo xtask test system` knows how many.
+//! Each test starts its own stack and ends it, so several may run at once;
+//! `cargo xtask test system` knows how many.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 

@@ -1,5 +1,6 @@
-//! 300 pods of twelve shapes on a cluster without nodes become Running, and nothing more is launched. Each node runs
-//! kube-proxy, a static pod that nobody schedules, as in most kOps clusters.
+//! 300 pods of twelve shapes on a cluster without nodes become Running, and nothing more is
+//! launched. Each node runs kube-proxy, a static pod that nobody schedules, as in most kOps
+//! clusters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -91,7 +92,8 @@ fn three_hundred_pods_become_running_but_for_the_impossible_one() {
     assert_eq!(mirrors.len(), launched);
 
     assert_impossible_is_explained(&stack);
-    // Each function as itself, with the environment and the rights that it is deployed with, before a strict EC2.
+    // Each function as itself, with the environment and the rights that it is deployed with, before
+    // a strict EC2.
     assert_eq!(stack.refusals(), Vec::<String>::new());
     drop((provision, lifecycle, agent, ticker));
 }
@@ -104,7 +106,8 @@ fn settle(stack: &Stack, launched: usize) {
     all.unwrap_or_else(|error| panic!("{error}\n{}", waiting(stack)));
 }
 
-/// The pods that do not run, each with the node that it is nominated to and what the scheduler says of it.
+/// The pods that do not run, each with the node that it is nominated to and what the scheduler says
+/// of it.
 fn waiting(stack: &Stack) -> String {
     let pods = pods(stack).unwrap();
     let waiting = pods.iter().filter(|pod| pod["status"]["phase"] != "Running");
@@ -131,7 +134,8 @@ fn assert_impossible_is_explained(stack: &Stack) {
     assert_eq!(report.len(), 1);
 }
 
-/// Pods of half a processor fill a machine to the last thousandth, unless kube-proxy's 100m are counted.
+/// Pods of half a processor fill a machine to the last thousandth, unless kube-proxy's 100m are
+/// counted.
 #[test]
 fn full_nodes_have_room_for_kube_proxy() {
     let stack = start_with_kube_proxy().unwrap();
@@ -160,7 +164,8 @@ fn full_nodes_have_room_for_kube_proxy() {
     drop((provision, lifecycle, agent, ticker));
 }
 
-/// What each node's pods leave of its processors, kube-proxy among them, in thousandths. Each node must run it.
+/// What each node's pods leave of its processors, kube-proxy among them, in thousandths. Each node
+/// must run it.
 fn free_millicpus(stack: &Stack) -> BTreeMap<String, i64> {
     let millis = |quantity: &Value| quantity.as_str().unwrap().parse::<Quantity>().unwrap().milli_value();
     let nodes = stack.kubernetes().list("/api/v1/nodes").unwrap();

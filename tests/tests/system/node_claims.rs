@@ -1,4 +1,5 @@
-//! NodeClaim objects show what the ledger says, whatever their spec says: it is written once and can never be changed.
+//! NodeClaim objects show what the ledger says, whatever their spec says: it is written once and
+//! can never be changed.
 
 use std::time::Duration;
 
@@ -38,7 +39,8 @@ fn assert_all_are_shown(stack: &Stack, count: usize) {
     assert_eq!(stack.kubernetes().list(CLAIMS).unwrap().len(), count);
 }
 
-/// Gives a deployment so many pods and waits until the scheduler has refused `unschedulable` of all pods.
+/// Gives a deployment so many pods and waits until the scheduler has refused `unschedulable` of all
+/// pods.
 fn scale(stack: &Stack, object: &Value, unschedulable: usize) {
     apply(stack.kubernetes(), object).unwrap();
     wait_for("unschedulable pods", unschedulable, PATIENCE, || count_unschedulable(stack)).unwrap();

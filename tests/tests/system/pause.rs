@@ -1,4 +1,5 @@
-//! `outrigger pause` and `outrigger resume`: nothing is launched in between, and the pods that wait are told.
+//! `outrigger pause` and `outrigger resume`: nothing is launched in between, and the pods that wait
+//! are told.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Planned pods are bound to their nodes where that is allowed, and left to kube-scheduler where it is not.
+//! Planned pods are bound to their nodes where that is allowed, and left to kube-scheduler where it
+//! is not.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,8 +20,8 @@ const STRANGERS: usize = 2;
 const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Pods come, nodes are bought for them, and all run. Gives what lifecycle's ticks said of binding: how many
-/// pods it bound, how many it left, and whether it missed the right.
+/// Pods come, nodes are bought for them, and all run. Gives what lifecycle's ticks said of binding:
+/// how many pods it bound, how many it left, and whether it missed the right.
 fn run_more(stack: &Stack, name: &str, before: usize) -> (u64, u64, bool) {
     apply(stack.kubernetes(), &deployment(name, PODS, "700m", "1Gi", &json!({}))).unwrap();
     let waiting = || Ok(count_unschedulable(stack)? + count_in_phase(stack, "Running")?);
@@ -87,8 +88,9 @@ fn running(stack: &Stack, name: &str) -> (usize, usize) {
     (on.len(), on.iter().collect::<BTreeSet<_>>().len())
 }
 
-/// Bindings are refused for the server's load, sent twice, late, and their answers are lost: each pod is on one
-/// node, at most one binding in vain is left to kube-scheduler, and nothing further is bought.
+/// Bindings are refused for the server's load, sent twice, late, and their answers are lost: each
+/// pod is on one node, at most one binding in vain is left to kube-scheduler, and nothing further
+/// is bought.
 #[test]
 fn a_server_that_stammers_gets_each_binding_once() {
     let stack = start().unwrap();
@@ -129,8 +131,8 @@ impl Drop for UntilDropped<'_> {
     }
 }
 
-/// Binds a pod of its own to each node that is closed, but to no more than [`STRANGERS`]: pods that three nodes in
-/// a row did not help would be left alone for a while.
+/// Binds a pod of its own to each node that is closed, but to no more than [`STRANGERS`]: pods that
+/// three nodes in a row did not help would be left alone for a while.
 fn bind_strangers(stack: &Stack, over: &AtomicBool) {
     let mut met = BTreeSet::new();
     while !over.load(Ordering::Relaxed) {
@@ -149,8 +151,8 @@ fn bind_strangers(stack: &Stack, over: &AtomicBool) {
     }
 }
 
-/// Says of the first pod of a deployment that is bound to a new node that its kubelet had no room for it, where there
-/// is one.
+/// Says of the first pod of a deployment that is bound to a new node that its kubelet had no room
+/// for it, where there is one.
 fn refuse_one(stack: &Stack, name: &str, known: &BTreeSet<String>) -> bool {
     let all = pods(stack).unwrap();
     let is_bound = |pod: &&Value| {
@@ -183,8 +185,8 @@ fn look(stack: &Stack) -> Result<Vec<String>> {
     Ok(answer["refused"].as_array().into_iter().flatten().map(ToString::to_string).collect())
 }
 
-/// Ticks of both functions until so many pods of a deployment run, with something done between them; what lifecycle
-/// said of refused pods.
+/// Ticks of both functions until so many pods of a deployment run, with something done between
+/// them; what lifecycle said of refused pods.
 fn settle(stack: &Stack, name: &str, mut between: impl FnMut()) -> BTreeSet<String> {
     let mut refused = BTreeSet::new();
     let settled = || {

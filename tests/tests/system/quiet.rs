@@ -1,4 +1,5 @@
-//! What the functions ask the API server for while nothing is to be decided, and that its lists come compressed.
+//! What the functions ask the API server for while nothing is to be decided, and that its lists
+//! come compressed.
 
 use std::thread;
 use std::time::Duration;

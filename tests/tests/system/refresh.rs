@@ -1,4 +1,5 @@
-//! refresh asks EC2 and stores the catalogue, of the cluster it knows nothing; provision then plans from it.
+//! refresh asks EC2 and stores the catalogue, of the cluster it knows nothing; provision then plans
+//! from it.
 
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use serde_json::{Value, json};
 #[test]
 fn the_stored_catalogue_comes_from_ec2_and_is_planned_from() {
     let stack = start().unwrap();
-    // Its role has no identity in the cluster and no rights on the table: whoever needs one of them fails here.
+    // Its role has no identity in the cluster and no rights on the table: whoever needs one of them
+    // fails here.
     let nobody = [("OUTRIGGER_API_SERVER", "https://127.0.0.1:9"), ("OUTRIGGER_TABLE", "no-such-table")];
     let refresh = stack.start_function("refresh", &nobody).unwrap();
     let answer = tick(&stack, "refresh").unwrap();

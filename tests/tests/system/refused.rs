@@ -1,4 +1,5 @@
-//! A broken NodePool is refused with file, field, value and what is allowed, while the other pools go on.
+//! A broken NodePool is refused with file, field, value and what is allowed, while the other pools
+//! go on.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What the Cluster port asks of a real API server: lists come from the store, what is changed has the version that was
-//! read, and a pod that was made again under its name is another one.
+//! What the Cluster port asks of a real API server: lists come from the store, what is changed has
+//! the version that was read, and a pod that was made again under its name is another one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! A right that is missing: what needs it is named in the API server's words, and all else goes on. Each rule that a
-//! function has in the cluster is taken away in turn.
+//! A right that is missing: what needs it is named in the API server's words, and all else goes on.
+//! Each rule that a function has in the cluster is taken away in turn.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,10 +15,11 @@ const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 const LONGEST: Duration = Duration::from_secs(60);
-/// Roles whose rules are needed at moments that this world does not wait for. Of `place`, `placing.rs` says the same.
+/// Roles whose rules are needed at moments that this world does not wait for. Of `place`,
+/// `placing.rs` says the same.
 const ELSEWHERE: [&str; 5] = ["nominate", "rank", "mark", "show", "place"];
-/// Rules of other roles of which that is so, too: what lifecycle reads when it places pods, and what the end of a drain
-/// needs.
+/// Rules of other roles of which that is so, too: what lifecycle reads when it places pods, and
+/// what the end of a drain needs.
 const RARE: [(&str, &str); 18] = [
     ("disrupt", "create events"),
     ("lifecycle", "list daemonsets"),
@@ -94,8 +95,9 @@ impl Right {
         format!("{} {}", self.text("verbs"), self.text("resources"))
     }
 
-    /// What the API server says to who lacks it, one sentence for each of its resources: calls that need them run at
-    /// once, and the first that fails speaks. The log writes quotation marks of JSON.
+    /// What the API server says to who lacks it, one sentence for each of its resources: calls that
+    /// need them run at once, and the first that fails speaks. The log writes quotation marks of
+    /// JSON.
     fn refusals(&self) -> Vec<String> {
         let (verb, group) = (self.text("verbs"), self.text("apiGroups"));
         let resources = self.rule["resources"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -199,7 +201,8 @@ pub(crate) fn warning(instance: &str) -> Value {
     })])
 }
 
-/// What shows that a function has done its work: what this part of its answer says while it has all rights.
+/// What shows that a function has done its work: what this part of its answer says while it has all
+/// rights.
 fn work(function: &str, answer: &Value) -> Value {
     match function {
         "provision" => json!([answer["pods"], answer["unplaced"], answer["plans"], answer["launched"]]),
@@ -293,7 +296,8 @@ fn each_right_that_is_missing_is_named_and_the_rest_goes_on() {
 
     case("disrupt", disrupt, &of_disrupt, TO_DECIDE.to_vec()).run();
     case("interrupt", interrupt, &warned, OF_INTERRUPT.to_vec()).run();
-    // From here on a drain waits for a budget that allows nothing, and what replaces the node is bought.
+    // From here on a drain waits for a budget that allows nothing, and what replaces the node is
+    // bought.
     stack.kubernetes().delete(&format!("/api/v1/nodes/{node}")).unwrap();
     tick(&stack, "lifecycle").unwrap();
     tick(&stack, "provision").unwrap();

@@ -1,4 +1,5 @@
-//! Karpenter's chaos: a rogue taints every new node, so that no pod can run on it. We do not buy and buy.
+//! Karpenter's chaos: a rogue taints every new node, so that no pod can run on it. We do not buy
+//! and buy.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

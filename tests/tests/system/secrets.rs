@@ -1,5 +1,5 @@
-//! A recognisable secret lies wherever a cluster keeps one, and all functions run, into errors too. Nothing that they
-//! write, log, answer or send to AWS holds a secret which has no business there.
+//! A recognisable secret lies wherever a cluster keeps one, and all functions run, into errors too.
+//! Nothing that they write, log, answer or send to AWS holds a secret which has no business there.
 
 use std::fs;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,5 +1,5 @@
-//! Who the API server is, and who we are to it: a token that ends is read anew, and a server that nobody we trust has
-//! vouched for hears nothing.
+//! Who the API server is, and who we are to it: a token that ends is read anew, and a server that
+//! nobody we trust has vouched for hears nothing.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};

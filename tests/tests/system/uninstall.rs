@@ -1,5 +1,5 @@
-//! `outrigger uninstall` on a cluster with nodes: they are let go and run on, or drained and terminated; nothing is
-//! left that waits for functions which are gone.
+//! `outrigger uninstall` on a cluster with nodes: they are let go and run on, or drained and
+//! terminated; nothing is left that waits for functions which are gone.
 
 use std::time::Duration;
 

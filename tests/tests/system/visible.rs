@@ -1,5 +1,6 @@
-//! What people see of the objects that they wrote: conditions and events of what is refused, and that it has been mended;
-//! numbers of nodes and resources; and whose a pool is while a Karpenter lives.
+//! What people see of the objects that they wrote: conditions and events of what is refused, and
+//! that it has been mended; numbers of nodes and resources; and whose a pool is while a Karpenter
+//! lives.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! A watch that breaks off in the middle of an event, and one that says everything twice: in one tick all pods that come
-//! are seen, each counts once, and nothing is bought twice.
+//! A watch that breaks off in the middle of an event, and one that says everything twice: in one
+//! tick all pods that come are seen, each counts once, and nothing is bought twice.
 
 use std::collections::BTreeSet;
 use std::thread;

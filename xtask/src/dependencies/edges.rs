@@ -1,4 +1,5 @@
-//! Which crate of the workspace may use which: the table, and the comparison with what the manifests say.
+//! Which crate of the workspace may use which: the table, and the comparison with what the
+//! manifests say.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +8,9 @@ use serde_json::Value;
 
 use crate::command::metadata;
 
-/// Every member with the members that it uses: its normal dependencies, those that stand behind a feature among them.
-/// An edge that is not here is forbidden, and one that no manifest has any more must go from here.
+/// Every member with the members that it uses: its normal dependencies, those that stand behind a
+/// feature among them. An edge that is not here is forbidden, and one that no manifest has any more
+/// must go from here.
 const EDGES: [(&str, &[&str]); 22] = [
     ("disrupt", &["outrigger-runtime"]),
     ("interrupt", &["outrigger-runtime"]),

@@ -26,7 +26,8 @@ pub(crate) async fn facts(aws: &Aws, queries: &AccountQueries) -> Result<Account
             Some(name) => queries.in_force(launch_template_versions(aws, name).await?),
             None => None,
         };
-        // kOps has put the image that is in force into its template; the InstanceGroup's may not be applied yet.
+        // kOps has put the image that is in force into its template; the InstanceGroup's may not be
+        // applied yet.
         let of_template =
             template.as_ref().and_then(|template| template.image.as_deref()).and_then(image_of_template);
         let images = images::of_reference(aws, of_template.as_ref().unwrap_or(&queries.image)).await?;
@@ -164,7 +165,8 @@ async fn security_groups(aws: &Aws, filters: Vec<Filter>) -> Result<Vec<Security
     Ok(found)
 }
 
-/// A launch template's default version and its latest one, in this order; nothing when there is none of that name.
+/// A launch template's default version and its latest one, in this order; nothing when there is
+/// none of that name.
 async fn launch_template_versions(aws: &Aws, name: &str) -> Result<Vec<LaunchTemplateFacts>, CloudError> {
     let describe = aws
         .ec2(Rate::Describe)

@@ -1,7 +1,8 @@
 //! What a machine had to say before it was given up.
 //!
-//! User data may print secrets, and whatever is said here goes into logs and events. So nothing of a console is quoted:
-//! known lines of kOps' bootstrap and of the kernel are told in words of our own, with no more than their numbers.
+//! User data may print secrets, and whatever is said here goes into logs and events. So nothing of
+//! a console is quoted: known lines of kOps' bootstrap and of the kernel are told in words of our
+//! own, with no more than their numbers.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,9 +15,9 @@ use crate::{Aws, errors};
 /// How many of the last things that are known are told.
 const TOLD: usize = 4;
 
-/// What lines with these words mean: of kOps' bootstrap script and of nodeup (`pkg/model/resources/nodeup.go`,
-/// `cmd/nodeup/main.go`, `upup/pkg/fi/executor.go`, kOps 1.34), and of Linux.
-/// Of a line that has several of them the first counts, which says most.
+/// What lines with these words mean: of kOps' bootstrap script and of nodeup
+/// (`pkg/model/resources/nodeup.go`, `cmd/nodeup/main.go`, `upup/pkg/fi/executor.go`, kOps 1.34),
+/// and of Linux. Of a line that has several of them the first counts, which says most.
 const KNOWN: [(&str, &str); 15] = [
     ("== nodeup node config starting ==", "kOps' bootstrap began"),
     ("== Failed to initialize the machine ID", "the machine has no machine id"),
@@ -35,7 +36,8 @@ const KNOWN: [(&str, &str); 15] = [
     ("No space left on device", "a disk is full"),
 ];
 
-/// What an instance's console tells of its start; `None` while EC2 has no console, or nothing in it is known.
+/// What an instance's console tells of its start; `None` while EC2 has no console, or nothing in it
+/// is known.
 pub(crate) async fn progress(aws: &Aws, instance: &str) -> Result<Option<String>, CloudError> {
     let attempted = || format!("read the console of {instance}");
     let answer = aws.ec2(Rate::Describe).await.get_console_output().instance_id(instance).send().await;

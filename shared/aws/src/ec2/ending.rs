@@ -8,11 +8,12 @@ use outrigger_engine::ports::CloudError;
 use super::SERVICE;
 use crate::{Aws, errors};
 
-/// How many instances one call terminates; EC2 takes more, and refuses all of them for the sake of one.
+/// How many instances one call terminates; EC2 takes more, and refuses all of them for the sake of
+/// one.
 const BATCH: usize = 100;
 
-/// Terminates instances, and says which EC2 refused and why. A batch that is refused for one of its instances is
-/// tried one by one; an instance that is gone is no refusal.
+/// Terminates instances, and says which EC2 refused and why. A batch that is refused for one of its
+/// instances is tried one by one; an instance that is gone is no refusal.
 pub(crate) async fn terminate(
     aws: &Aws,
     instances: &[String],

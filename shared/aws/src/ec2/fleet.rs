@@ -1,7 +1,7 @@
 //! CreateFleet: from our request to EC2's, and from EC2's answer to ours.
 //!
-//! One request is sent once: whether it may be sent again is for the intent in the ledger to decide, so the SDK's own
-//! retries are off.
+//! One request is sent once: whether it may be sent again is for the intent in the ledger to
+//! decide, so the SDK's own retries are off.
 
 use aws_config::retry::RetryConfig;
 use aws_sdk_ec2::operation::create_fleet::builders::CreateFleetInputBuilder;
@@ -47,7 +47,8 @@ fn send(
         .set_tag_specifications(input.tag_specifications)
 }
 
-/// EC2's form of a request. The same request always gives the same bytes. `None` when the count does not fit.
+/// EC2's form of a request. The same request always gives the same bytes. `None` when the count
+/// does not fit.
 fn input(request: &FleetRequest) -> Option<CreateFleetInputBuilder> {
     let (default_kind, spot) = match request.capacity_type {
         CapacityType::Spot => (DefaultTargetCapacityType::Spot, true),
@@ -101,8 +102,8 @@ fn strategy(allocation: SpotAllocation) -> SpotAllocationStrategy {
     }
 }
 
-/// The priority is the rank by price, so that a strategy which honours priorities chooses as we do: where NodeOverlays
-/// have changed prices, as Karpenter does.
+/// The priority is the rank by price, so that a strategy which honours priorities chooses as we do:
+/// where NodeOverlays have changed prices, as Karpenter does.
 fn override_request(
     (wanted, rank): (&FleetOverride, u32),
     most: Option<Price>,
@@ -116,8 +117,9 @@ fn override_request(
         .build()
 }
 
-/// Tags for what EC2 lets an instant fleet tag. Network interfaces are not among it: their tags are our own templates'
-/// to give. Neither are spot requests, and a template that tags them makes EC2 refuse every on-demand launch.
+/// Tags for what EC2 lets an instant fleet tag. Network interfaces are not among it: their tags are
+/// our own templates' to give. Neither are spot requests, and a template that tags them makes EC2
+/// refuse every on-demand launch.
 fn tag_specifications(request: &FleetRequest) -> Vec<TagSpecification> {
     let tags: Vec<_> = request.tags.iter().map(|(key, value)| tag(key, value)).collect();
     [ResourceType::Fleet, ResourceType::Instance, ResourceType::Volume]
@@ -126,7 +128,8 @@ fn tag_specifications(request: &FleetRequest) -> Vec<TagSpecification> {
         .collect()
 }
 
-/// Our form of an answer. An instance is what EC2 says; price and image are those of the override that it came from.
+/// Our form of an answer. An instance is what EC2 says; price and image are those of the override
+/// that it came from.
 fn read(request: &FleetRequest, output: &CreateFleetOutput) -> FleetAnswer {
     let mut answer = FleetAnswer::default();
     for group in output.instances() {

@@ -84,7 +84,8 @@ async fn by_filters(
     Ok(found)
 }
 
-/// For each architecture the image that was made last; deprecated ones only where there is nothing else.
+/// For each architecture the image that was made last; deprecated ones only where there is nothing
+/// else.
 fn newest(mut images: Vec<Image>) -> Vec<ImageFacts> {
     let now = now();
     let rank = |image: &Image| {

@@ -30,7 +30,8 @@ pub(crate) async fn of_intent(aws: &Aws, intent: &str) -> Result<Vec<Instance>, 
     Ok(found)
 }
 
-/// All instances of a cluster, those that were terminated lately among them. One page that fails fails the whole.
+/// All instances of a cluster, those that were terminated lately among them. One page that fails
+/// fails the whole.
 pub(crate) async fn of_cluster(aws: &Aws, cluster: &str) -> Result<Vec<Machine>, CloudError> {
     let wanted = vec![filter(format!("tag:{}", labels::CLUSTER), [cluster])];
     let mut found = described(aws, wanted, "list the cluster's instances", machine).await?;
@@ -55,7 +56,8 @@ async fn described<T>(
     Ok(found)
 }
 
-/// An instance as a sweep looks at it. A state that is not known counts as running, which is let be.
+/// An instance as a sweep looks at it. A state that is not known counts as running, which is let
+/// be.
 fn machine(instance: &aws_sdk_ec2::types::Instance) -> Machine {
     let tag = |key: &str| {
         let found = instance.tags().iter().find(|tag| tag.key() == Some(key));

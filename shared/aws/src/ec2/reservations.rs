@@ -63,7 +63,8 @@ fn filters(term: &CapacityReservationSelectorTerm) -> Vec<Filter> {
     std::iter::once(filter("state", ["active"])).chain(tags).chain(owner).chain(criteria).collect()
 }
 
-/// A reservation that nodes may start in: of Linux on shared hardware. Capacity blocks are another way to buy.
+/// A reservation that nodes may start in: of Linux on shared hardware. Capacity blocks are another
+/// way to buy.
 fn read(reservation: &CapacityReservation) -> Option<Reservation> {
     let is_linux = reservation.instance_platform() == Some(&CapacityReservationInstancePlatform::LinuxUnix);
     let is_shared =

@@ -16,9 +16,11 @@ const PAGE: i32 = 1_000;
 /// How EC2 marks, in the description, events that are over. They stay in the answer for a week.
 const OVER: [&str; 2] = ["[Completed]", "[Canceled]"];
 
-/// What is wrong with the running instances of the account, in order of id. One page that fails fails the whole.
+/// What is wrong with the running instances of the account, in order of id. One page that fails
+/// fails the whole.
 ///
-/// EC2 knows no filter by tag here, and its filters by status are ANDed, so that one unfiltered question is asked.
+/// EC2 knows no filter by tag here, and its filters by status are ANDed, so that one unfiltered
+/// question is asked.
 pub(crate) async fn unwell(aws: &Aws) -> Result<Vec<InstanceStatus>, CloudError> {
     let mut pages =
         aws.ec2(Rate::Describe).await.describe_instance_status().max_results(PAGE).into_paginator().send();

@@ -1,5 +1,5 @@
-//! Launch templates that Outrigger writes. A template's name ends in the hash of its content, so a template of that
-//! name always has that content, in its version 1, and nobody ever changes one.
+//! Launch templates that Outrigger writes. A template's name ends in the hash of its content, so a
+//! template of that name always has that content, in its version 1, and nobody ever changes one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -49,8 +49,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) reservation: Option<&'a str>,
 }
 
-/// Writes the template of a class unless it is there already. `known` holds the names of those that this process wrote
-/// or found.
+/// Writes the template of a class unless it is there already. `known` holds the names of those that
+/// this process wrote or found.
 pub(crate) async fn ensure(
     aws: &Aws,
     cluster: &str,
@@ -175,8 +175,9 @@ fn data(wanted: Wanted<'_>) -> RequestLaunchTemplateData {
     builder.network_interfaces(interface.build()).build()
 }
 
-/// In which capacity reservations instances start: the one that is named, or, where the class chooses them by name, in
-/// no other, so that what is bought on demand takes none of their room. EC2's default is any open one that fits.
+/// In which capacity reservations instances start: the one that is named, or, where the class
+/// chooses them by name, in no other, so that what is bought on demand takes none of their room.
+/// EC2's default is any open one that fits.
 fn reservation_specification(
     wanted: Wanted<'_>,
 ) -> Option<LaunchTemplateCapacityReservationSpecificationRequest> {
@@ -226,8 +227,8 @@ fn root_mapping(device: &str, root: &RootVolume) -> LaunchTemplateBlockDeviceMap
     LaunchTemplateBlockDeviceMappingRequest::builder().device_name(device).ebs(ebs).build()
 }
 
-/// The class's tags for the machines' network interfaces, as Karpenter's templates give them: CreateFleet takes none
-/// for them.
+/// The class's tags for the machines' network interfaces, as Karpenter's templates give them:
+/// CreateFleet takes none for them.
 fn interface_tags(class: &NodeClass) -> LaunchTemplateTagSpecificationRequest {
     LaunchTemplateTagSpecificationRequest::builder()
         .resource_type(ResourceType::NetworkInterface)
@@ -235,8 +236,8 @@ fn interface_tags(class: &NodeClass) -> LaunchTemplateTagSpecificationRequest {
         .build()
 }
 
-/// Tags by which `kops delete cluster` finds the template. It must not have the tag `Name`: kOps removes every template
-/// whose Name is that of an InstanceGroup and which it did not write.
+/// Tags by which `kops delete cluster` finds the template. It must not have the tag `Name`: kOps
+/// removes every template whose Name is that of an InstanceGroup and which it did not write.
 fn tags(cluster: &str) -> TagSpecification {
     TagSpecification::builder()
         .resource_type(ResourceType::LaunchTemplate)

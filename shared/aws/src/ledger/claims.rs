@@ -12,7 +12,8 @@ use super::transaction::{Outcome, built, put, write};
 use super::{leases, queries};
 use crate::errors;
 
-/// Writes a claim over the version that was read; with a lease, in one transaction with the check that it is ours.
+/// Writes a claim over the version that was read; with a lease, in one transaction with the check
+/// that it is ours.
 pub(super) async fn update(
     ledger: &DynamoLedger,
     claim: &NodeClaim,

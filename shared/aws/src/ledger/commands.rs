@@ -75,8 +75,8 @@ pub(super) async fn end_command(
     }
 }
 
-/// Whether a command is gone, and its claims are as its end was to leave them. They are written as one, so one of
-/// them tells.
+/// Whether a command is gone, and its claims are as its end was to leave them. They are written as
+/// one, so one of them tells.
 async fn has_ended(
     ledger: &DynamoLedger,
     command: &Command,

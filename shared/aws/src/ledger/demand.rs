@@ -1,5 +1,5 @@
-//! What pods have asked for in the week before. Of what is too large to be kept, the pools with the least demand are
-//! forgotten first.
+//! What pods have asked for in the week before. Of what is too large to be kept, the pools with the
+//! least demand are forgotten first.
 
 use jiff::Timestamp;
 use outrigger_engine::ports::{Lease, LedgerError};

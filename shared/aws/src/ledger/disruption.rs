@@ -1,4 +1,5 @@
-//! What the function `disrupt` remembers. Of what is too large to be kept, the pods of nodes are forgotten first.
+//! What the function `disrupt` remembers. Of what is too large to be kept, the pods of nodes are
+//! forgotten first.
 
 use outrigger_engine::ports::{Lease, LedgerError};
 use outrigger_model::DisruptionMemory;

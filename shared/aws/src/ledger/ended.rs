@@ -1,5 +1,5 @@
-//! Claims that are over lie in a partition of their own, which no tick reads. They stay there for people to look at,
-//! until their time to live has passed.
+//! Claims that are over lie in a partition of their own, which no tick reads. They stay there for
+//! people to look at, until their time to live has passed.
 
 use aws_sdk_dynamodb::types::{AttributeValue, Delete, TransactWriteItem};
 use outrigger_engine::ports::LedgerError;
@@ -15,8 +15,8 @@ const AT_ONCE: usize = 40;
 /// How many items one call moves; the next one goes on.
 const AT_MOST: usize = 400;
 
-/// Moves what is over, and says how many items. An item is moved whole or not at all; what somebody else has moved
-/// meanwhile is left to them.
+/// Moves what is over, and says how many items. An item is moved whole or not at all; what somebody
+/// else has moved meanwhile is left to them.
 pub(super) async fn put_away(ledger: &DynamoLedger) -> Result<usize, LedgerError> {
     let mut over = queries::claims_over(ledger).await?;
     over.truncate(AT_MOST);

@@ -39,7 +39,8 @@ pub(super) async fn put_health(ledger: &DynamoLedger, health: &LaunchHealth) -> 
     }
     let Err(error) = put.send().await else { return Ok(()) };
     let refused = error.as_service_error().is_some_and(PutItemError::is_conditional_check_failed_exception);
-    // An answer that was lost makes the SDK send the same again, which then meets its own first attempt.
+    // An answer that was lost makes the SDK send the same again, which then meets its own first
+    // attempt.
     match get_health(ledger).await {
         Ok(found) if found == next => Ok(()),
         _ if refused => Err(LedgerError::Conflict { what: "how launches have fared".into() }),

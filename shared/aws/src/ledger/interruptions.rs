@@ -18,8 +18,8 @@ pub(super) fn key(claim: &str) -> String {
     format!("{PREFIX}{claim}")
 }
 
-/// States it, unless somebody has stated something of the claim; returns whether nobody had. An answer that was lost
-/// counts as somebody else's.
+/// States it, unless somebody has stated something of the claim; returns whether nobody had. An
+/// answer that was lost counts as somebody else's.
 pub(super) async fn put(ledger: &DynamoLedger, stated: &Interruption) -> Result<bool, LedgerError> {
     let key = key(&stated.claim);
     let item = ledger

@@ -21,7 +21,8 @@ pub(super) type Attributes = HashMap<String, AttributeValue>;
 #[derive(Clone, Debug)]
 pub(super) struct Item(Attributes);
 
-/// The attribute names that expressions use; several are reserved words, so all go through placeholders.
+/// The attribute names that expressions use; several are reserved words, so all go through
+/// placeholders.
 pub(super) mod names {
     pub(in crate::ledger) const PARTITION: &str = "pk";
     pub(in crate::ledger) const SORT: &str = "sk";
@@ -118,8 +119,8 @@ impl Item {
         serde_json::from_str(body).map_err(|error| self.unreadable(error))
     }
 
-    /// The value that `body` holds. One that cannot be read is named and left out: whoever may write it must not hold
-    /// up the rest.
+    /// The value that `body` holds. One that cannot be read is named and left out: whoever may
+    /// write it must not hold up the rest.
     pub(super) fn body_if_readable<T: DeserializeOwned>(&self) -> Option<T> {
         let body = self.body();
         if let Err(error) = &body {
@@ -141,8 +142,8 @@ impl Item {
         Ok(self.with(names::BODY, text(body)))
     }
 
-    /// The item with a value in its `body` that may be large, compressed where it is. Errors where it is too large even
-    /// so.
+    /// The item with a value in its `body` that may be large, compressed where it is. Errors where
+    /// it is too large even so.
     pub(super) fn with_packed_body(self, value: &impl Serialize) -> Result<Self, LedgerError> {
         let packed = packing::packed(value).map_err(|error| self.unreadable(error))?;
         if !packed.is_small_enough() {

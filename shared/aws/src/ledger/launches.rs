@@ -43,7 +43,8 @@ pub(super) async fn prepare(
         }
         Err(error) => return Err(error),
     };
-    // An answer that was lost makes the SDK send the same again, which then finds its own items in the way.
+    // An answer that was lost makes the SDK send the same again, which then finds its own items in
+    // the way.
     if was_written(ledger, &launch.intent).await? {
         return Ok(next);
     }
@@ -86,8 +87,8 @@ pub(super) async fn mark_sent(
     }
 }
 
-/// A claim that no launch of the ledger's has made, in one transaction with the generation: plans that were made
-/// without it are overtaken.
+/// A claim that no launch of the ledger's has made, in one transaction with the generation: plans
+/// that were made without it are overtaken.
 pub(super) async fn adopt(
     ledger: &DynamoLedger,
     claim: &NodeClaim,

@@ -1,4 +1,5 @@
-//! Leases: who does a function's work. They save work; what keeps launches apart is the epoch in every transaction.
+//! Leases: who does a function's work. They save work; what keeps launches apart is the epoch in
+//! every transaction.
 
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ use super::partition::Partition;
 use super::transaction::built;
 use crate::errors;
 
-/// Clocks of two machines may differ by so much; a lease is taken over only when it is over for both.
+/// Clocks of two machines may differ by so much; a lease is taken over only when it is over for
+/// both.
 const CLOCK_MARGIN_MS: i64 = 2_000;
 
 /// Takes a lease that is free, over or ours already.

@@ -17,7 +17,8 @@ const CLUSTER: &str = "cluster";
 const UID: &str = "cluster_uid";
 pub(super) const SCHEMA_NAME: &str = "schema";
 
-/// Writes the item where there is none, and makes sure that it speaks of this cluster and of no newer form.
+/// Writes the item where there is none, and makes sure that it speaks of this cluster and of no
+/// newer form.
 pub(super) async fn bind(ledger: &DynamoLedger, cluster_uid: &str) -> Result<(), LedgerError> {
     if ledger.uid != cluster_uid {
         return Err(LedgerError::Foreign { found: ledger.uid.clone(), expected: cluster_uid.to_owned() });

@@ -120,7 +120,8 @@ fn after(claim: &NodeClaim, outcome: &ClaimOutcome, at: Timestamp) -> NodeClaim 
     claim
 }
 
-/// Whether a claim is what this outcome makes of it, or what came after. A claim that is gone from the table was over.
+/// Whether a claim is what this outcome makes of it, or what came after. A claim that is gone from
+/// the table was over.
 fn agrees(claim: Option<&NodeClaim>, outcome: &ClaimOutcome) -> bool {
     let Some(claim) = claim else { return true };
     match outcome {

@@ -1,4 +1,5 @@
-//! Values that may be large: as JSON while they are small, compressed else. DynamoDB takes 400 KB for an item.
+//! Values that may be large: as JSON while they are small, compressed else. DynamoDB takes 400 KB
+//! for an item.
 
 use std::borrow::Cow;
 use std::io::{Error, Read, Write};
@@ -50,7 +51,8 @@ pub(super) fn packed(value: &impl Serialize) -> Result<Packed, Error> {
     Ok(Packed::Compressed(encoder.finish()?))
 }
 
-/// Packs a value so that an item may hold it: as long as it is too large, `forget` takes something off it.
+/// Packs a value so that an item may hold it: as long as it is too large, `forget` takes something
+/// off it.
 pub(super) fn packed_to_fit<T: Clone + Serialize>(
     value: &T,
     forget: impl Fn(&mut T),

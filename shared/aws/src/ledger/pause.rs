@@ -18,8 +18,8 @@ pub(super) async fn get_pause(ledger: &DynamoLedger) -> Result<Option<Pause>, Le
     get(ledger, Partition::Cluster, KEY).await?.as_ref().map(Item::body).transpose()
 }
 
-/// Writes a pause over the one that is there, or removes it. Doing it twice is doing it once, so an answer that was
-/// lost does no harm.
+/// Writes a pause over the one that is there, or removes it. Doing it twice is doing it once, so an
+/// answer that was lost does no harm.
 pub(super) async fn put_pause(ledger: &DynamoLedger, pause: Option<&Pause>) -> Result<(), LedgerError> {
     let item = ledger.item(Partition::Cluster, KEY);
     let (client, table) = (&ledger.client, &ledger.table);

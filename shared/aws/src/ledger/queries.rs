@@ -26,8 +26,9 @@ const CLAIM_PREFIX: &str = "claim#";
 /// What the sort keys of intents begin with.
 const INTENT_PREFIX: &str = "intent#";
 
-/// The generation first, then the open intents, then everything else that is not over. Whatever is written in between
-/// carries a newer generation, and a launch that is resolved in between shows both as open and in its claims.
+/// The generation first, then the open intents, then everything else that is not over. Whatever is
+/// written in between carries a newer generation, and a launch that is resolved in between shows
+/// both as open and in its claims.
 pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerError> {
     let generation = meta::generation(ledger).await?;
     let intents = query(ledger, Partition::Launches, INTENT_PREFIX, States::All).await?;
@@ -197,8 +198,8 @@ enum States {
     Only([&'static str; 2]),
 }
 
-/// All items whose sort key begins with `prefix`, and which are in such a state. A page that fails fails the whole:
-/// half a list is no list.
+/// All items whose sort key begins with `prefix`, and which are in such a state. A page that fails
+/// fails the whole: half a list is no list.
 async fn query(
     ledger: &DynamoLedger,
     partition: Partition,

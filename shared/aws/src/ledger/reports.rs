@@ -1,5 +1,5 @@
-//! The last report of each function. DynamoDB takes 400 KB for an item, so a large one is compressed, and cut where
-//! even that is too much; a report explains, nothing depends on it.
+//! The last report of each function. DynamoDB takes 400 KB for an item, so a large one is
+//! compressed, and cut where even that is too much; a report explains, nothing depends on it.
 
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::types::AttributeValue;

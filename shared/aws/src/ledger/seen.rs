@@ -24,7 +24,8 @@ pub(super) fn read(item: &Item) -> Option<SeenResources> {
     seen.ok()
 }
 
-/// Remembers what a type offers under an image and a class, unless a version that is no older is there.
+/// Remembers what a type offers under an image and a class, unless a version that is no older is
+/// there.
 pub(super) async fn put(
     ledger: &DynamoLedger,
     seen: &SeenResources,

@@ -19,8 +19,9 @@ pub(super) async fn get_sweep(ledger: &DynamoLedger) -> Result<Sweep, LedgerErro
     Ok(item.as_ref().map(Item::packed_body).transpose()?.unwrap_or_default())
 }
 
-/// Keeps a sweep in place of the last. Of what is too large to be kept the second half is forgotten: the next sweep
-/// finds it as if for the first time, and nothing is done about it meanwhile.
+/// Keeps a sweep in place of the last. Of what is too large to be kept the second half is
+/// forgotten: the next sweep finds it as if for the first time, and nothing is done about it
+/// meanwhile.
 pub(super) async fn put_sweep(
     ledger: &DynamoLedger,
     sweep: &Sweep,

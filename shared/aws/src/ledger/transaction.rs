@@ -24,8 +24,9 @@ pub(super) enum Outcome {
 
 /// Writes all items or none. `purpose` names the transaction in errors.
 ///
-/// The SDK gives each request a client token, under which its attempts are one. A later request for the same meets what
-/// the first has written in its conditions, and its caller looks at what stands there.
+/// The SDK gives each request a client token, under which its attempts are one. A later request for
+/// the same meets what the first has written in its conditions, and its caller looks at what stands
+/// there.
 pub(super) async fn write(
     ledger: &DynamoLedger,
     purpose: &str,
@@ -58,7 +59,8 @@ pub(super) async fn write(
     Err(LedgerError::Conflict { what: purpose.to_owned() })
 }
 
-/// A put with a condition on the attribute placeholders `#sk` and `#state`/`#version`, which the caller fills.
+/// A put with a condition on the attribute placeholders `#sk` and `#state`/`#version`, which the
+/// caller fills.
 pub(super) fn put(ledger: &DynamoLedger, item: Item) -> aws_sdk_dynamodb::types::builders::PutBuilder {
     Put::builder().table_name(&ledger.table).set_item(Some(item.into_attributes()))
 }

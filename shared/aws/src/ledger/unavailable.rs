@@ -24,8 +24,8 @@ fn unavailable_key(offering: &UnavailableOffering) -> String {
     format!("{PREFIX}{capacity_type}#{instance_type}#{zone}")
 }
 
-/// The offerings of both partitions, each once and for as long as either says. What EC2 is said to have taken back and
-/// cannot be read is named and left out.
+/// The offerings of both partitions, each once and for as long as either says. What EC2 is said to
+/// have taken back and cannot be read is named and left out.
 pub(super) fn read(met: &[Item], taken_back: &[Item]) -> Result<Vec<UnavailableOffering>, LedgerError> {
     let mut latest: BTreeMap<String, UnavailableOffering> = BTreeMap::new();
     for item in met {

@@ -12,10 +12,12 @@ use super::{DynamoLedger, meta, queries};
 /// So many launches are moved at once; a transaction has 100 items.
 const AT_ONCE: usize = 40;
 
-/// Schema 1 kept launches, and what disrupt and interrupt wrote, beside the claims. Open launches move. What else there
-/// was is written anew or is over: functions of schema 1 that still run find their generation overtaken.
+/// Schema 1 kept launches, and what disrupt and interrupt wrote, beside the claims. Open launches
+/// move. What else there was is written anew or is over: functions of schema 1 that still run find
+/// their generation overtaken.
 ///
-/// Errors with [`LedgerError::Conflict`] where a launch was written meanwhile; the next tick goes on.
+/// Errors with [`LedgerError::Conflict`] where a launch was written meanwhile; the next tick goes
+/// on.
 pub(super) async fn to_schema_2(ledger: &DynamoLedger, generation: u64) -> Result<(), LedgerError> {
     let open = queries::open_of_schema_1(ledger).await?;
     for some in open.chunks(AT_ONCE) {

@@ -6,7 +6,8 @@ use aws_sdk_ec2::types::{
 };
 use outrigger_catalog::{EbsAttachments, Gpus, InstanceTypeFacts, NeuronDevices};
 
-/// The facts of a type; `None` for one that no node can be made of, since EC2 does not say what it has.
+/// The facts of a type; `None` for one that no node can be made of, since EC2 does not say what it
+/// has.
 pub(super) fn read(info: &InstanceTypeInfo) -> Option<InstanceTypeFacts> {
     let processor = info.processor_info()?;
     let network = info.network_info()?;

@@ -1,4 +1,5 @@
-//! EC2NodeClasses that cannot be: what they select in vain is named, and more user data than EC2 takes is refused.
+//! EC2NodeClasses that cannot be: what they select in vain is named, and more user data than EC2
+//! takes is refused.
 
 use outrigger_engine::ports::{ClassSource, Cloud, CloudError};
 use outrigger_model::{EC2NodeClass, LaunchTemplate};

@@ -1,4 +1,5 @@
-//! The ledger on a real DynamoDB (DynamoDB Local): races, lost answers, expiry, foreign and broken tables.
+//! The ledger on a real DynamoDB (DynamoDB Local): races, lost answers, expiry, foreign and broken
+//! tables.
 
 mod collisions;
 mod demand;
@@ -355,7 +356,8 @@ async fn of_many_commands_over_a_claim_the_first_holds_it_and_its_end_lets_it_go
     let claims = ready(&ledger, 2).await;
     let racers = (0..RACERS).map(|racer| {
         let ledger = ledger.clone();
-        // Half of them write one command, and the others another, which wants a second claim beside it.
+        // Half of them write one command, and the others another, which wants a second claim beside
+        // it.
         let command = command(&format!("c{}", racer % 2), &claims[..=racer % 2]);
         tokio::spawn(async move { ledger.write_command(&command, None).await })
     });
@@ -450,7 +452,8 @@ async fn a_launch_whose_answers_are_lost_is_still_one_launch() {
     let rig = bound().await;
     let lease = rig.ledger.acquire("provision", "a", at(0), TTL).await.unwrap().unwrap();
     let (ledger, proxy) = rig.through_proxy("TransactWriteItems").await;
-    // One lost answer is repaired by the SDK's second attempt; with all three lost, reading back must tell.
+    // One lost answer is repaired by the SDK's second attempt; with all three lost, reading back
+    // must tell.
     for (generation, losses) in [(0, 1), (1, 3)] {
         let id = format!("i{generation}");
         proxy.lose_next(losses);

@@ -1,4 +1,5 @@
-//! The adapters on real servers: the ledger on DynamoDB Local, everything else on moto, which checks the wire format.
+//! The adapters on real servers: the ledger on DynamoDB Local, everything else on moto, which
+//! checks the wire format.
 //!
 //! `cargo xtask test aws` starts both and names them in the environment.
 

@@ -23,7 +23,8 @@ use crate::support::{config, server};
 
 const NODEUP_CONFIG: &str = "ClusterName: k\nKubeletConfig:\n  maxPods: 64\n";
 
-/// A cluster of its own in moto: state store, subnets, security group and kOps' launch template of group `nodes`.
+/// A cluster of its own in moto: state store, subnets, security group and kOps' launch template of
+/// group `nodes`.
 pub(crate) struct Rig {
     pub(crate) cluster: String,
     pub(crate) cloud: AwsCloud,

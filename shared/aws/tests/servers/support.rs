@@ -1,4 +1,5 @@
-//! What the tests against real servers share: configuration, a table, claims, and a proxy that loses answers.
+//! What the tests against real servers share: configuration, a table, claims, and a proxy that
+//! loses answers.
 
 pub(crate) mod colliding_proxy;
 pub(crate) mod lossy_proxy;
@@ -19,7 +20,8 @@ use jiff::Timestamp;
 use outrigger_engine::ports::PreparedLaunch;
 use outrigger_model::{FleetRequest, Intent, IntentState, NodeClaim, NodeClaimStatus, fixtures};
 
-/// The server that an environment variable names. The test runner starts it; without it these tests cannot pass.
+/// The server that an environment variable names. The test runner starts it; without it these tests
+/// cannot pass.
 pub(crate) fn server(variable: &str) -> String {
     std::env::var(variable)
         .unwrap_or_else(|_| panic!("{variable} is not set; run these tests with cargo xtask test"))

@@ -26,8 +26,9 @@ pub(crate) fn collect(
     Ok(facts)
 }
 
-/// EFA interfaces stand in no list, and the published table knows fewer types with branch interfaces than the list of
-/// limits (the list is newer); both are taken from the table, so that allocatable agrees with it.
+/// EFA interfaces stand in no list, and the published table knows fewer types with branch
+/// interfaces than the list of limits (the list is newer); both are taken from the table, so that
+/// allocatable agrees with it.
 fn of_type(row: &Row, limits: &Row, table: &Table) -> Result<InstanceTypeFacts> {
     let name = row.text("instance_type")?;
     Ok(InstanceTypeFacts {

@@ -1,10 +1,11 @@
-//! Writes the data that the catalogue embeds, and the table that its tests compare with, from published lists.
+//! Writes the data that the catalogue embeds, and the table that its tests compare with, from
+//! published lists.
 //!
 //!     cargo run -p outrigger-catalog --example embed -- \
 //!         <instance-types.csv> <eni-limits.csv> <volume-limits.csv> <on-demand-prices.csv> <published-table.json>
 //!
-//! `data/README.md` says what the lists are. The program writes `data/*.json.gz` and `tests/published.csv` of its
-//! crate.
+//! `data/README.md` says what the lists are. The program writes `data/*.json.gz` and
+//! `tests/published.csv` of its crate.
 
 mod facts;
 mod published;
@@ -41,7 +42,8 @@ fn main() -> Result<()> {
     published::write(&table, &root.join("tests/published.csv"))
 }
 
-/// Prices by region and type, without those of types whose facts are not known: they could not be planned with.
+/// Prices by region and type, without those of types whose facts are not known: they could not be
+/// planned with.
 fn price_list(
     rows: &Rows,
     known: &std::collections::BTreeSet<&str>,

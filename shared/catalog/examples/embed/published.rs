@@ -1,4 +1,5 @@
-//! Karpenter's published table of labels and allocatable, and the compact form in which the tests keep it.
+//! Karpenter's published table of labels and allocatable, and the compact form in which the tests
+//! keep it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -1,4 +1,5 @@
-//! Allocatable as Karpenter computes it for an `EC2NodeClass` (AWS provider 1.14, `instancetype/types.go`).
+//! Allocatable as Karpenter computes it for an `EC2NodeClass` (AWS provider 1.14,
+//! `instancetype/types.go`).
 
 use outrigger_model::resources::{CPU, EPHEMERAL_STORAGE, MEMORY};
 use outrigger_model::{KubeletSettings, Quantity, Resources};
@@ -7,19 +8,22 @@ use super::threshold::{DEFAULT_MEMORY, DEFAULT_NODEFS, MEMORY_AVAILABLE, NODEFS_
 use super::{Parts, mebibytes, pods};
 use crate::facts::InstanceTypeFacts;
 
-/// `VM_MEMORY_OVERHEAD_PERCENT`, in thousandths: what the hypervisor and the kernel are taken to use.
+/// `VM_MEMORY_OVERHEAD_PERCENT`, in thousandths: what the hypervisor and the kernel are taken to
+/// use.
 const VM_OVERHEAD_PER_MILLE: u64 = 75;
 /// Memory that Graviton machines reserve for contiguous allocations.
 const ARM_RESERVED_MIB: u64 = 64;
 /// What EKS' nodes reserve for the kubelet's daemons, and for each pod on top.
 const RESERVED_MIB: u64 = 255;
 const RESERVED_MIB_PER_POD: u64 = 11;
-/// Share of the cores that is reserved: from which millicore, up to which, in hundredths of a percent.
+/// Share of the cores that is reserved: from which millicore, up to which, in hundredths of a
+/// percent.
 const RESERVED_CPU: [(i64, i64, i64); 4] =
     [(0, 1_000, 600), (1_000, 2_000, 100), (2_000, 4_000, 50), (4_000, i64::MAX, 25)];
 
-/// Karpenter takes every Linux node to be limited by network interfaces; `eni_limited` makes no difference here. The
-/// default overhead for pods is counted with that limit even where `maxPods` says otherwise.
+/// Karpenter takes every Linux node to be limited by network interfaces; `eni_limited` makes no
+/// difference here. The default overhead for pods is counted with that limit even where `maxPods`
+/// says otherwise.
 pub(super) fn parts(facts: &InstanceTypeFacts, settings: &KubeletSettings, root_volume: Quantity) -> Parts {
     let by_interfaces = facts.pods_with_addresses(facts.interfaces_on_default_card);
     let memory = memory(facts);

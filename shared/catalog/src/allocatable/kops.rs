@@ -10,22 +10,25 @@ use crate::facts::InstanceTypeFacts;
 /// The kubelet's own default, which nodeup only ever lowers.
 const MAX_PODS: u32 = 110;
 
-/// What the hypervisor, the firmware and the kernel take of the advertised memory: a fixed part, a part for each
-/// vCPU and a part of the memory itself (the page table of a Linux kernel alone is 64 bytes for 4 KiB, 1.6 %).
+/// What the hypervisor, the firmware and the kernel take of the advertised memory: a fixed part, a
+/// part for each vCPU and a part of the memory itself (the page table of a Linux kernel alone is 64
+/// bytes for 4 KiB, 1.6 %).
 ///
-/// The numbers are the smallest round ones that no type exceeds among those measured by Karpenter's maintainers
-/// (capacity differences of 597 types, Amazon Linux 2, 2023-03), vt1 aside. They come to some 4 % for most types
-/// (12 % for the smallest), where Karpenter assumes 7.5 %. Too low an estimate would buy nodes on which the pods
-/// they are for do not fit, so the tight fit is to the worst types and not to the average.
+/// The numbers are the smallest round ones that no type exceeds among those measured by Karpenter's
+/// maintainers (capacity differences of 597 types, Amazon Linux 2, 2023-03), vt1 aside. They come
+/// to some 4 % for most types (12 % for the smallest), where Karpenter assumes 7.5 %. Too low an
+/// estimate would buy nodes on which the pods they are for do not fit, so the tight fit is to the
+/// worst types and not to the average.
 const KERNEL_MIB: u64 = 256;
 const KERNEL_MIB_PER_VCPU: u64 = 28;
 const KERNEL_PER_MILLE: u64 = 34;
-/// Small types lose less than the sum above says, but never less than this nor more than this share, in percent.
+/// Small types lose less than the sum above says, but never less than this nor more than this
+/// share, in percent.
 const KERNEL_LEAST_MIB: u64 = 112;
 const KERNEL_MOST_PERCENT: u64 = 12;
 
-/// Nothing is reserved unless the specs say so. `evictionHard`, where the specs have it, replaces the whole
-/// default: a signal that it leaves out has no threshold.
+/// Nothing is reserved unless the specs say so. `evictionHard`, where the specs have it, replaces
+/// the whole default: a signal that it leaves out has no threshold.
 pub(super) fn parts(facts: &InstanceTypeFacts, settings: &KubeletSettings, root_volume: Quantity) -> Parts {
     let memory = mebibytes(facts.memory_mib.saturating_sub(kernel_mib(facts)));
     let mut overhead = settings.kube_reserved.clone();
@@ -42,7 +45,8 @@ pub(super) fn parts(facts: &InstanceTypeFacts, settings: &KubeletSettings, root_
     Parts { memory, pods: pods(facts, settings, pods_by_network(facts, settings)), overhead }
 }
 
-/// nodeup counts the interfaces of all network cards, and only where pods take their addresses from them.
+/// nodeup counts the interfaces of all network cards, and only where pods take their addresses from
+/// them.
 fn pods_by_network(facts: &InstanceTypeFacts, settings: &KubeletSettings) -> u32 {
     match facts.pods_with_addresses(facts.interfaces) {
         limit if settings.eni_limited && limit > 0 => limit.min(MAX_PODS),

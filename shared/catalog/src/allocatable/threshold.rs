@@ -26,7 +26,8 @@ impl Threshold {
     /// Nothing is kept.
     pub(super) const NONE: Self = Self::Amount(Quantity::ZERO);
 
-    /// The threshold of a text such as `100Mi` or `10%`. 100 % turns a threshold off, as the kubelet has it.
+    /// The threshold of a text such as `100Mi` or `10%`. 100 % turns a threshold off, as the
+    /// kubelet has it.
     pub(super) fn read(text: &str) -> Option<Self> {
         let text = text.trim();
         let Some(percent) = text.strip_suffix('%') else {

@@ -1,5 +1,5 @@
-//! Every field of an InstanceGroup's spec (kOps `pkg/apis/kops/v1alpha2/instancegroup.go`), in the order of their
-//! names. `docs/fields.md` shows it.
+//! Every field of an InstanceGroup's spec (kOps `pkg/apis/kops/v1alpha2/instancegroup.go`), in the
+//! order of their names. `docs/fields.md` shows it.
 
 use serde_json::Value;
 

@@ -49,7 +49,8 @@ const HONOURED: &[(&str, &str)] = &[
     ("zones", "[eu-west-1a]"),
 ];
 
-/// What to write into each refused field so that it asks for something, and where there is such a thing, for nothing.
+/// What to write into each refused field so that it asks for something, and where there is such a
+/// thing, for nothing.
 const REFUSED: &[(&str, &str, Option<&str>)] = &[
     ("autoscalePriority", "101", Some("100")),
     ("capacityRebalance", "true", Some("false")),

@@ -20,11 +20,11 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Access {
     /// Its address, as `https://api.example.com`.
     pub server: String,
-    /// Certificates of the authorities that may have signed its own, in PEM, several while they are being rotated. The
-    /// machine's roots count when absent.
+    /// Certificates of the authorities that may have signed its own, in PEM, several while they are
+    /// being rotated. The machine's roots count when absent.
     pub ca_pem: Option<String>,
-    /// The name that its certificate must carry, where it is not the address's: `api.internal.<cluster>` on kOps behind
-    /// a load balancer.
+    /// The name that its certificate must carry, where it is not the address's:
+    /// `api.internal.<cluster>` on kOps behind a load balancer.
     pub tls_server_name: Option<String>,
     /// Where tokens come from.
     pub tokens: Arc<dyn TokenSource>,
@@ -109,7 +109,8 @@ pub(super) async fn from_kubeconfig(file: &Path) -> Result<Transport, AccessErro
     transport(config, None)
 }
 
-/// Retries are ours, so that they end before the caller's deadline and repeat nothing that must not be.
+/// Retries are ours, so that they end before the caller's deadline and repeat nothing that must not
+/// be.
 fn transport(mut config: Config, tokens: Option<Tokens>) -> Result<Transport, AccessError> {
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.read_timeout = None;

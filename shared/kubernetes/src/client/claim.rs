@@ -14,8 +14,8 @@ use super::{finalizer, parse, refusal, unreadable};
 
 const NODE_CLAIMS: Collection<'_> = Collection::all("list NodeClaims", "/apis/karpenter.sh/v1/nodeclaims");
 
-/// Our objects and what they show; none where the definition is not installed. A version that is no number counts as
-/// 0, which is older than any, so that the object is written again.
+/// Our objects and what they show; none where the definition is not installed. A version that is no
+/// number counts as 0, which is older than any, so that the object is written again.
 pub(super) async fn mirrors(transport: &Transport) -> Result<BTreeMap<String, Mirror>, ClusterError> {
     let take = |all: &mut BTreeMap<String, Mirror>, json: &str| {
         let object: Value = serde_json::from_str(json)
@@ -70,8 +70,8 @@ fn owners(object: &Value) -> Vec<OwnerReference> {
     read.filter(OwnerReference::is_node_pool).collect()
 }
 
-/// Applies the status, then the object with the claim's version, as the one who owns all that is said in
-/// them. The version comes last, so that what fails in between is written again.
+/// Applies the status, then the object with the claim's version, as the one who owns all that is
+/// said in them. The version comes last, so that what fails in between is written again.
 pub(super) async fn mirror(
     transport: &Transport,
     claim: &NodeClaim,
@@ -98,9 +98,9 @@ pub(super) async fn mirror(
     transport.send(&apply("", &next)).await.map(drop)
 }
 
-/// What is applied to an object that is there. What an apply leaves out goes, so it names what must stay:
-/// the spec, which may not be changed although the claim's requests grow, and the NodePools that own it.
-/// Whoever takes an owner off meanwhile changes the version, and the apply is refused.
+/// What is applied to an object that is there. What an apply leaves out goes, so it names what must
+/// stay: the spec, which may not be changed although the claim's requests grow, and the NodePools
+/// that own it. Whoever takes an owner off meanwhile changes the version, and the apply is refused.
 fn next(mut object: NodeClaimObject, mut shown: Value, version: u64) -> Value {
     let owners = owners(&shown);
     if !owners.is_empty() {
@@ -136,7 +136,8 @@ pub(super) async fn remove(transport: &Transport, name: &str) -> Result<(), Clus
     finalizer::delete(transport, call, &path(name), gone).await
 }
 
-/// Says that the end of the object is meant, deletes it, and no more: our finalizer keeps it until its node has ended.
+/// Says that the end of the object is meant, deletes it, and no more: our finalizer keeps it until
+/// its node has ended.
 pub(super) async fn delete(transport: &Transport, name: &str) -> Result<(), ClusterError> {
     let meant = json!({ "metadata": { "annotations": { labels::DELETE_ANYWAY: "true" } } });
     let mean = Call::patch(format!("delete the NodeClaim {name}"), path(name), MERGE_PATCH, &meant);

@@ -12,10 +12,12 @@ use tokio::time::Instant;
 
 /// How HTTP writes a date (RFC 9110, 5.6.7), which is always in GMT.
 const FORMAT: &str = "%a, %d %b %Y %H:%M:%S GMT";
-/// How long a difference is remembered. Behind one address may stand several servers, and only one of them be wrong.
+/// How long a difference is remembered. Behind one address may stand several servers, and only one
+/// of them be wrong.
 const REMEMBERED_FOR: Duration = Duration::from_mins(10);
 
-/// By how much the API server's clock was ahead of ours at most, and when that was seen; `None` before the first answer.
+/// By how much the API server's clock was ahead of ours at most, and when that was seen; `None`
+/// before the first answer.
 #[derive(Debug, Default)]
 pub(super) struct ServerClock(Mutex<Option<(SignedDuration, Instant)>>);
 

@@ -31,8 +31,8 @@ const BUFFERS: [Collection<'_>; 2] = [
 /// What helps where a right is missing.
 const RIGHTS: &str = "the rights of infra/kubernetes/rbac.yaml for whoever runs the functions";
 
-/// Reads all kinds; objects that do not pass validation are set apart. A pool that is being deleted launches nothing,
-/// as Karpenter has it, and is left out; so are overlays and buffers.
+/// Reads all kinds; objects that do not pass validation are set apart. A pool that is being deleted
+/// launches nothing, as Karpenter has it, and is left out; so are overlays and buffers.
 pub(super) async fn read(transport: &Transport) -> Result<Configuration, ClusterError> {
     let mut configuration = Configuration::default();
     let (pools, classes, overlays, buffers) = futures::try_join!(
@@ -75,8 +75,8 @@ pub(super) async fn node_pool_uids(transport: &Transport) -> Result<BTreeMap<Str
     Ok(pools.iter().filter(|pool| !is_leaving(pool)).filter_map(named).collect())
 }
 
-/// Puts buffers and their templates together. Each template is read by its name, since buffers are few and workloads
-/// many.
+/// Puts buffers and their templates together. Each template is read by its name, since buffers are
+/// few and workloads many.
 async fn resolve(
     transport: &Transport,
     buffers: &[CapacityBufferObject],
@@ -136,8 +136,8 @@ fn typed<T: DeserializeOwned>(kind: &str, json: &str) -> Result<T, Invalid> {
     wire::read(kind, json)
 }
 
-/// The objects of a kind that nobody needs to have, in the first of its versions that is served. A right that is
-/// missing is a complaint beside the others, and stops nothing.
+/// The objects of a kind that nobody needs to have, in the first of its versions that is served. A
+/// right that is missing is a complaint beside the others, and stops nothing.
 async fn optional(
     transport: &Transport,
     versions: &[Collection<'_>],

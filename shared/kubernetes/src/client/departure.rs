@@ -47,8 +47,9 @@ fn pod_on_node(read: Part<core::v1::Pod>, interner: &mut Interner) -> Result<Pod
     })
 }
 
-/// Asks a pod to leave. 429 is a budget that has nothing to give, unless the server is only busy; 500 with these
-/// words is several budgets for one pod; 404 and 409 are a pod that is gone, or another of its name.
+/// Asks a pod to leave. 429 is a budget that has nothing to give, unless the server is only busy;
+/// 500 with these words is several budgets for one pod; 404 and 409 are a pod that is gone, or
+/// another of its name.
 pub(super) async fn evict(transport: &Transport, pod: &Pod) -> Result<Eviction, ClusterError> {
     let id = &pod.id;
     let path = format!("/api/v1/namespaces/{}/pods/{}/eviction", id.namespace, id.name);

@@ -14,8 +14,8 @@ const MAX_MESSAGE_BYTES: usize = 1_024;
 /// Leaves room for the hash in a name of at most 253.
 const MAX_NAME_BYTES: usize = 230;
 
-/// Makes an event, or raises the count of the one that says the same already. Losing a race for the count is fine:
-/// whoever won it has said the same.
+/// Makes an event, or raises the count of the one that says the same already. Losing a race for the
+/// count is fine: whoever won it has said the same.
 pub(super) async fn publish(transport: &Transport, event: &Event) -> Result<(), ClusterError> {
     let attempted = format!("publish an event about {}", event.about);
     let events = format!("/api/v1/namespaces/{}/events", Involved::of(&event.about).events_in);
@@ -51,7 +51,8 @@ struct Involved<'a> {
     namespace: Option<&'a str>,
     name: &'a str,
     uid: &'a str,
-    /// The namespace of the event itself: that of the object, or `default` for those that have none.
+    /// The namespace of the event itself: that of the object, or `default` for those that have
+    /// none.
     events_in: &'a str,
 }
 

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::transport::{Call, MERGE_PATCH, Transport};
 use super::{parse, refusal};
 
-/// Deletes an object and takes our finalizer off it; finalizers of others stay. An object that is gone, or another
-/// one under the same name where the call names a uid, is fine.
+/// Deletes an object and takes our finalizer off it; finalizers of others stay. An object that is
+/// gone, or another one under the same name where the call names a uid, is fine.
 pub(super) async fn delete(
     transport: &Transport,
     call: Call,

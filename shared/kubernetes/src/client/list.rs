@@ -1,4 +1,5 @@
-//! Lists, page by page: each page is turned into the model and dropped before the next one is asked for.
+//! Lists, page by page: each page is turned into the model and dropped before the next one is asked
+//! for.
 //!
 //! The server compresses what is larger than 128 KiB, since kube asks for it.
 
@@ -94,7 +95,8 @@ struct PageMetadata {
     next: String,
 }
 
-/// Nodes before pods: what changes in between then makes the plan buy too little rather than too much.
+/// Nodes before pods: what changes in between then makes the plan buy too little rather than too
+/// much.
 pub(super) async fn cluster(
     transport: &Transport,
     interner: &Mutex<Interner>,
@@ -144,7 +146,8 @@ async fn daemon_sets(
     collect(transport, &DAEMON_SETS, take).await.map(|(daemon_sets, _)| daemon_sets)
 }
 
-/// Nodes by name, and the version of the list. One that cannot be read whole is degraded and fails nothing.
+/// Nodes by name, and the version of the list. One that cannot be read whole is degraded and fails
+/// nothing.
 pub(super) async fn nodes(
     transport: &Transport,
     collection: &Collection<'_>,
@@ -164,8 +167,8 @@ pub(super) fn skip(invalid: &Invalid) {
     tracing::warn!(object = invalid.object, %invalid, "the object cannot be used and is left out");
 }
 
-/// All items of a collection, and its version. A page that fails fails the list; an expired continue token starts it
-/// again, so that pages of two versions are never mixed.
+/// All items of a collection, and its version. A page that fails fails the list; an expired
+/// continue token starts it again, so that pages of two versions are never mixed.
 pub(super) async fn collect<T: Default + Send>(
     transport: &Transport,
     collection: &Collection<'_>,

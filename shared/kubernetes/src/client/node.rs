@@ -24,8 +24,9 @@ pub(super) async fn read(transport: &Transport, name: &str) -> Result<Option<Nod
 
 /// Changes a node while it still has the version that was read.
 ///
-/// A merge patch replaces taints and finalizers whole. A strategic patch would merge them by key, and lose one of two
-/// taints that differ only in their effect. Taints that nobody here understands are written back as they were read.
+/// A merge patch replaces taints and finalizers whole. A strategic patch would merge them by key,
+/// and lose one of two taints that differ only in their effect. Taints that nobody here understands
+/// are written back as they were read.
 pub(super) async fn change(transport: &Transport, change: &NodeChange) -> Result<(), ClusterError> {
     let attempted = format!("change the node {}", change.name);
     let path = format!("/api/v1/nodes/{}", change.name);
@@ -75,7 +76,8 @@ mod tests {
     use super::*;
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// Without these the API server would take a change of an old reading, or delete another node of the name.
+    /// Without these the API server would take a change of an old reading, or delete another node
+    /// of the name.
     #[test]
     fn a_change_names_the_version_that_was_read_and_a_deletion_the_uid() {
         let change = NodeChange {

@@ -9,9 +9,9 @@ use super::transport::{APPLY_PATCH, Call, JSON_PATCH, Transport};
 
 /// Sets `status.nominatedNodeName` of a pod that still has this uid and is not bound.
 ///
-/// The patch itself tests both, so that nothing can change between looking and writing. A test that fails is 422, a pod
-/// that is gone 404; either way there is nothing left to nominate. A refusal that names the field is about the node's
-/// name, and is an error.
+/// The patch itself tests both, so that nothing can change between looking and writing. A test that
+/// fails is 422, a pod that is gone 404; either way there is nothing left to nominate. A refusal
+/// that names the field is about the node's name, and is an error.
 pub(super) async fn nominate(
     transport: &Transport,
     nominated: &NominatedPod,
@@ -43,9 +43,9 @@ fn nomination(nominated: &NominatedPod, node: &str) -> Value {
 
 /// Binds a pod that still has this uid and no node.
 ///
-/// The API server makes sure of both: the uid in the binding is a precondition, and a pod that has a node is
-/// refused, with 409 either way. A call that is sent again because its answer was lost is refused, too, and
-/// the pod is where it was to be.
+/// The API server makes sure of both: the uid in the binding is a precondition, and a pod that has
+/// a node is refused, with 409 either way. A call that is sent again because its answer was lost is
+/// refused, too, and the pod is where it was to be.
 pub(super) async fn bind(
     transport: &Transport,
     planned: &NominatedPod,
@@ -75,11 +75,13 @@ fn binding(planned: &NominatedPod, node: &str) -> Value {
     })
 }
 
-/// Applies our annotations about a pod's deletion cost, or none, so that what we applied before goes.
+/// Applies our annotations about a pod's deletion cost, or none, so that what we applied before
+/// goes.
 ///
-/// The status is applied, not the pod: there the API server takes changes of annotations and ignores those of the spec,
-/// so that a right to it is none to change images. A value that somebody else has set is a conflict, 409, and a pod that
-/// is gone 404. The uid is a precondition: another pod of the name is refused with 422, since a uid cannot be changed.
+/// The status is applied, not the pod: there the API server takes changes of annotations and
+/// ignores those of the spec, so that a right to it is none to change images. A value that somebody
+/// else has set is a conflict, 409, and a pod that is gone 404. The uid is a precondition: another
+/// pod of the name is refused with 422, since a uid cannot be changed.
 pub(super) async fn set_deletion_cost(
     transport: &Transport,
     pod: &Pod,
@@ -116,7 +118,8 @@ mod tests {
     use super::*;
     use outrigger_model::PodRef;
 
-    /// A StatefulSet makes its pods again under their names: without the uid a successor would be taken for the pod.
+    /// A StatefulSet makes its pods again under their names: without the uid a successor would be
+    /// taken for the pod.
     #[test]
     fn a_pod_is_bound_and_nominated_by_its_uid() {
         let pod = PodRef { namespace: "default".into(), name: "db-0".into() };

@@ -1,4 +1,5 @@
-//! Objects that are read only while a decision hangs on them: volumes, namespaces and PodDisruptionBudgets.
+//! Objects that are read only while a decision hangs on them: volumes, namespaces and
+//! PodDisruptionBudgets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,8 +26,8 @@ const BUDGETS: Collection<'_> =
     Collection::all("list PodDisruptionBudgets", "/apis/policy/v1/poddisruptionbudgets");
 const NAMESPACES: Collection<'_> = Collection::all("list namespaces", "/api/v1/namespaces");
 
-/// The mounted claims, and the limits of nodes. An object that cannot be used keeps the pods that need it waiting; a
-/// CSINode that cannot be used sets no limit.
+/// The mounted claims, and the limits of nodes. An object that cannot be used keeps the pods that
+/// need it waiting; a CSINode that cannot be used sets no limit.
 pub(super) async fn volumes(
     transport: &Transport,
     mounted: &BTreeSet<PodRef>,
@@ -42,7 +43,8 @@ pub(super) async fn volumes(
     Ok(ports::Volumes { claims: claims.join(volumes).join(classes).claims(mounted), limits })
 }
 
-/// The volumes attached to these nodes. Volumes that cannot be read count as bound to nothing, and are waited for.
+/// The volumes attached to these nodes. Volumes that cannot be read count as bound to nothing, and
+/// are waited for.
 pub(super) async fn attachments(
     transport: &Transport,
     nodes: &BTreeSet<String>,
@@ -76,7 +78,8 @@ pub(super) async fn attachments(
     Ok(attached.into_iter().map(told).collect())
 }
 
-/// All PodDisruptionBudgets. One that cannot be read keeps all pods that it may cover, as the Eviction API may do.
+/// All PodDisruptionBudgets. One that cannot be read keeps all pods that it may cover, as the
+/// Eviction API may do.
 pub(super) async fn disruption_budgets(
     transport: &Transport,
 ) -> Result<Vec<PodDisruptionBudget>, ClusterError> {
@@ -98,8 +101,8 @@ pub(super) async fn disruption_budgets(
     Ok(budgets)
 }
 
-/// The labels of all namespaces. Without the labels of one, a rule about its pods would go unheeded, so that one which
-/// cannot be used keeps its name.
+/// The labels of all namespaces. Without the labels of one, a rule about its pods would go
+/// unheeded, so that one which cannot be used keeps its name.
 pub(super) async fn namespaces(
     transport: &Transport,
 ) -> Result<BTreeMap<String, BTreeMap<String, String>>, ClusterError> {

@@ -1,4 +1,5 @@
-//! What people see of the objects that they wrote, and the Lease of a Karpenter that may write it too.
+//! What people see of the objects that they wrote, and the Lease of a Karpenter that may write it
+//! too.
 
 use outrigger_engine::ports::ClusterError;
 use outrigger_model::configured_object::FIELD_MANAGER;
@@ -9,8 +10,9 @@ use serde_json::{Value, json};
 use super::transport::{APPLY_PATCH, Call, Transport};
 use super::{parse, refusal, unreadable};
 
-/// Applies the status: conditions are ours by their type, and those of others stay. One that is made anew under the
-/// same name shows it until the next tick, since the API server does not look at the uid here.
+/// Applies the status: conditions are ours by their type, and those of others stay. One that is
+/// made anew under the same name shows it until the next tick, since the API server does not look
+/// at the uid here.
 pub(super) async fn write(
     transport: &Transport,
     object: &ConfiguredRef,

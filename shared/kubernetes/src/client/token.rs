@@ -9,11 +9,12 @@ use http::HeaderValue;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Mutex;
 
-/// Makes tokens for the API server: aws-iam-authenticator's, a web identity's, or one that is stored somewhere.
+/// Makes tokens for the API server: aws-iam-authenticator's, a web identity's, or one that is
+/// stored somewhere.
 #[async_trait]
 pub trait TokenSource: Send + Sync {
-    /// A new token. It is asked for when the last one has used up four fifths of its life, and once when the server
-    /// answers 401.
+    /// A new token. It is asked for when the last one has used up four fifths of its life, and once
+    /// when the server answers 401.
     async fn token(&self) -> Result<Token, Box<dyn Error + Send + Sync>>;
 }
 
@@ -59,7 +60,8 @@ impl Tokens {
         Self { source, held: Mutex::new(None) }
     }
 
-    /// The Authorization header. While the present token is good, failing to renew it is no reason to stop.
+    /// The Authorization header. While the present token is good, failing to renew it is no reason
+    /// to stop.
     pub(super) async fn header(&self) -> Result<HeaderValue, Box<dyn Error + Send + Sync>> {
         let mut held = self.held.lock().await;
         let now = Timestamp::now();
@@ -81,7 +83,8 @@ impl Tokens {
         }
     }
 
-    /// Lets go of the token that was sent as `refused`, unless a newer one has taken its place already.
+    /// Lets go of the token that was sent as `refused`, unless a newer one has taken its place
+    /// already.
     pub(super) async fn forget(&self, refused: &HeaderValue) {
         let mut held = self.held.lock().await;
         if held.as_ref().is_some_and(|held| held.header == *refused) {

@@ -139,7 +139,8 @@ impl Transport {
         &self.server
     }
 
-    /// Makes a call and returns the body of its answer; an answer that says no is [`ClusterError::Refused`].
+    /// Makes a call and returns the body of its answer; an answer that says no is
+    /// [`ClusterError::Refused`].
     pub(super) async fn send(&self, call: &Call) -> Result<Vec<u8>, ClusterError> {
         self.in_time(call, self.send_until_answered(call)).await
     }

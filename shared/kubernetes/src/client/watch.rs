@@ -1,4 +1,5 @@
-//! Changes of nodes and pods as they happen: two watches merged into one stream, which ends when either does.
+//! Changes of nodes and pods as they happen: two watches merged into one stream, which ends when
+//! either does.
 //!
 //! No server that is in use compresses them.
 
@@ -18,7 +19,8 @@ use super::{lock, unreadable};
 use crate::convert::{self, Interner};
 use crate::wire;
 
-/// The server ends the watch by then; the load balancers in front of API servers cut idle connections at 350 s.
+/// The server ends the watch by then; the load balancers in front of API servers cut idle
+/// connections at 350 s.
 const SERVER_TIMEOUT_SECONDS: u32 = 290;
 /// A watch that is open this long has lost its server.
 const CLIENT_TIMEOUT: Duration = Duration::from_mins(5);

@@ -98,7 +98,8 @@ fn pod_terms(
     Ok((required, preferred))
 }
 
-/// A term that names no namespace and has no namespaceSelector means the pod's own namespace, which is filled in here.
+/// A term that names no namespace and has no namespaceSelector means the pod's own namespace, which
+/// is filled in here.
 fn pod_term(wire: &wire::PodAffinityTerm, owner: &Owner<'_>) -> Result<PodAffinityTerm, Problem> {
     bounds::key("topologyKey", &wire.topology_key)?;
     for (field, list) in [

@@ -1,6 +1,7 @@
-//! How much of anything an object may hold to be read whole. The API server bounds an object only by its size; a
-//! decision's time grows with terms and values, so one hostile object must not be able to stop it for all others.
-//! Ordinary objects stay far below. What is beyond is read in part (`readable`), and no object is lost for it.
+//! How much of anything an object may hold to be read whole. The API server bounds an object only
+//! by its size; a decision's time grows with terms and values, so one hostile object must not be
+//! able to stop it for all others. Ordinary objects stay far below. What is beyond is read in part
+//! (`readable`), and no object is lost for it.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +9,8 @@ use outrigger_model::syntax;
 
 use super::problem::Problem;
 
-/// Terms of one affinity to pods, constraints of one spread, and requirements of one term. Each of the former is counted
-/// over all pods.
+/// Terms of one affinity to pods, constraints of one spread, and requirements of one term. Each of
+/// the former is counted over all pods.
 pub(super) const MAX_TERMS: usize = 100;
 /// Terms of one affinity to nodes, which cost less.
 pub(super) const MAX_NODE_TERMS: usize = 1_000;

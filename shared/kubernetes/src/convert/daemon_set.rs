@@ -10,8 +10,8 @@ use super::readable::{self, SpecOf};
 use super::spec::pod_spec;
 use super::{Interner, bounds};
 
-/// A daemonset: its name, and the labels and demands of its template's pods. One that cannot be read
-/// whole is degraded.
+/// A daemonset: its name, and the labels and demands of its template's pods. One that cannot be
+/// read whole is degraded.
 pub fn daemon_set(wire: wire::DaemonSet, interner: &mut Interner) -> Result<DaemonSet, Invalid> {
     let id = reference(&wire.metadata);
     let refuse = |problem: Problem| problem.about("DaemonSet", Some(&id.namespace), &id.name);

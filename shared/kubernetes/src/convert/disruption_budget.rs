@@ -76,8 +76,9 @@ fn amount(field: &str, wire: Option<&IntOrString>) -> Result<Option<Amount>, Pro
     read.map(Some).ok_or_else(refused)
 }
 
-/// A PodDisruptionBudget that cannot be read, and why: nobody knows how many of its pods may go, so none of those may
-/// that it can cover. Where its selector cannot be read either, these are all pods of its namespace.
+/// A PodDisruptionBudget that cannot be read, and why: nobody knows how many of its pods may go, so
+/// none of those may that it can cover. Where its selector cannot be read either, these are all
+/// pods of its namespace.
 pub fn unreadable_budget(object: &Value, problem: &Invalid) -> PodDisruptionBudget {
     let text = |pointer| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     let metadata = ObjectMeta {
@@ -192,7 +193,8 @@ mod tests {
     fn a_budget_that_cannot_be_read_keeps_all_pods_that_it_may_cover() {
         let app = json!({"matchLabels": {"app": "web"}});
         let odd = json!({"matchExpressions": [{"key": "app", "operator": "Near"}]});
-        // What the spec says, whether pods of web and of other apps are covered, and the field that is told.
+        // What the spec says, whether pods of web and of other apps are covered, and the field that
+        // is told.
         let table = [
             (
                 json!({"selector": app, "minAvailable": "ten"}),

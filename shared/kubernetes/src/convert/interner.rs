@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use outrigger_model::PodSpec;
 
-/// Shares equal specs and label maps between pods: 30,000 pods of a few hundred workloads then cost little more than
-/// their names and uids.
+/// Shares equal specs and label maps between pods: 30,000 pods of a few hundred workloads then cost
+/// little more than their names and uids.
 #[derive(Debug, Default)]
 pub struct Interner {
     specs: HashSet<Arc<PodSpec>>,

@@ -14,8 +14,8 @@ use super::{readable, requests, tolerations};
 
 /// A node. A file written by hand may leave out everything but the name and what the node has.
 ///
-/// One that cannot be read whole is degraded: as much of it as can be read, with the reason. A node that is taken for
-/// gone is worse than any of that. Only what has no name is refused.
+/// One that cannot be read whole is degraded: as much of it as can be read, with the reason. A node
+/// that is taken for gone is worse than any of that. Only what has no name is refused.
 pub fn node(wire: wire::Node) -> Result<Node, Invalid> {
     let wire::Node { metadata, spec, status } = wire;
     let Some(name) = metadata.name.filter(|name| !name.is_empty()) else {

@@ -1,5 +1,5 @@
-//! Objects of which some value did not even have the form that its field has. No API server gives such a thing out; files
-//! that people write hold them.
+//! Objects of which some value did not even have the form that its field has. No API server gives
+//! such a thing out; files that people write hold them.
 
 use std::sync::Arc;
 

@@ -17,11 +17,11 @@ const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 /// The kind of daemonsets.
 const DAEMON_SET: &str = "DaemonSet";
 
-/// A pod. What a file written by hand leaves out is filled in: namespace `default`, `namespace/name` for the uid, and
-/// 1970 for its age.
+/// A pod. What a file written by hand leaves out is filled in: namespace `default`,
+/// `namespace/name` for the uid, and 1970 for its age.
 ///
-/// One that cannot be read whole is degraded: as much of it as can be read, with the reason. Only what has no name or no
-/// spec is refused.
+/// One that cannot be read whole is degraded: as much of it as can be read, with the reason. Only
+/// what has no name or no spec is refused.
 pub fn pod(wire: wire::Pod, interner: &mut Interner) -> Result<Pod, Invalid> {
     let wire::Pod { metadata, spec, status } = wire;
     let id = reference(&metadata);
@@ -107,7 +107,8 @@ pub(super) fn reference(metadata: &ObjectMeta) -> PodRef {
     }
 }
 
-/// Where the pod stands. Only the scheduler's own verdict makes it unschedulable; a pod held back by a gate waits.
+/// Where the pod stands. Only the scheduler's own verdict makes it unschedulable; a pod held back
+/// by a gate waits.
 fn state(spec: &wire::PodSpec, status: Option<&wire::PodStatus>, deleting: bool) -> PodState {
     let phase = status.and_then(|status| status.phase.as_deref());
     if matches!(phase, Some("Succeeded" | "Failed")) {
@@ -130,7 +131,8 @@ fn state(spec: &wire::PodSpec, status: Option<&wire::PodStatus>, deleting: bool)
     if judged && !gated { PodState::Unschedulable } else { PodState::Waiting }
 }
 
-/// Whether a pod on a node serves. Where a file does not say it, it does, so that budgets count for it.
+/// Whether a pod on a node serves. Where a file does not say it, it does, so that budgets count for
+/// it.
 fn readiness(status: &wire::PodStatus) -> Readiness {
     let mut conditions = status.conditions.as_deref().unwrap_or_default().iter();
     let ready = conditions.find(|condition| condition.type_ == "Ready");
@@ -143,14 +145,15 @@ fn readiness(status: &wire::PodStatus) -> Readiness {
     }
 }
 
-/// Whether a status is one that a kubelet writes for a pod that it does not admit (its `rejectPod`).
+/// Whether a status is one that a kubelet writes for a pod that it does not admit (its
+/// `rejectPod`).
 fn is_rejection(status: &wire::PodStatus) -> bool {
     let begins = |text: &Option<String>, with| text.as_deref().is_some_and(|text| text.starts_with(with));
     begins(&status.message, "Pod was rejected") || begins(&status.reason, "OutOf")
 }
 
-/// The controlling owner. A node or a daemonset counts even where it is not marked as the controller, as Karpenter
-/// has it.
+/// The controlling owner. A node or a daemonset counts even where it is not marked as the
+/// controller, as Karpenter has it.
 fn owner(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     let owners = metadata.owner_references.as_deref().unwrap_or_default();
     let bound_to_node = |kind: &str| matches!(kind, "Node" | DAEMON_SET);

@@ -1,4 +1,5 @@
-//! A complaint that learns its field's path on the way up, so that objects without fault pay nothing for it.
+//! A complaint that learns its field's path on the way up, so that objects without fault pay
+//! nothing for it.
 
 use std::fmt;
 
@@ -56,7 +57,8 @@ impl<T> Within<T> for Result<T, Problem> {
     }
 }
 
-/// Converts each item of an optional list of at most so many; a problem names the list and the index.
+/// Converts each item of an optional list of at most so many; a problem names the list and the
+/// index.
 pub(super) fn each<W, T>(
     list: &str,
     items: Option<&[W]>,

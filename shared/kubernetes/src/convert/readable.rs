@@ -1,4 +1,5 @@
-//! What can be read of an object that cannot be read whole, as when it uses what a later Kubernetes knows.
+//! What can be read of an object that cannot be read whole, as when it uses what a later Kubernetes
+//! knows.
 //!
 //! A pod's room is never less than it really takes. Of the rest, what is sound is kept.
 
@@ -17,16 +18,16 @@ use super::{requests, tolerations};
 /// Whose spec it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum SpecOf {
-    /// A pod. It takes all that there is of an amount that cannot be read. It bears no taint by a toleration that cannot be
-    /// read: the drain of its node evicts it.
+    /// A pod. It takes all that there is of an amount that cannot be read. It bears no taint by a
+    /// toleration that cannot be read: the drain of its node evicts it.
     Pod,
-    /// The template of a daemonset. Its pods take what can be read, and bear whatever a toleration may mean that cannot
-    /// be: room is kept for them wherever they may come.
+    /// The template of a daemonset. Its pods take what can be read, and bear whatever a toleration
+    /// may mean that cannot be: room is kept for them wherever they may come.
     Template,
 }
 
-/// A spec, as far as it can be read. Rules about spreading are left out: they matter to pods that wait for a node, and
-/// for this one nothing is planned.
+/// A spec, as far as it can be read. Rules about spreading are left out: they matter to pods that
+/// wait for a node, and for this one nothing is planned.
 pub(super) fn pod_spec(
     wire: &wire::PodSpec,
     status: Option<&wire::PodStatus>,

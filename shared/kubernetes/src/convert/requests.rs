@@ -12,11 +12,13 @@ use super::problem::{Problem, Within};
 
 const HUGE_PAGES: &str = "hugepages-";
 
-/// A pod's requests: containers and sidecars, or the most that an init container needs beside the sidecars started
-/// before it, whichever is larger; replaced by requests of the pod as a whole; plus overhead; plus one of `pods`.
+/// A pod's requests: containers and sidecars, or the most that an init container needs beside the
+/// sidecars started before it, whichever is larger; replaced by requests of the pod as a whole;
+/// plus overhead; plus one of `pods`.
 ///
-/// A limit without a request counts as the request, as the API server defaults it; templates have not been defaulted.
-/// While a container is being resized in place, the larger of what it has and what it wants counts.
+/// A limit without a request counts as the request, as the API server defaults it; templates have
+/// not been defaulted. While a container is being resized in place, the larger of what it has and
+/// what it wants counts.
 pub(super) fn of_pod(spec: &PodSpec, status: Option<&PodStatus>) -> Result<Resources, Problem> {
     let total = sum(spec, status)?;
     let many = total.iter().count();
@@ -157,8 +159,8 @@ fn wanted(wire: &ResourceRequirements) -> Result<Resources, Problem> {
     Ok(requests)
 }
 
-/// Pod-level requests replace the containers'. A pod-level limit alone stands in where no container asks, and always
-/// for huge pages, which cannot be overcommitted.
+/// Pod-level requests replace the containers'. A pod-level limit alone stands in where no container
+/// asks, and always for huge pages, which cannot be overcommitted.
 fn raise_to_pod_level(total: &mut Resources, own: &ResourceRequirements) -> Result<(), Problem> {
     let requests = resources("requests", own.requests.as_ref())?;
     let limits = resources("limits", own.limits.as_ref())?;

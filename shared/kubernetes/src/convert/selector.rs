@@ -54,10 +54,11 @@ pub(super) fn requirement(
     Err(Problem::new("values", format_args!("{values:?}"), allowed))
 }
 
-/// Narrows a selector to pods that share (`In`) or do not share (`NotIn`) the pod's own values of some keys.
+/// Narrows a selector to pods that share (`In`) or do not share (`NotIn`) the pod's own values of
+/// some keys.
 ///
-/// The API server does the same at creation; what it has added already is not added twice. Keys that the pod does not
-/// have are passed over, as Kubernetes does.
+/// The API server does the same at creation; what it has added already is not added twice. Keys
+/// that the pod does not have are passed over, as Kubernetes does.
 pub(super) fn narrow(
     selector: &mut LabelSelector,
     keys: Option<&[String]>,

@@ -14,8 +14,8 @@ const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
 /// The spec of a pod, or of a template.
 ///
-/// Karpenter provisions for pods of every scheduler that reports them as unschedulable, and so do we; the
-/// scheduler's name says only whether we may bind them.
+/// Karpenter provisions for pods of every scheduler that reports them as unschedulable, and so do
+/// we; the scheduler's name says only whether we may bind them.
 pub(super) fn pod_spec(
     wire: &wire::PodSpec,
     status: Option<&wire::PodStatus>,
@@ -59,7 +59,8 @@ fn check_size(wire: &wire::PodSpec) -> Result<(), Problem> {
     bounds::labels("nodeSelector", wire.node_selector.as_ref())
 }
 
-/// Ports of the node that containers and sidecars take, in order. On the host's network every container port is one.
+/// Ports of the node that containers and sidecars take, in order. On the host's network every
+/// container port is one.
 fn host_ports(wire: &wire::PodSpec) -> Result<Vec<HostPort>, Problem> {
     let on_host = wire.host_network == Some(true);
     let mut ports = Vec::new();
@@ -102,7 +103,8 @@ pub(super) fn host_port(wire: &wire::ContainerPort, on_host: bool) -> Result<Opt
     Ok(Some(HostPort { ip: ip.to_owned(), port, protocol: protocol.to_owned() }))
 }
 
-/// The claims that a pod mounts, in order. A generic ephemeral volume is a claim named `<pod>-<volume>`.
+/// The claims that a pod mounts, in order. A generic ephemeral volume is a claim named
+/// `<pod>-<volume>`.
 pub(super) fn volume_claims(wire: &wire::PodSpec, pod_name: &str) -> Vec<String> {
     let volumes = wire.volumes.iter().flatten();
     let mut claims: Vec<String> = volumes

@@ -10,7 +10,8 @@ use super::bounds::{self, MAX_PARTS};
 use super::problem::{Problem, Within};
 use super::selector::{narrow, selector};
 
-/// One constraint. The values of `matchLabelKeys` in the pod's own labels are put into the selector.
+/// One constraint. The values of `matchLabelKeys` in the pod's own labels are put into the
+/// selector.
 pub(super) fn constraint(
     wire: &TopologySpreadConstraint,
     labels: &BTreeMap<String, String>,

@@ -22,8 +22,8 @@ pub fn static_pod(file: &str, manifest: &str) -> Result<StaticPod, Invalid> {
     Ok(StaticPod { id: pod.id, spec: pod.spec })
 }
 
-/// Whoever limits a resource and asks for none of it asks for all of it. The API server says so of its objects, and the
-/// kubelet of its manifests.
+/// Whoever limits a resource and asks for none of it asks for all of it. The API server says so of
+/// its objects, and the kubelet of its manifests.
 fn default_requests(pod: &mut wire::Pod) {
     let Some(spec) = &mut pod.spec else { return };
     let containers = spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten());

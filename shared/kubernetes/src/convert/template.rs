@@ -14,7 +14,8 @@ use super::problem::{Problem, Within};
 use super::spec::pod_spec;
 use super::{Interner, bounds};
 
-/// Below every priority that a user may give: real pods come first (Karpenter `VirtualPodPriority`).
+/// Below every priority that a user may give: real pods come first (Karpenter
+/// `VirtualPodPriority`).
 const LEAST_PRIORITY: i32 = i32::MIN;
 /// Where a workload says nothing, the API server makes it one replica.
 const DEFAULT_REPLICAS: i32 = 1;

@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 
 use super::{Interner, pod};
 
-/// A pod with this spec, in the namespace `shop`, named `web-0`, with the labels app=web and hash=abc.
+/// A pod with this spec, in the namespace `shop`, named `web-0`, with the labels app=web and
+/// hash=abc.
 fn with_spec(spec: &Value) -> Result<Pod, Invalid> {
     with(&json!({ "spec": spec }))
 }

@@ -6,7 +6,8 @@ use outrigger_model::{Taint, TaintEffect, Toleration};
 
 use super::problem::Problem;
 
-/// A toleration. How long a running pod bears the taint (`tolerationSeconds`) has no part in where it may start.
+/// A toleration. How long a running pod bears the taint (`tolerationSeconds`) has no part in where
+/// it may start.
 pub(super) fn toleration(wire: &wire::Toleration) -> Result<Toleration, Problem> {
     let operator = match wire.operator.as_deref() {
         None | Some("" | "Equal") => TolerationOperator::Equal,

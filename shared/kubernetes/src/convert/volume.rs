@@ -1,7 +1,8 @@
-//! PersistentVolumeClaims with their volumes and StorageClasses: where the pods that mount them may run.
+//! PersistentVolumeClaims with their volumes and StorageClasses: where the pods that mount them may
+//! run.
 //!
-//! The rules are Karpenter's (`scheduling/volumetopology.go` and `volumeusage.go`, 1.14) and, where these say less,
-//! kube-scheduler's (volume binding and volume zone).
+//! The rules are Karpenter's (`scheduling/volumetopology.go` and `volumeusage.go`, 1.14) and, where
+//! these say less, kube-scheduler's (volume binding and volume zone).
 
 mod driver;
 mod objects;
@@ -34,14 +35,16 @@ impl Volumes {
         keep(&mut self.claims, id, read)
     }
 
-    /// Takes in a PersistentVolume. One that cannot be understood keeps the pods that mount it waiting.
+    /// Takes in a PersistentVolume. One that cannot be understood keeps the pods that mount it
+    /// waiting.
     pub fn add_volume(&mut self, wire: core::PersistentVolume) -> Result<(), Invalid> {
         let name = wire.metadata.name.clone().unwrap_or_default();
         let read = objects::volume(wire).map_err(|problem| problem.about("PersistentVolume", None, &name));
         keep(&mut self.persistent, name, read)
     }
 
-    /// Takes in a StorageClass. One that cannot be understood keeps the pods of its unbound claims waiting.
+    /// Takes in a StorageClass. One that cannot be understood keeps the pods of its unbound claims
+    /// waiting.
     pub fn add_class(&mut self, wire: storage::StorageClass) -> Result<(), Invalid> {
         let name = wire.metadata.name.clone().unwrap_or_default();
         let read = objects::class(wire).map_err(|problem| problem.about("StorageClass", None, &name));
@@ -57,7 +60,8 @@ impl Volumes {
         self
     }
 
-    /// What the mounted claims mean for nodes, in order of name. A claim that there is no object for says so.
+    /// What the mounted claims mean for nodes, in order of name. A claim that there is no object
+    /// for says so.
     pub fn claims(&self, mounted: &BTreeSet<PodRef>) -> Vec<VolumeClaim> {
         let default = self.default_class();
         let taken = self.static_volumes(mounted, default);
@@ -89,7 +93,8 @@ impl Volumes {
             .collect()
     }
 
-    /// The newest of the classes that are marked as the default, and the first by name of equally new ones.
+    /// The newest of the classes that are marked as the default, and the first by name of equally
+    /// new ones.
     fn default_class(&self) -> Option<&str> {
         let classes = self.classes.iter().filter_map(|(name, class)| Some((name, class.as_ref().ok()?)));
         let newest =
@@ -159,8 +164,8 @@ impl Volumes {
         Ok(Place { driver: volume.driver.clone(), handle: volume.handle.clone(), alternatives, on_host })
     }
 
-    /// A claim without a volume: it takes one that is there or gets one made, where the pod goes, if its class waits for
-    /// that.
+    /// A claim without a volume: it takes one that is there or gets one made, where the pod goes,
+    /// if its class waits for that.
     fn unbound(
         &self,
         id: &PodRef,
@@ -209,7 +214,8 @@ struct Place {
     on_host: bool,
 }
 
-/// All alternatives together, each once; no condition where one of them has none, and `None` where there are none.
+/// All alternatives together, each once; no condition where one of them has none, and `None` where
+/// there are none.
 fn any_of<'r>(places: impl Iterator<Item = &'r Vec<Requirements>>) -> Option<Vec<Requirements>> {
     let mut all: Option<Vec<Requirements>> = None;
     for place in places {

@@ -1,4 +1,5 @@
-//! Objects by version and kind, turned into the model; what refers to other objects is put together at the end.
+//! Objects by version and kind, turned into the model; what refers to other objects is put together
+//! at the end.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -155,8 +156,8 @@ impl Objects {
         }
     }
 
-    /// Of a NodeClaim, only whether somebody asked that its node be left alone. Its node is known by name or by
-    /// instance.
+    /// Of a NodeClaim, only whether somebody asked that its node be left alone. Its node is known
+    /// by name or by instance.
     fn add_node_claim(&mut self, object: &Object) {
         const KIND: &str = "NodeClaim";
         let label = object.label(KIND);
@@ -188,7 +189,8 @@ impl Objects {
         }
     }
 
-    /// An EC2NodeClass, and what its status says: the account's answers, which no file has otherwise.
+    /// An EC2NodeClass, and what its status says: the account's answers, which no file has
+    /// otherwise.
     fn add_node_class(&mut self, object: Object) {
         let mut status = None;
         let read = |value: &Value| {
@@ -231,7 +233,8 @@ impl Objects {
         }
     }
 
-    /// Leases say how late it was when the files were written; one of them, whether a Karpenter lived then.
+    /// Leases say how late it was when the files were written; one of them, whether a Karpenter
+    /// lived then.
     fn add_lease(&mut self, object: Object) {
         let Some(object) = self.readable(object.into_value("Lease")) else { return };
         let read = LeaderLease::read(&object);
@@ -323,8 +326,8 @@ impl Objects {
         }
     }
 
-    /// Counts an object; an old version of a kind that we do use is an error instead, since leaving it out in silence
-    /// would change the answer.
+    /// Counts an object; an old version of a kind that we do use is an error instead, since leaving
+    /// it out in silence would change the answer.
     fn add_other(&mut self, version: &str, kind: &str, object: &Object) {
         let group = version.split_once('/').map_or("", |(group, _)| group);
         let allowed = match (group, kind) {
@@ -367,7 +370,8 @@ impl Objects {
         read.map_err(|problem| self.refuse(problem)).ok()
     }
 
-    /// An object of the cluster's own that cannot be read is told of; it is no bad input, and stops nothing.
+    /// An object of the cluster's own that cannot be read is told of; it is no bad input, and stops
+    /// nothing.
     fn readable<T>(&mut self, read: Result<T, Invalid>) -> Option<T> {
         read.map_err(|problem| self.dump.unreadable.push(problem.in_file(&self.file))).ok()
     }

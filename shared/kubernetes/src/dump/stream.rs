@@ -79,7 +79,8 @@ impl Part for Value {
     }
 }
 
-/// An object that says no kind, with the version that it says. The list that it stands in may give it one.
+/// An object that says no kind, with the version that it says. The list that it stands in may give
+/// it one.
 type Kindless = Option<(String, Object)>;
 
 /// What a typed list, as `PodList`, says of its items: version and kind.
@@ -174,7 +175,8 @@ impl<'de, S: Sink, P: Part> Visitor<'de> for Document<'_, S, P> {
 }
 
 impl<S: Sink, P> Document<'_, S, P> {
-    /// Where the list's version or kind stood behind its items, those without a kind of their own have waited for it.
+    /// Where the list's version or kind stood behind its items, those without a kind of their own
+    /// have waited for it.
     fn end_of_list(self, version: Option<&str>, kind: Option<&str>, kindless: Vec<(String, Object)>) {
         if !kind.is_some_and(|kind| kind.ends_with("List")) {
             self.sink.strange(format!("items in a {}", kind.unwrap_or("thing without a kind")));

@@ -35,8 +35,8 @@ pub(super) fn read(input: impl BufRead, sink: &mut impl Sink) -> Result<(), Erro
     Ok(())
 }
 
-/// The parser's limits guard against documents that grow when they are read; those that only bound the size are lifted,
-/// since a cluster's dump is large by nature.
+/// The parser's limits guard against documents that grow when they are read; those that only bound
+/// the size are lifted, since a cluster's dump is large by nature.
 fn options() -> serde_saphyr::Options {
     serde_saphyr::options! {
         // YAML 1.2: a label with the value no or n is a text.
@@ -82,8 +82,8 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// What a line is to the cutting of a stream into documents. In YAML no document has a `---` at the beginning of a line
-/// within itself, not even in a block of text.
+/// What a line is to the cutting of a stream into documents. In YAML no document has a `---` at the
+/// beginning of a line within itself, not even in a block of text.
 enum Line {
     Blank,
     Marker,

@@ -1,7 +1,7 @@
 //! What the schemas of our resources say beyond their types: patterns, and rules in CEL.
 //!
-//! No rule here refuses an object that Karpenter's own definitions accept, so that a cluster may keep its objects; what
-//! Outrigger does not act on is refused when an object is read.
+//! No rule here refuses an object that Karpenter's own definitions accept, so that a cluster may
+//! keep its objects; what Outrigger does not act on is refused when an object is read.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,8 @@ use crate::labels;
 /// A label or taint key: an optional DNS name and slash, then a name.
 pub(crate) const KEY_PATTERN: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
 
-/// Rules of a pool's spec: what a static pool may not have, and that a pool stays static or dynamic.
+/// Rules of a pool's spec: what a static pool may not have, and that a pool stays static or
+/// dynamic.
 pub(crate) fn pool() -> Value {
     rules(&[
         (
@@ -72,7 +73,8 @@ pub(crate) fn overlay() -> Value {
     )])
 }
 
-/// Rules of an overlay's requirements. Those about keys are looser than a pool's: an overlay may name pools.
+/// Rules of an overlay's requirements. Those about keys are looser than a pool's: an overlay may
+/// name pools.
 pub(crate) fn overlay_requirements() -> Value {
     rules(&[
         (

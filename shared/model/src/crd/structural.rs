@@ -1,8 +1,8 @@
-//! From JSON Schema, as schemars writes it, to the structural schemas that Kubernetes takes in a custom resource
-//! definition.
+//! From JSON Schema, as schemars writes it, to the structural schemas that Kubernetes takes in a
+//! custom resource definition.
 //!
-//! Kubernetes knows no references, no `null`, no `const`, and only some formats; it stores defaults with the object,
-//! so that empty ones would show up as noise in every object.
+//! Kubernetes knows no references, no `null`, no `const`, and only some formats; it stores defaults
+//! with the object, so that empty ones would show up as noise in every object.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;

@@ -22,8 +22,8 @@ const SIGNALS: [&str; 6] = [
     "pid.available",
 ];
 
-/// What the kubelet is configured with. It does not configure the kubelet (user data does); it says what to reckon
-/// with.
+/// What the kubelet is configured with. It does not configure the kubelet (user data does); it says
+/// what to reckon with.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-validations" = rules::kubelet()))]

@@ -1,4 +1,5 @@
-//! Fields that version 1 has and Outrigger does not act on: they are read so that they can be refused by name.
+//! Fields that version 1 has and Outrigger does not act on: they are read so that they can be
+//! refused by name.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! The rules that an `EC2NodeClass` must meet beyond its types (Karpenter's AWS provider 1.14), and those that follow
-//! from what Outrigger acts on.
+//! The rules that an `EC2NodeClass` must meet beyond its types (Karpenter's AWS provider 1.14), and
+//! those that follow from what Outrigger acts on.
 
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,8 @@ use crate::{NillableDuration, NodeClassRef, NodePool, Requirements, Taint, label
 pub struct NodeClaimSpec {
     /// Its pool.
     pub node_pool: String,
-    /// The uid of the pool's object; empty where an InstanceGroup asks for the pool, or a file holds it.
+    /// The uid of the pool's object; empty where an InstanceGroup asks for the pool, or a file
+    /// holds it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node_pool_uid: String,
     /// How its machine is made.
@@ -38,7 +39,8 @@ pub struct NodeClaimSpec {
 }
 
 impl NodeClaimSpec {
-    /// A node as the template of its pool has it, but for the requirements. How it expires is the pool's wish of today.
+    /// A node as the template of its pool has it, but for the requirements. How it expires is the
+    /// pool's wish of today.
     pub fn of(pool: &NodePool, requirements: Requirements) -> Self {
         let template = &pool.spec.template;
         let mut annotations = template.metadata.annotations.clone();

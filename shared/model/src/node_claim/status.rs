@@ -15,9 +15,11 @@ pub struct NodeClaimStatus {
     pub nominated: Vec<NominatedPod>,
     /// What these and its daemonsets ask for.
     pub requests: Resources,
-    /// What it holds of its pool's limits: the largest type that it may become, then the type that it is.
+    /// What it holds of its pool's limits: the largest type that it may become, then the type that
+    /// it is.
     pub reserved: Resources,
-    /// What its node will offer to pods, as planned: the smallest type it may become, then the type that it is.
+    /// What its node will offer to pods, as planned: the smallest type it may become, then the type
+    /// that it is.
     pub allocatable: Resources,
     /// Its instance, once there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,11 +39,12 @@ pub struct NodeClaimStatus {
     /// How its node differs from what was bought.
     #[serde(default, skip_serializing_if = "NodeCheck::is_empty")]
     pub node_check: NodeCheck,
-    /// The annotation `karpenter.sh/do-not-disrupt` that somebody gave its NodeClaim object. What its pool gave it, its
-    /// node has as well.
+    /// The annotation `karpenter.sh/do-not-disrupt` that somebody gave its NodeClaim object. What
+    /// its pool gave it, its node has as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub do_not_disrupt: Option<String>,
-    /// The command of disruption that holds it. No other may hold it meanwhile, and its end lets it go.
+    /// The command of disruption that holds it. No other may hold it meanwhile, and its end lets it
+    /// go.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// Its end, once that is decided.

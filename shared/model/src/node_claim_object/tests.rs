@@ -205,7 +205,8 @@ fn what_is_wrong_with_its_node_is_shown() {
     );
 }
 
-// Kubernetes' garbage collector knows the pool by no other field, and the API server takes no other.
+// Kubernetes' garbage collector knows the pool by no other field, and the API server takes no
+// other.
 #[test]
 fn the_pool_that_owns_an_object_stands_where_kubernetes_looks_for_it() {
     let mut object = mirror(&claim());

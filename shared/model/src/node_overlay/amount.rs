@@ -1,4 +1,5 @@
-//! The numbers that an overlay is written with: plain decimals, with a sign and a percent sign where wanted.
+//! The numbers that an overlay is written with: plain decimals, with a sign and a percent sign
+//! where wanted.
 
 use super::PriceOverlay;
 use crate::Price;
@@ -7,8 +8,8 @@ use crate::Price;
 const MAX_DOLLARS: i128 = 1_000_000;
 /// The largest share of a price that may be added, in percent.
 const MAX_PERCENT: i128 = 1_000_000;
-/// A change in dollars is kept in billionths, a share of the price in millionths, which are ten-thousandths of a
-/// percent.
+/// A change in dollars is kept in billionths, a share of the price in millionths, which are
+/// ten-thousandths of a percent.
 const NANOS: u32 = 9;
 const TEN_THOUSANDTHS: u32 = 4;
 

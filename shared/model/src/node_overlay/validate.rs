@@ -1,4 +1,5 @@
-//! The rules that a `NodeOverlay` must meet beyond its types (Karpenter 1.14: its CRD and its runtime validation).
+//! The rules that a `NodeOverlay` must meet beyond its types (Karpenter 1.14: its CRD and its
+//! runtime validation).
 
 use super::{NodeOverlaySpec, PriceOverlay, amount};
 use crate::invalid::{Invalid, Problems, shown};
@@ -39,7 +40,8 @@ fn check_requirements(spec: &NodeOverlaySpec, problems: &mut Problems) {
             values: wanted.values.clone(),
             min_values: None,
         };
-        // An overlay may be about the offerings of one pool, which a pool's own requirements may not name.
+        // An overlay may be about the offerings of one pool, which a pool's own requirements may
+        // not name.
         check_requirement(&field, &requirement, wanted.key == labels::NODE_POOL, problems);
         if wanted.operator == Operator::NotIn && wanted.values.is_empty() {
             problems.refuse(

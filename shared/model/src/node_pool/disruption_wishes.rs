@@ -7,7 +7,8 @@ use super::window::{self, DisruptionWindow};
 use crate::invalid::{Problems, shown};
 use crate::{NillableDuration, labels};
 
-/// What annotations of a NodePool ask of the disruption of its nodes; `None` where they say nothing.
+/// What annotations of a NodePool ask of the disruption of its nodes; `None` where they say
+/// nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DisruptionWishes {
     /// How patient disruption is with its nodes (`outrigger.dev/patience`).
@@ -23,7 +24,8 @@ pub struct DisruptionWishes {
 }
 
 impl NodePool {
-    /// What its annotations ask of the disruption of its nodes. One that means nothing asks for nothing.
+    /// What its annotations ask of the disruption of its nodes. One that means nothing asks for
+    /// nothing.
     pub fn disruption_wishes(&self) -> DisruptionWishes {
         let text = |key: &str| self.annotations.get(key).map(String::as_str);
         DisruptionWishes {

@@ -1,7 +1,7 @@
 //! The schedule of a budget: five cron fields, or a name such as `@daily`, always in UTC.
 //!
-//! The syntax is that of the parser that Karpenter uses (`robfig/cron` 3, standard): lists, ranges, steps, `*` and `?`,
-//! three-letter names of months and weekdays, weekdays from 0 (Sunday) to 6.
+//! The syntax is that of the parser that Karpenter uses (`robfig/cron` 3, standard): lists, ranges,
+//! steps, `*` and `?`, three-letter names of months and weekdays, weekdays from 0 (Sunday) to 6.
 
 use std::str::FromStr;
 
@@ -22,8 +22,8 @@ pub struct Schedule {
     weekdays: Field,
 }
 
-/// How many days are looked through for the last time: within so many every schedule that is ever due is due once, that
-/// of 29 February too, which 1900 and 2100 do not have.
+/// How many days are looked through for the last time: within so many every schedule that is ever
+/// due is due once, that of 29 February too, which 1900 and 2100 do not have.
 const DAYS_LOOKED_THROUGH: u32 = 8 * 366;
 
 impl Schedule {
@@ -32,7 +32,8 @@ impl Schedule {
         self.is_on(at.date()) && self.minutes.has(at.minute()) && self.hours.has(at.hour())
     }
 
-    /// The last minute (UTC) at which a budget began to hold, after the one time and not after the other.
+    /// The last minute (UTC) at which a budget began to hold, after the one time and not after the
+    /// other.
     pub fn last_due(&self, after: DateTime, not_after: DateTime) -> Option<DateTime> {
         let (mut day, mut latest) = (not_after.date(), not_after.time());
         for _ in 0..DAYS_LOOKED_THROUGH {

@@ -1,4 +1,5 @@
-//! The rules that a `NodePool` must meet beyond its types (Karpenter 1.14: its CRD and its runtime validation).
+//! The rules that a `NodePool` must meet beyond its types (Karpenter 1.14: its CRD and its runtime
+//! validation).
 
 #[cfg(test)]
 mod tests;
@@ -161,7 +162,8 @@ fn check_requirements(requirements: &[RequirementSpec], problems: &mut Problems)
     }
 }
 
-/// Checks the key and the values of one requirement; `any_domain` lifts the rules about whose keys may be named.
+/// Checks the key and the values of one requirement; `any_domain` lifts the rules about whose keys
+/// may be named.
 pub(crate) fn check_requirement(
     field: &str,
     requirement: &RequirementSpec,
@@ -251,8 +253,9 @@ fn check_class(class: &NodeClassRef, problems: &mut Problems) {
     }
 }
 
-/// Labels say of no node that it is more than a worker, or of another InstanceGroup: they become tags of its instance,
-/// and kops-controller believes these. kOps itself writes the group's name into pools and classes of that name.
+/// Labels say of no node that it is more than a worker, or of another InstanceGroup: they become
+/// tags of its instance, and kops-controller believes these. kOps itself writes the group's name
+/// into pools and classes of that name.
 fn check_identity(spec: &NodePoolSpec, problems: &mut Problems) {
     let group = &spec.template.spec.node_class_ref.name;
     for (key, value) in &spec.template.metadata.labels {

@@ -21,7 +21,8 @@ pub(crate) struct ApiServer {
 /// How we prove to the API server who we are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Auth {
-    /// aws-iam-authenticator: our role, signed. `OUTRIGGER_API_CLUSTER_ID` where it is not the cluster's name.
+    /// aws-iam-authenticator: our role, signed. `OUTRIGGER_API_CLUSTER_ID` where it is not the
+    /// cluster's name.
     Iam {
         /// The authenticator's cluster id.
         cluster_id: String,
@@ -48,7 +49,8 @@ impl ApiServer {
     }
 }
 
-/// Certificates in PEM, which may be wrapped in base64 as in a kubeconfig: one line, which a prompt can take.
+/// Certificates in PEM, which may be wrapped in base64 as in a kubeconfig: one line, which a prompt
+/// can take.
 fn certificates(text: String) -> Result<String, String> {
     const BEGINNING: &str = "-----BEGIN CERTIFICATE-----";
     if text.contains(BEGINNING) {

@@ -47,13 +47,15 @@ impl Own for Planning {
 pub(crate) struct Provisioning {
     /// `OUTRIGGER_POLL_WINDOW_SECONDS`: how long a tick watches.
     pub(crate) poll_window: Duration,
-    /// `OUTRIGGER_BATCH_IDLE_DURATION`: a batch of pods closes when no further one came for this long.
+    /// `OUTRIGGER_BATCH_IDLE_DURATION`: a batch of pods closes when no further one came for this
+    /// long.
     pub(crate) batch_idle: Duration,
     /// `OUTRIGGER_BATCH_MAX_DURATION`: a batch closes after this long in any case.
     pub(crate) batch_max: Duration,
     /// What becomes of preferences and of minValues.
     pub(crate) planning: Planning,
-    /// `OUTRIGGER_HEADROOM`: how many processors a node is bought larger at most for pods that may come next.
+    /// `OUTRIGGER_HEADROOM`: how many processors a node is bought larger at most for pods that may
+    /// come next.
     pub(crate) headroom: u32,
     /// `OUTRIGGER_MAX_NEW_NODES_PER_MINUTE`: how many nodes the cluster may get within a minute.
     pub(crate) max_new_nodes_per_minute: usize,
@@ -78,16 +80,18 @@ impl Own for Provisioning {
 pub(crate) struct NodeCare {
     /// `OUTRIGGER_POLL_WINDOW_SECONDS`: how long a tick watches.
     pub(crate) poll_window: Duration,
-    /// `OUTRIGGER_INITIALIZATION_TIMEOUT`: how long a registered node may take to be ready; without a limit for
-    /// `Never`.
+    /// `OUTRIGGER_INITIALIZATION_TIMEOUT`: how long a registered node may take to be ready; without
+    /// a limit for `Never`.
     pub(crate) initialization_timeout: Option<Duration>,
-    /// `OUTRIGGER_NODE_REPAIR`: whether nodes whose conditions say that they are broken are replaced.
+    /// `OUTRIGGER_NODE_REPAIR`: whether nodes whose conditions say that they are broken are
+    /// replaced.
     pub(crate) node_repair: bool,
     /// `OUTRIGGER_PLACE_PODS`: how planned pods come to their nodes.
     pub(crate) place_pods: PlacePods,
     /// `OUTRIGGER_SCHEDULERS`: the schedulers in whose place pods are bound, separated by commas.
     pub(crate) schedulers: BTreeSet<String>,
-    /// `OUTRIGGER_ADOPT`: an operator's word that the ledger has lost claims, which lifecycle is to make again.
+    /// `OUTRIGGER_ADOPT`: an operator's word that the ledger has lost claims, which lifecycle is to
+    /// make again.
     pub(crate) adopt: bool,
     /// `OUTRIGGER_SWEEP_ANYWAY`: an operator's word that a large sweep is meant.
     pub(crate) sweep_anyway: bool,
@@ -128,8 +132,8 @@ impl Own for Interruptions {
     }
 }
 
-/// Makes sure that `provision` may give nodes their role. Without a word it may give them `nodes.<cluster>`, since a
-/// template cannot tell what kOps makes of a longer name than IAM takes.
+/// Makes sure that `provision` may give nodes their role. Without a word it may give them
+/// `nodes.<cluster>`, since a template cannot tell what kOps makes of a longer name than IAM takes.
 fn check_node_role(reader: &mut Reader<'_>, cluster: &str) {
     let (named, role) = (reader.optional("OUTRIGGER_NODE_ROLE"), node_role(cluster));
     if named.is_none() && role != format!("nodes.{cluster}") {

@@ -34,7 +34,8 @@ impl<'v> Reader<'v> {
         })
     }
 
-    /// A variable that must be there and can be read; after a complaint anything, since nothing runs then.
+    /// A variable that must be there and can be read; after a complaint anything, since nothing
+    /// runs then.
     pub(super) fn parsed<T: Default>(
         &mut self,
         name: &str,

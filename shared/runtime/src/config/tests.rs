@@ -1,4 +1,5 @@
-//! The environment of each function: what it must hold, what is wrong with one, and that the template sets it.
+//! The environment of each function: what it must hold, what is wrong with one, and that the
+//! template sets it.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -109,7 +109,8 @@ fn up(directory: &Path, poll_window: u32, without_functions: bool) -> Result<()>
     Ok(())
 }
 
-/// The node agent, and the ticker where there are functions to wake; their programs lie beside this one.
+/// The node agent, and the ticker where there are functions to wake; their programs lie beside this
+/// one.
 fn start_companions(state: &mut State, with_functions: bool) -> Result<()> {
     let names: &[&str] = if with_functions { &["node-agent", "ticker"] } else { &["node-agent"] };
     for name in names {

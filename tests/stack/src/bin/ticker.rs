@@ -1,4 +1,5 @@
-//! `ticker`: posts the schedules' events of a running stack and delivers its doorbells, until it is ended.
+//! `ticker`: posts the schedules' events of a running stack and delivers its doorbells, until it is
+//! ended.
 
 use std::path::PathBuf;
 use std::time::Duration;

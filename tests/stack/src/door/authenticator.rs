@@ -1,8 +1,8 @@
-//! aws-iam-authenticator's part: a token is a presigned request to STS, which says whose it is; the operator's mapping
-//! says which groups that is in.
+//! aws-iam-authenticator's part: a token is a presigned request to STS, which says whose it is; the
+//! operator's mapping says which groups that is in.
 //!
-//! The real one lets STS check the signature. Here the secrets are known, so it is checked on the spot, over the cluster's
-//! name in the header that the authenticator adds.
+//! The real one lets STS check the signature. Here the secrets are known, so it is checked on the
+//! spot, over the cluster's name in the header that the authenticator adds.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -150,7 +150,8 @@ fn user_data(encoded: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What each kind of volume takes: its size in GiB, and whether it has IOPS and a throughput of its own.
+/// What each kind of volume takes: its size in GiB, and whether it has IOPS and a throughput of its
+/// own.
 fn volume(call: &Call, mapping: &str) -> Result<(), Fault> {
     let field = |name: &str| call.parameter(&format!("{mapping}Ebs.{name}"));
     let Some(kind) = field("VolumeType") else { return Ok(()) };

@@ -1,4 +1,5 @@
-//! What the documentation of EC2's API bounds, beside the model: pages, identifiers, filters and tags.
+//! What the documentation of EC2's API bounds, beside the model: pages, identifiers, filters and
+//! tags.
 
 use std::collections::BTreeSet;
 

@@ -197,7 +197,8 @@ fn check_bounds(definition: &Value, found: f64, path: &str) -> Result<(), Fault>
     Ok(())
 }
 
-/// The names of filters that a documentation lists: each entry begins with one. A tag's name goes after `tag:`.
+/// The names of filters that a documentation lists: each entry begins with one. A tag's name goes
+/// after `tag:`.
 fn filters(documentation: &str) -> BTreeSet<String> {
     let entries = documentation.split("<li>").skip(1).filter_map(|entry| {
         let name = entry.split_once("<code>")?.1.split_once("</code>")?.0;

@@ -72,7 +72,8 @@ impl Call {
         (1..).map_while(move |index| self.parameter(&format!("{name}.{index}")))
     }
 
-    /// How many entries a list of structures has under a name, as `TagSpecification.1.ResourceType`.
+    /// How many entries a list of structures has under a name, as
+    /// `TagSpecification.1.ResourceType`.
     pub(crate) fn entries<'c>(&'c self, name: &'c str) -> impl Iterator<Item = String> + 'c {
         let present = |prefix: &String| {
             self.parameters
@@ -92,7 +93,8 @@ impl Call {
     }
 }
 
-/// Key id and service of a signature: `AWS4-HMAC-SHA256 Credential=ID/DATE/REGION/SERVICE/aws4_request, …`.
+/// Key id and service of a signature:
+/// `AWS4-HMAC-SHA256 Credential=ID/DATE/REGION/SERVICE/aws4_request, …`.
 fn signed(authorization: &str) -> Option<(String, String)> {
     let scope = authorization.split_once("Credential=")?.1.split(',').next()?;
     let parts: Vec<&str> = scope.split('/').collect();

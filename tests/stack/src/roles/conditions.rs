@@ -44,8 +44,8 @@ impl Condition {
         Ok(all)
     }
 
-    /// Keys are the same in any case of letters; a key that the request lacks fits nothing but `Null` and
-    /// `ForAllValues`.
+    /// Keys are the same in any case of letters; a key that the request lacks fits nothing but
+    /// `Null` and `ForAllValues`.
     pub(super) fn holds(&self, context: &BTreeMap<String, String>) -> bool {
         let found = context.iter().find(|(key, _)| key.eq_ignore_ascii_case(&self.key));
         if self.operator == Operator::Null {

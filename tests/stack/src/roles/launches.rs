@@ -1,5 +1,6 @@
-//! What a launch needs: EC2 checks CreateFleet and the RunInstances behind it on everything that they touch, CreateTags
-//! on everything that is tagged as it is made, and that the nodes' role may be given to them.
+//! What a launch needs: EC2 checks CreateFleet and the RunInstances behind it on everything that
+//! they touch, CreateTags on everything that is tagged as it is made, and that the nodes' role may
+//! be given to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,5 @@
-//! What an account holds, as far as rights hang on it: the tags of resources, and what launch templates launch.
+//! What an account holds, as far as rights hang on it: the tags of resources, and what launch
+//! templates launch.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,5 @@
-//! The functions of a deployed template: environment, memory, time, role, and the groups that an operator maps it to.
+//! The functions of a deployed template: environment, memory, time, role, and the groups that an
+//! operator maps it to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -66,8 +67,8 @@ impl Deployed {
         Role::new(function, &statements)
     }
 
-    /// The groups to which the template's outputs say that a function's role is to be mapped. None where no output
-    /// names the role: then it is nobody in the cluster.
+    /// The groups to which the template's outputs say that a function's role is to be mapped. None
+    /// where no output names the role: then it is nobody in the cluster.
     pub fn groups(&self, function: &str) -> Result<BTreeSet<String>> {
         let role = format!("{}Role", logical_id(function)?);
         let is_its = |output: &&Value| output["Value"]["Fn::GetAtt"][0] == *role;

@@ -1,4 +1,5 @@
-//! CloudFormation's functions: `Ref`, `Fn::GetAtt`, `Fn::Sub`, `Fn::Join`, `Fn::Split`, `Fn::If` and the conditions.
+//! CloudFormation's functions: `Ref`, `Fn::GetAtt`, `Fn::Sub`, `Fn::Join`, `Fn::Split`, `Fn::If`
+//! and the conditions.
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Map, Value};

@@ -1,4 +1,5 @@
-//! CloudFormation's YAML as JSON: the short form of a function (`!Ref X`) becomes its long one (`{"Ref": "X"}`).
+//! CloudFormation's YAML as JSON: the short form of a function (`!Ref X`) becomes its long one
+//! (`{"Ref": "X"}`).
 
 use std::fmt;
 

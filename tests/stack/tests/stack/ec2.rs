@@ -1,4 +1,5 @@
-//! What EC2 does not take is refused with EC2's own code, one thing at a time; what it takes passes.
+//! What EC2 does not take is refused with EC2's own code, one thing at a time; what it takes
+//! passes.
 
 use std::collections::BTreeMap;
 

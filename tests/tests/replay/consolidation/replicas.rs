@@ -55,8 +55,8 @@ impl Replicas {
         Ok(on_them.len())
     }
 
-    /// Waits until all are bound, or kube-scheduler has said nothing new for so long. Pods that it has preempted are
-    /// made anew.
+    /// Waits until all are bound, or kube-scheduler has said nothing new for so long. Pods that it
+    /// has preempted are made anew.
     pub(super) fn settle(&mut self, cluster: &Cluster, quiet: Duration) -> Result<()> {
         let began = Instant::now();
         loop {

@@ -1,4 +1,5 @@
-//! What pools and their settings decide: limits, weights, fixed sizes, prices, headroom, priorities, groups.
+//! What pools and their settings decide: limits, weights, fixed sizes, prices, headroom,
+//! priorities, groups.
 
 use outrigger_model::{CapacityType, Offering, Price, Reservation, Snapshot};
 use outrigger_tests::objects::requirement;

@@ -1,5 +1,5 @@
-//! Clusters that run already and cost more than they need: nodes that planning gives up, with pods that must find
-//! another place.
+//! Clusters that run already and cost more than they need: nodes that planning gives up, with pods
+//! that must find another place.
 
 use anyhow::{Context, Result};
 use outrigger_model::labels;
@@ -108,7 +108,8 @@ impl<'a> Service<'a> {
         )
     }
 
-    /// So many nodes of a type `i-name-0` and on, in one zone after another, each with so many of them.
+    /// So many nodes of a type `i-name-0` and on, in one zone after another, each with so many of
+    /// them.
     fn nodes(&self, instance_type: &str, count: usize, each: usize) -> Result<Vec<Value>> {
         let mut all = Vec::new();
         for index in 0..count {

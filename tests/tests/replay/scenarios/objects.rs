@@ -3,7 +3,8 @@
 use outrigger_tests::objects::{node_pool, requirement};
 use serde_json::{Value, json};
 
-/// A pool of current general-purpose amd64 types, spot or on demand, with more requirements and a patch of its spec.
+/// A pool of current general-purpose amd64 types, spot or on demand, with more requirements and a
+/// patch of its spec.
 pub(crate) fn pool(name: &str, more: &[Value], spec: &Value) -> Value {
     let mut requirements = vec![
         requirement("karpenter.k8s.aws/instance-category", "In", &["c", "m", "r"]),
@@ -24,7 +25,8 @@ pub(crate) fn default_pool() -> Value {
     pool("default", &[], &json!({}))
 }
 
-/// Pods `name-0` and on in the namespace `default`, labelled `app: name`; `spec` is merged into each pod's spec.
+/// Pods `name-0` and on in the namespace `default`, labelled `app: name`; `spec` is merged into
+/// each pod's spec.
 pub(crate) fn pods(name: &str, count: usize, cpu: &str, memory: &str, spec: &Value) -> Vec<Value> {
     let pod = |index: usize| {
         let mut pod = json!({

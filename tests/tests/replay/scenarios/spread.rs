@@ -129,7 +129,8 @@ fn affinity_honoured() -> Scenario {
     Scenario::new("spread, nodeAffinityPolicy Honor", vec![default_pool()], all)
 }
 
-/// Zone c counts although the pods may not go there, so at most one more than its number may be in each of the others.
+/// Zone c counts although the pods may not go there, so at most one more than its number may be in
+/// each of the others.
 fn affinity_ignored() -> Scenario {
     let mut one = spread(ZONE, 12, &app("web"));
     one["nodeAffinityPolicy"] = json!("Ignore");
@@ -140,7 +141,8 @@ fn affinity_ignored() -> Scenario {
     Scenario::new("spread, nodeAffinityPolicy Ignore", vec![default_pool()], all)
 }
 
-/// A pool of zone c alone is tainted: with `Honor` its nodes are no domain for pods that do not tolerate it.
+/// A pool of zone c alone is tainted: with `Honor` its nodes are no domain for pods that do not
+/// tolerate it.
 fn taints_honoured() -> Scenario {
     let taint = json!({"key": "dedicated", "value": "batch", "effect": "NoSchedule"});
     let zone = |zones: &[&str]| requirement(ZONE, "In", zones);

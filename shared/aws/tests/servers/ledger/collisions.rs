@@ -1,5 +1,5 @@
-//! Two transactions on one item make DynamoDB cancel one of them: it is sent again, and given up only after
-//! several attempts.
+//! Two transactions on one item make DynamoDB cancel one of them: it is sent again, and given up
+//! only after several attempts.
 
 use outrigger_aws::{Aws, DynamoLedger};
 use outrigger_engine::ports::{Ledger, LedgerError};

@@ -1,4 +1,5 @@
-//! What pods have asked for in the week before: kept while the lease is ours, and as much of it as an item holds.
+//! What pods have asked for in the week before: kept while the lease is ours, and as much of it as
+//! an item holds.
 
 use jiff::Timestamp;
 use outrigger_engine::ports::{Ledger, LedgerError};

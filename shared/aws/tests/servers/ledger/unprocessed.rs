@@ -1,4 +1,5 @@
-//! DynamoDB may leave a part of a batch undone and say so: it is asked again, and what it never does is an error.
+//! DynamoDB may leave a part of a batch undone and say so: it is asked again, and what it never
+//! does is an error.
 
 use std::collections::BTreeSet;
 

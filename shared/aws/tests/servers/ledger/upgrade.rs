@@ -11,11 +11,12 @@ use super::{Rig, TTL, UID, failed, unbound};
 use crate::support::colliding_proxy::{COLLIDES, CollidingProxy, REFUSED};
 use crate::support::{at, config, server};
 
-/// The newest form that the ledger is kept in. Whoever raises it stores a table of that form beside the others.
+/// The newest form that the ledger is kept in. Whoever raises it stores a table of that form beside
+/// the others.
 const NEWEST: u32 = 2;
 
-/// The items of a file: texts and numbers are attributes of their kind, and an object is the JSON of a body. An item
-/// that names no partition lies in that of the claims.
+/// The items of a file: texts and numbers are attributes of their kind, and an object is the JSON
+/// of a body. An item that names no partition lies in that of the claims.
 async fn store(rig: &Rig, file: &str) {
     let items: Vec<Value> = serde_json::from_str(file).unwrap();
     for item in items {
@@ -79,7 +80,8 @@ async fn an_upgrade_whose_answers_are_lost_is_gone_on_with() {
     }
 }
 
-/// Whether it collides or somebody else has written a launch: the form is raised only once every launch has moved.
+/// Whether it collides or somebody else has written a launch: the form is raised only once every
+/// launch has moved.
 #[tokio::test]
 async fn an_upgrade_that_moves_nothing_raises_nothing() {
     for (code, times) in [(COLLIDES, ATTEMPTS), (REFUSED, 1)] {

@@ -1,5 +1,5 @@
-//! A proxy before DynamoDB that cancels transactions in its place, as DynamoDB does where two meet on one
-//! item. DynamoDB Local lets one of them wait for the other and cancels neither.
+//! A proxy before DynamoDB that cancels transactions in its place, as DynamoDB does where two meet
+//! on one item. DynamoDB Local lets one of them wait for the other and cancels neither.
 
 use std::io::{BufReader, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,5 +1,5 @@
-//! An HTTP proxy that delivers every request and loses the answers that it is told to: the server has acted, and the
-//! client cannot know.
+//! An HTTP proxy that delivers every request and loses the answers that it is told to: the server
+//! has acted, and the client cannot know.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};

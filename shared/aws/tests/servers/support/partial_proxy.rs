@@ -1,5 +1,6 @@
-//! A proxy before DynamoDB that lets batches through in part: the first keys or items of each request reach the server,
-//! and the answer calls the others unprocessed, as DynamoDB does when it has too much to do.
+//! A proxy before DynamoDB that lets batches through in part: the first keys or items of each
+//! request reach the server, and the answer calls the others unprocessed, as DynamoDB does when it
+//! has too much to do.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -17,7 +18,8 @@ pub(crate) struct PartialProxy {
 }
 
 impl PartialProxy {
-    /// Stands in front of `upstream` (`http://host:port`) and lets so many keys or items of a batch through.
+    /// Stands in front of `upstream` (`http://host:port`) and lets so many keys or items of a batch
+    /// through.
     pub(crate) fn start(upstream: &str, processed: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

@@ -1,4 +1,5 @@
-//! A server that answers one operation of EC2 itself, which moto does not have, and hands on the rest.
+//! A server that answers one operation of EC2 itself, which moto does not have, and hands on the
+//! rest.
 
 use std::io::{BufReader, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,4 +1,5 @@
-//! What is read of objects that cannot be read whole: nothing that takes room, protects or identifies is lost.
+//! What is read of objects that cannot be read whole: nothing that takes room, protects or
+//! identifies is lost.
 
 use k8s_openapi::api::{apps, core};
 use outrigger_model::{DaemonSet, Invalid, Node, Pod, PodState};

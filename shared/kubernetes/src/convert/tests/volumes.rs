@@ -49,7 +49,8 @@ fn zone(values: &[&str]) -> Value {
     json!({"key": "topology.ebs.csi.aws.com/zone", "operator": "In", "values": values})
 }
 
-/// What the claim `shop/data` comes to among these objects: driver, handle and alternatives, or its problem.
+/// What the claim `shop/data` comes to among these objects: driver, handle and alternatives, or its
+/// problem.
 #[track_caller]
 pub(super) fn check(objects: &[Value], expected: &str) {
     let (volumes, told) = read(objects);

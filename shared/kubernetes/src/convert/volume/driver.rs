@@ -1,5 +1,6 @@
-//! Who attaches a volume, and what counts as one attachment. The drivers that were once part of Kubernetes have CSI
-//! drivers in their place, which nodes count under (`k8s.io/csi-translation-lib`).
+//! Who attaches a volume, and what counts as one attachment. The drivers that were once part of
+//! Kubernetes have CSI drivers in their place, which nodes count under
+//! (`k8s.io/csi-translation-lib`).
 
 use k8s_openapi::api::core::v1::PersistentVolumeSpec;
 
@@ -29,7 +30,8 @@ pub(super) fn of_provisioner(provisioner: &str) -> &str {
     }
 }
 
-/// Driver and handle of a volume; both are empty for one that nothing has to attach, as NFS or a path of the host.
+/// Driver and handle of a volume; both are empty for one that nothing has to attach, as NFS or a
+/// path of the host.
 pub(super) fn of_volume(spec: &PersistentVolumeSpec) -> (String, String) {
     if let Some(csi) = &spec.csi {
         return (csi.driver.clone(), csi.volume_handle.clone());

@@ -79,7 +79,8 @@ pub(super) struct Volume {
 #[derive(Debug)]
 pub(super) struct StorageClass {
     pub(super) driver: String,
-    /// Whether volumes are made for its claims; without a provisioner they take those that are there.
+    /// Whether volumes are made for its claims; without a provisioner they take those that are
+    /// there.
     pub(super) makes_volumes: bool,
     /// Whether it waits for a pod before it makes or takes a volume.
     pub(super) waits: bool,
@@ -171,7 +172,8 @@ fn in_places(alternatives: Alternatives, places: &Requirements) -> Alternatives 
     Some(alternatives)
 }
 
-/// The amount of storage. It matters to volumes that are taken, and no other claim depends on its being readable.
+/// The amount of storage. It matters to volumes that are taken, and no other claim depends on its
+/// being readable.
 fn storage(amounts: Option<BTreeMap<String, WireQuantity>>) -> Option<Quantity> {
     amounts?.remove("storage")?.0.parse().ok()
 }

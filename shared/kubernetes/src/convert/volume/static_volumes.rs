@@ -1,8 +1,8 @@
-//! Volumes that are there already and that no claim has: which of them a claim takes that waits for its first consumer
-//! (kube-scheduler's volume binding, `FindMatchingVolume`).
+//! Volumes that are there already and that no claim has: which of them a claim takes that waits for
+//! its first consumer (kube-scheduler's volume binding, `FindMatchingVolume`).
 //!
-//! Each volume is meant for one claim alone, so that pods may be planned for all of the claims at once. As many claims
-//! as can be get one, and what is then left over is dealt out.
+//! Each volume is meant for one claim alone, so that pods may be planned for all of the claims at
+//! once. As many claims as can be get one, and what is then left over is dealt out.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -32,7 +32,8 @@ spec:
     echo nodeup
 "#;
 
-/// A class that uses every field that is acted on, and fields that are not with values that change nothing.
+/// A class that uses every field that is acted on, and fields that are not with values that change
+/// nothing.
 const FULL: &str = r#"
 metadata: {name: full}
 spec:
