@@ -77,13 +77,14 @@ impl Objects {
         self.budgets.iter().map(shown).collect()
     }
 
-    /// Whether the Eviction API never lets a pod go, however many others are healthy.
+    /// Whether the Eviction API never lets a pod go, however many others are healthy. A pod that
+    /// ends already goes.
     pub(crate) fn never_goes(&self, pod: &Pod) -> bool {
         let over: Vec<_> = self.budgets.iter().filter(|budget| covers(budget, pod)).collect();
         let never = |budget: &&DisruptionBudget| {
             budget.max_unavailable == Some(0) && !self.lets_unready_go(budget, pod)
         };
-        over.len() > 1 || over.iter().any(never)
+        asks_budgets(pod) && (over.len() > 1 || over.iter().any(never))
     }
 
     /// Somebody asks for the pods of a node by annotation that they not be disrupted.
@@ -180,8 +181,7 @@ impl Objects {
     /// What the Eviction API says to a request, before anything is done.
     pub(crate) fn judge(&self, pod: &Pod) -> Eviction {
         let Some(found) = self.pods.get(&pod.uid) else { return Eviction::Gone };
-        let is_asked = found.state == PodState::Bound && found.readiness != Readiness::NotRunning;
-        if found.node_name.is_none() || !is_asked {
+        if found.node_name.is_none() || !asks_budgets(found) {
             return Eviction::Accepted;
         }
         let over: Vec<&DisruptionBudget> =
@@ -399,6 +399,12 @@ impl Objects {
         self.gone_with_definition.remove(name);
         mirror.owner = mirror.owner.take().or_else(|| owner.map(|owner| owner.uid.clone()));
     }
+}
+
+/// Whether the Eviction API asks budgets about a pod. It does not where the pod ends already, or where
+/// its containers do not run.
+fn asks_budgets(pod: &Pod) -> bool {
+    pod.state == PodState::Bound && pod.readiness != Readiness::NotRunning
 }
 
 fn covers(budget: &DisruptionBudget, pod: &Pod) -> bool {

@@ -174,6 +174,18 @@ fn a_node_that_may_not_go_or_that_nothing_replaces_stays() {
     }
 }
 
+/// Pods that left a node which nobody hears of end already. No budget keeps the node for them, as
+/// two of them keep the others.
+#[test]
+fn a_node_whose_pods_end_already_goes_whatever_their_budgets_say() {
+    let extra = "  podDisruptionBudgets: [{name: web, matchLabels: {app: web}, maxUnavailable: 1}, {name: too, \
+                 matchLabels: {app: web}, maxUnavailable: 1}]\n";
+    let events = "{at: 3m, kind: SilenceKubelets, count: 1}, {at: 9m, kind: Rebalance, count: 4}";
+    let ending = Setting { extra, events, ..Setting::default() }.play(1, &[]);
+    check_settled(&ending, "one is silent");
+    assert_eq!(rebalanced(&ending).len(), 1, "{}", common::timeline(&ending));
+}
+
 #[test]
 fn a_machine_that_is_taken_while_its_replacement_starts_goes_the_usual_way() {
     let events = "{at: 3m, kind: Rebalance, count: 1}, {at: 3m20s, kind: SpotWarning, count: 1}";
