@@ -294,7 +294,7 @@ impl Tick<'_> {
             return Ok(());
         }
         self.end(&mut world.claims, &nodes, lease).await;
-        self.mirrors.write(self.ports, &world.claims, self.deadline).await;
+        self.mirrors.write(self.ports, &world.claims, lease, self.deadline).await;
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use outrigger_model::{ClaimState, NodeClaim, OwnerReference, labels};
 use tokio::time::Instant;
 
 use crate::error::chain;
-use crate::ports::{ClusterError, GoingDefinitions, Mirror, Ports};
+use crate::ports::{ClusterError, GoingDefinitions, Lease, Mirror, Ports};
 
 /// How often the objects are listed while a tick goes on, to see which were deleted.
 const LISTED_EVERY: Duration = Duration::from_secs(10);
@@ -94,12 +94,18 @@ impl Mirrors {
 
     /// Makes the objects say what the ledger says of `claims`, which are all that are not over; objects of
     /// others go. An object that is refused holds up no other. Nothing is begun after `deadline`.
-    pub(crate) async fn write(&mut self, ports: Ports<'_>, claims: &[NodeClaim], deadline: Instant) {
+    pub(crate) async fn write(
+        &mut self,
+        ports: Ports<'_>,
+        claims: &[NodeClaim],
+        lease: Option<&Lease>,
+        deadline: Instant,
+    ) {
         let gone = self.gone_with_definition();
         let Some((_, shown)) = &mut self.shown else { return };
         if !gone.is_empty() {
             // They are written anew once their definition is there again.
-            return let_go(ports, shown, &gone, deadline).await;
+            return let_go(ports, shown, &gone, claims, lease, deadline).await;
         }
         if let Err(error) = write(ports, shown, claims, deadline).await {
             tracing::warn!(error = chain(&error), "the NodeClaim objects are not up to date");
@@ -126,11 +132,27 @@ async fn going_definitions(ports: Ports<'_>) -> Option<GoingDefinitions> {
     }
 }
 
-/// Lets objects go that are deleted with their definition, so that it can be installed anew.
-async fn let_go(ports: Ports<'_>, shown: &mut BTreeMap<String, Mirror>, gone: &[String], deadline: Instant) {
+/// Lets objects go that are deleted with their definition, so that it can be installed anew. Before
+/// that their claims note it, as far as it matters to the [`owner`] of the next ones.
+async fn let_go(
+    ports: Ports<'_>,
+    shown: &mut BTreeMap<String, Mirror>,
+    gone: &[String],
+    claims: &[NodeClaim],
+    lease: Option<&Lease>,
+    deadline: Instant,
+) {
     for name in gone {
         if Instant::now() >= deadline {
             return;
+        }
+        let claim = claims.iter().find(|claim| claim.name == *name);
+        if let Some(claim) = claim.filter(|claim| is_starting(claim) && !claim.status.had_object) {
+            let next = claim.clone().with_status(|status| status.had_object = true);
+            if let Err(error) = ports.ledger.update_claim(&next, lease).await {
+                tracing::warn!(claim = name, error = chain(&error), "its NodeClaim is let go later");
+                continue;
+            }
         }
         match ports.cluster.remove_mirror(name).await {
             Ok(()) => drop(shown.remove(name)),
@@ -208,6 +230,7 @@ const fn has_owner(mirror: &Mirror) -> bool {
 /// orphaned, or is older than its pool: it never gets a pool that is gone, for which the garbage collector would
 /// delete it. Only a claim whose node is still starting, and that never had an object, bears the pool that it was
 /// launched for: where that was deleted meanwhile, the claim ends as all others of the pool do.
+/// A claim whose object went with the definition had one. Nobody knows whether its node was to be kept.
 fn owner(
     claim: &NodeClaim,
     shown: Option<&Mirror>,
@@ -216,11 +239,16 @@ fn owner(
     if shown.is_some_and(has_owner) {
         return None;
     }
-    let is_starting = claim.status.state < ClaimState::Initialized;
-    let launched_for = Some(&claim.spec.node_pool_uid).filter(|uid| is_starting && !uid.is_empty());
+    let never_had_one = shown.is_none() && !claim.status.had_object;
+    let launched_for = Some(&claim.spec.node_pool_uid).filter(|uid| is_starting(claim) && !uid.is_empty());
     let living = pools.get(&claim.spec.node_pool);
-    let uid = living.or(launched_for.filter(|_| shown.is_none()))?;
+    let uid = living.or(launched_for.filter(|_| never_had_one))?;
     Some(OwnerReference::node_pool(&claim.spec.node_pool, uid))
+}
+
+/// Whether the node of a claim is not ready for pods yet.
+fn is_starting(claim: &NodeClaim) -> bool {
+    claim.status.state < ClaimState::Initialized
 }
 
 /// Tells of an object that could not be written or removed. What the others would meet as well is handed
@@ -279,5 +307,14 @@ mod tests {
             let found = owner_of(state, shown, pools);
             assert_eq!(found.as_deref(), expected, "{state:?} {shown:?} {pools:?}");
         }
+        // The object that it had went with the definition.
+        let mut claim = claim().with_status(|status| {
+            status.state = Launched;
+            status.had_object = true;
+        });
+        claim.spec.node_pool_uid = "uid-1".into();
+        let uid_in = |pools| Some(owner(&claim, None, &pools)?.uid);
+        assert_eq!(uid_in(BTreeMap::from([(name, "uid-2".into())])).as_deref(), Some("uid-2"));
+        assert_eq!(uid_in(BTreeMap::new()), None, "it is nobody's");
     }
 }

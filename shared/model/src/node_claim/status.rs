@@ -43,6 +43,10 @@ pub struct NodeClaimStatus {
     /// its pool gave it, its node has as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub do_not_disrupt: Option<String>,
+    /// Whether its NodeClaim object went with the definition while its node was starting. What is
+    /// made in its place never belongs to a NodePool that is gone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub had_object: bool,
     /// The command of disruption that holds it. No other may hold it meanwhile, and its end lets it
     /// go.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -135,6 +135,22 @@ fn nodes_that_were_orphaned_stay_and_are_told_of() {
     assert_eq!(ending.nodes.iter().filter(told).count(), 2, "{}", story());
 }
 
+/// Their objects go with the definition and come again while the nodes start. By then their pool is
+/// gone.
+#[test]
+fn nodes_that_were_orphaned_while_they_started_stay_without_a_definition_too() {
+    for deleted in ["7s", "9s", "12s", "16s"] {
+        let events = format!(
+            "{{at: 8s, kind: DeleteDefinition, for: 12s}}, \
+             {{at: {deleted}, kind: DeleteNodePools, count: 1, cascade: orphan}}"
+        );
+        let ending = Setting { events: &events, ..ONE_POOL }.play();
+        let story = || format!("pool deleted at {deleted}\n{}", common::timeline(&ending));
+        assert_eq!(in_state(&ending, ClaimState::Initialized).len(), 2, "{}", story());
+        assert_eq!((ending.instances.len(), ending.mirrors.len()), (2, 2), "{}", story());
+    }
+}
+
 #[test]
 fn nodes_that_were_orphaned_are_drained_when_somebody_deletes_them() {
     let events = format!("{}, {{at: 14m, kind: DeleteNodes, count: 1}}", deleting(", cascade: orphan"));
