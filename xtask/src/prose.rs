@@ -39,7 +39,8 @@ pub(crate) fn complaints_about(name: &str, text: &str) -> Vec<String> {
     complaints
 }
 
-/// Whether a line of Rust is a comment that could be wrapped: rows of tables and what is set in cannot.
+/// Whether a line of Rust is a comment that could be wrapped: rows of tables and what is set in
+/// cannot.
 pub(crate) fn is_wide_comment(line: &str) -> bool {
     let comment = line.trim_start();
     let text = comment.trim_start_matches(['/', '!']);
@@ -149,7 +150,8 @@ mod tests {
     fn comments_are_wrapped() {
         let words = "word ".repeat(20);
         assert!(is_wide_comment(&format!("    /// {words}")) && is_wide_comment(&format!("//! {words}")));
-        for line in [format!("let x = 1; // {words}"), format!("//! | {words} |"), format!("//!     {words}")] {
+        for line in [format!("let x = 1; // {words}"), format!("//! | {words} |"), format!("//!     {words}")]
+        {
             assert!(!is_wide_comment(&line), "{line}");
         }
     }

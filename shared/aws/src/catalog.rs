@@ -7,7 +7,7 @@ use outrigger_catalog::{Catalog, CatalogError};
 use outrigger_engine::chain;
 use outrigger_engine::ports::CloudError;
 
-use crate::cloud::lock;
+use crate::lock::lock;
 use crate::s3::S3Location;
 use crate::{Aws, survey};
 

@@ -1,13 +1,15 @@
 //! One set of clients for everything that Outrigger asks of AWS.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{AppName, BehaviorVersion, Region, SdkConfig};
 use outrigger_engine::{Rate, Rates};
+
+use crate::lock::lock;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const ATTEMPTS: u32 = 3;
@@ -94,7 +96,7 @@ impl Aws {
 
     /// The client for a bucket.
     pub(crate) fn s3(&self, bucket: &str) -> aws_sdk_s3::Client {
-        let elsewhere = self.s3_elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
+        let elsewhere = lock(&self.s3_elsewhere);
         elsewhere.get(bucket).unwrap_or(&self.s3).clone()
     }
 
@@ -106,7 +108,7 @@ impl Aws {
             return false;
         }
         let config = self.s3.config().to_builder().region(region).build();
-        let mut elsewhere = self.s3_elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut elsewhere = lock(&self.s3_elsewhere);
         elsewhere.insert(bucket.to_owned(), aws_sdk_s3::Client::from_conf(config));
         true
     }

@@ -1,7 +1,7 @@
 //! The Cloud port on AWS.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use crate::catalog::StoredCatalog;
 use crate::ec2::template::Wanted;
 use crate::ec2::{account, class, console, ending, fleet, instances, status, template};
+use crate::lock::lock;
 use crate::s3::S3Location;
 use crate::{Aws, events, state_store, survey};
 
@@ -278,10 +279,4 @@ impl Cloud for AwsCloud {
     async fn publish(&self, notice: &Notice) -> Result<(), CloudError> {
         events::publish(&self.aws, self.config.event_bus.as_deref(), notice).await
     }
-}
-
-/// A map that was left in the middle of a change is still a map: each change is one insertion or
-/// removal.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -13,6 +13,7 @@ mod events;
 mod hash;
 mod interruption;
 mod ledger;
+mod lock;
 mod pricing;
 mod queue;
 mod s3;

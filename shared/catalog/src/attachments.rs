@@ -33,6 +33,24 @@ pub fn complete_volumes(types: &mut [InstanceType]) {
     }
 }
 
+impl InstanceTypeFacts {
+    /// The same with what EC2's API leaves out (branch interfaces, network bandwidth) taken from
+    /// the embedded table, as Karpenter does. So are attachments, of which EC2's API says wrong
+    /// things; the driver of EBS volumes goes by the same table. A type that the table does not
+    /// know stays as it is.
+    #[must_use]
+    pub fn completed(mut self) -> Self {
+        if let Some(known) = embedded::facts_of(&self.name) {
+            if self.branch_interfaces == 0 {
+                self.branch_interfaces = known.branch_interfaces;
+            }
+            self.network_mbps = known.network_mbps.or(self.network_mbps);
+            self.ebs_attachments = known.ebs_attachments.or(self.ebs_attachments);
+        }
+        self
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

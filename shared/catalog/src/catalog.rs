@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use outrigger_model::{CapacityType, InstanceType, NodeClass, Offering, Price};
+use outrigger_model::{CapacityType, Offering, Price};
 use serde::{Deserialize, Serialize};
 
 use crate::error::CatalogError;
 use crate::facts::InstanceTypeFacts;
-use crate::{embedded, offerings, resolve, wire};
+use crate::{embedded, offerings};
 
 /// Instance types of a region, where they are sold and for how much.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,9 +50,6 @@ pub struct TypeEntry {
 }
 
 impl Catalog {
-    /// The format in which it is stored; older ones are read too.
-    pub const FORMAT: u32 = wire::VERSION;
-
     /// The catalogue that is compiled in: on-demand at the region's list price in each of `zones`
     /// (or in [`offerings::default_zones`] when there are none), spot at an estimate. Types without
     /// a list price in the region are left out, since they are not sold there.
@@ -100,16 +97,6 @@ impl Catalog {
         Self { types: Arc::new(types), ..self.clone() }
     }
 
-    /// What a node class can make of the catalogue, in order of name.
-    ///
-    /// Left out are types for whose architecture the class has no image (when it names any), types
-    /// that its requirements exclude, and offerings in zones where it has no subnet (when it names
-    /// any); a type without an offering left is left out too. Labels include the region, but
-    /// neither zone nor capacity type, which belong to the offering.
-    pub fn instance_types(&self, class: &NodeClass) -> Arc<Vec<InstanceType>> {
-        Arc::new(resolve::instance_types(self, class))
-    }
-
     /// The entry of a type.
     pub fn entry(&self, instance_type: &str) -> Option<&TypeEntry> {
         let found = self.types.binary_search_by(|entry| entry.facts.name.as_str().cmp(instance_type));
@@ -120,16 +107,6 @@ impl Catalog {
     pub fn price(&self, instance_type: &str, zone: &str, capacity_type: CapacityType) -> Option<Price> {
         let sold = |o: &&Offering| o.zone == zone && o.capacity_type == capacity_type;
         self.entry(instance_type)?.offerings.iter().find(sold).map(|offering| offering.price)
-    }
-
-    /// The catalogue as the one object that `refresh` stores.
-    pub fn encode(&self) -> Result<Vec<u8>, CatalogError> {
-        wire::encode(self)
-    }
-
-    /// Reads what [`Catalog::encode`] wrote. A newer format is refused.
-    pub fn decode(bytes: &[u8]) -> Result<Self, CatalogError> {
-        wire::decode(bytes)
     }
 }
 

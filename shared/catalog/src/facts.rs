@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::embedded;
-
 /// What EC2's `DescribeInstanceTypes` says about an instance type, as far as labels and allocatable
 /// depend on it.
 ///
@@ -104,22 +102,6 @@ pub struct NeuronDevices {
 }
 
 impl InstanceTypeFacts {
-    /// The same with what EC2's API leaves out (branch interfaces, network bandwidth) taken from
-    /// the embedded table, as Karpenter does. So are attachments, of which EC2's API says wrong
-    /// things; the driver of EBS volumes goes by the same table. A type that the table does not
-    /// know stays as it is.
-    #[must_use]
-    pub fn completed(mut self) -> Self {
-        if let Some(known) = embedded::facts_of(&self.name) {
-            if self.branch_interfaces == 0 {
-                self.branch_interfaces = known.branch_interfaces;
-            }
-            self.network_mbps = known.network_mbps.or(self.network_mbps);
-            self.ebs_attachments = known.ebs_attachments.or(self.ebs_attachments);
-        }
-        self
-    }
-
     /// How many pods get an address of their own from `interfaces` interfaces: the first address of
     /// each interface is the node's, and two pods on the host network need none (AWS'
     /// `eni-max-pods.txt`).

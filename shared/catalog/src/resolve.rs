@@ -1,6 +1,7 @@
 //! What a node class makes of the catalogue.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use outrigger_model::labels::{CAPACITY_TYPE, REGION, ZONE, ZONE_ID};
 use outrigger_model::node_class::CapacityReservation;
@@ -12,8 +13,17 @@ use crate::{allocatable, attachments, labels};
 /// What is left of the price on demand where a reservation has paid for it.
 const RESERVED_SHARE: u64 = 10_000_000;
 
-pub(crate) fn instance_types(catalog: &Catalog, class: &NodeClass) -> Vec<InstanceType> {
-    catalog.types.iter().filter_map(|entry| instance_type(entry, &catalog.region, class)).collect()
+impl Catalog {
+    /// What a node class can make of the catalogue, in order of name.
+    ///
+    /// Left out are types for whose architecture the class has no image (when it names any), types
+    /// that its requirements exclude, and offerings in zones where it has no subnet (when it names
+    /// any); a type without an offering left is left out too. Labels include the region, but
+    /// neither zone nor capacity type, which belong to the offering.
+    pub fn instance_types(&self, class: &NodeClass) -> Arc<Vec<InstanceType>> {
+        let types = self.types.iter().filter_map(|entry| instance_type(entry, &self.region, class));
+        Arc::new(types.collect())
+    }
 }
 
 fn instance_type(entry: &TypeEntry, region: &str, class: &NodeClass) -> Option<InstanceType> {
@@ -95,7 +105,7 @@ mod tests {
     fn names(change: impl Fn(&mut NodeClass)) -> Vec<InstanceType> {
         let mut class = NodeClass::for_planning(NodeClassRef::instance_group("nodes"));
         change(&mut class);
-        instance_types(&Catalog::embedded("us-east-1", &[]).unwrap(), &class)
+        Catalog::embedded("us-east-1", &[]).unwrap().instance_types(&class).to_vec()
     }
 
     fn wanting(key: &str, operator: Operator, values: &[&str]) -> impl Fn(&mut NodeClass) {

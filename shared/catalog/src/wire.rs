@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::Catalog;
 use crate::error::CatalogError;
 
-pub(crate) const VERSION: u32 = 1;
+const VERSION: u32 = 1;
 /// Several times what the largest region comes to; more is damage or malice.
 const MOST_BYTES: u64 = 64 << 20;
 
@@ -33,14 +33,29 @@ struct Content {
     catalog: Catalog,
 }
 
-pub(crate) fn encode(catalog: &Catalog) -> Result<Vec<u8>, CatalogError> {
+impl Catalog {
+    /// The format in which it is stored; older ones are read too.
+    pub const FORMAT: u32 = VERSION;
+
+    /// The catalogue as the one object that `refresh` stores.
+    pub fn encode(&self) -> Result<Vec<u8>, CatalogError> {
+        encode(self)
+    }
+
+    /// Reads what [`Catalog::encode`] wrote. A newer format is refused.
+    pub fn decode(bytes: &[u8]) -> Result<Self, CatalogError> {
+        decode(bytes)
+    }
+}
+
+fn encode(catalog: &Catalog) -> Result<Vec<u8>, CatalogError> {
     let json = serde_json::to_vec(&Envelope { version: VERSION, catalog }).map_err(CatalogError::Json)?;
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
     gzip.write_all(&json).and_then(|()| gzip.finish()).map_err(CatalogError::Compression)
 }
 
 /// The version is read first: the content of a newer format need not even parse.
-pub(crate) fn decode(bytes: &[u8]) -> Result<Catalog, CatalogError> {
+fn decode(bytes: &[u8]) -> Result<Catalog, CatalogError> {
     let mut json = Vec::new();
     let read = GzDecoder::new(bytes).take(MOST_BYTES + 1).read_to_end(&mut json);
     let read = read.map_err(CatalogError::Compression)? as u64;

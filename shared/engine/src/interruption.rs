@@ -1,8 +1,9 @@
 //! Interruptions: what EC2 tells about instances begins the end of their claims within seconds.
 //!
-//! The work is small and may be done twice: it is stated that the claim is interrupted, its node is closed, what was
-//! taken back goes into the unavailable offerings, and the others' bells are rung. Lifecycle does the heavy drain,
-//! provision the replacement. Nothing is terminated here: at worst, a forged event drains a node.
+//! The work is small and may be done twice: it is stated that the claim is interrupted, its node is
+//! closed, what was taken back goes into the unavailable offerings, and the others' bells are rung.
+//! Lifecycle does the heavy drain, provision the replacement. Nothing is terminated here: at worst,
+//! a forged event drains a node.
 
 mod decide;
 mod message;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use jiff::Timestamp;
-use outrigger_model::{Intent, NodeClaim, Pause, TerminationReason, UnavailableOffering};
+use outrigger_model::{Intent, NodeClaim, Pause, TerminationCause, TerminationReason, UnavailableOffering};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
@@ -20,11 +21,10 @@ use crate::bell::ring;
 use crate::disruption::command;
 use crate::error::chain;
 use crate::guards::Guards;
-use crate::node::terminate::{self, Cause};
+use crate::node::terminate;
 use crate::pause::in_force;
 use crate::ports::{ClusterError, Event, Interruption, LedgerError, LedgerState, Ports, Subject};
 use decide::{Pointless, Response, pointless, respond};
-
 pub use message::{Delivery, Message, News, retry_delay};
 
 /// The notice that wakes provision and lifecycle.
@@ -68,7 +68,8 @@ pub struct Summary {
     pub retry: BTreeMap<String, String>,
     /// Claims whose end began.
     pub ending: Vec<String>,
-    /// Claims whose nodes are to be replaced before they are drained, held by a command from now on.
+    /// Claims whose nodes are to be replaced before they are drained, held by a command from now
+    /// on.
     pub replacing: Vec<String>,
     /// Nodes that were closed, or were so already.
     pub closed: usize,
@@ -84,8 +85,8 @@ pub struct Summary {
     pub pause: Option<Pause>,
 }
 
-/// Handles a batch. Every delivery that is not in [`Summary::retry`] is done with. Nothing that changes the world is
-/// begun after `deadline`.
+/// Handles a batch. Every delivery that is not in [`Summary::retry`] is done with. Nothing that
+/// changes the world is begun after `deadline`.
 pub async fn handle(
     ports: Ports<'_>,
     settings: &Settings,
@@ -113,7 +114,7 @@ struct Batch<'a> {
 struct Task<'d> {
     claim: NodeClaim,
     /// The first of the causes; all of them drain.
-    cause: Option<Cause>,
+    cause: Option<TerminationCause>,
     responses: Vec<Response>,
     deliveries: Vec<&'d Delivery>,
 }
@@ -193,14 +194,16 @@ impl Batch<'_> {
         Ok(new)
     }
 
-    /// What is done about rebalance recommendations: nobody replaces a node while disruption is paused.
+    /// What is done about rebalance recommendations: nobody replaces a node while disruption is
+    /// paused.
     fn rebalance(&mut self, ledger: &LedgerState, now: Timestamp) -> RebalancePolicy {
         let pause = in_force(ledger, &mut self.summary.pause, Guards::default(), now);
         let is_paused = pause.is_some_and(|pause| pause.stops_disruption(now));
         if is_paused { RebalancePolicy::Event } else { self.settings.rebalance }
     }
 
-    /// What the batch asks of each claim. A claim is written once, however much the batch says about it.
+    /// What the batch asks of each claim. A claim is written once, however much the batch says
+    /// about it.
     fn tasks<'d>(
         &mut self,
         pending: &[&'d Delivery],
@@ -233,9 +236,9 @@ impl Batch<'_> {
         tasks.into_values().collect()
     }
 
-    /// An instance that no claim accounts for is somebody else's, unless it is of a launch whose answer was not
-    /// written down yet. Its tag would say; but asking EC2 is not this function's right, so any launch of that time
-    /// counts.
+    /// An instance that no claim accounts for is somebody else's, unless it is of a launch whose
+    /// answer was not written down yet. Its tag would say; but asking EC2 is not this function's
+    /// right, so any launch of that time counts.
     fn nobody(&mut self, delivery: &Delivery, open: &[Intent]) {
         let latest = delivery.message.at.saturating_add(CLOCK_TOLERANCE).unwrap_or(Timestamp::MAX);
         let may_be_ours = open.iter().any(|intent| intent.prepared_at <= latest);
@@ -247,8 +250,8 @@ impl Batch<'_> {
         self.summary.foreign += 1;
     }
 
-    /// Before anything else: provision plans again as soon as it sees a closed node. Losing it costs a second
-    /// interruption.
+    /// Before anything else: provision plans again as soon as it sees a closed node. Losing it
+    /// costs a second interruption.
     async fn remember_offerings(&self, tasks: &[Task<'_>]) {
         let mut latest: BTreeMap<(String, String, &str), UnavailableOffering> = BTreeMap::new();
         for offering in tasks.iter().flat_map(|task| &task.responses).filter_map(|r| r.unavailable.clone()) {
@@ -375,7 +378,8 @@ impl<'d> Task<'d> {
     }
 }
 
-/// Closes the node of a claim; `None` where there is none. Names are used again, so it must be on the claim's instance.
+/// Closes the node of a claim; `None` where there is none. Names are used again, so it must be on
+/// the claim's instance.
 async fn close(ports: Ports<'_>, claim: &NodeClaim) -> Result<Option<Subject>, ClusterError> {
     let Some(name) = &claim.status.node_name else { return Ok(None) };
     for attempt in 1.. {

@@ -1,16 +1,18 @@
-//! The loop of Outrigger: observe through three ports, plan, apply. Every function, the simulator and the tests run
-//! this code; they differ in what stands behind the ports.
+//! The loop of Outrigger: observe through three ports, plan, apply. Every function, the simulator
+//! and the tests run this code; they differ in what stands behind the ports.
 //!
-//! The ticks (`provision`, `lifecycle`, `disrupt`, `interruption`, `refresh`) say what comes after what. What they do
-//! stands in rooms: `observe` puts the Snapshot together, `launch` makes a Plan come true, `node` takes one node from
-//! its registration to its release, `disruption` replaces nodes of our own accord, and `sweep` finds what is amiss
-//! between EC2, ledger and cluster. `status` shows people what has become of the objects that they wrote. By `bell`
-//! the ticks wake one another.
+//! The ticks (`provision`, `lifecycle`, `disrupt`, `interruption`, `refresh`) say what comes after
+//! what. What they do stands in rooms: `observe` puts the Snapshot together, `launch` makes a Plan
+//! come true, `node` takes one node from its registration to its release, `disruption` replaces
+//! nodes of our own accord, and `sweep` finds what is amiss between EC2, ledger and cluster.
+//! `status` shows people what has become of the objects that they wrote. By `bell` the ticks wake
+//! one another.
 
 mod bell;
 mod disruption;
 mod error;
 mod guards;
+mod identity;
 mod launch;
 mod lease_guard;
 mod node;

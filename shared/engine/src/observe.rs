@@ -1,8 +1,9 @@
 //! Ports -> Snapshot. It only gathers: what a decision makes of the facts is planning's.
 //!
-//! `configuration` is what users asked for; `classes` resolves node classes, `offers` says what the catalogue is under
-//! each, corrected by `seen_resources`; `karpenter` whether one lives beside us; `volumes` reads what pods mount,
-//! `budgets` the PodDisruptionBudgets, and `watch` keeps nodes and pods current.
+//! `configuration` is what users asked for; `classes` resolves node classes, `offers` says what the
+//! catalogue is under each, corrected by `seen_resources`; `karpenter` whether one lives beside us;
+//! `volumes` reads what pods mount, `budgets` the PodDisruptionBudgets, and `watch` keeps nodes and
+//! pods current.
 
 pub(crate) mod budgets;
 pub(crate) mod classes;
@@ -18,7 +19,7 @@ use std::collections::BTreeMap;
 use outrigger_model::{Node, NodeClaim, Snapshot, SpotRefusal};
 use outrigger_policy::leaving;
 
-use crate::node::identity::is_pretender;
+use crate::identity::is_pretender;
 use crate::ports::{ClusterError, ClusterState, LedgerState, Ports};
 use budgets::disruption_budgets;
 use classes::{references, resolve};
@@ -43,14 +44,16 @@ pub(crate) struct Known<'a> {
 /// What is to be decided, which says what must be read for it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Where the pods go that need a node. PodDisruptionBudgets hold up such a pod only while nodes are going.
+    /// Where the pods go that need a node. PodDisruptionBudgets hold up such a pod only while nodes
+    /// are going.
     Provision,
     /// Which nodes may be disrupted, so that all of their pods need another.
     Disruption,
 }
 
-/// Puts together what a decision may use. The ledger's state was loaded before `state` was last brought up to date, so
-/// that a node can be missing from the cluster's side only while its claim is still in the ledger's.
+/// Puts together what a decision may use. The ledger's state was loaded before `state` was last
+/// brought up to date, so that a node can be missing from the cluster's side only while its claim
+/// is still in the ledger's.
 pub(crate) async fn snapshot(
     ports: Ports<'_>,
     known: Known<'_>,

@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 
 use outrigger_model::node_identity::{label_restriction, tag_restriction};
-use outrigger_model::{Invalid, Taint, TaintEffect, labels};
+use outrigger_model::{Invalid, Taint, labels};
 
 use crate::error::{KopsError, refuse};
 use crate::names;
 use crate::nodeup::NodeupConfig;
 use crate::spec::{Cluster, InstanceGroup};
+use crate::taints::parse_taints;
 
 /// The label that every worker node of kOps has.
 pub(crate) const NODE_ROLE: &str = "node-role.kubernetes.io/node";
@@ -22,37 +23,6 @@ const MAX_KEY_CHARS: usize = 128;
 const MAX_VALUE_CHARS: usize = 256;
 /// EC2 takes 50 tags; the rest is for what Outrigger says about pool, claim and launch.
 const MAX_TAGS: usize = 40;
-
-/// Reads taints in kOps' grammar, `key=value:Effect` or `key:Effect`.
-pub(crate) fn parse_taints(object: &str, field: &str, texts: &[String]) -> Result<Vec<Taint>, KopsError> {
-    let mut taints = Vec::new();
-    let mut problems = Vec::new();
-    for (index, text) in texts.iter().enumerate() {
-        match parse_taint(text) {
-            Some(taint) => taints.push(taint),
-            None => problems.push(Invalid::new(
-                object,
-                format!("{field}[{index}]"),
-                format!("{text:?}"),
-                "key=value:Effect or key:Effect, with NoSchedule, PreferNoSchedule or NoExecute",
-            )),
-        }
-    }
-    refuse(problems)?;
-    Ok(taints)
-}
-
-fn parse_taint(text: &str) -> Option<Taint> {
-    let (pair, effect) = text.split_once(':')?;
-    let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-    let effect = match effect {
-        "NoSchedule" => TaintEffect::NoSchedule,
-        "PreferNoSchedule" => TaintEffect::PreferNoSchedule,
-        "NoExecute" => TaintEffect::NoExecute,
-        _ => return None,
-    };
-    (!key.is_empty() && !value.contains('=')).then(|| Taint::new(key, value, effect))
-}
 
 /// The taints of the group's nodes: the cluster's, the group's, and what nodeup was told, without
 /// the one that only lasts until the node is registered.
@@ -177,29 +147,4 @@ fn add_if_it_fits(tags: &mut BTreeMap<String, String>, key: String, value: Strin
 
 fn fits(key: &str, value: &str) -> bool {
     key.chars().count() <= MAX_KEY_CHARS && value.chars().count() <= MAX_VALUE_CHARS
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn reads(text: &str, expected: &str) {
-        assert_eq!(parse_taint(text).unwrap().to_string(), expected);
-    }
-
-    #[test]
-    fn taints_follow_kops_grammar() {
-        reads("dedicated=gpu:NoSchedule", "dedicated=gpu:NoSchedule");
-        reads("dedicated:NoExecute", "dedicated:NoExecute");
-        reads("example.com/a=:PreferNoSchedule", "example.com/a:PreferNoSchedule");
-    }
-
-    #[test]
-    fn other_taints_are_refused_by_place() {
-        for text in ["dedicated", "a=b", ":NoSchedule", "a=b:Never", "a=b=c:NoSchedule", "a:b:NoSchedule"] {
-            let error = parse_taints("InstanceGroup/x", "spec.taints", &[text.to_owned()]).unwrap_err();
-            assert!(error.to_string().contains("spec.taints[0]"), "{text}: {error}");
-        }
-    }
 }

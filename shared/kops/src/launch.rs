@@ -3,7 +3,8 @@
 
 use outrigger_model::{Invalid, LaunchTemplate, OwnTemplate};
 
-use crate::account::{AccountFacts, LaunchTemplateFacts, subnets_of};
+use crate::account::{AccountFacts, LaunchTemplateFacts};
+use crate::account_queries::subnets_of;
 use crate::error::{KopsError, refuse};
 use crate::names;
 use crate::spec::{Cluster, InstanceGroup, Manager};

@@ -6,6 +6,8 @@
 //! to 1.37.
 
 mod account;
+mod account_queries;
+mod components;
 mod error;
 mod fields;
 mod images;
@@ -22,12 +24,15 @@ mod root_volume;
 mod spec;
 mod state_store;
 mod static_pods;
+mod taints;
 mod user_data;
 
 pub use account::{
     AccountFacts, AccountQueries, ImageFacts, ImageReference, LaunchTemplateFacts, SecurityGroupFacts,
-    SubnetFacts, account_queries,
+    SubnetFacts,
 };
+pub use account_queries::account_queries;
+pub use components::{FileAsset, KubeProxy};
 pub use error::KopsError;
 pub use names::node_role;
 pub use node_class::node_class;
@@ -36,5 +41,4 @@ pub use nodeup::{KubeProxyChoice, NodeupConfig};
 pub use planning_class::{cluster_of, default_planning_class, planning_class};
 pub use spec::{Cluster, ClusterSubnet, InstanceGroup, InstanceGroupSpec, Manager};
 pub use state_store::{StateStoreFiles, paths};
-pub use static_pods::{FileAsset, KubeProxy};
 pub use user_data::{nodeup_config_hash, sha256_base64};

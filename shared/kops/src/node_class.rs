@@ -2,17 +2,16 @@
 
 use outrigger_model::{Kubelet, KubeletSettings, LaunchTemplate, NodeClass, NodeClassRef, Subnet};
 
-use crate::account::{AccountFacts, subnets_of};
+use crate::account::AccountFacts;
+use crate::account_queries::subnets_of;
 use crate::error::KopsError;
-use crate::images;
-use crate::labels;
 use crate::launch::{Carrier, carrier, other_drainer};
-use crate::machine_types;
 use crate::nodeup::NodeupConfig;
 use crate::root_volume::root_volume;
 use crate::spec::{Cluster, InstanceGroup};
 use crate::state_store::StateStoreFiles;
 use crate::static_pods::static_pods;
+use crate::{images, labels, machine_types};
 
 /// The node class of an InstanceGroup.
 ///

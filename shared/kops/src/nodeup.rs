@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use outrigger_model::{Invalid, KubeletSettings, Resources, Taint};
+use outrigger_model::{Invalid, KubeletSettings, Taint};
 use serde::{Deserialize, Deserializer};
 
+use crate::components::{FileAsset, KubeProxy, KubeletSpec};
 use crate::error::{KopsError, refuse};
-use crate::labels::parse_taints;
 use crate::spec::read_yaml;
-use crate::static_pods::{FileAsset, KubeProxy};
+use crate::taints::parse_taints;
 
 /// `nodeupconfig.yaml` of one InstanceGroup.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -47,26 +47,6 @@ fn written<'de, D: Deserializer<'de>>(deserializer: D) -> Result<KubeProxyChoice
 /// A list, which Go writes as null where it is empty.
 fn listed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<FileAsset>, D::Error> {
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
-}
-
-/// The kubelet settings of a Cluster, an InstanceGroup or a nodeup configuration.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct KubeletSpec {
-    /// Pods at most.
-    pub max_pods: Option<u32>,
-    /// Reserved for Kubernetes' own daemons.
-    pub kube_reserved: Resources,
-    /// Reserved for the system.
-    pub system_reserved: Resources,
-    /// Eviction signals, as `memory.available<100Mi,nodefs.available<10%`.
-    pub eviction_hard: Option<String>,
-    /// Taints, as `key=value:Effect`.
-    pub taints: Vec<String>,
-    /// Labels.
-    pub node_labels: BTreeMap<String, String>,
-    /// The directory from which it takes static pods.
-    pub pod_manifest_path: Option<String>,
 }
 
 impl NodeupConfig {

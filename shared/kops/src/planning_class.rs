@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use outrigger_model::{Image, Invalid, Kubelet, NodeClass, NodeClassRef, Resources, Subnet, labels};
 
-use crate::account::subnets_of;
+use crate::account_queries::subnets_of;
+use crate::components::KubeletSpec;
 use crate::error::KopsError;
-use crate::labels as node_labels;
-use crate::machine_types;
-use crate::nodeup::{KubeletSpec, NodeupConfig};
+use crate::nodeup::NodeupConfig;
 use crate::root_volume::root_volume;
 use crate::spec::{Cluster, ClusterSpec, InstanceGroup, Metadata};
 use crate::static_pods::static_pods;
+use crate::{labels as node_labels, machine_types};
 
 /// The label by which an InstanceGroup names its Cluster.
 const CLUSTER_LABEL: &str = "kops.k8s.io/cluster";

@@ -12,11 +12,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::components::{FileAsset, KubeProxy, KubeletSpec};
 use crate::error::{KopsError, refuse};
 use crate::fields;
-use crate::nodeup::KubeletSpec;
 use crate::rolling_update::RollingUpdate;
-use crate::static_pods::{FileAsset, KubeProxy};
 
 /// A Cluster, completed with kOps' defaults.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

@@ -4,16 +4,16 @@
 
 use std::sync::Arc;
 
-use base64::Engine;
-use base64::alphabet::STANDARD;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use outrigger_kubernetes::convert::static_pod;
 use outrigger_model::resources::{CPU, MEMORY, PODS};
 use outrigger_model::{PodRef, PodSpec, Quantity, Resources, StaticPod};
-use serde::Deserialize;
 
+use crate::components::{FileAsset, KubeProxy};
 use crate::nodeup::{KubeProxyChoice, NodeupConfig};
 use crate::spec::{Cluster, InstanceGroup, Networking};
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 /// Where the kubelet reads manifests, unless it is told otherwise.
 const MANIFESTS: &str = "/etc/kubernetes/manifests";
@@ -21,36 +21,6 @@ const MANIFESTS: &str = "/etc/kubernetes/manifests";
 const KUBE_PROXY_MILLICPUS: i64 = 100;
 /// The role of a group's machines.
 const ROLE: &str = "Node";
-
-/// kube-proxy's settings, as far as they change what it takes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct KubeProxy {
-    /// Whether it runs; it does when absent.
-    pub enabled: Option<bool>,
-    /// Processor that it asks for.
-    pub cpu_request: Option<Quantity>,
-    /// Memory that it asks for.
-    pub memory_request: Option<Quantity>,
-    /// The most memory that it may have, which it asks for where it asks for none.
-    pub memory_limit: Option<Quantity>,
-}
-
-/// A file that nodeup writes on the machine.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct FileAsset {
-    /// Its name.
-    pub name: String,
-    /// Its path; in a directory of kOps' own when empty.
-    pub path: String,
-    /// The roles of the machines that get it; all when empty.
-    pub roles: Vec<String>,
-    /// What stands in it.
-    pub content: String,
-    /// Whether that is written as base64.
-    pub is_base64: bool,
-}
 
 /// The static pods, and remarks about manifests that hold none.
 pub(crate) fn static_pods(

@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::crd::rules;
 use crate::invalid::{self, Invalid, Problems, shown};
+use crate::schema_rules as rules;
 use crate::{PodRef, PodSpec, Resources};
 
 /// The only provisioning strategy: nodes are bought for the buffer's room.

@@ -5,7 +5,6 @@
 //! objects. Fields that Outrigger does not act on keep their structure here and are refused when an
 //! object is read.
 
-pub(crate) mod rules;
 mod structural;
 
 use serde_json::{Value, json};

@@ -16,8 +16,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::crd::rules;
 use crate::invalid::{self, Invalid};
+use crate::schema_rules as rules;
 use crate::{KubeletSettings, Quantity, RootVolume};
 
 pub use block_device::{BlockDevice, BlockDeviceMapping, VolumeType};

@@ -41,6 +41,7 @@ pub mod report;
 pub mod requirement;
 pub mod requirements;
 pub mod resources;
+mod schema_rules;
 pub mod selector;
 pub mod snapshot;
 pub mod spot_refusal;
@@ -69,10 +70,10 @@ pub use karpenter_lease::{KarpenterLease, LeaderLease};
 pub use launch_health::{Hold, LaunchHealth, NodeOutcome, PodHealth, PoolHealth};
 pub use node::{Node, NodeCondition};
 pub use node_check::{NodeCheck, SeenResources, Shortfall};
-pub use node_claim::NodeClaim;
 pub use node_claim::spec::NodeClaimSpec;
 pub use node_claim::state::ClaimState;
 pub use node_claim::status::NodeClaimStatus;
+pub use node_claim::{NodeClaim, TerminationCause};
 pub use node_claim_object::NodeClaimObject;
 pub use node_class::{
     Image, Kubelet, KubeletSettings, LaunchTemplate, NodeClass, OwnTemplate, RootVolume, SpotAllocation,

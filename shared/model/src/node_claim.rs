@@ -1,11 +1,14 @@
 //! NodeClaims: the ledger's record of a node from the decision to launch it until it is gone.
 
+mod ending;
 pub(crate) mod spec;
 pub(crate) mod state;
 pub(crate) mod status;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+
+pub use ending::TerminationCause;
 
 use crate::{ClaimState, NodeClaimSpec, NodeClaimStatus, PlannedNode, Requirement};
 

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::crd::rules;
 use crate::resources::NODES;
+use crate::schema_rules as rules;
 use crate::{
     ClaimState, NillableDuration, NodeClaim, NodeClassRef, OwnerReference, Requirement, RequirementSpec,
     Resources, Taint, labels,

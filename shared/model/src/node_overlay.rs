@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::crd::rules;
 use crate::invalid::{self, Invalid};
+use crate::schema_rules as rules;
 use crate::{Operator, Price, Requirement, Requirements, Resources};
 
 /// A NodeOverlay that has passed validation.

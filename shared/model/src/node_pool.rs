@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::crd::rules;
 use crate::duration::NillableDuration;
 use crate::invalid::{self, Invalid};
+use crate::schema_rules as rules;
 use crate::{Requirement, RequirementSpec, Requirements, Resources, Taint, labels};
 use schemars::JsonSchema;
 

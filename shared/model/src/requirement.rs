@@ -59,7 +59,7 @@ impl fmt::Display for Operator {
 #[schemars(inline)]
 pub struct RequirementSpec {
     /// The label key.
-    #[schemars(length(max = 316), regex(pattern = crate::crd::rules::KEY_PATTERN))]
+    #[schemars(length(max = 316), regex(pattern = crate::schema_rules::KEY_PATTERN))]
     pub key: String,
     /// How the values are compared.
     pub operator: Operator,

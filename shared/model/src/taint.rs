@@ -30,7 +30,7 @@ impl fmt::Display for TaintEffect {
 #[schemars(inline)]
 pub struct Taint {
     /// The key.
-    #[schemars(length(min = 1), regex(pattern = crate::crd::rules::KEY_PATTERN))]
+    #[schemars(length(min = 1), regex(pattern = crate::schema_rules::KEY_PATTERN))]
     pub key: String,
     /// The value; empty when there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]

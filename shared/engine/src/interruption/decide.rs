@@ -1,15 +1,16 @@
-//! What an event means for the claim whose instance it is about: pure rules (Karpenter AWS provider,
-//! `pkg/controllers/interruption/controller.go`, 1.14).
+//! What an event means for the claim whose instance it is about: pure rules (Karpenter AWS
+//! provider, `pkg/controllers/interruption/controller.go`, 1.14).
 
 use std::time::Duration;
 
 use jiff::Timestamp;
-use outrigger_model::{CapacityType, ClaimState, NodeClaim, TerminationReason, UnavailableOffering};
+use outrigger_model::{
+    CapacityType, ClaimState, NodeClaim, TerminationCause, TerminationReason, UnavailableOffering,
+};
 
 use super::RebalancePolicy;
 use super::message::{Message, News};
 use crate::launch::fleet_errors::UNAVAILABLE_FOR;
-use crate::node::terminate::Cause;
 use crate::ports::InstanceState;
 
 /// Events that are older say nothing about now; the sweeps have long seen what they spoke of.
@@ -19,7 +20,7 @@ const TOO_OLD: Duration = Duration::from_mins(10);
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Response {
     /// Why its end begins; `None` when it goes on for now.
-    pub(super) cause: Option<Cause>,
+    pub(super) cause: Option<TerminationCause>,
     /// Whether its node is to be drained once what replaces it is ready.
     pub(super) replaces: bool,
     /// The event's reason, in Karpenter's words.
@@ -84,7 +85,8 @@ pub(super) fn respond(message: &Message, claim: &NodeClaim, rebalance: Rebalance
             (Some(TerminationReason::Lost), "InstanceStopping", "its instance was stopped".to_owned(), None)
         }
         News::StateChange(InstanceState::ShuttingDown | InstanceState::Terminated) => {
-            // The sweep gives the claim up once EC2 itself says so: no event alone may end an instance under its pods.
+            // The sweep gives the claim up once EC2 itself says so: no event alone may end an
+            // instance under its pods.
             let text = "its instance is being terminated, and not by us".to_owned();
             (Some(TerminationReason::Lost), "InstanceTerminating", text, None)
         }
@@ -101,7 +103,7 @@ pub(super) fn respond(message: &Message, claim: &NodeClaim, rebalance: Rebalance
             return None;
         }
     };
-    let cause = ends.map(|reason| Cause::new(reason, &text));
+    let cause = ends.map(|reason| TerminationCause::new(reason, &text));
     let unavailable = taken.and_then(|kind| unavailable(message, claim, kind, reason));
     Some(Response { cause, replaces, reason, text, unavailable })
 }

@@ -1,13 +1,12 @@
 //! The rules as tables; whole batches are played in the simulation.
 
+use outrigger_model::fixtures::{at, claim};
 use outrigger_model::{CapacityType, ClaimState, NodeClaim, TerminationReason};
 
 use super::RebalancePolicy::{self, Drain};
 use super::decide::{Pointless, Response, pointless};
 use super::message::{Message, News};
-use crate::node::terminate::ending;
 use crate::ports::InstanceState;
-use outrigger_model::fixtures::{at, claim};
 
 /// As by default.
 fn respond(message: &Message, claim: &NodeClaim) -> Option<Response> {
@@ -112,7 +111,8 @@ fn what_cannot_be_handled_comes_again_soon_and_then_ever_later() {
     assert_eq!(super::retry_delay(u32::MAX).as_secs(), 60);
 }
 
-/// Messages come in any order and any number of times: states only move forward, and the end is the same.
+/// Messages come in any order and any number of times: states only move forward, and the end is the
+/// same.
 #[test]
 fn order_and_repetition_do_not_matter() {
     let news = [
@@ -127,7 +127,7 @@ fn order_and_repetition_do_not_matter() {
         let mut living = claim().with_status(|status| status.state = ClaimState::Initialized);
         for (second, news) in (1_000..).zip(&order) {
             let cause = respond(&message((*news).clone()), &living).and_then(|response| response.cause);
-            let next = cause.and_then(|cause| ending(&living, &cause, at(second)));
+            let next = cause.and_then(|cause| living.ending(&cause, at(second)));
             if let Some(next) = next {
                 assert!(next.status.state >= living.status.state, "{order:?}");
                 living = next;

@@ -1,8 +1,9 @@
-//! Commands of disruption, gone on with: drained where what replaces their nodes is ready, given up where nothing does.
+//! Commands of disruption, gone on with: drained where what replaces their nodes is ready, given up
+//! where nothing does.
 
 use std::collections::BTreeSet;
 
-use outrigger_model::{ClaimState, Command, NillableDuration, Node, NodeClaim};
+use outrigger_model::{ClaimState, Command, NillableDuration, Node, NodeClaim, TerminationCause};
 use outrigger_policy::leaving::eviction::{EvictionBlocker, EvictionRules};
 use outrigger_policy::leaving::replacement::{
     DisruptionBlocker, PATIENCE, Step, command_blocker, placed, step, unplaced,
@@ -14,7 +15,6 @@ use crate::error::chain;
 use crate::guards::Guard;
 use crate::node::index::Nodes;
 use crate::node::initialize::awaits_only_pods;
-use crate::node::terminate::{Cause, ending};
 use crate::observe::budgets::disruption_budgets;
 use crate::ports::{Event, Lease, Subject};
 
@@ -108,9 +108,9 @@ impl Tick<'_> {
             Some(_) => format!("{}, and what replaces it is ready", command.message),
         };
         let replaced_by = command.replacements.clone().unwrap_or_default();
-        let cause = Cause { replaced_by, ..Cause::new(command.reason, message) };
+        let cause = TerminationCause { replaced_by, ..TerminationCause::new(command.reason, message) };
         let now = self.ports.now();
-        let next: Vec<NodeClaim> = held.iter().filter_map(|claim| ending(claim, &cause, now)).collect();
+        let next: Vec<NodeClaim> = held.iter().filter_map(|claim| claim.ending(&cause, now)).collect();
         let written = self.ports.ledger.end_command(command, &next, lease).await?;
         tracing::info!(command = command.id, claims = ?command.claims, "the command is carried out");
         for (claim, next) in held.into_iter().zip(written) {
@@ -133,14 +133,15 @@ impl Tick<'_> {
         Ok(())
     }
 
-    /// Removes a command that holds nothing: its claims end by themselves, or another command holds them.
+    /// Removes a command that holds nothing: its claims end by themselves, or another command holds
+    /// them.
     async fn remove(&self, command: &Command, lease: Option<&Lease>) -> Result<(), TickError> {
         self.ports.ledger.end_command(command, &[], lease).await?;
         Ok(())
     }
 
-    /// Why none of the nodes may be drained of our own accord, by what is on them now; each pod must be among those that
-    /// have a place, where these are given.
+    /// Why none of the nodes may be drained of our own accord, by what is on them now; each pod
+    /// must be among those that have a place, where these are given.
     async fn kept(
         &self,
         command: &Command,
@@ -200,8 +201,8 @@ const fn may_pass(why: &DisruptionBlocker) -> bool {
     !matches!(why, DisruptionBlocker::Occupied(_) | DisruptionBlocker::Unreadable(_))
 }
 
-/// Whether pods may be placed on the node of a claim: it is initialised, or kept closed for nothing but the pods that
-/// are to move to it.
+/// Whether pods may be placed on the node of a claim: it is initialised, or kept closed for nothing
+/// but the pods that are to move to it.
 fn is_ready(claim: &NodeClaim, nodes: &[&Node]) -> bool {
     match (claim.status.state, nodes) {
         (ClaimState::Initialized, _) => true,

@@ -1,21 +1,21 @@
-//! Claims whose Node or NodeClaim somebody deleted: which of them end, and which wait until that is said to be meant.
+//! Claims whose Node or NodeClaim somebody deleted: which of them end, and which wait until that is
+//! said to be meant.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use outrigger_model::{Node, NodeClaim, TerminationReason, labels};
+use outrigger_model::{Node, NodeClaim, TerminationCause, TerminationReason, labels};
 
 use super::Tick;
 use crate::error::chain;
 use crate::guards::Guard;
 use crate::node::deletion;
 use crate::node::index::Nodes;
-use crate::node::terminate::Cause;
 use crate::ports::{Event, Lease, Subject, Sweep};
 
 impl Tick<'_> {
-    /// The claims that were deleted, where these are so many at once that none ends before somebody says that it is meant.
-    /// Objects that are deleted with their definition are told of, too.
+    /// The claims that were deleted, where these are so many at once that none ends before somebody
+    /// says that it is meant. Objects that are deleted with their definition are told of, too.
     pub(super) async fn held_deletions(
         &mut self,
         claims: &[NodeClaim],
@@ -61,7 +61,8 @@ impl Tick<'_> {
         held
     }
 
-    /// Writes down that these claims are about to end. Returns those that must wait since that failed.
+    /// Writes down that these claims are about to end. Returns those that must wait since that
+    /// failed.
     async fn remember_deletions(
         &mut self,
         deleted: BTreeSet<String>,
@@ -105,9 +106,10 @@ impl Tick<'_> {
         self.mirrors.is_meant(&claim.name) || nodes.of_claim(claim).iter().any(says_so)
     }
 
-    pub(super) fn deletion(&self, claim: &NodeClaim, nodes: &[&Node]) -> Option<Cause> {
-        let deleted =
-            |what: &str| Some(Cause::new(TerminationReason::Deleted, format!("its {what} was deleted")));
+    pub(super) fn deletion(&self, claim: &NodeClaim, nodes: &[&Node]) -> Option<TerminationCause> {
+        let deleted = |what: &str| {
+            Some(TerminationCause::new(TerminationReason::Deleted, format!("its {what} was deleted")))
+        };
         // Of several nodes with one providerID nobody knows which is the claim's.
         if matches!(nodes, [node] if node.deleting) {
             return deleted("Node");

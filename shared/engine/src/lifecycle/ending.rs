@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use outrigger_model::{ClaimState, Intent, Node, NodeClaim, NodeOutcome, TerminationReason};
+use outrigger_model::{
+    ClaimState, Intent, Node, NodeClaim, NodeOutcome, TerminationCause, TerminationReason,
+};
 
 use super::{Launches, Tick};
 use crate::TickError;
@@ -14,7 +16,7 @@ use crate::node::evict::Draining;
 use crate::node::index::Nodes;
 use crate::node::liveness;
 use crate::node::release::Release;
-use crate::node::terminate::{Cause, begin, reopening};
+use crate::node::terminate::{begin, reopening};
 use crate::ports::{Event, Lease, Machine, Subject};
 use crate::sweep::collect::{self, Findings, Seen};
 
@@ -34,7 +36,8 @@ impl Tick<'_> {
         self.machines.is_some() && self.time_for_a_sweep()
     }
 
-    /// Compares EC2, ledger and cluster. What was found is written down before anything is done about it.
+    /// Compares EC2, ledger and cluster. What was found is written down before anything is done
+    /// about it.
     pub(super) async fn sweep(
         &mut self,
         claims: &mut [NodeClaim],
@@ -117,8 +120,8 @@ impl Tick<'_> {
         }
     }
 
-    /// Lets pods onto a node again that nobody drains. The ledger is asked once more: its claim's end may have begun
-    /// meanwhile.
+    /// Lets pods onto a node again that nobody drains. The ledger is asked once more: its claim's
+    /// end may have begun meanwhile.
     async fn reopen(&self, claim: &str, node: &Node) {
         let reopened = async {
             let claim = self.ports.ledger.claim(claim).await?;
@@ -168,7 +171,8 @@ impl Tick<'_> {
         }
     }
 
-    /// Begins the end of claims whose Node or NodeClaim somebody deleted, and of those whose time is up.
+    /// Begins the end of claims whose Node or NodeClaim somebody deleted, and of those whose time
+    /// is up.
     pub(super) async fn begin_ends(
         &mut self,
         claims: &mut [NodeClaim],
@@ -194,14 +198,14 @@ impl Tick<'_> {
     }
 
     /// Why a machine did not join may be told by its console.
-    async fn with_console(&self, claim: &NodeClaim, cause: Cause) -> Cause {
+    async fn with_console(&self, claim: &NodeClaim, cause: TerminationCause) -> TerminationCause {
         let (TerminationReason::NotRegistered, Some(id)) = (cause.reason, claim.instance_id()) else {
             return cause;
         };
         match self.ports.cloud.boot_progress(id).await {
             Ok(Some(progress)) => {
                 let message = format!("{}; its console tells: {progress}", cause.message);
-                Cause { message, ..cause }
+                TerminationCause { message, ..cause }
             }
             Ok(None) => cause,
             Err(error) => {
@@ -211,7 +215,12 @@ impl Tick<'_> {
         }
     }
 
-    pub(super) async fn begin_end(&mut self, claim: &mut NodeClaim, cause: &Cause, lease: Option<&Lease>) {
+    pub(super) async fn begin_end(
+        &mut self,
+        claim: &mut NodeClaim,
+        cause: &TerminationCause,
+        lease: Option<&Lease>,
+    ) {
         match begin(self.ports, &claim.name, cause, lease).await {
             Ok(None) => {}
             Ok(Some(next)) => {
@@ -224,7 +233,7 @@ impl Tick<'_> {
     }
 
     /// Tells people that the end of a claim has begun, and why.
-    pub(super) async fn tell_of_end(&mut self, claim: &NodeClaim, cause: &Cause) {
+    pub(super) async fn tell_of_end(&mut self, claim: &NodeClaim, cause: &TerminationCause) {
         self.summary.ending.push(claim.name.clone());
         let about = Subject::NodeClaim { name: claim.name.clone(), uid: self.mirrors.uid(&claim.name) };
         let warning = cause.reason != TerminationReason::Deleted;
@@ -236,7 +245,7 @@ impl Tick<'_> {
     }
 
     /// A claim whose machine never came to be of use counts against its pool.
-    async fn count_failure(&self, before: &NodeClaim, cause: &Cause) {
+    async fn count_failure(&self, before: &NodeClaim, cause: &TerminationCause) {
         let is_failure = match cause.reason {
             TerminationReason::NotRegistered | TerminationReason::NotInitialized => true,
             TerminationReason::InstanceGone => before.status.state == ClaimState::Launched,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use outrigger_model::{Node, NodeClaim};
 
-use super::identity::{is_believed, is_named_after};
+use crate::identity::{is_believed, is_named_after};
 use crate::ports::Machine;
 
 /// The nodes of one moment.
@@ -18,7 +18,8 @@ pub(crate) struct Nodes<'n> {
 }
 
 impl<'n> Nodes<'n> {
-    /// Looks up the instances of these nodes. `machines` are what EC2 shows, as far as it was asked.
+    /// Looks up the instances of these nodes. `machines` are what EC2 shows, as far as it was
+    /// asked.
     pub(crate) fn of(
         all: impl Iterator<Item = &'n Node>,
         claims: &[NodeClaim],

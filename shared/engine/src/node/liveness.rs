@@ -3,35 +3,39 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use outrigger_model::{ClaimState, NillableDuration, Node, NodeClaim, TerminationReason, labels};
+use outrigger_model::{
+    ClaimState, NillableDuration, Node, NodeClaim, TerminationCause, TerminationReason, labels,
+};
 use outrigger_policy::disruption::GracefulExpiry;
-
-use crate::node::terminate::Cause;
 
 /// How long a node may take to join (Karpenter's registrationTimeout).
 pub(crate) const REGISTRATION_TIMEOUT: Duration = Duration::from_mins(15);
 
 /// Why a claim must end by now; `None` while it may go on.
 ///
-/// `initialization_timeout` counts from registration, and is none of Karpenter's: without one a node that never
-/// becomes ready is paid for until it expires. While much of the cluster is not ready, nodes are not to blame.
+/// `initialization_timeout` counts from registration, and is none of Karpenter's: without one a
+/// node that never becomes ready is paid for until it expires. While much of the cluster is not
+/// ready, nodes are not to blame.
 pub(crate) fn overdue(
     claim: &NodeClaim,
     nodes: &[&Node],
     initialization_timeout: Option<Duration>,
     is_partitioned: bool,
     now: Timestamp,
-) -> Option<Cause> {
+) -> Option<TerminationCause> {
     match claim.status.state {
         ClaimState::Launched if nodes.is_empty() => {
             let since = claim.status.launched_at.unwrap_or(claim.created_at);
             passed(since, REGISTRATION_TIMEOUT, now).then(|| {
-                Cause::new(TerminationReason::NotRegistered, "its node has not joined in 15 minutes")
+                TerminationCause::new(
+                    TerminationReason::NotRegistered,
+                    "its node has not joined in 15 minutes",
+                )
             })
         }
         ClaimState::Registered | ClaimState::Initialized if has_expired(claim, now) => {
             let message = format!("it is older than expireAfter, {}", claim.spec.expire_after);
-            Some(Cause::new(TerminationReason::Expired, message))
+            Some(TerminationCause::new(TerminationReason::Expired, message))
         }
         // Several nodes in the place of one are for people to sort out.
         ClaimState::Registered if !is_partitioned && nodes.len() < 2 => {
@@ -39,16 +43,17 @@ pub(crate) fn overdue(
             passed(since, timeout, now).then(|| {
                 let timeout = NillableDuration::seconds(timeout.as_secs());
                 let message = format!("its node was not ready for pods within {timeout}");
-                Cause::new(TerminationReason::NotInitialized, message)
+                TerminationCause::new(TerminationReason::NotInitialized, message)
             })
         }
         _ => None,
     }
 }
 
-/// Whether so many nodes are not ready that the fault is not theirs (Cluster Autoscaler's rule: more than three, and
-/// more than 45 %). Nodes of ours that have never been ready for pods say nothing about the others: they may all have
-/// the same fault, and would otherwise be paid for until they expire.
+/// Whether so many nodes are not ready that the fault is not theirs (Cluster Autoscaler's rule:
+/// more than three, and more than 45 %). Nodes of ours that have never been ready for pods say
+/// nothing about the others: they may all have the same fault, and would otherwise be paid for
+/// until they expire.
 pub(crate) fn is_partitioned<'a>(nodes: impl Iterator<Item = &'a Node>) -> bool {
     let (mut all, mut unready) = (0_usize, 0_usize);
     for node in nodes.filter(|node| !is_starting(node)) {
@@ -64,7 +69,8 @@ fn is_starting(node: &Node) -> bool {
     !node.is_initialized() && (is_joining || node.node_pool().is_some())
 }
 
-/// Whether a node has lived as long as it may. One that is replaced before it expires has some time more for that.
+/// Whether a node has lived as long as it may. One that is replaced before it expires has some time
+/// more for that.
 fn has_expired(claim: &NodeClaim, now: Timestamp) -> bool {
     let Some(expiry) = GracefulExpiry::of(claim.created_at, claim.spec.expire_after) else { return false };
     now >= if GracefulExpiry::is_asked_for(claim) { expiry.forced_at } else { expiry.at }

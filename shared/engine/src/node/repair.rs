@@ -1,5 +1,5 @@
-//! Which nodes are beyond hope, and when so many are that the fault is not theirs: pure rules (Karpenter `node/health`
-//! and the repair policies of its AWS provider, 1.14).
+//! Which nodes are beyond hope, and when so many are that the fault is not theirs: pure rules
+//! (Karpenter `node/health` and the repair policies of its AWS provider, 1.14).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use outrigger_model::node_claim_object::ConditionStatus;
-use outrigger_model::{ClaimState, NillableDuration, Node, NodeClaim, TerminationReason};
+use outrigger_model::{ClaimState, NillableDuration, Node, NodeClaim, TerminationCause, TerminationReason};
 
 use crate::guards::{Guard, Guards};
-use crate::node::terminate::Cause;
 use crate::ports::{InstanceProblem, InstanceStatus};
 
 /// A status check of EC2's may fail so long; it fails for a moment whenever a machine is busy.
@@ -45,7 +44,7 @@ const POLICIES: [Policy; 7] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Its claim must end.
-    End(Cause),
+    End(TerminationCause),
     /// It should, but too many nodes of its pool are unhealthy.
     Blocked(Blocked),
 }
@@ -105,7 +104,8 @@ pub(crate) struct Health<'a> {
 }
 
 impl<'a> Health<'a> {
-    /// `by_conditions` says whether conditions of nodes count; what EC2 says of its instances always does.
+    /// `by_conditions` says whether conditions of nodes count; what EC2 says of its instances
+    /// always does.
     pub(crate) fn new(
         nodes: &[&'a Node],
         statuses: &'a [InstanceStatus],
@@ -129,8 +129,8 @@ impl<'a> Health<'a> {
         Self { statuses: by_instance, pools, by_conditions, guards, now }
     }
 
-    /// What is to be done about the node of a claim; `None` while there is hope. Only what has lasted counts, and what
-    /// EC2 plans.
+    /// What is to be done about the node of a claim; `None` while there is hope. Only what has
+    /// lasted counts, and what EC2 plans.
     pub(crate) fn verdict(&self, claim: &NodeClaim, nodes: &[&Node]) -> Option<Verdict> {
         use ClaimState::{Draining, Initialized, Registered};
         if !matches!(claim.status.state, Registered | Initialized | Draining) || nodes.is_empty() {
@@ -145,9 +145,12 @@ impl<'a> Health<'a> {
             let node_pool = claim.spec.node_pool.clone();
             return Some(Verdict::Blocked(Blocked { ailment, node_pool, nodes: all, unhealthy, allowed }));
         }
-        // As with Karpenter there is no waiting for its pods: nobody on the node may be able to end them.
-        let cause =
-            Cause { by: Some(self.now), ..Cause::new(TerminationReason::Unhealthy, ailment.to_string()) };
+        // As with Karpenter there is no waiting for its pods: nobody on the node may be able to end
+        // them.
+        let cause = TerminationCause {
+            by: Some(self.now),
+            ..TerminationCause::new(TerminationReason::Unhealthy, ailment.to_string())
+        };
         Some(Verdict::End(cause))
     }
 
@@ -170,7 +173,7 @@ impl<'a> Health<'a> {
             InstanceProblem::Planned { event, at } => {
                 let when = at.map(|at| format!(" at {at}")).unwrap_or_default();
                 let message = format!("EC2 plans {event} for its instance{when}");
-                Some(Verdict::End(Cause::new(TerminationReason::Interrupted, message)))
+                Some(Verdict::End(TerminationCause::new(TerminationReason::Interrupted, message)))
             }
             InstanceProblem::Impaired { .. } => None,
         })

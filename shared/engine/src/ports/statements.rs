@@ -1,29 +1,28 @@
-//! Claims as statements make them: interrupted claims end, commands hold theirs. Whoever states something has no right
-//! to write the claim itself.
+//! Claims as statements make them: interrupted claims end, commands hold theirs. Whoever states
+//! something has no right to write the claim itself.
 
 use std::collections::BTreeMap;
 
-use outrigger_model::{ClaimState, NodeClaim, TerminationReason};
+use outrigger_model::{ClaimState, NodeClaim, TerminationCause, TerminationReason};
 
 use super::{Interruption, LedgerState};
-use crate::node::terminate::{Cause, ending};
 
 impl Interruption {
-    /// The claim once it ends by this; `None` where it ends already, has no instance yet, or no interruption has such a
-    /// reason.
+    /// The claim once it ends by this; `None` where it ends already, has no instance yet, or no
+    /// interruption has such a reason.
     pub fn ended(&self, claim: &NodeClaim) -> Option<NodeClaim> {
         let is_interruption = matches!(self.reason, TerminationReason::Interrupted | TerminationReason::Lost);
         if !is_interruption {
             tracing::warn!(claim = self.claim, reason = %self.reason, "no interruption has this reason");
             return None;
         }
-        ending(claim, &Cause::new(self.reason, &self.message), self.at)
+        claim.ending(&TerminationCause::new(self.reason, &self.message), self.at)
     }
 }
 
 impl LedgerState {
-    /// The state with its claims as interruptions and commands have them. Every ledger hands it out so. Of two commands
-    /// over one claim the first holds it.
+    /// The state with its claims as interruptions and commands have them. Every ledger hands it out
+    /// so. Of two commands over one claim the first holds it.
     #[must_use]
     pub fn with_statements(mut self) -> Self {
         let interruptions: BTreeMap<&str, &Interruption> =

@@ -1,22 +1,24 @@
-//! What a sweep finds amiss between EC2, the ledger and the cluster, and what it may do about it: pure rules.
+//! What a sweep finds amiss between EC2, the ledger and the cluster, and what it may do about it:
+//! pure rules.
 //!
-//! One look proves nothing: EC2 shows things late, and the three are read one after the other. What a sweep finds is
-//! kept, and acted on once a later sweep finds it still, except where EC2 itself says that an instance has ended.
+//! One look proves nothing: EC2 shows things late, and the three are read one after the other. What
+//! a sweep finds is kept, and acted on once a later sweep finds it still, except where EC2 itself
+//! says that an instance has ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use outrigger_model::{ClaimState, Intent, Node, NodeClaim, TerminationReason, labels};
+use outrigger_model::{ClaimState, Intent, Node, NodeClaim, TerminationCause, TerminationReason, labels};
 
 use crate::guards::{Guard, Guards};
 use crate::node::index::Nodes;
 use crate::node::liveness::is_partitioned;
 use crate::node::release::ABSENCE_WAIT;
-use crate::node::terminate::Cause;
 use crate::ports::{InstanceState, Machine, Sweep};
 
-/// Two sweeps that confirm each other lie at least so far apart; a little less than the minute between two ticks.
+/// Two sweeps that confirm each other lie at least so far apart; a little less than the minute
+/// between two ticks.
 const CONFIRMED_AFTER: Duration = Duration::from_secs(55);
 /// EC2's clock and ours may differ by so much.
 const CLOCK_TOLERANCE: Duration = Duration::from_mins(1);
@@ -33,8 +35,8 @@ pub(crate) struct Seen<'a> {
     pub(crate) claims: &'a [NodeClaim],
     /// Launches that are open.
     pub(crate) intents: &'a [Intent],
-    /// What the ledger says of the launches of [`unaccounted`] instances; `None` where it knows none. One that is missing
-    /// could not be read.
+    /// What the ledger says of the launches of [`unaccounted`] instances; `None` where it knows
+    /// none. One that is missing could not be read.
     pub(crate) launches: &'a BTreeMap<String, Option<Intent>>,
     /// All nodes.
     pub(crate) nodes: &'a Nodes<'a>,
@@ -49,7 +51,8 @@ pub(crate) struct Findings<'a> {
     pub(crate) orphans: Vec<String>,
     /// Instances with our tags that no launch made which the ledger knows: for people to look at.
     pub(crate) strangers: Vec<String>,
-    /// All instances that no claim and no open launch accounts for, whatever may be done about them.
+    /// All instances that no claim and no open launch accounts for, whatever may be done about
+    /// them.
     pub(crate) unaccounted: Vec<String>,
     /// Claims that must end.
     pub(crate) ending: Vec<Ending>,
@@ -65,13 +68,13 @@ pub(crate) struct Ending {
     /// Its name.
     pub(crate) claim: String,
     /// Why.
-    pub(crate) cause: Cause,
+    pub(crate) cause: TerminationCause,
     /// Whether we conclude it, and EC2 does not say so itself.
     concluded: bool,
 }
 
-/// The instances of ours that neither a claim nor an open launch accounts for. One without a launch's tag, or with a tag
-/// of somebody else's, was not launched by us.
+/// The instances of ours that neither a claim nor an open launch accounts for. One without a
+/// launch's tag, or with a tag of somebody else's, was not launched by us.
 pub(crate) fn unaccounted<'a>(
     machines: &'a [Machine],
     claims: &[NodeClaim],
@@ -87,7 +90,8 @@ pub(crate) fn unaccounted<'a>(
     })
 }
 
-/// Whether a launch may have made an instance that bears its tag: tags can be copied, an age cannot.
+/// Whether a launch may have made an instance that bears its tag: tags can be copied, an age
+/// cannot.
 fn may_have_made(intent: &Intent, machine: &Machine) -> bool {
     let earliest = intent.prepared_at.saturating_sub(CLOCK_TOLERANCE).unwrap_or(intent.prepared_at);
     machine.launched_at.is_none_or(|at| at >= earliest)
@@ -149,9 +153,9 @@ impl<'a> Judge<'_, 'a> {
         self.seen.nodes.on(instance)
     }
 
-    /// Instances of ours that nobody accounts for. One whose node was registered had a claim, which the ledger has
-    /// forgotten: it is left to people, or adopted. So is one of a launch that the ledger does not know, since whoever
-    /// may write tags could end any instance.
+    /// Instances of ours that nobody accounts for. One whose node was registered had a claim, which
+    /// the ledger has forgotten: it is left to people, or adopted. So is one of a launch that the
+    /// ledger does not know, since whoever may write tags could end any instance.
     fn orphans(&mut self) {
         let Seen { machines, claims, intents, launches, .. } = self.seen;
         let registered = |node: &&Node| node.annotations.contains_key(labels::CLAIM) && !node.deleting;
@@ -220,19 +224,20 @@ impl<'a> Judge<'_, 'a> {
             }
             _ => return,
         };
-        let (claim, cause) = (claim.name.clone(), Cause::new(reason, message));
+        let (claim, cause) = (claim.name.clone(), TerminationCause::new(reason, message));
         self.findings.ending.push(Ending { claim, cause, concluded });
     }
 
-    /// Nodes that keep new pods away as for a drain, while nobody drains them: whoever closed them has died, or
-    /// thought better of it.
+    /// Nodes that keep new pods away as for a drain, while nobody drains them: whoever closed them
+    /// has died, or thought better of it.
     fn closed(&mut self, claim: &'a NodeClaim) {
         let is_joined = matches!(claim.status.state, ClaimState::Registered | ClaimState::Initialized);
         let Some(id) = claim.instance_id().filter(|_| is_joined) else { return };
         for node in self.seen.nodes.on(id).iter().filter(|node| node.is_disrupted()) {
             let since = self.before.closed.get(&node.uid).copied();
             if self.confirmed(since, CONFIRMED_AFTER) {
-                // What is opened now may be closed anew before the next sweep, and is then looked at anew.
+                // What is opened now may be closed anew before the next sweep, and is then looked
+                // at anew.
                 self.findings.closed.push((claim.name.as_str(), *node));
             } else {
                 self.findings.sweep.closed.insert(node.uid.clone(), since.unwrap_or(self.now));
@@ -240,8 +245,8 @@ impl<'a> Judge<'_, 'a> {
         }
     }
 
-    /// Nodes of ours whose claim is over and whose instance is gone. Karpenter's carry the same labels and finalizer,
-    /// so ours are told by the claim's name or by their instance.
+    /// Nodes of ours whose claim is over and whose instance is gone. Karpenter's carry the same
+    /// labels and finalizer, so ours are told by the claim's name or by their instance.
     fn nodes(&mut self) {
         let claims: BTreeSet<&str> = self.seen.claims.iter().map(|claim| claim.name.as_str()).collect();
         for node in self.seen.nodes.all.iter().copied() {

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::unsupported::{self, NOT_ACTED_ON};
 use crate::Quantity;
-use crate::crd::rules;
 use crate::invalid::{Problems, shown};
+use crate::schema_rules as rules;
 
 const MAX_DEVICES: usize = 50;
 /// The largest number before each suffix of a volume size (AWS provider 1.14).

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::unsupported;
-use crate::crd::rules;
 use crate::invalid::{Problems, shown};
+use crate::schema_rules as rules;
 use crate::{Quantity, Resources};
 
 /// What may be reserved.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::crd::rules;
 use crate::invalid::{Problems, shown};
+use crate::schema_rules as rules;
 
 const MAX_TERMS: usize = 30;
 const MAX_TAGS: usize = 20;

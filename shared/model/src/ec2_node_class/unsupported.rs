@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{EC2NodeClassSpec, Toggle};
-use crate::crd::rules;
 use crate::invalid::{Problems, shown};
+use crate::schema_rules as rules;
 
 /// What is allowed in place of a field that is not acted on, for messages.
 pub(super) const NOT_ACTED_ON: &str = "not acted on by Outrigger; remove it or use an InstanceGroup";
