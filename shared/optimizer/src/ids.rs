@@ -1,4 +1,19 @@
 //! What things are called inside a decision: by their place in the lists of the Problem.
+//!
+//! Each list has an index of its own type, so that what stands for one thing finds nothing among others.
 
-/// A group of pods that rules count: its place among all groups.
-pub(crate) type GroupId = usize;
+use derive_more::{From, Into};
+
+/// Declares types of indices. They come from numbers and become numbers only where a list is counted through.
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, From, Into)]
+        pub struct $name(usize);
+    )*};
+}
+
+ids! {
+    /// A group of pods that rules count: its place among all groups.
+    GroupId;
+}

@@ -5,7 +5,7 @@
 
 mod amounts;
 mod fixed_map;
-mod ids;
+pub mod ids;
 pub mod market;
 pub mod problem;
 pub mod search;

@@ -298,7 +298,7 @@ fn open_domains(node: &ExistingNode<'_>, topology: &Topology<'_>) -> Vec<(usize,
 
 /// For each existing node, the groups that may not count it.
 fn doubts_about(existing: &[ExistingNode<'_>], topology: &Topology<'_>) -> Vec<Vec<(GroupId, Standing)>> {
-    let groups = (0..topology.key_of.len()).filter(|group| topology.key_of[*group].is_some());
+    let groups = topology.key_of.keys().filter(|group| topology.key_of[*group].is_some());
     let groups: Vec<GroupId> = groups.filter(|group| !topology.site(*group).is_everywhere()).collect();
     let doubts = existing.iter().map(|node| {
         let all = groups.iter().map(|group| (*group, node.standing(topology.site(*group))));

@@ -12,6 +12,7 @@ use std::rc::Rc;
 
 use outrigger_model::Resources;
 
+use crate::ids::GroupId;
 use crate::problem::Problem;
 use crate::problem::lots::{Lot, standing};
 use crate::problem::topology::{Counts, Rule, RuleKind};
@@ -58,7 +59,7 @@ pub struct Solution<'p, 'a> {
 /// A required spread of pods in one domain.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Spread {
-    group: usize,
+    group: GroupId,
     kind: RuleKind,
     selects_itself: bool,
     domain: usize,

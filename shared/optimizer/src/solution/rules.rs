@@ -1,6 +1,7 @@
 //! Which rules about domains a further pod would break.
 
 use super::Solution;
+use crate::ids::GroupId;
 use crate::problem::lots::Lot;
 use crate::problem::topology::{Rule, RuleKind};
 
@@ -94,7 +95,7 @@ impl Solution<'_, '_> {
     pub(crate) fn crowd(&self, lot: &Lot) -> u64 {
         let pod_class = &self.problem.classes[lot.class];
         let rules = &pod_class.relaxations[lot.relaxation].rules;
-        let counts_here = |group: &usize| {
+        let counts_here = |group: &GroupId| {
             let own = |rule: &Rule| rule.group == *group && matches!(rule.kind, RuleKind::Spread { .. });
             self.problem.topology.spreads[*group] || rules.iter().any(own)
         };

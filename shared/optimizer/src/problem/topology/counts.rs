@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use outrigger_model::{Pod, PodState, Snapshot};
+use typed_index_collections::{TiVec, ti_vec};
 
 use super::groups::Asker;
 use super::{Groups, Host, Rule, RuleKind, Standing, Topology};
@@ -14,11 +15,11 @@ use crate::ids::GroupId;
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     /// Pods that are counted in each domain, or may be.
-    counted: Vec<Vec<u32>>,
+    counted: TiVec<GroupId, Vec<u32>>,
     /// Pods that are counted for certain.
-    certain: Vec<Vec<u32>>,
-    barring: Vec<Vec<u32>>,
-    total: Vec<u32>,
+    certain: TiVec<GroupId, Vec<u32>>,
+    barring: TiVec<GroupId, Vec<u32>>,
+    total: TiVec<GroupId, u32>,
 }
 
 impl Counts {
@@ -29,9 +30,9 @@ impl Counts {
         topology: &mut Topology<'a>,
         hosts: &mut BTreeMap<&str, &mut Host>,
     ) -> Self {
-        let zeros: Vec<Vec<u32>> =
-            (0..groups.all.len()).map(|group| vec![0; topology.width(group)]).collect();
-        let total = vec![0; groups.all.len()];
+        let zeros: TiVec<GroupId, Vec<u32>> =
+            groups.all.keys().map(|group| vec![0; topology.width(group)]).collect();
+        let total = ti_vec![0; groups.all.len()];
         let mut counts = Self { counted: zeros.clone(), certain: zeros.clone(), barring: zeros, total };
         if groups.is_empty() {
             return counts;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use outrigger_model::{Node, Snapshot};
+use typed_index_collections::{TiVec, ti_vec};
 
 use super::Groups;
 use super::groups::NodeFilter;
@@ -59,13 +60,13 @@ pub struct Topology<'a> {
     /// The labels, single nodes left out.
     pub keys: Vec<Key<'a>>,
     /// The key of each group; none for single nodes.
-    pub key_of: Vec<Option<usize>>,
+    pub key_of: TiVec<GroupId, Option<usize>>,
     /// Whether pods that a group counts must have a known domain, since somebody's rule depends on it.
-    pub(crate) binds: Vec<bool>,
+    pub(crate) binds: TiVec<GroupId, bool>,
     /// Whether somebody's required spread counts by a group.
-    pub(crate) spreads: Vec<bool>,
+    pub(crate) spreads: TiVec<GroupId, bool>,
     /// For each group, which of the `sites` say where it counts.
-    site_of: Vec<usize>,
+    site_of: TiVec<GroupId, usize>,
     sites: Vec<Site<'a>>,
     /// The domains of each node, by name.
     places: BTreeMap<&'a str, Place>,
@@ -82,7 +83,7 @@ impl<'a> Topology<'a> {
     /// The domains of the nodes that are there, or on their way, and of those that pools can make.
     pub(crate) fn of(snapshot: &'a Snapshot, groups: &Groups<'a>, makers: &DomainMakers<'_, 'a>) -> Self {
         let mut keys: Vec<Key<'a>> = Vec::new();
-        let mut key_of = Vec::new();
+        let mut key_of = TiVec::new();
         for group in &groups.all {
             let known = keys.iter().position(|key| key.name == group.key);
             key_of.push(match known {
@@ -98,9 +99,9 @@ impl<'a> Topology<'a> {
         let mut topology = Self {
             keys,
             key_of,
-            binds: vec![false; count],
-            spreads: vec![false; count],
-            site_of: vec![0; count],
+            binds: ti_vec![false; count],
+            spreads: ti_vec![false; count],
+            site_of: ti_vec![0; count],
             sites: Vec::new(),
             places: BTreeMap::new(),
         };

@@ -7,6 +7,7 @@ use outrigger_model::selector::LabelSelector;
 use outrigger_model::taint::first_untolerated;
 use outrigger_model::{Node, PodSpec, Requirements, Snapshot, Toleration, labels};
 use outrigger_policy::pods::daemons::Daemon;
+use typed_index_collections::TiVec;
 
 use super::rules::{Constraint, Rule, WeightedRule, constraints};
 use crate::fixed_map::FixedMap;
@@ -73,7 +74,7 @@ pub(crate) struct NodeFilter<'a> {
 #[derive(Debug, Default)]
 pub struct Groups<'a> {
     /// The groups.
-    pub all: Vec<Group<'a>>,
+    pub all: TiVec<GroupId, Group<'a>>,
     ids: FixedMap<Group<'a>, GroupId>,
     by_label: FixedMap<(&'a str, &'a str), Vec<GroupId>>,
     unlabelled: Vec<GroupId>,
@@ -113,12 +114,11 @@ impl<'a> Groups<'a> {
         if let Some(id) = self.ids.get(&group) {
             return *id;
         }
-        let id = self.all.len();
+        let id = self.all.push_and_get_key(group.clone());
         match group.selector.match_labels.iter().next() {
             Some((key, value)) => self.by_label.entry((key, value)).or_default().push(id),
             None => self.unlabelled.push(id),
         }
-        self.all.push(group.clone());
         self.ids.insert(group, id);
         id
     }
