@@ -16,4 +16,6 @@ macro_rules! ids {
 ids! {
     /// A group of pods that rules count: its place among all groups.
     GroupId;
+    /// Pods that ask for the same: their place among the classes.
+    ClassId;
 }

@@ -27,10 +27,11 @@ use outrigger_policy::pods::queue::unsupported;
 use outrigger_policy::pods::static_pods::StaticPods;
 use outrigger_policy::pods::volumes::Volumes;
 use outrigger_policy::{Options, reservations};
+use typed_index_collections::{TiSlice, TiVec};
 
 use crate::amounts::{self, Dimensions};
 use crate::fixed_map::FixedMap;
-use crate::ids::GroupId;
+use crate::ids::{ClassId, GroupId};
 use crate::market::purchases::Purchases;
 use crate::market::selections::{Selected, Selections};
 use crate::market::templates::{Pools, Template};
@@ -43,7 +44,7 @@ use nominations::Nominations;
 use topology::{Counts, DomainMakers, Groups, Host, Rule, RuleKind, Standing, Topology};
 
 /// What is known already of classes in relaxations.
-type Known<T> = RefCell<FixedMap<(usize, usize), T>>;
+type Known<T> = RefCell<FixedMap<(ClassId, usize), T>>;
 
 /// Everything that one decision is about.
 pub struct Problem<'a> {
@@ -52,9 +53,9 @@ pub struct Problem<'a> {
     /// What was asked for.
     pub options: &'a Options<'a>,
     /// Pods that ask for the same, the first to be served first.
-    pub classes: Vec<PodClass<'a>>,
+    pub classes: TiVec<ClassId, PodClass<'a>>,
     /// Whether each class can be planned for at all.
-    pub(crate) plannable: Vec<bool>,
+    pub(crate) plannable: TiVec<ClassId, bool>,
     /// What each row of amounts holds.
     pub dimensions: Dimensions,
     /// The daemonsets.
@@ -82,15 +83,15 @@ pub struct Problem<'a> {
     /// The pods that run.
     pub(crate) running: Counts,
     /// The groups about single nodes that count each class.
-    pub(crate) on_hosts: Vec<Vec<GroupId>>,
+    pub(crate) on_hosts: TiVec<ClassId, Vec<GroupId>>,
     /// The priorities of all pods, the highest first.
     pub(crate) priorities: Vec<i32>,
     /// What all pods together ask for, in the units of every row.
     pub(crate) demand: Vec<f64>,
     /// What each class asks of the daemonset pods on its nodes, in each relaxation.
-    beside: Vec<Vec<Option<BesideDaemons>>>,
+    beside: TiVec<ClassId, Vec<Option<BesideDaemons>>>,
     /// How many pods of each class are meant for each existing node already.
-    pub(crate) meant: Vec<BTreeMap<usize, u32>>,
+    pub(crate) meant: TiVec<ClassId, BTreeMap<usize, u32>>,
     /// Whether some pod must be near others.
     pub(crate) has_affinity: bool,
     selections: RefCell<Selections>,
@@ -147,7 +148,7 @@ impl<'a> Problem<'a> {
             existing.iter_mut().map(|node| (node.name, &mut node.host)).collect();
         let mut running = Counts::of_running(snapshot, &groups, &mut topology, &mut hosts);
         let beside = if groups.is_empty() {
-            Vec::new()
+            TiVec::new()
         } else {
             let daemons = beside_daemons::DaemonRules::of(snapshot, &daemons, &groups, templates);
             daemons.count(&mut running, &mut topology, &mut existing);
@@ -202,12 +203,12 @@ impl<'a> Problem<'a> {
     }
 
     /// What a class asks of the daemonset pods on its nodes in a relaxation; none where it asks nothing.
-    pub fn beside(&self, class: usize, relaxation: usize) -> Option<&BesideDaemons> {
+    pub fn beside(&self, class: ClassId, relaxation: usize) -> Option<&BesideDaemons> {
         self.beside.get(class)?.get(relaxation)?.as_ref()
     }
 
     /// The rules that pods of a lot have on new nodes, but for those that daemonset pods fulfil there.
-    pub fn rules_on_new(&self, class: usize, relaxation: usize) -> &[Rule] {
+    pub fn rules_on_new(&self, class: ClassId, relaxation: usize) -> &[Rule] {
         let beside = self.beside(class, relaxation).map(|beside| &beside.rules_on_new);
         beside.unwrap_or(&self.classes[class].relaxations[relaxation].rules)
     }
@@ -218,7 +219,7 @@ impl<'a> Problem<'a> {
     }
 
     /// The existing nodes that admit a class in a relaxation, as far as labels and taints say.
-    pub(crate) fn admitting(&self, class: usize, relaxation: usize) -> Rc<Vec<usize>> {
+    pub(crate) fn admitting(&self, class: ClassId, relaxation: usize) -> Rc<Vec<usize>> {
         let known = self.admitted.borrow().get(&(class, relaxation)).cloned();
         known.unwrap_or_else(|| {
             let pod_class = &self.classes[class];
@@ -236,7 +237,7 @@ impl<'a> Problem<'a> {
 
     /// Whether each existing node has room for a pod of a class in a relaxation before any other is placed there.
     /// Most nodes of a large cluster are full, and are asked again and again.
-    pub(crate) fn roomy(&self, class: usize, relaxation: usize) -> Rc<Vec<bool>> {
+    pub(crate) fn roomy(&self, class: ClassId, relaxation: usize) -> Rc<Vec<bool>> {
         let known = self.roomy.borrow().get(&(class, relaxation)).cloned();
         known.unwrap_or_else(|| {
             let request = &self.classes[class].requests[relaxation];
@@ -249,7 +250,10 @@ impl<'a> Problem<'a> {
 }
 
 /// How many pods of each class are meant for each existing node already.
-fn meant(classes: &[PodClass<'_>], existing: &[ExistingNode<'_>]) -> Vec<BTreeMap<usize, u32>> {
+fn meant(
+    classes: &TiSlice<ClassId, PodClass<'_>>,
+    existing: &[ExistingNode<'_>],
+) -> TiVec<ClassId, BTreeMap<usize, u32>> {
     let nominations = Nominations::of(existing);
     // The pods of a node that may be ended are there already, whatever other claim still speaks of them.
     let endable: BTreeSet<&str> =
@@ -316,7 +320,7 @@ fn has_soft_taints(snapshot: &Snapshot) -> bool {
 }
 
 /// What all pods together ask for, in the units of every row.
-fn demand(classes: &[PodClass<'_>], width: usize) -> Vec<f64> {
+fn demand(classes: &TiSlice<ClassId, PodClass<'_>>, width: usize) -> Vec<f64> {
     let mut demand = vec![0.0; width];
     for class in classes.iter().filter(|class| !class.is_fill()) {
         let row = class.requests.first().unwrap_or(&class.request);

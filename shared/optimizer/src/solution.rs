@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use outrigger_model::Resources;
+use typed_index_collections::TiVec;
 
-use crate::ids::GroupId;
+use crate::ids::{ClassId, GroupId};
 use crate::problem::Problem;
 use crate::problem::lots::{Lot, standing};
 use crate::problem::topology::{Counts, Rule, RuleKind};
@@ -41,7 +42,7 @@ pub struct Solution<'p, 'a> {
     /// Pods of each group in each domain.
     pub counts: Counts,
     /// How many pods of each class have no place.
-    pub(crate) left: Vec<u32>,
+    pub(crate) left: TiVec<ClassId, u32>,
     /// How many placed pods have each required spread, by domain.
     spread: BTreeMap<Spread, u32>,
     /// What each template holds of its limits.
@@ -88,8 +89,8 @@ pub enum At {
 enum Change<'a> {
     Existing(usize, Rc<Occupied<'a>>),
     Opened(usize, Option<Rc<NewNode>>),
-    Counted(usize, At, i32),
-    Left(usize, u32),
+    Counted(ClassId, At, i32),
+    Left(ClassId, u32),
     Ended(usize),
 }
 
@@ -173,7 +174,7 @@ impl<'p, 'a> Solution<'p, 'a> {
     }
 
     /// Puts pods of a class onto an existing node.
-    pub(crate) fn place_on_existing(&mut self, node: usize, class: usize, relaxation: usize, count: u32) {
+    pub(crate) fn place_on_existing(&mut self, node: usize, class: ClassId, relaxation: usize, count: u32) {
         let mut changed = self.existing[node].as_ref().clone();
         changed.take(self.problem, class, relaxation, count);
         self.set_existing(node, changed);
@@ -298,7 +299,7 @@ impl<'p, 'a> Solution<'p, 'a> {
     }
 
     /// Counts pods that have, or wait for, a place; or no longer.
-    pub(crate) fn count(&mut self, class: usize, at: At, by: i32) {
+    pub(crate) fn count(&mut self, class: ClassId, at: At, by: i32) {
         self.recount(class, &at, by);
         self.log.push(Change::Counted(class, at, by));
     }
@@ -313,7 +314,7 @@ impl<'p, 'a> Solution<'p, 'a> {
         self.exchange(node, changed);
     }
 
-    fn set_left(&mut self, class: usize, left: u32) {
+    fn set_left(&mut self, class: ClassId, left: u32) {
         self.log.push(Change::Left(class, self.left[class]));
         self.left[class] = left;
     }
@@ -344,7 +345,7 @@ impl<'p, 'a> Solution<'p, 'a> {
         add(&mut sums.cost, node.cost(self.problem));
     }
 
-    fn recount(&mut self, class: usize, at: &At, by: i32) {
+    fn recount(&mut self, class: ClassId, at: &At, by: i32) {
         let problem = self.problem;
         let pod_class = &problem.classes[class];
         let relaxation = match at {

@@ -9,10 +9,11 @@ use outrigger_policy::Options;
 use outrigger_policy::pods::daemons::Daemon;
 use outrigger_policy::pods::virtual_pods;
 use outrigger_policy::pods::volumes::{Mounts, Volumes};
+use typed_index_collections::{TiSlice, TiVec};
 
 use crate::amounts::{Dimensions, Slot};
 use crate::fixed_map::FixedMap;
-use crate::ids::GroupId;
+use crate::ids::{ClassId, GroupId};
 use crate::problem::beside_daemons;
 use crate::problem::relaxations::{self, Relaxation};
 use crate::problem::topology::groups::Asker;
@@ -75,18 +76,18 @@ pub(crate) fn classes<'a>(
     daemons: &[Daemon<'a>],
     soft_taints: bool,
     options: &Options<'_>,
-) -> (Vec<PodClass<'a>>, Groups<'a>) {
+) -> (TiVec<ClassId, PodClass<'a>>, Groups<'a>) {
     let equal_pods = equal_pods(pods, volumes);
     let mut groups = Groups::default();
     let rules: Vec<Vec<WeightedRule>> =
         equal_pods.iter().map(|equal| groups.rules(snapshot, equal.spec, equal.asker)).collect();
     enter_running(snapshot, &mut groups);
     beside_daemons::enter(snapshot, daemons, &mut groups);
-    let mut known: FixedMap<ClassKey<'_, '_>, usize> = FixedMap::default();
-    let mut classes: Vec<PodClass<'_>> = Vec::new();
+    let mut known: FixedMap<ClassKey<'_, '_>, ClassId> = FixedMap::default();
+    let mut classes: TiVec<ClassId, PodClass<'_>> = TiVec::new();
     for (equal, rules) in equal_pods.into_iter().zip(&rules) {
         let selected_by = groups.selecting(equal.asker);
-        let index = *known
+        let class = *known
             .entry((equal.spec, rules, selected_by.clone(), equal.mounts.clone()))
             .or_insert_with(|| {
                 let relaxations = relaxations::relaxations(
@@ -96,7 +97,7 @@ pub(crate) fn classes<'a>(
                     soft_taints,
                     options.preferences,
                 );
-                classes.push(PodClass {
+                classes.push_and_get_key(PodClass {
                     spec: equal.spec,
                     pods: Vec::new(),
                     request: Vec::new(),
@@ -104,10 +105,9 @@ pub(crate) fn classes<'a>(
                     relaxations,
                     selected_by,
                     mounts: equal.mounts,
-                });
-                classes.len() - 1
+                })
             });
-        classes[index].pods.extend(equal.pods);
+        classes[class].pods.extend(equal.pods);
     }
     (classes, groups)
 }
@@ -142,7 +142,7 @@ fn enter_running<'a>(snapshot: &'a Snapshot, groups: &mut Groups<'a>) {
 
 /// Puts the classes and their pods in order and their requests into rows: the highest priority first, then Karpenter's
 /// first-fit decreasing - the most cpu, then the most memory, then the oldest pod, then the uid.
-pub(crate) fn order(classes: &mut [PodClass<'_>], dimensions: &Dimensions) {
+pub(crate) fn order(classes: &mut TiSlice<ClassId, PodClass<'_>>, dimensions: &Dimensions) {
     for class in classes.iter_mut() {
         class.pods.sort_by(|a, b| (a.created_at, &a.uid, &a.id).cmp(&(b.created_at, &b.uid, &b.id)));
         let resources = dimensions.request(&class.spec.requests);
@@ -169,7 +169,7 @@ pub(crate) fn order(classes: &mut [PodClass<'_>], dimensions: &Dimensions) {
 }
 
 /// The dimensions of some classes. Rules that keep many pods away from their like get slots, preferred ones among them.
-pub(crate) fn dimensions(classes: &[PodClass<'_>]) -> Dimensions {
+pub(crate) fn dimensions(classes: &TiSlice<ClassId, PodClass<'_>>) -> Dimensions {
     let attachments = classes.iter().any(|class| class.mounts.ebs() > 0);
     let mut demand: BTreeMap<GroupId, (usize, u32, &str)> = BTreeMap::new();
     for class in classes {

@@ -9,7 +9,7 @@ use outrigger_policy::pods::ports;
 use super::topology::Standing;
 use super::topology::domains::{DomainList, domain_in};
 use super::{Problem, amounts};
-use crate::ids::GroupId;
+use crate::ids::{ClassId, GroupId};
 use crate::market::purchases::Purchases;
 use crate::market::selections::Selected;
 
@@ -19,7 +19,7 @@ const LOTS_MAX: usize = 512;
 /// What is asked of a new node for a pod. There is one value for each lot of a problem.
 #[derive(Debug)]
 pub struct Lot {
-    pub class: usize,
+    pub class: ClassId,
     pub relaxation: usize,
     /// The domain by each key that matters to the class.
     pub domains: DomainList,
@@ -36,7 +36,7 @@ pub struct Lot {
 }
 
 /// Class, relaxation and number of a lot, and a template.
-pub(crate) type HomeKey = (usize, usize, usize, usize);
+pub(crate) type HomeKey = (ClassId, usize, usize, usize);
 
 /// What a template offers to a lot.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ pub(crate) fn standing(doubts: &[(GroupId, Standing)], group: GroupId) -> Standi
 impl Problem<'_> {
     /// The lots of a class in one relaxation: each combination of domains in which nodes can be made, the cheapest
     /// first.
-    pub fn lots(&self, class: usize, relaxation: usize) -> Rc<Vec<Rc<Lot>>> {
+    pub fn lots(&self, class: ClassId, relaxation: usize) -> Rc<Vec<Rc<Lot>>> {
         let known = self.lots.borrow().get(&(class, relaxation)).cloned();
         known.unwrap_or_else(|| {
             let lots = Rc::new(self.new_lots(class, relaxation));
@@ -71,7 +71,7 @@ impl Problem<'_> {
         })
     }
 
-    fn new_lots(&self, class: usize, relaxation: usize) -> Vec<Rc<Lot>> {
+    fn new_lots(&self, class: ClassId, relaxation: usize) -> Vec<Rc<Lot>> {
         let wanted = self.classes[class].relaxations[relaxation].requirements.clone();
         let elsewhere = self.beside(class, relaxation).and_then(|beside| beside.other_zones(&self.daemons));
         let elsewhere = elsewhere.map(|mut elsewhere| {
@@ -104,7 +104,7 @@ impl Problem<'_> {
     }
 
     /// The keys by which a class needs a domain: those of its rules, and of rules of others that count it.
-    fn keys_of(&self, class: usize, relaxation: usize) -> Vec<usize> {
+    fn keys_of(&self, class: ClassId, relaxation: usize) -> Vec<usize> {
         let pod_class = &self.classes[class];
         let own = pod_class.relaxations[relaxation].rules.iter().map(|rule| rule.group);
         let of_others = pod_class.selected_by.iter().copied().filter(|group| self.topology.binds[*group]);
@@ -119,7 +119,7 @@ impl Problem<'_> {
     /// the same on nodes that it counts for certain.
     fn lots_in(
         &self,
-        class: usize,
+        class: ClassId,
         relaxation: usize,
         domains: DomainList,
         wanted: Requirements,
@@ -142,7 +142,7 @@ impl Problem<'_> {
 
     fn lot(
         &self,
-        class: usize,
+        class: ClassId,
         relaxation: usize,
         domains: DomainList,
         wanted: Requirements,
@@ -222,7 +222,12 @@ impl Problem<'_> {
     }
 
     /// The groups that select a class and may not count its nodes. Those of its own rules do.
-    fn doubts_of(&self, class: usize, relaxation: usize, wanted: &Requirements) -> Vec<(GroupId, Standing)> {
+    fn doubts_of(
+        &self,
+        class: ClassId,
+        relaxation: usize,
+        wanted: &Requirements,
+    ) -> Vec<(GroupId, Standing)> {
         let pod_class = &self.classes[class];
         let relaxed = &pod_class.relaxations[relaxation];
         let is_own = |group: &GroupId| relaxed.rules.iter().any(|rule| rule.group == *group);

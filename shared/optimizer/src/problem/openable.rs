@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 
 use outrigger_model::CapacityType;
 use outrigger_policy::{MinValuesPolicy, Options};
+use typed_index_collections::TiSlice;
 
 use super::classes::PodClass;
 use super::limits::Limits;
+use crate::ids::ClassId;
 use crate::market::offers::{self, Fitting, MinValues};
 use crate::market::purchases::{Purchases, capacity_of, type_of};
 use crate::market::templates::{Template, bits};
@@ -18,7 +20,7 @@ pub(super) struct Facts<'f, 'a> {
     pub(super) limits: &'f [Limits],
     /// How many more instances each reservation has room for.
     pub(super) reservations: &'f BTreeMap<String, u32>,
-    pub(super) classes: &'f [PodClass<'a>],
+    pub(super) classes: &'f TiSlice<ClassId, PodClass<'a>>,
     pub(super) options: &'f Options<'f>,
 }
 

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::insert::Inserting;
+use crate::ids::ClassId;
 use crate::problem::Problem;
 use crate::problem::lots::Lot;
 use crate::problem::topology::RuleKind;
@@ -21,7 +22,7 @@ pub(super) struct Waiting {
 }
 
 /// Finds room or a lot for the pods that are left; says which lots wait. Pods stay left until they have a node.
-pub(super) fn assign(solution: &mut Solution<'_, '_>, order: &[usize]) -> Vec<Waiting> {
+pub(super) fn assign(solution: &mut Solution<'_, '_>, order: &[ClassId]) -> Vec<Waiting> {
     let mut unassigned = solution.left.clone();
     let mut work = Assigning { full: BTreeMap::new(), waiting: Vec::new(), known: BTreeMap::new() };
     loop {
@@ -39,15 +40,15 @@ pub(super) fn assign(solution: &mut Solution<'_, '_>, order: &[usize]) -> Vec<Wa
 
 struct Assigning {
     /// For each class and relaxation, how many of the first existing nodes are full for good.
-    full: BTreeMap<(usize, usize), usize>,
+    full: BTreeMap<(ClassId, usize), usize>,
     waiting: Vec<Waiting>,
     /// The place of each lot among those that wait.
-    known: BTreeMap<(usize, usize, usize), usize>,
+    known: BTreeMap<(ClassId, usize, usize), usize>,
 }
 
 impl Assigning {
     /// Says how many of a class's pods are left. Where one finds nothing, its like do not either.
-    fn assign_class(&mut self, solution: &mut Solution<'_, '_>, class: usize, pods: u32) -> u32 {
+    fn assign_class(&mut self, solution: &mut Solution<'_, '_>, class: ClassId, pods: u32) -> u32 {
         if goes_in_bulk(solution.problem, class) {
             return self.assign_in_bulk(solution, class, pods);
         }
@@ -58,7 +59,7 @@ impl Assigning {
         left
     }
 
-    fn assign_in_bulk(&mut self, solution: &mut Solution<'_, '_>, class: usize, pods: u32) -> u32 {
+    fn assign_in_bulk(&mut self, solution: &mut Solution<'_, '_>, class: ClassId, pods: u32) -> u32 {
         let problem = solution.problem;
         let mut left = pods;
         for relaxation in 0..problem.classes[class].relaxations.len() {
@@ -84,7 +85,7 @@ impl Assigning {
         left
     }
 
-    fn assign_one(&mut self, solution: &mut Solution<'_, '_>, class: usize) -> bool {
+    fn assign_one(&mut self, solution: &mut Solution<'_, '_>, class: ClassId) -> bool {
         let problem = solution.problem;
         for relaxation in 0..problem.classes[class].relaxations.len() {
             if let Some(node) = self.existing_for(solution, class, relaxation) {
@@ -111,7 +112,7 @@ impl Assigning {
     fn existing_for(
         &mut self,
         solution: &Solution<'_, '_>,
-        class: usize,
+        class: ClassId,
         relaxation: usize,
     ) -> Option<usize> {
         let nodes = solution.problem.admitting(class, relaxation);
@@ -142,7 +143,7 @@ impl Assigning {
 }
 
 /// Puts pods onto the nodes that static pools lack; says how many.
-fn join_static(solution: &mut Solution<'_, '_>, class: usize, relaxation: usize, wanted: u32) -> u32 {
+fn join_static(solution: &mut Solution<'_, '_>, class: ClassId, relaxation: usize, wanted: u32) -> u32 {
     if solution.static_nodes == 0 {
         return 0;
     }
@@ -150,7 +151,7 @@ fn join_static(solution: &mut Solution<'_, '_>, class: usize, relaxation: usize,
 }
 
 /// Whether no rule about domains touches a class.
-pub(super) fn goes_in_bulk(problem: &Problem<'_>, class: usize) -> bool {
+pub(super) fn goes_in_bulk(problem: &Problem<'_>, class: ClassId) -> bool {
     let pod_class = &problem.classes[class];
     let mut rules = pod_class.relaxations.iter().flat_map(|it| &it.rules);
     let topology = &problem.topology;
@@ -162,7 +163,7 @@ pub(super) fn goes_in_bulk(problem: &Problem<'_>, class: usize) -> bool {
 }
 
 /// Whether pods that must be on a node with others may find those on a new one.
-fn joins_new(solution: &Solution<'_, '_>, class: usize, relaxation: usize) -> bool {
+fn joins_new(solution: &Solution<'_, '_>, class: ClassId, relaxation: usize) -> bool {
     let problem = solution.problem;
     let mut rules = problem.rules_on_new(class, relaxation).iter();
     rules.all(|rule| {
@@ -195,7 +196,7 @@ pub(super) fn place_running(solution: &mut Solution<'_, '_>) -> Vec<Option<Vec<P
     let endable = problem.existing.iter().enumerate().filter(|(_, node)| node.saves.is_some());
     let places: BTreeMap<&str, usize> = endable.map(|(place, node)| (node.name, place)).collect();
     let mut is_stuck = vec![false; problem.existing.len()];
-    for (class, of) in problem.classes.iter().enumerate() {
+    for (class, of) in problem.classes.iter_enumerated() {
         let mut counts: BTreeMap<usize, u32> = BTreeMap::new();
         for place in of.pods.iter().filter_map(|pod| places.get(pod.node_name.as_deref()?)) {
             *counts.entry(*place).or_default() += 1;
@@ -222,7 +223,7 @@ fn place_meant(solution: &mut Solution<'_, '_>, strict: bool) {
     let mut wanted = problem.meant.clone();
     let mut moved = true;
     while std::mem::take(&mut moved) {
-        for (class, nodes) in wanted.iter_mut().enumerate() {
+        for (class, nodes) in wanted.iter_mut_enumerated() {
             for (node, count) in nodes {
                 while *count > 0 && solution.left[class] > 0 {
                     let takes = |relaxation: &usize| {

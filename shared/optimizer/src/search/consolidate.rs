@@ -18,6 +18,7 @@ use outrigger_policy::disruption::DisruptionSettings;
 use super::order::classes_in_order;
 use super::prices::Prices;
 use super::{assign, construct};
+use crate::ids::ClassId;
 use crate::problem::Problem;
 use crate::solution::{NewNode, PlacedPods, Solution};
 use kinds::Kinds;
@@ -54,7 +55,7 @@ impl AtOnce {
 }
 
 /// How many pods of each class.
-pub type Counts = BTreeMap<usize, u32>;
+pub type Counts = BTreeMap<ClassId, u32>;
 
 /// A step that is worth it.
 pub struct Step {
@@ -78,10 +79,10 @@ pub struct Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stays {
     /// Pods of it, of this class where that is known, have no place elsewhere that holds to all rules as they hold now.
-    NoPlace(Option<usize>),
+    NoPlace(Option<ClassId>),
     /// Pods of it have a place elsewhere as they would be packed there, but one of this class has none where
     /// kube-scheduler spreads them.
-    OnlyPacked(usize),
+    OnlyPacked(ClassId),
     /// Ending it saves too little, or nothing.
     Saves {
         /// Nano-dollars per hour.
@@ -130,7 +131,7 @@ struct Start<'s, 'p, 'a> {
     /// All pods where they are.
     solution: Solution<'p, 'a>,
     /// The classes in the order in which their pods are placed.
-    order: Vec<usize>,
+    order: Vec<ClassId>,
     /// The pods that may move, of each existing node; none where one of them could be nowhere else.
     homes: Vec<Option<Vec<PlacedPods>>>,
     pools: &'s [PoolNodes],

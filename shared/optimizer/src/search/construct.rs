@@ -7,13 +7,14 @@ use super::insert::Inserting;
 use super::open::Opening;
 use super::prices::Prices;
 use super::random::Random;
+use crate::ids::ClassId;
 use crate::solution::{At, Shape, Solution};
 
 /// So many of the nodes that are opened last are tried in pairs.
 const MERGED_AMONG: usize = 6;
 
 /// Places the pods that are left: first where domains and prices say, then one by one wherever they still fit.
-pub(super) fn construct(solution: &mut Solution<'_, '_>, order: &[usize], prices: &mut Prices) {
+pub(super) fn construct(solution: &mut Solution<'_, '_>, order: &[ClassId], prices: &mut Prices) {
     let waiting = assign(solution, order);
     let rest = Opening::new(solution, waiting, prices).open_all();
     stop_waiting(solution, &rest);
@@ -21,7 +22,11 @@ pub(super) fn construct(solution: &mut Solution<'_, '_>, order: &[usize], prices
 }
 
 /// The same with no more pods on the new nodes that there are; says which were opened.
-pub(super) fn recreate(solution: &mut Solution<'_, '_>, order: &[usize], prices: &mut Prices) -> Vec<usize> {
+pub(super) fn recreate(
+    solution: &mut Solution<'_, '_>,
+    order: &[ClassId],
+    prices: &mut Prices,
+) -> Vec<usize> {
     let known: Vec<bool> = solution.opened.iter().map(Option::is_some).collect();
     let is_new = |place: &usize| !known.get(*place).copied().unwrap_or(false);
     let waiting = assign(solution, order);
@@ -57,7 +62,7 @@ fn merge_last(solution: &mut Solution<'_, '_>, mut opened: Vec<usize>) {
 /// The same for a part of the pods, at prices as they were, with machines that are drawn; says how many were filled.
 pub(super) fn reconstruct(
     solution: &mut Solution<'_, '_>,
-    order: &[usize],
+    order: &[ClassId],
     prices: &mut Prices,
     random: &mut Random,
 ) -> usize {

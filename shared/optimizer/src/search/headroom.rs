@@ -8,7 +8,7 @@ use crate::solution::Solution;
 /// Grows a node of each pool that has fill-only pods. Room that nodes have already counts, and what is opened as well.
 pub(super) fn grow(solution: &mut Solution<'_, '_>) {
     let problem = solution.problem;
-    for (class, of_class) in problem.classes.iter().enumerate().filter(|(_, it)| it.is_fill()) {
+    for (class, of_class) in problem.classes.iter_enumerated().filter(|(_, it)| it.is_fill()) {
         let Some(pool) = of_class.spec.node_selector.values().next() else { continue };
         let is_grown = |template: usize| problem.templates()[template].pool.name == *pool;
         let opened = solution

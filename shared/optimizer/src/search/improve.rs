@@ -3,11 +3,14 @@
 
 use std::cmp::Reverse;
 
+use typed_index_collections::TiVec;
+
 use super::construct::reconstruct;
 use super::insert::Inserting;
 use super::prices::Prices;
 use super::random::Random;
 use super::ruin::{self, Ruined};
+use crate::ids::ClassId;
 use crate::problem::Problem;
 use crate::solution::{Objective, Solution};
 
@@ -36,7 +39,7 @@ const PATIENCE: usize = 60;
 const PODS_SMALL: usize = 512;
 
 /// Makes the solution better as long as the budget and the caller's time allow.
-pub(super) fn improve(solution: &mut Solution<'_, '_>, order: &[usize], prices: &mut Prices) {
+pub(super) fn improve(solution: &mut Solution<'_, '_>, order: &[ClassId], prices: &mut Prices) {
     let mut state = Improving::new(solution, order, prices);
     if state.is_small() {
         state.build_as_karpenter();
@@ -52,7 +55,7 @@ pub(super) fn improve(solution: &mut Solution<'_, '_>, order: &[usize], prices: 
 
 struct Improving<'s, 'p, 'a> {
     solution: &'s mut Solution<'p, 'a>,
-    order: &'s [usize],
+    order: &'s [ClassId],
     prices: &'s mut Prices,
     random: Random,
     best: Objective,
@@ -61,11 +64,11 @@ struct Improving<'s, 'p, 'a> {
     budget: usize,
     since_best: usize,
     /// How many pods of each class the best solution leaves out.
-    left_out: Vec<u32>,
+    left_out: TiVec<ClassId, u32>,
 }
 
 impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
-    fn new(solution: &'s mut Solution<'p, 'a>, order: &'s [usize], prices: &'s mut Prices) -> Self {
+    fn new(solution: &'s mut Solution<'p, 'a>, order: &'s [ClassId], prices: &'s mut Prices) -> Self {
         solution.commit();
         let best = solution.objective();
         let budget = budget(solution.problem);
@@ -90,7 +93,7 @@ impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
     /// takes it.
     fn build_as_karpenter(&mut self) {
         ruin::remove_all(self.solution);
-        let order = (0..self.solution.problem.classes.len()).collect();
+        let order = self.solution.problem.classes.keys().collect();
         Inserting::new(self.solution, order).joining().insert_all();
         let found = self.solution.objective();
         if found < self.best {
@@ -199,12 +202,12 @@ impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
     }
 
     /// The classes with pods that are left: by priority, and then as usual, the other way round, or by chance.
-    fn order(&mut self) -> Vec<usize> {
+    fn order(&mut self) -> Vec<ClassId> {
         let problem = self.solution.problem;
         // Of many pods only those are placed anew that were taken off their nodes.
-        let least = |class: usize| if self.is_small() { 0 } else { self.left_out[class] };
-        let mut order: Vec<usize> =
-            (0..problem.classes.len()).filter(|class| self.solution.left[*class] > least(*class)).collect();
+        let least = |class: ClassId| if self.is_small() { 0 } else { self.left_out[class] };
+        let mut order: Vec<ClassId> =
+            problem.classes.keys().filter(|class| self.solution.left[*class] > least(*class)).collect();
         match self.random.below(4) {
             0 => order.reverse(),
             1 | 2 => {

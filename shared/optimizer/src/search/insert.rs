@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use super::random::Random;
 use crate::amounts;
+use crate::ids::ClassId;
 use crate::problem::lots::Lot;
 use crate::problem::topology::RuleKind;
 use crate::solution::{NewNode, Portion, Shape, Solution};
@@ -20,7 +21,7 @@ const LONE: usize = 6;
 pub(super) struct Inserting<'s, 'p, 'a> {
     solution: &'s mut Solution<'p, 'a>,
     /// The order of the classes.
-    order: Vec<usize>,
+    order: Vec<ClassId>,
     /// The new nodes that are looked at; all where there are none.
     nodes: Option<Vec<usize>>,
     /// Chance, where it may play.
@@ -45,14 +46,14 @@ struct Candidate {
 
 impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
     /// Pods that are left, in an order of their classes, wherever it is best.
-    pub(super) fn new(solution: &'s mut Solution<'p, 'a>, order: Vec<usize>) -> Self {
+    pub(super) fn new(solution: &'s mut Solution<'p, 'a>, order: Vec<ClassId>) -> Self {
         Self { solution, order, nodes: None, random: None, joins: false, evaluations: 0 }
     }
 
     /// The same in an order, among some new nodes and those that are opened for them, with chance.
     pub(super) fn among(
         solution: &'s mut Solution<'p, 'a>,
-        order: Vec<usize>,
+        order: Vec<ClassId>,
         nodes: Option<Vec<usize>>,
         random: &'s mut Random,
     ) -> Self {
@@ -90,7 +91,7 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
     }
 
     /// Inserts one pod of a class, or several alike; false when there is no place.
-    fn insert(&mut self, class: usize) -> bool {
+    fn insert(&mut self, class: ClassId) -> bool {
         for relaxation in 0..self.solution.problem.classes[class].relaxations.len() {
             if self.insert_on_existing(class, relaxation) {
                 return true;
@@ -107,7 +108,7 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
         false
     }
 
-    fn insert_on_existing(&mut self, class: usize, relaxation: usize) -> bool {
+    fn insert_on_existing(&mut self, class: ClassId, relaxation: usize) -> bool {
         let nodes = self.solution.problem.admitting(class, relaxation);
         self.evaluations += nodes.len() / EXISTING_AT_ONCE;
         let upset = |node: usize| {
@@ -131,7 +132,7 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
 
     /// Lets one new node carry pods of a class as well: the node on which each of them costs least, and no
     /// more than on a node for them alone.
-    pub(super) fn grow(&mut self, class: usize) {
+    pub(super) fn grow(&mut self, class: ClassId) {
         let problem = self.solution.problem;
         let wanted = self.solution.left[class];
         let nodes = self.nodes.clone().unwrap_or_default();
@@ -184,7 +185,7 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
 
     /// Puts pods of a class onto the nodes that static pools lack, as far as that costs less than a node of their own;
     /// says how many.
-    pub(super) fn join_static(&mut self, class: usize, relaxation: usize, wanted: u32) -> u32 {
+    pub(super) fn join_static(&mut self, class: ClassId, relaxation: usize, wanted: u32) -> u32 {
         let problem = self.solution.problem;
         let mut joined = 0;
         while joined < wanted {
@@ -222,7 +223,7 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
 
     /// The place on a new node that adds least. A lot that would upset the spread of others comes after all that do
     /// not.
-    fn best(&mut self, class: usize, relaxation: usize) -> Option<Candidate> {
+    fn best(&mut self, class: ClassId, relaxation: usize) -> Option<Candidate> {
         let problem = self.solution.problem;
         let lots = problem.lots(class, relaxation);
         let is_allowed = |lot: &&Rc<Lot>| lot.fits && self.solution.breaks_on_new(lot).is_none();

@@ -2,6 +2,9 @@
 
 use std::cmp::Reverse;
 
+use typed_index_collections::TiVec;
+
+use crate::ids::ClassId;
 use crate::problem::Problem;
 use crate::problem::classes::PodClass;
 use crate::problem::topology::{Rule, RuleKind};
@@ -20,10 +23,11 @@ enum Turn {
 }
 
 /// The classes that can be planned for, by priority and turn; of one turn those with the fewest domains first.
-pub(super) fn classes_in_order(problem: &Problem<'_>) -> Vec<usize> {
-    let mut order: Vec<usize> =
-        (0..problem.classes.len()).filter(|class| problem.plannable[*class]).collect();
-    let keys: Vec<_> = (0..problem.classes.len())
+pub(super) fn classes_in_order(problem: &Problem<'_>) -> Vec<ClassId> {
+    let mut order: Vec<ClassId> = problem.classes.keys().filter(|class| problem.plannable[*class]).collect();
+    let keys: TiVec<ClassId, _> = problem
+        .classes
+        .keys()
         .map(|class| {
             let turn = turn(problem, &problem.classes[class]);
             let relaxations = problem.classes[class].relaxations.len();

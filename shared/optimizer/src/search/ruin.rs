@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::random::Random;
+use crate::ids::ClassId;
 use crate::market::purchases::type_of;
 use crate::solution::{NewNode, Portion, Solution};
 
@@ -60,10 +61,10 @@ pub(super) fn remove_all(solution: &mut Solution<'_, '_>) {
 /// Takes all pods of a class, or of all classes that share a rule with it, off their nodes.
 pub(super) fn remove_class(solution: &mut Solution<'_, '_>, random: &mut Random) -> Ruined {
     let problem = solution.problem;
-    let class = random.below(problem.classes.len());
+    let class = ClassId::from(random.below(problem.classes.len()));
     let groups = &problem.classes[class].selected_by;
     let with_like = random.one_in(2);
-    let is_meant = |other: usize| {
+    let is_meant = |other: ClassId| {
         other == class
             || with_like && problem.classes[other].selected_by.iter().any(|group| groups.contains(group))
     };
@@ -75,13 +76,13 @@ pub(super) fn remove_portions(solution: &mut Solution<'_, '_>, random: &mut Rand
     let salt = random.below(usize::MAX >> 1);
     let one_in = 2 + random.below(6);
     remove_pods(solution, &|node, class| {
-        let mixed = (node.wrapping_mul(31).wrapping_add(class)).wrapping_mul(0x9E37_79B9) ^ salt;
+        let mixed = (node.wrapping_mul(31).wrapping_add(usize::from(class))).wrapping_mul(0x9E37_79B9) ^ salt;
         (mixed >> 7).is_multiple_of(one_in)
     })
 }
 
 /// Takes the pods off their nodes of which that is said, by node and class; existing nodes lose all that was placed.
-fn remove_pods(solution: &mut Solution<'_, '_>, is_meant: &dyn Fn(usize, usize) -> bool) -> Ruined {
+fn remove_pods(solution: &mut Solution<'_, '_>, is_meant: &dyn Fn(usize, ClassId) -> bool) -> Ruined {
     let mut ruined = Ruined::default();
     for place in 0..solution.opened.len() {
         let Some(node) = solution.opened[place].clone() else { continue };

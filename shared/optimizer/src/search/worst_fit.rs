@@ -4,7 +4,10 @@
 
 use std::collections::BinaryHeap;
 
+use typed_index_collections::TiSlice;
+
 use super::assign::goes_in_bulk;
+use crate::ids::ClassId;
 use crate::solution::Solution;
 
 /// Places the pods that are left beyond `left_before`, by class, onto existing nodes, if they find room in an order of
@@ -12,9 +15,9 @@ use crate::solution::Solution;
 /// finds none, says of which class, and places none.
 pub(super) fn worst_fit(
     solution: &mut Solution<'_, '_>,
-    order: &[usize],
-    left_before: &[u32],
-) -> Result<(), usize> {
+    order: &[ClassId],
+    left_before: &TiSlice<ClassId, u32>,
+) -> Result<(), ClassId> {
     let mark = solution.mark();
     let placed = place_all(solution, order.iter().rev(), left_before).and_then(|()| {
         solution.go_back(mark);
@@ -25,9 +28,9 @@ pub(super) fn worst_fit(
 
 fn place_all<'o>(
     solution: &mut Solution<'_, '_>,
-    order: impl Iterator<Item = &'o usize>,
-    left_before: &[u32],
-) -> Result<(), usize> {
+    order: impl Iterator<Item = &'o ClassId>,
+    left_before: &TiSlice<ClassId, u32>,
+) -> Result<(), ClassId> {
     for class in order.copied() {
         let count = solution.left[class].saturating_sub(left_before[class]);
         if count > 0 && !place(solution, class, count) {
@@ -38,7 +41,7 @@ fn place_all<'o>(
 }
 
 /// Says whether all pods of a class found room.
-fn place(solution: &mut Solution<'_, '_>, class: usize, count: u32) -> bool {
+fn place(solution: &mut Solution<'_, '_>, class: ClassId, count: u32) -> bool {
     let mut left = count;
     for relaxation in 0..solution.problem.classes[class].relaxations.len() {
         if goes_in_bulk(solution.problem, class) {
@@ -56,7 +59,7 @@ fn place(solution: &mut Solution<'_, '_>, class: usize, count: u32) -> bool {
 }
 
 /// Places pods whose place is nobody else's concern; says how many are left.
-fn place_in_bulk(solution: &mut Solution<'_, '_>, class: usize, relaxation: usize, count: u32) -> u32 {
+fn place_in_bulk(solution: &mut Solution<'_, '_>, class: ClassId, relaxation: usize, count: u32) -> u32 {
     let nodes = solution.problem.admitting(class, relaxation);
     let rooms = nodes.iter().map(|node| (room(solution, *node, class, relaxation), *node));
     let mut rooms: BinaryHeap<(u32, usize)> = rooms.filter(|(room, _)| *room > 0).collect();
@@ -71,7 +74,7 @@ fn place_in_bulk(solution: &mut Solution<'_, '_>, class: usize, relaxation: usiz
     0
 }
 
-fn place_one(solution: &mut Solution<'_, '_>, class: usize, relaxation: usize) -> bool {
+fn place_one(solution: &mut Solution<'_, '_>, class: ClassId, relaxation: usize) -> bool {
     let nodes = solution.problem.admitting(class, relaxation);
     let taking = nodes.iter().copied().filter(|node| solution.takes(*node, class, relaxation, true));
     let Some(node) = taking.max_by_key(|node| room(solution, *node, class, relaxation)) else { return false };
@@ -80,7 +83,7 @@ fn place_one(solution: &mut Solution<'_, '_>, class: usize, relaxation: usize) -
 }
 
 /// How many pods of a class a node has room for.
-fn room(solution: &Solution<'_, '_>, node: usize, class: usize, relaxation: usize) -> u32 {
+fn room(solution: &Solution<'_, '_>, node: usize, class: ClassId, relaxation: usize) -> u32 {
     const MOST: u32 = 4_096;
     solution.room_on_existing(node, class, relaxation, MOST, false, true)
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use outrigger_policy::disruption::DisruptionSettings;
 
+use crate::ids::ClassId;
 use crate::market::templates::NANOS_PER_DOLLAR;
 use crate::problem::Problem;
 use crate::solution::{PlacedPods, Solution};
@@ -169,7 +170,7 @@ fn sort(nodes: &mut [Valued]) {
 /// What is free on each existing node, no more of it than those of some pods ask for that it admits.
 fn usable<'s>(solution: &Solution<'_, '_>, pods: impl Iterator<Item = &'s PlacedPods>) -> Vec<Vec<f64>> {
     let problem = solution.problem;
-    let mut counts: BTreeMap<(usize, usize), u32> = BTreeMap::new();
+    let mut counts: BTreeMap<(ClassId, usize), u32> = BTreeMap::new();
     for pods in pods {
         *counts.entry((pods.class, pods.relaxation)).or_default() += pods.count;
     }

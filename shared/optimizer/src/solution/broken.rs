@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::{Solution, Spread};
-use crate::ids::GroupId;
+use crate::ids::{ClassId, GroupId};
 use crate::problem::topology::counts::least_of;
 use crate::problem::topology::{Rule, RuleKind};
 
@@ -18,7 +18,7 @@ type Domain = (Option<usize>, usize);
 /// Placed pods of one class in one place, with required affinity.
 struct Follower<'s> {
     rules: Vec<&'s Rule>,
-    class: usize,
+    class: ClassId,
     count: u32,
     place: usize,
     domain: Box<dyn Fn(usize) -> Option<usize> + 's>,

@@ -9,6 +9,7 @@ use outrigger_policy::pods::ports;
 
 use super::Quote;
 use crate::amounts;
+use crate::ids::ClassId;
 use crate::market::purchases::Purchases;
 use crate::market::selection::Aspect;
 use crate::market::templates::Template;
@@ -182,8 +183,8 @@ impl NewNode {
     }
 
     /// How many pods of each class it has.
-    pub(crate) fn counts(&self) -> BTreeMap<usize, u32> {
-        let mut counts: BTreeMap<usize, u32> = BTreeMap::new();
+    pub(crate) fn counts(&self) -> BTreeMap<ClassId, u32> {
+        let mut counts: BTreeMap<ClassId, u32> = BTreeMap::new();
         for portion in &self.pods {
             *counts.entry(portion.lot.class).or_default() += portion.count;
         }

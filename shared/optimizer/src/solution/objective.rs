@@ -26,7 +26,7 @@ impl Solution<'_, '_> {
     pub(crate) fn objective(&self) -> Objective {
         let (broken, ordered) = self.broken();
         let mut unplaced = vec![0; self.problem.priorities.len()];
-        for (class, left) in self.left.iter().enumerate().filter(|(_, left)| **left > 0) {
+        for (class, left) in self.left.iter_enumerated().filter(|(_, left)| **left > 0) {
             let priority = self.problem.classes[class].spec.priority;
             if let Some(place) = self.problem.priorities.iter().position(|it| *it == priority) {
                 unplaced[place] += left;

@@ -7,6 +7,7 @@ use outrigger_policy::pods::ports;
 use outrigger_policy::pods::volumes::Mounts;
 
 use crate::amounts;
+use crate::ids::ClassId;
 use crate::problem::Problem;
 use crate::problem::existing::ExistingNode;
 use crate::problem::topology::Host;
@@ -26,7 +27,7 @@ pub struct Occupied<'a> {
 /// Pods of a class that are placed on an existing node.
 #[derive(Clone, Copy, Debug)]
 pub struct PlacedPods {
-    pub class: usize,
+    pub class: ClassId,
     pub(crate) relaxation: usize,
     pub count: u32,
 }
@@ -47,7 +48,7 @@ impl<'a> Occupied<'a> {
     }
 
     /// How many pods of a class are placed on it in a relaxation.
-    pub(super) fn count(&self, class: usize, relaxation: usize) -> u32 {
+    pub(super) fn count(&self, class: ClassId, relaxation: usize) -> u32 {
         let like = self.pods.iter().filter(|pods| pods.class == class && pods.relaxation == relaxation);
         like.map(|pods| pods.count).sum()
     }
@@ -82,7 +83,7 @@ impl<'a> Occupied<'a> {
     }
 
     /// Takes in pods of a class.
-    pub(super) fn take(&mut self, problem: &Problem<'a>, class: usize, relaxation: usize, count: u32) {
+    pub(super) fn take(&mut self, problem: &Problem<'a>, class: ClassId, relaxation: usize, count: u32) {
         let pod_class = &problem.classes[class];
         amounts::take(&mut self.free, &pod_class.requests[relaxation], count);
         self.ports.extend(pod_class.spec.host_ports.iter().cloned());

@@ -1,7 +1,7 @@
 //! Which rules about domains a further pod would break.
 
 use super::Solution;
-use crate::ids::GroupId;
+use crate::ids::{ClassId, GroupId};
 use crate::problem::lots::Lot;
 use crate::problem::topology::{Rule, RuleKind};
 
@@ -10,7 +10,7 @@ impl Solution<'_, '_> {
     /// away.
     pub(crate) fn breaks(
         &self,
-        class: usize,
+        class: ClassId,
         relaxation: usize,
         domain: impl Fn(usize) -> Option<usize>,
     ) -> Option<Rule> {
@@ -26,7 +26,7 @@ impl Solution<'_, '_> {
     fn breaks_one_of(
         &self,
         rules: &[Rule],
-        class: usize,
+        class: ClassId,
         domain: impl Fn(usize) -> Option<usize>,
     ) -> Option<Rule> {
         let (topology, counts) = (&self.problem.topology, &self.counts);
@@ -47,7 +47,7 @@ impl Solution<'_, '_> {
     }
 
     /// The anti-affinity of pods that have a place which keeps a class out of these domains.
-    fn barring(&self, class: usize, domain: impl Fn(usize) -> Option<usize>) -> Option<Rule> {
+    fn barring(&self, class: ClassId, domain: impl Fn(usize) -> Option<usize>) -> Option<Rule> {
         let (topology, counts) = (&self.problem.topology, &self.counts);
         let groups = &self.problem.classes[class].selected_by;
         let barred = groups.iter().find(|group| {
@@ -59,7 +59,7 @@ impl Solution<'_, '_> {
     }
 
     /// Whether one more pod of a class in these domains would break the spread of pods that have a place.
-    pub(crate) fn upsets(&self, class: usize, domain: impl Fn(usize) -> Option<usize>) -> bool {
+    pub(crate) fn upsets(&self, class: ClassId, domain: impl Fn(usize) -> Option<usize>) -> bool {
         let (topology, counts) = (&self.problem.topology, &self.counts);
         self.problem.classes[class].selected_by.iter().any(|group| {
             if !topology.spreads[*group] {
@@ -77,7 +77,7 @@ impl Solution<'_, '_> {
     }
 
     /// Whether a pod may be the first on its node of those that its affinity selects.
-    pub(crate) fn founds(&self, class: usize, relaxation: usize) -> bool {
+    pub(crate) fn founds(&self, class: ClassId, relaxation: usize) -> bool {
         self.founds_by(&self.problem.classes[class].relaxations[relaxation].rules)
     }
 
@@ -107,7 +107,7 @@ impl Solution<'_, '_> {
     }
 
     /// Whether an existing node takes a pod of a class, if the rules that other pods can still fulfil hold in the end.
-    pub(crate) fn may_take(&self, node: usize, class: usize, relaxation: usize) -> bool {
+    pub(crate) fn may_take(&self, node: usize, class: ClassId, relaxation: usize) -> bool {
         let domain = |key: usize| self.problem.existing_domains[node][key];
         let (topology, counts) = (&self.problem.topology, &self.counts);
         let rules = self.problem.classes[class].relaxations[relaxation].rules.iter();
@@ -123,7 +123,7 @@ impl Solution<'_, '_> {
 
     /// Whether an existing node takes a pod of a class now; `strict` where the spread of pods there must hold in
     /// every order.
-    pub(crate) fn takes(&self, node: usize, class: usize, relaxation: usize, strict: bool) -> bool {
+    pub(crate) fn takes(&self, node: usize, class: ClassId, relaxation: usize, strict: bool) -> bool {
         self.room_on_existing(node, class, relaxation, 1, self.founds(class, relaxation), strict) == 1
             && self.breaks(class, relaxation, |key| self.problem.existing_domains[node][key]).is_none()
             && !self.may_be_barred(class, node)
@@ -134,7 +134,7 @@ impl Solution<'_, '_> {
     pub(crate) fn first_taking(
         &self,
         nodes: &[usize],
-        class: usize,
+        class: ClassId,
         relaxation: usize,
         strict: bool,
     ) -> Option<usize> {
@@ -157,7 +157,7 @@ impl Solution<'_, '_> {
     pub(crate) fn room_on_existing(
         &self,
         node: usize,
-        class: usize,
+        class: ClassId,
         relaxation: usize,
         wanted: u32,
         founds: bool,
@@ -186,7 +186,7 @@ impl Solution<'_, '_> {
     }
 
     /// Whether pods that want a class's pods away may be in the same domain, where the node's domain is open.
-    fn may_be_barred(&self, class: usize, node: usize) -> bool {
+    fn may_be_barred(&self, class: ClassId, node: usize) -> bool {
         let topology = &self.problem.topology;
         let domains = &self.problem.existing_domains[node];
         self.problem.classes[class].selected_by.iter().any(|group| {

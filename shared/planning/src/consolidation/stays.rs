@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use outrigger_model::{Pod, PodRef, Price, Refusal};
+use outrigger_optimizer::ids::ClassId;
 use outrigger_optimizer::problem::Problem;
 use outrigger_optimizer::problem::classes::PodClass;
 pub(super) use outrigger_optimizer::search::consolidate::{Consolidated, Stays};
@@ -35,11 +36,11 @@ pub(super) fn kept(found: &mut Consolidated<'_, '_>, settings: &DisruptionSettin
 }
 
 /// A pod of each class that is on a node, by the node's name.
-type Homes<'a> = BTreeMap<&'a str, BTreeMap<usize, &'a Pod>>;
+type Homes<'a> = BTreeMap<&'a str, BTreeMap<ClassId, &'a Pod>>;
 
 fn homes<'a>(problem: &Problem<'a>) -> Homes<'a> {
     let mut homes = Homes::new();
-    for (class, of_class) in problem.classes.iter().enumerate() {
+    for (class, of_class) in problem.classes.iter_enumerated() {
         for pod in &of_class.pods {
             if let Some(node) = pod.node_name.as_deref() {
                 homes.entry(node).or_default().entry(class).or_insert(pod);
@@ -53,7 +54,7 @@ fn homes<'a>(problem: &Problem<'a>) -> Homes<'a> {
 struct Explained<'s, 'p, 'a> {
     solution: &'s mut Solution<'p, 'a>,
     homes: Homes<'a>,
-    known: BTreeMap<usize, String>,
+    known: BTreeMap<ClassId, String>,
 }
 
 impl Explained<'_, '_, '_> {
@@ -74,7 +75,7 @@ impl Explained<'_, '_, '_> {
     }
 
     /// The pod that has no other place: of the class that is known, or of the first for which a pool says why.
-    fn no_place(&mut self, node: usize, class: Option<usize>) -> Kept {
+    fn no_place(&mut self, node: usize, class: Option<ClassId>) -> Kept {
         let problem = self.solution.problem;
         if let Some((class, pod)) =
             class.and_then(|class| Some((class, pod_of(problem, node, &problem.classes[class])?)))
@@ -82,7 +83,7 @@ impl Explained<'_, '_, '_> {
             return Kept::NoPlaceFor { pod, why: self.why(node, class) };
         }
         let all = self.homes.get(problem.existing[node].name);
-        let all: Vec<(usize, PodRef)> =
+        let all: Vec<(ClassId, PodRef)> =
             all.into_iter().flatten().map(|(class, pod)| (*class, pod.id.clone())).collect();
         let telling = all.iter().take(CLASSES_OF_NODE).find_map(|(class, pod)| {
             let why = self.why(node, *class);
@@ -93,7 +94,7 @@ impl Explained<'_, '_, '_> {
     }
 
     /// What a plan would say of a pod of a class, were its node gone; nothing where a node can be made for it.
-    fn why(&mut self, node: usize, class: usize) -> String {
+    fn why(&mut self, node: usize, class: ClassId) -> String {
         if let Some(known) = self.known.get(&class) {
             return known.clone();
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use outrigger_model::{ExistingPlacement, PlannedNode, Pod, Target};
+use outrigger_optimizer::ids::ClassId;
 use outrigger_optimizer::search::consolidate::{Consolidated, Step};
 
 use super::Writer;
@@ -40,11 +41,11 @@ struct Names<'a> {
 }
 
 /// The pods of each class on each node that is ended.
-type Homes<'a> = BTreeMap<(usize, &'a str), Vec<&'a Pod>>;
+type Homes<'a> = BTreeMap<(ClassId, &'a str), Vec<&'a Pod>>;
 
 fn pods_by_home<'a>(found: &Consolidated<'_, 'a>) -> Homes<'a> {
     let mut homes = Homes::new();
-    for (class, of) in found.solution.problem.classes.iter().enumerate() {
+    for (class, of) in found.solution.problem.classes.iter_enumerated() {
         for pod in &of.pods {
             if let Some(node) = pod.node_name.as_deref() {
                 homes.entry((class, node)).or_default().push(pod);
@@ -62,13 +63,13 @@ fn written<'a>(
 ) -> Written {
     let problem = writer.problem;
     let name = |node: usize| problem.existing[node].name;
-    let mut moved: BTreeMap<usize, Vec<&Pod>> = BTreeMap::new();
+    let mut moved: BTreeMap<ClassId, Vec<&Pod>> = BTreeMap::new();
     for (node, pods) in &step.ended {
         for class in pods.iter().map(|pods| pods.class) {
             moved.entry(class).or_default().extend(homes.get(&(class, name(*node))).into_iter().flatten());
         }
     }
-    let mut take = |class: usize, count: u32| -> Vec<&'a Pod> {
+    let mut take = |class: ClassId, count: u32| -> Vec<&'a Pod> {
         let Some(pods) = moved.get_mut(&class) else { return Vec::new() };
         pods.drain(..pods.len().min(count as usize)).collect()
     };

@@ -11,6 +11,7 @@ use outrigger_model::taint::first_untolerated;
 use outrigger_model::{
     Conflict, FilterStep, NodePool, PoolRefusal, Quantity, Refusal, Requirements, TermRefusal, labels,
 };
+use outrigger_optimizer::ids::ClassId;
 use outrigger_optimizer::market::purchases::{Purchases, type_of};
 use outrigger_optimizer::problem::classes::PodClass;
 use outrigger_optimizer::solution::Solution;
@@ -25,7 +26,7 @@ const TERMS_SHOWN: usize = 8;
 /// Why pods of a class have no place.
 pub(crate) struct Reasons<'s, 'p, 'a> {
     solution: &'s Solution<'p, 'a>,
-    class: usize,
+    class: ClassId,
     /// What the first of the pods mounts.
     volumes: Vec<Volume<'a>>,
     /// By each term of the pods' node affinity, of which one must hold; one without a name where there is no affinity.
@@ -49,7 +50,7 @@ struct Asked {
 
 impl<'s, 'p, 'a> Reasons<'s, 'p, 'a> {
     /// The reasons for a class.
-    pub(crate) fn of(solution: &'s Solution<'p, 'a>, class: usize) -> Self {
+    pub(crate) fn of(solution: &'s Solution<'p, 'a>, class: ClassId) -> Self {
         let pod_class = &solution.problem.classes[class];
         let volumes = volumes::of(solution.problem.snapshot, pod_class);
         let terms = terms(pod_class, &volumes);

@@ -9,6 +9,7 @@ use outrigger_model::{
     PlannedNode, Pod, PodRef, PodsReport, Price, RankedType, Report, Requirement, Requirements, Resources,
     ZonePrice, labels,
 };
+use outrigger_optimizer::ids::ClassId;
 use outrigger_optimizer::market::offers::{self, MinValues};
 use outrigger_optimizer::market::purchases::{capacity_of, type_of};
 pub(super) use outrigger_optimizer::market::selection::Aspect;
@@ -19,6 +20,7 @@ use outrigger_optimizer::solution::{NewNode, Portion, Solution};
 use outrigger_policy::demand::expected_peak;
 use outrigger_policy::pods::queue;
 use outrigger_policy::pods::virtual_pods::is_virtual;
+use typed_index_collections::TiVec;
 
 use super::explain::Reasons;
 use super::naming::ClaimNames;
@@ -28,14 +30,14 @@ pub(crate) struct Writer<'s, 'p, 'a> {
     pub(super) problem: &'p Problem<'a>,
     pub(super) solution: &'s Solution<'p, 'a>,
     /// The pods of each class that are not written yet.
-    queues: Vec<Vec<&'a Pod>>,
+    queues: TiVec<ClassId, Vec<&'a Pod>>,
     plan: Plan,
     report: Report,
     fates: Fates,
 }
 
 /// The pods of one class at one place, with its name.
-type Fates = BTreeMap<(usize, usize), (String, Vec<PodRef>)>;
+type Fates = BTreeMap<(ClassId, usize), (String, Vec<PodRef>)>;
 
 /// What a new node offers.
 pub(super) struct Offer {
@@ -83,8 +85,8 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
     /// Pods that are nominated for a node already come before others of their class.
     fn write_existing(&mut self) {
         let nominations = Nominations::of(&self.problem.existing);
-        let mut nominated_pods: BTreeMap<(usize, usize), Vec<&'a Pod>> = BTreeMap::new();
-        for (class, queue) in self.queues.iter_mut().enumerate() {
+        let mut nominated_pods: BTreeMap<(ClassId, usize), Vec<&'a Pod>> = BTreeMap::new();
+        for (class, queue) in self.queues.iter_mut_enumerated() {
             let placed = |node: usize| {
                 let pods = &self.solution.existing[node].pods;
                 pods.iter().filter(|pods| pods.class == class).map(|pods| pods.count as usize).sum::<usize>()
@@ -105,7 +107,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         for (place, occupied) in self.solution.existing.iter().enumerate() {
             let target = &self.problem.existing[place].target;
             let mut all = Vec::new();
-            let mut classes: BTreeMap<usize, usize> = BTreeMap::new();
+            let mut classes: BTreeMap<ClassId, usize> = BTreeMap::new();
             for pods in &occupied.pods {
                 *classes.entry(pods.class).or_default() += pods.count as usize;
             }
@@ -165,13 +167,13 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         )
     }
 
-    fn take(&mut self, class: usize, count: usize) -> Vec<&'a Pod> {
+    fn take(&mut self, class: ClassId, count: usize) -> Vec<&'a Pod> {
         let queue = &mut self.queues[class];
         let rest = queue.len().saturating_sub(count);
         queue.split_off(rest).into_iter().rev().collect()
     }
 
-    fn note(&mut self, class: usize, place: usize, name: &str, pods: &[&Pod]) {
+    fn note(&mut self, class: ClassId, place: usize, name: &str, pods: &[&Pod]) {
         let real: Vec<PodRef> =
             pods.iter().filter(|pod| !is_virtual(pod)).map(|pod| pod.id.clone()).collect();
         if !real.is_empty() {
@@ -210,7 +212,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
     }
 
     fn write_unplaced(&mut self) {
-        for class in (0..self.queues.len()).filter(|class| !self.problem.classes[*class].is_fill()) {
+        for class in self.queues.keys().filter(|class| !self.problem.classes[*class].is_fill()) {
             let ids: Vec<PodRef> = self.queues[class].iter().map(|pod| pod.id.clone()).collect();
             if !ids.is_empty() {
                 let outcome = self.outcome_of_unplaced(class);
@@ -219,7 +221,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         }
     }
 
-    fn outcome_of_unplaced(&self, class: usize) -> Outcome {
+    fn outcome_of_unplaced(&self, class: ClassId) -> Outcome {
         let pod_class = &self.problem.classes[class];
         let unsupported = queue::unsupported(pod_class.spec);
         let has_lot = |relaxation| self.problem.lots(class, relaxation).iter().any(|lot| lot.fits);

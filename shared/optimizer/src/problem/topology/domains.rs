@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use outrigger_model::{Node, Snapshot};
-use typed_index_collections::{TiVec, ti_vec};
+use typed_index_collections::{TiSlice, TiVec, ti_vec};
 
 use super::Groups;
 use super::groups::NodeFilter;
 use super::sites::Site;
 use crate::fixed_map::FixedMap;
-use crate::ids::GroupId;
+use crate::ids::{ClassId, GroupId};
 use crate::market::purchases::Purchases;
 use crate::market::templates::Template;
 use crate::problem::classes::PodClass;
@@ -133,7 +133,7 @@ impl<'a> Topology<'a> {
 
     /// Notes which groups somebody's rules depend on: required ones, and preferred affinity, which can only be kept
     /// where it is known in which domain the others are.
-    pub(crate) fn note_rules(&mut self, classes: &[PodClass<'_>]) {
+    pub(crate) fn note_rules(&mut self, classes: &TiSlice<ClassId, PodClass<'_>>) {
         for rule in classes.iter().flat_map(|class| &class.relaxations).flat_map(|it| &it.rules) {
             self.binds[rule.group] |= !rule.is_preference || rule.kind == RuleKind::Affinity;
             self.spreads[rule.group] |= !rule.is_preference && matches!(rule.kind, RuleKind::Spread { .. });

@@ -11,9 +11,11 @@ use std::rc::Rc;
 use outrigger_model::labels::CAPACITY_TYPE;
 use outrigger_model::{CapacityType, Price};
 use outrigger_policy::disruption::DisruptionSettings;
+use typed_index_collections::TiSlice;
 
 use super::parts::{Sizes, parts};
 use super::{AtOnce, Consolidated, Counts, PoolNodes, Start, Stays, Step};
+use crate::ids::ClassId;
 use crate::search::construct::recreate;
 use crate::search::prices::Prices;
 use crate::search::worst_fit::worst_fit;
@@ -309,7 +311,11 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
     /// Places the pods of nodes that were just ended: where kube-scheduler would put them, if they all find room so,
     /// else with new nodes, which are returned. What only saves money must not hang on room that kube-scheduler would
     /// have to pack; then all is as before.
-    fn place(&mut self, left_before: &[u32], demand: Demand<'_>) -> Result<Vec<usize>, Refusal> {
+    fn place(
+        &mut self,
+        left_before: &TiSlice<ClassId, u32>,
+        demand: Demand<'_>,
+    ) -> Result<Vec<usize>, Refusal> {
         let order = &self.start.order;
         let spread = match demand {
             Demand::Saving(..) => worst_fit(&mut self.solution, order, left_before).map_err(Some),
@@ -328,12 +334,13 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
     }
 
     /// Whether all pods that had a place have one, and all rules hold as they did.
-    fn judge_places(&self, found: &Objective, left_before: &[u32]) -> Result<(), Stays> {
+    fn judge_places(&self, found: &Objective, left_before: &TiSlice<ClassId, u32>) -> Result<(), Stays> {
         if found.holds_as(&self.current) {
             return Ok(());
         }
-        let mut left = self.solution.left.iter().zip(left_before);
-        Err(Stays::NoPlace(left.position(|(left, before)| left > before)))
+        let mut left = self.solution.left.iter_enumerated();
+        let displaced = left.find(|(class, left)| **left > left_before[*class]);
+        Err(Stays::NoPlace(displaced.map(|(class, _)| class)))
     }
 
     /// Whether a step saves enough that ends some nodes and opens others.
