@@ -18,4 +18,15 @@ ids! {
     GroupId;
     /// Pods that ask for the same: their place among the classes.
     ClassId;
+    /// What may be asked for pods of a class: its place among the class's relaxations.
+    RelaxationId;
+}
+
+/// The pods of a class as one of its relaxations has them placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Variant {
+    /// The class.
+    pub class: ClassId,
+    /// Which of its relaxations.
+    pub relaxation: RelaxationId,
 }

@@ -31,7 +31,7 @@ use typed_index_collections::{TiSlice, TiVec};
 
 use crate::amounts::{self, Dimensions};
 use crate::fixed_map::FixedMap;
-use crate::ids::{ClassId, GroupId};
+use crate::ids::{ClassId, GroupId, RelaxationId, Variant};
 use crate::market::purchases::Purchases;
 use crate::market::selections::{Selected, Selections};
 use crate::market::templates::{Pools, Template};
@@ -41,10 +41,11 @@ use existing::{Builder, Endable, ExistingNode};
 use limits::Limits;
 use lots::{Home, Lot};
 use nominations::Nominations;
+use relaxations::Relaxation;
 use topology::{Counts, DomainMakers, Groups, Host, Rule, RuleKind, Standing, Topology};
 
 /// What is known already of classes in relaxations.
-type Known<T> = RefCell<FixedMap<(ClassId, usize), T>>;
+type Known<T> = RefCell<FixedMap<Variant, T>>;
 
 /// Everything that one decision is about.
 pub struct Problem<'a> {
@@ -89,7 +90,7 @@ pub struct Problem<'a> {
     /// What all pods together ask for, in the units of every row.
     pub(crate) demand: Vec<f64>,
     /// What each class asks of the daemonset pods on its nodes, in each relaxation.
-    beside: TiVec<ClassId, Vec<Option<BesideDaemons>>>,
+    beside: TiVec<ClassId, TiVec<RelaxationId, Option<BesideDaemons>>>,
     /// How many pods of each class are meant for each existing node already.
     pub(crate) meant: TiVec<ClassId, BTreeMap<usize, u32>>,
     /// Whether some pod must be near others.
@@ -202,15 +203,31 @@ impl<'a> Problem<'a> {
         self.selections.borrow_mut().find(self.templates(), template, &Requirements::new())
     }
 
+    /// The relaxations in which pods of a class may be placed, the best first.
+    pub fn variants(&self, class: ClassId) -> impl DoubleEndedIterator<Item = Variant> + use<> {
+        let relaxations = self.classes[class].relaxations.keys();
+        relaxations.map(move |relaxation| Variant { class, relaxation })
+    }
+
+    /// What is asked for pods of a class in a relaxation.
+    pub(crate) fn relaxation(&self, variant: Variant) -> &Relaxation {
+        &self.classes[variant.class].relaxations[variant.relaxation]
+    }
+
+    /// What a pod of a class takes in a relaxation, as a row.
+    pub(crate) fn request(&self, variant: Variant) -> &[i64] {
+        &self.classes[variant.class].requests[variant.relaxation]
+    }
+
     /// What a class asks of the daemonset pods on its nodes in a relaxation; none where it asks nothing.
-    pub fn beside(&self, class: ClassId, relaxation: usize) -> Option<&BesideDaemons> {
-        self.beside.get(class)?.get(relaxation)?.as_ref()
+    pub fn beside(&self, variant: Variant) -> Option<&BesideDaemons> {
+        self.beside.get(variant.class)?.get(variant.relaxation)?.as_ref()
     }
 
     /// The rules that pods of a lot have on new nodes, but for those that daemonset pods fulfil there.
-    pub fn rules_on_new(&self, class: ClassId, relaxation: usize) -> &[Rule] {
-        let beside = self.beside(class, relaxation).map(|beside| &beside.rules_on_new);
-        beside.unwrap_or(&self.classes[class].relaxations[relaxation].rules)
+    pub fn rules_on_new(&self, variant: Variant) -> &[Rule] {
+        let beside = self.beside(variant).map(|beside| &beside.rules_on_new);
+        beside.unwrap_or(&self.relaxation(variant).rules)
     }
 
     /// What each pool can launch.
@@ -219,31 +236,31 @@ impl<'a> Problem<'a> {
     }
 
     /// The existing nodes that admit a class in a relaxation, as far as labels and taints say.
-    pub(crate) fn admitting(&self, class: ClassId, relaxation: usize) -> Rc<Vec<usize>> {
-        let known = self.admitted.borrow().get(&(class, relaxation)).cloned();
+    pub(crate) fn admitting(&self, variant: Variant) -> Rc<Vec<usize>> {
+        let known = self.admitted.borrow().get(&variant).cloned();
         known.unwrap_or_else(|| {
-            let pod_class = &self.classes[class];
-            let wanted = &pod_class.relaxations[relaxation];
-            let apart = self.beside(class, relaxation).map_or(&[][..], |beside| &beside.apart);
+            let pod_class = &self.classes[variant.class];
+            let wanted = self.relaxation(variant);
+            let apart = self.beside(variant).map_or(&[][..], |beside| &beside.apart);
             let admits = |node: &ExistingNode<'_>| {
                 node.admits(pod_class.spec, wanted) && !apart.iter().any(|daemon| node.expects(*daemon))
             };
             let nodes = self.existing.iter().enumerate().filter(|(_, node)| admits(node));
             let nodes: Rc<Vec<usize>> = Rc::new(nodes.map(|(index, _)| index).collect());
-            self.admitted.borrow_mut().insert((class, relaxation), Rc::clone(&nodes));
+            self.admitted.borrow_mut().insert(variant, Rc::clone(&nodes));
             nodes
         })
     }
 
     /// Whether each existing node has room for a pod of a class in a relaxation before any other is placed there.
     /// Most nodes of a large cluster are full, and are asked again and again.
-    pub(crate) fn roomy(&self, class: ClassId, relaxation: usize) -> Rc<Vec<bool>> {
-        let known = self.roomy.borrow().get(&(class, relaxation)).cloned();
+    pub(crate) fn roomy(&self, variant: Variant) -> Rc<Vec<bool>> {
+        let known = self.roomy.borrow().get(&variant).cloned();
         known.unwrap_or_else(|| {
-            let request = &self.classes[class].requests[relaxation];
+            let request = self.request(variant);
             let has_room = |node: &ExistingNode<'_>| amounts::copies(request, &node.free, 1) > 0;
             let nodes: Rc<Vec<bool>> = Rc::new(self.existing.iter().map(has_room).collect());
-            self.roomy.borrow_mut().insert((class, relaxation), Rc::clone(&nodes));
+            self.roomy.borrow_mut().insert(variant, Rc::clone(&nodes));
             nodes
         })
     }

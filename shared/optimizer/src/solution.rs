@@ -13,7 +13,7 @@ use std::rc::Rc;
 use outrigger_model::Resources;
 use typed_index_collections::TiVec;
 
-use crate::ids::{ClassId, GroupId};
+use crate::ids::{ClassId, GroupId, RelaxationId, Variant};
 use crate::problem::Problem;
 use crate::problem::lots::{Lot, standing};
 use crate::problem::topology::{Counts, Rule, RuleKind};
@@ -79,7 +79,7 @@ struct Sums {
 #[derive(Clone)]
 pub enum At {
     /// On an existing node, in a relaxation.
-    Existing(usize, usize),
+    Existing(usize, RelaxationId),
     /// On a new node, or waiting for one, as a lot.
     Lot(Rc<Lot>),
 }
@@ -174,12 +174,12 @@ impl<'p, 'a> Solution<'p, 'a> {
     }
 
     /// Puts pods of a class onto an existing node.
-    pub(crate) fn place_on_existing(&mut self, node: usize, class: ClassId, relaxation: usize, count: u32) {
+    pub(crate) fn place_on_existing(&mut self, node: usize, variant: Variant, count: u32) {
         let mut changed = self.existing[node].as_ref().clone();
-        changed.take(self.problem, class, relaxation, count);
+        changed.take(self.problem, variant, count);
         self.set_existing(node, changed);
-        self.count(class, At::Existing(node, relaxation), count.cast_signed());
-        self.set_left(class, self.left[class] - count);
+        self.count(variant.class, At::Existing(node, variant.relaxation), count.cast_signed());
+        self.set_left(variant.class, self.left[variant.class] - count);
     }
 
     /// Puts pods of a lot onto a new node, which then is as given. Pods that were counted while they waited are not
@@ -194,15 +194,15 @@ impl<'p, 'a> Solution<'p, 'a> {
     ) {
         self.set_opened(node, Some(Rc::new(changed)));
         if !counted {
-            self.count(lot.class, At::Lot(Rc::clone(lot)), count.cast_signed());
+            self.count(lot.variant.class, At::Lot(Rc::clone(lot)), count.cast_signed());
         }
-        self.set_left(lot.class, self.left[lot.class] - count);
+        self.set_left(lot.variant.class, self.left[lot.variant.class] - count);
     }
 
     /// Opens a node whose pods were counted while they waited.
     pub(crate) fn open_counted(&mut self, node: Rc<NewNode>) {
         for portion in &node.pods {
-            self.set_left(portion.lot.class, self.left[portion.lot.class] - portion.count);
+            self.set_left(portion.lot.variant.class, self.left[portion.lot.variant.class] - portion.count);
         }
         self.opened.push(None);
         self.set_opened(self.opened.len() - 1, Some(node));
@@ -222,7 +222,7 @@ impl<'p, 'a> Solution<'p, 'a> {
         let Some(closed) = self.opened[node].clone() else { return };
         self.set_opened(node, None);
         for portion in &closed.pods {
-            let class = portion.lot.class;
+            let class = portion.lot.variant.class;
             self.count(class, At::Lot(Rc::clone(&portion.lot)), -portion.count.cast_signed());
             self.set_left(class, self.left[class] + portion.count);
         }
@@ -239,9 +239,9 @@ impl<'p, 'a> Solution<'p, 'a> {
         let settled = Rc::clone(&self.settled[node]);
         self.set_existing(node, settled.as_ref().clone());
         for pods in &before.pods {
-            let out = pods.count - settled.count(pods.class, pods.relaxation);
-            self.count(pods.class, At::Existing(node, pods.relaxation), -out.cast_signed());
-            self.set_left(pods.class, self.left[pods.class] + out);
+            let out = pods.count - settled.count(pods.variant);
+            self.count(pods.variant.class, At::Existing(node, pods.variant.relaxation), -out.cast_signed());
+            self.set_left(pods.variant.class, self.left[pods.variant.class] + out);
         }
     }
 
@@ -263,7 +263,7 @@ impl<'p, 'a> Solution<'p, 'a> {
     pub(crate) fn exchange_for(&mut self, place: usize, node: Rc<NewNode>, out: &[Portion]) {
         self.set_opened(place, Some(node));
         for portion in out {
-            let class = portion.lot.class;
+            let class = portion.lot.variant.class;
             self.count(class, At::Lot(Rc::clone(&portion.lot)), -portion.count.cast_signed());
             self.set_left(class, self.left[class] + portion.count);
         }
@@ -350,7 +350,7 @@ impl<'p, 'a> Solution<'p, 'a> {
         let pod_class = &problem.classes[class];
         let relaxation = match at {
             At::Existing(_, relaxation) => *relaxation,
-            At::Lot(lot) => lot.relaxation,
+            At::Lot(lot) => lot.variant.relaxation,
         };
         let rules = &pod_class.relaxations[relaxation].rules;
         let domain = |key: usize| match at {
@@ -371,7 +371,7 @@ impl<'p, 'a> Solution<'p, 'a> {
                 &problem.existing_open[*node],
             );
         }
-        let conceded = u64::from(by.unsigned_abs()) * relaxation as u64;
+        let conceded = u64::from(by.unsigned_abs()) * usize::from(relaxation) as u64;
         let sum = &mut self.sums.conceded;
         *sum = if by < 0 { sum.saturating_sub(conceded) } else { *sum + conceded };
         let spreads = |rule: &&Rule| !rule.is_preference && matches!(rule.kind, RuleKind::Spread { .. });

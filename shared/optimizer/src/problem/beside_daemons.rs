@@ -6,12 +6,13 @@
 use outrigger_model::labels::ZONE;
 use outrigger_model::{Operator, Requirement, Requirements, Snapshot};
 use outrigger_policy::pods::daemons::Daemon;
+use typed_index_collections::TiVec;
 
 use super::classes::PodClass;
 use super::existing::ExistingNode;
 use super::topology::groups::Asker;
 use super::topology::{Counts, Groups, Rule, RuleKind, Standing, Topology};
-use crate::ids::GroupId;
+use crate::ids::{GroupId, RelaxationId};
 use crate::market::purchases::Purchases;
 use crate::market::selection::Aspect;
 use crate::market::templates::Template;
@@ -98,7 +99,7 @@ impl<'d, 'a> DaemonRules<'d, 'a> {
     }
 
     /// What a class asks of daemonset pods in each relaxation; none where it asks nothing.
-    pub(super) fn beside(&self, class: &PodClass<'_>) -> Vec<Option<BesideDaemons>> {
+    pub(super) fn beside(&self, class: &PodClass<'_>) -> TiVec<RelaxationId, Option<BesideDaemons>> {
         let is_barred =
             |daemon: &usize| self.barring[*daemon].iter().any(|rule| class.selected_by.contains(&rule.group));
         let barred: Vec<usize> = (0..self.daemons.len()).filter(is_barred).collect();

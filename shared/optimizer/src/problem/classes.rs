@@ -13,7 +13,7 @@ use typed_index_collections::{TiSlice, TiVec};
 
 use crate::amounts::{Dimensions, Slot};
 use crate::fixed_map::FixedMap;
-use crate::ids::{ClassId, GroupId};
+use crate::ids::{ClassId, GroupId, RelaxationId};
 use crate::problem::beside_daemons;
 use crate::problem::relaxations::{self, Relaxation};
 use crate::problem::topology::groups::Asker;
@@ -35,10 +35,10 @@ pub struct PodClass<'a> {
     /// What each of them takes of resources and attachments.
     pub request: Vec<i64>,
     /// The same in each relaxation, with the slots of its rules.
-    pub(crate) requests: Vec<Vec<i64>>,
+    pub(crate) requests: TiVec<RelaxationId, Vec<i64>>,
     /// The relaxations in which they may be placed, the best first: what their node must be like, and the rules that
     /// hold. None means that no node will do.
-    pub relaxations: Vec<Relaxation>,
+    pub relaxations: TiVec<RelaxationId, Relaxation>,
     /// The groups that count them.
     pub(crate) selected_by: Vec<GroupId>,
     /// What their volumes ask.
@@ -101,7 +101,7 @@ pub(crate) fn classes<'a>(
                     spec: equal.spec,
                     pods: Vec::new(),
                     request: Vec::new(),
-                    requests: Vec::new(),
+                    requests: TiVec::new(),
                     relaxations,
                     selected_by,
                     mounts: equal.mounts,

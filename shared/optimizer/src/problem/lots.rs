@@ -9,7 +9,7 @@ use outrigger_policy::pods::ports;
 use super::topology::Standing;
 use super::topology::domains::{DomainList, domain_in};
 use super::{Problem, amounts};
-use crate::ids::{ClassId, GroupId};
+use crate::ids::{GroupId, Variant};
 use crate::market::purchases::Purchases;
 use crate::market::selections::Selected;
 
@@ -19,8 +19,7 @@ const LOTS_MAX: usize = 512;
 /// What is asked of a new node for a pod. There is one value for each lot of a problem.
 #[derive(Debug)]
 pub struct Lot {
-    pub class: ClassId,
-    pub relaxation: usize,
+    pub variant: Variant,
     /// The domain by each key that matters to the class.
     pub domains: DomainList,
     /// What the relaxation and the domains ask of the node together.
@@ -35,8 +34,8 @@ pub struct Lot {
     price: f64,
 }
 
-/// Class, relaxation and number of a lot, and a template.
-pub(crate) type HomeKey = (ClassId, usize, usize, usize);
+/// Variant and number of a lot, and a template.
+pub(crate) type HomeKey = (Variant, usize, usize);
 
 /// What a template offers to a lot.
 #[derive(Debug)]
@@ -62,25 +61,25 @@ pub(crate) fn standing(doubts: &[(GroupId, Standing)], group: GroupId) -> Standi
 impl Problem<'_> {
     /// The lots of a class in one relaxation: each combination of domains in which nodes can be made, the cheapest
     /// first.
-    pub fn lots(&self, class: ClassId, relaxation: usize) -> Rc<Vec<Rc<Lot>>> {
-        let known = self.lots.borrow().get(&(class, relaxation)).cloned();
+    pub fn lots(&self, variant: Variant) -> Rc<Vec<Rc<Lot>>> {
+        let known = self.lots.borrow().get(&variant).cloned();
         known.unwrap_or_else(|| {
-            let lots = Rc::new(self.new_lots(class, relaxation));
-            self.lots.borrow_mut().insert((class, relaxation), Rc::clone(&lots));
+            let lots = Rc::new(self.new_lots(variant));
+            self.lots.borrow_mut().insert(variant, Rc::clone(&lots));
             lots
         })
     }
 
-    fn new_lots(&self, class: ClassId, relaxation: usize) -> Vec<Rc<Lot>> {
-        let wanted = self.classes[class].relaxations[relaxation].requirements.clone();
-        let elsewhere = self.beside(class, relaxation).and_then(|beside| beside.other_zones(&self.daemons));
+    fn new_lots(&self, variant: Variant) -> Vec<Rc<Lot>> {
+        let wanted = self.relaxation(variant).requirements.clone();
+        let elsewhere = self.beside(variant).and_then(|beside| beside.other_zones(&self.daemons));
         let elsewhere = elsewhere.map(|mut elsewhere| {
             elsewhere.add_all(&wanted);
             (DomainList::new(), elsewhere)
         });
         let mut all = vec![(DomainList::new(), wanted)];
         all.extend(elsewhere);
-        for key in self.keys_of(class, relaxation) {
+        for key in self.keys_of(variant) {
             let topology_key = &self.topology.keys[key];
             let wider = all.iter().flat_map(|(domains, wanted)| {
                 let values = topology_key
@@ -96,7 +95,7 @@ impl Problem<'_> {
             all = wider.take(LOTS_MAX).collect();
         }
         let lots = all.into_iter();
-        let lots = lots.flat_map(|(domains, wanted)| self.lots_in(class, relaxation, domains, wanted));
+        let lots = lots.flat_map(|(domains, wanted)| self.lots_in(variant, domains, wanted));
         let mut lots: Vec<Lot> = lots.collect();
         lots.sort_by(|a, b| a.price.total_cmp(&b.price).then_with(|| a.domains.cmp(&b.domains)));
         let numbered = lots.into_iter().enumerate();
@@ -104,9 +103,9 @@ impl Problem<'_> {
     }
 
     /// The keys by which a class needs a domain: those of its rules, and of rules of others that count it.
-    fn keys_of(&self, class: ClassId, relaxation: usize) -> Vec<usize> {
-        let pod_class = &self.classes[class];
-        let own = pod_class.relaxations[relaxation].rules.iter().map(|rule| rule.group);
+    fn keys_of(&self, variant: Variant) -> Vec<usize> {
+        let pod_class = &self.classes[variant.class];
+        let own = self.relaxation(variant).rules.iter().map(|rule| rule.group);
         let of_others = pod_class.selected_by.iter().copied().filter(|group| self.topology.binds[*group]);
         let mut keys: Vec<usize> =
             own.chain(of_others).filter_map(|group| self.topology.key_of[group]).collect();
@@ -117,48 +116,41 @@ impl Problem<'_> {
 
     /// The lot in some domains, when some pool makes nodes there; and where it is open whether a group counts these,
     /// the same on nodes that it counts for certain.
-    fn lots_in(
-        &self,
-        class: ClassId,
-        relaxation: usize,
-        domains: DomainList,
-        wanted: Requirements,
-    ) -> Vec<Lot> {
-        let doubts = self.doubts_of(class, relaxation, &wanted);
+    fn lots_in(&self, variant: Variant, domains: DomainList, wanted: Requirements) -> Vec<Lot> {
+        let doubts = self.doubts_of(variant, &wanted);
         let mut settled = Vec::new();
         if let Some((group, _)) = doubts.iter().find(|(_, standing)| *standing == Standing::Unsure) {
             let alternatives = self.topology.site(*group).alternatives.iter().flatten();
             for alternative in alternatives.filter(|alternative| !wanted.contradict(alternative)) {
                 let mut both = wanted.clone();
                 both.add_all(alternative);
-                let doubts = self.doubts_of(class, relaxation, &both);
-                let lot = self.lot(class, relaxation, domains.clone(), both, doubts);
+                let doubts = self.doubts_of(variant, &both);
+                let lot = self.lot(variant, domains.clone(), both, doubts);
                 settled.extend(lot.filter(|lot| lot.fits));
             }
         }
-        let lot = self.lot(class, relaxation, domains, wanted, doubts);
+        let lot = self.lot(variant, domains, wanted, doubts);
         lot.into_iter().chain(settled).collect()
     }
 
     fn lot(
         &self,
-        class: ClassId,
-        relaxation: usize,
+        variant: Variant,
         domains: DomainList,
         wanted: Requirements,
         doubts: Vec<(GroupId, Standing)>,
     ) -> Option<Lot> {
-        let pod_class = &self.classes[class];
-        let bears = pod_class.relaxations[relaxation].bears_soft_taints;
+        let pod_class = &self.classes[variant.class];
+        let bears = self.relaxation(variant).bears_soft_taints;
         let mut found: Option<(bool, f64)> = None;
         for (index, template) in self.templates().iter().enumerate() {
             if !self.takes_pods(index) || !template.bears(pod_class.spec, bears) {
                 continue;
             }
             let Some(selected) = self.selected(index, &wanted) else { continue };
-            let row = &pod_class.requests[relaxation];
+            let row = self.request(variant);
             let mut openable = Cow::Borrowed(&self.openable[index]);
-            if let Some(beside) = self.beside(class, relaxation) {
+            if let Some(beside) = self.beside(variant) {
                 beside.retain(openable.to_mut(), template, &self.daemons, &wanted);
             }
             let mut purchases = selected.selection.purchases.iter().filter(|it| openable.contains(*it));
@@ -171,7 +163,7 @@ impl Problem<'_> {
             }
         }
         let (fits, price) = found?;
-        Some(Lot { class, relaxation, domains, wanted, doubts, number: 0, fits, price })
+        Some(Lot { variant, domains, wanted, doubts, number: 0, fits, price })
     }
 
     /// What of a template meets some requirements; none when nothing does.
@@ -181,7 +173,7 @@ impl Problem<'_> {
 
     /// What a template offers to a lot; none when it does not take it.
     pub fn home(&self, lot: &Lot, template: usize) -> Option<Rc<Home>> {
-        let key = (lot.class, lot.relaxation, lot.number, template);
+        let key = (lot.variant, lot.number, template);
         let known = self.homes.borrow().get(&key).cloned();
         known.unwrap_or_else(|| {
             let home = self.new_home(lot, template).map(Rc::new);
@@ -203,15 +195,15 @@ impl Problem<'_> {
     }
 
     fn new_home(&self, lot: &Lot, index: usize) -> Option<Home> {
-        let (of, template) = (&self.classes[lot.class], &self.templates()[index]);
-        let relaxation = &of.relaxations[lot.relaxation];
-        if !self.takes_pods(index) || !template.bears(of.spec, relaxation.bears_soft_taints) {
+        let (of, template) = (&self.classes[lot.variant.class], &self.templates()[index]);
+        if !self.takes_pods(index) || !template.bears(of.spec, self.relaxation(lot.variant).bears_soft_taints)
+        {
             return None;
         }
         let selected = self.selected(index, &lot.wanted)?;
-        let mut purchases = template.carriers(&of.requests[lot.relaxation]);
+        let mut purchases = template.carriers(self.request(lot.variant));
         purchases.intersect(&selected.selection.purchases);
-        if let Some(beside) = self.beside(lot.class, lot.relaxation) {
+        if let Some(beside) = self.beside(lot.variant) {
             beside.retain(&mut purchases, template, &self.daemons, &lot.wanted);
         }
         let taken = &of.spec.host_ports;
@@ -222,14 +214,9 @@ impl Problem<'_> {
     }
 
     /// The groups that select a class and may not count its nodes. Those of its own rules do.
-    fn doubts_of(
-        &self,
-        class: ClassId,
-        relaxation: usize,
-        wanted: &Requirements,
-    ) -> Vec<(GroupId, Standing)> {
-        let pod_class = &self.classes[class];
-        let relaxed = &pod_class.relaxations[relaxation];
+    fn doubts_of(&self, variant: Variant, wanted: &Requirements) -> Vec<(GroupId, Standing)> {
+        let pod_class = &self.classes[variant.class];
+        let relaxed = self.relaxation(variant);
         let is_own = |group: &GroupId| relaxed.rules.iter().any(|rule| rule.group == *group);
         let in_question = pod_class.selected_by.iter().copied().filter(|group| {
             self.topology.binds[*group]

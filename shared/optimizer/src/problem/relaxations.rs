@@ -10,7 +10,9 @@ use outrigger_model::pod::{NodeSelectorTerm, Weighted};
 use outrigger_model::{PodSpec, Requirements};
 use outrigger_policy::Preferences;
 use outrigger_policy::pods::volumes::Mounts;
+use typed_index_collections::TiVec;
 
+use crate::ids::RelaxationId;
 use crate::problem::topology::rules::WeightedRule;
 use crate::problem::topology::{Rule, RuleKind};
 
@@ -33,10 +35,10 @@ pub(crate) fn relaxations(
     mounts: &Mounts<'_>,
     soft_taints: bool,
     preferences: Preferences,
-) -> Vec<Relaxation> {
-    let Some(mut state) = State::of(spec, rules, preferences) else { return Vec::new() };
+) -> TiVec<RelaxationId, Relaxation> {
+    let Some(mut state) = State::of(spec, rules, preferences) else { return TiVec::new() };
     let terms = state.terms.clone();
-    let mut relaxations: Vec<Relaxation> = Vec::new();
+    let mut relaxations: TiVec<RelaxationId, Relaxation> = TiVec::new();
     let mut note = |state: &State<'_>, bears_soft_taints| {
         let Some(wanted) = state.requirements(spec) else { return };
         for place in mounts.places.iter().filter(|place| !wanted.contradict(place)) {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::insert::Inserting;
-use crate::ids::ClassId;
+use crate::ids::{ClassId, Variant};
 use crate::problem::Problem;
 use crate::problem::lots::Lot;
 use crate::problem::topology::RuleKind;
@@ -40,10 +40,10 @@ pub(super) fn assign(solution: &mut Solution<'_, '_>, order: &[ClassId]) -> Vec<
 
 struct Assigning {
     /// For each class and relaxation, how many of the first existing nodes are full for good.
-    full: BTreeMap<(ClassId, usize), usize>,
+    full: BTreeMap<Variant, usize>,
     waiting: Vec<Waiting>,
     /// The place of each lot among those that wait.
-    known: BTreeMap<(ClassId, usize, usize), usize>,
+    known: BTreeMap<(Variant, usize), usize>,
 }
 
 impl Assigning {
@@ -62,22 +62,22 @@ impl Assigning {
     fn assign_in_bulk(&mut self, solution: &mut Solution<'_, '_>, class: ClassId, pods: u32) -> u32 {
         let problem = solution.problem;
         let mut left = pods;
-        for relaxation in 0..problem.classes[class].relaxations.len() {
-            for node in problem.admitting(class, relaxation).iter().copied() {
-                let room = solution.room_on_existing(node, class, relaxation, left, false, true);
+        for variant in problem.variants(class) {
+            for node in problem.admitting(variant).iter().copied() {
+                let room = solution.room_on_existing(node, variant, left, false, true);
                 if room > 0 {
-                    solution.place_on_existing(node, class, relaxation, room);
+                    solution.place_on_existing(node, variant, room);
                     left -= room;
                 }
                 if left == 0 {
                     return 0;
                 }
             }
-            left -= join_static(solution, class, relaxation, left);
+            left -= join_static(solution, variant, left);
             if left == 0 {
                 return 0;
             }
-            if let Some(lot) = problem.lots(class, relaxation).iter().find(|lot| lot.fits) {
+            if let Some(lot) = problem.lots(variant).iter().find(|lot| lot.fits) {
                 self.wait(solution, lot, left);
                 return 0;
             }
@@ -87,16 +87,16 @@ impl Assigning {
 
     fn assign_one(&mut self, solution: &mut Solution<'_, '_>, class: ClassId) -> bool {
         let problem = solution.problem;
-        for relaxation in 0..problem.classes[class].relaxations.len() {
-            if let Some(node) = self.existing_for(solution, class, relaxation) {
-                solution.place_on_existing(node, class, relaxation, 1);
+        for variant in problem.variants(class) {
+            if let Some(node) = self.existing_for(solution, variant) {
+                solution.place_on_existing(node, variant, 1);
                 return true;
             }
-            if join_static(solution, class, relaxation, 1) > 0 {
+            if join_static(solution, variant, 1) > 0 {
                 return true;
             }
-            let lots = problem.lots(class, relaxation);
-            if !joins_new(solution, class, relaxation) {
+            let lots = problem.lots(variant);
+            if !joins_new(solution, variant) {
                 continue;
             }
             let allowed = lots.iter().filter(|lot| lot.fits && solution.breaks_on_new(lot).is_none());
@@ -109,23 +109,18 @@ impl Assigning {
     }
 
     /// The first existing node that takes a pod; where it must be near others, rather one where such pods run already.
-    fn existing_for(
-        &mut self,
-        solution: &Solution<'_, '_>,
-        class: ClassId,
-        relaxation: usize,
-    ) -> Option<usize> {
-        let nodes = solution.problem.admitting(class, relaxation);
-        let rules = &solution.problem.classes[class].relaxations[relaxation].rules;
+    fn existing_for(&mut self, solution: &Solution<'_, '_>, variant: Variant) -> Option<usize> {
+        let nodes = solution.problem.admitting(variant);
+        let rules = &solution.problem.relaxation(variant).rules;
         if rules.iter().any(|rule| rule.kind == RuleKind::Affinity) {
-            return solution.first_taking(&nodes, class, relaxation, true);
+            return solution.first_taking(&nodes, variant, true);
         }
-        let full = self.full.entry((class, relaxation)).or_default();
+        let full = self.full.entry(variant).or_default();
         for place in *full..nodes.len() {
             let node = nodes[place];
-            if *full == place && solution.room_on_existing(node, class, relaxation, 1, false, true) == 0 {
+            if *full == place && solution.room_on_existing(node, variant, 1, false, true) == 0 {
                 *full += 1;
-            } else if solution.takes(node, class, relaxation, true) {
+            } else if solution.takes(node, variant, true) {
                 return Some(node);
             }
         }
@@ -133,8 +128,8 @@ impl Assigning {
     }
 
     fn wait(&mut self, solution: &mut Solution<'_, '_>, lot: &Rc<Lot>, count: u32) {
-        solution.count(lot.class, At::Lot(Rc::clone(lot)), count.cast_signed());
-        let place = *self.known.entry((lot.class, lot.relaxation, lot.number)).or_insert_with(|| {
+        solution.count(lot.variant.class, At::Lot(Rc::clone(lot)), count.cast_signed());
+        let place = *self.known.entry((lot.variant, lot.number)).or_insert_with(|| {
             self.waiting.push(Waiting { lot: Rc::clone(lot), count: 0 });
             self.waiting.len() - 1
         });
@@ -143,11 +138,11 @@ impl Assigning {
 }
 
 /// Puts pods onto the nodes that static pools lack; says how many.
-fn join_static(solution: &mut Solution<'_, '_>, class: ClassId, relaxation: usize, wanted: u32) -> u32 {
+fn join_static(solution: &mut Solution<'_, '_>, variant: Variant, wanted: u32) -> u32 {
     if solution.static_nodes == 0 {
         return 0;
     }
-    Inserting::new(solution, Vec::new()).join_static(class, relaxation, wanted)
+    Inserting::new(solution, Vec::new()).join_static(variant, wanted)
 }
 
 /// Whether no rule about domains touches a class.
@@ -163,9 +158,9 @@ pub(super) fn goes_in_bulk(problem: &Problem<'_>, class: ClassId) -> bool {
 }
 
 /// Whether pods that must be on a node with others may find those on a new one.
-fn joins_new(solution: &Solution<'_, '_>, class: ClassId, relaxation: usize) -> bool {
+fn joins_new(solution: &Solution<'_, '_>, variant: Variant) -> bool {
     let problem = solution.problem;
-    let mut rules = problem.rules_on_new(class, relaxation).iter();
+    let mut rules = problem.rules_on_new(variant).iter();
     rules.all(|rule| {
         !rule.is_per_host
             || rule.kind != RuleKind::Affinity
@@ -202,15 +197,14 @@ pub(super) fn place_running(solution: &mut Solution<'_, '_>) -> Vec<Option<Vec<P
             *counts.entry(*place).or_default() += 1;
         }
         for (place, count) in counts {
-            if of.relaxations.is_empty() || !problem.plannable[class] {
+            let admits =
+                |variant: &Variant| problem.existing[place].admits(of.spec, problem.relaxation(*variant));
+            let variant = problem.variants(class).find(admits).or(problem.variants(class).next_back());
+            let Some(variant) = variant.filter(|_| problem.plannable[class]) else {
                 is_stuck[place] = true;
                 continue;
-            }
-            let admits =
-                |relaxation: &usize| problem.existing[place].admits(of.spec, &of.relaxations[*relaxation]);
-            let last = of.relaxations.len() - 1;
-            let relaxation = (0..last).find(admits).unwrap_or(last);
-            solution.place_on_existing(place, class, relaxation, count);
+            };
+            solution.place_on_existing(place, variant, count);
         }
     }
     let homes = solution.existing.iter().zip(is_stuck);
@@ -226,17 +220,16 @@ fn place_meant(solution: &mut Solution<'_, '_>, strict: bool) {
         for (class, nodes) in wanted.iter_mut_enumerated() {
             for (node, count) in nodes {
                 while *count > 0 && solution.left[class] > 0 {
-                    let takes = |relaxation: &usize| {
+                    let takes = |variant: &Variant| {
                         let takes = if strict {
-                            solution.takes(*node, class, *relaxation, true)
+                            solution.takes(*node, *variant, true)
                         } else {
-                            solution.may_take(*node, class, *relaxation)
+                            solution.may_take(*node, *variant)
                         };
-                        takes && problem.admitting(class, *relaxation).binary_search(node).is_ok()
+                        takes && problem.admitting(*variant).binary_search(node).is_ok()
                     };
-                    let mut relaxations = 0..problem.classes[class].relaxations.len();
-                    let Some(relaxation) = relaxations.find(takes) else { break };
-                    solution.place_on_existing(*node, class, relaxation, 1);
+                    let Some(variant) = problem.variants(class).find(takes) else { break };
+                    solution.place_on_existing(*node, variant, 1);
                     *count -= 1;
                     moved = true;
                 }

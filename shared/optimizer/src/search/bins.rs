@@ -76,7 +76,7 @@ impl<'b> Bins<'b> {
     /// Puts every lot into the bin of its first choice.
     pub(super) fn of(problem: &'b Problem<'_>, waiting: Vec<Waiting>) -> Self {
         let member = |it: Waiting| Member {
-            on_hosts: &problem.on_hosts[it.lot.class],
+            on_hosts: &problem.on_hosts[it.lot.variant.class],
             counted: Rc::clone(&it.lot),
             lot: it.lot,
             left: it.count,
@@ -107,7 +107,7 @@ impl<'b> Bins<'b> {
                 continue;
             }
             if let Some(home) = problem.home(&lot, template) {
-                let rules = problem.rules_on_new(lot.class, lot.relaxation).iter();
+                let rules = problem.rules_on_new(lot.variant).iter();
                 held.rules = rules.filter(|rule| rule.is_per_host).copied().collect();
                 let bin = self.bin(problem, &lot, &home);
                 return self.join(member, bin);
@@ -133,9 +133,8 @@ impl<'b> Bins<'b> {
 
     /// The bin of a lot on a template.
     fn bin(&mut self, problem: &'b Problem<'_>, lot: &Lot, home: &Home) -> usize {
-        let pod_class = &problem.classes[lot.class];
-        let shape =
-            PodShape { request: &pod_class.requests[lot.relaxation], ports: &pod_class.spec.host_ports };
+        let pod_class = &problem.classes[lot.variant.class];
+        let shape = PodShape { request: problem.request(lot.variant), ports: &pod_class.spec.host_ports };
         *self.known.entry((home.selected.id, shape)).or_insert_with(|| {
             let (selected, purchases) = (Rc::clone(&home.selected), home.purchases.clone());
             self.all.push(Bin { selected, shape, purchases, members: Vec::new(), left: 0 });
@@ -161,7 +160,7 @@ impl<'b> Bins<'b> {
         let leads = |bin: &Bin<'_>| bin.members.iter().any(|member| !self.members[*member].follows());
         let waiting = self.all.iter().enumerate().filter(|(_, bin)| bin.left > 0 && leads(bin));
         let order = |bin: &Bin<'_>| {
-            let class = bin.members.iter().map(|member| self.members[*member].lot.class).min();
+            let class = bin.members.iter().map(|member| self.members[*member].lot.variant.class).min();
             (bin.selected.width, class)
         };
         waiting.min_by_key(|(_, bin)| order(bin)).map(|(index, _)| index)
@@ -181,9 +180,9 @@ impl<'b> Bins<'b> {
 
 /// The lot in the same domains in the next relaxation that has one.
 fn relaxed(problem: &Problem<'_>, lot: &Lot) -> Option<Rc<Lot>> {
-    let further = lot.relaxation + 1..problem.classes[lot.class].relaxations.len();
-    further.into_iter().find_map(|relaxation| {
-        let lots = problem.lots(lot.class, relaxation);
+    let mut further = problem.variants(lot.variant.class).filter(|variant| *variant > lot.variant);
+    further.find_map(|variant| {
+        let lots = problem.lots(variant);
         lots.iter().find(|other| other.fits && other.domains == lot.domains).cloned()
     })
 }

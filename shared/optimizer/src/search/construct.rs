@@ -91,6 +91,6 @@ pub(super) fn open_static(solution: &mut Solution<'_, '_>) {
 /// Pods that found no node are not counted any more.
 fn stop_waiting(solution: &mut Solution<'_, '_>, waiting: &[Waiting]) {
     for it in waiting.iter().filter(|it| it.count > 0) {
-        solution.count(it.lot.class, At::Lot(Rc::clone(&it.lot)), -it.count.cast_signed());
+        solution.count(it.lot.variant.class, At::Lot(Rc::clone(&it.lot)), -it.count.cast_signed());
     }
 }

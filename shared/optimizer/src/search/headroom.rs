@@ -22,11 +22,12 @@ pub(super) fn grow(solution: &mut Solution<'_, '_>) {
         let each = of_class.request[Dimensions::CPU].max(1);
         let opened_for = u32::try_from(cpu.into_iter().sum::<i64>() / each).unwrap_or(u32::MAX);
         let mut wanted = of_class.count().saturating_sub(opened_for);
-        for node in problem.admitting(class, 0).iter() {
-            wanted -= solution.room_on_existing(*node, class, 0, wanted, false, true);
+        let Some(variant) = problem.variants(class).next() else { continue };
+        for node in problem.admitting(variant).iter() {
+            wanted -= solution.room_on_existing(*node, variant, wanted, false, true);
         }
         solution.left[class] = wanted;
-        Inserting::new(solution, Vec::new()).only_among(nodes).grow(class);
+        Inserting::new(solution, Vec::new()).only_among(nodes).grow(variant);
         solution.left[class] = 0;
     }
     solution.commit();

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::random::Random;
 use crate::amounts;
-use crate::ids::ClassId;
+use crate::ids::{ClassId, Variant};
 use crate::problem::lots::Lot;
 use crate::problem::topology::RuleKind;
 use crate::solution::{NewNode, Portion, Shape, Solution};
@@ -92,11 +92,11 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
 
     /// Inserts one pod of a class, or several alike; false when there is no place.
     fn insert(&mut self, class: ClassId) -> bool {
-        for relaxation in 0..self.solution.problem.classes[class].relaxations.len() {
-            if self.insert_on_existing(class, relaxation) {
+        for variant in self.solution.problem.variants(class) {
+            if self.insert_on_existing(variant) {
                 return true;
             }
-            if let Some(found) = self.best(class, relaxation) {
+            if let Some(found) = self.best(variant) {
                 let node = found.node.unwrap_or_else(|| self.solution.next_new());
                 if let Some(nodes) = self.nodes.as_mut().filter(|_| found.node.is_none()) {
                     nodes.push(node);
@@ -108,11 +108,11 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
         false
     }
 
-    fn insert_on_existing(&mut self, class: ClassId, relaxation: usize) -> bool {
-        let nodes = self.solution.problem.admitting(class, relaxation);
+    fn insert_on_existing(&mut self, variant: Variant) -> bool {
+        let nodes = self.solution.problem.admitting(variant);
         self.evaluations += nodes.len() / EXISTING_AT_ONCE;
         let upset = |node: usize| {
-            self.solution.upsets(class, |key| self.solution.problem.existing_domains[node][key])
+            self.solution.upsets(variant.class, |key| self.solution.problem.existing_domains[node][key])
         };
         let mut calm: Vec<usize> = nodes.iter().copied().filter(|node| !upset(*node)).collect();
         if calm.len() > 1
@@ -122,22 +122,22 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
             let first = random.below(calm.len());
             calm.rotate_left(first);
         }
-        let found = self.solution.first_taking(&calm, class, relaxation, true);
-        let found = found.or_else(|| self.solution.first_taking(&nodes, class, relaxation, false));
+        let found = self.solution.first_taking(&calm, variant, true);
+        let found = found.or_else(|| self.solution.first_taking(&nodes, variant, false));
         if let Some(node) = found {
-            self.solution.place_on_existing(node, class, relaxation, 1);
+            self.solution.place_on_existing(node, variant, 1);
         }
         found.is_some()
     }
 
     /// Lets one new node carry pods of a class as well: the node on which each of them costs least, and no
     /// more than on a node for them alone.
-    pub(super) fn grow(&mut self, class: ClassId) {
+    pub(super) fn grow(&mut self, variant: Variant) {
         let problem = self.solution.problem;
-        let wanted = self.solution.left[class];
+        let wanted = self.solution.left[variant.class];
         let nodes = self.nodes.clone().unwrap_or_default();
         let mut best: Option<(f64, Candidate)> = None;
-        for lot in problem.lots(class, 0).iter().filter(|lot| lot.fits) {
+        for lot in problem.lots(variant).iter().filter(|lot| lot.fits) {
             let Some(alone) = self.dollars_alone(lot, wanted) else { continue };
             for node in &nodes {
                 for count in [wanted, wanted * 3 / 4, wanted / 2].into_iter().filter(|count| *count > 0) {
@@ -185,11 +185,11 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
 
     /// Puts pods of a class onto the nodes that static pools lack, as far as that costs less than a node of their own;
     /// says how many.
-    pub(super) fn join_static(&mut self, class: ClassId, relaxation: usize, wanted: u32) -> u32 {
+    pub(super) fn join_static(&mut self, variant: Variant, wanted: u32) -> u32 {
         let problem = self.solution.problem;
         let mut joined = 0;
         while joined < wanted {
-            let lots = problem.lots(class, relaxation);
+            let lots = problem.lots(variant);
             let is_allowed = |lot: &&Rc<Lot>| lot.fits && self.solution.breaks_on_new(lot).is_none();
             let allowed: Vec<Rc<Lot>> = lots.iter().filter(is_allowed).cloned().collect();
             let Some(found) = self.best_static(&allowed, wanted - joined) else { break };
@@ -223,9 +223,9 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
 
     /// The place on a new node that adds least. A lot that would upset the spread of others comes after all that do
     /// not.
-    fn best(&mut self, class: ClassId, relaxation: usize) -> Option<Candidate> {
+    fn best(&mut self, variant: Variant) -> Option<Candidate> {
         let problem = self.solution.problem;
-        let lots = problem.lots(class, relaxation);
+        let lots = problem.lots(variant);
         let is_allowed = |lot: &&Rc<Lot>| lot.fits && self.solution.breaks_on_new(lot).is_none();
         let mut allowed: Vec<Rc<Lot>> = lots.iter().filter(is_allowed).cloned().collect();
         if allowed.len() > 1
@@ -234,7 +234,7 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
         {
             allowed = vec![allowed.swap_remove(random.below(allowed.len()))];
         }
-        let upsets = |lot: &Rc<Lot>| self.solution.upsets(class, |key| lot.domain(key));
+        let upsets = |lot: &Rc<Lot>| self.solution.upsets(variant.class, |key| lot.domain(key));
         let calm: Vec<Rc<Lot>> = allowed.iter().filter(|lot| !upsets(lot)).cloned().collect();
         let found = self.best_of(&calm, true);
         found.or_else(|| self.best_of(&allowed, false))
@@ -259,7 +259,7 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
                 continue;
             }
             for lot in lots {
-                let candidate = self.joined(node, &known, lot, self.solution.left[lot.class], strict);
+                let candidate = self.joined(node, &known, lot, self.solution.left[lot.variant.class], strict);
                 if candidate.as_ref().is_some_and(|it| best.as_ref().is_none_or(|best| it.added < best.added))
                 {
                     best = candidate;
@@ -330,7 +330,7 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
                 break;
             }
             let empty = Shape::empty(index, template, problem.demand.len());
-            let wanted = self.at_once(lot, self.solution.left[lot.class]);
+            let wanted = self.at_once(lot, self.solution.left[lot.variant.class]);
             let room = empty.room_for(problem, lot, wanted, founds, true);
             if room == 0 || template.is_static() || problem.home(lot, index).is_none() {
                 continue;
@@ -384,7 +384,7 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
         if self.random.as_mut().is_some_and(|random| random.one_in(LONE)) {
             return 1;
         }
-        let rules = self.solution.problem.rules_on_new(lot.class, lot.relaxation);
+        let rules = self.solution.problem.rules_on_new(lot.variant);
         let is_near = rules.iter().any(|rule| rule.kind == RuleKind::Affinity && rule.is_per_host);
         if lot.domains.is_empty() && !is_near { wanted } else { 1 }
     }
@@ -397,6 +397,6 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
         let problem = self.solution.problem;
         let mut free = problem.templates()[shape.template].room(purchase).to_vec();
         amounts::take(&mut free, &shape.packed, 1);
-        amounts::copies(&problem.classes[lot.class].requests[lot.relaxation], &free, wanted)
+        amounts::copies(problem.request(lot.variant), &free, wanted)
     }
 }

@@ -268,8 +268,8 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
             let held = &self.bins.members[*member];
             if !Rc::ptr_eq(&held.lot, &held.counted) {
                 let (counted, lot) = (Rc::clone(&held.counted), Rc::clone(&held.lot));
-                self.solution.count(lot.class, At::Lot(counted), -count.cast_signed());
-                self.solution.count(lot.class, At::Lot(lot), count.cast_signed());
+                self.solution.count(lot.variant.class, At::Lot(counted), -count.cast_signed());
+                self.solution.count(lot.variant.class, At::Lot(lot), count.cast_signed());
             }
             self.bins.take(*member, *count);
         }

@@ -30,9 +30,9 @@ pub(super) fn classes_in_order(problem: &Problem<'_>) -> Vec<ClassId> {
         .keys()
         .map(|class| {
             let turn = turn(problem, &problem.classes[class]);
-            let relaxations = problem.classes[class].relaxations.len();
-            let matters = turn != Turn::Uncounted && relaxations > 0 && problem.plannable[class];
-            let width = if matters { problem.lots(class, relaxations - 1).len() } else { 0 };
+            let matters = turn != Turn::Uncounted && problem.plannable[class];
+            let last = problem.variants(class).next_back().filter(|_| matters);
+            let width = last.map_or(0, |last| problem.lots(last).len());
             (Reverse(problem.classes[class].spec.priority), turn, width)
         })
         .collect();

@@ -87,7 +87,7 @@ fn remove_pods(solution: &mut Solution<'_, '_>, is_meant: &dyn Fn(usize, ClassId
     for place in 0..solution.opened.len() {
         let Some(node) = solution.opened[place].clone() else { continue };
         let (out, rest): (Vec<Portion>, Vec<Portion>) =
-            node.pods.iter().cloned().partition(|portion| is_meant(place, portion.lot.class));
+            node.pods.iter().cloned().partition(|portion| is_meant(place, portion.lot.variant.class));
         if out.is_empty() {
             continue;
         }
@@ -104,7 +104,7 @@ fn remove_pods(solution: &mut Solution<'_, '_>, is_meant: &dyn Fn(usize, ClassId
     }
     let offset = solution.opened.len();
     for place in 0..solution.existing.len() {
-        if solution.existing[place].pods.iter().any(|pods| is_meant(offset + place, pods.class)) {
+        if solution.existing[place].pods.iter().any(|pods| is_meant(offset + place, pods.variant.class)) {
             solution.vacate(place);
         }
     }

@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 use typed_index_collections::TiSlice;
 
 use super::assign::goes_in_bulk;
-use crate::ids::ClassId;
+use crate::ids::{ClassId, Variant};
 use crate::solution::Solution;
 
 /// Places the pods that are left beyond `left_before`, by class, onto existing nodes, if they find room in an order of
@@ -43,11 +43,11 @@ fn place_all<'o>(
 /// Says whether all pods of a class found room.
 fn place(solution: &mut Solution<'_, '_>, class: ClassId, count: u32) -> bool {
     let mut left = count;
-    for relaxation in 0..solution.problem.classes[class].relaxations.len() {
+    for variant in solution.problem.variants(class) {
         if goes_in_bulk(solution.problem, class) {
-            left = place_in_bulk(solution, class, relaxation, left);
+            left = place_in_bulk(solution, variant, left);
         } else {
-            while left > 0 && place_one(solution, class, relaxation) {
+            while left > 0 && place_one(solution, variant) {
                 left -= 1;
             }
         }
@@ -59,14 +59,14 @@ fn place(solution: &mut Solution<'_, '_>, class: ClassId, count: u32) -> bool {
 }
 
 /// Places pods whose place is nobody else's concern; says how many are left.
-fn place_in_bulk(solution: &mut Solution<'_, '_>, class: ClassId, relaxation: usize, count: u32) -> u32 {
-    let nodes = solution.problem.admitting(class, relaxation);
-    let rooms = nodes.iter().map(|node| (room(solution, *node, class, relaxation), *node));
+fn place_in_bulk(solution: &mut Solution<'_, '_>, variant: Variant, count: u32) -> u32 {
+    let nodes = solution.problem.admitting(variant);
+    let rooms = nodes.iter().map(|node| (room(solution, *node, variant), *node));
     let mut rooms: BinaryHeap<(u32, usize)> = rooms.filter(|(room, _)| *room > 0).collect();
     for left in (1..=count).rev() {
         let Some((_, node)) = rooms.pop() else { return left };
-        solution.place_on_existing(node, class, relaxation, 1);
-        let rest = room(solution, node, class, relaxation);
+        solution.place_on_existing(node, variant, 1);
+        let rest = room(solution, node, variant);
         if rest > 0 {
             rooms.push((rest, node));
         }
@@ -74,16 +74,16 @@ fn place_in_bulk(solution: &mut Solution<'_, '_>, class: ClassId, relaxation: us
     0
 }
 
-fn place_one(solution: &mut Solution<'_, '_>, class: ClassId, relaxation: usize) -> bool {
-    let nodes = solution.problem.admitting(class, relaxation);
-    let taking = nodes.iter().copied().filter(|node| solution.takes(*node, class, relaxation, true));
-    let Some(node) = taking.max_by_key(|node| room(solution, *node, class, relaxation)) else { return false };
-    solution.place_on_existing(node, class, relaxation, 1);
+fn place_one(solution: &mut Solution<'_, '_>, variant: Variant) -> bool {
+    let nodes = solution.problem.admitting(variant);
+    let taking = nodes.iter().copied().filter(|node| solution.takes(*node, variant, true));
+    let Some(node) = taking.max_by_key(|node| room(solution, *node, variant)) else { return false };
+    solution.place_on_existing(node, variant, 1);
     true
 }
 
 /// How many pods of a class a node has room for.
-fn room(solution: &Solution<'_, '_>, node: usize, class: ClassId, relaxation: usize) -> u32 {
+fn room(solution: &Solution<'_, '_>, node: usize, variant: Variant) -> u32 {
     const MOST: u32 = 4_096;
-    solution.room_on_existing(node, class, relaxation, MOST, false, true)
+    solution.room_on_existing(node, variant, MOST, false, true)
 }

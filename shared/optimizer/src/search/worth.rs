@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use outrigger_policy::disruption::DisruptionSettings;
 
-use crate::ids::ClassId;
+use crate::ids::Variant;
 use crate::market::templates::NANOS_PER_DOLLAR;
 use crate::problem::Problem;
 use crate::solution::{PlacedPods, Solution};
@@ -143,7 +143,7 @@ fn valued(solution: &Solution<'_, '_>, endable: &Endable<'_>) -> Valued {
 fn requests(problem: &Problem<'_>, all: &[PlacedPods]) -> Vec<f64> {
     let mut requests = vec![0.0; problem.demand.len()];
     for pods in all {
-        let request = &problem.classes[pods.class].requests[pods.relaxation];
+        let request = problem.request(pods.variant);
         for (sum, amount) in requests.iter_mut().zip(request) {
             *sum += *amount as f64 * f64::from(pods.count);
         }
@@ -170,14 +170,14 @@ fn sort(nodes: &mut [Valued]) {
 /// What is free on each existing node, no more of it than those of some pods ask for that it admits.
 fn usable<'s>(solution: &Solution<'_, '_>, pods: impl Iterator<Item = &'s PlacedPods>) -> Vec<Vec<f64>> {
     let problem = solution.problem;
-    let mut counts: BTreeMap<(ClassId, usize), u32> = BTreeMap::new();
+    let mut counts: BTreeMap<Variant, u32> = BTreeMap::new();
     for pods in pods {
-        *counts.entry((pods.class, pods.relaxation)).or_default() += pods.count;
+        *counts.entry(pods.variant).or_default() += pods.count;
     }
     let mut asked = vec![vec![0.0; problem.demand.len()]; problem.existing.len()];
-    for ((class, relaxation), count) in counts {
-        let all = requests(problem, &[PlacedPods { class, relaxation, count }]);
-        for node in problem.admitting(class, relaxation).iter() {
+    for (variant, count) in counts {
+        let all = requests(problem, &[PlacedPods { variant, count }]);
+        for node in problem.admitting(variant).iter() {
             add(&mut asked[*node], &all, 1.0);
         }
     }

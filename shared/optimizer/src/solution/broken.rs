@@ -179,20 +179,20 @@ impl Solution<'_, '_> {
         let mut all = Vec::new();
         for (place, node) in self.existing.iter().enumerate() {
             for pods in &node.pods {
-                let rules = self.problem.classes[pods.class].relaxations[pods.relaxation].rules.iter();
+                let rules = self.problem.relaxation(pods.variant).rules.iter();
                 let rules: Vec<&Rule> = rules.filter(is_required).collect();
                 if !rules.is_empty() {
                     let domain = Box::new(move |key: usize| self.problem.existing_domains[place][key]);
-                    all.push(Follower { rules, class: pods.class, count: pods.count, place, domain });
+                    all.push(Follower { rules, class: pods.variant.class, count: pods.count, place, domain });
                 }
             }
         }
         for (place, node) in self.new_nodes() {
             for portion in &node.pods {
-                let rules = self.problem.rules_on_new(portion.lot.class, portion.lot.relaxation).iter();
+                let rules = self.problem.rules_on_new(portion.lot.variant).iter();
                 let rules: Vec<&Rule> = rules.filter(is_required).collect();
                 if !rules.is_empty() {
-                    let (class, count) = (portion.lot.class, portion.count);
+                    let (class, count) = (portion.lot.variant.class, portion.count);
                     let lot = Rc::clone(&portion.lot);
                     let domain = Box::new(move |key: usize| lot.domain(key));
                     all.push(Follower { rules, class, count, place: self.existing.len() + place, domain });

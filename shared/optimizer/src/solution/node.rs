@@ -105,15 +105,15 @@ impl Shape {
         founds: bool,
         strict: bool,
     ) -> u32 {
-        let pod_class = &problem.classes[lot.class];
+        let pod_class = &problem.classes[lot.variant.class];
         let in_domains =
             |(key, domain): &(usize, usize)| domain_in(&self.domains, *key).is_none_or(|own| own == *domain);
         if !lot.domains.iter().all(in_domains) || ports::clash(&pod_class.spec.host_ports, &self.ports) {
             return 0;
         }
         let wanted = if pod_class.spec.host_ports.is_empty() { wanted } else { wanted.min(1) };
-        let rules = problem.rules_on_new(lot.class, lot.relaxation);
-        let selected_by = &problem.on_hosts[lot.class];
+        let rules = problem.rules_on_new(lot.variant);
+        let selected_by = &problem.on_hosts[lot.variant.class];
         if strict {
             self.host.room_for(rules, selected_by, wanted, founds)
         } else {
@@ -125,7 +125,8 @@ impl Shape {
     #[must_use]
     pub(crate) fn add(&mut self, problem: &Problem<'_>, lot: &Lot, count: u32) -> bool {
         let Some(home) = problem.home(lot, self.template) else { return false };
-        let (pod_class, template) = (&problem.classes[lot.class], &problem.templates()[self.template]);
+        let (pod_class, template) =
+            (&problem.classes[lot.variant.class], &problem.templates()[self.template]);
         let selection = &home.selected.selection;
         self.zones &= selection.zones;
         if !selection.node.is_empty() {
@@ -135,9 +136,9 @@ impl Shape {
             }
         }
         self.purchases.intersect(&home.purchases);
-        amounts::add(&mut self.packed, &pod_class.requests[lot.relaxation], count);
+        amounts::add(&mut self.packed, problem.request(lot.variant), count);
         self.ports.extend(pod_class.spec.host_ports.iter().cloned());
-        self.host.take(problem.rules_on_new(lot.class, lot.relaxation), &problem.on_hosts[lot.class], count);
+        self.host.take(problem.rules_on_new(lot.variant), &problem.on_hosts[lot.variant.class], count);
         for pinned in &lot.domains {
             if !self.domains.contains(pinned) {
                 self.domains.push(*pinned);
@@ -186,7 +187,7 @@ impl NewNode {
     pub(crate) fn counts(&self) -> BTreeMap<ClassId, u32> {
         let mut counts: BTreeMap<ClassId, u32> = BTreeMap::new();
         for portion in &self.pods {
-            *counts.entry(portion.lot.class).or_default() += portion.count;
+            *counts.entry(portion.lot.variant.class).or_default() += portion.count;
         }
         counts
     }

@@ -7,7 +7,7 @@ use outrigger_policy::pods::ports;
 use outrigger_policy::pods::volumes::Mounts;
 
 use crate::amounts;
-use crate::ids::ClassId;
+use crate::ids::Variant;
 use crate::problem::Problem;
 use crate::problem::existing::ExistingNode;
 use crate::problem::topology::Host;
@@ -27,8 +27,7 @@ pub struct Occupied<'a> {
 /// Pods of a class that are placed on an existing node.
 #[derive(Clone, Copy, Debug)]
 pub struct PlacedPods {
-    pub class: ClassId,
-    pub(crate) relaxation: usize,
+    pub variant: Variant,
     pub count: u32,
 }
 
@@ -48,8 +47,8 @@ impl<'a> Occupied<'a> {
     }
 
     /// How many pods of a class are placed on it in a relaxation.
-    pub(super) fn count(&self, class: ClassId, relaxation: usize) -> u32 {
-        let like = self.pods.iter().filter(|pods| pods.class == class && pods.relaxation == relaxation);
+    pub(super) fn count(&self, variant: Variant) -> u32 {
+        let like = self.pods.iter().filter(|pods| pods.variant == variant);
         like.map(|pods| pods.count).sum()
     }
 
@@ -83,11 +82,11 @@ impl<'a> Occupied<'a> {
     }
 
     /// Takes in pods of a class.
-    pub(super) fn take(&mut self, problem: &Problem<'a>, class: ClassId, relaxation: usize, count: u32) {
-        let pod_class = &problem.classes[class];
-        amounts::take(&mut self.free, &pod_class.requests[relaxation], count);
+    pub(super) fn take(&mut self, problem: &Problem<'a>, variant: Variant, count: u32) {
+        let pod_class = &problem.classes[variant.class];
+        amounts::take(&mut self.free, problem.request(variant), count);
         self.ports.extend(pod_class.spec.host_ports.iter().cloned());
-        self.host.take(&pod_class.relaxations[relaxation].rules, &problem.on_hosts[class], count);
+        self.host.take(&problem.relaxation(variant).rules, &problem.on_hosts[variant.class], count);
         for (driver, each) in &pod_class.mounts.attachments {
             let of_driver = pod_class.mounts.shared.iter().filter(|(other, _)| other == driver);
             let (mut own, mut new) = (*each, 0);
@@ -97,9 +96,9 @@ impl<'a> Occupied<'a> {
             }
             *self.attached.entry(driver).or_default() += own * count + new;
         }
-        match self.pods.iter_mut().find(|it| it.class == class && it.relaxation == relaxation) {
+        match self.pods.iter_mut().find(|it| it.variant == variant) {
             Some(known) => known.count += count,
-            None => self.pods.push(PlacedPods { class, relaxation, count }),
+            None => self.pods.push(PlacedPods { variant, count }),
         }
     }
 }

@@ -1,26 +1,21 @@
 //! Which rules about domains a further pod would break.
 
 use super::Solution;
-use crate::ids::{ClassId, GroupId};
+use crate::ids::{ClassId, GroupId, Variant};
 use crate::problem::lots::Lot;
 use crate::problem::topology::{Rule, RuleKind};
 
 impl Solution<'_, '_> {
     /// The first rule that a pod of a class in these domains would break, the class's own or that of pods which keep it
     /// away.
-    pub(crate) fn breaks(
-        &self,
-        class: ClassId,
-        relaxation: usize,
-        domain: impl Fn(usize) -> Option<usize>,
-    ) -> Option<Rule> {
-        self.breaks_one_of(&self.problem.classes[class].relaxations[relaxation].rules, class, domain)
+    pub(crate) fn breaks(&self, variant: Variant, domain: impl Fn(usize) -> Option<usize>) -> Option<Rule> {
+        self.breaks_one_of(&self.problem.relaxation(variant).rules, variant.class, domain)
     }
 
     /// The same of a pod of a lot on a new node.
     pub fn breaks_on_new(&self, lot: &Lot) -> Option<Rule> {
-        let rules = self.problem.rules_on_new(lot.class, lot.relaxation);
-        self.breaks_one_of(rules, lot.class, |key| lot.domain(key))
+        let rules = self.problem.rules_on_new(lot.variant);
+        self.breaks_one_of(rules, lot.variant.class, |key| lot.domain(key))
     }
 
     fn breaks_one_of(
@@ -77,13 +72,13 @@ impl Solution<'_, '_> {
     }
 
     /// Whether a pod may be the first on its node of those that its affinity selects.
-    pub(crate) fn founds(&self, class: ClassId, relaxation: usize) -> bool {
-        self.founds_by(&self.problem.classes[class].relaxations[relaxation].rules)
+    pub(crate) fn founds(&self, variant: Variant) -> bool {
+        self.founds_by(&self.problem.relaxation(variant).rules)
     }
 
     /// The same on a new node.
     pub(crate) fn founds_on_new(&self, lot: &Lot) -> bool {
-        self.founds_by(self.problem.rules_on_new(lot.class, lot.relaxation))
+        self.founds_by(self.problem.rules_on_new(lot.variant))
     }
 
     fn founds_by(&self, rules: &[Rule]) -> bool {
@@ -93,8 +88,8 @@ impl Solution<'_, '_> {
 
     /// How many pods that spread rules count are in a lot's domains already.
     pub(crate) fn crowd(&self, lot: &Lot) -> u64 {
-        let pod_class = &self.problem.classes[lot.class];
-        let rules = &pod_class.relaxations[lot.relaxation].rules;
+        let pod_class = &self.problem.classes[lot.variant.class];
+        let rules = &self.problem.relaxation(lot.variant).rules;
         let counts_here = |group: &GroupId| {
             let own = |rule: &Rule| rule.group == *group && matches!(rule.kind, RuleKind::Spread { .. });
             self.problem.topology.spreads[*group] || rules.iter().any(own)
@@ -107,42 +102,36 @@ impl Solution<'_, '_> {
     }
 
     /// Whether an existing node takes a pod of a class, if the rules that other pods can still fulfil hold in the end.
-    pub(crate) fn may_take(&self, node: usize, class: ClassId, relaxation: usize) -> bool {
+    pub(crate) fn may_take(&self, node: usize, variant: Variant) -> bool {
         let domain = |key: usize| self.problem.existing_domains[node][key];
         let (topology, counts) = (&self.problem.topology, &self.counts);
-        let rules = self.problem.classes[class].relaxations[relaxation].rules.iter();
+        let rules = self.problem.relaxation(variant).rules.iter();
         let mut anti_affinities = rules.filter(|rule| rule.kind == RuleKind::AntiAffinity);
-        self.room_on_existing(node, class, relaxation, 1, true, false) == 1
+        self.room_on_existing(node, variant, 1, true, false) == 1
             && anti_affinities.all(|rule| match topology.key_of[rule.group] {
                 None => true,
                 Some(key) => domain(key).is_some_and(|domain| counts.counted(rule.group, domain) == 0),
             })
-            && self.barring(class, domain).is_none()
-            && !self.may_be_barred(class, node)
+            && self.barring(variant.class, domain).is_none()
+            && !self.may_be_barred(variant.class, node)
     }
 
     /// Whether an existing node takes a pod of a class now; `strict` where the spread of pods there must hold in
     /// every order.
-    pub(crate) fn takes(&self, node: usize, class: ClassId, relaxation: usize, strict: bool) -> bool {
-        self.room_on_existing(node, class, relaxation, 1, self.founds(class, relaxation), strict) == 1
-            && self.breaks(class, relaxation, |key| self.problem.existing_domains[node][key]).is_none()
-            && !self.may_be_barred(class, node)
+    pub(crate) fn takes(&self, node: usize, variant: Variant, strict: bool) -> bool {
+        self.room_on_existing(node, variant, 1, self.founds(variant), strict) == 1
+            && self.breaks(variant, |key| self.problem.existing_domains[node][key]).is_none()
+            && !self.may_be_barred(variant.class, node)
     }
 
     /// The first of some existing nodes that takes a pod: rather one where pods run already that its affinity selects,
     /// since those that only wait may be bound later or elsewhere.
-    pub(crate) fn first_taking(
-        &self,
-        nodes: &[usize],
-        class: ClassId,
-        relaxation: usize,
-        strict: bool,
-    ) -> Option<usize> {
-        let roomy = self.problem.roomy(class, relaxation);
+    pub(crate) fn first_taking(&self, nodes: &[usize], variant: Variant, strict: bool) -> Option<usize> {
+        let roomy = self.problem.roomy(variant);
         let roomy = || nodes.iter().copied().filter(|node| roomy[*node]);
-        let taking = || roomy().filter(|node| self.takes(*node, class, relaxation, strict));
+        let taking = || roomy().filter(|node| self.takes(*node, variant, strict));
         let has_running = |node: &usize| {
-            let rules = self.problem.classes[class].relaxations[relaxation].rules.iter();
+            let rules = self.problem.relaxation(variant).rules.iter();
             let mut affinities = rules.filter(|rule| rule.kind == RuleKind::Affinity);
             affinities.all(|rule| match self.problem.topology.key_of[rule.group] {
                 None => self.problem.existing[*node].host.counted(rule.group) > 0,
@@ -157,8 +146,7 @@ impl Solution<'_, '_> {
     pub(crate) fn room_on_existing(
         &self,
         node: usize,
-        class: ClassId,
-        relaxation: usize,
+        variant: Variant,
         wanted: u32,
         founds: bool,
         strict: bool,
@@ -166,14 +154,15 @@ impl Solution<'_, '_> {
         if self.closed[node] || self.ended[node] {
             return 0;
         }
-        let pod_class = &self.problem.classes[class];
+        let pod_class = &self.problem.classes[variant.class];
         let occupied = &self.existing[node];
-        let room = occupied.copies(&pod_class.requests[relaxation], &pod_class.spec.host_ports, wanted);
+        let room =
+            occupied.copies(&pod_class.requests[variant.relaxation], &pod_class.spec.host_ports, wanted);
         if room == 0 {
             return 0;
         }
-        let rules = &pod_class.relaxations[relaxation].rules;
-        let selected_by = &self.problem.on_hosts[class];
+        let rules = &pod_class.relaxations[variant.relaxation].rules;
+        let selected_by = &self.problem.on_hosts[variant.class];
         let room = if strict {
             occupied.host.room_for(rules, selected_by, room, founds)
         } else {

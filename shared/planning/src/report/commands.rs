@@ -65,7 +65,7 @@ fn written<'a>(
     let name = |node: usize| problem.existing[node].name;
     let mut moved: BTreeMap<ClassId, Vec<&Pod>> = BTreeMap::new();
     for (node, pods) in &step.ended {
-        for class in pods.iter().map(|pods| pods.class) {
+        for class in pods.iter().map(|pods| pods.variant.class) {
             moved.entry(class).or_default().extend(homes.get(&(class, name(*node))).into_iter().flatten());
         }
     }

@@ -11,7 +11,7 @@ use outrigger_model::taint::first_untolerated;
 use outrigger_model::{
     Conflict, FilterStep, NodePool, PoolRefusal, Quantity, Refusal, Requirements, TermRefusal, labels,
 };
-use outrigger_optimizer::ids::ClassId;
+use outrigger_optimizer::ids::{ClassId, RelaxationId, Variant};
 use outrigger_optimizer::market::purchases::{Purchases, type_of};
 use outrigger_optimizer::problem::classes::PodClass;
 use outrigger_optimizer::solution::Solution;
@@ -41,7 +41,7 @@ struct Term {
 
 /// What is asked of a node in the last relaxation with a term, which asks for the least.
 struct Asked {
-    relaxation: usize,
+    relaxation: RelaxationId,
     /// By the pod itself.
     own: Requirements,
     /// By the pod and its volumes.
@@ -55,6 +55,11 @@ impl<'s, 'p, 'a> Reasons<'s, 'p, 'a> {
         let volumes = volumes::of(solution.problem.snapshot, pod_class);
         let terms = terms(pod_class, &volumes);
         Self { solution, class, volumes, terms }
+    }
+
+    /// The relaxation that is asked for.
+    fn variant(&self, asked: &Asked) -> Variant {
+        Variant { class: self.class, relaxation: asked.relaxation }
     }
 
     /// Why each pool does not serve, in the order in which they are tried.
@@ -122,7 +127,7 @@ impl<'s, 'p, 'a> Reasons<'s, 'p, 'a> {
         sieve.labels(&asked.own);
         sieve.offerings(&asked.own);
         sieve.volumes(&self.volumes, asked);
-        if let Some(beside) = problem.beside(self.class, asked.relaxation) {
+        if let Some(beside) = problem.beside(self.variant(asked)) {
             sieve.beside_daemons(beside, &problem.daemons, &asked.all);
         }
         sieve.requests(pod_class, problem);
@@ -194,7 +199,7 @@ impl Asked {
             };
             places.map(both).collect::<Vec<_>>()
         };
-        class.relaxations.iter().enumerate().rev().find_map(|(relaxation, asks)| {
+        class.relaxations.iter_enumerated().rev().find_map(|(relaxation, asks)| {
             let all = &asks.requirements;
             let own = alternatives.iter().rfind(|own| with_places(own).contains(all))?;
             Some(Self { relaxation, own: own.clone(), all: all.clone() })

@@ -89,7 +89,10 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         for (class, queue) in self.queues.iter_mut_enumerated() {
             let placed = |node: usize| {
                 let pods = &self.solution.existing[node].pods;
-                pods.iter().filter(|pods| pods.class == class).map(|pods| pods.count as usize).sum::<usize>()
+                pods.iter()
+                    .filter(|pods| pods.variant.class == class)
+                    .map(|pods| pods.count as usize)
+                    .sum::<usize>()
             };
             let nominated_for = |pod: &&'a Pod| nominations.node(pod).filter(|node| placed(*node) > 0);
             let mut rest = Vec::new();
@@ -109,7 +112,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
             let mut all = Vec::new();
             let mut classes: BTreeMap<ClassId, usize> = BTreeMap::new();
             for pods in &occupied.pods {
-                *classes.entry(pods.class).or_default() += pods.count as usize;
+                *classes.entry(pods.variant.class).or_default() += pods.count as usize;
             }
             for (class, count) in classes {
                 let mut pods = nominated_pods.remove(&(class, place)).unwrap_or_default();
@@ -137,8 +140,8 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
             let name = names.next(&template.pool.name);
             let mut pods = Vec::new();
             for portion in &node.pods {
-                let taken = self.take(portion.lot.class, portion.count as usize);
-                self.note(portion.lot.class, self.problem.existing.len() + order, &name, &taken);
+                let taken = self.take(portion.lot.variant.class, portion.count as usize);
+                self.note(portion.lot.variant.class, self.problem.existing.len() + order, &name, &taken);
                 pods.extend(taken);
             }
             let planned = self.planned_node(name, node, &offer, &pods);
@@ -151,9 +154,8 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
     /// launched now; then by pool and capacity type, and the dearest first.
     fn turn(&self, node: &NewNode) -> impl Ord + use<> {
         let lots = node.pods.iter().map(|portion| &portion.lot);
-        let priority = lots.clone().map(|lot| self.problem.classes[lot.class].spec.priority).max();
-        let mut pods: Vec<_> =
-            node.pods.iter().map(|it| (it.lot.class, it.lot.relaxation, it.lot.number, it.count)).collect();
+        let priority = lots.clone().map(|lot| self.problem.classes[lot.variant.class].spec.priority).max();
+        let mut pods: Vec<_> = node.pods.iter().map(|it| (it.lot.variant, it.lot.number, it.count)).collect();
         pods.sort_unstable();
         let cost = Reverse(node.cost(self.problem));
         (
@@ -224,11 +226,8 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
     fn outcome_of_unplaced(&self, class: ClassId) -> Outcome {
         let pod_class = &self.problem.classes[class];
         let unsupported = queue::unsupported(pod_class.spec);
-        let has_lot = |relaxation| self.problem.lots(class, relaxation).iter().any(|lot| lot.fits);
-        if !self.solution.is_complete
-            && unsupported.is_none()
-            && (0..pod_class.relaxations.len()).any(has_lot)
-        {
+        let has_lot = |variant| self.problem.lots(variant).iter().any(|lot| lot.fits);
+        if !self.solution.is_complete && unsupported.is_none() && self.problem.variants(class).any(has_lot) {
             return Outcome::Ignored { reason: "the time for this decision was over before its turn".into() };
         }
         Outcome::Unplaced { pools: Reasons::of(self.solution, class).by_pool() }
@@ -329,7 +328,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         let bought = by_labels.iter().filter(|it| capacity_of(*it) == planned.capacity_type).count();
         let zones = planned.zones.join(", ");
         let step = |filter: String, left| FilterStep { filter, left };
-        let is_fill = |it: &&Portion| self.problem.classes[it.lot.class].is_fill();
+        let is_fill = |it: &&Portion| self.problem.classes[it.lot.variant.class].is_fill();
         let headroom = node.pods.iter().filter(is_fill).map(|it| it.count).sum();
         let peak = || expected_peak(self.problem.snapshot, &template.pool.name);
         let expected = (headroom > 0).then(peak).flatten();

@@ -150,7 +150,7 @@ impl<'s, 'p, 'a> Search<'s, 'p, 'a> {
         let mut known = BTreeSet::new();
         let is_first = |place: &usize| {
             let node = &self.worth.nodes[*place];
-            let classes = self.start.pods_of(node.node).iter().map(|pods| (pods.class, pods.count));
+            let classes = self.start.pods_of(node.node).iter().map(|pods| (pods.variant.class, pods.count));
             let kind = self.start.kinds.kind_of(node.node);
             known.insert((keepers[*place], self.pools[&node.node], kind, classes.collect::<Vec<_>>()))
         };

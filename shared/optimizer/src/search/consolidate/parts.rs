@@ -41,7 +41,7 @@ pub(super) fn parts(whole: Step, sizes: Sizes, mut opened: usize, problem: &Prob
         let ended = std::mem::replace(&mut left, rest);
         let mut moving = Counts::new();
         for pods in ended.iter().flat_map(|(_, pods)| pods) {
-            *moving.entry(pods.class).or_default() += pods.count;
+            *moving.entry(pods.variant.class).or_default() += pods.count;
         }
         let evictions = moving.values().map(|count| *count as usize).sum();
         let taken_in = existing.iter_mut().map(|(node, counts)| (*node, moved(&mut moving, counts)));

@@ -464,10 +464,10 @@ fn is_tried_together(refused: usize) -> bool {
 fn added(before: &[PlacedPods], after: &[PlacedPods]) -> Counts {
     let mut added = Counts::new();
     for pods in after {
-        *added.entry(pods.class).or_default() += pods.count;
+        *added.entry(pods.variant.class).or_default() += pods.count;
     }
     for pods in before {
-        *added.entry(pods.class).or_default() -= pods.count;
+        *added.entry(pods.variant.class).or_default() -= pods.count;
     }
     added.retain(|_, count| *count > 0);
     added

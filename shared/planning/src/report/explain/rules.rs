@@ -13,7 +13,7 @@ impl Reasons<'_, '_, '_> {
     /// The rule about other pods that leaves them no place on a new node of a template.
     pub(super) fn rule(&self, index: usize, asked: &Asked) -> Option<Refusal> {
         let problem = self.solution.problem;
-        let lots = problem.lots(self.class, asked.relaxation);
+        let lots = problem.lots(self.variant(asked));
         let mut lots = lots.iter().filter(|lot| problem.home(lot, index).is_some()).peekable();
         if lots.peek().is_none()
             && let Some(rule) = self.rule_without_domain(index, asked)
@@ -48,7 +48,7 @@ impl Reasons<'_, '_, '_> {
     }
 
     fn rules(&self, asked: &Asked) -> impl Iterator<Item = Rule> {
-        let rules = self.solution.problem.rules_on_new(self.class, asked.relaxation).iter().copied();
+        let rules = self.solution.problem.rules_on_new(self.variant(asked)).iter().copied();
         rules.filter(|rule| !rule.is_preference)
     }
 
@@ -132,7 +132,7 @@ impl Reasons<'_, '_, '_> {
         sieve: &Sieve<'_>,
     ) -> Option<Refusal> {
         let problem = self.solution.problem;
-        let lots = problem.lots(self.class, asked.relaxation);
+        let lots = problem.lots(self.variant(asked));
         let mut homes = lots.iter().filter_map(|lot| Some((lot, problem.home(lot, index)?))).peekable();
         homes.peek()?;
         let mut last = None;
