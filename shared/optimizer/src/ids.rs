@@ -20,6 +20,8 @@ ids! {
     ClassId;
     /// What may be asked for pods of a class: its place among the class's relaxations.
     RelaxationId;
+    /// What a pool can launch: its place among the templates, in the order in which pools are tried.
+    TemplateId;
 }
 
 /// The pods of a class as one of its relaxations has them placed.

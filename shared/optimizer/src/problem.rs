@@ -31,7 +31,7 @@ use typed_index_collections::{TiSlice, TiVec};
 
 use crate::amounts::{self, Dimensions};
 use crate::fixed_map::FixedMap;
-use crate::ids::{ClassId, GroupId, RelaxationId, Variant};
+use crate::ids::{ClassId, GroupId, RelaxationId, TemplateId, Variant};
 use crate::market::purchases::Purchases;
 use crate::market::selections::{Selected, Selections};
 use crate::market::templates::{Pools, Template};
@@ -64,9 +64,9 @@ pub struct Problem<'a> {
     /// What each pool can launch.
     pub pools: Pools<'a>,
     /// The limits of each pool that can launch.
-    pub limits: Vec<Limits>,
+    pub limits: TiVec<TemplateId, Limits>,
     /// The machines of each pool that some pod could be launched on.
-    pub(crate) openable: Vec<Purchases>,
+    pub(crate) openable: TiVec<TemplateId, Purchases>,
     /// How many more instances each reservation has room for.
     pub(crate) reservations: BTreeMap<String, u32>,
     /// The nodes that exist or are on their way.
@@ -131,7 +131,7 @@ impl<'a> Problem<'a> {
             endable,
         }
         .nodes();
-        let limits: Vec<Limits> =
+        let limits: TiVec<TemplateId, Limits> =
             templates.iter().map(|it| Limits::of(snapshot, it.pool, it.types)).collect();
         let reservations = reservations(snapshot, templates);
         let openable = openable::Facts {
@@ -199,7 +199,7 @@ impl<'a> Problem<'a> {
     }
 
     /// All that a template can launch.
-    pub(crate) fn all_of(&self, template: usize) -> Option<Rc<Selected>> {
+    pub(crate) fn all_of(&self, template: TemplateId) -> Option<Rc<Selected>> {
         self.selections.borrow_mut().find(self.templates(), template, &Requirements::new())
     }
 
@@ -231,7 +231,7 @@ impl<'a> Problem<'a> {
     }
 
     /// What each pool can launch.
-    pub fn templates(&self) -> &[Template<'a>] {
+    pub fn templates(&self) -> &TiSlice<TemplateId, Template<'a>> {
         &self.pools.templates
     }
 
@@ -295,7 +295,7 @@ fn needs_neighbours(class: &PodClass<'_>) -> bool {
 }
 
 /// How many more instances each reservation has room for; where pools differ about it, the fewest.
-fn reservations(snapshot: &Snapshot, templates: &[Template<'_>]) -> BTreeMap<String, u32> {
+fn reservations(snapshot: &Snapshot, templates: &TiSlice<TemplateId, Template<'_>>) -> BTreeMap<String, u32> {
     let held = reservations::held(snapshot);
     let mut left = BTreeMap::new();
     for reservation in templates.iter().flat_map(|template| template.reservations()) {

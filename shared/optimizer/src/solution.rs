@@ -13,7 +13,7 @@ use std::rc::Rc;
 use outrigger_model::Resources;
 use typed_index_collections::TiVec;
 
-use crate::ids::{ClassId, GroupId, RelaxationId, Variant};
+use crate::ids::{ClassId, GroupId, RelaxationId, TemplateId, Variant};
 use crate::problem::Problem;
 use crate::problem::lots::{Lot, standing};
 use crate::problem::topology::{Counts, Rule, RuleKind};
@@ -46,14 +46,14 @@ pub struct Solution<'p, 'a> {
     /// How many placed pods have each required spread, by domain.
     spread: BTreeMap<Spread, u32>,
     /// What each template holds of its limits.
-    pub used: Vec<Resources>,
+    pub used: TiVec<TemplateId, Resources>,
     /// How many more instances each reservation has room for.
     reserved_left: BTreeMap<String, u32>,
     sums: Sums,
     /// Whether every pod was looked at before the time was up.
     pub is_complete: bool,
     /// Machines that are not bought now, as template and instance type.
-    forbidden: Vec<(usize, usize)>,
+    forbidden: Vec<(TemplateId, usize)>,
     log: Vec<Change<'a>>,
 }
 
@@ -153,7 +153,7 @@ impl<'p, 'a> Solution<'p, 'a> {
     }
 
     /// Buys none of some machines, given as template and instance type, until this is called again.
-    pub(crate) fn forbid(&mut self, machines: Vec<(usize, usize)>) {
+    pub(crate) fn forbid(&mut self, machines: Vec<(TemplateId, usize)>) {
         self.forbidden = machines;
     }
 

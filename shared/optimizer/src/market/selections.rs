@@ -4,8 +4,10 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 
 use outrigger_model::{CapacityType, Requirements};
+use typed_index_collections::TiSlice;
 
 use crate::fixed_map::FixedMap;
+use crate::ids::TemplateId;
 use crate::market::purchases::capacity_of;
 use crate::market::selection::Selection;
 use crate::market::shadow_prices::shadow_prices;
@@ -17,7 +19,7 @@ pub struct Selected {
     /// Its number, by which it is told from others.
     pub(crate) id: usize,
     /// The template.
-    pub(crate) template: usize,
+    pub(crate) template: TemplateId,
     /// What meets them.
     pub selection: Selection,
     /// How many offerings they have.
@@ -48,15 +50,15 @@ impl Selected {
 #[derive(Debug, Default)]
 pub(crate) struct Selections {
     count: usize,
-    known: FixedMap<(usize, Requirements), Option<Rc<Selected>>>,
+    known: FixedMap<(TemplateId, Requirements), Option<Rc<Selected>>>,
 }
 
 impl Selections {
     /// The machines of a template that meet some requirements; none when there are none.
     pub(crate) fn find(
         &mut self,
-        templates: &[Template<'_>],
-        template: usize,
+        templates: &TiSlice<TemplateId, Template<'_>>,
+        template: TemplateId,
         wanted: &Requirements,
     ) -> Option<Rc<Selected>> {
         if let Some(known) = self.known.get(&(template, wanted.clone())) {

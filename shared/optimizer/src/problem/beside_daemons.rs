@@ -6,13 +6,13 @@
 use outrigger_model::labels::ZONE;
 use outrigger_model::{Operator, Requirement, Requirements, Snapshot};
 use outrigger_policy::pods::daemons::Daemon;
-use typed_index_collections::TiVec;
+use typed_index_collections::{TiSlice, TiVec};
 
 use super::classes::PodClass;
 use super::existing::ExistingNode;
 use super::topology::groups::Asker;
 use super::topology::{Counts, Groups, Rule, RuleKind, Standing, Topology};
-use crate::ids::{GroupId, RelaxationId};
+use crate::ids::{GroupId, RelaxationId, TemplateId};
 use crate::market::purchases::Purchases;
 use crate::market::selection::Aspect;
 use crate::market::templates::Template;
@@ -50,7 +50,7 @@ impl<'d, 'a> DaemonRules<'d, 'a> {
         snapshot: &'a Snapshot,
         daemons: &'d [Daemon<'a>],
         groups: &'d Groups<'a>,
-        templates: &[Template<'_>],
+        templates: &TiSlice<TemplateId, Template<'_>>,
     ) -> Self {
         let barring =
             |daemon: &Daemon<'a>| groups.anti_affinity(snapshot, daemon.spec, Asker::of_daemon(daemon));

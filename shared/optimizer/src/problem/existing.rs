@@ -14,8 +14,10 @@ use outrigger_model::{
 use outrigger_policy::pods::daemons::Daemon;
 use outrigger_policy::pods::static_pods::StaticPods;
 use outrigger_policy::pods::volumes::Volumes;
+use typed_index_collections::TiSlice;
 
 use crate::amounts::{self, Dimensions};
+use crate::ids::TemplateId;
 use crate::market::purchases::purchase;
 use crate::market::templates::{NEW_HOST, Template};
 use crate::problem::relaxations::Relaxation;
@@ -121,7 +123,7 @@ impl<'a> ExistingNode<'a> {
 /// What existing nodes are built from.
 pub struct Builder<'a, 'b> {
     pub(crate) snapshot: &'a Snapshot,
-    pub(crate) templates: &'b [Template<'a>],
+    pub(crate) templates: &'b TiSlice<TemplateId, Template<'a>>,
     pub(crate) dimensions: &'b Dimensions,
     pub(crate) daemons: &'b [Daemon<'a>],
     pub(crate) static_pods: &'b StaticPods<'a>,

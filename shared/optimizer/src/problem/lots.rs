@@ -9,7 +9,7 @@ use outrigger_policy::pods::ports;
 use super::topology::Standing;
 use super::topology::domains::{DomainList, domain_in};
 use super::{Problem, amounts};
-use crate::ids::{GroupId, Variant};
+use crate::ids::{GroupId, TemplateId, Variant};
 use crate::market::purchases::Purchases;
 use crate::market::selections::Selected;
 
@@ -35,7 +35,7 @@ pub struct Lot {
 }
 
 /// Variant and number of a lot, and a template.
-pub(crate) type HomeKey = (Variant, usize, usize);
+pub(crate) type HomeKey = (Variant, usize, TemplateId);
 
 /// What a template offers to a lot.
 #[derive(Debug)]
@@ -143,13 +143,13 @@ impl Problem<'_> {
         let pod_class = &self.classes[variant.class];
         let bears = self.relaxation(variant).bears_soft_taints;
         let mut found: Option<(bool, f64)> = None;
-        for (index, template) in self.templates().iter().enumerate() {
-            if !self.takes_pods(index) || !template.bears(pod_class.spec, bears) {
+        for (id, template) in self.templates().iter_enumerated() {
+            if !self.takes_pods(id) || !template.bears(pod_class.spec, bears) {
                 continue;
             }
-            let Some(selected) = self.selected(index, &wanted) else { continue };
+            let Some(selected) = self.selected(id, &wanted) else { continue };
             let row = self.request(variant);
-            let mut openable = Cow::Borrowed(&self.openable[index]);
+            let mut openable = Cow::Borrowed(&self.openable[id]);
             if let Some(beside) = self.beside(variant) {
                 beside.retain(openable.to_mut(), template, &self.daemons, &wanted);
             }
@@ -167,12 +167,12 @@ impl Problem<'_> {
     }
 
     /// What of a template meets some requirements; none when nothing does.
-    pub(crate) fn selected(&self, template: usize, wanted: &Requirements) -> Option<Rc<Selected>> {
+    pub(crate) fn selected(&self, template: TemplateId, wanted: &Requirements) -> Option<Rc<Selected>> {
         self.selections.borrow_mut().find(self.templates(), template, wanted)
     }
 
     /// What a template offers to a lot; none when it does not take it.
-    pub fn home(&self, lot: &Lot, template: usize) -> Option<Rc<Home>> {
+    pub fn home(&self, lot: &Lot, template: TemplateId) -> Option<Rc<Home>> {
         let key = (lot.variant, lot.number, template);
         let known = self.homes.borrow().get(&key).cloned();
         known.unwrap_or_else(|| {
@@ -183,24 +183,23 @@ impl Problem<'_> {
     }
 
     /// Whether pods may be planned for new nodes of a template.
-    pub fn takes_pods(&self, template: usize) -> bool {
+    pub fn takes_pods(&self, template: TemplateId) -> bool {
         self.limits[template].admit_pods(&self.templates()[template])
     }
 
     /// How many heavier weights the heaviest pool that opens nodes for pods of a lot comes after.
     pub(crate) fn heaviest(&self, lot: &Lot) -> u64 {
-        let opens = |template: &usize| !self.templates()[*template].is_static();
-        let takes = |template: &usize| opens(template) && self.home(lot, *template).is_some();
-        (0..self.templates().len()).find(takes).map_or(0, |template| self.pools.heavier[template])
+        let opens = |template: &TemplateId| !self.templates()[*template].is_static();
+        let takes = |template: &TemplateId| opens(template) && self.home(lot, *template).is_some();
+        self.templates().keys().find(takes).map_or(0, |template| self.pools.heavier[template])
     }
 
-    fn new_home(&self, lot: &Lot, index: usize) -> Option<Home> {
-        let (of, template) = (&self.classes[lot.variant.class], &self.templates()[index]);
-        if !self.takes_pods(index) || !template.bears(of.spec, self.relaxation(lot.variant).bears_soft_taints)
-        {
+    fn new_home(&self, lot: &Lot, id: TemplateId) -> Option<Home> {
+        let (of, template) = (&self.classes[lot.variant.class], &self.templates()[id]);
+        if !self.takes_pods(id) || !template.bears(of.spec, self.relaxation(lot.variant).bears_soft_taints) {
             return None;
         }
-        let selected = self.selected(index, &lot.wanted)?;
+        let selected = self.selected(id, &lot.wanted)?;
         let mut purchases = template.carriers(self.request(lot.variant));
         purchases.intersect(&selected.selection.purchases);
         if let Some(beside) = self.beside(lot.variant) {

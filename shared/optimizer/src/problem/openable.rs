@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 
 use outrigger_model::CapacityType;
 use outrigger_policy::{MinValuesPolicy, Options};
-use typed_index_collections::TiSlice;
+use typed_index_collections::{TiSlice, TiVec};
 
 use super::classes::PodClass;
 use super::limits::Limits;
-use crate::ids::ClassId;
+use crate::ids::{ClassId, TemplateId};
 use crate::market::offers::{self, Fitting, MinValues};
 use crate::market::purchases::{Purchases, capacity_of, type_of};
 use crate::market::templates::{Template, bits};
 
 /// What the openable machines are worked out from.
 pub(super) struct Facts<'f, 'a> {
-    pub(super) templates: &'f [Template<'a>],
-    pub(super) limits: &'f [Limits],
+    pub(super) templates: &'f TiSlice<TemplateId, Template<'a>>,
+    pub(super) limits: &'f TiSlice<TemplateId, Limits>,
     /// How many more instances each reservation has room for.
     pub(super) reservations: &'f BTreeMap<String, u32>,
     pub(super) classes: &'f TiSlice<ClassId, PodClass<'a>>,
@@ -27,12 +27,12 @@ pub(super) struct Facts<'f, 'a> {
 impl Facts<'_, '_> {
     /// For each template, the machines that its limits and reservations admit and that some pod fits. A static pool
     /// launches the nodes that it lacks for nobody, so any of its machines may come.
-    pub(super) fn openable(&self) -> Vec<Purchases> {
-        (0..self.templates.len()).map(|index| self.of_template(index)).collect()
+    pub(super) fn openable(&self) -> TiVec<TemplateId, Purchases> {
+        self.templates.keys().map(|id| self.of_template(id)).collect()
     }
 
-    fn of_template(&self, index: usize) -> Purchases {
-        let (template, limits) = (&self.templates[index], &self.limits[index]);
+    fn of_template(&self, id: TemplateId) -> Purchases {
+        let (template, limits) = (&self.templates[id], &self.limits[id]);
         if !limits.admit_pods(template) {
             return Purchases::none(template.purchases());
         }

@@ -3,10 +3,11 @@
 use std::rc::Rc;
 
 use outrigger_model::pod::HostPort;
+use typed_index_collections::TiSliceKeys;
 
 use super::assign::Waiting;
 use crate::fixed_map::FixedMap;
-use crate::ids::GroupId;
+use crate::ids::{GroupId, TemplateId};
 use crate::market::purchases::Purchases;
 use crate::market::selections::Selected;
 use crate::problem::Problem;
@@ -50,7 +51,8 @@ pub(super) struct Member<'b> {
     pub(super) rules: Vec<Rule>,
     /// The bin that it is in; none when it has been refused everywhere.
     pub(super) bin: Option<usize>,
-    next_template: usize,
+    /// The templates that were not tried yet.
+    untried: TiSliceKeys<TemplateId>,
 }
 
 impl Member<'_> {
@@ -82,7 +84,7 @@ impl<'b> Bins<'b> {
             left: it.count,
             rules: Vec::new(),
             bin: None,
-            next_template: 0,
+            untried: problem.templates().keys(),
         };
         let members: Vec<_> = waiting.into_iter().map(member).collect();
         let count = members.len();
@@ -96,12 +98,11 @@ impl<'b> Bins<'b> {
         self.leave(member);
         loop {
             let held = &mut self.members[member];
-            if held.next_template == problem.templates().len() {
+            let Some(template) = held.untried.next() else {
                 let Some(next) = relaxed(problem, &held.lot) else { return };
-                (held.lot, held.next_template) = (next, 0);
-            }
-            let template = held.next_template;
-            held.next_template += 1;
+                (held.lot, held.untried) = (next, problem.templates().keys());
+                continue;
+            };
             let lot = Rc::clone(&held.lot);
             if problem.templates()[template].is_static() {
                 continue;

@@ -76,10 +76,10 @@ pub(super) fn reconstruct(
 /// come before all other new nodes and are never closed.
 pub(super) fn open_static(solution: &mut Solution<'_, '_>) {
     let problem = solution.problem;
-    for (index, template) in problem.templates().iter().enumerate().filter(|(_, it)| it.is_static()) {
+    for (id, template) in problem.templates().iter_enumerated().filter(|(_, it)| it.is_static()) {
         let wanted = u64::from(template.pool.spec.replicas.unwrap_or(0));
-        for _ in problem.limits[index].nodes..wanted {
-            let shape = Shape::empty(index, template, problem.demand.len());
+        for _ in problem.limits[id].nodes..wanted {
+            let shape = Shape::empty(id, template, problem.demand.len());
             let Some(quote) = solution.quote(&shape, None) else { break };
             let node = solution.node(shape, Vec::new(), quote, None);
             solution.open_counted(Rc::new(node));

@@ -3,6 +3,7 @@
 
 use super::insert::Inserting;
 use crate::amounts::Dimensions;
+use crate::ids::TemplateId;
 use crate::solution::Solution;
 
 /// Grows a node of each pool that has fill-only pods. Room that nodes have already counts, and what is opened as well.
@@ -10,7 +11,7 @@ pub(super) fn grow(solution: &mut Solution<'_, '_>) {
     let problem = solution.problem;
     for (class, of_class) in problem.classes.iter_enumerated().filter(|(_, it)| it.is_fill()) {
         let Some(pool) = of_class.spec.node_selector.values().next() else { continue };
-        let is_grown = |template: usize| problem.templates()[template].pool.name == *pool;
+        let is_grown = |template: TemplateId| problem.templates()[template].pool.name == *pool;
         let opened = solution
             .new_nodes()
             .filter(|(_, node)| is_grown(node.shape.template) && !node.is_static(problem))

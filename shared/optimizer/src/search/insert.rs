@@ -174,8 +174,8 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
     /// What each of some pods costs on a node for them alone, in nano-dollars per hour.
     fn dollars_alone(&self, lot: &Rc<Lot>, count: u32) -> Option<f64> {
         let problem = self.solution.problem;
-        let costs = problem.templates().iter().enumerate().filter_map(|(index, template)| {
-            let mut shape = Shape::empty(index, template, problem.demand.len());
+        let costs = problem.templates().iter_enumerated().filter_map(|(id, template)| {
+            let mut shape = Shape::empty(id, template, problem.demand.len());
             let quote =
                 shape.add(problem, lot, count).then(|| self.solution.quote(&shape, None)).flatten()?;
             Some((quote.price + template.node_price) as f64 / f64::from(count))
@@ -323,16 +323,16 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
         let problem = self.solution.problem;
         let founds = self.solution.founds_on_new(lot);
         let mut best: Option<Candidate> = None;
-        for (index, template) in problem.templates().iter().enumerate() {
-            let heavier = problem.pools.heavier[index];
+        for (id, template) in problem.templates().iter_enumerated() {
+            let heavier = problem.pools.heavier[id];
             let is_worse = |best: &Candidate| heavier > problem.pools.heavier[best.changed.shape.template];
             if best.as_ref().is_some_and(is_worse) {
                 break;
             }
-            let empty = Shape::empty(index, template, problem.demand.len());
+            let empty = Shape::empty(id, template, problem.demand.len());
             let wanted = self.at_once(lot, self.solution.left[lot.variant.class]);
             let room = empty.room_for(problem, lot, wanted, founds, true);
-            if room == 0 || template.is_static() || problem.home(lot, index).is_none() {
+            if room == 0 || template.is_static() || problem.home(lot, id).is_none() {
                 continue;
             }
             self.evaluations += 1;

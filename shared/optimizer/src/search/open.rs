@@ -14,7 +14,7 @@ use super::fill::{self, Filling, Guest, Lead, Party};
 use super::prices::Prices;
 use super::random::Random;
 use crate::amounts;
-use crate::ids::GroupId;
+use crate::ids::{GroupId, TemplateId};
 use crate::market::purchases::{Purchases, type_of};
 use crate::solution::{At, NewNode, Portion, Solution};
 use machine::{Found, MachineSearch};
@@ -278,7 +278,7 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
     }
 
     /// Leaves those purchases whose machines the pool's limits still admit.
-    fn leave_admitted(&self, purchases: &mut Purchases, template: usize) {
+    fn leave_admitted(&self, purchases: &mut Purchases, template: TemplateId) {
         let limits = &self.solution.problem.limits[template];
         if !limits.are_absent() {
             let used = &self.solution.used[template];

@@ -198,8 +198,8 @@ fn add(sum: &mut [f64], amounts: &[f64], times: f64) {
 /// What a unit of each resource is worth, in dollars per hour, in the pool where it is worth least.
 fn unit_prices(problem: &Problem<'_>) -> Vec<f64> {
     let mut least: Vec<f64> = vec![NOT_FOR_SALE; problem.demand.len()];
-    for (index, template) in problem.templates().iter().enumerate() {
-        let Some(selected) = problem.all_of(index) else { continue };
+    for (id, template) in problem.templates().iter_enumerated() {
+        let Some(selected) = problem.all_of(id) else { continue };
         let own = selected.rough_prices(template, &problem.demand);
         least.iter_mut().zip(own.iter()).for_each(|(least, own)| *least = least.min(*own));
     }

@@ -9,7 +9,7 @@ use outrigger_policy::pods::ports;
 
 use super::Quote;
 use crate::amounts;
-use crate::ids::ClassId;
+use crate::ids::{ClassId, TemplateId};
 use crate::market::purchases::Purchases;
 use crate::market::selection::Aspect;
 use crate::market::templates::Template;
@@ -46,7 +46,7 @@ pub struct NewNode {
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// The template that it is made from.
-    pub template: usize,
+    pub template: TemplateId,
     /// The domains that its pods were given.
     pub(crate) domains: DomainList,
     /// The zones that remain possible.
@@ -65,9 +65,9 @@ pub struct Shape {
 
 impl Shape {
     /// A node of a template without pods.
-    pub(crate) fn empty(index: usize, template: &Template<'_>, width: usize) -> Self {
+    pub(crate) fn empty(id: TemplateId, template: &Template<'_>, width: usize) -> Self {
         Self {
-            template: index,
+            template: id,
             domains: DomainList::new(),
             zones: template.allowed_zones,
             node: Requirements::new(),
@@ -148,7 +148,7 @@ impl Shape {
     }
 
     /// The shape of a node with these pods; none when they cannot be together.
-    pub(crate) fn of(problem: &Problem<'_>, template: usize, pods: &[Portion]) -> Option<Self> {
+    pub(crate) fn of(problem: &Problem<'_>, template: TemplateId, pods: &[Portion]) -> Option<Self> {
         let mut shape = Self::empty(template, &problem.templates()[template], problem.demand.len());
         for portion in pods {
             let room = shape.room_for(problem, &portion.lot, portion.count, true, false);

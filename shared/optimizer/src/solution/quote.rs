@@ -4,6 +4,7 @@ use outrigger_model::{CapacityType, Resources};
 use outrigger_policy::MinValuesPolicy;
 
 use super::{NewNode, Portion, Shape, Solution};
+use crate::ids::TemplateId;
 use crate::market::offers::{self, Fitting, MinValues};
 use crate::market::purchases::{capacity_of, type_of};
 use crate::market::templates::{Template, bits};
@@ -81,7 +82,7 @@ impl Solution<'_, '_> {
     /// A node with these pods; none when they cannot be together, or no machine can be had for them.
     pub(crate) fn node_of(
         &self,
-        template: usize,
+        template: TemplateId,
         pods: Vec<Portion>,
         own: Option<&NewNode>,
     ) -> Option<NewNode> {
@@ -108,7 +109,7 @@ impl Solution<'_, '_> {
     }
 
     /// What a pool holds of its limits beside one node; none where it has no limits.
-    fn used_without(&self, template: usize, own: Option<&NewNode>) -> Option<Resources> {
+    fn used_without(&self, template: TemplateId, own: Option<&NewNode>) -> Option<Resources> {
         if self.problem.limits[template].are_absent() {
             return None;
         }
@@ -119,7 +120,7 @@ impl Solution<'_, '_> {
         Some(used)
     }
 
-    fn admits(&self, template: usize, purchase: usize, used: Option<&Resources>) -> bool {
+    fn admits(&self, template: TemplateId, purchase: usize, used: Option<&Resources>) -> bool {
         !self.forbidden.contains(&(template, type_of(purchase)))
             && used.is_none_or(|used| self.problem.limits[template].admit(type_of(purchase), used))
     }

@@ -11,7 +11,7 @@ use outrigger_model::taint::first_untolerated;
 use outrigger_model::{
     Conflict, FilterStep, NodePool, PoolRefusal, Quantity, Refusal, Requirements, TermRefusal, labels,
 };
-use outrigger_optimizer::ids::{ClassId, RelaxationId, Variant};
+use outrigger_optimizer::ids::{ClassId, RelaxationId, TemplateId, Variant};
 use outrigger_optimizer::market::purchases::{Purchases, type_of};
 use outrigger_optimizer::problem::classes::PodClass;
 use outrigger_optimizer::solution::Solution;
@@ -69,10 +69,10 @@ impl<'s, 'p, 'a> Reasons<'s, 'p, 'a> {
         let unsupported = queue::unsupported(pod_class.spec);
         let refused =
             problem.pools.refused.iter().map(|(rank, pool, refusal)| (*rank, *pool, refusal.clone()));
-        let templates = problem.templates().iter().enumerate().map(|(index, template)| {
+        let templates = problem.templates().iter_enumerated().map(|(id, template)| {
             let refusal = match &unsupported {
                 Some(what) => Refusal::Unsupported(what.clone()),
-                None => self.refusal(index),
+                None => self.refusal(id),
             };
             (template.rank, template.pool, refusal)
         });
@@ -87,18 +87,18 @@ impl<'s, 'p, 'a> Reasons<'s, 'p, 'a> {
     }
 
     /// Why a template cannot take them.
-    fn refusal(&self, index: usize) -> Refusal {
+    fn refusal(&self, id: TemplateId) -> Refusal {
         let problem = self.solution.problem;
-        let (pod_class, template) = (&problem.classes[self.class], &problem.templates()[index]);
+        let (pod_class, template) = (&problem.classes[self.class], &problem.templates()[id]);
         let replicas = template.pool.spec.replicas;
-        if let Some(replicas) = replicas.filter(|_| !problem.takes_pods(index)) {
+        if let Some(replicas) = replicas.filter(|_| !problem.takes_pods(id)) {
             return Refusal::Static { replicas };
         }
         if let Some(taint) = first_untolerated(&template.taints, &pod_class.spec.tolerations) {
             return Refusal::Taint(taint.clone());
         }
         let of_term = |term: &Term| match &term.asked {
-            Ok(asked) => self.refusal_as_asked(index, asked),
+            Ok(asked) => self.refusal_as_asked(id, asked),
             Err(contradiction) => contradiction.clone(),
         };
         let mut refusals = self.terms.iter().take(TERMS_SHOWN).map(of_term);
@@ -113,9 +113,9 @@ impl<'s, 'p, 'a> Reasons<'s, 'p, 'a> {
     }
 
     /// Why a template cannot take them as they ask by one term.
-    fn refusal_as_asked(&self, index: usize, asked: &Asked) -> Refusal {
+    fn refusal_as_asked(&self, id: TemplateId, asked: &Asked) -> Refusal {
         let problem = self.solution.problem;
-        let (pod_class, template) = (&problem.classes[self.class], &problem.templates()[index]);
+        let (pod_class, template) = (&problem.classes[self.class], &problem.templates()[id]);
         if let Err(conflict) = template.requirements.meets(&template.translated(&asked.own)) {
             return Refusal::Requirements(conflict);
         }
@@ -134,23 +134,23 @@ impl<'s, 'p, 'a> Reasons<'s, 'p, 'a> {
         if sieve.purchases.is_empty() {
             return Refusal::NoInstanceType(sieve.steps);
         }
-        if let Some(limit) = self.limit(index, &sieve.purchases) {
+        if let Some(limit) = self.limit(id, &sieve.purchases) {
             return limit;
         }
         sieve.min_values(problem.options, &asked.all);
         if sieve.purchases.is_empty() {
             return Refusal::NoInstanceType(sieve.steps);
         }
-        let rule = self.min_values_in_domains(index, asked, &sieve).or_else(|| self.rule(index, asked));
+        let rule = self.min_values_in_domains(id, asked, &sieve).or_else(|| self.rule(id, asked));
         let full = || template.pool.spec.replicas.map(|replicas| Refusal::Static { replicas });
         rule.or_else(full).unwrap_or(Refusal::NotFound)
     }
 
     /// The limit that the smallest of some machines would break, where all of them break one.
-    fn limit(&self, index: usize, purchases: &Purchases) -> Option<Refusal> {
+    fn limit(&self, id: TemplateId, purchases: &Purchases) -> Option<Refusal> {
         let problem = self.solution.problem;
-        let (template, limits) = (&problem.templates()[index], &problem.limits[index]);
-        let used = &self.solution.used[index];
+        let (template, limits) = (&problem.templates()[id], &problem.limits[id]);
+        let used = &self.solution.used[id];
         if purchases.iter().any(|purchase| limits.admit(type_of(purchase), used)) {
             return None;
         }

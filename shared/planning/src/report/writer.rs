@@ -9,7 +9,7 @@ use outrigger_model::{
     PlannedNode, Pod, PodRef, PodsReport, Price, RankedType, Report, Requirement, Requirements, Resources,
     ZonePrice, labels,
 };
-use outrigger_optimizer::ids::ClassId;
+use outrigger_optimizer::ids::{ClassId, TemplateId};
 use outrigger_optimizer::market::offers::{self, MinValues};
 use outrigger_optimizer::market::purchases::{capacity_of, type_of};
 pub(super) use outrigger_optimizer::market::selection::Aspect;
@@ -20,7 +20,7 @@ use outrigger_optimizer::solution::{NewNode, Portion, Solution};
 use outrigger_policy::demand::expected_peak;
 use outrigger_policy::pods::queue;
 use outrigger_policy::pods::virtual_pods::is_virtual;
-use typed_index_collections::TiVec;
+use typed_index_collections::{TiSlice, TiVec};
 
 use super::explain::Reasons;
 use super::naming::ClaimNames;
@@ -185,15 +185,15 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
     }
 
     /// What a node offers: all types that its pods fit, within the bounds of price and of what its pool has left.
-    pub(super) fn offer(&self, node: &NewNode, used: &mut [Resources]) -> Offer {
-        let (index, shape) = (node.shape.template, &node.shape);
-        let (template, options) = (&self.problem.templates()[index], self.problem.options);
-        let limits = &self.problem.limits[index];
+    pub(super) fn offer(&self, node: &NewNode, used: &mut TiSlice<TemplateId, Resources>) -> Offer {
+        let (id, shape) = (node.shape.template, &node.shape);
+        let (template, options) = (&self.problem.templates()[id], self.problem.options);
+        let limits = &self.problem.limits[id];
         let mut fitting = self.solution.fitting(shape, node.quote);
         let types = fitting.purchases.len();
         if !limits.are_absent() {
-            used[index].subtract(&node.reserved);
-            fitting.purchases.retain(|purchase| limits.admit(type_of(*purchase), &used[index]));
+            used[id].subtract(&node.reserved);
+            fitting.purchases.retain(|purchase| limits.admit(type_of(*purchase), &used[id]));
         }
         let strict = offers::offered(template, &fitting, &MinValues::of(template), options);
         let offered = offers::or_best_effort(strict, template, &fitting, options);
@@ -201,7 +201,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         let zones = purchases.iter().fold(0, |set, it| set | template.zones_of(*it, fitting.zones));
         let reserved = limits::reserved(template, &purchases);
         if !limits.are_absent() {
-            used[index].add(&reserved);
+            used[id].add(&reserved);
         }
         let mut reservations: Vec<String> = purchases
             .iter()

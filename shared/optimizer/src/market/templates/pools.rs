@@ -9,18 +9,20 @@ use outrigger_policy::karpenter::Owner;
 use outrigger_policy::launch_outcomes::LeftAlone;
 use outrigger_policy::pods::daemons::Daemon;
 use outrigger_policy::pods::static_pods::StaticPods;
+use typed_index_collections::TiVec;
 
 use super::machines::{Facts, Machines, zone_names};
 use super::{Template, ZONES_MAX, node_requirements};
 use crate::amounts::Dimensions;
+use crate::ids::TemplateId;
 
 /// The pools in the order in which they are tried: those that can launch, and those that cannot with the reason.
 pub struct Pools<'a> {
-    pub(crate) templates: Vec<Template<'a>>,
+    pub(crate) templates: TiVec<TemplateId, Template<'a>>,
     /// Pools that can launch nothing, with their place among all, and why.
     pub refused: Vec<(usize, &'a NodePool, Refusal)>,
     /// For each template, how many heavier weights there are.
-    pub(crate) heavier: Vec<u64>,
+    pub(crate) heavier: TiVec<TemplateId, u64>,
 }
 
 impl<'a> Pools<'a> {
@@ -35,7 +37,7 @@ impl<'a> Pools<'a> {
     ) -> Self {
         let mut pools: Vec<&NodePool> = snapshot.node_pools.iter().collect();
         pools.sort_by_key(|pool| pool.precedence());
-        let mut all = Self { templates: Vec::new(), refused: Vec::new(), heavier: Vec::new() };
+        let mut all = Self { templates: TiVec::new(), refused: Vec::new(), heavier: TiVec::new() };
         // A daemonset or an overlay may mean one pool by its name.
         let names_pool = |wanted: &Requirements| wanted.get(NODE_POOL).is_some();
         let share = !daemons.iter().flat_map(|it| &it.alternatives).any(names_pool)
@@ -58,9 +60,10 @@ impl<'a> Pools<'a> {
         }
         let mut heavier = 0;
         let weight = |template: &Template<'_>| template.pool.spec.weight.unwrap_or(0);
-        for (place, template) in all.templates.iter().enumerate() {
-            let is_lighter = place > 0 && weight(template) < weight(&all.templates[place - 1]);
-            heavier += u64::from(is_lighter);
+        let mut before: Option<&Template<'_>> = None;
+        for template in &all.templates {
+            heavier += u64::from(before.is_some_and(|before| weight(template) < weight(before)));
+            before = Some(template);
             all.heavier.push(heavier);
         }
         all

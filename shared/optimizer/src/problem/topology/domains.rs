@@ -9,7 +9,7 @@ use super::Groups;
 use super::groups::NodeFilter;
 use super::sites::Site;
 use crate::fixed_map::FixedMap;
-use crate::ids::{ClassId, GroupId};
+use crate::ids::{ClassId, GroupId, TemplateId};
 use crate::market::purchases::Purchases;
 use crate::market::templates::Template;
 use crate::problem::classes::PodClass;
@@ -35,9 +35,9 @@ pub(crate) fn domain_in(domains: &DomainList, key: usize) -> Option<usize> {
 
 /// Where domains may be that no node of the cluster is in.
 pub(crate) struct DomainMakers<'m, 'a> {
-    pub(crate) templates: &'m [Template<'a>],
+    pub(crate) templates: &'m TiSlice<TemplateId, Template<'a>>,
     /// The machines of each template that can be launched.
-    pub(crate) openable: &'m [Purchases],
+    pub(crate) openable: &'m TiSlice<TemplateId, Purchases>,
     /// The nodes that exist; of those on their way labels may be open.
     pub(crate) existing: &'m [ExistingNode<'a>],
 }

@@ -1,6 +1,7 @@
 //! The rules about other pods that leave a pod no place: which rule, which domain, and why nothing comes there.
 
 use outrigger_model::{Refusal, Requirement, Requirements};
+use outrigger_optimizer::ids::TemplateId;
 pub(super) use outrigger_optimizer::problem::topology::{Rule, RuleKind};
 
 use super::sieve::Sieve;
@@ -11,12 +12,12 @@ const DOMAINS_SHOWN: usize = 5;
 
 impl Reasons<'_, '_, '_> {
     /// The rule about other pods that leaves them no place on a new node of a template.
-    pub(super) fn rule(&self, index: usize, asked: &Asked) -> Option<Refusal> {
+    pub(super) fn rule(&self, id: TemplateId, asked: &Asked) -> Option<Refusal> {
         let problem = self.solution.problem;
         let lots = problem.lots(self.variant(asked));
-        let mut lots = lots.iter().filter(|lot| problem.home(lot, index).is_some()).peekable();
+        let mut lots = lots.iter().filter(|lot| problem.home(lot, id).is_some()).peekable();
         if lots.peek().is_none()
-            && let Some(rule) = self.rule_without_domain(index, asked)
+            && let Some(rule) = self.rule_without_domain(id, asked)
         {
             let key = problem.groups.all[rule.group].key;
             let reason = format!("its nodes have no {key} that the pod may be in");
@@ -29,7 +30,7 @@ impl Reasons<'_, '_, '_> {
         let key = problem.groups.all[rule.group].key;
         let reason = match rule.kind {
             RuleKind::Spread { min_domains, .. } => {
-                self.spread_reason(index, asked, &rule, min_domains).unwrap_or_else(|| reason(&rule, key))
+                self.spread_reason(id, asked, &rule, min_domains).unwrap_or_else(|| reason(&rule, key))
             }
             RuleKind::Affinity | RuleKind::AntiAffinity => reason(&rule, key),
         };
@@ -37,11 +38,11 @@ impl Reasons<'_, '_, '_> {
     }
 
     /// The rule over a label of which the template's nodes have no value that the pod may have.
-    fn rule_without_domain(&self, index: usize, asked: &Asked) -> Option<Rule> {
+    fn rule_without_domain(&self, id: TemplateId, asked: &Asked) -> Option<Rule> {
         let problem = self.solution.problem;
         let is_without = |rule: &Rule| {
             let key = problem.groups.all[rule.group].key;
-            let values = problem.templates()[index].values_of(key);
+            let values = problem.templates()[id].values_of(key);
             !rule.is_per_host && !values.iter().any(|value| asked.all.allow(key, value))
         };
         self.rules(asked).find(is_without)
@@ -53,7 +54,7 @@ impl Reasons<'_, '_, '_> {
     }
 
     /// Which domains have the fewest pods, and why a pod cannot go there; or that there are too few domains.
-    fn spread_reason(&self, index: usize, asked: &Asked, rule: &Rule, min_domains: u32) -> Option<String> {
+    fn spread_reason(&self, id: TemplateId, asked: &Asked, rule: &Rule, min_domains: u32) -> Option<String> {
         let problem = self.solution.problem;
         let (topology, counts) = (&problem.topology, &self.solution.counts);
         let place = topology.key_of[rule.group]?;
@@ -84,7 +85,7 @@ impl Reasons<'_, '_, '_> {
         let least = eligible.iter().map(|(count, _)| *count).min()?;
         let emptiest: Vec<&String> =
             eligible.iter().filter(|(count, _)| *count == least).map(|(_, value)| *value).collect();
-        let why = self.why_not_in(index, asked, key.name, emptiest.first()?);
+        let why = self.why_not_in(id, asked, key.name, emptiest.first()?);
         let have = if emptiest.len() == 1 { "has" } else { "have" };
         Some(format!(
             "{} {have} the fewest of its pods, {least}, and it cannot go there: {why}; one more in any other {} would \
@@ -95,9 +96,9 @@ impl Reasons<'_, '_, '_> {
     }
 
     /// Why a template makes no node for the pod in a domain.
-    fn why_not_in(&self, index: usize, asked: &Asked, key: &str, value: &str) -> String {
+    fn why_not_in(&self, id: TemplateId, asked: &Asked, key: &str, value: &str) -> String {
         let problem = self.solution.problem;
-        let template = &problem.templates()[index];
+        let template = &problem.templates()[id];
         let there = Requirements::new().with(key, Requirement::exactly(value));
         if asked.own.contradict(&there) {
             return "the pod itself excludes that".into();
@@ -120,20 +121,20 @@ impl Reasons<'_, '_, '_> {
         if let Some(last) = sieve.steps.last().filter(|_| sieve.purchases.is_empty()) {
             return format!("the pool has no instance type left there by {}", last.filter);
         }
-        let limit = self.limit(index, &sieve.purchases);
+        let limit = self.limit(id, &sieve.purchases);
         limit.map_or_else(|| "other rules of the pod keep it away".into(), |limit| limit.to_string())
     }
 
     /// The minValues that no node keeps which is in one domain, where rules fix the domain of each node for the pod.
     pub(super) fn min_values_in_domains(
         &self,
-        index: usize,
+        id: TemplateId,
         asked: &Asked,
         sieve: &Sieve<'_>,
     ) -> Option<Refusal> {
         let problem = self.solution.problem;
         let lots = problem.lots(self.variant(asked));
-        let mut homes = lots.iter().filter_map(|lot| Some((lot, problem.home(lot, index)?))).peekable();
+        let mut homes = lots.iter().filter_map(|lot| Some((lot, problem.home(lot, id)?))).peekable();
         homes.peek()?;
         let mut last = None;
         for (lot, home) in homes {
