@@ -22,6 +22,12 @@ ids! {
     RelaxationId;
     /// What a pool can launch: its place among the templates, in the order in which pools are tried.
     TemplateId;
+    /// A node that exists, or is on its way: its place among the existing ones.
+    NodeId;
+    /// A node that is to be opened: its place among the new ones of a solution.
+    NewNodeId;
+    /// A node that consolidation opens: its place among those of all steps, in the order in which they are opened.
+    OpenedId;
 }
 
 /// The pods of a class as one of its relaxations has them placed.

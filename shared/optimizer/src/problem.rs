@@ -31,7 +31,7 @@ use typed_index_collections::{TiSlice, TiVec};
 
 use crate::amounts::{self, Dimensions};
 use crate::fixed_map::FixedMap;
-use crate::ids::{ClassId, GroupId, RelaxationId, TemplateId, Variant};
+use crate::ids::{ClassId, GroupId, NodeId, RelaxationId, TemplateId, Variant};
 use crate::market::purchases::Purchases;
 use crate::market::selections::{Selected, Selections};
 use crate::market::templates::{Pools, Template};
@@ -70,13 +70,13 @@ pub struct Problem<'a> {
     /// How many more instances each reservation has room for.
     pub(crate) reservations: BTreeMap<String, u32>,
     /// The nodes that exist or are on their way.
-    pub existing: Vec<ExistingNode<'a>>,
+    pub existing: TiVec<NodeId, ExistingNode<'a>>,
     /// For each existing node and key, its domain.
-    pub(crate) existing_domains: Vec<Vec<Option<usize>>>,
+    pub(crate) existing_domains: TiVec<NodeId, Vec<Option<usize>>>,
     /// For each existing node, the domains that it may turn out to be in by each key for which that is open.
-    pub(crate) existing_open: Vec<Vec<(usize, Vec<usize>)>>,
+    pub(crate) existing_open: TiVec<NodeId, Vec<(usize, Vec<usize>)>>,
     /// For each existing node, the groups that may not count it.
-    pub(crate) existing_doubts: Vec<Vec<(GroupId, Standing)>>,
+    pub(crate) existing_doubts: TiVec<NodeId, Vec<(GroupId, Standing)>>,
     /// The groups of pods that rules count.
     pub groups: Groups<'a>,
     /// The domains of each key.
@@ -92,14 +92,14 @@ pub struct Problem<'a> {
     /// What each class asks of the daemonset pods on its nodes, in each relaxation.
     beside: TiVec<ClassId, TiVec<RelaxationId, Option<BesideDaemons>>>,
     /// How many pods of each class are meant for each existing node already.
-    pub(crate) meant: TiVec<ClassId, BTreeMap<usize, u32>>,
+    pub(crate) meant: TiVec<ClassId, BTreeMap<NodeId, u32>>,
     /// Whether some pod must be near others.
     pub(crate) has_affinity: bool,
     selections: RefCell<Selections>,
     lots: Known<Rc<Vec<Rc<Lot>>>>,
     homes: RefCell<FixedMap<lots::HomeKey, Option<Rc<Home>>>>,
-    admitted: Known<Rc<Vec<usize>>>,
-    roomy: Known<Rc<Vec<bool>>>,
+    admitted: Known<Rc<Vec<NodeId>>>,
+    roomy: Known<Rc<TiVec<NodeId, bool>>>,
 }
 
 impl<'a> Problem<'a> {
@@ -236,7 +236,7 @@ impl<'a> Problem<'a> {
     }
 
     /// The existing nodes that admit a class in a relaxation, as far as labels and taints say.
-    pub(crate) fn admitting(&self, variant: Variant) -> Rc<Vec<usize>> {
+    pub(crate) fn admitting(&self, variant: Variant) -> Rc<Vec<NodeId>> {
         let known = self.admitted.borrow().get(&variant).cloned();
         known.unwrap_or_else(|| {
             let pod_class = &self.classes[variant.class];
@@ -245,8 +245,8 @@ impl<'a> Problem<'a> {
             let admits = |node: &ExistingNode<'_>| {
                 node.admits(pod_class.spec, wanted) && !apart.iter().any(|daemon| node.expects(*daemon))
             };
-            let nodes = self.existing.iter().enumerate().filter(|(_, node)| admits(node));
-            let nodes: Rc<Vec<usize>> = Rc::new(nodes.map(|(index, _)| index).collect());
+            let nodes = self.existing.iter_enumerated().filter(|(_, node)| admits(node));
+            let nodes: Rc<Vec<NodeId>> = Rc::new(nodes.map(|(id, _)| id).collect());
             self.admitted.borrow_mut().insert(variant, Rc::clone(&nodes));
             nodes
         })
@@ -254,12 +254,12 @@ impl<'a> Problem<'a> {
 
     /// Whether each existing node has room for a pod of a class in a relaxation before any other is placed there.
     /// Most nodes of a large cluster are full, and are asked again and again.
-    pub(crate) fn roomy(&self, variant: Variant) -> Rc<Vec<bool>> {
+    pub(crate) fn roomy(&self, variant: Variant) -> Rc<TiVec<NodeId, bool>> {
         let known = self.roomy.borrow().get(&variant).cloned();
         known.unwrap_or_else(|| {
             let request = self.request(variant);
             let has_room = |node: &ExistingNode<'_>| amounts::copies(request, &node.free, 1) > 0;
-            let nodes: Rc<Vec<bool>> = Rc::new(self.existing.iter().map(has_room).collect());
+            let nodes: Rc<TiVec<NodeId, bool>> = Rc::new(self.existing.iter().map(has_room).collect());
             self.roomy.borrow_mut().insert(variant, Rc::clone(&nodes));
             nodes
         })
@@ -269,8 +269,8 @@ impl<'a> Problem<'a> {
 /// How many pods of each class are meant for each existing node already.
 fn meant(
     classes: &TiSlice<ClassId, PodClass<'_>>,
-    existing: &[ExistingNode<'_>],
-) -> TiVec<ClassId, BTreeMap<usize, u32>> {
+    existing: &TiSlice<NodeId, ExistingNode<'_>>,
+) -> TiVec<ClassId, BTreeMap<NodeId, u32>> {
     let nominations = Nominations::of(existing);
     // The pods of a node that may be ended are there already, whatever other claim still speaks of them.
     let endable: BTreeSet<&str> =
@@ -318,7 +318,10 @@ fn open_domains(node: &ExistingNode<'_>, topology: &Topology<'_>) -> Vec<(usize,
 }
 
 /// For each existing node, the groups that may not count it.
-fn doubts_about(existing: &[ExistingNode<'_>], topology: &Topology<'_>) -> Vec<Vec<(GroupId, Standing)>> {
+fn doubts_about(
+    existing: &TiSlice<NodeId, ExistingNode<'_>>,
+    topology: &Topology<'_>,
+) -> TiVec<NodeId, Vec<(GroupId, Standing)>> {
     let groups = topology.key_of.keys().filter(|group| topology.key_of[*group].is_some());
     let groups: Vec<GroupId> = groups.filter(|group| !topology.site(*group).is_everywhere()).collect();
     let doubts = existing.iter().map(|node| {

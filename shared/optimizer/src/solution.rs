@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use outrigger_model::Resources;
-use typed_index_collections::TiVec;
+use typed_index_collections::{TiVec, ti_vec};
 
-use crate::ids::{ClassId, GroupId, RelaxationId, TemplateId, Variant};
+use crate::ids::{ClassId, GroupId, NewNodeId, NodeId, RelaxationId, TemplateId, Variant};
 use crate::problem::Problem;
 use crate::problem::lots::{Lot, standing};
 use crate::problem::topology::{Counts, Rule, RuleKind};
@@ -28,17 +28,17 @@ pub struct Solution<'p, 'a> {
     /// What it solves.
     pub problem: &'p Problem<'a>,
     /// The existing nodes, in the problem's order.
-    pub existing: Vec<Rc<Occupied<'a>>>,
+    pub existing: TiVec<NodeId, Rc<Occupied<'a>>>,
     /// The same with no pods but those that are meant for them already, which stay there.
-    settled: Vec<Rc<Occupied<'a>>>,
+    settled: TiVec<NodeId, Rc<Occupied<'a>>>,
     /// Whether each existing node takes no pods now.
-    pub(crate) closed: Vec<bool>,
+    pub(crate) closed: TiVec<NodeId, bool>,
     /// Whether each existing node is ended.
-    pub ended: Vec<bool>,
+    pub ended: TiVec<NodeId, bool>,
     /// How many of the new nodes, the first ones, are those that static pools lack.
     pub(crate) static_nodes: usize,
     /// New nodes; none where one was given up.
-    pub(crate) opened: Vec<Option<Rc<NewNode>>>,
+    pub(crate) opened: TiVec<NewNodeId, Option<Rc<NewNode>>>,
     /// Pods of each group in each domain.
     pub counts: Counts,
     /// How many pods of each class have no place.
@@ -79,7 +79,7 @@ struct Sums {
 #[derive(Clone)]
 pub enum At {
     /// On an existing node, in a relaxation.
-    Existing(usize, RelaxationId),
+    Existing(NodeId, RelaxationId),
     /// On a new node, or waiting for one, as a lot.
     Lot(Rc<Lot>),
 }
@@ -87,11 +87,11 @@ pub enum At {
 /// What was changed, as it was before.
 #[derive(Clone)]
 enum Change<'a> {
-    Existing(usize, Rc<Occupied<'a>>),
-    Opened(usize, Option<Rc<NewNode>>),
+    Existing(NodeId, Rc<Occupied<'a>>),
+    Opened(NewNodeId, Option<Rc<NewNode>>),
     Counted(ClassId, At, i32),
     Left(ClassId, u32),
-    Ended(usize),
+    Ended(NodeId),
 }
 
 /// A moment to go back to.
@@ -102,15 +102,15 @@ impl<'p, 'a> Solution<'p, 'a> {
     /// No pod has a place.
     pub(crate) fn empty(problem: &'p Problem<'a>) -> Self {
         let pods = problem.classes.iter().zip(&problem.plannable);
-        let existing: Vec<_> = problem.existing.iter().map(|node| Rc::new(Occupied::of(node))).collect();
+        let existing: TiVec<_, _> = problem.existing.iter().map(|node| Rc::new(Occupied::of(node))).collect();
         Self {
             problem,
             settled: existing.clone(),
-            closed: vec![false; existing.len()],
-            ended: vec![false; existing.len()],
+            closed: ti_vec![false; existing.len()],
+            ended: ti_vec![false; existing.len()],
             existing,
             static_nodes: 0,
-            opened: Vec::new(),
+            opened: TiVec::new(),
             counts: problem.running.clone(),
             left: pods
                 .map(|(class, plannable)| if *plannable && !class.is_fill() { class.count() } else { 0 })
@@ -158,7 +158,7 @@ impl<'p, 'a> Solution<'p, 'a> {
     }
 
     /// The existing nodes that have changed since the last commit, as they were then.
-    pub(crate) fn changed_existing(&self) -> BTreeMap<usize, Rc<Occupied<'a>>> {
+    pub(crate) fn changed_existing(&self) -> BTreeMap<NodeId, Rc<Occupied<'a>>> {
         let mut before = BTreeMap::new();
         for change in &self.log {
             if let Change::Existing(node, was) = change {
@@ -174,7 +174,7 @@ impl<'p, 'a> Solution<'p, 'a> {
     }
 
     /// Puts pods of a class onto an existing node.
-    pub(crate) fn place_on_existing(&mut self, node: usize, variant: Variant, count: u32) {
+    pub(crate) fn place_on_existing(&mut self, node: NodeId, variant: Variant, count: u32) {
         let mut changed = self.existing[node].as_ref().clone();
         changed.take(self.problem, variant, count);
         self.set_existing(node, changed);
@@ -186,7 +186,7 @@ impl<'p, 'a> Solution<'p, 'a> {
     /// counted again.
     pub(crate) fn place_on_new(
         &mut self,
-        node: usize,
+        node: NewNodeId,
         changed: NewNode,
         lot: &Rc<Lot>,
         count: u32,
@@ -204,21 +204,18 @@ impl<'p, 'a> Solution<'p, 'a> {
         for portion in &node.pods {
             self.set_left(portion.lot.variant.class, self.left[portion.lot.variant.class] - portion.count);
         }
-        self.opened.push(None);
-        self.set_opened(self.opened.len() - 1, Some(node));
+        let id = self.opened.push_and_get_key(None);
+        self.set_opened(id, Some(node));
     }
 
     /// A place for a further new node.
-    pub(crate) fn next_new(&mut self) -> usize {
-        let vacant = self.opened.iter().position(Option::is_none);
-        vacant.unwrap_or_else(|| {
-            self.opened.push(None);
-            self.opened.len() - 1
-        })
+    pub(crate) fn next_new(&mut self) -> NewNodeId {
+        let vacant = self.opened.position(Option::is_none);
+        vacant.unwrap_or_else(|| self.opened.push_and_get_key(None))
     }
 
     /// Gives up a new node; its pods have no place.
-    pub(crate) fn close(&mut self, node: usize) {
+    pub(crate) fn close(&mut self, node: NewNodeId) {
         let Some(closed) = self.opened[node].clone() else { return };
         self.set_opened(node, None);
         for portion in &closed.pods {
@@ -234,7 +231,7 @@ impl<'p, 'a> Solution<'p, 'a> {
     }
 
     /// Takes the pods that were placed on an existing node off it, unless they were meant for it.
-    pub(crate) fn vacate(&mut self, node: usize) {
+    pub(crate) fn vacate(&mut self, node: NodeId) {
         let before = Rc::clone(&self.existing[node]);
         let settled = Rc::clone(&self.settled[node]);
         self.set_existing(node, settled.as_ref().clone());
@@ -246,13 +243,13 @@ impl<'p, 'a> Solution<'p, 'a> {
     }
 
     /// Ends an existing node that may be ended; its pods have no place.
-    pub fn end(&mut self, node: usize) {
+    pub fn end(&mut self, node: NodeId) {
         self.vacate(node);
         self.set_ended(node, true);
         self.log.push(Change::Ended(node));
     }
 
-    fn set_ended(&mut self, node: usize, ended: bool) {
+    fn set_ended(&mut self, node: NodeId, ended: bool) {
         self.ended[node] = ended;
         let saved = self.problem.existing[node].saves.unwrap_or(0);
         let cost = &mut self.sums.cost;
@@ -260,8 +257,8 @@ impl<'p, 'a> Solution<'p, 'a> {
     }
 
     /// Puts a node in the place of another that differs in having lost some pods.
-    pub(crate) fn exchange_for(&mut self, place: usize, node: Rc<NewNode>, out: &[Portion]) {
-        self.set_opened(place, Some(node));
+    pub(crate) fn exchange_for(&mut self, id: NewNodeId, node: Rc<NewNode>, out: &[Portion]) {
+        self.set_opened(id, Some(node));
         for portion in out {
             let class = portion.lot.variant.class;
             self.count(class, At::Lot(Rc::clone(&portion.lot)), -portion.count.cast_signed());
@@ -271,7 +268,7 @@ impl<'p, 'a> Solution<'p, 'a> {
 
     /// Two new nodes of a pool as one, with what that saves in nano-dollars per hour; none where they cannot be one, or
     /// where that saves nothing.
-    pub(crate) fn merged(&self, into: usize, from: usize) -> Option<(u64, NewNode)> {
+    pub(crate) fn merged(&self, into: NewNodeId, from: NewNodeId) -> Option<(u64, NewNode)> {
         let (a, b) = (self.opened[into].as_ref()?, self.opened[from].as_ref()?);
         let template = a.shape.template;
         let mut pods = a.pods.clone();
@@ -288,14 +285,14 @@ impl<'p, 'a> Solution<'p, 'a> {
     }
 
     /// Puts a node that carries the pods of two new ones in the place of both.
-    pub(crate) fn merge(&mut self, into: usize, from: usize, node: NewNode) {
+    pub(crate) fn merge(&mut self, into: NewNodeId, from: NewNodeId, node: NewNode) {
         self.set_opened(from, None);
         self.set_opened(into, Some(Rc::new(node)));
     }
 
-    /// The new nodes, by their places.
-    pub fn new_nodes(&self) -> impl Iterator<Item = (usize, &Rc<NewNode>)> {
-        self.opened.iter().enumerate().filter_map(|(place, node)| Some((place, node.as_ref()?)))
+    /// The new nodes, by their indices.
+    pub fn new_nodes(&self) -> impl Iterator<Item = (NewNodeId, &Rc<NewNode>)> {
+        self.opened.iter_enumerated().filter_map(|(id, node)| Some((id, node.as_ref()?)))
     }
 
     /// Counts pods that have, or wait for, a place; or no longer.
@@ -304,12 +301,12 @@ impl<'p, 'a> Solution<'p, 'a> {
         self.log.push(Change::Counted(class, at, by));
     }
 
-    fn set_existing(&mut self, node: usize, changed: Occupied<'a>) {
+    fn set_existing(&mut self, node: NodeId, changed: Occupied<'a>) {
         let before = std::mem::replace(&mut self.existing[node], Rc::new(changed));
         self.log.push(Change::Existing(node, before));
     }
 
-    fn set_opened(&mut self, node: usize, changed: Option<Rc<NewNode>>) {
+    fn set_opened(&mut self, node: NewNodeId, changed: Option<Rc<NewNode>>) {
         self.log.push(Change::Opened(node, self.opened[node].clone()));
         self.exchange(node, changed);
     }
@@ -320,11 +317,11 @@ impl<'p, 'a> Solution<'p, 'a> {
     }
 
     /// Puts a new node in the place of another, with all that it holds.
-    fn exchange(&mut self, place: usize, node: Option<Rc<NewNode>>) {
-        if let Some(before) = std::mem::replace(&mut self.opened[place], node) {
+    fn exchange(&mut self, id: NewNodeId, node: Option<Rc<NewNode>>) {
+        if let Some(before) = std::mem::replace(&mut self.opened[id], node) {
             self.book(&before, false);
         }
-        if let Some(now) = self.opened[place].clone() {
+        if let Some(now) = self.opened[id].clone() {
             self.book(&now, true);
         }
     }

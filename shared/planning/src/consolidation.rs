@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use outrigger_model::node_pool::DisruptionReason;
 use outrigger_model::{Command, NodePool, Pod, PodRef, Price, Proposal, Snapshot, labels};
+use outrigger_optimizer::ids::NodeId;
 use outrigger_optimizer::problem::Problem;
 use outrigger_optimizer::problem::existing::Endable;
 use outrigger_optimizer::search::consolidate::{AtOnce, PoolNodes, consolidate as search};
@@ -64,9 +65,9 @@ pub fn consolidate(
         balance: balances.get(pool.name.as_str()).copied(),
         ..settings.for_pool(pool)
     };
-    let places = places(&problem);
-    let pools = pools(&chosen, &places, &budgets, &settings_of);
-    let mut consolidated = search(&problem, &pools, &proposed(snapshot, &all, &places));
+    let ids = ids_by_name(&problem);
+    let pools = pools(&chosen, &ids, &budgets, &settings_of);
+    let mut consolidated = search(&problem, &pools, &proposed(snapshot, &all, &ids));
     let before = node_cost(snapshot, options);
     let mut judged = Judged { snapshot, settings_of: &settings_of, wasted: Wasted::of(snapshot) };
     let commands = told(commands(&consolidated), &chosen, successors, &budgets, &mut judged);
@@ -177,15 +178,15 @@ const fn why(is_empty: bool) -> DisruptionReason {
     if is_empty { DisruptionReason::Empty } else { DisruptionReason::Underutilized }
 }
 
-/// The place of each existing node in a problem, by its name.
-fn places<'a>(problem: &Problem<'a>) -> BTreeMap<&'a str, usize> {
-    problem.existing.iter().enumerate().map(|(place, node)| (node.name, place)).collect()
+/// The index of each existing node in a problem, by its name.
+fn ids_by_name<'a>(problem: &Problem<'a>) -> BTreeMap<&'a str, NodeId> {
+    problem.existing.iter_enumerated().map(|(id, node)| (node.name, id)).collect()
 }
 
 /// The nodes that may be ended, by pool.
 fn pools(
     chosen: &Chosen<'_, '_>,
-    places: &BTreeMap<&str, usize>,
+    ids: &BTreeMap<&str, NodeId>,
     budgets: &Budgets<'_>,
     settings_of: &dyn Fn(&NodePool) -> DisruptionSettings,
 ) -> Vec<PoolNodes> {
@@ -203,32 +204,32 @@ fn pools(
     let mut by_pool: BTreeMap<&str, PoolNodes> = BTreeMap::new();
     for candidate in chosen.surplus.iter().chain(&chosen.replaced) {
         let of_pool = by_pool.entry(&candidate.pool.name).or_insert_with(|| empty(candidate.pool));
-        of_pool.replaced.extend(places.get(candidate.node.name.as_str()));
+        of_pool.replaced.extend(ids.get(candidate.node.name.as_str()));
     }
     for candidate in &chosen.endable {
         let of_pool = by_pool.entry(&candidate.pool.name).or_insert_with(|| empty(candidate.pool));
-        of_pool.nodes.extend(places.get(candidate.node.name.as_str()));
+        of_pool.nodes.extend(ids.get(candidate.node.name.as_str()));
     }
     by_pool.into_values().collect()
 }
 
-/// What an earlier run has proposed, as places of nodes that are still there. It says nothing any more about an empty
+/// What an earlier run has proposed, as indices of nodes that are still there. It says nothing any more about an empty
 /// node to which pods have come since.
 fn proposed(
     snapshot: &Snapshot,
     candidates: &[&Candidate<'_>],
-    places: &BTreeMap<&str, usize>,
-) -> Vec<Vec<usize>> {
+    ids: &BTreeMap<&str, NodeId>,
+) -> Vec<Vec<NodeId>> {
     let used: BTreeSet<&str> =
         candidates.iter().filter(|it| !it.is_empty()).map(|it| it.node.name.as_str()).collect();
     let holds = |proposal: &&Proposal| {
         proposal.reason != DisruptionReason::Empty
             || !proposal.nodes.iter().any(|node| used.contains(node.as_str()))
     };
-    let places_of = |proposal: &Proposal| -> Option<Vec<usize>> {
-        proposal.nodes.iter().map(|name| places.get(name.as_str()).copied()).collect()
+    let ids_of = |proposal: &Proposal| -> Option<Vec<NodeId>> {
+        proposal.nodes.iter().map(|name| ids.get(name.as_str()).copied()).collect()
     };
-    snapshot.proposals.iter().filter(holds).filter_map(places_of).collect()
+    snapshot.proposals.iter().filter(holds).filter_map(ids_of).collect()
 }
 
 /// What commands are judged by.

@@ -12,7 +12,7 @@ use super::classes::PodClass;
 use super::existing::ExistingNode;
 use super::topology::groups::Asker;
 use super::topology::{Counts, Groups, Rule, RuleKind, Standing, Topology};
-use crate::ids::{GroupId, RelaxationId, TemplateId};
+use crate::ids::{GroupId, NodeId, RelaxationId, TemplateId};
 use crate::market::purchases::Purchases;
 use crate::market::selection::Aspect;
 use crate::market::templates::Template;
@@ -71,7 +71,7 @@ impl<'d, 'a> DaemonRules<'d, 'a> {
         &self,
         counts: &mut Counts,
         topology: &mut Topology<'a>,
-        existing: &mut [ExistingNode<'a>],
+        existing: &mut TiSlice<NodeId, ExistingNode<'a>>,
     ) {
         let selecting: Vec<Vec<GroupId>> = self
             .daemons

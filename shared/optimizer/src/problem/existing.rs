@@ -14,10 +14,10 @@ use outrigger_model::{
 use outrigger_policy::pods::daemons::Daemon;
 use outrigger_policy::pods::static_pods::StaticPods;
 use outrigger_policy::pods::volumes::Volumes;
-use typed_index_collections::TiSlice;
+use typed_index_collections::{TiSlice, TiVec};
 
 use crate::amounts::{self, Dimensions};
-use crate::ids::TemplateId;
+use crate::ids::{NodeId, TemplateId};
 use crate::market::purchases::purchase;
 use crate::market::templates::{NEW_HOST, Template};
 use crate::problem::relaxations::Relaxation;
@@ -139,13 +139,13 @@ impl<'a> Builder<'a, '_> {
     /// The nodes in the order in which they are filled: initialised nodes by name, other nodes by name, nodes that are
     /// to be disrupted, then claims without a node from the oldest to the youngest, so that what a plan adds comes last
     /// in the next one.
-    pub(crate) fn nodes(&self) -> Vec<ExistingNode<'a>> {
+    pub(crate) fn nodes(&self) -> TiVec<NodeId, ExistingNode<'a>> {
         let claims = self.claims_by_node();
         let on_node = self.snapshot.pods_by_node();
         let held = self.held_pods();
         let mut nodes: Vec<&Node> = self.snapshot.nodes.iter().collect();
         nodes.sort_by_key(|node| (node.is_disruption_candidate(), !node.is_initialized(), &node.name));
-        let mut all = Vec::new();
+        let mut all = TiVec::new();
         for node in nodes {
             let by_id = node.instance_id().and_then(|id| claims.get(id));
             let claim = by_id.or_else(|| claims.get(node.name.as_str())).copied();

@@ -7,8 +7,10 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use typed_index_collections::{TiVec, ti_vec};
+
 use super::insert::Inserting;
-use crate::ids::{ClassId, Variant};
+use crate::ids::{ClassId, NodeId, Variant};
 use crate::problem::Problem;
 use crate::problem::lots::Lot;
 use crate::problem::topology::RuleKind;
@@ -109,7 +111,7 @@ impl Assigning {
     }
 
     /// The first existing node that takes a pod; where it must be near others, rather one where such pods run already.
-    fn existing_for(&mut self, solution: &Solution<'_, '_>, variant: Variant) -> Option<usize> {
+    fn existing_for(&mut self, solution: &Solution<'_, '_>, variant: Variant) -> Option<NodeId> {
         let nodes = solution.problem.admitting(variant);
         let rules = &solution.problem.relaxation(variant).rules;
         if rules.iter().any(|rule| rule.kind == RuleKind::Affinity) {
@@ -186,25 +188,25 @@ pub(super) fn place_nominated(solution: &mut Solution<'_, '_>) {
 
 /// Puts the pods of nodes that may be ended onto them, whatever rules say: they are there. Says which, for each
 /// existing node; none where a pod could not be placed anywhere else.
-pub(super) fn place_running(solution: &mut Solution<'_, '_>) -> Vec<Option<Vec<PlacedPods>>> {
+pub(super) fn place_running(solution: &mut Solution<'_, '_>) -> TiVec<NodeId, Option<Vec<PlacedPods>>> {
     let problem = solution.problem;
-    let endable = problem.existing.iter().enumerate().filter(|(_, node)| node.saves.is_some());
-    let places: BTreeMap<&str, usize> = endable.map(|(place, node)| (node.name, place)).collect();
-    let mut is_stuck = vec![false; problem.existing.len()];
+    let endable = problem.existing.iter_enumerated().filter(|(_, node)| node.saves.is_some());
+    let by_name: BTreeMap<&str, NodeId> = endable.map(|(id, node)| (node.name, id)).collect();
+    let mut is_stuck = ti_vec![false; problem.existing.len()];
     for (class, of) in problem.classes.iter_enumerated() {
-        let mut counts: BTreeMap<usize, u32> = BTreeMap::new();
-        for place in of.pods.iter().filter_map(|pod| places.get(pod.node_name.as_deref()?)) {
-            *counts.entry(*place).or_default() += 1;
+        let mut counts: BTreeMap<NodeId, u32> = BTreeMap::new();
+        for node in of.pods.iter().filter_map(|pod| by_name.get(pod.node_name.as_deref()?)) {
+            *counts.entry(*node).or_default() += 1;
         }
-        for (place, count) in counts {
+        for (node, count) in counts {
             let admits =
-                |variant: &Variant| problem.existing[place].admits(of.spec, problem.relaxation(*variant));
+                |variant: &Variant| problem.existing[node].admits(of.spec, problem.relaxation(*variant));
             let variant = problem.variants(class).find(admits).or(problem.variants(class).next_back());
             let Some(variant) = variant.filter(|_| problem.plannable[class]) else {
-                is_stuck[place] = true;
+                is_stuck[node] = true;
                 continue;
             };
-            solution.place_on_existing(place, variant, count);
+            solution.place_on_existing(node, variant, count);
         }
     }
     let homes = solution.existing.iter().zip(is_stuck);

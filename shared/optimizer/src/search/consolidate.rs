@@ -14,22 +14,22 @@ use std::rc::Rc;
 
 use outrigger_model::Price;
 use outrigger_policy::disruption::DisruptionSettings;
+use typed_index_collections::TiVec;
 
 use super::order::classes_in_order;
 use super::prices::Prices;
 use super::{assign, construct};
-use crate::ids::ClassId;
+use crate::ids::{ClassId, NodeId, OpenedId};
 use crate::problem::Problem;
 use crate::solution::{NewNode, PlacedPods, Solution};
 use kinds::Kinds;
 
 /// The nodes of a pool that may be ended, and when that is worth it.
 pub struct PoolNodes {
-    /// Nodes that are to be replaced whatever that costs, by their places among the existing ones, the first to go
-    /// first.
-    pub replaced: Vec<usize>,
-    /// The others, by their places.
-    pub nodes: Vec<usize>,
+    /// Nodes that are to be replaced whatever that costs, the first to go first.
+    pub replaced: Vec<NodeId>,
+    /// The others.
+    pub nodes: Vec<NodeId>,
     /// The pool's numbers.
     pub settings: DisruptionSettings,
     /// How many empty ones may go.
@@ -60,13 +60,13 @@ pub type Counts = BTreeMap<ClassId, u32>;
 /// A step that is worth it.
 pub struct Step {
     /// The existing nodes that it ends, with the pods that were on each.
-    pub ended: Vec<(usize, Vec<PlacedPods>)>,
+    pub ended: Vec<(NodeId, Vec<PlacedPods>)>,
     /// The nodes that it opens, each with what it takes in at once; the rest comes to it in later steps.
     pub opened: Vec<(Rc<NewNode>, Counts)>,
-    /// What nodes take in that an earlier step has opened, by their numbers among all that steps open.
-    pub joined: Vec<(usize, Counts)>,
+    /// What nodes take in that an earlier step has opened, by their indices.
+    pub joined: Vec<(OpenedId, Counts)>,
     /// What existing nodes take in.
-    pub taken_in: Vec<(usize, Counts)>,
+    pub taken_in: Vec<(NodeId, Counts)>,
     /// Nano-dollars per hour that it saves; less than nothing where a replacement costs more.
     pub saving: i64,
     /// How many pods it evicts.
@@ -105,15 +105,14 @@ pub struct Consolidated<'p, 'a> {
     /// The steps, in order.
     pub steps: Vec<Step>,
     /// The nodes that stay, of those that might be ended.
-    pub stays: BTreeMap<usize, Stays>,
+    pub stays: BTreeMap<NodeId, Stays>,
 }
 
-/// Ends nodes as long as that is worth it. `proposed` names those that an earlier run would end together, by their
-/// places.
+/// Ends nodes as long as that is worth it. `proposed` names those that an earlier run would end together.
 pub fn consolidate<'p, 'a>(
     problem: &'p Problem<'a>,
     pools: &[PoolNodes],
-    proposed: &[Vec<usize>],
+    proposed: &[Vec<NodeId>],
 ) -> Consolidated<'p, 'a> {
     let mut solution = Solution::empty(problem);
     let order = classes_in_order(problem);
@@ -133,25 +132,25 @@ struct Start<'s, 'p, 'a> {
     /// The classes in the order in which their pods are placed.
     order: Vec<ClassId>,
     /// The pods that may move, of each existing node; none where one of them could be nowhere else.
-    homes: Vec<Option<Vec<PlacedPods>>>,
+    homes: TiVec<NodeId, Option<Vec<PlacedPods>>>,
     pools: &'s [PoolNodes],
     /// The nodes that an earlier run would end together.
-    proposed: &'s [Vec<usize>],
+    proposed: &'s [Vec<NodeId>],
     kinds: Kinds<'p>,
 }
 
 impl Start<'_, '_, '_> {
-    fn pods_of(&self, node: usize) -> &[PlacedPods] {
+    fn pods_of(&self, node: NodeId) -> &[PlacedPods] {
         self.homes[node].as_deref().unwrap_or_default()
     }
 
     /// How many pods of a node would be evicted.
-    fn evictions(&self, node: usize) -> usize {
+    fn evictions(&self, node: NodeId) -> usize {
         self.pods_of(node).iter().map(|pods| pods.count as usize).sum()
     }
 
     /// Whether all pods of a node could be elsewhere, as far as that is known of them alone.
-    fn is_free(&self, node: usize) -> bool {
+    fn is_free(&self, node: NodeId) -> bool {
         self.homes[node].is_some()
     }
 }

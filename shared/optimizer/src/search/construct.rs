@@ -2,12 +2,14 @@
 
 use std::rc::Rc;
 
+use typed_index_collections::TiVec;
+
 use super::assign::{Waiting, assign};
 use super::insert::Inserting;
 use super::open::Opening;
 use super::prices::Prices;
 use super::random::Random;
-use crate::ids::ClassId;
+use crate::ids::{ClassId, NewNodeId};
 use crate::solution::{At, Shape, Solution};
 
 /// So many of the nodes that are opened last are tried in pairs.
@@ -26,14 +28,14 @@ pub(super) fn recreate(
     solution: &mut Solution<'_, '_>,
     order: &[ClassId],
     prices: &mut Prices,
-) -> Vec<usize> {
-    let known: Vec<bool> = solution.opened.iter().map(Option::is_some).collect();
-    let is_new = |place: &usize| !known.get(*place).copied().unwrap_or(false);
+) -> Vec<NewNodeId> {
+    let known: TiVec<NewNodeId, bool> = solution.opened.iter().map(Option::is_some).collect();
+    let is_new = |id: &NewNodeId| !known.get(*id).copied().unwrap_or(false);
     let waiting = assign(solution, order);
     let rest = Opening::new(solution, waiting, prices).open_all();
     stop_waiting(solution, &rest);
-    let opened = |solution: &Solution<'_, '_>| -> Vec<usize> {
-        solution.new_nodes().map(|(place, _)| place).filter(is_new).collect()
+    let opened = |solution: &Solution<'_, '_>| -> Vec<NewNodeId> {
+        solution.new_nodes().map(|(id, _)| id).filter(is_new).collect()
     };
     if solution.left.iter().any(|left| *left > 0) {
         let among = opened(solution);
@@ -45,7 +47,7 @@ pub(super) fn recreate(
 
 /// Puts the pods of two new nodes onto one where that costs less: what was opened last carries what was left, and is
 /// seldom full.
-fn merge_last(solution: &mut Solution<'_, '_>, mut opened: Vec<usize>) {
+fn merge_last(solution: &mut Solution<'_, '_>, mut opened: Vec<NewNodeId>) {
     opened.drain(..opened.len().saturating_sub(MERGED_AMONG));
     loop {
         let pairs = opened.iter().flat_map(|into| opened.iter().map(move |from| (*into, *from)));
@@ -55,7 +57,7 @@ fn merge_last(solution: &mut Solution<'_, '_>, mut opened: Vec<usize>) {
         });
         let Some((_, into, from, node)) = merged.max_by_key(|(saved, ..)| *saved) else { return };
         solution.merge(into, from, node);
-        opened.retain(|place| *place != from);
+        opened.retain(|node| *node != from);
     }
 }
 

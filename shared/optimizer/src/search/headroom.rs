@@ -3,7 +3,7 @@
 
 use super::insert::Inserting;
 use crate::amounts::Dimensions;
-use crate::ids::TemplateId;
+use crate::ids::{NewNodeId, TemplateId};
 use crate::solution::Solution;
 
 /// Grows a node of each pool that has fill-only pods. Room that nodes have already counts, and what is opened as well.
@@ -15,8 +15,8 @@ pub(super) fn grow(solution: &mut Solution<'_, '_>) {
         let opened = solution
             .new_nodes()
             .filter(|(_, node)| is_grown(node.shape.template) && !node.is_static(problem))
-            .map(|(place, node)| (place, node.shape.packed[Dimensions::CPU]));
-        let (nodes, cpu): (Vec<usize>, Vec<i64>) = opened.unzip();
+            .map(|(id, node)| (id, node.shape.packed[Dimensions::CPU]));
+        let (nodes, cpu): (Vec<NewNodeId>, Vec<i64>) = opened.unzip();
         if nodes.is_empty() {
             continue;
         }

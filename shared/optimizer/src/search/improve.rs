@@ -10,7 +10,7 @@ use super::insert::Inserting;
 use super::prices::Prices;
 use super::random::Random;
 use super::ruin::{self, Ruined};
-use crate::ids::ClassId;
+use crate::ids::{ClassId, NewNodeId};
 use crate::problem::Problem;
 use crate::solution::{Objective, Solution};
 
@@ -152,21 +152,21 @@ impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
     }
 
     /// The new nodes that cost most for what they carry.
-    fn wasteful(&self) -> Vec<usize> {
+    fn wasteful(&self) -> Vec<NewNodeId> {
         let problem = self.solution.problem;
-        let mut nodes: Vec<(f64, usize)> = Vec::new();
-        for (place, node) in self.solution.new_nodes().filter(|(_, node)| !node.is_static(problem)) {
+        let mut nodes: Vec<(f64, NewNodeId)> = Vec::new();
+        for (id, node) in self.solution.new_nodes().filter(|(_, node)| !node.is_static(problem)) {
             let room = problem.templates()[node.shape.template].room(node.quote.purchase);
             let used = node.shape.packed.iter().zip(room).take(2);
             let used: f64 = used.map(|(packed, room)| *packed as f64 / (*room).max(1) as f64).sum();
-            nodes.push((node.cost(problem) as f64 * (2.0 - used).max(0.01), place));
+            nodes.push((node.cost(problem) as f64 * (2.0 - used).max(0.01), id));
         }
         nodes.sort_by(|(a, x), (b, y)| b.total_cmp(a).then(x.cmp(y)));
         nodes.truncate(NODES_MAX);
-        nodes.into_iter().map(|(_, place)| place).collect()
+        nodes.into_iter().map(|(_, id)| id).collect()
     }
 
-    fn ruin(&mut self, wasteful: &[usize]) -> Ruined {
+    fn ruin(&mut self, wasteful: &[NewNodeId]) -> Ruined {
         let is_small = self.is_small();
         let troubled = !self.current.is_whole() || self.current.conceded > 0 || self.current.ordered > 0;
         match self.random.below(if troubled { 6 } else { 8 }) {
@@ -178,7 +178,7 @@ impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
         }
     }
 
-    fn recreate(&mut self, ruined: &Ruined, nodes: Vec<usize>) {
+    fn recreate(&mut self, ruined: &Ruined, nodes: Vec<NewNodeId>) {
         if self.random.one_in(4) {
             self.solution.forbid(ruined.machines.clone());
         }

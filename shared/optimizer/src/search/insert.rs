@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::random::Random;
 use crate::amounts;
-use crate::ids::{ClassId, Variant};
+use crate::ids::{ClassId, NewNodeId, NodeId, Variant};
 use crate::problem::lots::Lot;
 use crate::problem::topology::RuleKind;
 use crate::solution::{NewNode, Portion, Shape, Solution};
@@ -23,7 +23,7 @@ pub(super) struct Inserting<'s, 'p, 'a> {
     /// The order of the classes.
     order: Vec<ClassId>,
     /// The new nodes that are looked at; all where there are none.
-    nodes: Option<Vec<usize>>,
+    nodes: Option<Vec<NewNodeId>>,
     /// Chance, where it may play.
     random: Option<&'s mut Random>,
     /// Whether pods join nodes whenever they can, whatever that costs, as Karpenter's do.
@@ -38,7 +38,7 @@ type Added = (i64, i64, i64);
 /// A place on a new node.
 struct Candidate {
     added: Added,
-    node: Option<usize>,
+    node: Option<NewNodeId>,
     changed: NewNode,
     lot: Rc<Lot>,
     count: u32,
@@ -54,14 +54,14 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
     pub(super) fn among(
         solution: &'s mut Solution<'p, 'a>,
         order: Vec<ClassId>,
-        nodes: Option<Vec<usize>>,
+        nodes: Option<Vec<NewNodeId>>,
         random: &'s mut Random,
     ) -> Self {
         Self { solution, order, nodes, random: Some(random), joins: false, evaluations: 0 }
     }
 
     /// The same among some new nodes and those that are opened.
-    pub(super) fn only_among(mut self, nodes: Vec<usize>) -> Self {
+    pub(super) fn only_among(mut self, nodes: Vec<NewNodeId>) -> Self {
         self.nodes = Some(nodes);
         self
     }
@@ -111,10 +111,10 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
     fn insert_on_existing(&mut self, variant: Variant) -> bool {
         let nodes = self.solution.problem.admitting(variant);
         self.evaluations += nodes.len() / EXISTING_AT_ONCE;
-        let upset = |node: usize| {
+        let upset = |node: NodeId| {
             self.solution.upsets(variant.class, |key| self.solution.problem.existing_domains[node][key])
         };
-        let mut calm: Vec<usize> = nodes.iter().copied().filter(|node| !upset(*node)).collect();
+        let mut calm: Vec<NodeId> = nodes.iter().copied().filter(|node| !upset(*node)).collect();
         if calm.len() > 1
             && let Some(random) = &mut self.random
             && random.one_in(LONE)
@@ -159,7 +159,7 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
     }
 
     /// A new node with so many pods of a lot beside its own.
-    fn grown(&self, node: usize, lot: &Rc<Lot>, count: u32) -> Option<Candidate> {
+    fn grown(&self, node: NewNodeId, lot: &Rc<Lot>, count: u32) -> Option<Candidate> {
         let problem = self.solution.problem;
         let known = self.solution.opened[node].clone()?;
         let mut shape = known.shape.clone();
@@ -204,7 +204,7 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
     /// that spreads count.
     fn best_static(&mut self, lots: &[Rc<Lot>], wanted: u32) -> Option<Candidate> {
         let mut best: Option<(u64, Candidate)> = None;
-        for node in 0..self.solution.static_nodes {
+        for node in self.solution.opened.keys().take(self.solution.static_nodes) {
             let Some(known) = self.solution.opened[node].clone() else { continue };
             for lot in lots {
                 let crowd = self.solution.crowd(lot);
@@ -244,12 +244,12 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
         if lots.is_empty() {
             return None;
         }
-        let mut nodes: Vec<usize> = match &self.nodes {
+        let mut nodes: Vec<NewNodeId> = match &self.nodes {
             Some(nodes) => nodes.clone(),
-            None => (0..self.solution.opened.len()).collect(),
+            None => self.solution.opened.keys().collect(),
         };
         if self.joins {
-            let pods = |node: usize| self.solution.opened[node].as_ref().map_or(0, |it| it.count());
+            let pods = |node: NewNodeId| self.solution.opened[node].as_ref().map_or(0, |it| it.count());
             nodes.sort_by_key(|node| pods(*node));
         }
         let mut best: Option<Candidate> = None;
@@ -285,7 +285,7 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
     /// A new node with one more pod of a lot, or with as many as its machine then carries at that price.
     fn joined(
         &mut self,
-        node: usize,
+        node: NewNodeId,
         known: &Rc<NewNode>,
         lot: &Rc<Lot>,
         wanted: u32,
@@ -363,7 +363,7 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
 
     fn candidate(
         &self,
-        node: Option<usize>,
+        node: Option<NewNodeId>,
         known: Option<&NewNode>,
         changed: NewNode,
         lot: &Rc<Lot>,

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::random::Random;
-use crate::ids::{ClassId, TemplateId};
+use crate::ids::{ClassId, NewNodeId, TemplateId};
 use crate::market::purchases::type_of;
 use crate::solution::{NewNode, Portion, Solution};
 
@@ -14,7 +14,7 @@ const NODES_MAX: usize = 4;
 #[derive(Default)]
 pub(super) struct Ruined {
     /// The nodes that were given up or changed.
-    pub(super) nodes: Vec<usize>,
+    pub(super) nodes: Vec<NewNodeId>,
     /// The machines that they were, as template and instance type.
     pub(super) machines: Vec<(TemplateId, usize)>,
 }
@@ -23,7 +23,7 @@ pub(super) struct Ruined {
 /// is none.
 pub(super) fn remove_nodes(
     solution: &mut Solution<'_, '_>,
-    wasteful: &[usize],
+    wasteful: &[NewNodeId],
     random: &mut Random,
 ) -> Ruined {
     let mut ruined = Ruined::default();
@@ -51,7 +51,7 @@ pub(super) fn remove_nodes(
 
 /// Gives up all nodes of pools that are not static.
 pub(super) fn remove_all(solution: &mut Solution<'_, '_>) {
-    for node in 0..solution.opened.len() {
+    for node in solution.opened.keys() {
         if solution.opened[node].as_ref().is_some_and(|it| !it.is_static(solution.problem)) {
             solution.close(node);
         }
@@ -84,28 +84,32 @@ pub(super) fn remove_portions(solution: &mut Solution<'_, '_>, random: &mut Rand
 /// Takes the pods off their nodes of which that is said, by node and class; existing nodes lose all that was placed.
 fn remove_pods(solution: &mut Solution<'_, '_>, is_meant: &dyn Fn(usize, ClassId) -> bool) -> Ruined {
     let mut ruined = Ruined::default();
-    for place in 0..solution.opened.len() {
-        let Some(node) = solution.opened[place].clone() else { continue };
+    for id in solution.opened.keys() {
+        let Some(node) = solution.opened[id].clone() else { continue };
         let (out, rest): (Vec<Portion>, Vec<Portion>) =
-            node.pods.iter().cloned().partition(|portion| is_meant(place, portion.lot.variant.class));
+            node.pods.iter().cloned().partition(|portion| is_meant(id.into(), portion.lot.variant.class));
         if out.is_empty() {
             continue;
         }
-        ruined.nodes.push(place);
+        ruined.nodes.push(id);
         let is_kept = !rest.is_empty() || node.is_static(solution.problem);
         let smaller: Option<NewNode> =
             is_kept.then(|| solution.node_of(node.shape.template, rest, Some(&node))).flatten();
         match smaller {
-            Some(smaller) => solution.exchange_for(place, Rc::new(smaller), &out),
+            Some(smaller) => solution.exchange_for(id, Rc::new(smaller), &out),
             // Fewer pods fit any machine that more do, but for minValues.
             None if node.is_static(solution.problem) => {}
-            None => solution.close(place),
+            None => solution.close(id),
         }
     }
     let offset = solution.opened.len();
-    for place in 0..solution.existing.len() {
-        if solution.existing[place].pods.iter().any(|pods| is_meant(offset + place, pods.variant.class)) {
-            solution.vacate(place);
+    for id in solution.existing.keys() {
+        if solution.existing[id]
+            .pods
+            .iter()
+            .any(|pods| is_meant(offset + usize::from(id), pods.variant.class))
+        {
+            solution.vacate(id);
         }
     }
     ruined

@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 use typed_index_collections::TiSlice;
 
 use super::assign::goes_in_bulk;
-use crate::ids::{ClassId, Variant};
+use crate::ids::{ClassId, NodeId, Variant};
 use crate::solution::Solution;
 
 /// Places the pods that are left beyond `left_before`, by class, onto existing nodes, if they find room in an order of
@@ -62,7 +62,7 @@ fn place(solution: &mut Solution<'_, '_>, class: ClassId, count: u32) -> bool {
 fn place_in_bulk(solution: &mut Solution<'_, '_>, variant: Variant, count: u32) -> u32 {
     let nodes = solution.problem.admitting(variant);
     let rooms = nodes.iter().map(|node| (room(solution, *node, variant), *node));
-    let mut rooms: BinaryHeap<(u32, usize)> = rooms.filter(|(room, _)| *room > 0).collect();
+    let mut rooms: BinaryHeap<(u32, NodeId)> = rooms.filter(|(room, _)| *room > 0).collect();
     for left in (1..=count).rev() {
         let Some((_, node)) = rooms.pop() else { return left };
         solution.place_on_existing(node, variant, 1);
@@ -83,7 +83,7 @@ fn place_one(solution: &mut Solution<'_, '_>, variant: Variant) -> bool {
 }
 
 /// How many pods of a class a node has room for.
-fn room(solution: &Solution<'_, '_>, node: usize, variant: Variant) -> u32 {
+fn room(solution: &Solution<'_, '_>, node: NodeId, variant: Variant) -> u32 {
     const MOST: u32 = 4_096;
     solution.room_on_existing(node, variant, MOST, false, true)
 }

@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 
 use outrigger_policy::disruption::DisruptionSettings;
+use typed_index_collections::{TiVec, ti_vec};
 
-use crate::ids::Variant;
+use crate::ids::{NodeId, Variant};
 use crate::market::templates::NANOS_PER_DOLLAR;
 use crate::problem::Problem;
 use crate::solution::{PlacedPods, Solution};
@@ -17,7 +18,7 @@ const NOT_FOR_SALE: f64 = 1e6;
 
 /// A node that may be ended.
 pub(super) struct Endable<'s> {
-    pub(super) node: usize,
+    pub(super) node: NodeId,
     pub(super) settings: &'s DisruptionSettings,
     /// The pods that may move.
     pub(super) pods: &'s [PlacedPods],
@@ -27,8 +28,8 @@ pub(super) struct Endable<'s> {
 
 /// A node that may be ended, with what keeping and ending it costs. Dollars are those of an hour.
 pub(super) struct Valued {
-    /// Its place among the existing nodes.
-    pub(super) node: usize,
+    /// Which of the existing nodes.
+    pub(super) node: NodeId,
     /// How much of its price is more than it is worth, as a share: 0 and less where it is worth its price.
     pub(super) excess: f64,
     /// What it costs, in dollars.
@@ -83,7 +84,7 @@ impl Worth {
         for pods in leaving {
             add(&mut lacking, &requests(problem, pods), 1.0);
         }
-        for node in (0..usable.len()).filter(|node| problem.existing[*node].saves.is_none()) {
+        for node in usable.keys().filter(|node| problem.existing[*node].saves.is_none()) {
             add(&mut lacking, &usable[node], -1.0);
         }
         for node in &mut nodes {
@@ -168,26 +169,29 @@ fn sort(nodes: &mut [Valued]) {
 }
 
 /// What is free on each existing node, no more of it than those of some pods ask for that it admits.
-fn usable<'s>(solution: &Solution<'_, '_>, pods: impl Iterator<Item = &'s PlacedPods>) -> Vec<Vec<f64>> {
+fn usable<'s>(
+    solution: &Solution<'_, '_>,
+    pods: impl Iterator<Item = &'s PlacedPods>,
+) -> TiVec<NodeId, Vec<f64>> {
     let problem = solution.problem;
     let mut counts: BTreeMap<Variant, u32> = BTreeMap::new();
     for pods in pods {
         *counts.entry(pods.variant).or_default() += pods.count;
     }
-    let mut asked = vec![vec![0.0; problem.demand.len()]; problem.existing.len()];
+    let mut asked = ti_vec![vec![0.0; problem.demand.len()]; problem.existing.len()];
     for (variant, count) in counts {
         let all = requests(problem, &[PlacedPods { variant, count }]);
         for node in problem.admitting(variant).iter() {
             add(&mut asked[*node], &all, 1.0);
         }
     }
-    for (node, asked) in asked.iter_mut().enumerate() {
+    for (node, asked) in asked.iter_mut_enumerated() {
         asked.iter_mut().zip(free(solution, node)).for_each(|(asked, free)| *asked = asked.min(free));
     }
     asked
 }
 
-fn free(solution: &Solution<'_, '_>, node: usize) -> Vec<f64> {
+fn free(solution: &Solution<'_, '_>, node: NodeId) -> Vec<f64> {
     solution.existing[node].free.iter().map(|amount| (*amount).max(0) as f64).collect()
 }
 

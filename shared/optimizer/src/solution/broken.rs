@@ -8,19 +8,25 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::{Solution, Spread};
-use crate::ids::{ClassId, GroupId};
+use crate::ids::{ClassId, GroupId, NewNodeId, NodeId};
 use crate::problem::topology::counts::least_of;
 use crate::problem::topology::{Rule, RuleKind};
 
-/// A domain by a key, or a node: existing ones first, then new ones.
-type Domain = (Option<usize>, usize);
+/// A domain by a key, or a node.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Domain {
+    By(usize, usize),
+    Existing(NodeId),
+    New(NewNodeId),
+}
 
 /// Placed pods of one class in one place, with required affinity.
 struct Follower<'s> {
     rules: Vec<&'s Rule>,
     class: ClassId,
     count: u32,
-    place: usize,
+    /// The node as a domain.
+    node: Domain,
     domain: Box<dyn Fn(usize) -> Option<usize> + 's>,
 }
 
@@ -168,8 +174,8 @@ impl Solution<'_, '_> {
 
     fn domain_of(&self, follower: &Follower<'_>, group: GroupId) -> Option<Domain> {
         match self.problem.topology.key_of[group] {
-            Some(key) => Some((Some(key), (follower.domain)(key)?)),
-            None => Some((None, follower.place)),
+            Some(key) => Some(Domain::By(key, (follower.domain)(key)?)),
+            None => Some(follower.node),
         }
     }
 
@@ -177,17 +183,23 @@ impl Solution<'_, '_> {
     fn followers(&self) -> Vec<Follower<'_>> {
         let is_required = |rule: &&Rule| rule.kind == RuleKind::Affinity && !rule.is_preference;
         let mut all = Vec::new();
-        for (place, node) in self.existing.iter().enumerate() {
+        for (id, node) in self.existing.iter_enumerated() {
             for pods in &node.pods {
                 let rules = self.problem.relaxation(pods.variant).rules.iter();
                 let rules: Vec<&Rule> = rules.filter(is_required).collect();
                 if !rules.is_empty() {
-                    let domain = Box::new(move |key: usize| self.problem.existing_domains[place][key]);
-                    all.push(Follower { rules, class: pods.variant.class, count: pods.count, place, domain });
+                    let domain = Box::new(move |key: usize| self.problem.existing_domains[id][key]);
+                    all.push(Follower {
+                        rules,
+                        class: pods.variant.class,
+                        count: pods.count,
+                        node: Domain::Existing(id),
+                        domain,
+                    });
                 }
             }
         }
-        for (place, node) in self.new_nodes() {
+        for (id, node) in self.new_nodes() {
             for portion in &node.pods {
                 let rules = self.problem.rules_on_new(portion.lot.variant).iter();
                 let rules: Vec<&Rule> = rules.filter(is_required).collect();
@@ -195,7 +207,7 @@ impl Solution<'_, '_> {
                     let (class, count) = (portion.lot.variant.class, portion.count);
                     let lot = Rc::clone(&portion.lot);
                     let domain = Box::new(move |key: usize| lot.domain(key));
-                    all.push(Follower { rules, class, count, place: self.existing.len() + place, domain });
+                    all.push(Follower { rules, class, count, node: Domain::New(id), domain });
                 }
             }
         }
@@ -214,16 +226,16 @@ impl Solution<'_, '_> {
             if let Some(key) = topology.key_of[*group] {
                 for domain in 0..topology.width(*group) {
                     let counted = self.counts.counted(*group, domain);
-                    there.insert((*group, (Some(key), domain)), counted);
+                    there.insert((*group, Domain::By(key, domain)), counted);
                 }
                 continue;
             }
-            for (place, node) in self.existing.iter().enumerate() {
-                there.insert((*group, (None, place)), node.host.counted(*group));
+            for (id, node) in self.existing.iter_enumerated() {
+                there.insert((*group, Domain::Existing(id)), node.host.counted(*group));
             }
-            for (place, node) in self.new_nodes() {
+            for (id, node) in self.new_nodes() {
                 let counted = node.shape.host.counted(*group);
-                there.insert((*group, (None, self.existing.len() + place)), counted);
+                there.insert((*group, Domain::New(id)), counted);
             }
         }
         for follower in followers {

@@ -1,7 +1,7 @@
 //! Which rules about domains a further pod would break.
 
 use super::Solution;
-use crate::ids::{ClassId, GroupId, Variant};
+use crate::ids::{ClassId, GroupId, NodeId, Variant};
 use crate::problem::lots::Lot;
 use crate::problem::topology::{Rule, RuleKind};
 
@@ -102,7 +102,7 @@ impl Solution<'_, '_> {
     }
 
     /// Whether an existing node takes a pod of a class, if the rules that other pods can still fulfil hold in the end.
-    pub(crate) fn may_take(&self, node: usize, variant: Variant) -> bool {
+    pub(crate) fn may_take(&self, node: NodeId, variant: Variant) -> bool {
         let domain = |key: usize| self.problem.existing_domains[node][key];
         let (topology, counts) = (&self.problem.topology, &self.counts);
         let rules = self.problem.relaxation(variant).rules.iter();
@@ -118,7 +118,7 @@ impl Solution<'_, '_> {
 
     /// Whether an existing node takes a pod of a class now; `strict` where the spread of pods there must hold in
     /// every order.
-    pub(crate) fn takes(&self, node: usize, variant: Variant, strict: bool) -> bool {
+    pub(crate) fn takes(&self, node: NodeId, variant: Variant, strict: bool) -> bool {
         self.room_on_existing(node, variant, 1, self.founds(variant), strict) == 1
             && self.breaks(variant, |key| self.problem.existing_domains[node][key]).is_none()
             && !self.may_be_barred(variant.class, node)
@@ -126,11 +126,11 @@ impl Solution<'_, '_> {
 
     /// The first of some existing nodes that takes a pod: rather one where pods run already that its affinity selects,
     /// since those that only wait may be bound later or elsewhere.
-    pub(crate) fn first_taking(&self, nodes: &[usize], variant: Variant, strict: bool) -> Option<usize> {
+    pub(crate) fn first_taking(&self, nodes: &[NodeId], variant: Variant, strict: bool) -> Option<NodeId> {
         let roomy = self.problem.roomy(variant);
         let roomy = || nodes.iter().copied().filter(|node| roomy[*node]);
         let taking = || roomy().filter(|node| self.takes(*node, variant, strict));
-        let has_running = |node: &usize| {
+        let has_running = |node: &NodeId| {
             let rules = self.problem.relaxation(variant).rules.iter();
             let mut affinities = rules.filter(|rule| rule.kind == RuleKind::Affinity);
             affinities.all(|rule| match self.problem.topology.key_of[rule.group] {
@@ -145,7 +145,7 @@ impl Solution<'_, '_> {
     /// How many pods of a class an existing node takes, rules about domains left aside.
     pub(crate) fn room_on_existing(
         &self,
-        node: usize,
+        node: NodeId,
         variant: Variant,
         wanted: u32,
         founds: bool,
@@ -175,7 +175,7 @@ impl Solution<'_, '_> {
     }
 
     /// Whether pods that want a class's pods away may be in the same domain, where the node's domain is open.
-    fn may_be_barred(&self, class: ClassId, node: usize) -> bool {
+    fn may_be_barred(&self, class: ClassId, node: NodeId) -> bool {
         let topology = &self.problem.topology;
         let domains = &self.problem.existing_domains[node];
         self.problem.classes[class].selected_by.iter().any(|group| {

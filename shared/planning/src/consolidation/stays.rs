@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use outrigger_model::{Pod, PodRef, Price, Refusal};
-use outrigger_optimizer::ids::ClassId;
+use outrigger_optimizer::ids::{ClassId, NodeId};
 use outrigger_optimizer::problem::Problem;
 use outrigger_optimizer::problem::classes::PodClass;
 pub(super) use outrigger_optimizer::search::consolidate::{Consolidated, Stays};
@@ -21,7 +21,7 @@ const POOLS_SHOWN: usize = 2;
 
 /// The nodes that stay, of those that might be ended.
 pub(super) fn kept(found: &mut Consolidated<'_, '_>, settings: &DisruptionSettings) -> Vec<KeptName> {
-    let stays: Vec<(usize, Stays)> = found.stays.iter().map(|(node, stays)| (*node, *stays)).collect();
+    let stays: Vec<(NodeId, Stays)> = found.stays.iter().map(|(node, stays)| (*node, *stays)).collect();
     let homes = if stays.iter().any(|(_, stays)| matches!(stays, Stays::NoPlace(None))) {
         homes(found.solution.problem)
     } else {
@@ -58,7 +58,7 @@ struct Explained<'s, 'p, 'a> {
 }
 
 impl Explained<'_, '_, '_> {
-    fn reason(&mut self, node: usize, stays: Stays, settings: &DisruptionSettings) -> Kept {
+    fn reason(&mut self, node: NodeId, stays: Stays, settings: &DisruptionSettings) -> Kept {
         let problem = self.solution.problem;
         match stays {
             Stays::NoPlace(class) => self.no_place(node, class),
@@ -75,7 +75,7 @@ impl Explained<'_, '_, '_> {
     }
 
     /// The pod that has no other place: of the class that is known, or of the first for which a pool says why.
-    fn no_place(&mut self, node: usize, class: Option<ClassId>) -> Kept {
+    fn no_place(&mut self, node: NodeId, class: Option<ClassId>) -> Kept {
         let problem = self.solution.problem;
         if let Some((class, pod)) =
             class.and_then(|class| Some((class, pod_of(problem, node, &problem.classes[class])?)))
@@ -94,7 +94,7 @@ impl Explained<'_, '_, '_> {
     }
 
     /// What a plan would say of a pod of a class, were its node gone; nothing where a node can be made for it.
-    fn why(&mut self, node: usize, class: ClassId) -> String {
+    fn why(&mut self, node: NodeId, class: ClassId) -> String {
         if let Some(known) = self.known.get(&class) {
             return known.clone();
         }
@@ -122,7 +122,7 @@ impl Explained<'_, '_, '_> {
 }
 
 /// A pod of a class on an existing node.
-fn pod_of(problem: &Problem<'_>, node: usize, class: &PodClass<'_>) -> Option<PodRef> {
+fn pod_of(problem: &Problem<'_>, node: NodeId, class: &PodClass<'_>) -> Option<PodRef> {
     let name = problem.existing[node].name;
     let found = class.pods.iter().find(|pod| pod.node_name.as_deref() == Some(name));
     found.map(|pod| pod.id.clone())

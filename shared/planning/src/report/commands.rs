@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use outrigger_model::{ExistingPlacement, PlannedNode, Pod, Target};
-use outrigger_optimizer::ids::ClassId;
+use outrigger_optimizer::ids::{ClassId, NodeId, OpenedId};
 use outrigger_optimizer::search::consolidate::{Consolidated, Step};
+use typed_index_collections::TiVec;
 
 use super::Writer;
 use super::naming::ClaimNames;
@@ -29,7 +30,7 @@ pub(crate) struct Written {
 /// The steps of a consolidation, in order.
 pub(crate) fn commands(found: &Consolidated<'_, '_>) -> Vec<Written> {
     let writer = Writer::new(&found.solution);
-    let mut names = Names { next: ClaimNames::new(found.solution.problem.snapshot), given: Vec::new() };
+    let mut names = Names { next: ClaimNames::new(found.solution.problem.snapshot), given: TiVec::new() };
     let homes = pods_by_home(found);
     found.steps.iter().map(|step| written(&writer, &mut names, &homes, step)).collect()
 }
@@ -37,7 +38,7 @@ pub(crate) fn commands(found: &Consolidated<'_, '_>) -> Vec<Written> {
 /// The names of the nodes that steps open, in the order in which they are opened.
 struct Names<'a> {
     next: ClaimNames<'a>,
-    given: Vec<String>,
+    given: TiVec<OpenedId, String>,
 }
 
 /// The pods of each class on each node that is ended.
@@ -62,7 +63,7 @@ fn written<'a>(
     step: &Step,
 ) -> Written {
     let problem = writer.problem;
-    let name = |node: usize| problem.existing[node].name;
+    let name = |node: NodeId| problem.existing[node].name;
     let mut moved: BTreeMap<ClassId, Vec<&Pod>> = BTreeMap::new();
     for (node, pods) in &step.ended {
         for class in pods.iter().map(|pods| pods.variant.class) {
@@ -78,9 +79,9 @@ fn written<'a>(
         let pods = nominated(classes.iter().flat_map(|(class, count)| take(*class, *count)));
         existing.push(ExistingPlacement { target: problem.existing[*node].target.clone(), pods });
     }
-    for (number, classes) in &step.joined {
+    for (opened, classes) in &step.joined {
         let pods = nominated(classes.iter().flat_map(|(class, count)| take(*class, *count)));
-        let Some(claim) = names.given.get(*number) else { continue };
+        let Some(claim) = names.given.get(*opened) else { continue };
         existing.push(ExistingPlacement { target: Target::Claim(claim.clone()), pods });
     }
     let mut used = writer.solution.used.clone();

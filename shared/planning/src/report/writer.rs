@@ -9,7 +9,7 @@ use outrigger_model::{
     PlannedNode, Pod, PodRef, PodsReport, Price, RankedType, Report, Requirement, Requirements, Resources,
     ZonePrice, labels,
 };
-use outrigger_optimizer::ids::{ClassId, TemplateId};
+use outrigger_optimizer::ids::{ClassId, NodeId, TemplateId};
 use outrigger_optimizer::market::offers::{self, MinValues};
 use outrigger_optimizer::market::purchases::{capacity_of, type_of};
 pub(super) use outrigger_optimizer::market::selection::Aspect;
@@ -36,8 +36,16 @@ pub(crate) struct Writer<'s, 'p, 'a> {
     fates: Fates,
 }
 
-/// The pods of one class at one place, with its name.
-type Fates = BTreeMap<(ClassId, usize), (String, Vec<PodRef>)>;
+/// The pods of one class on one node, with its name.
+type Fates = BTreeMap<(ClassId, Place), (String, Vec<PodRef>)>;
+
+/// Which node, in the order of the report.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Existing(NodeId),
+    /// As so many new nodes are written before it.
+    New(usize),
+}
 
 /// What a new node offers.
 pub(super) struct Offer {
@@ -85,9 +93,9 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
     /// Pods that are nominated for a node already come before others of their class.
     fn write_existing(&mut self) {
         let nominations = Nominations::of(&self.problem.existing);
-        let mut nominated_pods: BTreeMap<(ClassId, usize), Vec<&'a Pod>> = BTreeMap::new();
+        let mut nominated_pods: BTreeMap<(ClassId, NodeId), Vec<&'a Pod>> = BTreeMap::new();
         for (class, queue) in self.queues.iter_mut_enumerated() {
-            let placed = |node: usize| {
+            let placed = |node: NodeId| {
                 let pods = &self.solution.existing[node].pods;
                 pods.iter()
                     .filter(|pods| pods.variant.class == class)
@@ -107,18 +115,18 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
             rest.reverse();
             *queue = rest;
         }
-        for (place, occupied) in self.solution.existing.iter().enumerate() {
-            let target = &self.problem.existing[place].target;
+        for (node, occupied) in self.solution.existing.iter_enumerated() {
+            let target = &self.problem.existing[node].target;
             let mut all = Vec::new();
             let mut classes: BTreeMap<ClassId, usize> = BTreeMap::new();
             for pods in &occupied.pods {
                 *classes.entry(pods.variant.class).or_default() += pods.count as usize;
             }
             for (class, count) in classes {
-                let mut pods = nominated_pods.remove(&(class, place)).unwrap_or_default();
+                let mut pods = nominated_pods.remove(&(class, node)).unwrap_or_default();
                 let more = count.saturating_sub(pods.len());
                 pods.extend(self.take(class, more));
-                self.note(class, place, target.name(), &pods);
+                self.note(class, Place::Existing(node), target.name(), &pods);
                 all.extend(pods);
             }
             let pods = nominated(all.into_iter());
@@ -141,7 +149,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
             let mut pods = Vec::new();
             for portion in &node.pods {
                 let taken = self.take(portion.lot.variant.class, portion.count as usize);
-                self.note(portion.lot.variant.class, self.problem.existing.len() + order, &name, &taken);
+                self.note(portion.lot.variant.class, Place::New(order), &name, &taken);
                 pods.extend(taken);
             }
             let planned = self.planned_node(name, node, &offer, &pods);
@@ -175,7 +183,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         queue.split_off(rest).into_iter().rev().collect()
     }
 
-    fn note(&mut self, class: ClassId, place: usize, name: &str, pods: &[&Pod]) {
+    fn note(&mut self, class: ClassId, place: Place, name: &str, pods: &[&Pod]) {
         let real: Vec<PodRef> =
             pods.iter().filter(|pod| !is_virtual(pod)).map(|pod| pod.id.clone()).collect();
         if !real.is_empty() {

@@ -9,7 +9,7 @@ use super::Groups;
 use super::groups::NodeFilter;
 use super::sites::Site;
 use crate::fixed_map::FixedMap;
-use crate::ids::{ClassId, GroupId, TemplateId};
+use crate::ids::{ClassId, GroupId, NodeId, TemplateId};
 use crate::market::purchases::Purchases;
 use crate::market::templates::Template;
 use crate::problem::classes::PodClass;
@@ -39,7 +39,7 @@ pub(crate) struct DomainMakers<'m, 'a> {
     /// The machines of each template that can be launched.
     pub(crate) openable: &'m TiSlice<TemplateId, Purchases>,
     /// The nodes that exist; of those on their way labels may be open.
-    pub(crate) existing: &'m [ExistingNode<'a>],
+    pub(crate) existing: &'m TiSlice<NodeId, ExistingNode<'a>>,
 }
 
 impl<'m, 'a> DomainMakers<'m, 'a> {

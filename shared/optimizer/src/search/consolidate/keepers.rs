@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Start;
 use super::steps::{Parting, Score, Steps};
+use crate::ids::NodeId;
 use crate::market::templates::NANOS_PER_DOLLAR;
 use crate::search::worth::{Endable, Relaxed, Worth};
 use crate::solution::PlacedPods;
@@ -49,7 +50,7 @@ struct Search<'s, 'p, 'a> {
     start: &'s Start<'s, 'p, 'a>,
     worth: Worth,
     /// The pool of each node.
-    pools: BTreeMap<usize, usize>,
+    pools: BTreeMap<NodeId, usize>,
     /// The nodes that may be kept, by their places: no earlier run has proposed to end them.
     open: Vec<usize>,
     /// Dollars of what stays in any case.
@@ -70,10 +71,10 @@ impl<'s, 'p, 'a> Search<'s, 'p, 'a> {
             }));
             pools.extend(free.map(|node| (node, index)));
         }
-        let replaced: Vec<usize> = start.pools.iter().flat_map(|pool| &pool.replaced).copied().collect();
+        let replaced: Vec<NodeId> = start.pools.iter().flat_map(|pool| &pool.replaced).copied().collect();
         let leaving: Vec<&[PlacedPods]> = replaced.iter().map(|node| start.pods_of(*node)).collect();
         let worth = Worth::of(&start.solution, &endable, &leaving);
-        let going: BTreeSet<usize> = start.proposed.iter().flatten().copied().collect();
+        let going: BTreeSet<NodeId> = start.proposed.iter().flatten().copied().collect();
         let open = (0..worth.nodes.len()).filter(|place| !going.contains(&worth.nodes[*place].node));
         let all = endable.iter().map(|it| it.node).chain(replaced);
         let existing = &start.solution.problem.existing;

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::labels::{CAPACITY_TYPE, INSTANCE_TYPE, ZONE};
+use typed_index_collections::TiVec;
 
+use crate::ids::NodeId;
 use crate::market::purchases::purchase;
 use crate::market::templates::bits;
 use crate::problem::Problem;
@@ -24,7 +26,7 @@ pub(super) struct KindIndex(usize);
 /// The kind of each existing node. Nodes are many and their kinds few, so what is asked of kinds is asked once.
 pub(super) struct Kinds<'p> {
     all: Vec<Kind<'p>>,
-    by_node: Vec<KindIndex>,
+    by_node: TiVec<NodeId, KindIndex>,
 }
 
 impl<'p> Kinds<'p> {
@@ -44,7 +46,7 @@ impl<'p> Kinds<'p> {
         Self { by_node: by_node.collect(), all }
     }
 
-    pub(super) fn kind_of(&self, node: usize) -> KindIndex {
+    pub(super) fn kind_of(&self, node: NodeId) -> KindIndex {
         self.by_node[node]
     }
 

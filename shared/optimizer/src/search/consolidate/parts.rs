@@ -5,6 +5,7 @@
 use std::rc::Rc;
 
 use super::{Counts, Step};
+use crate::ids::OpenedId;
 use crate::problem::Problem;
 use crate::solution::NewNode;
 
@@ -24,14 +25,14 @@ impl Sizes {
 struct Reserved {
     node: Rc<NewNode>,
     counts: Counts,
-    /// Its number among all nodes that steps open, once one does.
-    number: Option<usize>,
+    /// Its index, once a step opens it.
+    id: Option<OpenedId>,
 }
 
 /// The parts of a step. So many nodes were opened by earlier steps as `opened` says.
 pub(super) fn parts(whole: Step, sizes: Sizes, mut opened: usize, problem: &Problem<'_>) -> Vec<Step> {
     let mut existing = whole.taken_in;
-    let reserved = |(node, counts)| Reserved { node, counts, number: None };
+    let reserved = |(node, counts)| Reserved { node, counts, id: None };
     let mut new: Vec<Reserved> = whole.opened.into_iter().map(reserved).collect();
     let mut left = whole.ended;
     let mut parts: Vec<Step> = Vec::new();
@@ -46,11 +47,11 @@ pub(super) fn parts(whole: Step, sizes: Sizes, mut opened: usize, problem: &Prob
         let evictions = moving.values().map(|count| *count as usize).sum();
         let taken_in = existing.iter_mut().map(|(node, counts)| (*node, moved(&mut moving, counts)));
         let taken_in = taken_in.filter(|(_, counts)| !counts.is_empty()).collect();
-        let there = new.iter_mut().filter_map(|it| Some((it.number?, moved(&mut moving, &mut it.counts))));
+        let there = new.iter_mut().filter_map(|it| Some((it.id?, moved(&mut moving, &mut it.counts))));
         let joined = there.filter(|(_, counts)| !counts.is_empty()).collect();
         let mut opens = Vec::new();
         while let Some(next) = most_wanted(&mut new, &moving) {
-            next.number = Some(opened);
+            next.id = Some(OpenedId::from(opened));
             opened += 1;
             opens.push((Rc::clone(&next.node), moved(&mut moving, &mut next.counts)));
         }
@@ -84,7 +85,7 @@ fn most_wanted<'n>(new: &'n mut [Reserved], moving: &Counts) -> Option<&'n mut R
     let takes = |it: &Reserved| -> u32 {
         it.counts.iter().map(|(class, room)| moving.get(class).copied().unwrap_or(0).min(*room)).sum()
     };
-    let closed = new.iter_mut().filter(|it| it.number.is_none());
+    let closed = new.iter_mut().filter(|it| it.id.is_none());
     closed
         .map(|it| (takes(it), it))
         .filter(|(pods, _)| *pods > 0)

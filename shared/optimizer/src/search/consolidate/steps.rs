@@ -11,11 +11,11 @@ use std::rc::Rc;
 use outrigger_model::labels::CAPACITY_TYPE;
 use outrigger_model::{CapacityType, Price};
 use outrigger_policy::disruption::DisruptionSettings;
-use typed_index_collections::TiSlice;
+use typed_index_collections::{TiSlice, TiVec, ti_vec};
 
 use super::parts::{Sizes, parts};
 use super::{AtOnce, Consolidated, Counts, PoolNodes, Start, Stays, Step};
-use crate::ids::ClassId;
+use crate::ids::{ClassId, NewNodeId, NodeId};
 use crate::search::construct::recreate;
 use crate::search::prices::Prices;
 use crate::search::worst_fit::worst_fit;
@@ -34,11 +34,11 @@ enum Demand<'s> {
 #[derive(Default)]
 pub(super) struct Parting {
     /// Without pods, and not to stay.
-    pub(super) empty: Vec<usize>,
+    pub(super) empty: Vec<NodeId>,
     /// With pods, and not to stay.
-    pub(super) loaded: Vec<usize>,
+    pub(super) loaded: Vec<NodeId>,
     /// To stay, unless one can be spared by itself.
-    pub(super) keepers: Vec<usize>,
+    pub(super) keepers: Vec<NodeId>,
 }
 
 /// What steps come to; less is better.
@@ -55,11 +55,11 @@ pub(super) struct Steps<'s, 'p, 'a> {
     solution: Solution<'p, 'a>,
     current: Objective,
     done: Vec<Step>,
-    stays: BTreeMap<usize, Stays>,
+    stays: BTreeMap<NodeId, Stays>,
     /// The nodes that pods were moved to.
-    takes_in: Vec<bool>,
+    takes_in: TiVec<NodeId, bool>,
     /// The nodes that may be ended for money, and may stay instead of what would be bought.
-    endable: Vec<usize>,
+    endable: Vec<NodeId>,
     /// Nano-dollars per hour that the moves count.
     moves: u64,
 }
@@ -70,7 +70,7 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         let solution = start.solution.clone();
         let mut steps = Self {
             current: solution.objective(),
-            takes_in: vec![false; solution.existing.len()],
+            takes_in: ti_vec![false; solution.existing.len()],
             endable: parting.iter().flat_map(|it| it.empty.iter().chain(&it.loaded)).copied().collect(),
             start,
             solution,
@@ -96,7 +96,7 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         for pool in pools {
             // What takes room on a node with a pod that could be nowhere else is not known.
             let all = pool.nodes.iter().chain(&pool.replaced).copied();
-            let stuck: Vec<usize> = all.filter(|node| !self.start.is_free(*node)).collect();
+            let stuck: Vec<NodeId> = all.filter(|node| !self.start.is_free(*node)).collect();
             self.set_closed(&stuck, true);
             let of_pool = pool.nodes.iter().filter(|node| !self.start.is_free(**node));
             self.stays.extend(of_pool.map(|node| (*node, Stays::NoPlace(None))));
@@ -125,7 +125,7 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         }
     }
 
-    fn set_closed(&mut self, nodes: &[usize], closed: bool) {
+    fn set_closed(&mut self, nodes: &[NodeId], closed: bool) {
         for node in nodes {
             self.solution.closed[*node] = closed;
         }
@@ -133,10 +133,10 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
 
     /// Ends what an earlier run has proposed for a pool, as far as that is worth it still; says how many nodes.
     fn end_proposed(&mut self, pool: &PoolNodes) -> usize {
-        let known: BTreeSet<usize> = pool.nodes.iter().copied().collect();
-        let may_end = |node: &usize| known.contains(node) && self.start.is_free(*node);
+        let known: BTreeSet<NodeId> = pool.nodes.iter().copied().collect();
+        let may_end = |node: &NodeId| known.contains(node) && self.start.is_free(*node);
         let proposed = self.start.proposed.iter();
-        let of_pool: Vec<&Vec<usize>> = proposed.filter(|nodes| nodes.iter().all(may_end)).collect();
+        let of_pool: Vec<&Vec<NodeId>> = proposed.filter(|nodes| nodes.iter().all(may_end)).collect();
         let mut ended = 0;
         for nodes in of_pool {
             let is_free = nodes.iter().all(|node| !self.takes_in[*node] && !self.solution.ended[*node]);
@@ -149,23 +149,23 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
 
     /// Ends nodes as an earlier run has proposed. What was to take their pods in then may be to go now: it stays where
     /// nothing else has room for them. Else two runs could each propose what the other keeps, and nothing would end.
-    fn end_as_proposed(&mut self, nodes: &[usize], demand: Demand<'_>) -> bool {
+    fn end_as_proposed(&mut self, nodes: &[NodeId], demand: Demand<'_>) -> bool {
         if self.try_ending(nodes, demand).is_ok() {
             return true;
         }
-        let is_proposed = |node: &usize| self.start.proposed.iter().any(|nodes| nodes.contains(node));
+        let is_proposed = |node: &NodeId| self.start.proposed.iter().any(|nodes| nodes.contains(node));
         let going = self.endable.iter().copied().filter(|node| self.is_going(*node));
-        let others: Vec<usize> = going.filter(|node| !is_proposed(node)).collect();
+        let others: Vec<NodeId> = going.filter(|node| !is_proposed(node)).collect();
         self.set_closed(&others, false);
         let is_ended = self.try_ending(nodes, demand).is_ok();
-        let untouched: Vec<usize> = others.into_iter().filter(|node| !self.takes_in[*node]).collect();
+        let untouched: Vec<NodeId> = others.into_iter().filter(|node| !self.takes_in[*node]).collect();
         self.set_closed(&untouched, true);
         is_ended
     }
 
     /// Ends nodes of a pool, as many at a time as is worth it; the others are opened to the pods of others. `ended`
     /// counts those of the pool.
-    fn end_many(&mut self, nodes: &[usize], at_once: AtOnce, ended: &mut usize, pool: &PoolNodes) {
+    fn end_many(&mut self, nodes: &[NodeId], at_once: AtOnce, ended: &mut usize, pool: &PoolNodes) {
         let mut left = nodes.to_vec();
         let mut refused = 0;
         loop {
@@ -194,16 +194,16 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
     }
 
     /// Whether a node is to go and has not been looked at yet.
-    fn is_going(&self, node: usize) -> bool {
+    fn is_going(&self, node: NodeId) -> bool {
         self.solution.closed[node] && !self.solution.ended[node]
     }
 
     /// Ends nodes if that is worth it; else nothing is changed. What would be bought again stays instead and is opened
     /// to the pods of others, be it of these nodes or another that is to go.
-    fn end_most(&mut self, nodes: &[usize], demand: Demand<'_>) -> Result<(), Stays> {
+    fn end_most(&mut self, nodes: &[NodeId], demand: Demand<'_>) -> Result<(), Stays> {
         let mut stay = Vec::new();
         let refused = loop {
-            let going: Vec<usize> = nodes.iter().copied().filter(|node| self.is_going(*node)).collect();
+            let going: Vec<NodeId> = nodes.iter().copied().filter(|node| self.is_going(*node)).collect();
             if going.is_empty() {
                 return Ok(());
             }
@@ -224,7 +224,7 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
     }
 
     /// Says whether it is ended.
-    fn end_one(&mut self, node: usize, demand: Demand<'_>) -> bool {
+    fn end_one(&mut self, node: NodeId, demand: Demand<'_>) -> bool {
         let refused = if !self.start.is_free(node) {
             Some(Stays::NoPlace(None))
         } else if self.takes_in[node] {
@@ -239,7 +239,7 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
     }
 
     /// Ends some nodes and places their pods anew, if that does what it must; else nothing is changed.
-    fn try_ending(&mut self, nodes: &[usize], demand: Demand<'_>) -> Result<(), Refusal> {
+    fn try_ending(&mut self, nodes: &[NodeId], demand: Demand<'_>) -> Result<(), Refusal> {
         let left = self.solution.left.clone();
         for node in nodes {
             self.solution.end(*node);
@@ -277,8 +277,8 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
     /// The step that ends some nodes, in as many parts as it takes. Each must save enough by itself.
     fn parted(
         &self,
-        nodes: &[usize],
-        opened: &[usize],
+        nodes: &[NodeId],
+        opened: &[NewNodeId],
         saving: i64,
         demand: Demand<'_>,
     ) -> Result<Vec<Step>, Refusal> {
@@ -302,7 +302,7 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         let known = self.done.iter().map(|step| step.opened.len()).sum();
         let parts = parts(whole, sizes, known, self.solution.problem);
         let refused = parts.iter().find_map(|part| {
-            let ended: Vec<usize> = part.ended.iter().map(|(node, _)| *node).collect();
+            let ended: Vec<NodeId> = part.ended.iter().map(|(node, _)| *node).collect();
             self.judge_saving(&ended, part.saving, part.evictions, settings).err()
         });
         refused.map_or(Ok(parts), |stays| Err(Refusal::Stays(stays)))
@@ -315,7 +315,7 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         &mut self,
         left_before: &TiSlice<ClassId, u32>,
         demand: Demand<'_>,
-    ) -> Result<Vec<usize>, Refusal> {
+    ) -> Result<Vec<NewNodeId>, Refusal> {
         let order = &self.start.order;
         let spread = match demand {
             Demand::Saving(..) => worst_fit(&mut self.solution, order, left_before).map_err(Some),
@@ -346,8 +346,8 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
     /// Whether a step saves enough that ends some nodes and opens others.
     fn judge(
         &self,
-        nodes: &[usize],
-        opened: &[usize],
+        nodes: &[NodeId],
+        opened: &[NewNodeId],
         saving: i64,
         evictions: usize,
         settings: &DisruptionSettings,
@@ -364,7 +364,7 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
     /// Whether ending nodes saves enough for so many evictions.
     fn judge_saving(
         &self,
-        nodes: &[usize],
+        nodes: &[NodeId],
         saving: i64,
         evictions: usize,
         settings: &DisruptionSettings,
@@ -376,7 +376,7 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
     }
 
     /// Nano-dollars per hour of existing nodes.
-    fn cost(&self, nodes: &[usize]) -> u64 {
+    fn cost(&self, nodes: &[NodeId]) -> u64 {
         nodes.iter().filter_map(|node| self.solution.problem.existing[*node].saves).sum()
     }
 
@@ -384,13 +384,13 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
     /// back soon (Karpenter's rule for spot-to-spot consolidation, there for single nodes only).
     fn judge_spot(
         &self,
-        nodes: &[usize],
-        opened: &[usize],
+        nodes: &[NodeId],
+        opened: &[NewNodeId],
         settings: &DisruptionSettings,
     ) -> Result<(), Stays> {
         let (problem, cost) = (self.solution.problem, self.cost(nodes));
         let is_spot =
-            |node: &usize| problem.existing[*node].label(CAPACITY_TYPE) == Some(CapacityType::Spot.as_str());
+            |node: &NodeId| problem.existing[*node].label(CAPACITY_TYPE) == Some(CapacityType::Spot.as_str());
         if !nodes.iter().any(is_spot) {
             return Ok(());
         }
@@ -410,14 +410,14 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
 
     /// The nodes that are ended, now or later, although new ones are the same purchase: for each of these the one with
     /// the most pods, rather one that would be ended now.
-    fn bought_again(&self, nodes: &[usize], opened: &[usize]) -> Vec<usize> {
-        let mut again: Vec<usize> = Vec::new();
+    fn bought_again(&self, nodes: &[NodeId], opened: &[NewNodeId]) -> Vec<NodeId> {
+        let mut again: Vec<NodeId> = Vec::new();
         let kinds = &self.start.kinds;
         let going = || self.endable.iter().copied().filter(|node| self.is_going(*node));
         for new in opened.iter().filter_map(|place| self.solution.opened[*place].as_ref()) {
             let bought = kinds.bought_by(self.solution.problem, new);
-            let is_like = |node: &usize| bought.contains(&kinds.kind_of(*node)) && !again.contains(node);
-            let most = |all: &mut dyn Iterator<Item = usize>| {
+            let is_like = |node: &NodeId| bought.contains(&kinds.kind_of(*node)) && !again.contains(node);
+            let most = |all: &mut dyn Iterator<Item = NodeId>| {
                 all.filter(is_like).max_by_key(|node| (self.start.evictions(*node), Reverse(*node)))
             };
             let like = most(&mut nodes.iter().copied()).or_else(|| most(&mut going()));
@@ -427,7 +427,7 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
     }
 
     /// What came to existing nodes that stay.
-    fn taken_in(&self) -> Vec<(usize, Counts)> {
+    fn taken_in(&self) -> Vec<(NodeId, Counts)> {
         let changed = self.solution.changed_existing().into_iter();
         let changed = changed.filter(|(node, _)| !self.solution.ended[*node]);
         changed
@@ -440,7 +440,7 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
 enum Refusal {
     Stays(Stays),
     /// It would buy these nodes again.
-    BoughtAgain(Vec<usize>),
+    BoughtAgain(Vec<NodeId>),
 }
 
 impl Refusal {
