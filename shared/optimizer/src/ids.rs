@@ -28,6 +28,10 @@ ids! {
     NewNodeId;
     /// A node that consolidation opens: its place among those of all steps, in the order in which they are opened.
     OpenedId;
+    /// An instance type: its place among those of its class.
+    TypeId;
+    /// An instance type paid for in one way: its place among the purchases of a template, type by type.
+    PurchaseId;
 }
 
 /// The pods of a class as one of its relaxations has them placed.

@@ -132,7 +132,7 @@ impl<'a> Problem<'a> {
         }
         .nodes();
         let limits: TiVec<TemplateId, Limits> =
-            templates.iter().map(|it| Limits::of(snapshot, it.pool, it.types)).collect();
+            templates.iter().map(|it| Limits::of(snapshot, it.pool, &it.types.raw)).collect();
         let reservations = reservations(snapshot, templates);
         let openable = openable::Facts {
             templates,

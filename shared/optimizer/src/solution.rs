@@ -13,7 +13,7 @@ use std::rc::Rc;
 use outrigger_model::Resources;
 use typed_index_collections::{TiVec, ti_vec};
 
-use crate::ids::{ClassId, GroupId, NewNodeId, NodeId, RelaxationId, TemplateId, Variant};
+use crate::ids::{ClassId, GroupId, NewNodeId, NodeId, RelaxationId, TemplateId, TypeId, Variant};
 use crate::problem::Problem;
 use crate::problem::lots::{Lot, standing};
 use crate::problem::topology::{Counts, Rule, RuleKind};
@@ -53,7 +53,7 @@ pub struct Solution<'p, 'a> {
     /// Whether every pod was looked at before the time was up.
     pub is_complete: bool,
     /// Machines that are not bought now, as template and instance type.
-    forbidden: Vec<(TemplateId, usize)>,
+    forbidden: Vec<(TemplateId, TypeId)>,
     log: Vec<Change<'a>>,
 }
 
@@ -153,7 +153,7 @@ impl<'p, 'a> Solution<'p, 'a> {
     }
 
     /// Buys none of some machines, given as template and instance type, until this is called again.
-    pub(crate) fn forbid(&mut self, machines: Vec<(TemplateId, usize)>) {
+    pub(crate) fn forbid(&mut self, machines: Vec<(TemplateId, TypeId)>) {
         self.forbidden = machines;
     }
 

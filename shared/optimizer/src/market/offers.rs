@@ -6,6 +6,7 @@ use outrigger_model::labels::{CAPACITY_TYPE, ZONE};
 use outrigger_model::{CapacityType, InstanceType, PlannedNode};
 use outrigger_policy::{MinValuesPolicy, Options};
 
+use crate::ids::PurchaseId;
 use crate::market::purchases::{self, Purchases, capacity_of, type_of};
 use crate::market::templates::Template;
 
@@ -32,7 +33,7 @@ impl<'a> MinValues<'a> {
     pub fn unmet(
         &self,
         template: &Template<'_>,
-        purchases: &[usize],
+        purchases: &[PurchaseId],
         zones: u64,
     ) -> Option<(&'a str, usize)> {
         self.wanted.iter().copied().find(|(key, wanted)| {
@@ -45,7 +46,7 @@ impl<'a> MinValues<'a> {
 
 /// The values of a label that offering a purchase keeps possible. A node has one capacity type, but as in Karpenter all
 /// that its type can be had as count.
-fn values<'t>(template: &'t Template<'_>, purchase: usize, key: &str, zones: u64) -> Vec<&'t str> {
+fn values<'t>(template: &'t Template<'_>, purchase: PurchaseId, key: &str, zones: u64) -> Vec<&'t str> {
     match key {
         ZONE => template.zone_names(template.zones_of(purchase, zones)).collect(),
         CAPACITY_TYPE => {
@@ -62,7 +63,7 @@ fn values<'t>(template: &'t Template<'_>, purchase: usize, key: &str, zones: u64
 #[derive(Debug)]
 pub struct Fitting {
     /// The purchases, all of one capacity type.
-    pub purchases: Vec<usize>,
+    pub purchases: Vec<PurchaseId>,
     /// The zones.
     pub zones: u64,
     /// Nano-dollars per hour of the cheapest machine on demand that they fit too.
@@ -80,13 +81,13 @@ pub fn offered(
     fitting: &Fitting,
     min_values: &MinValues<'_>,
     options: &Options<'_>,
-) -> Option<Vec<usize>> {
+) -> Option<Vec<PurchaseId>> {
     let fits = Purchases::from_list(template.purchases(), &fitting.purchases);
     let zones = fitting.zones;
     let order = template.by_price(zones);
-    let priced: Vec<(u64, usize)> =
+    let priced: Vec<(u64, PurchaseId)> =
         order.entries().iter().copied().filter(|(_, purchase)| fits.contains(*purchase)).collect();
-    let sensible = |price: u64, purchase: usize| {
+    let sensible = |price: u64, purchase: PurchaseId| {
         let is_spot = capacity_of(purchase) == CapacityType::Spot;
         let dearer = is_spot && fitting.on_demand.is_some_and(|on_demand| price > on_demand);
         !template.exotic[type_of(purchase)] && !dearer
@@ -100,11 +101,11 @@ pub fn offered(
 /// What strict `minValues` left, or else what there is without them where the policy is to do what one can; and whether
 /// they were lowered.
 pub fn or_best_effort(
-    strict: Option<Vec<usize>>,
+    strict: Option<Vec<PurchaseId>>,
     template: &Template<'_>,
     fitting: &Fitting,
     options: &Options<'_>,
-) -> Option<(Vec<usize>, bool)> {
+) -> Option<(Vec<PurchaseId>, bool)> {
     let found = match strict {
         Some(offers) => (offers, false),
         None if options.min_values == MinValuesPolicy::Strict => return None,
@@ -149,17 +150,17 @@ pub(crate) fn is_exotic(instance_type: &InstanceType) -> bool {
 /// The first of some purchases in order of price, as many as the bounds say.
 fn bounded(
     template: &Template<'_>,
-    priced: &[(u64, usize)],
+    priced: &[(u64, PurchaseId)],
     zones: u64,
     min_values: &MinValues<'_>,
     options: &Options<'_>,
-) -> Option<Vec<usize>> {
+) -> Option<Vec<PurchaseId>> {
     let (cheapest, first) = *priced.first()?;
     let margin = u128::from(cheapest) * (100 + u128::from(options.price_margin_percent)) / 100;
     let within = priced.iter().take_while(|(price, _)| u128::from(*price) <= margin).count();
     let least = if capacity_of(first) == CapacityType::Spot { options.spot_types_min } else { 1 };
     let count = within.max(least).min(PlannedNode::MAX_TYPES).min(priced.len());
-    let ranked: Vec<usize> = priced.iter().map(|(_, purchase)| *purchase).collect();
+    let ranked: Vec<PurchaseId> = priced.iter().map(|(_, purchase)| *purchase).collect();
     let shortest = (count..=ranked.len().min(PlannedNode::MAX_TYPES))
         .find(|count| min_values.unmet(template, &ranked[..*count], zones).is_none());
     if let Some(count) = shortest {
@@ -172,10 +173,10 @@ fn bounded(
 /// As many purchases as may be offered, those first that add a value that is still missing, in order of price.
 fn most_varied(
     template: &Template<'_>,
-    ranked: &[usize],
+    ranked: &[PurchaseId],
     zones: u64,
     min_values: &MinValues<'_>,
-) -> Vec<usize> {
+) -> Vec<PurchaseId> {
     let mut seen: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let (mut chosen, mut others) = (Vec::new(), Vec::new());
     for (place, purchase) in ranked.iter().enumerate() {

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use outrigger_model::CapacityType;
 
+use crate::ids::PurchaseId;
 use crate::market::purchases::{CAPACITY_TYPES, capacity_of};
 
 /// The machines that have a price in some zones, cheapest first, between equals in order of name.
@@ -15,7 +16,7 @@ pub(crate) struct PriceOrder {
     /// The zones.
     pub(crate) zones: u64,
     /// Nano-dollars per hour and purchase.
-    entries: Vec<(u64, usize)>,
+    entries: Vec<(u64, PurchaseId)>,
     /// The entries of each capacity type.
     by_capacity_type: [Vec<u64>; CAPACITY_TYPES],
     /// Which entries have how much room.
@@ -32,9 +33,9 @@ impl PriceOrder {
     /// Puts purchases in order; `room` gives what each leaves to pods, `width` numbers of it.
     pub(crate) fn new<'r>(
         zones: u64,
-        mut entries: Vec<(u64, usize)>,
+        mut entries: Vec<(u64, PurchaseId)>,
         width: usize,
-        room: impl Fn(usize) -> &'r [i64],
+        room: impl Fn(PurchaseId) -> &'r [i64],
     ) -> Self {
         entries.sort_unstable();
         let words = entries.len().div_ceil(64);
@@ -52,7 +53,7 @@ impl PriceOrder {
         &'o self,
         capacity_type: CapacityType,
         packed: &'o [i64],
-    ) -> impl Iterator<Item = (u64, usize)> + 'o {
+    ) -> impl Iterator<Item = (u64, PurchaseId)> + 'o {
         let asked = self.steps.iter().zip(packed).map(|(steps, amount)| steps.at_least(*amount));
         let sets: Option<Vec<&[u64]>> =
             std::iter::once(Some(self.by_capacity_type[capacity_type as usize].as_slice()))
@@ -69,7 +70,7 @@ impl PriceOrder {
     }
 
     /// All entries, cheapest first.
-    pub(crate) fn entries(&self) -> &[(u64, usize)] {
+    pub(crate) fn entries(&self) -> &[(u64, PurchaseId)] {
         &self.entries
     }
 }
@@ -126,14 +127,14 @@ mod tests {
             packed in prop::array::uniform3(0..300_i64),
         ) {
             let entries = machines.iter().enumerate().map(|(index, (price, _))| {
-                (*price, purchase(index, CapacityType::ALL[index % 2]))
+                (*price, purchase(index.into(), CapacityType::ALL[index % 2]))
             });
-            let order = PriceOrder::new(1, entries.collect(), 3, |purchase| &machines[crate::market::purchases::type_of(purchase)].1);
+            let order = PriceOrder::new(1, entries.collect(), 3, |purchase| &machines[usize::from(crate::market::purchases::type_of(purchase))].1);
             for capacity_type in CapacityType::ALL {
                 let found: Vec<_> = order.carriers(capacity_type, &packed).collect();
-                let fits = |(_, purchase): &(u64, usize)| {
+                let fits = |(_, purchase): &(u64, PurchaseId)| {
                     capacity_of(*purchase) == capacity_type
-                        && amounts::fits(&packed, &machines[crate::market::purchases::type_of(*purchase)].1)
+                        && amounts::fits(&packed, &machines[usize::from(crate::market::purchases::type_of(*purchase))].1)
                 };
                 let wanted: Vec<_> = order.entries().iter().copied().filter(fits).collect();
                 prop_assert_eq!(found, wanted);

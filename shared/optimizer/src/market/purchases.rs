@@ -1,5 +1,7 @@
 //! Sets of purchases: a purchase is one instance type of one capacity type.
 
+use crate::ids::{PurchaseId, TypeId};
+
 use outrigger_model::CapacityType;
 
 /// How many capacity types there are.
@@ -11,19 +13,19 @@ pub struct Purchases {
     words: Vec<u64>,
 }
 
-/// The purchase of an instance type, by its place in the class's list, as a capacity type.
-pub(crate) const fn purchase(instance_type: usize, capacity_type: CapacityType) -> usize {
-    instance_type * CAPACITY_TYPES + capacity_type as usize
+/// The purchase of an instance type as a capacity type.
+pub(crate) fn purchase(instance_type: TypeId, capacity_type: CapacityType) -> PurchaseId {
+    PurchaseId::from(usize::from(instance_type) * CAPACITY_TYPES + capacity_type as usize)
 }
 
 /// The capacity type of a purchase.
-pub const fn capacity_of(purchase: usize) -> CapacityType {
-    CapacityType::ALL[purchase % CAPACITY_TYPES]
+pub fn capacity_of(purchase: PurchaseId) -> CapacityType {
+    CapacityType::ALL[usize::from(purchase) % CAPACITY_TYPES]
 }
 
-/// The place of a purchase's instance type in the class's list.
-pub const fn type_of(purchase: usize) -> usize {
-    purchase / CAPACITY_TYPES
+/// The instance type of a purchase.
+pub fn type_of(purchase: PurchaseId) -> TypeId {
+    TypeId::from(usize::from(purchase) / CAPACITY_TYPES)
 }
 
 impl Purchases {
@@ -33,14 +35,15 @@ impl Purchases {
     }
 
     /// The purchases below `count` that pass a test.
-    pub fn of(count: usize, test: impl Fn(usize) -> bool) -> Self {
+    pub fn of(count: usize, test: impl Fn(PurchaseId) -> bool) -> Self {
         let mut set = Self::none(count);
-        (0..count).filter(|purchase| test(*purchase)).for_each(|purchase| set.insert(purchase));
+        let all = (0..count).map(PurchaseId::from);
+        all.filter(|purchase| test(*purchase)).for_each(|purchase| set.insert(purchase));
         set
     }
 
     /// These purchases out of `count`.
-    pub(crate) fn from_list(count: usize, purchases: &[usize]) -> Self {
+    pub(crate) fn from_list(count: usize, purchases: &[PurchaseId]) -> Self {
         let mut set = Self::none(count);
         for purchase in purchases {
             set.insert(*purchase);
@@ -48,15 +51,17 @@ impl Purchases {
         set
     }
 
-    pub(crate) fn insert(&mut self, purchase: usize) {
-        if let Some(word) = self.words.get_mut(purchase / 64) {
-            *word |= 1 << (purchase % 64);
+    pub(crate) fn insert(&mut self, purchase: PurchaseId) {
+        let place = usize::from(purchase);
+        if let Some(word) = self.words.get_mut(place / 64) {
+            *word |= 1 << (place % 64);
         }
     }
 
     /// Whether one is in it.
-    pub fn contains(&self, purchase: usize) -> bool {
-        self.words.get(purchase / 64).is_some_and(|word| word >> (purchase % 64) & 1 == 1)
+    pub fn contains(&self, purchase: PurchaseId) -> bool {
+        let place = usize::from(purchase);
+        self.words.get(place / 64).is_some_and(|word| word >> (place % 64) & 1 == 1)
     }
 
     /// Keeps those that are in the other, too.
@@ -70,10 +75,10 @@ impl Purchases {
     }
 
     /// Keeps those that pass a test.
-    pub fn retain(&mut self, test: impl Fn(usize) -> bool) {
-        let out: Vec<usize> = self.iter().filter(|purchase| !test(*purchase)).collect();
-        for purchase in out {
-            self.words[purchase / 64] &= !(1 << (purchase % 64));
+    pub fn retain(&mut self, test: impl Fn(PurchaseId) -> bool) {
+        let out: Vec<PurchaseId> = self.iter().filter(|purchase| !test(*purchase)).collect();
+        for place in out.into_iter().map(usize::from) {
+            self.words[place / 64] &= !(1 << (place % 64));
         }
     }
 
@@ -98,19 +103,19 @@ impl Purchases {
 
     /// How many instance types are in the set, whatever their capacity types.
     pub fn types(&self) -> usize {
-        let mut types: Vec<usize> = self.iter().map(type_of).collect();
+        let mut types: Vec<TypeId> = self.iter().map(type_of).collect();
         types.dedup();
         types.len()
     }
 
     /// Those in it, in order.
-    pub fn iter(&self) -> impl Iterator<Item = usize> {
+    pub fn iter(&self) -> impl Iterator<Item = PurchaseId> {
         self.words.iter().enumerate().flat_map(|(index, word)| {
             let mut rest = *word;
             std::iter::from_fn(move || {
                 let bit = (rest != 0).then(|| rest.trailing_zeros() as usize)?;
                 rest &= rest - 1;
-                Some(index * 64 + bit)
+                Some(PurchaseId::from(index * 64 + bit))
             })
         })
     }
@@ -122,9 +127,10 @@ mod tests {
 
     #[test]
     fn a_set_is_what_was_put_in() {
-        let set = Purchases::of(200, |purchase| [3, 63, 64, 199].contains(&purchase));
-        assert_eq!(set.iter().collect::<Vec<_>>(), [3, 63, 64, 199]);
+        let some = [3, 63, 64, 199].map(PurchaseId::from);
+        let set = Purchases::of(200, |purchase| some.contains(&purchase));
+        assert_eq!(set.iter().collect::<Vec<_>>(), some);
         assert_eq!(set.types(), 3);
-        assert!(set.contains(64) && !set.contains(66) && !set.contains(1_000));
+        assert!([64, 66, 1_000].map(|place| set.contains(place.into())) == [true, false, false]);
     }
 }

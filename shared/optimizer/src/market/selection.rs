@@ -7,7 +7,9 @@ use outrigger_model::labels::{
     self, CAPACITY_TYPE, INSTANCE_TYPE, NODE_POOL, REGION, SPOT_WORKER, ZONE, ZONE_ID,
 };
 use outrigger_model::{CapacityType, Conflict, Requirement, Requirements};
+use typed_index_collections::TiVec;
 
+use crate::ids::{PurchaseId, TypeId};
 use crate::market::purchases::{Purchases, capacity_of, type_of};
 use crate::market::templates::{Machines, Template, bits};
 
@@ -49,7 +51,7 @@ impl Machines<'_> {
     }
 
     /// The label of an instance type, where its name or its zones tell it too.
-    pub fn label(&self, instance_type: usize, key: &str) -> Option<&str> {
+    pub fn label(&self, instance_type: TypeId, key: &str) -> Option<&str> {
         let instance_type = self.types.get(instance_type)?;
         instance_type.labels.get(key).map(String::as_str).or_else(|| match key {
             INSTANCE_TYPE => Some(&instance_type.name),
@@ -59,7 +61,7 @@ impl Machines<'_> {
     }
 
     /// Whether an instance type meets a requirement; a label that it does not have is absent.
-    pub fn type_meets(&self, instance_type: usize, key: &str, requirement: &Requirement) -> bool {
+    pub fn type_meets(&self, instance_type: TypeId, key: &str, requirement: &Requirement) -> bool {
         let value = self.label(instance_type, key);
         value.map_or_else(|| requirement.allows_absence(), |value| requirement.has(value))
     }
@@ -101,8 +103,8 @@ impl Machines<'_> {
         if let Some((.., purchases)) = known.iter().find(|(k, r, _)| k == key && r == requirement) {
             return Rc::clone(purchases);
         }
-        let types: Vec<bool> =
-            (0..self.types.len()).map(|index| self.type_meets(index, key, requirement)).collect();
+        let types: TiVec<TypeId, bool> =
+            self.types.keys().map(|id| self.type_meets(id, key, requirement)).collect();
         let purchases = Rc::new(Purchases::of(self.purchases(), |purchase| types[type_of(purchase)]));
         known.push((key.to_owned(), requirement.clone(), Rc::clone(&purchases)));
         purchases
@@ -139,7 +141,7 @@ impl Template<'_> {
         selection.purchases.intersect(&self.usable);
         let zones = selection.zones;
         if zones != self.allowed_zones {
-            let held: Vec<usize> = selection.purchases.iter().collect();
+            let held: Vec<PurchaseId> = selection.purchases.iter().collect();
             let mut purchases = Purchases::none(self.purchases());
             held.into_iter().filter(|c| self.cheapest(*c, zones).is_some()).for_each(|c| purchases.insert(c));
             selection.purchases = purchases;

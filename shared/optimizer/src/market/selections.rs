@@ -4,10 +4,10 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 
 use outrigger_model::{CapacityType, Requirements};
-use typed_index_collections::TiSlice;
+use typed_index_collections::{TiSlice, TiVec, ti_vec};
 
 use crate::fixed_map::FixedMap;
-use crate::ids::TemplateId;
+use crate::ids::{PurchaseId, TemplateId};
 use crate::market::purchases::capacity_of;
 use crate::market::selection::Selection;
 use crate::market::shadow_prices::shadow_prices;
@@ -24,14 +24,14 @@ pub struct Selected {
     pub selection: Selection,
     /// How many offerings they have.
     pub(crate) width: u32,
-    contenders: OnceCell<Vec<(f64, usize)>>,
+    contenders: OnceCell<Vec<(f64, PurchaseId)>>,
     rough_prices: OnceCell<Vec<f64>>,
 }
 
 impl Selected {
     /// The purchases that cost least for the room that they leave, cheapest first, with what a node of each costs in
     /// dollars per hour.
-    pub(crate) fn contenders(&self, template: &Template<'_>) -> &[(f64, usize)] {
+    pub(crate) fn contenders(&self, template: &Template<'_>) -> &[(f64, PurchaseId)] {
         self.contenders.get_or_init(|| contenders(template, &self.selection))
     }
 
@@ -79,10 +79,10 @@ impl Selections {
 }
 
 /// The purchases of a selection that can be had, of those that leave the same room only the cheapest.
-fn contenders(template: &Template<'_>, selection: &Selection) -> Vec<(f64, usize)> {
-    let mut seen = vec![false; template.purchases()];
+fn contenders(template: &Template<'_>, selection: &Selection) -> Vec<(f64, PurchaseId)> {
+    let mut seen: TiVec<PurchaseId, bool> = ti_vec![false; template.purchases()];
     let order = template.by_price(selection.zones);
-    let is_new = |(_, purchase): &&(u64, usize)| {
+    let is_new = |(_, purchase): &&(u64, PurchaseId)| {
         selection.purchases.contains(*purchase)
             && capacity_of(*purchase) != CapacityType::Reserved
             && !std::mem::replace(&mut seen[template.like(*purchase)], true)

@@ -17,7 +17,7 @@ use outrigger_policy::pods::volumes::Volumes;
 use typed_index_collections::{TiSlice, TiVec};
 
 use crate::amounts::{self, Dimensions};
-use crate::ids::{NodeId, TemplateId};
+use crate::ids::{NodeId, TemplateId, TypeId};
 use crate::market::purchases::purchase;
 use crate::market::templates::{NEW_HOST, Template};
 use crate::problem::relaxations::Relaxation;
@@ -264,7 +264,7 @@ impl<'a> Builder<'a, '_> {
         let name = node.labels.get(labels::INSTANCE_TYPE)?;
         let of_type = |template: &Template<'_>| {
             template
-                .type_index(name)
+                .type_named(name)
                 .and_then(|index| template.types.get(index))
                 .map(InstanceType::ebs_volumes)
         };
@@ -333,7 +333,7 @@ impl<'a> Builder<'a, '_> {
             None => claim.instance_types.iter().map(String::as_str).collect(),
         };
         let known = template.and_then(|template| {
-            let types: Option<Vec<usize>> = names.iter().map(|name| template.type_index(name)).collect();
+            let types: Option<Vec<TypeId>> = names.iter().map(|name| template.type_named(name)).collect();
             types.filter(|types| !types.is_empty()).map(|types| (template, types))
         });
         let (mut free, ports) = self.room_of_types(claim, known.as_ref());
@@ -378,7 +378,7 @@ impl<'a> Builder<'a, '_> {
     fn room_of_types(
         &self,
         claim: &NodeClaim,
-        known: Option<&(&Template<'_>, Vec<usize>)>,
+        known: Option<&(&Template<'_>, Vec<TypeId>)>,
     ) -> (Vec<i64>, Vec<HostPort>) {
         let capacity_type =
             claim.status.instance.as_ref().map(|instance| instance.capacity_type).or_else(|| {
@@ -402,8 +402,8 @@ impl<'a> Builder<'a, '_> {
             return (free, ports);
         };
         let mut free = vec![i64::MAX; self.dimensions.count()];
-        for index in types {
-            let purchase = purchase(*index, capacity_type);
+        for instance_type in types {
+            let purchase = purchase(*instance_type, capacity_type);
             free.iter_mut().zip(template.room(purchase)).for_each(|(free, room)| *free = (*free).min(*room));
             ports.extend(template.daemon_ports(purchase));
         }
@@ -414,13 +414,12 @@ impl<'a> Builder<'a, '_> {
 /// What the labels of a claim's node may turn out to be.
 fn possible_labels(
     claim: &NodeClaim,
-    known: Option<&(&Template<'_>, Vec<usize>)>,
+    known: Option<&(&Template<'_>, Vec<TypeId>)>,
 ) -> BTreeMap<String, Possible> {
     let exactly = |value: &str| Possible { values: BTreeSet::from([value.to_owned()]), absent: false };
     let mut possible: BTreeMap<String, Possible> = BTreeMap::new();
     if let Some((template, types)) = known {
-        for (count, instance_type) in types.iter().filter_map(|index| template.types.get(*index)).enumerate()
-        {
+        for (count, instance_type) in types.iter().filter_map(|id| template.types.get(*id)).enumerate() {
             for (key, value) in &instance_type.labels {
                 let entry = possible
                     .entry(key.clone())

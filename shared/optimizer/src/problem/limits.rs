@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use outrigger_model::resources::NODES;
 use outrigger_model::{InstanceType, Node, NodeClaim, NodePool, Quantity, Refusal, Resources, Snapshot};
+use typed_index_collections::TiVec;
 
+use crate::ids::{PurchaseId, TypeId};
 use crate::market::templates::Template;
 
 /// A pool's limits, and what it held of them when the snapshot was taken.
@@ -15,7 +17,7 @@ pub struct Limits {
     /// How many nodes the pool has or is getting that are not going; counted only where it has limits or is static.
     pub nodes: u64,
     /// For each limit, what each type would add to it, in the order of the class's list.
-    added: Vec<(String, Vec<Quantity>)>,
+    added: Vec<(String, TiVec<TypeId, Quantity>)>,
 }
 
 impl Limits {
@@ -65,7 +67,7 @@ impl Limits {
 
     /// Whether a node of a type, by its place in the class's list, may be added to what is used. A limit that is passed
     /// already does not bar a node that adds nothing to it.
-    pub fn admit(&self, instance_type: usize, used: &Resources) -> bool {
+    pub fn admit(&self, instance_type: TypeId, used: &Resources) -> bool {
         let Some(limits) = &self.most else { return true };
         self.added.iter().all(|(name, added)| {
             let amount = added[instance_type];
@@ -96,7 +98,7 @@ fn names_of<'n>(nodes: impl IntoIterator<Item = &'n Node>) -> BTreeSet<&'n str> 
 }
 
 /// What any of some purchases takes of its pool's limits at most.
-pub fn reserved(template: &Template<'_>, purchases: &[usize]) -> Resources {
+pub fn reserved(template: &Template<'_>, purchases: &[PurchaseId]) -> Resources {
     let mut reserved = Resources::new();
     for purchase in purchases {
         reserved.raise_to(template.instance_type(*purchase).counted());

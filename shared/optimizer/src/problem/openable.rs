@@ -9,7 +9,7 @@ use typed_index_collections::{TiSlice, TiVec};
 
 use super::classes::PodClass;
 use super::limits::Limits;
-use crate::ids::{ClassId, TemplateId};
+use crate::ids::{ClassId, PurchaseId, TemplateId};
 use crate::market::offers::{self, Fitting, MinValues};
 use crate::market::purchases::{Purchases, capacity_of, type_of};
 use crate::market::templates::{Template, bits};
@@ -54,7 +54,7 @@ impl Facts<'_, '_> {
     }
 
     /// Whether a purchase is no reserved one, or some reservation behind it has room.
-    fn has_room(&self, template: &Template<'_>, purchase: usize) -> bool {
+    fn has_room(&self, template: &Template<'_>, purchase: PurchaseId) -> bool {
         let has_room = |zone: usize| {
             let id = template.reservation(purchase, zone).map(|reservation| &reservation.id);
             id.and_then(|id| self.reservations.get(id)).is_some_and(|left| *left > 0)

@@ -13,6 +13,7 @@ use outrigger_policy::pods::ports;
 
 use super::bins::{Bin, Bins};
 use crate::amounts;
+use crate::ids::PurchaseId;
 use crate::market::purchases::capacity_of;
 use crate::market::templates::Template;
 use crate::problem::topology::Host;
@@ -77,7 +78,7 @@ pub(super) fn candidates(guests: &[Guest<'_>], unit_prices: &[f64]) -> [Candidat
 
 /// Fills a machine: the pods that the node is opened for, then their peers, then what else fits. With `alone`, the
 /// first pods are all. `None` when not even those fit.
-pub(super) fn fill(party: Party<'_>, purchase: usize, lead: Lead, alone: bool) -> Option<Filling> {
+pub(super) fn fill(party: Party<'_>, purchase: PurchaseId, lead: Lead, alone: bool) -> Option<Filling> {
     let mut filler = Filler::new(party, purchase);
     let guest = party.guests.iter().position(|guest| guest.index == lead.bin)?;
     let fits = party.guests[guest].bin.purchases.contains(purchase);
@@ -98,7 +99,7 @@ pub(super) fn fill(party: Party<'_>, purchase: usize, lead: Lead, alone: bool) -
 
 struct Filler<'a> {
     party: Party<'a>,
-    purchase: usize,
+    purchase: PurchaseId,
     free: Vec<i64>,
     daemon_ports: Vec<HostPort>,
     counts: Vec<u32>,
@@ -106,7 +107,7 @@ struct Filler<'a> {
 }
 
 impl<'a> Filler<'a> {
-    fn new(party: Party<'a>, purchase: usize) -> Self {
+    fn new(party: Party<'a>, purchase: PurchaseId) -> Self {
         let room = party.template.room(purchase);
         let filling = Filling {
             capacity_type: capacity_of(purchase),

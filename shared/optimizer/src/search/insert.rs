@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::random::Random;
 use crate::amounts;
-use crate::ids::{ClassId, NewNodeId, NodeId, Variant};
+use crate::ids::{ClassId, NewNodeId, NodeId, PurchaseId, Variant};
 use crate::problem::lots::Lot;
 use crate::problem::topology::RuleKind;
 use crate::solution::{NewNode, Portion, Shape, Solution};
@@ -390,7 +390,7 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
     }
 
     /// How many further pods of a lot a machine carries.
-    fn further(&self, shape: &Shape, purchase: usize, lot: &Lot, wanted: u32) -> u32 {
+    fn further(&self, shape: &Shape, purchase: PurchaseId, lot: &Lot, wanted: u32) -> u32 {
         if wanted == 0 {
             return 0;
         }

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use crate::amounts;
 use crate::fixed_map::FixedMap;
+use crate::ids::PurchaseId;
 use crate::market::offers;
 use crate::market::purchases::capacity_of;
 use crate::market::selections::Selected;
@@ -44,10 +45,10 @@ impl Prices {
     }
 
     /// The contenders of a selection, with what a full node of each is expected to cost, in dollars per hour.
-    pub(super) fn contenders(&self, selected: &Selected, template: &Template<'_>) -> Vec<(f64, usize)> {
+    pub(super) fn contenders(&self, selected: &Selected, template: &Template<'_>) -> Vec<(f64, PurchaseId)> {
         let expected = self.known.get(&selected.id).map_or(&[][..], |priced| &priced.expected);
         let all = selected.contenders(template).iter().enumerate();
-        let cost = |(place, (cost, purchase)): (usize, &(f64, usize))| {
+        let cost = |(place, (cost, purchase)): (usize, &(f64, PurchaseId))| {
             (expected.get(place).copied().flatten().unwrap_or(*cost), *purchase)
         };
         all.map(cost).collect()

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::random::Random;
-use crate::ids::{ClassId, NewNodeId, TemplateId};
+use crate::ids::{ClassId, NewNodeId, TemplateId, TypeId};
 use crate::market::purchases::type_of;
 use crate::solution::{NewNode, Portion, Solution};
 
@@ -16,7 +16,7 @@ pub(super) struct Ruined {
     /// The nodes that were given up or changed.
     pub(super) nodes: Vec<NewNodeId>,
     /// The machines that they were, as template and instance type.
-    pub(super) machines: Vec<(TemplateId, usize)>,
+    pub(super) machines: Vec<(TemplateId, TypeId)>,
 }
 
 /// Gives up a few nodes, the first of them a wasteful one, and takes what was placed off an existing node where there

@@ -4,7 +4,7 @@ use outrigger_model::{CapacityType, Resources};
 use outrigger_policy::MinValuesPolicy;
 
 use super::{NewNode, Portion, Shape, Solution};
-use crate::ids::TemplateId;
+use crate::ids::{PurchaseId, TemplateId};
 use crate::market::offers::{self, Fitting, MinValues};
 use crate::market::purchases::{capacity_of, type_of};
 use crate::market::templates::{Template, bits};
@@ -16,7 +16,7 @@ pub struct Quote {
     /// Nano-dollars per hour of the instance.
     pub(crate) price: u64,
     /// The instance type, and how it is paid for.
-    pub purchase: usize,
+    pub purchase: PurchaseId,
     /// The zones that remain possible.
     pub zones: u64,
     /// How many types it lacks of the choice that spot should have.
@@ -25,7 +25,7 @@ pub struct Quote {
 
 impl Quote {
     /// How the machine is paid for.
-    pub const fn capacity_type(&self) -> CapacityType {
+    pub fn capacity_type(&self) -> CapacityType {
         capacity_of(self.purchase)
     }
 }
@@ -46,7 +46,7 @@ impl Solution<'_, '_> {
     }
 
     /// The types that a shape offers at least, so that the pool's minValues are kept; none where they cannot be.
-    fn offered(&self, shape: &Shape, quote: Quote, used: Option<&Resources>) -> Option<Vec<usize>> {
+    fn offered(&self, shape: &Shape, quote: Quote, used: Option<&Resources>) -> Option<Vec<PurchaseId>> {
         let template = &self.problem.templates()[shape.template];
         let mut fitting = self.fitting(shape, quote);
         fitting.purchases.retain(|purchase| self.admits(shape.template, *purchase, used));
@@ -120,13 +120,18 @@ impl Solution<'_, '_> {
         Some(used)
     }
 
-    fn admits(&self, template: TemplateId, purchase: usize, used: Option<&Resources>) -> bool {
+    fn admits(&self, template: TemplateId, purchase: PurchaseId, used: Option<&Resources>) -> bool {
         !self.forbidden.contains(&(template, type_of(purchase)))
             && used.is_none_or(|used| self.problem.limits[template].admit(type_of(purchase), used))
     }
 
     /// Whether a reservation behind a purchase in a zone has room left.
-    pub(crate) fn is_reservation_left(&self, template: &Template<'_>, purchase: usize, zone: usize) -> bool {
+    pub(crate) fn is_reservation_left(
+        &self,
+        template: &Template<'_>,
+        purchase: PurchaseId,
+        zone: usize,
+    ) -> bool {
         let reservation = template.reservation(purchase, zone);
         reservation.is_some_and(|it| self.reserved_left.get(&it.id).is_some_and(|left| *left > 0))
     }
@@ -139,7 +144,7 @@ impl Solution<'_, '_> {
         }
         let template = &self.problem.templates()[shape.template];
         let order = template.by_price(shape.zones);
-        let is_left = |purchase: usize, zone: usize| {
+        let is_left = |purchase: PurchaseId, zone: usize| {
             let is_own = |own: &NewNode| {
                 let reservation = template.reservation(purchase, zone).map(|it| &it.id);
                 own.reservation.is_some() && own.reservation.as_ref() == reservation
@@ -159,7 +164,7 @@ impl Solution<'_, '_> {
     fn bought(&self, shape: &Shape, used: Option<&Resources>) -> Option<Quote> {
         let template = &self.problem.templates()[shape.template];
         let order = template.by_price(shape.zones);
-        let fits = |purchase: usize| {
+        let fits = |purchase: PurchaseId| {
             shape.purchases.contains(purchase) && self.admits(shape.template, purchase, used)
         };
         let cheapest = |capacity_type, exotic: bool| {

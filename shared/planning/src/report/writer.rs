@@ -9,7 +9,7 @@ use outrigger_model::{
     PlannedNode, Pod, PodRef, PodsReport, Price, RankedType, Report, Requirement, Requirements, Resources,
     ZonePrice, labels,
 };
-use outrigger_optimizer::ids::{ClassId, NodeId, TemplateId};
+use outrigger_optimizer::ids::{ClassId, NodeId, PurchaseId, TemplateId};
 use outrigger_optimizer::market::offers::{self, MinValues};
 use outrigger_optimizer::market::purchases::{capacity_of, type_of};
 pub(super) use outrigger_optimizer::market::selection::Aspect;
@@ -50,7 +50,7 @@ enum Place {
 /// What a new node offers.
 pub(super) struct Offer {
     /// The purchases, cheapest first.
-    purchases: Vec<usize>,
+    purchases: Vec<PurchaseId>,
     zones: u64,
     /// Whether minValues were lowered for it.
     min_values_relaxed: bool,
@@ -304,9 +304,10 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
 
     /// What the pods and static pods ask for, and what daemonsets add on the machine where they add most.
     fn requests(&self, template: &Template<'_>, offer: &Offer, pods: &[&Pod]) -> Resources {
-        let runs = |purchase: usize| template.daemon_purchases.iter().map(move |it| it.contains(purchase));
+        let runs =
+            |purchase: PurchaseId| template.daemon_purchases.iter().map(move |it| it.contains(purchase));
         let mut most = Resources::new();
-        let mut before: Option<usize> = None;
+        let mut before: Option<PurchaseId> = None;
         for purchase in &offer.purchases {
             // The same daemonsets run on most types that a node offers.
             if before.is_some_and(|before| runs(before).eq(runs(*purchase))) {
@@ -383,7 +384,7 @@ pub(super) fn nominated<'p>(pods: impl Iterator<Item = &'p Pod>) -> Vec<Nominate
     nominated
 }
 
-fn ranked_type(template: &Template<'_>, purchase: usize, zones: u64) -> RankedType {
+fn ranked_type(template: &Template<'_>, purchase: PurchaseId, zones: u64) -> RankedType {
     let mut offerings: Vec<(u64, &str)> = bits(zones)
         .filter_map(|zone| Some((template.price_in(purchase, zone)?, template.zones.get(zone)?.name)))
         .collect();
@@ -422,7 +423,7 @@ fn node_labels(
 }
 
 /// What every offered type offers at least.
-fn least_allocatable(template: &Template<'_>, offers: &[usize]) -> Resources {
+fn least_allocatable(template: &Template<'_>, offers: &[PurchaseId]) -> Resources {
     let mut types = offers.iter().map(|purchase| &template.instance_type(*purchase).allocatable);
     let Some(first) = types.next() else { return Resources::new() };
     types.fold(first.clone(), |least, other| {

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::rc::Rc;
 
 use outrigger_model::labels::ARCH;
@@ -17,10 +18,12 @@ use outrigger_policy::Options;
 use outrigger_policy::launch_outcomes::LeftAlone;
 use outrigger_policy::pods::daemons::Daemon;
 use outrigger_policy::pods::static_pods::StaticPods;
+use typed_index_collections::{TiSlice, TiVec};
 
 use super::{NANOS_PER_DOLLAR, Zone, bits};
 use crate::amounts::{self, Dimensions};
 use crate::fixed_map::FixedMap;
+use crate::ids::{PurchaseId, TypeId};
 use crate::market::offers;
 use crate::market::price_order::{PriceOrder, Steps};
 use crate::market::purchases::{CAPACITY_TYPES, Purchases, capacity_of, purchase, type_of};
@@ -47,7 +50,7 @@ pub struct Machines<'a> {
     /// How they are made.
     pub class: &'a NodeClass,
     /// The instance types of the class, those that the pool excludes among them.
-    pub types: &'a [InstanceType],
+    pub types: &'a TiSlice<TypeId, InstanceType>,
     /// The taints that pods must bear. Startup taints go away by themselves and are not among them.
     pub taints: Vec<Taint>,
     /// The zones of the class; sets of zones are bits over this list.
@@ -70,21 +73,21 @@ pub struct Machines<'a> {
     /// What the static pods of each node ask for, together.
     pub static_requests: Resources,
     static_ports: Vec<HostPort>,
-    index: BTreeMap<&'a str, usize>,
+    by_name: BTreeMap<&'a str, TypeId>,
     prices: Vec<u64>,
     /// The reservation behind each price of a reserved purchase, with how many instances it has room for.
     reservations: BTreeMap<usize, &'a Reservation>,
     /// What overlays add to each type.
-    added: BTreeMap<usize, Resources>,
+    added: BTreeMap<TypeId, Resources>,
     /// The usable purchases in order of price, for each set of zones that was asked for.
     by_price: RefCell<Vec<Rc<PriceOrder>>>,
     /// The purchases whose types meet a requirement, for those that were asked for.
     pub(crate) meeting: RefCell<Vec<Meeting>>,
     /// Types that are metal or have accelerators.
-    pub(crate) exotic: Vec<bool>,
+    pub(crate) exotic: TiVec<TypeId, bool>,
     rooms: Vec<i64>,
     /// For each purchase the first of the same capacity type that leaves the same room.
-    like: Vec<usize>,
+    like: TiVec<PurchaseId, PurchaseId>,
     /// Which purchases have how much room.
     steps: Vec<Steps>,
     width: usize,
@@ -98,7 +101,7 @@ impl<'a> Machines<'a> {
         requirements: &Requirements,
         facts: &Facts<'_, 'a>,
     ) -> Self {
-        let (class, types) = (&offer.class, offer.instance_types.as_slice());
+        let (class, types) = (&offer.class, TiSlice::from_ref(&offer.instance_types));
         let of_pool = pool.spec.template.metadata.labels.keys().map(String::as_str);
         let given = of_pool.chain(class.node_labels().into_keys()).map(str::to_owned);
         let is_open = |(_, requirement): &(&str, &Requirement)| requirement.single().is_none();
@@ -107,18 +110,21 @@ impl<'a> Machines<'a> {
             class,
             types,
             taints: pool.spec.template.spec.taints.iter().chain(&class.taints).cloned().collect(),
-            zones: zone_names(types).into_iter().map(|name| Zone { name, id: class.zone_id(name) }).collect(),
+            zones: zone_names(&types.raw)
+                .into_iter()
+                .map(|name| Zone { name, id: class.zone_id(name) })
+                .collect(),
             allowed_zones: 0,
             usable: Purchases::none(0),
             node_price: node_price.nanos(),
-            type_keys: type_keys(types),
+            type_keys: type_keys(&types.raw),
             node_keys: given.chain([class.reference.label()]).collect(),
             open_keys: requirements.iter().filter(is_open).map(|(key, _)| key.to_owned()).collect(),
             daemon_purchases: Vec::new(),
             daemon_ports: Vec::new(),
             static_requests: Resources::new(),
             static_ports: Vec::new(),
-            index: types.iter().enumerate().map(|(index, t)| (t.name.as_str(), index)).collect(),
+            by_name: types.iter_enumerated().map(|(id, of)| (of.name.as_str(), id)).collect(),
             prices: Vec::new(),
             reservations: BTreeMap::new(),
             added: BTreeMap::new(),
@@ -126,7 +132,7 @@ impl<'a> Machines<'a> {
             meeting: RefCell::default(),
             exotic: types.iter().map(offers::is_exotic).collect(),
             rooms: Vec::new(),
-            like: Vec::new(),
+            like: TiVec::new(),
             steps: Vec::new(),
             width: facts.dimensions.count(),
         };
@@ -145,7 +151,7 @@ impl<'a> Machines<'a> {
         let mut prices = vec![UNAVAILABLE; self.purchases() * self.zones.len()];
         let mut reservations: BTreeMap<usize, &'a Reservation> = BTreeMap::new();
         let subnets = left_alone.subnets.get(&self.class.reference);
-        for (index, instance_type) in self.types.iter().enumerate() {
+        for (id, instance_type) in self.types.iter_enumerated() {
             let name = instance_type.name.as_str();
             for offering in instance_type.offerings.iter().filter(|offering| offering.available) {
                 let is_spot = offering.capacity_type == CapacityType::Spot;
@@ -157,7 +163,7 @@ impl<'a> Machines<'a> {
                 else {
                     continue;
                 };
-                let cell = purchase(index, offering.capacity_type) * self.zones.len() + zone;
+                let cell = self.cell(purchase(id, offering.capacity_type), zone);
                 let reservation = offering.reservation.as_ref();
                 let is_reserved = offering.capacity_type == CapacityType::Reserved;
                 if !subnet || lacking || is_reserved && reservation.is_none_or(|r| r.count == 0) {
@@ -224,7 +230,7 @@ impl<'a> Machines<'a> {
                 overlay.capacity.iter().for_each(|(name, amount)| added.set(name, amount));
                 let Some(overlaid) = overlay.price else { continue };
                 for zone in bits(about.zones) {
-                    let cell = purchase * self.zones.len() + zone;
+                    let cell = self.cell(purchase, zone);
                     if listed[cell] != UNAVAILABLE {
                         self.prices[cell] = overlaid.apply(Price::from_nanos(listed[cell])).nanos();
                     }
@@ -235,7 +241,7 @@ impl<'a> Machines<'a> {
     }
 
     /// Whether the class has an image for the type's architecture; a class that only plans has none at all.
-    pub fn has_image(&self, instance_type: usize) -> bool {
+    pub fn has_image(&self, instance_type: TypeId) -> bool {
         let arch = || self.label(instance_type, ARCH);
         self.class.images.is_empty() || arch().is_some_and(|arch| self.class.image(arch).is_some())
     }
@@ -244,8 +250,8 @@ impl<'a> Machines<'a> {
     /// overhead). A daemonset that some of the remaining zones or labels would admit counts.
     fn set_rooms(&mut self, requirements: &Requirements, facts: &Facts<'_, 'a>) {
         let Facts { dimensions, daemons, .. } = *facts;
-        let room = |(index, of): (usize, &InstanceType)| {
-            let added = self.added.get(&index);
+        let room = |(id, of): (TypeId, &InstanceType)| {
+            let added = self.added.get(&id);
             let row = dimensions.room(&of.allocatable, of.ebs_volumes());
             let row = added.map_or(row, |added| {
                 let mut allocatable = of.allocatable.clone();
@@ -254,7 +260,7 @@ impl<'a> Machines<'a> {
             });
             row.repeat(CAPACITY_TYPES)
         };
-        let mut all: Vec<i64> = self.types.iter().enumerate().flat_map(room).collect();
+        let mut all: Vec<i64> = self.types.iter_enumerated().flat_map(room).collect();
         for taken in facts.static_pods.of_class(&self.class.reference) {
             let request = dimensions.request(&taken.requests);
             all.chunks_mut(self.width.max(1)).for_each(|room| amounts::take(room, &request, 1));
@@ -267,12 +273,11 @@ impl<'a> Machines<'a> {
         for (daemon, purchases) in daemons.iter().zip(&self.daemon_purchases) {
             let request = dimensions.request(&daemon.spec.requests);
             for purchase in purchases.iter() {
-                let room = &mut all[purchase * self.width..(purchase + 1) * self.width];
-                amounts::take(room, &request, 1);
+                amounts::take(&mut all[self.row_of(purchase)], &request, 1);
             }
         }
-        let mut known: FixedMap<(CapacityType, &[i64]), usize> = FixedMap::default();
-        let rooms = all.chunks(self.width.max(1)).enumerate();
+        let mut known: FixedMap<(CapacityType, &[i64]), PurchaseId> = FixedMap::default();
+        let rooms = (0..).map(PurchaseId::from).zip(all.chunks(self.width.max(1)));
         let like =
             rooms.map(|(purchase, room)| *known.entry((capacity_of(purchase), room)).or_insert(purchase));
         self.like = like.collect();
@@ -300,17 +305,28 @@ impl<'a> Machines<'a> {
     }
 
     /// What a machine leaves to pods beside daemonsets and static pods.
-    pub fn room(&self, purchase: usize) -> &[i64] {
-        &self.rooms[purchase * self.width..(purchase + 1) * self.width]
+    pub fn room(&self, purchase: PurchaseId) -> &[i64] {
+        &self.rooms[self.row_of(purchase)]
+    }
+
+    /// Where `rooms` has the row of a purchase.
+    fn row_of(&self, purchase: PurchaseId) -> Range<usize> {
+        let start = usize::from(purchase) * self.width;
+        start..start + self.width
+    }
+
+    /// Where `prices` has that of a purchase in a zone.
+    fn cell(&self, purchase: PurchaseId, zone: usize) -> usize {
+        usize::from(purchase) * self.zones.len() + zone
     }
 
     /// The first purchase of the same capacity type that leaves the same room.
-    pub(crate) fn like(&self, purchase: usize) -> usize {
+    pub(crate) fn like(&self, purchase: PurchaseId) -> PurchaseId {
         self.like[purchase]
     }
 
     /// The ports that daemonsets and static pods take on a machine.
-    pub fn daemon_ports(&self, purchase: usize) -> Vec<HostPort> {
+    pub fn daemon_ports(&self, purchase: PurchaseId) -> Vec<HostPort> {
         let sets = self.daemon_purchases.iter().zip(&self.daemon_ports);
         sets.filter(|(purchases, _)| purchases.contains(purchase))
             .flat_map(|(_, ports)| ports.iter())
@@ -320,12 +336,12 @@ impl<'a> Machines<'a> {
     }
 
     /// Nano-dollars per hour of a purchase in a zone.
-    pub fn price_in(&self, purchase: usize, zone: usize) -> Option<u64> {
-        self.prices.get(purchase * self.zones.len() + zone).copied().filter(|price| *price != UNAVAILABLE)
+    pub fn price_in(&self, purchase: PurchaseId, zone: usize) -> Option<u64> {
+        self.prices.get(self.cell(purchase, zone)).copied().filter(|price| *price != UNAVAILABLE)
     }
 
     /// Nano-dollars per hour of a purchase's cheapest offering in some zones.
-    pub(crate) fn cheapest(&self, purchase: usize, zones: u64) -> Option<u64> {
+    pub(crate) fn cheapest(&self, purchase: PurchaseId, zones: u64) -> Option<u64> {
         bits(zones).filter_map(|zone| self.price_in(purchase, zone)).min()
     }
 
@@ -335,12 +351,12 @@ impl<'a> Machines<'a> {
     }
 
     /// The reservation behind a reserved purchase in a zone.
-    pub fn reservation(&self, purchase: usize, zone: usize) -> Option<&'a Reservation> {
-        self.reservations.get(&(purchase * self.zones.len() + zone)).copied()
+    pub fn reservation(&self, purchase: PurchaseId, zone: usize) -> Option<&'a Reservation> {
+        self.reservations.get(&self.cell(purchase, zone)).copied()
     }
 
     /// What overlays add to a purchase's machine.
-    pub(crate) fn added(&self, purchase: usize) -> Option<&Resources> {
+    pub(crate) fn added(&self, purchase: PurchaseId) -> Option<&Resources> {
         self.added.get(&type_of(purchase))
     }
 
@@ -358,18 +374,18 @@ impl<'a> Machines<'a> {
     }
 
     /// The zones out of `zones` in which a purchase can be had.
-    pub fn zones_of(&self, purchase: usize, zones: u64) -> u64 {
+    pub fn zones_of(&self, purchase: PurchaseId, zones: u64) -> u64 {
         let available = bits(zones).filter(|zone| self.price_in(purchase, *zone).is_some());
         available.fold(0, |set, zone| set | 1 << zone)
     }
 
-    /// The place of an instance type in the class's list.
-    pub(crate) fn type_index(&self, name: &str) -> Option<usize> {
-        self.index.get(name).copied()
+    /// An instance type by its name.
+    pub(crate) fn type_named(&self, name: &str) -> Option<TypeId> {
+        self.by_name.get(name).copied()
     }
 
     /// The type of a purchase.
-    pub fn instance_type(&self, purchase: usize) -> &'a InstanceType {
+    pub fn instance_type(&self, purchase: PurchaseId) -> &'a InstanceType {
         &self.types[type_of(purchase)]
     }
 

@@ -64,7 +64,7 @@ impl Kind<'_> {
         if self.capacity_type != Some(way.as_str()) {
             return false;
         }
-        let Some(instance_type) = self.instance_type.and_then(|name| template.type_index(name)) else {
+        let Some(instance_type) = self.instance_type.and_then(|name| template.type_named(name)) else {
             return false;
         };
         let purchase = purchase(instance_type, way);

@@ -15,7 +15,7 @@ use typed_index_collections::{TiSlice, TiVec, ti_vec};
 
 use super::parts::{Sizes, parts};
 use super::{AtOnce, Consolidated, Counts, PoolNodes, Start, Stays, Step};
-use crate::ids::{ClassId, NewNodeId, NodeId};
+use crate::ids::{ClassId, NewNodeId, NodeId, PurchaseId};
 use crate::search::construct::recreate;
 use crate::search::prices::Prices;
 use crate::search::worst_fit::worst_fit;
@@ -399,7 +399,7 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         let cheaper = |node: &Rc<NewNode>| {
             let template = &problem.templates()[node.shape.template];
             let fitting = self.solution.fitting(&node.shape, node.quote);
-            let price = |purchase: &usize| template.cheapest(*purchase, fitting.zones);
+            let price = |purchase: &PurchaseId| template.cheapest(*purchase, fitting.zones);
             fitting.purchases.iter().filter(|it| price(it).is_some_and(|price| price < cost)).count()
         };
         match spot.map(cheaper).min() {

@@ -2,6 +2,7 @@
 
 use super::Guest;
 use crate::amounts;
+use crate::ids::PurchaseId;
 
 /// What breaks ties between pods that are worth nothing, in dollars per hour.
 const TINY: f64 = 1e-9;
@@ -66,7 +67,7 @@ impl Candidates {
     }
 
     /// Those that may be on a machine as far as labels say.
-    pub(super) fn on(&self, purchase: usize, room: &[i64], guests: &[Guest<'_>]) -> Self {
+    pub(super) fn on(&self, purchase: PurchaseId, room: &[i64], guests: &[Guest<'_>]) -> Self {
         let may_be = |guest: &usize| guests[*guest].bin.selected.selection.purchases.contains(purchase);
         let may_be: Vec<bool> = self.samples.iter().map(may_be).collect();
         let admitted: Vec<usize> =

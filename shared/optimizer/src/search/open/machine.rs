@@ -6,6 +6,7 @@ use outrigger_model::CapacityType;
 use outrigger_policy::MinValuesPolicy;
 
 use crate::amounts::Dimensions;
+use crate::ids::PurchaseId;
 use crate::market::offers::{self, Fitting, MinValues};
 use crate::market::purchases::{Purchases, capacity_of};
 use crate::market::templates::{NANOS_PER_DOLLAR, bits};
@@ -27,7 +28,7 @@ const SIZES_DRAWN: usize = 12;
 /// The best filling of one lead.
 pub(super) struct Found {
     pub(super) filling: Filling,
-    pub(super) purchase: usize,
+    pub(super) purchase: PurchaseId,
     pub(super) ratio: f64,
 }
 
@@ -63,7 +64,7 @@ struct Tries<'s> {
 impl<'s> Tries<'s> {
     /// Whether a machine shall be tried: not for one that leaves the same room as another, nor for the next of a size
     /// of which enough were tried. There are two sizes to each doubling of cpu.
-    fn note(&mut self, purchase: usize, room: &'s [i64]) -> bool {
+    fn note(&mut self, purchase: PurchaseId, room: &'s [i64]) -> bool {
         let cpu = room[Dimensions::CPU].max(1).unsigned_abs();
         let size = cpu.ilog2() * 2 + u32::from(cpu >> (cpu.ilog2().max(1) - 1) == 0b11);
         let rooms = self.rooms.entry((capacity_of(purchase), size)).or_default();
@@ -150,16 +151,16 @@ impl MachineSearch<'_, '_, '_> {
     }
 
     /// Candidates by the least cost for their worth that a perfect filling would reach.
-    fn ranked(&self, purchases: &Purchases) -> Vec<(f64, usize)> {
+    fn ranked(&self, purchases: &Purchases) -> Vec<(f64, PurchaseId)> {
         let template = self.party.template;
         let prospects = Prospects::of(self.party);
         let contenders = self.prices.contenders(&self.bin.selected, template).into_iter();
         let contenders = contenders.filter(|(_, purchase)| purchases.contains(*purchase));
-        let ratio = |(cost, purchase): (f64, usize)| {
+        let ratio = |(cost, purchase): (f64, PurchaseId)| {
             (prospects.ratio(cost, template.room(purchase), self.party), purchase)
         };
-        let mut ranked: Vec<(f64, usize)> = contenders.map(ratio).collect();
-        let order = |(a, x): &(f64, usize), (b, y): &(f64, usize)| a.total_cmp(b).then(x.cmp(y));
+        let mut ranked: Vec<(f64, PurchaseId)> = contenders.map(ratio).collect();
+        let order = |(a, x): &(f64, PurchaseId), (b, y): &(f64, PurchaseId)| a.total_cmp(b).then(x.cmp(y));
         if ranked.len() > MACHINES_RANKED {
             ranked.select_nth_unstable_by(MACHINES_RANKED, order);
             ranked.truncate(MACHINES_RANKED);

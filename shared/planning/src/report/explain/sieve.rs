@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use outrigger_model::resources::PODS;
 use outrigger_model::volume::EBS_DRIVER;
 use outrigger_model::{CapacityType, FilterStep, InstanceType, PlannedNode, PodRef, Quantity, Requirements};
+use outrigger_optimizer::ids::PurchaseId;
 use outrigger_optimizer::market::offers::{self, Fitting, MinValues};
 use outrigger_optimizer::market::purchases::{Purchases, capacity_of, type_of};
 pub(super) use outrigger_optimizer::market::selection::Aspect;
@@ -43,7 +44,7 @@ impl<'a> Sieve<'a> {
         }
     }
 
-    fn keep(&mut self, filter: String, test: impl Fn(usize) -> bool) {
+    fn keep(&mut self, filter: String, test: impl Fn(PurchaseId) -> bool) {
         self.purchases.retain(test);
         self.note(filter);
     }
@@ -141,7 +142,7 @@ impl<'a> Sieve<'a> {
         self.attachments(class.mounts.ebs());
         let taken = &class.spec.host_ports;
         if !taken.is_empty() {
-            let free = |purchase: usize| !ports::clash(taken, &template.daemon_ports(purchase));
+            let free = |purchase: PurchaseId| !ports::clash(taken, &template.daemon_ports(purchase));
             self.keep("host ports beside the daemonsets'".into(), free);
         }
     }
@@ -150,7 +151,7 @@ impl<'a> Sieve<'a> {
     fn attachments(&mut self, volumes: u32) {
         let template = self.template;
         let attaches =
-            |purchase: usize| template.types.get(type_of(purchase)).map_or(0, InstanceType::ebs_volumes);
+            |purchase: PurchaseId| template.types.get(type_of(purchase)).map_or(0, InstanceType::ebs_volumes);
         let Some(most) = self.purchases.iter().map(attaches).max() else { return };
         if self.purchases.iter().any(|purchase| attaches(purchase) < volumes) {
             let filter = if most < volumes {
