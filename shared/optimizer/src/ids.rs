@@ -32,6 +32,8 @@ ids! {
     TypeId;
     /// An instance type paid for in one way: its place among the purchases of a template, type by type.
     PurchaseId;
+    /// A zone: its place among those of a template, and its bit in a set of them.
+    ZoneId;
 }
 
 /// The pods of a class as one of its relaxations has them placed.

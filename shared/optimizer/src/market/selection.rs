@@ -9,9 +9,9 @@ use outrigger_model::labels::{
 use outrigger_model::{CapacityType, Conflict, Requirement, Requirements};
 use typed_index_collections::TiVec;
 
-use crate::ids::{PurchaseId, TypeId};
+use crate::ids::{PurchaseId, TypeId, ZoneId};
 use crate::market::purchases::{Purchases, capacity_of, type_of};
-use crate::market::templates::{Machines, Template, bits};
+use crate::market::templates::{Machines, Template, zone_set, zones_in};
 
 /// What a label is a matter of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,14 +68,15 @@ impl Machines<'_> {
 
     /// The zones that meet a requirement on the zone's name or id.
     pub(crate) fn zones_meeting(&self, key: &str, requirement: &Requirement) -> u64 {
-        let value = |zone: usize| if key == ZONE { Some(self.zones[zone].name) } else { self.zones[zone].id };
-        let meets = |zone: &usize| value(*zone).is_some_and(|value| requirement.has(value));
-        (0..self.zones.len()).filter(meets).fold(0, |set, zone| set | 1 << zone)
+        let value =
+            |zone: ZoneId| if key == ZONE { Some(self.zones[zone].name) } else { self.zones[zone].id };
+        let meets = |zone: &ZoneId| value(*zone).is_some_and(|value| requirement.has(value));
+        zone_set(self.zones.keys().filter(meets))
     }
 
     /// What meets some requirements by its labels alone, whether or not the pool allows it or it can be had.
     pub fn select_labels(&self, wanted: &Requirements) -> Selection {
-        let mut zones = (0..self.zones.len()).fold(0, |set, zone| set | 1 << zone);
+        let mut zones = zone_set(self.zones.keys());
         let mut node = Requirements::new();
         let mut of_types = Vec::new();
         let mut capacity_types = Requirement::anything();
@@ -151,7 +152,7 @@ impl Template<'_> {
 
     /// The names of some zones, in order.
     pub fn zone_names(&self, zones: u64) -> impl Iterator<Item = &str> {
-        bits(zones).filter_map(|zone| self.zones.get(zone).map(|zone| zone.name))
+        zones_in(zones).filter_map(|zone| self.zones.get(zone).map(|zone| zone.name))
     }
 
     /// Narrows what is asked of the labels that the pool leaves open; `None` when both cannot hold.

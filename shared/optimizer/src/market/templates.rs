@@ -11,6 +11,7 @@ use std::rc::Rc;
 use outrigger_model::labels::{self, HOSTNAME, ZONE};
 use outrigger_model::{CapacityType, ClassOffer, NodeClass, NodePool, Operator, Requirement, Requirements};
 
+use crate::ids::ZoneId;
 use crate::market::purchases::{capacity_of, type_of};
 use crate::market::selection::Aspect;
 pub use machines::Machines;
@@ -107,8 +108,9 @@ impl<'a> Template<'a> {
     pub fn values_of(&self, key: &str) -> Vec<String> {
         match self.aspect(key) {
             Aspect::Zone => {
-                let usable = |zone: &usize| self.usable.iter().any(|c| self.price_in(c, *zone).is_some());
-                let zones = bits(self.allowed_zones).filter(usable).filter_map(|zone| self.zones.get(zone));
+                let usable = |zone: &ZoneId| self.usable.iter().any(|c| self.price_in(c, *zone).is_some());
+                let zones =
+                    zones_in(self.allowed_zones).filter(usable).filter_map(|zone| self.zones.get(zone));
                 let name = |zone: &Zone<'a>| if key == ZONE { Some(zone.name) } else { zone.id };
                 zones.filter_map(name).map(str::to_owned).collect()
             }
@@ -134,8 +136,18 @@ impl<'a> Template<'a> {
     }
 }
 
-/// The places of a set of zones.
-pub fn bits(mut set: u64) -> impl Iterator<Item = usize> {
+/// The zones of a set.
+pub fn zones_in(set: u64) -> impl Iterator<Item = ZoneId> {
+    bits(set).map(ZoneId::from)
+}
+
+/// Some zones as a set.
+pub(crate) fn zone_set(zones: impl IntoIterator<Item = ZoneId>) -> u64 {
+    zones.into_iter().fold(0, |set, zone| set | 1 << usize::from(zone))
+}
+
+/// The places of the bits that are set.
+pub(crate) fn bits(mut set: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let place = (set != 0).then(|| set.trailing_zeros() as usize)?;
         set &= set - 1;

@@ -9,10 +9,10 @@ use typed_index_collections::{TiSlice, TiVec};
 
 use super::classes::PodClass;
 use super::limits::Limits;
-use crate::ids::{ClassId, PurchaseId, TemplateId};
+use crate::ids::{ClassId, PurchaseId, TemplateId, ZoneId};
 use crate::market::offers::{self, Fitting, MinValues};
 use crate::market::purchases::{Purchases, capacity_of, type_of};
-use crate::market::templates::{Template, bits};
+use crate::market::templates::{Template, zones_in};
 
 /// What the openable machines are worked out from.
 pub(super) struct Facts<'f, 'a> {
@@ -55,11 +55,11 @@ impl Facts<'_, '_> {
 
     /// Whether a purchase is no reserved one, or some reservation behind it has room.
     fn has_room(&self, template: &Template<'_>, purchase: PurchaseId) -> bool {
-        let has_room = |zone: usize| {
+        let has_room = |zone: ZoneId| {
             let id = template.reservation(purchase, zone).map(|reservation| &reservation.id);
             id.and_then(|id| self.reservations.get(id)).is_some_and(|left| *left > 0)
         };
-        capacity_of(purchase) != CapacityType::Reserved || bits(template.allowed_zones).any(has_room)
+        capacity_of(purchase) != CapacityType::Reserved || zones_in(template.allowed_zones).any(has_room)
     }
 
     /// The machines that some pod fits. The smallest pods are asked first, and no further once all machines are found

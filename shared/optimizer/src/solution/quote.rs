@@ -4,10 +4,10 @@ use outrigger_model::{CapacityType, Resources};
 use outrigger_policy::MinValuesPolicy;
 
 use super::{NewNode, Portion, Shape, Solution};
-use crate::ids::{PurchaseId, TemplateId};
+use crate::ids::{PurchaseId, TemplateId, ZoneId};
 use crate::market::offers::{self, Fitting, MinValues};
 use crate::market::purchases::{capacity_of, type_of};
-use crate::market::templates::{Template, bits};
+use crate::market::templates::{Template, zone_set, zones_in};
 use crate::problem::limits;
 
 /// The machine that a node is bought as.
@@ -71,10 +71,10 @@ impl Solution<'_, '_> {
             let offers = varied.flatten().unwrap_or_else(|| vec![quote.purchase]);
             reserved = limits::reserved(template, &offers);
         }
-        let zone = quote.zones.trailing_zeros() as usize;
-        let reservation = (quote.capacity_type() == CapacityType::Reserved)
-            .then(|| template.reservation(quote.purchase, zone))
-            .flatten()
+        let zone = zones_in(quote.zones).next();
+        let reservation = zone
+            .filter(|_| quote.capacity_type() == CapacityType::Reserved)
+            .and_then(|zone| template.reservation(quote.purchase, zone))
             .map(|reservation| reservation.id.clone());
         NewNode { shape, pods, quote, reserved, reservation }
     }
@@ -130,7 +130,7 @@ impl Solution<'_, '_> {
         &self,
         template: &Template<'_>,
         purchase: PurchaseId,
-        zone: usize,
+        zone: ZoneId,
     ) -> bool {
         let reservation = template.reservation(purchase, zone);
         reservation.is_some_and(|it| self.reserved_left.get(&it.id).is_some_and(|left| *left > 0))
@@ -144,7 +144,7 @@ impl Solution<'_, '_> {
         }
         let template = &self.problem.templates()[shape.template];
         let order = template.by_price(shape.zones);
-        let is_left = |purchase: PurchaseId, zone: usize| {
+        let is_left = |purchase: PurchaseId, zone: ZoneId| {
             let is_own = |own: &NewNode| {
                 let reservation = template.reservation(purchase, zone).map(|it| &it.id);
                 own.reservation.is_some() && own.reservation.as_ref() == reservation
@@ -154,10 +154,10 @@ impl Solution<'_, '_> {
         let mut carriers = order.carriers(CapacityType::Reserved, &shape.packed);
         carriers.find_map(|(_, purchase)| {
             let fits = shape.purchases.contains(purchase) && self.admits(shape.template, purchase, used);
-            let mut zones = bits(if fits { template.zones_of(purchase, shape.zones) } else { 0 });
+            let mut zones = zones_in(if fits { template.zones_of(purchase, shape.zones) } else { 0 });
             let zone = zones.find(|zone| is_left(purchase, *zone))?;
             let price = template.price_in(purchase, zone)?;
-            Some(Quote { price, purchase, zones: 1 << zone, lacking: 0 })
+            Some(Quote { price, purchase, zones: zone_set([zone]), lacking: 0 })
         })
     }
 

@@ -13,7 +13,7 @@ use outrigger_optimizer::ids::{ClassId, NodeId, PurchaseId, TemplateId};
 use outrigger_optimizer::market::offers::{self, MinValues};
 use outrigger_optimizer::market::purchases::{capacity_of, type_of};
 pub(super) use outrigger_optimizer::market::selection::Aspect;
-use outrigger_optimizer::market::templates::{Template, bits};
+use outrigger_optimizer::market::templates::{Template, zones_in};
 use outrigger_optimizer::problem::nominations::Nominations;
 use outrigger_optimizer::problem::{Problem, limits};
 use outrigger_optimizer::solution::{NewNode, Portion, Solution};
@@ -214,7 +214,9 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         let mut reservations: Vec<String> = purchases
             .iter()
             .filter(|purchase| capacity_of(**purchase) == CapacityType::Reserved)
-            .flat_map(|it| bits(zones).filter_map(|zone| Some(template.reservation(*it, zone)?.id.clone())))
+            .flat_map(|it| {
+                zones_in(zones).filter_map(|zone| Some(template.reservation(*it, zone)?.id.clone()))
+            })
             .collect();
         reservations.sort_unstable();
         reservations.dedup();
@@ -385,7 +387,7 @@ pub(super) fn nominated<'p>(pods: impl Iterator<Item = &'p Pod>) -> Vec<Nominate
 }
 
 fn ranked_type(template: &Template<'_>, purchase: PurchaseId, zones: u64) -> RankedType {
-    let mut offerings: Vec<(u64, &str)> = bits(zones)
+    let mut offerings: Vec<(u64, &str)> = zones_in(zones)
         .filter_map(|zone| Some((template.price_in(purchase, zone)?, template.zones.get(zone)?.name)))
         .collect();
     offerings.sort_unstable();

@@ -20,10 +20,10 @@ use outrigger_policy::pods::daemons::Daemon;
 use outrigger_policy::pods::static_pods::StaticPods;
 use typed_index_collections::{TiSlice, TiVec};
 
-use super::{NANOS_PER_DOLLAR, Zone, bits};
+use super::{NANOS_PER_DOLLAR, Zone, zone_set, zones_in};
 use crate::amounts::{self, Dimensions};
 use crate::fixed_map::FixedMap;
-use crate::ids::{PurchaseId, TypeId};
+use crate::ids::{PurchaseId, TypeId, ZoneId};
 use crate::market::offers;
 use crate::market::price_order::{PriceOrder, Steps};
 use crate::market::purchases::{CAPACITY_TYPES, Purchases, capacity_of, purchase, type_of};
@@ -53,8 +53,8 @@ pub struct Machines<'a> {
     pub types: &'a TiSlice<TypeId, InstanceType>,
     /// The taints that pods must bear. Startup taints go away by themselves and are not among them.
     pub taints: Vec<Taint>,
-    /// The zones of the class; sets of zones are bits over this list.
-    pub zones: Vec<Zone<'a>>,
+    /// The zones of the class; sets of zones are zones_in over this list.
+    pub zones: TiVec<ZoneId, Zone<'a>>,
     /// The zones that the pool allows.
     pub allowed_zones: u64,
     /// The purchases that the pool allows and that can be had.
@@ -229,7 +229,7 @@ impl<'a> Machines<'a> {
                 let added = self.added.entry(type_of(purchase)).or_default();
                 overlay.capacity.iter().for_each(|(name, amount)| added.set(name, amount));
                 let Some(overlaid) = overlay.price else { continue };
-                for zone in bits(about.zones) {
+                for zone in zones_in(about.zones) {
                     let cell = self.cell(purchase, zone);
                     if listed[cell] != UNAVAILABLE {
                         self.prices[cell] = overlaid.apply(Price::from_nanos(listed[cell])).nanos();
@@ -316,8 +316,8 @@ impl<'a> Machines<'a> {
     }
 
     /// Where `prices` has that of a purchase in a zone.
-    fn cell(&self, purchase: PurchaseId, zone: usize) -> usize {
-        usize::from(purchase) * self.zones.len() + zone
+    fn cell(&self, purchase: PurchaseId, zone: ZoneId) -> usize {
+        usize::from(purchase) * self.zones.len() + usize::from(zone)
     }
 
     /// The first purchase of the same capacity type that leaves the same room.
@@ -336,13 +336,13 @@ impl<'a> Machines<'a> {
     }
 
     /// Nano-dollars per hour of a purchase in a zone.
-    pub fn price_in(&self, purchase: PurchaseId, zone: usize) -> Option<u64> {
+    pub fn price_in(&self, purchase: PurchaseId, zone: ZoneId) -> Option<u64> {
         self.prices.get(self.cell(purchase, zone)).copied().filter(|price| *price != UNAVAILABLE)
     }
 
     /// Nano-dollars per hour of a purchase's cheapest offering in some zones.
     pub(crate) fn cheapest(&self, purchase: PurchaseId, zones: u64) -> Option<u64> {
-        bits(zones).filter_map(|zone| self.price_in(purchase, zone)).min()
+        zones_in(zones).filter_map(|zone| self.price_in(purchase, zone)).min()
     }
 
     /// Dollars per hour of a node whose instance costs so many nano-dollars, its root volume with it.
@@ -351,7 +351,7 @@ impl<'a> Machines<'a> {
     }
 
     /// The reservation behind a reserved purchase in a zone.
-    pub fn reservation(&self, purchase: PurchaseId, zone: usize) -> Option<&'a Reservation> {
+    pub fn reservation(&self, purchase: PurchaseId, zone: ZoneId) -> Option<&'a Reservation> {
         self.reservations.get(&self.cell(purchase, zone)).copied()
     }
 
@@ -375,8 +375,8 @@ impl<'a> Machines<'a> {
 
     /// The zones out of `zones` in which a purchase can be had.
     pub fn zones_of(&self, purchase: PurchaseId, zones: u64) -> u64 {
-        let available = bits(zones).filter(|zone| self.price_in(purchase, *zone).is_some());
-        available.fold(0, |set, zone| set | 1 << zone)
+        let available = zones_in(zones).filter(|zone| self.price_in(purchase, *zone).is_some());
+        zone_set(available)
     }
 
     /// An instance type by its name.

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use outrigger_model::labels::{CAPACITY_TYPE, INSTANCE_TYPE, ZONE};
 use typed_index_collections::TiVec;
 
-use crate::ids::NodeId;
+use crate::ids::{NodeId, ZoneId};
 use crate::market::purchases::purchase;
-use crate::market::templates::bits;
+use crate::market::templates::zones_in;
 use crate::problem::Problem;
 use crate::solution::NewNode;
 
@@ -68,8 +68,8 @@ impl Kind<'_> {
             return false;
         };
         let purchase = purchase(instance_type, way);
-        let costs_the_same = |zone: &usize| template.price_in(purchase, *zone) == Some(new.quote.price);
-        let mut zones = bits(new.quote.zones).filter(costs_the_same);
+        let costs_the_same = |zone: &ZoneId| template.price_in(purchase, *zone) == Some(new.quote.price);
+        let mut zones = zones_in(new.quote.zones).filter(costs_the_same);
         new.shape.purchases.contains(purchase)
             && zones.any(|zone| self.zone == Some(template.zones[zone].name))
     }

@@ -9,7 +9,7 @@ use crate::amounts::Dimensions;
 use crate::ids::PurchaseId;
 use crate::market::offers::{self, Fitting, MinValues};
 use crate::market::purchases::{Purchases, capacity_of};
-use crate::market::templates::{NANOS_PER_DOLLAR, bits};
+use crate::market::templates::{NANOS_PER_DOLLAR, zones_in};
 use crate::search::bins::Bin;
 use crate::search::fill::{self, Filling, Lead, Party};
 use crate::search::prices::Prices;
@@ -88,7 +88,7 @@ impl MachineSearch<'_, '_, '_> {
         let reserved = purchases.iter().filter(|it| capacity_of(*it) == CapacityType::Reserved);
         let mut best: Option<(f64, Found)> = None;
         for purchase in reserved {
-            let mut zones = bits(self.bin.selected.selection.zones);
+            let mut zones = zones_in(self.bin.selected.selection.zones);
             if !zones.any(|zone| self.solution.is_reservation_left(self.party.template, purchase, zone)) {
                 continue;
             }
