@@ -16,6 +16,14 @@ macro_rules! ids {
 ids! {
     /// A group of pods that rules count: its place among all groups.
     GroupId;
+    /// A label whose values are domains: its place among all of them.
+    KeyId;
+    /// A domain: its place among the values of its key.
+    DomainId;
+    /// The nodes on which some groups count: their place among all such sets.
+    SiteId;
+    /// A node of the cluster: its place in the order of names.
+    ClusterNodeId;
     /// Pods that ask for the same: their place among the classes.
     ClassId;
     /// What may be asked for pods of a class: its place among the class's relaxations.

@@ -31,7 +31,7 @@ use typed_index_collections::{TiSlice, TiVec};
 
 use crate::amounts::{self, Dimensions};
 use crate::fixed_map::FixedMap;
-use crate::ids::{ClassId, GroupId, NodeId, RelaxationId, TemplateId, Variant};
+use crate::ids::{ClassId, DomainId, GroupId, KeyId, NodeId, RelaxationId, TemplateId, Variant};
 use crate::market::purchases::Purchases;
 use crate::market::selections::{Selected, Selections};
 use crate::market::templates::{Pools, Template};
@@ -72,9 +72,9 @@ pub struct Problem<'a> {
     /// The nodes that exist or are on their way.
     pub existing: TiVec<NodeId, ExistingNode<'a>>,
     /// For each existing node and key, its domain.
-    pub(crate) existing_domains: TiVec<NodeId, Vec<Option<usize>>>,
+    pub(crate) existing_domains: TiVec<NodeId, TiVec<KeyId, Option<DomainId>>>,
     /// For each existing node, the domains that it may turn out to be in by each key for which that is open.
-    pub(crate) existing_open: TiVec<NodeId, Vec<(usize, Vec<usize>)>>,
+    pub(crate) existing_open: TiVec<NodeId, Vec<(KeyId, Vec<DomainId>)>>,
     /// For each existing node, the groups that may not count it.
     pub(crate) existing_doubts: TiVec<NodeId, Vec<(GroupId, Standing)>>,
     /// The groups of pods that rules count.
@@ -307,12 +307,12 @@ fn reservations(snapshot: &Snapshot, templates: &TiSlice<TemplateId, Template<'_
 }
 
 /// The domains that an existing node may turn out to be in by each key for which that is open.
-fn open_domains(node: &ExistingNode<'_>, topology: &Topology<'_>) -> Vec<(usize, Vec<usize>)> {
-    let keys = topology.keys.iter().enumerate().filter(|(_, key)| node.label(key.name).is_none());
-    let open = keys.filter_map(|(index, key)| {
+fn open_domains(node: &ExistingNode<'_>, topology: &Topology<'_>) -> Vec<(KeyId, Vec<DomainId>)> {
+    let keys = topology.keys.iter_enumerated().filter(|(_, key)| node.label(key.name).is_none());
+    let open = keys.filter_map(|(id, key)| {
         let possible = node.possible(key.name)?;
-        let values = key.values.iter().enumerate().filter(|(_, value)| possible.contains(*value));
-        Some((index, values.map(|(domain, _)| domain).collect()))
+        let values = key.values.iter_enumerated().filter(|(_, value)| possible.contains(*value));
+        Some((id, values.map(|(domain, _)| domain).collect()))
     });
     open.collect()
 }

@@ -13,7 +13,9 @@ use std::rc::Rc;
 use outrigger_model::Resources;
 use typed_index_collections::{TiVec, ti_vec};
 
-use crate::ids::{ClassId, GroupId, NewNodeId, NodeId, RelaxationId, TemplateId, TypeId, Variant};
+use crate::ids::{
+    ClassId, DomainId, GroupId, KeyId, NewNodeId, NodeId, RelaxationId, TemplateId, TypeId, Variant,
+};
 use crate::problem::Problem;
 use crate::problem::lots::{Lot, standing};
 use crate::problem::topology::{Counts, Rule, RuleKind};
@@ -63,7 +65,7 @@ struct Spread {
     group: GroupId,
     kind: RuleKind,
     selects_itself: bool,
-    domain: usize,
+    domain: DomainId,
 }
 
 /// What all placed pods and new nodes come to.
@@ -350,7 +352,7 @@ impl<'p, 'a> Solution<'p, 'a> {
             At::Lot(lot) => lot.variant.relaxation,
         };
         let rules = &pod_class.relaxations[relaxation].rules;
-        let domain = |key: usize| match at {
+        let domain = |key: KeyId| match at {
             At::Existing(node, _) => problem.existing_domains[*node][key],
             At::Lot(lot) => lot.domain(key),
         };

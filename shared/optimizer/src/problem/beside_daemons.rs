@@ -12,7 +12,7 @@ use super::classes::PodClass;
 use super::existing::ExistingNode;
 use super::topology::groups::Asker;
 use super::topology::{Counts, Groups, Rule, RuleKind, Standing, Topology};
-use crate::ids::{GroupId, NodeId, RelaxationId, TemplateId};
+use crate::ids::{GroupId, KeyId, NodeId, RelaxationId, TemplateId};
 use crate::market::purchases::Purchases;
 use crate::market::selection::Aspect;
 use crate::market::templates::Template;
@@ -92,7 +92,7 @@ impl<'d, 'a> DaemonRules<'d, 'a> {
                 for rule in rules {
                     topology.binds[rule.group] = true;
                 }
-                let domain = |key: usize| domains[key];
+                let domain = |key: KeyId| domains[key];
                 counts.change(topology, rules, selecting, 1, domain, |_| Standing::Counted);
             }
         }

@@ -9,7 +9,7 @@ use outrigger_policy::pods::ports;
 use super::topology::Standing;
 use super::topology::domains::{DomainList, domain_in};
 use super::{Problem, amounts};
-use crate::ids::{GroupId, TemplateId, Variant};
+use crate::ids::{DomainId, GroupId, KeyId, TemplateId, Variant};
 use crate::market::purchases::Purchases;
 use crate::market::selections::Selected;
 
@@ -48,7 +48,7 @@ pub struct Home {
 
 impl Lot {
     /// Its domain by a key; none where the key does not matter.
-    pub(crate) fn domain(&self, key: usize) -> Option<usize> {
+    pub(crate) fn domain(&self, key: KeyId) -> Option<DomainId> {
         domain_in(&self.domains, key)
     }
 }
@@ -84,8 +84,7 @@ impl Problem<'_> {
             let wider = all.iter().flat_map(|(domains, wanted)| {
                 let values = topology_key
                     .values
-                    .iter()
-                    .enumerate()
+                    .iter_enumerated()
                     .filter(|(_, value)| wanted.allow(topology_key.name, value));
                 values.map(move |(domain, value)| {
                     let domains = domains.iter().copied().chain([(key, domain)]).collect();
@@ -103,11 +102,11 @@ impl Problem<'_> {
     }
 
     /// The keys by which a class needs a domain: those of its rules, and of rules of others that count it.
-    fn keys_of(&self, variant: Variant) -> Vec<usize> {
+    fn keys_of(&self, variant: Variant) -> Vec<KeyId> {
         let pod_class = &self.classes[variant.class];
         let own = self.relaxation(variant).rules.iter().map(|rule| rule.group);
         let of_others = pod_class.selected_by.iter().copied().filter(|group| self.topology.binds[*group]);
-        let mut keys: Vec<usize> =
+        let mut keys: Vec<KeyId> =
             own.chain(of_others).filter_map(|group| self.topology.key_of[group]).collect();
         keys.sort_unstable();
         keys.dedup();

@@ -7,18 +7,23 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use typed_index_collections::{TiVec, ti_vec};
+
 use super::{Solution, Spread};
-use crate::ids::{ClassId, GroupId, NewNodeId, NodeId};
+use crate::ids::{ClassId, DomainId, GroupId, KeyId, NewNodeId, NodeId};
 use crate::problem::topology::counts::least_of;
 use crate::problem::topology::{Rule, RuleKind};
 
 /// A domain by a key, or a node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Domain {
-    By(usize, usize),
+    By(KeyId, DomainId),
     Existing(NodeId),
     New(NewNodeId),
 }
+
+/// For each key and domain, whether a node may be there that is on its way or is to be opened.
+type Opened = TiVec<KeyId, TiVec<DomainId, bool>>;
 
 /// Placed pods of one class in one place, with required affinity.
 struct Follower<'s> {
@@ -27,7 +32,7 @@ struct Follower<'s> {
     count: u32,
     /// The node as a domain.
     node: Domain,
-    domain: Box<dyn Fn(usize) -> Option<usize> + 's>,
+    domain: Box<dyn Fn(KeyId) -> Option<DomainId> + 's>,
 }
 
 /// The pods of some groups that are bound so far.
@@ -63,37 +68,37 @@ impl Solution<'_, '_> {
     /// The pods that have a place and a spread over a group, by domain.
     pub(super) fn spreads_of(&self, group: GroupId) -> impl Iterator<Item = (&Spread, &u32)> {
         let kind = RuleKind::Spread { max_skew: 0, min_domains: 0 };
-        let first = Spread { group, kind, selects_itself: false, domain: 0 };
+        let first = Spread { group, kind, selects_itself: false, domain: DomainId::from(0) };
         self.spread.range(first..).take_while(move |(spread, _)| spread.group == group)
     }
 
-    fn holds_in_the_end(&self, spread: &Spread, opened: &[Vec<bool>]) -> bool {
+    fn holds_in_the_end(&self, spread: &Spread, opened: &Opened) -> bool {
         let RuleKind::Spread { max_skew, min_domains } = spread.kind else { return true };
         let group = spread.group;
-        let domains = 0..self.problem.topology.width(group);
+        let domains = self.problem.topology.domains(group);
         let certain = domains.map(|domain| self.counts.certain(group, domain));
         let least = least_of(certain, min_domains, |domain| self.is_eligible(group, domain, opened));
         self.counts.counted(group, spread.domain) <= least.saturating_add(max_skew)
     }
 
     /// Whether it holds for the pods that have it and those that ran before.
-    fn holds_at_first(&self, spread: &Spread, opened: &[Vec<bool>]) -> bool {
+    fn holds_at_first(&self, spread: &Spread, opened: &Opened) -> bool {
         let RuleKind::Spread { max_skew, min_domains } = spread.kind else { return true };
         let group = spread.group;
         let width = self.problem.topology.width(group);
-        let mut own = vec![0; width];
+        let mut own: TiVec<DomainId, u32> = ti_vec![0; width];
         let is_counted = |other: &Spread| other.selects_itself && other.kind == spread.kind;
         for (other, count) in self.spreads_of(group).filter(|(other, _)| is_counted(other)) {
             own[other.domain] += count;
         }
         let running = &self.problem.running;
-        let certain = (0..width).map(|domain| running.certain(group, domain) + own[domain]);
+        let certain = own.keys().map(|domain| running.certain(group, domain) + own[domain]);
         let least = least_of(certain, min_domains, |domain| self.is_eligible(group, domain, opened));
         running.counted(group, spread.domain) + own[spread.domain] <= least.saturating_add(max_skew)
     }
 
     /// Whether a node that the group counts is in the domain, or may be of those that are opened.
-    fn is_eligible(&self, group: GroupId, domain: usize, opened: &[Vec<bool>]) -> bool {
+    fn is_eligible(&self, group: GroupId, domain: DomainId, opened: &Opened) -> bool {
         let topology = &self.problem.topology;
         topology.key_of[group].is_some_and(|key| {
             opened[key][domain] && topology.reaches(group, domain)
@@ -102,7 +107,7 @@ impl Solution<'_, '_> {
     }
 
     /// For each key and domain, whether a node may be there that is on its way or is to be opened.
-    fn opened_domains(&self) -> Vec<Vec<bool>> {
+    fn opened_domains(&self) -> Opened {
         let flying = |key: &str, value: &String| {
             let possible = self.problem.existing.iter().filter_map(|node| node.possible(key));
             possible.into_iter().any(|possible| possible.contains(value))
@@ -188,7 +193,7 @@ impl Solution<'_, '_> {
                 let rules = self.problem.relaxation(pods.variant).rules.iter();
                 let rules: Vec<&Rule> = rules.filter(is_required).collect();
                 if !rules.is_empty() {
-                    let domain = Box::new(move |key: usize| self.problem.existing_domains[id][key]);
+                    let domain = Box::new(move |key: KeyId| self.problem.existing_domains[id][key]);
                     all.push(Follower {
                         rules,
                         class: pods.variant.class,
@@ -206,7 +211,7 @@ impl Solution<'_, '_> {
                 if !rules.is_empty() {
                     let (class, count) = (portion.lot.variant.class, portion.count);
                     let lot = Rc::clone(&portion.lot);
-                    let domain = Box::new(move |key: usize| lot.domain(key));
+                    let domain = Box::new(move |key: KeyId| lot.domain(key));
                     all.push(Follower { rules, class, count, node: Domain::New(id), domain });
                 }
             }
@@ -224,7 +229,7 @@ impl Solution<'_, '_> {
         groups.dedup();
         for group in &groups {
             if let Some(key) = topology.key_of[*group] {
-                for domain in 0..topology.width(*group) {
+                for domain in topology.domains(*group) {
                     let counted = self.counts.counted(*group, domain);
                     there.insert((*group, Domain::By(key, domain)), counted);
                 }

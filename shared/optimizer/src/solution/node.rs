@@ -9,7 +9,7 @@ use outrigger_policy::pods::ports;
 
 use super::Quote;
 use crate::amounts;
-use crate::ids::{ClassId, TemplateId};
+use crate::ids::{ClassId, DomainId, KeyId, TemplateId};
 use crate::market::purchases::Purchases;
 use crate::market::selection::Aspect;
 use crate::market::templates::Template;
@@ -106,8 +106,9 @@ impl Shape {
         strict: bool,
     ) -> u32 {
         let pod_class = &problem.classes[lot.variant.class];
-        let in_domains =
-            |(key, domain): &(usize, usize)| domain_in(&self.domains, *key).is_none_or(|own| own == *domain);
+        let in_domains = |(key, domain): &(KeyId, DomainId)| {
+            domain_in(&self.domains, *key).is_none_or(|own| own == *domain)
+        };
         if !lot.domains.iter().all(in_domains) || ports::clash(&pod_class.spec.host_ports, &self.ports) {
             return 0;
         }

@@ -1,14 +1,18 @@
 //! Which rules about domains a further pod would break.
 
 use super::Solution;
-use crate::ids::{ClassId, GroupId, NodeId, Variant};
+use crate::ids::{ClassId, DomainId, GroupId, KeyId, NodeId, Variant};
 use crate::problem::lots::Lot;
 use crate::problem::topology::{Rule, RuleKind};
 
 impl Solution<'_, '_> {
     /// The first rule that a pod of a class in these domains would break, the class's own or that of pods which keep it
     /// away.
-    pub(crate) fn breaks(&self, variant: Variant, domain: impl Fn(usize) -> Option<usize>) -> Option<Rule> {
+    pub(crate) fn breaks(
+        &self,
+        variant: Variant,
+        domain: impl Fn(KeyId) -> Option<DomainId>,
+    ) -> Option<Rule> {
         self.breaks_one_of(&self.problem.relaxation(variant).rules, variant.class, domain)
     }
 
@@ -22,7 +26,7 @@ impl Solution<'_, '_> {
         &self,
         rules: &[Rule],
         class: ClassId,
-        domain: impl Fn(usize) -> Option<usize>,
+        domain: impl Fn(KeyId) -> Option<DomainId>,
     ) -> Option<Rule> {
         let (topology, counts) = (&self.problem.topology, &self.counts);
         let own = rules.iter().find(|rule| {
@@ -42,7 +46,7 @@ impl Solution<'_, '_> {
     }
 
     /// The anti-affinity of pods that have a place which keeps a class out of these domains.
-    fn barring(&self, class: ClassId, domain: impl Fn(usize) -> Option<usize>) -> Option<Rule> {
+    fn barring(&self, class: ClassId, domain: impl Fn(KeyId) -> Option<DomainId>) -> Option<Rule> {
         let (topology, counts) = (&self.problem.topology, &self.counts);
         let groups = &self.problem.classes[class].selected_by;
         let barred = groups.iter().find(|group| {
@@ -54,7 +58,7 @@ impl Solution<'_, '_> {
     }
 
     /// Whether one more pod of a class in these domains would break the spread of pods that have a place.
-    pub(crate) fn upsets(&self, class: ClassId, domain: impl Fn(usize) -> Option<usize>) -> bool {
+    pub(crate) fn upsets(&self, class: ClassId, domain: impl Fn(KeyId) -> Option<DomainId>) -> bool {
         let (topology, counts) = (&self.problem.topology, &self.counts);
         self.problem.classes[class].selected_by.iter().any(|group| {
             if !topology.spreads[*group] {
@@ -103,7 +107,7 @@ impl Solution<'_, '_> {
 
     /// Whether an existing node takes a pod of a class, if the rules that other pods can still fulfil hold in the end.
     pub(crate) fn may_take(&self, node: NodeId, variant: Variant) -> bool {
-        let domain = |key: usize| self.problem.existing_domains[node][key];
+        let domain = |key: KeyId| self.problem.existing_domains[node][key];
         let (topology, counts) = (&self.problem.topology, &self.counts);
         let rules = self.problem.relaxation(variant).rules.iter();
         let mut anti_affinities = rules.filter(|rule| rule.kind == RuleKind::AntiAffinity);
@@ -184,11 +188,11 @@ impl Solution<'_, '_> {
             };
             let key = &topology.keys[key];
             let existing = &self.problem.existing[node];
-            let barred = |(domain, value): (usize, &String)| {
+            let barred = |(domain, value): (DomainId, &String)| {
                 self.counts.is_barred(*group, domain)
                     && existing.possible(key.name).is_some_and(|possible| possible.contains(value))
             };
-            key.values.iter().enumerate().any(barred)
+            key.values.iter_enumerated().any(barred)
         })
     }
 }

@@ -9,16 +9,16 @@ use typed_index_collections::{TiVec, ti_vec};
 use super::groups::Asker;
 use super::{Groups, Host, Rule, RuleKind, Standing, Topology};
 use crate::fixed_map::FixedMap;
-use crate::ids::GroupId;
+use crate::ids::{DomainId, GroupId, KeyId};
 
 /// Counts by domain.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     /// Pods that are counted in each domain, or may be.
-    counted: TiVec<GroupId, Vec<u32>>,
+    counted: TiVec<GroupId, TiVec<DomainId, u32>>,
     /// Pods that are counted for certain.
-    certain: TiVec<GroupId, Vec<u32>>,
-    barring: TiVec<GroupId, Vec<u32>>,
+    certain: TiVec<GroupId, TiVec<DomainId, u32>>,
+    barring: TiVec<GroupId, TiVec<DomainId, u32>>,
     total: TiVec<GroupId, u32>,
 }
 
@@ -30,8 +30,8 @@ impl Counts {
         topology: &mut Topology<'a>,
         hosts: &mut BTreeMap<&str, &mut Host>,
     ) -> Self {
-        let zeros: TiVec<GroupId, Vec<u32>> =
-            groups.all.keys().map(|group| vec![0; topology.width(group)]).collect();
+        let zeros: TiVec<GroupId, TiVec<DomainId, u32>> =
+            groups.all.keys().map(|group| ti_vec![0; topology.width(group)]).collect();
         let total = ti_vec![0; groups.all.len()];
         let mut counts = Self { counted: zeros.clone(), certain: zeros.clone(), barring: zeros, total };
         if groups.is_empty() {
@@ -75,12 +75,12 @@ impl Counts {
     }
 
     /// How many pods of a group are in a domain, or may be.
-    pub(crate) fn counted(&self, group: GroupId, domain: usize) -> u32 {
+    pub(crate) fn counted(&self, group: GroupId, domain: DomainId) -> u32 {
         self.counted[group][domain]
     }
 
     /// How many pods of a group are in a domain for certain.
-    pub fn certain(&self, group: GroupId, domain: usize) -> u32 {
+    pub fn certain(&self, group: GroupId, domain: DomainId) -> u32 {
         self.certain[group][domain]
     }
 
@@ -90,7 +90,7 @@ impl Counts {
     }
 
     /// Whether pods in a domain have anti-affinity to the group's pods.
-    pub(crate) fn is_barred(&self, group: GroupId, domain: usize) -> bool {
+    pub(crate) fn is_barred(&self, group: GroupId, domain: DomainId) -> bool {
         self.barring[group][domain] > 0
     }
 
@@ -107,7 +107,7 @@ impl Counts {
         rules: &[Rule],
         selected_by: &[GroupId],
         by: i32,
-        domain: impl Fn(usize) -> Option<usize>,
+        domain: impl Fn(KeyId) -> Option<DomainId>,
         standing: impl Fn(GroupId) -> Standing,
     ) {
         let add = |count: &mut u32| *count = count.saturating_add_signed(by);
@@ -139,7 +139,7 @@ impl Counts {
         topology: &Topology<'_>,
         selected_by: &[GroupId],
         by: i32,
-        open: &[(usize, Vec<usize>)],
+        open: &[(KeyId, Vec<DomainId>)],
     ) {
         for (key, domains) in open {
             for group in selected_by.iter().filter(|group| topology.key_of[**group] == Some(*key)) {
@@ -156,10 +156,10 @@ impl Counts {
 pub(crate) fn least_of(
     counts: impl Iterator<Item = u32>,
     min_domains: u32,
-    is_eligible: impl Fn(usize) -> bool,
+    is_eligible: impl Fn(DomainId) -> bool,
 ) -> u32 {
     let (mut found, mut least) = (0, u32::MAX);
-    for (_, count) in counts.enumerate().filter(|(domain, _)| is_eligible(*domain)) {
+    for (_, count) in counts.enumerate().filter(|(domain, _)| is_eligible(DomainId::from(*domain))) {
         found += 1;
         least = least.min(count);
     }

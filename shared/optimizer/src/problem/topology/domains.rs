@@ -9,7 +9,7 @@ use super::Groups;
 use super::groups::NodeFilter;
 use super::sites::Site;
 use crate::fixed_map::FixedMap;
-use crate::ids::{ClassId, GroupId, NodeId, TemplateId};
+use crate::ids::{ClassId, ClusterNodeId, DomainId, GroupId, KeyId, NodeId, SiteId, TemplateId};
 use crate::market::purchases::Purchases;
 use crate::market::templates::Template;
 use crate::problem::classes::PodClass;
@@ -22,14 +22,14 @@ pub struct Key<'a> {
     /// The label.
     pub name: &'a str,
     /// Its values on the nodes that are there, or on their way, and on those that the pools can make, in order.
-    pub values: Vec<String>,
+    pub values: TiVec<DomainId, String>,
 }
 
 /// Key and domain, for each key that matters.
-pub(crate) type DomainList = Vec<(usize, usize)>;
+pub(crate) type DomainList = Vec<(KeyId, DomainId)>;
 
 /// The domain by a key in such a list; none where the key does not matter.
-pub(crate) fn domain_in(domains: &DomainList, key: usize) -> Option<usize> {
+pub(crate) fn domain_in(domains: &DomainList, key: KeyId) -> Option<DomainId> {
     domains.iter().find(|(other, _)| *other == key).map(|(_, domain)| *domain)
 }
 
@@ -58,16 +58,16 @@ impl<'m, 'a> DomainMakers<'m, 'a> {
 #[derive(Debug)]
 pub struct Topology<'a> {
     /// The labels, single nodes left out.
-    pub keys: Vec<Key<'a>>,
+    pub keys: TiVec<KeyId, Key<'a>>,
     /// The key of each group; none for single nodes.
-    pub key_of: TiVec<GroupId, Option<usize>>,
+    pub key_of: TiVec<GroupId, Option<KeyId>>,
     /// Whether pods that a group counts must have a known domain, since somebody's rule depends on it.
     pub(crate) binds: TiVec<GroupId, bool>,
     /// Whether somebody's required spread counts by a group.
     pub(crate) spreads: TiVec<GroupId, bool>,
     /// For each group, which of the `sites` say where it counts.
-    site_of: TiVec<GroupId, usize>,
-    sites: Vec<Site<'a>>,
+    site_of: TiVec<GroupId, SiteId>,
+    sites: TiVec<SiteId, Site<'a>>,
     /// The domains of each node, by name.
     places: BTreeMap<&'a str, Place>,
 }
@@ -75,23 +75,23 @@ pub struct Topology<'a> {
 /// A node's place in order of name, and its domain by each key.
 #[derive(Debug)]
 pub(crate) struct Place {
-    node: usize,
-    domains: Vec<Option<usize>>,
+    node: ClusterNodeId,
+    domains: TiVec<KeyId, Option<DomainId>>,
 }
 
 impl<'a> Topology<'a> {
     /// The domains of the nodes that are there, or on their way, and of those that pools can make.
     pub(crate) fn of(snapshot: &'a Snapshot, groups: &Groups<'a>, makers: &DomainMakers<'_, 'a>) -> Self {
-        let mut keys: Vec<Key<'a>> = Vec::new();
+        let mut keys: TiVec<KeyId, Key<'a>> = TiVec::new();
         let mut key_of = TiVec::new();
         for group in &groups.all {
-            let known = keys.iter().position(|key| key.name == group.key);
+            let known = keys.position(|key| key.name == group.key);
             key_of.push(match known {
                 _ if group.is_per_host() => None,
                 Some(key) => Some(key),
                 None => {
-                    keys.push(Key { name: group.key, values: universe(snapshot, makers, group.key) });
-                    Some(keys.len() - 1)
+                    let values = universe(snapshot, makers, group.key);
+                    Some(keys.push_and_get_key(Key { name: group.key, values }))
                 }
             });
         }
@@ -101,8 +101,8 @@ impl<'a> Topology<'a> {
             key_of,
             binds: ti_vec![false; count],
             spreads: ti_vec![false; count],
-            site_of: ti_vec![0; count],
-            sites: Vec::new(),
+            site_of: ti_vec![SiteId::from(0); count],
+            sites: TiVec::new(),
             places: BTreeMap::new(),
         };
         if count > 0 {
@@ -117,16 +117,16 @@ impl<'a> Topology<'a> {
             snapshot.nodes.iter().map(|node| (node.name.as_str(), node)).collect();
         for (place, (name, node)) in nodes.iter().enumerate() {
             let domains = self.domains_of(|key| node.labels.get(key).map(String::as_str));
-            self.places.insert(name, Place { node: place, domains });
+            self.places.insert(name, Place { node: place.into(), domains });
         }
         let nodes: Vec<&Node> = nodes.values().copied().collect();
-        let places: Vec<&[Option<usize>]> =
+        let places: Vec<&TiSlice<KeyId, Option<DomainId>>> =
             self.places.values().map(|place| place.domains.as_slice()).collect();
-        let mut known: FixedMap<&NodeFilter<'_>, usize> = FixedMap::default();
+        let mut known: FixedMap<&NodeFilter<'_>, SiteId> = FixedMap::default();
         for (group, site_of) in groups.all.iter().zip(&mut self.site_of) {
             *site_of = *known.entry(&group.nodes).or_insert_with(|| {
-                self.sites.push(Site::of(&group.nodes, &nodes, &places, &self.keys, makers));
-                self.sites.len() - 1
+                let site = Site::of(&group.nodes, &nodes, &places, &self.keys, makers);
+                self.sites.push_and_get_key(site)
             });
         }
     }
@@ -141,7 +141,10 @@ impl<'a> Topology<'a> {
     }
 
     /// The domain by each key of a node with some labels.
-    pub(crate) fn domains_of<'l>(&self, label: impl Fn(&str) -> Option<&'l str>) -> Vec<Option<usize>> {
+    pub(crate) fn domains_of<'l>(
+        &self,
+        label: impl Fn(&str) -> Option<&'l str>,
+    ) -> TiVec<KeyId, Option<DomainId>> {
         let domain = |key: &Key<'_>| {
             let label = label(key.name)?;
             key.values.binary_search_by(|value| value.as_str().cmp(label)).ok()
@@ -150,7 +153,7 @@ impl<'a> Topology<'a> {
     }
 
     /// The domain of a node of the cluster in a group's eyes; none where it has none or does not count.
-    pub(super) fn domain(&self, group: GroupId, node: &str) -> Option<usize> {
+    pub(super) fn domain(&self, group: GroupId, node: &str) -> Option<DomainId> {
         let place = self.places.get(node)?;
         let domain = place.domains[self.key_of[group]?]?;
         self.site(group).counts(place.node).then_some(domain)
@@ -161,13 +164,18 @@ impl<'a> Topology<'a> {
         self.places.contains_key(node)
     }
 
+    /// The domains of a group; none for single nodes.
+    pub(crate) fn domains(&self, group: GroupId) -> impl Iterator<Item = DomainId> + use<> {
+        (0..self.width(group)).map(DomainId::from)
+    }
+
     /// How many domains a group has.
     pub(crate) fn width(&self, group: GroupId) -> usize {
         self.key_of[group].map_or(0, |key| self.keys[key].values.len())
     }
 
     /// Whether a node that the group counts is in the domain, or can be made there.
-    pub fn reaches(&self, group: GroupId, domain: usize) -> bool {
+    pub fn reaches(&self, group: GroupId, domain: DomainId) -> bool {
         self.key_of[group].is_some_and(|key| self.site(group).reaches(key, domain))
     }
 
@@ -178,11 +186,11 @@ impl<'a> Topology<'a> {
 }
 
 /// The values that a label has on nodes that are there, or on their way, and on those that the pools can make.
-fn universe(snapshot: &Snapshot, makers: &DomainMakers<'_, '_>, key: &str) -> Vec<String> {
+fn universe(snapshot: &Snapshot, makers: &DomainMakers<'_, '_>, key: &str) -> TiVec<DomainId, String> {
     let of_nodes = snapshot.nodes.iter().filter_map(|node| node.labels.get(key).cloned());
     let of_pools = makers.opening().flat_map(|(template, _)| template.values_of(key));
     let mut values: Vec<String> = of_nodes.chain(makers.on_the_way(key).cloned()).chain(of_pools).collect();
     values.sort_unstable();
     values.dedup();
-    values
+    values.into()
 }

@@ -5,9 +5,11 @@
 
 use outrigger_model::taint::first_untolerated;
 use outrigger_model::{Node, Requirements, Toleration};
+use typed_index_collections::{TiSlice, TiVec, ti_vec};
 
 use super::domains::{DomainMakers, Key};
 use super::groups::NodeFilter;
+use crate::ids::{ClusterNodeId, DomainId, KeyId};
 use crate::market::purchases::Purchases;
 use crate::market::templates::Template;
 
@@ -19,11 +21,11 @@ pub(crate) struct Site<'a> {
     /// The taints that a node may have; none when they do not matter.
     pub(crate) tolerations: Option<&'a [Toleration]>,
     /// For each node, in order of name.
-    counts: Vec<bool>,
+    counts: TiVec<ClusterNodeId, bool>,
     /// For each key and domain, whether a node that counts is there.
-    inhabited: Vec<Vec<bool>>,
+    inhabited: TiVec<KeyId, TiVec<DomainId, bool>>,
     /// The same, or one is on its way or can be made.
-    domains: Vec<Vec<bool>>,
+    domains: TiVec<KeyId, TiVec<DomainId, bool>>,
 }
 
 /// Whether pods on a node are counted.
@@ -49,16 +51,16 @@ impl<'a> Site<'a> {
     pub(super) fn of(
         filter: &NodeFilter<'a>,
         nodes: &[&Node],
-        places: &[&[Option<usize>]],
-        keys: &[Key<'_>],
+        places: &[&TiSlice<KeyId, Option<DomainId>>],
+        keys: &TiSlice<KeyId, Key<'_>>,
         makers: &DomainMakers<'_, '_>,
     ) -> Self {
         let alternatives = filter.alternatives();
-        let counts: Vec<bool> =
+        let counts: TiVec<_, bool> =
             nodes.iter().map(|node| filter.passes(alternatives.as_deref(), node)).collect();
-        let inhabited = keys.iter().map(|key| vec![false; key.values.len()]).collect();
+        let inhabited = keys.iter().map(|key| ti_vec![false; key.values.len()]).collect();
         let tolerations = filter.tolerations();
-        let mut site = Self { alternatives, tolerations, counts, inhabited, domains: Vec::new() };
+        let mut site = Self { alternatives, tolerations, counts, inhabited, domains: TiVec::new() };
         for (domains, _) in places.iter().zip(&site.counts).filter(|(_, counts)| **counts) {
             for (inhabited, domain) in site.inhabited.iter_mut().zip(*domains) {
                 if let Some(domain) = domain {
@@ -67,16 +69,16 @@ impl<'a> Site<'a> {
             }
         }
         site.domains.clone_from(&site.inhabited);
-        for (place, key) in keys.iter().enumerate() {
+        for (id, key) in keys.iter_enumerated() {
             let made = site.made(key, makers);
-            site.domains[place].iter_mut().zip(made).for_each(|(known, made)| *known |= made);
+            site.domains[id].iter_mut().zip(made).for_each(|(known, made)| *known |= made);
         }
         site
     }
 
     /// In which domains a node that counts is on its way, or can be made by the pools.
-    fn made(&self, key: &Key<'_>, makers: &DomainMakers<'_, '_>) -> Vec<bool> {
-        let mut made = vec![false; key.values.len()];
+    fn made(&self, key: &Key<'_>, makers: &DomainMakers<'_, '_>) -> TiVec<DomainId, bool> {
+        let mut made = ti_vec![false; key.values.len()];
         for node in makers.existing {
             let Some(possible) = node.possible(key.name) else { continue };
             if node.standing(self) != Standing::Out {
@@ -107,17 +109,17 @@ impl<'a> Site<'a> {
     }
 
     /// Whether pods on a node that is there are counted, by its place in the order of names.
-    pub(super) fn counts(&self, node: usize) -> bool {
+    pub(super) fn counts(&self, node: ClusterNodeId) -> bool {
         self.counts[node]
     }
 
     /// Whether a node that counts is in a domain of a key.
-    pub(crate) fn is_inhabited(&self, key: usize, domain: usize) -> bool {
+    pub(crate) fn is_inhabited(&self, key: KeyId, domain: DomainId) -> bool {
         self.inhabited[key][domain]
     }
 
     /// Whether a node that counts is in a domain of a key, or can be made there.
-    pub(super) fn reaches(&self, key: usize, domain: usize) -> bool {
+    pub(super) fn reaches(&self, key: KeyId, domain: DomainId) -> bool {
         self.domains[key][domain]
     }
 

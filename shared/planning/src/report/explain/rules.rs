@@ -57,12 +57,10 @@ impl Reasons<'_, '_, '_> {
     fn spread_reason(&self, id: TemplateId, asked: &Asked, rule: &Rule, min_domains: u32) -> Option<String> {
         let problem = self.solution.problem;
         let (topology, counts) = (&problem.topology, &self.solution.counts);
-        let place = topology.key_of[rule.group]?;
-        let key = &topology.keys[place];
+        let key = &topology.keys[topology.key_of[rule.group]?];
         let eligible: Vec<(u32, &String)> = key
             .values
-            .iter()
-            .enumerate()
+            .iter_enumerated()
             .filter(|(domain, _)| topology.reaches(rule.group, *domain))
             .map(|(domain, value)| (counts.certain(rule.group, domain), value))
             .collect();
