@@ -40,6 +40,8 @@ ids! {
     TypeId;
     /// An instance type paid for in one way: its place among the purchases of a template, type by type.
     PurchaseId;
+    /// A daemonset: its place among all of them.
+    DaemonId;
     /// A zone: its place among those of a template, and its bit in a set of them.
     ZoneId;
 }

@@ -31,7 +31,7 @@ use typed_index_collections::{TiSlice, TiVec};
 
 use crate::amounts::{self, Dimensions};
 use crate::fixed_map::FixedMap;
-use crate::ids::{ClassId, DomainId, GroupId, KeyId, NodeId, RelaxationId, TemplateId, Variant};
+use crate::ids::{ClassId, DaemonId, DomainId, GroupId, KeyId, NodeId, RelaxationId, TemplateId, Variant};
 use crate::market::purchases::Purchases;
 use crate::market::selections::{Selected, Selections};
 use crate::market::templates::{Pools, Template};
@@ -60,7 +60,7 @@ pub struct Problem<'a> {
     /// What each row of amounts holds.
     pub dimensions: Dimensions,
     /// The daemonsets.
-    pub daemons: Vec<Daemon<'a>>,
+    pub daemons: TiVec<DaemonId, Daemon<'a>>,
     /// What each pool can launch.
     pub pools: Pools<'a>,
     /// The limits of each pool that can launch.
@@ -113,7 +113,7 @@ impl<'a> Problem<'a> {
         endable: &Endable<'a>,
     ) -> Self {
         let soft_taints = has_soft_taints(snapshot);
-        let daemons = daemons(snapshot);
+        let daemons: TiVec<DaemonId, Daemon<'_>> = daemons(snapshot).into();
         let (mut classes, groups) =
             classes::classes(snapshot, pods.iter().copied(), volumes, &daemons, soft_taints, options);
         let dimensions = classes::dimensions(&classes);

@@ -12,7 +12,7 @@ use super::classes::PodClass;
 use super::existing::ExistingNode;
 use super::topology::groups::Asker;
 use super::topology::{Counts, Groups, Rule, RuleKind, Standing, Topology};
-use crate::ids::{GroupId, KeyId, NodeId, RelaxationId, TemplateId};
+use crate::ids::{DaemonId, GroupId, KeyId, NodeId, RelaxationId, TemplateId};
 use crate::market::purchases::Purchases;
 use crate::market::selection::Aspect;
 use crate::market::templates::Template;
@@ -21,25 +21,29 @@ use crate::market::templates::Template;
 #[derive(Debug)]
 pub struct BesideDaemons {
     /// Daemonsets whose pods may not be there.
-    pub(crate) apart: Vec<usize>,
+    pub(crate) apart: Vec<DaemonId>,
     /// For each rule that daemonset pods fulfil on new nodes, the daemonsets of which one must be there.
-    near: Vec<Vec<usize>>,
+    near: Vec<Vec<DaemonId>>,
     /// The rules that are left for the other pods of new nodes.
     pub(crate) rules_on_new: Vec<Rule>,
 }
 
 /// What is known of daemonsets while classes are asked about them.
 pub struct DaemonRules<'d, 'a> {
-    daemons: &'d [Daemon<'a>],
+    daemons: &'d TiSlice<DaemonId, Daemon<'a>>,
     groups: &'d Groups<'a>,
     /// The groups that each daemonset's anti-affinity keeps away.
-    barring: Vec<Vec<Rule>>,
+    barring: TiVec<DaemonId, Vec<Rule>>,
     /// For each daemonset, whether some pool's new nodes surely have it.
-    is_certain: Vec<bool>,
+    is_certain: TiVec<DaemonId, bool>,
 }
 
 /// Enters the groups that the anti-affinity of daemonset pods keeps away, so that they tell classes apart.
-pub(super) fn enter<'a>(snapshot: &'a Snapshot, daemons: &[Daemon<'a>], groups: &mut Groups<'a>) {
+pub(super) fn enter<'a>(
+    snapshot: &'a Snapshot,
+    daemons: &TiSlice<DaemonId, Daemon<'a>>,
+    groups: &mut Groups<'a>,
+) {
     for daemon in daemons.iter().filter(|daemon| !daemon.spec.pod_anti_affinity.is_empty()) {
         groups.rules(snapshot, daemon.spec, Asker::of_daemon(daemon));
     }
@@ -48,20 +52,20 @@ pub(super) fn enter<'a>(snapshot: &'a Snapshot, daemons: &[Daemon<'a>], groups: 
 impl<'d, 'a> DaemonRules<'d, 'a> {
     pub(super) fn of(
         snapshot: &'a Snapshot,
-        daemons: &'d [Daemon<'a>],
+        daemons: &'d TiSlice<DaemonId, Daemon<'a>>,
         groups: &'d Groups<'a>,
         templates: &TiSlice<TemplateId, Template<'_>>,
     ) -> Self {
         let barring =
             |daemon: &Daemon<'a>| groups.anti_affinity(snapshot, daemon.spec, Asker::of_daemon(daemon));
-        let certain = |(index, daemon): (usize, &Daemon<'a>)| {
-            templates.iter().any(|template| surely_has(template, index, daemon))
+        let certain = |(id, daemon): (DaemonId, &Daemon<'a>)| {
+            templates.iter().any(|template| surely_has(template, id, daemon))
         };
         Self {
             daemons,
             groups,
             barring: daemons.iter().map(barring).collect(),
-            is_certain: daemons.iter().enumerate().map(certain).collect(),
+            is_certain: daemons.iter_enumerated().map(certain).collect(),
         }
     }
 
@@ -73,7 +77,7 @@ impl<'d, 'a> DaemonRules<'d, 'a> {
         topology: &mut Topology<'a>,
         existing: &mut TiSlice<NodeId, ExistingNode<'a>>,
     ) {
-        let selecting: Vec<Vec<GroupId>> = self
+        let selecting: TiVec<DaemonId, Vec<GroupId>> = self
             .daemons
             .iter()
             .map(|daemon| {
@@ -83,7 +87,7 @@ impl<'d, 'a> DaemonRules<'d, 'a> {
             .collect();
         for node in existing {
             let domains = topology.domains_of(|key| node.label(key));
-            let coming: Vec<usize> = node.certain_daemons().collect();
+            let coming: Vec<DaemonId> = node.certain_daemons().collect();
             for daemon in coming {
                 let (selecting, rules) = (&selecting[daemon], &self.barring[daemon]);
                 let is_per_host = |group: &GroupId| topology.key_of[*group].is_none();
@@ -100,14 +104,15 @@ impl<'d, 'a> DaemonRules<'d, 'a> {
 
     /// What a class asks of daemonset pods in each relaxation; none where it asks nothing.
     pub(super) fn beside(&self, class: &PodClass<'_>) -> TiVec<RelaxationId, Option<BesideDaemons>> {
-        let is_barred =
-            |daemon: &usize| self.barring[*daemon].iter().any(|rule| class.selected_by.contains(&rule.group));
-        let barred: Vec<usize> = (0..self.daemons.len()).filter(is_barred).collect();
+        let is_barred = |daemon: &DaemonId| {
+            self.barring[*daemon].iter().any(|rule| class.selected_by.contains(&rule.group))
+        };
+        let barred: Vec<DaemonId> = self.daemons.keys().filter(is_barred).collect();
         let relaxations = class.relaxations.iter();
         relaxations.map(|relaxation| self.beside_by(&relaxation.rules, &barred)).collect()
     }
 
-    fn beside_by(&self, rules: &[Rule], barred: &[usize]) -> Option<BesideDaemons> {
+    fn beside_by(&self, rules: &[Rule], barred: &[DaemonId]) -> Option<BesideDaemons> {
         let mut beside = BesideDaemons { apart: barred.to_vec(), near: Vec::new(), rules_on_new: Vec::new() };
         for rule in rules {
             let mut selected = match rule.kind {
@@ -132,10 +137,10 @@ impl<'d, 'a> DaemonRules<'d, 'a> {
         (!beside.apart.is_empty() || !beside.near.is_empty()).then_some(beside)
     }
 
-    fn selected(&self, rule: &Rule) -> Vec<usize> {
+    fn selected(&self, rule: &Rule) -> Vec<DaemonId> {
         let group = &self.groups.all[rule.group];
-        let selects = |daemon: &usize| group.selects(Asker::of_daemon(&self.daemons[*daemon]));
-        (0..self.daemons.len()).filter(selects).collect()
+        let selects = |daemon: &DaemonId| group.selects(Asker::of_daemon(&self.daemons[*daemon]));
+        self.daemons.keys().filter(selects).collect()
     }
 }
 
@@ -146,7 +151,7 @@ impl BesideDaemons {
         &self,
         purchases: &mut Purchases,
         template: &Template<'_>,
-        daemons: &[Daemon<'_>],
+        daemons: &TiSlice<DaemonId, Daemon<'_>>,
         wanted: &Requirements,
     ) {
         for daemon in self.apart.iter().filter(|daemon| daemons[**daemon].may_be_with(wanted)) {
@@ -164,7 +169,7 @@ impl BesideDaemons {
     }
 
     /// What it asks of each daemonset by itself, in words.
-    pub fn parts(&self, daemons: &[Daemon<'_>]) -> Vec<(Self, String)> {
+    pub fn parts(&self, daemons: &TiSlice<DaemonId, Daemon<'_>>) -> Vec<(Self, String)> {
         let apart = self.apart.iter().map(|daemon| {
             let part = Self { apart: vec![*daemon], near: Vec::new(), rules_on_new: Vec::new() };
             let id = daemons[*daemon].id();
@@ -179,7 +184,7 @@ impl BesideDaemons {
     }
 
     /// What to ask of a node so that it is in no zone of a daemonset that must be away and is only in some.
-    pub fn other_zones(&self, daemons: &[Daemon<'_>]) -> Option<Requirements> {
+    pub fn other_zones(&self, daemons: &TiSlice<DaemonId, Daemon<'_>>) -> Option<Requirements> {
         let mut wanted = Requirements::new();
         for daemon in &self.apart {
             let [alternative] = daemons[*daemon].alternatives.as_slice() else { continue };
@@ -193,7 +198,7 @@ impl BesideDaemons {
 
 /// Whether the new nodes of a template surely have a daemonset's pod if they are machines that it runs on, in whatever
 /// zone and with whatever labels they come up.
-fn surely_has(template: &Template<'_>, index: usize, daemon: &Daemon<'_>) -> bool {
+fn surely_has(template: &Template<'_>, id: DaemonId, daemon: &Daemon<'_>) -> bool {
     let is_settled = |(key, requirement): (&str, &Requirement)| match template.aspect(key) {
         Aspect::InstanceType | Aspect::CapacityType => true,
         Aspect::Zone => template.allowed_zones & !template.zones_meeting(key, requirement) == 0,
@@ -202,5 +207,5 @@ fn surely_has(template: &Template<'_>, index: usize, daemon: &Daemon<'_>) -> boo
     let [alternative] = daemon.alternatives.as_slice() else { return false };
     daemon.is_whole
         && alternative.iter().all(is_settled)
-        && template.daemon_purchases[index].intersects(&template.usable)
+        && template.daemon_purchases[id].intersects(&template.usable)
 }

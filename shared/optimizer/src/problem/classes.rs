@@ -13,7 +13,7 @@ use typed_index_collections::{TiSlice, TiVec};
 
 use crate::amounts::{Dimensions, Slot};
 use crate::fixed_map::FixedMap;
-use crate::ids::{ClassId, GroupId, RelaxationId};
+use crate::ids::{ClassId, DaemonId, GroupId, RelaxationId};
 use crate::problem::beside_daemons;
 use crate::problem::relaxations::{self, Relaxation};
 use crate::problem::topology::groups::Asker;
@@ -73,7 +73,7 @@ pub(crate) fn classes<'a>(
     snapshot: &'a Snapshot,
     pods: impl Iterator<Item = &'a Pod>,
     volumes: &Volumes<'a>,
-    daemons: &[Daemon<'a>],
+    daemons: &TiSlice<DaemonId, Daemon<'a>>,
     soft_taints: bool,
     options: &Options<'_>,
 ) -> (TiVec<ClassId, PodClass<'a>>, Groups<'a>) {

@@ -17,7 +17,7 @@ use outrigger_policy::pods::volumes::Volumes;
 use typed_index_collections::{TiSlice, TiVec};
 
 use crate::amounts::{self, Dimensions};
-use crate::ids::{NodeId, TemplateId, TypeId};
+use crate::ids::{DaemonId, NodeId, TemplateId, TypeId};
 use crate::market::purchases::purchase;
 use crate::market::templates::{NEW_HOST, Template};
 use crate::problem::relaxations::Relaxation;
@@ -49,7 +49,7 @@ pub struct ExistingNode<'a> {
     taints: Vec<Taint>,
     labels: Labels<'a>,
     /// The daemonsets whose pods are still to come, and whether each surely does.
-    daemons: Vec<(usize, bool)>,
+    daemons: Vec<(DaemonId, bool)>,
 }
 
 /// What is known of a node's labels.
@@ -91,12 +91,12 @@ impl<'a> ExistingNode<'a> {
     }
 
     /// Whether a pod of a daemonset is, or may be, still to come.
-    pub(crate) fn expects(&self, daemon: usize) -> bool {
+    pub(crate) fn expects(&self, daemon: DaemonId) -> bool {
         self.daemons.iter().any(|(expected, _)| *expected == daemon)
     }
 
     /// The daemonsets whose pods are surely still to come.
-    pub(crate) fn certain_daemons(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn certain_daemons(&self) -> impl Iterator<Item = DaemonId> {
         self.daemons.iter().filter(|(_, certain)| *certain).map(|(daemon, _)| *daemon)
     }
 
@@ -125,7 +125,7 @@ pub struct Builder<'a, 'b> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) templates: &'b TiSlice<TemplateId, Template<'a>>,
     pub(crate) dimensions: &'b Dimensions,
-    pub(crate) daemons: &'b [Daemon<'a>],
+    pub(crate) daemons: &'b TiSlice<DaemonId, Daemon<'a>>,
     pub(crate) static_pods: &'b StaticPods<'a>,
     pub(crate) volumes: &'b Volumes<'a>,
     pub(crate) endable: &'b Endable<'a>,
@@ -311,11 +311,11 @@ impl<'a> Builder<'a, '_> {
             into.attach(self.volumes.of_pod(pod));
         }
         let Labels::Known(labels) = &into.labels else { return };
-        let to_come = self.daemons.iter().enumerate().filter(|(_, daemon)| !daemon.is_among(pods));
+        let to_come = self.daemons.iter_enumerated().filter(|(_, daemon)| !daemon.is_among(pods));
         let running = to_come.filter(|(_, daemon)| daemon.runs_on(labels, &into.taints, young));
-        for (index, daemon) in running.collect::<Vec<_>>() {
+        for (id, daemon) in running.collect::<Vec<_>>() {
             self.take(into, daemon.spec);
-            into.daemons.push((index, daemon.is_whole));
+            into.daemons.push((id, daemon.is_whole));
         }
     }
 
@@ -360,15 +360,14 @@ impl<'a> Builder<'a, '_> {
 
     /// The daemonsets whose pods a claim's node may come to have. Where the catalogue no longer knows its types, any
     /// that bears its taints.
-    fn expected(&self, node: &ExistingNode<'_>, is_known: bool) -> Vec<(usize, bool)> {
-        let daemons = self.daemons.iter().enumerate();
-        let expected =
-            daemons.filter(|(_, daemon)| daemon.tolerates(&node.taints)).filter_map(|(index, it)| {
-                let standing = node.meets_any(&it.alternatives);
-                let may_run = !it.alternatives.is_empty() && (!is_known || standing != Standing::Out);
-                let is_certain = it.is_whole && is_known && standing == Standing::Counted;
-                may_run.then_some((index, is_certain))
-            });
+    fn expected(&self, node: &ExistingNode<'_>, is_known: bool) -> Vec<(DaemonId, bool)> {
+        let daemons = self.daemons.iter_enumerated();
+        let expected = daemons.filter(|(_, daemon)| daemon.tolerates(&node.taints)).filter_map(|(id, it)| {
+            let standing = node.meets_any(&it.alternatives);
+            let may_run = !it.alternatives.is_empty() && (!is_known || standing != Standing::Out);
+            let is_certain = it.is_whole && is_known && standing == Standing::Counted;
+            may_run.then_some((id, is_certain))
+        });
         expected.collect()
     }
 

@@ -23,7 +23,7 @@ use typed_index_collections::{TiSlice, TiVec};
 use super::{NANOS_PER_DOLLAR, Zone, zone_set, zones_in};
 use crate::amounts::{self, Dimensions};
 use crate::fixed_map::FixedMap;
-use crate::ids::{PurchaseId, TypeId, ZoneId};
+use crate::ids::{DaemonId, PurchaseId, TypeId, ZoneId};
 use crate::market::offers;
 use crate::market::price_order::{PriceOrder, Steps};
 use crate::market::purchases::{CAPACITY_TYPES, Purchases, capacity_of, purchase, type_of};
@@ -40,7 +40,7 @@ pub(super) struct Facts<'f, 'a> {
     pub(super) options: &'f Options<'f>,
     pub(super) left_alone: &'f LeftAlone<'f>,
     pub(super) dimensions: &'f Dimensions,
-    pub(super) daemons: &'f [Daemon<'a>],
+    pub(super) daemons: &'f TiSlice<DaemonId, Daemon<'a>>,
     pub(super) static_pods: &'f StaticPods<'a>,
 }
 
@@ -68,8 +68,8 @@ pub struct Machines<'a> {
     /// Labels that the pool leaves open between several values.
     pub(crate) open_keys: BTreeSet<String>,
     /// For each daemonset, the purchases that it runs on.
-    pub daemon_purchases: Vec<Purchases>,
-    daemon_ports: Vec<&'a [HostPort]>,
+    pub daemon_purchases: TiVec<DaemonId, Purchases>,
+    daemon_ports: TiVec<DaemonId, &'a [HostPort]>,
     /// What the static pods of each node ask for, together.
     pub static_requests: Resources,
     static_ports: Vec<HostPort>,
@@ -120,8 +120,8 @@ impl<'a> Machines<'a> {
             type_keys: type_keys(&types.raw),
             node_keys: given.chain([class.reference.label()]).collect(),
             open_keys: requirements.iter().filter(is_open).map(|(key, _)| key.to_owned()).collect(),
-            daemon_purchases: Vec::new(),
-            daemon_ports: Vec::new(),
+            daemon_purchases: TiVec::new(),
+            daemon_ports: TiVec::new(),
             static_requests: Resources::new(),
             static_ports: Vec::new(),
             by_name: types.iter_enumerated().map(|(id, of)| (of.name.as_str(), id)).collect(),

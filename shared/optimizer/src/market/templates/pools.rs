@@ -9,12 +9,12 @@ use outrigger_policy::karpenter::Owner;
 use outrigger_policy::launch_outcomes::LeftAlone;
 use outrigger_policy::pods::daemons::Daemon;
 use outrigger_policy::pods::static_pods::StaticPods;
-use typed_index_collections::TiVec;
+use typed_index_collections::{TiSlice, TiVec};
 
 use super::machines::{Facts, Machines, zone_names};
 use super::{Template, ZONES_MAX, node_requirements};
 use crate::amounts::Dimensions;
-use crate::ids::TemplateId;
+use crate::ids::{DaemonId, TemplateId};
 
 /// The pools in the order in which they are tried: those that can launch, and those that cannot with the reason.
 pub struct Pools<'a> {
@@ -32,7 +32,7 @@ impl<'a> Pools<'a> {
         options: &Options<'_>,
         left_alone: &LeftAlone<'_>,
         dimensions: &Dimensions,
-        daemons: &[Daemon<'a>],
+        daemons: &TiSlice<DaemonId, Daemon<'a>>,
         static_pods: &StaticPods<'a>,
     ) -> Self {
         let mut pools: Vec<&NodePool> = snapshot.node_pools.iter().collect();

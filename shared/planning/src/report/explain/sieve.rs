@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use outrigger_model::resources::PODS;
 use outrigger_model::volume::EBS_DRIVER;
 use outrigger_model::{CapacityType, FilterStep, InstanceType, PlannedNode, PodRef, Quantity, Requirements};
-use outrigger_optimizer::ids::PurchaseId;
+use outrigger_optimizer::ids::{DaemonId, PurchaseId};
 use outrigger_optimizer::market::offers::{self, Fitting, MinValues};
 use outrigger_optimizer::market::purchases::{Purchases, capacity_of, type_of};
 pub(super) use outrigger_optimizer::market::selection::Aspect;
@@ -16,6 +16,7 @@ use outrigger_optimizer::problem::classes::PodClass;
 use outrigger_policy::pods::daemons::Daemon;
 use outrigger_policy::pods::ports;
 use outrigger_policy::{MinValuesPolicy, Options};
+use typed_index_collections::TiSlice;
 
 use super::Asked;
 use super::volumes::Volume;
@@ -115,7 +116,7 @@ impl<'a> Sieve<'a> {
     pub(super) fn beside_daemons(
         &mut self,
         beside: &BesideDaemons,
-        daemons: &[Daemon<'_>],
+        daemons: &TiSlice<DaemonId, Daemon<'_>>,
         wanted: &Requirements,
     ) {
         let elsewhere = beside.other_zones(daemons).unwrap_or_default();
@@ -164,7 +165,7 @@ impl<'a> Sieve<'a> {
     }
 
     /// What daemonsets take of a resource on some machine that is left, in words.
-    fn beside(&self, resource: &str, daemons: &[Daemon<'_>]) -> String {
+    fn beside(&self, resource: &str, daemons: &TiSlice<DaemonId, Daemon<'_>>) -> String {
         let all = daemons.iter().zip(&self.template.daemon_purchases);
         let here = all.filter(|(_, purchases)| self.purchases.intersects(purchases));
         let amounts = here.map(|(daemon, _)| (daemon.spec.requests.get(resource), daemon.id));
