@@ -28,6 +28,8 @@ ids! {
     ClassId;
     /// What may be asked for pods of a class: its place among the class's relaxations.
     RelaxationId;
+    /// What is asked of a new node for pods of a variant: its place among the variant's lots.
+    LotId;
     /// What a pool can launch: its place among the templates, in the order in which pools are tried.
     TemplateId;
     /// A node that exists, or is on its way: its place among the existing ones.
@@ -44,6 +46,22 @@ ids! {
     DaemonId;
     /// A zone: its place among those of a template, and its bit in a set of them.
     ZoneId;
+    /// What of a template meets some requirements: its number among all such selections.
+    SelectionId;
+    /// Lots that are packed as one: their place among the bins.
+    BinId;
+    /// A lot in a bin: its place among the lots that wait.
+    MemberId;
+    /// A bin whose pods may join a node: its place among those of one filling.
+    GuestId;
+    /// A guest that may join a machine: its place among the candidates.
+    CandidateId;
+    /// What candidates ask of labels: its place among all that they ask.
+    SampleId;
+    /// An existing node that may be ended: its place among them in the order of what they are worth.
+    ValuedId;
+    /// What existing nodes were bought as: its place among all kinds.
+    KindId;
 }
 
 /// The pods of a class as one of its relaxations has them placed.

@@ -31,7 +31,9 @@ use typed_index_collections::{TiSlice, TiVec};
 
 use crate::amounts::{self, Dimensions};
 use crate::fixed_map::FixedMap;
-use crate::ids::{ClassId, DaemonId, DomainId, GroupId, KeyId, NodeId, RelaxationId, TemplateId, Variant};
+use crate::ids::{
+    ClassId, DaemonId, DomainId, GroupId, KeyId, LotId, NodeId, RelaxationId, TemplateId, Variant,
+};
 use crate::market::purchases::Purchases;
 use crate::market::selections::{Selected, Selections};
 use crate::market::templates::{Pools, Template};
@@ -96,7 +98,7 @@ pub struct Problem<'a> {
     /// Whether some pod must be near others.
     pub(crate) has_affinity: bool,
     selections: RefCell<Selections>,
-    lots: Known<Rc<Vec<Rc<Lot>>>>,
+    lots: Known<Rc<TiVec<LotId, Rc<Lot>>>>,
     homes: RefCell<FixedMap<lots::HomeKey, Option<Rc<Home>>>>,
     admitted: Known<Rc<Vec<NodeId>>>,
     roomy: Known<Rc<TiVec<NodeId, bool>>>,

@@ -7,7 +7,7 @@ use outrigger_model::{CapacityType, Requirements};
 use typed_index_collections::{TiSlice, TiVec, ti_vec};
 
 use crate::fixed_map::FixedMap;
-use crate::ids::{PurchaseId, TemplateId};
+use crate::ids::{PurchaseId, SelectionId, TemplateId};
 use crate::market::purchases::capacity_of;
 use crate::market::selection::Selection;
 use crate::market::shadow_prices::shadow_prices;
@@ -17,7 +17,7 @@ use crate::market::templates::Template;
 #[derive(Debug)]
 pub struct Selected {
     /// Its number, by which it is told from others.
-    pub(crate) id: usize,
+    pub(crate) id: SelectionId,
     /// The template.
     pub(crate) template: TemplateId,
     /// What meets them.
@@ -71,7 +71,14 @@ impl Selections {
             let width = selection.purchases.iter().map(zones).sum();
             let (contenders, rough_prices) = (OnceCell::new(), OnceCell::new());
             self.count += 1;
-            Rc::new(Selected { id: self.count - 1, template, selection, width, contenders, rough_prices })
+            Rc::new(Selected {
+                id: SelectionId::from(self.count - 1),
+                template,
+                selection,
+                width,
+                contenders,
+                rough_prices,
+            })
         });
         self.known.insert((template, wanted.clone()), found.clone());
         found

@@ -5,11 +5,12 @@ use std::rc::Rc;
 
 use outrigger_model::{Requirement, Requirements};
 use outrigger_policy::pods::ports;
+use typed_index_collections::TiVec;
 
 use super::topology::Standing;
 use super::topology::domains::{DomainList, domain_in};
 use super::{Problem, amounts};
-use crate::ids::{DomainId, GroupId, KeyId, TemplateId, Variant};
+use crate::ids::{DomainId, GroupId, KeyId, LotId, TemplateId, Variant};
 use crate::market::purchases::Purchases;
 use crate::market::selections::Selected;
 
@@ -26,16 +27,16 @@ pub struct Lot {
     pub wanted: Requirements,
     /// The groups that may not count a node there although they count the pods.
     pub(crate) doubts: Vec<(GroupId, Standing)>,
-    /// Its number in the class's list for this relaxation, which goes from the cheapest to the dearest.
-    pub number: usize,
+    /// Which of its variant's lots it is, from the cheapest to the dearest.
+    pub id: LotId,
     /// Whether a pod fits a machine there.
     pub fits: bool,
     /// What a pod costs there at least, in dollars per hour.
     price: f64,
 }
 
-/// Variant and number of a lot, and a template.
-pub(crate) type HomeKey = (Variant, usize, TemplateId);
+/// Variant and index of a lot, and a template.
+pub(crate) type HomeKey = (Variant, LotId, TemplateId);
 
 /// What a template offers to a lot.
 #[derive(Debug)]
@@ -61,7 +62,7 @@ pub(crate) fn standing(doubts: &[(GroupId, Standing)], group: GroupId) -> Standi
 impl Problem<'_> {
     /// The lots of a class in one relaxation: each combination of domains in which nodes can be made, the cheapest
     /// first.
-    pub fn lots(&self, variant: Variant) -> Rc<Vec<Rc<Lot>>> {
+    pub fn lots(&self, variant: Variant) -> Rc<TiVec<LotId, Rc<Lot>>> {
         let known = self.lots.borrow().get(&variant).cloned();
         known.unwrap_or_else(|| {
             let lots = Rc::new(self.new_lots(variant));
@@ -70,7 +71,7 @@ impl Problem<'_> {
         })
     }
 
-    fn new_lots(&self, variant: Variant) -> Vec<Rc<Lot>> {
+    fn new_lots(&self, variant: Variant) -> TiVec<LotId, Rc<Lot>> {
         let wanted = self.relaxation(variant).requirements.clone();
         let elsewhere = self.beside(variant).and_then(|beside| beside.other_zones(&self.daemons));
         let elsewhere = elsewhere.map(|mut elsewhere| {
@@ -97,8 +98,8 @@ impl Problem<'_> {
         let lots = lots.flat_map(|(domains, wanted)| self.lots_in(variant, domains, wanted));
         let mut lots: Vec<Lot> = lots.collect();
         lots.sort_by(|a, b| a.price.total_cmp(&b.price).then_with(|| a.domains.cmp(&b.domains)));
-        let numbered = lots.into_iter().enumerate();
-        numbered.map(|(number, lot)| Rc::new(Lot { number, ..lot })).collect()
+        let numbered = TiVec::from(lots).into_iter_enumerated();
+        numbered.map(|(id, lot)| Rc::new(Lot { id, ..lot })).collect()
     }
 
     /// The keys by which a class needs a domain: those of its rules, and of rules of others that count it.
@@ -162,7 +163,7 @@ impl Problem<'_> {
             }
         }
         let (fits, price) = found?;
-        Some(Lot { variant, domains, wanted, doubts, number: 0, fits, price })
+        Some(Lot { variant, domains, wanted, doubts, id: LotId::from(0), fits, price })
     }
 
     /// What of a template meets some requirements; none when nothing does.
@@ -172,7 +173,7 @@ impl Problem<'_> {
 
     /// What a template offers to a lot; none when it does not take it.
     pub fn home(&self, lot: &Lot, template: TemplateId) -> Option<Rc<Home>> {
-        let key = (lot.variant, lot.number, template);
+        let key = (lot.variant, lot.id, template);
         let known = self.homes.borrow().get(&key).cloned();
         known.unwrap_or_else(|| {
             let home = self.new_home(lot, template).map(Rc::new);

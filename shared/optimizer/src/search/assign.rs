@@ -10,7 +10,7 @@ use std::rc::Rc;
 use typed_index_collections::{TiVec, ti_vec};
 
 use super::insert::Inserting;
-use crate::ids::{ClassId, NodeId, Variant};
+use crate::ids::{ClassId, LotId, NodeId, Variant};
 use crate::problem::Problem;
 use crate::problem::lots::Lot;
 use crate::problem::topology::RuleKind;
@@ -45,7 +45,7 @@ struct Assigning {
     full: BTreeMap<Variant, usize>,
     waiting: Vec<Waiting>,
     /// The place of each lot among those that wait.
-    known: BTreeMap<(Variant, usize), usize>,
+    known: BTreeMap<(Variant, LotId), usize>,
 }
 
 impl Assigning {
@@ -131,7 +131,7 @@ impl Assigning {
 
     fn wait(&mut self, solution: &mut Solution<'_, '_>, lot: &Rc<Lot>, count: u32) {
         solution.count(lot.variant.class, At::Lot(Rc::clone(lot)), count.cast_signed());
-        let place = *self.known.entry((lot.variant, lot.number)).or_insert_with(|| {
+        let place = *self.known.entry((lot.variant, lot.id)).or_insert_with(|| {
             self.waiting.push(Waiting { lot: Rc::clone(lot), count: 0 });
             self.waiting.len() - 1
         });

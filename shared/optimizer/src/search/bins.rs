@@ -3,11 +3,11 @@
 use std::rc::Rc;
 
 use outrigger_model::pod::HostPort;
-use typed_index_collections::TiSliceKeys;
+use typed_index_collections::{TiSliceKeys, TiVec};
 
 use super::assign::Waiting;
 use crate::fixed_map::FixedMap;
-use crate::ids::{GroupId, TemplateId};
+use crate::ids::{BinId, GroupId, MemberId, SelectionId, TemplateId};
 use crate::market::purchases::Purchases;
 use crate::market::selections::Selected;
 use crate::problem::Problem;
@@ -24,7 +24,7 @@ pub(super) struct Bin<'b> {
     /// The purchases that one pod fits.
     pub(super) purchases: Purchases,
     /// The members, those with rules of their own first.
-    pub(super) members: Vec<usize>,
+    pub(super) members: Vec<MemberId>,
     /// How many pods are left.
     pub(super) left: u32,
 }
@@ -50,7 +50,7 @@ pub(super) struct Member<'b> {
     /// Rules about single nodes in its relaxation.
     pub(super) rules: Vec<Rule>,
     /// The bin that it is in; none when it has been refused everywhere.
-    pub(super) bin: Option<usize>,
+    pub(super) bin: Option<BinId>,
     /// The templates that were not tried yet.
     untried: TiSliceKeys<TemplateId>,
 }
@@ -69,9 +69,9 @@ impl Member<'_> {
 
 /// All bins, and the lots in them.
 pub(super) struct Bins<'b> {
-    pub(super) all: Vec<Bin<'b>>,
-    pub(super) members: Vec<Member<'b>>,
-    known: FixedMap<(usize, PodShape<'b>), usize>,
+    pub(super) all: TiVec<BinId, Bin<'b>>,
+    pub(super) members: TiVec<MemberId, Member<'b>>,
+    known: FixedMap<(SelectionId, PodShape<'b>), BinId>,
 }
 
 impl<'b> Bins<'b> {
@@ -86,15 +86,15 @@ impl<'b> Bins<'b> {
             bin: None,
             untried: problem.templates().keys(),
         };
-        let members: Vec<_> = waiting.into_iter().map(member).collect();
-        let count = members.len();
-        let mut bins = Self { all: Vec::new(), members, known: FixedMap::default() };
-        (0..count).for_each(|member| bins.advance(problem, member));
+        let members: TiVec<MemberId, _> = waiting.into_iter().map(member).collect();
+        let all = members.keys();
+        let mut bins = Self { all: TiVec::new(), members, known: FixedMap::default() };
+        all.for_each(|member| bins.advance(problem, member));
         bins
     }
 
     /// Moves a lot on to its next choice: the pools in their order, then the next relaxation with all pools again.
-    pub(super) fn advance(&mut self, problem: &'b Problem<'_>, member: usize) {
+    pub(super) fn advance(&mut self, problem: &'b Problem<'_>, member: MemberId) {
         self.leave(member);
         loop {
             let held = &mut self.members[member];
@@ -116,16 +116,16 @@ impl<'b> Bins<'b> {
         }
     }
 
-    fn leave(&mut self, member: usize) {
+    fn leave(&mut self, member: MemberId) {
         if let Some(bin) = self.members[member].bin.take() {
             self.all[bin].members.retain(|other| *other != member);
             self.all[bin].left -= self.members[member].left;
         }
     }
 
-    fn join(&mut self, member: usize, bin: usize) {
+    fn join(&mut self, member: MemberId, bin: BinId) {
         let members = &self.members;
-        let order = |member: usize| (members[member].rules.is_empty(), member);
+        let order = |member: MemberId| (members[member].rules.is_empty(), member);
         let place = self.all[bin].members.partition_point(|other| order(*other) < order(member));
         self.all[bin].members.insert(place, member);
         self.all[bin].left += self.members[member].left;
@@ -133,18 +133,17 @@ impl<'b> Bins<'b> {
     }
 
     /// The bin of a lot on a template.
-    fn bin(&mut self, problem: &'b Problem<'_>, lot: &Lot, home: &Home) -> usize {
+    fn bin(&mut self, problem: &'b Problem<'_>, lot: &Lot, home: &Home) -> BinId {
         let pod_class = &problem.classes[lot.variant.class];
         let shape = PodShape { request: problem.request(lot.variant), ports: &pod_class.spec.host_ports };
         *self.known.entry((home.selected.id, shape)).or_insert_with(|| {
             let (selected, purchases) = (Rc::clone(&home.selected), home.purchases.clone());
-            self.all.push(Bin { selected, shape, purchases, members: Vec::new(), left: 0 });
-            self.all.len() - 1
+            self.all.push_and_get_key(Bin { selected, shape, purchases, members: Vec::new(), left: 0 })
         })
     }
 
     /// Takes pods of a lot.
-    pub(super) fn take(&mut self, member: usize, count: u32) {
+    pub(super) fn take(&mut self, member: MemberId, count: u32) {
         let held = &mut self.members[member];
         held.left -= count;
         if let Some(bin) = held.bin {
@@ -157,18 +156,18 @@ impl<'b> Bins<'b> {
 
     /// The bin to open a node for, of those with pods that need no others there: the one with the fewest offerings by
     /// its labels, so that those with more choice can fill its gaps, then the first in order.
-    pub(super) fn lead(&self) -> Option<usize> {
+    pub(super) fn lead(&self) -> Option<BinId> {
         let leads = |bin: &Bin<'_>| bin.members.iter().any(|member| !self.members[*member].follows());
-        let waiting = self.all.iter().enumerate().filter(|(_, bin)| bin.left > 0 && leads(bin));
+        let waiting = self.all.iter_enumerated().filter(|(_, bin)| bin.left > 0 && leads(bin));
         let order = |bin: &Bin<'_>| {
             let class = bin.members.iter().map(|member| self.members[*member].lot.variant.class).min();
             (bin.selected.width, class)
         };
-        waiting.min_by_key(|(_, bin)| order(bin)).map(|(index, _)| index)
+        waiting.min_by_key(|(_, bin)| order(bin)).map(|(id, _)| id)
     }
 
     /// What the pods that are left in the bins of one selection ask for.
-    pub(super) fn demand(&self, selected: usize, width: usize) -> Vec<f64> {
+    pub(super) fn demand(&self, selected: SelectionId, width: usize) -> Vec<f64> {
         let mut demand = vec![0.0; width];
         for bin in self.all.iter().filter(|bin| bin.selected.id == selected && bin.left > 0) {
             for (sum, amount) in demand.iter_mut().zip(bin.shape.request) {

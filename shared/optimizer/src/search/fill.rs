@@ -10,10 +10,11 @@ use std::rc::Rc;
 use outrigger_model::pod::HostPort;
 use outrigger_model::{CapacityType, Requirements};
 use outrigger_policy::pods::ports;
+use typed_index_collections::{TiSlice, TiVec, ti_vec};
 
 use super::bins::{Bin, Bins};
 use crate::amounts;
-use crate::ids::PurchaseId;
+use crate::ids::{BinId, GuestId, MemberId, PurchaseId};
 use crate::market::purchases::capacity_of;
 use crate::market::templates::Template;
 use crate::problem::topology::Host;
@@ -24,8 +25,8 @@ const PODS_AT_ONCE_MAX: u32 = 4_096;
 /// A bin whose pods may join a node.
 #[derive(Debug)]
 pub(super) struct Guest<'a> {
-    /// The place of its bin.
-    pub(super) index: usize,
+    /// Which bin.
+    pub(super) id: BinId,
     /// The bin.
     pub(super) bin: &'a Bin<'a>,
     /// What a unit of each resource is worth where it may go, in dollars per hour.
@@ -39,8 +40,8 @@ pub(super) struct Guest<'a> {
 /// What a node is opened for: a pod of a bin, or all pods of one of its members, which must be on one node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lead {
-    pub(super) bin: usize,
-    pub(super) whole: Option<usize>,
+    pub(super) bin: BinId,
+    pub(super) whole: Option<MemberId>,
 }
 
 /// What goes onto one machine.
@@ -49,10 +50,10 @@ pub(super) struct Filling {
     pub(super) capacity_type: CapacityType,
     pub(super) zones: u64,
     pub(super) node: Requirements,
-    /// Guests by place, and how many pods of each.
-    pub(super) guests: Vec<(usize, u32)>,
+    /// Guests, and how many pods of each.
+    pub(super) guests: Vec<(GuestId, u32)>,
     /// Members of bins, and how many pods of each.
-    pub(super) members: Vec<(usize, u32)>,
+    pub(super) members: Vec<(MemberId, u32)>,
     pub(super) packed: Vec<i64>,
     pub(super) ports: Vec<HostPort>,
     pub(super) host: Host,
@@ -65,14 +66,14 @@ pub(super) struct Filling {
 pub(super) struct Party<'a> {
     pub(super) template: &'a Template<'a>,
     pub(super) bins: &'a Bins<'a>,
-    pub(super) guests: &'a [Guest<'a>],
+    pub(super) guests: &'a TiSlice<GuestId, Guest<'a>>,
     pub(super) unit_prices: &'a [f64],
     /// The guests that the node is opened for, and the others.
     pub(super) candidates: &'a [Candidates; 2],
 }
 
 /// The guests as candidates: peers, then the others.
-pub(super) fn candidates(guests: &[Guest<'_>], unit_prices: &[f64]) -> [Candidates; 2] {
+pub(super) fn candidates(guests: &TiSlice<GuestId, Guest<'_>>, unit_prices: &[f64]) -> [Candidates; 2] {
     [Candidates::of(guests, unit_prices, true), Candidates::of(guests, unit_prices, false)]
 }
 
@@ -80,7 +81,7 @@ pub(super) fn candidates(guests: &[Guest<'_>], unit_prices: &[f64]) -> [Candidat
 /// first pods are all. `None` when not even those fit.
 pub(super) fn fill(party: Party<'_>, purchase: PurchaseId, lead: Lead, alone: bool) -> Option<Filling> {
     let mut filler = Filler::new(party, purchase);
-    let guest = party.guests.iter().position(|guest| guest.index == lead.bin)?;
+    let guest = party.guests.position(|guest| guest.id == lead.bin)?;
     let fits = party.guests[guest].bin.purchases.contains(purchase);
     if !fits || filler.add(guest, lead.whole, 1, lead.whole.is_some()) == 0 {
         return None;
@@ -102,7 +103,7 @@ struct Filler<'a> {
     purchase: PurchaseId,
     free: Vec<i64>,
     daemon_ports: Vec<HostPort>,
-    counts: Vec<u32>,
+    counts: TiVec<GuestId, u32>,
     filling: Filling,
 }
 
@@ -126,7 +127,7 @@ impl<'a> Filler<'a> {
             purchase,
             free: room.to_vec(),
             daemon_ports: party.template.daemon_ports(purchase),
-            counts: vec![0; party.guests.len()],
+            counts: ti_vec![0; party.guests.len()],
             filling,
         }
     }
@@ -145,7 +146,7 @@ impl<'a> Filler<'a> {
     }
 
     /// How many at once: what takes an eighth of the room, so that directions are weighed again while there is some.
-    fn portion(&self, guest: usize) -> u32 {
+    fn portion(&self, guest: GuestId) -> u32 {
         let joining = &self.party.guests[guest];
         let fit = amounts::copies(joining.bin.shape.request, &self.free, PODS_AT_ONCE_MAX);
         let left = joining.bin.left - self.counts[guest];
@@ -153,7 +154,7 @@ impl<'a> Filler<'a> {
     }
 
     /// Adds up to `count` pods of a guest, of one member or of any; says how many.
-    fn add(&mut self, guest: usize, member: Option<usize>, count: u32, founds: bool) -> u32 {
+    fn add(&mut self, guest: GuestId, member: Option<MemberId>, count: u32, founds: bool) -> u32 {
         let joining = &self.party.guests[guest];
         let shape = joining.bin.shape;
         let count = if shape.ports.is_empty() { count } else { count.min(1) };
@@ -190,7 +191,7 @@ impl<'a> Filler<'a> {
         added
     }
 
-    fn add_members(&mut self, members: &[usize], count: u32) -> u32 {
+    fn add_members(&mut self, members: &[MemberId], count: u32) -> u32 {
         let mut added = 0;
         for member in members {
             if added == count {
@@ -201,7 +202,7 @@ impl<'a> Filler<'a> {
         added
     }
 
-    fn add_member(&mut self, member: usize, count: u32, founds: bool) -> u32 {
+    fn add_member(&mut self, member: MemberId, count: u32, founds: bool) -> u32 {
         let held = &self.party.bins.members[member];
         let place = self.filling.members.iter().position(|(other, _)| *other == member);
         let here = place.map_or(0, |place| self.filling.members[place].1);
@@ -222,7 +223,7 @@ impl<'a> Filler<'a> {
     }
 
     /// Takes the room of pods that were added.
-    fn settle(&mut self, guest: usize, added: u32) {
+    fn settle(&mut self, guest: GuestId, added: u32) {
         let joining = &self.party.guests[guest];
         self.filling.ports.extend(joining.bin.shape.ports.iter().cloned());
         amounts::take(&mut self.free, joining.bin.shape.request, added);

@@ -8,13 +8,15 @@ mod machine;
 
 use std::rc::Rc;
 
+use typed_index_collections::TiVec;
+
 use super::assign::Waiting;
 use super::bins::{Bins, Member};
 use super::fill::{self, Filling, Guest, Lead, Party};
 use super::prices::Prices;
 use super::random::Random;
 use crate::amounts;
-use crate::ids::{GroupId, TemplateId};
+use crate::ids::{BinId, GroupId, GuestId, MemberId, TemplateId};
 use crate::market::purchases::{Purchases, type_of};
 use crate::solution::{At, NewNode, Portion, Solution};
 use machine::{Found, MachineSearch};
@@ -88,7 +90,7 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
     /// Pods that must be near their like on one node, where no other is yet: the largest lot of each group comes
     /// whole, and the others then are with it.
     fn open_for_founders(&mut self) {
-        let mut order: Vec<usize> = (0..self.bins.members.len()).collect();
+        let mut order: Vec<MemberId> = self.bins.members.keys().collect();
         order.sort_by_key(|member| std::cmp::Reverse(self.bins.members[*member].left));
         for member in order {
             let held = &self.bins.members[member];
@@ -114,14 +116,14 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
             || self.bins.members.iter().any(leads)
     }
 
-    fn refuse(&mut self, bin: usize) {
+    fn refuse(&mut self, bin: BinId) {
         for member in self.bins.all[bin].members.clone() {
             self.bins.advance(self.solution.problem, member);
         }
     }
 
     fn price_all(&mut self) {
-        for bin in 0..self.bins.all.len() {
+        for bin in self.bins.all.keys() {
             self.price(bin);
         }
         let worth = |it: &Member<'_>| {
@@ -133,7 +135,7 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
     }
 
     /// Works out anew what room is worth to the pods that are left like a bin's, where their mix has changed.
-    fn price(&mut self, bin: usize) {
+    fn price(&mut self, bin: BinId) {
         let problem = self.solution.problem;
         let selected = Rc::clone(&self.bins.all[bin].selected);
         let demand = self.bins.demand(selected.id, problem.demand.len());
@@ -141,13 +143,13 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
         self.prices.update(&selected, template, &demand, problem.options.spot_types_min);
     }
 
-    fn is_stale(&self, bin: usize) -> bool {
+    fn is_stale(&self, bin: BinId) -> bool {
         let selected = &self.bins.all[bin].selected;
         let demand = self.bins.demand(selected.id, self.solution.problem.demand.len());
         self.prices.is_stale(selected, &demand)
     }
 
-    fn unit_prices(&self, bin: usize) -> Rc<[f64]> {
+    fn unit_prices(&self, bin: BinId) -> Rc<[f64]> {
         let problem = self.solution.problem;
         let selected = &self.bins.all[bin].selected;
         self.prices.of(selected, &problem.templates()[selected.template], &problem.demand)
@@ -195,20 +197,20 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
     }
 
     /// The bins that may share a node with the lead.
-    fn guests(&self, lead: usize) -> Vec<Guest<'_>> {
+    fn guests(&self, lead: BinId) -> TiVec<GuestId, Guest<'_>> {
         let lead = &self.bins.all[lead];
         let peers = &lead.selected.selection;
-        let mut guests = Vec::new();
-        for (index, bin) in self.bins.all.iter().enumerate().filter(|(_, bin)| bin.left > 0) {
+        let mut guests = TiVec::new();
+        for (id, bin) in self.bins.all.iter_enumerated().filter(|(_, bin)| bin.left > 0) {
             if bin.selected.template != lead.selected.template {
                 continue;
             }
             let selection = &bin.selected.selection;
             let is_peer = bin.selected.id == lead.selected.id
                 || (selection.zones & !peers.zones == 0 && selection.purchases.is_subset(&peers.purchases));
-            let unit_prices = self.unit_prices(index);
+            let unit_prices = self.unit_prices(id);
             let worth = amounts::worth(bin.shape.request, &unit_prices);
-            guests.push(Guest { index, bin, unit_prices, worth, is_peer });
+            guests.push(Guest { id, bin, unit_prices, worth, is_peer });
         }
         guests
     }
@@ -223,7 +225,7 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
                 let held = &self.bins.members[*member];
                 !held.rules.is_empty() || !held.on_hosts.is_empty()
             });
-            let left = |(member, count): &(usize, u32)| self.bins.members[*member].left / count;
+            let left = |(member, count): &(MemberId, u32)| self.bins.members[*member].left / count;
             let times = filling.members.iter().map(left).min().unwrap_or(0) / 2;
             for _ in 0..if bound { 1 } else { times.max(1) } {
                 if !self.open(&filling, lead) {
@@ -257,7 +259,7 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
     /// Opens a node with some pods; false when limits, reservations or minValues do not let it.
     fn open(&mut self, filling: &Filling, lead: Lead) -> bool {
         let template = self.bins.all[lead.bin].selected.template;
-        let portion = |(member, count): &(usize, u32)| {
+        let portion = |(member, count): &(MemberId, u32)| {
             let lot = Rc::clone(&self.bins.members[*member].lot);
             Portion { lot, count: *count }
         };

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::amounts;
 use crate::fixed_map::FixedMap;
-use crate::ids::PurchaseId;
+use crate::ids::{PurchaseId, SelectionId};
 use crate::market::offers;
 use crate::market::purchases::capacity_of;
 use crate::market::selections::Selected;
@@ -32,7 +32,7 @@ pub(super) struct Priced {
 /// The prices of all selections that were asked for.
 #[derive(Debug, Default)]
 pub(super) struct Prices {
-    known: FixedMap<usize, Priced>,
+    known: FixedMap<SelectionId, Priced>,
 }
 
 impl Prices {

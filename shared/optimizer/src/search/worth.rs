@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use outrigger_policy::disruption::DisruptionSettings;
-use typed_index_collections::{TiVec, ti_vec};
+use typed_index_collections::{TiSlice, TiVec, ti_vec};
 
-use crate::ids::{NodeId, Variant};
+use crate::ids::{NodeId, ValuedId, Variant};
 use crate::market::templates::NANOS_PER_DOLLAR;
 use crate::problem::Problem;
 use crate::solution::{PlacedPods, Solution};
@@ -45,7 +45,7 @@ pub(super) struct Valued {
 /// What all nodes that may be ended are worth.
 pub(super) struct Worth {
     /// The nodes, those first that are worth most for their price.
-    pub(super) nodes: Vec<Valued>,
+    pub(super) nodes: TiVec<ValuedId, Valued>,
     /// What pods ask for that move in any case, less what is free on nodes that stay in any case.
     lacking: Vec<f64>,
     /// Dollars of a unit of each resource.
@@ -65,7 +65,7 @@ impl Worth {
         let moving = endable.iter().flat_map(|it| it.pods).chain(leaving.iter().copied().flatten());
         let usable = usable(solution, moving);
         let mut demand = problem.demand.clone();
-        let mut nodes: Vec<Valued> = endable.iter().map(|it| valued(solution, it)).collect();
+        let mut nodes: TiVec<ValuedId, Valued> = endable.iter().map(|it| valued(solution, it)).collect();
         for node in &mut nodes {
             node.excess = excess(node, &unit_prices, &demand).0;
         }
@@ -103,9 +103,9 @@ impl Worth {
         relaxed
     }
 
-    /// Keeps a node that was to be ended, by its place among `nodes`, or the other way round.
-    pub(super) fn flip(&self, relaxed: &mut Relaxed, place: usize, is_kept: bool) {
-        let node = &self.nodes[place];
+    /// Keeps a node that was to be ended, or the other way round.
+    pub(super) fn flip(&self, relaxed: &mut Relaxed, id: ValuedId, is_kept: bool) {
+        let node = &self.nodes[id];
         let sign = if is_kept { 1.0 } else { -1.0 };
         relaxed.dollars += sign * (node.price - node.moving);
         add(&mut relaxed.lacking, &node.requests, -sign);
@@ -164,7 +164,7 @@ fn excess(node: &Valued, unit_prices: &[f64], demand: &[f64]) -> (f64, f64) {
     (excess / node.price.max(f64::MIN_POSITIVE), filled)
 }
 
-fn sort(nodes: &mut [Valued]) {
+fn sort(nodes: &mut TiSlice<ValuedId, Valued>) {
     nodes.sort_by(|a, b| a.excess.total_cmp(&b.excess).then(a.node.cmp(&b.node)));
 }
 

@@ -163,7 +163,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
     fn turn(&self, node: &NewNode) -> impl Ord + use<> {
         let lots = node.pods.iter().map(|portion| &portion.lot);
         let priority = lots.clone().map(|lot| self.problem.classes[lot.variant.class].spec.priority).max();
-        let mut pods: Vec<_> = node.pods.iter().map(|it| (it.lot.variant, it.lot.number, it.count)).collect();
+        let mut pods: Vec<_> = node.pods.iter().map(|it| (it.lot.variant, it.lot.id, it.count)).collect();
         pods.sort_unstable();
         let cost = Reverse(node.cost(self.problem));
         (

@@ -75,8 +75,8 @@ pub struct Machines<'a> {
     static_ports: Vec<HostPort>,
     by_name: BTreeMap<&'a str, TypeId>,
     prices: Vec<u64>,
-    /// The reservation behind each price of a reserved purchase, with how many instances it has room for.
-    reservations: BTreeMap<usize, &'a Reservation>,
+    /// The reservation behind each reserved purchase in a zone, with how many instances it has room for.
+    reservations: BTreeMap<(PurchaseId, ZoneId), &'a Reservation>,
     /// What overlays add to each type.
     added: BTreeMap<TypeId, Resources>,
     /// The usable purchases in order of price, for each set of zones that was asked for.
@@ -149,7 +149,7 @@ impl<'a> Machines<'a> {
         left_alone: &LeftAlone<'_>,
     ) {
         let mut prices = vec![UNAVAILABLE; self.purchases() * self.zones.len()];
-        let mut reservations: BTreeMap<usize, &'a Reservation> = BTreeMap::new();
+        let mut reservations: BTreeMap<(PurchaseId, ZoneId), &'a Reservation> = BTreeMap::new();
         let subnets = left_alone.subnets.get(&self.class.reference);
         for (id, instance_type) in self.types.iter_enumerated() {
             let name = instance_type.name.as_str();
@@ -163,7 +163,8 @@ impl<'a> Machines<'a> {
                 else {
                     continue;
                 };
-                let cell = self.cell(purchase(id, offering.capacity_type), zone);
+                let purchase = purchase(id, offering.capacity_type);
+                let cell = self.cell(purchase, zone);
                 let reservation = offering.reservation.as_ref();
                 let is_reserved = offering.capacity_type == CapacityType::Reserved;
                 if !subnet || lacking || is_reserved && reservation.is_none_or(|r| r.count == 0) {
@@ -171,7 +172,7 @@ impl<'a> Machines<'a> {
                 }
                 prices[cell] = prices[cell].min(offering.price.nanos());
                 if let Some(reservation) = reservation.filter(|_| is_reserved) {
-                    let known = reservations.entry(cell).or_insert(reservation);
+                    let known = reservations.entry((purchase, zone)).or_insert(reservation);
                     if reservation.count > known.count {
                         *known = reservation;
                     }
@@ -352,7 +353,7 @@ impl<'a> Machines<'a> {
 
     /// The reservation behind a reserved purchase in a zone.
     pub fn reservation(&self, purchase: PurchaseId, zone: ZoneId) -> Option<&'a Reservation> {
-        self.reservations.get(&self.cell(purchase, zone)).copied()
+        self.reservations.get(&(purchase, zone)).copied()
     }
 
     /// What overlays add to a purchase's machine.

@@ -7,9 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use typed_index_collections::{TiVec, ti_vec};
+
 use super::Start;
 use super::steps::{Parting, Score, Steps};
-use crate::ids::NodeId;
+use crate::ids::{NodeId, ValuedId};
 use crate::market::templates::NANOS_PER_DOLLAR;
 use crate::search::worth::{Endable, Relaxed, Worth};
 use crate::solution::PlacedPods;
@@ -19,8 +21,8 @@ const PODS_MOVED_MAX: usize = 3_000;
 /// How many attempts there are at most.
 const ATTEMPTS_MAX: usize = 200;
 
-/// Whether each node stays, by its place among those that are valued.
-type Keepers = Vec<bool>;
+/// Whether each node stays that is valued.
+type Keepers = TiVec<ValuedId, bool>;
 
 /// The cheapest outcome that is found.
 pub(super) fn best<'s, 'p, 'a>(start: &'s Start<'s, 'p, 'a>) -> Steps<'s, 'p, 'a> {
@@ -51,8 +53,8 @@ struct Search<'s, 'p, 'a> {
     worth: Worth,
     /// The pool of each node.
     pools: BTreeMap<NodeId, usize>,
-    /// The nodes that may be kept, by their places: no earlier run has proposed to end them.
-    open: Vec<usize>,
+    /// The nodes that may be kept: no earlier run has proposed to end them.
+    open: Vec<ValuedId>,
     /// Dollars of what stays in any case.
     fixed: f64,
     attempts: usize,
@@ -75,7 +77,7 @@ impl<'s, 'p, 'a> Search<'s, 'p, 'a> {
         let leaving: Vec<&[PlacedPods]> = replaced.iter().map(|node| start.pods_of(*node)).collect();
         let worth = Worth::of(&start.solution, &endable, &leaving);
         let going: BTreeSet<NodeId> = start.proposed.iter().flatten().copied().collect();
-        let open = (0..worth.nodes.len()).filter(|place| !going.contains(&worth.nodes[*place].node));
+        let open = worth.nodes.keys().filter(|valued| !going.contains(&worth.nodes[*valued].node));
         let all = endable.iter().map(|it| it.node).chain(replaced);
         let existing = &start.solution.problem.existing;
         let endable_cost: u64 = all.filter_map(|node| existing[node].saves).sum();
@@ -96,16 +98,16 @@ impl<'s, 'p, 'a> Search<'s, 'p, 'a> {
     fn by_worth(&self) -> Vec<(f64, Keepers)> {
         let mut relaxed = self.worth.of_none();
         let mut bounds = vec![(self.worth.bound(&relaxed), 0)];
-        for (count, place) in self.open.iter().enumerate() {
-            self.worth.flip(&mut relaxed, *place, true);
+        for (count, valued) in self.open.iter().enumerate() {
+            self.worth.flip(&mut relaxed, *valued, true);
             bounds.push((self.worth.bound(&relaxed), count + 1));
         }
         bounds.sort_by(|(a, x), (b, y)| a.total_cmp(b).then(x.cmp(y)));
         bounds.truncate(self.attempts);
         let keepers = |count: usize| {
-            let mut keepers = vec![false; self.worth.nodes.len()];
-            for place in &self.open[..count] {
-                keepers[*place] = true;
+            let mut keepers = ti_vec![false; self.worth.nodes.len()];
+            for valued in &self.open[..count] {
+                keepers[*valued] = true;
             }
             keepers
         };
@@ -119,27 +121,27 @@ impl<'s, 'p, 'a> Search<'s, 'p, 'a> {
             return Vec::new();
         }
         let mut relaxed = self.worth.of_none();
-        for place in (0..keepers.len()).filter(|place| keepers[*place]) {
-            self.worth.flip(&mut relaxed, place, true);
+        for valued in keepers.keys().filter(|valued| keepers[*valued]) {
+            self.worth.flip(&mut relaxed, valued, true);
         }
-        let (kept, ended): (Vec<usize>, Vec<usize>) =
-            self.first_of_kinds(keepers).into_iter().partition(|place| keepers[*place]);
+        let (kept, ended): (Vec<ValuedId>, Vec<ValuedId>) =
+            self.first_of_kinds(keepers).into_iter().partition(|valued| keepers[*valued]);
         let pairs = kept.iter().flat_map(|out| ended.iter().map(move |into| vec![*out, *into]));
-        let single = kept.iter().chain(&ended).map(|place| vec![*place]);
-        let bound = |flipped: Vec<usize>| {
+        let single = kept.iter().chain(&ended).map(|valued| vec![*valued]);
+        let bound = |flipped: Vec<ValuedId>| {
             let mut relaxed: Relaxed = relaxed.clone();
-            for place in &flipped {
-                self.worth.flip(&mut relaxed, *place, !keepers[*place]);
+            for valued in &flipped {
+                self.worth.flip(&mut relaxed, *valued, !keepers[*valued]);
             }
             (self.worth.bound(&relaxed), flipped)
         };
-        let mut all: Vec<(f64, Vec<usize>)> = single.chain(pairs).map(bound).collect();
+        let mut all: Vec<(f64, Vec<ValuedId>)> = single.chain(pairs).map(bound).collect();
         all.sort_by(|(a, x), (b, y)| a.total_cmp(b).then(x.cmp(y)));
         all.truncate(self.attempts);
-        let changed = |(bound, flipped): (f64, Vec<usize>)| {
+        let changed = |(bound, flipped): (f64, Vec<ValuedId>)| {
             let mut keepers = keepers.clone();
-            for place in flipped {
-                keepers[place] = !keepers[place];
+            for valued in flipped {
+                keepers[valued] = !keepers[valued];
             }
             (bound, keepers)
         };
@@ -147,13 +149,13 @@ impl<'s, 'p, 'a> Search<'s, 'p, 'a> {
     }
 
     /// The first of all nodes that are alike and of which the same is to become.
-    fn first_of_kinds(&self, keepers: &Keepers) -> Vec<usize> {
+    fn first_of_kinds(&self, keepers: &Keepers) -> Vec<ValuedId> {
         let mut known = BTreeSet::new();
-        let is_first = |place: &usize| {
-            let node = &self.worth.nodes[*place];
+        let is_first = |valued: &ValuedId| {
+            let node = &self.worth.nodes[*valued];
             let classes = self.start.pods_of(node.node).iter().map(|pods| (pods.variant.class, pods.count));
             let kind = self.start.kinds.kind_of(node.node);
-            known.insert((keepers[*place], self.pools[&node.node], kind, classes.collect::<Vec<_>>()))
+            known.insert((keepers[*valued], self.pools[&node.node], kind, classes.collect::<Vec<_>>()))
         };
         self.open.iter().copied().filter(is_first).collect()
     }

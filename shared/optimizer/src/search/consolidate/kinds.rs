@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use outrigger_model::labels::{CAPACITY_TYPE, INSTANCE_TYPE, ZONE};
 use typed_index_collections::TiVec;
 
-use crate::ids::{NodeId, ZoneId};
+use crate::ids::{KindId, NodeId, ZoneId};
 use crate::market::purchases::purchase;
 use crate::market::templates::zones_in;
 use crate::problem::Problem;
@@ -19,41 +19,34 @@ struct Kind<'p> {
     zone: Option<&'p str>,
 }
 
-/// A kind's place among all of them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct KindIndex(usize);
-
 /// The kind of each existing node. Nodes are many and their kinds few, so what is asked of kinds is asked once.
 pub(super) struct Kinds<'p> {
-    all: Vec<Kind<'p>>,
-    by_node: TiVec<NodeId, KindIndex>,
+    all: TiVec<KindId, Kind<'p>>,
+    by_node: TiVec<NodeId, KindId>,
 }
 
 impl<'p> Kinds<'p> {
     pub(super) fn new(problem: &'p Problem<'_>) -> Self {
-        let (mut all, mut indices) = (Vec::new(), BTreeMap::new());
+        let (mut all, mut indices) = (TiVec::new(), BTreeMap::new());
         let by_node = problem.existing.iter().map(|node| {
             let kind = Kind {
                 instance_type: node.label(INSTANCE_TYPE),
                 capacity_type: node.label(CAPACITY_TYPE),
                 zone: node.label(ZONE),
             };
-            *indices.entry(kind).or_insert_with(|| {
-                all.push(kind);
-                KindIndex(all.len() - 1)
-            })
+            *indices.entry(kind).or_insert_with(|| all.push_and_get_key(kind))
         });
         Self { by_node: by_node.collect(), all }
     }
 
-    pub(super) fn kind_of(&self, node: NodeId) -> KindIndex {
+    pub(super) fn kind_of(&self, node: NodeId) -> KindId {
         self.by_node[node]
     }
 
     /// The kinds that a new node may be: of its type, paid for alike, in its zone.
-    pub(super) fn bought_by(&self, problem: &Problem<'_>, new: &NewNode) -> BTreeSet<KindIndex> {
-        let kinds = self.all.iter().enumerate();
-        kinds.filter(|(_, kind)| kind.is_bought_by(problem, new)).map(|(index, _)| KindIndex(index)).collect()
+    pub(super) fn bought_by(&self, problem: &Problem<'_>, new: &NewNode) -> BTreeSet<KindId> {
+        let kinds = self.all.iter_enumerated();
+        kinds.filter(|(_, kind)| kind.is_bought_by(problem, new)).map(|(id, _)| id).collect()
     }
 }
 

@@ -1,8 +1,10 @@
 //! Which guest next: the one that is worth most for the share of the free room that it takes.
 
+use typed_index_collections::{TiSlice, TiVec};
+
 use super::Guest;
 use crate::amounts;
-use crate::ids::PurchaseId;
+use crate::ids::{CandidateId, GuestId, PurchaseId, SampleId};
 
 /// What breaks ties between pods that are worth nothing, in dollars per hour.
 const TINY: f64 = 1e-9;
@@ -20,59 +22,65 @@ const OUT: f64 = -1.0;
 /// Guests as columns of numbers, which processors go through fastest.
 #[derive(Debug, Default)]
 pub(in crate::search) struct Candidates {
-    /// Places in the party's list.
-    guests: Vec<usize>,
+    /// Which guest each is.
+    guests: TiVec<CandidateId, GuestId>,
     /// What a pod of each is worth, with larger ones ahead of smaller ones.
-    weights: Vec<f64>,
-    /// What each asks of labels, as a place in `samples`, which are guests that ask for it.
-    selected: Vec<usize>,
-    samples: Vec<usize>,
+    weights: TiVec<CandidateId, f64>,
+    /// What each asks of labels; `samples` are guests that ask for it.
+    selected: TiVec<CandidateId, SampleId>,
+    samples: TiVec<SampleId, GuestId>,
     /// What a pod of each takes, resource by resource.
-    requests: Vec<Vec<f64>>,
+    requests: Vec<TiVec<CandidateId, f64>>,
     /// How many are out.
     out: usize,
     /// The places that may still be best, and what all others are worth less than.
-    short_list: Vec<usize>,
+    short_list: Vec<CandidateId>,
     least_listed: f64,
     /// What a unit of each resource is worth on the node that is opened.
     unit_prices: Vec<f64>,
     /// How much a share of each resource of the machine counts.
     emphasis: Vec<f64>,
-    shares: Vec<f64>,
-    excess: Vec<f64>,
+    shares: TiVec<CandidateId, f64>,
+    excess: TiVec<CandidateId, f64>,
 }
 
 impl Candidates {
     /// The guests of one kind: peers by what room is worth to the lead, others by what they would cost elsewhere.
-    pub(in crate::search) fn of(guests: &[Guest<'_>], unit_prices: &[f64], peers: bool) -> Self {
+    pub(in crate::search) fn of(
+        guests: &TiSlice<GuestId, Guest<'_>>,
+        unit_prices: &[f64],
+        peers: bool,
+    ) -> Self {
         let mut candidates = Self { unit_prices: unit_prices.to_vec(), ..Self::default() };
-        candidates.requests.resize(unit_prices.len(), Vec::new());
-        for (place, guest) in guests.iter().enumerate().filter(|(_, guest)| guest.is_peer == peers) {
+        candidates.requests.resize(unit_prices.len(), TiVec::new());
+        for (id, guest) in guests.iter_enumerated().filter(|(_, guest)| guest.is_peer == peers) {
             for (row, amount) in candidates.requests.iter_mut().zip(guest.bin.shape.request) {
                 row.push(*amount as f64);
             }
             let worth =
                 if peers { amounts::worth(guest.bin.shape.request, unit_prices) } else { guest.worth };
-            let id = |place: usize| guests[place].bin.selected.id;
-            let known = candidates.samples.iter().position(|other| id(*other) == id(place));
-            let selected = known.unwrap_or_else(|| {
-                candidates.samples.push(place);
-                candidates.samples.len() - 1
-            });
+            let selection = |guest: GuestId| guests[guest].bin.selected.id;
+            let known = candidates.samples.position(|other| selection(*other) == guest.bin.selected.id);
+            let selected = known.unwrap_or_else(|| candidates.samples.push_and_get_key(id));
             candidates.selected.push(selected);
-            candidates.guests.push(place);
+            candidates.guests.push(id);
             candidates.weights.push((worth + TINY).powf(SIZE_EXPONENT));
         }
         candidates
     }
 
     /// Those that may be on a machine as far as labels say.
-    pub(super) fn on(&self, purchase: PurchaseId, room: &[i64], guests: &[Guest<'_>]) -> Self {
-        let may_be = |guest: &usize| guests[*guest].bin.selected.selection.purchases.contains(purchase);
-        let may_be: Vec<bool> = self.samples.iter().map(may_be).collect();
-        let admitted: Vec<usize> =
-            (0..self.guests.len()).filter(|place| may_be[self.selected[*place]]).collect();
-        let pick = |row: &Vec<f64>| admitted.iter().map(|place| row[*place]).collect();
+    pub(super) fn on(
+        &self,
+        purchase: PurchaseId,
+        room: &[i64],
+        guests: &TiSlice<GuestId, Guest<'_>>,
+    ) -> Self {
+        let may_be = |guest: &GuestId| guests[*guest].bin.selected.selection.purchases.contains(purchase);
+        let may_be: TiVec<SampleId, bool> = self.samples.iter().map(may_be).collect();
+        let admitted: Vec<CandidateId> =
+            self.guests.keys().filter(|place| may_be[self.selected[*place]]).collect();
+        let pick = |row: &TiVec<CandidateId, f64>| admitted.iter().map(|place| row[*place]).collect();
         Self {
             guests: admitted.iter().map(|place| self.guests[*place]).collect(),
             weights: pick(&self.weights),
@@ -87,12 +95,12 @@ impl Candidates {
     ///
     /// As room shrinks, so does what every candidate is worth for its share of it. Those that came near the best one
     /// are on a short list; as long as one of them is worth more than all others were, the others need no look.
-    pub(super) fn best(&mut self, free: &[i64]) -> Option<usize> {
+    pub(super) fn best(&mut self, free: &[i64]) -> Option<CandidateId> {
         let known = self.best_of_short_list(free);
         known.or_else(|| self.best_of_all(free))
     }
 
-    fn best_of_short_list(&mut self, free: &[i64]) -> Option<usize> {
+    fn best_of_short_list(&mut self, free: &[i64]) -> Option<CandidateId> {
         let (mut most, mut best) = (self.least_listed, None);
         for place in &self.short_list {
             let (mut share, mut fits) = (0.0, true);
@@ -111,32 +119,32 @@ impl Candidates {
         best
     }
 
-    fn best_of_all(&mut self, free: &[i64]) -> Option<usize> {
+    fn best_of_all(&mut self, free: &[i64]) -> Option<CandidateId> {
         self.sweep();
         self.weigh(free);
         let (mut most, mut best) = (0.0, None);
         for (place, (weight, share)) in self.weights.iter().zip(&self.shares).enumerate() {
             // Compared without dividing, which takes longest; hardly any place is better than all before it.
             if *weight > most * share {
-                (most, best) = (weight / share.max(f64::MIN_POSITIVE), Some(place));
+                (most, best) = (weight / share.max(f64::MIN_POSITIVE), Some(place.into()));
             }
         }
         self.least_listed = most * NEAR_BEST;
         self.short_list.clear();
         let values = self.weights.iter().zip(&self.shares).enumerate();
         let near = values.filter(|(_, (weight, share))| **weight > self.least_listed * **share);
-        self.short_list.extend(near.map(|(place, _)| place));
+        self.short_list.extend(near.map(|(place, _)| CandidateId::from(place)));
         best
     }
 
-    /// The guest at a place.
-    pub(super) fn guest(&self, place: usize) -> usize {
-        self.guests[place]
+    /// Which guest a candidate is.
+    pub(super) fn guest(&self, id: CandidateId) -> GuestId {
+        self.guests[id]
     }
 
-    /// The candidate at a place has nothing more to offer.
-    pub(super) fn rule_out(&mut self, place: usize) {
-        self.weights[place] = OUT;
+    /// A candidate has nothing more to offer.
+    pub(super) fn rule_out(&mut self, id: CandidateId) {
+        self.weights[id] = OUT;
     }
 
     /// Works out shares of the free room, and rules out those that ask for more than there is of anything.
@@ -166,7 +174,8 @@ impl Candidates {
         if self.out * SWEPT_AT <= self.weights.len() {
             return;
         }
-        let kept: Vec<usize> = (0..self.weights.len()).filter(|place| self.weights[*place] >= 0.0).collect();
+        let kept: Vec<CandidateId> =
+            self.weights.keys().filter(|place| self.weights[*place] >= 0.0).collect();
         for row in self.requests.iter_mut().chain([&mut self.weights]) {
             keep(row, &kept);
         }
@@ -191,9 +200,9 @@ fn emphasis(room: &[i64], unit_prices: &[f64]) -> Vec<f64> {
 }
 
 /// Keeps the values at some places, which are in ascending order.
-fn keep<T: Copy>(row: &mut Vec<T>, kept: &[usize]) {
+fn keep<T: Copy>(row: &mut TiVec<CandidateId, T>, kept: &[CandidateId]) {
     for (to, from) in kept.iter().enumerate() {
-        row[to] = row[*from];
+        row[CandidateId::from(to)] = row[*from];
     }
     row.truncate(kept.len());
 }
