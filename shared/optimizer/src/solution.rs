@@ -184,20 +184,10 @@ impl<'p, 'a> Solution<'p, 'a> {
         self.set_left(variant.class, self.left[variant.class] - count);
     }
 
-    /// Puts pods of a lot onto a new node, which then is as given. Pods that were counted while they waited are not
-    /// counted again.
-    pub(crate) fn place_on_new(
-        &mut self,
-        node: NewNodeId,
-        changed: NewNode,
-        lot: &Rc<Lot>,
-        count: u32,
-        counted: bool,
-    ) {
+    /// Puts pods of a lot onto a new node, which then is as given.
+    pub(crate) fn place_on_new(&mut self, node: NewNodeId, changed: NewNode, lot: &Rc<Lot>, count: u32) {
         self.set_opened(node, Some(Rc::new(changed)));
-        if !counted {
-            self.count(lot.variant.class, At::Lot(Rc::clone(lot)), count.cast_signed());
-        }
+        self.count(lot.variant.class, At::Lot(Rc::clone(lot)), count.cast_signed());
         self.set_left(lot.variant.class, self.left[lot.variant.class] - count);
     }
 

@@ -13,6 +13,6 @@ pub(crate) mod sites;
 pub(crate) use counts::Counts;
 pub(crate) use domains::{DomainMakers, Topology};
 pub(crate) use groups::Groups;
-pub(crate) use hosts::Host;
+pub(crate) use hosts::{Affinity, Host, Spreads};
 pub use rules::{Rule, RuleKind};
 pub(crate) use sites::Standing;

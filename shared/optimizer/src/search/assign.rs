@@ -13,7 +13,7 @@ use super::insert::Inserting;
 use crate::ids::{ClassId, LotId, NodeId, Variant};
 use crate::problem::Problem;
 use crate::problem::lots::Lot;
-use crate::problem::topology::RuleKind;
+use crate::problem::topology::{Affinity, RuleKind, Spreads};
 use crate::solution::{At, PlacedPods, Solution};
 
 /// Pods of one lot that wait for a new node; they are counted where they will be.
@@ -66,7 +66,13 @@ impl Assigning {
         let mut left = pods;
         for variant in problem.variants(class) {
             for node in problem.admitting(variant).iter().copied() {
-                let room = solution.room_on_existing(node, variant, left, false, true);
+                let room = solution.room_on_existing(
+                    node,
+                    variant,
+                    left,
+                    Affinity::MustFollow,
+                    Spreads::HoldInAnyOrder,
+                );
                 if room > 0 {
                     solution.place_on_existing(node, variant, room);
                     left -= room;
@@ -115,14 +121,17 @@ impl Assigning {
         let nodes = solution.problem.admitting(variant);
         let rules = &solution.problem.relaxation(variant).rules;
         if rules.iter().any(|rule| rule.kind == RuleKind::Affinity) {
-            return solution.first_taking(&nodes, variant, true);
+            return solution.first_taking(&nodes, variant, Spreads::HoldInAnyOrder);
         }
         let full = self.full.entry(variant).or_default();
         for place in *full..nodes.len() {
             let node = nodes[place];
-            if *full == place && solution.room_on_existing(node, variant, 1, false, true) == 0 {
+            if *full == place
+                && solution.room_on_existing(node, variant, 1, Affinity::MustFollow, Spreads::HoldInAnyOrder)
+                    == 0
+            {
                 *full += 1;
-            } else if solution.takes(node, variant, true) {
+            } else if solution.takes(node, variant, Spreads::HoldInAnyOrder) {
                 return Some(node);
             }
         }
@@ -178,10 +187,10 @@ pub(super) fn place_nominated(solution: &mut Solution<'_, '_>) {
         return;
     }
     let mark = solution.mark();
-    place_meant(solution, false);
+    place_meant(solution, RulesHold::InTheEnd);
     if solution.broken().0 > 0 {
         solution.go_back(mark);
-        place_meant(solution, true);
+        place_meant(solution, RulesHold::AtEachStep);
     }
     solution.settle();
 }
@@ -213,8 +222,15 @@ pub(super) fn place_running(solution: &mut Solution<'_, '_>) -> TiVec<NodeId, Op
     homes.map(|(occupied, is_stuck)| (!is_stuck).then(|| occupied.pods.clone())).collect()
 }
 
-/// Places pods on the nodes that they are meant for; `strict` where rules about domains must hold at each step.
-fn place_meant(solution: &mut Solution<'_, '_>, strict: bool) {
+/// When rules about domains hold for pods that are placed one after another.
+#[derive(Clone, Copy)]
+enum RulesHold {
+    AtEachStep,
+    InTheEnd,
+}
+
+/// Places pods on the nodes that they are meant for.
+fn place_meant(solution: &mut Solution<'_, '_>, rules_hold: RulesHold) {
     let problem = solution.problem;
     let mut wanted = problem.meant.clone();
     let mut moved = true;
@@ -223,10 +239,9 @@ fn place_meant(solution: &mut Solution<'_, '_>, strict: bool) {
             for (node, count) in nodes {
                 while *count > 0 && solution.left[class] > 0 {
                     let takes = |variant: &Variant| {
-                        let takes = if strict {
-                            solution.takes(*node, *variant, true)
-                        } else {
-                            solution.may_take(*node, *variant)
+                        let takes = match rules_hold {
+                            RulesHold::AtEachStep => solution.takes(*node, *variant, Spreads::HoldInAnyOrder),
+                            RulesHold::InTheEnd => solution.may_take(*node, *variant),
                         };
                         takes && problem.admitting(*variant).binary_search(node).is_ok()
                     };

@@ -17,10 +17,19 @@ use crate::amounts;
 use crate::ids::{BinId, GuestId, MemberId, PurchaseId};
 use crate::market::purchases::capacity_of;
 use crate::market::templates::Template;
-use crate::problem::topology::Host;
+use crate::problem::topology::{Affinity, Host, Spreads};
 pub(super) use candidates::Candidates;
 
 const PODS_AT_ONCE_MAX: u32 = 4_096;
+
+/// What a guest is to the node that it joins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// The node would be opened for it too.
+    Peer,
+    /// It only fills what is left.
+    Other,
+}
 
 /// A bin whose pods may join a node.
 #[derive(Debug)]
@@ -33,8 +42,8 @@ pub(super) struct Guest<'a> {
     pub(super) unit_prices: Rc<[f64]>,
     /// What a pod costs at least, in dollars per hour, wherever it goes.
     pub(super) worth: f64,
-    /// Whether the node would be opened for it too. Others only fill what is left.
-    pub(super) is_peer: bool,
+    /// What it is to the node.
+    pub(super) role: Role,
 }
 
 /// What a node is opened for: a pod of a bin, or all pods of one of its members, which must be on one node.
@@ -74,23 +83,33 @@ pub(super) struct Party<'a> {
 
 /// The guests as candidates: peers, then the others.
 pub(super) fn candidates(guests: &TiSlice<GuestId, Guest<'_>>, unit_prices: &[f64]) -> [Candidates; 2] {
-    [Candidates::of(guests, unit_prices, true), Candidates::of(guests, unit_prices, false)]
+    [Role::Peer, Role::Other].map(|role| Candidates::of(guests, unit_prices, role))
 }
 
-/// Fills a machine: the pods that the node is opened for, then their peers, then what else fits. With `alone`, the
-/// first pods are all. `None` when not even those fit.
-pub(super) fn fill(party: Party<'_>, purchase: PurchaseId, lead: Lead, alone: bool) -> Option<Filling> {
+/// How much of a machine is filled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// All of it, as far as there are pods.
+    WholeMachine,
+    /// What the pods take that the node is opened for.
+    LeadOnly,
+}
+
+/// Fills a machine: the pods that the node is opened for, then their peers, then what else fits. `None` when not even
+/// the first fit.
+pub(super) fn fill(party: Party<'_>, purchase: PurchaseId, lead: Lead, extent: Extent) -> Option<Filling> {
     let mut filler = Filler::new(party, purchase);
     let guest = party.guests.position(|guest| guest.id == lead.bin)?;
     let fits = party.guests[guest].bin.purchases.contains(purchase);
-    if !fits || filler.add(guest, lead.whole, 1, lead.whole.is_some()) == 0 {
+    let affinity = if lead.whole.is_some() { Affinity::MayFound } else { Affinity::MustFollow };
+    if !fits || filler.add(guest, lead.whole, 1, affinity) == 0 {
         return None;
     }
     if let Some(member) = lead.whole {
         let rest = party.bins.members[member].left - 1;
-        filler.add(guest, Some(member), rest, false);
+        filler.add(guest, Some(member), rest, Affinity::MustFollow);
     }
-    if !alone {
+    if extent == Extent::WholeMachine {
         for candidates in party.candidates {
             filler.fill_with(candidates);
         }
@@ -138,7 +157,7 @@ impl<'a> Filler<'a> {
             all.on(self.purchase, self.party.template.room(self.purchase), self.party.guests);
         while let Some(best) = candidates.best(&self.free) {
             let guest = candidates.guest(best);
-            let added = self.add(guest, None, self.portion(guest), false);
+            let added = self.add(guest, None, self.portion(guest), Affinity::MustFollow);
             if added == 0 || self.counts[guest] == self.party.guests[guest].bin.left {
                 candidates.rule_out(best);
             }
@@ -154,7 +173,7 @@ impl<'a> Filler<'a> {
     }
 
     /// Adds up to `count` pods of a guest, of one member or of any; says how many.
-    fn add(&mut self, guest: GuestId, member: Option<MemberId>, count: u32, founds: bool) -> u32 {
+    fn add(&mut self, guest: GuestId, member: Option<MemberId>, count: u32, affinity: Affinity) -> u32 {
         let joining = &self.party.guests[guest];
         let shape = joining.bin.shape;
         let count = if shape.ports.is_empty() { count } else { count.min(1) };
@@ -177,7 +196,7 @@ impl<'a> Filler<'a> {
             return 0;
         }
         let added = match member {
-            Some(member) => self.add_member(member, count, founds),
+            Some(member) => self.add_member(member, count, affinity),
             None => self.add_members(&joining.bin.members, count),
         };
         if added == 0 {
@@ -197,12 +216,12 @@ impl<'a> Filler<'a> {
             if added == count {
                 break;
             }
-            added += self.add_member(*member, count - added, false);
+            added += self.add_member(*member, count - added, Affinity::MustFollow);
         }
         added
     }
 
-    fn add_member(&mut self, member: MemberId, count: u32, founds: bool) -> u32 {
+    fn add_member(&mut self, member: MemberId, count: u32, affinity: Affinity) -> u32 {
         let held = &self.party.bins.members[member];
         let place = self.filling.members.iter().position(|(other, _)| *other == member);
         let here = place.map_or(0, |place| self.filling.members[place].1);
@@ -210,7 +229,7 @@ impl<'a> Filler<'a> {
         let count = if held.rules.is_empty() && held.on_hosts.is_empty() {
             wanted
         } else {
-            self.filling.host.room_for(&held.rules, held.on_hosts, wanted, founds)
+            self.filling.host.room_for(&held.rules, held.on_hosts, wanted, affinity, Spreads::HoldInAnyOrder)
         };
         if count > 0 {
             self.filling.host.take(&held.rules, held.on_hosts, count);
@@ -230,7 +249,10 @@ impl<'a> Filler<'a> {
         amounts::add(&mut self.filling.packed, joining.bin.shape.request, added);
         let worth = joining.worth * f64::from(added);
         let filling = &mut self.filling;
-        let sum = if joining.is_peer { &mut filling.worth_of_peers } else { &mut filling.worth_of_others };
+        let sum = match joining.role {
+            Role::Peer => &mut filling.worth_of_peers,
+            Role::Other => &mut filling.worth_of_others,
+        };
         *sum += worth;
         if self.counts[guest] == 0 {
             filling.guests.push((guest, 0));

@@ -4,6 +4,7 @@
 use super::insert::Inserting;
 use crate::amounts::Dimensions;
 use crate::ids::{NewNodeId, TemplateId};
+use crate::problem::topology::{Affinity, Spreads};
 use crate::solution::Solution;
 
 /// Grows a node of each pool that has fill-only pods. Room that nodes have already counts, and what is opened as well.
@@ -25,7 +26,13 @@ pub(super) fn grow(solution: &mut Solution<'_, '_>) {
         let mut wanted = of_class.count().saturating_sub(opened_for);
         let Some(variant) = problem.variants(class).next() else { continue };
         for node in problem.admitting(variant).iter() {
-            wanted -= solution.room_on_existing(*node, variant, wanted, false, true);
+            wanted -= solution.room_on_existing(
+                *node,
+                variant,
+                wanted,
+                Affinity::MustFollow,
+                Spreads::HoldInAnyOrder,
+            );
         }
         solution.left[class] = wanted;
         Inserting::new(solution, Vec::new()).only_among(nodes).grow(variant);

@@ -7,7 +7,7 @@ use super::random::Random;
 use crate::amounts;
 use crate::ids::{ClassId, NewNodeId, NodeId, PurchaseId, Variant};
 use crate::problem::lots::Lot;
-use crate::problem::topology::RuleKind;
+use crate::problem::topology::{Affinity, RuleKind, Spreads};
 use crate::solution::{NewNode, Portion, Shape, Solution};
 
 /// One candidate in so many is passed over where chance may play, so that recreating does not repeat what was.
@@ -101,7 +101,7 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
                 if let Some(nodes) = self.nodes.as_mut().filter(|_| found.node.is_none()) {
                     nodes.push(node);
                 }
-                self.solution.place_on_new(node, found.changed, &found.lot, found.count, false);
+                self.solution.place_on_new(node, found.changed, &found.lot, found.count);
                 return true;
             }
         }
@@ -122,8 +122,8 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
             let first = random.below(calm.len());
             calm.rotate_left(first);
         }
-        let found = self.solution.first_taking(&calm, variant, true);
-        let found = found.or_else(|| self.solution.first_taking(&nodes, variant, false));
+        let found = self.solution.first_taking(&calm, variant, Spreads::HoldInAnyOrder);
+        let found = found.or_else(|| self.solution.first_taking(&nodes, variant, Spreads::HoldInSomeOrder));
         if let Some(node) = found {
             self.solution.place_on_existing(node, variant, 1);
         }
@@ -154,7 +154,7 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
         if let Some((_, found)) = best
             && let Some(node) = found.node
         {
-            self.solution.place_on_new(node, found.changed, &found.lot, found.count, false);
+            self.solution.place_on_new(node, found.changed, &found.lot, found.count);
         }
     }
 
@@ -163,7 +163,9 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
         let problem = self.solution.problem;
         let known = self.solution.opened[node].clone()?;
         let mut shape = known.shape.clone();
-        if shape.room_for(problem, lot, count, false, true) < count || !shape.add(problem, lot, count) {
+        if shape.room_for(problem, lot, count, Affinity::MustFollow, Spreads::HoldInAnyOrder) < count
+            || !shape.add(problem, lot, count)
+        {
             return None;
         }
         let quote = self.solution.quote(&shape, Some(&known))?;
@@ -195,7 +197,7 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
             let Some(found) = self.best_static(&allowed, wanted - joined) else { break };
             let Some(node) = found.node else { break };
             joined += found.count;
-            self.solution.place_on_new(node, found.changed, &found.lot, found.count, false);
+            self.solution.place_on_new(node, found.changed, &found.lot, found.count);
         }
         joined
     }
@@ -208,7 +210,9 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
             let Some(known) = self.solution.opened[node].clone() else { continue };
             for lot in lots {
                 let crowd = self.solution.crowd(lot);
-                let Some(candidate) = self.joined(node, &known, lot, wanted, true) else { continue };
+                let Some(candidate) = self.joined(node, &known, lot, wanted, Spreads::HoldInAnyOrder) else {
+                    continue;
+                };
                 let order = |crowd: u64, it: &Candidate| (crowd, it.added);
                 if best.as_ref().is_none_or(|(least, best)| order(crowd, &candidate) < order(*least, best)) {
                     best = Some((crowd, candidate));
@@ -236,11 +240,11 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
         }
         let upsets = |lot: &Rc<Lot>| self.solution.upsets(variant.class, |key| lot.domain(key));
         let calm: Vec<Rc<Lot>> = allowed.iter().filter(|lot| !upsets(lot)).cloned().collect();
-        let found = self.best_of(&calm, true);
-        found.or_else(|| self.best_of(&allowed, false))
+        let found = self.best_of(&calm, Spreads::HoldInAnyOrder);
+        found.or_else(|| self.best_of(&allowed, Spreads::HoldInSomeOrder))
     }
 
-    fn best_of(&mut self, lots: &[Rc<Lot>], strict: bool) -> Option<Candidate> {
+    fn best_of(&mut self, lots: &[Rc<Lot>], spreads: Spreads) -> Option<Candidate> {
         if lots.is_empty() {
             return None;
         }
@@ -259,7 +263,8 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
                 continue;
             }
             for lot in lots {
-                let candidate = self.joined(node, &known, lot, self.solution.left[lot.variant.class], strict);
+                let candidate =
+                    self.joined(node, &known, lot, self.solution.left[lot.variant.class], spreads);
                 if candidate.as_ref().is_some_and(|it| best.as_ref().is_none_or(|best| it.added < best.added))
                 {
                     best = candidate;
@@ -289,12 +294,13 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
         known: &Rc<NewNode>,
         lot: &Rc<Lot>,
         wanted: u32,
-        strict: bool,
+        spreads: Spreads,
     ) -> Option<Candidate> {
         let problem = self.solution.problem;
         let wanted = self.at_once(lot, wanted);
-        let founds = known.is_static(problem) && self.solution.founds_on_new(lot);
-        let room = known.shape.room_for(problem, lot, wanted, founds, strict);
+        let affinity =
+            if known.is_static(problem) { self.solution.affinity_on_new(lot) } else { Affinity::MustFollow };
+        let room = known.shape.room_for(problem, lot, wanted, affinity, spreads);
         if room == 0 || problem.home(lot, known.shape.template).is_none() {
             return None;
         }
@@ -321,7 +327,7 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
     /// A new node for pods of a lot, of the first pools that can have it.
     fn opened(&mut self, lot: &Rc<Lot>) -> Option<Candidate> {
         let problem = self.solution.problem;
-        let founds = self.solution.founds_on_new(lot);
+        let affinity = self.solution.affinity_on_new(lot);
         let mut best: Option<Candidate> = None;
         for (id, template) in problem.templates().iter_enumerated() {
             let heavier = problem.pools.heavier[id];
@@ -331,7 +337,7 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
             }
             let empty = Shape::empty(id, template, problem.demand.len());
             let wanted = self.at_once(lot, self.solution.left[lot.variant.class]);
-            let room = empty.room_for(problem, lot, wanted, founds, true);
+            let room = empty.room_for(problem, lot, wanted, affinity, Spreads::HoldInAnyOrder);
             if room == 0 || template.is_static() || problem.home(lot, id).is_none() {
                 continue;
             }

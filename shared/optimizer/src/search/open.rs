@@ -12,7 +12,7 @@ use typed_index_collections::TiVec;
 
 use super::assign::Waiting;
 use super::bins::{Bins, Member};
-use super::fill::{self, Filling, Guest, Lead, Party};
+use super::fill::{self, Extent, Filling, Guest, Lead, Party, Role};
 use super::prices::Prices;
 use super::random::Random;
 use crate::amounts;
@@ -208,9 +208,10 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
             let selection = &bin.selected.selection;
             let is_peer = bin.selected.id == lead.selected.id
                 || (selection.zones & !peers.zones == 0 && selection.purchases.is_subset(&peers.purchases));
+            let role = if is_peer { Role::Peer } else { Role::Other };
             let unit_prices = self.unit_prices(id);
             let worth = amounts::worth(bin.shape.request, &unit_prices);
-            guests.push(Guest { id, bin, unit_prices, worth, is_peer });
+            guests.push(Guest { id, bin, unit_prices, worth, role });
         }
         guests
     }
@@ -249,7 +250,7 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
     /// The same machine filled with what is left, unless that costs more for what it carries.
     fn again(&self, lead: Lead, first: &Found) -> Option<Filling> {
         self.with_search(lead, |search| {
-            let filling = fill::fill(search.party, first.purchase, lead, false)?;
+            let filling = fill::fill(search.party, first.purchase, lead, Extent::WholeMachine)?;
             let score = search.score(&filling)?;
             (score.apart == 0 && score.types_lacking == 0 && score.ratio <= first.ratio * REPEAT_SLACK)
                 .then_some(filling)

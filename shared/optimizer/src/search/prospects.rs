@@ -1,6 +1,6 @@
 //! What a machine could carry at best, to tell which machines are worth a try.
 
-use super::fill::Party;
+use super::fill::{Party, Role};
 use super::open::OWN_SHARE_MIN;
 use crate::amounts;
 
@@ -32,7 +32,7 @@ impl Prospects {
             let share = guest.worth
                 / amounts::worth(guest.bin.shape.request, party.unit_prices).max(f64::MIN_POSITIVE);
             let below = SHARES.iter().take_while(|least| share < **least).count();
-            let layer = &mut layers[if guest.is_peer { 0 } else { 1 + below }];
+            let layer = &mut layers[if guest.role == Role::Peer { 0 } else { 1 + below }];
             for (place, amount) in guest.bin.shape.request.iter().enumerate() {
                 let amount = *amount as f64 * left;
                 layer.asked[place] += amount;

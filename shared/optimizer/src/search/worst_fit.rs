@@ -8,6 +8,7 @@ use typed_index_collections::TiSlice;
 
 use super::assign::goes_in_bulk;
 use crate::ids::{ClassId, NodeId, Variant};
+use crate::problem::topology::{Affinity, Spreads};
 use crate::solution::Solution;
 
 /// Places the pods that are left beyond `left_before`, by class, onto existing nodes, if they find room in an order of
@@ -76,7 +77,7 @@ fn place_in_bulk(solution: &mut Solution<'_, '_>, variant: Variant, count: u32) 
 
 fn place_one(solution: &mut Solution<'_, '_>, variant: Variant) -> bool {
     let nodes = solution.problem.admitting(variant);
-    let taking = nodes.iter().copied().filter(|node| solution.takes(*node, variant, true));
+    let taking = nodes.iter().copied().filter(|node| solution.takes(*node, variant, Spreads::HoldInAnyOrder));
     let Some(node) = taking.max_by_key(|node| room(solution, *node, variant)) else { return false };
     solution.place_on_existing(node, variant, 1);
     true
@@ -85,5 +86,5 @@ fn place_one(solution: &mut Solution<'_, '_>, variant: Variant) -> bool {
 /// How many pods of a class a node has room for.
 fn room(solution: &Solution<'_, '_>, node: NodeId, variant: Variant) -> u32 {
     const MOST: u32 = 4_096;
-    solution.room_on_existing(node, variant, MOST, false, true)
+    solution.room_on_existing(node, variant, MOST, Affinity::MustFollow, Spreads::HoldInAnyOrder)
 }

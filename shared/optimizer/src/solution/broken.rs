@@ -12,7 +12,7 @@ use typed_index_collections::{TiVec, ti_vec};
 use super::{Solution, Spread};
 use crate::ids::{ClassId, DomainId, GroupId, KeyId, NewNodeId, NodeId};
 use crate::problem::topology::counts::least_of;
-use crate::problem::topology::{Rule, RuleKind};
+use crate::problem::topology::{Affinity, Rule, RuleKind};
 
 /// A domain by a key, or a node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -136,9 +136,9 @@ impl Solution<'_, '_> {
         loop {
             let before = waiting.len();
             // Nobody founds a group while someone may still follow.
-            waiting = self.bind(waiting, &mut bound, false);
+            waiting = self.bind(waiting, &mut bound, Affinity::MustFollow);
             if waiting.len() == before {
-                waiting = self.bind(waiting, &mut bound, true);
+                waiting = self.bind(waiting, &mut bound, Affinity::MayFound);
             }
             if waiting.is_empty() || waiting.len() == before {
                 return waiting.len() + bound.lonely_founders();
@@ -152,7 +152,7 @@ impl Solution<'_, '_> {
         &'s self,
         waiting: Vec<Follower<'s>>,
         bound: &mut Bound,
-        may_found: bool,
+        affinity: Affinity,
     ) -> Vec<Follower<'s>> {
         let mut rest = Vec::new();
         for follower in waiting {
@@ -160,7 +160,9 @@ impl Solution<'_, '_> {
                 self.domain_of(&follower, rule.group)
                     .is_some_and(|domain| bound.count(rule.group, domain) > 0)
             };
-            let is_first = |rule: &Rule| may_found && rule.selects_itself && bound.total(rule.group) == 0;
+            let is_first = |rule: &Rule| {
+                affinity == Affinity::MayFound && rule.selects_itself && bound.total(rule.group) == 0
+            };
             if !follower.rules.iter().all(|rule| is_met(rule) || is_first(rule)) {
                 rest.push(follower);
                 continue;

@@ -15,8 +15,8 @@ use crate::market::selection::Aspect;
 use crate::market::templates::Template;
 use crate::problem::Problem;
 use crate::problem::lots::Lot;
-use crate::problem::topology::Host;
 use crate::problem::topology::domains::{DomainList, domain_in};
+use crate::problem::topology::{Affinity, Host, Spreads};
 
 /// Pods of one lot on a node.
 #[derive(Clone, Debug)]
@@ -95,15 +95,14 @@ impl Shape {
         }
     }
 
-    /// How many pods of a lot it may take, as far as domains, ports and the rules about single nodes say; `strict`
-    /// where the spread of its pods must hold in every order of binding.
+    /// How many pods of a lot it may take, as far as domains, ports and the rules about single nodes say.
     pub(crate) fn room_for(
         &self,
         problem: &Problem<'_>,
         lot: &Lot,
         wanted: u32,
-        founds: bool,
-        strict: bool,
+        affinity: Affinity,
+        spreads: Spreads,
     ) -> u32 {
         let pod_class = &problem.classes[lot.variant.class];
         let in_domains = |(key, domain): &(KeyId, DomainId)| {
@@ -115,11 +114,7 @@ impl Shape {
         let wanted = if pod_class.spec.host_ports.is_empty() { wanted } else { wanted.min(1) };
         let rules = problem.rules_on_new(lot.variant);
         let selected_by = &problem.on_hosts[lot.variant.class];
-        if strict {
-            self.host.room_for(rules, selected_by, wanted, founds)
-        } else {
-            self.host.room_by_rules(rules, selected_by, wanted, founds)
-        }
+        self.host.room_for(rules, selected_by, wanted, affinity, spreads)
     }
 
     /// Takes in pods of a lot; false, and it is of no use any more, when labels stand against it.
@@ -152,7 +147,13 @@ impl Shape {
     pub(crate) fn of(problem: &Problem<'_>, template: TemplateId, pods: &[Portion]) -> Option<Self> {
         let mut shape = Self::empty(template, &problem.templates()[template], problem.demand.len());
         for portion in pods {
-            let room = shape.room_for(problem, &portion.lot, portion.count, true, false);
+            let room = shape.room_for(
+                problem,
+                &portion.lot,
+                portion.count,
+                Affinity::MayFound,
+                Spreads::HoldInSomeOrder,
+            );
             if room < portion.count || !shape.add(problem, &portion.lot, portion.count) {
                 return None;
             }

@@ -3,7 +3,7 @@
 use super::Solution;
 use crate::ids::{ClassId, DomainId, GroupId, KeyId, NodeId, Variant};
 use crate::problem::lots::Lot;
-use crate::problem::topology::{Rule, RuleKind};
+use crate::problem::topology::{Affinity, Rule, RuleKind, Spreads};
 
 impl Solution<'_, '_> {
     /// The first rule that a pod of a class in these domains would break, the class's own or that of pods which keep it
@@ -76,18 +76,19 @@ impl Solution<'_, '_> {
     }
 
     /// Whether a pod may be the first on its node of those that its affinity selects.
-    pub(crate) fn founds(&self, variant: Variant) -> bool {
-        self.founds_by(&self.problem.relaxation(variant).rules)
+    pub(crate) fn affinity(&self, variant: Variant) -> Affinity {
+        self.affinity_by(&self.problem.relaxation(variant).rules)
     }
 
     /// The same on a new node.
-    pub(crate) fn founds_on_new(&self, lot: &Lot) -> bool {
-        self.founds_by(self.problem.rules_on_new(lot.variant))
+    pub(crate) fn affinity_on_new(&self, lot: &Lot) -> Affinity {
+        self.affinity_by(self.problem.rules_on_new(lot.variant))
     }
 
-    fn founds_by(&self, rules: &[Rule]) -> bool {
+    fn affinity_by(&self, rules: &[Rule]) -> Affinity {
         let mut affinities = rules.iter().filter(|rule| rule.kind == RuleKind::Affinity && rule.is_per_host);
-        affinities.all(|rule| rule.selects_itself && self.counts.total(rule.group) == 0)
+        let may_found = affinities.all(|rule| rule.selects_itself && self.counts.total(rule.group) == 0);
+        if may_found { Affinity::MayFound } else { Affinity::MustFollow }
     }
 
     /// How many pods that spread rules count are in a lot's domains already.
@@ -111,7 +112,7 @@ impl Solution<'_, '_> {
         let (topology, counts) = (&self.problem.topology, &self.counts);
         let rules = self.problem.relaxation(variant).rules.iter();
         let mut anti_affinities = rules.filter(|rule| rule.kind == RuleKind::AntiAffinity);
-        self.room_on_existing(node, variant, 1, true, false) == 1
+        self.room_on_existing(node, variant, 1, Affinity::MayFound, Spreads::HoldInSomeOrder) == 1
             && anti_affinities.all(|rule| match topology.key_of[rule.group] {
                 None => true,
                 Some(key) => domain(key).is_some_and(|domain| counts.counted(rule.group, domain) == 0),
@@ -120,20 +121,24 @@ impl Solution<'_, '_> {
             && !self.may_be_barred(variant.class, node)
     }
 
-    /// Whether an existing node takes a pod of a class now; `strict` where the spread of pods there must hold in
-    /// every order.
-    pub(crate) fn takes(&self, node: NodeId, variant: Variant, strict: bool) -> bool {
-        self.room_on_existing(node, variant, 1, self.founds(variant), strict) == 1
+    /// Whether an existing node takes a pod of a class now.
+    pub(crate) fn takes(&self, node: NodeId, variant: Variant, spreads: Spreads) -> bool {
+        self.room_on_existing(node, variant, 1, self.affinity(variant), spreads) == 1
             && self.breaks(variant, |key| self.problem.existing_domains[node][key]).is_none()
             && !self.may_be_barred(variant.class, node)
     }
 
     /// The first of some existing nodes that takes a pod: rather one where pods run already that its affinity selects,
     /// since those that only wait may be bound later or elsewhere.
-    pub(crate) fn first_taking(&self, nodes: &[NodeId], variant: Variant, strict: bool) -> Option<NodeId> {
+    pub(crate) fn first_taking(
+        &self,
+        nodes: &[NodeId],
+        variant: Variant,
+        spreads: Spreads,
+    ) -> Option<NodeId> {
         let roomy = self.problem.roomy(variant);
         let roomy = || nodes.iter().copied().filter(|node| roomy[*node]);
-        let taking = || roomy().filter(|node| self.takes(*node, variant, strict));
+        let taking = || roomy().filter(|node| self.takes(*node, variant, spreads));
         let has_running = |node: &NodeId| {
             let rules = self.problem.relaxation(variant).rules.iter();
             let mut affinities = rules.filter(|rule| rule.kind == RuleKind::Affinity);
@@ -152,8 +157,8 @@ impl Solution<'_, '_> {
         node: NodeId,
         variant: Variant,
         wanted: u32,
-        founds: bool,
-        strict: bool,
+        affinity: Affinity,
+        spreads: Spreads,
     ) -> u32 {
         if self.closed[node] || self.ended[node] {
             return 0;
@@ -167,11 +172,7 @@ impl Solution<'_, '_> {
         }
         let rules = &pod_class.relaxations[variant.relaxation].rules;
         let selected_by = &self.problem.on_hosts[variant.class];
-        let room = if strict {
-            occupied.host.room_for(rules, selected_by, room, founds)
-        } else {
-            occupied.host.room_by_rules(rules, selected_by, room, founds)
-        };
+        let room = occupied.host.room_for(rules, selected_by, room, affinity, spreads);
         if pod_class.mounts.attachments.is_empty() {
             return room;
         }

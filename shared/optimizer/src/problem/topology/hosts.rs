@@ -3,6 +3,24 @@
 use super::{Rule, RuleKind};
 use crate::ids::GroupId;
 
+/// Whether a pod that must be near others may be the first of them on its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Affinity {
+    /// It may.
+    MayFound,
+    /// It may only join one of them.
+    MustFollow,
+}
+
+/// In which orders of binding the spread of pods must hold that are on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spreads {
+    /// In all.
+    HoldInAnyOrder,
+    /// In those in which these pods are bound first.
+    HoldInSomeOrder,
+}
+
 /// The pods of one node, as far as rules about single nodes count them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Host {
@@ -39,21 +57,25 @@ impl Host {
     }
 
     /// How many of `wanted` equal pods may join, by their own rules and by those of the pods that are here. A pod that
-    /// must be near others may join only where one of them is, unless it `founds` their node.
-    pub(crate) fn room_for(&self, rules: &[Rule], selected_by: &[GroupId], wanted: u32, founds: bool) -> u32 {
-        let room = self.room_by_rules(rules, selected_by, wanted, founds);
+    /// must be near others may join only where one of them is, unless it may found their node.
+    pub(crate) fn room_for(
+        &self,
+        rules: &[Rule],
+        selected_by: &[GroupId],
+        wanted: u32,
+        affinity: Affinity,
+        spreads: Spreads,
+    ) -> u32 {
+        let room = self.room_by_rules(rules, selected_by, wanted, affinity);
+        if spreads == Spreads::HoldInSomeOrder {
+            return room;
+        }
         let bounding = self.tallies.iter().filter(|tally| selected_by.contains(&tally.group));
         bounding.fold(room, |room, tally| room.min(tally.most.saturating_sub(tally.counted)))
     }
 
     /// The same, though the spread of pods that are here may be upset: it holds for them if they are bound first.
-    pub(crate) fn room_by_rules(
-        &self,
-        rules: &[Rule],
-        selected_by: &[GroupId],
-        wanted: u32,
-        founds: bool,
-    ) -> u32 {
+    fn room_by_rules(&self, rules: &[Rule], selected_by: &[GroupId], wanted: u32, affinity: Affinity) -> u32 {
         let mut room = wanted;
         for rule in rules.iter().filter(|rule| rule.is_per_host) {
             let counted = self.counted(rule.group);
@@ -65,7 +87,7 @@ impl Host {
                     room.min(max_skew.saturating_sub(counted))
                 }
                 RuleKind::Spread { max_skew, .. } if counted > max_skew => 0,
-                RuleKind::Affinity if counted == 0 && !founds => 0,
+                RuleKind::Affinity if counted == 0 && affinity == Affinity::MustFollow => 0,
                 _ => room,
             };
         }

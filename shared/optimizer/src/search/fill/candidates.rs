@@ -2,7 +2,7 @@
 
 use typed_index_collections::{TiSlice, TiVec};
 
-use super::Guest;
+use super::{Guest, Role};
 use crate::amounts;
 use crate::ids::{CandidateId, GuestId, PurchaseId, SampleId};
 
@@ -49,16 +49,18 @@ impl Candidates {
     pub(in crate::search) fn of(
         guests: &TiSlice<GuestId, Guest<'_>>,
         unit_prices: &[f64],
-        peers: bool,
+        role: Role,
     ) -> Self {
         let mut candidates = Self { unit_prices: unit_prices.to_vec(), ..Self::default() };
         candidates.requests.resize(unit_prices.len(), TiVec::new());
-        for (id, guest) in guests.iter_enumerated().filter(|(_, guest)| guest.is_peer == peers) {
+        for (id, guest) in guests.iter_enumerated().filter(|(_, guest)| guest.role == role) {
             for (row, amount) in candidates.requests.iter_mut().zip(guest.bin.shape.request) {
                 row.push(*amount as f64);
             }
-            let worth =
-                if peers { amounts::worth(guest.bin.shape.request, unit_prices) } else { guest.worth };
+            let worth = match role {
+                Role::Peer => amounts::worth(guest.bin.shape.request, unit_prices),
+                Role::Other => guest.worth,
+            };
             let selection = |guest: GuestId| guests[guest].bin.selected.id;
             let known = candidates.samples.position(|other| selection(*other) == guest.bin.selected.id);
             let selected = known.unwrap_or_else(|| candidates.samples.push_and_get_key(id));

@@ -11,7 +11,7 @@ use crate::market::offers::{self, Fitting, MinValues};
 use crate::market::purchases::{Purchases, capacity_of};
 use crate::market::templates::{NANOS_PER_DOLLAR, zones_in};
 use crate::search::bins::Bin;
-use crate::search::fill::{self, Filling, Lead, Party};
+use crate::search::fill::{self, Extent, Filling, Lead, Party};
 use crate::search::prices::Prices;
 use crate::search::prospects::Prospects;
 use crate::search::random::Random;
@@ -92,7 +92,9 @@ impl MachineSearch<'_, '_, '_> {
             if !zones.any(|zone| self.solution.is_reservation_left(self.party.template, purchase, zone)) {
                 continue;
             }
-            let Some(filling) = fill::fill(self.party, purchase, self.lead, false) else { continue };
+            let Some(filling) = fill::fill(self.party, purchase, self.lead, Extent::WholeMachine) else {
+                continue;
+            };
             let worth = filling.worth_of_peers + filling.worth_of_others;
             if best.as_ref().is_none_or(|(most, _)| worth > *most) {
                 best = Some((worth, Found { filling, purchase, ratio: 0.0 }));
@@ -120,7 +122,9 @@ impl MachineSearch<'_, '_, '_> {
             if !tries.note(purchase, self.party.template.room(purchase)) {
                 continue;
             }
-            let Some(filling) = fill::fill(self.party, purchase, self.lead, false) else { continue };
+            let Some(filling) = fill::fill(self.party, purchase, self.lead, Extent::WholeMachine) else {
+                continue;
+            };
             let Some(score) = self.score(&filling) else { continue };
             if best[kind].as_ref().is_none_or(|(other, _)| score < *other) {
                 best[kind] = Some((score, Found { filling, purchase, ratio: score.ratio }));
@@ -146,7 +150,7 @@ impl MachineSearch<'_, '_, '_> {
         machines.truncate(SIZES_DRAWN);
         let place = random.below(machines.len().max(1)).min(random.below(machines.len().max(1)));
         let purchase = machines.get(place).copied().or_else(|| purchases.iter().next())?;
-        let filling = fill::fill(self.party, purchase, self.lead, false)?;
+        let filling = fill::fill(self.party, purchase, self.lead, Extent::WholeMachine)?;
         Some(Found { filling, purchase, ratio: 0.0 })
     }
 
@@ -241,7 +245,7 @@ impl MachineSearch<'_, '_, '_> {
 
     fn alone(&self, purchases: &Purchases) -> Option<Found> {
         self.ranked(purchases).into_iter().find_map(|(_, purchase)| {
-            let filling = fill::fill(self.party, purchase, self.lead, true)?;
+            let filling = fill::fill(self.party, purchase, self.lead, Extent::LeadOnly)?;
             let score = self.score(&filling)?;
             Some(Found { filling, purchase, ratio: score.ratio })
         })
