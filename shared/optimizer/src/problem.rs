@@ -114,10 +114,10 @@ impl<'a> Problem<'a> {
         pods: &[&'a Pod],
         endable: &Endable<'a>,
     ) -> Self {
-        let soft_taints = has_soft_taints(snapshot);
+        let has_soft_taints = has_soft_taints(snapshot);
         let daemons: TiVec<DaemonId, Daemon<'_>> = daemons(snapshot).into();
         let (mut classes, groups) =
-            classes::classes(snapshot, pods.iter().copied(), volumes, &daemons, soft_taints, options);
+            classes::classes(snapshot, pods.iter().copied(), volumes, &daemons, has_soft_taints, options);
         let dimensions = classes::dimensions(&classes);
         classes::order(&mut classes, &dimensions);
         let static_pods = StaticPods::of(snapshot);

@@ -96,6 +96,13 @@ enum Change<'a> {
     Ended(NodeId),
 }
 
+/// What becomes of what a new node holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Booking {
+    Taken,
+    Released,
+}
+
 /// A moment to go back to.
 #[derive(Clone, Copy)]
 pub struct Mark(usize);
@@ -311,14 +318,15 @@ impl<'p, 'a> Solution<'p, 'a> {
     /// Puts a new node in the place of another, with all that it holds.
     fn exchange(&mut self, id: NewNodeId, node: Option<Rc<NewNode>>) {
         if let Some(before) = std::mem::replace(&mut self.opened[id], node) {
-            self.book(&before, false);
+            self.book(&before, Booking::Released);
         }
         if let Some(now) = self.opened[id].clone() {
-            self.book(&now, true);
+            self.book(&now, Booking::Taken);
         }
     }
 
-    fn book(&mut self, node: &NewNode, is_new: bool) {
+    fn book(&mut self, node: &NewNode, booking: Booking) {
+        let is_new = booking == Booking::Taken;
         let template = node.shape.template;
         if !self.problem.limits[template].are_absent() {
             let used = &mut self.used[template];

@@ -15,6 +15,7 @@ use crate::ids::ZoneId;
 use crate::market::purchases::{capacity_of, type_of};
 use crate::market::selection::Aspect;
 pub use machines::Machines;
+pub(crate) use machines::SoftTaints;
 pub use pools::Pools;
 
 /// How many zones one class may offer: a set of zones is one machine word.

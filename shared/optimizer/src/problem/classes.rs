@@ -74,7 +74,7 @@ pub(crate) fn classes<'a>(
     pods: impl Iterator<Item = &'a Pod>,
     volumes: &Volumes<'a>,
     daemons: &TiSlice<DaemonId, Daemon<'a>>,
-    soft_taints: bool,
+    has_soft_taints: bool,
     options: &Options<'_>,
 ) -> (TiVec<ClassId, PodClass<'a>>, Groups<'a>) {
     let equal_pods = equal_pods(pods, volumes);
@@ -94,7 +94,7 @@ pub(crate) fn classes<'a>(
                     equal.spec,
                     rules,
                     &equal.mounts,
-                    soft_taints,
+                    has_soft_taints,
                     options.preferences,
                 );
                 classes.push_and_get_key(PodClass {

@@ -72,8 +72,7 @@ impl<'a> ExistingNode<'a> {
     pub(crate) fn admits(&self, spec: &PodSpec, relaxation: &Relaxation) -> bool {
         let bears = !self.cordoned
             && self.taints.iter().all(|taint| {
-                (relaxation.bears_soft_taints && !taint.is_hard())
-                    || spec.tolerations.iter().any(|t| t.tolerates(taint))
+                relaxation.soft_taints.bear(taint) || spec.tolerations.iter().any(|t| t.tolerates(taint))
             });
         bears
             && match &self.labels {

@@ -141,10 +141,10 @@ impl Problem<'_> {
         doubts: Vec<(GroupId, Standing)>,
     ) -> Option<Lot> {
         let pod_class = &self.classes[variant.class];
-        let bears = self.relaxation(variant).bears_soft_taints;
+        let soft_taints = self.relaxation(variant).soft_taints;
         let mut found: Option<(bool, f64)> = None;
         for (id, template) in self.templates().iter_enumerated() {
-            if !self.takes_pods(id) || !template.bears(pod_class.spec, bears) {
+            if !self.takes_pods(id) || !template.bears(pod_class.spec, soft_taints) {
                 continue;
             }
             let Some(selected) = self.selected(id, &wanted) else { continue };
@@ -196,7 +196,7 @@ impl Problem<'_> {
 
     fn new_home(&self, lot: &Lot, id: TemplateId) -> Option<Home> {
         let (of, template) = (&self.classes[lot.variant.class], &self.templates()[id]);
-        if !self.takes_pods(id) || !template.bears(of.spec, self.relaxation(lot.variant).bears_soft_taints) {
+        if !self.takes_pods(id) || !template.bears(of.spec, self.relaxation(lot.variant).soft_taints) {
             return None;
         }
         let selected = self.selected(id, &lot.wanted)?;
@@ -225,8 +225,7 @@ impl Problem<'_> {
         });
         let standing = |group: GroupId| {
             let all = self.templates().iter().zip(&self.limits).filter(|(it, limits)| limits.admit_pods(it));
-            let bearing =
-                all.map(|(it, _)| it).filter(|it| it.bears(pod_class.spec, relaxed.bears_soft_taints));
+            let bearing = all.map(|(it, _)| it).filter(|it| it.bears(pod_class.spec, relaxed.soft_taints));
             (group, self.topology.site(group).standing(bearing, wanted))
         };
         in_question.map(standing).filter(|(_, standing)| *standing != Standing::Counted).collect()

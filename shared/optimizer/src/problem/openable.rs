@@ -12,7 +12,7 @@ use super::limits::Limits;
 use crate::ids::{ClassId, PurchaseId, TemplateId, ZoneId};
 use crate::market::offers::{self, Fitting, MinValues};
 use crate::market::purchases::{Purchases, capacity_of, type_of};
-use crate::market::templates::{Template, zones_in};
+use crate::market::templates::{SoftTaints, Template, zones_in};
 
 /// What the openable machines are worked out from.
 pub(super) struct Facts<'f, 'a> {
@@ -65,7 +65,8 @@ impl Facts<'_, '_> {
     /// The machines that some pod fits. The smallest pods are asked first, and no further once all machines are found
     /// that would fit the least that is asked of each resource.
     fn carriers(&self, template: &Template<'_>) -> Purchases {
-        let classes = || self.classes.iter().rev().filter(|class| template.bears(class.spec, true));
+        let classes =
+            || self.classes.iter().rev().filter(|class| template.bears(class.spec, SoftTaints::Borne));
         let mut carriers = Purchases::none(template.purchases());
         let least = classes().map(|class| class.request.clone()).reduce(|mut least, request| {
             least.iter_mut().zip(request).for_each(|(least, amount)| *least = amount.min(*least));

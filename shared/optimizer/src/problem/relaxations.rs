@@ -13,6 +13,7 @@ use outrigger_policy::pods::volumes::Mounts;
 use typed_index_collections::TiVec;
 
 use crate::ids::RelaxationId;
+use crate::market::templates::SoftTaints;
 use crate::problem::topology::rules::WeightedRule;
 use crate::problem::topology::{Rule, RuleKind};
 
@@ -23,8 +24,8 @@ pub struct Relaxation {
     pub requirements: Requirements,
     /// The rules about other pods that hold.
     pub(crate) rules: Vec<Rule>,
-    /// Whether it puts up with `PreferNoSchedule` taints that it does not tolerate.
-    pub(crate) bears_soft_taints: bool,
+    /// What becomes of `PreferNoSchedule` taints that it does not tolerate.
+    pub(crate) soft_taints: SoftTaints,
 }
 
 /// The relaxations of a pod with these rules, in the order in which they are tried. None when no node will ever do: its
@@ -33,35 +34,36 @@ pub(crate) fn relaxations(
     spec: &PodSpec,
     rules: &[WeightedRule],
     mounts: &Mounts<'_>,
-    soft_taints: bool,
+    has_soft_taints: bool,
     preferences: Preferences,
 ) -> TiVec<RelaxationId, Relaxation> {
     let Some(mut state) = State::of(spec, rules, preferences) else { return TiVec::new() };
     let terms = state.terms.clone();
     let mut relaxations: TiVec<RelaxationId, Relaxation> = TiVec::new();
-    let mut note = |state: &State<'_>, bears_soft_taints| {
+    let mut note = |state: &State<'_>, soft_taints| {
         let Some(wanted) = state.requirements(spec) else { return };
         for place in mounts.places.iter().filter(|place| !wanted.contradict(place)) {
             let mut requirements = wanted.clone();
             requirements.add_all(place);
-            let relaxation = Relaxation { requirements, rules: state.rules(), bears_soft_taints };
+            let relaxation = Relaxation { requirements, rules: state.rules(), soft_taints };
             if !relaxations.contains(&relaxation) {
                 relaxations.push(relaxation);
             }
         }
     };
-    note(&state, !soft_taints);
+    let at_first = if has_soft_taints { SoftTaints::Avoided } else { SoftTaints::Borne };
+    note(&state, at_first);
     while state.relax() {
-        note(&state, !soft_taints);
+        note(&state, at_first);
     }
-    if soft_taints {
-        note(&state, true);
+    if has_soft_taints {
+        note(&state, SoftTaints::Borne);
     }
     for term in &terms {
         state.terms = vec![term];
-        note(&state, !soft_taints);
-        if soft_taints {
-            note(&state, true);
+        note(&state, at_first);
+        if has_soft_taints {
+            note(&state, SoftTaints::Borne);
         }
     }
     relaxations

@@ -104,7 +104,7 @@ impl Worth {
     }
 
     /// Keeps a node that was to be ended, or the other way round.
-    pub(super) fn flip(&self, relaxed: &mut Relaxed, id: ValuedId, is_kept: bool) {
+    pub(super) fn set_kept(&self, relaxed: &mut Relaxed, id: ValuedId, is_kept: bool) {
         let node = &self.nodes[id];
         let sign = if is_kept { 1.0 } else { -1.0 };
         relaxed.dollars += sign * (node.price - node.moving);

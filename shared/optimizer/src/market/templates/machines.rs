@@ -34,6 +34,22 @@ const UNAVAILABLE: u64 = u64::MAX;
 /// A label, what is asked of it, and the purchases that meet that.
 type Meeting = (String, Requirement, Rc<Purchases>);
 
+/// What becomes of taints with the effect `PreferNoSchedule` that a pod does not tolerate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SoftTaints {
+    /// It puts up with them.
+    Borne,
+    /// It goes where there are none.
+    Avoided,
+}
+
+impl SoftTaints {
+    /// Whether a pod puts up with a taint that it does not tolerate.
+    pub(crate) fn bear(self, taint: &Taint) -> bool {
+        self == Self::Borne && !taint.is_hard()
+    }
+}
+
 /// What the machines of every pool are made from.
 pub(super) struct Facts<'f, 'a> {
     pub(super) snapshot: &'a Snapshot,
@@ -366,12 +382,11 @@ impl<'a> Machines<'a> {
         self.reservations.values().copied()
     }
 
-    /// Whether pods of some spec may be on its nodes as far as taints say, with or without those of the effect
-    /// `PreferNoSchedule`.
-    pub(crate) fn bears(&self, spec: &PodSpec, bears_soft_taints: bool) -> bool {
-        self.taints.iter().all(|taint| {
-            (bears_soft_taints && !taint.is_hard()) || spec.tolerations.iter().any(|t| t.tolerates(taint))
-        })
+    /// Whether pods of some spec may be on its nodes as far as taints say.
+    pub(crate) fn bears(&self, spec: &PodSpec, soft_taints: SoftTaints) -> bool {
+        self.taints
+            .iter()
+            .all(|taint| soft_taints.bear(taint) || spec.tolerations.iter().any(|t| t.tolerates(taint)))
     }
 
     /// The zones out of `zones` in which a purchase can be had.

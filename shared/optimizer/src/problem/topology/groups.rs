@@ -105,7 +105,7 @@ impl<'a> Groups<'a> {
         constraints(spec)
             .map(|(constraint, weight)| {
                 let group = self.enter(Group::of(snapshot, spec, asker, constraint));
-                WeightedRule { rule: self.rule(group, constraint, asker, weight.is_some()), weight }
+                WeightedRule { rule: self.rule(group, constraint, asker, weight), weight }
             })
             .collect()
     }
@@ -134,7 +134,7 @@ impl<'a> Groups<'a> {
         terms
             .filter_map(|constraint| {
                 let group = *self.ids.get(&Group::of(snapshot, spec, asker, constraint))?;
-                Some(self.rule(group, constraint, asker, false))
+                Some(self.rule(group, constraint, asker, None))
             })
             .collect()
     }
@@ -144,14 +144,14 @@ impl<'a> Groups<'a> {
         group: GroupId,
         constraint: Constraint<'_>,
         asker: Asker<'_>,
-        is_preference: bool,
+        weight: Option<i32>,
     ) -> Rule {
         Rule {
             group,
             kind: constraint.kind(),
             selects_itself: self.all[group].selects(asker),
             is_per_host: self.all[group].is_per_host(),
-            is_preference,
+            is_preference: weight.is_some(),
         }
     }
 

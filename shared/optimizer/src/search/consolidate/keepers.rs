@@ -99,7 +99,7 @@ impl<'s, 'p, 'a> Search<'s, 'p, 'a> {
         let mut relaxed = self.worth.of_none();
         let mut bounds = vec![(self.worth.bound(&relaxed), 0)];
         for (count, valued) in self.open.iter().enumerate() {
-            self.worth.flip(&mut relaxed, *valued, true);
+            self.worth.set_kept(&mut relaxed, *valued, true);
             bounds.push((self.worth.bound(&relaxed), count + 1));
         }
         bounds.sort_by(|(a, x), (b, y)| a.total_cmp(b).then(x.cmp(y)));
@@ -122,7 +122,7 @@ impl<'s, 'p, 'a> Search<'s, 'p, 'a> {
         }
         let mut relaxed = self.worth.of_none();
         for valued in keepers.keys().filter(|valued| keepers[*valued]) {
-            self.worth.flip(&mut relaxed, valued, true);
+            self.worth.set_kept(&mut relaxed, valued, true);
         }
         let (kept, ended): (Vec<ValuedId>, Vec<ValuedId>) =
             self.first_of_kinds(keepers).into_iter().partition(|valued| keepers[*valued]);
@@ -131,7 +131,7 @@ impl<'s, 'p, 'a> Search<'s, 'p, 'a> {
         let bound = |flipped: Vec<ValuedId>| {
             let mut relaxed: Relaxed = relaxed.clone();
             for valued in &flipped {
-                self.worth.flip(&mut relaxed, *valued, !keepers[*valued]);
+                self.worth.set_kept(&mut relaxed, *valued, !keepers[*valued]);
             }
             (self.worth.bound(&relaxed), flipped)
         };
