@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use outrigger_model::{Plan, PlannedNode, Pod, PodSpec, Resources, Snapshot};
 use outrigger_planning::provision;
-use outrigger_policy::{Options, Preferences};
+use outrigger_policy::{Options, Preferences, Supposed};
 use outrigger_referee as referee;
 use serde_json::Value;
 
@@ -180,7 +180,9 @@ fn shape(node: &PlannedNode) -> String {
 
 /// The world a minute after the plan was written down.
 fn applied(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
-    let mut next = snapshot.with_plan(plan);
+    let mut world = Supposed::facts(snapshot);
+    world.planned(plan);
+    let mut next = world.into_snapshot();
     next.generation += 1;
     next.taken_at += jiff::SignedDuration::from_secs(60);
     next

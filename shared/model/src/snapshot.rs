@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     CapacityBuffer, Command, DaemonSet, DemandHistory, DemandSample, InstanceType, Intent, Invalid,
-    KarpenterLease, LaunchHealth, Node, NodeClaim, NodeClass, NodeOverlay, NodePool, Plan, Pod,
-    PodDisruptionBudget, Proposal, SpotRefusal, Target, UnavailableOffering, VolumeClaim, Waste,
+    KarpenterLease, LaunchHealth, Node, NodeClaim, NodeClass, NodeOverlay, NodePool, Pod,
+    PodDisruptionBudget, Proposal, SpotRefusal, UnavailableOffering, VolumeClaim, Waste,
 };
 
 /// Everything that a decision may use, as facts: what follows from them is planning's to say. It
@@ -163,37 +163,6 @@ impl Snapshot {
     /// What a pool's class can make; `None` when the class could not be found.
     pub fn offer_for(&self, pool: &NodePool) -> Option<&ClassOffer> {
         self.classes.iter().find(|offer| &offer.class.reference == pool.node_class())
-    }
-
-    /// The world in which a plan is written down and nothing of it has happened yet: its nodes are
-    /// claims, and its other pods are nominated for the nodes, or entered in the claims, that have
-    /// room for them.
-    #[must_use]
-    pub fn with_plan(&self, plan: &Plan) -> Self {
-        let mut next = self.clone();
-        next.claims.extend(plan.nodes.iter().map(|node| NodeClaim::planned(node, "", self.taken_at)));
-        let mut places: BTreeMap<usize, String> = BTreeMap::new();
-        let by_uid: BTreeMap<&str, usize> =
-            self.pods.iter().enumerate().map(|(place, pod)| (pod.uid.as_str(), place)).collect();
-        for placement in &plan.existing {
-            match &placement.target {
-                Target::Node(node) => {
-                    let known = placement.pods.iter().filter_map(|pod| by_uid.get(pod.uid.as_str()));
-                    places.extend(known.map(|place| (*place, node.clone())));
-                }
-                Target::Claim(name) => {
-                    for claim in next.claims.iter_mut().filter(|claim| &claim.name == name) {
-                        let new = placement.pods.iter().filter(|pod| !claim.status.nominated.contains(pod));
-                        let new: Vec<_> = new.cloned().collect();
-                        claim.status.nominated.extend(new);
-                    }
-                }
-            }
-        }
-        for (place, node) in places {
-            next.pods[place].nominated_node = Some(node);
-        }
-        next
     }
 
     /// All that could not be read of the cluster's own objects.

@@ -26,7 +26,7 @@ use outrigger_policy::pods::daemons::{Daemon, daemons};
 use outrigger_policy::pods::queue::unsupported;
 use outrigger_policy::pods::static_pods::StaticPods;
 use outrigger_policy::pods::volumes::Volumes;
-use outrigger_policy::{Options, reservations};
+use outrigger_policy::{Options, Supposed, reservations};
 use typed_index_collections::{TiSlice, TiVec};
 
 use crate::amounts::{self, Dimensions};
@@ -105,15 +105,17 @@ pub struct Problem<'a> {
 }
 
 impl<'a> Problem<'a> {
-    /// The problem of finding places for some pods of a snapshot.
+    /// The problem of finding places for some pods of a world. Nobody can ask it of the bare facts: there pods that
+    /// must leave count as if they stayed.
     pub fn of(
-        snapshot: &'a Snapshot,
+        world: &'a Supposed<'_>,
         options: &'a Options<'a>,
         volumes: &Volumes<'a>,
         left_alone: &LeftAlone<'_>,
         pods: &[&'a Pod],
         endable: &Endable<'a>,
     ) -> Self {
+        let snapshot: &Snapshot = world;
         let has_soft_taints = has_soft_taints(snapshot);
         let daemons: TiVec<DaemonId, Daemon<'_>> = daemons(snapshot).into();
         let (mut classes, groups) =

@@ -21,12 +21,11 @@ use outrigger_policy::disruption::ranking::rank;
 use outrigger_policy::disruption::{
     Balance, Budgets, Candidate, Candidates, Consolidation, ConsolidationCommand, DisruptionSettings,
     DriftReason, Kept, KeptName, KeptNode, NodeCost, Patience, balances, candidates, price, static_pools,
-    with_moving_pods,
 };
 use outrigger_policy::launch_outcomes::LeftAlone;
 use outrigger_policy::pods::queue;
 use outrigger_policy::pods::volumes::Volumes;
-use outrigger_policy::{Options, leaving};
+use outrigger_policy::{Options, Supposed};
 
 use crate::report::commands::{Written, commands};
 use successors::Successors;
@@ -48,19 +47,20 @@ pub fn consolidate(
     let attrition = Attrition::of(snapshot, &found);
     let may_last_until = |it: &Candidate<'_>| attrition.may_last_until(it, &settings.for_pool(it.pool));
     let mut chosen = Chosen::of(snapshot, &found, &budgets, &may_last_until);
-    let seen = leaving::seen(snapshot);
-    let successors = Successors::of(&seen, options, &chosen.surplus, &chosen.replaced);
+    let mut world = Supposed::leaving(snapshot);
+    let successors = Successors::of(&world, options, &chosen.surplus, &chosen.replaced);
     chosen.keep_those_without(&successors);
     let all: Vec<&Candidate<'_>> = chosen.all().collect();
-    let seen = with_moving_pods(successors.on_their_way(&seen).into_owned(), &all);
-    let volumes = Volumes::of(&seen);
-    let buffers = queue::buffer_pods(&seen);
-    let left_alone = LeftAlone::of(&seen);
-    let pods = queue::queue(&seen, &buffers, &volumes, &left_alone).pods;
+    successors.put_on_their_way(&mut world);
+    world.moving(&pods_of(&all));
+    let volumes = Volumes::of(&world);
+    let buffers = queue::buffer_pods(&world);
+    let left_alone = LeftAlone::of(&world);
+    let pods = queue::queue(&world, &buffers, &volumes, &left_alone).pods;
     let cost = |candidate: &&Candidate<'_>| candidate.cost().map_or(0, Price::nanos);
     let saves: Endable<'_> = all.iter().map(|it| (it.node.name.as_str(), cost(it))).collect();
     let balances: BTreeMap<&str, Balance> = balances(snapshot, options);
-    let problem = Problem::of(&seen, options, &volumes, &left_alone, &pods, &saves);
+    let problem = Problem::of(&world, options, &volumes, &left_alone, &pods, &saves);
     let settings_of = |pool: &NodePool| DisruptionSettings {
         balance: balances.get(pool.name.as_str()).copied(),
         ..settings.for_pool(pool)
@@ -80,6 +80,11 @@ pub fn consolidate(
     let ranking = rank(snapshot, &found, &going, settings, options);
     let (waste, drifted) = (judged.wasted.told(), attrition.told());
     Consolidation { before, after, commands, kept, ranking, waste, drifted }
+}
+
+/// The uids of the pods that need a place elsewhere once some nodes go.
+fn pods_of<'a>(candidates: &[&Candidate<'a>]) -> BTreeSet<&'a str> {
+    candidates.iter().flat_map(|candidate| &candidate.pods).map(|pod| pod.uid.as_str()).collect()
 }
 
 /// What is to be looked at of each node.

@@ -4,26 +4,25 @@
 //! Where there is room already nothing is paid, so that is looked for first, for all commands at once; what then has no
 //! place is planned command by command.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::{
-    Command, NodeReport, Outcome, Plan, PlannedNode, Pod, PodState, PodsReport, Price, Report, Snapshot,
+    Command, NodeReport, Outcome, Plan, PlannedNode, Pod, PodsReport, Price, Report, Snapshot,
 };
 use outrigger_optimizer::problem::Problem;
 use outrigger_optimizer::search;
-use outrigger_policy::Options;
 use outrigger_policy::launch_outcomes::LeftAlone;
 use outrigger_policy::leaving::replacement;
 use outrigger_policy::pods::queue;
 use outrigger_policy::pods::volumes::Volumes;
+use outrigger_policy::{Options, Supposed};
 
 use crate::report::Writer;
 
 /// What becomes of the pods of such commands, and the world in which that has come true.
 pub(crate) struct Moves<'a> {
     /// The world: moved pods are nominated for where they go, planned nodes are claims, and pods that stay are bound.
-    pub(crate) snapshot: Cow<'a, Snapshot>,
+    pub(crate) world: Supposed<'a>,
     /// Uids of pods that are moved.
     moved: BTreeSet<String>,
     /// Nodes that are opened for them.
@@ -46,11 +45,11 @@ struct Move {
 }
 
 impl<'a> Moves<'a> {
-    /// Plans the moves of a snapshot in which pods that must find another place are leaving.
-    pub(crate) fn of(seen: Cow<'a, Snapshot>, options: &Options<'_>) -> Self {
-        let all: Vec<Move> = replacement::current(&seen).filter_map(|it| Move::of(it, &seen)).collect();
+    /// Plans the moves of a world in which pods that must find another place are leaving.
+    pub(crate) fn of(world: Supposed<'a>, options: &Options<'_>) -> Self {
+        let all: Vec<Move> = replacement::current(&world).filter_map(|it| Move::of(it, &world)).collect();
         let mut moves = Self {
-            snapshot: seen,
+            world,
             moved: BTreeSet::new(),
             nodes: Vec::new(),
             reports: Vec::new(),
@@ -75,8 +74,8 @@ impl<'a> Moves<'a> {
 
     /// Moves pods to nodes and claims that exist; returns the commands of which some pod found no room.
     fn find_room(&mut self, moves: Vec<Move>, options: &Options<'_>) -> Vec<Move> {
-        let mut world = self.snapshot.as_ref().clone();
-        world.node_pools.clear();
+        let mut world = self.world.clone();
+        world.with_pools(|_| false);
         let pods: BTreeSet<&str> = moves.iter().flat_map(|it| &it.pods).map(String::as_str).collect();
         let (plan, _) = place(&world, &pods, options);
         let (placed, left): (Vec<Move>, Vec<Move>) =
@@ -88,8 +87,8 @@ impl<'a> Moves<'a> {
 
     /// Opens nodes for the pods of a command, unless they cost more than they may.
     fn open_nodes(&mut self, it: &Move, options: &Options<'_>) -> bool {
-        let mut world = self.snapshot.as_ref().clone();
-        world.node_pools.retain(|pool| pool.spec.replicas.is_none());
+        let mut world = self.world.clone();
+        world.with_pools(|pool| pool.spec.replicas.is_none());
         let pods: BTreeSet<&str> = it.pods.iter().map(String::as_str).collect();
         let (mut plan, report) = place(&world, &pods, options);
         plan.nodes.retain(|node| node.pods.iter().any(|pod| it.pods.contains(&pod.uid)));
@@ -110,18 +109,13 @@ impl<'a> Moves<'a> {
         for placement in &mut plan.existing {
             placement.pods.retain(|pod| pods.contains(&pod.uid));
         }
-        self.snapshot = Cow::Owned(self.snapshot.with_plan(&plan));
+        self.world.planned(&plan);
         self.moved.extend(pods);
     }
 
     /// Leaves pods where they are.
     fn bind(&mut self, it: &Move, why: &str) {
-        let mut pods = Vec::new();
-        for pod in self.snapshot.to_mut().pods.iter_mut().filter(|pod| it.pods.contains(&pod.uid)) {
-            pod.state = PodState::Bound;
-            pods.push(pod.id.clone());
-        }
-        pods.sort();
+        let pods = self.world.staying(&it.pods);
         let outcome = Outcome::Ignored { reason: format!("it stays where it is: {why}") };
         self.staying.push(PodsReport { pods, outcome });
     }
@@ -156,7 +150,7 @@ impl Move {
 }
 
 /// Plans for some pods, and for those that are meant for nodes already, whose room they would take otherwise.
-fn place(world: &Snapshot, pods: &BTreeSet<&str>, options: &Options<'_>) -> (Plan, Report) {
+fn place(world: &Supposed<'_>, pods: &BTreeSet<&str>, options: &Options<'_>) -> (Plan, Report) {
     let left_alone = LeftAlone::of(world);
     let volumes = Volumes::of(world);
     let in_claims = world.claims.iter().flat_map(|claim| &claim.status.nominated);

@@ -9,7 +9,7 @@ use outrigger_policy::launch_outcomes::LeftAlone;
 use outrigger_policy::pods::fill_pods::fill_pods;
 use outrigger_policy::pods::queue::{self, GroupName, group_of};
 use outrigger_policy::pods::volumes::Volumes;
-use outrigger_policy::{Options, leaving};
+use outrigger_policy::{Options, Supposed};
 
 use crate::moves::Moves;
 use crate::rate;
@@ -22,32 +22,32 @@ use crate::report::Writer;
 /// bytes, unless [`Options::time_is_up`] ends the search sooner.
 #[must_use = "a plan does nothing until it is applied"]
 pub fn provision(snapshot: &Snapshot, options: &Options<'_>) -> (Plan, Report) {
-    let moves = Moves::of(leaving::seen(snapshot), options);
-    let (mut plan, mut report) = place_all(&moves.snapshot, options);
+    let moves = Moves::of(Supposed::leaving(snapshot), options);
+    let (mut plan, mut report) = place_all(&moves.world, options);
     moves.complete(&mut plan, &mut report);
     (plan, report)
 }
 
-/// Plans for all pods that need a place, in the world as a decision sees it.
-fn place_all(snapshot: &Snapshot, options: &Options<'_>) -> (Plan, Report) {
-    let left_alone = LeftAlone::of(snapshot);
-    let volumes = Volumes::of(snapshot);
-    let buffers = queue::buffer_pods(snapshot);
-    let queue = queue::queue(snapshot, &buffers, &volumes, &left_alone);
-    let fill = fill_pods(snapshot, options);
+/// Plans for all pods that need a place.
+fn place_all(world: &Supposed<'_>, options: &Options<'_>) -> (Plan, Report) {
+    let left_alone = LeftAlone::of(world);
+    let volumes = Volumes::of(world);
+    let buffers = queue::buffer_pods(world);
+    let queue = queue::queue(world, &buffers, &volumes, &left_alone);
+    let fill = fill_pods(world, options);
     let mut broken: BTreeMap<GroupName<'_>, Vec<&Pod>> = BTreeMap::new();
     let mut pods = without_groups(queue.pods, &queue.incomplete, &mut broken);
     loop {
         let with_fill: Vec<&Pod> = pods.iter().copied().chain(&fill).collect();
-        let problem = Problem::of(snapshot, options, &volumes, &left_alone, &with_fill, &BTreeMap::new());
+        let problem = Problem::of(world, options, &volumes, &left_alone, &with_fill, &BTreeMap::new());
         let (mut plan, mut report) = Writer::new(&search::solve(&problem)).write();
         let unplaced = report.unplaced().map(|(pod, _)| pod).collect::<BTreeSet<_>>();
         let new: BTreeSet<GroupName<'_>> =
             pods.iter().filter(|pod| unplaced.contains(&pod.id)).filter_map(|pod| group_of(pod)).collect();
         if new.is_empty() {
-            report.pods.extend(broken.into_iter().map(|(name, pods)| not_whole(snapshot, name, &pods)));
+            report.pods.extend(broken.into_iter().map(|(name, pods)| not_whole(world, name, &pods)));
             report.pods.extend(queue.left_out);
-            rate::put_off(snapshot, &left_alone, &mut plan, &mut report);
+            rate::put_off(world, &left_alone, &mut plan, &mut report);
             return (plan, report);
         }
         pods = without_groups(pods, &new, &mut broken);

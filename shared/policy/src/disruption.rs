@@ -30,7 +30,7 @@ mod windows;
 
 pub use balance::{Balance, balances};
 pub use budgets::{Allowance, Budgets, Closed};
-pub use candidates::{Candidate, Candidates, KeptNode, candidates, with_moving_pods};
+pub use candidates::{Candidate, Candidates, KeptNode, candidates};
 pub use consolidation::{Consolidation, ConsolidationCommand, KeptName, NodeCost};
 pub use drift::DriftReason;
 pub use expiry::GracefulExpiry;

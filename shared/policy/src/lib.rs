@@ -4,7 +4,7 @@
 //! a plan is found.
 //!
 //! [`pods`] says which pods a decision is about and what comes with them. [`leaving`] says which pods must leave their
-//! node. [`disruption`] says which nodes may be given up, and why the others are kept. [`launch_outcomes`] says which
+//! node, and [`Supposed`] is the world in which that has begun. [`disruption`] says which nodes may be given up, and why the others are kept. [`launch_outcomes`] says which
 //! nodes came to nothing, and what is left alone because of it. [`addresses`] and [`reservations`] say what subnets
 //! and capacity reservations have room for, [`demand`] what may come next, [`karpenter`] which pools are another's.
 
@@ -21,4 +21,5 @@ pub mod pods;
 pub mod reservations;
 
 pub use launch_outcomes::{LaunchOutcome, LaunchOutcomes, StrangeTaint, launch_outcomes, pauses};
+pub use leaving::Supposed;
 pub use options::{MinValuesPolicy, Options, Preferences};

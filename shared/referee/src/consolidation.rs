@@ -13,7 +13,7 @@ use outrigger_model::{
     ExistingPlacement, NominatedPod, Plan, PlannedNode, Pod, PodRef, PodState, Snapshot, Target,
 };
 use outrigger_policy::disruption::{Consolidation, ConsolidationCommand};
-use outrigger_policy::{Options, leaving};
+use outrigger_policy::{Options, Supposed};
 
 use super::check;
 use super::cluster_state::ClusterState;
@@ -28,7 +28,7 @@ pub fn check_consolidation(
     found: &Consolidation,
     options: &Options<'_>,
 ) -> Vec<Violation> {
-    let seen = leaving::seen(snapshot);
+    let seen = Supposed::leaving(snapshot);
     let cluster = ClusterState::of(&seen);
     let mut violations = Vec::new();
     let order = Order::of(found);
@@ -82,7 +82,10 @@ pub fn carried_out(snapshot: &Snapshot, found: &Consolidation) -> CarriedOut {
         |(target, pods): (&Target, Vec<NominatedPod>)| ExistingPlacement { target: target.clone(), pods };
     let plan = Plan { nodes, existing: existing.into_iter().map(placement).collect(), ..nothing };
     let before_launches = without_ended(snapshot, found);
-    CarriedOut { snapshot: before_launches.with_plan(&launches), plan, before_launches, launches }
+    let mut world = Supposed::facts(&before_launches);
+    world.planned(&launches);
+    let snapshot = world.into_snapshot();
+    CarriedOut { snapshot, plan, before_launches, launches }
 }
 
 /// The cluster once all nodes are gone that commands end, with their pods pending. What lives and dies with a node, and

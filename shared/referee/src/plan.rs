@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use outrigger_model::{Outcome, Plan, PodRef, Report, Snapshot};
+use outrigger_policy::Supposed;
 
 use super::cluster_state::ClusterState;
 use super::daemon_pods::DaemonPods;
@@ -16,7 +17,7 @@ use super::{affinity, anti_affinity, fit, nodes, planned_nodes, pools, spread, v
 /// turns out to be, and every node is one that may be had.
 ///
 /// Preferences do not bind, so a plan that passes them over is right. Which pods must leave their node is not judged:
-/// the snapshot says it, as [`outrigger_policy::leaving::seen`] gives it.
+/// the snapshot says it, as [`Supposed::leaving`] gives it.
 pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
     let mut violations = Vec::new();
     let cluster = ClusterState::of(snapshot);
@@ -44,7 +45,7 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
 /// placed or reported with a reason, and that the report places it where the plan does. The snapshot is the one that
 /// was decided from.
 pub fn check_with_report(snapshot: &Snapshot, plan: &Plan, report: &Report) -> Vec<Violation> {
-    let seen = outrigger_policy::leaving::seen(snapshot);
+    let seen = Supposed::leaving(snapshot);
     let snapshot = &*seen;
     let mut violations = check(snapshot, plan);
     let existing = plan.existing.iter().map(|placement| (placement.target.name(), &placement.pods));

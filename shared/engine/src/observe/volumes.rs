@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::volume::claims_to_know;
 use outrigger_model::{Pod, PodRef, Snapshot, VolumeClaim};
-use outrigger_policy::leaving;
+use outrigger_policy::Supposed;
 
 use super::Purpose;
 use crate::error::chain;
@@ -32,7 +32,7 @@ pub(super) async fn add_volumes(
 /// The claims that matter: those of pods that need a node, or whose node is going, and to find nodes that may be
 /// disrupted those of all pods that would need another.
 fn mounted(snapshot: &Snapshot, purpose: Purpose) -> BTreeSet<PodRef> {
-    let seen = leaving::seen(snapshot);
+    let seen = Supposed::leaving(snapshot);
     let own = snapshot.nodes.iter().filter(|node| node.node_pool().is_some());
     let own: BTreeSet<&str> = match purpose {
         Purpose::Provision => BTreeSet::new(),

@@ -1,14 +1,14 @@
 //! What takes the place of nodes of static pools that are replaced.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use outrigger_model::{NodePool, Plan, PlannedNode, Snapshot, Taint};
+use outrigger_model::{NodePool, Plan, PlannedNode};
 use outrigger_optimizer::problem::limits::Limits;
-use outrigger_policy::Options;
+use outrigger_policy::disruption::Candidate;
 use outrigger_policy::disruption::static_pools::replicas;
-use outrigger_policy::disruption::{Candidate, with_moving_pods};
+use outrigger_policy::{Options, Supposed};
 
+use super::pods_of;
 use crate::provision::provision;
 use crate::report::commands::Written;
 
@@ -22,7 +22,7 @@ pub(super) struct Successors {
 impl Successors {
     /// Of nodes that are replaced, where others are ended for good. What a pool lacks already is not among them.
     pub(super) fn of(
-        seen: &Snapshot,
+        world: &Supposed<'_>,
         options: &Options<'_>,
         ended: &[&Candidate<'_>],
         replaced: &[&Candidate<'_>],
@@ -33,16 +33,17 @@ impl Successors {
             return Self::default();
         }
         // Only pods of nodes that are replaced are planned for here: a successor is in the zone that they ask for.
-        let staying = seen.pods.iter().filter(|pod| !pod.is_provisionable()).cloned().collect();
-        let without = Snapshot { pods: staying, buffers: Vec::new(), ..seen.clone() };
-        let mut going = closed(&without, ended.iter().copied());
+        let mut going = world.clone();
+        going.without_waiting();
+        going.closing(&names_of(ended));
         let lacking = |pool: &NodePool| {
             replicas(pool)
                 .saturating_sub(usize::try_from(Limits::of(&going, pool, &[]).nodes).unwrap_or(usize::MAX))
         };
         let lacking: BTreeMap<&str, usize> =
             replaced.iter().map(|it| (it.pool.name.as_str(), lacking(it.pool))).collect();
-        going = with_moving_pods(closed(&going, replaced.iter().copied()), &replaced);
+        going.closing(&names_of(&replaced));
+        going.moving(&pods_of(&replaced));
         let mut by_pool: BTreeMap<String, Vec<PlannedNode>> = BTreeMap::new();
         for node in provision(&going, options).0.nodes {
             by_pool.entry(node.spec.node_pool.clone()).or_default().push(node);
@@ -59,14 +60,14 @@ impl Successors {
         Self { by_pool }
     }
 
-    /// A snapshot in which they are on their way, so that pods have places on them.
-    pub(super) fn on_their_way<'s>(&self, seen: &'s Snapshot) -> Cow<'s, Snapshot> {
+    /// Supposes that they are on their way, so that pods have places on them.
+    pub(super) fn put_on_their_way(&self, world: &mut Supposed<'_>) {
         if self.by_pool.values().all(Vec::is_empty) {
-            return Cow::Borrowed(seen);
+            return;
         }
-        let mut plan = Plan::nothing(seen.taken_at, seen.generation);
+        let mut plan = Plan::nothing(world.taken_at, world.generation);
         plan.nodes = self.by_pool.values().flatten().cloned().collect();
-        Cow::Owned(seen.with_plan(&plan))
+        world.planned(&plan);
     }
 
     /// Adds to a command what takes the place of its node, where that is of a static pool: the one that its pods move
@@ -91,12 +92,6 @@ impl Successors {
     }
 }
 
-/// A snapshot in which some nodes are closed as for a drain.
-fn closed<'c, 'a: 'c>(snapshot: &Snapshot, nodes: impl Iterator<Item = &'c Candidate<'a>>) -> Snapshot {
-    let names: BTreeSet<&str> = nodes.map(|it| it.node.name.as_str()).collect();
-    let mut next = snapshot.clone();
-    for node in next.nodes.iter_mut().filter(|node| names.contains(node.name.as_str())) {
-        node.taints.push(Taint::disrupted());
-    }
-    next
+fn names_of<'a>(candidates: &[&Candidate<'a>]) -> BTreeSet<&'a str> {
+    candidates.iter().map(|candidate| candidate.node.name.as_str()).collect()
 }

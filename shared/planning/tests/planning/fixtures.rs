@@ -11,7 +11,7 @@ use outrigger_model::{
     labels,
 };
 use outrigger_planning::provision;
-use outrigger_policy::Options;
+use outrigger_policy::{Options, Supposed};
 use outrigger_referee as referee;
 use serde_json::{Value, json};
 
@@ -184,9 +184,16 @@ pub(crate) fn node(name: &str, instance_type: &str) -> Node {
     .unwrap()
 }
 
+/// The world in which a plan is written down, and nothing of it has happened yet.
+pub(crate) fn with_plan(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
+    let mut world = Supposed::facts(snapshot);
+    world.planned(plan);
+    world.into_snapshot()
+}
+
 /// The world after a plan was applied: its nodes are claims, its other pods are nominated, and it is a minute later.
 pub(crate) fn applied(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
-    let mut next = snapshot.with_plan(plan);
+    let mut next = with_plan(snapshot, plan);
     next.generation += 1;
     next.taken_at += jiff::SignedDuration::from_secs(60);
     next

@@ -3,7 +3,7 @@
 use outrigger_model::{Hold, Outcome, Plan, PoolHealth, PutOff, PutOffReason, Report, Snapshot, labels};
 use serde_json::json;
 
-use crate::fixtures::{applied, planned, pool, spec, with_pods};
+use crate::fixtures::{applied, planned, pool, spec, with_plan, with_pods};
 
 /// Five pods that need a node each.
 fn snapshot() -> Snapshot {
@@ -50,7 +50,7 @@ fn the_cap_counts_what_came_within_the_last_minute() {
     assert!(plan.put_off.iter().all(|node| node.reason == PutOffReason::OverTheCap));
     let why = "its node is put off: as many nodes as allowed were launched within this minute";
     assert!(reasons(&report).iter().all(|(reason, _)| *reason == why));
-    assert_eq!(counts(&planned(&snapshot.with_plan(&plan)).0), (0, 2), "in the same minute");
+    assert_eq!(counts(&planned(&with_plan(&snapshot, &plan)).0), (0, 2), "in the same minute");
     snapshot = applied(&snapshot, &plan);
     assert_eq!(counts(&planned(&snapshot).0), (2, 0), "a minute later");
 }

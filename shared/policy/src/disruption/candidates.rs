@@ -1,6 +1,6 @@
 //! Which nodes may be disrupted by choice: Karpenter's candidates.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use outrigger_model::node_pool::ConsolidationPolicy;
@@ -65,17 +65,6 @@ impl Candidate<'_> {
     pub fn cost(&self) -> Option<Price> {
         self.price.map(|price| price + self.node_price)
     }
-}
-
-/// A snapshot in which the pods of some candidates count as leaving, so that they are placed anew.
-pub fn with_moving_pods(mut snapshot: Snapshot, candidates: &[&Candidate<'_>]) -> Snapshot {
-    let moving: BTreeSet<&str> =
-        candidates.iter().flat_map(|candidate| &candidate.pods).map(|pod| pod.uid.as_str()).collect();
-    for pod in snapshot.pods.iter_mut().filter(|pod| moving.contains(pod.uid.as_str())) {
-        pod.state = PodState::Leaving;
-        pod.nominated_node = None;
-    }
-    snapshot
 }
 
 /// A node that is left alone.

@@ -13,8 +13,8 @@ use outrigger_model::{
     ProtectedObject, Snapshot, Target, TerminationReason,
 };
 
+use super::Supposed;
 use super::eviction::{EvictionBlocker, EvictionRules};
-use super::seen;
 
 /// How long replacements are waited for (Karpenter's commands: 10 min at least); a machine joins within a few minutes.
 pub const PATIENCE: Duration = Duration::from_mins(10);
@@ -187,7 +187,7 @@ pub fn noted(snapshot: &Snapshot, plan: &Plan, is_launched: impl Fn(&str) -> boo
     if snapshot.commands.is_empty() {
         return Vec::new();
     }
-    let snapshot = seen(snapshot);
+    let snapshot = Supposed::leaving(snapshot);
     let launched: Vec<&PlannedNode> = plan.nodes.iter().filter(|node| is_launched(&node.claim)).collect();
     let places = places(&snapshot, plan, &launched);
     current(&snapshot)

@@ -6,7 +6,7 @@ use outrigger_model::{Snapshot, labels};
 use serde_json::json;
 
 use super::{all_placed, placed, refusals};
-use crate::fixtures::{bound, cluster, node, planned, pods, pool, requiring, spec};
+use crate::fixtures::{bound, cluster, node, planned, pods, pool, requiring, spec, with_plan};
 
 /// A cluster whose pool makes nodes of these types, each of which attaches so many volumes.
 fn attaching(types: &[(&str, u32)]) -> Snapshot {
@@ -75,7 +75,7 @@ fn new_nodes_take_no_more_volumes_than_their_type_attaches() {
 fn a_claim_in_flight_takes_no_more_volumes_than_its_type_attaches() {
     let mut snapshot = attaching(&[("m6a.2xlarge", 3)]);
     add(&mut snapshot, "db", 3, 1);
-    let mut snapshot = snapshot.with_plan(&all_placed(&snapshot));
+    let mut snapshot = with_plan(&snapshot, &all_placed(&snapshot));
     add(&mut snapshot, "late", 1, 1);
     let plan = all_placed(&snapshot);
     let on_claim: usize = plan.existing.iter().map(|placement| placement.pods.len()).sum();

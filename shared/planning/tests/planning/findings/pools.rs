@@ -11,7 +11,7 @@ use outrigger_model::{
 use serde_json::{Value, json};
 
 use super::all_placed;
-use crate::fixtures::{cluster, machine, node, planned, pods, pool, requiring, spec};
+use crate::fixtures::{cluster, machine, node, planned, pods, pool, requiring, spec, with_plan};
 
 const FAMILY: &str = "karpenter.k8s.aws/instance-family";
 
@@ -117,7 +117,7 @@ fn a_static_pool_has_its_replicas_beside_the_nodes_that_go() {
 
 /// The world once all that is planned has joined.
 fn joined(snapshot: &Snapshot) -> Snapshot {
-    let mut next = snapshot.with_plan(&planned(snapshot).0);
+    let mut next = with_plan(snapshot, &planned(snapshot).0);
     for (at, claim) in next.claims.iter_mut().enumerate() {
         let mut node = node(&format!("i-{at}"), "m6a.large");
         node.labels.insert(labels::NODE_POOL.into(), claim.spec.node_pool.clone());

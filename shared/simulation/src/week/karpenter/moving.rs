@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use outrigger_model::{CapacityType, PlannedNode, Price, RankedType, Snapshot};
 use outrigger_planning::provision;
 use outrigger_policy::Options;
+use outrigger_policy::Supposed;
 use outrigger_policy::disruption::{Balance, Candidate, DisruptionSettings, balances};
-use outrigger_policy::leaving::seen;
 
 use super::is_drained;
 use super::trial::Trial;
@@ -42,7 +42,7 @@ impl<'a> Moving<'a> {
         settings: &DisruptionSettings,
     ) -> Self {
         Self {
-            snapshot: RefCell::new(seen(snapshot).into_owned()),
+            snapshot: RefCell::new(Supposed::leaving(snapshot).into_snapshot()),
             drained: snapshot
                 .nodes
                 .iter()
