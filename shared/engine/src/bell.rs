@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use crate::error::chain;
 use crate::ports::{Notice, Ports};
 
-/// Rings about some claims; about none nothing is rung. Losing it costs time only: the next ticks do without it.
+/// Rings about some claims; about none nothing is rung. Losing it costs time only: the next ticks
+/// do without it.
 pub(crate) async fn ring(ports: Ports<'_>, kind: &'static str, cluster: &str, claims: Vec<String>) {
     if claims.is_empty() {
         return;

@@ -1,8 +1,9 @@
-//! The disrupt tick: nodes that are not worth their price, or are not what they should be any more -> commands.
+//! The disrupt tick: nodes that are not worth their price, or are not what they should be any more
+//! -> commands.
 //!
-//! It launches nothing and drains nothing. What it finds worth doing is proposed first, and becomes a command once a
-//! later tick finds the same: a command holds its claims, provision plans for their pods, and lifecycle drains the
-//! nodes when what replaces them is ready.
+//! It launches nothing and drains nothing. What it finds worth doing is proposed first, and becomes
+//! a command once a later tick finds the same: a command holds its claims, provision plans for
+//! their pods, and lifecycle drains the nodes when what replaces them is ready.
 
 mod deletion_costs;
 mod marks;
@@ -22,7 +23,7 @@ use tokio::time::Instant;
 
 use crate::TickError;
 use crate::bell::ring;
-use crate::disruption::command::commit;
+use crate::claim::command::commit;
 use crate::error::chain;
 use crate::guards::{Guard, Guards};
 use crate::lease_guard::LeaseGuard;
@@ -34,7 +35,8 @@ use crate::sweep::adoption::is_new_ledger;
 
 /// The name of the function and of its lease.
 pub const FUNCTION: &str = "disrupt";
-/// How long after it was proposed a command must be found again (Karpenter's `commandValidationDelay`).
+/// How long after it was proposed a command must be found again (Karpenter's
+/// `commandValidationDelay`).
 const VALIDATION_DELAY: SignedDuration = SignedDuration::from_secs(15);
 /// What rings for provision and lifecycle: the nodes of commands are to be replaced and drained.
 pub const NOTICE: &str = "Command Committed";
@@ -90,7 +92,8 @@ pub struct Summary {
     pub cost_per_hour_after: f64,
     /// An operator's pause that was in force.
     pub pause: Option<Pause>,
-    /// By how many seconds the API server's clock is ahead of ours, where that is so much that nothing was looked at.
+    /// By how many seconds the API server's clock is ahead of ours, where that is so much that
+    /// nothing was looked at.
     pub clock_difference: Option<i64>,
 }
 
@@ -160,8 +163,9 @@ impl Tick<'_> {
         Ok(())
     }
 
-    /// What the decision is made from, with what is remembered of the pods of nodes; `None` while an operator has paused
-    /// disruption, no node of ours is ready, or the API server's clock is wrong, so that nobody knows how old pods are.
+    /// What the decision is made from, with what is remembered of the pods of nodes; `None` while
+    /// an operator has paused disruption, no node of ours is ready, or the API server's clock is
+    /// wrong, so that nobody knows how old pods are.
     async fn look(
         &mut self,
         known: &DisruptionMemory,
@@ -200,8 +204,9 @@ impl Tick<'_> {
         Ok(Some((snapshot, DisruptionMemory { pods, demand, ..DisruptionMemory::default() })))
     }
 
-    /// Enters the quarter-hour that has just ended into the week's demand, before what is remembered of it goes. Where
-    /// the week cannot be read or written, disruption goes on without it.
+    /// Enters the quarter-hour that has just ended into the week's demand, before what is
+    /// remembered of it goes. Where the week cannot be read or written, disruption goes on without
+    /// it.
     async fn remember_demand(
         &self,
         snapshot: &Snapshot,
@@ -279,8 +284,8 @@ impl Tick<'_> {
         Ok(proposals)
     }
 
-    /// Says whether the command holds its claims from now on. Where somebody else wrote one of them meanwhile, the next
-    /// tick looks again.
+    /// Says whether the command holds its claims from now on. Where somebody else wrote one of them
+    /// meanwhile, the next tick looks again.
     async fn commit(
         &mut self,
         lease: &Lease,

@@ -4,13 +4,16 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Guard {
-    /// After a node was tainted, the scheduler is given time to notice before its pods are looked at.
+    /// After a node was tainted, the scheduler is given time to notice before its pods are looked
+    /// at.
     TaintWait,
-    /// A drain is written down on its node, so that nobody opens it who saw it before the drain began.
+    /// A drain is written down on its node, so that nobody opens it who saw it before the drain
+    /// began.
     DrainMark,
     /// What one sweep finds amiss must be found again by a later one.
     TwoSweeps,
-    /// EC2 is asked before the ledger is read, so that every instance that is seen was written down.
+    /// EC2 is asked before the ledger is read, so that every instance that is seen was written
+    /// down.
     CloudFirst,
     /// A sweep that would end more than three instances and a tenth of all does nothing.
     Breaker,
@@ -18,7 +21,8 @@ pub enum Guard {
     Partition,
     /// Absence of an instance counts for nothing while it may be too young to be shown.
     AbsenceWait,
-    /// Repair stops where more than a fifth of a pool is unhealthy: then the fault is not the nodes'.
+    /// Repair stops where more than a fifth of a pool is unhealthy: then the fault is not the
+    /// nodes'.
     RepairBreaker,
     /// What lifecycle writes is accepted only while its lease holds.
     Fence,
@@ -50,7 +54,8 @@ pub enum Guard {
     UnavailableMemory,
     /// A pod is asked to end by its uid, so that another that was made under its name is spared.
     PodUid,
-    /// A node is changed only as it was read, so that nothing is undone that somebody else did meanwhile.
+    /// A node is changed only as it was read, so that nothing is undone that somebody else did
+    /// meanwhile.
     NodeVersion,
 }
 
@@ -84,8 +89,9 @@ impl Guard {
     ];
 }
 
-/// Which guards are on: all, but for the breaker where an operator lets a large sweep go on. Whoever compiles with the
-/// feature `absences` may take any away, to see that somebody would notice.
+/// Which guards are on: all, but for the breaker where an operator lets a large sweep go on.
+/// Whoever compiles with the feature `absences` may take any away, to see that somebody would
+/// notice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Guards {
     sweeps_anyway: bool,

@@ -1,13 +1,13 @@
-//! Which nodes are what their providerID says: a pure rule. A kubelet writes its own providerID, and may write that of
-//! another instance; its name it has from its certificate.
+//! Which nodes are what their providerID says: a pure rule. A kubelet writes its own providerID,
+//! and may write that of another instance; its name it has from its certificate.
 
 use outrigger_model::{Node, NodeClaim};
 
 use crate::ports::Machine;
 
-/// Whether a node is the node of a claim's instance, which its providerID names. One that is registered is known by its
-/// name. Before that its name is what kOps gives it: the instance's id, or the private DNS name, which is made of its
-/// address.
+/// Whether a node is the node of a claim's instance, which its providerID names. One that is
+/// registered is known by its name. Before that its name is what kOps gives it: the instance's id,
+/// or the private DNS name, which is made of its address.
 pub(crate) fn is_believed(node: &Node, claim: &NodeClaim, machine: Option<&Machine>) -> bool {
     match &claim.status.node_name {
         Some(name) => node.name == *name,
@@ -23,7 +23,8 @@ pub(crate) fn is_named_after(node: &Node, machine: Option<&Machine>) -> bool {
     label(node) == machine.id || by_address().is_some_and(|name| name == label(node))
 }
 
-/// Whether a node is surely not the node of a claim's instance, as far as that can be told without EC2.
+/// Whether a node is surely not the node of a claim's instance, as far as that can be told without
+/// EC2.
 pub(crate) fn is_pretender(node: &Node, claim: &NodeClaim) -> bool {
     let may_be_named_by_address = claim.status.node_name.is_none() && label(node).starts_with("ip-");
     !is_believed(node, claim, None) && !may_be_named_by_address
@@ -54,7 +55,8 @@ mod tests {
         let address = Some("10.0.3.7".to_owned());
         let machine =
             Machine { private_ip: address, ..Machine::tagged("i-1", InstanceState::Running, |_| None) };
-        // The node's name, the name that the claim knows, whether EC2 shows the instance, and whether it is believed.
+        // The node's name, the name that the claim knows, whether EC2 shows the instance, and
+        // whether it is believed.
         let table = [
             ("i-1", None, true, true),
             ("i-1", None, false, true),

@@ -18,10 +18,10 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::bell::ring;
-use crate::disruption::command;
+use crate::claim::command;
+use crate::claim::end;
 use crate::error::chain;
 use crate::guards::Guards;
-use crate::node::terminate;
 use crate::pause::in_force;
 use crate::ports::{ClusterError, Event, Interruption, LedgerError, LedgerState, Ports, Subject};
 use decide::{Pointless, Response, pointless, respond};
@@ -388,8 +388,8 @@ async fn close(ports: Ports<'_>, claim: &NodeClaim) -> Result<Option<Subject>, C
             return Ok(None);
         }
         let closed = match &claim.status.termination {
-            Some(end) => terminate::close_for(ports, &node, end).await,
-            None => terminate::close(ports, &node).await,
+            Some(end) => end::close_for(ports, &node, end).await,
+            None => end::close(ports, &node).await,
         };
         match closed {
             Err(ClusterError::Changed { .. }) if attempt < ATTEMPTS => {}

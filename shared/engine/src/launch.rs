@@ -1,8 +1,8 @@
-//! From a Plan to instances: `apply` groups its nodes into launches (`fleet`), `launcher` sends each at EC2's `pace`,
-//! and what died half way is closed by `recover`.
+//! From a Plan to instances: `apply` groups its nodes into launches (`fleet`), `launcher` sends
+//! each at EC2's `pace`, and what died half way is closed by `recover`.
 //!
-//! What EC2 answers is judged by `fleet_errors`, remembered in `health`, and heeded by the next plan. `templates`
-//! tells which launch templates nobody uses any more.
+//! What EC2 answers is judged by `fleet_errors`, remembered in `health`, and heeded by the next
+//! plan. `templates` tells which launch templates nobody uses any more.
 
 pub(crate) mod apply;
 mod fleet;

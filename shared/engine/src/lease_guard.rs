@@ -17,16 +17,18 @@ const RENEW_EVERY: Duration = Duration::from_secs(8);
 /// How often a tick that waits for another one asks whether that has ended.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
 
-/// A held lease. The ledger's epoch conditions fence writes; this only keeps two functions from doing the same work.
+/// A held lease. The ledger's epoch conditions fence writes; this only keeps two functions from
+/// doing the same work.
 pub(crate) struct LeaseGuard {
     lease: Lease,
-    /// Held by the one renewal that is on its way, so that a shorter one never lands after a longer.
+    /// Held by the one renewal that is on its way, so that a shorter one never lands after a
+    /// longer.
     renewing: Mutex<()>,
 }
 
 impl LeaseGuard {
-    /// Makes sure that the ledger is this cluster's and has not forgotten everything, and takes the lease of
-    /// `function`; `None` when somebody else holds it until `patience_ends`.
+    /// Makes sure that the ledger is this cluster's and has not forgotten everything, and takes the
+    /// lease of `function`; `None` when somebody else holds it until `patience_ends`.
     pub(crate) async fn take(
         ports: Ports<'_>,
         function: &str,
@@ -51,7 +53,8 @@ impl LeaseGuard {
         &self.lease
     }
 
-    /// Does work and keeps the lease beside it. Work whose lease has gone is broken off, as if its function died.
+    /// Does work and keeps the lease beside it. Work whose lease has gone is broken off, as if its
+    /// function died.
     pub(crate) async fn beside<T>(
         &self,
         ports: Ports<'_>,
@@ -78,8 +81,9 @@ impl LeaseGuard {
         }
     }
 
-    /// Decides while the lease is kept until `deadline`, since a decision leaves no time to renew it. Afterwards it is
-    /// kept no longer than usual, so that a function which dies then holds nobody up.
+    /// Decides while the lease is kept until `deadline`, since a decision leaves no time to renew
+    /// it. Afterwards it is kept no longer than usual, so that a function which dies then holds
+    /// nobody up.
     pub(crate) async fn keep_for<T>(
         &self,
         ports: Ports<'_>,

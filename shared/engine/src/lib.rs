@@ -3,19 +3,17 @@
 //!
 //! The ticks (`provision`, `lifecycle`, `disrupt`, `interruption`, `refresh`) say what comes after
 //! what. What they do stands in rooms: `observe` puts the Snapshot together, `launch` makes a Plan
-//! come true, `node` takes one node from its registration to its release, `disruption` replaces
-//! nodes of our own accord, and `sweep` finds what is amiss between EC2, ledger and cluster.
-//! `status` shows people what has become of the objects that they wrote. By `bell` the ticks wake
-//! one another.
+//! come true, `claim` is a node's life, and `sweep` finds what is amiss between EC2, ledger and
+//! cluster. `status` shows people what has become of the objects that they wrote. By `bell` the
+//! ticks wake one another.
 
 mod bell;
-mod disruption;
+mod claim;
 mod error;
 mod guards;
 mod identity;
 mod launch;
 mod lease_guard;
-mod node;
 mod observe;
 mod pause;
 mod rate_limit;
@@ -33,9 +31,9 @@ pub mod uninstall;
 pub use outrigger_planning::binding::DEFAULT_SCHEDULER;
 pub use outrigger_policy::{MinValuesPolicy, Preferences};
 
+pub use claim::placing::PlacePods;
 pub use error::{TickError, chain};
 pub use guards::{Guard, Guards};
 pub use launch::fleet_errors;
-pub use node::placing::PlacePods;
 pub use ports::{Clock, Ports, WallClock};
 pub use rate_limit::{Rate, Rates};

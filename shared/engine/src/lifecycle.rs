@@ -1,154 +1,40 @@
-//! The lifecycle tick: launched claims -> registered nodes -> nodes ready for pods; claims that must end -> drained
-//! nodes -> terminated instances; what is amiss between EC2, ledger and cluster; and the mirror that kubectl shows.
+//! The lifecycle tick: launched claims -> registered nodes -> nodes ready for pods; claims that
+//! must end -> drained nodes -> terminated instances; what is amiss between EC2, ledger and
+//! cluster; and the mirror that kubectl shows.
 
 mod adoption;
-mod commands;
-mod deletions;
-mod ending;
-mod health;
-mod interruptions;
-mod measure;
-mod placing;
-mod pretenders;
-mod starting;
+mod sweeping;
 mod templates;
-mod wishes;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_catalog::Catalog;
-use outrigger_model::{
-    Command, Intent, LaunchHealth, Node, NodeClaim, Pause, SeenResources, TerminationReason,
-};
-use serde::Serialize;
+use outrigger_model::{Command, Intent, LaunchHealth, Node, NodeClaim};
 use tokio::time::Instant;
 
+use crate::TickError;
+use crate::claim::drain::Patience;
+use crate::claim::index::Nodes;
+use crate::claim::mirror::Mirrors;
+use crate::claim::tick::{PAUSE, Tick};
+pub use crate::claim::tick::{Settings, Summary};
 use crate::error::chain;
-use crate::guards::{Guard, Guards};
+use crate::guards::Guard;
 use crate::lease_guard::LeaseGuard;
-use crate::node::evict::Patience;
-use crate::node::index::Nodes;
-use crate::node::mirror::Mirrors;
-use crate::node::placing::PlacePods;
 use crate::observe::watch::Watched;
 use crate::pause::in_force;
-use crate::ports::{
-    ClusterError, Interruption, Lease, LedgerState, Machine, Notice, Ports, Scope, Sweep, WrittenTemplate,
-};
-use crate::{DEFAULT_SCHEDULER, TickError};
+use crate::ports::{ClusterError, Interruption, Lease, LedgerState, Notice, Ports, Scope, Sweep};
 
 /// The name of the function and of its lease.
 pub const FUNCTION: &str = "lifecycle";
-/// How often nodes are looked at while claims wait for something.
-const PAUSE: Duration = Duration::from_secs(2);
 /// How soon again after a pass that registered nodes, which may be ready already.
 const PAUSE_AFTER_REGISTRATION: Duration = Duration::from_millis(300);
 /// How often EC2 is asked while instances end (Karpenter's requeue of instance termination).
 const ASK_EC2_EVERY: Duration = Duration::from_secs(5);
 
-/// How a tick behaves.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The kOps cluster's name.
-    pub cluster: String,
-    /// Who we are, for the lease: new for every invocation.
-    pub owner: String,
-    /// How long the tick goes on looking while claims wait for something; zero looks once.
-    pub window: Duration,
-    /// How long the tick waits for another one that is at work to end. A tick that the schedule begins waits
-    /// for as long as its window, so that one that a notice has begun, and that ends at any time, leaves no
-    /// gap; a notice need not wait, since who is at work sees what it is about.
-    pub patience: Duration,
-    /// How long a registered node may take to be ready for pods; without a limit it may take for ever.
-    pub initialization_timeout: Option<Duration>,
-    /// Whether nodes whose conditions say that they are broken are replaced (Karpenter's feature gate NodeRepair).
-    /// What EC2's own checks say of an instance counts in any case.
-    pub node_repair: bool,
-    /// Whether instances that the ledger has forgotten become claims again: an operator's word that it was lost or
-    /// restored.
-    pub adopt: bool,
-    /// How planned pods come to their nodes.
-    pub place_pods: PlacePods,
-    /// The schedulers in whose place pods are bound.
-    pub schedulers: BTreeSet<String>,
-    /// What keeps it from doing harm.
-    pub guards: Guards,
-}
-
-impl Settings {
-    /// A window of 55 s, half an hour for nodes to become ready, no repair by conditions, kube-scheduler's
-    /// pods bound, and all guards on.
-    pub fn new(cluster: impl Into<String>, owner: impl Into<String>) -> Self {
-        Self {
-            cluster: cluster.into(),
-            owner: owner.into(),
-            window: Duration::from_secs(55),
-            patience: Duration::ZERO,
-            initialization_timeout: Some(Duration::from_mins(30)),
-            node_repair: false,
-            adopt: false,
-            place_pods: PlacePods::default(),
-            schedulers: BTreeSet::from([DEFAULT_SCHEDULER.to_owned()]),
-            guards: Guards::default(),
-        }
-    }
-}
-
-/// What a tick did.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Summary {
-    /// Whether another function held the lease, so that this one did nothing.
-    pub held_elsewhere: bool,
-    /// Claims whose nodes were registered.
-    pub registered: Vec<String>,
-    /// Claims whose nodes became ready for pods.
-    pub initialized: Vec<String>,
-    /// How many pods were bound to their nodes.
-    pub bound: usize,
-    /// How many planned pods were left to kube-scheduler, nominated for their nodes.
-    pub left_to_scheduler: usize,
-    /// Whether the right to bind pods is missing.
-    pub binding_forbidden: bool,
-    /// Planned pods that the kubelets of their nodes did not admit, by namespace and name.
-    pub refused: BTreeSet<String>,
-    /// Claims whose end began.
-    pub ending: Vec<String>,
-    /// Claims that are over: their instances are gone.
-    pub gone: Vec<String>,
-    /// Launch templates that nobody used any more and that were deleted, by name.
-    pub templates: Vec<String>,
-    /// Instances without a claim that were terminated.
-    pub orphans: Vec<String>,
-    /// Instances with our tags that the ledger knows nothing of; they are left to people.
-    pub strangers: Vec<String>,
-    /// Claims that were made for instances which the ledger had forgotten.
-    pub adopted: Vec<String>,
-    /// How many nodes the ledger has forgotten. While it has forgotten any, no instance is terminated because no claim
-    /// accounts for it.
-    pub forgotten: usize,
-    /// How many instances a sweep would have ended, when that was so many that it ended none.
-    pub breaker: Option<usize>,
-    /// How many nodes were deleted and are kept: too many at once, or together with the definition of their objects.
-    pub held_deletions: usize,
-    /// Whether so many nodes were not ready that the last sweep concluded nothing.
-    pub partitioned: bool,
-    /// Claims whose nodes should be repaired, and why they are not.
-    pub repair_blocked: BTreeMap<String, String>,
-    /// Claims that still wait, and for what.
-    pub waiting: BTreeMap<String, String>,
-    /// An operator's pause that was in force.
-    pub pause: Option<Pause>,
-    /// By how many seconds the API server's clock is ahead of ours, where that is so much that nothing was ended for its
-    /// age.
-    pub clock_difference: Option<i64>,
-}
-
-/// One tick. It ends as soon as no claim waits for anything, and never later than its window or `deadline`, after
-/// which it changes nothing.
+/// One tick. It ends as soon as no claim waits for anything, and never later than its window or
+/// `deadline`, after which it changes nothing.
 pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> Result<Summary, TickError> {
     if settings.adopt {
         // An empty ledger is begun anew; whose instances these are, their tags say.
@@ -185,39 +71,6 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
     result.map(|()| tick.summary)
 }
 
-struct Tick<'a> {
-    ports: Ports<'a>,
-    settings: &'a Settings,
-    deadline: Instant,
-    /// When nobody looks any more until the next tick.
-    ends_at: Instant,
-    summary: Summary,
-    mirrors: Mirrors,
-    /// Read when the first node is registered.
-    catalog: Option<Catalog>,
-    /// How much memory types were seen to have.
-    seen_resources: Vec<SeenResources>,
-    /// The cluster's nodes, and all pods from the first node on whose pods are to be placed.
-    watched: Option<Watched>,
-    /// Whether the right to bind pods is missing.
-    forbidden: bool,
-    patience: Patience,
-    /// What EC2 showed, and when it was asked.
-    machines: Option<(Instant, Vec<Machine>)>,
-    /// Our own launch templates, where a sweep is due and EC2 showed them.
-    templates: Option<Vec<WrittenTemplate>>,
-    /// Instances that EC2 was told to terminate since then.
-    asked: BTreeSet<String>,
-    /// Whether the last pass saw claims that end.
-    is_ending: bool,
-    /// Whether a node that may be a claim's is named after an address that EC2 has not shown yet.
-    awaits_names: bool,
-    /// What the last sweep found.
-    sweep: Sweep,
-    /// An operator's pause, as long as it is in force.
-    pause: Option<Pause>,
-}
-
 /// What one pass works with.
 struct World {
     claims: Vec<NodeClaim>,
@@ -251,7 +104,8 @@ impl Tick<'_> {
         }
     }
 
-    /// Does nothing for a while but take in what changes. Where that is not to be had, the next pass lists anew.
+    /// Does nothing for a while but take in what changes. Where that is not to be had, the next
+    /// pass lists anew.
     async fn rest(&mut self, length: Duration) {
         let ends_at = Instant::now() + length;
         while let Some(watched) = self.watched.as_mut().filter(|_| Instant::now() < ends_at) {
@@ -298,7 +152,8 @@ impl Tick<'_> {
         Ok(())
     }
 
-    /// EC2 first, then the ledger, then the nodes: whatever EC2 shows was written down before the ledger is read.
+    /// EC2 first, then the ledger, then the nodes: whatever EC2 shows was written down before the
+    /// ledger is read.
     async fn look(&mut self) -> Result<World, TickError> {
         if self.settings.guards.has(Guard::CloudFirst) {
             self.ask_ec2().await;
@@ -331,12 +186,8 @@ impl Tick<'_> {
         self.summary.clock_difference = Some(ahead.as_secs());
     }
 
-    fn ages_are_known(&self) -> bool {
-        self.summary.clock_difference.is_none()
-    }
-
-    /// All nodes. Only a sweep lists them anew, and the first pass of a tick; in between they are watched, since of a
-    /// thousand nodes few change in the seconds between two passes.
+    /// All nodes. Only a sweep lists them anew, and the first pass of a tick; in between they are
+    /// watched, since of a thousand nodes few change in the seconds between two passes.
     async fn nodes(&mut self) -> Result<Vec<Arc<Node>>, ClusterError> {
         let known = self.watched.take().filter(|_| !self.sweep_is_due());
         let watched = match known {
@@ -366,23 +217,6 @@ impl Tick<'_> {
         self.ask_for_templates().await;
     }
 
-    fn time_is_up(&self) -> bool {
-        Instant::now() >= self.deadline
-    }
-
-    /// Whether an operator's pause keeps claims from ending for this reason.
-    fn is_paused(&self, reason: TerminationReason) -> bool {
-        self.pause.as_ref().is_some_and(|pause| pause.stops_end(reason, self.ports.now()))
-    }
-
-    /// A claim that cannot go on must not hold up the others.
-    fn cannot_go_on(&mut self, claim: &str, error: &TickError) {
-        // It is this claim that stopped, not the tick.
-        let why = cause_of(error);
-        tracing::warn!(claim, error = why, "the claim could not go on");
-        self.summary.waiting.insert(claim.to_owned(), why);
-    }
-
     /// Tells whoever listens. Losing a notice costs nothing but the news.
     async fn announce(&self) {
         let deletions = Some(self.summary.held_deletions).filter(|count| *count > 0);
@@ -403,9 +237,4 @@ impl Tick<'_> {
             }
         }
     }
-}
-
-/// What a tick stopped at, without saying that it stopped.
-fn cause_of(error: &TickError) -> String {
-    error.source().map_or_else(|| error.to_string(), chain)
 }

@@ -6,7 +6,8 @@ use outrigger_model::Pause;
 use crate::guards::{Guard, Guards};
 use crate::ports::LedgerState;
 
-/// The pause that is in force. It goes into the log when a tick, which has `said` none yet, first sees it.
+/// The pause that is in force. It goes into the log when a tick, which has `said` none yet, first
+/// sees it.
 pub(crate) fn in_force(
     ledger: &LedgerState,
     said: &mut Option<Pause>,

@@ -19,7 +19,8 @@ pub use ledger::{
     ClaimOutcome, Interruption, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep,
 };
 
-/// Where "now" comes from. Waiting goes through tokio's timers, which the simulator runs in virtual time.
+/// Where "now" comes from. Waiting goes through tokio's timers, which the simulator runs in virtual
+/// time.
 pub trait Clock: Send + Sync {
     /// The present time.
     fn now(&self) -> Timestamp;
@@ -35,7 +36,8 @@ impl Clock for WallClock {
     }
 }
 
-/// How far the API server's clock may be from ours. Beyond that the times which objects bear tell no age.
+/// How far the API server's clock may be from ours. Beyond that the times which objects bear tell
+/// no age.
 const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_mins(1);
 
 /// What a tick works with.
@@ -52,14 +54,14 @@ pub struct Ports<'a> {
 }
 
 impl Ports<'_> {
-    /// The present time, on our own clock. AWS keeps the clocks of all functions right, and what one writes down another
-    /// compares; the API server's clock is whoever's who runs it.
+    /// The present time, on our own clock. AWS keeps the clocks of all functions right, and what
+    /// one writes down another compares; the API server's clock is whoever's who runs it.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// By how much the API server's clock is ahead of ours, where that is more than a minute either way. Nothing may be
-    /// ended for its age then.
+    /// By how much the API server's clock is ahead of ours, where that is more than a minute either
+    /// way. Nothing may be ended for its age then.
     pub fn clock_difference(&self) -> Option<SignedDuration> {
         self.cluster.clock_difference().filter(|difference| difference.abs() > CLOCK_TOLERANCE)
     }

@@ -17,14 +17,14 @@ use serde::Serialize;
 use tokio::time::{Instant, timeout};
 
 use crate::TickError;
-use crate::disruption::command::{give_up_too_dear, note_replacements};
+use crate::claim::command::{give_up_too_dear, note_replacements};
+use crate::claim::nomination::hold_room;
 use crate::error::chain;
 use crate::guards::{Guard, Guards};
 use crate::launch::apply::apply;
 use crate::launch::launcher::Outcome;
 use crate::launch::recover::recover;
 use crate::lease_guard::LeaseGuard;
-use crate::node::nomination::hold_room;
 use crate::observe::configuration::configuration;
 use crate::observe::offers::Offers;
 use crate::observe::watch::{Waited, Watched};
@@ -35,7 +35,8 @@ use memory::Decision;
 
 /// The name of the function and of its lease.
 pub const FUNCTION: &str = "provision";
-/// How many times one tick plans again for pods whose launch failed; what is left waits for the next tick.
+/// How many times one tick plans again for pods whose launch failed; what is left waits for the
+/// next tick.
 const MAX_REPLANS: u32 = 3;
 /// How long new pods may wait while people are shown what became of their objects.
 const LONGEST_SHOW: Duration = Duration::from_secs(5);
@@ -49,11 +50,13 @@ pub struct Settings {
     pub owner: String,
     /// How long the tick watches for pods; zero plans once and ends.
     pub window: Duration,
-    /// How long the tick waits for another one that is at work to end. A tick that the schedule begins waits
-    /// for as long as its window, so that one that a notice has begun, and that ends at any time, leaves no
-    /// gap; a notice need not wait, since who is at work sees what it is about.
+    /// How long the tick waits for another one that is at work to end. A tick that the schedule
+    /// begins waits for as long as its window, so that one that a notice has begun, and that ends
+    /// at any time, leaves no gap; a notice need not wait, since who is at work sees what it is
+    /// about.
     pub patience: Duration,
-    /// A batch of pods closes when no further one came for this long (Karpenter's BATCH_IDLE_DURATION).
+    /// A batch of pods closes when no further one came for this long (Karpenter's
+    /// BATCH_IDLE_DURATION).
     pub batch_idle: Duration,
     /// A batch closes after this long in any case (Karpenter's BATCH_MAX_DURATION).
     pub batch_max: Duration,
@@ -61,8 +64,8 @@ pub struct Settings {
     pub preferences: Preferences,
     /// What becomes of minValues that cannot be kept (Karpenter's MIN_VALUES_POLICY).
     pub min_values: MinValuesPolicy,
-    /// How many processors a node is bought larger at most for pods that may come next; a NodePool's annotation
-    /// `outrigger.dev/headroom` goes before it.
+    /// How many processors a node is bought larger at most for pods that may come next; a
+    /// NodePool's annotation `outrigger.dev/headroom` goes before it.
     pub headroom: u32,
     /// How many nodes the cluster may get within a minute; a NodePool's annotation
     /// `outrigger.dev/max-new-nodes-per-minute` may allow it less.
@@ -72,7 +75,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Karpenter's batch of 1 s idle and 10 s at most, a window of 55 s, and 500 new nodes a minute.
+    /// Karpenter's batch of 1 s idle and 10 s at most, a window of 55 s, and 500 new nodes a
+    /// minute.
     pub fn new(cluster: impl Into<String>, owner: impl Into<String>) -> Self {
         Self {
             cluster: cluster.into(),
@@ -108,7 +112,8 @@ pub struct Summary {
     pub failed: Vec<(String, String)>,
     /// Claims whose launch was not answered yet.
     pub unknown: Vec<String>,
-    /// Nodes that were planned and put off: over the cap of new nodes in a minute, or beside a pool's first try.
+    /// Nodes that were planned and put off: over the cap of new nodes in a minute, or beside a
+    /// pool's first try.
     pub put_off: usize,
     /// Pools that may launch nothing now, and why.
     pub paused: BTreeMap<String, String>,
@@ -162,7 +167,8 @@ struct Tick<'a> {
     replans: u32,
     /// Nodes whose spot fleet launched nothing, oldest first.
     spot_refusals: Vec<SpotRefusal>,
-    /// Set while EC2 refuses launches for their rate, or an operator has paused them: no plan is made before.
+    /// Set while EC2 refuses launches for their rate, or an operator has paused them: no plan is
+    /// made before.
     resumes_at: Option<Instant>,
     /// What people are still to be shown of their objects; set anew by every decision.
     unshown: Option<Unshown>,
@@ -219,7 +225,8 @@ impl Tick<'_> {
         }
     }
 
-    /// Shows people what became of their objects while no pod waits for us: once a tick, and after decisions.
+    /// Shows people what became of their objects while no pod waits for us: once a tick, and after
+    /// decisions.
     async fn show(&mut self) {
         let Some(unshown) = self.unshown.take() else { return };
         let shown = async {
@@ -247,15 +254,16 @@ impl Tick<'_> {
         self.resumes_at.is_none() && now < self.deadline
     }
 
-    /// What a tick begins with: pods that have no node and nodes whose drain begins are all that a quiet minute must
-    /// see. Four things ask for the whole cluster at once, since the decision about them does: a command that no plan
-    /// has looked at, a static pool that is short, a CapacityBuffer, and claims that end or are to be replaced.
+    /// What a tick begins with: pods that have no node and nodes whose drain begins are all that a
+    /// quiet minute must see. Four things ask for the whole cluster at once, since the decision
+    /// about them does: a command that no plan has looked at, a static pool that is short, a
+    /// CapacityBuffer, and claims that end or are to be replaced.
     fn scope(&self) -> Scope {
         if self.standing || !self.leaving.is_empty() { Scope::Everything } else { Scope::Unscheduled }
     }
 
-    /// What this tick has not planned for: pods, by uid, and while their pods are not seen, nodes that are going, by
-    /// name.
+    /// What this tick has not planned for: pods, by uid, and while their pods are not seen, nodes
+    /// that are going, by name.
     fn news<'s>(&'s self, watched: &'s Watched) -> impl Iterator<Item = &'s str> {
         let unseen = |node: &&Arc<Node>| node.is_leaving() && !watched.sees_everything();
         let nodes = watched.state.nodes.values().filter(unseen).map(|node| node.name.as_str());
@@ -273,7 +281,8 @@ impl Tick<'_> {
         uids.filter(move |uid| !handled.contains(*uid))
     }
 
-    /// Waits until no further pod has turned up for a while, so that pods that belong together are planned together.
+    /// Waits until no further pod has turned up for a while, so that pods that belong together are
+    /// planned together.
     async fn gather(&self, watched: &mut Watched) -> Result<(), TickError> {
         let closes_at = (Instant::now() + self.settings.batch_max).min(self.deadline);
         let mut known = self.news(watched).count();
@@ -374,8 +383,9 @@ impl Tick<'_> {
         self.summary.invalid = snapshot.invalid.len();
     }
 
-    /// Pods whose launch failed, whose plan was overtaken, or whose pool only tries, are new again: the offerings that
-    /// could not be had are known by now. A static pool or a buffer is still short of a node without pods.
+    /// Pods whose launch failed, whose plan was overtaken, or whose pool only tries, are new again:
+    /// the offerings that could not be had are known by now. A static pool or a buffer is still
+    /// short of a node without pods.
     fn plan_again_for(&mut self, decision: &Decision, outcome: &Outcome) {
         let plan = &decision.plan;
         let beside = plan.put_off.iter().filter(|node| node.reason == PutOffReason::BesideProbe);
@@ -401,9 +411,9 @@ impl Tick<'_> {
     }
 }
 
-/// Whether nodes may be wanted that no pod waits for: those of static pools that have too few claims, and the room of
-/// CapacityBuffers, of which only a plan can say whether it is there already. Without either an idle tick plans
-/// nothing.
+/// Whether nodes may be wanted that no pod waits for: those of static pools that have too few
+/// claims, and the room of CapacityBuffers, of which only a plan can say whether it is there
+/// already. Without either an idle tick plans nothing.
 fn has_standing_demand(configuration: &Configuration, claims: &[NodeClaim]) -> bool {
     let is_short = |pool: &NodePool| {
         let serving =

@@ -1,8 +1,9 @@
-//! Our side of EC2's token buckets: no process asks faster than a bucket that is its own would let it.
+//! Our side of EC2's token buckets: no process asks faster than a bucket that is its own would let
+//! it.
 //!
-//! EC2 counts all requests of an account and region together (EC2 API reference, "request throttling"); the numbers
-//! are those with which Karpenter's stand-in for EC2 answers. What EC2 refuses all the same is waited out by whoever
-//! asked.
+//! EC2 counts all requests of an account and region together (EC2 API reference, "request
+//! throttling"); the numbers are those with which Karpenter's stand-in for EC2 answers. What EC2
+//! refuses all the same is waited out by whoever asked.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -45,8 +46,8 @@ impl Rate {
     }
 }
 
-/// Time since the buckets were made, by the runtime's clock: where that clock is paused, as in the simulation, so are
-/// they.
+/// Time since the buckets were made, by the runtime's clock: where that clock is paused, as in the
+/// simulation, so are they.
 #[derive(Clone, Copy, Debug)]
 struct RuntimeClock {
     began: Instant,

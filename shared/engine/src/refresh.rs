@@ -14,8 +14,9 @@ pub struct Summary {
     pub offerings: usize,
 }
 
-/// One tick: surveys and stores. When the survey fails the stored catalogue stays as it is. It asks neither the cluster
-/// nor the ledger, so that prices are fresh before anybody has let the functions into the cluster.
+/// One tick: surveys and stores. When the survey fails the stored catalogue stays as it is. It asks
+/// neither the cluster nor the ledger, so that prices are fresh before anybody has let the
+/// functions into the cluster.
 pub async fn tick(cloud: &dyn Cloud) -> Result<Summary, CloudError> {
     let catalog = cloud.survey().await?;
     cloud.store_catalog(&catalog).await?;

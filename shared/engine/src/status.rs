@@ -1,7 +1,8 @@
-//! What people see of the objects that they wrote: conditions, numbers, and an event where one is refused.
+//! What people see of the objects that they wrote: conditions, numbers, and an event where one is
+//! refused.
 //!
-//! `provision` alone writes it, under its lease. `conditions` says what is true; here it is compared with what stands
-//! there already, since nothing is written that has not changed.
+//! `provision` alone writes it, under its lease. `conditions` says what is true; here it is
+//! compared with what stands there already, since nothing is written that has not changed.
 
 mod conditions;
 
@@ -23,11 +24,12 @@ use conditions::{Facts, READY, shows, status_of};
 
 /// How many objects are written at once.
 const CONCURRENT_WRITES: usize = 8;
-/// Classes that are ready, of objects that nobody has changed, are looked at again in each minute that this divides.
+/// Classes that are ready, of objects that nobody has changed, are looked at again in each minute
+/// that this divides.
 const LOOK_AGAIN_MINUTES: i64 = 10;
 
-/// Makes the objects show what has become of them. Errors cost nothing but the news: the next tick tries again. After a
-/// decision their classes have been looked at just now, and are known.
+/// Makes the objects show what has become of them. Errors cost nothing but the news: the next tick
+/// tries again. After a decision their classes have been looked at just now, and are known.
 pub(crate) async fn show(
     ports: Ports<'_>,
     configuration: &Configuration,
@@ -57,7 +59,8 @@ pub(crate) async fn show(
     futures::stream::iter(writes).buffer_unordered(CONCURRENT_WRITES).collect::<Vec<()>>().await;
 }
 
-/// Whether nobody else writes the object's status. Where it is not known whether a Karpenter lives, its word stands.
+/// Whether nobody else writes the object's status. Where it is not known whether a Karpenter lives,
+/// its word stands.
 fn is_ours(object: &ConfiguredObject, lease: &KarpenterLease, now: jiff::Timestamp) -> bool {
     match Owner::of(object.node_class.as_ref(), object.is_managed, lease, now) {
         Owner::Ours => true,
@@ -118,7 +121,8 @@ async fn write(ports: Ports<'_>, object: &ConfiguredObject, status: ConfiguredSt
     }
 }
 
-/// What people should hear of: what is refused or missing, once for each change, and that it has been mended.
+/// What people should hear of: what is refused or missing, once for each change, and that it has
+/// been mended.
 fn news(object: &ConfiguredObject, status: &ConfiguredStatus) -> Vec<Event> {
     let about = || Subject::Configured(object.reference.clone());
     let before = |kind: &str| object.status.condition(kind);

@@ -1,12 +1,13 @@
-//! Taking Outrigger out of a cluster: its finalizers, which nobody would take off any more, its objects, and nodes
-//! that it left closed. It works without the ledger and without EC2, so that it works when those are gone already.
+//! Taking Outrigger out of a cluster: its finalizers, which nobody would take off any more, its
+//! objects, and nodes that it left closed. It works without the ledger and without EC2, so that it
+//! works when those are gone already.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::{DeletionCost, Node, NodePool, Pod, PodRef, Taint, labels};
 use serde::Serialize;
 
-use crate::node::terminate::reopening;
+use crate::claim::end::reopening;
 use crate::ports::{Cluster, ClusterError, Mirror, NodeChange, Scope};
 
 /// How often a node that somebody else changes at the same time is tried again.
@@ -22,7 +23,8 @@ pub struct Traces {
     pub node_claims: Vec<String>,
     /// Pods whose deletion cost is ours.
     pub deletion_costs: Vec<PodRef>,
-    /// NodePools of these nodes that are still there: whoever drains the nodes gets new ones of them.
+    /// NodePools of these nodes that are still there: whoever drains the nodes gets new ones of
+    /// them.
     pub node_pools: Vec<String>,
     /// What is left for people to look at.
     pub warnings: Vec<String>,
@@ -36,7 +38,8 @@ pub struct NodeTrace {
     pub name: String,
     /// Whether our finalizer keeps its object from being deleted.
     pub finalizer: bool,
-    /// Whether it keeps pods away, for a drain that nobody will finish or since it was to be disrupted.
+    /// Whether it keeps pods away, for a drain that nobody will finish or since it was to be
+    /// disrupted.
     pub closed: bool,
 }
 
@@ -64,9 +67,9 @@ async fn ranked_pods(cluster: &dyn Cluster) -> Result<Vec<Pod>, ClusterError> {
     Ok(pods)
 }
 
-/// Takes finalizers off nodes, opens nodes that are closed for a drain, takes our deletion costs off pods, and removes
-/// the NodeClaim objects. Instances run on. May be repeated, and harms nothing where Outrigger's functions still run:
-/// they put everything back.
+/// Takes finalizers off nodes, opens nodes that are closed for a drain, takes our deletion costs
+/// off pods, and removes the NodeClaim objects. Instances run on. May be repeated, and harms
+/// nothing where Outrigger's functions still run: they put everything back.
 ///
 /// Goes on past what cannot be changed; errors with the first of these.
 pub async fn release(cluster: &dyn Cluster, traces: &Traces) -> Result<(), ClusterError> {
@@ -81,8 +84,9 @@ pub async fn release(cluster: &dyn Cluster, traces: &Traces) -> Result<(), Clust
     answers.into_iter().collect()
 }
 
-/// Asks for the end of every node, as `kubectl delete nodeclaims` does. Outrigger's functions, which must still run,
-/// drain them. Goes on past what cannot be changed; errors with the first of these.
+/// Asks for the end of every node, as `kubectl delete nodeclaims` does. Outrigger's functions,
+/// which must still run, drain them. Goes on past what cannot be changed; errors with the first of
+/// these.
 pub async fn drain(cluster: &dyn Cluster, traces: &Traces) -> Result<(), ClusterError> {
     let mut answers = Vec::new();
     for claim in &traces.node_claims {

@@ -1,8 +1,8 @@
-//! The deletion cost of pods on marked nodes: when a ReplicaSet gets smaller, it ends those first whose node saves most
-//! once it is empty.
+//! The deletion cost of pods on marked nodes: when a ReplicaSet gets smaller, it ends those first
+//! whose node saves most once it is empty.
 //!
-//! Only pods of ReplicaSets get one. Those with a hard spread are left out, since ending them by node would break it, and
-//! a value that somebody else has set is never touched.
+//! Only pods of ReplicaSets get one. Those with a hard spread are left out, since ending them by
+//! node would break it, and a value that somebody else has set is never touched.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,8 +22,8 @@ const CONCURRENT_CALLS: usize = 16;
 const REPLICA_SET: &str = "ReplicaSet";
 
 impl Tick<'_> {
-    /// Gives the pods of marked nodes their deletion cost, and takes ours off all others. What cannot be changed now is
-    /// left for the next tick.
+    /// Gives the pods of marked nodes their deletion cost, and takes ours off all others. What
+    /// cannot be changed now is left for the next tick.
     pub(super) async fn set_deletion_costs(
         &self,
         snapshot: &Snapshot,
@@ -52,14 +52,15 @@ impl Tick<'_> {
     }
 }
 
-/// The pods whose deletion cost is not what it should be, those first that stay where they are, then those whose node
-/// saves most.
+/// The pods whose deletion cost is not what it should be, those first that stay where they are,
+/// then those whose node saves most.
 fn changes<'s>(
     snapshot: &'s Snapshot,
     ranking: &[RankedNode],
     marked: &BTreeSet<&str>,
 ) -> Vec<(&'s Pod, Option<i32>)> {
-    // Where a Karpenter lives, it sets the deletion costs, as of 1.15: two hands would undo each other.
+    // Where a Karpenter lives, it sets the deletion costs, as of 1.15: two hands would undo each
+    // other.
     let are_ours = !snapshot.karpenter_lease.may_be_live(snapshot.taken_at);
     let ranked: BTreeMap<&str, i32> = ranking
         .iter()
@@ -81,7 +82,8 @@ fn changes<'s>(
     changes
 }
 
-/// The deletion cost of each node: what it was given once stays, so that nothing shifts while it empties.
+/// The deletion cost of each node: what it was given once stays, so that nothing shifts while it
+/// empties.
 fn given_before<'a>(snapshot: &Snapshot, mut costs: BTreeMap<&'a str, i32>) -> BTreeMap<&'a str, i32> {
     let mut given: BTreeMap<&str, i32> = BTreeMap::new();
     for pod in snapshot.pods.iter().filter(|pod| pod.state == PodState::Bound) {

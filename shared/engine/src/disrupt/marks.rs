@@ -1,6 +1,6 @@
-//! The mark of nodes that are to empty: a soft taint, so that pods which can be elsewhere go elsewhere and need not be
-//! moved (cluster-autoscaler does the same). Nodes bear it that are worth disrupting, and those that the ranking steers
-//! pods away from.
+//! The mark of nodes that are to empty: a soft taint, so that pods which can be elsewhere go
+//! elsewhere and need not be moved (cluster-autoscaler does the same). Nodes bear it that are worth
+//! disrupting, and those that the ranking steers pods away from.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +10,8 @@ use outrigger_policy::disruption::Consolidation;
 use tokio::time::Instant;
 
 use super::Tick;
+use crate::claim::change::unchanged;
 use crate::error::chain;
-use crate::node::change::unchanged;
 use crate::ports::NodeChange;
 
 /// How many nodes are marked, or lose their mark, in one tick.
@@ -20,7 +20,8 @@ const MAX_CHANGES: usize = 200;
 const CONCURRENT_CALLS: usize = 16;
 
 impl Tick<'_> {
-    /// Marks nodes, and takes the mark off all others. What cannot be changed now is left for the next tick.
+    /// Marks nodes, and takes the mark off all others. What cannot be changed now is left for the
+    /// next tick.
     pub(super) async fn mark(&self, snapshot: &Snapshot, marked: &BTreeSet<&str>) {
         let changes = changes(snapshot, marked);
         if changes.len() > MAX_CHANGES {
@@ -41,8 +42,8 @@ impl Tick<'_> {
     }
 }
 
-/// The names of the nodes that bear the mark from now on: those of what was found and of commands, and those that pods
-/// are steered away from.
+/// The names of the nodes that bear the mark from now on: those of what was found and of commands,
+/// and those that pods are steered away from.
 pub(super) fn marked<'a>(snapshot: &'a Snapshot, consolidation: &'a Consolidation) -> BTreeSet<&'a str> {
     let held: BTreeSet<&str> = snapshot
         .claims

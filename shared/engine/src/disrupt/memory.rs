@@ -1,13 +1,13 @@
-//! Since when nodes have had the pods that they have: `consolidateAfter` counts from there (Karpenter's
-//! `lastPodEventTime`).
+//! Since when nodes have had the pods that they have: `consolidateAfter` counts from there
+//! (Karpenter's `lastPodEventTime`).
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use outrigger_model::{DisruptionMemory, NodePool, Pod, PodsSeen, Snapshot};
 
-/// The pods of each node whose pool waits after a change of them, and since when they are these. A node that was never
-/// seen before counts as changed just now: that costs the wait once.
+/// The pods of each node whose pool waits after a change of them, and since when they are these. A
+/// node that was never seen before counts as changed just now: that costs the wait once.
 pub(super) fn pods_seen(snapshot: &Snapshot, known: &DisruptionMemory) -> BTreeMap<String, PodsSeen> {
     let waits =
         |pool: &&NodePool| pool.spec.disruption.consolidate_after.get().is_some_and(|wait| !wait.is_zero());
@@ -24,8 +24,8 @@ pub(super) fn pods_seen(snapshot: &Snapshot, known: &DisruptionMemory) -> BTreeM
     seen.collect()
 }
 
-/// Of pods, those of daemonsets and static ones aside. Another version of the standard library may come to another
-/// digest, which looks like a change of pods.
+/// Of pods, those of daemonsets and static ones aside. Another version of the standard library may
+/// come to another digest, which looks like a change of pods.
 fn digest(pods: &[&Pod]) -> String {
     let mut uids: Vec<&str> =
         pods.iter().filter(|pod| !pod.is_bound_to_its_node()).map(|pod| pod.uid.as_str()).collect();

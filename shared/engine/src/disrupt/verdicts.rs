@@ -1,4 +1,5 @@
-//! What is to become of each node, for people: in the report of the function, and as an event where it has changed.
+//! What is to become of each node, for people: in the report of the function, and as an event where
+//! it has changed.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,8 @@ use crate::ports::{Event, Subject};
 const MAX_EVENTS: usize = 100;
 
 impl Tick<'_> {
-    /// Keeps the verdicts as the function's report, and tells of those that differ from the last one.
+    /// Keeps the verdicts as the function's report, and tells of those that differ from the last
+    /// one.
     pub(super) async fn tell(&self, snapshot: &Snapshot, found: &Consolidation) {
         let last = match self.ports.ledger.report(FUNCTION).await {
             Ok(last) => last.map(|(_, report)| report.verdicts).unwrap_or_default(),
@@ -78,7 +80,8 @@ fn words(command: &ConsolidationCommand) -> String {
     format!("to be disrupted{others}: {}{waits}", command.message())
 }
 
-/// An event for each node whose verdict has another code than before. What passes by itself within minutes is no news.
+/// An event for each node whose verdict has another code than before. What passes by itself within
+/// minutes is no news.
 fn events(snapshot: &Snapshot, found: &Consolidation, last: &[NodeVerdict]) -> Vec<Event> {
     let nodes: BTreeMap<&str, &Node> = snapshot.nodes.iter().map(|node| (node.name.as_str(), node)).collect();
     let before: BTreeMap<&str, &str> =

@@ -13,9 +13,9 @@ const FIRST_DELAY: Duration = Duration::from_secs(2);
 /// It never waits longer than that.
 const LONGEST_DELAY: Duration = Duration::from_mins(1);
 
-/// After how long a message that could not be handled is to come again, having been delivered so often. What it waits
-/// for, a launch that is written down or a ledger that answers, is seconds away as a rule, and a spot machine has two
-/// minutes.
+/// After how long a message that could not be handled is to come again, having been delivered so
+/// often. What it waits for, a launch that is written down or a ledger that answers, is seconds
+/// away as a rule, and a spot machine has two minutes.
 pub fn retry_delay(deliveries: u32) -> Duration {
     let doublings = 2_u32.saturating_pow(deliveries.saturating_sub(1));
     FIRST_DELAY.saturating_mul(doublings).min(LONGEST_DELAY)
@@ -46,12 +46,14 @@ pub enum News {
     RebalanceRecommendation,
     /// `EC2 Instance State-change Notification`.
     StateChange(InstanceState),
-    /// `AWS Health Event` of EC2, category scheduledChange: its host is to be retired, rebooted or the like.
+    /// `AWS Health Event` of EC2, category scheduledChange: its host is to be retired, rebooted or
+    /// the like.
     ScheduledChange {
         /// `eventTypeCode`, as `AWS_EC2_PERSISTENT_INSTANCE_RETIREMENT_SCHEDULED`.
         code: String,
     },
-    /// `EC2 Capacity Reservation Instance Interruption Warning`: the owner of the reservation wants it back.
+    /// `EC2 Capacity Reservation Instance Interruption Warning`: the owner of the reservation wants
+    /// it back.
     ReservationInterruption,
     /// Anything that asks for nothing.
     Other {

@@ -1,4 +1,5 @@
-//! Plan -> ports: write each launch down, send it, write down what came of it. Doing it again does no harm.
+//! Plan -> ports: write each launch down, send it, write down what came of it. Doing it again does
+//! no harm.
 
 use std::collections::BTreeMap;
 
@@ -21,9 +22,9 @@ const CONCURRENT_LAUNCHES: usize = 4;
 
 /// Makes the plan true as far as EC2 lets us.
 ///
-/// Every launch is written down before the first is sent. When the generation has moved on, nothing more is written;
-/// what was written under the generation that held is launched all the same. A launch that the ledger refuses holds up
-/// no other.
+/// Every launch is written down before the first is sent. When the generation has moved on, nothing
+/// more is written; what was written under the generation that held is launched all the same. A
+/// launch that the ledger refuses holds up no other.
 ///
 /// Errors when the lease has gone, or nothing can be written.
 pub(crate) async fn apply(

@@ -17,7 +17,8 @@ use crate::ports::{PreparedLaunch, TemplateRef};
 const MAX_OVERRIDES: usize = 300;
 /// EC2 takes at most 50 tags; this many are left for the labels of a pool.
 const MAX_TAGS: usize = 50;
-/// The planned nodes by what their machines may be: one group is one request, and no larger than the ledger takes.
+/// The planned nodes by what their machines may be: one group is one request, and no larger than
+/// the ledger takes.
 pub(crate) fn groups(plan: &Plan) -> Vec<Vec<&PlannedNode>> {
     let mut groups: Vec<(Vec<&PlannedNode>, usize)> = Vec::new();
     for node in &plan.nodes {
@@ -57,9 +58,10 @@ pub(crate) fn reservation(node: &PlannedNode) -> Option<&str> {
     requirement.filter(|_| node.capacity_type == CapacityType::Reserved)?.single()
 }
 
-/// The launch for one group. The same plan, generation and time always make the same launch. The time makes its token
-/// another than that of a launch which an older copy of the ledger has forgotten. `subnets` are those of the class,
-/// less the addresses that the launches before it take.
+/// The launch for one group. The same plan, generation and time always make the same launch. The
+/// time makes its token another than that of a launch which an older copy of the ledger has
+/// forgotten. `subnets` are those of the class, less the addresses that the launches before it
+/// take.
 pub(crate) fn launch(
     snapshot: &Snapshot,
     generation: u64,
@@ -112,7 +114,8 @@ fn intent_id(cluster: &str, generation: u64, group: &[&PlannedNode], now: Timest
     format!("outrigger-{generation}-{:016x}", u64::from_be_bytes(first))
 }
 
-/// Whether NodeOverlays have changed a price of what a node may be: the plan has another one than the catalogue.
+/// Whether NodeOverlays have changed a price of what a node may be: the plan has another one than
+/// the catalogue.
 fn is_overlaid(snapshot: &Snapshot, node: &PlannedNode, offer: &ClassOffer) -> bool {
     let is_listed = |known: &InstanceType, sold: &ZonePrice| {
         known.offerings.iter().any(|offering| {
@@ -150,7 +153,8 @@ fn overrides(node: &PlannedNode, class: &NodeClass, subnets: &[Subnet]) -> Vec<F
     overrides
 }
 
-/// The class's tags, ours, and the node's labels as kops-controller reads them; lifecycle sets what does not fit.
+/// The class's tags, ours, and the node's labels as kops-controller reads them; lifecycle sets what
+/// does not fit.
 fn tags(cluster: &str, intent: &str, node: &PlannedNode, class: &NodeClass) -> BTreeMap<String, String> {
     let mut tags = class.tags.clone();
     tags.insert(labels::INTENT.into(), intent.into());

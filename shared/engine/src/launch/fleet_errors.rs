@@ -9,7 +9,8 @@ use outrigger_model::{CapacityType, FleetRequest, UnavailableOffering, labels, v
 
 use crate::ports::FleetError;
 
-/// How long an offering is left alone after EC2 could not supply it (Karpenter's `UnavailableOfferingsTTL`).
+/// How long an offering is left alone after EC2 could not supply it (Karpenter's
+/// `UnavailableOfferingsTTL`).
 pub const UNAVAILABLE_FOR: Duration = Duration::from_mins(3);
 /// How long offerings are left alone: doubled each time that they are found wanting again.
 const UNAVAILABLE: Backoff = Backoff { first: UNAVAILABLE_FOR, longest: Duration::from_mins(24) };
@@ -24,7 +25,8 @@ pub enum ErrorClass {
     Offering,
     /// A quota on vCPUs is reached: all types that count against it, in all zones.
     Quota,
-    /// A quota on the capacity type is reached, or the role for spot is missing: all types in all zones.
+    /// A quota on the capacity type is reached, or the role for spot is missing: all types in all
+    /// zones.
     CapacityType,
     /// The subnet has no addresses left.
     Subnet,
@@ -32,15 +34,16 @@ pub enum ErrorClass {
     Throttled,
     /// We are not allowed to launch this. Waiting does not mend it.
     Unauthorized,
-    /// The launch template, or the instance profile that it names, is not there (any more): the template is looked up,
-    /// or written, again.
+    /// The launch template, or the instance profile that it names, is not there (any more): the
+    /// template is looked up, or written, again.
     Template,
-    /// The request is wrong, or nobody knows what the code means: the offering is left alone where one is named, and
-    /// when nothing was launched the pool's breaker counts it.
+    /// The request is wrong, or nobody knows what the code means: the offering is left alone where
+    /// one is named, and when nothing was launched the pool's breaker counts it.
     Configuration,
 }
 
-/// What each code speaks of (Karpenter AWS provider 1.14 `pkg/errors/errors.go`, EC2 API reference, error codes).
+/// What each code speaks of (Karpenter AWS provider 1.14 `pkg/errors/errors.go`, EC2 API reference,
+/// error codes).
 const CLASSES: [(&str, ErrorClass); 36] = [
     ("InsufficientInstanceCapacity", ErrorClass::Offering),
     ("InsufficientCapacity", ErrorClass::Offering),
@@ -81,7 +84,8 @@ const CLASSES: [(&str, ErrorClass); 36] = [
     ("InvalidParameterValue", ErrorClass::Configuration),
 ];
 
-/// What a code speaks of; one that is not known is a [`ErrorClass::Configuration`], which harms nobody but its pool.
+/// What a code speaks of; one that is not known is a [`ErrorClass::Configuration`], which harms
+/// nobody but its pool.
 pub fn class(code: &str) -> ErrorClass {
     if code.starts_with("InvalidLaunchTemplate") {
         return ErrorClass::Template;
@@ -90,8 +94,8 @@ pub fn class(code: &str) -> ErrorClass {
     known.map_or(ErrorClass::Configuration, |(_, class)| *class)
 }
 
-/// What an error speaks of. EC2 tells of an instance profile that does not exist by its words alone, and may name an
-/// offering, which is not to blame.
+/// What an error speaks of. EC2 tells of an instance profile that does not exist by its words
+/// alone, and may name an offering, which is not to blame.
 fn class_of(error: &FleetError) -> ErrorClass {
     if error.message.contains(NO_INSTANCE_PROFILE) { ErrorClass::Template } else { class(&error.code) }
 }
@@ -124,8 +128,8 @@ pub struct Fault {
     pub why: String,
 }
 
-/// Judges the errors of a launch. `known` are the offerings that were lately left alone, which are left alone for
-/// longer now.
+/// Judges the errors of a launch. `known` are the offerings that were lately left alone, which are
+/// left alone for longer now.
 pub fn judge(
     request: &FleetRequest,
     errors: &[FleetError],
@@ -164,8 +168,8 @@ pub fn judge(
     verdict
 }
 
-/// The offerings that an error speaks of: type and zone, or patterns for many. One that does not say which offering it
-/// means must not close all of them.
+/// The offerings that an error speaks of: type and zone, or patterns for many. One that does not
+/// say which offering it means must not close all of them.
 fn patterns(request: &FleetRequest, error: &FleetError, class: ErrorClass) -> BTreeSet<(String, String)> {
     let all = || "*".to_owned();
     match class {

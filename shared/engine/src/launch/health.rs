@@ -1,5 +1,5 @@
-//! What is remembered of launches: pure rules, and the one way to write it down. What a decision leaves alone because
-//! of it is `policy::pauses`'s to say.
+//! What is remembered of launches: pure rules, and the one way to write it down. What a decision
+//! leaves alone because of it is `policy::pauses`'s to say.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,7 +12,8 @@ use crate::error::chain;
 use crate::launch::fleet_errors::UNAVAILABLE_FOR;
 use crate::ports::{LedgerError, Ports};
 
-/// So many of the last [`PoolHealth::REMEMBERED`] claims of a pool must come to nothing for its breaker to open.
+/// So many of the last [`PoolHealth::REMEMBERED`] claims of a pool must come to nothing for its
+/// breaker to open.
 const FAILURES_TO_OPEN: usize = 3;
 /// How long an open breaker lets nothing through; then one claim may try.
 const BREAKER: Backoff = Backoff { first: Duration::from_mins(5), longest: Duration::from_mins(30) };
@@ -24,7 +25,8 @@ const SUBNET: Backoff = Backoff { first: UNAVAILABLE_FOR, longest: Duration::fro
 const LAUNCHES: Backoff = Backoff { first: Duration::from_secs(5), longest: Duration::from_mins(1) };
 /// How long no node is launched for a pod that none has helped.
 const QUARANTINE: Backoff = Backoff { first: Duration::from_mins(10), longest: Duration::from_hours(1) };
-/// After so many claims in vain a pod is quarantined: what the first has taught was known to the second.
+/// After so many claims in vain a pod is quarantined: what the first has taught was known to the
+/// second.
 const CLAIMS_IN_VAIN: usize = 2;
 /// A pod in no quarantine is forgotten after so long.
 const PODS_FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
@@ -55,8 +57,8 @@ pub(crate) enum News {
     },
 }
 
-/// Reads, changes and writes; again when somebody else wrote meanwhile. `None` when it could not be written, which
-/// costs a launch that fails again and must not keep anything else from going on.
+/// Reads, changes and writes; again when somebody else wrote meanwhile. `None` when it could not be
+/// written, which costs a launch that fails again and must not keep anything else from going on.
 pub(crate) async fn update<T>(
     ports: Ports<'_>,
     change: impl Fn(&mut LaunchHealth, Timestamp) -> T,
@@ -121,8 +123,8 @@ pub(crate) fn count(
     open(pool, now).then(|| News::Opened { node_pool: node_pool.to_owned() })
 }
 
-/// Opens the breaker where enough has failed; whether it was closed before. An open one stays so for longer when the
-/// claim that was to try has failed too.
+/// Opens the breaker where enough has failed; whether it was closed before. An open one stays so
+/// for longer when the claim that was to try has failed too.
 fn open(pool: &mut PoolHealth, now: Timestamp) -> bool {
     let failures: Vec<&String> =
         pool.outcomes.iter().filter_map(|outcome| outcome.failure.as_ref()).collect();

@@ -84,8 +84,8 @@ pub(crate) struct Launcher<'a> {
 }
 
 impl Launcher<'_> {
-    /// Sends a launch that is written down. One that EC2's rate leaves no time for stays PREPARED: it was never sent,
-    /// and the next tick plans again for its pods.
+    /// Sends a launch that is written down. One that EC2's rate leaves no time for stays PREPARED:
+    /// it was never sent, and the next tick plans again for its pods.
     pub(crate) async fn send(
         self,
         lease: &Lease,
@@ -103,8 +103,9 @@ impl Launcher<'_> {
                 {
                     self.pace.slow_down();
                     tracing::warn!(intent = intent.id, code, "EC2 asks for patience");
-                    // Nothing has happened, so the very same request may be sent again. Once that takes too long its
-                    // pods may have gone: it is given up, and whoever comes later plans anew.
+                    // Nothing has happened, so the very same request may be sent again. Once that
+                    // takes too long its pods may have gone: it is given up, and whoever comes
+                    // later plans anew.
                     if !self.pace.wait().await {
                         return self.refused(&intent, code, message).await;
                     }
@@ -177,8 +178,8 @@ impl Launcher<'_> {
         Ok(outcome)
     }
 
-    /// What the errors come to; the offerings that they close are written down at once. Where that fails they are tried
-    /// again, and the launch is closed all the same.
+    /// What the errors come to; the offerings that they close are written down at once. Where that
+    /// fails they are tried again, and the launch is closed all the same.
     async fn judge(self, request: &FleetRequest, errors: &[FleetError], launched: bool) -> Verdict {
         let verdict = fleet_errors::judge(request, errors, launched, self.known, self.ports.now());
         if let Some(first) = verdict.offerings.first() {

@@ -30,7 +30,8 @@ impl Pace {
         Self { deadline, slowed: Mutex::new(Slowed { times: 0, until: None, gives_up_at: None }) }
     }
 
-    /// EC2 has refused a launch for its rate. Launches that were refused at the same time make one wait.
+    /// EC2 has refused a launch for its rate. Launches that were refused at the same time make one
+    /// wait.
     pub(crate) fn slow_down(&self) {
         let now = Instant::now();
         let mut slowed = self.lock();

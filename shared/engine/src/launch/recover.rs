@@ -1,4 +1,5 @@
-//! Launches that an earlier function left open: found out about by tag, adopted, sent again or given up.
+//! Launches that an earlier function left open: found out about by tag, adopted, sent again or
+//! given up.
 
 use std::time::Duration;
 
@@ -16,10 +17,12 @@ use crate::ports::{CloudError, FleetAnswer, Lease, LedgerError, LedgerState, Por
 const IN_FLIGHT: Duration = Duration::from_secs(30);
 /// How long EC2 may take to show the rest of a fleet of which it shows a part.
 const SETTLED: Duration = Duration::from_mins(2);
-/// For how long a launch is sent again. From the last sending on EC2 has the rest of [`LAUNCH_TIMEOUT`] to show it.
+/// For how long a launch is sent again. From the last sending on EC2 has the rest of
+/// [`LAUNCH_TIMEOUT`] to show it.
 const RESENT_FOR: Duration = Duration::from_mins(3);
-/// After this an unanswered launch is over (Karpenter's launchTimeout): what there is of it is adopted, and where
-/// there is nothing its pods are planned for again. A machine that turns up even later is an orphan.
+/// After this an unanswered launch is over (Karpenter's launchTimeout): what there is of it is
+/// adopted, and where there is nothing its pods are planned for again. A machine that turns up even
+/// later is an orphan.
 const LAUNCH_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Why a launch is not sent again whose request says more than its claims.
@@ -32,18 +35,18 @@ enum Step {
     Abandon(&'static str),
     /// Its instances are all there, or no more will come.
     Adopt,
-    /// Not all of it is to be seen: send the very same request with the same token. An answer settles it; a refusal
-    /// speaks of this sending only, since the first may have been heard.
+    /// Not all of it is to be seen: send the very same request with the same token. An answer
+    /// settles it; a refusal speaks of this sending only, since the first may have been heard.
     Resend,
-    /// Never sent as far as the ledger knows, and yet there are instances of it: the ledger is an older copy of
-    /// itself. It was sent; the next tick goes on from there.
+    /// Never sent as far as the ledger knows, and yet there are instances of it: the ledger is an
+    /// older copy of itself. It was sent; the next tick goes on from there.
     Mark,
     /// Too early to tell.
     Wait,
 }
 
-/// Closes what can be closed. Claims of launches that stay open go on counting as capacity, so nothing is launched for
-/// their pods meanwhile. A launch that cannot be closed holds up no other.
+/// Closes what can be closed. Claims of launches that stay open go on counting as capacity, so
+/// nothing is launched for their pods meanwhile. A launch that cannot be closed holds up no other.
 ///
 /// Errors when the lease has gone, or nothing can be written.
 pub(crate) async fn recover(
@@ -128,7 +131,8 @@ async fn take(
     }
 }
 
-/// Whether a request is what its claims came to when they were written: what stands in a launch alone buys nothing.
+/// Whether a request is what its claims came to when they were written: what stands in a launch
+/// alone buys nothing.
 fn is_of_its_claims(intent: &Intent, claims: &[NodeClaim], cluster: &str) -> bool {
     let request = &intent.request;
     let claims: Vec<&NodeClaim> = claims.iter().filter(|claim| intent.claims.contains(&claim.name)).collect();

@@ -1,8 +1,9 @@
 //! Launch templates of our own that nobody uses any more (reliability rule G6): pure rules.
 //!
-//! A template is written under a name that follows from its content, so each change of a node class leaves one behind.
-//! Provision writes down when it last launched from each; while a launch is open its intent names its template. One
-//! that is collected a moment before it is needed costs a launch that is tried again: provision writes it anew.
+//! A template is written under a name that follows from its content, so each change of a node class
+//! leaves one behind. Provision writes down when it last launched from each; while a launch is open
+//! its intent names its template. One that is collected a moment before it is needed costs a launch
+//! that is tried again: provision writes it anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,7 +18,8 @@ use crate::ports::{Sweep, WrittenTemplate};
 const UNUSED_AFTER: Duration = Duration::from_hours(1);
 /// A template's last use is written down again only after so long.
 pub(crate) const NOTED_EVERY: Duration = Duration::from_mins(10);
-/// Two looks that confirm each other lie at least so far apart; a little less than the minute between two ticks.
+/// Two looks that confirm each other lie at least so far apart; a little less than the minute
+/// between two ticks.
 const CONFIRMED_AFTER: Duration = Duration::from_secs(55);
 /// One sweep may always delete so many.
 const ALWAYS_ALLOWED: usize = 3;
@@ -35,8 +37,9 @@ pub(crate) struct Templates<'a> {
 }
 
 impl<'a> Templates<'a> {
-    /// Notes in `sweep` which are unused, and since when sweeps have found them so; returns those to delete now. A
-    /// ledger that has forgotten nodes, or whose sweep would end too many instances, is no judge of templates either.
+    /// Notes in `sweep` which are unused, and since when sweeps have found them so; returns those
+    /// to delete now. A ledger that has forgotten nodes, or whose sweep would end too many
+    /// instances, is no judge of templates either.
     pub(crate) fn unused(
         &self,
         sweep: &mut Sweep,
@@ -77,7 +80,8 @@ pub(crate) fn is_news(template: &str, health: Option<&LaunchHealth>, now: Timest
     noted.is_none_or(|at| passed(*at, now) >= NOTED_EVERY)
 }
 
-/// Notes that templates were used, and forgets those that were not for so long that they are gone or about to go.
+/// Notes that templates were used, and forgets those that were not for so long that they are gone
+/// or about to go.
 pub(crate) fn note_use<'t>(
     health: &mut LaunchHealth,
     used: impl Iterator<Item = &'t String>,
@@ -110,7 +114,8 @@ mod tests {
 
     #[test]
     fn a_template_goes_when_two_sweeps_find_it_unused_for_an_hour() {
-        // Created, last used, named by an open launch, found before, now, and whether it is found and deleted.
+        // Created, last used, named by an open launch, found before, now, and whether it is found
+        // and deleted.
         let table = [
             (0, None, false, None, 3_599, (false, false)),
             (0, None, false, None, 3_600, (true, false)),

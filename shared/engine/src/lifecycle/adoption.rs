@@ -7,14 +7,15 @@ use outrigger_model::{Node, NodeClass, NodePool};
 
 use super::Tick;
 use crate::TickError;
+use crate::claim::index::Nodes;
 use crate::error::chain;
-use crate::node::index::Nodes;
 use crate::ports::{Configuration, Lease, LedgerError, Machine};
 use crate::sweep::adoption::Unknown;
 
 impl Tick<'_> {
-    /// Makes a claim for each instance that the ledger knows nothing of: neither a claim nor the launch that it
-    /// belongs to. Gives those that are none of the sweep's business, adopted or not.
+    /// Makes a claim for each instance that the ledger knows nothing of: neither a claim nor the
+    /// launch that it belongs to. Gives those that are none of the sweep's business, adopted or
+    /// not.
     pub(super) async fn adopt(
         &mut self,
         unaccounted: &[String],
@@ -66,7 +67,8 @@ impl Tick<'_> {
         let node = nodes.first().copied().filter(|_| nodes.len() == 1);
         let is_registered =
             node.is_some_and(|node| node.annotations.contains_key(outrigger_model::labels::CLAIM));
-        // A launch that the ledger remembers has been accounted for: what is left over of it is an orphan.
+        // A launch that the ledger remembers has been accounted for: what is left over of it is an
+        // orphan.
         if !is_registered && self.ports.ledger.intent(intent).await?.is_some() {
             return Ok(false);
         }
@@ -110,8 +112,8 @@ impl Tick<'_> {
     }
 }
 
-/// The pool of an instance: as it stands, or, when it is gone, what the instance's tags say of it, so that the node
-/// can be seen, deleted and drained. Otherwise why nothing can be said of it yet.
+/// The pool of an instance: as it stands, or, when it is gone, what the instance's tags say of it,
+/// so that the node can be seen, deleted and drained. Otherwise why nothing can be said of it yet.
 fn pool_of<'a>(
     machine: &Machine,
     configuration: &'a Configuration,

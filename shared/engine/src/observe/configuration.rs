@@ -1,12 +1,13 @@
-//! What users asked for: the cluster's objects, and the InstanceGroups of the state store that ask for a NodePool.
+//! What users asked for: the cluster's objects, and the InstanceGroups of the state store that ask
+//! for a NodePool.
 
 use outrigger_model::NodePool;
 
 use crate::error::chain;
 use crate::ports::{ClusterError, Configuration, Ports};
 
-/// The objects of the cluster with the pools of InstanceGroups among them. While nothing is known of these they are
-/// missing: nothing is launched for them, and their nodes stay as they are.
+/// The objects of the cluster with the pools of InstanceGroups among them. While nothing is known
+/// of these they are missing: nothing is launched for them, and their nodes stay as they are.
 pub(crate) async fn configuration(ports: Ports<'_>) -> Result<Configuration, ClusterError> {
     let mut configuration = ports.cluster.configuration().await?;
     match ports.cloud.managed_pools().await {
@@ -24,8 +25,8 @@ pub(crate) async fn configuration(ports: Ports<'_>) -> Result<Configuration, Clu
     Ok(configuration)
 }
 
-/// Whether somebody wrote a NodePool for the InstanceGroup, or one of that name, be it a valid one or not. Then that
-/// one counts.
+/// Whether somebody wrote a NodePool for the InstanceGroup, or one of that name, be it a valid one
+/// or not. Then that one counts.
 fn is_written(configuration: &Configuration, managed: &NodePool) -> bool {
     let label = format!("NodePool/{}", managed.name);
     let class = managed.node_class();

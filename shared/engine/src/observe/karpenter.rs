@@ -5,8 +5,9 @@ use outrigger_model::KarpenterLease;
 use crate::error::chain;
 use crate::ports::{Configuration, Ports};
 
-/// Karpenter's Lease, which is asked for only where something may be Karpenter's. What could not be read is not known,
-/// and stops nothing but what depends on it. Nor is it while the cluster's clocks are wrong, by which it is renewed.
+/// Karpenter's Lease, which is asked for only where something may be Karpenter's. What could not be
+/// read is not known, and stops nothing but what depends on it. Nor is it while the cluster's
+/// clocks are wrong, by which it is renewed.
 pub(crate) async fn karpenter_lease(ports: Ports<'_>, configuration: &Configuration) -> KarpenterLease {
     if !may_be_karpenters(configuration) {
         return KarpenterLease::Absent;

@@ -35,7 +35,8 @@ impl Offers {
         }
     }
 
-    /// The class with its instance types; computing them is kept for as long as the class stays the same.
+    /// The class with its instance types; computing them is kept for as long as the class stays the
+    /// same.
     pub(super) fn offer(&mut self, class: NodeClass) -> ClassOffer {
         match self.resolved.get(&class.reference) {
             Some(known) if known.offer.class == class => known.offer.clone(),

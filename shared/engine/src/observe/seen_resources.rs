@@ -45,8 +45,8 @@ impl<'s> Lessons<'s> {
     }
 }
 
-/// The types with what nodes of this class's images were seen to have. Where memory alone is known, what is kept from
-/// pods stays the same.
+/// The types with what nodes of this class's images were seen to have. Where memory alone is known,
+/// what is kept from pods stays the same.
 pub(crate) fn corrected(
     mut types: Arc<Vec<InstanceType>>,
     class: &NodeClass,

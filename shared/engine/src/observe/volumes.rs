@@ -10,8 +10,9 @@ use super::Purpose;
 use crate::error::chain;
 use crate::ports::{ClusterError, Ports, Volumes};
 
-/// Volumes are looked at only while a pod mounts one that the decision may place: most clusters never pay for them. A
-/// right that is missing concerns the pods with volumes alone, and the others go on.
+/// Volumes are looked at only while a pod mounts one that the decision may place: most clusters
+/// never pay for them. A right that is missing concerns the pods with volumes alone, and the others
+/// go on.
 pub(super) async fn add_volumes(
     ports: Ports<'_>,
     snapshot: &mut Snapshot,
@@ -29,8 +30,8 @@ pub(super) async fn add_volumes(
     Ok(())
 }
 
-/// The claims that matter: those of pods that need a node, or whose node is going, and to find nodes that may be
-/// disrupted those of all pods that would need another.
+/// The claims that matter: those of pods that need a node, or whose node is going, and to find
+/// nodes that may be disrupted those of all pods that would need another.
 fn mounted(snapshot: &Snapshot, purpose: Purpose) -> BTreeSet<PodRef> {
     let seen = Supposed::leaving(snapshot);
     let own = snapshot.nodes.iter().filter(|node| node.node_pool().is_some());

@@ -8,8 +8,8 @@ use tokio::time::{Instant, timeout};
 
 use crate::ports::{ClusterChange, ClusterError, ClusterState, Ports, Scope};
 
-/// What arrives so soon behind a change is taken in with it: a connection hands over piece by piece what it has
-/// received.
+/// What arrives so soon behind a change is taken in with it: a connection hands over piece by piece
+/// what it has received.
 const NEXT_WITHIN: Duration = Duration::from_millis(2);
 /// Changes that come without end hold nobody up for longer.
 const LONGEST_FLOOD: Duration = Duration::from_millis(200);
@@ -43,8 +43,8 @@ impl Watched {
         self.scope == Scope::Everything
     }
 
-    /// Brings the whole cluster's state up to date. It is read once; from then on all of it is watched, which costs
-    /// less than to read it again.
+    /// Brings the whole cluster's state up to date. It is read once; from then on all of it is
+    /// watched, which costs less than to read it again.
     pub(crate) async fn see_everything(&mut self, ports: Ports<'_>) -> Result<(), ClusterError> {
         if self.sees_everything() {
             self.wait(ports, Duration::ZERO).await?;
@@ -54,8 +54,8 @@ impl Watched {
         Ok(())
     }
 
-    /// Takes in the next change and all that have arrived behind it; waits for it up to `longest`. A watch that cannot
-    /// go on is opened anew, which counts as a change.
+    /// Takes in the next change and all that have arrived behind it; waits for it up to `longest`.
+    /// A watch that cannot go on is opened anew, which counts as a change.
     pub(crate) async fn wait(&mut self, ports: Ports<'_>, longest: Duration) -> Result<Waited, ClusterError> {
         let Ok(first) = timeout(longest.max(NEXT_WITHIN), self.changes.next()).await else {
             return Ok(Waited::Quiet);

@@ -15,22 +15,23 @@ pub trait Cloud: Send + Sync {
     /// The catalogue that `refresh` stored last; the embedded one where there is none.
     async fn catalog(&self) -> Result<Catalog, CloudError>;
 
-    /// Asks EC2 for instance types, offerings and prices. What cannot be had is taken from the embedded catalogue.
+    /// Asks EC2 for instance types, offerings and prices. What cannot be had is taken from the
+    /// embedded catalogue.
     async fn survey(&self) -> Result<Catalog, CloudError>;
 
     /// Stores a catalogue for [`Cloud::catalog`].
     async fn store_catalog(&self, catalog: &Catalog) -> Result<(), CloudError>;
 
-    /// The NodePools of the InstanceGroups that are annotated `outrigger.dev/managed: "true"`, and what is wrong with
-    /// those that cannot have one. An error means that nothing is known of any.
+    /// The NodePools of the InstanceGroups that are annotated `outrigger.dev/managed: "true"`, and
+    /// what is wrong with those that cannot have one. An error means that nothing is known of any.
     async fn managed_pools(&self) -> Result<ManagedPools, CloudError>;
 
-    /// Resolves a node class against the state store and the account. A class that exists but cannot launch now comes
-    /// back with `not_ready`; an error means that nothing is known.
+    /// Resolves a node class against the state store and the account. A class that exists but
+    /// cannot launch now comes back with `not_ready`; an error means that nothing is known.
     async fn resolve_class(&self, source: &ClassSource) -> Result<NodeClass, CloudError>;
 
-    /// The launch template for a class, written first where it is our own and missing; one whose instances start in a
-    /// capacity reservation where that is given.
+    /// The launch template for a class, written first where it is our own and missing; one whose
+    /// instances start in a capacity reservation where that is given.
     async fn ensure_template(
         &self,
         class: &NodeClass,
@@ -49,20 +50,22 @@ pub trait Cloud: Send + Sync {
     /// The instances that carry an intent's tag and are not terminated.
     async fn instances_of(&self, intent: &str) -> Result<Vec<Instance>, CloudError>;
 
-    /// Every instance that carries this cluster's tag (`outrigger.dev/cluster`), those that were terminated lately
-    /// among them, in order of id. What is not in the answer may still exist: EC2 shows new instances late.
+    /// Every instance that carries this cluster's tag (`outrigger.dev/cluster`), those that were
+    /// terminated lately among them, in order of id. What is not in the answer may still exist: EC2
+    /// shows new instances late.
     async fn machines(&self) -> Result<Vec<Machine>, CloudError>;
 
-    /// What is wrong with running instances, by EC2's own checks and plans, in order of id. Instances that are not
-    /// ours may be among them: EC2 cannot be asked for those of a cluster alone.
+    /// What is wrong with running instances, by EC2's own checks and plans, in order of id.
+    /// Instances that are not ours may be among them: EC2 cannot be asked for those of a cluster
+    /// alone.
     async fn instance_statuses(&self) -> Result<Vec<InstanceStatus>, CloudError>;
 
-    /// Terminates instances, and says of those that EC2 refused to terminate why. One that is gone already is no
-    /// refusal.
+    /// Terminates instances, and says of those that EC2 refused to terminate why. One that is gone
+    /// already is no refusal.
     async fn terminate(&self, instances: &[String]) -> Result<BTreeMap<String, String>, CloudError>;
 
-    /// What an instance's console tells of its start, in words of our own, since user data may print secrets there; `None`
-    /// while it tells nothing.
+    /// What an instance's console tells of its start, in words of our own, since user data may
+    /// print secrets there; `None` while it tells nothing.
     async fn boot_progress(&self, instance: &str) -> Result<Option<String>, CloudError>;
 
     /// Rings other functions' bells. Losing a notice costs time only.
@@ -122,7 +125,8 @@ pub struct WrittenTemplate {
 pub struct Machine {
     /// `i-…`.
     pub id: String,
-    /// The launch that it belongs to (tag `outrigger.dev/intent`); an instance without one was not launched by us.
+    /// The launch that it belongs to (tag `outrigger.dev/intent`); an instance without one was not
+    /// launched by us.
     pub intent: Option<String>,
     /// Its pool (tag `karpenter.sh/nodepool`).
     pub node_pool: Option<String>,
@@ -191,7 +195,8 @@ pub struct InstanceStatus {
 /// What is wrong with an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InstanceProblem {
-    /// A status check fails. Those of attached EBS volumes are left out, since they may be volumes of pods.
+    /// A status check fails. Those of attached EBS volumes are left out, since they may be volumes
+    /// of pods.
     Impaired {
         /// Which, as `instance reachability` or `system reachability`.
         check: String,

@@ -17,22 +17,23 @@ use outrigger_model::{
     PodDisruptionBudget, PodRef, Taint, VolumeClaim,
 };
 
-/// The Kubernetes cluster. Reads are consistent: a list that breaks off half way is an error, never a short answer.
+/// The Kubernetes cluster. Reads are consistent: a list that breaks off half way is an error, never
+/// a short answer.
 #[async_trait]
 pub trait Cluster: Send + Sync {
-    /// By how much the API server's clock is ahead of ours, as its answers of late tell: of several servers behind one
-    /// address, the clock that differs most. `None` before the first answer.
+    /// By how much the API server's clock is ahead of ours, as its answers of late tell: of several
+    /// servers behind one address, the clock that differs most. `None` before the first answer.
     fn clock_difference(&self) -> Option<SignedDuration>;
 
     /// The uid of the namespace kube-system, which identifies the cluster.
     async fn uid(&self) -> Result<String, ClusterError>;
 
-    /// NodePools, EC2NodeClasses, NodeOverlays and CapacityBuffers, the broken ones set apart. A kind that is not
-    /// installed has no objects.
+    /// NodePools, EC2NodeClasses, NodeOverlays and CapacityBuffers, the broken ones set apart. A
+    /// kind that is not installed has no objects.
     async fn configuration(&self) -> Result<Configuration, ClusterError>;
 
-    /// Makes the status of a NodePool, EC2NodeClass, NodeOverlay or CapacityBuffer say this, and leaves alone what else
-    /// stands in it. Fine when the object is gone.
+    /// Makes the status of a NodePool, EC2NodeClass, NodeOverlay or CapacityBuffer say this, and
+    /// leaves alone what else stands in it. Fine when the object is gone.
     async fn write_status(
         &self,
         object: &ConfiguredRef,
@@ -42,19 +43,20 @@ pub trait Cluster: Send + Sync {
     /// The Lease of Karpenter's leader; `None` where there is none.
     async fn karpenter_lease(&self) -> Result<Option<LeaderLease>, ClusterError>;
 
-    /// Nodes, then pods, then daemonsets, in this order, as far as `scope` holds them, and the point from which
-    /// [`Cluster::watch`] goes on.
+    /// Nodes, then pods, then daemonsets, in this order, as far as `scope` holds them, and the
+    /// point from which [`Cluster::watch`] goes on.
     async fn list(&self, scope: Scope) -> Result<(ClusterState, Cursor), ClusterError>;
 
-    /// Changes of nodes and pods from `cursor` on, in the scope of its list: what leaves that is gone. The stream ends,
-    /// or yields an error, when it cannot go on; the caller then lists again.
+    /// Changes of nodes and pods from `cursor` on, in the scope of its list: what leaves that is
+    /// gone. The stream ends, or yields an error, when it cannot go on; the caller then lists
+    /// again.
     async fn watch(
         &self,
         cursor: Cursor,
     ) -> Result<BoxStream<'static, Result<ClusterChange, ClusterError>>, ClusterError>;
 
-    /// What these PersistentVolumeClaims mean for nodes, one answer for each in order of name, and how many volumes
-    /// each node may attach.
+    /// What these PersistentVolumeClaims mean for nodes, one answer for each in order of name, and
+    /// how many volumes each node may attach.
     async fn volumes(&self, mounted: &BTreeSet<PodRef>) -> Result<Volumes, ClusterError>;
 
     /// The labels of all namespaces, by name.
@@ -66,21 +68,24 @@ pub trait Cluster: Send + Sync {
     /// One node; `None` when there is none of this name.
     async fn node(&self, name: &str) -> Result<Option<Node>, ClusterError>;
 
-    /// Changes labels, annotations, finalizers and taints of a node, only while it is still the version that was read.
+    /// Changes labels, annotations, finalizers and taints of a node, only while it is still the
+    /// version that was read.
     async fn change_node(&self, change: &NodeChange) -> Result<(), ClusterError>;
 
-    /// Deletes a Node object while it has this uid, and takes our finalizer off it; finalizers of others stay. Fine
-    /// when it is gone.
+    /// Deletes a Node object while it has this uid, and takes our finalizer off it; finalizers of
+    /// others stay. Fine when it is gone.
     async fn release_node(&self, name: &str, uid: &str) -> Result<(), ClusterError>;
 
     /// All pods that are bound to a node, finished ones among them.
     async fn pods_on(&self, node: &str) -> Result<Vec<PodOnNode>, ClusterError>;
 
-    /// Asks a pod to leave through the Eviction API, which heeds PodDisruptionBudgets, while it has this uid.
+    /// Asks a pod to leave through the Eviction API, which heeds PodDisruptionBudgets, while it has
+    /// this uid.
     async fn evict(&self, pod: &Pod) -> Result<Eviction, ClusterError>;
 
-    /// Deletes a pod whatever protects it, while it has this uid. `grace` counts in whole seconds and is at least one:
-    /// with none the pod would be forgotten before it has ended. Fine when it is gone.
+    /// Deletes a pod whatever protects it, while it has this uid. `grace` counts in whole seconds
+    /// and is at least one: with none the pod would be forgotten before it has ended. Fine when it
+    /// is gone.
     async fn delete_pod(&self, pod: &Pod, grace: Duration) -> Result<(), ClusterError>;
 
     /// All PodDisruptionBudgets, in order of namespace and name.
@@ -89,47 +94,51 @@ pub trait Cluster: Send + Sync {
     /// The volumes that are attached to any of these nodes.
     async fn attachments(&self, nodes: &BTreeSet<String>) -> Result<Vec<Attachment>, ClusterError>;
 
-    /// Sets `status.nominatedNodeName` of a pod that still has this uid and is not bound; otherwise does nothing.
+    /// Sets `status.nominatedNodeName` of a pod that still has this uid and is not bound; otherwise
+    /// does nothing.
     async fn nominate(&self, pod: &NominatedPod, node: &str) -> Result<(), ClusterError>;
 
-    /// Binds a pod to a node in the place of its scheduler, while it has this uid and no node. The API server
-    /// asks for nothing else: whether the node can run the pod is the caller's to know.
+    /// Binds a pod to a node in the place of its scheduler, while it has this uid and no node. The
+    /// API server asks for nothing else: whether the node can run the pod is the caller's to know.
     async fn bind(&self, pod: &NominatedPod, node: &str) -> Result<Binding, ClusterError>;
 
-    /// Gives a pod a deletion cost of ours, or takes ours off it, while it has this uid; a value of somebody else stays.
+    /// Gives a pod a deletion cost of ours, or takes ours off it, while it has this uid; a value of
+    /// somebody else stays.
     async fn set_deletion_cost(&self, pod: &Pod, cost: Option<i32>) -> Result<(), ClusterError>;
 
-    /// The NodeClaim objects that Outrigger keeps, by name. Objects without the annotation [`labels::CLAIM_VERSION`]
-    /// are somebody else's.
+    /// The NodeClaim objects that Outrigger keeps, by name. Objects without the annotation
+    /// [`labels::CLAIM_VERSION`] are somebody else's.
     async fn mirrors(&self) -> Result<BTreeMap<String, Mirror>, ClusterError>;
 
     /// The uids of the NodePools that are not being deleted, by name.
     async fn node_pool_uids(&self) -> Result<BTreeMap<String, String>, ClusterError>;
 
-    /// Makes the NodeClaim object say what the ledger says, with our finalizer on it; creates it where it is
-    /// missing. The spec of one that is there stays as it is, since it cannot be changed. It bears the
-    /// claim's version once all the rest is written.
+    /// Makes the NodeClaim object say what the ledger says, with our finalizer on it; creates it
+    /// where it is missing. The spec of one that is there stays as it is, since it cannot be
+    /// changed. It bears the claim's version once all the rest is written.
     ///
-    /// An object that no NodePool owns gets `owner`; one that has an owner keeps it. Where the object changes
-    /// meanwhile, as by a garbage collector that orphans it, this errs and leaves its owners alone.
+    /// An object that no NodePool owns gets `owner`; one that has an owner keeps it. Where the
+    /// object changes meanwhile, as by a garbage collector that orphans it, this errs and leaves
+    /// its owners alone.
     async fn mirror_claim(
         &self,
         claim: &NodeClaim,
         owner: Option<&OwnerReference>,
     ) -> Result<(), ClusterError>;
 
-    /// Removes the NodeClaim object of a claim that is over, and our finalizer from it; fine when it is not there.
+    /// Removes the NodeClaim object of a claim that is over, and our finalizer from it; fine when
+    /// it is not there.
     async fn remove_mirror(&self, claim: &str) -> Result<(), ClusterError>;
 
     /// Which of the definitions are being deleted or are gone with which NodeClaim objects go.
     async fn going_definitions(&self) -> Result<GoingDefinitions, ClusterError>;
 
-    /// Deletes the NodeClaim object of a claim as a user does who means it ([`labels::DELETE_ANYWAY`]), and leaves the
-    /// rest to lifecycle; fine when it is not there.
+    /// Deletes the NodeClaim object of a claim as a user does who means it
+    /// ([`labels::DELETE_ANYWAY`]), and leaves the rest to lifecycle; fine when it is not there.
     async fn delete_mirror(&self, claim: &str) -> Result<(), ClusterError>;
 
-    /// Removes the NodeClaim object of a claim that lives on. At no time is it to be seen as deleted, which would end
-    /// the claim; fine when it is not there.
+    /// Removes the NodeClaim object of a claim that lives on. At no time is it to be seen as
+    /// deleted, which would end the claim; fine when it is not there.
     async fn forget_mirror(&self, claim: &str) -> Result<(), ClusterError>;
 
     /// Tells people about an object. The same event again raises its count instead of adding one.
@@ -165,8 +174,8 @@ pub struct Volumes {
 /// How much of the cluster is read: on a large cluster all of it is megabytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
-    /// Pods that have no node, and nodes with the label [`labels::EXCLUDE_FROM_LOAD_BALANCERS`], which all have that
-    /// are closed for their drain: what shows that there is something to plan.
+    /// Pods that have no node, and nodes with the label [`labels::EXCLUDE_FROM_LOAD_BALANCERS`],
+    /// which all have that are closed for their drain: what shows that there is something to plan.
     Unscheduled,
     /// All nodes, and nothing else.
     Nodes,
@@ -304,7 +313,8 @@ pub struct Attachment {
     pub shared: bool,
 }
 
-/// Which definitions are being deleted or are gone. NodeClaim objects that go with them ask for the end of no node.
+/// Which definitions are being deleted or are gone. NodeClaim objects that go with them ask for the
+/// end of no node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GoingDefinitions {
     /// That of NodeClaims, with which all of them go.
@@ -440,7 +450,8 @@ mod tests {
     use super::*;
     use outrigger_model::fixtures::pod;
 
-    /// A StatefulSet makes its pods again under their names, and a watch may tell of the new one first.
+    /// A StatefulSet makes its pods again under their names, and a watch may tell of the new one
+    /// first.
     #[test]
     fn a_pod_that_goes_takes_no_successor_of_its_name_along() {
         let first = pod("db-0", Some("n"), "StatefulSet");

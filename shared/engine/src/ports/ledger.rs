@@ -1,11 +1,14 @@
-//! The ledger: leases, intents, claims, commands, sweeps, unavailable offerings, the pause and reports of one cluster.
+//! The ledger: leases, intents, claims, commands, sweeps, unavailable offerings, the pause and
+//! reports of one cluster.
 //!
-//! Expected flow: [`Ledger::load`] reads the generation before anything else; a plan made from that state is accepted
-//! by [`Ledger::prepare`] only while the generation is unchanged and the lease's epoch is current, and raises it by
-//! one. Two functions that planned from the same state can therefore never both launch, whatever their leases say.
+//! Expected flow: [`Ledger::load`] reads the generation before anything else; a plan made from that
+//! state is accepted by [`Ledger::prepare`] only while the generation is unchanged and the lease's
+//! epoch is current, and raises it by one. Two functions that planned from the same state can
+//! therefore never both launch, whatever their leases say.
 //!
-//! Who writes what is bounded by rights (`dynamodb:LeadingKeys` in template.yaml). `provision` and `lifecycle` alone
-//! write claims; `interrupt` and `disrupt` state what they want of them as [`Interruption`] and [`Command`].
+//! Who writes what is bounded by rights (`dynamodb:LeadingKeys` in template.yaml). `provision` and
+//! `lifecycle` alone write claims; `interrupt` and `disrupt` state what they want of them as
+//! [`Interruption`] and [`Command`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,17 +21,18 @@ use outrigger_model::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The ledger of one cluster. Every write of a function's is conditional; every read that a decision follows is
-/// strongly consistent.
+/// The ledger of one cluster. Every write of a function's is conditional; every read that a
+/// decision follows is strongly consistent.
 #[async_trait]
 pub trait Ledger: Send + Sync {
-    /// Ties an empty ledger to the cluster, or makes sure that it belongs to it. Only `provision` and `lifecycle` may
-    /// tie one.
+    /// Ties an empty ledger to the cluster, or makes sure that it belongs to it. Only `provision`
+    /// and `lifecycle` may tie one.
     ///
     /// Errors with [`LedgerError::Foreign`] when it belongs to another cluster.
     async fn bind(&self, cluster_uid: &str) -> Result<(), LedgerError>;
 
-    /// Whether it holds nothing yet, not even whose it is: [`Ledger::bind`] was never called, or the table was lost.
+    /// Whether it holds nothing yet, not even whose it is: [`Ledger::bind`] was never called, or
+    /// the table was lost.
     async fn is_new(&self) -> Result<bool, LedgerError>;
 
     /// Takes the lease of a function for `ttl`; `None` when somebody else holds it.
@@ -46,18 +50,19 @@ pub trait Ledger: Send + Sync {
     /// Gives a lease back; fine when it was lost already.
     async fn release(&self, lease: &Lease) -> Result<(), LedgerError>;
 
-    /// The generation, then the open intents, then everything else that is not over: a launch that is resolved
-    /// meanwhile shows as both, never as neither.
+    /// The generation, then the open intents, then everything else that is not over: a launch that
+    /// is resolved meanwhile shows as both, never as neither.
     async fn load(&self) -> Result<LedgerState, LedgerError>;
 
-    /// Writes a launch down: its intent (PREPARED) and its claims, as one. Returns the new generation.
+    /// Writes a launch down: its intent (PREPARED) and its claims, as one. Returns the new
+    /// generation.
     ///
-    /// Errors with [`LedgerError::Conflict`] when the generation has moved on, and with [`LedgerError::LeaseLost`] when
-    /// the lease has.
+    /// Errors with [`LedgerError::Conflict`] when the generation has moved on, and with
+    /// [`LedgerError::LeaseLost`] when the lease has.
     async fn prepare(&self, lease: &Lease, launch: &PreparedLaunch) -> Result<u64, LedgerError>;
 
-    /// PREPARED -> SENT, just before the request goes out. Errors with [`LedgerError::LeaseLost`] when the lease has
-    /// gone.
+    /// PREPARED -> SENT, just before the request goes out. Errors with [`LedgerError::LeaseLost`]
+    /// when the lease has gone.
     async fn mark_sent(&self, lease: &Lease, intent: &str, at: Timestamp) -> Result<(), LedgerError>;
 
     /// SENT -> RESOLVED together with what became of each claim. Doing it twice is fine.
@@ -74,19 +79,19 @@ pub trait Ledger: Send + Sync {
     /// One intent, over or not; `None` where there is none, or it has been cleared up.
     async fn intent(&self, id: &str) -> Result<Option<Intent>, LedgerError>;
 
-    /// Writes a claim down whose instance runs already, and raises the generation, so that no plan is accepted that
-    /// does not know it. With a lease, only while that is ours.
+    /// Writes a claim down whose instance runs already, and raises the generation, so that no plan
+    /// is accepted that does not know it. With a lease, only while that is ours.
     ///
-    /// Errors with [`LedgerError::Conflict`] when there is a claim of that name, and with [`LedgerError::LeaseLost`]
-    /// when the lease has gone.
+    /// Errors with [`LedgerError::Conflict`] when there is a claim of that name, and with
+    /// [`LedgerError::LeaseLost`] when the lease has gone.
     async fn adopt(&self, claim: &NodeClaim, lease: Option<&Lease>) -> Result<(), LedgerError>;
 
-    /// One claim, over or not, as interruptions have it, but without what commands hold; `None` where there is none, or
-    /// it has been cleared up.
+    /// One claim, over or not, as interruptions have it, but without what commands hold; `None`
+    /// where there is none, or it has been cleared up.
     async fn claim(&self, name: &str) -> Result<Option<NodeClaim>, LedgerError>;
 
-    /// Writes a claim that was read at `claim.version`; returns it with its new version. With a lease, only while that
-    /// is ours.
+    /// Writes a claim that was read at `claim.version`; returns it with its new version. With a
+    /// lease, only while that is ours.
     ///
     /// Errors with [`LedgerError::Conflict`] when somebody else wrote it meanwhile, and with
     /// [`LedgerError::LeaseLost`] when the lease has gone.
@@ -98,15 +103,16 @@ pub trait Ledger: Send + Sync {
     /// Forgets what was stated of a claim, once it stands in the claim or the claim is over.
     async fn forget_interruption(&self, claim: &str) -> Result<(), LedgerError>;
 
-    /// Writes a command that was read at `command.version`; with a lease, only while that is ours. It holds those of
-    /// its claims that are ready for pods, and that no other command holds.
+    /// Writes a command that was read at `command.version`; with a lease, only while that is ours.
+    /// It holds those of its claims that are ready for pods, and that no other command holds.
     ///
     /// Errors with [`LedgerError::Conflict`] when somebody else wrote it meanwhile, and with
     /// [`LedgerError::LeaseLost`] when the lease has gone.
     async fn write_command(&self, command: &Command, lease: Option<&Lease>) -> Result<(), LedgerError>;
 
-    /// Removes a command that was read at `command.version`, and writes the claims that end with it, each read at its
-    /// version, as one. Returns these with their new versions. Errors as [`Ledger::write_command`], of claims too.
+    /// Removes a command that was read at `command.version`, and writes the claims that end with
+    /// it, each read at its version, as one. Returns these with their new versions. Errors as
+    /// [`Ledger::write_command`], of claims too.
     async fn end_command(
         &self,
         command: &Command,
@@ -120,19 +126,19 @@ pub trait Ledger: Send + Sync {
     /// What the last sweep found; an empty one before the first.
     async fn sweep(&self) -> Result<Sweep, LedgerError>;
 
-    /// Puts claims that are over where [`Ledger::load`] need not pass over them, and says how many. They are found by
-    /// their names as before. `lifecycle` may do it at any time, and again.
+    /// Puts claims that are over where [`Ledger::load`] need not pass over them, and says how many.
+    /// They are found by their names as before. `lifecycle` may do it at any time, and again.
     async fn put_away(&self) -> Result<usize, LedgerError>;
 
-    /// Keeps what a sweep found; with a lease, only while that is ours. Errors with [`LedgerError::LeaseLost`] when it
-    /// has gone.
+    /// Keeps what a sweep found; with a lease, only while that is ours. Errors with
+    /// [`LedgerError::LeaseLost`] when it has gone.
     async fn put_sweep(&self, sweep: &Sweep, lease: Option<&Lease>) -> Result<(), LedgerError>;
 
     /// What the function `disrupt` remembers; nothing before its first run.
     async fn disruption_memory(&self) -> Result<DisruptionMemory, LedgerError>;
 
-    /// Keeps what the function `disrupt` remembers, while its lease is ours. Errors with [`LedgerError::LeaseLost`]
-    /// when it has gone.
+    /// Keeps what the function `disrupt` remembers, while its lease is ours. Errors with
+    /// [`LedgerError::LeaseLost`] when it has gone.
     async fn put_disruption_memory(
         &self,
         memory: &DisruptionMemory,
@@ -142,12 +148,13 @@ pub trait Ledger: Send + Sync {
     /// What pods have asked for in the week before; nothing where nobody has looked yet.
     async fn demand_history(&self) -> Result<DemandHistory, LedgerError>;
 
-    /// Keeps what pods have asked for, while the lease of the function `disrupt` is ours. Where that is too
-    /// much to be kept, the pools that ask for most are. Errors with [`LedgerError::LeaseLost`] when the
-    /// lease has gone.
+    /// Keeps what pods have asked for, while the lease of the function `disrupt` is ours. Where
+    /// that is too much to be kept, the pools that ask for most are. Errors with
+    /// [`LedgerError::LeaseLost`] when the lease has gone.
     async fn put_demand_history(&self, history: &DemandHistory, lease: &Lease) -> Result<(), LedgerError>;
 
-    /// Which of these events were handled, as far as `now` is not past what [`Ledger::put_handled`] said of them.
+    /// Which of these events were handled, as far as `now` is not past what [`Ledger::put_handled`]
+    /// said of them.
     async fn handled(&self, events: &[String], now: Timestamp) -> Result<BTreeSet<String>, LedgerError>;
 
     /// Remembers until when events need not be handled again.
@@ -156,7 +163,8 @@ pub trait Ledger: Send + Sync {
     /// Remembers that offerings could not be had.
     async fn put_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), LedgerError>;
 
-    /// Remembers that EC2 has taken offerings back, or is about to. [`Ledger::clear_unavailable`] forgets none of them.
+    /// Remembers that EC2 has taken offerings back, or is about to. [`Ledger::clear_unavailable`]
+    /// forgets none of them.
     async fn put_taken_back(&self, offerings: &[UnavailableOffering]) -> Result<(), LedgerError>;
 
     /// Forgets offerings that could be had again; one that somebody has remembered anew stays.
@@ -165,18 +173,20 @@ pub trait Ledger: Send + Sync {
     /// How launches have fared lately; an empty one before anything was remembered.
     async fn health(&self) -> Result<LaunchHealth, LedgerError>;
 
-    /// Writes what was read at `health.version`. Errors with [`LedgerError::Conflict`] when somebody else wrote it
-    /// meanwhile.
+    /// Writes what was read at `health.version`. Errors with [`LedgerError::Conflict`] when
+    /// somebody else wrote it meanwhile.
     async fn put_health(&self, health: &LaunchHealth) -> Result<(), LedgerError>;
 
     /// An operator's pause, over or not; `None` where there is none.
     async fn pause(&self) -> Result<Option<Pause>, LedgerError>;
 
-    /// Writes a pause over the one that is there, or removes it: the last word of an operator's counts.
+    /// Writes a pause over the one that is there, or removes it: the last word of an operator's
+    /// counts.
     async fn put_pause(&self, pause: Option<&Pause>) -> Result<(), LedgerError>;
 
-    /// Remembers what nodes of a type offer under an image and a class, unless a version that is no older is
-    /// there. It is forgotten 60 days after the last lesson (Karpenter's discovered capacity).
+    /// Remembers what nodes of a type offer under an image and a class, unless a version that is no
+    /// older is there. It is forgotten 60 days after the last lesson (Karpenter's discovered
+    /// capacity).
     async fn put_seen_resources(&self, seen: &SeenResources, at: Timestamp) -> Result<(), LedgerError>;
 
     /// Keeps the last report of a function, for `explain`.
@@ -206,7 +216,8 @@ pub struct LedgerState {
     pub claims: Vec<NodeClaim>,
     /// Intents that are PREPARED or SENT, in order of id.
     pub intents: Vec<Intent>,
-    /// Commands of disruption, in order of id. What one of them holds follows from its claims' names.
+    /// Commands of disruption, in order of id. What one of them holds follows from its claims'
+    /// names.
     pub commands: Vec<Command>,
     /// What was stated of claims and does not stand in them yet, in order of their names.
     pub interruptions: Vec<Interruption>,
@@ -220,8 +231,8 @@ pub struct LedgerState {
     pub pause: Option<Pause>,
 }
 
-/// EC2 takes the instance of a claim away. Whoever hears of it may state it of any claim; the claim ends by it as soon
-/// as it has an instance.
+/// EC2 takes the instance of a claim away. Whoever hears of it may state it of any claim; the claim
+/// ends by it as soon as it has an instance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Interruption {
@@ -235,8 +246,8 @@ pub struct Interruption {
     pub at: Timestamp,
 }
 
-/// What sweeps found amiss. One look proves nothing, so each finding keeps the time of the first sweep that made it,
-/// for as long as every sweep makes it again.
+/// What sweeps found amiss. One look proves nothing, so each finding keeps the time of the first
+/// sweep that made it, for as long as every sweep makes it again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Sweep {
@@ -245,7 +256,8 @@ pub struct Sweep {
     pub at: Option<Timestamp>,
     /// Instances that no claim and no open launch accounts for, by id.
     pub orphans: BTreeMap<String, Timestamp>,
-    /// Those of them whose node was registered, so that the ledger must have forgotten their claims.
+    /// Those of them whose node was registered, so that the ledger must have forgotten their
+    /// claims.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub forgotten: BTreeMap<String, Timestamp>,
     /// Claims whose instance EC2 does not show, by name.
@@ -259,8 +271,8 @@ pub struct Sweep {
     /// Launch templates of our own that nobody uses any more, by id.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub templates: BTreeMap<String, Timestamp>,
-    /// Claims whose end began of late since somebody deleted them, by name, and when that was; none whose end was said
-    /// to be meant.
+    /// Claims whose end began of late since somebody deleted them, by name, and when that was; none
+    /// whose end was said to be meant.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub deleted: BTreeMap<String, Timestamp>,
     /// Whether so many nodes were not ready that nothing was concluded.
@@ -283,10 +295,11 @@ pub struct PreparedLaunch {
 }
 
 impl PreparedLaunch {
-    /// DynamoDB takes 100 items in one transaction; the intent, the generation and the lease are three of them.
+    /// DynamoDB takes 100 items in one transaction; the intent, the generation and the lease are
+    /// three of them.
     pub const MAX_CLAIMS: usize = 97;
-    /// How large its claims may be together, as JSON. DynamoDB takes 4 MB in one transaction, and a claim grows by the
-    /// instance that it gets and by pods that find room on it.
+    /// How large its claims may be together, as JSON. DynamoDB takes 4 MB in one transaction, and a
+    /// claim grows by the instance that it gets and by pods that find room on it.
     pub const MAX_CLAIM_BYTES: usize = 2_500_000;
 }
 

@@ -9,13 +9,15 @@ use super::Tick;
 use crate::error::chain;
 use crate::ports::{Event, Ports, Subject};
 
-/// How many pods are told about their fate in one round; a flood of events would only delay the launches behind it.
+/// How many pods are told about their fate in one round; a flood of events would only delay the
+/// launches behind it.
 const MAX_EVENTS: usize = 500;
 /// How many events are on their way at once.
 const CONCURRENT_EVENTS: usize = 16;
 
 impl Tick<'_> {
-    /// Tells people what became of their pods, as Karpenter does: `Nominated` and `FailedScheduling`.
+    /// Tells people what became of their pods, as Karpenter does: `Nominated` and
+    /// `FailedScheduling`.
     pub(super) async fn tell(&self, snapshot: &Snapshot, plan: &Plan, report: &Report) {
         publish_all(self.ports, events(snapshot, plan, report)).await;
     }
@@ -81,8 +83,8 @@ pub(super) fn cannot_launch(pod: &PodRef, uid: &str, why: &str) -> Event {
     }
 }
 
-/// What EC2 has lately refused, for people who wonder where the instance types have gone; nothing when it has refused
-/// nothing.
+/// What EC2 has lately refused, for people who wonder where the instance types have gone; nothing
+/// when it has refused nothing.
 fn refused_lately(snapshot: &Snapshot) -> String {
     let lately = snapshot.unavailable.iter().filter(|offering| offering.until > snapshot.taken_at);
     let said: BTreeSet<String> =

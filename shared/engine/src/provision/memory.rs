@@ -1,4 +1,5 @@
-//! What provision remembers from plan to plan and from tick to tick, and what it tells people about it.
+//! What provision remembers from plan to plan and from tick to tick, and what it tells people about
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,8 +30,8 @@ pub(super) struct Decision {
 }
 
 impl Tick<'_> {
-    /// Decides; when that shows that nodes launched before came to nothing, remembers it and decides again from a
-    /// Snapshot in which that is known.
+    /// Decides; when that shows that nodes launched before came to nothing, remembers it and
+    /// decides again from a Snapshot in which that is known.
     pub(super) async fn decide(&mut self, snapshot: Snapshot) -> Decision {
         let mut snapshot = snapshot;
         let (mut plan, mut report) = self.plan(&snapshot);
@@ -57,8 +58,8 @@ impl Tick<'_> {
         Decision { snapshot, plan, report, health }
     }
 
-    /// Adds what pods have asked for of late, and in the week before. Where it cannot be read, nodes are
-    /// bought for the pods that wait and no more.
+    /// Adds what pods have asked for of late, and in the week before. Where it cannot be read,
+    /// nodes are bought for the pods that wait and no more.
     pub(super) async fn recall_demand(&self, snapshot: &mut Snapshot) {
         let ledger = self.ports.ledger;
         match tokio::try_join!(ledger.disruption_memory(), ledger.demand_history()) {
@@ -118,7 +119,8 @@ impl Tick<'_> {
         if nothing {
             return None;
         }
-        // A template that is missing is looked up again once; when it is missing then too, the pool waits.
+        // A template that is missing is looked up again once; when it is missing then too, the pool
+        // waits.
         let mut missing_again = BTreeSet::new();
         for fault in outcome.faults.iter().filter(|fault| fault.class == ErrorClass::Template) {
             if !self.without_template.insert(fault.node_pool.clone()) {
@@ -154,7 +156,8 @@ impl Tick<'_> {
         written.await
     }
 
-    /// Tells people: about pools and pods as soon as something is new, and about a pool that stays paused once a tick.
+    /// Tells people: about pools and pods as soon as something is new, and about a pool that stays
+    /// paused once a tick.
     async fn announce(&mut self, snapshot: &Snapshot, paused: &BTreeMap<String, String>, news: &[News]) {
         let mut events = Vec::new();
         for (name, why) in paused {

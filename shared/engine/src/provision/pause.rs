@@ -12,8 +12,8 @@ use crate::pause::in_force;
 use crate::ports::{ClusterState, LedgerState};
 
 impl Tick<'_> {
-    /// Heeds a pause: no command is planned for while disruption is paused, since none is carried out. Returns the
-    /// pause while nothing may be launched.
+    /// Heeds a pause: no command is planned for while disruption is paused, since none is carried
+    /// out. Returns the pause while nothing may be launched.
     pub(super) fn heed_pause(&mut self, ledger: &mut LedgerState) -> Option<Pause> {
         let now = self.ports.now();
         let pause = in_force(ledger, &mut self.summary.pause, self.settings.guards, now)?;
@@ -23,7 +23,8 @@ impl Tick<'_> {
         pause.stops_launches(now).then_some(pause)
     }
 
-    /// Launches nothing until the pause is over, at the latest until the next tick, and tells the pods that wait.
+    /// Launches nothing until the pause is over, at the latest until the next tick, and tells the
+    /// pods that wait.
     pub(super) async fn rest(&mut self, pause: &Pause, state: &ClusterState) {
         let left =
             |until: Timestamp| Duration::try_from(until.duration_since(self.ports.now())).unwrap_or_default();

@@ -53,7 +53,8 @@ pub(super) fn event_reason(condition: &Condition) -> Option<&'static str> {
 /// What is known of all objects.
 pub(super) struct Facts<'a> {
     pub(super) configuration: &'a Configuration,
-    /// What classes come to; none where nobody looked, since all were ready and no object has changed.
+    /// What classes come to; none where nobody looked, since all were ready and no object has
+    /// changed.
     pub(super) classes: Option<&'a BTreeMap<NodeClassRef, Resolution>>,
     pub(super) claims: &'a [NodeClaim],
     pub(super) lease: &'a KarpenterLease,
@@ -131,7 +132,8 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Nodes and resources are those of all claims that are not over, as the pool's limits count them.
+    /// Nodes and resources are those of all claims that are not over, as the pool's limits count
+    /// them.
     fn node_pool(&self) -> ConfiguredStatus {
         let name = &self.object.reference.name;
         let has = |claim: &&NodeClaim| &claim.spec.node_pool == name && !claim.status.state.is_terminal();
@@ -240,7 +242,8 @@ impl Writer<'_> {
         conditions
     }
 
-    /// A condition, which is true where nothing is said against it; its reason is its name then, as in Karpenter.
+    /// A condition, which is true where nothing is said against it; its reason is its name then, as
+    /// in Karpenter.
     fn condition(&self, kind: &str, said: Option<Said>) -> Condition {
         let (status, reason, message) = match said {
             Some(said) => (said.status, said.reason, said.message),

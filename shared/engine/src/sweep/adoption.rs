@@ -1,5 +1,5 @@
-//! Instances and nodes that the ledger does not know, because its table was lost or is an older copy: what gives it
-//! away, and the claims that they get again.
+//! Instances and nodes that the ledger does not know, because its table was lost or is an older
+//! copy: what gives it away, and the claims that they get again.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ const NAME_CHARS_MAX: usize = 63;
 
 /// Whether the ledger holds nothing yet, since it is a new cluster's.
 ///
-/// Errors with [`TickError::LostLedger`] when there are nodes or instances of ours all the same: it has forgotten
-/// everything.
+/// Errors with [`TickError::LostLedger`] when there are nodes or instances of ours all the same: it
+/// has forgotten everything.
 pub(crate) async fn is_new_ledger(ports: Ports<'_>) -> Result<bool, TickError> {
     if !ports.ledger.is_new().await? {
         return Ok(false);
@@ -61,8 +61,8 @@ impl Unknown<'_> {
         format!("{}-{suffix}", head.trim_end_matches(['-', '.']))
     }
 
-    /// The claim that stands for it from now on. What it holds of its pool's limits is what its node says it has, and
-    /// before that what its type has.
+    /// The claim that stands for it from now on. What it holds of its pool's limits is what its
+    /// node says it has, and before that what its type has.
     pub(crate) fn claim(&self, name: String, now: Timestamp) -> NodeClaim {
         let is =
             |label: &str| self.node.is_some_and(|node| node.labels.get(label).is_some_and(|v| v == "true"));

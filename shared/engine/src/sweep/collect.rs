@@ -11,10 +11,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use outrigger_model::{ClaimState, Intent, Node, NodeClaim, TerminationCause, TerminationReason, labels};
 
+use crate::claim::index::Nodes;
+use crate::claim::liveness::is_partitioned;
+use crate::claim::release::ABSENCE_WAIT;
 use crate::guards::{Guard, Guards};
-use crate::node::index::Nodes;
-use crate::node::liveness::is_partitioned;
-use crate::node::release::ABSENCE_WAIT;
 use crate::ports::{InstanceState, Machine, Sweep};
 
 /// Two sweeps that confirm each other lie at least so far apart; a little less than the minute

@@ -20,7 +20,8 @@ fn outcome(minute: i64, serves: bool) -> NodeOutcome {
 /// Minutes of claims, and whether each serves.
 type Outcomes<'a> = &'a [(i64, bool)];
 
-/// The last minute in which the pool is paused, after claims were judged in the minutes after they were made.
+/// The last minute in which the pool is paused, after claims were judged in the minutes after they
+/// were made.
 fn paused_until(outcomes: Outcomes<'_>) -> Option<i64> {
     let mut health = LaunchHealth::default();
     for (minute, serves) in outcomes {

@@ -125,7 +125,8 @@ fn what_is_accounted_for_or_is_not_ours_is_no_orphan() {
 #[test]
 fn claims_end_when_their_instance_has() {
     use InstanceState::{Running, ShuttingDown, Stopped, Terminated};
-    // Claim, what EC2 shows, the node's readiness (none: no node), seconds of the sweeps, what the last one does.
+    // Claim, what EC2 shows, the node's readiness (none: no node), seconds of the sweeps, what the
+    // last one does.
     let table = [
         (ClaimState::Launched, Some(Terminated), None, vec![0], vec!["InstanceGone claim-i-1"]),
         (ClaimState::Initialized, Some(ShuttingDown), Some(true), vec![0], vec!["InstanceGone claim-i-1"]),

@@ -1,10 +1,17 @@
 //! The beginning of a claim's end, written down, and its node closed. Who may not write claims
 //! states an interruption instead.
 
-use outrigger_model::{Node, NodeClaim, Taint, Termination, TerminationCause, labels};
+use outrigger_model::{
+    ClaimState, Node, NodeClaim, NodeOutcome, Taint, Termination, TerminationCause, TerminationReason, labels,
+};
 
-use crate::node::change::{opened, unchanged};
-use crate::ports::{ClusterError, Lease, LedgerError, NodeChange, Ports};
+use super::tick::Tick;
+use crate::claim::change::{opened, unchanged};
+use crate::claim::index::Nodes;
+use crate::claim::liveness;
+use crate::error::chain;
+use crate::launch::health;
+use crate::ports::{ClusterError, Event, Lease, LedgerError, NodeChange, Ports, Subject};
 
 /// How often a claim that somebody else writes at the same time is tried again.
 pub(crate) const ATTEMPTS: usize = 5;
@@ -106,6 +113,102 @@ pub(crate) fn reopening(node: &Node) -> NodeChange {
         change.gone_labels.insert(labels::EXCLUDE_FROM_LOAD_BALANCERS.into());
     }
     change
+}
+
+impl Tick<'_> {
+    /// Begins the end of claims whose Node or NodeClaim somebody deleted, and of those whose time
+    /// is up.
+    pub(crate) async fn begin_ends(
+        &mut self,
+        claims: &mut [NodeClaim],
+        nodes: &Nodes<'_>,
+        lease: Option<&Lease>,
+    ) {
+        let is_partitioned = liveness::is_partitioned(nodes.all.iter().copied());
+        let held = self.held_deletions(claims, nodes, lease).await;
+        for claim in claims.iter_mut().filter(|claim| claim.status.state.accepts_pods()) {
+            if self.time_is_up() {
+                return;
+            }
+            let on = nodes.of_claim(claim);
+            let (timeout, now) = (self.settings.initialization_timeout, self.ports.now());
+            let overdue = || liveness::overdue(claim, on, timeout, is_partitioned, now);
+            let deletion = self.deletion(claim, on).filter(|_| !held.contains(&claim.name));
+            let cause = deletion.or_else(|| self.ages_are_known().then(overdue).flatten());
+            if let Some(cause) = cause.filter(|cause| !self.is_paused(cause.reason)) {
+                let cause = self.with_console(claim, cause).await;
+                self.begin_end(claim, &cause, lease).await;
+            }
+        }
+    }
+
+    /// Why a machine did not join may be told by its console.
+    async fn with_console(&self, claim: &NodeClaim, cause: TerminationCause) -> TerminationCause {
+        let (TerminationReason::NotRegistered, Some(id)) = (cause.reason, claim.instance_id()) else {
+            return cause;
+        };
+        match self.ports.cloud.boot_progress(id).await {
+            Ok(Some(progress)) => {
+                let message = format!("{}; its console tells: {progress}", cause.message);
+                TerminationCause { message, ..cause }
+            }
+            Ok(None) => cause,
+            Err(error) => {
+                tracing::warn!(claim = claim.name, error = chain(&error), "its console could not be read");
+                cause
+            }
+        }
+    }
+
+    pub(crate) async fn begin_end(
+        &mut self,
+        claim: &mut NodeClaim,
+        cause: &TerminationCause,
+        lease: Option<&Lease>,
+    ) {
+        match begin(self.ports, &claim.name, cause, lease).await {
+            Ok(None) => {}
+            Ok(Some(next)) => {
+                let before = std::mem::replace(claim, next);
+                self.count_failure(&before, cause).await;
+                self.tell_of_end(claim, cause).await;
+            }
+            Err(error) => self.cannot_go_on(&claim.name, &error.into()),
+        }
+    }
+
+    /// Tells people that the end of a claim has begun, and why.
+    pub(crate) async fn tell_of_end(&mut self, claim: &NodeClaim, cause: &TerminationCause) {
+        self.summary.ending.push(claim.name.clone());
+        let about = Subject::NodeClaim { name: claim.name.clone(), uid: self.mirrors.uid(&claim.name) };
+        let warning = cause.reason != TerminationReason::Deleted;
+        let (reason, message) = (cause.reason.as_str(), cause.message.clone());
+        let event = Event { about, warning, reason, message };
+        if let Err(error) = self.ports.cluster.publish_event(&event).await {
+            tracing::warn!(claim = claim.name, error = chain(&error), "the event was not published");
+        }
+    }
+
+    /// A claim whose machine never came to be of use counts against its pool.
+    async fn count_failure(&self, before: &NodeClaim, cause: &TerminationCause) {
+        let is_failure = match cause.reason {
+            TerminationReason::NotRegistered | TerminationReason::NotInitialized => true,
+            TerminationReason::InstanceGone => before.status.state == ClaimState::Launched,
+            _ => false,
+        };
+        if !is_failure {
+            return;
+        }
+        let outcome = NodeOutcome {
+            claim: before.name.clone(),
+            created_at: before.created_at,
+            failure: Some(cause.message.clone()),
+        };
+        health::update(self.ports, |health, now| {
+            health::count(health, &before.spec.node_pool, outcome.clone(), now)
+        })
+        .await;
+    }
 }
 
 #[cfg(test)]

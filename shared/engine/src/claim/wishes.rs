@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use outrigger_model::{Node, NodeClaim, labels};
 
-use super::Tick;
+use super::tick::Tick;
 use crate::ports::Lease;
 
 impl Tick<'_> {
     /// Nodes with what their NodeClaim objects ask for.
-    pub(super) fn with_wishes(&self, mut nodes: Vec<Arc<Node>>, claims: &[NodeClaim]) -> Vec<Arc<Node>> {
+    pub(crate) fn with_wishes(&self, mut nodes: Vec<Arc<Node>>, claims: &[NodeClaim]) -> Vec<Arc<Node>> {
         let wishes: BTreeMap<&str, String> = claims
             .iter()
             .filter_map(|claim| Some((claim.name.as_str(), self.mirrors.do_not_disrupt(claim)?)))
@@ -27,9 +27,9 @@ impl Tick<'_> {
         nodes
     }
 
-    /// Writes into claims what their objects ask for, so that the functions know it that do not read the objects. What
-    /// cannot be written now is left for the next pass.
-    pub(super) async fn note_wishes(&mut self, claims: &mut [NodeClaim], lease: Option<&Lease>) {
+    /// Writes into claims what their objects ask for, so that the functions know it that do not
+    /// read the objects. What cannot be written now is left for the next pass.
+    pub(crate) async fn note_wishes(&mut self, claims: &mut [NodeClaim], lease: Option<&Lease>) {
         if !self.mirrors.are_known() {
             return;
         }

@@ -2,15 +2,15 @@
 
 use outrigger_model::{ClaimState, Node, NodeClaim};
 
-use super::Tick;
+use super::tick::Tick;
+use crate::claim::index::Nodes;
 use crate::identity::is_pretender;
-use crate::node::index::Nodes;
 use crate::ports::{Event, Subject};
 
 impl Tick<'_> {
     /// Tells people of nodes that are not believed, and asks EC2 in the next pass where an address
     /// decides.
-    pub(super) async fn heed_pretenders(&mut self, claims: &[NodeClaim], nodes: &Nodes<'_>) {
+    pub(crate) async fn heed_pretenders(&mut self, claims: &[NodeClaim], nodes: &Nodes<'_>) {
         let claim_of = |node: &Node| claims.iter().find(|claim| claim.instance_id() == node.instance_id());
         self.awaits_names = nodes.pretenders.iter().any(|node| {
             claim_of(node)

@@ -3,16 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
 use outrigger_model::{ClaimState, NodeClaim};
 
+use super::tick::Tick;
 use crate::TickError;
+use crate::claim::drain::Draining;
+use crate::claim::index::Nodes;
 use crate::error::chain;
 use crate::guards::{Guard, Guards};
-use crate::node::index::Nodes;
 use crate::ports::{InstanceState, Lease, LedgerError, Machine, Ports};
 
-/// For so long after an instance was first missed its absence proves nothing: EC2 shows new instances late.
+/// How many nodes are drained at once.
+const CONCURRENT_DRAINS: usize = 8;
+
+/// For so long after an instance was first missed its absence proves nothing: EC2 shows new
+/// instances late.
 pub(crate) const ABSENCE_WAIT: Duration = Duration::from_mins(5);
 
 /// What is to be done about the instance of a terminating claim.
@@ -44,9 +51,11 @@ pub(crate) struct Release<'a> {
 }
 
 impl Release<'_> {
-    /// Takes every terminating claim one step on. Gives for each, by name, what it waits for; `None` when it is over.
+    /// Takes every terminating claim one step on. Gives for each, by name, what it waits for;
+    /// `None` when it is over.
     ///
-    /// `asked` are the instances that EC2 was told to terminate since it last showed what it has; none is told twice.
+    /// `asked` are the instances that EC2 was told to terminate since it last showed what it has;
+    /// none is told twice.
     pub(crate) async fn advance(
         &self,
         claims: Vec<&mut NodeClaim>,
@@ -152,6 +161,60 @@ impl Refusals {
     fn of(&self, claim: &NodeClaim) -> Option<&str> {
         let own = claim.instance_id().and_then(|id| self.each.get(id));
         own.or(self.all.as_ref()).map(String::as_str)
+    }
+}
+
+impl Tick<'_> {
+    /// Takes every claim that ends as far as its pods and its instance allow.
+    pub(crate) async fn end(&mut self, claims: &mut [NodeClaim], nodes: &Nodes<'_>, lease: Option<&Lease>) {
+        let draining =
+            Draining { ports: self.ports, lease, patience: &self.patience, guards: self.settings.guards };
+        let mut drains = Vec::new();
+        for claim in claims.iter_mut().filter(|claim| claim.status.state == ClaimState::Draining) {
+            let on = nodes.of_claim(claim);
+            let drain = async move {
+                let result = draining.advance(claim, on).await;
+                (claim.name.clone(), result)
+            };
+            drains.push(drain.boxed());
+        }
+        let drained: Vec<_> =
+            futures::stream::iter(drains).buffer_unordered(CONCURRENT_DRAINS).collect().await;
+        for (claim, result) in drained {
+            self.note(claim, result);
+        }
+        let terminating: Vec<_> =
+            claims.iter_mut().filter(|claim| claim.status.state == ClaimState::Terminating).collect();
+        if !terminating.is_empty() && !self.time_is_up() {
+            self.terminate(terminating, nodes, lease).await;
+        }
+        self.is_ending = claims
+            .iter()
+            .any(|claim| matches!(claim.status.state, ClaimState::Draining | ClaimState::Terminating));
+    }
+
+    async fn terminate(&mut self, claims: Vec<&mut NodeClaim>, nodes: &Nodes<'_>, lease: Option<&Lease>) {
+        let Some((_, machines)) = &self.machines else {
+            let waits = claims.iter().map(|claim| (claim.name.clone(), "EC2 to answer".to_owned()));
+            self.summary.waiting.extend(waits);
+            return;
+        };
+        let (ports, guards, missing) = (self.ports, self.settings.guards, &self.sweep.missing);
+        let release = Release { ports, lease, guards, machines, missing, nodes };
+        for (claim, result) in release.advance(claims, &mut self.asked).await {
+            if matches!(result, Ok(None)) {
+                self.summary.gone.push(claim.clone());
+            }
+            self.note(claim, result);
+        }
+    }
+
+    fn note(&mut self, claim: String, result: Result<Option<String>, TickError>) {
+        match result {
+            Ok(Some(what)) => drop(self.summary.waiting.insert(claim, what)),
+            Ok(None) => {}
+            Err(error) => self.cannot_go_on(&claim, &error),
+        }
     }
 }
 

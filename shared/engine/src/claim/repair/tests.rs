@@ -1,9 +1,9 @@
 //! Nodes that ail, and what becomes of each.
 
+use outrigger_model::fixtures::{claim, node};
 use outrigger_model::{NodeCondition, labels};
 
 use super::*;
-use outrigger_model::fixtures::{claim, node};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(100_000 + second).unwrap()

@@ -1,16 +1,24 @@
-//! Whether a node has what was bought, and what it teaches about others of its type: pure rules (Karpenter
-//! `nodeclaim/consistency`, and its provider's cache of discovered capacity, 1.14).
+//! Whether a node has what was bought, what it teaches about others of its type, and what is said
+//! of it (Karpenter `nodeclaim/consistency`, and its provider's cache of discovered capacity,
+//! 1.14).
 
 use outrigger_catalog::{InstanceTypeFacts, allocatable};
 use outrigger_model::resources::{EPHEMERAL_STORAGE, MEMORY, PODS};
-use outrigger_model::{Kubelet, KubeletSettings, Node, NodeClaim, Quantity, Resources, SeenResources};
+use outrigger_model::{
+    Kubelet, KubeletSettings, Node, NodeCheck, NodeClaim, Quantity, Resources, SeenResources, Shortfall,
+};
+
+use super::tick::Tick;
+use crate::TickError;
+use crate::ports::{Event, Subject};
 
 /// Of what was expected, in percent, a node may have as little.
 const LEAST_PERCENT: i128 = 90;
 /// A node with less of something than this tells of itself, and not of its type.
 const BELIEVED_PERCENT: i128 = 50;
 
-/// What a machine of a type has, as far as that hangs on the type alone: pods and storage are settings of the class.
+/// What a machine of a type has, as far as that hangs on the type alone: pods and storage are
+/// settings of the class.
 pub(crate) fn expected(facts: &InstanceTypeFacts, is_kops: bool) -> Resources {
     let settings = KubeletSettings::default();
     let kubelet = if is_kops { Kubelet::Kops(settings) } else { Kubelet::Karpenter(settings) };
@@ -18,7 +26,8 @@ pub(crate) fn expected(facts: &InstanceTypeFacts, is_kops: bool) -> Resources {
     capacity.iter().filter(|(name, _)| ![PODS, EPHEMERAL_STORAGE].contains(name)).collect()
 }
 
-/// What the node has too little of, among what its pods ask for; `None` when it has enough, or cannot be measured.
+/// What the node has too little of, among what its pods ask for; `None` when it has enough, or
+/// cannot be measured.
 pub(crate) fn shortfall(claim: &NodeClaim, node: &Node) -> Option<String> {
     if node.degraded.is_some() {
         return None;
@@ -34,8 +43,8 @@ pub(crate) fn shortfall(claim: &NodeClaim, node: &Node) -> Option<String> {
     (!short.is_empty()).then(|| format!("its node has only {}", short.join(", ")))
 }
 
-/// What the node teaches about others of its type, image and class, if that is news: it does not offer what was
-/// computed, and that was not seen before.
+/// What the node teaches about others of its type, image and class, if that is news: it does not
+/// offer what was computed, and that was not seen before.
 pub(crate) fn lesson(claim: &NodeClaim, node: &Node, known: &[SeenResources]) -> Option<SeenResources> {
     let instance = claim.status.instance.as_ref().filter(|instance| !instance.image_id.is_empty())?;
     if node.degraded.is_some() {
@@ -68,8 +77,8 @@ pub(crate) fn lesson(claim: &NodeClaim, node: &Node, known: &[SeenResources]) ->
     })
 }
 
-/// What the kubelet leaves to pods where that is neither what was promised nor known. Devices fail one by one, so of
-/// these the most counts that any node showed.
+/// What the kubelet leaves to pods where that is neither what was promised nor known. Devices fail
+/// one by one, so of these the most counts that any node showed.
 fn offered_otherwise(claim: &NodeClaim, node: &Node, known: Option<&Resources>) -> Resources {
     let promised = claim.status.allocatable.iter().filter(|(name, _)| node.allocatable.names(name));
     let offered = promised.filter_map(|(name, promised)| {
@@ -87,6 +96,77 @@ fn offered_otherwise(claim: &NodeClaim, node: &Node, known: Option<&Resources>) 
 fn percent_of(has: Quantity, expected: Quantity) -> Option<i128> {
     let expected = i128::from(expected.milli_value());
     (expected > 0).then(|| i128::from(has.milli_value()) * 100 / expected)
+}
+
+impl Tick<'_> {
+    /// Notes in a claim what its machine has by the catalogue; nothing for a type that the
+    /// catalogue lacks.
+    pub(crate) async fn note_expected(&mut self, claim: &mut NodeClaim) -> Result<(), TickError> {
+        let is_kops = claim.spec.node_class.is_instance_group();
+        let Some(instance_type) =
+            claim.status.instance.as_ref().map(|instance| instance.instance_type.clone())
+        else {
+            return Ok(());
+        };
+        let entry = self.catalog().await?.entry(&instance_type);
+        claim.status.node_check.expected =
+            entry.map(|entry| expected(&entry.facts, is_kops)).unwrap_or_default();
+        Ok(())
+    }
+
+    /// Writes down what the nodes of a claim differ in from what was bought, and tells people,
+    /// whenever that changes.
+    pub(crate) async fn measure(&mut self, claim: &mut NodeClaim, nodes: &[&Node]) -> Result<(), TickError> {
+        let mut duplicates: Vec<String> = match nodes {
+            [] | [_] => Vec::new(),
+            several => several.iter().map(|node| node.name.clone()).collect(),
+        };
+        duplicates.sort();
+        let shortfall = match nodes {
+            [node] if claim.status.initialized_at.is_some() => shortfall(claim, node),
+            _ => claim.status.node_check.shortfall.as_ref().map(|known| known.message.clone()),
+        };
+        let check = &claim.status.node_check;
+        let known = check.shortfall.as_ref().map(|known| &known.message);
+        let is_known = known == shortfall.as_ref();
+        if check.duplicates == duplicates && is_known {
+            return Ok(());
+        }
+        if !duplicates.is_empty() && check.duplicates != duplicates {
+            let message = format!("several nodes carry its providerID: {}", duplicates.join(", "));
+            self.complain(claim, "MultipleNodesFound", message).await;
+        }
+        if let Some(message) = shortfall.clone().filter(|_| !is_known) {
+            self.complain(claim, "FailedConsistencyCheck", message).await;
+        }
+        let since = self.ports.now();
+        let mut node_check = NodeCheck { duplicates, ..claim.status.node_check.clone() };
+        if !is_known {
+            node_check.shortfall = shortfall.map(|message| Shortfall { since, message });
+        }
+        let next = claim.clone().with_status(|status| status.node_check = node_check);
+        *claim = self.ports.ledger.update_claim(&next, None).await?;
+        Ok(())
+    }
+
+    async fn complain(&self, claim: &NodeClaim, reason: &'static str, message: String) {
+        tracing::warn!(claim = claim.name, reason, message, "the node is not what was bought");
+        let about = Subject::NodeClaim { name: claim.name.clone(), uid: self.mirrors.uid(&claim.name) };
+        self.patience.tell(self.ports, Event { about, warning: true, reason, message }).await;
+    }
+
+    /// Remembers what the node of a claim offers, where that is news about its type, image and
+    /// class.
+    pub(crate) async fn learn(&mut self, claim: &NodeClaim, node: &Node) -> Result<(), TickError> {
+        if let Some(lesson) = lesson(claim, node, &self.seen_resources) {
+            let SeenResources { instance_type, image_id, memory, allocatable, .. } = &lesson;
+            tracing::info!(instance_type, image_id, %memory, %allocatable, "learnt");
+            self.ports.ledger.put_seen_resources(&lesson, self.ports.now()).await?;
+            self.seen_resources.retain(|known| known.key() != lesson.key());
+            self.seen_resources.push(lesson);
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

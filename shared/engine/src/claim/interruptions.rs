@@ -2,14 +2,14 @@
 
 use outrigger_model::NodeClaim;
 
-use super::Tick;
+use super::tick::Tick;
 use crate::TickError;
 use crate::ports::{Interruption, Lease};
 
 impl Tick<'_> {
-    /// Writes into claims what was stated of them, and forgets the statements. Whoever dies in between leaves the
-    /// statement, and the next pass writes the same again.
-    pub(super) async fn note_interruptions(
+    /// Writes into claims what was stated of them, and forgets the statements. Whoever dies in
+    /// between leaves the statement, and the next pass writes the same again.
+    pub(crate) async fn note_interruptions(
         &mut self,
         claims: &mut [NodeClaim],
         interruptions: &[Interruption],

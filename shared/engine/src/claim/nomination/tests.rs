@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use outrigger_model::fixtures::{self, claim, nominated};
 use outrigger_model::{ExistingPlacement, PodSpec, Quantity, Resources};
 
 use super::*;
-use outrigger_model::fixtures::{self, claim, nominated};
 
 fn pod(name: &str, nominated_node: Option<&str>) -> Pod {
     let requests = Resources::new().with("cpu", Quantity::units(1));

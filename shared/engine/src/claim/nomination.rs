@@ -1,9 +1,9 @@
 //! Pointing pods at the nodes that they are planned for.
 //!
-//! Room that a plan has found on nodes which exist already would be lost to others, and the next plan would
-//! deal it out anew, if nobody held it. A pod with such a place is nominated for its node (Karpenter's
-//! `NominateNodeForPod`). Where the node is yet to join, or is closed until its pods are placed, the pod is
-//! entered in the claim, from which lifecycle places it.
+//! Room that a plan has found on nodes which exist already would be lost to others, and the next
+//! plan would deal it out anew, if nobody held it. A pod with such a place is nominated for its
+//! node (Karpenter's `NominateNodeForPod`). Where the node is yet to join, or is closed until its
+//! pods are placed, the pod is entered in the claim, from which lifecycle places it.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,8 @@ pub(crate) struct Nomination {
     pub(crate) node: String,
 }
 
-/// Nominates pods. One that cannot be nominated is said to be that, and left alone: the scheduler finds its own way.
+/// Nominates pods. One that cannot be nominated is said to be that, and left alone: the scheduler
+/// finds its own way.
 pub(crate) async fn send(ports: Ports<'_>, nominations: &[&Nomination]) {
     let mut calls = Vec::new();
     for nomination in nominations {
@@ -42,8 +43,8 @@ pub(crate) async fn send(ports: Ports<'_>, nominations: &[&Nomination]) {
     futures::stream::iter(calls).buffer_unordered(CONCURRENT_CALLS).collect::<Vec<()>>().await;
 }
 
-/// Holds the room that a plan has found on nodes and claims which exist. A claim that cannot be written now is left as
-/// it is; the next plan finds the same room.
+/// Holds the room that a plan has found on nodes and claims which exist. A claim that cannot be
+/// written now is left as it is; the next plan finds the same room.
 ///
 /// Errors when the lease has gone.
 pub(crate) async fn hold_room(
@@ -97,7 +98,8 @@ fn closed<'s>(snapshot: &'s Snapshot, node: &str) -> Option<&'s NodeClaim> {
     snapshot.claims.iter().find(|claim| is_its(claim) && claim.status.state.accepts_pods())
 }
 
-/// The claims that get pods beside those that they were planned for, with those pods and what they ask for.
+/// The claims that get pods beside those that they were planned for, with those pods and what they
+/// ask for.
 fn joined_claims(snapshot: &Snapshot, plan: &Plan) -> Vec<NodeClaim> {
     let known: BTreeMap<&str, &Pod> = snapshot.pods.iter().map(|pod| (pod.uid.as_str(), pod)).collect();
     let mut joined = Vec::new();

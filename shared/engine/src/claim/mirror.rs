@@ -1,4 +1,5 @@
-//! NodeClaim objects: what the ledger says, for people, and what people ask for by deleting or annotating them.
+//! NodeClaim objects: what the ledger says, for people, and what people ask for by deleting or
+//! annotating them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,8 +13,8 @@ use crate::ports::{ClusterError, GoingDefinitions, Lease, Mirror, Ports};
 /// How often the objects are listed while a tick goes on, to see which were deleted.
 const LISTED_EVERY: Duration = Duration::from_secs(10);
 
-/// The objects as they were last seen or written. They are for people: when something fails, the claims go on and the
-/// next pass tries again.
+/// The objects as they were last seen or written. They are for people: when something fails, the
+/// claims go on and the next pass tries again.
 #[derive(Debug, Default)]
 pub(crate) struct Mirrors {
     shown: Option<(Instant, BTreeMap<String, Mirror>)>,
@@ -22,7 +23,8 @@ pub(crate) struct Mirrors {
 }
 
 impl Mirrors {
-    /// Lists the objects where that is due. Afterwards [`Mirrors::is_deleted`] and [`Mirrors::uid`] know them.
+    /// Lists the objects where that is due. Afterwards [`Mirrors::is_deleted`] and [`Mirrors::uid`]
+    /// know them.
     pub(crate) async fn look(&mut self, ports: Ports<'_>) {
         if self.shown.as_ref().is_some_and(|(at, _)| at.elapsed() < LISTED_EVERY) {
             return;
@@ -40,7 +42,8 @@ impl Mirrors {
             if is_any_deleted { going_definitions(ports).await } else { Some(GoingDefinitions::default()) };
     }
 
-    /// Whether somebody deleted the object of a claim, and not its definition. While nobody knows, no deletion counts.
+    /// Whether somebody deleted the object of a claim, and not its definition. While nobody knows,
+    /// no deletion counts.
     pub(crate) fn is_deleted(&self, claim: &str) -> bool {
         self.find(claim)
             .is_some_and(|mirror| mirror.deleting && self.went_with_definition(mirror) == Some(false))
@@ -72,8 +75,8 @@ impl Mirrors {
         self.find(claim).map(|mirror| mirror.uid.clone()).unwrap_or_default()
     }
 
-    /// What somebody asks for by the annotation `karpenter.sh/do-not-disrupt` of a claim's object; as long as the
-    /// objects are not known, what was last seen.
+    /// What somebody asks for by the annotation `karpenter.sh/do-not-disrupt` of a claim's object;
+    /// as long as the objects are not known, what was last seen.
     pub(crate) fn do_not_disrupt(&self, claim: &NodeClaim) -> Option<String> {
         if self.shown.is_none() {
             return claim.status.do_not_disrupt.clone();
@@ -92,8 +95,9 @@ impl Mirrors {
         self.shown.as_ref()?.1.get(claim)
     }
 
-    /// Makes the objects say what the ledger says of `claims`, which are all that are not over; objects of
-    /// others go. An object that is refused holds up no other. Nothing is begun after `deadline`.
+    /// Makes the objects say what the ledger says of `claims`, which are all that are not over;
+    /// objects of others go. An object that is refused holds up no other. Nothing is begun after
+    /// `deadline`.
     pub(crate) async fn write(
         &mut self,
         ports: Ports<'_>,
@@ -114,7 +118,8 @@ impl Mirrors {
     }
 }
 
-/// Which definitions are going; `None` while that cannot be told. Who may not read them takes each deletion for a user's.
+/// Which definitions are going; `None` while that cannot be told. Who may not read them takes each
+/// deletion for a user's.
 async fn going_definitions(ports: Ports<'_>) -> Option<GoingDefinitions> {
     match ports.cluster.going_definitions().await {
         Ok(going) => Some(going),
@@ -224,13 +229,15 @@ const fn has_owner(mirror: &Mirror) -> bool {
     mirror.owner.is_some() || mirror.deleting
 }
 
-/// The NodePool that is to own the object of a claim; `None` where it has an owner, and where there is none for it.
+/// The NodePool that is to own the object of a claim; `None` where it has an owner, and where there
+/// is none for it.
 ///
-/// It is the pool that bears the name now, since nodes belong to pools by name. An object without an owner was
-/// orphaned, or is older than its pool: it never gets a pool that is gone, for which the garbage collector would
-/// delete it. Only a claim whose node is still starting, and that never had an object, bears the pool that it was
-/// launched for: where that was deleted meanwhile, the claim ends as all others of the pool do.
-/// A claim whose object went with the definition had one. Nobody knows whether its node was to be kept.
+/// It is the pool that bears the name now, since nodes belong to pools by name. An object without
+/// an owner was orphaned, or is older than its pool: it never gets a pool that is gone, for which
+/// the garbage collector would delete it. Only a claim whose node is still starting, and that never
+/// had an object, bears the pool that it was launched for: where that was deleted meanwhile, the
+/// claim ends as all others of the pool do. A claim whose object went with the definition had one.
+/// Nobody knows whether its node was to be kept.
 fn owner(
     claim: &NodeClaim,
     shown: Option<&Mirror>,
@@ -251,8 +258,9 @@ fn is_starting(claim: &NodeClaim) -> bool {
     claim.status.state < ClaimState::Initialized
 }
 
-/// Tells of an object that could not be written or removed. What the others would meet as well is handed
-/// back: a server that is not there, not well or busy, and a definition that is not installed.
+/// Tells of an object that could not be written or removed. What the others would meet as well is
+/// handed back: a server that is not there, not well or busy, and a definition that is not
+/// installed.
 fn tell_of_one(claim: &str, error: ClusterError) -> Result<(), ClusterError> {
     let is_of_all = matches!(
         error,

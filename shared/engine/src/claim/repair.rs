@@ -1,5 +1,5 @@
-//! Which nodes are beyond hope, and when so many are that the fault is not theirs: pure rules
-//! (Karpenter `node/health` and the repair policies of its AWS provider, 1.14).
+//! Nodes that do not heal: which are beyond hope, when so many are that the fault is not theirs,
+//! and their repair (Karpenter `node/health` and the repair policies of its AWS provider, 1.14).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,8 +9,11 @@ use jiff::{SignedDuration, Timestamp};
 use outrigger_model::node_claim_object::ConditionStatus;
 use outrigger_model::{ClaimState, NillableDuration, Node, NodeClaim, TerminationCause, TerminationReason};
 
+use super::tick::Tick;
+use crate::claim::index::Nodes;
+use crate::error::chain;
 use crate::guards::{Guard, Guards};
-use crate::ports::{InstanceProblem, InstanceStatus};
+use crate::ports::{Event, InstanceProblem, InstanceStatus, Lease, Subject};
 
 /// A status check of EC2's may fail so long; it fails for a moment whenever a machine is busy.
 const CHECK_TOLERATED_FOR: Duration = Duration::from_mins(2);
@@ -199,6 +202,53 @@ fn ailments(node: &Node) -> impl Iterator<Item = (&'static Policy, Timestamp)> {
         let found = node.conditions.get(policy.condition).filter(|found| found.status == policy.status)?;
         Some((policy, found.since?))
     })
+}
+
+impl Tick<'_> {
+    /// Begins the end of claims whose nodes do not heal, or hastens it. Once a sweep is often
+    /// enough for what must last for minutes. Without EC2's answer nobody can say how much of a
+    /// pool is unhealthy, and nothing is done.
+    pub(crate) async fn repair(
+        &mut self,
+        claims: &mut [NodeClaim],
+        nodes: &Nodes<'_>,
+        lease: Option<&Lease>,
+    ) {
+        let statuses = match self.ports.cloud.instance_statuses().await {
+            Ok(statuses) => statuses,
+            Err(error) => {
+                tracing::warn!(error = chain(&error), "EC2 does not say how its instances are");
+                return;
+            }
+        };
+        self.summary.repair_blocked.clear();
+        let (guards, now) = (self.settings.guards, self.ports.now());
+        let by_conditions = self.settings.node_repair && self.ages_are_known();
+        let health = Health::new(&nodes.all, &statuses, by_conditions, guards, now);
+        for claim in claims.iter_mut() {
+            let on = nodes.of_claim(claim);
+            match health.verdict(claim, on) {
+                None => {}
+                Some(Verdict::End(cause)) if self.is_paused(cause.reason) => {}
+                Some(Verdict::End(cause)) => self.begin_end(claim, &cause, lease).await,
+                Some(Verdict::Blocked(why)) => self.tell_of_blocked_repair(claim, on, why.to_string()).await,
+            }
+            if self.time_is_up() {
+                break;
+            }
+        }
+    }
+
+    async fn tell_of_blocked_repair(&mut self, claim: &NodeClaim, nodes: &[&Node], why: String) {
+        tracing::warn!(claim = claim.name, why, "the node is not repaired");
+        for node in nodes {
+            let (about, reason) = (Subject::node(node), "NodeRepairBlocked");
+            self.patience
+                .tell(self.ports, Event { about, warning: true, reason, message: why.clone() })
+                .await;
+        }
+        self.summary.repair_blocked.insert(claim.name.clone(), why);
+    }
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ pub(crate) fn opened(node: &Node) -> NodeChange {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::register::registration;
+    use crate::claim::start::registration;
     use outrigger_model::TaintEffect;
     use outrigger_model::fixtures::{claim, node};
 
