@@ -7,10 +7,11 @@
 //! pod.
 //!
 //! `claims` says which nodes are going, `eviction` which pods will not leave them, and `replacement` which nodes go of
-//! our own accord, once what their pods move to is ready. [`Supposed`] is the world as a decision sees
-//! it.
+//! our own accord, once what their pods move to is ready. `company` says which
+//! pods must stay where others are kept. [`Supposed`] is the world as a decision sees it.
 
 mod claims;
+mod company;
 pub mod eviction;
 pub mod replacement;
 mod supposed;

@@ -79,6 +79,11 @@ impl LeavingNodes<'_> {
         self.until.is_empty()
     }
 
+    /// Whether the pods of one of them go soon, whatever they or budgets say.
+    pub(super) fn falls(&self, node: &str, now: Timestamp) -> bool {
+        self.until.get(node).is_some_and(|until| now >= *until)
+    }
+
     /// Whether a pod is on one of them and needs a place elsewhere now.
     pub fn reschedules(&self, pod: &Pod, rules: EvictionRules<'_>) -> bool {
         let until = pod.node_name.as_deref().and_then(|node| self.until.get(node));

@@ -119,6 +119,17 @@ impl<'a> EvictionRules<'a> {
         self.asked_of(pod).find(is_used_up)
     }
 
+    /// Whether some budget lets fewer of these pods go just now than it covers.
+    pub(super) fn keeps_some_of(&self, pods: &[&Pod]) -> bool {
+        self.budgets.iter().any(|budget| {
+            let is_asked = |pod: &Pod| self.asked_of(pod).any(|one| std::ptr::eq(one, budget));
+            let held = pods.iter().filter(|pod| is_asked(pod) && !lets_unready_go(budget, pod)).count();
+            budget
+                .disruptions_allowed
+                .is_some_and(|allowed| usize::try_from(allowed).is_ok_and(|it| it < held))
+        })
+    }
+
     /// The budgets that an eviction of a pod asks. Those of pods whose containers do not run are not asked (the
     /// Eviction API's `canIgnorePDB`), nor those of pods that no drain evicts.
     fn asked_of<'s>(&'s self, pod: &'s Pod) -> impl Iterator<Item = &'a PodDisruptionBudget> + use<'s, 'a> {

@@ -10,7 +10,7 @@ use std::ops::Deref;
 use outrigger_model::{Node, NodeClaim, NodePool, Plan, Pod, PodRef, PodState, Snapshot, Taint, Target};
 
 use super::eviction::EvictionRules;
-use super::{LeavingClaims, is_any_node_leaving, replacement};
+use super::{LeavingClaims, company, is_any_node_leaving, replacement};
 
 /// A Snapshot with what is supposed on top of it. The facts stay as they are.
 #[derive(Clone, Debug)]
@@ -51,23 +51,31 @@ impl<'a> Supposed<'a> {
         let leaves = |pod: &Pod| pod.state == PodState::Leaving && pod.nominated_node.is_none();
         let moved = indices(&snapshot.pods, |pod| !leaves(pod) && going.reschedules(pod, rules));
         // A copy of a large cluster takes longer than many a plan for it.
-        if closed.is_empty() && moved.is_empty() {
-            return Self::facts(snapshot);
-        }
-        let mut next = snapshot.clone();
-        for (index, node) in closed {
-            next.nodes[index] = node;
+        let mut next = Cow::Borrowed(snapshot);
+        for (index, node) in &closed {
+            next.to_mut().nodes[*index] = node.clone();
         }
         for index in moved {
-            leave(&mut next.pods[index]);
+            leave(&mut next.to_mut().pods[index]);
         }
-        Self { snapshot: Cow::Owned(next) }
+        let mut world = Self { snapshot: next };
+        world.keeping_company(&|node| going.falls(node, snapshot.taken_at));
+        world
+    }
+
+    /// Pods that must be near their like stay where a budget keeps some of these. `falls` says of which nodes the pods
+    /// go soon whatever budgets say.
+    fn keeping_company(&mut self, falls: &dyn Fn(&str) -> bool) {
+        for (index, spec) in company::tied(&self.snapshot, falls) {
+            self.snapshot.to_mut().pods[index].spec = spec;
+        }
     }
 
     /// Some pods leave, named by uid, so that they are placed anew.
     pub fn moving(&mut self, uids: &BTreeSet<&str>) {
         let pods = self.snapshot.to_mut().pods.iter_mut();
         pods.filter(|pod| uids.contains(pod.uid.as_str())).for_each(leave);
+        self.keeping_company(&|_| false);
     }
 
     /// Some nodes, named, are closed as for a drain.

@@ -28,6 +28,7 @@ mod launching;
 mod laws;
 mod leases;
 mod managed;
+mod neighbours;
 mod pause;
 mod placing;
 mod policies;
