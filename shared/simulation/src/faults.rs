@@ -62,7 +62,7 @@ pub(crate) enum Trouble {
     NeverJoin,
     /// Nodes that join never become ready.
     NeverReady,
-    /// Pods that are asked to end never do.
+    /// Pods that are asked to end never do, but for those whose successors wait for their volumes.
     PodsHang,
     /// Somebody taints each node that is opened.
     RogueTaint(TaintEffect),

@@ -273,6 +273,11 @@ impl Objects {
         Some(grace)
     }
 
+    /// Whether a pod has a volume that no other may use beside it.
+    pub(crate) fn has_volume_alone(&self, uid: &str) -> bool {
+        self.pods.get(uid).is_some_and(|pod| self.volumes.for_one_pod(pod).next().is_some())
+    }
+
     /// A pod that was asked to end has done so.
     pub(crate) fn end_pod(&mut self, uid: &str, moment: Moment) {
         if self.pods.get(uid).is_some_and(|pod| pod.state == PodState::Terminating) {

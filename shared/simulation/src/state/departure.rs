@@ -18,6 +18,9 @@ use crate::timeline::{Kind, count};
 
 /// From an instance being terminated to its kubelet being missed.
 pub(super) const MISSED_AFTER: Duration = Duration::from_secs(40);
+/// How long a pod hangs at most that has a volume for itself, beyond its grace. Its successor waits for the volume, so
+/// that somebody deletes it by force then.
+const HANGS_FOR: Duration = Duration::from_mins(10);
 
 impl State {
     /// The Eviction API.
@@ -71,6 +74,9 @@ impl State {
         let Some(grace) = self.cluster.delete_pod(uid, grace, moment) else { return };
         if !self.faults.open(moment.elapsed).any(|trouble| trouble == Trouble::PodsHang) {
             self.end_within(uid, grace, moment);
+        } else if self.cluster.has_volume_alone(uid) {
+            let given_up = moment.elapsed.saturating_add(grace).saturating_add(HANGS_FOR);
+            self.agenda.add(given_up, Step::PodEnds(uid.to_owned()));
         }
     }
 

@@ -87,3 +87,14 @@ fn nodes_with_volumes_expire() {
     let there = |node: &Node| node.labels.get(labels::ZONE).cloned();
     assert_eq!(ending.nodes.iter().filter_map(there).count(), 2, "{story}");
 }
+
+#[test]
+fn a_pod_that_hangs_with_a_volume_of_its_own_gives_it_up_in_the_end() {
+    // Its node would go for being empty, and the pod with it.
+    let stays = "{at: 3m, kind: AnnotateNodeClaims, count: 2}";
+    let hangs = "{at: 4m, kind: PodsHang, for: 1m}, {at: 250s, kind: DeleteRunningPods, count: 1}";
+    let ending = play(1, AccessMode::ReadWriteOncePod, "", &format!("{stays}, {hangs}"));
+    let story = common::timeline(&ending);
+    assert!(ending.pods.iter().any(|pod| pod.id.name == "db-2" && pod.node_name.is_some()), "{story}");
+    assert!(ending.pods.iter().all(|pod| pod.id.name != "db-0"), "{story}");
+}
