@@ -89,7 +89,7 @@ impl Worlds {
         let Trial { scenario, asks } = self.trial(seed);
         let scenario = Scenario { guards, ..scenario };
         let ending = play(&scenario, &[], &mut Unobserved)?;
-        let complaints = verdict::complaints(&ending, asks);
+        let complaints = verdict::complaints(&ending, asks, scenario.duration);
         Ok(Failure { seed, complaints, timeline: ending.summary.timeline })
     }
 

@@ -132,7 +132,7 @@ impl Chance {
             }
         }
         let patience = pools(&dice, &mut scenario);
-        crowd(&dice, &mut scenario);
+        let is_crowded = crowd(&dice, &mut scenario);
         company::company(&dice, &mut scenario);
         standing::standing(&dice, &mut scenario);
         demand(&dice, &mut scenario);
@@ -142,7 +142,7 @@ impl Chance {
         scenario.events = trouble(&dice, &scenario);
         let some_wait = unreadable::unreadable(&dice, &mut scenario);
         let patience = pools::departures(&dice, &mut scenario, patience);
-        let patience = disruption::disruption(&dice, &mut scenario, patience);
+        let patience = disruption::disruption(&dice, &mut scenario, patience, is_crowded);
         let patience = volumes::in_quiet_times(&dice, &mut scenario, patience);
         confirm_deletions(&mut scenario.events);
         scenario.adopt = scenario.events.iter().any(|event| forgets(&event.kind));
@@ -208,17 +208,18 @@ fn pools(dice: &Dice, scenario: &mut Scenario) -> Asks {
     if expires { Asks::Laws } else { Asks::Rest }
 }
 
-/// In some worlds there are many more pods, and no limits of pools.
-fn crowd(dice: &Dice, scenario: &mut Scenario) {
-    if !dice.happens("crowd", 2) {
-        return;
+/// In some worlds there are many more pods, and no limits of pools; whether this is one.
+fn crowd(dice: &Dice, scenario: &mut Scenario) -> bool {
+    let is_crowded = dice.happens("crowd", 2);
+    if is_crowded {
+        let times = 4 + u32::try_from(dice.below("crowd/times", 9)).unwrap_or_default();
+        let steps = scenario.workloads.iter_mut().flat_map(|workload| &mut workload.scale);
+        steps.for_each(|step| step.replicas *= times);
+        for pool in &mut scenario.configuration.node_pools {
+            pool.spec.limits = None;
+        }
     }
-    let times = 4 + u32::try_from(dice.below("crowd/times", 9)).unwrap_or_default();
-    let steps = scenario.workloads.iter_mut().flat_map(|workload| &mut workload.scale);
-    steps.for_each(|step| step.replicas *= times);
-    for pool in &mut scenario.configuration.node_pools {
-        pool.spec.limits = None;
-    }
+    is_crowded
 }
 
 /// Workloads grow and shrink.

@@ -8,11 +8,11 @@ use super::Asks;
 use crate::cloud::NO_LAUNCH;
 use crate::play::Ending;
 
-/// Trouble is long over by then, and so is everything that it caused.
-pub(crate) const REST_BY: Duration = Duration::from_mins(45);
+/// How long a world rests at its end. Trouble is long over by then, and so is everything that it caused.
+const REST: Duration = Duration::from_mins(10);
 
-/// What was not as it must be.
-pub(crate) fn complaints(ending: &Ending, asks: Asks) -> Vec<String> {
+/// What was not as it must be in a world that has run for so long.
+pub(crate) fn complaints(ending: &Ending, asks: Asks, duration: Duration) -> Vec<String> {
     let mut complaints = ending.summary.broken_laws.clone();
     if asks != Asks::Laws {
         complaints.extend(ending.summary.unexpected.iter().cloned());
@@ -21,9 +21,10 @@ pub(crate) fn complaints(ending: &Ending, asks: Asks) -> Vec<String> {
         complaints.extend(left_over(ending));
     }
     if asks == Asks::Rest {
-        complaints.extend(restless(ending));
+        let rest_by = duration.saturating_sub(REST);
+        complaints.extend(restless(ending, rest_by));
         complaints.extend(ending.kept.iter().cloned());
-        let late = ending.last_writes.iter().filter(|(_, at)| **at > REST_BY);
+        let late = ending.last_writes.iter().filter(|(_, at)| **at > rest_by);
         complaints.extend(late.map(|(what, at)| format!("after {} s {what} is still written", at.as_secs())));
     }
     complaints
@@ -56,7 +57,7 @@ fn left_over(ending: &Ending) -> Vec<String> {
 }
 
 /// Nothing is done any more once demand is fixed and all trouble is over.
-fn restless(ending: &Ending) -> Option<String> {
-    let late = ending.summary.timeline.iter().find(|happening| happening.at > REST_BY)?;
+fn restless(ending: &Ending, rest_by: Duration) -> Option<String> {
+    let late = ending.summary.timeline.iter().find(|happening| happening.at > rest_by)?;
     Some(format!("after {} s something still happens: {}", late.at.as_secs(), late.text))
 }

@@ -11,9 +11,12 @@ use crate::scenario::{Event, EventKind, Lifetime, Mishap, Scale, Scenario};
 
 /// New images that come later would have no time to be on all nodes before the world must rest.
 const IMAGES_BY: u64 = 6 * 60;
+/// How long a world runs in which a crowd of nodes is given up one by one: each takes two minutes, and there may be
+/// seventy.
+const CROWD_LASTS: Duration = Duration::from_hours(3);
 
-/// Draws all of it; returns what may still be asked of the world.
-pub(super) fn disruption(dice: &Dice, scenario: &mut Scenario, asks: Asks) -> Asks {
+/// Draws all of it; returns what may still be asked of the world. `is_crowded` says whether it has many pods.
+pub(super) fn disruption(dice: &Dice, scenario: &mut Scenario, asks: Asks, is_crowded: bool) -> Asks {
     if scenario.policy != Policy::Outrigger {
         return asks;
     }
@@ -28,7 +31,13 @@ pub(super) fn disruption(dice: &Dice, scenario: &mut Scenario, asks: Asks) -> As
     let protects = protection::without_end(dice, scenario);
     let drifts = images(dice, scenario);
     // Where all nodes are exchanged one by one, or a pod holds a drain for ever, nobody comes to rest in time.
-    if protects || drifts && is_slow { Asks::Laws } else { asks }
+    if protects || drifts && is_slow {
+        return Asks::Laws;
+    }
+    if is_slow && is_crowded {
+        scenario.duration = CROWD_LASTS;
+    }
+    asks
 }
 
 /// The budgets of a pool; whether they let it change slowly only.
