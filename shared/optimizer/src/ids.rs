@@ -36,7 +36,7 @@ ids! {
     NodeId;
     /// A node that is to be opened: its place among the new ones of a solution.
     NewNodeId;
-    /// A node that consolidation opens: its place among those of all steps, in the order in which they are opened.
+    /// A node that consolidation opens: its place among those of all steps, in the order of opening.
     OpenedId;
     /// An instance type: its place among those of its class.
     TypeId;
@@ -58,7 +58,7 @@ ids! {
     CandidateId;
     /// What candidates ask of labels: its place among all that they ask.
     SampleId;
-    /// An existing node that may be ended: its place among them in the order of what they are worth.
+    /// An existing node that may be ended: its place among them by what they are worth.
     ValuedId;
     /// What existing nodes were bought as: its place among all kinds.
     KindId;

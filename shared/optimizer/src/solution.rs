@@ -289,7 +289,7 @@ impl<'p, 'a> Solution<'p, 'a> {
         self.set_opened(into, Some(Rc::new(node)));
     }
 
-    /// The new nodes, by their indices.
+    /// The new nodes that were not given up.
     pub fn new_nodes(&self) -> impl Iterator<Item = (NewNodeId, &Rc<NewNode>)> {
         self.opened.iter_enumerated().filter_map(|(id, node)| Some((id, node.as_ref()?)))
     }

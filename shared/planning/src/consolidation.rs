@@ -183,7 +183,7 @@ const fn why(is_empty: bool) -> DisruptionReason {
     if is_empty { DisruptionReason::Empty } else { DisruptionReason::Underutilized }
 }
 
-/// The index of each existing node in a problem, by its name.
+/// What each existing node is called in a problem, by its name.
 fn ids_by_name<'a>(problem: &Problem<'a>) -> BTreeMap<&'a str, NodeId> {
     problem.existing.iter_enumerated().map(|(id, node)| (node.name, id)).collect()
 }
@@ -218,8 +218,8 @@ fn pools(
     by_pool.into_values().collect()
 }
 
-/// What an earlier run has proposed, as indices of nodes that are still there. It says nothing any more about an empty
-/// node to which pods have come since.
+/// What an earlier run has proposed, of nodes that are still there. It says nothing any more about an empty node to
+/// which pods have come since.
 fn proposed(
     snapshot: &Snapshot,
     candidates: &[&Candidate<'_>],

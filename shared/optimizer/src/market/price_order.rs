@@ -117,8 +117,10 @@ fn set(words: &mut [u64], place: usize) {
 mod tests {
     use super::*;
     use crate::amounts;
-    use crate::market::purchases::purchase;
+    use crate::ids::TypeId;
+    use crate::market::purchases::{purchase, type_of};
     use proptest::prelude::*;
+    use typed_index_collections::TiVec;
 
     proptest! {
         #[test]
@@ -126,15 +128,16 @@ mod tests {
             machines in prop::collection::vec((0..50_u64, prop::array::uniform3(-5..300_i64)), 1..200),
             packed in prop::array::uniform3(0..300_i64),
         ) {
-            let entries = machines.iter().enumerate().map(|(index, (price, _))| {
-                (*price, purchase(index.into(), CapacityType::ALL[index % 2]))
+            let machines: TiVec<TypeId, _> = machines.into();
+            let entries = machines.iter_enumerated().map(|(id, (price, _))| {
+                (*price, purchase(id, CapacityType::ALL[usize::from(id) % 2]))
             });
-            let order = PriceOrder::new(1, entries.collect(), 3, |purchase| &machines[usize::from(crate::market::purchases::type_of(purchase))].1);
+            let order = PriceOrder::new(1, entries.collect(), 3, |purchase| &machines[type_of(purchase)].1);
             for capacity_type in CapacityType::ALL {
                 let found: Vec<_> = order.carriers(capacity_type, &packed).collect();
                 let fits = |(_, purchase): &(u64, PurchaseId)| {
                     capacity_of(*purchase) == capacity_type
-                        && amounts::fits(&packed, &machines[usize::from(crate::market::purchases::type_of(*purchase))].1)
+                        && amounts::fits(&packed, &machines[type_of(*purchase)].1)
                 };
                 let wanted: Vec<_> = order.entries().iter().copied().filter(fits).collect();
                 prop_assert_eq!(found, wanted);

@@ -262,10 +262,7 @@ impl<'a> Builder<'a, '_> {
     fn promised_volumes(&self, node: &Node) -> Option<u32> {
         let name = node.labels.get(labels::INSTANCE_TYPE)?;
         let of_type = |template: &Template<'_>| {
-            template
-                .type_named(name)
-                .and_then(|index| template.types.get(index))
-                .map(InstanceType::ebs_volumes)
+            template.type_named(name).and_then(|id| template.types.get(id)).map(InstanceType::ebs_volumes)
         };
         let is_own = |template: &&Template<'_>| Some(template.pool.name.as_str()) == node.node_pool();
         let own = self.templates.iter().filter(is_own).find_map(of_type);

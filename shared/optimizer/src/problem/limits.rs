@@ -65,8 +65,8 @@ impl Limits {
         self.most.is_none()
     }
 
-    /// Whether a node of a type, by its place in the class's list, may be added to what is used. A limit that is passed
-    /// already does not bar a node that adds nothing to it.
+    /// Whether a node of a type may be added to what is used. A limit that is passed already does not bar a node that
+    /// adds nothing to it.
     pub fn admit(&self, instance_type: TypeId, used: &Resources) -> bool {
         let Some(limits) = &self.most else { return true };
         self.added.iter().all(|(name, added)| {

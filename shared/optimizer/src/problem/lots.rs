@@ -35,7 +35,7 @@ pub struct Lot {
     price: f64,
 }
 
-/// Variant and index of a lot, and a template.
+/// A lot, as one of its variant, and a template.
 pub(crate) type HomeKey = (Variant, LotId, TemplateId);
 
 /// What a template offers to a lot.

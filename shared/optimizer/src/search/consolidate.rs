@@ -63,7 +63,7 @@ pub struct Step {
     pub ended: Vec<(NodeId, Vec<PlacedPods>)>,
     /// The nodes that it opens, each with what it takes in at once; the rest comes to it in later steps.
     pub opened: Vec<(Rc<NewNode>, Counts)>,
-    /// What nodes take in that an earlier step has opened, by their indices.
+    /// What nodes take in that an earlier step has opened.
     pub joined: Vec<(OpenedId, Counts)>,
     /// What existing nodes take in.
     pub taken_in: Vec<(NodeId, Counts)>,

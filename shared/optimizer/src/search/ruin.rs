@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::random::Random;
-use crate::ids::{ClassId, NewNodeId, TemplateId, TypeId};
+use crate::ids::{ClassId, NewNodeId, NodeId, TemplateId, TypeId};
 use crate::market::purchases::type_of;
 use crate::solution::{NewNode, Portion, Solution};
 
@@ -17,6 +17,13 @@ pub(super) struct Ruined {
     pub(super) nodes: Vec<NewNodeId>,
     /// The machines that they were, as template and instance type.
     pub(super) machines: Vec<(TemplateId, TypeId)>,
+}
+
+/// A node that pods are on.
+#[derive(Clone, Copy)]
+enum Place {
+    New(NewNodeId),
+    Existing(NodeId),
 }
 
 /// Gives up a few nodes, the first of them a wasteful one, and takes what was placed off an existing node where there
@@ -75,19 +82,28 @@ pub(super) fn remove_class(solution: &mut Solution<'_, '_>, random: &mut Random)
 pub(super) fn remove_portions(solution: &mut Solution<'_, '_>, random: &mut Random) -> Ruined {
     let salt = random.below(usize::MAX >> 1);
     let one_in = 2 + random.below(6);
-    remove_pods(solution, &|node, class| {
-        let mixed = (node.wrapping_mul(31).wrapping_add(usize::from(class))).wrapping_mul(0x9E37_79B9) ^ salt;
+    let offset = solution.opened.len();
+    remove_pods(solution, &|place, class| {
+        let number = match place {
+            Place::New(node) => usize::from(node),
+            Place::Existing(node) => offset + usize::from(node),
+        };
+        let mixed =
+            (number.wrapping_mul(31).wrapping_add(usize::from(class))).wrapping_mul(0x9E37_79B9) ^ salt;
         (mixed >> 7).is_multiple_of(one_in)
     })
 }
 
 /// Takes the pods off their nodes of which that is said, by node and class; existing nodes lose all that was placed.
-fn remove_pods(solution: &mut Solution<'_, '_>, is_meant: &dyn Fn(usize, ClassId) -> bool) -> Ruined {
+fn remove_pods(solution: &mut Solution<'_, '_>, is_meant: &dyn Fn(Place, ClassId) -> bool) -> Ruined {
     let mut ruined = Ruined::default();
     for id in solution.opened.keys() {
         let Some(node) = solution.opened[id].clone() else { continue };
-        let (out, rest): (Vec<Portion>, Vec<Portion>) =
-            node.pods.iter().cloned().partition(|portion| is_meant(id.into(), portion.lot.variant.class));
+        let (out, rest): (Vec<Portion>, Vec<Portion>) = node
+            .pods
+            .iter()
+            .cloned()
+            .partition(|portion| is_meant(Place::New(id), portion.lot.variant.class));
         if out.is_empty() {
             continue;
         }
@@ -102,13 +118,8 @@ fn remove_pods(solution: &mut Solution<'_, '_>, is_meant: &dyn Fn(usize, ClassId
             None => solution.close(id),
         }
     }
-    let offset = solution.opened.len();
     for id in solution.existing.keys() {
-        if solution.existing[id]
-            .pods
-            .iter()
-            .any(|pods| is_meant(offset + usize::from(id), pods.variant.class))
-        {
+        if solution.existing[id].pods.iter().any(|pods| is_meant(Place::Existing(id), pods.variant.class)) {
             solution.vacate(id);
         }
     }

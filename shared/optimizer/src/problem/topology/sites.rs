@@ -108,7 +108,7 @@ impl<'a> Site<'a> {
         self.alternatives.is_none() && self.tolerations.is_none()
     }
 
-    /// Whether pods on a node that is there are counted, by its place in the order of names.
+    /// Whether pods on a node that is there are counted.
     pub(super) fn counts(&self, node: ClusterNodeId) -> bool {
         self.counts[node]
     }

@@ -27,14 +27,14 @@ pub(super) struct Kinds<'p> {
 
 impl<'p> Kinds<'p> {
     pub(super) fn new(problem: &'p Problem<'_>) -> Self {
-        let (mut all, mut indices) = (TiVec::new(), BTreeMap::new());
+        let (mut all, mut known) = (TiVec::new(), BTreeMap::new());
         let by_node = problem.existing.iter().map(|node| {
             let kind = Kind {
                 instance_type: node.label(INSTANCE_TYPE),
                 capacity_type: node.label(CAPACITY_TYPE),
                 zone: node.label(ZONE),
             };
-            *indices.entry(kind).or_insert_with(|| all.push_and_get_key(kind))
+            *known.entry(kind).or_insert_with(|| all.push_and_get_key(kind))
         });
         Self { by_node: by_node.collect(), all }
     }

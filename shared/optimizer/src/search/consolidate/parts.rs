@@ -25,7 +25,7 @@ impl Sizes {
 struct Reserved {
     node: Rc<NewNode>,
     counts: Counts,
-    /// Its index, once a step opens it.
+    /// What it is called, once a step opens it.
     id: Option<OpenedId>,
 }
 
