@@ -1,7 +1,8 @@
-//! Amounts of resources as short rows of integers, so that the inner loops compare numbers and not maps.
+//! Amounts of resources as short rows of integers, so that the inner loops compare numbers and not
+//! maps.
 //!
-//! CPU counts in thousandths, everything else in whole units. Requests round up and room rounds down, so what fits here
-//! fits exactly.
+//! CPU counts in thousandths, everything else in whole units. Requests round up and room rounds
+//! down, so what fits here fits exactly.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +11,10 @@ use outrigger_model::{Quantity, Resources};
 
 use crate::ids::GroupId;
 
-/// The resources that matter to one decision: cpu, memory, pods, and what else its pods ask for. After them come the
-/// attachments of volumes where pods have any, and the slots: a rule that lets only so many pods of a kind onto each
-/// node makes room for them scarce, and scarce room has a price.
+/// The resources that matter to one decision: cpu, memory, pods, and what else its pods ask for.
+/// After them come the attachments of volumes where pods have any, and the slots: a rule that lets
+/// only so many pods of a kind onto each node makes room for them scarce, and scarce room has a
+/// price.
 #[derive(Debug)]
 pub struct Dimensions {
     names: Vec<String>,
@@ -77,8 +79,8 @@ impl Dimensions {
         row
     }
 
-    /// Adds what a pod takes beside resources: so many attachments, and a slot for each group whose rule keeps the pod
-    /// apart from its like.
+    /// Adds what a pod takes beside resources: so many attachments, and a slot for each group whose
+    /// rule keeps the pod apart from its like.
     pub(crate) fn add_to_request(
         &self,
         row: &mut [i64],
@@ -103,8 +105,8 @@ impl Dimensions {
         row
     }
 
-    /// What an existing machine has. Its attachments and rules are looked at one by one, so there is no end of them
-    /// here.
+    /// What an existing machine has. Its attachments and rules are looked at one by one, so there
+    /// is no end of them here.
     pub(crate) fn room_of_existing(&self, resources: &Resources) -> Vec<i64> {
         let mut row = self.resources(resources);
         self.lift_extras(&mut row);

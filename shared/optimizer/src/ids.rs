@@ -1,10 +1,12 @@
 //! What things are called inside a decision: by their place in the lists of the Problem.
 //!
-//! Each list has an index of its own type, so that what stands for one thing finds nothing among others.
+//! Each list has an index of its own type, so that what stands for one thing finds nothing among
+//! others.
 
 use derive_more::{From, Into};
 
-/// Declares types of indices. They come from numbers and become numbers only where a list is counted through.
+/// Declares types of indices. They come from numbers and become numbers only where a list is
+/// counted through.
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
@@ -30,17 +32,20 @@ ids! {
     RelaxationId;
     /// What is asked of a new node for pods of a variant: its place among the variant's lots.
     LotId;
-    /// What a pool can launch: its place among the templates, in the order in which pools are tried.
+    /// What a pool can launch: its place among the templates, in the order in which pools are
+    /// tried.
     TemplateId;
     /// A node that exists, or is on its way: its place among the existing ones.
     NodeId;
     /// A node that is to be opened: its place among the new ones of a solution.
     NewNodeId;
-    /// A node that consolidation opens: its place among those of all steps, in the order of opening.
+    /// A node that consolidation opens: its place among those of all steps, in the order of
+    /// opening.
     OpenedId;
     /// An instance type: its place among those of its class.
     TypeId;
-    /// An instance type paid for in one way: its place among the purchases of a template, type by type.
+    /// An instance type paid for in one way: its place among the purchases of a template, type by
+    /// type.
     PurchaseId;
     /// A daemonset: its place among all of them.
     DaemonId;

@@ -1,7 +1,7 @@
 //! One optimiser: a [`problem`] becomes a [`solution`].
 //!
-//! It knows no cluster but its Problem, which is built once from a Snapshot, with the [`market`] of what may be bought.
-//! The [`search`] finds a Solution for it. It never asks the referee.
+//! It knows no cluster but its Problem, which is built once from a Snapshot, with the [`market`] of
+//! what may be bought. The [`search`] finds a Solution for it. It never asks the referee.
 
 mod amounts;
 mod fixed_map;

@@ -1,9 +1,9 @@
 //! The Problem: everything that one decision is about, built once and never altered.
 //!
-//! `classes` makes one of all pods that ask for the same, with the `relaxations` in which each may be placed and the
-//! `topology` rules about the pods beside it. The `market` says what each pool can launch, and `limits` how much.
-//! `existing` are the nodes that are there. A `lot` is what is asked of a new node for a pod of one class, in one
-//! relaxation and in given domains.
+//! `classes` makes one of all pods that ask for the same, with the `relaxations` in which each may
+//! be placed and the `topology` rules about the pods beside it. The `market` says what each pool
+//! can launch, and `limits` how much. `existing` are the nodes that are there. A `lot` is what is
+//! asked of a new node for a pod of one class, in one relaxation and in given domains.
 
 pub mod beside_daemons;
 pub mod classes;
@@ -75,7 +75,8 @@ pub struct Problem<'a> {
     pub existing: TiVec<NodeId, ExistingNode<'a>>,
     /// For each existing node and key, its domain.
     pub(crate) existing_domains: TiVec<NodeId, TiVec<KeyId, Option<DomainId>>>,
-    /// For each existing node, the domains that it may turn out to be in by each key for which that is open.
+    /// For each existing node, the domains that it may turn out to be in by each key for which that
+    /// is open.
     pub(crate) existing_open: TiVec<NodeId, Vec<(KeyId, Vec<DomainId>)>>,
     /// For each existing node, the groups that may not count it.
     pub(crate) existing_doubts: TiVec<NodeId, Vec<(GroupId, Standing)>>,
@@ -105,8 +106,8 @@ pub struct Problem<'a> {
 }
 
 impl<'a> Problem<'a> {
-    /// The problem of finding places for some pods of a world. Nobody can ask it of the bare facts: there pods that
-    /// must leave count as if they stayed.
+    /// The problem of finding places for some pods of a world. Nobody can ask it of the bare facts:
+    /// there pods that must leave count as if they stayed.
     pub fn of(
         world: &'a Supposed<'_>,
         options: &'a Options<'a>,
@@ -223,12 +224,14 @@ impl<'a> Problem<'a> {
         &self.classes[variant.class].requests[variant.relaxation]
     }
 
-    /// What a class asks of the daemonset pods on its nodes in a relaxation; none where it asks nothing.
+    /// What a class asks of the daemonset pods on its nodes in a relaxation; none where it asks
+    /// nothing.
     pub fn beside(&self, variant: Variant) -> Option<&BesideDaemons> {
         self.beside.get(variant.class)?.get(variant.relaxation)?.as_ref()
     }
 
-    /// The rules that pods of a lot have on new nodes, but for those that daemonset pods fulfil there.
+    /// The rules that pods of a lot have on new nodes, but for those that daemonset pods fulfil
+    /// there.
     pub fn rules_on_new(&self, variant: Variant) -> &[Rule] {
         let beside = self.beside(variant).map(|beside| &beside.rules_on_new);
         beside.unwrap_or(&self.relaxation(variant).rules)
@@ -256,8 +259,8 @@ impl<'a> Problem<'a> {
         })
     }
 
-    /// Whether each existing node has room for a pod of a class in a relaxation before any other is placed there.
-    /// Most nodes of a large cluster are full, and are asked again and again.
+    /// Whether each existing node has room for a pod of a class in a relaxation before any other is
+    /// placed there. Most nodes of a large cluster are full, and are asked again and again.
     pub(crate) fn roomy(&self, variant: Variant) -> Rc<TiVec<NodeId, bool>> {
         let known = self.roomy.borrow().get(&variant).cloned();
         known.unwrap_or_else(|| {
@@ -276,7 +279,8 @@ fn meant(
     existing: &TiSlice<NodeId, ExistingNode<'_>>,
 ) -> TiVec<ClassId, BTreeMap<NodeId, u32>> {
     let nominations = Nominations::of(existing);
-    // The pods of a node that may be ended are there already, whatever other claim still speaks of them.
+    // The pods of a node that may be ended are there already, whatever other claim still speaks of
+    // them.
     let endable: BTreeSet<&str> =
         existing.iter().filter(|node| node.saves.is_some()).map(|node| node.name).collect();
     let is_there = |pod: &Pod| pod.node_name.as_deref().is_some_and(|node| endable.contains(node));

@@ -1,8 +1,9 @@
-//! The search for a good solution: construct one, then ruin a part of it and recreate that, again and again.
+//! The search for a good solution: construct one, then ruin a part of it and recreate that, again
+//! and again.
 //!
-//! `construct` gives domains to pods (`assign`) and opens nodes for them (`open`), each filled by what its room is
-//! worth (`fill`, guided by `prices`); `insert` places what is left, pod by pod, where it costs least. `improve` is
-//! the loop and `ruin` its operators.
+//! `construct` gives domains to pods (`assign`) and opens nodes for them (`open`), each filled by
+//! what its room is worth (`fill`, guided by `prices`); `insert` places what is left, pod by pod,
+//! where it costs least. `improve` is the loop and `ruin` its operators.
 
 mod assign;
 mod bins;

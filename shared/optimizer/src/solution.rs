@@ -265,8 +265,8 @@ impl<'p, 'a> Solution<'p, 'a> {
         }
     }
 
-    /// Two new nodes of a pool as one, with what that saves in nano-dollars per hour; none where they cannot be one, or
-    /// where that saves nothing.
+    /// Two new nodes of a pool as one, with what that saves in nano-dollars per hour; none where
+    /// they cannot be one, or where that saves nothing.
     pub(crate) fn merged(&self, into: NewNodeId, from: NewNodeId) -> Option<(u64, NewNode)> {
         let (a, b) = (self.opened[into].as_ref()?, self.opened[from].as_ref()?);
         let template = a.shape.template;

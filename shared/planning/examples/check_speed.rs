@@ -1,5 +1,6 @@
-//! How long the plan checker takes, on plans made without the planner: `check_speed [PODS]`, 100,000 by default. Each
-//! scene is shown at a quarter, half and all of that size, so that one sees how the time grows.
+//! How long the plan checker takes, on plans made without the planner: `check_speed [PODS]`,
+//! 100,000 by default. Each scene is shown at a quarter, half and all of that size, so that one
+//! sees how the time grows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

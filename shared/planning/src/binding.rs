@@ -1,9 +1,9 @@
 //! Which planned pods may be bound to nodes that are ready for them, as the cluster is now.
 //!
-//! A plan was made of what a node would be and of the pods that ran then. Before a pod is bound, its node's
-//! real room, labels and taints and the pods that are there now are asked again. The rules are those of the
-//! referee of plans ([`outrigger_referee::check`]): every bound pod must be where kube-scheduler would let it be, once
-//! all of them are bound.
+//! A plan was made of what a node would be and of the pods that ran then. Before a pod is bound,
+//! its node's real room, labels and taints and the pods that are there now are asked again. The
+//! rules are those of the referee of plans ([`outrigger_referee::check`]): every bound pod must be
+//! where kube-scheduler would let it be, once all of them are bound.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,15 +35,16 @@ pub struct Left {
     pub node: String,
     /// Why.
     pub reason: String,
-    /// Whether the pods beside it may make it possible a little later, as when nodes of the same plan become
-    /// ready one after another.
+    /// Whether the pods beside it may make it possible a little later, as when nodes of the same
+    /// plan become ready one after another.
     pub may_change: bool,
 }
 
-/// Says which planned pods may be bound to their nodes, which must be ready but for the taint that closes them.
+/// Says which planned pods may be bound to their nodes, which must be ready but for the taint that
+/// closes them.
 ///
-/// `schedulers` are those in whose place pods are bound. A snapshot needs nodes, pods, daemonsets, namespaces, and
-/// the volumes that the planned pods mount; claims that it lacks hold no room.
+/// `schedulers` are those in whose place pods are bound. A snapshot needs nodes, pods, daemonsets,
+/// namespaces, and the volumes that the planned pods mount; claims that it lacks hold no room.
 pub fn bindings(
     snapshot: &Snapshot,
     planned: &[ExistingPlacement],
@@ -102,7 +103,8 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Those of a node's planned pods that are ours to bind and that it has room for, in order of priority.
+    /// Those of a node's planned pods that are ours to bind and that it has room for, in order of
+    /// priority.
     fn fitting(&self, placement: &ExistingPlacement, left: &mut Vec<Left>) -> Option<ExistingPlacement> {
         let name = placement.target.name();
         let node = self.snapshot.nodes.iter().find(|node| node.name == name)?;
@@ -174,8 +176,8 @@ impl<'a> Known<'a> {
         free
     }
 
-    /// Takes out the pods that break a rule. A violation about other pods names one for all that are equal to it on
-    /// its node.
+    /// Takes out the pods that break a rule. A violation about other pods names one for all that
+    /// are equal to it on its node.
     fn leave(&self, violation: &Violation, bound: &mut [ExistingPlacement], left: &mut Vec<Left>) {
         let reason = violation.to_string();
         let mut drop = |on: &str, may_change: bool, concerned: &dyn Fn(&NominatedPod) -> bool| {

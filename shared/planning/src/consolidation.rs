@@ -1,5 +1,5 @@
-//! Which nodes are ended by choice: those that have drifted, those that nobody is on, and those whose pods run
-//! elsewhere for less.
+//! Which nodes are ended by choice: those that have drifted, those that nobody is on, and those
+//! whose pods run elsewhere for less.
 
 mod stays;
 mod successors;
@@ -30,12 +30,12 @@ use outrigger_policy::{Options, Supposed};
 use crate::report::commands::{Written, commands};
 use successors::Successors;
 
-/// Says which nodes are to be ended by choice, and why each other node stays. The snapshot must hold the
-/// PodDisruptionBudgets.
+/// Says which nodes are to be ended by choice, and why each other node stays. The snapshot must
+/// hold the PodDisruptionBudgets.
 ///
-/// Drifted nodes are replaced one by one, whatever that costs, and static pools give up what they have beyond their
-/// replicas, whatever that saves. No command ends more nodes than its pool's budgets allow at once; all commands
-/// together are the way to the cheapest cluster that was found.
+/// Drifted nodes are replaced one by one, whatever that costs, and static pools give up what they
+/// have beyond their replicas, whatever that saves. No command ends more nodes than its pool's
+/// budgets allow at once; all commands together are the way to the cheapest cluster that was found.
 #[must_use = "a consolidation does nothing until it is carried out"]
 pub fn consolidate(
     snapshot: &Snapshot,
@@ -91,7 +91,8 @@ fn pods_of<'a>(candidates: &[&Candidate<'a>]) -> BTreeSet<&'a str> {
 struct Chosen<'c, 'a> {
     /// Nodes that static pools have beyond their replicas.
     surplus: Vec<&'c Candidate<'a>>,
-    /// Drifted nodes and those that expire soon, the first to go first: empty ones, then the oldest.
+    /// Drifted nodes and those that expire soon, the first to go first: empty ones, then the
+    /// oldest.
     replaced: Vec<&'c Candidate<'a>>,
     /// Nodes that may be ended for money.
     endable: Vec<&'c Candidate<'a>>,
@@ -218,8 +219,8 @@ fn pools(
     by_pool.into_values().collect()
 }
 
-/// What an earlier run has proposed, of nodes that are still there. It says nothing any more about an empty node to
-/// which pods have come since.
+/// What an earlier run has proposed, of nodes that are still there. It says nothing any more about
+/// an empty node to which pods have come since.
 fn proposed(
     snapshot: &Snapshot,
     candidates: &[&Candidate<'_>],
@@ -245,8 +246,8 @@ struct Judged<'a> {
 }
 
 impl Judged<'_> {
-    /// How far patience with nodes has come that are ended for money, with what that would have saved until now; `None`
-    /// where it is over.
+    /// How far patience with nodes has come that are ended for money, with what that would have
+    /// saved until now; `None` where it is over.
     fn patience(&mut self, ended: &[&Candidate<'_>], saving: i64) -> Option<Patience> {
         let settings = (self.settings_of)(ended.first()?.pool);
         let cost = |candidate: &Candidate<'_>| candidate.cost().map_or(0, Price::nanos);

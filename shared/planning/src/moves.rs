@@ -1,8 +1,9 @@
-//! Pods of nodes that are ended for money. They are placed before all others, those of a command together, and for no
-//! more than what leaves the command its saving: else it is given up, and its pods stay where they are.
+//! Pods of nodes that are ended for money. They are placed before all others, those of a command
+//! together, and for no more than what leaves the command its saving: else it is given up, and its
+//! pods stay where they are.
 //!
-//! Where there is room already nothing is paid, so that is looked for first, for all commands at once; what then has no
-//! place is planned command by command.
+//! Where there is room already nothing is paid, so that is looked for first, for all commands at
+//! once; what then has no place is planned command by command.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +22,8 @@ use crate::report::Writer;
 
 /// What becomes of the pods of such commands, and the world in which that has come true.
 pub(crate) struct Moves<'a> {
-    /// The world: moved pods are nominated for where they go, planned nodes are claims, and pods that stay are bound.
+    /// The world: moved pods are nominated for where they go, planned nodes are claims, and pods
+    /// that stay are bound.
     pub(crate) world: Supposed<'a>,
     /// Uids of pods that are moved.
     moved: BTreeSet<String>,
@@ -72,7 +74,8 @@ impl<'a> Moves<'a> {
         moves
     }
 
-    /// Moves pods to nodes and claims that exist; returns the commands of which some pod found no room.
+    /// Moves pods to nodes and claims that exist; returns the commands of which some pod found no
+    /// room.
     fn find_room(&mut self, moves: Vec<Move>, options: &Options<'_>) -> Vec<Move> {
         let mut world = self.world.clone();
         world.with_pools(|_| false);
@@ -149,7 +152,8 @@ impl Move {
     }
 }
 
-/// Plans for some pods, and for those that are meant for nodes already, whose room they would take otherwise.
+/// Plans for some pods, and for those that are meant for nodes already, whose room they would take
+/// otherwise.
 fn place(world: &Supposed<'_>, pods: &BTreeSet<&str>, options: &Options<'_>) -> (Plan, Report) {
     let left_alone = LeftAlone::of(world);
     let volumes = Volumes::of(world);
@@ -171,7 +175,8 @@ fn placed(plan: &Plan) -> BTreeSet<String> {
     on_new.chain(on_existing).map(|pod| pod.uid.clone()).collect()
 }
 
-/// Leaves each node only types that together cost no more than may be paid on top of the cheapest ones.
+/// Leaves each node only types that together cost no more than may be paid on top of the cheapest
+/// ones.
 fn keep_cheap(nodes: &mut [PlannedNode], on_top: Price) {
     let share = on_top.nanos() / u64::try_from(nodes.len()).unwrap_or(1).max(1);
     for node in nodes {

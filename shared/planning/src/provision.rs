@@ -15,11 +15,12 @@ use crate::moves::Moves;
 use crate::rate;
 use crate::report::Writer;
 
-/// Plans nodes for the pods of a snapshot that the scheduler has found no node for, and for those whose node is going.
+/// Plans nodes for the pods of a snapshot that the scheduler has found no node for, and for those
+/// whose node is going.
 ///
-/// It always gives a plan that holds for the snapshot, with no more nodes than may be launched now; what has
-/// no place in it stands in the report with each pool's reason. The same snapshot and options give the same
-/// bytes, unless [`Options::time_is_up`] ends the search sooner.
+/// It always gives a plan that holds for the snapshot, with no more nodes than may be launched now;
+/// what has no place in it stands in the report with each pool's reason. The same snapshot and
+/// options give the same bytes, unless [`Options::time_is_up`] ends the search sooner.
 #[must_use = "a plan does nothing until it is applied"]
 pub fn provision(snapshot: &Snapshot, options: &Options<'_>) -> (Plan, Report) {
     let moves = Moves::of(Supposed::leaving(snapshot), options);

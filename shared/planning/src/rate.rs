@@ -1,5 +1,5 @@
-//! How many of a plan's nodes may be launched now: one for a pool that tries again after a pause, and never
-//! more within a minute than the cluster and the pools may get, whatever is wanted.
+//! How many of a plan's nodes may be launched now: one for a pool that tries again after a pause,
+//! and never more within a minute than the cluster and the pools may get, whatever is wanted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,7 +10,8 @@ use outrigger_policy::launch_outcomes::LeftAlone;
 /// The time that new nodes are counted in.
 const WINDOW: Duration = Duration::from_mins(1);
 
-/// Puts off the nodes that may not be launched now, in plan and report; what comes first in the plan goes first.
+/// Puts off the nodes that may not be launched now, in plan and report; what comes first in the
+/// plan goes first.
 pub(crate) fn put_off(snapshot: &Snapshot, left_alone: &LeftAlone<'_>, plan: &mut Plan, report: &mut Report) {
     let mut rate = Rate::of(snapshot, left_alone);
     let mut reasons: BTreeMap<String, PutOffReason> = BTreeMap::new();

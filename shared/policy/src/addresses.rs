@@ -1,5 +1,5 @@
-//! Free addresses of subnets, less those that launches on their way will take: EC2 counts an address only once its
-//! instance is there, and says so late.
+//! Free addresses of subnets, less those that launches on their way will take: EC2 counts an
+//! address only once its instance is there, and says so late.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,11 +8,11 @@ use jiff::Timestamp;
 use outrigger_model::node_class::Subnet;
 use outrigger_model::{ClaimState, FleetOverride, Kubelet, NodeClaim, NodeClass, Snapshot};
 
-/// For so long after its launch an instance may be missing from the count of free addresses, which is itself a minute
-/// old.
+/// For so long after its launch an instance may be missing from the count of free addresses, which
+/// is itself a minute old.
 const COUNTED_AFTER: Duration = Duration::from_mins(2);
-/// What the network plugin holds ready on a node where pods have addresses of the subnet: a warm interface
-/// (amazon-vpc-cni `WARM_ENI_TARGET=1`, 15 addresses on most types).
+/// What the network plugin holds ready on a node where pods have addresses of the subnet: a warm
+/// interface (amazon-vpc-cni `WARM_ENI_TARGET=1`, 15 addresses on most types).
 const WARM_ADDRESSES: u32 = 15;
 
 /// How many addresses a new node of a class takes.
@@ -21,8 +21,9 @@ pub const fn per_node(class: &NodeClass) -> u32 {
     if settings.eni_limited { 1 + WARM_ADDRESSES } else { 1 }
 }
 
-/// The subnets of a class that have addresses for one node more, with how many each has beside what is on its way. A
-/// zone can be used while one of its subnets can; a class that has subnets and none of these can launch nothing.
+/// The subnets of a class that have addresses for one node more, with how many each has beside what
+/// is on its way. A zone can be used while one of its subnets can; a class that has subnets and
+/// none of these can launch nothing.
 pub fn usable_subnets(snapshot: &Snapshot, class: &NodeClass) -> Vec<Subnet> {
     let now = snapshot.taken_at;
     let mut subnets = class.subnets.clone();
@@ -57,7 +58,8 @@ fn just_launched(claim: &NodeClaim, now: Timestamp) -> Option<&str> {
     (age < COUNTED_AFTER).then_some(claim.status.instance.as_ref()?.zone.as_str())
 }
 
-/// The subnet with the most free addresses of each zone, which is what EC2 Fleet is given: it wants one for each zone.
+/// The subnet with the most free addresses of each zone, which is what EC2 Fleet is given: it wants
+/// one for each zone.
 pub fn roomiest(subnets: &[Subnet]) -> BTreeMap<&str, &Subnet> {
     let mut by_zone: BTreeMap<&str, &Subnet> = BTreeMap::new();
     for subnet in subnets {

@@ -1,5 +1,5 @@
-//! What the pods of each NodePool ask for now, by how much that has grown of late, and by how much it
-//! grew when it was this time last.
+//! What the pods of each NodePool ask for now, by how much that has grown of late, and by how much
+//! it grew when it was this time last.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,8 @@ use crate::disruption::own_nodes::own_nodes;
 const FALL: SignedDuration = SignedDuration::from_mins(30);
 /// How far ahead the week before is looked at, in quarter-hours.
 const AHEAD: i64 = 8;
-/// A rise is expected to be so many times as high as it was then at most, and one part in so many at least.
+/// A rise is expected to be so many times as high as it was then at most, and one part in so many
+/// at least.
 const SCALED_BY: u64 = 2;
 /// So many tenths of a rise are most of it.
 const MOST_OF_TEN: u64 = 9;
@@ -26,7 +27,8 @@ pub struct PoolDemand {
     pub(crate) requests: Resources,
 }
 
-/// What the pods of each pool that has nodes ask for; pools with a fixed number of nodes are absent.
+/// What the pods of each pool that has nodes ask for; pools with a fixed number of nodes are
+/// absent.
 pub(crate) fn by_pool(snapshot: &Snapshot) -> BTreeMap<&str, PoolDemand> {
     let mut pools: BTreeMap<&str, PoolDemand> = BTreeMap::new();
     for own in own_nodes(snapshot) {
@@ -63,8 +65,8 @@ pub fn sampled(
     by_pool(snapshot).into_iter().map(of_pool).collect()
 }
 
-/// By how many thousandths of a processor the demand of a pool has grown within the last hour. It is nothing where it
-/// has fallen for half an hour, or where nobody knows what it was.
+/// By how many thousandths of a processor the demand of a pool has grown within the last hour. It
+/// is nothing where it has fallen for half an hour, or where nobody knows what it was.
 pub(crate) fn growth(snapshot: &Snapshot, pool: &str, requests: &Resources) -> u64 {
     let now = cpu_millis(requests);
     let first = lately(snapshot, pool).max_by_key(|(age, _)| *age);
@@ -111,8 +113,9 @@ pub fn expected_peak(snapshot: &Snapshot, pool: &str) -> Option<Peak> {
     Some(Peak { cpu_millis, before, by })
 }
 
-/// How many thousandths of a processor more than now a pool will ask for, if it rises as it did when it was this time
-/// last; `None` where nobody looked then. It is nothing where demand has fallen for half an hour.
+/// How many thousandths of a processor more than now a pool will ask for, if it rises as it did
+/// when it was this time last; `None` where nobody looked then. It is nothing where demand has
+/// fallen for half an hour.
 pub(crate) fn expected_growth(snapshot: &Snapshot, pool: &str, requests: &Resources) -> Option<u64> {
     let peak = expected_peak(snapshot, pool)?;
     let now = cpu_millis(requests);
@@ -125,7 +128,8 @@ pub(crate) fn expected_growth(snapshot: &Snapshot, pool: &str, requests: &Resour
     Some(scaled.clamp(rise / SCALED_BY, rise.saturating_mul(SCALED_BY)))
 }
 
-/// What quarter-hours that have ended came to since somebody looked last: the mean of their samples, by pool.
+/// What quarter-hours that have ended came to since somebody looked last: the mean of their
+/// samples, by pool.
 pub fn ended_quarters(
     samples: &BTreeMap<String, Vec<DemandSample>>,
     now: Timestamp,

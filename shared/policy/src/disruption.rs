@@ -1,13 +1,14 @@
-//! Which nodes may be disrupted by choice, for which reason and how many at once, and why each other node is kept: pure
-//! rules, after Karpenter's.
+//! Which nodes may be disrupted by choice, for which reason and how many at once, and why each
+//! other node is kept: pure rules, after Karpenter's.
 //!
-//! `settings` are the numbers that may be chosen, `own_nodes` the nodes that are ours with their claims.
-//! `budgets` says how many nodes of a pool may go now, and `candidates` which nodes may, with what each costs
-//! (`price`) and how it has drifted (`drift`), or why it is `kept`. `attrition` says how long a drifted node
-//! may empty by itself, `patience` when a command that saves money begins, and `ranking` in which order a
-//! pool's nodes should empty by themselves. Some pools ask for more: `expiry` is for those that replace
-//! expiring nodes first, `balance` for those of the policy Balanced, `static_pools` for those with a fixed
-//! number of nodes, `windows` for those that allow disruption only at times.
+//! `settings` are the numbers that may be chosen, `own_nodes` the nodes that are ours with their
+//! claims. `budgets` says how many nodes of a pool may go now, and `candidates` which nodes may,
+//! with what each costs (`price`) and how it has drifted (`drift`), or why it is `kept`.
+//! `attrition` says how long a drifted node may empty by itself, `patience` when a command that
+//! saves money begins, and `ranking` in which order a pool's nodes should empty by themselves. Some
+//! pools ask for more: `expiry` is for those that replace expiring nodes first, `balance` for those
+//! of the policy Balanced, `static_pools` for those with a fixed number of nodes, `windows` for
+//! those that allow disruption only at times.
 
 pub mod attrition;
 mod balance;

@@ -1,8 +1,8 @@
 //! Whose a NodePool is where a Karpenter may live beside us.
 //!
-//! Karpenter takes every pool for its own whose class is of its kinds, and leaves alone those whose class is an
-//! InstanceGroup. So a pool of the first sort is ours only while no live Karpenter holds its Lease, or where the pool
-//! is annotated `outrigger.dev/managed: "true"`.
+//! Karpenter takes every pool for its own whose class is of its kinds, and leaves alone those whose
+//! class is an InstanceGroup. So a pool of the first sort is ours only while no live Karpenter
+//! holds its Lease, or where the pool is annotated `outrigger.dev/managed: "true"`.
 
 use jiff::Timestamp;
 use outrigger_model::karpenter_lease::{NAME, NAMESPACE};

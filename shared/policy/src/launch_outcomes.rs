@@ -1,8 +1,8 @@
-//! Nodes that came to nothing, and nodes that serve: what a plan for pods that still wait says about the nodes that
-//! were launched before.
+//! Nodes that came to nothing, and nodes that serve: what a plan for pods that still wait says
+//! about the nodes that were launched before.
 //!
-//! `pauses` says which pools and pods are left alone because of what is remembered of that, `spot_shortage` which spot,
-//! and `left_alone` gathers it for a decision.
+//! `pauses` says which pools and pods are left alone because of what is remembered of that,
+//! `spot_shortage` which spot, and `left_alone` gathers it for a decision.
 
 mod left_alone;
 pub mod pauses;
@@ -17,7 +17,8 @@ use outrigger_model::{ClaimState, Node, NodeClaim, Plan, Pod, PodState, Snapshot
 
 pub use left_alone::LeftAlone;
 
-/// Nodes older than this have had their chance: what befalls them says nothing about how their pool launches.
+/// Nodes older than this have had their chance: what befalls them says nothing about how their pool
+/// launches.
 const YOUNG: Duration = Duration::from_mins(30);
 
 /// What became of claims.
@@ -57,11 +58,12 @@ impl fmt::Display for StrangeTaint {
     }
 }
 
-/// Looks at the young nodes of pools from which a plan buys more, and of pools of which something is remembered.
+/// Looks at the young nodes of pools from which a plan buys more, and of pools of which something
+/// is remembered.
 ///
-/// A node has come to nothing when it runs no pod but daemonsets' and somebody has tainted it. It serves when it runs
-/// pods and nobody has. One that runs nothing while a pod that it was made for gets another is evidence about that pod:
-/// the others of its pool may fare better.
+/// A node has come to nothing when it runs no pod but daemonsets' and somebody has tainted it. It
+/// serves when it runs pods and nobody has. One that runs nothing while a pod that it was made for
+/// gets another is evidence about that pod: the others of its pool may fare better.
 pub fn launch_outcomes(snapshot: &Snapshot, plan: &Plan) -> LaunchOutcomes {
     let now = plan.nodes.iter().map(|node| (&node.spec.node_pool, &node.pods));
     let later = plan.put_off.iter().map(|node| (&node.node_pool, &node.pods));
@@ -132,7 +134,8 @@ fn is_young(snapshot: &Snapshot, claim: &NodeClaim) -> bool {
     age < YOUNG
 }
 
-/// A taint that neither the pool, nor a node's youth, nor its drain, nor a person who cordons it accounts for.
+/// A taint that neither the pool, nor a node's youth, nor its drain, nor a person who cordons it
+/// accounts for.
 fn strange_taint<'n>(claim: &NodeClaim, node: &'n Node) -> Option<&'n Taint> {
     let own = |taint: &Taint| {
         let of_pool = claim.spec.taints.iter().chain(&claim.spec.startup_taints);
@@ -156,8 +159,9 @@ mod tests {
     use crate::fixtures::pod;
     use outrigger_model::fixtures::{claim, node, nominated, planned};
 
-    /// What is found of one claim, made for the pod `a`, whose node has this taint and runs these pods, while the plan
-    /// buys a node for a pod: whether it serves, and whether it is in vain for `a`.
+    /// What is found of one claim, made for the pod `a`, whose node has this taint and runs these
+    /// pods, while the plan buys a node for a pod: whether it serves, and whether it is in vain for
+    /// `a`.
     fn found(
         state: ClaimState,
         minutes: i64,
@@ -196,7 +200,8 @@ mod tests {
         use ClaimState::{Draining, Initialized, Launched, Registered};
         let replica: &[(&str, &str)] = &[("b", "ReplicaSet")];
         let daemon: &[(&str, &str)] = &[("d", "DaemonSet"), ("m", "Node")];
-        // State, minutes, taint, pods that run, the pod that gets a node, whether it serves, whether it is in vain.
+        // State, minutes, taint, pods that run, the pod that gets a node, whether it serves,
+        // whether it is in vain.
         let table = [
             (Initialized, 1, None, &[] as &[(&str, &str)], Some("a"), None, true),
             (Initialized, 1, None, daemon, Some("a"), None, true),

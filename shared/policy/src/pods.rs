@@ -1,8 +1,9 @@
 //! Which pods a decision is about, and what comes with them.
 //!
-//! `queue` says which pods wait for a node, `virtual_pods` which stand for room that nobody asks for yet, and
-//! `fill_pods` how much of that room follows from what has come. `daemons` and `static_pods` say what a node runs
-//! beside them, `volumes` where their volumes let them be, and `ports` which of them clash.
+//! `queue` says which pods wait for a node, `virtual_pods` which stand for room that nobody asks
+//! for yet, and `fill_pods` how much of that room follows from what has come. `daemons` and
+//! `static_pods` say what a node runs beside them, `volumes` where their volumes let them be, and
+//! `ports` which of them clash.
 
 pub mod daemons;
 pub mod fill_pods;

@@ -1,5 +1,5 @@
-//! Room in capacity reservations. EC2's count of it may be a minute old, and knows an instance only once it is there;
-//! what is ours is known at once, launches on their way among it.
+//! Room in capacity reservations. EC2's count of it may be a minute old, and knows an instance only
+//! once it is there; what is ours is known at once, launches on their way among it.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ pub fn held(snapshot: &Snapshot) -> BTreeMap<&str, u32> {
     held
 }
 
-/// How many more instances a reservation has room for, given what is held of each: no more than EC2 said, which others
-/// may draw on too, and no more than we leave of it ourselves.
+/// How many more instances a reservation has room for, given what is held of each: no more than EC2
+/// said, which others may draw on too, and no more than we leave of it ourselves.
 pub fn left(reservation: &Reservation, held: &BTreeMap<&str, u32>) -> u32 {
     let ours = held.get(reservation.id.as_str()).copied().unwrap_or(0);
     let beside = reservation.total.map_or(u32::MAX, |total| total.saturating_sub(ours));

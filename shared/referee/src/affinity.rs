@@ -1,9 +1,10 @@
-//! Required pod affinity: each planned pod is certainly in one domain with a pod that its terms select, and there is an
-//! order in which kube-scheduler could have bound them.
+//! Required pod affinity: each planned pod is certainly in one domain with a pod that its terms
+//! select, and there is an order in which kube-scheduler could have bound them.
 //!
-//! As kube-scheduler `interpodaffinity` has it, a pod counts only if all terms select it, and a pod that all of its own
-//! terms select may go anywhere while no pod at all is selected. So of pods with affinity to one another the first is
-//! free and the others follow it; ten such pods on two hosts cannot be bound, though each has another beside it.
+//! As kube-scheduler `interpodaffinity` has it, a pod counts only if all terms select it, and a pod
+//! that all of its own terms select may go anywhere while no pod at all is selected. So of pods
+//! with affinity to one another the first is free and the others follow it; ten such pods on two
+//! hosts cannot be bound, though each has another beside it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
@@ -19,7 +20,8 @@ use super::topology::{KeyDomains, Topology};
 /// All terms of a pod: the topology key of each and the pods that it selects.
 type Terms<'a> = Vec<(&'a str, PodSelector)>;
 
-/// One set of terms, with the pods that they select and that are bound so far, in the order that the check finds.
+/// One set of terms, with the pods that they select and that are bound so far, in the order that
+/// the check finds.
 struct Rule<'a, 'p> {
     terms: Terms<'a>,
     domains: Vec<Rc<KeyDomains<'p>>>,
@@ -55,7 +57,8 @@ impl Rule<'_, '_> {
         }
     }
 
-    /// Whether each domain that a node may come up in has more than `besides` of the pods, for every key.
+    /// Whether each domain that a node may come up in has more than `besides` of the pods, for
+    /// every key.
     fn is_met_on(&self, node: usize, besides: usize) -> bool {
         if self.with_daemons.contains(&node) {
             return true;
@@ -107,7 +110,8 @@ pub(super) fn check(
         };
         out.push(order.rules[*rule].violation(nodes, pods, reason));
     }
-    // Whoever went first must not be alone while such pods are elsewhere: another order would have kept it away.
+    // Whoever went first must not be alone while such pods are elsewhere: another order would have
+    // kept it away.
     for (pods, rule) in &order.first {
         let rule = &order.rules[*rule];
         if rule.bound > 1 && !rule.is_met_on(pods.node, 1) {
@@ -232,7 +236,8 @@ impl<'c, 'a, 'p> BindingOrder<'c, 'a, 'p> {
         bound
     }
 
-    /// Binds pods whose terms are met until there are none, then lets those go first whose terms nothing meets yet.
+    /// Binds pods whose terms are met until there are none, then lets those go first whose terms
+    /// nothing meets yet.
     fn bind_all(&mut self) {
         loop {
             if !self.bind_waiting(|rule, pods| rule.is_met_on(pods.node, 0)).is_empty() {

@@ -1,5 +1,6 @@
-//! Required pod anti-affinity: no pod that a term selects may come to be in the same domain, whether the pod with the
-//! term is planned or bound already (kube-scheduler `interpodaffinity` looks both ways).
+//! Required pod anti-affinity: no pod that a term selects may come to be in the same domain,
+//! whether the pod with the term is planned or bound already (kube-scheduler `interpodaffinity`
+//! looks both ways).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,7 +12,8 @@ use super::node_info::NodeInfo;
 use super::pod_index::{EquivalentPods, PodIndex, PodSelector};
 use super::topology::{KeyDomains, Topology};
 
-/// Checks every required anti-affinity term of every planned pod, and those of bound pods against the planned ones.
+/// Checks every required anti-affinity term of every planned pod, and those of bound pods against
+/// the planned ones.
 pub(super) fn check(pod_index: &PodIndex<'_>, topology: &mut Topology<'_, '_>, out: &mut Vec<Violation>) {
     let nodes = topology.nodes;
     let mut terms: HashMap<(&str, PodSelector), Vec<&EquivalentPods<'_>>> = HashMap::new();

@@ -1,4 +1,5 @@
-//! The snapshot by name: which pods are on a node, which claim a node has, which pods a claim is nominated for.
+//! The snapshot by name: which pods are on a node, which claim a node has, which pods a claim is
+//! nominated for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +31,8 @@ impl<'a> ClusterState<'a> {
         let by_uid = |pod: &'a Pod| (pod.uid.as_str(), pod);
         let undecided = |pod: &&Pod| pod.state == PodState::Waiting && pod.node_name.is_none();
         let mut claims: Vec<&NodeClaim> = snapshot.claims.iter().collect();
-        // Names are used again: a living claim stands before one that is over, and a younger before an older.
+        // Names are used again: a living claim stands before one that is over, and a younger before
+        // an older.
         claims.sort_by_key(|claim| (!claim.status.state.is_terminal(), claim.created_at, &claim.name));
         let names = |claim: &'a NodeClaim| [claim.status.node_name.as_deref(), claim.instance_id()];
         Self {
@@ -78,8 +80,8 @@ impl<'a> ClusterState<'a> {
         names.into_iter().flatten().any(|name| self.joined.contains(name))
     }
 
-    /// The pods that a claim was planned for and that the scheduler has not judged yet: they are not ours to place, but
-    /// what they request is theirs.
+    /// The pods that a claim was planned for and that the scheduler has not judged yet: they are
+    /// not ours to place, but what they request is theirs.
     pub(super) fn nominated_for(&self, claim: &NodeClaim) -> Vec<&'a Pod> {
         claim
             .status

@@ -1,6 +1,7 @@
-//! Consolidations: whether every pod that a command displaces has one place, each node may be given up (`may_end`) and
-//! is not bought again (`purchases`), no more go at once than budgets allow (`at_once`), the savings are what is told
-//! (`costs`), and the cluster that all commands lead to holds to the rules for plans.
+//! Consolidations: whether every pod that a command displaces has one place, each node may be given
+//! up (`may_end`) and is not bought again (`purchases`), no more go at once than budgets allow
+//! (`at_once`), the savings are what is told (`costs`), and the cluster that all commands lead to
+//! holds to the rules for plans.
 
 mod at_once;
 mod costs;
@@ -19,10 +20,11 @@ use super::check;
 use super::cluster_state::ClusterState;
 use super::violation::{Violation, in_order};
 
-/// What is wrong with a consolidation, in a fixed order; nothing when all of its commands may be carried out one after
-/// another. The snapshot and the options are those that were decided from.
+/// What is wrong with a consolidation, in a fixed order; nothing when all of its commands may be
+/// carried out one after another. The snapshot and the options are those that were decided from.
 ///
-/// Whether a command is worth it is not judged, nor what it could save beyond that, but for a node that is bought again.
+/// Whether a command is worth it is not judged, nor what it could save beyond that, but for a node
+/// that is bought again.
 pub fn check_consolidation(
     snapshot: &Snapshot,
     found: &Consolidation,
@@ -50,7 +52,8 @@ pub fn check_consolidation(
 /// What a consolidation comes to, as a plan in the cluster that is left.
 #[derive(Clone, Debug)]
 pub struct CarriedOut {
-    /// The cluster without the nodes that are ended, their pods pending. Nodes of static pools are on their way in it.
+    /// The cluster without the nodes that are ended, their pods pending. Nodes of static pools are
+    /// on their way in it.
     pub snapshot: Snapshot,
     /// The other nodes that are opened, and the place of every displaced pod.
     pub plan: Plan,
@@ -88,8 +91,8 @@ pub fn carried_out(snapshot: &Snapshot, found: &Consolidation) -> CarriedOut {
     CarriedOut { snapshot, plan, before_launches, launches }
 }
 
-/// The cluster once all nodes are gone that commands end, with their pods pending. What lives and dies with a node, and
-/// what nothing makes anew, is gone too.
+/// The cluster once all nodes are gone that commands end, with their pods pending. What lives and
+/// dies with a node, and what nothing makes anew, is gone too.
 fn without_ended(snapshot: &Snapshot, found: &Consolidation) -> Snapshot {
     let ended: BTreeSet<&str> =
         found.commands.iter().flat_map(|command| &command.delete).map(String::as_str).collect();
@@ -142,7 +145,8 @@ impl<'c> Order<'c> {
         order
     }
 
-    /// No node is ended twice, and pods move to nodes that stay and to those that are there by then.
+    /// No node is ended twice, and pods move to nodes that stay and to those that are there by
+    /// then.
     fn check(&self, numbered: &Numbered<'_>, cluster: &ClusterState<'_>, out: &mut Vec<Violation>) {
         let mut own: BTreeSet<&str> = BTreeSet::new();
         for node in &numbered.command.delete {
@@ -172,8 +176,8 @@ impl<'c> Order<'c> {
     }
 }
 
-/// Every pod that the command displaces has a place in it, and nobody else has. That no pod has two, the check of the
-/// plan says.
+/// Every pod that the command displaces has a place in it, and nobody else has. That no pod has
+/// two, the check of the plan says.
 fn check_places(numbered: &Numbered<'_>, cluster: &ClusterState<'_>, out: &mut Vec<Violation>) {
     let command = numbered.command;
     let on_new = command.replace_with.iter().flat_map(|node| &node.pods);
@@ -213,7 +217,8 @@ fn displaced_from<'a>(cluster: &ClusterState<'a>, node: &str) -> impl Iterator<I
     cluster.pods_on(node).iter().copied().filter(|pod| pod.is_reschedulable())
 }
 
-/// The pods that would miss a node: those that need a place elsewhere, and those that nothing makes anew.
+/// The pods that would miss a node: those that need a place elsewhere, and those that nothing makes
+/// anew.
 fn evicted_from<'a>(cluster: &ClusterState<'a>, node: &str) -> impl Iterator<Item = &'a Pod> {
     let is_lost = |pod: &Pod| {
         matches!(pod.state, PodState::Bound | PodState::Leaving)

@@ -1,4 +1,5 @@
-//! Daemonset pods that nodes will still get, as the affinity and anti-affinity of planned pods meet them.
+//! Daemonset pods that nodes will still get, as the affinity and anti-affinity of planned pods meet
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +27,8 @@ struct DaemonPod<'c, 'a> {
 }
 
 impl<'c, 'a> DaemonPods<'c, 'a> {
-    /// Those of the nodes with planned pods, where rules of affinity or anti-affinity may ask about them.
+    /// Those of the nodes with planned pods, where rules of affinity or anti-affinity may ask about
+    /// them.
     pub(super) fn of(cluster: &'c ClusterState<'a>, nodes: &[NodeInfo<'a>]) -> Self {
         let asks = |node: &NodeInfo<'_>| {
             let mut specs = node.planned.iter().map(|pod| &pod.spec);
@@ -58,8 +60,8 @@ impl<'c, 'a> DaemonPods<'c, 'a> {
         with.map(|(node, _)| *node).collect()
     }
 
-    /// No pod is planned for a node that may get a daemonset pod which one of the two must be away from. Whatever the
-    /// topology key, a node that has the label is near itself.
+    /// No pod is planned for a node that may get a daemonset pod which one of the two must be away
+    /// from. Whatever the topology key, a node that has the label is near itself.
     pub(super) fn check(
         &self,
         pod_index: &PodIndex<'_>,
@@ -82,7 +84,8 @@ impl<'c, 'a> DaemonPods<'c, 'a> {
     }
 }
 
-/// The topology key over which one of a planned pod and a daemonset's pod must be away from the other.
+/// The topology key over which one of a planned pod and a daemonset's pod must be away from the
+/// other.
 fn parted_over<'t>(
     pod_index: &PodIndex<'_>,
     topology: &mut Topology<'_, '_>,

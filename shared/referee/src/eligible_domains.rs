@@ -1,4 +1,5 @@
-//! Eligible domains: the domains of a topology key in which a spread constraint counts, and the nodes that are in them.
+//! Eligible domains: the domains of a topology key in which a spread constraint counts, and the
+//! nodes that are in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -11,11 +12,12 @@ use outrigger_model::{PodSpec, Requirement, Requirements, Toleration};
 use super::node_info::meets;
 use super::topology::{KeyDomains, PossibleDomains, Topology};
 
-/// Which nodes a constraint counts: those that its node inclusion policies admit and that have the keys of all
-/// constraints of the pod (kube-scheduler `podtopologyspread`).
+/// Which nodes a constraint counts: those that its node inclusion policies admit and that have the
+/// keys of all constraints of the pod (kube-scheduler `podtopologyspread`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct NodeInclusion<'a> {
-    /// `nodeAffinityPolicy: Honor`: the pod's nodeSelector and required node affinity, where it has any.
+    /// `nodeAffinityPolicy: Honor`: the pod's nodeSelector and required node affinity, where it has
+    /// any.
     affinity: Option<(&'a BTreeMap<String, String>, &'a [NodeSelectorTerm])>,
     /// `nodeTaintsPolicy: Honor`.
     tolerations: Option<&'a [Toleration]>,
@@ -97,8 +99,9 @@ impl<'p> EligibleDomains<'p> {
     }
 }
 
-/// Whether a node meets a condition. Of several conditions the least counts, of alternatives the best. `Maybe` may be
-/// said of what is never or always so where several labels are open at once; it is taken for the worse of the two.
+/// Whether a node meets a condition. Of several conditions the least counts, of alternatives the
+/// best. `Maybe` may be said of what is never or always so where several labels are open at once;
+/// it is taken for the worse of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Match {
     Never,
@@ -114,7 +117,8 @@ fn presence(domains: &PossibleDomains) -> Match {
     }
 }
 
-/// One alternative of what a node must be, judged once for each set of domains that nodes may be in.
+/// One alternative of what a node must be, judged once for each set of domains that nodes may be
+/// in.
 struct JudgedTerm<'p> {
     /// For each domain of the topology key itself.
     own: Option<Vec<bool>>,

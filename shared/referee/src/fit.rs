@@ -1,5 +1,5 @@
-//! One node with its pods: whether each of them may be there and whether they fit together, whichever instance the node
-//! becomes.
+//! One node with its pods: whether each of them may be there and whether they fit together,
+//! whichever instance the node becomes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,8 @@ use super::cluster_state::ClusterState;
 use super::node_info::{NodeInfo, NodeSource, PossibleLabels};
 use super::nodes::is_starting;
 
-/// Checks the pods that are planned there. What was wrong with the node before the plan is not the plan's fault.
+/// Checks the pods that are planned there. What was wrong with the node before the plan is not the
+/// plan's fault.
 pub(super) fn check(cluster: &ClusterState<'_>, node: &NodeInfo<'_>, out: &mut Vec<Violation>) {
     if node.planned.is_empty() {
         return;

@@ -1,5 +1,5 @@
-//! What may be bought: instance types by class, what each offering costs under the overlays, and what EC2 lately could
-//! not supply.
+//! What may be bought: instance types by class, what each offering costs under the overlays, and
+//! what EC2 lately could not supply.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -49,7 +49,8 @@ impl<'a> Market<'a> {
         self.types.get(&(class, name)).copied()
     }
 
-    /// Whether an instance can be had in its zone and capacity type at a price, out of no reservation or one of these.
+    /// Whether an instance can be had in its zone and capacity type at a price, out of no
+    /// reservation or one of these.
     pub(super) fn sells(
         &self,
         pool: &str,

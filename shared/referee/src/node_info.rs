@@ -9,7 +9,8 @@ use outrigger_model::{
     Requirements, Resources, Taint,
 };
 
-/// A node, a claim whose node has not joined, or a planned node, with its pods: what kube-scheduler's `NodeInfo` is.
+/// A node, a claim whose node has not joined, or a planned node, with its pods: what
+/// kube-scheduler's `NodeInfo` is.
 #[derive(Clone)]
 pub(super) struct NodeInfo<'a> {
     /// What the node or claim is called.
@@ -79,7 +80,8 @@ impl<'a> NodeInfo<'a> {
         if let NodeSource::Planned(node) = self.source { Some(node) } else { None }
     }
 
-    /// The value of a label if the node becomes this. What the instance is comes before what anybody says of it.
+    /// The value of a label if the node becomes this. What the instance is comes before what
+    /// anybody says of it.
     pub(super) fn label<'s>(&'s self, option: &InstanceOption<'a>, key: &str) -> Option<&'s str> {
         option.instance.label(key).or_else(|| self.labels.get(key).map(AsRef::as_ref))
     }
@@ -115,7 +117,8 @@ impl<'p, 'a> PossibleLabels<'p, 'a> {
         Self { node, values: BTreeMap::new() }
     }
 
-    /// Whether every option meets one of the alternatives; if not, what the first that meets none has instead.
+    /// Whether every option meets one of the alternatives; if not, what the first that meets none
+    /// has instead.
     pub(super) fn meet(&mut self, alternatives: &[Requirements]) -> Result<(), String> {
         // One alternative that every value of every label meets is met by every option.
         if alternatives.iter().any(|wanted| self.all_meet(wanted)) {

@@ -1,4 +1,5 @@
-//! The nodes of a plan: every node of the cluster, every claim in flight and every planned node, each with its pods.
+//! The nodes of a plan: every node of the cluster, every claim in flight and every planned node,
+//! each with its pods.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,8 +15,8 @@ use super::cluster_state::ClusterState;
 use super::market::Market;
 use super::node_info::{InstanceOption, NodeInfo, NodeSource, PossibleInstance};
 
-/// The nodes; and what is wrong with the plan's entries by themselves: pods that may not be placed or are placed twice,
-/// and nodes and claims that take none.
+/// The nodes; and what is wrong with the plan's entries by themselves: pods that may not be placed
+/// or are placed twice, and nodes and claims that take none.
 pub(super) fn all<'a>(
     cluster: &ClusterState<'a>,
     market: &Market<'a>,
@@ -154,8 +155,9 @@ fn borrowed(labels: &BTreeMap<String, String>) -> impl Iterator<Item = (&str, Co
     labels.iter().map(|(key, value)| (key.as_str(), Cow::Borrowed(value.as_str())))
 }
 
-/// The taints that a node will have once it has started: it loses ephemeral and startup taints by itself, and before it
-/// is registered it lacks those of its claim (Karpenter `pkg/scheduling/taints.go`).
+/// The taints that a node will have once it has started: it loses ephemeral and startup taints by
+/// itself, and before it is registered it lacks those of its claim (Karpenter
+/// `pkg/scheduling/taints.go`).
 fn lasting_taints(
     cluster: &ClusterState<'_>,
     node: &Node,

@@ -13,11 +13,11 @@ use super::topology::Topology;
 use super::violation::{Violation, in_order};
 use super::{affinity, anti_affinity, fit, nodes, planned_nodes, pools, spread, volumes};
 
-/// What is wrong with a plan, in a fixed order; nothing when every pod may be where it is placed, whatever each node
-/// turns out to be, and every node is one that may be had.
+/// What is wrong with a plan, in a fixed order; nothing when every pod may be where it is placed,
+/// whatever each node turns out to be, and every node is one that may be had.
 ///
-/// Preferences do not bind, so a plan that passes them over is right. Which pods must leave their node is not judged:
-/// the snapshot says it, as [`Supposed::leaving`] gives it.
+/// Preferences do not bind, so a plan that passes them over is right. Which pods must leave their
+/// node is not judged: the snapshot says it, as [`Supposed::leaving`] gives it.
 pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
     let mut violations = Vec::new();
     let cluster = ClusterState::of(snapshot);
@@ -41,9 +41,9 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
     in_order(violations)
 }
 
-/// What is wrong with a plan and its report together: beside [`check`], that each pod that waits for a node is either
-/// placed or reported with a reason, and that the report places it where the plan does. The snapshot is the one that
-/// was decided from.
+/// What is wrong with a plan and its report together: beside [`check`], that each pod that waits
+/// for a node is either placed or reported with a reason, and that the report places it where the
+/// plan does. The snapshot is the one that was decided from.
 pub fn check_with_report(snapshot: &Snapshot, plan: &Plan, report: &Report) -> Vec<Violation> {
     let seen = Supposed::leaving(snapshot);
     let snapshot = &*seen;

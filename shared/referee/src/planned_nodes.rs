@@ -1,4 +1,5 @@
-//! Planned nodes: whether each may be launched as its pool and class stand, whatever EC2 picks of what it offers.
+//! Planned nodes: whether each may be launched as its pool and class stand, whatever EC2 picks of
+//! what it offers.
 
 use std::collections::BTreeSet;
 
@@ -178,8 +179,8 @@ impl Check<'_, '_> {
         }
     }
 
-    /// The rules about one type in one zone: it is for sale there at that price, the node's labels are true of it, and
-    /// it has what the node promises and no more than the node reserves.
+    /// The rules about one type in one zone: it is for sale there at that price, the node's labels
+    /// are true of it, and it has what the node promises and no more than the node reserves.
     fn option(&mut self, option: &InstanceOption<'_>) {
         let (planned, instance) = (self.planned, &option.instance);
         let (Some(instance_type), Some(zone)) = (instance.instance_type, instance.zone) else { return };
@@ -205,7 +206,8 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Whether EC2 sells it there, as it is paid for, at that price, and out of a reservation that the node names.
+    /// Whether EC2 sells it there, as it is paid for, at that price, and out of a reservation that
+    /// the node names.
     fn is_for_sale(&self, option: &InstanceOption<'_>, zone: &str) -> bool {
         let subnets = &self.class.subnets;
         let is_reachable = subnets.is_empty() || subnets.iter().any(|subnet| subnet.zone == zone);
@@ -217,9 +219,9 @@ impl Check<'_, '_> {
         is_reachable && is_its && option.price.is_some_and(is_sold)
     }
 
-    /// The offered types keep as many values of a key as the pool asks for, unless the claim says that they may not
-    /// (`MIN_VALUES_POLICY` BestEffort). As in Karpenter all zones and capacity types count that the types are sold in,
-    /// not only what is left of them.
+    /// The offered types keep as many values of a key as the pool asks for, unless the claim says
+    /// that they may not (`MIN_VALUES_POLICY` BestEffort). As in Karpenter all zones and capacity
+    /// types count that the types are sold in, not only what is left of them.
     fn min_values(&mut self) {
         if self.planned.spec.annotations.get(MIN_VALUES_RELAXED).is_some_and(|value| value == "true") {
             return;
@@ -245,8 +247,9 @@ fn values_of<'t>(instance_type: &'t InstanceType, key: &str) -> Vec<&'t str> {
     }
 }
 
-/// Nodes without pods are for pools with a fixed number of nodes, and for the pods of capacity buffers, which are not
-/// in the plan: such a node must be able to carry one of them, and there are no more nodes than such pods.
+/// Nodes without pods are for pools with a fixed number of nodes, and for the pods of capacity
+/// buffers, which are not in the plan: such a node must be able to carry one of them, and there are
+/// no more nodes than such pods.
 fn check_empty(cluster: &ClusterState<'_>, nodes: &[NodeInfo<'_>], out: &mut Vec<Violation>) {
     let mut pods = queue::buffer_pods(cluster.snapshot);
     let mut left = pods.len();

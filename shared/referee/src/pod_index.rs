@@ -1,4 +1,5 @@
-//! The pods by namespace and labels, with the nodes that they are on, and which of them a selector selects.
+//! The pods by namespace and labels, with the nodes that they are on, and which of them a selector
+//! selects.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -17,8 +18,9 @@ const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 /// Labels, as pods and namespaces have them.
 pub(super) type Labels = BTreeMap<String, String>;
 
-/// All pods that count: those that are bound to a node or nominated for a claim, and those that the plan places.
-/// Finished and terminating pods do not: kube-scheduler does not count them for spread, and in the end they are gone.
+/// All pods that count: those that are bound to a node or nominated for a claim, and those that the
+/// plan places. Finished and terminating pods do not: kube-scheduler does not count them for
+/// spread, and in the end they are gone.
 pub(super) struct PodIndex<'a> {
     /// Each namespace and set of labels that some pod has.
     label_sets: Vec<LabelSet<'a>>,
@@ -63,8 +65,9 @@ impl PodSelector {
         self.namespaces.contains(namespace) && self.selector.matches(labels)
     }
 
-    /// The pods that a spread constraint of pods with these labels counts: its selector in their namespace, narrowed to
-    /// their own values of `matchLabelKeys`; keys that they do not have are passed over, as Kubernetes does.
+    /// The pods that a spread constraint of pods with these labels counts: its selector in their
+    /// namespace, narrowed to their own values of `matchLabelKeys`; keys that they do not have are
+    /// passed over, as Kubernetes does.
     pub(super) fn of_spread(namespace: &str, spread: &TopologySpread, labels: &Labels) -> Self {
         let mut selector = spread.selector.clone();
         for key in &spread.match_label_keys {
@@ -163,8 +166,8 @@ impl<'a> PodIndex<'a> {
         }
     }
 
-    /// The pods that an affinity term of a pod of this namespace selects. A term without namespaces selects in the own
-    /// namespace; an empty namespaceSelector selects all namespaces.
+    /// The pods that an affinity term of a pod of this namespace selects. A term without namespaces
+    /// selects in the own namespace; an empty namespaceSelector selects all namespaces.
     pub(super) fn affinity_selector(&self, namespace: &str, term: &PodAffinityTerm) -> PodSelector {
         let mut namespaces: BTreeSet<String> = term.namespaces.iter().cloned().collect();
         match &term.namespace_selector {
@@ -189,7 +192,8 @@ impl<'a> PodIndex<'a> {
         self.candidates(&pods.selector).into_iter().filter(matches).collect()
     }
 
-    /// Label sets among which the selected ones are: those that have one of the labels asked for, or all where none is.
+    /// Label sets among which the selected ones are: those that have one of the labels asked for,
+    /// or all where none is.
     fn candidates(&self, selector: &LabelSelector) -> Vec<usize> {
         let equal = selector.match_labels.iter().map(|(key, value)| vec![self.with_label(key, value)]);
         let within = selector.match_expressions.iter().filter(|spec| spec.operator == Operator::In);

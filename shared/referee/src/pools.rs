@@ -32,7 +32,8 @@ pub(super) fn check(
     check_groups(cluster, nodes, out);
 }
 
-/// No pool holds more than its limits when every planned node becomes the largest type that it offers.
+/// No pool holds more than its limits when every planned node becomes the largest type that it
+/// offers.
 fn check_limits(
     cluster: &ClusterState<'_>,
     pool: &NodePool,
@@ -70,8 +71,8 @@ fn check_limits(
     }
 }
 
-/// A pool with a fixed number of nodes gets no more. Nodes that are on their way out are replaced, so they do not count
-/// (Karpenter `pkg/controllers/static`).
+/// A pool with a fixed number of nodes gets no more. Nodes that are on their way out are replaced,
+/// so they do not count (Karpenter `pkg/controllers/static`).
 fn check_replicas(cluster: &ClusterState<'_>, pool: &NodePool, planned: usize, out: &mut Vec<Violation>) {
     let Some(replicas) = pool.spec.replicas else { return };
     let out_going = cluster.snapshot.nodes.iter().filter(|node| node.deleting || node.is_disrupted());

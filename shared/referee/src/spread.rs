@@ -1,8 +1,9 @@
-//! Required topology spread: wherever each node comes up, no domain of a planned pod has more matching pods than its
-//! maxSkew allows above the emptiest.
+//! Required topology spread: wherever each node comes up, no domain of a planned pod has more
+//! matching pods than its maxSkew allows above the emptiest.
 //!
-//! kube-scheduler asks the constraint only of the pods that have it, while it binds them. So it must hold with all pods
-//! bound, as after any order of binding, or with those alone that have it, which then are bound first.
+//! kube-scheduler asks the constraint only of the pods that have it, while it binds them. So it
+//! must hold with all pods bound, as after any order of binding, or with those alone that have it,
+//! which then are bound first.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -60,8 +61,8 @@ pub(super) fn check(pod_index: &PodIndex<'_>, topology: &mut Topology<'_, '_>, o
                 !lacks_key
             });
             let counts = pod_index.counts(&pod_index.selected(&constraint.selector));
-            // Where there are no more pods at all than maxSkew, no domain can have too many; and kube-scheduler counts
-            // no pods for a selector that selects everything.
+            // Where there are no more pods at all than maxSkew, no domain can have too many; and
+            // kube-scheduler counts no pods for a selector that selects everything.
             let is_idle = !constraint.is_exceeded_by(counts.values().sum())
                 || constraint.selector.selector == LabelSelector::default();
             if is_idle {
@@ -195,8 +196,9 @@ impl<'t, 'p, 'a> DomainCounts<'t, 'p, 'a> {
         })
     }
 
-    /// How many more matching pods a domain with this node in it may come to have than the emptiest, in the worst case:
-    /// every node that may be in the domain is, and one node may be in another domain alone.
+    /// How many more matching pods a domain with this node in it may come to have than the
+    /// emptiest, in the worst case: every node that may be in the domain is, and one node may be in
+    /// another domain alone.
     fn worst_skew(&self, domain: usize, node: usize) -> usize {
         let most = self.most[domain];
         let is_certain = |other: &usize| *other == domain || self.eligible.is_certain[*other];

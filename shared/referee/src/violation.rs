@@ -47,8 +47,8 @@ pub enum Violation {
         /// What stands against it.
         reason: String,
     },
-    /// Pods do not lie among one another as one of them asks. One pod stands for all that break the same rule in the
-    /// same place.
+    /// Pods do not lie among one another as one of them asks. One pod stands for all that break the
+    /// same rule in the same place.
     #[error("pod {pod}: placed on {on}, against {rule}: {reason}")]
     Topology {
         /// A pod that was placed there.

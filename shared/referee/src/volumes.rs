@@ -26,8 +26,8 @@ pub(super) fn check(cluster: &ClusterState<'_>, node: &NodeInfo<'_>, out: &mut V
     check_attachments(cluster, node, out);
 }
 
-/// Checks the claims that one pod alone may use: no pod is placed that mounts one which another pod has, or which is
-/// placed with another pod.
+/// Checks the claims that one pod alone may use: no pod is placed that mounts one which another pod
+/// has, or which is placed with another pod.
 pub(super) fn check_for_one_pod(
     cluster: &ClusterState<'_>,
     nodes: &[NodeInfo<'_>],
@@ -56,8 +56,8 @@ pub(super) fn check_for_one_pod(
     }
 }
 
-/// Whether a pod is on a node and stays there, or ends there before anybody else can use what it mounts. One that
-/// leaves with its node hands its claims on.
+/// Whether a pod is on a node and stays there, or ends there before anybody else can use what it
+/// mounts. One that leaves with its node hands its claims on.
 fn keeps_its_claims(cluster: &ClusterState<'_>, pod: &Pod) -> bool {
     let node = pod.node_name.as_deref().and_then(|name| cluster.nodes.get(name));
     let goes = match pod.state {
@@ -83,8 +83,8 @@ fn refusal(claim: &VolumeClaim, labels: &mut PossibleLabels<'_, '_>) -> Option<S
     Some(format!("its PersistentVolumeClaim {} asks for {conflicts}", claim.id.name))
 }
 
-/// A node attaches no more volumes than its drivers allow, whatever it becomes. A volume counts once however many pods
-/// mount it.
+/// A node attaches no more volumes than its drivers allow, whatever it becomes. A volume counts
+/// once however many pods mount it.
 fn check_attachments(cluster: &ClusterState<'_>, node: &NodeInfo<'_>, out: &mut Vec<Violation>) {
     if !node.planned.iter().any(|pod| !pod.volume_claims.is_empty()) {
         return;
@@ -106,8 +106,9 @@ fn check_attachments(cluster: &ClusterState<'_>, node: &NodeInfo<'_>, out: &mut 
     }
 }
 
-/// How many volumes each driver attaches: what the CSINode of a node that has joined reports, and for EBS volumes of
-/// which none reports anything the least that an instance type gives which the node is or may be.
+/// How many volumes each driver attaches: what the CSINode of a node that has joined reports, and
+/// for EBS volumes of which none reports anything the least that an instance type gives which the
+/// node is or may be.
 fn limits<'n>(cluster: &ClusterState<'_>, node: &'n NodeInfo<'_>) -> BTreeMap<&'n str, u32> {
     let mut limits = BTreeMap::new();
     let mut types: Vec<&InstanceType> =

@@ -11,7 +11,8 @@ use clap::Parser;
 use outrigger_engine::{Guard, Guards};
 use outrigger_simulation::{Failure, Worlds};
 
-/// Worlds make and drop small objects all the time; this allocator plays them a quarter faster than the system's.
+/// Worlds make and drop small objects all the time; this allocator plays them a quarter faster than
+/// the system's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -95,7 +96,8 @@ fn guards(names: &[String]) -> Result<Vec<Guard>> {
     found.collect()
 }
 
-/// The first world that notices. Worlds are played on all processors, and the one of the least seed counts.
+/// The first world that notices. Worlds are played on all processors, and the one of the least seed
+/// counts.
 fn first_to_notice(worlds: &Worlds, guard: Guard, from: u64, seeds: u64) -> Result<Option<Failure>> {
     let threads = thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN).get();
     let (next, found) = (AtomicU64::new(from), AtomicU64::new(u64::MAX));

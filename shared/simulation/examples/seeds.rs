@@ -12,14 +12,16 @@ use outrigger_simulation::{Failure, Scenario, Worlds};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-/// Worlds make and drop small objects all the time; this allocator plays them a quarter faster than the system's.
+/// Worlds make and drop small objects all the time; this allocator plays them a quarter faster than
+/// the system's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// So many failures are told in full, at once; of the others only the seed.
 const TOLD: usize = 3;
 
-/// Plays seeded worlds and checks that nothing is leaked, doubled, lost or killed unkindly in any of them.
+/// Plays seeded worlds and checks that nothing is leaked, doubled, lost or killed unkindly in any
+/// of them.
 #[derive(Parser)]
 #[command(name = "cargo xtask simulate")]
 struct Arguments {

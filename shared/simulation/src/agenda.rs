@@ -1,4 +1,5 @@
-//! What the world will do by itself, in order of time; what is due at the same time happens in the order it was added.
+//! What the world will do by itself, in order of time; what is due at the same time happens in the
+//! order it was added.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! EC2 as a launcher meets it: capacity pools that run dry, fleets that are fulfilled in part, client tokens, and
-//! instances that a describe call sees late.
+//! EC2 as a launcher meets it: capacity pools that run dry, fleets that are fulfilled in part,
+//! client tokens, and instances that a describe call sees late.
 
 mod buckets;
 mod classes;
@@ -315,8 +315,8 @@ impl Ec2 {
         Ok(())
     }
 
-    /// The override that EC2 takes next: the lowest price on demand, the best mix of price and depth on spot; where the
-    /// request has priorities, what comes first.
+    /// The override that EC2 takes next: the lowest price on demand, the best mix of price and
+    /// depth on spot; where the request has priorities, what comes first.
     fn choose<'a>(
         &mut self,
         request: &'a FleetRequest,

@@ -1,5 +1,5 @@
-//! The cluster: its objects, the log of their changes that watches read, and the kubelets and controllers that change
-//! them.
+//! The cluster: its objects, the log of their changes that watches read, and the kubelets and
+//! controllers that change them.
 
 mod departure;
 mod garbage_collection;
@@ -226,7 +226,8 @@ impl Objects {
         &self.events
     }
 
-    /// What the scheduler has to look at, if anything: the nodes that have changed since it was last asked.
+    /// What the scheduler has to look at, if anything: the nodes that have changed since it was
+    /// last asked.
     pub(crate) fn take_touched(&mut self) -> Option<BTreeSet<String>> {
         let new = std::mem::take(&mut self.has_new_pods);
         let touched = std::mem::take(&mut self.touched);
@@ -397,8 +398,8 @@ impl Objects {
         }
     }
 
-    /// Changes a node if it is still the version that was read; says whether it was, and whether the change
-    /// registered it.
+    /// Changes a node if it is still the version that was read; says whether it was, and whether
+    /// the change registered it.
     fn change_node(&mut self, change: &NodeChange, moment: Moment) -> Option<bool> {
         let found = self.nodes.get(&change.name).filter(|node| self.names_version(change, node));
         let mut node = found?.clone();
@@ -450,7 +451,8 @@ fn cloned<T: Clone>((key, value): (&String, &T)) -> (String, T) {
     (key.clone(), value.clone())
 }
 
-/// The room of a node that has turned out smaller than its type promised. Pods are a setting, not something measured.
+/// The room of a node that has turned out smaller than its type promised. Pods are a setting, not
+/// something measured.
 fn reduced(allocatable: &Resources, percent: u64) -> Resources {
     let percent = i64::try_from(percent).unwrap_or(100);
     let part = |(name, quantity): (&str, Quantity)| {

@@ -1,5 +1,5 @@
-//! What the pods of a world ask for at a moment, as a snapshot of a cluster without nodes: what a bound on their cost
-//! is made from.
+//! What the pods of a world ask for at a moment, as a snapshot of a cluster without nodes: what a
+//! bound on their cost is made from.
 
 use std::time::Duration;
 
@@ -35,7 +35,8 @@ impl Samples {
         Some(self.snapshot(state, moment))
     }
 
-    /// All pods of workloads, daemons aside, as if none of them had ever had a node; their volumes are where they are.
+    /// All pods of workloads, daemons aside, as if none of them had ever had a node; their volumes
+    /// are where they are.
     fn snapshot(&mut self, state: &State, moment: Moment) -> Snapshot {
         let mut snapshot = Snapshot::empty(CLUSTER, moment.at);
         let lives = |pod: &&Pod| {

@@ -1,5 +1,5 @@
-//! The way into the world: one door for each run of a function. It counts the calls, lets faults happen to them, and is
-//! where a function dies when the scenario or a test says so.
+//! The way into the world: one door for each run of a function. It counts the calls, lets faults
+//! happen to them, and is where a function dies when the scenario or a test says so.
 
 use std::error::Error;
 use std::io;
@@ -508,7 +508,8 @@ impl Door {
         .await
     }
 
-    /// Makes one call: waits as long as it takes, lets a fault happen, acts, and perhaps never returns.
+    /// Makes one call: waits as long as it takes, lets a fault happen, acts, and perhaps never
+    /// returns.
     pub(crate) async fn call<T, E, F>(&self, call: Call, act: F) -> Result<T, E>
     where
         T: Send,

@@ -1,5 +1,5 @@
-//! Where functions run: Lambda keeps a process after its run and gives it to the next one. Runs at the same time have
-//! processes of their own, and who dies takes the process along.
+//! Where functions run: Lambda keeps a process after its run and gives it to the next one. Runs at
+//! the same time have processes of their own, and who dies takes the process along.
 
 use outrigger_engine::{Rate, Rates};
 

@@ -52,7 +52,8 @@ pub(crate) enum Trouble {
     Slow,
     /// Each minute's run of a function is begun twice.
     Duplicate(Function),
-    /// The clocks of the API servers are wrong that runs talk to which begin, and that date what is made.
+    /// The clocks of the API servers are wrong that runs talk to which begin, and that date what is
+    /// made.
     SkewClocks,
     /// So many in a hundred changes are shown late or twice by watches, or break them off.
     UnsteadyWatches(u64),
@@ -170,8 +171,8 @@ impl Faults {
         Duration::from_millis(millis)
     }
 
-    /// By how much the clock of an API server is ahead: mostly by seconds, at times by minutes, and once in a while by
-    /// days. `of` says whose.
+    /// By how much the clock of an API server is ahead: mostly by seconds, at times by minutes, and
+    /// once in a while by days. `of` says whose.
     pub(crate) fn clock_ahead(&self, of: &str, elapsed: Duration) -> SignedDuration {
         if !self.open(elapsed).any(|trouble| trouble == Trouble::SkewClocks) {
             return SignedDuration::ZERO;

@@ -1,5 +1,5 @@
-//! The functions' schedule: provision and lifecycle each minute and when their bells ring, disrupt each minute,
-//! interrupt when the queue has messages, each in its own run that may die.
+//! The functions' schedule: provision and lifecycle each minute and when their bells ring, disrupt
+//! each minute, interrupt when the queue has messages, each in its own run that may die.
 
 pub(crate) mod disruption;
 pub(crate) mod interrupt;
@@ -91,8 +91,8 @@ fn has_functions(world: &World) -> bool {
     !world.look(|state, _| state.is_without_functions())
 }
 
-/// Rings a function a second time each minute: while the first run stands still, and where runs are begun twice. As in
-/// Lambda, it is the functions that must see to it that two of them do no harm.
+/// Rings a function a second time each minute: while the first run stands still, and where runs are
+/// begun twice. As in Lambda, it is the functions that must see to it that two of them do no harm.
 pub(crate) async fn second(world: &Arc<World>, scenario: &Scenario, function: Function, kills: &[Kill]) {
     if !scenario.overlaps(function) || !is_there(scenario, function) {
         return std::future::pending().await;

@@ -1,4 +1,5 @@
-//! The judge: worlds drawn from seeds are played, and what came of each is held against what must be true.
+//! The judge: worlds drawn from seeds are played, and what came of each is held against what must
+//! be true.
 //!
 //! A seed is all that a world depends on, so a failing one is played again by its number alone.
 
@@ -93,9 +94,9 @@ impl Worlds {
         Ok(Failure { seed, complaints, timeline: ending.summary.timeline })
     }
 
-    /// Plays the worlds of all `seeds` on so many threads and returns those that failed, in order of seed. `told`
-    /// hears of each world as it ends, in any order. A world that never ends fails, too, and is the last that is
-    /// played.
+    /// Plays the worlds of all `seeds` on so many threads and returns those that failed, in order
+    /// of seed. `told` hears of each world as it ends, in any order. A world that never ends fails,
+    /// too, and is the last that is played.
     pub fn run(
         &self,
         seeds: RangeInclusive<u64>,

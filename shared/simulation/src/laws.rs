@@ -1,5 +1,5 @@
-//! What must hold in every world, whatever goes wrong in it. A simulation checks itself: limits and disruption at
-//! every write, the rest at the end.
+//! What must hold in every world, whatever goes wrong in it. A simulation checks itself: limits and
+//! disruption at every write, the rest at the end.
 
 pub(crate) mod ages;
 pub(crate) mod budgets;
@@ -28,8 +28,8 @@ use crate::scenario::{Event, Scenario};
 use crate::state::{INTENT_TAG, State};
 use crate::time::Moment;
 
-/// How long the trouble of a world must be over before anything is asked of its pace: functions that stood still
-/// have gone on by then, and what they left lying has been taken up.
+/// How long the trouble of a world must be over before anything is asked of its pace: functions
+/// that stood still have gone on by then, and what they left lying has been taken up.
 const CALM_AFTER: Duration = Duration::from_mins(6);
 
 /// Whether the trouble of a world is long over.
@@ -55,7 +55,8 @@ pub(crate) fn limits(cloud: &Ec2, pools: &[NodePool], moment: Moment) -> Vec<Str
     beyond(pools, &used, "holds", moment)
 }
 
-/// Pools whose claims together reserve more than the pool's limits, of those for which a launch was just written down.
+/// Pools whose claims together reserve more than the pool's limits, of those for which a launch was
+/// just written down.
 pub(crate) fn reservations(state: &State, launched: &[NodeClaim], moment: Moment) -> Vec<String> {
     let mut used: BTreeMap<&str, Resources> = BTreeMap::new();
     for claim in state.ledger.claims().filter(|claim| !claim.status.state.is_terminal()) {
@@ -81,9 +82,11 @@ fn beyond(pools: &[NodePool], used: &BTreeMap<&str, Resources>, does: &str, mome
     broken
 }
 
-/// Takes note of what is broken right now. Called after every step of the world and every call that changes something.
+/// Takes note of what is broken right now. Called after every step of the world and every call that
+/// changes something.
 pub(crate) fn check(state: &mut State) {
-    // Only a write of a claim breaks one of these laws: by one a machine gets its claim, and none comes to life again.
+    // Only a write of a claim breaks one of these laws: by one a machine gets its claim, and none
+    // comes to life again.
     if std::mem::replace(&mut state.checked_claims, state.ledger.claim_writes())
         == state.ledger.claim_writes()
     {
@@ -127,8 +130,9 @@ pub(crate) fn broken(state: &State) -> Vec<String> {
     broken
 }
 
-/// Every instance belongs to a claim that is not over, or to a launch that is still open. While most nodes are not
-/// heard of, those of no launch stay, and all stay when the functions have been removed.
+/// Every instance belongs to a claim that is not over, or to a launch that is still open. While
+/// most nodes are not heard of, those of no launch stay, and all stay when the functions have been
+/// removed.
 fn leaks(state: &State) -> Vec<String> {
     if state.is_without_functions() {
         return Vec::new();
@@ -159,8 +163,8 @@ fn leaks(state: &State) -> Vec<String> {
         .collect()
 }
 
-/// Nobody else's instance has ended at our wish (EC2 takes foreign ones too), and no NodeClaim object shows what is
-/// not.
+/// Nobody else's instance has ended at our wish (EC2 takes foreign ones too), and no NodeClaim
+/// object shows what is not.
 fn unfinished(state: &State) -> Vec<String> {
     let machines = state.cloud.machines();
     let ended = machines.values().filter(|machine| state.given_up.contains(&machine.instance.id));
@@ -176,8 +180,8 @@ fn unfinished(state: &State) -> Vec<String> {
     broken
 }
 
-/// No launch has more instances than claims, unless EC2 launched more than it was asked for, and no two claims share
-/// an instance.
+/// No launch has more instances than claims, unless EC2 launched more than it was asked for, and no
+/// two claims share an instance.
 fn double_launches(state: &State) -> Vec<String> {
     let mut by_intent: BTreeMap<&str, usize> = BTreeMap::new();
     let is_asked_for = |machine: &&Machine| machine.token != NO_LAUNCH && !machine.is_surplus;

@@ -32,7 +32,8 @@ pub(crate) struct Table {
     commands: BTreeMap<String, Command>,
     /// What was stated of claims. In `claims` it stands already, as every reader sees it.
     interruptions: BTreeMap<String, Interruption>,
-    /// The claims of which something was stated that nobody has written into them yet, as they are written.
+    /// The claims of which something was stated that nobody has written into them yet, as they are
+    /// written.
     unwritten: BTreeMap<String, NodeClaim>,
     intents: BTreeMap<String, Intent>,
     /// Events that were handled, and until when that counts.
@@ -68,8 +69,8 @@ impl Table {
         Self { promises, ..Self::default() }
     }
 
-    /// How often the lease of each function was taken over from one who had not given it back, and the longest that it
-    /// was kept for at once.
+    /// How often the lease of each function was taken over from one who had not given it back, and
+    /// the longest that it was kept for at once.
     pub(crate) fn leases(&self) -> impl Iterator<Item = (&str, usize, Duration)> {
         self.leases.iter().map(|(function, held)| (function.as_str(), held.taken_over, held.longest))
     }
@@ -92,8 +93,8 @@ impl Table {
         Err(LedgerError::Foreign { found: found.clone(), expected: cluster_uid.to_owned() })
     }
 
-    /// The table when this older copy takes the place of `current`. Epochs of leases never go back, since functions
-    /// that run now hold them.
+    /// The table when this older copy takes the place of `current`. Epochs of leases never go back,
+    /// since functions that run now hold them.
     pub(crate) fn restored_over(&self, current: &Self) -> Self {
         Self {
             leases: current.leases.clone(),
@@ -183,8 +184,8 @@ impl Table {
         self.load_on(self.first_page())
     }
 
-    /// The beginning of a read: the generation, then the open launches, then some of the claims. DynamoDB reads a table
-    /// page by page, and others write between two pages.
+    /// The beginning of a read: the generation, then the open launches, then some of the claims.
+    /// DynamoDB reads a table page by page, and others write between two pages.
     fn first_page(&self) -> LedgerState {
         let open = |intent: &&Intent| !intent.state.is_over();
         let living: Vec<&NodeClaim> =
@@ -429,7 +430,8 @@ fn key(offering: &UnavailableOffering) -> (String, String, &'static str) {
     (offering.instance_type.clone(), offering.zone.clone(), offering.capacity_type.as_str())
 }
 
-/// What a write does to a claim that must never happen: a step that is none, or patience that grows.
+/// What a write does to a claim that must never happen: a step that is none, or patience that
+/// grows.
 fn backwards(before: &NodeClaim, after: &NodeClaim) -> Vec<String> {
     let mut broken = Vec::new();
     let (from, to) = (before.status.state, after.status.state);

@@ -1,8 +1,9 @@
-//! A seeded world behind the engine's ports: EC2 with capacity pools, a ledger and a cluster, in virtual time.
+//! A seeded world behind the engine's ports: EC2 with capacity pools, a ledger and a cluster, in
+//! virtual time.
 //!
-//! [`Scenario::read`] reads what is to happen, [`play`] lets it happen under the very functions that run in Lambda, and
-//! [`Summary`] says what came of it. No world reads a clock, the environment or a source of randomness: the same
-//! scenario makes the same bytes.
+//! [`Scenario::read`] reads what is to happen, [`play`] lets it happen under the very functions
+//! that run in Lambda, and [`Summary`] says what came of it. No world reads a clock, the
+//! environment or a source of randomness: the same scenario makes the same bytes.
 
 pub mod door;
 pub mod functions;

@@ -1,4 +1,5 @@
-//! What runs of functions have looked at, and when: what they do next is judged by what they could know.
+//! What runs of functions have looked at, and when: what they do next is judged by what they could
+//! know.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -12,7 +12,8 @@ pub(crate) struct Offers {
 }
 
 impl Offers {
-    /// Adds what is configured to a snapshot: pools, their classes with what these make, and daemonsets.
+    /// Adds what is configured to a snapshot: pools, their classes with what these make, and
+    /// daemonsets.
     pub(crate) fn describe(&mut self, state: &State, snapshot: &mut Snapshot) {
         snapshot.node_pools = state.cluster.node_pools().to_vec();
         snapshot.daemon_sets = state.cluster.daemon_sets().to_vec();

@@ -1,5 +1,5 @@
-//! Playing a scenario: the world goes on by itself, the functions run beside it, and time passes only when all of them
-//! wait.
+//! Playing a scenario: the world goes on by itself, the functions run beside it, and time passes
+//! only when all of them wait.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,14 +41,14 @@ pub trait Observer {
         None
     }
 
-    /// What all pods that run or wait at a time ask for: a cluster without nodes, in which they wait.
-    /// `market` says what EC2 would launch for a node that is planned for them.
+    /// What all pods that run or wait at a time ask for: a cluster without nodes, in which they
+    /// wait. `market` says what EC2 would launch for a node that is planned for them.
     fn sampled(&mut self, at: Duration, demand: &Snapshot, market: &dyn Market) {
         let _ = (at, demand, market);
     }
 
-    /// Whether it wants to be told what happens and where the world stands. A world that nobody looks at is played
-    /// faster.
+    /// Whether it wants to be told what happens and where the world stands. A world that nobody
+    /// looks at is played faster.
     fn looks(&self) -> bool {
         true
     }
@@ -56,8 +56,8 @@ pub trait Observer {
 
 /// Prices of what EC2 launches.
 pub trait Market {
-    /// Dollars per hour of the instance that EC2 picks for a planned node, had its pools room; `None` where
-    /// it sells none of its types.
+    /// Dollars per hour of the instance that EC2 picks for a planned node, had its pools room;
+    /// `None` where it sells none of its types.
     fn picked(&self, node: &PlannedNode) -> Option<Price>;
 }
 
@@ -92,11 +92,11 @@ pub struct Ending {
     pub instances: Vec<(String, String)>,
     /// Nodes that should be gone: empty ones, and those of an old image with volumes on them.
     pub kept: Vec<String>,
-    /// When something was last written that changes which nodes there are, by what it was: a launch, a command of
-    /// disruption, the end of a claim.
+    /// When something was last written that changes which nodes there are, by what it was: a
+    /// launch, a command of disruption, the end of a claim.
     pub last_writes: BTreeMap<&'static str, Duration>,
-    /// By function, how often its lease was taken over from one who had not given it back, and the longest that it was
-    /// kept for at once.
+    /// By function, how often its lease was taken over from one who had not given it back, and the
+    /// longest that it was kept for at once.
     pub leases: BTreeMap<String, (usize, Duration)>,
     /// The lists of nodes and pods that functions have read, in order of time.
     pub lists: Vec<Listed>,
@@ -126,8 +126,8 @@ pub enum PlayError {
     Runtime(#[source] std::io::Error),
 }
 
-/// Plays a scenario from beginning to end. `kills` names runs of functions that die, beside those that the scenario
-/// kills.
+/// Plays a scenario from beginning to end. `kills` names runs of functions that die, beside those
+/// that the scenario kills.
 pub fn play(scenario: &Scenario, kills: &[Kill], observer: &mut dyn Observer) -> Result<Ending, PlayError> {
     let runtime =
         Builder::new_current_thread().enable_time().start_paused(true).build().map_err(PlayError::Runtime)?;

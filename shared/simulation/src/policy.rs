@@ -13,8 +13,8 @@ pub enum Policy {
     /// The function `disrupt`.
     #[default]
     Outrigger,
-    /// Karpenter's rules: one command a pass, found by its heuristics. Since 1.14 pods do not move to nodes that have
-    /// changed within `consolidateAfter`.
+    /// Karpenter's rules: one command a pass, found by its heuristics. Since 1.14 pods do not move
+    /// to nodes that have changed within `consolidateAfter`.
     #[cfg(feature = "week")]
     Karpenter,
     /// The same with the deletion costs that Karpenter 1.15 can set.

@@ -1,5 +1,5 @@
-//! The queue of interruptions: events come late, out of order, twice or not at all, and what is not deleted comes
-//! again.
+//! The queue of interruptions: events come late, out of order, twice or not at all, and what is not
+//! deleted comes again.
 
 use std::time::Duration;
 

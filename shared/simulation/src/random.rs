@@ -1,9 +1,11 @@
-//! Chance that is the same in every run: each draw depends on the seed and on what it is drawn for, never on the
-//! order of draws, so that one change in a scenario does not shift everything after it.
+//! Chance that is the same in every run: each draw depends on the seed and on what it is drawn for,
+//! never on the order of draws, so that one change in a scenario does not shift everything after
+//! it.
 
 /// A number below `bound` for this subject; 0 when `bound` is 0.
 pub(crate) fn draw(seed: u64, subject: &str, bound: u64) -> u64 {
-    // FNV-1a spreads the text, SplitMix64's last step spreads the bits. Both are fixed for ever, as summaries must be.
+    // FNV-1a spreads the text, SplitMix64's last step spreads the bits. Both are fixed for ever, as
+    // summaries must be.
     let folded = subject.bytes().fold(0xcbf2_9ce4_8422_2325 ^ seed, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });

@@ -168,14 +168,15 @@ pub struct Scenario {
     pub guards: Guards,
     /// What AWS does for us; everything that it promises.
     pub promises: Promises,
-    /// Whether functions ask EC2 no faster than its token buckets fill, as the adapter of AWS sees to it. They do; a
-    /// file cannot say otherwise.
+    /// Whether functions ask EC2 no faster than its token buckets fill, as the adapter of AWS sees
+    /// to it. They do; a file cannot say otherwise.
     pub paces: bool,
     /// Whether lifecycle adopts instances that the ledger has forgotten.
     pub adopt: bool,
     /// What becomes of what pods prefer; respected, where the command does not say otherwise.
     pub preferences: Preferences,
-    /// What becomes of minValues that cannot be kept; strict, where the command does not say otherwise.
+    /// What becomes of minValues that cannot be kept; strict, where the command does not say
+    /// otherwise.
     pub min_values: MinValuesPolicy,
     /// Until when a Karpenter lives beside us and holds its Lease; it does nothing else.
     pub karpenter_until: Option<Duration>,
@@ -186,8 +187,8 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Whether two runs of a function may be under way at once: one stands still and the next begins, or both are
-    /// begun.
+    /// Whether two runs of a function may be under way at once: one stands still and the next
+    /// begins, or both are begun.
     pub(crate) fn overlaps(&self, function: Function) -> bool {
         let twice = |event: &Event| matches!(&event.kind, EventKind::Duplicate { function: of, .. } if *of == function);
         self.freezes(function) || self.events.iter().any(twice)

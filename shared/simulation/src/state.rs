@@ -1,5 +1,5 @@
-//! Everything that is true of a world at one moment, and the rules that join its parts: launched machines boot, booted
-//! machines join, joined nodes become ready.
+//! Everything that is true of a world at one moment, and the rules that join its parts: launched
+//! machines boot, booted machines join, joined nodes become ready.
 
 mod departure;
 mod health;
@@ -39,10 +39,11 @@ const SHOWN_AFTER: Duration = Duration::from_secs(2);
 const LABELLED_AFTER: Duration = Duration::from_secs(3);
 /// From a node joining to its network being up.
 const READY_AFTER: Duration = Duration::from_secs(8);
-/// How much longer machines that join late take at most; Karpenter gives up a node after 15 minutes.
+/// How much longer machines that join late take at most; Karpenter gives up a node after 15
+/// minutes.
 const LATEST_SECONDS: u64 = 20 * 60;
-/// How long pods that were tried in vain wait at most until they are tried again, whatever changes (kube-scheduler's
-/// `podMaxInUnschedulablePodsDuration`).
+/// How long pods that were tried in vain wait at most until they are tried again, whatever changes
+/// (kube-scheduler's `podMaxInUnschedulablePodsDuration`).
 const TRIED_AGAIN_AFTER: Duration = Duration::from_mins(5);
 /// From a node being registered to its agents having removed its startup taints.
 const STARTED_AFTER: Duration = Duration::from_secs(5);
@@ -368,7 +369,8 @@ impl State {
         self.cluster.label_from_cloud(id, known);
     }
 
-    /// A node was given its labels by lifecycle; what runs on it takes the startup taints off a little later.
+    /// A node was given its labels by lifecycle; what runs on it takes the startup taints off a
+    /// little later.
     pub(crate) fn registered(&mut self, node: &str, moment: Moment) {
         self.agenda.add(moment.elapsed + STARTED_AFTER, Step::Started(node.to_owned()));
         self.timeline.add(moment, Kind::Node, format!("{node} is registered"));

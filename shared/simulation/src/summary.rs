@@ -228,7 +228,8 @@ fn waiting(state: &State) -> Vec<Waiting> {
 
 fn unexpected(state: &State, scenario: &Scenario) -> Vec<String> {
     let mut unexpected = Vec::new();
-    // For pods that cannot be read nothing is planned: where there is room they run, and elsewhere they wait.
+    // For pods that cannot be read nothing is planned: where there is room they run, and elsewhere
+    // they wait.
     for workload in scenario.workloads.iter().filter(|workload| workload.unreadable.is_none()) {
         let like = |pod: &&Pod| {
             std::sync::Arc::ptr_eq(&pod.spec, &workload.spec) && pod.id.namespace == workload.id.namespace

@@ -1,4 +1,5 @@
-//! What is counted while a world runs: how often pods had to move, how long they waited, and how long nodes lived.
+//! What is counted while a world runs: how often pods had to move, how long they waited, and how
+//! long nodes lived.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +12,8 @@ use crate::time::{Moment, between};
 /// The counts of a run; pods are those of workloads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How often a pod had to leave since its node was to end, and not because EC2 or an accident took the machine.
+    /// How often a pod had to leave since its node was to end, and not because EC2 or an accident
+    /// took the machine.
     pub evictions: usize,
     /// The same by why the nodes were to end.
     pub evictions_by_reason: BTreeMap<&'static str, usize>,
@@ -21,7 +23,8 @@ pub struct Tally {
     pub interruptions: usize,
     /// How long pods were on nodes, all together.
     pub pod_time: Duration,
-    /// From each pod's creation to a node having it, shortest first. One that still waits has waited until the end.
+    /// From each pod's creation to a node having it, shortest first. One that still waits has
+    /// waited until the end.
     pub waits: Vec<Duration>,
     /// How many machines were launched.
     pub launched: usize,

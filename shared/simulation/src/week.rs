@@ -1,10 +1,11 @@
-//! A week in the life of a cluster, drawn from a seed: deployments that an autoscaler makes as many as their users ask
-//! for, jobs, deploys in working hours, spot machines that EC2 takes back, and one update of the images.
+//! A week in the life of a cluster, drawn from a seed: deployments that an autoscaler makes as many
+//! as their users ask for, jobs, deploys in working hours, spot machines that EC2 takes back, and
+//! one update of the images.
 //!
-//! `base.yaml` is the cluster at the height of a working day; [`scenario`] adds what happens to it. `cluster`
-//! says which clusters there are, `load` what users ask for, `autoscaler` what that makes of the replicas.
-//! `karpenter` is what Karpenter's disruption would decide; `passes` lets it decide, and `deletion_cost`
-//! writes what it asks of pods.
+//! `base.yaml` is the cluster at the height of a working day; [`scenario`] adds what happens to it.
+//! `cluster` says which clusters there are, `load` what users ask for, `autoscaler` what that makes
+//! of the replicas. `karpenter` is what Karpenter's disruption would decide; `passes` lets it
+//! decide, and `deletion_cost` writes what it asks of pods.
 
 mod autoscaler;
 mod cluster;
@@ -29,7 +30,8 @@ const BASE: &str = include_str!("week/base.yaml");
 const DAY: Duration = Duration::from_hours(24);
 /// The autoscaler's first look comes within so many seconds, at another time for each deployment.
 const PHASE_SECONDS: u64 = 15;
-/// What an autoscaler sees is a few percent more or less than there is: at least, and how much more at most.
+/// What an autoscaler sees is a few percent more or less than there is: at least, and how much more
+/// at most.
 const NOISE_PERCENT: (u64, u64) = (97, 6);
 /// How many deploys a working day has.
 const DEPLOYS: u64 = 4;

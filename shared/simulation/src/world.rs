@@ -20,7 +20,8 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// The world at the beginning of a scenario; must be called within a runtime whose time is paused.
+    /// The world at the beginning of a scenario; must be called within a runtime whose time is
+    /// paused.
     pub(crate) fn new(scenario: &Scenario) -> Arc<Self> {
         let cloud = Ec2::new(scenario, CLUSTER);
         Arc::new(Self {

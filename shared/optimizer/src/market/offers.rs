@@ -44,8 +44,8 @@ impl<'a> MinValues<'a> {
     }
 }
 
-/// The values of a label that offering a purchase keeps possible. A node has one capacity type, but as in Karpenter all
-/// that its type can be had as count.
+/// The values of a label that offering a purchase keeps possible. A node has one capacity type, but
+/// as in Karpenter all that its type can be had as count.
 fn values<'t>(template: &'t Template<'_>, purchase: PurchaseId, key: &str, zones: u64) -> Vec<&'t str> {
     match key {
         ZONE => template.zone_names(template.zones_of(purchase, zones)).collect(),
@@ -70,12 +70,12 @@ pub struct Fitting {
     pub on_demand: Option<u64>,
 }
 
-/// The purchases that a node offers out of those that its pods fit, cheapest first: within the price margin, for spot
-/// at least `spot_types_min`, as many as `minValues` needs, at most [`PlannedNode::MAX_TYPES`]. `None` when
-/// `minValues` cannot be kept.
+/// The purchases that a node offers out of those that its pods fit, cheapest first: within the
+/// price margin, for spot at least `spot_types_min`, as many as `minValues` needs, at most
+/// [`PlannedNode::MAX_TYPES`]. `None` when `minValues` cannot be kept.
 ///
-/// As in Karpenter's AWS provider, metal and accelerators are left out while plain machines do, and spot that is dearer
-/// than on-demand too, unless `minValues` needs them.
+/// As in Karpenter's AWS provider, metal and accelerators are left out while plain machines do, and
+/// spot that is dearer than on-demand too, unless `minValues` needs them.
 pub fn offered(
     template: &Template<'_>,
     fitting: &Fitting,
@@ -98,8 +98,8 @@ pub fn offered(
         .or_else(|| bounded(template, &priced, zones, min_values, options))
 }
 
-/// What strict `minValues` left, or else what there is without them where the policy is to do what one can; and whether
-/// they were lowered.
+/// What strict `minValues` left, or else what there is without them where the policy is to do what
+/// one can; and whether they were lowered.
 pub fn or_best_effort(
     strict: Option<Vec<PurchaseId>>,
     template: &Template<'_>,
@@ -117,11 +117,13 @@ pub fn or_best_effort(
     (!found.0.is_empty()).then_some(found)
 }
 
-/// How much of a spot node's expected price is the mean of the cheapest types that it offers; the rest is the cheapest.
+/// How much of a spot node's expected price is the mean of the cheapest types that it offers; the
+/// rest is the cheapest.
 const SPREAD_WEIGHT: f64 = 0.5;
 
-/// Nano-dollars per hour that a node is expected to cost whose pods fit machines at these prices, cheapest first: on
-/// demand the cheapest, for spot between the cheapest and the mean of those that it should offer.
+/// Nano-dollars per hour that a node is expected to cost whose pods fit machines at these prices,
+/// cheapest first: on demand the cheapest, for spot between the cheapest and the mean of those that
+/// it should offer.
 pub(crate) fn expected(
     mut prices: impl Iterator<Item = u64>,
     capacity_type: CapacityType,
@@ -170,7 +172,8 @@ fn bounded(
     min_values.unmet(template, &varied, zones).is_none().then_some(varied)
 }
 
-/// As many purchases as may be offered, those first that add a value that is still missing, in order of price.
+/// As many purchases as may be offered, those first that add a value that is still missing, in
+/// order of price.
 fn most_varied(
     template: &Template<'_>,
     ranked: &[PurchaseId],

@@ -1,7 +1,9 @@
-//! The machines of a template in order of their price, so that the cheapest which carry some pods are found quickly.
+//! The machines of a template in order of their price, so that the cheapest which carry some pods
+//! are found quickly.
 //!
-//! For each amount of a resource that some machine has, a set of bits says which machines have at least that much. Sets
-//! that are intersected word by word leave just the machines that carry the pods, however many the catalogue has.
+//! For each amount of a resource that some machine has, a set of bits says which machines have at
+//! least that much. Sets that are intersected word by word leave just the machines that carry the
+//! pods, however many the catalogue has.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +25,8 @@ pub(crate) struct PriceOrder {
     steps: Vec<Steps>,
 }
 
-/// The amounts of one resource that there are, in ascending order, each with the places that have at least as much.
+/// The amounts of one resource that there are, in ascending order, each with the places that have
+/// at least as much.
 #[derive(Debug)]
 pub(crate) struct Steps {
     steps: Vec<(i64, Vec<u64>)>,

@@ -74,7 +74,8 @@ impl Machines<'_> {
         zone_set(self.zones.keys().filter(meets))
     }
 
-    /// What meets some requirements by its labels alone, whether or not the pool allows it or it can be had.
+    /// What meets some requirements by its labels alone, whether or not the pool allows it or it
+    /// can be had.
     pub fn select_labels(&self, wanted: &Requirements) -> Selection {
         let mut zones = zone_set(self.zones.keys());
         let mut node = Requirements::new();
@@ -98,7 +99,8 @@ impl Machines<'_> {
         Selection { purchases, zones, node }
     }
 
-    /// The purchases whose instance types meet a requirement. Pods ask for the same few things again and again.
+    /// The purchases whose instance types meet a requirement. Pods ask for the same few things
+    /// again and again.
     fn purchases_meeting(&self, key: &str, requirement: &Requirement) -> Rc<Purchases> {
         let mut known = self.meeting.borrow_mut();
         if let Some((.., purchases)) = known.iter().find(|(k, r, _)| k == key && r == requirement) {
@@ -111,7 +113,8 @@ impl Machines<'_> {
         purchases
     }
 
-    /// Requirements with what they ask of kOps' label for nodes on spot as what it says of the capacity type.
+    /// Requirements with what they ask of kOps' label for nodes on spot as what it says of the
+    /// capacity type.
     pub fn translated<'r>(&self, wanted: &'r Requirements) -> Cow<'r, Requirements> {
         let Some(spot_worker) = wanted.get(SPOT_WORKER).filter(|_| self.class.is_labelled_by_kops()) else {
             return Cow::Borrowed(wanted);
@@ -165,7 +168,8 @@ impl Template<'_> {
                 return None;
             }
             let mut both = own.intersection(requirement);
-            // One of the two wants the label to be there, which the exclusions that are left would not show.
+            // One of the two wants the label to be there, which the exclusions that are left would
+            // not show.
             if !absent && both.allows_absence() {
                 both = Requirement::exactly(both.any()?);
             }

@@ -1,4 +1,5 @@
-//! Selections that were made already: for each template and set of label requirements, the machines that meet them.
+//! Selections that were made already: for each template and set of label requirements, the machines
+//! that meet them.
 
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -29,14 +30,14 @@ pub struct Selected {
 }
 
 impl Selected {
-    /// The purchases that cost least for the room that they leave, cheapest first, with what a node of each costs in
-    /// dollars per hour.
+    /// The purchases that cost least for the room that they leave, cheapest first, with what a node
+    /// of each costs in dollars per hour.
     pub(crate) fn contenders(&self, template: &Template<'_>) -> &[(f64, PurchaseId)] {
         self.contenders.get_or_init(|| contenders(template, &self.selection))
     }
 
-    /// What a unit of each resource is worth there for a demand, in dollars per hour, roughly: by the price of each
-    /// machine alone. It is asked for one demand only.
+    /// What a unit of each resource is worth there for a demand, in dollars per hour, roughly: by
+    /// the price of each machine alone. It is asked for one demand only.
     pub(crate) fn rough_prices(&self, template: &Template<'_>, demand: &[f64]) -> &[f64] {
         self.rough_prices.get_or_init(|| {
             let machines = self.contenders(template).iter();
@@ -85,7 +86,8 @@ impl Selections {
     }
 }
 
-/// The purchases of a selection that can be had, of those that leave the same room only the cheapest.
+/// The purchases of a selection that can be had, of those that leave the same room only the
+/// cheapest.
 fn contenders(template: &Template<'_>, selection: &Selection) -> Vec<(f64, PurchaseId)> {
     let mut seen: TiVec<PurchaseId, bool> = ti_vec![false; template.purchases()];
     let order = template.by_price(selection.zones);

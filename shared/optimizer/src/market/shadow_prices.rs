@@ -1,24 +1,28 @@
-//! What a unit of each resource is worth: the shadow prices of the linear relaxation of the packing problem.
+//! What a unit of each resource is worth: the shadow prices of the linear relaxation of the packing
+//! problem.
 //!
-//! If nodes could be bought in fractions, the cheapest purchase that covers a demand would be a linear program. Its
-//! dual asks for the highest unit prices at which no machine is worth more than it costs. They tell how dear cpu and
-//! memory are to each other in this catalogue and for this mix, and what a pod costs when nothing is wasted.
+//! If nodes could be bought in fractions, the cheapest purchase that covers a demand would be a
+//! linear program. Its dual asks for the highest unit prices at which no machine is worth more than
+//! it costs. They tell how dear cpu and memory are to each other in this catalogue and for this
+//! mix, and what a pod costs when nothing is wasted.
 
 const PIVOTS_MAX: usize = 64;
 const TINY: f64 = 1e-9;
 
-/// Unit prices that maximise the worth of `demand` while no machine's room is worth more than its cost.
+/// Unit prices that maximise the worth of `demand` while no machine's room is worth more than its
+/// cost.
 ///
 /// `machines` are costs and room. A demand that no machine can meet is worth nothing.
 pub(crate) fn shadow_prices(demand: &[f64], machines: &[(f64, &[i64])]) -> Vec<f64> {
     Dictionary::new(demand, machines).solved().prices(demand)
 }
 
-/// Shadow prices, averaged over the demand and demands that have more of one resource each, by the share `tilt`.
+/// Shadow prices, averaged over the demand and demands that have more of one resource each, by the
+/// share `tilt`.
 ///
-/// Prices for one demand alone jump: what it has enough of is worth nothing at all, and is then wasted until it is
-/// scarce. An average keeps what prices are for, since no machine is worth more than it costs at any of those that go
-/// into it.
+/// Prices for one demand alone jump: what it has enough of is worth nothing at all, and is then
+/// wasted until it is scarce. An average keeps what prices are for, since no machine is worth more
+/// than it costs at any of those that go into it.
 pub(crate) fn smooth_shadow_prices(demand: &[f64], machines: &[(f64, &[i64])], tilt: f64) -> Vec<f64> {
     let best = Dictionary::new(demand, machines).solved();
     let mut sum = best.prices(demand);
@@ -29,8 +33,9 @@ pub(crate) fn smooth_shadow_prices(demand: &[f64], machines: &[(f64, &[i64])], t
     sum.into_iter().map(|sum| sum / (best.width + 1) as f64).collect()
 }
 
-/// The simplex method's dictionary: each row a machine, each column a resource. The origin is feasible, since costs are
-/// not negative, so no first phase is needed. Amounts are scaled by the demand, which makes all numbers of one size.
+/// The simplex method's dictionary: each row a machine, each column a resource. The origin is
+/// feasible, since costs are not negative, so no first phase is needed. Amounts are scaled by the
+/// demand, which makes all numbers of one size.
 #[derive(Clone)]
 struct Dictionary {
     width: usize,
@@ -68,7 +73,8 @@ impl Dictionary {
         self
     }
 
-    /// The same with more of one resource asked for: what it has at its optimum is where the search goes on.
+    /// The same with more of one resource asked for: what it has at its optimum is where the search
+    /// goes on.
     fn tilted(&self, variable: usize, tilt: f64) -> Self {
         let mut tilted = self.clone();
         if let Some(column) = self.free.iter().position(|free| *free == variable) {
@@ -141,7 +147,8 @@ mod tests {
 
     #[test]
     fn two_kinds_of_machine_price_two_resources() {
-        // 2 cpu and 4 GiB for 1.0, 2 cpu and 8 GiB for 1.2: memory is worth 0.05 a GiB and a cpu 0.4.
+        // 2 cpu and 4 GiB for 1.0, 2 cpu and 8 GiB for 1.2: memory is worth 0.05 a GiB and a cpu
+        // 0.4.
         let prices = shadow_prices(&[10.0, 30.0], &[(1.0, &[2, 4]), (1.2, &[2, 8])]);
         assert!((prices[0] - 0.4).abs() < 1e-9 && (prices[1] - 0.05).abs() < 1e-9, "{prices:?}");
     }

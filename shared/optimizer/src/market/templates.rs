@@ -41,7 +41,8 @@ pub struct Template<'a> {
     pub pool: &'a NodePool,
     /// What is true of all of its nodes.
     pub requirements: Requirements,
-    /// How much dearer a node counts that would carry all of the plan; one that carries a part, as much of it.
+    /// How much dearer a node counts that would carry all of the plan; one that carries a part, as
+    /// much of it.
     pub(crate) risk_weight: f64,
     machines: Rc<Machines<'a>>,
     drift_hashes: OnceCell<Vec<(String, String)>>,
@@ -156,8 +157,9 @@ pub(crate) fn bits(mut set: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// What is true of each node of a pool: what the pool says, what the class demands, and the class's labels where the
-/// pool does not say. Each node has a host name of its own. Burstable types are for those who ask for them.
+/// What is true of each node of a pool: what the pool says, what the class demands, and the class's
+/// labels where the pool does not say. Each node has a host name of its own. Burstable types are
+/// for those who ask for them.
 fn node_requirements(pool: &NodePool, offer: &ClassOffer) -> Requirements {
     let class = &offer.class;
     let mut requirements = pool.requirements();

@@ -1,7 +1,8 @@
-//! What pods ask of the daemonset pods that their node will have: required anti-affinity keeps them apart, whichever
-//! side has it, and affinity is met where such a pod will be.
+//! What pods ask of the daemonset pods that their node will have: required anti-affinity keeps them
+//! apart, whichever side has it, and affinity is met where such a pod will be.
 //!
-//! Each node is in its own domain by every topology key, so its daemonset pods are near whatever the key is.
+//! Each node is in its own domain by every topology key, so its daemonset pods are near whatever
+//! the key is.
 
 use outrigger_model::labels::ZONE;
 use outrigger_model::{Operator, Requirement, Requirements, Snapshot};
@@ -22,7 +23,8 @@ use crate::market::templates::Template;
 pub struct BesideDaemons {
     /// Daemonsets whose pods may not be there.
     pub(crate) apart: Vec<DaemonId>,
-    /// For each rule that daemonset pods fulfil on new nodes, the daemonsets of which one must be there.
+    /// For each rule that daemonset pods fulfil on new nodes, the daemonsets of which one must be
+    /// there.
     near: Vec<Vec<DaemonId>>,
     /// The rules that are left for the other pods of new nodes.
     pub(crate) rules_on_new: Vec<Rule>,
@@ -38,7 +40,8 @@ pub struct DaemonRules<'d, 'a> {
     is_certain: TiVec<DaemonId, bool>,
 }
 
-/// Enters the groups that the anti-affinity of daemonset pods keeps away, so that they tell classes apart.
+/// Enters the groups that the anti-affinity of daemonset pods keeps away, so that they tell classes
+/// apart.
 pub(super) fn enter<'a>(
     snapshot: &'a Snapshot,
     daemons: &TiSlice<DaemonId, Daemon<'a>>,
@@ -69,8 +72,8 @@ impl<'d, 'a> DaemonRules<'d, 'a> {
         }
     }
 
-    /// Counts the daemonset pods that are still to come to existing nodes for the rules of affinity and anti-affinity.
-    /// For spreads they count once they are there.
+    /// Counts the daemonset pods that are still to come to existing nodes for the rules of affinity
+    /// and anti-affinity. For spreads they count once they are there.
     pub(super) fn count(
         &self,
         counts: &mut Counts,
@@ -145,8 +148,8 @@ impl<'d, 'a> DaemonRules<'d, 'a> {
 }
 
 impl BesideDaemons {
-    /// Leaves the machines of a template, whose node is to meet `wanted`, that have no daemonset pod which must be
-    /// away, and those which must be near.
+    /// Leaves the machines of a template, whose node is to meet `wanted`, that have no daemonset
+    /// pod which must be away, and those which must be near.
     pub fn retain(
         &self,
         purchases: &mut Purchases,
@@ -183,7 +186,8 @@ impl BesideDaemons {
         apart.chain(near).collect()
     }
 
-    /// What to ask of a node so that it is in no zone of a daemonset that must be away and is only in some.
+    /// What to ask of a node so that it is in no zone of a daemonset that must be away and is only
+    /// in some.
     pub fn other_zones(&self, daemons: &TiSlice<DaemonId, Daemon<'_>>) -> Option<Requirements> {
         let mut wanted = Requirements::new();
         for daemon in &self.apart {
@@ -196,8 +200,8 @@ impl BesideDaemons {
     }
 }
 
-/// Whether the new nodes of a template surely have a daemonset's pod if they are machines that it runs on, in whatever
-/// zone and with whatever labels they come up.
+/// Whether the new nodes of a template surely have a daemonset's pod if they are machines that it
+/// runs on, in whatever zone and with whatever labels they come up.
 fn surely_has(template: &Template<'_>, id: DaemonId, daemon: &Daemon<'_>) -> bool {
     let is_settled = |(key, requirement): (&str, &Requirement)| match template.aspect(key) {
         Aspect::InstanceType | Aspect::CapacityType => true,

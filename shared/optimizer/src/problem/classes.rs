@@ -1,4 +1,5 @@
-//! Equivalence classes: pods that ask for the same, and that the same rules count, are one thing to decide about.
+//! Equivalence classes: pods that ask for the same, and that the same rules count, are one thing to
+//! decide about.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -20,7 +21,8 @@ use crate::problem::topology::groups::Asker;
 use crate::problem::topology::rules::WeightedRule;
 use crate::problem::topology::{Groups, Rule, RuleKind};
 
-/// How many rules get a slot of their own; further ones are kept all the same, only without a price.
+/// How many rules get a slot of their own; further ones are kept all the same, only without a
+/// price.
 const SLOTS_MAX: usize = 6;
 /// A rule that holds fewer than one in so many of all pods does not make room scarce.
 const SLOT_SHARE: usize = 50;
@@ -36,8 +38,8 @@ pub struct PodClass<'a> {
     pub request: Vec<i64>,
     /// The same in each relaxation, with the slots of its rules.
     pub(crate) requests: TiVec<RelaxationId, Vec<i64>>,
-    /// The relaxations in which they may be placed, the best first: what their node must be like, and the rules that
-    /// hold. None means that no node will do.
+    /// The relaxations in which they may be placed, the best first: what their node must be like,
+    /// and the rules that hold. None means that no node will do.
     pub relaxations: TiVec<RelaxationId, Relaxation>,
     /// The groups that count them.
     pub(crate) selected_by: Vec<GroupId>,
@@ -112,7 +114,8 @@ pub(crate) fn classes<'a>(
     (classes, groups)
 }
 
-/// Groups equal pods. Pods that share spec and labels in memory are told so by their addresses, without comparing.
+/// Groups equal pods. Pods that share spec and labels in memory are told so by their addresses,
+/// without comparing.
 fn equal_pods<'a>(pods: impl Iterator<Item = &'a Pod>, volumes: &Volumes<'a>) -> Vec<EqualPods<'a>> {
     let mut specs: Interned<'a, PodSpec> = Interned::default();
     let mut labels: Interned<'a, BTreeMap<String, String>> = Interned::default();
@@ -140,8 +143,9 @@ fn enter_running<'a>(snapshot: &'a Snapshot, groups: &mut Groups<'a>) {
     }
 }
 
-/// Puts the classes and their pods in order and their requests into rows: the highest priority first, then Karpenter's
-/// first-fit decreasing - the most cpu, then the most memory, then the oldest pod, then the uid.
+/// Puts the classes and their pods in order and their requests into rows: the highest priority
+/// first, then Karpenter's first-fit decreasing - the most cpu, then the most memory, then the
+/// oldest pod, then the uid.
 pub(crate) fn order(classes: &mut TiSlice<ClassId, PodClass<'_>>, dimensions: &Dimensions) {
     for class in classes.iter_mut() {
         class.pods.sort_by(|a, b| (a.created_at, &a.uid, &a.id).cmp(&(b.created_at, &b.uid, &b.id)));
@@ -168,7 +172,8 @@ pub(crate) fn order(classes: &mut TiSlice<ClassId, PodClass<'_>>, dimensions: &D
     });
 }
 
-/// The dimensions of some classes. Rules that keep many pods away from their like get slots, preferred ones among them.
+/// The dimensions of some classes. Rules that keep many pods away from their like get slots,
+/// preferred ones among them.
 pub(crate) fn dimensions(classes: &TiSlice<ClassId, PodClass<'_>>) -> Dimensions {
     let attachments = classes.iter().any(|class| class.mounts.ebs() > 0);
     let mut demand: BTreeMap<GroupId, (usize, u32, &str)> = BTreeMap::new();

@@ -1,4 +1,5 @@
-//! Existing nodes: nodes of the cluster and claims whose nodes are yet to join, with what is free on each.
+//! Existing nodes: nodes of the cluster and claims whose nodes are yet to join, with what is free
+//! on each.
 
 mod open;
 
@@ -130,14 +131,14 @@ pub struct Builder<'a, 'b> {
     pub(crate) endable: &'b Endable<'a>,
 }
 
-/// The nodes that may be ended, by name, and what that saves, in nano-dollars per hour. Their pods that would move then
-/// are [`PodState::Leaving`].
+/// The nodes that may be ended, by name, and what that saves, in nano-dollars per hour. Their pods
+/// that would move then are [`PodState::Leaving`].
 pub type Endable<'a> = BTreeMap<&'a str, u64>;
 
 impl<'a> Builder<'a, '_> {
-    /// The nodes in the order in which they are filled: initialised nodes by name, other nodes by name, nodes that are
-    /// to be disrupted, then claims without a node from the oldest to the youngest, so that what a plan adds comes last
-    /// in the next one.
+    /// The nodes in the order in which they are filled: initialised nodes by name, other nodes by
+    /// name, nodes that are to be disrupted, then claims without a node from the oldest to the
+    /// youngest, so that what a plan adds comes last in the next one.
     pub(crate) fn nodes(&self) -> TiVec<NodeId, ExistingNode<'a>> {
         let claims = self.claims_by_node();
         let on_node = self.snapshot.pods_by_node();
@@ -176,7 +177,8 @@ impl<'a> Builder<'a, '_> {
         claims
     }
 
-    /// Nominated pods that the scheduler has not judged yet: they are not ours to place, but their room is theirs.
+    /// Nominated pods that the scheduler has not judged yet: they are not ours to place, but their
+    /// room is theirs.
     fn held_pods(&self) -> BTreeMap<&'a str, &'a Pod> {
         let nominated = self.snapshot.claims.iter().flat_map(|claim| &claim.status.nominated);
         let uids: BTreeSet<&str> = nominated.map(|pod| pod.uid.as_str()).collect();
@@ -185,7 +187,8 @@ impl<'a> Builder<'a, '_> {
         pods.filter(waiting).map(|pod| (pod.uid.as_str(), pod)).collect()
     }
 
-    /// Whether a claim's node has yet to join. One that has joined and is not in the cluster is gone.
+    /// Whether a claim's node has yet to join. One that has joined and is not in the cluster is
+    /// gone.
     fn is_in_flight(&self, claim: &NodeClaim) -> bool {
         let names = [claim.status.node_name.as_deref(), claim.instance_id()];
         let is_its = |node: &Node| {
@@ -247,8 +250,8 @@ impl<'a> Builder<'a, '_> {
         Some(existing)
     }
 
-    /// How many volumes each driver attaches: what the node's CSINode says, and what the node's type promises of EBS
-    /// volumes where that says nothing yet.
+    /// How many volumes each driver attaches: what the node's CSINode says, and what the node's
+    /// type promises of EBS volumes where that says nothing yet.
     fn attachable(&self, node: &'a Node) -> BTreeMap<&'a str, u32> {
         let mut limits: BTreeMap<&str, u32> =
             node.volume_limits.iter().map(|(driver, limit)| (driver.as_str(), *limit)).collect();
@@ -258,7 +261,8 @@ impl<'a> Builder<'a, '_> {
         limits
     }
 
-    /// How many EBS volumes the type of a node attaches by the class of its pool, or else by any class that makes it.
+    /// How many EBS volumes the type of a node attaches by the class of its pool, or else by any
+    /// class that makes it.
     fn promised_volumes(&self, node: &Node) -> Option<u32> {
         let name = node.labels.get(labels::INSTANCE_TYPE)?;
         let of_type = |template: &Template<'_>| {
@@ -276,8 +280,8 @@ impl<'a> Builder<'a, '_> {
         own.or_else(of_class).or_else(|| self.templates.iter().find_map(of_type))
     }
 
-    /// The taints that keep pods away. Those that a young node of ours loses by itself do not, and those that it does
-    /// not have yet do (Karpenter `pkg/scheduling/taints.go`).
+    /// The taints that keep pods away. Those that a young node of ours loses by itself do not, and
+    /// those that it does not have yet do (Karpenter `pkg/scheduling/taints.go`).
     fn held_taints(&self, node: &Node, claim: Option<&NodeClaim>, young: bool) -> Vec<Taint> {
         let lasting = node.taints.iter().filter(|taint| !taint.is_own_soft());
         let mut taints: Vec<Taint> = lasting.cloned().collect();
@@ -354,8 +358,8 @@ impl<'a> Builder<'a, '_> {
         existing
     }
 
-    /// The daemonsets whose pods a claim's node may come to have. Where the catalogue no longer knows its types, any
-    /// that bears its taints.
+    /// The daemonsets whose pods a claim's node may come to have. Where the catalogue no longer
+    /// knows its types, any that bears its taints.
     fn expected(&self, node: &ExistingNode<'_>, is_known: bool) -> Vec<(DaemonId, bool)> {
         let daemons = self.daemons.iter_enumerated();
         let expected = daemons.filter(|(_, daemon)| daemon.tolerates(&node.taints)).filter_map(|(id, it)| {
@@ -367,9 +371,9 @@ impl<'a> Builder<'a, '_> {
         expected.collect()
     }
 
-    /// What every machine that the claim may become leaves to pods, and the ports that daemonsets and static pods take
-    /// on any of them. Where the catalogue no longer knows them, it is what was planned, less its static pods and all
-    /// daemonsets that bear its taints.
+    /// What every machine that the claim may become leaves to pods, and the ports that daemonsets
+    /// and static pods take on any of them. Where the catalogue no longer knows them, it is what
+    /// was planned, less its static pods and all daemonsets that bear its taints.
     fn room_of_types(
         &self,
         claim: &NodeClaim,

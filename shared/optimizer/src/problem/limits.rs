@@ -14,7 +14,8 @@ pub struct Limits {
     most: Option<Resources>,
     /// What the pool held.
     pub(crate) used: Resources,
-    /// How many nodes the pool has or is getting that are not going; counted only where it has limits or is static.
+    /// How many nodes the pool has or is getting that are not going; counted only where it has
+    /// limits or is static.
     pub nodes: u64,
     /// For each limit, what each type would add to it, in the order of the class's list.
     added: Vec<(String, TiVec<TypeId, Quantity>)>,
@@ -54,8 +55,8 @@ impl Limits {
         Self { most, used, nodes, added }
     }
 
-    /// Whether pods may be planned for new nodes of its pool: any for an ordinary one, those that a static one still
-    /// lacks.
+    /// Whether pods may be planned for new nodes of its pool: any for an ordinary one, those that a
+    /// static one still lacks.
     pub(crate) fn admit_pods(&self, template: &Template<'_>) -> bool {
         template.pool.spec.replicas.is_none_or(|replicas| self.nodes < u64::from(replicas))
     }
@@ -65,8 +66,8 @@ impl Limits {
         self.most.is_none()
     }
 
-    /// Whether a node of a type may be added to what is used. A limit that is passed already does not bar a node that
-    /// adds nothing to it.
+    /// Whether a node of a type may be added to what is used. A limit that is passed already does
+    /// not bar a node that adds nothing to it.
     pub fn admit(&self, instance_type: TypeId, used: &Resources) -> bool {
         let Some(limits) = &self.most else { return true };
         self.added.iter().all(|(name, added)| {
@@ -86,7 +87,8 @@ impl Limits {
     }
 }
 
-/// Whether a node is on its way out, or is to be replaced: what takes its place in a static pool is launched first.
+/// Whether a node is on its way out, or is to be replaced: what takes its place in a static pool is
+/// launched first.
 fn is_going(node: &Node) -> bool {
     node.deleting || node.is_disrupted()
 }

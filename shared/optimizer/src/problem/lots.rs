@@ -1,4 +1,5 @@
-//! Lots: what is asked of a new node for a pod of one class, in one relaxation and in given domains.
+//! Lots: what is asked of a new node for a pod of one class, in one relaxation and in given
+//! domains.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -60,8 +61,8 @@ pub(crate) fn standing(doubts: &[(GroupId, Standing)], group: GroupId) -> Standi
 }
 
 impl Problem<'_> {
-    /// The lots of a class in one relaxation: each combination of domains in which nodes can be made, the cheapest
-    /// first.
+    /// The lots of a class in one relaxation: each combination of domains in which nodes can be
+    /// made, the cheapest first.
     pub fn lots(&self, variant: Variant) -> Rc<TiVec<LotId, Rc<Lot>>> {
         let known = self.lots.borrow().get(&variant).cloned();
         known.unwrap_or_else(|| {
@@ -102,7 +103,8 @@ impl Problem<'_> {
         numbered.map(|(id, lot)| Rc::new(Lot { id, ..lot })).collect()
     }
 
-    /// The keys by which a class needs a domain: those of its rules, and of rules of others that count it.
+    /// The keys by which a class needs a domain: those of its rules, and of rules of others that
+    /// count it.
     fn keys_of(&self, variant: Variant) -> Vec<KeyId> {
         let pod_class = &self.classes[variant.class];
         let own = self.relaxation(variant).rules.iter().map(|rule| rule.group);
@@ -114,8 +116,8 @@ impl Problem<'_> {
         keys
     }
 
-    /// The lot in some domains, when some pool makes nodes there; and where it is open whether a group counts these,
-    /// the same on nodes that it counts for certain.
+    /// The lot in some domains, when some pool makes nodes there; and where it is open whether a
+    /// group counts these, the same on nodes that it counts for certain.
     fn lots_in(&self, variant: Variant, domains: DomainList, wanted: Requirements) -> Vec<Lot> {
         let doubts = self.doubts_of(variant, &wanted);
         let mut settled = Vec::new();

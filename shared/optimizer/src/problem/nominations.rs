@@ -29,7 +29,8 @@ impl<'a> Nominations<'a> {
         nominations
     }
 
-    /// The node that a pod is meant for. Of one that leaves its node the claim of that node may still speak.
+    /// The node that a pod is meant for. Of one that leaves its node the claim of that node may
+    /// still speak.
     pub fn node(&self, pod: &Pod) -> Option<NodeId> {
         let by_node = || self.by_node.get(pod.nominated_node.as_deref()?);
         let of_leaving = pod.node_name.as_ref().and_then(|_| by_node());

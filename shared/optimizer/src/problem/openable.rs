@@ -1,5 +1,6 @@
-//! What of each pool may be launched for the pods of a problem, as things stand before it is solved. A domain that no
-//! such machine would be in, and no node is in, is none: a spread that waited for it would wait for ever.
+//! What of each pool may be launched for the pods of a problem, as things stand before it is
+//! solved. A domain that no such machine would be in, and no node is in, is none: a spread that
+//! waited for it would wait for ever.
 
 use std::collections::BTreeMap;
 
@@ -25,8 +26,9 @@ pub(super) struct Facts<'f, 'a> {
 }
 
 impl Facts<'_, '_> {
-    /// For each template, the machines that its limits and reservations admit and that some pod fits. A static pool
-    /// launches the nodes that it lacks for nobody, so any of its machines may come.
+    /// For each template, the machines that its limits and reservations admit and that some pod
+    /// fits. A static pool launches the nodes that it lacks for nobody, so any of its machines may
+    /// come.
     pub(super) fn openable(&self) -> TiVec<TemplateId, Purchases> {
         self.templates.keys().map(|id| self.of_template(id)).collect()
     }
@@ -62,8 +64,8 @@ impl Facts<'_, '_> {
         capacity_of(purchase) != CapacityType::Reserved || zones_in(template.allowed_zones).any(has_room)
     }
 
-    /// The machines that some pod fits. The smallest pods are asked first, and no further once all machines are found
-    /// that would fit the least that is asked of each resource.
+    /// The machines that some pod fits. The smallest pods are asked first, and no further once all
+    /// machines are found that would fit the least that is asked of each resource.
     fn carriers(&self, template: &Template<'_>) -> Purchases {
         let classes =
             || self.classes.iter().rev().filter(|class| template.bears(class.spec, SoftTaints::Borne));

@@ -1,10 +1,13 @@
-//! Relaxations: what a pod's node must be like, from all that the pod prefers down to what it requires.
+//! Relaxations: what a pod's node must be like, from all that the pod prefers down to what it
+//! requires.
 //!
-//! The order is Karpenter's (`preferences.go`): preferences count as demands first. While no node can be had, one thing
-//! after another is given up - the first of several required node affinity terms, the heaviest preferred pod affinity,
-//! the heaviest preferred anti-affinity, the heaviest preferred node affinity, a spread with `ScheduleAnyway`, and in
-//! the end the dislike of `PreferNoSchedule` taints. Karpenter stops there. To kube-scheduler a required term is enough
-//! that was given up while preferences still counted, so these terms come last, without any preference.
+//! The order is Karpenter's (`preferences.go`): preferences count as demands first. While no node
+//! can be had, one thing after another is given up - the first of several required node affinity
+//! terms, the heaviest preferred pod affinity, the heaviest preferred anti-affinity, the heaviest
+//! preferred node affinity, a spread with `ScheduleAnyway`, and in the end the dislike of
+//! `PreferNoSchedule` taints. Karpenter stops there. To kube-scheduler a required term is enough
+//! that was given up while preferences still counted, so these terms come last, without any
+//! preference.
 
 use outrigger_model::pod::{NodeSelectorTerm, Weighted};
 use outrigger_model::{PodSpec, Requirements};
@@ -28,8 +31,9 @@ pub struct Relaxation {
     pub(crate) soft_taints: SoftTaints,
 }
 
-/// The relaxations of a pod with these rules, in the order in which they are tried. None when no node will ever do: its
-/// required affinity has only empty terms, or it and its volumes ask for what cannot hold together.
+/// The relaxations of a pod with these rules, in the order in which they are tried. None when no
+/// node will ever do: its required affinity has only empty terms, or it and its volumes ask for
+/// what cannot hold together.
 pub(crate) fn relaxations(
     spec: &PodSpec,
     rules: &[WeightedRule],

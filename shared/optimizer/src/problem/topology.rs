@@ -1,7 +1,8 @@
 //! Where pods lie among one another: spread, affinity and anti-affinity.
 //!
-//! `groups` says which pods each rule counts, `sites` on which nodes, `rules` what it asks of a pod, `domains` which
-//! domains there are, `counts` how many pods are in each, and `hosts` the same for one node.
+//! `groups` says which pods each rule counts, `sites` on which nodes, `rules` what it asks of a
+//! pod, `domains` which domains there are, `counts` how many pods are in each, and `hosts` the same
+//! for one node.
 
 pub(crate) mod counts;
 pub(crate) mod domains;

@@ -1,8 +1,8 @@
 //! Assigning: room on existing nodes for every pod that finds some, and a lot for every other one.
 //!
-//! Pods are taken in their order, as a scheduler would take them. Each relaxation is tried in turn: the nodes that are
-//! there, then the domains in which a node can be made, the emptiest first and the cheapest of those. Pods that no rule
-//! about domains touches go through in bulk.
+//! Pods are taken in their order, as a scheduler would take them. Each relaxation is tried in turn:
+//! the nodes that are there, then the domains in which a node can be made, the emptiest first and
+//! the cheapest of those. Pods that no rule about domains touches go through in bulk.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -23,7 +23,8 @@ pub(super) struct Waiting {
     pub(super) count: u32,
 }
 
-/// Finds room or a lot for the pods that are left; says which lots wait. Pods stay left until they have a node.
+/// Finds room or a lot for the pods that are left; says which lots wait. Pods stay left until they
+/// have a node.
 pub(super) fn assign(solution: &mut Solution<'_, '_>, order: &[ClassId]) -> Vec<Waiting> {
     let mut unassigned = solution.left.clone();
     let mut work = Assigning { full: BTreeMap::new(), waiting: Vec::new(), known: BTreeMap::new() };
@@ -116,7 +117,8 @@ impl Assigning {
         false
     }
 
-    /// The first existing node that takes a pod; where it must be near others, rather one where such pods run already.
+    /// The first existing node that takes a pod; where it must be near others, rather one where
+    /// such pods run already.
     fn existing_for(&mut self, solution: &Solution<'_, '_>, variant: Variant) -> Option<NodeId> {
         let nodes = solution.problem.admitting(variant);
         let rules = &solution.problem.relaxation(variant).rules;
@@ -180,8 +182,8 @@ fn joins_new(solution: &Solution<'_, '_>, variant: Variant) -> bool {
     })
 }
 
-/// Pods go where they are nominated already, which makes a second decision repeat the first: all together where the
-/// rules then hold, since one may need the others, or else one after another.
+/// Pods go where they are nominated already, which makes a second decision repeat the first: all
+/// together where the rules then hold, since one may need the others, or else one after another.
 pub(super) fn place_nominated(solution: &mut Solution<'_, '_>) {
     if solution.problem.meant.iter().all(BTreeMap::is_empty) {
         return;
@@ -195,8 +197,8 @@ pub(super) fn place_nominated(solution: &mut Solution<'_, '_>) {
     solution.settle();
 }
 
-/// Puts the pods of nodes that may be ended onto them, whatever rules say: they are there. Says which, for each
-/// existing node; none where a pod could not be placed anywhere else.
+/// Puts the pods of nodes that may be ended onto them, whatever rules say: they are there. Says
+/// which, for each existing node; none where a pod could not be placed anywhere else.
 pub(super) fn place_running(solution: &mut Solution<'_, '_>) -> TiVec<NodeId, Option<Vec<PlacedPods>>> {
     let problem = solution.problem;
     let endable = problem.existing.iter_enumerated().filter(|(_, node)| node.saves.is_some());

@@ -93,7 +93,8 @@ impl<'b> Bins<'b> {
         bins
     }
 
-    /// Moves a lot on to its next choice: the pools in their order, then the next relaxation with all pools again.
+    /// Moves a lot on to its next choice: the pools in their order, then the next relaxation with
+    /// all pools again.
     pub(super) fn advance(&mut self, problem: &'b Problem<'_>, member: MemberId) {
         self.leave(member);
         loop {
@@ -154,8 +155,9 @@ impl<'b> Bins<'b> {
         }
     }
 
-    /// The bin to open a node for, of those with pods that need no others there: the one with the fewest offerings by
-    /// its labels, so that those with more choice can fill its gaps, then the first in order.
+    /// The bin to open a node for, of those with pods that need no others there: the one with the
+    /// fewest offerings by its labels, so that those with more choice can fill its gaps, then the
+    /// first in order.
     pub(super) fn lead(&self) -> Option<BinId> {
         let leads = |bin: &Bin<'_>| bin.members.iter().any(|member| !self.members[*member].follows());
         let waiting = self.all.iter_enumerated().filter(|(_, bin)| bin.left > 0 && leads(bin));

@@ -1,8 +1,9 @@
-//! Consolidation: existing nodes are ended and their pods placed anew, as long as that saves more than it disturbs.
+//! Consolidation: existing nodes are ended and their pods placed anew, as long as that saves more
+//! than it disturbs.
 //!
-//! Which nodes stay decides what it costs (`keepers`): they are there to be filled by the pods of the others, which
-//! go in `steps`. Each step that is kept is a command: the nodes that it ends, and the nodes that it opens for their
-//! pods.
+//! Which nodes stay decides what it costs (`keepers`): they are there to be filled by the pods of
+//! the others, which go in `steps`. Each step that is kept is a command: the nodes that it ends,
+//! and the nodes that it opens for their pods.
 
 mod keepers;
 mod kinds;
@@ -61,7 +62,8 @@ pub type Counts = BTreeMap<ClassId, u32>;
 pub struct Step {
     /// The existing nodes that it ends, with the pods that were on each.
     pub ended: Vec<(NodeId, Vec<PlacedPods>)>,
-    /// The nodes that it opens, each with what it takes in at once; the rest comes to it in later steps.
+    /// The nodes that it opens, each with what it takes in at once; the rest comes to it in later
+    /// steps.
     pub opened: Vec<(Rc<NewNode>, Counts)>,
     /// What nodes take in that an earlier step has opened.
     pub joined: Vec<(OpenedId, Counts)>,
@@ -78,10 +80,11 @@ pub struct Step {
 /// Why a node that might be ended is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stays {
-    /// Pods of it, of this class where that is known, have no place elsewhere that holds to all rules as they hold now.
+    /// Pods of it, of this class where that is known, have no place elsewhere that holds to all
+    /// rules as they hold now.
     NoPlace(Option<ClassId>),
-    /// Pods of it have a place elsewhere as they would be packed there, but one of this class has none where
-    /// kube-scheduler spreads them.
+    /// Pods of it have a place elsewhere as they would be packed there, but one of this class has
+    /// none where kube-scheduler spreads them.
     OnlyPacked(ClassId),
     /// Ending it saves too little, or nothing.
     Saves {
@@ -108,7 +111,8 @@ pub struct Consolidated<'p, 'a> {
     pub stays: BTreeMap<NodeId, Stays>,
 }
 
-/// Ends nodes as long as that is worth it. `proposed` names those that an earlier run would end together.
+/// Ends nodes as long as that is worth it. `proposed` names those that an earlier run would end
+/// together.
 pub fn consolidate<'p, 'a>(
     problem: &'p Problem<'a>,
     pools: &[PoolNodes],

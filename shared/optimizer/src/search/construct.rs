@@ -15,7 +15,8 @@ use crate::solution::{At, Shape, Solution};
 /// So many of the nodes that are opened last are tried in pairs.
 const MERGED_AMONG: usize = 6;
 
-/// Places the pods that are left: first where domains and prices say, then one by one wherever they still fit.
+/// Places the pods that are left: first where domains and prices say, then one by one wherever they
+/// still fit.
 pub(super) fn construct(solution: &mut Solution<'_, '_>, order: &[ClassId], prices: &mut Prices) {
     let waiting = assign(solution, order);
     let rest = Opening::new(solution, waiting, prices).open_all();
@@ -45,8 +46,8 @@ pub(super) fn recreate(
     opened(solution)
 }
 
-/// Puts the pods of two new nodes onto one where that costs less: what was opened last carries what was left, and is
-/// seldom full.
+/// Puts the pods of two new nodes onto one where that costs less: what was opened last carries what
+/// was left, and is seldom full.
 fn merge_last(solution: &mut Solution<'_, '_>, mut opened: Vec<NewNodeId>) {
     opened.drain(..opened.len().saturating_sub(MERGED_AMONG));
     loop {
@@ -61,7 +62,8 @@ fn merge_last(solution: &mut Solution<'_, '_>, mut opened: Vec<NewNodeId>) {
     }
 }
 
-/// The same for a part of the pods, at prices as they were, with machines that are drawn; says how many were filled.
+/// The same for a part of the pods, at prices as they were, with machines that are drawn; says how
+/// many were filled.
 pub(super) fn reconstruct(
     solution: &mut Solution<'_, '_>,
     order: &[ClassId],
@@ -74,8 +76,8 @@ pub(super) fn reconstruct(
     filled
 }
 
-/// Opens the nodes that static pools still lack. They carry no pods yet, and may be any machine of their pool. They
-/// come before all other new nodes and are never closed.
+/// Opens the nodes that static pools still lack. They carry no pods yet, and may be any machine of
+/// their pool. They come before all other new nodes and are never closed.
 pub(super) fn open_static(solution: &mut Solution<'_, '_>) {
     let problem = solution.problem;
     for (id, template) in problem.templates().iter_enumerated().filter(|(_, it)| it.is_static()) {

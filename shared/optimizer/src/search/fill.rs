@@ -1,7 +1,7 @@
 //! Filling one machine: which of the pods that are left go together onto it.
 //!
-//! The rule is a greedy one of vector bin packing: take the pods that are worth most for the share of the free room
-//! that they take, larger ones first, so that cpu and memory run out together.
+//! The rule is a greedy one of vector bin packing: take the pods that are worth most for the share
+//! of the free room that they take, larger ones first, so that cpu and memory run out together.
 
 mod candidates;
 
@@ -46,7 +46,8 @@ pub(super) struct Guest<'a> {
     pub(super) role: Role,
 }
 
-/// What a node is opened for: a pod of a bin, or all pods of one of its members, which must be on one node.
+/// What a node is opened for: a pod of a bin, or all pods of one of its members, which must be on
+/// one node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lead {
     pub(super) bin: BinId,
@@ -95,8 +96,8 @@ pub(super) enum Extent {
     LeadOnly,
 }
 
-/// Fills a machine: the pods that the node is opened for, then their peers, then what else fits. `None` when not even
-/// the first fit.
+/// Fills a machine: the pods that the node is opened for, then their peers, then what else fits.
+/// `None` when not even the first fit.
 pub(super) fn fill(party: Party<'_>, purchase: PurchaseId, lead: Lead, extent: Extent) -> Option<Filling> {
     let mut filler = Filler::new(party, purchase);
     let guest = party.guests.position(|guest| guest.id == lead.bin)?;
@@ -164,7 +165,8 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// How many at once: what takes an eighth of the room, so that directions are weighed again while there is some.
+    /// How many at once: what takes an eighth of the room, so that directions are weighed again
+    /// while there is some.
     fn portion(&self, guest: GuestId) -> u32 {
         let joining = &self.party.guests[guest];
         let fit = amounts::copies(joining.bin.shape.request, &self.free, PODS_AT_ONCE_MAX);

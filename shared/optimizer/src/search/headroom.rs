@@ -1,5 +1,5 @@
-//! Headroom: one of the nodes that are opened for the pods of a pool grows for fill-only pods, as far as these cost no
-//! more on it than on a node for them alone.
+//! Headroom: one of the nodes that are opened for the pods of a pool grows for fill-only pods, as
+//! far as these cost no more on it than on a node for them alone.
 
 use super::insert::Inserting;
 use crate::amounts::Dimensions;
@@ -7,7 +7,8 @@ use crate::ids::{NewNodeId, TemplateId};
 use crate::problem::topology::{Affinity, Spreads};
 use crate::solution::Solution;
 
-/// Grows a node of each pool that has fill-only pods. Room that nodes have already counts, and what is opened as well.
+/// Grows a node of each pool that has fill-only pods. Room that nodes have already counts, and what
+/// is opened as well.
 pub(super) fn grow(solution: &mut Solution<'_, '_>) {
     let problem = solution.problem;
     for (class, of_class) in problem.classes.iter_enumerated().filter(|(_, it)| it.is_fill()) {

@@ -1,5 +1,6 @@
-//! Ruin and recreate: a part of the solution is taken apart and put together again; what is better stays (Schrimpf and
-//! others 2000; the insertion with blinks after Christiaens and Vanden Berghe 2020).
+//! Ruin and recreate: a part of the solution is taken apart and put together again; what is better
+//! stays (Schrimpf and others 2000; the insertion with blinks after Christiaens and Vanden Berghe
+//! 2020).
 
 use std::cmp::Reverse;
 
@@ -14,14 +15,14 @@ use crate::ids::{ClassId, NewNodeId};
 use crate::problem::Problem;
 use crate::solution::{Objective, Solution};
 
-/// How many places are priced at most, in all and for each pod; of more pods than are looked at thoroughly, fewer by
-/// the cube, down to a few.
+/// How many places are priced at most, in all and for each pod; of more pods than are looked at
+/// thoroughly, fewer by the cube, down to a few.
 const EVALUATIONS_MAX: usize = 400_000;
 const EVALUATIONS_MIN: usize = 600;
 const EVALUATIONS_PER_POD: usize = 3_000;
 const PODS_THOROUGH: usize = 300;
-/// After how many rounds without a better solution the search ends, and how many more for each new node; many times
-/// as many where pods have no place.
+/// After how many rounds without a better solution the search ends, and how many more for each new
+/// node; many times as many where pods have no place.
 const ROUNDS_IN_VAIN: usize = 60;
 const ROUNDS_IN_VAIN_PER_NODE: usize = 60;
 const TROUBLED: usize = 6;
@@ -89,8 +90,8 @@ impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
         }
     }
 
-    /// Builds all nodes anew as Karpenter does: the largest pods first, each on the node with the fewest pods that
-    /// takes it.
+    /// Builds all nodes anew as Karpenter does: the largest pods first, each on the node with the
+    /// fewest pods that takes it.
     fn build_as_karpenter(&mut self) {
         ruin::remove_all(self.solution);
         let order = self.solution.problem.classes.keys().collect();
@@ -201,7 +202,8 @@ impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
         self.solution.forbid(Vec::new());
     }
 
-    /// The classes with pods that are left: by priority, and then as usual, the other way round, or by chance.
+    /// The classes with pods that are left: by priority, and then as usual, the other way round, or
+    /// by chance.
     fn order(&mut self) -> Vec<ClassId> {
         let problem = self.solution.problem;
         // Of many pods only those are placed anew that were taken off their nodes.
@@ -231,14 +233,15 @@ impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
         order
     }
 
-    /// After how many rounds without a better solution the search ends: the fewer nodes, the fewer ways there are to
-    /// ruin them.
+    /// After how many rounds without a better solution the search ends: the fewer nodes, the fewer
+    /// ways there are to ruin them.
     fn rounds_in_vain(&self) -> usize {
         let rounds = ROUNDS_IN_VAIN + ROUNDS_IN_VAIN_PER_NODE * self.solution.new_nodes().count();
         if self.best.is_whole() { rounds } else { rounds * TROUBLED }
     }
 
-    /// Whether to go on from a solution: as good as the current one, or little dearer than the best.
+    /// Whether to go on from a solution: as good as the current one, or little dearer than the
+    /// best.
     fn is_acceptable(&self, found: &Objective) -> bool {
         let left = 1.0 - self.evaluations as f64 / self.budget as f64;
         let most = self.best.cost as f64 * (1.0 + THRESHOLD * left.max(0.0));

@@ -1,5 +1,5 @@
-//! Inserting: each pod goes where it adds least to the objective - an existing node, a new node that may grow for it,
-//! or one of its own.
+//! Inserting: each pod goes where it adds least to the objective - an existing node, a new node
+//! that may grow for it, or one of its own.
 
 use std::rc::Rc;
 
@@ -10,7 +10,8 @@ use crate::problem::lots::Lot;
 use crate::problem::topology::{Affinity, RuleKind, Spreads};
 use crate::solution::{NewNode, Portion, Shape, Solution};
 
-/// One candidate in so many is passed over where chance may play, so that recreating does not repeat what was.
+/// One candidate in so many is passed over where chance may play, so that recreating does not
+/// repeat what was.
 const BLINK: usize = 12;
 /// So many existing nodes are looked at in the time in which one place is priced.
 const EXISTING_AT_ONCE: usize = 8;
@@ -32,7 +33,8 @@ pub(super) struct Inserting<'s, 'p, 'a> {
     pub(super) evaluations: usize,
 }
 
-/// What a place adds to the objective: weights passed over, choice that spot loses, nano-dollars per hour.
+/// What a place adds to the objective: weights passed over, choice that spot loses, nano-dollars
+/// per hour.
 type Added = (i64, i64, i64);
 
 /// A place on a new node.
@@ -66,7 +68,8 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
         self
     }
 
-    /// The same, where pods join the new node with the fewest pods that takes them, and only else get one of their own.
+    /// The same, where pods join the new node with the fewest pods that takes them, and only else
+    /// get one of their own.
     pub(super) fn joining(mut self) -> Self {
         self.joins = true;
         self
@@ -130,8 +133,8 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
         found.is_some()
     }
 
-    /// Lets one new node carry pods of a class as well: the node on which each of them costs least, and no
-    /// more than on a node for them alone.
+    /// Lets one new node carry pods of a class as well: the node on which each of them costs least,
+    /// and no more than on a node for them alone.
     pub(super) fn grow(&mut self, variant: Variant) {
         let problem = self.solution.problem;
         let wanted = self.solution.left[variant.class];
@@ -185,8 +188,8 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
         costs.min_by(f64::total_cmp)
     }
 
-    /// Puts pods of a class onto the nodes that static pools lack, as far as that costs less than a node of their own;
-    /// says how many.
+    /// Puts pods of a class onto the nodes that static pools lack, as far as that costs less than a
+    /// node of their own; says how many.
     pub(super) fn join_static(&mut self, variant: Variant, wanted: u32) -> u32 {
         let problem = self.solution.problem;
         let mut joined = 0;
@@ -202,8 +205,8 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
         joined
     }
 
-    /// The cheapest place for pods of some lots on a node that a static pool lacks: in the domains with the fewest pods
-    /// that spreads count.
+    /// The cheapest place for pods of some lots on a node that a static pool lacks: in the domains
+    /// with the fewest pods that spreads count.
     fn best_static(&mut self, lots: &[Rc<Lot>], wanted: u32) -> Option<Candidate> {
         let mut best: Option<(u64, Candidate)> = None;
         for node in self.solution.opened.keys().take(self.solution.static_nodes) {
@@ -225,8 +228,8 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
         (is_free || !self.opened(&found.lot).is_some_and(is_cheaper)).then_some(found)
     }
 
-    /// The place on a new node that adds least. A lot that would upset the spread of others comes after all that do
-    /// not.
+    /// The place on a new node that adds least. A lot that would upset the spread of others comes
+    /// after all that do not.
     fn best(&mut self, variant: Variant) -> Option<Candidate> {
         let problem = self.solution.problem;
         let lots = problem.lots(variant);
@@ -287,7 +290,8 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
         self.random.as_mut().is_some_and(|random| random.one_in(BLINK))
     }
 
-    /// A new node with one more pod of a lot, or with as many as its machine then carries at that price.
+    /// A new node with one more pod of a lot, or with as many as its machine then carries at that
+    /// price.
     fn joined(
         &mut self,
         node: NewNodeId,

@@ -1,8 +1,10 @@
-//! Opening nodes: which machine next, with which pods, until every lot has its nodes or every pool has refused it.
+//! Opening nodes: which machine next, with which pods, until every lot has its nodes or every pool
+//! has refused it.
 //!
-//! Each step takes a lead - the bin with the fewest choices, then the largest - and `machine` fills every machine
-//! that is worth a look with it and its like. The machine that costs least for what it carries wins, and its filling
-//! is repeated while there are pods for it, so the work grows with the kinds of pods and hardly with their number.
+//! Each step takes a lead - the bin with the fewest choices, then the largest - and `machine` fills
+//! every machine that is worth a look with it and its like. The machine that costs least for what
+//! it carries wins, and its filling is repeated while there are pods for it, so the work grows with
+//! the kinds of pods and hardly with their number.
 
 mod machine;
 
@@ -46,7 +48,8 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
         Self { solution, bins, prices, total_worth: 0.0 }
     }
 
-    /// Opens nodes for all that waits, first for pods that must all be on one; says what still waits.
+    /// Opens nodes for all that waits, first for pods that must all be on one; says what still
+    /// waits.
     pub(super) fn open_all(mut self) -> Vec<Waiting> {
         self.price_all();
         self.open_for_founders();
@@ -63,8 +66,8 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
         self.rest()
     }
 
-    /// Opens nodes of machines that are drawn among the best of each size; says what still waits, and how many
-    /// machines were filled.
+    /// Opens nodes of machines that are drawn among the best of each size; says what still waits,
+    /// and how many machines were filled.
     pub(super) fn open_drawn(mut self, random: &mut Random) -> (Vec<Waiting>, usize) {
         let mut filled = 0;
         while let Some(bin) = self.bins.lead() {
@@ -87,8 +90,8 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
         left.map(|member| Waiting { lot: Rc::clone(&member.counted), count: member.left }).collect()
     }
 
-    /// Pods that must be near their like on one node, where no other is yet: the largest lot of each group comes
-    /// whole, and the others then are with it.
+    /// Pods that must be near their like on one node, where no other is yet: the largest lot of
+    /// each group comes whole, and the others then are with it.
     fn open_for_founders(&mut self) {
         let mut order: Vec<MemberId> = self.bins.members.keys().collect();
         order.sort_by_key(|member| std::cmp::Reverse(self.bins.members[*member].left));
@@ -106,7 +109,8 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
         }
     }
 
-    /// Whether a pod that a group counts is on a node, or waits for one and need not be near such a pod itself.
+    /// Whether a pod that a group counts is on a node, or waits for one and need not be near such a
+    /// pod itself.
     fn is_anywhere(&self, group: GroupId) -> bool {
         let follows = |it: &Member<'_>| it.affinity().any(|rule| rule.group == group);
         let leads = |it: &Member<'_>| it.left > 0 && it.on_hosts.contains(&group) && !follows(it);
@@ -134,7 +138,8 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
         self.total_worth = self.bins.members.iter().filter_map(worth).sum();
     }
 
-    /// Works out anew what room is worth to the pods that are left like a bin's, where their mix has changed.
+    /// Works out anew what room is worth to the pods that are left like a bin's, where their mix
+    /// has changed.
     fn price(&mut self, bin: BinId) {
         let problem = self.solution.problem;
         let selected = Rc::clone(&self.bins.all[bin].selected);
@@ -216,8 +221,9 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
         guests
     }
 
-    /// Opens the node, and more like it while that costs no more than the first: the same filling again while there are
-    /// pods for at least two of each, else the same machine filled anew. False when not even the first can be had.
+    /// Opens the node, and more like it while that costs no more than the first: the same filling
+    /// again while there are pods for at least two of each, else the same machine filled anew.
+    /// False when not even the first can be had.
     fn open_repeatedly(&mut self, lead: Lead, first: &Found) -> bool {
         let mut filling = first.filling.clone();
         let mut opened = false;

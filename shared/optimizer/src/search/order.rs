@@ -9,9 +9,10 @@ use crate::problem::Problem;
 use crate::problem::classes::PodClass;
 use crate::problem::topology::{Rule, RuleKind};
 
-/// When pods are given their domains: those that must be on a node with pods that run, before others take its room;
-/// then those that keep others away, while there still is a domain without these; then pods that others' rules count
-/// and all others; then those whose spread counts them; and those that must be near others last.
+/// When pods are given their domains: those that must be on a node with pods that run, before
+/// others take its room; then those that keep others away, while there still is a domain without
+/// these; then pods that others' rules count and all others; then those whose spread counts them;
+/// and those that must be near others last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Turn {
     NearRunning,
@@ -22,7 +23,8 @@ enum Turn {
     Near,
 }
 
-/// The classes that can be planned for, by priority and turn; of one turn those with the fewest domains first.
+/// The classes that can be planned for, by priority and turn; of one turn those with the fewest
+/// domains first.
 pub(super) fn classes_in_order(problem: &Problem<'_>) -> Vec<ClassId> {
     let mut order: Vec<ClassId> = problem.classes.keys().filter(|class| problem.plannable[*class]).collect();
     let keys: TiVec<ClassId, _> = problem

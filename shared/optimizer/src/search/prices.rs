@@ -44,7 +44,8 @@ impl Prices {
         }
     }
 
-    /// The contenders of a selection, with what a full node of each is expected to cost, in dollars per hour.
+    /// The contenders of a selection, with what a full node of each is expected to cost, in dollars
+    /// per hour.
     pub(super) fn contenders(&self, selected: &Selected, template: &Template<'_>) -> Vec<(f64, PurchaseId)> {
         let expected = self.known.get(&selected.id).map_or(&[][..], |priced| &priced.expected);
         let all = selected.contenders(template).iter().enumerate();
@@ -54,8 +55,9 @@ impl Prices {
         all.map(cost).collect()
     }
 
-    /// Works out what room is worth to a demand, where its mix has changed: first by what each machine costs by itself,
-    /// then, for those that come near it, by what is to be expected when EC2 chooses among its like.
+    /// Works out what room is worth to a demand, where its mix has changed: first by what each
+    /// machine costs by itself, then, for those that come near it, by what is to be expected when
+    /// EC2 chooses among its like.
     pub(super) fn update(
         &mut self,
         selected: &Selected,

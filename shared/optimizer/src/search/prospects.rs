@@ -4,20 +4,22 @@ use super::fill::{Party, Role};
 use super::open::OWN_SHARE_MIN;
 use crate::amounts;
 
-/// What could fill a machine: more room than the pods ask for that are left is worth nothing. Peers come first, then
-/// others in layers, those first that pay as much for room as peers do.
+/// What could fill a machine: more room than the pods ask for that are left is worth nothing. Peers
+/// come first, then others in layers, those first that pay as much for room as peers do.
 pub(super) struct Prospects {
     layers: [Layer; LAYERS],
 }
 
-/// What pods of one layer ask for together, and what a unit of each resource is worth to them on average.
+/// What pods of one layer ask for together, and what a unit of each resource is worth to them on
+/// average.
 #[derive(Clone, Default)]
 struct Layer {
     asked: Vec<f64>,
     prices: Vec<f64>,
 }
 
-/// The least share of what room is worth to peers that others pay in each of their layers but the last.
+/// The least share of what room is worth to peers that others pay in each of their layers but the
+/// last.
 const SHARES: [f64; 2] = [0.9, 0.6];
 /// Peers, and the layers of others.
 const LAYERS: usize = SHARES.len() + 2;

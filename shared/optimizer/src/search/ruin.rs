@@ -26,8 +26,8 @@ enum Place {
     Existing(NodeId),
 }
 
-/// Gives up a few nodes, the first of them a wasteful one, and takes what was placed off an existing node where there
-/// is none.
+/// Gives up a few nodes, the first of them a wasteful one, and takes what was placed off an
+/// existing node where there is none.
 pub(super) fn remove_nodes(
     solution: &mut Solution<'_, '_>,
     wasteful: &[NewNodeId],
@@ -94,7 +94,8 @@ pub(super) fn remove_portions(solution: &mut Solution<'_, '_>, random: &mut Rand
     })
 }
 
-/// Takes the pods off their nodes of which that is said, by node and class; existing nodes lose all that was placed.
+/// Takes the pods off their nodes of which that is said, by node and class; existing nodes lose all
+/// that was placed.
 fn remove_pods(solution: &mut Solution<'_, '_>, is_meant: &dyn Fn(Place, ClassId) -> bool) -> Ruined {
     let mut ruined = Ruined::default();
     for id in solution.opened.keys() {

@@ -1,6 +1,6 @@
-//! Worst fit: each pod goes where most room is for its like. That is what becomes of pods that leave a node, since
-//! kube-scheduler places them and spreads; room that holds them only as we would pack them is room that they do not
-//! find.
+//! Worst fit: each pod goes where most room is for its like. That is what becomes of pods that
+//! leave a node, since kube-scheduler places them and spreads; room that holds them only as we
+//! would pack them is room that they do not find.
 
 use std::collections::BinaryHeap;
 
@@ -11,9 +11,9 @@ use crate::ids::{ClassId, NodeId, Variant};
 use crate::problem::topology::{Affinity, Spreads};
 use crate::solution::Solution;
 
-/// Places the pods that are left beyond `left_before`, by class, onto existing nodes, if they find room in an order of
-/// their classes and in the opposite one, since PodDisruptionBudgets and graces decide in which they come. Where one
-/// finds none, says of which class, and places none.
+/// Places the pods that are left beyond `left_before`, by class, onto existing nodes, if they find
+/// room in an order of their classes and in the opposite one, since PodDisruptionBudgets and graces
+/// decide in which they come. Where one finds none, says of which class, and places none.
 pub(super) fn worst_fit(
     solution: &mut Solution<'_, '_>,
     order: &[ClassId],

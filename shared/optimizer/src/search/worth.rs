@@ -1,7 +1,8 @@
-//! What existing nodes are worth: what their pods, and those that would fill them, would cost elsewhere.
+//! What existing nodes are worth: what their pods, and those that would fill them, would cost
+//! elsewhere.
 //!
-//! The prices are the shadow prices of all pods together, so this is each node's place in the linear relaxation of the
-//! cheapest cluster, told without a search.
+//! The prices are the shadow prices of all pods together, so this is each node's place in the
+//! linear relaxation of the cheapest cluster, told without a search.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +31,8 @@ pub(super) struct Endable<'s> {
 pub(super) struct Valued {
     /// Which of the existing nodes.
     pub(super) node: NodeId,
-    /// How much of its price is more than it is worth, as a share: 0 and less where it is worth its price.
+    /// How much of its price is more than it is worth, as a share: 0 and less where it is worth its
+    /// price.
     pub(super) excess: f64,
     /// What it costs, in dollars.
     pub(super) price: f64,
@@ -53,8 +55,8 @@ pub(super) struct Worth {
 }
 
 impl Worth {
-    /// Values nodes, beside others whose pods are `leaving` in any case. Each pod fills but one of the nodes that are
-    /// worth it.
+    /// Values nodes, beside others whose pods are `leaving` in any case. Each pod fills but one of
+    /// the nodes that are worth it.
     pub(super) fn of(
         solution: &Solution<'_, '_>,
         endable: &[Endable<'_>],
@@ -112,7 +114,8 @@ impl Worth {
         add(&mut relaxed.lacking, &node.free, -sign);
     }
 
-    /// The least that this can cost, in dollars: nodes that are kept, moves, and new nodes in fractions.
+    /// The least that this can cost, in dollars: nodes that are kept, moves, and new nodes in
+    /// fractions.
     pub(super) fn bound(&self, relaxed: &Relaxed) -> f64 {
         let lacking = relaxed.lacking.iter().zip(&self.unit_prices);
         relaxed.dollars + lacking.map(|(amount, price)| amount.max(0.0) * price).sum::<f64>()
@@ -152,7 +155,8 @@ fn requests(problem: &Problem<'_>, all: &[PlacedPods]) -> Vec<f64> {
     requests
 }
 
-/// How much of a node's price is more than it is worth, and the share of all other pods that fills it.
+/// How much of a node's price is more than it is worth, and the share of all other pods that fills
+/// it.
 fn excess(node: &Valued, unit_prices: &[f64], demand: &[f64]) -> (f64, f64) {
     let others: Vec<f64> = demand.iter().zip(&node.requests).map(|(all, own)| (all - own).max(0.0)).collect();
     // Pods of all kinds fill it until the first resource runs out.
@@ -168,7 +172,8 @@ fn sort(nodes: &mut TiSlice<ValuedId, Valued>) {
     nodes.sort_by(|a, b| a.excess.total_cmp(&b.excess).then(a.node.cmp(&b.node)));
 }
 
-/// What is free on each existing node, no more of it than those of some pods ask for that it admits.
+/// What is free on each existing node, no more of it than those of some pods ask for that it
+/// admits.
 fn usable<'s>(
     solution: &Solution<'_, '_>,
     pods: impl Iterator<Item = &'s PlacedPods>,

@@ -1,8 +1,9 @@
 //! Whether the rules about other pods hold when everything has its place.
 //!
-//! kube-scheduler asks a rule only while it binds the pod that has it, and nobody knows in which order it binds. A
-//! spread that holds with everything in place holds in every order; one that holds for the pods that have it alone
-//! holds when these are bound first. Of pods with affinity, some order must let each follow those that it needs.
+//! kube-scheduler asks a rule only while it binds the pod that has it, and nobody knows in which
+//! order it binds. A spread that holds with everything in place holds in every order; one that
+//! holds for the pods that have it alone holds when these are bound first. Of pods with affinity,
+//! some order must let each follow those that it needs.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -125,8 +126,9 @@ impl Solution<'_, '_> {
         .collect()
     }
 
-    /// How many placed pods' required affinity no order of binding fulfils, in kinds of pods and places. A pod that
-    /// its own rule counts may be the first of all, but not alone in the end while others are elsewhere.
+    /// How many placed pods' required affinity no order of binding fulfils, in kinds of pods and
+    /// places. A pod that its own rule counts may be the first of all, but not alone in the end
+    /// while others are elsewhere.
     fn without_neighbours(&self) -> usize {
         let mut waiting = self.followers();
         if waiting.is_empty() {
@@ -146,8 +148,8 @@ impl Solution<'_, '_> {
         }
     }
 
-    /// Binds those of some followers that have the pods that they need, or, where one may, are the first; gives the
-    /// others.
+    /// Binds those of some followers that have the pods that they need, or, where one may, are the
+    /// first; gives the others.
     fn bind<'s>(
         &'s self,
         waiting: Vec<Follower<'s>>,
@@ -221,7 +223,8 @@ impl Solution<'_, '_> {
         all
     }
 
-    /// How many pods of each group that some follower needs are in each domain once all but the followers are bound.
+    /// How many pods of each group that some follower needs are in each domain once all but the
+    /// followers are bound.
     fn bound_first(&self, followers: &[Follower<'_>]) -> Bound {
         let topology = &self.problem.topology;
         let mut there: BTreeMap<(GroupId, Domain), u32> = BTreeMap::new();

@@ -95,7 +95,8 @@ impl Shape {
         }
     }
 
-    /// How many pods of a lot it may take, as far as domains, ports and the rules about single nodes say.
+    /// How many pods of a lot it may take, as far as domains, ports and the rules about single
+    /// nodes say.
     pub(crate) fn room_for(
         &self,
         problem: &Problem<'_>,

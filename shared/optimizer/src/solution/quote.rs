@@ -31,8 +31,9 @@ impl Quote {
 }
 
 impl Solution<'_, '_> {
-    /// The cheapest machine for a shape, within limits and reservations; what `own` holds of them counts as free. A
-    /// machine that is reserved is paid for already and comes first; metal and accelerators come last.
+    /// The cheapest machine for a shape, within limits and reservations; what `own` holds of them
+    /// counts as free. A machine that is reserved is paid for already and comes first; metal and
+    /// accelerators come last.
     pub(crate) fn quote(&self, shape: &Shape, own: Option<&NewNode>) -> Option<Quote> {
         let template = &self.problem.templates()[shape.template];
         let used = self.used_without(shape.template, own);
@@ -45,7 +46,8 @@ impl Solution<'_, '_> {
         Some(quote)
     }
 
-    /// The types that a shape offers at least, so that the pool's minValues are kept; none where they cannot be.
+    /// The types that a shape offers at least, so that the pool's minValues are kept; none where
+    /// they cannot be.
     fn offered(&self, shape: &Shape, quote: Quote, used: Option<&Resources>) -> Option<Vec<PurchaseId>> {
         let template = &self.problem.templates()[shape.template];
         let mut fitting = self.fitting(shape, quote);
@@ -79,7 +81,8 @@ impl Solution<'_, '_> {
         NewNode { shape, pods, quote, reserved, reservation }
     }
 
-    /// A node with these pods; none when they cannot be together, or no machine can be had for them.
+    /// A node with these pods; none when they cannot be together, or no machine can be had for
+    /// them.
     pub(crate) fn node_of(
         &self,
         template: TemplateId,
@@ -136,8 +139,8 @@ impl Solution<'_, '_> {
         reservation.is_some_and(|it| self.reserved_left.get(&it.id).is_some_and(|left| *left > 0))
     }
 
-    /// A machine in a reservation that has room left: one type in one zone, since a node counts against each
-    /// reservation that it may draw on.
+    /// A machine in a reservation that has room left: one type in one zone, since a node counts
+    /// against each reservation that it may draw on.
     fn reserved(&self, shape: &Shape, own: Option<&NewNode>, used: Option<&Resources>) -> Option<Quote> {
         if self.reserved_left.is_empty() {
             return None;
@@ -184,7 +187,8 @@ impl Solution<'_, '_> {
         Some(quote)
     }
 
-    /// How many types a spot node lacks of those that it should offer, where its pods one by one leave that choice.
+    /// How many types a spot node lacks of those that it should offer, where its pods one by one
+    /// leave that choice.
     fn lacking(&self, template: &Template<'_>, shape: &Shape) -> u32 {
         let wanted = self.problem.options.spot_types_min;
         if wanted < 2 {

@@ -6,8 +6,8 @@ use crate::problem::lots::Lot;
 use crate::problem::topology::{Affinity, Rule, RuleKind, Spreads};
 
 impl Solution<'_, '_> {
-    /// The first rule that a pod of a class in these domains would break, the class's own or that of pods which keep it
-    /// away.
+    /// The first rule that a pod of a class in these domains would break, the class's own or that
+    /// of pods which keep it away.
     pub(crate) fn breaks(
         &self,
         variant: Variant,
@@ -57,7 +57,8 @@ impl Solution<'_, '_> {
         Some(Rule { group: *barred, kind, selects_itself: false, is_per_host: false, is_preference: false })
     }
 
-    /// Whether one more pod of a class in these domains would break the spread of pods that have a place.
+    /// Whether one more pod of a class in these domains would break the spread of pods that have a
+    /// place.
     pub(crate) fn upsets(&self, class: ClassId, domain: impl Fn(KeyId) -> Option<DomainId>) -> bool {
         let (topology, counts) = (&self.problem.topology, &self.counts);
         self.problem.classes[class].selected_by.iter().any(|group| {
@@ -106,7 +107,8 @@ impl Solution<'_, '_> {
         counted.sum()
     }
 
-    /// Whether an existing node takes a pod of a class, if the rules that other pods can still fulfil hold in the end.
+    /// Whether an existing node takes a pod of a class, if the rules that other pods can still
+    /// fulfil hold in the end.
     pub(crate) fn may_take(&self, node: NodeId, variant: Variant) -> bool {
         let domain = |key: KeyId| self.problem.existing_domains[node][key];
         let (topology, counts) = (&self.problem.topology, &self.counts);
@@ -128,8 +130,8 @@ impl Solution<'_, '_> {
             && !self.may_be_barred(variant.class, node)
     }
 
-    /// The first of some existing nodes that takes a pod: rather one where pods run already that its affinity selects,
-    /// since those that only wait may be bound later or elsewhere.
+    /// The first of some existing nodes that takes a pod: rather one where pods run already that
+    /// its affinity selects, since those that only wait may be bound later or elsewhere.
     pub(crate) fn first_taking(
         &self,
         nodes: &[NodeId],
@@ -179,7 +181,8 @@ impl Solution<'_, '_> {
         occupied.attachable(&self.problem.existing[node], &pod_class.mounts, room)
     }
 
-    /// Whether pods that want a class's pods away may be in the same domain, where the node's domain is open.
+    /// Whether pods that want a class's pods away may be in the same domain, where the node's
+    /// domain is open.
     fn may_be_barred(&self, class: ClassId, node: NodeId) -> bool {
         let topology = &self.problem.topology;
         let domains = &self.problem.existing_domains[node];

@@ -1,4 +1,5 @@
-//! Why the search for cheaper nodes has left a node as it is, in the words of a plan where a pod has no other place.
+//! Why the search for cheaper nodes has left a node as it is, in the words of a plan where a pod
+//! has no other place.
 
 use std::collections::BTreeMap;
 
@@ -74,7 +75,8 @@ impl Explained<'_, '_, '_> {
         }
     }
 
-    /// The pod that has no other place: of the class that is known, or of the first for which a pool says why.
+    /// The pod that has no other place: of the class that is known, or of the first for which a
+    /// pool says why.
     fn no_place(&mut self, node: NodeId, class: Option<ClassId>) -> Kept {
         let problem = self.solution.problem;
         if let Some((class, pod)) =
@@ -93,7 +95,8 @@ impl Explained<'_, '_, '_> {
         telling.or_else(first).unwrap_or(Kept::NothingCheaper)
     }
 
-    /// What a plan would say of a pod of a class, were its node gone; nothing where a node can be made for it.
+    /// What a plan would say of a pod of a class, were its node gone; nothing where a node can be
+    /// made for it.
     fn why(&mut self, node: NodeId, class: ClassId) -> String {
         if let Some(known) = self.known.get(&class) {
             return known.clone();

@@ -12,15 +12,16 @@ use super::pods_of;
 use crate::provision::provision;
 use crate::report::commands::Written;
 
-/// The nodes that take the place of nodes of static pools: the same plan makes them as launches them once a command
-/// holds the nodes, since those do not count any more.
+/// The nodes that take the place of nodes of static pools: the same plan makes them as launches
+/// them once a command holds the nodes, since those do not count any more.
 #[derive(Debug, Default)]
 pub(super) struct Successors {
     by_pool: BTreeMap<String, Vec<PlannedNode>>,
 }
 
 impl Successors {
-    /// Of nodes that are replaced, where others are ended for good. What a pool lacks already is not among them.
+    /// Of nodes that are replaced, where others are ended for good. What a pool lacks already is
+    /// not among them.
     pub(super) fn of(
         world: &Supposed<'_>,
         options: &Options<'_>,
@@ -32,7 +33,8 @@ impl Successors {
         if replaced.is_empty() {
             return Self::default();
         }
-        // Only pods of nodes that are replaced are planned for here: a successor is in the zone that they ask for.
+        // Only pods of nodes that are replaced are planned for here: a successor is in the zone
+        // that they ask for.
         let mut going = world.clone();
         going.without_waiting();
         going.closing(&names_of(ended));
@@ -70,8 +72,8 @@ impl Successors {
         world.planned(&plan);
     }
 
-    /// Adds to a command what takes the place of its node, where that is of a static pool: the one that its pods move
-    /// to, or any other. So each command launches as many as it ends.
+    /// Adds to a command what takes the place of its node, where that is of a static pool: the one
+    /// that its pods move to, or any other. So each command launches as many as it ends.
     pub(super) fn add_to(&mut self, command: &mut Written, ended: &[&Candidate<'_>]) {
         let targets: BTreeSet<&str> = command.existing.iter().map(|it| it.target.name()).collect();
         for candidate in ended {

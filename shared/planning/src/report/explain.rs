@@ -1,5 +1,6 @@
-//! Why a pool cannot take a pod. First what the pod and its volumes ask of any node, then the pool's own terms, then
-//! the filters in order with how many instance types each left, and last the rules about the pods around it.
+//! Why a pool cannot take a pod. First what the pod and its volumes ask of any node, then the
+//! pool's own terms, then the filters in order with how many instance types each left, and last the
+//! rules about the pods around it.
 
 mod rules;
 mod sieve;
@@ -29,7 +30,8 @@ pub(crate) struct Reasons<'s, 'p, 'a> {
     class: ClassId,
     /// What the first of the pods mounts.
     volumes: Vec<Volume<'a>>,
-    /// By each term of the pods' node affinity, of which one must hold; one without a name where there is no affinity.
+    /// By each term of the pods' node affinity, of which one must hold; one without a name where
+    /// there is no affinity.
     terms: Vec<Term>,
 }
 
@@ -187,8 +189,8 @@ fn terms(class: &PodClass<'_>, volumes: &[Volume<'_>]) -> Vec<Term> {
 }
 
 impl Asked {
-    /// In the last relaxation that asks for one of `alternatives` and for what volumes ask. None when what the pod and
-    /// its volumes ask cannot hold together.
+    /// In the last relaxation that asks for one of `alternatives` and for what volumes ask. None
+    /// when what the pod and its volumes ask cannot hold together.
     fn of(class: &PodClass<'_>, alternatives: &[Requirements]) -> Option<Self> {
         let with_places = |own: &Requirements| {
             let places = class.mounts.places.iter().filter(|place| !own.contradict(place));

@@ -20,7 +20,8 @@ pub(crate) struct ClaimNames<'a> {
 }
 
 impl<'a> ClaimNames<'a> {
-    /// Names that no claim of the snapshot has, nor a node whose claim the ledger may have forgotten.
+    /// Names that no claim of the snapshot has, nor a node whose claim the ledger may have
+    /// forgotten.
     pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
         let of_nodes = snapshot.nodes.iter().filter_map(|node| node.annotations.get(labels::CLAIM));
         let used = snapshot.claims.iter().map(|claim| &claim.name).chain(of_nodes).cloned().collect();

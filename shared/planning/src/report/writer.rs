@@ -158,8 +158,8 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         }
     }
 
-    /// What tells when a node is written: those with pods of a high priority first, since the first may be all that is
-    /// launched now; then by pool and capacity type, and the dearest first.
+    /// What tells when a node is written: those with pods of a high priority first, since the first
+    /// may be all that is launched now; then by pool and capacity type, and the dearest first.
     fn turn(&self, node: &NewNode) -> impl Ord + use<> {
         let lots = node.pods.iter().map(|portion| &portion.lot);
         let priority = lots.clone().map(|lot| self.problem.classes[lot.variant.class].spec.priority).max();
@@ -192,7 +192,8 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         }
     }
 
-    /// What a node offers: all types that its pods fit, within the bounds of price and of what its pool has left.
+    /// What a node offers: all types that its pods fit, within the bounds of price and of what its
+    /// pool has left.
     pub(super) fn offer(&self, node: &NewNode, used: &mut TiSlice<TemplateId, Resources>) -> Offer {
         let (id, shape) = (node.shape.template, &node.shape);
         let (template, options) = (&self.problem.templates()[id], self.problem.options);
@@ -293,7 +294,8 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         for (key, requirement) in node.shape.node.iter() {
             requirements.add(key, requirement.clone());
         }
-        // The host gets its name once it is there, and kOps' label for spot says what the capacity type does.
+        // The host gets its name once it is there, and kOps' label for spot says what the capacity
+        // type does.
         requirements.remove(labels::HOSTNAME);
         if template.class.is_labelled_by_kops() {
             requirements.remove(labels::SPOT_WORKER);
@@ -304,7 +306,8 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         requirements
     }
 
-    /// What the pods and static pods ask for, and what daemonsets add on the machine where they add most.
+    /// What the pods and static pods ask for, and what daemonsets add on the machine where they add
+    /// most.
     fn requests(&self, template: &Template<'_>, offer: &Offer, pods: &[&Pod]) -> Resources {
         let runs =
             |purchase: PurchaseId| template.daemon_purchases.iter().map(move |it| it.contains(purchase));

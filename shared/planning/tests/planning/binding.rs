@@ -61,8 +61,8 @@ fn pods_are_bound_as_far_as_there_is_room_beside_what_runs_and_what_comes() {
         pods: [on(&snapshot, "n", "web").pods, on(&snapshot, "n", "zealous").pods].concat(),
     }];
     let judged = judged(&snapshot, &planned);
-    // 1.92 less 0.5 that runs and 0.1 of the daemon to come leave room for three; the one with the higher priority
-    // comes first.
+    // 1.92 less 0.5 that runs and 0.1 of the daemon to come leave room for three; the one with the
+    // higher priority comes first.
     assert_eq!(names(&judged), ["zealous-0", "web-0", "web-1"]);
     let refused = left(&judged);
     assert_eq!(refused.len(), 2);
@@ -143,8 +143,8 @@ fn labels_taints_and_ports_of_the_node_as_it_is_count() {
     assert!(left(&tainted).iter().all(|(_, why, may_change)| !why.is_empty() && !may_change));
 }
 
-/// Two nodes in two zones, and four pods that must be spread over these. While one node is not ready its half
-/// cannot come.
+/// Two nodes in two zones, and four pods that must be spread over these. While one node is not
+/// ready its half cannot come.
 #[test]
 fn spread_pods_wait_for_the_other_nodes_of_their_plan() {
     let mut snapshot = one_node();

@@ -1,5 +1,5 @@
-//! What there is and what may be launched, one small cluster after another, each with the guarantee that it proves. The
-//! snapshot files show plan and report.
+//! What there is and what may be launched, one small cluster after another, each with the guarantee
+//! that it proves. The snapshot files show plan and report.
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Consolidation: what is ended and why, and that the referee finds every displaced pod a place that holds to all
-//! rules.
+//! Consolidation: what is ended and why, and that the referee finds every displaced pod a place
+//! that holds to all rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use crate::fixtures::{ZONES, bound, cluster, merge, node, pods, pool, requiring, spec, spec_with};
 use crate::properties::any_snapshot;
 
-/// A day after its nodes were made, with one pool whose budgets allow everything, and these nodes with their pods.
+/// A day after its nodes were made, with one pool whose budgets allow everything, and these nodes
+/// with their pods.
 pub(crate) fn world(nodes: Vec<(Node, Vec<Pod>)>) -> Snapshot {
     world_of(json!({}), nodes)
 }
@@ -97,7 +98,8 @@ pub(crate) fn why(found: &Consolidation, node: &str) -> (&'static str, String) {
     (kept.reason.as_str(), kept.reason.to_string())
 }
 
-/// The world once a plan has come true: its nodes have joined as what is cheapest, and its pods are bound.
+/// The world once a plan has come true: its nodes have joined as what is cheapest, and its pods are
+/// bound.
 pub(crate) fn settled(mut snapshot: Snapshot, plan: &Plan) -> Snapshot {
     let mut homes: BTreeMap<&str, String> = BTreeMap::new();
     for (at, planned) in plan.nodes.iter().enumerate() {
@@ -217,7 +219,8 @@ fn an_eviction_must_be_worth_its_price() {
 
 #[test]
 fn a_balanced_pool_gives_up_only_what_is_worth_the_disturbance() {
-    // Full nodes that cost the pool most of its money, and a cheap one with most of its pods, which have room there.
+    // Full nodes that cost the pool most of its money, and a cheap one with most of its pods, which
+    // have room there.
     let nodes = || {
         let large = |name: &str| (own(name, "r6a.2xlarge"), pods(name, 7, spec(1_000, 8_000)));
         vec![large("i-a"), large("i-b"), (own("i-c", "m6a.large"), pods("c", 30, spec(20, 64)))]
@@ -301,7 +304,8 @@ fn drifted_nodes_are_replaced_one_by_one_whatever_that_costs() {
     assert_eq!(why(&found, "i-4").0, "ConsolidateAfterNever");
 }
 
-/// A static pool of so many nodes with nodes `i-0` and on, on which so many pods are that must be in it.
+/// A static pool of so many nodes with nodes `i-0` and on, on which so many pods are that must be
+/// in it.
 fn static_world(patch: Value, loads: &[usize]) -> Snapshot {
     let mine = || spec_with(300, 256, json!({"nodeSelector": {labels::NODE_POOL: "default"}}));
     let node = |at: usize, count: usize| {

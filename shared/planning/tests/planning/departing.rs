@@ -1,5 +1,5 @@
-//! Nodes that go, or whose pool went: cordoned ones without pods, those whose pods end already, and what nodes cost
-//! whose pool is gone.
+//! Nodes that go, or whose pool went: cordoned ones without pods, those whose pods end already, and
+//! what nodes cost whose pool is gone.
 
 use std::sync::Arc;
 
@@ -132,7 +132,8 @@ fn nodes_keep_their_price_when_their_pool_is_gone() {
         ("gone".into(), NodeClassRef::instance_group("nodes"));
     claimed.claims.push(own_claim);
     assert_eq!(before(&claimed), millis(86 + 113));
-    // A type that no class makes has no price; a class that is there and does not make it is no hindrance.
+    // A type that no class makes has no price; a class that is there and does not make it is no
+    // hindrance.
     let mut unknown = gone.clone();
     unknown.nodes[1].labels.insert(labels::INSTANCE_TYPE.into(), "x1.large".into());
     assert_eq!(before(&unknown), millis(86));

@@ -1,5 +1,6 @@
-//! Properties of decisions about pods that care who is beside them: drawn clusters with pools that are closed or of a
-//! fixed number of nodes, daemonsets that keep pods away or are wanted near, spreads, affinity and anti-affinity.
+//! Properties of decisions about pods that care who is beside them: drawn clusters with pools that
+//! are closed or of a fixed number of nodes, daemonsets that keep pods away or are wanted near,
+//! spreads, affinity and anti-affinity.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Rules of Karpenter and kube-scheduler that a planner came short of once: each cluster is the smallest that shows it.
+//! Rules of Karpenter and kube-scheduler that a planner came short of once: each cluster is the
+//! smallest that shows it.
 
 mod affinity;
 mod attach_limits;
@@ -39,7 +40,8 @@ fn zones_of(plan: &Plan, app: &str) -> BTreeSet<String> {
     of_app.flat_map(|node| node.zones.iter().cloned()).collect()
 }
 
-/// Whether every new node with pods of one app is, or is in one zone with, every new node with pods of the other.
+/// Whether every new node with pods of one app is, or is in one zone with, every new node with pods
+/// of the other.
 fn are_together(plan: &Plan, one: &str, other: &str) -> bool {
     let with = |app: &str| -> Vec<&PlannedNode> {
         let has = |node: &&PlannedNode| node.pods.iter().any(|pod| app_of(&pod.pod.name) == app);

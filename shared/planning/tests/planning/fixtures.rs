@@ -1,4 +1,5 @@
-//! Small snapshots made by hand: twelve instance types in three zones, pools, pods, nodes and claims.
+//! Small snapshots made by hand: twelve instance types in three zones, pools, pods, nodes and
+//! claims.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,7 +18,8 @@ use serde_json::{Value, json};
 
 pub(crate) const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
 
-/// An instance type whose spot price is a third of its price on demand, a little dearer from zone to zone.
+/// An instance type whose spot price is a third of its price on demand, a little dearer from zone
+/// to zone.
 pub(crate) fn machine(name: &str, arch: &str, cpus: i64, gib: i64, millidollars: u64) -> InstanceType {
     let (family, size) = name.split_once('.').unwrap_or((name, ""));
     let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
@@ -91,7 +93,8 @@ pub(crate) fn cluster() -> Snapshot {
     snapshot
 }
 
-/// A pool; `spec` is merged over `{template: {spec: {nodeClassRef, requirements: []}}}` by JSON merge patch.
+/// A pool; `spec` is merged over `{template: {spec: {nodeClassRef, requirements: []}}}` by JSON
+/// merge patch.
 pub(crate) fn pool(name: &str, patch: Value) -> NodePool {
     let mut spec = json!({"template": {"spec": {
         "nodeClassRef": {"group": "kops.k8s.io", "kind": "InstanceGroup", "name": "nodes"}, "requirements": []}}});
@@ -191,7 +194,8 @@ pub(crate) fn with_plan(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
     world.into_snapshot()
 }
 
-/// The world after a plan was applied: its nodes are claims, its other pods are nominated, and it is a minute later.
+/// The world after a plan was applied: its nodes are claims, its other pods are nominated, and it
+/// is a minute later.
 pub(crate) fn applied(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
     let mut next = with_plan(snapshot, plan);
     next.generation += 1;

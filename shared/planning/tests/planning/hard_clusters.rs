@@ -1,5 +1,6 @@
-//! Small clusters that are hard to plan for: rules that keep pods from one another, limits that bind, spreads that
-//! count others. Each line is a cluster, how many of its pods have a place, and on how many new nodes.
+//! Small clusters that are hard to plan for: rules that keep pods from one another, limits that
+//! bind, spreads that count others. Each line is a cluster, how many of its pods have a place, and
+//! on how many new nodes.
 
 use std::sync::Arc;
 
@@ -230,7 +231,8 @@ fn pods_of_several_pools_share_a_node() {
     snapshot.pods = pods("tolerant", 1, tolerant);
     snapshot.pods.extend(pods("web", 3, spec(100, 128)));
     check(&snapshot, 4, 1);
-    // A pool of a higher weight is asked first, and its pods do not leave it for a new node of another.
+    // A pool of a higher weight is asked first, and its pods do not leave it for a new node of
+    // another.
     snapshot.node_pools[0].spec.weight = Some(10);
     snapshot.pods.truncate(1);
     let (plan, _) = planned(&snapshot);
@@ -249,6 +251,7 @@ fn the_first_machine_is_chosen_with_the_last_in_mind() {
         Some(kind)
     });
     snapshot.classes[0].instance_types = Arc::new(types.collect());
-    // Machines of 3 pods cost least for each when they are full, but five of them more than two of 7 pods.
+    // Machines of 3 pods cost least for each when they are full, but five of them more than two of
+    // 7 pods.
     check(&snapshot, 14, 2);
 }

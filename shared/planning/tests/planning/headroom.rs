@@ -1,4 +1,5 @@
-//! Headroom: a node that is opened anyway grows for the pods that come next, where the demand of its pool grows.
+//! Headroom: a node that is opened anyway grows for the pods that come next, where the demand of
+//! its pool grows.
 
 use std::sync::Arc;
 
@@ -13,8 +14,8 @@ use crate::consolidation::{own, world_of};
 use crate::fixtures::{planned, pods, spec};
 use crate::properties::any_snapshot;
 
-/// Ten full nodes of 4 processors, to which some have come within the last hour, and so many pods of one processor that
-/// wait.
+/// Ten full nodes of 4 processors, to which some have come within the last hour, and so many pods
+/// of one processor that wait.
 fn growing(from_millis: u64, waiting: usize) -> Snapshot {
     let nodes = (0..10).map(|number| {
         let name = format!("n{number}");
@@ -108,8 +109,8 @@ fn headroom_is_what_has_come_and_no_more_than_is_allowed() {
 }
 
 proptest! {
-    /// Whatever a cluster holds: each pod goes where it would go without, no node is opened more, and what is bought is
-    /// sound.
+    /// Whatever a cluster holds: each pod goes where it would go without, no node is opened more,
+    /// and what is bought is sound.
     #[test]
     fn headroom_moves_no_pod(mut snapshot in any_snapshot(), from in 0..20_000_u64) {
         for name in ["a", "b"] {

@@ -1,4 +1,5 @@
-//! Which nodes consolidation keeps for the pods of the others: those that enumeration finds, or nearly so.
+//! Which nodes consolidation keeps for the pods of the others: those that enumeration finds, or
+//! nearly so.
 
 use std::collections::BTreeSet;
 
@@ -72,8 +73,9 @@ fn at_rest(mut snapshot: Snapshot, settings: &DisruptionSettings) -> (u64, usize
     panic!("it does not come to rest");
 }
 
-/// What is cheapest for equal nodes with equal pods, an eviction and a launch at so many nano-dollars each, and of what
-/// is equally cheap that with the fewest evictions: nano-dollars of the nodes, evictions.
+/// What is cheapest for equal nodes with equal pods, an eviction and a launch at so many
+/// nano-dollars each, and of what is equally cheap that with the fewest evictions: nano-dollars of
+/// the nodes, evictions.
 fn enumerated(
     count: usize,
     node: &Machine,

@@ -1,5 +1,5 @@
-//! What the planner guarantees: scenarios with the plan and report that they lead to, and properties that hold for
-//! every snapshot.
+//! What the planner guarantees: scenarios with the plan and report that they lead to, and
+//! properties that hold for every snapshot.
 
 #[cfg(test)]
 mod binding;

@@ -1,4 +1,5 @@
-//! Pods of nodes that are ended for money: they move where there is room, or to a node that costs no more than it may.
+//! Pods of nodes that are ended for money: they move where there is room, or to a node that costs
+//! no more than it may.
 
 use outrigger_model::fixtures::claim;
 use outrigger_model::{
@@ -8,8 +9,8 @@ use outrigger_model::{
 
 use crate::fixtures::{applied, bound, node, planned, pods, spec, with_pods};
 
-/// A large node with three pods, which a command holds whose replacement may cost so much, and a small node that has
-/// room for as many of its pods as are given.
+/// A large node with three pods, which a command holds whose replacement may cost so much, and a
+/// small node that has room for as many of its pods as are given.
 fn ended_for(dollars: f64, room_for: i64) -> Snapshot {
     let mut snapshot = with_pods(&[]);
     let (mut old, mut small) = (node("i-1", "m6a.xlarge"), node("i-small", "m6a.large"));
@@ -39,7 +40,8 @@ fn nominated(pod: &Pod) -> NominatedPod {
     NominatedPod { uid: pod.uid.clone(), pod: pod.id.clone() }
 }
 
-/// How many pods a plan puts on nodes that exist, and on new ones; and how many commands it gives up.
+/// How many pods a plan puts on nodes that exist, and on new ones; and how many commands it gives
+/// up.
 fn figures(snapshot: &Snapshot) -> (usize, usize, usize) {
     let (plan, _) = planned(snapshot);
     let on_existing = plan.existing.iter().map(|placement| placement.pods.len()).sum();
@@ -49,8 +51,9 @@ fn figures(snapshot: &Snapshot) -> (usize, usize, usize) {
 
 #[test]
 fn pods_move_as_far_as_the_saving_allows() {
-    // What their replacement may cost, for how many of the three there is room; how many go to nodes that exist and to
-    // new ones, and how many commands are given up. The cheapest node that takes any costs more than a cent.
+    // What their replacement may cost, for how many of the three there is room; how many go to
+    // nodes that exist and to new ones, and how many commands are given up. The cheapest node that
+    // takes any costs more than a cent.
     let table = [
         (0.0, 3, (3, 0, 0)),
         (0.0, 2, (0, 0, 1)),

@@ -1,5 +1,5 @@
-//! What pods ask of nodes, one small cluster after another, each with the guarantee that it proves. The snapshot files
-//! show plan and report.
+//! What pods ask of nodes, one small cluster after another, each with the guarantee that it proves.
+//! The snapshot files show plan and report.
 
 use std::sync::Arc;
 

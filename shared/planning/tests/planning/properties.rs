@@ -1,5 +1,6 @@
-//! Properties of every decision, over random small clusters: the independent check finds nothing, the same input gives
-//! the same bytes, every pod is accounted for, and a decision made again after the first was applied launches nothing.
+//! Properties of every decision, over random small clusters: the independent check finds nothing,
+//! the same input gives the same bytes, every pod is accounted for, and a decision made again after
+//! the first was applied launches nothing.
 
 use outrigger_model::{
     CapacityType, Pod, PodSpec, PodState, Quantity, Snapshot, UnavailableOffering, labels,
@@ -180,7 +181,8 @@ proptest! {
     #[test]
     fn the_order_of_the_input_does_not_matter(snapshot in any_snapshot(), seed in any::<u64>()) {
         let mut shuffled = snapshot.clone();
-        // A fixed rotation and reversal stand for any order: the planner sorts or counts whatever it reads.
+        // A fixed rotation and reversal stand for any order: the planner sorts or counts whatever
+        // it reads.
         let length = shuffled.pods.len().max(1);
         shuffled.pods.rotate_left(usize::try_from(seed).unwrap_or(0) % length);
         shuffled.pods.reverse();

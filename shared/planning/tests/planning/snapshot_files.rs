@@ -1,4 +1,5 @@
-//! A Snapshot that is written and read back gives the same bytes of plan, whatever it remembers of launches.
+//! A Snapshot that is written and read back gives the same bytes of plan, whatever it remembers of
+//! launches.
 
 use std::collections::BTreeSet;
 

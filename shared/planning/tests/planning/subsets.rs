@@ -1,5 +1,6 @@
-//! The best subset of some nodes to end, by trying all: what their pods then cost elsewhere, packed in several orders.
-//! Where nothing is bought for them, they must find room as kube-scheduler spreads them.
+//! The best subset of some nodes to end, by trying all: what their pods then cost elsewhere, packed
+//! in several orders. Where nothing is bought for them, they must find room as kube-scheduler
+//! spreads them.
 
 use outrigger_model::resources::{CPU, MEMORY, PODS};
 use outrigger_model::{Node, Pod, Resources, labels};
@@ -77,8 +78,8 @@ fn cost(nodes: &[(Machine, Vec<Amounts>)], ended: u32, offered: &[Machine], evic
     nanos.saturating_add(packed.into_iter().min().unwrap())
 }
 
-/// What new nodes for some pods cost, the largest pods first: nodes of one type, each of which then is as small as it
-/// can be.
+/// What new nodes for some pods cost, the largest pods first: nodes of one type, each of which then
+/// is as small as it can be.
 fn on_new(pods: &[Amounts], offered: &[Machine]) -> u64 {
     let smallest = |asked: &Amounts| {
         let carrying = offered.iter().filter(|it| minus(&it.room, asked).iter().all(|free| *free >= 0));
@@ -97,7 +98,8 @@ fn on_new(pods: &[Amounts], offered: &[Machine]) -> u64 {
     offered.iter().filter_map(of_type).min().unwrap_or(u64::MAX)
 }
 
-/// Whether pods find room where each goes to the node with most room for its like, in an order and in the opposite one.
+/// Whether pods find room where each goes to the node with most room for its like, in an order and
+/// in the opposite one.
 fn is_spread(pods: &[Amounts], free: &[Amounts]) -> bool {
     let room = |free: &Amounts, pod: &Amounts| (0..3).map(|at| free[at] / pod[at]).min().unwrap_or(0);
     let spread = |pods: Vec<&Amounts>| {

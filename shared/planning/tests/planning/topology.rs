@@ -1,5 +1,5 @@
-//! Where pods lie among one another, and the capacity that is more than a pool and its types: one small cluster after
-//! another, each with the guarantee that it proves.
+//! Where pods lie among one another, and the capacity that is more than a pool and its types: one
+//! small cluster after another, each with the guarantee that it proves.
 
 use std::sync::Arc;
 
@@ -151,7 +151,8 @@ fn reservations_are_used_first_and_no_more_than_there_are() {
     });
     check("reserved", "Two of three nodes draw on a reservation with room for two.", &snapshot);
 
-    // What our claims hold is taken, launches on their way among it; EC2's count may not know of them yet.
+    // What our claims hold is taken, launches on their way among it; EC2's count may not know of
+    // them yet.
     let reserved = |snapshot: &Snapshot| {
         let (plan, _) = planned(snapshot);
         plan.nodes.iter().filter(|node| node.capacity_type == CapacityType::Reserved).count()

@@ -1,7 +1,8 @@
-//! Attrition: a drifted node may empty by itself before it is replaced, as pods of ReplicaSets and Jobs come and go.
+//! Attrition: a drifted node may empty by itself before it is replaced, as pods of ReplicaSets and
+//! Jobs come and go.
 //!
-//! By a deadline it is replaced all the same. A node on which no such pod is would wait in vain, so it is replaced at
-//! once, as an empty one is.
+//! By a deadline it is replaced all the same. A node on which no such pod is would wait in vain, so
+//! it is replaced at once, as an empty one is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,8 +23,8 @@ pub struct Attrition<'a> {
 }
 
 impl<'a> Attrition<'a> {
-    /// What is remembered, with the nodes that are seen to have drifted for the first time. One of which nothing can be
-    /// said just now is remembered as it was.
+    /// What is remembered, with the nodes that are seen to have drifted for the first time. One of
+    /// which nothing can be said just now is remembered as it was.
     pub fn of(snapshot: &'a Snapshot, found: &Candidates<'a>) -> Self {
         let now = snapshot.taken_at;
         let candidates = || found.candidates.iter().map(|it| (it.node.name.as_str(), &it.drift));

@@ -1,4 +1,5 @@
-//! `consolidationPolicy: Balanced`: what a command saves of its pool's cost must be worth what it disturbs of the pool.
+//! `consolidationPolicy: Balanced`: what a command saves of its pool's cost must be worth what it
+//! disturbs of the pool.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +11,15 @@ use super::own_nodes::{OwnNode, own_nodes};
 use super::price;
 use crate::Options;
 
-/// The least score of a command (Karpenter's k = 2): what it saves, as a share of what the pool costs, by what it
-/// disturbs, as a share of the pool's nodes and pods.
+/// The least score of a command (Karpenter's k = 2): what it saves, as a share of what the pool
+/// costs, by what it disturbs, as a share of the pool's nodes and pods.
 const LEAST_SCORE: f64 = 0.5;
 
 /// What a command must save at least in a pool of the policy Balanced.
 ///
-/// Each pod and each node counts 1 (Karpenter weighs pods by their priorities and deletion costs too). The ended nodes
-/// count by what they cost among the pool's, so that a small node need not save as much as a large one, and one that
-/// nobody is on may always go.
+/// Each pod and each node counts 1 (Karpenter weighs pods by their priorities and deletion costs
+/// too). The ended nodes count by what they cost among the pool's, so that a small node need not
+/// save as much as a large one, and one that nobody is on may always go.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Balance {
     /// Dollars per hour for each eviction.
@@ -28,7 +29,8 @@ pub struct Balance {
 }
 
 impl Balance {
-    /// Dollars per hour that a command must save that ends nodes of this cost with so many evictions.
+    /// Dollars per hour that a command must save that ends nodes of this cost with so many
+    /// evictions.
     pub fn demanded(self, ended: Price, evictions: usize) -> Price {
         let dollars = self.per_eviction * evictions as f64 + self.of_cost * ended.dollars();
         Price::from_dollars(dollars).unwrap_or(Price::from_nanos(u64::MAX))
@@ -82,7 +84,8 @@ mod tests {
     use super::*;
     use crate::disruption::fixtures::{World, pod};
 
-    /// The only pool of a world of four nodes at $0.04 per hour with six pods: it costs 0.16, and has ten to disturb.
+    /// The only pool of a world of four nodes at $0.04 per hour with six pods: it costs 0.16, and
+    /// has ten to disturb.
     fn world() -> World {
         let mut world = World::of_nodes(4);
         world.pool().spec.disruption.consolidation_policy = ConsolidationPolicy::Balanced;
@@ -99,7 +102,8 @@ mod tests {
     #[test]
     fn a_command_saves_half_of_its_share_of_what_the_pool_costs() {
         let balance = found(&world()).unwrap();
-        // The nodes that are ended, their pods, and the nano-dollars of half of 0.16 for each tenth.
+        // The nodes that are ended, their pods, and the nano-dollars of half of 0.16 for each
+        // tenth.
         let table =
             [(0, 0, 0), (1, 0, 8_000_000), (1, 2, 24_000_000), (2, 4, 48_000_000), (4, 6, 80_000_000)];
         for (nodes, evictions, expected) in table {

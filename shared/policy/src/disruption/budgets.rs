@@ -112,7 +112,8 @@ impl<'a> Budgets<'a> {
         Some(describe(index, budget))
     }
 
-    /// Why a node of a pool is kept from disruption for a reason at all, with the budget that forbids it.
+    /// Why a node of a pool is kept from disruption for a reason at all, with the budget that
+    /// forbids it.
     pub fn closed(&self, pool: &str, reason: DisruptionReason) -> Option<Kept> {
         let of = self.pools.get(pool)?;
         let closing = of.matching(reason).filter_map(|(index, budget)| match of.standing(budget, self.now) {
@@ -124,7 +125,8 @@ impl<'a> Budgets<'a> {
     }
 }
 
-/// Whether it has drifted and goes, or a command is to replace it: which command, and why, does not matter.
+/// Whether it has drifted and goes, or a command is to replace it: which command, and why, does not
+/// matter.
 fn is_drifting(own: &OwnNode<'_>, now: Timestamp) -> bool {
     (own.command().is_some() || own.is_leaving()) && !drift::reasons(own, now).is_empty()
 }
@@ -174,7 +176,8 @@ impl PoolNodes<'_> {
         }
     }
 
-    /// How many nodes a budget allows at once; a percentage rounds up. `None` where it cannot be read.
+    /// How many nodes a budget allows at once; a percentage rounds up. `None` where it cannot be
+    /// read.
     fn count(&self, budget: &Budget) -> Option<usize> {
         match budget.nodes.strip_suffix('%') {
             Some(percent) => {

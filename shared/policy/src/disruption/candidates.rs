@@ -20,7 +20,8 @@ use crate::leaving::eviction::{EvictionBlocker, EvictionRules};
 use crate::leaving::replacement::{self, DisruptionBlocker, unreadable};
 use crate::pauses::paused;
 
-/// A node that may be disrupted by choice, as far as it and its pods are concerned: budgets are not looked at.
+/// A node that may be disrupted by choice, as far as it and its pods are concerned: budgets are not
+/// looked at.
 #[derive(Clone, Debug)]
 pub struct Candidate<'a> {
     /// The node.
@@ -45,13 +46,14 @@ pub struct Candidate<'a> {
     pub drift: Vec<DriftReason>,
     /// When it expires, where that is soon and its pool wants it replaced before.
     pub expires_at: Option<Timestamp>,
-    /// Why it may not be consolidated, neither as empty nor as underutilised; `None` where it may be, and where it is
-    /// one of a static pool that has too many.
+    /// Why it may not be consolidated, neither as empty nor as underutilised; `None` where it may
+    /// be, and where it is one of a static pool that has too many.
     pub not_consolidated: Option<Kept>,
 }
 
 impl Candidate<'_> {
-    /// Whether nobody would miss it: no pods but those that live and die with it, and those that have ended.
+    /// Whether nobody would miss it: no pods but those that live and die with it, and those that
+    /// have ended.
     pub const fn is_empty(&self) -> bool {
         self.pods.is_empty() && self.lost_pods.is_empty()
     }
@@ -61,7 +63,8 @@ impl Candidate<'_> {
         self.pods.len() + self.lost_pods.len()
     }
 
-    /// Dollars per hour of the node, its instance and what it costs beside; `None` where its price is not known.
+    /// Dollars per hour of the node, its instance and what it costs beside; `None` where its price
+    /// is not known.
     pub fn cost(&self) -> Option<Price> {
         self.price.map(|price| price + self.node_price)
     }
@@ -85,13 +88,13 @@ pub struct Candidates<'a> {
     pub candidates: Vec<Candidate<'a>>,
     /// The others, in the snapshot's order.
     pub kept: Vec<KeptNode<'a>>,
-    /// How many nodes static pools have beyond their replicas, by pool; those without any are absent. So many of
-    /// their candidates are ended.
+    /// How many nodes static pools have beyond their replicas, by pool; those without any are
+    /// absent. So many of their candidates are ended.
     pub surplus: BTreeMap<&'a str, usize>,
 }
 
-/// Says of each node that names a NodePool whether it may be disrupted by choice. The snapshot must hold the
-/// PodDisruptionBudgets.
+/// Says of each node that names a NodePool whether it may be disrupted by choice. The snapshot must
+/// hold the PodDisruptionBudgets.
 pub fn candidates<'a>(
     snapshot: &'a Snapshot,
     settings: &DisruptionSettings,
@@ -175,7 +178,8 @@ impl<'a, 's> Filter<'a, 's> {
             None => self.kept_by_consolidation(own, pool, &load, price),
         });
         if let Some(why) = self.paused.get(own.pool_name).filter(|_| is_replaced) {
-            // Nothing of its pool would take its place, so it may go only where it may be consolidated.
+            // Nothing of its pool would take its place, so it may go only where it may be
+            // consolidated.
             (drift, expires_at) = (Vec::new(), None);
             not_consolidated = not_consolidated.map(|_| Kept::PoolPaused { why: why.clone() });
         }
@@ -212,8 +216,8 @@ impl<'a, 's> Filter<'a, 's> {
         Some(Kept::Nominated { pod: pod.id.clone() })
     }
 
-    /// Whether a pod that is meant for a node may still come to it. One that the node has no room for may not, nor one
-    /// that has been planned for again.
+    /// Whether a pod that is meant for a node may still come to it. One that the node has no room
+    /// for may not, nor one that has been planned for again.
     fn may_come(&self, own: &OwnNode<'_>, pod: &Pod) -> bool {
         let is_in_vain = self.snapshot.health.pods.get(&pod.uid).is_some_and(|known| {
             own.claim_name().is_some_and(|name| known.claims.iter().any(|claim| claim == name))
@@ -290,8 +294,9 @@ impl<'a, 's> Filter<'a, 's> {
         unknown(own, price)
     }
 
-    /// Since when a node and its pods have not changed: `consolidateAfter` counts from there. Where nobody keeps pod
-    /// events, the newest pod that is there stands for them; nothing is known of those that left.
+    /// Since when a node and its pods have not changed: `consolidateAfter` counts from there. Where
+    /// nobody keeps pod events, the newest pod that is there stands for them; nothing is known of
+    /// those that left.
     fn rests_since(&self, own: &OwnNode<'_>, load: &Load<'_>) -> Timestamp {
         let event = self.snapshot.pod_events.get(&own.node.name).copied();
         [event, load.newest].into_iter().flatten().fold(own.ready_since(), Timestamp::max)
@@ -305,7 +310,8 @@ impl<'a, 's> Filter<'a, 's> {
     }
 }
 
-/// How a node has drifted that is kept for a reason which would not keep it for long. The others say more than drift.
+/// How a node has drifted that is kept for a reason which would not keep it for long. The others
+/// say more than drift.
 fn drift_beside(own: &OwnNode<'_>, reason: &Kept, now: Timestamp) -> Vec<DriftReason> {
     match reason {
         Kept::PodStays { .. }
@@ -338,7 +344,8 @@ fn kept_by_standing(own: &OwnNode<'_>, pool: &NodePool, load: &Load<'_>) -> Opti
     }
 }
 
-/// A node whose drain would have to wait from its first pod on is no candidate (Karpenter's `CanEvictPods`).
+/// A node whose drain would have to wait from its first pod on is no candidate (Karpenter's
+/// `CanEvictPods`).
 fn kept_by_used_up_budget(own: &OwnNode<'_>, rules: EvictionRules<'_>) -> Option<Kept> {
     own.pods.iter().find_map(|pod| {
         let budget = rules.used_up(pod)?;

@@ -20,7 +20,8 @@ pub struct Consolidation {
     pub before: NodeCost,
     /// The same once all commands are carried out, with what they open.
     pub after: NodeCost,
-    /// The commands, in the order in which they are carried out: a later one may count on an earlier one.
+    /// The commands, in the order in which they are carried out: a later one may count on an
+    /// earlier one.
     pub commands: Vec<ConsolidationCommand>,
     /// The nodes that stay.
     pub kept: Vec<KeptName>,
@@ -60,8 +61,8 @@ pub struct ConsolidationCommand {
     pub replace_with: Vec<PlannedNode>,
     /// Where nodes that exist take their pods in.
     pub existing: Vec<ExistingPlacement>,
-    /// Nano-dollars per hour that this saves, root volumes among them; less than nothing where what replaces a
-    /// drifted node costs more.
+    /// Nano-dollars per hour that this saves, root volumes among them; less than nothing where what
+    /// replaces a drifted node costs more.
     pub saving_nanos: i64,
     /// How many pods are evicted.
     pub evictions: usize,
@@ -69,13 +70,15 @@ pub struct ConsolidationCommand {
     pub lost: Vec<PodRef>,
     /// How a drifted node has drifted, that it expires, or that its static pool has too many.
     pub causes: Vec<String>,
-    /// Whether patience with its nodes is over and the pool's budgets allow it now, beside those before it.
+    /// Whether patience with its nodes is over and the pool's budgets allow it now, beside those
+    /// before it.
     pub starts_now: bool,
     /// The budget that it waits for, in its fields.
     pub waits_for: Option<String>,
     /// How far patience with its nodes has come, where it is not over.
     pub patience: Option<Patience>,
-    /// Dollars per hour that what replaces the nodes may cost; `None` where they are replaced whatever that costs.
+    /// Dollars per hour that what replaces the nodes may cost; `None` where they are replaced
+    /// whatever that costs.
     pub may_cost: Option<Price>,
     /// Since when it has been proposed, where an earlier run has found it worth doing too.
     pub proposed_since: Option<Timestamp>,

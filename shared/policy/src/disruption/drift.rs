@@ -1,7 +1,8 @@
 //! Why a node is no longer what its NodePool and its node class ask for: Karpenter's drift.
 //!
-//! What is not known has not changed: a node without a hash, or with one of another version, has not drifted by it, and
-//! a class that could not be resolved keeps all nodes of its pools as they are.
+//! What is not known has not changed: a node without a hash, or with one of another version, has
+//! not drifted by it, and a class that could not be resolved keeps all nodes of its pools as they
+//! are.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +12,8 @@ use outrigger_model::{ClassOffer, Conflict, NodePool, Requirements, labels};
 
 use super::own_nodes::OwnNode;
 
-/// How old a node must be before it drifts by its instance type, which the catalogue may learn of late (Karpenter).
+/// How old a node must be before it drifts by its instance type, which the catalogue may learn of
+/// late (Karpenter).
 const TYPE_PATIENCE: SignedDuration = SignedDuration::from_hours(1);
 
 /// Why a node has drifted.
@@ -87,8 +89,8 @@ fn is_other(then: Option<&str>, now: Option<&str>) -> bool {
     version(then) == version(now) && then != now
 }
 
-/// What the pool or the class asks for and the node's labels do not have. A well-known label that nobody has written
-/// down is not known.
+/// What the pool or the class asks for and the node's labels do not have. A well-known label that
+/// nobody has written down is not known.
 fn unmet(own: &OwnNode<'_>, pool: &NodePool, offer: &ClassOffer) -> Option<Conflict> {
     let mut wanted: Requirements = pool.spec.template.spec.requirements.iter().collect();
     wanted.add_all(&offer.class.requirements);
@@ -105,7 +107,8 @@ fn unmet(own: &OwnNode<'_>, pool: &NodePool, offer: &ClassOffer) -> Option<Confl
     wanted.match_labels(&has).err()
 }
 
-/// The labels of the node, those of its claim and of its type where it does not say, by their current names.
+/// The labels of the node, those of its claim and of its type where it does not say, by their
+/// current names.
 fn known_labels(own: &OwnNode<'_>) -> BTreeMap<String, String> {
     let of_type = own.known_type().into_iter().flat_map(|known| &known.labels);
     let all = of_type.chain(own.claim_labels()).chain(&own.node.labels);

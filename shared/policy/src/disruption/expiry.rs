@@ -1,8 +1,8 @@
-//! When a node that expires is replaced first: where its pool asked for it by `outrigger.dev/graceful-expiry` when it
-//! was launched.
+//! When a node that expires is replaced first: where its pool asked for it by
+//! `outrigger.dev/graceful-expiry` when it was launched.
 //!
-//! Karpenter ends a node at `expireAfter` whatever is in its place. Here it becomes a candidate some time before, and
-//! is ended by force only some time after.
+//! Karpenter ends a node at `expireAfter` whatever is in its place. Here it becomes a candidate
+//! some time before, and is ended by force only some time after.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! What the tests of disruption are made of: a pool `web` whose nodes are initialised, a day old, and have no pods.
+//! What the tests of disruption are made of: a pool `web` whose nodes are initialised, a day old,
+//! and have no pods.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -87,9 +87,11 @@ pub enum Kept {
         /// The pod.
         pod: PodRef,
     },
-    /// Its NodePool has a fixed number of nodes and no more than these; only drift and expiry replace them.
+    /// Its NodePool has a fixed number of nodes and no more than these; only drift and expiry
+    /// replace them.
     StaticPool,
-    /// Its NodePool has a fixed number of nodes, and cannot launch the one that would take its place.
+    /// Its NodePool has a fixed number of nodes, and cannot launch the one that would take its
+    /// place.
     NoSuccessor,
     /// Its NodePool does not want it consolidated (`consolidateAfter: Never`).
     ConsolidateAfterNever,
@@ -137,8 +139,8 @@ pub enum Kept {
         /// What keeps it from one, as a plan would say it; empty where that is not known.
         why: String,
     },
-    /// Its pods have a place elsewhere only as they would be packed: this one has none where kube-scheduler spreads
-    /// them.
+    /// Its pods have a place elsewhere only as they would be packed: this one has none where
+    /// kube-scheduler spreads them.
     OnlyPacked {
         /// The pod.
         pod: PodRef,
@@ -329,7 +331,8 @@ fn length(duration: Duration) -> NillableDuration {
     NillableDuration::seconds(duration.as_secs())
 }
 
-/// A time to come, printed as short as it is clear: `06:00 UTC`, and with its day where that is not within 24 hours.
+/// A time to come, printed as short as it is clear: `06:00 UTC`, and with its day where that is not
+/// within 24 hours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Until {
     /// The time to come.

@@ -1,5 +1,5 @@
-//! The nodes that are ours - those that name a NodePool - with all that is known of each: the only place that looks
-//! into claims.
+//! The nodes that are ours - those that name a NodePool - with all that is known of each: the only
+//! place that looks into claims.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +17,8 @@ pub struct OwnNode<'a> {
     pub(crate) claim: Option<&'a NodeClaim>,
     pub(crate) pool_name: &'a str,
     pub(crate) pool: Option<&'a NodePool>,
-    /// What its pool's class makes. Where the pool is gone, what the class of its claim makes, or the first that
-    /// knows its instance type.
+    /// What its pool's class makes. Where the pool is gone, what the class of its claim makes, or
+    /// the first that knows its instance type.
     pub(crate) offer: Option<&'a ClassOffer>,
     /// The pods that are bound to it, those that have ended among them.
     pub(crate) pods: Vec<&'a Pod>,

@@ -1,9 +1,9 @@
-//! Patience with nodes that are not worth their price: the rule of who rents skis, and buys them once the rent has come
-//! to their price.
+//! Patience with nodes that are not worth their price: the rule of who rents skis, and buys them
+//! once the rent has come to their price.
 //!
-//! Each look adds what ending a node would have saved since the last one. A command begins once its nodes have wasted
-//! together what its evictions count. So no order of events costs more than twice what the best choice would have
-//! cost, and pods that leave by themselves need not be evicted.
+//! Each look adds what ending a node would have saved since the last one. A command begins once its
+//! nodes have wasted together what its evictions count. So no order of events costs more than twice
+//! what the best choice would have cost, and pods that leave by themselves need not be evicted.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,8 @@ const REMEMBERED: SignedDuration = SignedDuration::from_mins(10);
 const NANOS_PER_DOLLAR: f64 = 1e9;
 const MILLIS_PER_HOUR: u128 = 3_600_000;
 
-/// How far patience with the nodes of a command has come. It is printed as `once $0.36 are wasted, $0.12 so far`.
+/// How far patience with the nodes of a command has come. It is printed as
+/// `once $0.36 are wasted, $0.12 so far`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Patience {
     /// Dollars that ending them would have saved so far.
@@ -47,8 +48,9 @@ impl<'a> Wasted<'a> {
         Self { snapshot, by_node: remembered.map(|(node, waste)| (node.clone(), *waste)).collect() }
     }
 
-    /// Adds what ending nodes together would have saved since the last look, in nano-dollars per hour, to each by its
-    /// share of what they cost. Returns the dollars that they have wasted together.
+    /// Adds what ending nodes together would have saved since the last look, in nano-dollars per
+    /// hour, to each by its share of what they cost. Returns the dollars that they have wasted
+    /// together.
     pub fn add(&mut self, nodes: &[(&str, u64)], saving: i64) -> f64 {
         let weight = |cost: &u64| u128::from(*cost).max(1);
         let weights: u128 = nodes.iter().map(|(_, cost)| weight(cost)).sum();

@@ -8,13 +8,15 @@ use outrigger_model::{CapacityType, InstanceType, NodeOverlay, Price, labels};
 use super::own_nodes::OwnNode;
 use crate::Options;
 
-/// Dollars per hour of a node's instance: what the catalogue says now of its type, zone and capacity type, with the
-/// NodeOverlays, since spot costs what it costs today; else what its claim says. `None` where neither does.
+/// Dollars per hour of a node's instance: what the catalogue says now of its type, zone and
+/// capacity type, with the NodeOverlays, since spot costs what it costs today; else what its claim
+/// says. `None` where neither does.
 pub fn of_instance(own: &OwnNode<'_>, overlays: &[NodeOverlay]) -> Option<Price> {
     listed(own, overlays).or_else(|| own.price_at_launch())
 }
 
-/// Dollars per hour that a node costs beside its instance: its class's root volume, unless the caller knows better.
+/// Dollars per hour that a node costs beside its instance: its class's root volume, unless the
+/// caller knows better.
 pub fn beside(own: &OwnNode<'_>, options: &Options<'_>) -> Price {
     let of_class = || own.offer.map_or(Price::ZERO, |offer| offer.class.root_volume.price());
     options.node_price.unwrap_or_else(of_class)
@@ -34,7 +36,8 @@ fn listed(own: &OwnNode<'_>, overlays: &[NodeOverlay]) -> Option<Price> {
     Some(price.map_or(offering.price, |price| price.apply(offering.price)))
 }
 
-/// How a node is paid for. EC2 goes on with the instances of a reservation that has ended, on demand.
+/// How a node is paid for. EC2 goes on with the instances of a reservation that has ended, on
+/// demand.
 fn paid_as(own: &OwnNode<'_>, instance_type: &InstanceType) -> Option<CapacityType> {
     let capacity_type = own.capacity_type()?;
     let reservation = own.node.labels.get(labels::RESERVATION_ID);
@@ -47,7 +50,8 @@ fn paid_as(own: &OwnNode<'_>, instance_type: &InstanceType) -> Option<CapacityTy
     })
 }
 
-/// The labels by which overlays choose: those of the node, and of its type where the node does not say.
+/// The labels by which overlays choose: those of the node, and of its type where the node does not
+/// say.
 fn labels_of(
     own: &OwnNode<'_>,
     instance_type: &InstanceType,

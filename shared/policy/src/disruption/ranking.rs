@@ -1,7 +1,8 @@
-//! In which order the nodes of a pool should empty by themselves: those first that waste most for each pod on them.
+//! In which order the nodes of a pool should empty by themselves: those first that waste most for
+//! each pod on them.
 //!
-//! Pods come and go more often than anybody evicts them. Where new ones go to the nodes that are kept best, and those
-//! that a ReplicaSet ends are on the others, these empty without one eviction.
+//! Pods come and go more often than anybody evicts them. Where new ones go to the nodes that are
+//! kept best, and those that a ReplicaSet ends are on the others, these empty without one eviction.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,10 +22,11 @@ use crate::Options;
 const LEAST_FREE: f64 = 0.05;
 /// A node to which pods are welcome stays so until so much is free on better ones.
 const MOST_FREE: f64 = 0.10;
-/// A node that is steered away from already counts as if it wasted so many times as much, so that nodes which are alike
-/// do not take turns.
+/// A node that is steered away from already counts as if it wasted so many times as much, so that
+/// nodes which are alike do not take turns.
 const STEERED_BEFORE: f64 = 1.25;
-/// The deletion cost of pods on a node that wastes nothing; one that wastes more is lower by a micro-dollar an hour.
+/// The deletion cost of pods on a node that wastes nothing; one that wastes more is lower by a
+/// micro-dollar an hour.
 const HIGHEST_COST: i32 = -1;
 /// Pods on nodes that are to be replaced are lower than all others.
 const REPLACED_BELOW: i32 = 1_000_000_000;
@@ -36,7 +38,8 @@ pub struct RankedNode {
     pub node: String,
     /// Whether pods are to go elsewhere where they can: better nodes have room.
     pub is_steered: bool,
-    /// The deletion cost that its pods get while it bears a mark; lower where ending it saves more for each pod.
+    /// The deletion cost that its pods get while it bears a mark; lower where ending it saves more
+    /// for each pod.
     pub deletion_cost: i32,
 }
 
@@ -71,7 +74,8 @@ pub fn rank(
     pools.into_values().flat_map(ranked).collect()
 }
 
-/// Whether a node has no more of its life before it than a drifted one may last, and than a tenth of it.
+/// Whether a node has no more of its life before it than a drifted one may last, and than a tenth
+/// of it.
 fn expires_before_long(own: &OwnNode<'_>, settings: &DisruptionSettings, now: Timestamp) -> bool {
     let Some((life, pool)) = own.expire_after().and_then(NillableDuration::get).zip(own.pool) else {
         return false;
@@ -89,7 +93,8 @@ enum Stays {
     Always,
 }
 
-/// How long a node stays that is kept for a reason; `None` where its pool gives none up, or pods cannot come to it.
+/// How long a node stays that is kept for a reason; `None` where its pool gives none up, or pods
+/// cannot come to it.
 const fn stays(reason: &Kept) -> Option<Stays> {
     match reason {
         Kept::TooYoung { .. }
@@ -163,7 +168,8 @@ fn dominant_share(taken: &Resources, allocatable: &Resources) -> f64 {
     all.map(|(name, amount)| taken.get(name).as_f64() / amount.as_f64()).fold(0.0, f64::max)
 }
 
-/// Ranks the nodes of one pool: pods are welcome to as many as have enough room together, the best first.
+/// Ranks the nodes of one pool: pods are welcome to as many as have enough room together, the best
+/// first.
 fn ranked(mut nodes: Vec<Standing<'_>>) -> Vec<RankedNode> {
     let waste = |node: &Standing<'_>| node.waste * if node.is_steered { STEERED_BEFORE } else { 1.0 };
     nodes.sort_by(|a, b| {
@@ -222,7 +228,8 @@ impl std::ops::Add for Amounts {
 mod tests {
     use super::*;
 
-    /// A node with 4 processors of which pods take so many, and which wastes so many dollars an hour for each.
+    /// A node with 4 processors of which pods take so many, and which wastes so many dollars an
+    /// hour for each.
     fn node(name: &str, taken: f64, waste: f64) -> Standing<'_> {
         let amounts = |cpu| Amounts { cpu, memory: 4.0 * cpu };
         Standing {
@@ -250,7 +257,8 @@ mod tests {
     fn pods_are_welcome_where_least_is_wasted_until_there_is_room_enough() {
         let nodes =
             || vec![node("a", 1.0, 0.03), node("b", 3.8, 0.001), node("c", 2.0, 0.02), node("d", 3.8, 0.002)];
-        // 10.6 are asked for, of which a tenth must be free on others before a node is steered away from.
+        // 10.6 are asked for, of which a tenth must be free on others before a node is steered away
+        // from.
         assert_eq!(order(nodes()), "b d c (a)");
         let costs: Vec<i32> = ranked(nodes()).iter().map(|it| it.deletion_cost).collect();
         assert_eq!(costs, [-1_001, -2_001, -20_001, -30_001]);

@@ -17,14 +17,15 @@ const MOST_AGE: Duration = Duration::from_mins(30);
 /// What may be chosen about disruption. Karpenter disrupts for any saving at all, and at once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DisruptionSettings {
-    /// How patient disruption is with nodes that pods are on: one is ended for money once ending it would
-    /// have saved this many times what evicting its pods counts, as who rents skis buys them once the rent
-    /// has come to their price. With none, any saving will do, at once. Default 4.
+    /// How patient disruption is with nodes that pods are on: one is ended for money once ending it
+    /// would have saved this many times what evicting its pods counts, as who rents skis buys them
+    /// once the rent has come to their price. With none, any saving will do, at once. Default 4.
     pub patience: f64,
     /// For how long a drifted node may empty by itself before it is replaced. Default 24 h.
     pub drift_deadline: Duration,
-    /// How many instance types, all cheaper, a spot node needs to replace a single spot node (Karpenter's
-    /// `MinInstanceTypesForSpotToSpotConsolidation`): with fewer, EC2 would soon take the new one back. Default 15.
+    /// How many instance types, all cheaper, a spot node needs to replace a single spot node
+    /// (Karpenter's `MinInstanceTypesForSpotToSpotConsolidation`): with fewer, EC2 would soon take
+    /// the new one back. Default 15.
     pub spot_to_spot_types: usize,
     /// What a command must save in a pool of the policy Balanced, which follows from its nodes.
     pub balance: Option<Balance>,
@@ -63,8 +64,8 @@ impl DisruptionSettings {
         self.patience * EVICTION_DOLLARS * evictions as f64
     }
 
-    /// What a command must save at least, in dollars per hour, that ends nodes of this cost with so many
-    /// evictions: nothing where nobody is on them (Karpenter's emptiness).
+    /// What a command must save at least, in dollars per hour, that ends nodes of this cost with so
+    /// many evictions: nothing where nobody is on them (Karpenter's emptiness).
     pub fn demanded_saving(&self, ended: Price, evictions: usize) -> Price {
         if evictions == 0 {
             return Price::ZERO;
@@ -73,9 +74,9 @@ impl DisruptionSettings {
         self.evictions_per_hour(evictions).max(balanced)
     }
 
-    /// What evictions count, in dollars per hour of the time within which they must be paid back. It is more
-    /// than nothing without patience too, so that among equal outcomes the one with the fewest evictions is
-    /// taken.
+    /// What evictions count, in dollars per hour of the time within which they must be paid back.
+    /// It is more than nothing without patience too, so that among equal outcomes the one with the
+    /// fewest evictions is taken.
     pub fn evictions_per_hour(&self, evictions: usize) -> Price {
         let dollars = self.patience_with(evictions) / PAY_BACK_HOURS;
         let price = Price::from_dollars(dollars).unwrap_or(Price::from_nanos(u64::MAX));

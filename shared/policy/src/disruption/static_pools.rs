@@ -10,8 +10,9 @@ use super::own_nodes::OwnNode;
 /// Why a node is ended that a static pool has beyond its replicas, for people.
 pub const SURPLUS: &str = "Surplus: its NodePool has more nodes than spec.replicas";
 
-/// How many nodes each static pool has that serve, beyond its replicas; pools without any are absent. A node that is
-/// yet to start, or that nobody hears of, does not count: nothing is ended for it.
+/// How many nodes each static pool has that serve, beyond its replicas; pools without any are
+/// absent. A node that is yet to start, or that nobody hears of, does not count: nothing is ended
+/// for it.
 pub(super) fn surplus<'a>(all: &[OwnNode<'a>]) -> BTreeMap<&'a str, usize> {
     let serves = |own: &&OwnNode<'a>| {
         own.is_initialized() && own.node.ready && !own.is_leaving() && own.command().is_none()
@@ -34,8 +35,9 @@ pub fn replicas(pool: &NodePool) -> usize {
     pool.spec.replicas.map_or(0, |replicas| usize::try_from(replicas).unwrap_or(usize::MAX))
 }
 
-/// The names of the nodes that are ended since their static pools have too many, among those that are free to go: those
-/// with the fewest pods (Karpenter's order, where each pod counts as much as any other).
+/// The names of the nodes that are ended since their static pools have too many, among those that
+/// are free to go: those with the fewest pods (Karpenter's order, where each pod counts as much as
+/// any other).
 pub fn ended<'f>(found: &'f Candidates<'_>, is_free: impl Fn(&Candidate<'_>) -> bool) -> BTreeSet<&'f str> {
     let mut pools: BTreeMap<&str, Vec<&Candidate<'_>>> = BTreeMap::new();
     for candidate in &found.candidates {

@@ -1,4 +1,5 @@
-//! When nodes may be disrupted by choice: the windows of their pool (`outrigger.dev/disruption-windows`).
+//! When nodes may be disrupted by choice: the windows of their pool
+//! (`outrigger.dev/disruption-windows`).
 
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};

@@ -1,4 +1,5 @@
-//! What is remembered of launches, as it stands at a time: pools that are paused or try again, and pods in quarantine.
+//! What is remembered of launches, as it stands at a time: pools that are paused or try again, and
+//! pods in quarantine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,8 +44,8 @@ mod tests {
 
     #[test]
     fn a_pool_is_paused_while_one_of_its_holds_lasts_and_tries_after_the_last() {
-        // The ends of what EC2 refuses and of the breaker, whether the pool is paused at second 10, and whether it
-        // tries.
+        // The ends of what EC2 refuses and of the breaker, whether the pool is paused at second 10,
+        // and whether it tries.
         let table = [
             (None, None, false, false),
             (Some(11), None, true, false),

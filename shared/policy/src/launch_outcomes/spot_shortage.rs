@@ -1,6 +1,6 @@
-//! Spot that whole fleets ask for in vain. EC2 names only what it was asked for, so that the next plan would
-//! try other types, and a tick plans only a few times. After the second such fleet the pods go on demand,
-//! where some pool lets them.
+//! Spot that whole fleets ask for in vain. EC2 names only what it was asked for, so that the next
+//! plan would try other types, and a tick plans only a few times. After the second such fleet the
+//! pods go on demand, where some pool lets them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -91,8 +91,9 @@ impl<'a> OnDemand<'a> {
         }
     }
 
-    /// Whether each of the node's pods that are still there may be on a node on demand of some pool. For pods that may
-    /// not, spot is all there is to try; and when all have gone, nobody is helped by leaving it alone.
+    /// Whether each of the node's pods that are still there may be on a node on demand of some
+    /// pool. For pods that may not, spot is all there is to try; and when all have gone, nobody is
+    /// helped by leaving it alone.
     fn serves(&self, refusal: &SpotRefusal) -> bool {
         if refusal.pods.is_empty() {
             return self.pools.iter().any(|pool| pool.name == refusal.node_pool);

@@ -1,8 +1,9 @@
 //! Claims whose nodes are going, and the pods that must find another place because of it.
 //!
-//! Pods that will not leave of their own accord are left out (Karpenter: `CurrentlyReschedulablePods`): a node that
-//! was bought for them would stand empty for as long as they stay. They are planned for once their machine falls
-//! whatever they ask for, or the time comes near at which they are made to leave.
+//! Pods that will not leave of their own accord are left out (Karpenter:
+//! `CurrentlyReschedulablePods`): a node that was bought for them would stand empty for as long as
+//! they stay. They are planned for once their machine falls whatever they ask for, or the time
+//! comes near at which they are made to leave.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,8 @@ use outrigger_model::{
 use super::eviction::EvictionRules;
 use super::replacement::held;
 
-/// So long before pods are made to leave a node is launched for them, which joins and becomes ready meanwhile.
+/// So long before pods are made to leave a node is launched for them, which joins and becomes ready
+/// meanwhile.
 const LEAD: SignedDuration = SignedDuration::from_mins(5);
 
 /// Claims whose nodes are going.
@@ -93,8 +95,8 @@ impl LeavingNodes<'_> {
     }
 }
 
-/// Until when pods that will not leave may stay: not at all where the machine falls within minutes whatever they ask
-/// for.
+/// Until when pods that will not leave may stay: not at all where the machine falls within minutes
+/// whatever they ask for.
 fn spared_until(claim: &NodeClaim, end: &Termination) -> Timestamp {
     let is_on_demand = claim
         .status
@@ -172,8 +174,8 @@ mod tests {
     fn pods_that_will_not_leave_are_planned_for_when_they_must() {
         use TerminationReason::{Deleted, InstanceGone, Interrupted, Lost};
         let (drains, ends) = (ClaimState::Draining, ClaimState::Terminating);
-        // The state, the reason, how it is paid for, the seconds until patience ends, and whether a shy pod is planned
-        // for.
+        // The state, the reason, how it is paid for, the seconds until patience ends, and whether a
+        // shy pod is planned for.
         let table = [
             (drains, Deleted, CapacityType::Spot, None, false),
             (drains, Deleted, CapacityType::Spot, Some(301), false),

@@ -1,8 +1,9 @@
 //! Pods that must be near their like, and cannot all leave at once.
 //!
-//! kube-scheduler lets the first of such pods be anywhere only while no other is. Where a budget keeps some of them on
-//! a node that is going, those that have left must be in the same domain as these. A node elsewhere would wait for
-//! them for ever, and the drain for their being healthy there.
+//! kube-scheduler lets the first of such pods be anywhere only while no other is. Where a budget
+//! keeps some of them on a node that is going, those that have left must be in the same domain as
+//! these. A node elsewhere would wait for them for ever, and the drain for their being healthy
+//! there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,8 +14,9 @@ use outrigger_model::{Node, Operator, Pod, PodSpec, PodState, RequirementSpec, S
 
 use super::eviction::EvictionRules;
 
-/// The pods of a snapshot, by their place in it, that must stay in the domains where their like is kept, with a spec
-/// that says so. `falls` says of which nodes the pods go soon whatever budgets say.
+/// The pods of a snapshot, by their place in it, that must stay in the domains where their like is
+/// kept, with a spec that says so. `falls` says of which nodes the pods go soon whatever budgets
+/// say.
 pub(crate) fn tied(snapshot: &Snapshot, falls: &dyn Fn(&str) -> bool) -> Vec<(usize, Arc<PodSpec>)> {
     let minds = |pod: &Pod| pod.is_provisionable() && !pod.spec.pod_affinity.is_empty();
     let leaves = |pod: &Pod| pod.state == PodState::Leaving && minds(pod);
@@ -41,7 +43,8 @@ struct Company<'a> {
 }
 
 impl Company<'_> {
-    /// The spec of a pod that must stay where its like is kept; `None` where that is not so, or it says so already.
+    /// The spec of a pod that must stay where its like is kept; `None` where that is not so, or it
+    /// says so already.
     fn tie(&self, pod: &Pod) -> Option<Arc<PodSpec>> {
         let terms = &pod.spec.pod_affinity;
         let is_like = |other: &Pod| terms.iter().all(|term| self.selects(pod, term, other));
@@ -119,7 +122,8 @@ mod tests {
     use crate::fixtures::{at, node, pod};
     use outrigger_model::fixtures;
 
-    /// Pods in these states, on the node of [`node`] where they have one, that must be in one zone, and a budget.
+    /// Pods in these states, on the node of [`node`] where they have one, that must be in one zone,
+    /// and a budget.
     fn world(states: &[PodState], allowed: Option<u32>) -> Snapshot {
         let mut snapshot = Snapshot::empty("c", at(0));
         let mut zoned = node(Vec::new());

@@ -1,5 +1,5 @@
-//! Pods that will not leave a node of their own accord: they ask not to be disrupted, or the Eviction API never lets
-//! them go.
+//! Pods that will not leave a node of their own accord: they ask not to be disrupted, or the
+//! Eviction API never lets them go.
 
 use std::fmt;
 
@@ -43,7 +43,8 @@ pub enum EvictionBlocker {
         /// The pod.
         pod: PodRef,
     },
-    /// Several budgets cover it: the Eviction API answers every request for such a pod with an error.
+    /// Several budgets cover it: the Eviction API answers every request for such a pod with an
+    /// error.
     SeveralBudgets {
         /// One of them.
         first: PodRef,
@@ -80,10 +81,12 @@ impl<'a> EvictionRules<'a> {
         Self { budgets: &snapshot.disruption_budgets, now: snapshot.taken_at }
     }
 
-    /// Why a pod will not leave, whoever asks it to; `None` where it may, and where it is on its way out already.
+    /// Why a pod will not leave, whoever asks it to; `None` where it may, and where it is on its
+    /// way out already.
     ///
-    /// The pods of daemonsets, static pods and pods that bear the taint of a drain are asked whether they want to be
-    /// left alone, as all others are. Nobody evicts the latter two, so that no budget has a say in it.
+    /// The pods of daemonsets, static pods and pods that bear the taint of a drain are asked
+    /// whether they want to be left alone, as all others are. Nobody evicts the latter two, so that
+    /// no budget has a say in it.
     pub fn blocker(&self, pod: &Pod) -> Option<EvictionBlocker> {
         if !pod.state.is_active() {
             return None;
@@ -110,8 +113,8 @@ impl<'a> EvictionRules<'a> {
         }
     }
 
-    /// The budget that lets a pod not go just now, since as many of its pods are away as may be; `None` where it may
-    /// go.
+    /// The budget that lets a pod not go just now, since as many of its pods are away as may be;
+    /// `None` where it may go.
     pub fn used_up(&self, pod: &Pod) -> Option<&'a PodDisruptionBudget> {
         let is_used_up = |budget: &&PodDisruptionBudget| {
             budget.disruptions_allowed == Some(0) && !lets_unready_go(budget, pod)
@@ -130,8 +133,8 @@ impl<'a> EvictionRules<'a> {
         })
     }
 
-    /// The budgets that an eviction of a pod asks. Those of pods whose containers do not run are not asked (the
-    /// Eviction API's `canIgnorePDB`), nor those of pods that no drain evicts.
+    /// The budgets that an eviction of a pod asks. Those of pods whose containers do not run are
+    /// not asked (the Eviction API's `canIgnorePDB`), nor those of pods that no drain evicts.
     fn asked_of<'s>(&'s self, pod: &'s Pod) -> impl Iterator<Item = &'a PodDisruptionBudget> + use<'s, 'a> {
         let runs = pod.state.is_active() && pod.readiness != Readiness::NotRunning;
         let is_on_node = matches!(pod.state, PodState::Bound | PodState::Leaving);
@@ -237,8 +240,8 @@ mod tests {
         use Readiness::{NotReady, NotRunning, Ready};
         use UnhealthyPods::{AlwaysAllow, IfHealthyBudget, Unknown};
         let later = || Unknown("Sometimes".into());
-        // Readiness, policy, healthy and desired, whether no pod ever goes, and what becomes of the pod while the
-        // budget lets none go.
+        // Readiness, policy, healthy and desired, whether no pod ever goes, and what becomes of the
+        // pod while the budget lets none go.
         let table = [
             (Ready, AlwaysAllow, (1, 1), false, "waits"),
             (Ready, AlwaysAllow, (0, 1), true, "stays"),

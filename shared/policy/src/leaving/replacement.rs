@@ -1,7 +1,8 @@
-//! Nodes that go of our own accord, once what their pods move to is ready: what commands of disruption come to.
+//! Nodes that go of our own accord, once what their pods move to is ready: what commands of
+//! disruption come to.
 //!
-//! They are voluntary: a node or a pod that asks not to be disrupted keeps the node, and after a while without
-//! replacements a command is given up.
+//! They are voluntary: a node or a pod that asks not to be disrupted keeps the node, and after a
+//! while without replacements a command is given up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,7 +17,8 @@ use outrigger_model::{
 use super::Supposed;
 use super::eviction::{EvictionBlocker, EvictionRules};
 
-/// How long replacements are waited for (Karpenter's commands: 10 min at least); a machine joins within a few minutes.
+/// How long replacements are waited for (Karpenter's commands: 10 min at least); a machine joins
+/// within a few minutes.
 pub const PATIENCE: Duration = Duration::from_mins(10);
 
 /// Whether replacements are still waited for.
@@ -109,8 +111,9 @@ pub fn blocker<'p>(
     pods.into_iter().find_map(|pod| rules.blocker(pod)).map(DisruptionBlocker::Pod)
 }
 
-/// What on a node cannot be read whole: the node itself, or a pod that somebody would miss. Where such a pod may run
-/// nobody knows, so its node does not go of our own accord. Pods that live and die with their nodes need no place.
+/// What on a node cannot be read whole: the node itself, or a pod that somebody would miss. Where
+/// such a pod may run nobody knows, so its node does not go of our own accord. Pods that live and
+/// die with their nodes need no place.
 pub fn unreadable<'p>(node: &Node, pods: impl IntoIterator<Item = &'p Pod>) -> Option<Box<Invalid>> {
     let is_missed = |pod: &&Pod| {
         let runs = matches!(pod.state, PodState::Bound | PodState::Leaving) && !pod.is_bound_to_its_node();
@@ -122,8 +125,8 @@ pub fn unreadable<'p>(node: &Node, pods: impl IntoIterator<Item = &'p Pod>) -> O
 
 /// Why a node of a command may not be drained, by the pods that are on it now; `None` where it may.
 ///
-/// The pods of a node that has drifted or expires are not asked where its drain ends by a time whatever they want
-/// (Karpenter: `terminationGracePeriod`).
+/// The pods of a node that has drifted or expires are not asked where its drain ends by a time
+/// whatever they want (Karpenter: `terminationGracePeriod`).
 pub fn command_blocker<'p>(
     command: &Command,
     claim: &NodeClaim,
@@ -161,16 +164,16 @@ fn asked_to_stay<'p>(
     }
 }
 
-/// The uids of the pods of a command's nodes that have a place: on nodes that are ready, or as pods that what replaces
-/// these nodes holds.
+/// The uids of the pods of a command's nodes that have a place: on nodes that are ready, or as pods
+/// that what replaces these nodes holds.
 pub fn placed(command: &Command, claims: &[NodeClaim]) -> BTreeSet<String> {
     let replaces = |claim: &&NodeClaim| command.replacements.iter().flatten().any(|name| *name == claim.name);
     let entered = claims.iter().filter(replaces).flat_map(|claim| &claim.status.nominated);
     command.placed.iter().chain(entered.map(|pod| &pod.uid)).cloned().collect()
 }
 
-/// Why a node may not be drained yet, by the pods that are on it now: one that comes back elsewhere has no place there,
-/// since it came after the last plan, or its place was not written down.
+/// Why a node may not be drained yet, by the pods that are on it now: one that comes back elsewhere
+/// has no place there, since it came after the last plan, or its place was not written down.
 pub fn unplaced<'p>(
     placed: &BTreeSet<String>,
     pods: impl IntoIterator<Item = &'p Pod>,
@@ -181,8 +184,8 @@ pub fn unplaced<'p>(
     pods.into_iter().find(has_none).map(|pod| DisruptionBlocker::Unplaced(pod.id.clone()))
 }
 
-/// The commands of which a plan says something new: what the pods of their nodes wait for. `is_launched` says of a
-/// planned node, by its claim, whether it is on its way.
+/// The commands of which a plan says something new: what the pods of their nodes wait for.
+/// `is_launched` says of a planned node, by its claim, whether it is on its way.
 pub fn noted(snapshot: &Snapshot, plan: &Plan, is_launched: impl Fn(&str) -> bool) -> Vec<Command> {
     if snapshot.commands.is_empty() {
         return Vec::new();
@@ -199,8 +202,9 @@ pub fn noted(snapshot: &Snapshot, plan: &Plan, is_launched: impl Fn(&str) -> boo
         .collect()
 }
 
-/// A command with the claims that the pods of its nodes wait for, and those that take the place of these nodes in
-/// static pools; `None` while a node is kept, some pod has no place, or a static pool lacks a node.
+/// A command with the claims that the pods of its nodes wait for, and those that take the place of
+/// these nodes in static pools; `None` while a node is kept, some pod has no place, or a static
+/// pool lacks a node.
 fn replaced(
     command: &Command,
     snapshot: &Snapshot,
@@ -223,7 +227,8 @@ fn replaced(
     Some(Command { replacements, placed: on_ready, ..command.clone() })
 }
 
-/// The nodes of a static pool that have yet to be ready; `None` while it has too few. Other pools have none.
+/// The nodes of a static pool that have yet to be ready; `None` while it has too few. Other pools
+/// have none.
 fn successors<'s>(pool: &str, snapshot: &'s Snapshot, launched: &[&'s PlannedNode]) -> Option<Vec<&'s str>> {
     let found = snapshot.node_pools.iter().find(|found| found.name == pool);
     let Some(replicas) = found.and_then(|found| found.spec.replicas) else { return Some(Vec::new()) };
@@ -236,7 +241,8 @@ fn successors<'s>(pool: &str, snapshot: &'s Snapshot, launched: &[&'s PlannedNod
     (ready.len() + starting.len() >= usize::try_from(replicas).unwrap_or(usize::MAX)).then_some(starting)
 }
 
-/// The pods that a command moves, in a snapshot as a decision sees it; `None` while a node of it is kept.
+/// The pods that a command moves, in a snapshot as a decision sees it; `None` while a node of it is
+/// kept.
 pub fn moved<'s>(command: &Command, seen: &'s Snapshot) -> Option<Vec<&'s Pod>> {
     held_nodes(command, seen)
         .all(|node| node.is_some_and(Node::is_disrupted))
@@ -256,7 +262,8 @@ fn held_nodes<'s>(command: &Command, snapshot: &'s Snapshot) -> impl Iterator<It
     held.map(|claim| snapshot.nodes.iter().find(|node| node.instance_id() == claim.instance_id()))
 }
 
-/// The claim on whose node each pod has a place, by the pod's uid; an empty name where that is ready.
+/// The claim on whose node each pod has a place, by the pod's uid; an empty name where that is
+/// ready.
 fn places<'p>(
     snapshot: &'p Snapshot,
     plan: &'p Plan,
@@ -283,8 +290,8 @@ fn starting<'s>(snapshot: &'s Snapshot, node: &str) -> Option<&'s str> {
     (claim.status.state < ClaimState::Initialized).then_some(claim.name.as_str())
 }
 
-/// The claims whose nodes wait for pods that have yet to leave others: those that commands wait for, and those that
-/// took the place of nodes which are going.
+/// The claims whose nodes wait for pods that have yet to leave others: those that commands wait
+/// for, and those that took the place of nodes which are going.
 pub fn awaiting<'l>(
     claims: &'l [NodeClaim],
     commands: &'l [Command],

@@ -1,7 +1,9 @@
-//! The world as a decision supposes it: what must happen, and what is tried, on top of a Snapshot's facts.
+//! The world as a decision supposes it: what must happen, and what is tried, on top of a Snapshot's
+//! facts.
 //!
-//! This is the only place that changes a Snapshot for the sake of a decision. A decision is made in a world in which
-//! pods that must leave wait for a place. It tries moves, plans and ends by supposing that they have come true.
+//! This is the only place that changes a Snapshot for the sake of a decision. A decision is made in
+//! a world in which pods that must leave wait for a place. It tries moves, plans and ends by
+//! supposing that they have come true.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,9 +34,10 @@ impl<'a> Supposed<'a> {
         Self { snapshot: Cow::Borrowed(snapshot) }
     }
 
-    /// The world as each decision sees it: pods that must find another place are [`PodState::Leaving`]. Nodes that are
-    /// to be replaced are closed as for a drain, so that nothing is planned onto them. Where that is so already, or no
-    /// node is going, nothing is supposed.
+    /// The world as each decision sees it: pods that must find another place are
+    /// [`PodState::Leaving`]. Nodes that are to be replaced are closed as for a drain, so that
+    /// nothing is planned onto them. Where that is so already, or no node is going, nothing is
+    /// supposed.
     pub fn leaving(snapshot: &'a Snapshot) -> Self {
         if !is_any_node_leaving(snapshot) {
             return Self::facts(snapshot);
@@ -63,8 +66,8 @@ impl<'a> Supposed<'a> {
         world
     }
 
-    /// Pods that must be near their like stay where a budget keeps some of these. `falls` says of which nodes the pods
-    /// go soon whatever budgets say.
+    /// Pods that must be near their like stay where a budget keeps some of these. `falls` says of
+    /// which nodes the pods go soon whatever budgets say.
     fn keeping_company(&mut self, falls: &dyn Fn(&str) -> bool) {
         for (index, spec) in company::tied(&self.snapshot, falls) {
             self.snapshot.to_mut().pods[index].spec = spec;
@@ -84,8 +87,8 @@ impl<'a> Supposed<'a> {
         nodes.filter(|node| names.contains(node.name.as_str())).for_each(|node| *node = closed(node));
     }
 
-    /// A plan is written down and nothing of it has happened yet: its nodes are claims, and its other pods are
-    /// nominated for the nodes, or entered in the claims, that have room for them.
+    /// A plan is written down and nothing of it has happened yet: its nodes are claims, and its
+    /// other pods are nominated for the nodes, or entered in the claims, that have room for them.
     pub fn planned(&mut self, plan: &Plan) {
         let next = self.snapshot.to_mut();
         let taken_at = next.taken_at;
@@ -155,8 +158,8 @@ fn closed(node: &Node) -> Node {
     node
 }
 
-/// Lets a pod leave. It may still carry the name of the node that it once was meant for, which says nothing about its
-/// next one.
+/// Lets a pod leave. It may still carry the name of the node that it once was meant for, which says
+/// nothing about its next one.
 fn leave(pod: &mut Pod) {
     pod.state = PodState::Leaving;
     pod.nominated_node = None;

@@ -1,8 +1,9 @@
 //! Daemonsets: what each adds to the nodes that it runs on.
 //!
 //! The newest pod of a daemonset shows better than its template what the next one will ask for: a
-//! VerticalPodAutoscaler or a LimitRange may have changed it (Karpenter `cluster.go` UpdateDaemonSet). Its required
-//! node affinity names the node that it was made for, so the template's stands in its place.
+//! VerticalPodAutoscaler or a LimitRange may have changed it (Karpenter `cluster.go`
+//! UpdateDaemonSet). Its required node affinity names the node that it was made for, so the
+//! template's stands in its place.
 
 use std::collections::BTreeMap;
 
@@ -23,14 +24,16 @@ pub struct Daemon<'a> {
     pub alternatives: Vec<Requirements>,
     /// What a node that has joined must be like: any of these.
     on_joined: Vec<Requirements>,
-    /// Whether its template could be read whole. Otherwise its pods may come to fewer nodes than it says.
+    /// Whether its template could be read whole. Otherwise its pods may come to fewer nodes than it
+    /// says.
     pub is_whole: bool,
 }
 
 /// The daemonsets of a snapshot.
 pub fn daemons(snapshot: &Snapshot) -> Vec<Daemon<'_>> {
     let mut newest: BTreeMap<&PodRef, &Pod> = BTreeMap::new();
-    // Of one that could not be read whole nobody knows which taints its like bears; it counts where it runs.
+    // Of one that could not be read whole nobody knows which taints its like bears; it counts where
+    // it runs.
     let whole = snapshot.pods.iter().filter(|pod| pod.degraded.is_none());
     for pod in whole.filter(|pod| !pod.state.is_over()) {
         let Some(set) = pod.daemon_set.as_deref() else { continue };
@@ -69,7 +72,8 @@ impl<'a> Daemon<'a> {
         first_untolerated(taints, &self.spec.tolerations).is_none()
     }
 
-    /// Whether it runs on a node with these labels and taints, now or, if the node is joining, then.
+    /// Whether it runs on a node with these labels and taints, now or, if the node is joining,
+    /// then.
     pub fn runs_on(&self, labels: &BTreeMap<String, String>, taints: &[Taint], joining: bool) -> bool {
         let mut alternatives = self.alternatives(joining).iter();
         self.tolerates(taints) && alternatives.any(|wanted| wanted.match_labels(labels).is_ok())
@@ -91,8 +95,8 @@ impl<'a> Daemon<'a> {
     }
 }
 
-/// What is asked of a node besides the labels that it gets once it has joined. None where they must be absent.
-/// Karpenter's templates carry them for daemonsets alone (`nodeclaimtemplate.go`).
+/// What is asked of a node besides the labels that it gets once it has joined. None where they must
+/// be absent. Karpenter's templates carry them for daemonsets alone (`nodeclaimtemplate.go`).
 fn before_joining(mut wanted: Requirements) -> Option<Requirements> {
     for key in [REGISTERED, INITIALIZED] {
         if !wanted.allow(key, "true") {

@@ -1,8 +1,10 @@
-//! Fill-only pods: what may come to a pool next, in the mean shape of the pods that run in it. These are new pods where
-//! demand grows, and those of drifted nodes where such nodes are being replaced one after another.
+//! Fill-only pods: what may come to a pool next, in the mean shape of the pods that run in it.
+//! These are new pods where demand grows, and those of drifted nodes where such nodes are being
+//! replaced one after another.
 //!
-//! They never open a node and never take a place from a pod: once all pods have their places, a node that is opened for
-//! some of them grows for these, so that whoever comes next needs no node of its own.
+//! They never open a node and never take a place from a pod: once all pods have their places, a
+//! node that is opened for some of them grows for these, so that whoever comes next needs no node
+//! of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,10 +24,11 @@ use crate::pods::virtual_pods::{FILL, virtual_pod};
 /// One processor in so many that a pool's pods ask for is bought at most for those that come next.
 const SHARE: u64 = 8;
 
-/// The fill-only pods of each pool. They are as many as came in the next hours when it was this time last, a
-/// week or a day ago; where nobody remembers, as many as have come within the last hour; and at most an
-/// eighth of those that run. Where drifted nodes are being replaced, the pods of the next ones are added.
-/// They ask for so many processors together as the pool or the options allow.
+/// The fill-only pods of each pool. They are as many as came in the next hours when it was this
+/// time last, a week or a day ago; where nobody remembers, as many as have come within the last
+/// hour; and at most an eighth of those that run. Where drifted nodes are being replaced, the pods
+/// of the next ones are added. They ask for so many processors together as the pool or the options
+/// allow.
 pub fn fill_pods(snapshot: &Snapshot, options: &Options<'_>) -> Vec<Pod> {
     let next = next_to_be_replaced(snapshot);
     if snapshot.demand.is_empty() && snapshot.demand_history.is_empty() && next.is_empty() {
@@ -49,8 +52,8 @@ pub fn fill_pods(snapshot: &Snapshot, options: &Options<'_>) -> Vec<Pod> {
     by_pool(snapshot).into_iter().flat_map(of_pool).collect()
 }
 
-/// Thousandths of a processor that the pods ask for on drifted nodes of each pool whose turn comes next. Only
-/// pools count of which a command replaces drifted nodes now.
+/// Thousandths of a processor that the pods ask for on drifted nodes of each pool whose turn comes
+/// next. Only pools count of which a command replaces drifted nodes now.
 fn next_to_be_replaced(snapshot: &Snapshot) -> BTreeMap<&str, u64> {
     if !snapshot.commands.iter().any(|command| command.reason == TerminationReason::Drifted) {
         return BTreeMap::new();
@@ -69,8 +72,8 @@ fn next_to_be_replaced(snapshot: &Snapshot) -> BTreeMap<&str, u64> {
     by_pool
 }
 
-/// A pod in the mean shape of those of a pool, which goes to no other; `None` where they ask for what few
-/// nodes have, as accelerators.
+/// A pod in the mean shape of those of a pool, which goes to no other; `None` where they ask for
+/// what few nodes have, as accelerators.
 fn mean(pool: &str, demand: &PoolDemand) -> Option<PodSpec> {
     let is_plain = |name: &str| [CPU, MEMORY, EPHEMERAL_STORAGE, PODS].contains(&name);
     let count = i64::from(demand.pods);
@@ -101,7 +104,8 @@ mod tests {
     use super::*;
     use crate::disruption::fixtures::{World, pod};
 
-    /// Four nodes that were planned as the pool was then, with a pod each, of which a command replaces the first.
+    /// Four nodes that were planned as the pool was then, with a pod each, of which a command
+    /// replaces the first.
     fn roll() -> World {
         let mut world = World::of_nodes(4);
         let hash = world.pool().template_hash();

@@ -27,8 +27,8 @@ pub fn group_of(pod: &Pod) -> Option<GroupName<'_>> {
     pod.group.as_deref().map(|group| (pod.id.namespace.as_str(), group))
 }
 
-/// Pods that stand for the buffers' room: of the lowest priority, never in a plan, so that room for them is found
-/// last and given up first (Karpenter `provisioning/buffers.go`).
+/// Pods that stand for the buffers' room: of the lowest priority, never in a plan, so that room for
+/// them is found last and given up first (Karpenter `provisioning/buffers.go`).
 pub fn buffer_pods(snapshot: &Snapshot) -> Vec<Pod> {
     let of_buffer = snapshot.buffers.iter().flat_map(|buffer| {
         let spec = Arc::new(PodSpec { priority: i32::MIN, ..buffer.spec.as_ref().clone() });
@@ -93,8 +93,8 @@ fn why(outcome: &Outcome) -> String {
     }
 }
 
-/// Nodes that are making room: a pod nominated to one of them waits for a preemption there. Any other nomination is our
-/// own or holds nothing back.
+/// Nodes that are making room: a pod nominated to one of them waits for a preemption there. Any
+/// other nomination is our own or holds nothing back.
 fn preemptions(snapshot: &Snapshot) -> BTreeSet<&str> {
     let leaving = snapshot.pods.iter().filter(|pod| pod.state == PodState::Terminating);
     let nodes: BTreeSet<&str> = leaving.filter_map(|pod| pod.node_name.as_deref()).collect();

@@ -1,8 +1,9 @@
-//! Static pods: what each node of a class runs by itself, so that planned pods cannot have its room.
+//! Static pods: what each node of a class runs by itself, so that planned pods cannot have its
+//! room.
 //!
-//! Nodes show better than files what the next one will run: a hook may write a manifest that nobody can read. Of each
-//! static pod counts the most that a ready node of the class shows. What the class says of others counts until a node
-//! that is ready and has settled shows none of them.
+//! Nodes show better than files what the next one will run: a hook may write a manifest that nobody
+//! can read. Of each static pod counts the most that a ready node of the class shows. What the
+//! class says of others counts until a node that is ready and has settled shows none of them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Pods that stand for room and exist nowhere: those of CapacityBuffers, and those that may come next.
+//! Pods that stand for room and exist nowhere: those of CapacityBuffers, and those that may come
+//! next.
 
 use std::sync::Arc;
 
@@ -20,7 +21,8 @@ pub fn is_fill(pod: &Pod) -> bool {
     &*pod.owner_kind == FILL
 }
 
-/// A pod that waits for a node. Real pods have other uids, as those of the API server hold no space.
+/// A pod that waits for a node. Real pods have other uids, as those of the API server hold no
+/// space.
 pub(super) fn virtual_pod(kind: &str, id: PodRef, spec: &Arc<PodSpec>, created_at: Timestamp) -> Pod {
     Pod {
         uid: format!("{kind} {id}"),

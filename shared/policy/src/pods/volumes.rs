@@ -34,7 +34,8 @@ enum Use {
 }
 
 impl Use {
-    /// `None` for a pod that has ended, and for one that ends on a node which is going: its successor is there already.
+    /// `None` for a pod that has ended, and for one that ends on a node which is going: its
+    /// successor is there already.
     fn of(pod: &Pod, leaving_nodes: &BTreeSet<&str>) -> Option<Self> {
         let node = pod.node_name.as_deref();
         match pod.state {
@@ -144,8 +145,8 @@ fn key(claim: &VolumeClaim) -> ClaimKey<'_> {
     (&claim.id.namespace, &claim.id.name)
 }
 
-/// The pod that has each claim which one pod alone may use; while none has it, the first that waits for it, in
-/// kube-scheduler's order.
+/// The pod that has each claim which one pod alone may use; while none has it, the first that waits
+/// for it, in kube-scheduler's order.
 fn users<'a>(
     snapshot: &'a Snapshot,
     claims: &BTreeMap<ClaimKey<'a>, &'a VolumeClaim>,

@@ -84,8 +84,8 @@ fn is_disrupted(node: &Node, state: Option<ClaimState>) -> bool {
     !node.ready || node.deleting || node.is_disrupted() || state.is_some_and(|state| !state.accepts_pods())
 }
 
-/// How many of so many nodes may be disrupted at once: the least that an active budget allows, none where one cannot be
-/// read.
+/// How many of so many nodes may be disrupted at once: the least that an active budget allows, none
+/// where one cannot be read.
 fn at_once(cluster: &ClusterState<'_>, pool: &NodePool, reason: DisruptionReason, nodes: usize) -> usize {
     let concerns = |budget: &&Budget| budget.reasons.as_ref().is_none_or(|all| all.contains(&reason));
     let allowed =

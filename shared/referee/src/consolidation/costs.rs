@@ -46,8 +46,8 @@ fn told_words(cost: NodeCost) -> String {
     Sum::of(cost.instances, cost.beside).words()
 }
 
-/// Nano-dollars per hour of instances, and of what nodes cost beside them. A faulty consolidation may end more than
-/// there is.
+/// Nano-dollars per hour of instances, and of what nodes cost beside them. A faulty consolidation
+/// may end more than there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sum {
     instances: i128,
@@ -102,8 +102,8 @@ impl<'a> Costs<'_, 'a> {
         instance.map_or_else(Sum::default, |price| Sum::of(price, beside))
     }
 
-    /// Its pool's class. Where the pool is gone, that of its claim comes first, and then all others in order; it must
-    /// make the node's instance type.
+    /// Its pool's class. Where the pool is gone, that of its claim comes first, and then all others
+    /// in order; it must make the node's instance type.
     fn offer(&self, node: &'a Node) -> Option<&'a ClassOffer> {
         let snapshot = self.cluster.snapshot;
         if let Some(pool) = node.node_pool().and_then(|name| self.cluster.pool(name)) {

@@ -1,4 +1,5 @@
-//! Whether the nodes of a command may be given up by choice: what they, their pods and their pool ask for.
+//! Whether the nodes of a command may be given up by choice: what they, their pods and their pool
+//! ask for.
 
 use outrigger_model::node_pool::{ConsolidationPolicy, DisruptionReason};
 use outrigger_model::{
@@ -78,8 +79,8 @@ impl Ended<'_, '_> {
         Some(format!("{} cannot be read whole", problem.object))
     }
 
-    /// What a pod on it says against it. Nobody asks them where the drain of a drifted node ends by a time (Karpenter:
-    /// `terminationGracePeriod`).
+    /// What a pod on it says against it. Nobody asks them where the drain of a drifted node ends by
+    /// a time (Karpenter: `terminationGracePeriod`).
     fn pod_stands_against(&self) -> Option<String> {
         let of_pool = self.pool.spec.template.spec.termination_grace_period;
         let claim = self.cluster.claim_of(self.node);
@@ -96,7 +97,8 @@ impl Ended<'_, '_> {
         if pod.is_protected(snapshot.taken_at) {
             return Some(format!("its pod {} asks not to be disrupted", pod.id));
         }
-        // The Eviction API asks no budget of a pod that does not run, and the drain evicts none that bears its taint.
+        // The Eviction API asks no budget of a pod that does not run, and the drain evicts none
+        // that bears its taint.
         if !pod.is_drainable() || pod.readiness == Readiness::NotRunning {
             return None;
         }
@@ -117,8 +119,8 @@ impl Ended<'_, '_> {
         }
     }
 
-    /// What its pool's policy says against it, and the reason that is told. Nodes that have drifted, and those that a
-    /// static pool has too many of, are not consolidated.
+    /// What its pool's policy says against it, and the reason that is told. Nodes that have
+    /// drifted, and those that a static pool has too many of, are not consolidated.
     fn policy(&self) -> Option<String> {
         let pods = evicted_from(self.cluster, &self.node.name).count();
         if self.reason == DisruptionReason::Empty && pods > 0 {
@@ -138,7 +140,8 @@ impl Ended<'_, '_> {
     }
 }
 
-/// Whether the Eviction API lets pods of a budget go that are not ready, without counting those that are away.
+/// Whether the Eviction API lets pods of a budget go that are not ready, without counting those
+/// that are away.
 fn lets_unhealthy_go(budget: &PodDisruptionBudget) -> bool {
     let has_enough = |pods: HealthyPods| pods.desired > 0 && pods.current >= pods.desired;
     match &budget.unhealthy_pods {

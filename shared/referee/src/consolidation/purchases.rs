@@ -1,4 +1,5 @@
-//! What commands buy: no node that is ended for money is bought again. It could have stayed, with its pods on it.
+//! What commands buy: no node that is ended for money is bought again. It could have stayed, with
+//! its pods on it.
 
 use outrigger_model::node_pool::DisruptionReason;
 use outrigger_model::{CapacityType, Node, PlannedNode, labels};

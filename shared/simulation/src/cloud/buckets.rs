@@ -1,4 +1,5 @@
-//! EC2's token buckets: what is asked too fast is refused. The numbers are those of Karpenter's stand-in for EC2.
+//! EC2's token buckets: what is asked too fast is refused. The numbers are those of Karpenter's
+//! stand-in for EC2.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -37,7 +38,8 @@ impl Buckets {
 }
 
 impl Ec2 {
-    /// Whether a request is not one too many; all processes and all others in the account take of the same buckets.
+    /// Whether a request is not one too many; all processes and all others in the account take of
+    /// the same buckets.
     pub(crate) fn admits(&mut self, rate: Rate, moment: Moment) -> bool {
         self.buckets.take(rate, moment.elapsed)
     }

@@ -1,6 +1,7 @@
-//! Node classes of the simulated account: every InstanceGroup exists, and has an image for amd64, unless the scenario
-//! says otherwise, a subnet in each zone, and a launch template that kOps wrote; an EC2NodeClass has an image for each
-//! architecture, the same subnets, and a template of our own.
+//! Node classes of the simulated account: every InstanceGroup exists, and has an image for amd64,
+//! unless the scenario says otherwise, a subnet in each zone, and a launch template that kOps
+//! wrote; an EC2NodeClass has an image for each architecture, the same subnets, and a template of
+//! our own.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Machines that are not well, as `DescribeInstanceStatus` shows them, and machines that are stopped.
+//! Machines that are not well, as `DescribeInstanceStatus` shows them, and machines that are
+//! stopped.
 
 use std::time::Duration;
 

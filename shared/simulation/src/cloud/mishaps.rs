@@ -1,4 +1,5 @@
-//! What EC2 does wrong with single fleets: it launches too many instances, or hears a request minutes late.
+//! What EC2 does wrong with single fleets: it launches too many instances, or hears a request
+//! minutes late.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Capacity reservations: instances of one type in one zone that are kept for those who name the reservation.
+//! Capacity reservations: instances of one type in one zone that are kept for those who name the
+//! reservation.
 
 use outrigger_engine::ports::CloudError;
 use outrigger_model::node_class::CapacityReservation;
@@ -37,7 +38,8 @@ impl Ec2 {
         self.reservations.iter().find(is_here).map_or(0, |reservation| u64::from(reservation.available))
     }
 
-    /// Refuses a request whose template does not start its instances in the reservation that it speaks of.
+    /// Refuses a request whose template does not start its instances in the reservation that it
+    /// speaks of.
     pub(super) fn check_reservation(&self, request: &FleetRequest) -> Result<(), CloudError> {
         let named = request.launch_template.split_once('@').map(|(_, reservation)| reservation);
         let wanted =

@@ -51,7 +51,8 @@ impl Ec2 {
         }
     }
 
-    /// An instance that no launch of ours answers for appears: like one that runs already, under other tags.
+    /// An instance that no launch of ours answers for appears: like one that runs already, under
+    /// other tags.
     pub(crate) fn appear(&mut self, tags: BTreeMap<String, String>, moment: Moment) -> Option<String> {
         let like = self.machines.values().next()?.clone();
         let id = format!("i-{:017x}", self.machines.len() + 1);

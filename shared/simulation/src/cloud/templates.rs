@@ -22,7 +22,8 @@ pub(super) struct Templates {
 }
 
 impl Ec2 {
-    /// Our own template for a class, and for a reservation after a `@`, written where it is missing.
+    /// Our own template for a class, and for a reservation after a `@`, written where it is
+    /// missing.
     pub(super) fn write_template(
         &mut self,
         class: &str,

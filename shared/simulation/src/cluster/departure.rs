@@ -1,4 +1,5 @@
-//! How pods and nodes leave: evictions under budgets, deletions with grace, and what controllers make again.
+//! How pods and nodes leave: evictions under budgets, deletions with grace, and what controllers
+//! make again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -115,7 +116,8 @@ impl Objects {
         self.lives.get(&pod.uid).and_then(|life| life.asks_since).unwrap_or_default()
     }
 
-    /// Somebody makes a budget for the workload of each pod of a node that lets none of its pods go.
+    /// Somebody makes a budget for the workload of each pod of a node that lets none of its pods
+    /// go.
     pub(crate) fn add_budgets(&mut self, node: &str, moment: Moment) {
         let uids: BTreeSet<&str> = self.pods.on(node).map(|pod| pod.uid.as_str()).collect();
         let has_pods_here = |owner: &&Replicas| owner.uids.iter().any(|uid| uids.contains(uid.as_str()));
@@ -168,7 +170,8 @@ impl Objects {
         self.life(pod).grace
     }
 
-    /// Whom a request to end a pod hits: the pod that it names by its uid, or else whoever bears its name.
+    /// Whom a request to end a pod hits: the pod that it names by its uid, or else whoever bears
+    /// its name.
     pub(crate) fn meant(&self, pod: &Pod) -> Pod {
         let meant = if self.guards.has(Guard::PodUid) {
             self.pods.get(&pod.uid)
@@ -255,8 +258,8 @@ impl Objects {
         }
     }
 
-    /// A pod is asked to end; its controller makes another at once. Returns how long it may take; `None` when it ends
-    /// already, or is gone.
+    /// A pod is asked to end; its controller makes another at once. Returns how long it may take;
+    /// `None` when it ends already, or is gone.
     pub(crate) fn delete_pod(&mut self, uid: &str, grace: Duration, moment: Moment) -> Option<Duration> {
         let mut pod = self.pods.get(uid).filter(|pod| pod.state != PodState::Terminating)?.clone();
         self.replace(uid, moment);
@@ -406,8 +409,8 @@ impl Objects {
     }
 }
 
-/// Whether the Eviction API asks budgets about a pod. It does not where the pod ends already, or where
-/// its containers do not run.
+/// Whether the Eviction API asks budgets about a pod. It does not where the pod ends already, or
+/// where its containers do not run.
 fn asks_budgets(pod: &Pod) -> bool {
     pod.state == PodState::Bound && pod.readiness != Readiness::NotRunning
 }

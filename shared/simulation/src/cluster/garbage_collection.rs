@@ -78,8 +78,8 @@ impl Objects {
         owner.is_some_and(|uid| self.deleted_pool(uid).is_some())
     }
 
-    /// The garbage collector looks: it orphans what is to be kept, and deletes what belongs to a NodePool that is gone
-    /// or waits for it.
+    /// The garbage collector looks: it orphans what is to be kept, and deletes what belongs to a
+    /// NodePool that is gone or waits for it.
     pub(crate) fn collect_garbage(&mut self) -> Collected {
         let mut collected = Collected::default();
         for pool in &mut self.deleted_pools {

@@ -59,7 +59,8 @@ impl Objects {
         self.change(name, |node| set(node, "AcceleratedHardwareReady", ConditionStatus::False, moment));
     }
 
-    /// A node gets a taint with an effect that a later Kubernetes knows, and that means nothing to this one.
+    /// A node gets a taint with an effect that a later Kubernetes knows, and that means nothing to
+    /// this one.
     pub(crate) fn confuse(&mut self, name: &str) {
         let (key, effect) = ("corp.example/later".to_owned(), "NoAdmit".to_owned());
         let allowed = "NoSchedule, PreferNoSchedule or NoExecute";
@@ -70,7 +71,8 @@ impl Objects {
         });
     }
 
-    /// That taint goes. Returns whether it was still there: whoever changes a node leaves alone what it does not know.
+    /// That taint goes. Returns whether it was still there: whoever changes a node leaves alone
+    /// what it does not know.
     pub(crate) fn clear_up(&mut self, name: &str) -> bool {
         let Some(node) = self.nodes.get(name) else { return true };
         let was_kept = node.degraded.is_none() || !node.foreign_taints.is_empty();

@@ -33,8 +33,9 @@ impl Objects {
         self.put_pod(pod);
     }
 
-    /// Binds a pod in the place of the scheduler, as the API server does it: it asks only whether this is the
-    /// pod and whether it has a node. Says why the kubelet will not have it, if it will not; `refuses`: it takes none.
+    /// Binds a pod in the place of the scheduler, as the API server does it: it asks only whether
+    /// this is the pod and whether it has a node. Says why the kubelet will not have it, if it will
+    /// not; `refuses`: it takes none.
     pub(crate) fn bind(
         &mut self,
         planned: &NominatedPod,
@@ -71,8 +72,8 @@ impl Objects {
         std::mem::take(&mut self.bound)
     }
 
-    /// A kubelet does not take a pod: it has failed, and its controller makes another. What remains of it goes
-    /// with its node, or makes way for the one of its name.
+    /// A kubelet does not take a pod: it has failed, and its controller makes another. What remains
+    /// of it goes with its node, or makes way for the one of its name.
     fn refuse(&mut self, uid: &str, moment: Moment) {
         self.replace(uid, moment);
         if let Some(mut pod) = self.pods.get(uid).cloned() {
@@ -86,8 +87,8 @@ impl Objects {
         }
     }
 
-    /// Somebody binds a pod of their own to a node: nothing controls it, and it takes a fifth of the node. Where that is
-    /// not free, the kubelet does not take it.
+    /// Somebody binds a pod of their own to a node: nothing controls it, and it takes a fifth of
+    /// the node. Where that is not free, the kubelet does not take it.
     pub(crate) fn add_stranger(&mut self, node: &str, moment: Moment) {
         let Some(found) = self.nodes.get(node) else { return };
         let fifth = |name| Quantity::millis(found.allocatable.get(name).milli_value() / 5);
@@ -128,8 +129,8 @@ impl Objects {
     }
 }
 
-/// Why the kubelet does not take a pod: room, what the pod asks of labels, or a taint that would make it
-/// leave at once. A taint that only keeps the scheduler away is nothing to it.
+/// Why the kubelet does not take a pod: room, what the pod asks of labels, or a taint that would
+/// make it leave at once. A taint that only keeps the scheduler away is nothing to it.
 fn refusal(node: &Node, taken: &Resources, pod: &Pod) -> Option<String> {
     let mut free = node.allocatable.clone();
     free.subtract(taken);

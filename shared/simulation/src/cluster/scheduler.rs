@@ -1,7 +1,8 @@
-//! A small kube-scheduler: it filters by room, taints, node selector, node affinity, host ports, volumes, required spread
-//! and required affinity between pods. Of the nodes that remain it takes the one with the most room, so it spreads where
-//! the planner packs. It tries a nominated node first, and counts room that is nominated to pods of the same or a higher
-//! priority as taken. A pod for which there is no node makes pods of a lower priority leave one.
+//! A small kube-scheduler: it filters by room, taints, node selector, node affinity, host ports,
+//! volumes, required spread and required affinity between pods. Of the nodes that remain it takes
+//! the one with the most room, so it spreads where the planner packs. It tries a nominated node
+//! first, and counts room that is nominated to pods of the same or a higher priority as taken. A
+//! pod for which there is no node makes pods of a lower priority leave one.
 
 mod affinity;
 mod preemption;
@@ -78,8 +79,8 @@ enum Verdict {
     NoNode,
 }
 
-/// One pass over the pods that have no node. Those that were tried before are tried again only when a node has changed
-/// that may take them, as kube-scheduler's queueing hints have it.
+/// One pass over the pods that have no node. Those that were tried before are tried again only when
+/// a node has changed that may take them, as kube-scheduler's queueing hints have it.
 pub(crate) fn run(objects: &mut Objects, touched: &BTreeSet<String>, moment: Moment) -> Placed {
     for (daemon_set, node) in missing_daemons(objects, moment) {
         add_daemon(objects, &daemon_set, node, moment);
@@ -216,13 +217,15 @@ struct Tried<'a> {
     looks_again: bool,
 }
 
-/// The pods that a pass tries. One that was tried in vain waits until a node changes that may take it.
+/// The pods that a pass tries. One that was tried in vain waits until a node changes that may take
+/// it.
 fn queue<'a>(objects: &'a Objects, touched: &BTreeSet<String>, moment: Moment) -> Vec<Tried<'a>> {
     let repels = objects.pods.repelling().next().is_some();
     let tried = objects.pods.unbound().filter(|pod| waits(pod)).map(|pod| {
         let wanted = objects.volumes.requirements(pod);
         let alone: Vec<PodRef> = objects.volumes.for_one_pod(pod).collect();
-        // Each pod that comes or goes may make way for others of its spread or affinity, or for who needs its volume.
+        // Each pod that comes or goes may make way for others of its spread or affinity, or for who
+        // needs its volume.
         let minds_others = spread::required(pod).next().is_some() || affinity::minds(pod) || repels;
         let looks_again = !alone.is_empty() || minds_others;
         Tried { pod, wanted, alone, looks_again }
@@ -328,8 +331,8 @@ impl<'a> Room<'a> {
         fits && !pod.spec.host_ports.iter().any(|port| ports.iter().any(|taken| collide(port, taken)))
     }
 
-    /// How much of the node would stay free, as the mean of processor and memory; less where a soft taint asks to stay
-    /// away.
+    /// How much of the node would stay free, as the mean of processor and memory; less where a soft
+    /// taint asks to stay away.
     fn score(&self, pod: &Pod) -> f64 {
         let left = |name: &str| {
             let all = self.node.allocatable.get(name);
@@ -365,13 +368,15 @@ fn forget_nomination(pod: &Pod, rooms: &mut Rooms<'_>) {
     }
 }
 
-/// Two ports of one node collide when number and protocol agree and either address is every address.
+/// Two ports of one node collide when number and protocol agree and either address is every
+/// address.
 fn collide(a: &HostPort, b: &HostPort) -> bool {
     let every = |ip: &str| matches!(ip, "" | "0.0.0.0" | "::");
     a.port == b.port && a.protocol == b.protocol && (a.ip == b.ip || every(&a.ip) || every(&b.ip))
 }
 
-/// Daemonsets and nodes that they belong on but do not run on yet. One that does not fit is tried again at every pass.
+/// Daemonsets and nodes that they belong on but do not run on yet. One that does not fit is tried
+/// again at every pass.
 fn missing_daemons(objects: &Objects, moment: Moment) -> Vec<(DaemonSet, String)> {
     let mut rooms = Rooms::new();
     let mut lacking: Vec<(&DaemonSet, Pod, Vec<&Node>)> = Vec::new();

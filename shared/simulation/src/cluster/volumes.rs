@@ -1,4 +1,5 @@
-//! Volumes of pods: each is made in the zone where its first pod runs, and is detached a while after its pod has ended.
+//! Volumes of pods: each is made in the zone where its first pod runs, and is detached a while
+//! after its pod has ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -162,7 +163,8 @@ impl Volumes {
             .collect()
     }
 
-    /// Volumes that are still being detached from a node although their pods have ended, and when these did.
+    /// Volumes that are still being detached from a node although their pods have ended, and when
+    /// these did.
     pub(crate) fn detaching(&self, node: &str, moment: Moment) -> impl Iterator<Item = (&PodRef, Duration)> {
         let on = self.attached.iter().filter(move |((on, _), _)| on == node);
         on.filter(move |(_, attached)| !attached.is_over(moment))

@@ -1,5 +1,5 @@
-//! Controllers of workloads: they make as many pods as are wanted, make another for one that leaves, replace all of
-//! them in a deploy, and let those of a Job end.
+//! Controllers of workloads: they make as many pods as are wanted, make another for one that
+//! leaves, replace all of them in a deploy, and let those of a Job end.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,15 +66,17 @@ impl Objects {
         self.workloads.get(workload).is_some_and(|replicas| !replicas.old.is_empty())
     }
 
-    /// A deploy begins: all pods that a workload has are to be replaced. Returns how many those are.
+    /// A deploy begins: all pods that a workload has are to be replaced. Returns how many those
+    /// are.
     pub(crate) fn begin_roll(&mut self, workload: usize) -> usize {
         let Some(present) = self.workloads.get_mut(workload) else { return 0 };
         present.old = present.uids.clone();
         present.old.len()
     }
 
-    /// Goes on with a deploy as a Deployment's controller does it by default: up to a quarter more pods than are
-    /// wanted, rounded up, and of the running ones up to a quarter fewer, rounded down. Says whether it goes on.
+    /// Goes on with a deploy as a Deployment's controller does it by default: up to a quarter more
+    /// pods than are wanted, rounded up, and of the running ones up to a quarter fewer, rounded
+    /// down. Says whether it goes on.
     pub(crate) fn roll_on(&mut self, workload: usize, moment: Moment) -> bool {
         let Some(present) = self.workloads.get(workload) else { return false };
         let wanted = present.wanted;
@@ -196,9 +198,10 @@ impl Objects {
         leaving
     }
 
-    /// Pods of a workload, by uid, as its ReplicaSet ends them: those without a node first, then those that do not run,
-    /// those that are not ready, the lowest deletion cost, the most pods of the workload on one node, the shortest time
-    /// on it by powers of two, and the youngest (`ActivePodsWithRanks`).
+    /// Pods of a workload, by uid, as its ReplicaSet ends them: those without a node first, then
+    /// those that do not run, those that are not ready, the lowest deletion cost, the most pods of
+    /// the workload on one node, the shortest time on it by powers of two, and the youngest
+    /// (`ActivePodsWithRanks`).
     fn first_to_go(&self, workload: usize, uids: &BTreeSet<String>, moment: Moment) -> Vec<String> {
         let Some(present) = self.workloads.get(workload) else { return Vec::new() };
         let mut by_node: BTreeMap<&str, usize> = BTreeMap::new();
@@ -224,7 +227,8 @@ impl Objects {
         pods.into_iter().map(|pod| pod.uid.clone()).collect()
     }
 
-    /// A pod that still has this uid gets a deletion cost of ours, or loses ours; a value of somebody else stays.
+    /// A pod that still has this uid gets a deletion cost of ours, or loses ours; a value of
+    /// somebody else stays.
     pub(super) fn set_deletion_cost(&mut self, pod: &Pod, cost: Option<i32>) {
         let is_ours = |present: &&Pod| present.deletion_cost.is_none_or(DeletionCost::is_ours);
         let Some(mut present) = self.pods.get(&pod.uid).filter(is_ours).cloned() else { return };
@@ -232,7 +236,8 @@ impl Objects {
         self.put_pod(present);
     }
 
-    /// The pods whose deletion cost is not the one that their workload gives them, where it gives them one.
+    /// The pods whose deletion cost is not the one that their workload gives them, where it gives
+    /// them one.
     pub(crate) fn with_another_deletion_cost(&self) -> impl Iterator<Item = &Pod> {
         self.workloads.iter().filter(|replicas| replicas.workload.deletion_cost.is_some()).flat_map(
             |replicas| {
@@ -242,7 +247,8 @@ impl Objects {
         )
     }
 
-    /// A pod gets a deletion cost of another controller, or loses the one that it has, whoever set it.
+    /// A pod gets a deletion cost of another controller, or loses the one that it has, whoever set
+    /// it.
     #[cfg(feature = "week")]
     pub(crate) fn overwrite_deletion_cost(&mut self, uid: &str, cost: Option<i32>) {
         let Some(mut pod) = self.pods.get(uid).cloned() else { return };
@@ -280,12 +286,14 @@ impl Objects {
         owner.workload.lasts
     }
 
-    /// The pods, by uid, that have come to a node since this was asked last and will end by themselves.
+    /// The pods, by uid, that have come to a node since this was asked last and will end by
+    /// themselves.
     pub(crate) fn take_begun(&mut self) -> Vec<String> {
         std::mem::take(&mut self.begun)
     }
 
-    /// A pod has done its work. One that is being evicted has a successor by then, and ends as it was asked to.
+    /// A pod has done its work. One that is being evicted has a successor by then, and ends as it
+    /// was asked to.
     pub(crate) fn finish_pod(&mut self, uid: &str, moment: Moment) {
         let owner = self.workloads.iter().position(|replicas| replicas.uids.contains(uid));
         if let Some(workload) = owner.filter(|_| self.has_begun(uid)) {

@@ -1,4 +1,5 @@
-//! `outrigger uninstall`: run by a person, again and again until nothing of Outrigger's is left in the cluster.
+//! `outrigger uninstall`: run by a person, again and again until nothing of Outrigger's is left in
+//! the cluster.
 
 use std::sync::Arc;
 use std::time::Duration;

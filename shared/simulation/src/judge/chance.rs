@@ -1,5 +1,5 @@
-//! Worlds drawn from a seed: what the cluster is like, what it asks for, and all that goes wrong for a quarter of an
-//! hour.
+//! Worlds drawn from a seed: what the cluster is like, what it asks for, and all that goes wrong
+//! for a quarter of an hour.
 
 mod company;
 mod disruption;
@@ -147,7 +147,8 @@ impl Chance {
         confirm_deletions(&mut scenario.events);
         scenario.adopt = scenario.events.iter().any(|event| forgets(&event.kind));
         if scenario.adopt {
-            // Who adopts leaves alone what has no tags of a pool, and what is of no claim of its launch.
+            // Who adopts leaves alone what has no tags of a pool, and what is of no claim of its
+            // launch.
             let is_of_none = |kind: &EventKind| {
                 matches!(kind, EventKind::LateInstances(_) | EventKind::SurplusInstances(_))
             };

@@ -8,7 +8,8 @@ use super::Asks;
 use crate::cloud::NO_LAUNCH;
 use crate::play::Ending;
 
-/// How long a world rests at its end. Trouble is long over by then, and so is everything that it caused.
+/// How long a world rests at its end. Trouble is long over by then, and so is everything that it
+/// caused.
 const REST: Duration = Duration::from_mins(10);
 
 /// What was not as it must be in a world that has run for so long.
@@ -30,7 +31,8 @@ pub(crate) fn complaints(ending: &Ending, asks: Asks, duration: Duration) -> Vec
     complaints
 }
 
-/// Launches that stay open, claims that are not ready, and what ledger, EC2 and cluster do not agree about.
+/// Launches that stay open, claims that are not ready, and what ledger, EC2 and cluster do not
+/// agree about.
 fn left_over(ending: &Ending) -> Vec<String> {
     let open = ending.intents.iter().filter(|intent| intent.ended_at.is_none());
     let mut left: Vec<_> = open.map(|intent| format!("launch {} is still open", intent.id)).collect();

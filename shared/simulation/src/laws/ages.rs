@@ -6,7 +6,8 @@ use outrigger_model::{NodeClaim, TerminationReason};
 /// By how much clocks may differ.
 const TOLERANCE: SignedDuration = SignedDuration::from_mins(1);
 
-/// Whether the clock of an API server that has answered is too far ahead or behind for ages to be told.
+/// Whether the clock of an API server that has answered is too far ahead or behind for ages to be
+/// told.
 pub(crate) fn are_unknown(server_ahead: Option<SignedDuration>) -> bool {
     server_ahead.is_some_and(|ahead| ahead.abs() > TOLERANCE)
 }

@@ -16,8 +16,9 @@ use crate::time::{Moment, after};
 /// Commands that have waited for longer come to nothing, whoever has not given them up yet.
 const CURRENT: Duration = Duration::from_mins(8);
 
-/// What a command of disrupt must not do that was just written: with it, more nodes of a pool are given up by choice
-/// than its budgets allow for the command's reason, by the nodes that the run has seen.
+/// What a command of disrupt must not do that was just written: with it, more nodes of a pool are
+/// given up by choice than its budgets allow for the command's reason, by the nodes that the run
+/// has seen.
 pub(crate) fn commitment(state: &State, owner: &str, command: &Command, moment: Moment) -> Vec<String> {
     let Some(reason) = by_choice(command.reason).filter(|_| !may_know_another_claim(state, moment)) else {
         return Vec::new();
@@ -70,7 +71,8 @@ fn by_choice(reason: TerminationReason) -> Option<DisruptionReason> {
     }
 }
 
-/// How many nodes of a pool are held by disrupt's commands, or end because of one, for some of the reasons.
+/// How many nodes of a pool are held by disrupt's commands, or end because of one, for some of the
+/// reasons.
 fn given_up(
     state: &State,
     pool: &NodePool,
@@ -91,7 +93,8 @@ fn why_given_up(state: &State, claim: &NodeClaim, moment: Moment) -> Option<Disr
     end.and_then(|end| by_choice(end.reason)).or_else(held)
 }
 
-/// The least that a budget allows which held all the time since the run's look; `None` where none did.
+/// The least that a budget allows which held all the time since the run's look; `None` where none
+/// did.
 fn allowed(pool: &NodePool, reason: DisruptionReason, look: &Look, moment: Moment) -> Option<usize> {
     let ago = moment.elapsed.saturating_sub(look.ledger) + CLOCK_TOLERANCE;
     let since = SignedDuration::try_from(ago).ok().and_then(|ago| moment.at.checked_sub(ago).ok())?;

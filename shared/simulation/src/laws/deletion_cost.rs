@@ -1,4 +1,5 @@
-//! What must hold for deletion costs: those that somebody else gave a pod are neither asked to change nor changed.
+//! What must hold for deletion costs: those that somebody else gave a pod are neither asked to
+//! change nor changed.
 
 use outrigger_model::{DeletionCost, Pod};
 

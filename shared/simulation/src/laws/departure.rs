@@ -34,7 +34,8 @@ pub(crate) fn eviction(state: &State, owner: &str, pod: &Pod, moment: Moment) ->
     broken
 }
 
-/// A pod is asked to end only by a run that has seen it on a node: another may bear its name by now.
+/// A pod is asked to end only by a run that has seen it on a node: another may bear its name by
+/// now.
 pub(crate) fn asked_as_seen(state: &State, owner: &str, pod: &Pod) -> Option<String> {
     let is_there = state.cluster.pods().contains_key(&pod.uid);
     let looked = || state.looks.of(owner)?.pods.get(pod.node_name.as_deref()?).copied();
@@ -44,8 +45,8 @@ pub(crate) fn asked_as_seen(state: &State, owner: &str, pod: &Pod) -> Option<Str
         .then(|| format!("{} was asked to end, whom {owner} has not seen on a node", pod.id))
 }
 
-/// Workload leaves before daemons, and what is critical after both: a pod is evicted only when none of those that leave
-/// before it was on the node as the run looked.
+/// Workload leaves before daemons, and what is critical after both: a pod is evicted only when none
+/// of those that leave before it was on the node as the run looked.
 pub(crate) fn eviction_in_turn(state: &State, owner: &str, pod: &Pod, moment: Moment) -> Option<String> {
     const CRITICAL: i32 = 2_000_000_000;
     let turn = |pod: &Pod| (pod.spec.priority >= CRITICAL, &*pod.owner_kind == "DaemonSet");
@@ -93,8 +94,8 @@ pub(crate) fn forced_deletion(state: &State, pod: &Pod, grace: Duration, moment:
     broken
 }
 
-/// We terminate what is ours, and only when its pods have left, when patience has ended, or when there is nothing to
-/// save.
+/// We terminate what is ours, and only when its pods have left, when patience has ended, or when
+/// there is nothing to save.
 pub(crate) fn termination(state: &State, id: &str, moment: Moment) -> Vec<String> {
     let Some(machine) = state.cloud.machines().get(id).filter(|machine| machine.is_live()) else {
         return Vec::new();
@@ -172,7 +173,8 @@ fn claim_on<'s>(state: &'s State, instance: &str) -> Option<&'s NodeClaim> {
     state.ledger.claims().find(runs_on)
 }
 
-/// A run that read the ledger before it was replaced may act after that, on a claim that is no longer written so.
+/// A run that read the ledger before it was replaced may act after that, on a claim that is no
+/// longer written so.
 pub(super) fn may_know_another_claim(state: &State, moment: Moment) -> bool {
     state.restored_at.is_some_and(|at| moment.elapsed.saturating_sub(at) < LONGEST_STANDSTILL)
 }

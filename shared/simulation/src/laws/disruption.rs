@@ -1,4 +1,5 @@
-//! What must hold when nodes are given up by choice: nobody on them minds, and what replaces them is ready.
+//! What must hold when nodes are given up by choice: nobody on them minds, and what replaces them
+//! is ready.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -36,8 +37,8 @@ pub(super) const fn is_by_choice(reason: TerminationReason) -> bool {
     matches!(reason, Empty | Underutilized | Drifted | Rebalanced)
 }
 
-/// Nodes that hold nothing but what is bound to them, although their pool gives such nodes up and nobody asks for them.
-/// It makes no difference that somebody has cordoned one.
+/// Nodes that hold nothing but what is bound to them, although their pool gives such nodes up and
+/// nobody asks for them. It makes no difference that somebody has cordoned one.
 pub(crate) fn kept_though_empty(state: &State, policy: Policy) -> Vec<String> {
     if policy != Policy::Outrigger {
         return Vec::new();
@@ -63,7 +64,8 @@ fn ends_empty(state: &State, claim: &NodeClaim) -> bool {
     gives_up && state.cluster.annotated_at(&claim.name).is_none()
 }
 
-/// A command of disrupt was proposed by an earlier run, over the same nodes and for the same reason.
+/// A command of disrupt was proposed by an earlier run, over the same nodes and for the same
+/// reason.
 pub(crate) fn proposal(state: &State, command: &Command, moment: Moment) -> Option<String> {
     let claims = state.ledger.claims().filter(|claim| command.claims.contains(&claim.name));
     let mut nodes: Vec<&str> = claims.filter_map(NodeClaim::instance_id).collect();
@@ -87,8 +89,8 @@ pub(crate) fn end_by_itself(state: &State, claim: &NodeClaim) -> Option<String> 
     begins.then(|| format!("claim {} ends without a command: {reason}", claim.name))
 }
 
-/// What is wrong with the end of a command, as the ledger stands before it is written: the claims that end with it are
-/// needed by somebody.
+/// What is wrong with the end of a command, as the ledger stands before it is written: the claims
+/// that end with it are needed by somebody.
 pub(crate) fn execution(
     state: &State,
     owner: &str,
@@ -109,7 +111,8 @@ pub(crate) fn execution(
     unwilling.chain(unplaced).chain(unread).chain(not_replaced(state, look, command, moment)).collect()
 }
 
-/// Pods of which nobody knows where else they may run, and that were there when the run looked at their node.
+/// Pods of which nobody knows where else they may run, and that were there when the run looked at
+/// their node.
 fn unread(state: &State, look: &Look, claim: &NodeClaim) -> Vec<String> {
     let Some(node) = node_of(state, claim) else { return Vec::new() };
     let is_unread = |pod: &&Pod| pod.degraded.is_some() && !pod.is_bound_to_its_node();
@@ -150,7 +153,8 @@ fn unwilling(
     pods.chain(protection::ended_node(state, look, claim, node)).collect()
 }
 
-/// Pods that come back elsewhere, and for which neither a replacement nor a node that is ready is known to have room.
+/// Pods that come back elsewhere, and for which neither a replacement nor a node that is ready is
+/// known to have room.
 fn unplaced(state: &State, look: &Look, command: &Command, claim: &NodeClaim, moment: Moment) -> Vec<String> {
     let stored = state.ledger.commands().find(|stored| stored.id == command.id);
     let (Some(node), Some(stored)) = (node_of(state, claim), stored) else { return Vec::new() };
@@ -189,8 +193,8 @@ fn not_replaced(state: &State, look: &Look, command: &Command, moment: Moment) -
     missing.map(|name| format!("{} was carried out before {name} was ready", command.id)).collect()
 }
 
-/// Whether the node of a claim was ready when the run looked at both, and either initialised or closed to all but the
-/// pods that were planned for it.
+/// Whether the node of a claim was ready when the run looked at both, and either initialised or
+/// closed to all but the pods that were planned for it.
 fn was_ready(state: &State, look: &Look, claim: &str, moment: Moment) -> bool {
     let Some(claim) = state.ledger.claims().find(|it| it.name == claim) else { return false };
     let ago = moment.elapsed.saturating_sub(look.ledger);
@@ -216,8 +220,9 @@ fn was_ready(state: &State, look: &Look, claim: &str, moment: Moment) -> bool {
     began_since || takes_pods && (node.ready || lost_since())
 }
 
-/// A node is opened that a command waits for, although it has not been ready for long: what was planned for it would
-/// find others there. Where calls fail, lifecycle may have to leave its pods to the scheduler.
+/// A node is opened that a command waits for, although it has not been ready for long: what was
+/// planned for it would find others there. Where calls fail, lifecycle may have to leave its pods
+/// to the scheduler.
 pub(crate) fn opens_replacement(
     state: &State,
     owner: &str,
@@ -255,8 +260,8 @@ pub(crate) fn opens_replacement(
     is_early.then(|| format!("{} was opened while {} waits for it", node.name, command.id))
 }
 
-/// Commands that are still there once a decision has told that the pods of their nodes would cost more elsewhere than
-/// they save. Nothing is asked while calls fail.
+/// Commands that are still there once a decision has told that the pods of their nodes would cost
+/// more elsewhere than they save. Nothing is asked while calls fail.
 pub(crate) fn too_dear(state: &State, report: &Report, moment: Moment) -> Vec<String> {
     if state.faults.open(moment.elapsed).next().is_some() || may_know_another_claim(state, moment) {
         return Vec::new();
@@ -274,8 +279,8 @@ pub(crate) fn too_dear(state: &State, report: &Report, moment: Moment) -> Vec<St
         .collect()
 }
 
-/// The nodes of a command that is committed bear the soft taint since it was proposed, so that no new pods come to
-/// them. Nothing is asked while there is trouble: changes of nodes may fail then.
+/// The nodes of a command that is committed bear the soft taint since it was proposed, so that no
+/// new pods come to them. Nothing is asked while there is trouble: changes of nodes may fail then.
 pub(crate) fn unmarked(state: &State, scenario: &Scenario, id: &str, moment: Moment) -> Vec<String> {
     let Some(command) = state.ledger.commands().find(|command| command.id == id) else { return Vec::new() };
     if !is_calm(scenario, moment) {
@@ -291,7 +296,8 @@ fn node_of<'s>(state: &'s State, claim: &NodeClaim) -> Option<&'s Node> {
     state.cluster.nodes().get(claim.instance_id()?)
 }
 
-/// A command that is still there, [`LONGEST_COMMAND`] after it was written, although nothing has gone wrong lately.
+/// A command that is still there, [`LONGEST_COMMAND`] after it was written, although nothing has
+/// gone wrong lately.
 pub(crate) fn overdue(state: &State, scenario: &Scenario, id: &str, moment: Moment) -> Option<String> {
     let is_there = state.ledger.commands().any(|command| command.id == id);
     let may_stay = scenario.adopt || state.is_without_functions() || !is_calm(scenario, moment);

@@ -15,8 +15,9 @@ pub(super) const LONGEST_STANDSTILL: Duration = Duration::from_secs(125);
 /// A node may be closed for so long before anybody writes down why.
 const LEAST_CLOSED: Duration = Duration::from_secs(50);
 
-/// A node that somebody closed is opened only when nobody has begun to drain it for a minute. Before its drain has marked it a run may open it that asked the ledger earlier and stood still. Without
-/// functions nobody drains.
+/// A node that somebody closed is opened only when nobody has begun to drain it for a minute.
+/// Before its drain has marked it a run may open it that asked the ledger earlier and stood still.
+/// Without functions nobody drains.
 pub(crate) fn opening(state: &State, change: &NodeChange, moment: Moment) -> Option<String> {
     let stays = change.taints.iter().any(|taint| taint.key == labels::DISRUPTED_TAINT);
     let is_free = stays || state.is_without_functions();
@@ -31,7 +32,8 @@ pub(crate) fn opening(state: &State, change: &NodeChange, moment: Moment) -> Opt
     too_soon.then(|| format!("{} was opened too soon", change.name))
 }
 
-/// No instance is ended for want of a claim while most nodes that were once ready are not, and have not been for long.
+/// No instance is ended for want of a claim while most nodes that were once ready are not, and have
+/// not been for long.
 pub(crate) fn conclusion(state: &State, id: &str, moment: Moment) -> Option<String> {
     let (lost, all) = partition(state)?;
     let lasts = moment.elapsed.saturating_sub(state.partitioned_since.unwrap_or(moment.elapsed));
@@ -39,7 +41,8 @@ pub(crate) fn conclusion(state: &State, id: &str, moment: Moment) -> Option<Stri
     (lasts >= LONGEST_STANDSTILL).then(told)
 }
 
-/// How many nodes of how many are not heard of, where these are so many that nothing may be concluded.
+/// How many nodes of how many are not heard of, where these are so many that nothing may be
+/// concluded.
 pub(crate) fn partition(state: &State) -> Option<(usize, usize)> {
     let started = state.cluster.nodes().values().filter(|node| node.ready || node.is_initialized());
     let (mut all, mut lost) = (0_usize, 0_usize);

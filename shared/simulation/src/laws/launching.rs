@@ -1,4 +1,5 @@
-//! What must hold of launches: what EC2 lately did not have is not asked for, and their templates stay.
+//! What must hold of launches: what EC2 lately did not have is not asked for, and their templates
+//! stay.
 
 use std::time::Duration;
 
@@ -8,11 +9,12 @@ use super::departure::{CLOCK_TOLERANCE, may_know_another_claim};
 use crate::state::State;
 use crate::time::Moment;
 
-/// A template lives so long at least once it was used. Its use is written down again only every ten minutes, and it
-/// may be deleted an hour after that.
+/// A template lives so long at least once it was used. Its use is written down again only every ten
+/// minutes, and it may be deleted an hour after that.
 const TEMPLATE_LIVES: Duration = Duration::from_mins(50);
 
-/// A launch that is written down asks for nothing of which its run had read that EC2 does not have it.
+/// A launch that is written down asks for nothing of which its run had read that EC2 does not have
+/// it.
 pub(crate) fn asks_again(state: &State, owner: &str, request: &FleetRequest, moment: Moment) -> Vec<String> {
     let Some(look) = state.looks.of(owner) else { return Vec::new() };
     if may_know_another_claim(state, moment) {

@@ -1,4 +1,5 @@
-//! What must hold while an operator has paused Outrigger: whoever has read of the pause begins nothing that it stops.
+//! What must hold while an operator has paused Outrigger: whoever has read of the pause begins
+//! nothing that it stops.
 
 use outrigger_model::{NodeClaim, Pause};
 

@@ -12,11 +12,12 @@ use crate::time::{Moment, after};
 /// How long a planned pod waits at most once its node is ready.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(15);
 
-/// How long a node that is ready stays closed at most for pods that move to it, and for a tick to see that.
+/// How long a node that is ready stays closed at most for pods that move to it, and for a tick to
+/// see that.
 pub(crate) const LONGEST_CLOSED: Duration = Duration::from_secs(120 + 15);
 
-/// Whether nothing keeps lifecycle from looking every few seconds: no trouble, no function that has died or stands
-/// still some time.
+/// Whether nothing keeps lifecycle from looking every few seconds: no trouble, no function that has
+/// died or stands still some time.
 fn is_undisturbed(state: &State, scenario: &Scenario, moment: Moment) -> bool {
     let lives = state.deaths == 0 && !scenario.freezes(Function::Lifecycle);
     lives && !scenario.poll_window.is_zero() && is_calm(scenario, moment)
@@ -30,9 +31,9 @@ pub(crate) fn closed(state: &State, scenario: &Scenario, name: &str, moment: Mom
     is_late.then(|| format!("{name} is closed to pods yet, ready for {seconds} s"))
 }
 
-/// Planned pods that still wait for a node, [`LONGEST_WAIT`] after it became ready and they came. Nothing is asked
-/// where nodes are smaller than was planned or run what nobody could know of, where others come to nodes that are closed
-/// to them or go first, nor of pods that mind others.
+/// Planned pods that still wait for a node, [`LONGEST_WAIT`] after it became ready and they came.
+/// Nothing is asked where nodes are smaller than was planned or run what nobody could know of,
+/// where others come to nodes that are closed to them or go first, nor of pods that mind others.
 pub(crate) fn overdue(state: &State, scenario: &Scenario, node: &str, moment: Moment) -> Vec<String> {
     let as_planned = scenario.allocatable_percent == 100 && scenario.memory_percent == 100;
     let comes_in = |workload: &Workload| {
@@ -58,7 +59,8 @@ pub(crate) fn overdue(state: &State, scenario: &Scenario, node: &str, moment: Mo
         let waits = |pod: &&Pod| pod.node_name.is_none() && pod.state == PodState::Unschedulable;
         seen.filter(waits).is_some_and(|pod| after(state.cluster.made_at(pod), LONGEST_WAIT) <= moment.at)
     };
-    // Where a pod may run that minds others hangs on where those are by then; who goes first takes the room of others.
+    // Where a pod may run that minds others hangs on where those are by then; who goes first takes
+    // the room of others.
     let comes_as_planned = |pod: &&NominatedPod| {
         let spec = state.cluster.pods().get(&pod.uid).map(|pod| &pod.spec);
         spec.is_some_and(|spec| {
@@ -68,7 +70,8 @@ pub(crate) fn overdue(state: &State, scenario: &Scenario, node: &str, moment: Mo
             minds_nobody && scenario.workloads.iter().all(|other| other.spec.priority <= spec.priority)
         })
     };
-    // Pods that are alike stand for one another: one that came in uninvited has the room of one that waits.
+    // Pods that are alike stand for one another: one that came in uninvited has the room of one
+    // that waits.
     let is_replaced = |pod: &&NominatedPod| {
         let waiting = state.cluster.pods().get(&pod.uid);
         let uninvited = |other: &&Pod| {

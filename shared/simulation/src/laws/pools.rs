@@ -15,14 +15,16 @@ pub(crate) const LONGEST_DELETION: Duration = Duration::from_mins(25);
 /// Deletions this close together count together.
 const TOGETHER: SignedDuration = SignedDuration::from_mins(10);
 
-/// An object that was orphaned is nobody's: it must not be given to a pool that is gone, for which it would be deleted.
+/// An object that was orphaned is nobody's: it must not be given to a pool that is gone, for which
+/// it would be deleted.
 pub(crate) fn collection(state: &State, deleted: &[String]) -> Vec<String> {
     let kept = deleted.iter().filter(|claim| state.cluster.is_orphaned(claim));
     kept.map(|claim| format!("NodeClaim/{claim} was orphaned, and is deleted all the same")).collect()
 }
 
-/// Three nodes, or a tenth of them, may end within ten minutes because they were deleted, but for those whose end
-/// somebody says to be meant. None ends because its NodeClaim went with the definition.
+/// Three nodes, or a tenth of them, may end within ten minutes because they were deleted, but for
+/// those whose end somebody says to be meant. None ends because its NodeClaim went with the
+/// definition.
 pub(crate) fn deletion(
     state: &State,
     before: Option<&NodeClaim>,
@@ -61,8 +63,9 @@ fn is_meant(state: &State, claim: &NodeClaim) -> bool {
         || node.is_some_and(|node| node.annotations.contains_key(labels::DELETE_ANYWAY))
 }
 
-/// The nodes of a pool that was deleted are going, [`LONGEST_DELETION`] after that, but for those that were to be
-/// kept. Nobody ends them where the functions are gone, and nothing is asked where the ledger has forgotten them.
+/// The nodes of a pool that was deleted are going, [`LONGEST_DELETION`] after that, but for those
+/// that were to be kept. Nobody ends them where the functions are gone, and nothing is asked where
+/// the ledger has forgotten them.
 pub(crate) fn overdue(state: &State, uid: &str) -> Vec<String> {
     let deleted = state.cluster.deleted_pool(uid).filter(|pool| pool.cascade != Cascade::Orphan);
     // While NodeClaims were not defined, no object belonged to the pool.

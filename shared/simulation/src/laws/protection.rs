@@ -1,5 +1,5 @@
-//! What must hold for pods and nodes that ask not to be disrupted: nobody ends them by choice. These laws read the
-//! annotation themselves.
+//! What must hold for pods and nodes that ask not to be disrupted: nobody ends them by choice.
+//! These laws read the annotation themselves.
 
 use jiff::Timestamp;
 use outrigger_model::{DoNotDisrupt, Node, NodeClaim, Pod, PodState, TerminationReason};
@@ -25,15 +25,16 @@ pub(crate) fn asks(pod: &Pod, at: Timestamp) -> bool {
     !is_over && matches!(pod.state, PodState::Bound | PodState::Leaving)
 }
 
-/// A node that asked not to be disrupted, by its own annotation or that of its NodeClaim object, when the run looked at
-/// it.
+/// A node that asked not to be disrupted, by its own annotation or that of its NodeClaim object,
+/// when the run looked at it.
 pub(crate) fn ended_node(state: &State, look: &Look, claim: &NodeClaim, node: &Node) -> Option<String> {
     let annotated_at = state.cluster.annotated_at(&claim.name);
     let was_seen = annotated_at.is_some_and(|at| look.mirrors.is_none_or(|looked| at < looked));
     was_seen.then(|| format!("{} ends by choice, although its NodeClaim asks not to be disrupted", node.name))
 }
 
-/// Pods that ask to be left alone on a machine that goes by choice, and that were there long before it was given up.
+/// Pods that ask to be left alone on a machine that goes by choice, and that were there long before
+/// it was given up.
 pub(crate) fn ended_pods(state: &State, claim: &NodeClaim, id: &str, moment: Moment) -> Vec<String> {
     let Some(end) = claim.status.termination.as_ref().filter(|end| is_by_choice(end.reason)) else {
         return Vec::new();
@@ -57,8 +58,8 @@ pub(crate) fn ended_pods(state: &State, claim: &NodeClaim, id: &str, moment: Mom
         .collect()
 }
 
-/// Whether pods are asked on a node that goes for this reason. The drain of a drifted node ends by a time whatever they
-/// want, where there is one.
+/// Whether pods are asked on a node that goes for this reason. The drain of a drifted node ends by
+/// a time whatever they want, where there is one.
 pub(crate) fn are_asked(reason: TerminationReason, claim: &NodeClaim) -> bool {
     reason != TerminationReason::Drifted || claim.spec.termination_grace_period.is_none()
 }

@@ -1,5 +1,5 @@
-//! How much is asked of EC2: no process asks faster than its bucket fills, and no adversary makes us launch without
-//! end.
+//! How much is asked of EC2: no process asks faster than its bucket fills, and no adversary makes
+//! us launch without end.
 
 use std::time::Duration;
 
@@ -28,7 +28,8 @@ pub(crate) fn sent(state: &mut State, environment: &Environment, rate: Rate, mom
     }
 }
 
-/// In no hour are more instances launched for pods than pods were made, so many times, however the world resists.
+/// In no hour are more instances launched for pods than pods were made, so many times, however the
+/// world resists.
 pub(crate) fn runaway(state: &State) -> Option<String> {
     let pools = state.cluster.node_pools();
     let is_for_pods = |machine: &&Machine| {

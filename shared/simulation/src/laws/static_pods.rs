@@ -11,8 +11,8 @@ use crate::time::after;
 /// A node that joined so long before a plan was made showed its static pods in time.
 const SHOWN_WITHIN: Duration = Duration::from_mins(1);
 
-/// Whether all that the node of a claim runs by itself could be known when it was planned: kOps' files tell of it, or
-/// a node of the same class has shown it.
+/// Whether all that the node of a claim runs by itself could be known when it was planned: kOps'
+/// files tell of it, or a node of the same class has shown it.
 pub(super) fn were_known(state: &State, scenario: &Scenario, claim: &NodeClaim) -> bool {
     let class = &claim.spec.node_class;
     let hidden = scenario.static_pods.iter().filter(|it| !it.is_told() || !class.is_instance_group());

@@ -4,9 +4,10 @@ use outrigger_engine::ports::Sweep;
 
 use crate::state::State;
 
-/// No sweep takes an instance for an orphan that belongs to a claim or to an open launch. EC2 shows only what was
-/// written down before, so whoever asks it first finds the launch in the ledger. A table that was restored is another
-/// matter: sweeps find out there what it has forgotten, and adopt that.
+/// No sweep takes an instance for an orphan that belongs to a claim or to an open launch. EC2 shows
+/// only what was written down before, so whoever asks it first finds the launch in the ledger. A
+/// table that was restored is another matter: sweeps find out there what it has forgotten, and
+/// adopt that.
 pub(crate) fn orphans(state: &State, sweep: &Sweep) -> Vec<String> {
     if state.restored_at.is_some() {
         return Vec::new();

@@ -1,13 +1,13 @@
-//! What must hold of pods with volumes when nothing else happens: volumes can be attached elsewhere in their zone, so they
-//! keep no node.
+//! What must hold of pods with volumes when nothing else happens: volumes can be attached elsewhere
+//! in their zone, so they keep no node.
 
 use outrigger_model::{ClaimState, NodeClaim, Pod};
 
 use crate::state::State;
 use crate::time::Moment;
 
-/// Nodes of an old image that stay although all pods on them, of which some have volumes, could move and nobody asks
-/// for the nodes.
+/// Nodes of an old image that stay although all pods on them, of which some have volumes, could
+/// move and nobody asks for the nodes.
 pub(crate) fn kept_from_drift(state: &State, moment: Moment) -> Vec<String> {
     let ready = state.ledger.claims().filter(|claim| claim.status.state == ClaimState::Initialized);
     let drifted = ready.filter(|claim| has_old_image(state, claim));

@@ -74,8 +74,8 @@ impl Table {
         claims.iter().try_for_each(|claim| self.check_version(claim))
     }
 
-    /// A copy of the table, made at a time. DynamoDB promises nothing about items that were written together shortly
-    /// before: here the copy may lack the commands of the last second.
+    /// A copy of the table, made at a time. DynamoDB promises nothing about items that were written
+    /// together shortly before: here the copy may lack the commands of the last second.
     pub(crate) fn copied(&self, at: Timestamp, lacks_commands: bool) -> Self {
         let mut copy = self.clone();
         let young = |command: &Command| at.duration_since(command.since) < SKEW;

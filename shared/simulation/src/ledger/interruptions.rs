@@ -26,8 +26,8 @@ impl Table {
         }
     }
 
-    /// Makes a claim what every reader sees: as it ends by what was stated of it, and held by the first command that
-    /// names it.
+    /// Makes a claim what every reader sees: as it ends by what was stated of it, and held by the
+    /// first command that names it.
     pub(super) fn restate(&mut self, name: &str) {
         let Some(claim) = self.claims.get_mut(name) else { return };
         if let Some(ended) = self.interruptions.get(name).and_then(|stated| stated.ended(claim)) {

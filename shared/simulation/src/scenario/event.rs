@@ -37,7 +37,8 @@ pub enum EventKind {
         /// For how long.
         length: Duration,
     },
-    /// EC2 answers launches with an error: for some offerings, or for the whole request where none are named.
+    /// EC2 answers launches with an error: for some offerings, or for the whole request where none
+    /// are named.
     LaunchErrors {
         /// EC2's error code.
         code: String,
@@ -57,7 +58,8 @@ pub enum EventKind {
         /// For how long.
         length: Duration,
     },
-    /// Somebody binds a pod of their own to each node that is registered meanwhile and still closed.
+    /// Somebody binds a pod of their own to each node that is registered meanwhile and still
+    /// closed.
     RogueBinding(Duration),
     /// Kubelets admit none of the pods that we bind meanwhile.
     KubeletsRefuse(Duration),
@@ -68,7 +70,8 @@ pub enum EventKind {
         /// For how long.
         length: Duration,
     },
-    /// The first object that a call changes meanwhile is never changed: each attempt meets somebody else's.
+    /// The first object that a call changes meanwhile is never changed: each attempt meets somebody
+    /// else's.
     Stuck {
         /// The call.
         call: Call,
@@ -115,8 +118,8 @@ pub enum EventKind {
         /// For how long.
         length: Duration,
     },
-    /// The clocks of the API servers are wrong that runs talk to which begin meanwhile, and that date what is made
-    /// meanwhile: by seconds, minutes or days.
+    /// The clocks of the API servers are wrong that runs talk to which begin meanwhile, and that
+    /// date what is made meanwhile: by seconds, minutes or days.
     SkewClocks(Duration),
     /// Watches of the API server show changes late or twice, or break off.
     UnsteadyWatches {
@@ -127,7 +130,8 @@ pub enum EventKind {
     },
     /// Machines that are launched meanwhile never join.
     NeverJoin(Duration),
-    /// Machines that are launched meanwhile take many minutes to join, some of them longer than anybody waits.
+    /// Machines that are launched meanwhile take many minutes to join, some of them longer than
+    /// anybody waits.
     LateJoin(Duration),
     /// Nodes that join meanwhile never become ready.
     NeverReady(Duration),
@@ -152,7 +156,8 @@ pub enum EventKind {
     DeleteNodes(usize),
     /// Somebody deletes the oldest pods that wait for a node, so many of them.
     DeletePods(usize),
-    /// Somebody deletes the oldest pods of workloads that run, so many of them, with the grace that they ask for.
+    /// Somebody deletes the oldest pods of workloads that run, so many of them, with the grace that
+    /// they ask for.
     DeleteRunningPods(usize),
     /// Somebody deletes the NodeClaim objects of the oldest nodes.
     DeleteNodeClaims(usize),
@@ -172,7 +177,8 @@ pub enum EventKind {
     StrayInstances(usize),
     /// Instances appear late that launches have made which are over.
     LateInstances(usize),
-    /// EC2 launches so many instances more than it is asked for, with the next fleet that it launches.
+    /// EC2 launches so many instances more than it is asked for, with the next fleet that it
+    /// launches.
     SurplusInstances(usize),
     /// The next fleet request is not answered, and EC2 carries it out only after so long.
     LateFleet(Duration),
@@ -182,7 +188,8 @@ pub enum EventKind {
     Interruption(Interruption, usize),
     /// A deploy: the pods of a workload are replaced by new ones, a quarter of them at a time.
     Roll(PodRef),
-    /// All node classes get new images, as by a kOps update: nodes that run the old ones have drifted.
+    /// All node classes get new images, as by a kOps update: nodes that run the old ones have
+    /// drifted.
     UpdateImages,
     /// Somebody takes Outrigger out of the cluster.
     Uninstall(Uninstall),

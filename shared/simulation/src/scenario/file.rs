@@ -289,7 +289,8 @@ impl Reader {
         workloads
     }
 
-    /// Whether a pod's amounts were read. A later Kubernetes may let new fields in, yet no amount that is none.
+    /// Whether a pod's amounts were read. A later Kubernetes may let new fields in, yet no amount
+    /// that is none.
     fn amounts(&mut self, pod: &Pod) {
         let problem = pod.degraded.as_ref().filter(|problem| problem.field.contains("resources."));
         self.problems.extend(problem.map(|problem| in_scenario(problem.as_ref().clone())));
@@ -353,7 +354,8 @@ impl Reader {
         }
     }
 
-    /// The small scheduler does not know everything that kube-scheduler does; what it would get wrong is refused.
+    /// The small scheduler does not know everything that kube-scheduler does; what it would get
+    /// wrong is refused.
     fn simulated(&mut self, field: &str, pod: &Pod) {
         let spec = &pod.spec;
         let unknown =

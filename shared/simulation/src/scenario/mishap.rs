@@ -16,7 +16,8 @@ pub enum Mishap {
     PlanRetirement,
     /// Somebody stops the machine.
     StopInstances,
-    /// The kubelet is not heard of any more: the condition Ready becomes Unknown, and pods do not end.
+    /// The kubelet is not heard of any more: the condition Ready becomes Unknown, and pods do not
+    /// end.
     SilenceKubelets,
     /// The condition AcceleratedHardwareReady becomes False.
     BreakHardware,
@@ -32,13 +33,16 @@ pub enum Mishap {
     ProtectInstances,
     /// For three minutes the node has a taint with an effect that a later Kubernetes knows.
     ConfuseNodes,
-    /// A policy of the cluster refuses every change of the node's NodeClaim object for five minutes.
+    /// A policy of the cluster refuses every change of the node's NodeClaim object for five
+    /// minutes.
     LockNodeClaims,
     /// Somebody asks by an annotation of the node's NodeClaim object that it not be disrupted.
     AnnotateNodeClaims,
-    /// Somebody asks by an annotation of the node's pods that they not be disrupted, for five minutes.
+    /// Somebody asks by an annotation of the node's pods that they not be disrupted, for five
+    /// minutes.
     AnnotatePods,
-    /// Somebody makes a budget for the workload of each of the node's pods that lets none go, for five minutes.
+    /// Somebody makes a budget for the workload of each of the node's pods that lets none go, for
+    /// five minutes.
     AddBudgets,
 }
 

@@ -28,12 +28,14 @@ pub struct Workload {
     pub never_ready: bool,
     /// Whether each of its pods has a volume, which the pod that replaces it takes over.
     pub has_volumes: bool,
-    /// Whether its pods are made again under their names once they are gone, as those of a StatefulSet.
+    /// Whether its pods are made again under their names once they are gone, as those of a
+    /// StatefulSet.
     pub has_stable_names: bool,
     /// Who may use such a volume.
     pub access_mode: AccessMode,
-    /// How long each of its pods runs before it has done its work, as those of a Job; `None` where they run for ever.
-    /// One that has ended is not made again, and the next change of scale makes as many as are missing then.
+    /// How long each of its pods runs before it has done its work, as those of a Job; `None` where
+    /// they run for ever. One that has ended is not made again, and the next change of scale makes
+    /// as many as are missing then.
     pub lasts: Option<Lifetime>,
     /// How many there are, from when on.
     pub scale: Vec<Scale>,

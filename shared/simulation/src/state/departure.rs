@@ -1,5 +1,5 @@
-//! How things leave the world: at our wish, at somebody else's, or by accident. What must not happen on the way is
-//! noted.
+//! How things leave the world: at our wish, at somebody else's, or by accident. What must not
+//! happen on the way is noted.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,8 +18,8 @@ use crate::timeline::{Kind, count};
 
 /// From an instance being terminated to its kubelet being missed.
 pub(super) const MISSED_AFTER: Duration = Duration::from_secs(40);
-/// How long a pod hangs at most that has a volume for itself, beyond its grace. Its successor waits for the volume, so
-/// that somebody deletes it by force then.
+/// How long a pod hangs at most that has a volume for itself, beyond its grace. Its successor waits
+/// for the volume, so that somebody deletes it by force then.
 const HANGS_FOR: Duration = Duration::from_mins(10);
 
 impl State {
@@ -80,8 +80,8 @@ impl State {
         }
     }
 
-    /// A pod must leave for one of a higher priority. It does end: nothing would ever come of the other one else, since
-    /// kube-scheduler waits for the room as long as it takes.
+    /// A pod must leave for one of a higher priority. It does end: nothing would ever come of the
+    /// other one else, since kube-scheduler waits for the room as long as it takes.
     pub(super) fn preempt(&mut self, uid: &str, moment: Moment) {
         let grace = self.cluster.pods().get(uid).map(|pod| self.cluster.grace(pod));
         if let Some(grace) = self.cluster.delete_pod(uid, grace.unwrap_or_default(), moment) {

@@ -74,7 +74,8 @@ impl State {
     }
 }
 
-/// A type as its machines really are: with so many hundredths of the memory that the catalogue promises.
+/// A type as its machines really are: with so many hundredths of the memory that the catalogue
+/// promises.
 pub(super) fn with_memory(kind: &InstanceType, percent: u64) -> InstanceType {
     let mut kind = kind.clone();
     let missing = 100_i64.saturating_sub_unsigned(percent);

@@ -9,9 +9,9 @@ use crate::time::Moment;
 use crate::timeline::Kind;
 
 impl State {
-    /// A pod is bound to a node at our wish. No law lets us bind one that the node cannot take, unless the
-    /// node went between the look and the call, a watch shows late what came to it, or its kubelet has reasons of its
-    /// own.
+    /// A pod is bound to a node at our wish. No law lets us bind one that the node cannot take,
+    /// unless the node went between the look and the call, a watch shows late what came to it, or
+    /// its kubelet has reasons of its own.
     pub(crate) fn bind(&mut self, pod: &NominatedPod, node: &str, moment: Moment) -> Binding {
         let is_there = self.cluster.nodes().contains_key(node);
         let refuses = self.faults.open(moment.elapsed).any(|trouble| trouble == Trouble::KubeletsRefuse);

@@ -25,8 +25,8 @@ impl State {
         self.agenda.add(moment.elapsed.saturating_add(COLLECTED_AFTER), Step::CollectGarbage);
     }
 
-    /// Whether NodeClaims are defined. A definition that is deleted goes with the last of its objects, and can be
-    /// installed again after that.
+    /// Whether NodeClaims are defined. A definition that is deleted goes with the last of its
+    /// objects, and can be installed again after that.
     pub(crate) fn has_definition(&self, moment: Moment) -> bool {
         let mut lasting = self.cluster.mirrors().keys();
         let is_going = lasting.any(|claim| self.cluster.went_with_definition(claim));

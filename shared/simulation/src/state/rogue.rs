@@ -24,7 +24,8 @@ impl State {
         }
     }
 
-    /// The rogue taints a node; where the taint drives pods out, they leave as the taint manager makes them.
+    /// The rogue taints a node; where the taint drives pods out, they leave as the taint manager
+    /// makes them.
     pub(super) fn taint_by_rogue(&mut self, node: &str, moment: Moment) {
         let Some(effect) = self.rogue(moment) else { return };
         let taint = Taint::new(KEY, "", effect);
@@ -43,7 +44,8 @@ impl State {
         }
     }
 
-    /// The rogue binds a pod of its own to a node that has just been registered, and is closed to others.
+    /// The rogue binds a pod of its own to a node that has just been registered, and is closed to
+    /// others.
     pub(super) fn bind_stranger(&mut self, node: &str, moment: Moment) {
         if self.faults.open(moment.elapsed).any(|trouble| trouble == Trouble::RogueBinding) {
             self.cluster.add_stranger(node, moment);

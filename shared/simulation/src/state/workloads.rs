@@ -1,4 +1,5 @@
-//! What workloads do over time: deploys that go on in turns, and pods of Jobs that end by themselves.
+//! What workloads do over time: deploys that go on in turns, and pods of Jobs that end by
+//! themselves.
 
 use std::time::Duration;
 

@@ -7,8 +7,8 @@ use crate::scenario::Scale;
 
 /// How often it looks (`--horizontal-pod-autoscaler-sync-period`).
 const SYNC: Duration = Duration::from_secs(15);
-/// A load that differs by no more than this from what the pods are meant for changes nothing, in thousandths
-/// (`--horizontal-pod-autoscaler-tolerance`).
+/// A load that differs by no more than this from what the pods are meant for changes nothing, in
+/// thousandths (`--horizontal-pod-autoscaler-tolerance`).
 const TOLERANCE: u64 = 100;
 /// It goes down to the most that it has wanted for so long
 /// (`--horizontal-pod-autoscaler-downscale-stabilization`).
@@ -16,8 +16,8 @@ const STABILIZATION: Duration = Duration::from_mins(5);
 /// It adds so many pods at once, or as many as there are.
 const MOST_ADDED: u64 = 4;
 
-/// The replicas over time. The load is in thousandths of what one pod is meant for, and is asked for every minute. The
-/// autoscaler looks for the first time after `phase`.
+/// The replicas over time. The load is in thousandths of what one pod is meant for, and is asked
+/// for every minute. The autoscaler looks for the first time after `phase`.
 pub(super) fn scales(length: Duration, phase: Duration, load: impl Fn(u64) -> u64) -> Vec<Scale> {
     let mut replicas = load(0).div_ceil(1_000).max(1);
     let mut scales = vec![scale(Duration::from_secs(2), replicas)];

@@ -12,7 +12,8 @@ use crate::scenario::{Scale, Scenario};
 
 use super::load::{DAY_MINUTES, Load};
 
-/// So many times the cluster of the file are the medium and the large one, whose nodes have 8 vCPUs at most.
+/// So many times the cluster of the file are the medium and the large one, whose nodes have 8 vCPUs
+/// at most.
 const MEDIUM: u32 = 10;
 const LARGE: u32 = 30;
 const LARGE_NODE_VCPUS: &str = "9";

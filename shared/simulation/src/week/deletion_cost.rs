@@ -27,7 +27,8 @@ pub(crate) async fn rankings(world: &Arc<World>) {
     }
 }
 
-/// All pods of a node get its rank, whoever set a cost before; those of nodes without a rank lose theirs.
+/// All pods of a node get its rank, whoever set a cost before; those of nodes without a rank lose
+/// theirs.
 fn write(state: &mut State, costs: &BTreeMap<String, i32>) {
     let mut changes: BTreeMap<String, Vec<(String, Option<i32>)>> = BTreeMap::new();
     let replicas = state.cluster.pods().values().filter(|pod| &*pod.owner_kind == "ReplicaSet");

@@ -1,9 +1,11 @@
-//! What a pass of Karpenter's disruption controller comes to, as a pure function: the rival that a week compares with.
+//! What a pass of Karpenter's disruption controller comes to, as a pure function: the rival that a
+//! week compares with.
 //!
-//! Which nodes may be disrupted, and how many, planning's candidates and budgets say, whose rules are Karpenter's. A
-//! pass tries its methods in order - emptiness, drift, multi-node consolidation, single-node consolidation - and the
-//! first that finds something ends it. Where pods would go, planning's `provision` says, which packs better than
-//! Karpenter's scheduler does: what is compared is the choice of nodes, not the packing.
+//! Which nodes may be disrupted, and how many, planning's candidates and budgets say, whose rules
+//! are Karpenter's. A pass tries its methods in order - emptiness, drift, multi-node consolidation,
+//! single-node consolidation - and the first that finds something ends it. Where pods would go,
+//! planning's `provision` says, which packs better than Karpenter's scheduler does: what is
+//! compared is the choice of nodes, not the packing.
 
 mod moving;
 mod trial;
@@ -22,7 +24,8 @@ use moving::{Destinations, Moving};
 
 /// Multi-node consolidation looks at so many nodes at most.
 const MULTI_NODE_MAX: usize = 100;
-/// A pod's priority counts so much for its eviction, as 1 part of this; its cost lies between -10 and 10.
+/// A pod's priority counts so much for its eviction, as 1 part of this; its cost lies between -10
+/// and 10.
 const PRIORITY_PARTS: f64 = 33_554_432.0;
 
 /// How a pass found what it gives up.
@@ -87,8 +90,9 @@ pub(crate) fn considered(snapshot: &Snapshot) -> Vec<Considered> {
     considered.collect()
 }
 
-/// The deletion costs of nodes that have a rank, lowest first to go: those that are drained, then those that
-/// have drifted, then as many of the others as budgets allow, in the order of what giving them up disturbs.
+/// The deletion costs of nodes that have a rank, lowest first to go: those that are drained, then
+/// those that have drifted, then as many of the others as budgets allow, in the order of what
+/// giving them up disturbs.
 pub(crate) fn ranking(snapshot: &Snapshot) -> BTreeMap<String, i32> {
     let settings = impatient();
     let found = candidates(snapshot, &settings, &Options::default());
@@ -100,7 +104,8 @@ pub(crate) fn ranking(snapshot: &Snapshot) -> BTreeMap<String, i32> {
     ranked.chain(drained).collect()
 }
 
-/// What is left of a decision once its validation time is over: nothing where it does not hold any more.
+/// What is left of a decision once its validation time is over: nothing where it does not hold any
+/// more.
 pub(crate) fn confirm(snapshot: &Snapshot, decision: &Decision) -> Option<Decision> {
     let (options, settings) = (Options::default(), impatient());
     let found = candidates(snapshot, &settings, &options);
@@ -161,8 +166,8 @@ impl<'c, 'a> Pass<'c, 'a> {
         told(method, &[first])
     }
 
-    /// A binary search for the longest beginning that works; what works at some length need not work at a shorter one,
-    /// and is then not found, as with Karpenter.
+    /// A binary search for the longest beginning that works; what works at some length need not
+    /// work at a shorter one, and is then not found, as with Karpenter.
     fn multi_node(&self) -> Option<Decision> {
         let mut sorted = self.allowed(Method::MultiNode);
         sorted.truncate(MULTI_NODE_MAX);

@@ -11,11 +11,13 @@ const PERCENT_BY_HOUR: [u64; 24] =
 const WEEKEND_PERCENT: u64 = 60;
 /// By so many minutes a workload's day is earlier or later than others.
 const SHIFT_MINUTES: u64 = 180;
-/// How deep its night is, as percent of the depth of the hours above: at least, and how much more at most.
+/// How deep its night is, as percent of the depth of the hours above: at least, and how much more
+/// at most.
 const DEPTH_PERCENT: (u64, u64) = (70, 50);
 /// What a bursty workload asks for between its bursts.
 const BETWEEN_BURSTS: u64 = 300;
-/// How many bursts a day has, and for how many minutes each lasts: at least, and how many more at most.
+/// How many bursts a day has, and for how many minutes each lasts: at least, and how many more at
+/// most.
 const BURSTS: u64 = 5;
 const BURST_MINUTES: (u64, u64) = (10, 80);
 /// How much less the last minute of a shrinking cluster asks for than the first.

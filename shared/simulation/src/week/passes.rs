@@ -1,7 +1,9 @@
-//! The rival at work: Karpenter's disruption loop beside our functions, which carry out what it decides.
+//! The rival at work: Karpenter's disruption loop beside our functions, which carry out what it
+//! decides.
 //!
-//! It sees the whole world at once and without calls, as Karpenter's synced state does. A decision becomes a command of
-//! ours, so that what replaces a node is launched by `provision`, and the node is drained by `lifecycle`.
+//! It sees the whole world at once and without calls, as Karpenter's synced state does. A decision
+//! becomes a command of ours, so that what replaces a node is launched by `provision`, and the node
+//! is drained by `lifecycle`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,12 +23,13 @@ use crate::world::World;
 const POLL: Duration = Duration::from_secs(10);
 /// From a decision to its being looked at again.
 const VALIDATION: Duration = Duration::from_secs(15);
-/// From one pass that found nothing to the next, whatever changes. Karpenter looks again as soon as anything has
-/// changed; a week of that takes too long, and our own function looks once a minute too.
+/// From one pass that found nothing to the next, whatever changes. Karpenter looks again as soon as
+/// anything has changed; a week of that takes too long, and our own function looks once a minute
+/// too.
 const LOOK: Duration = Duration::from_mins(1);
 
-/// What a pass that found nothing had seen. Karpenter, too, remembers that; it looks again after five minutes whatever
-/// was seen, which would find nothing again.
+/// What a pass that found nothing had seen. Karpenter, too, remembers that; it looks again after
+/// five minutes whatever was seen, which would find nothing again.
 struct InVain {
     cluster: u64,
     claims: u64,

@@ -1,4 +1,5 @@
-//! Each guard is missed: the worlds of `tests/ABSENCES.md` notice that it is gone, and find nothing while it is there.
+//! Each guard is missed: the worlds of `tests/ABSENCES.md` notice that it is gone, and find nothing
+//! while it is there.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! One object's failure is its own: in every loop over objects, what always fails is passed over and the others go on.
+//! One object's failure is its own: in every loop over objects, what always fails is passed over
+//! and the others go on.
 
 use outrigger_model::{ClaimState, TerminationReason};
 use outrigger_simulation::Ending;
@@ -8,7 +9,8 @@ use crate::common;
 /// A loop over objects: what it does to the first of them never works.
 struct Row {
     function: &'static str,
-    /// The call that is stuck on the first object, from the sixth minute on where nodes end, and from the first else.
+    /// The call that is stuck on the first object, from the sixth minute on where nodes end, and
+    /// from the first else.
     call: &'static str,
     /// What brings the loop about.
     events: &'static str,
@@ -27,7 +29,8 @@ const UNSENT: &str = "{at: 0s, kind: KillFunction, function: provision, after: P
 
 #[rustfmt::skip]
 const ROWS: [Row; 12] = [
-    // The six claims of the launch that cannot be closed stay as they are; the pods that come later get nodes.
+    // The six claims of the launch that cannot be closed stay as they are; the pods that come later
+    // get nodes.
     Row { function: "provision", call: "Resolve", events: UNRESOLVED, all: 8, least: 2, count: running },
     Row { function: "provision", call: "Abandon", events: UNSENT, all: 8, least: 2, count: running },
     Row { function: "provision", call: "WriteStatus", events: "", all: 2, least: 1, count: shown },

@@ -1,4 +1,5 @@
-//! One pool whose nodes are of both architectures: kOps gives a group one image, an annotation names the second.
+//! One pool whose nodes are of both architectures: kOps gives a group one image, an annotation
+//! names the second.
 
 use std::collections::BTreeSet;
 

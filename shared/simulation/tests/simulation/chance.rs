@@ -1,5 +1,5 @@
-//! Worlds in which everything is drawn: whatever chance does, no law is broken, and once it is over every drain comes
-//! to its end, nothing is left over, and nothing more is done.
+//! Worlds in which everything is drawn: whatever chance does, no law is broken, and once it is over
+//! every drain comes to its end, nothing is left over, and nothing more is done.
 
 use std::num::NonZero;
 use std::thread::available_parallelism;

@@ -1,4 +1,5 @@
-//! API servers whose clocks are wrong by minutes or days, behind one address with others that are right.
+//! API servers whose clocks are wrong by minutes or days, behind one address with others that are
+//! right.
 
 use outrigger_model::{ClaimState, NodeClaim, TerminationReason};
 use outrigger_simulation::Ending;

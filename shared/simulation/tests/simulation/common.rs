@@ -2,13 +2,14 @@
 
 use outrigger_simulation::{Crash, Ending, Function, Kill, Policy, Scenario, Unobserved, play};
 
-/// Worlds make and drop small objects all the time; this allocator plays them a quarter faster than the system's.
+/// Worlds make and drop small objects all the time; this allocator plays them a quarter faster than
+/// the system's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Two pools and four workloads, all of which fit; none can take room that was planned for another, so that what is
-/// bought does not hang on the order in which nodes join. The pods of `late` take a port, so their two nodes are one
-/// fleet of two. `{extra}` is put under `spec`.
+/// Two pools and four workloads, all of which fit; none can take room that was planned for another,
+/// so that what is bought does not hang on the order in which nodes join. The pods of `late` take a
+/// port, so their two nodes are one fleet of two. `{extra}` is put under `spec`.
 const SCENARIO: &str = r#"
 apiVersion: outrigger.dev/v1alpha1
 kind: Scenario
@@ -60,8 +61,8 @@ pub(crate) fn text(seed: u64, duration: &str, extra: &str) -> String {
     SCENARIO.replace("{seed}", &seed.to_string()).replace("{duration}", duration).replace("{extra}", extra)
 }
 
-/// Nodes that have room for one pod each: six of one pool at first, and two of another after ten minutes. `{spec}`,
-/// `{duration}` and `{events}` are put in.
+/// Nodes that have room for one pod each: six of one pool at first, and two of another after ten
+/// minutes. `{spec}`, `{duration}` and `{events}` are put in.
 const ONE_POD_PER_NODE: &str = r"
 apiVersion: outrigger.dev/v1alpha1
 kind: Scenario
@@ -97,7 +98,8 @@ pub(crate) fn run(seed: u64, duration: &str, extra: &str, kills: &[Kill]) -> End
     run_text(&text(seed, duration, extra), kills)
 }
 
-/// Plays the small cluster with limits that no plan comes near, so that its plans are the same whenever they are made.
+/// Plays the small cluster with limits that no plan comes near, so that its plans are the same
+/// whenever they are made.
 pub(crate) fn run_unlimited(seed: u64, duration: &str, extra: &str, kills: &[Kill]) -> Ending {
     let text = text(seed, duration, extra);
     let unlimited = text
@@ -111,8 +113,8 @@ fn run_text(text: &str, kills: &[Kill]) -> Ending {
     run_scenario(&scenario(text), kills)
 }
 
-/// Reads a scenario that must be valid. The function `disrupt` runs only where the text asks for it: most tests are
-/// about nodes that it would end.
+/// Reads a scenario that must be valid. The function `disrupt` runs only where the text asks for
+/// it: most tests are about nodes that it would end.
 pub(crate) fn scenario(text: &str) -> Scenario {
     let scenario = Scenario::read("test.yaml", text).expect("the scenario is valid");
     let policy = if text.contains("disrupt: true") { Policy::Outrigger } else { Policy::None };
@@ -133,8 +135,9 @@ pub(crate) fn run_scenario(scenario: &Scenario, kills: &[Kill]) -> Ending {
     play(scenario, kills, &mut Unobserved).expect("the scenario can be played")
 }
 
-/// Plays a world again and again: a run of a function dies after its first call, after the call that is `step` later,
-/// and so on to its last one. `check` is told what died where. Returns how many deaths that were.
+/// Plays a world again and again: a run of a function dies after its first call, after the call
+/// that is `step` later, and so on to its last one. `check` is told what died where. Returns how
+/// many deaths that were.
 pub(crate) fn die_at_each_call(
     function: Function,
     run: u32,
@@ -166,8 +169,8 @@ pub(crate) fn json(ending: &Ending) -> String {
     serde_json::to_string(&ending.summary).expect("a summary is JSON")
 }
 
-/// The worlds that chance plays with, `usual` of them; others are asked for with `OUTRIGGER_SEEDS`, as `1000` or
-/// `900..1000`.
+/// The worlds that chance plays with, `usual` of them; others are asked for with `OUTRIGGER_SEEDS`,
+/// as `1000` or `900..1000`.
 pub(crate) fn seeds(usual: u64) -> std::ops::RangeInclusive<u64> {
     let number = |text: &str| text.parse().expect("OUTRIGGER_SEEDS is a number or FIRST..LAST");
     let Ok(text) = std::env::var("OUTRIGGER_SEEDS") else { return 1..=usual };

@@ -1,9 +1,10 @@
-//! Two write one object at once: what was made of an old reading is refused, and made again of a new one.
+//! Two write one object at once: what was made of an old reading is refused, and made again of a
+//! new one.
 
 use crate::common;
 
-/// Lifecycle opens a node that somebody has closed, and stands still with the change in hand. Meanwhile somebody else
-/// taints the node: the taint stays, and the node is opened nevertheless.
+/// Lifecycle opens a node that somebody has closed, and stands still with the change in hand.
+/// Meanwhile somebody else taints the node: the taint stays, and the node is opened nevertheless.
 #[test]
 fn no_node_is_written_over_what_was_written_meanwhile() {
     let events = "{at: 2m, kind: CloseNodes, count: 1}, \

@@ -1,4 +1,5 @@
-//! A function may die after any of its calls: the next run makes of the world exactly what the dead one meant to.
+//! A function may die after any of its calls: the next run makes of the world exactly what the dead
+//! one meant to.
 
 use outrigger_simulation::{Crash, Ending, Function, Kill};
 

@@ -33,7 +33,8 @@ spec:
   events: [{at: 3m, kind: SpotWarning, count: {nodes}}]
 ";
 
-/// Ten full batches of the queue. More take longer to play; beyond 500 the cap of new nodes in a minute holds.
+/// Ten full batches of the queue. More take longer to play; beyond 500 the cap of new nodes in a
+/// minute holds.
 const NODES: usize = 100;
 
 /// When things of a kind with a text happened after the warning, in whole seconds since then.
@@ -42,7 +43,8 @@ fn seconds(ending: &Ending, kind: Kind, text: &str) -> BTreeSet<u64> {
     told.filter_map(|told| told.at.as_secs().checked_sub(180)).collect()
 }
 
-/// All nodes are closed within seconds, no message comes again, and one decision replaces all of them.
+/// All nodes are closed within seconds, no message comes again, and one decision replaces all of
+/// them.
 #[test]
 fn a_hundred_interruptions_at_once_are_marked_within_seconds_and_replaced_by_one_decision() {
     let text = SCENARIO.replace("{nodes}", &NODES.to_string());

@@ -1,4 +1,5 @@
-//! Many nodes that are deleted at once, by whomever: none ends before somebody says that it is meant.
+//! Many nodes that are deleted at once, by whomever: none ends before somebody says that it is
+//! meant.
 
 use outrigger_model::{ClaimState, TerminationReason};
 use outrigger_simulation::Ending;
@@ -28,7 +29,8 @@ fn told(ending: &Ending) -> usize {
 
 #[test]
 fn many_deletions_at_once_end_no_node_until_they_are_meant() {
-    // What is deleted, how many nodes end by themselves, and how many once that is said to be meant.
+    // What is deleted, how many nodes end by themselves, and how many once that is said to be
+    // meant.
     let table = [
         ("{at: 5m, kind: DeleteNodes, count: 3}", 3, 3),
         ("{at: 5m, kind: DeleteNodes, count: 4}", 0, 4),

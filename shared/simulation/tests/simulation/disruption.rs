@@ -1,5 +1,5 @@
-//! Nodes that are given up by choice: what is not worth its price goes, what has drifted is replaced first, and
-//! whatever keeps a node keeps it.
+//! Nodes that are given up by choice: what is not worth its price goes, what has drifted is
+//! replaced first, and whatever keeps a node keeps it.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use outrigger_simulation::{Ending, Function, Kill};
 
 use crate::common;
 
-/// Nodes on demand that have room for four pods each. `{disruption}`, `{deadline}`, `{pod}`, `{pods}`, `{extra}` and
-/// `{events}` are put in.
+/// Nodes on demand that have room for four pods each. `{disruption}`, `{deadline}`, `{pod}`,
+/// `{pods}`, `{extra}` and `{events}` are put in.
 const SCENARIO: &str = r"
 apiVersion: outrigger.dev/v1alpha1
 kind: Scenario
@@ -144,7 +144,8 @@ fn an_empty_node_goes_after_consolidate_after_and_not_before() {
     check(&ending, 0, "four minutes");
     let empty = ended(&ending, TerminationReason::Empty);
     assert_eq!(empty.len(), 2, "{}", common::timeline(&ending));
-    // That its pods have gone is seen within a minute, and what is found is found again a minute later.
+    // That its pods have gone is seen within a minute, and what is found is found again a minute
+    // later.
     for claim in empty {
         let at = end_second(claim);
         assert!((420..=600).contains(&at), "{at}\n{}", common::timeline(&ending));
@@ -191,7 +192,8 @@ fn drifted_nodes_empty_by_themselves_until_their_deadline() {
         check(&ending, 4, &format!("seed {seed}"));
         let story = || common::timeline(&ending);
         assert!(ending.claims.len() < at_once.claims.len(), "{}", story());
-        // What is empty after the twelfth minute goes within two more, what is not after the thirty-fourth.
+        // What is empty after the twelfth minute goes within two more, what is not after the
+        // thirty-fourth.
         let at: Vec<u64> = ended(&ending, TerminationReason::Drifted).into_iter().map(end_second).collect();
         let (early, late): (Vec<u64>, Vec<u64>) = at.into_iter().partition(|at| *at < 960);
         assert!(!early.is_empty() && early.iter().all(|at| *at >= 720), "{early:?}\n{}", story());
@@ -203,8 +205,8 @@ fn drifted_nodes_empty_by_themselves_until_their_deadline() {
     }
 }
 
-/// Each node that ended for a reason has a younger one, of its own, that had joined before its drain began; that it was
-/// ready, the laws ask at that moment.
+/// Each node that ended for a reason has a younger one, of its own, that had joined before its
+/// drain began; that it was ready, the laws ask at that moment.
 fn check_ready_first(ending: &Ending, reason: TerminationReason) {
     let old = ended(ending, reason);
     let first = old.iter().map(|claim| claim.created_at).max();

@@ -1,5 +1,5 @@
-//! Nodes that must go: their pods leave kindly and come back elsewhere, their instances end, and nothing is left
-//! behind.
+//! Nodes that must go: their pods leave kindly and come back elsewhere, their instances end, and
+//! nothing is left behind.
 
 use outrigger_engine::Guards;
 use outrigger_model::{ClaimState, NodeClaim, TerminationReason};
@@ -7,8 +7,8 @@ use outrigger_simulation::{Ending, Function, Kill, Scenario};
 
 use crate::common;
 
-/// One pool, two workloads that fill several nodes, and a daemon that does not bear the drain's taint. `{pool}`,
-/// `{web}` and `{extra}` are put in.
+/// One pool, two workloads that fill several nodes, and a daemon that does not bear the drain's
+/// taint. `{pool}`, `{web}` and `{extra}` are put in.
 const SCENARIO: &str = r"
 apiVersion: outrigger.dev/v1alpha1
 kind: Scenario
@@ -146,7 +146,8 @@ fn patience_ends_with_the_grace_period_of_the_pool() {
         let held = patient.play(seed, &[]);
         assert_eq!(held.summary.broken_laws, Vec::<String>::new(), "{}", common::timeline(&held));
         assert_eq!(ended(&held, TerminationReason::Deleted), 0, "{}", common::timeline(&held));
-        // Pods are asked for nine minutes: 142 times with growing pauses, and 444 times by each look.
+        // Pods are asked for nine minutes: 142 times with growing pauses, and 444 times by each
+        // look.
         let refused = held.tally.refused_evictions;
         assert!(refused <= 200, "asked {refused} times\n{}", common::timeline(&held));
         let bounded = Setting { pool: "terminationGracePeriod: 2m", ..patient };
@@ -157,7 +158,8 @@ fn patience_ends_with_the_grace_period_of_the_pool() {
     }
 }
 
-/// A run that has seen patience end goes on with it when an older table takes the ledger's place; the next begins anew.
+/// A run that has seen patience end goes on with it when an older table takes the ledger's place;
+/// the next begins anew.
 #[test]
 fn a_table_restored_while_patience_ends_loses_no_drain() {
     for (seed, second) in (1..=4).flat_map(|seed| (222..=232).step_by(2).map(move |second| (seed, second))) {
@@ -180,7 +182,8 @@ fn no_node_is_bought_for_pods_that_will_not_leave() {
     let twice = "  podDisruptionBudgets: [{name: a, matchLabels: {app: web}, minAvailable: 0}, {name: b, matchLabels: {app: web}, minAvailable: 0}]\n";
     let (shy, shy_for_a_while) =
         (r#"karpenter.sh/do-not-disrupt: "true""#, r#"karpenter.sh/do-not-disrupt: "6m""#);
-    // Budgets, annotation, what the pool says, and how many nodes are bought for the pods of the one that is deleted.
+    // Budgets, annotation, what the pool says, and how many nodes are bought for the pods of the
+    // one that is deleted.
     let table = [
         ("", "", "", 1),
         (TOO_TIGHT, "", "", 1),

@@ -1,5 +1,5 @@
-//! Fleets that EC2 carries out otherwise than it was asked: minutes late, in part, or with instances too many. In the
-//! end each pod has one node, and no instance is without a claim.
+//! Fleets that EC2 carries out otherwise than it was asked: minutes late, in part, or with
+//! instances too many. In the end each pod has one node, and no instance is without a claim.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use outrigger_simulation::{Ending, Kind};
 
 use crate::common;
 
-/// Each pod needs a node of its own. EC2 has few spot machines of the one type that the first pool takes.
+/// Each pod needs a node of its own. EC2 has few spot machines of the one type that the first pool
+/// takes.
 const SCENARIO: &str = r"
 apiVersion: outrigger.dev/v1alpha1
 kind: Scenario
@@ -75,8 +76,9 @@ fn claims_of<'e>(ending: &'e Ending, intent: &Intent) -> Vec<&'e NodeClaim> {
     intent.claims.iter().filter_map(|name| by_name.get(name.as_str()).copied()).collect()
 }
 
-/// A request is not answered and, sent again, refused, until it is given up. Minutes or half an hour later EC2 carries
-/// it out all the same: what appears then belongs to no claim and is terminated.
+/// A request is not answered and, sent again, refused, until it is given up. Minutes or half an
+/// hour later EC2 carries it out all the same: what appears then belongs to no claim and is
+/// terminated.
 #[test]
 fn what_appears_after_its_launch_was_given_up_is_collected() {
     for (late, duration) in [("8m", "14m"), ("30m", "36m")] {
@@ -95,8 +97,8 @@ fn what_appears_after_its_launch_was_given_up_is_collected() {
     }
 }
 
-/// The claims of a launch get its instances in order. Those for which there is none fail, and their pods are planned
-/// for again within the same seconds.
+/// The claims of a launch get its instances in order. Those for which there is none fail, and their
+/// pods are planned for again within the same seconds.
 #[test]
 fn of_fewer_instances_than_asked_the_first_claims_get_theirs_and_the_rest_is_planned_again() {
     for seed in 1..=3 {

@@ -62,8 +62,8 @@ fn running(ending: &Ending, workload: &str) -> usize {
     ending.pods.iter().filter(is_its).count()
 }
 
-/// Eight pods need a node each, and the pool may have three. Whoever makes the pods deletes them and makes them again
-/// and again, long before a machine has joined.
+/// Eight pods need a node each, and the pool may have three. Whoever makes the pods deletes them
+/// and makes them again and again, long before a machine has joined.
 #[test]
 fn limits_count_what_is_launched_and_has_not_joined() {
     let port = "ports: [{containerPort: 80, hostPort: 80}],";
@@ -76,7 +76,8 @@ fn limits_count_what_is_launched_and_has_not_joined() {
     assert_eq!(running(&ending, "again"), 3, "{}", story());
 }
 
-/// One tenant asks for far more than its pool may have. The pool stops at its limits, and others are served at once.
+/// One tenant asks for far more than its pool may have. The pool stops at its limits, and others
+/// are served at once.
 #[test]
 fn a_tenant_that_floods_the_cluster_gets_what_its_pool_may_have() {
     let flood = workload("flood", "1m", 1_500, "tenant", "");

@@ -1,5 +1,6 @@
-//! Each guard is switched off once, and each promise of AWS that the engine builds on is broken once: a world that it
-//! saved then breaks a law. Otherwise the simulation would be blind to what the guard is for.
+//! Each guard is switched off once, and each promise of AWS that the engine builds on is broken
+//! once: a world that it saved then breaks a law. Otherwise the simulation would be blind to what
+//! the guard is for.
 
 use outrigger_engine::{Guard, Guards};
 use outrigger_simulation::{Ending, Promises};
@@ -156,7 +157,8 @@ fn who_has_lost_the_lease_writes_no_sweep() {
     world.check(2, &[Guards::default()], Guards::default().without(Guard::Fence));
 }
 
-/// Provision dies with the answer of EC2 still on its way, and the next run sees nothing of the instance yet.
+/// Provision dies with the answer of EC2 still on its way, and the next run sees nothing of the
+/// instance yet.
 const UNANSWERED: &str = "{at: 0s, kind: KillFunction, function: provision, after: CreateFleet}";
 
 #[test]
@@ -229,7 +231,8 @@ fn who_saw_a_node_before_its_drain_began_does_not_open_it_any_more() {
     world.check(3, &[Guards::default()], Guards::default().without(Guard::DrainMark));
 }
 
-/// All pods go after two and a half minutes, so that disrupt proposes the node at 3 min and commits it at 4 min.
+/// All pods go after two and a half minutes, so that disrupt proposes the node at 3 min and commits
+/// it at 4 min.
 const GONE: &str = "{at: 150s, replicas: 0}";
 
 #[test]
@@ -263,7 +266,8 @@ fn an_empty_node_to_which_pods_have_come_stays() {
     world.check(2, &[Guards::default()], Guards::default().without(Guard::LastLook));
 }
 
-/// Somebody deletes a NodeClaim while provision stands still with a pod in hand that has found room on its node.
+/// Somebody deletes a NodeClaim while provision stands still with a pod in hand that has found room
+/// on its node.
 #[test]
 fn no_claim_is_written_over_what_was_written_meanwhile() {
     let world = World {
@@ -276,8 +280,8 @@ fn no_claim_is_written_over_what_was_written_meanwhile() {
     world.check_promise(2, &[KEPT], Promises { versions: false, ..KEPT });
 }
 
-/// One node may go at once. Disrupt stands still with its command for the first in hand while pods come to that node,
-/// and to a second one, which the next run gives up once it is empty.
+/// One node may go at once. Disrupt stands still with its command for the first in hand while pods
+/// come to that node, and to a second one, which the next run gives up once it is empty.
 #[test]
 fn no_command_of_an_old_run_breaks_a_budget() {
     let world = World {

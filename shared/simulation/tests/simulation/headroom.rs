@@ -1,5 +1,5 @@
-//! Nodes that are bought larger for pods that may come next: fewer launches while they come, and little lost where they
-//! do not.
+//! Nodes that are bought larger for pods that may come next: fewer launches while they come, and
+//! little lost where they do not.
 
 use outrigger_model::{ClaimState, NodeClaim};
 use outrigger_simulation::Ending;

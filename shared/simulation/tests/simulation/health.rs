@@ -245,8 +245,8 @@ fn lifecycle_may_die_anywhere_while_it_learns() {
     die_anywhere(&World { duration: "5m", more: "memoryPercent: 80", ..WORLD }, 1..=2);
 }
 
-/// Nobody hears of nodes for four minutes, in which sweeps would confirm one another. A list that did not
-/// come is no list without nodes: no claim ends, and no node is bought.
+/// Nobody hears of nodes for four minutes, in which sweeps would confirm one another. A list that
+/// did not come is no list without nodes: no claim ends, and no node is bought.
 #[test]
 fn nothing_is_missed_while_the_api_server_is_down() {
     let ending = World { events: "{at: 3m, kind: ApiServerDown, for: 4m}", ..WORLD }.play(1);
@@ -256,8 +256,8 @@ fn nothing_is_missed_while_the_api_server_is_down() {
     assert_eq!(ending.claims.len(), ending.instances.len(), "{story}");
 }
 
-/// EC2 answers no describe call for eight minutes, and a node is not heard of meanwhile. Absence from a list that did
-/// not come says nothing: the claim of the node does not end.
+/// EC2 answers no describe call for eight minutes, and a node is not heard of meanwhile. Absence
+/// from a list that did not come says nothing: the claim of the node does not end.
 #[test]
 fn nothing_is_missed_while_ec2_does_not_say_what_it_runs() {
     let events = "{at: 3m, kind: SilenceKubelets, count: 1}, \

@@ -1,5 +1,5 @@
-//! Machines that EC2 takes back: their nodes are closed within seconds, what replaces them is launched before they
-//! fall, and nothing is launched twice, whatever becomes of the events.
+//! Machines that EC2 takes back: their nodes are closed within seconds, what replaces them is
+//! launched before they fall, and nothing is launched twice, whatever becomes of the events.
 
 use outrigger_model::{ClaimState, NodeClaim, TerminationReason};
 use outrigger_simulation::{Call, Crash, Ending, Function, Kill, Kind, Scenario};
@@ -84,7 +84,8 @@ fn interrupted(ending: &Ending) -> Vec<&NodeClaim> {
     ending.claims.iter().filter(for_it).collect()
 }
 
-/// When the first thing with this text happened, in seconds; what never happened compares with nothing.
+/// When the first thing with this text happened, in seconds; what never happened compares with
+/// nothing.
 fn when(ending: &Ending, text: &str) -> f64 {
     let found = ending.summary.timeline.iter().find(|happening| happening.text.contains(text));
     found.map_or(f64::NAN, |happening| happening.at.as_secs_f64())
@@ -128,8 +129,8 @@ fn all_nodes_may_be_taken_at_once() {
     }
 }
 
-/// An event that somebody forged drains a node, under the rules of every drain: EC2 is asked before an instance is
-/// given up with its pods, and says that it runs.
+/// An event that somebody forged drains a node, under the rules of every drain: EC2 is asked before
+/// an instance is given up with its pods, and says that it runs.
 #[test]
 fn a_forged_event_ends_no_machine_under_its_pods() {
     let events = "{at: 3m, kind: ForgedTermination, count: 1}";
@@ -242,7 +243,8 @@ fn what_ends_is_found_where_no_event_is_ever_handled() {
     assert_eq!(ending.instances.len(), 4, "{}", story());
 }
 
-/// A launch whose answer was not written down is found again by its tag; until then its instance may be ours.
+/// A launch whose answer was not written down is found again by its tag; until then its instance
+/// may be ours.
 #[test]
 fn a_warning_about_an_instance_that_no_claim_has_yet_waits_for_its_launch() {
     let kill = Kill { function: Function::Provision, run: 1, crash: Crash::After(Call::CreateFleet) };
@@ -263,8 +265,8 @@ fn what_fails_again_and_again_goes_to_the_dead_letters() {
     assert_eq!(ending.instances.len(), 4, "{}", story());
 }
 
-/// What is said of other machines meanwhile is handled, also in the same batch: while the first two messages keep both
-/// pollers waiting in vain, the other two gather.
+/// What is said of other machines meanwhile is handled, also in the same batch: while the first two
+/// messages keep both pollers waiting in vain, the other two gather.
 #[test]
 fn only_the_message_that_fails_goes_to_the_dead_letters() {
     let events =

@@ -1,4 +1,5 @@
-//! A Karpenter that lives beside us: its pools are left alone until it has gone, and people see what is whose.
+//! A Karpenter that lives beside us: its pools are left alone until it has gone, and people see
+//! what is whose.
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,12 @@
-//! Nodes of one type of which one has room for the pods of all: that one stays, and nothing is bought.
+//! Nodes of one type of which one has room for the pods of all: that one stays, and nothing is
+//! bought.
 
 use outrigger_model::{ClaimState, NodeClaim};
 
 use crate::common;
 
-/// A large pod comes each minute and gets a node of its own, on which there is room for one small pod. Then the large
-/// pods end.
+/// A large pod comes each minute and gets a node of its own, on which there is room for one small
+/// pod. Then the large pods end.
 const SCENARIO: &str = r"
 apiVersion: outrigger.dev/v1alpha1
 kind: Scenario

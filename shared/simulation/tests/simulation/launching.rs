@@ -1,5 +1,6 @@
-//! What EC2 says to launches, and what comes of it: other offerings are tried at once where the pool allows them,
-//! nothing is asked for again and again, people are told, and once it is over every pod runs.
+//! What EC2 says to launches, and what comes of it: other offerings are tried at once where the
+//! pool allows them, nothing is asked for again and again, people are told, and once it is over
+//! every pod runs.
 
 use std::collections::BTreeSet;
 
@@ -234,8 +235,8 @@ fn errors_and_deaths_together_break_no_law() {
     }
 }
 
-/// A launch that may have been heard, and is refused whenever it is sent again, is over after five minutes, and its
-/// pods are planned for again.
+/// A launch that may have been heard, and is refused whenever it is sent again, is over after five
+/// minutes, and its pods are planned for again.
 #[test]
 fn a_launch_that_is_never_answered_is_over_after_five_minutes() {
     let world = World { events: "{at: 0s, kind: Throttle, call: CreateFleet, for: 7m}", ..USUAL };
@@ -255,7 +256,8 @@ fn a_launch_that_is_never_answered_is_over_after_five_minutes() {
     assert!((420..=560).contains(&launched_at(&ending)), "{}", story());
 }
 
-/// EC2 has no spot for five minutes, and so many types are allowed that one fleet names only a part of them.
+/// EC2 has no spot for five minutes, and so many types are allowed that one fleet names only a part
+/// of them.
 const NO_SPOT: &str = r#"
 apiVersion: outrigger.dev/v1alpha1
 kind: Scenario
@@ -295,7 +297,8 @@ const ON_DEMAND: &str = r"
             requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]
 ";
 
-/// What comes of it: how many fleets launched nothing, and for each node that was bought how and in which second.
+/// What comes of it: how many fleets launched nothing, and for each node that was bought how and in
+/// which second.
 fn play_without_spot(capacity: &str, pools: &str, selector: &str) -> (usize, Vec<(CapacityType, i64)>) {
     let text =
         NO_SPOT.replace("{capacity}", capacity).replace("{pools}", pools).replace("{selector}", selector);
@@ -314,7 +317,8 @@ fn play_without_spot(capacity: &str, pools: &str, selector: &str) -> (usize, Vec
     (ending.intents.len() - served.len(), bought.collect())
 }
 
-/// After two fleets in vain for a pod the same tick buys on demand, and once there is spot again, spot.
+/// After two fleets in vain for a pod the same tick buys on demand, and once there is spot again,
+/// spot.
 #[test]
 fn where_no_spot_is_to_be_had_the_same_tick_buys_on_demand() {
     for (capacity, pools) in [("spot, on-demand", ""), ("spot", ON_DEMAND)] {
@@ -373,7 +377,8 @@ fn bought(ending: &Ending) -> usize {
     ending.claims.iter().filter(|claim| claim.status.instance.is_some()).count()
 }
 
-/// Karpenter's chaos test: each new node is tainted by a rogue, and within five minutes there are fewer than 35.
+/// Karpenter's chaos test: each new node is tainted by a rogue, and within five minutes there are
+/// fewer than 35.
 #[test]
 fn a_rogue_that_taints_each_node_does_not_make_us_buy_and_buy() {
     for world in CHAOS {
@@ -423,7 +428,8 @@ spec:
     - {name: web, at: 10s, replicas: 2, template: {spec: {nodeSelector: {karpenter.sh/nodepool: good}, containers: [{name: c, image: i, resources: {requests: {cpu: 400m, memory: 1Gi}}}]}}}
 ";
 
-/// EC2 names offerings in its errors, but they are not to blame: another pool buys the cheapest of them meanwhile.
+/// EC2 names offerings in its errors, but they are not to blame: another pool buys the cheapest of
+/// them meanwhile.
 #[test]
 fn an_instance_profile_that_does_not_exist_pauses_its_pool_alone() {
     let class = common::ec2_node_class("").replace("instanceProfile: nodes", "instanceProfile: missing");

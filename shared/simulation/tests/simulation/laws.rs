@@ -1,5 +1,5 @@
-//! Whatever chance does to calls and functions for a while: nothing leaks, nothing is launched twice, limits hold,
-//! and once it is over every pod runs and nothing more is launched.
+//! Whatever chance does to calls and functions for a while: nothing leaks, nothing is launched
+//! twice, limits hold, and once it is over every pod runs and nothing more is launched.
 
 use outrigger_simulation::{Call, Crash, Ending, Function, Kill, Kind};
 
@@ -14,7 +14,8 @@ fn check(seed: u64, ending: &Ending) {
     assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
     let open = ending.intents.iter().filter(|intent| intent.ended_at.is_none()).count();
     assert_eq!(open, 0, "no launch stays open\n{}", story());
-    // Demand is fixed from 3 minutes on and trouble is over at 6; recovery has 15 minutes at most by then.
+    // Demand is fixed from 3 minutes on and trouble is over at 6; recovery has 15 minutes at most
+    // by then.
     let launches = ending.summary.timeline.iter().filter(|happening| happening.kind == Kind::Launch);
     let latest = launches.map(|launch| launch.at.as_secs()).max();
     let in_time = latest.is_some_and(|at| (1..16 * 60).contains(&at));
@@ -47,8 +48,8 @@ fn a_spot_drought_is_waited_out_within_limits() {
     check(7, &common::run(7, "20m", events, &[]));
 }
 
-/// Describe calls may show one instance of a fleet and not yet the other. A fleet that was sent a second time is as
-/// young as its second sending.
+/// Describe calls may show one instance of a fleet and not yet the other. A fleet that was sent a
+/// second time is as young as its second sending.
 #[test]
 fn a_fleet_that_was_sent_again_is_not_adopted_in_part() {
     let dies = |run, call| Kill { function: Function::Provision, run, crash: Crash::After(call) };

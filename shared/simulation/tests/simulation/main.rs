@@ -1,5 +1,5 @@
-//! The engine and the planner in worlds of the simulation: rules by scenario, every crash point, and worlds
-//! drawn from seeds.
+//! The engine and the planner in worlds of the simulation: rules by scenario, every crash point,
+//! and worlds drawn from seeds.
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 

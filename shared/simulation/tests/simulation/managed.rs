@@ -1,4 +1,5 @@
-//! NodePools that InstanceGroups of the state store ask for: they launch as any other, until somebody writes one.
+//! NodePools that InstanceGroups of the state store ask for: they launch as any other, until
+//! somebody writes one.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Pods that must be near their like: their node goes, and a budget lets them leave one by one only.
+//! Pods that must be near their like: their node goes, and a budget lets them leave one by one
+//! only.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +7,8 @@ use outrigger_model::{ClaimState, labels};
 
 use crate::common;
 
-/// Three pods that must be in one zone, of which two must run. Their node is to go while its zone has no capacity.
+/// Three pods that must be in one zone, of which two must run. Their node is to go while its zone
+/// has no capacity.
 const SCENARIO: &str = r"
 apiVersion: outrigger.dev/v1alpha1
 kind: Scenario

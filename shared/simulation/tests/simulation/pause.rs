@@ -1,5 +1,5 @@
-//! An operator pauses the functions: nothing is launched, nothing is given up that could live on, and all that has
-//! begun goes on; within one tick of being resumed they make up for it.
+//! An operator pauses the functions: nothing is launched, nothing is given up that could live on,
+//! and all that has begun goes on; within one tick of being resumed they make up for it.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use outrigger_simulation::Ending;
 
 use crate::common;
 
-/// Two spot nodes that are full of pods, and a third that is asked for later. `{late}`, `{expire}`, `{duration}` and
-/// `{events}` are put in.
+/// Two spot nodes that are full of pods, and a third that is asked for later. `{late}`, `{expire}`,
+/// `{duration}` and `{events}` are put in.
 const SCENARIO: &str = r"
 apiVersion: outrigger.dev/v1alpha1
 kind: Scenario
@@ -40,7 +40,8 @@ spec:
   events: [{events}]
 ";
 
-/// From being resumed to what a paused tick left undone: a minute to the next tick, and the batch of its pods.
+/// From being resumed to what a paused tick left undone: a minute to the next tick, and the batch
+/// of its pods.
 const ONE_TICK: u64 = 75;
 
 struct Setting {
@@ -121,7 +122,8 @@ fn nothing_is_launched_until_it_is_resumed_or_over() {
     }
 }
 
-/// A pause that comes while pods wait is heeded by the tick that is at work, not only by the next one.
+/// A pause that comes while pods wait is heeded by the tick that is at work, not only by the next
+/// one.
 #[test]
 fn a_tick_that_is_at_work_heeds_a_pause() {
     let ending = Setting::default().play("{at: 5m55s, kind: Pause}, {at: 10m, kind: Resume}");
@@ -187,7 +189,8 @@ fn a_command_that_was_issued_before_is_carried_out_after() {
     }
 }
 
-/// EC2 does not answer until the pause has come, so that the command is there before its replacement is planned.
+/// EC2 does not answer until the pause has come, so that the command is there before its
+/// replacement is planned.
 #[test]
 fn nothing_is_bought_for_a_command_while_disruption_is_paused() {
     let events = "{at: 4m50s, kind: CloudDown, for: 40s}, {at: 5m, kind: Rebalance, count: 1}, \

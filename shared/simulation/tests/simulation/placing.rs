@@ -5,8 +5,8 @@ use outrigger_simulation::{Ending, Function, Kill};
 
 use crate::common;
 
-/// Machines that boot within moments, so that many join between two looks; pods of several sizes, so that those of one
-/// node fit into what is left of another.
+/// Machines that boot within moments, so that many join between two looks; pods of several sizes,
+/// so that those of one node fit into what is left of another.
 const SCENARIO: &str = r#"
 apiVersion: outrigger.dev/v1alpha1
 kind: Scenario
@@ -65,8 +65,8 @@ fn is_closed(ending: &Ending) -> bool {
     ending.nodes.iter().any(|node| node.taints.iter().any(is_placing))
 }
 
-/// The plan comes true: every pod is on the node that was bought for it, moments after that is ready, and
-/// nothing more is bought.
+/// The plan comes true: every pod is on the node that was bought for it, moments after that is
+/// ready, and nothing more is bought.
 #[test]
 fn planned_pods_are_bound_to_their_nodes() {
     for seed in 1..=10 {
@@ -88,8 +88,8 @@ fn nodes_are_opened_whatever_fails() {
     }
 }
 
-/// Lifecycle may die between any two bindings: what it has bound stays, and the next run binds the rest and
-/// opens the node.
+/// Lifecycle may die between any two bindings: what it has bound stays, and the next run binds the
+/// rest and opens the node.
 #[test]
 fn lifecycle_may_die_between_any_two_bindings() {
     let play = |kills: &[Kill]| play_killing(1, "4m", "", kills);
@@ -111,8 +111,9 @@ fn settles(seed: u64, events: &str) -> Ending {
     ending
 }
 
-/// Pods are deleted, machines end and nodes are deleted at each moment between the look at the cluster and the
-/// last binding, while each call takes seconds; what is left is bound, and the rest is planned for anew.
+/// Pods are deleted, machines end and nodes are deleted at each moment between the look at the
+/// cluster and the last binding, while each call takes seconds; what is left is bound, and the rest
+/// is planned for anew.
 #[test]
 fn what_goes_between_look_and_binding_is_missed_by_nobody() {
     for (seed, at) in (10..=20).enumerate() {
@@ -127,7 +128,8 @@ fn what_goes_between_look_and_binding_is_missed_by_nobody() {
     }
 }
 
-/// Each pod needs a node of its own. While the launch for a third pod of `web` is written down, `api` ends.
+/// Each pod needs a node of its own. While the launch for a third pod of `web` is written down,
+/// `api` ends.
 const BOUND_MEANWHILE: &str = r"
 apiVersion: outrigger.dev/v1alpha1
 kind: Scenario
@@ -153,8 +155,8 @@ spec:
   events: [{at: 120s, kind: Hang, function: provision, call: Prepare, for: 15s}]
 ";
 
-/// kube-scheduler binds a pod between the list and the launch, so that one node too many is bought. The next
-/// decision sees it, and the next pod goes there.
+/// kube-scheduler binds a pod between the list and the launch, so that one node too many is bought.
+/// The next decision sees it, and the next pod goes there.
 #[test]
 fn what_is_bound_between_list_and_launch_is_not_bought_for_again() {
     for seed in 1..=5 {
@@ -181,8 +183,8 @@ fn two_at_once_bind_each_pod_once() {
     }
 }
 
-/// Kubelets that refuse what we bind make us say so, and buy no node after the other: what was refused is planned
-/// for once more at most.
+/// Kubelets that refuse what we bind make us say so, and buy no node after the other: what was
+/// refused is planned for once more at most.
 #[test]
 fn pods_that_kubelets_refuse_are_planned_for_anew() {
     for seed in 1..=5 {
@@ -197,8 +199,8 @@ fn pods_that_kubelets_refuse_are_planned_for_anew() {
     }
 }
 
-/// Pods that somebody else binds to nodes which are still closed take their room; what finds none any more is
-/// planned for anew.
+/// Pods that somebody else binds to nodes which are still closed take their room; what finds none
+/// any more is planned for anew.
 #[test]
 fn a_rogue_that_binds_pods_to_closed_nodes_takes_only_its_own_room() {
     for seed in 1..=5 {

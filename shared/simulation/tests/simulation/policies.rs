@@ -8,7 +8,8 @@ use outrigger_simulation::Ending;
 
 use crate::common;
 
-/// A pod that would rather be on a c6a, where it costs more, and a pool that wants three families where two are sold.
+/// A pod that would rather be on a c6a, where it costs more, and a pool that wants three families
+/// where two are sold.
 const SCENARIO: &str = r"
 apiVersion: outrigger.dev/v1alpha1
 kind: Scenario

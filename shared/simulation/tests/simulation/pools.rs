@@ -1,4 +1,5 @@
-//! Pools and nodes that go: a NodePool is deleted, a node is cordoned, or only pods are left on it that end already.
+//! Pools and nodes that go: a NodePool is deleted, a node is cordoned, or only pods are left on it
+//! that end already.
 
 use outrigger_model::{ClaimState, NodeClaim, TerminationReason};
 use outrigger_simulation::Ending;

@@ -6,9 +6,10 @@ use outrigger_simulation::Ending;
 
 use crate::common;
 
-/// Two nodes, each with a large pod, beside which one small one has room; in the end the small ones are alone. `{small}` is put into the
-/// workload of the small ones, `{pod}` into their template's spec and `{wish}` into their annotations; `{spec}` into
-/// the pool's template, `{agent}` into the annotations of a daemonset's pods, and `{extra}` under `spec`.
+/// Two nodes, each with a large pod, beside which one small one has room; in the end the small ones
+/// are alone. `{small}` is put into the workload of the small ones, `{pod}` into their template's
+/// spec and `{wish}` into their annotations; `{spec}` into the pool's template, `{agent}` into the
+/// annotations of a daemonset's pods, and `{extra}` under `spec`.
 const SCENARIO: &str = r"
 apiVersion: outrigger.dev/v1alpha1
 kind: Scenario

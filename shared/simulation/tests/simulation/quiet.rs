@@ -1,4 +1,5 @@
-//! What is read of the cluster: all of it only while there is something to decide, and nothing is lost by that.
+//! What is read of the cluster: all of it only while there is something to decide, and nothing is
+//! lost by that.
 
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ const fn at(minutes: u64, seconds: u64) -> Duration {
     Duration::from_secs(minutes * 60 + seconds)
 }
 
-/// The small cluster, which has settled by the sixth minute; no law is broken, and in the end every pod runs.
+/// The small cluster, which has settled by the sixth minute; no law is broken, and in the end every
+/// pod runs.
 fn play(events: &str) -> Ending {
     let ending = common::run(3, "16m", &format!("  events: [{events}]"), &[]);
     assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", common::timeline(&ending));

@@ -1,5 +1,5 @@
-//! EC2's token buckets: each process keeps to what a bucket of its own would let it ask, and the account's bucket is
-//! waited for.
+//! EC2's token buckets: each process keeps to what a bucket of its own would let it ask, and the
+//! account's bucket is waited for.
 
 use outrigger_simulation::{Ending, Scenario};
 
@@ -90,7 +90,8 @@ fn without_its_own_bucket_a_process_is_found_out_and_ec2_refuses() {
     );
 }
 
-/// Two processes at once, and the account has one bucket: what EC2 refuses is waited out, and nothing is bought twice.
+/// Two processes at once, and the account has one bucket: what EC2 refuses is waited out, and
+/// nothing is bought twice.
 #[test]
 fn two_processes_share_the_buckets_of_the_account() {
     let twice = "{at: 0s, kind: Freeze, function: provision, call: MarkSent, for: 70s}, {at: 0s, kind: Duplicate, function: provision, for: 5m}";
@@ -101,7 +102,8 @@ fn two_processes_share_the_buckets_of_the_account() {
     assert_eq!(ending.instances.len(), 12, "{}", story());
 }
 
-/// EC2 refuses all launches from the beginning on, for so long, and the only pods go away in between.
+/// EC2 refuses all launches from the beginning on, for so long, and the only pods go away in
+/// between.
 fn refused_until_nobody_waits(length: &str) -> Ending {
     let web = WORKLOAD.replace("{team}", "team-0");
     let leaving = web.replace("replicas: 2,", "replicas: 2, scale: [{at: 66s, replicas: 0}],");
@@ -123,8 +125,8 @@ fn a_tick_rests_when_nobody_waits_for_launches_any_more() {
     assert!(refusals(&ending) > 2, "{}", common::timeline(&ending));
 }
 
-/// A launch that EC2 would not take is given up, not sent again for pods that have gone meanwhile. One that is being sent
-/// when they go, at 66 s, has its three tries, which take five seconds.
+/// A launch that EC2 would not take is given up, not sent again for pods that have gone meanwhile.
+/// One that is being sent when they go, at 66 s, has its three tries, which take five seconds.
 #[test]
 fn nothing_is_bought_for_pods_that_have_gone() {
     for length in ["61s", "64s", "67s", "70s", "75s", "90s"] {

@@ -1,5 +1,5 @@
-//! Spot machines that EC2 expects to take back: where that is wanted, what replaces one is ready before its drain
-//! begins, and a node that may not go, or that nothing can replace, stays.
+//! Spot machines that EC2 expects to take back: where that is wanted, what replaces one is ready
+//! before its drain begins, and a node that may not go, or that nothing can replace, stays.
 
 use outrigger_model::{ClaimState, NodeClaim, TerminationReason};
 use outrigger_simulation::{Ending, Function, Kill};
@@ -88,8 +88,8 @@ fn rebalanced(ending: &Ending) -> Vec<&NodeClaim> {
     ending.claims.iter().filter(for_it).collect()
 }
 
-/// Each node that was given up has a younger one that had joined before its drain began; that it was ready, the laws
-/// ask at that moment.
+/// Each node that was given up has a younger one that had joined before its drain began; that it
+/// was ready, the laws ask at that moment.
 fn check_ready_first(ending: &Ending, what: &str) {
     for old in rebalanced(ending) {
         let begun = old.status.termination.as_ref().map(|end| end.since);

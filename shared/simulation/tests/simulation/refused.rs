@@ -1,4 +1,5 @@
-//! What is refused: instances that may not be terminated, and NodeClaim objects that may not be changed.
+//! What is refused: instances that may not be terminated, and NodeClaim objects that may not be
+//! changed.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +40,8 @@ fn an_instance_that_cannot_be_terminated_holds_up_no_other_and_is_tried_again() 
     assert_eq!(later.summary.unexpected, Vec::<String>::new(), "{}", common::timeline(&later));
 }
 
-/// The claims whose objects do not show them as they are, and those that are over and still have an object.
+/// The claims whose objects do not show them as they are, and those that are over and still have an
+/// object.
 fn shown_wrongly(ending: &Ending) -> BTreeSet<&str> {
     let is_wrong = |claim: &&NodeClaim| {
         let shown = ending.mirrors.get(&claim.name);

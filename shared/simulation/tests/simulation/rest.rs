@@ -6,8 +6,8 @@ use outrigger_simulation::{Ending, Happening, Kind};
 
 use crate::common;
 
-/// Pods of several sizes, some of which may run on demand only, so that what is evicted competes for room. There are
-/// drawn numbers of them, and others from 20 min on.
+/// Pods of several sizes, some of which may run on demand only, so that what is evicted competes
+/// for room. There are drawn numbers of them, and others from 20 min on.
 const SCENARIO: &str = r#"
 apiVersion: outrigger.dev/v1alpha1
 kind: Scenario

@@ -1,5 +1,5 @@
-//! The ledger's table is lost, or an older copy takes its place: nothing is launched or terminated on its word, and
-//! where an operator asks for it, what runs is adopted.
+//! The ledger's table is lost, or an older copy takes its place: nothing is launched or terminated
+//! on its word, and where an operator asks for it, what runs is adopted.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! What is wrong with a scenario file is said with object, field, what was found and what is allowed - all of it at
-//! once.
+//! What is wrong with a scenario file is said with object, field, what was found and what is
+//! allowed - all of it at once.
 
 use outrigger_simulation::Scenario;
 

@@ -1,4 +1,5 @@
-//! The simulated scheduler: pods that want to be near others or away from them, and pods that make others leave.
+//! The simulated scheduler: pods that want to be near others or away from them, and pods that make
+//! others leave.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +60,8 @@ fn pods_are_near_whom_they_ask_for_and_away_from_whom_they_shun() {
         &[
             "{name: apart, at: 2s, replicas: 3, template: {metadata: {labels: {app: apart}}, spec: {affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: apart}}}]}}, containers: [{name: c, image: i, resources: {requests: {cpu: 300m, memory: 1Gi}}}]}}}",
             "{name: near, at: 3m, replicas: 3, template: {metadata: {labels: {app: near}}, spec: {affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: apart}}}]}}, containers: [{name: c, image: i, resources: {requests: {cpu: 300m, memory: 1Gi}}}]}}}",
-            // It would find room beside `apart`, which keeps it away; it says nothing of that itself.
+            // It would find room beside `apart`, which keeps it away; it says nothing of that
+            // itself.
             "{name: shunned, at: 6m, replicas: 1, template: {metadata: {labels: {app: apart, kind: other}}, spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 100m, memory: 64Mi}}}]}}}",
         ],
     );

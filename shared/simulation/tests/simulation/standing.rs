@@ -1,5 +1,5 @@
-//! Nodes that no pod asks for: those of static pools and the room of buffers. They come up without a single pending
-//! pod, and there are never more of them than asked, whatever goes wrong.
+//! Nodes that no pod asks for: those of static pools and the room of buffers. They come up without
+//! a single pending pod, and there are never more of them than asked, whatever goes wrong.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! Room that plans cannot know of at first: static pods, and kubelets that leave less to pods than is computed. What one
-//! node shows is known from then on, and a pod that fits nowhere harms no other.
+//! Room that plans cannot know of at first: static pods, and kubelets that leave less to pods than
+//! is computed. What one node shows is known from then on, and a pod that fits nowhere harms no
+//! other.
 
 use std::collections::BTreeSet;
 

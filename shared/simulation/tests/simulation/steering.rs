@@ -1,4 +1,5 @@
-//! What CreateFleet takes where its own price does not say: capacity reservations, and prices that NodeOverlays change.
+//! What CreateFleet takes where its own price does not say: capacity reservations, and prices that
+//! NodeOverlays change.
 
 use std::collections::BTreeMap;
 
@@ -37,8 +38,8 @@ spec:
   events: [{events}]
 ";
 
-/// Plays it with these events and counts instances by their capacity type. Those that are reserved, and no others, have
-/// the label of the reservation.
+/// Plays it with these events and counts instances by their capacity type. Those that are reserved,
+/// and no others, have the label of the reservation.
 fn bought(events: &str) -> BTreeMap<CapacityType, usize> {
     let class = common::ec2_node_class("capacityReservationSelectorTerms: [{id: cr-1}]");
     let text = RESERVED.replace("{class}", &class).replace("{events}", events);

@@ -1,4 +1,5 @@
-//! Launch templates that Outrigger wrote: they go once nobody uses them any more, and no launch ever misses one.
+//! Launch templates that Outrigger wrote: they go once nobody uses them any more, and no launch
+//! ever misses one.
 
 use outrigger_engine::{Guard, Guards};
 use outrigger_simulation::Ending;
@@ -116,8 +117,9 @@ fn a_pause_of_everything_puts_it_off() {
     }
 }
 
-/// Both stand still: lifecycle before it deletes what it has found unused, provision between finding its template
-/// there and launching from it. Without the long wait the template goes in between.
+/// Both stand still: lifecycle before it deletes what it has found unused, provision between
+/// finding its template there and launching from it. Without the long wait the template goes in
+/// between.
 #[test]
 fn a_template_that_is_about_to_be_used_is_not_collected() {
     let on = Guards::default();

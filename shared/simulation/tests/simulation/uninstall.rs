@@ -1,5 +1,5 @@
-//! Outrigger is taken out of a cluster: wherever the command or a function dies, nothing is left that anybody would
-//! wait for.
+//! Outrigger is taken out of a cluster: wherever the command or a function dies, nothing is left
+//! that anybody would wait for.
 
 use outrigger_model::labels;
 use outrigger_simulation::{Ending, Function, Kill};

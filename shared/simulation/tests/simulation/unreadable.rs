@@ -1,5 +1,5 @@
-//! Pods and nodes that cannot be read whole: they are drained as any other, nothing is bought for them, and they hold up
-//! nobody.
+//! Pods and nodes that cannot be read whole: they are drained as any other, nothing is bought for
+//! them, and they hold up nobody.
 
 use outrigger_model::ClaimState;
 use outrigger_simulation::Ending;

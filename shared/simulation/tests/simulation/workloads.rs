@@ -1,4 +1,5 @@
-//! What workloads do by themselves: deploys, pods of Jobs that end, and images that change under them.
+//! What workloads do by themselves: deploys, pods of Jobs that end, and images that change under
+//! them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

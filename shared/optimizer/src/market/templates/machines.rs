@@ -1,5 +1,5 @@
-//! The machines of a pool: instance types and offerings, their prices, and the room that daemonsets and static
-//! pods leave on them.
+//! The machines of a pool: instance types and offerings, their prices, and the room that daemonsets
+//! and static pods leave on them.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -91,7 +91,8 @@ pub struct Machines<'a> {
     static_ports: Vec<HostPort>,
     by_name: BTreeMap<&'a str, TypeId>,
     prices: Vec<u64>,
-    /// The reservation behind each reserved purchase in a zone, with how many instances it has room for.
+    /// The reservation behind each reserved purchase in a zone, with how many instances it has room
+    /// for.
     reservations: BTreeMap<(PurchaseId, ZoneId), &'a Reservation>,
     /// What overlays add to each type.
     added: BTreeMap<TypeId, Resources>,
@@ -232,7 +233,8 @@ impl<'a> Machines<'a> {
         carriers
     }
 
-    /// Puts NodeOverlays over prices and machines: the heaviest counts, between equals the first by name.
+    /// Puts NodeOverlays over prices and machines: the heaviest counts, between equals the first by
+    /// name.
     fn lay_over(&mut self, requirements: &Requirements, overlays: &[NodeOverlay]) {
         let mut overlays: Vec<&NodeOverlay> = overlays.iter().collect();
         overlays.sort_by_key(|overlay| (overlay.weight, Reverse(&overlay.name)));
@@ -257,14 +259,16 @@ impl<'a> Machines<'a> {
         self.added.retain(|_, added| !added.is_empty());
     }
 
-    /// Whether the class has an image for the type's architecture; a class that only plans has none at all.
+    /// Whether the class has an image for the type's architecture; a class that only plans has none
+    /// at all.
     pub fn has_image(&self, instance_type: TypeId) -> bool {
         let arch = || self.label(instance_type, ARCH);
         self.class.images.is_empty() || arch().is_some_and(|arch| self.class.image(arch).is_some())
     }
 
-    /// What is left of each machine beside its static pods and the daemonsets that run on it (Karpenter's daemon
-    /// overhead). A daemonset that some of the remaining zones or labels would admit counts.
+    /// What is left of each machine beside its static pods and the daemonsets that run on it
+    /// (Karpenter's daemon overhead). A daemonset that some of the remaining zones or labels would
+    /// admit counts.
     fn set_rooms(&mut self, requirements: &Requirements, facts: &Facts<'_, 'a>) {
         let Facts { dimensions, daemons, .. } = *facts;
         let room = |(id, of): (TypeId, &InstanceType)| {
@@ -362,7 +366,8 @@ impl<'a> Machines<'a> {
         zones_in(zones).filter_map(|zone| self.price_in(purchase, zone)).min()
     }
 
-    /// Dollars per hour of a node whose instance costs so many nano-dollars, its root volume with it.
+    /// Dollars per hour of a node whose instance costs so many nano-dollars, its root volume with
+    /// it.
     pub(crate) fn with_node(&self, price: f64) -> f64 {
         (price + self.node_price as f64) / NANOS_PER_DOLLAR
     }
@@ -411,7 +416,8 @@ impl<'a> Machines<'a> {
     }
 }
 
-/// The keys of all labels that instance types carry. Most types have the same keys as the one before.
+/// The keys of all labels that instance types carry. Most types have the same keys as the one
+/// before.
 fn type_keys(types: &[InstanceType]) -> BTreeSet<&str> {
     let mut keys: BTreeSet<&str> = BTreeSet::new();
     let mut before: Option<&InstanceType> = None;

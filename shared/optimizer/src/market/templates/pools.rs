@@ -16,7 +16,8 @@ use super::{Template, ZONES_MAX, node_requirements};
 use crate::amounts::Dimensions;
 use crate::ids::{DaemonId, TemplateId};
 
-/// The pools in the order in which they are tried: those that can launch, and those that cannot with the reason.
+/// The pools in the order in which they are tried: those that can launch, and those that cannot
+/// with the reason.
 pub struct Pools<'a> {
     pub(crate) templates: TiVec<TemplateId, Template<'a>>,
     /// Pools that can launch nothing, with their place among all, and why.

@@ -1,4 +1,5 @@
-//! How many pods of each group there are in each domain: those that run, and those that were given a place.
+//! How many pods of each group there are in each domain: those that run, and those that were given
+//! a place.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +24,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// The counts of the pods that run. `hosts` takes up what is on the nodes that can take pods, by name.
+    /// The counts of the pods that run. `hosts` takes up what is on the nodes that can take pods,
+    /// by name.
     pub(crate) fn of_running<'a>(
         snapshot: &'a Snapshot,
         groups: &Groups<'a>,
@@ -94,13 +96,14 @@ impl Counts {
         self.barring[group][domain] > 0
     }
 
-    /// How many pods the emptiest domain has for certain, of those where a node that counts is or can be made.
+    /// How many pods the emptiest domain has for certain, of those where a node that counts is or
+    /// can be made.
     pub(crate) fn least(&self, topology: &Topology<'_>, group: GroupId, min_domains: u32) -> u32 {
         least_of(self.certain[group].iter().copied(), min_domains, |domain| topology.reaches(group, domain))
     }
 
-    /// Counts pods that were given a place, in the domains of its node as far as they are known, or takes them back.
-    /// `standing` says which groups count the node.
+    /// Counts pods that were given a place, in the domains of its node as far as they are known, or
+    /// takes them back. `standing` says which groups count the node.
     pub(crate) fn change(
         &mut self,
         topology: &Topology<'_>,

@@ -21,7 +21,8 @@ use crate::problem::topology::RuleKind;
 pub struct Key<'a> {
     /// The label.
     pub name: &'a str,
-    /// Its values on the nodes that are there, or on their way, and on those that the pools can make, in order.
+    /// Its values on the nodes that are there, or on their way, and on those that the pools can
+    /// make, in order.
     pub values: TiVec<DomainId, String>,
 }
 
@@ -61,7 +62,8 @@ pub struct Topology<'a> {
     pub keys: TiVec<KeyId, Key<'a>>,
     /// The key of each group; none for single nodes.
     pub key_of: TiVec<GroupId, Option<KeyId>>,
-    /// Whether pods that a group counts must have a known domain, since somebody's rule depends on it.
+    /// Whether pods that a group counts must have a known domain, since somebody's rule depends on
+    /// it.
     pub(crate) binds: TiVec<GroupId, bool>,
     /// Whether somebody's required spread counts by a group.
     pub(crate) spreads: TiVec<GroupId, bool>,
@@ -131,8 +133,8 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Notes which groups somebody's rules depend on: required ones, and preferred affinity, which can only be kept
-    /// where it is known in which domain the others are.
+    /// Notes which groups somebody's rules depend on: required ones, and preferred affinity, which
+    /// can only be kept where it is known in which domain the others are.
     pub(crate) fn note_rules(&mut self, classes: &TiSlice<ClassId, PodClass<'_>>) {
         for rule in classes.iter().flat_map(|class| &class.relaxations).flat_map(|it| &it.rules) {
             self.binds[rule.group] |= !rule.is_preference || rule.kind == RuleKind::Affinity;
@@ -152,7 +154,8 @@ impl<'a> Topology<'a> {
         self.keys.iter().map(domain).collect()
     }
 
-    /// The domain of a node of the cluster in a group's eyes; none where it has none or does not count.
+    /// The domain of a node of the cluster in a group's eyes; none where it has none or does not
+    /// count.
     pub(super) fn domain(&self, group: GroupId, node: &str) -> Option<DomainId> {
         let place = self.places.get(node)?;
         let domain = place.domains[self.key_of[group]?]?;
@@ -185,7 +188,8 @@ impl<'a> Topology<'a> {
     }
 }
 
-/// The values that a label has on nodes that are there, or on their way, and on those that the pools can make.
+/// The values that a label has on nodes that are there, or on their way, and on those that the
+/// pools can make.
 fn universe(snapshot: &Snapshot, makers: &DomainMakers<'_, '_>, key: &str) -> TiVec<DomainId, String> {
     let of_nodes = snapshot.nodes.iter().filter_map(|node| node.labels.get(key).cloned());
     let of_pools = makers.opening().flat_map(|(template, _)| template.values_of(key));

@@ -22,8 +22,8 @@ pub struct Group<'a> {
     pub key: &'a str,
     namespaces: Namespaces<'a>,
     selector: &'a LabelSelector,
-    /// Further selections that a counted pod must meet: kube-scheduler counts only pods that all required affinity
-    /// terms of a pod select.
+    /// Further selections that a counted pod must meet: kube-scheduler counts only pods that all
+    /// required affinity terms of a pod select.
     also: Vec<(Namespaces<'a>, &'a LabelSelector)>,
     /// Labels that the counted pods share with the pod that asks (`matchLabelKeys`).
     shared: Vec<(&'a str, &'a str)>,
@@ -62,8 +62,8 @@ impl<'a> Namespaces<'a> {
     }
 }
 
-/// Which nodes' pods a spread counts: those that the asking pod's node affinity and tolerations allow, as its policies
-/// say.
+/// Which nodes' pods a spread counts: those that the asking pod's node affinity and tolerations
+/// allow, as its policies say.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct NodeFilter<'a> {
     affinity: Option<(&'a Labels, &'a [NodeSelectorTerm])>,

@@ -56,8 +56,9 @@ impl Host {
         self.tally(group).map_or(0, |tally| tally.counted)
     }
 
-    /// How many of `wanted` equal pods may join, by their own rules and by those of the pods that are here. A pod that
-    /// must be near others may join only where one of them is, unless it may found their node.
+    /// How many of `wanted` equal pods may join, by their own rules and by those of the pods that
+    /// are here. A pod that must be near others may join only where one of them is, unless it may
+    /// found their node.
     pub(crate) fn room_for(
         &self,
         rules: &[Rule],
@@ -74,7 +75,8 @@ impl Host {
         bounding.fold(room, |room, tally| room.min(tally.most.saturating_sub(tally.counted)))
     }
 
-    /// The same, though the spread of pods that are here may be upset: it holds for them if they are bound first.
+    /// The same, though the spread of pods that are here may be upset: it holds for them if they
+    /// are bound first.
     fn room_by_rules(&self, rules: &[Rule], selected_by: &[GroupId], wanted: u32, affinity: Affinity) -> u32 {
         let mut room = wanted;
         for rule in rules.iter().filter(|rule| rule.is_per_host) {

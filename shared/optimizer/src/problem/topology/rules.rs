@@ -23,8 +23,8 @@ pub struct Rule {
 /// What a rule asks of the domain that a pod goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RuleKind {
-    /// It has at most `max_skew` pods more than the emptiest, which counts as empty while there are fewer domains than
-    /// `min_domains`.
+    /// It has at most `max_skew` pods more than the emptiest, which counts as empty while there are
+    /// fewer domains than `min_domains`.
     Spread {
         /// At least 1.
         max_skew: u32,
@@ -86,8 +86,8 @@ impl<'a> Constraint<'a> {
     }
 }
 
-/// The constraints of a pod: required ones with no weight, then preferences with theirs. Spreads with `ScheduleAnyway`
-/// have the weight 0.
+/// The constraints of a pod: required ones with no weight, then preferences with theirs. Spreads
+/// with `ScheduleAnyway` have the weight 0.
 pub(crate) fn constraints(spec: &PodSpec) -> impl Iterator<Item = (Constraint<'_>, Option<i32>)> {
     let spreads =
         spec.topology_spread.iter().map(|s| (Constraint::Spread(s), s.schedule_anyway.then_some(0)));

@@ -1,7 +1,8 @@
 //! Sites: on which nodes, and so in which domains, the pods of a group are counted.
 //!
-//! A spread constraint counts only on nodes that its policies admit (kube-scheduler `podtopologyspread`). Whether a
-//! node that is yet to be made will be one of them is not always known.
+//! A spread constraint counts only on nodes that its policies admit (kube-scheduler
+//! `podtopologyspread`). Whether a node that is yet to be made will be one of them is not always
+//! known.
 
 use outrigger_model::taint::first_untolerated;
 use outrigger_model::{Node, Requirements, Toleration};
@@ -123,7 +124,8 @@ impl<'a> Site<'a> {
         self.domains[key][domain]
     }
 
-    /// How a node stands of which this much is known: that it meets some requirements and comes from one of some pools.
+    /// How a node stands of which this much is known: that it meets some requirements and comes
+    /// from one of some pools.
     pub(crate) fn standing<'s: 't, 't>(
         &self,
         templates: impl Iterator<Item = &'t Template<'s>>,

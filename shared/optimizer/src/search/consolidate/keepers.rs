@@ -1,9 +1,10 @@
 //! Keepers: which of the nodes that may be ended stay, to be filled by the pods of the others.
 //!
-//! A kept node is a purchase like any other: its price buys its room, and its own pods need not move. The linear
-//! relaxation tells the least that a set of keepers can cost, so the sets that promise most are tried first: those
-//! that are worth most for their price, as many as it takes, then the best of these with one node or two exchanged.
-//! Trying a set is to carry out all steps. The cheapest outcome is taken, moves and launches counted.
+//! A kept node is a purchase like any other: its price buys its room, and its own pods need not
+//! move. The linear relaxation tells the least that a set of keepers can cost, so the sets that
+//! promise most are tried first: those that are worth most for their price, as many as it takes,
+//! then the best of these with one node or two exchanged. Trying a set is to carry out all steps.
+//! The cheapest outcome is taken, moves and launches counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -93,8 +94,8 @@ impl<'s, 'p, 'a> Search<'s, 'p, 'a> {
         }
     }
 
-    /// For each number of keepers those that are worth most for their price, with the least that this can cost, the
-    /// cheapest first, as many as can be tried.
+    /// For each number of keepers those that are worth most for their price, with the least that
+    /// this can cost, the cheapest first, as many as can be tried.
     fn by_worth(&self) -> Vec<(f64, Keepers)> {
         let mut relaxed = self.worth.of_none();
         let mut bounds = vec![(self.worth.bound(&relaxed), 0)];
@@ -114,8 +115,8 @@ impl<'s, 'p, 'a> Search<'s, 'p, 'a> {
         bounds.into_iter().map(|(bound, count)| (bound, keepers(count))).collect()
     }
 
-    /// The same with one node more or less, or with one in the place of another, the most promising first. Of nodes
-    /// that are alike only the first is tried.
+    /// The same with one node more or less, or with one in the place of another, the most promising
+    /// first. Of nodes that are alike only the first is tried.
     fn neighbours(&self, keepers: &Keepers) -> Vec<(f64, Keepers)> {
         if self.attempts == 1 {
             return Vec::new();
@@ -160,7 +161,8 @@ impl<'s, 'p, 'a> Search<'s, 'p, 'a> {
         self.open.iter().copied().filter(is_first).collect()
     }
 
-    /// Tries other keepers, if they may come to less and were not tried yet; says whether they are better.
+    /// Tries other keepers, if they may come to less and were not tried yet; says whether they are
+    /// better.
     fn try_instead(
         &self,
         found: &mut Found<'s, 'p, 'a>,

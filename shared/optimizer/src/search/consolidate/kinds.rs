@@ -19,7 +19,8 @@ struct Kind<'p> {
     zone: Option<&'p str>,
 }
 
-/// The kind of each existing node. Nodes are many and their kinds few, so what is asked of kinds is asked once.
+/// The kind of each existing node. Nodes are many and their kinds few, so what is asked of kinds is
+/// asked once.
 pub(super) struct Kinds<'p> {
     all: TiVec<KindId, Kind<'p>>,
     by_node: TiVec<NodeId, KindId>,

@@ -1,6 +1,7 @@
 //! A step that ends more nodes than may go at once, in parts that do not.
 //!
-//! Each part opens only the nodes that its pods need. Those that later parts bring find the rest of their room.
+//! Each part opens only the nodes that its pods need. Those that later parts bring find the rest of
+//! their room.
 
 use std::rc::Rc;
 
@@ -80,7 +81,8 @@ fn moved(moving: &mut Counts, reserved: &mut Counts) -> Counts {
     moved
 }
 
-/// The node with room for most of the pods, of those that are not open yet; none once all pods have moved.
+/// The node with room for most of the pods, of those that are not open yet; none once all pods have
+/// moved.
 fn most_wanted<'n>(new: &'n mut [Reserved], moving: &Counts) -> Option<&'n mut Reserved> {
     let takes = |it: &Reserved| -> u32 {
         it.counts.iter().map(|(class, room)| moving.get(class).copied().unwrap_or(0).min(*room)).sum()

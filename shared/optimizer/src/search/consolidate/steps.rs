@@ -1,8 +1,9 @@
 //! Steps: nodes that do not stay are ended, many at a time, the dearest for what they carry first.
 //!
-//! The free room of nodes that stay is the first that pods move to; a node that pods move to is not ended by a later
-//! step. What an earlier run has proposed is tried before anything else: it is to be found again, however much the
-//! cluster has changed around it. No step buys again what it ends: that node stays instead.
+//! The free room of nodes that stay is the first that pods move to; a node that pods move to is not
+//! ended by a later step. What an earlier run has proposed is tried before anything else: it is to
+//! be found again, however much the cluster has changed around it. No step buys again what it ends:
+//! that node stays instead.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -131,7 +132,8 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         }
     }
 
-    /// Ends what an earlier run has proposed for a pool, as far as that is worth it still; says how many nodes.
+    /// Ends what an earlier run has proposed for a pool, as far as that is worth it still; says how
+    /// many nodes.
     fn end_proposed(&mut self, pool: &PoolNodes) -> usize {
         let known: BTreeSet<NodeId> = pool.nodes.iter().copied().collect();
         let may_end = |node: &NodeId| known.contains(node) && self.start.is_free(*node);
@@ -147,8 +149,9 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         ended
     }
 
-    /// Ends nodes as an earlier run has proposed. What was to take their pods in then may be to go now: it stays where
-    /// nothing else has room for them. Else two runs could each propose what the other keeps, and nothing would end.
+    /// Ends nodes as an earlier run has proposed. What was to take their pods in then may be to go
+    /// now: it stays where nothing else has room for them. Else two runs could each propose what
+    /// the other keeps, and nothing would end.
     fn end_as_proposed(&mut self, nodes: &[NodeId], demand: Demand<'_>) -> bool {
         if self.try_ending(nodes, demand).is_ok() {
             return true;
@@ -163,8 +166,8 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         is_ended
     }
 
-    /// Ends nodes of a pool, as many at a time as is worth it; the others are opened to the pods of others. `ended`
-    /// counts those of the pool.
+    /// Ends nodes of a pool, as many at a time as is worth it; the others are opened to the pods of
+    /// others. `ended` counts those of the pool.
     fn end_many(&mut self, nodes: &[NodeId], at_once: AtOnce, ended: &mut usize, pool: &PoolNodes) {
         let mut left = nodes.to_vec();
         let mut refused = 0;
@@ -175,8 +178,8 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
             }
             let sizes = Sizes { first: at_once.next(*ended).max(1), later: at_once.later.max(1) };
             let demand = Demand::Saving(&pool.settings, sizes);
-            // With patience nodes go as each has wasted enough. Without, all go for one cluster, however many
-            // at a time.
+            // With patience nodes go as each has wasted enough. Without, all go for one cluster,
+            // however many at a time.
             let together = if pool.settings.patience > 0.0 { sizes.first } else { left.len() };
             let size_max = together.min(left.len());
             let mut size = if is_tried_together(refused) { size_max } else { 1 };
@@ -198,8 +201,8 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         self.solution.closed[node] && !self.solution.ended[node]
     }
 
-    /// Ends nodes if that is worth it; else nothing is changed. What would be bought again stays instead and is opened
-    /// to the pods of others, be it of these nodes or another that is to go.
+    /// Ends nodes if that is worth it; else nothing is changed. What would be bought again stays
+    /// instead and is opened to the pods of others, be it of these nodes or another that is to go.
     fn end_most(&mut self, nodes: &[NodeId], demand: Demand<'_>) -> Result<(), Stays> {
         let mut stay = Vec::new();
         let refused = loop {
@@ -238,7 +241,8 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         refused.is_none()
     }
 
-    /// Ends some nodes and places their pods anew, if that does what it must; else nothing is changed.
+    /// Ends some nodes and places their pods anew, if that does what it must; else nothing is
+    /// changed.
     fn try_ending(&mut self, nodes: &[NodeId], demand: Demand<'_>) -> Result<(), Refusal> {
         let left = self.solution.left.clone();
         for node in nodes {
@@ -274,7 +278,8 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         Ok(())
     }
 
-    /// The step that ends some nodes, in as many parts as it takes. Each must save enough by itself.
+    /// The step that ends some nodes, in as many parts as it takes. Each must save enough by
+    /// itself.
     fn parted(
         &self,
         nodes: &[NodeId],
@@ -308,9 +313,9 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         refused.map_or(Ok(parts), |stays| Err(Refusal::Stays(stays)))
     }
 
-    /// Places the pods of nodes that were just ended: where kube-scheduler would put them, if they all find room so,
-    /// else with new nodes, which are returned. What only saves money must not hang on room that kube-scheduler would
-    /// have to pack; then all is as before.
+    /// Places the pods of nodes that were just ended: where kube-scheduler would put them, if they
+    /// all find room so, else with new nodes, which are returned. What only saves money must not
+    /// hang on room that kube-scheduler would have to pack; then all is as before.
     fn place(
         &mut self,
         left_before: &TiSlice<ClassId, u32>,
@@ -380,8 +385,9 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         nodes.iter().filter_map(|node| self.solution.problem.existing[*node].saves).sum()
     }
 
-    /// Whether spot that takes the place of spot has enough types to choose from that cost less: else EC2 takes it
-    /// back soon (Karpenter's rule for spot-to-spot consolidation, there for single nodes only).
+    /// Whether spot that takes the place of spot has enough types to choose from that cost less:
+    /// else EC2 takes it back soon (Karpenter's rule for spot-to-spot consolidation, there for
+    /// single nodes only).
     fn judge_spot(
         &self,
         nodes: &[NodeId],
@@ -408,8 +414,8 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         }
     }
 
-    /// The nodes that are ended, now or later, although new ones are the same purchase: for each of these the one with
-    /// the most pods, rather one that would be ended now.
+    /// The nodes that are ended, now or later, although new ones are the same purchase: for each of
+    /// these the one with the most pods, rather one that would be ended now.
     fn bought_again(&self, nodes: &[NodeId], opened: &[NewNodeId]) -> Vec<NodeId> {
         let mut again: Vec<NodeId> = Vec::new();
         let kinds = &self.start.kinds;
@@ -453,8 +459,8 @@ impl Refusal {
     }
 }
 
-/// Whether nodes are tried together once so many were refused by themselves: always at first, then ever more seldom,
-/// since the time for a node must not grow with how many may end at once.
+/// Whether nodes are tried together once so many were refused by themselves: always at first, then
+/// ever more seldom, since the time for a node must not grow with how many may end at once.
 fn is_tried_together(refused: usize) -> bool {
     const ALWAYS: usize = 32;
     refused < ALWAYS || refused.is_power_of_two()

@@ -8,7 +8,8 @@ use crate::ids::{CandidateId, GuestId, PurchaseId, SampleId};
 
 /// What breaks ties between pods that are worth nothing, in dollars per hour.
 const TINY: f64 = 1e-9;
-/// More than one: of two pods that are worth as much for their share of the room, the larger comes first.
+/// More than one: of two pods that are worth as much for their share of the room, the larger comes
+/// first.
 const SIZE_EXPONENT: f64 = 1.25;
 /// How much of what a share of each resource counts is the same for all.
 const ALIKE: f64 = 0.4;
@@ -45,7 +46,8 @@ pub(in crate::search) struct Candidates {
 }
 
 impl Candidates {
-    /// The guests of one kind: peers by what room is worth to the lead, others by what they would cost elsewhere.
+    /// The guests of one kind: peers by what room is worth to the lead, others by what they would
+    /// cost elsewhere.
     pub(in crate::search) fn of(
         guests: &TiSlice<GuestId, Guest<'_>>,
         unit_prices: &[f64],
@@ -92,11 +94,13 @@ impl Candidates {
         }
     }
 
-    /// The place of the best candidate: what is scarce goes to those that need little of it, and large pods come before
-    /// small ones. Those that do not fit any more are out, since room never grows.
+    /// The place of the best candidate: what is scarce goes to those that need little of it, and
+    /// large pods come before small ones. Those that do not fit any more are out, since room never
+    /// grows.
     ///
-    /// As room shrinks, so does what every candidate is worth for its share of it. Those that came near the best one
-    /// are on a short list; as long as one of them is worth more than all others were, the others need no look.
+    /// As room shrinks, so does what every candidate is worth for its share of it. Those that came
+    /// near the best one are on a short list; as long as one of them is worth more than all others
+    /// were, the others need no look.
     pub(super) fn best(&mut self, free: &[i64]) -> Option<CandidateId> {
         let known = self.best_of_short_list(free);
         known.or_else(|| self.best_of_all(free))
@@ -126,7 +130,8 @@ impl Candidates {
         self.weigh(free);
         let (mut most, mut best) = (0.0, None);
         for (place, (weight, share)) in self.weights.iter().zip(&self.shares).enumerate() {
-            // Compared without dividing, which takes longest; hardly any place is better than all before it.
+            // Compared without dividing, which takes longest; hardly any place is better than all
+            // before it.
             if *weight > most * share {
                 (most, best) = (weight / share.max(f64::MIN_POSITIVE), Some(place.into()));
             }
@@ -149,7 +154,8 @@ impl Candidates {
         self.weights[id] = OUT;
     }
 
-    /// Works out shares of the free room, and rules out those that ask for more than there is of anything.
+    /// Works out shares of the free room, and rules out those that ask for more than there is of
+    /// anything.
     fn weigh(&mut self, free: &[i64]) {
         let count = self.weights.len();
         self.shares.clear();
@@ -191,9 +197,9 @@ fn part(free: f64, emphasis: f64) -> f64 {
     if free > 0.0 { emphasis / free } else { 0.0 }
 }
 
-/// How much a share of each resource counts: in part by what all of it is worth on this machine, so that no kind of pod
-/// comes first for its proportions alone while all of the machine is free; and in part alike, so that what is worth
-/// nothing yet is not wasted.
+/// How much a share of each resource counts: in part by what all of it is worth on this machine, so
+/// that no kind of pod comes first for its proportions alone while all of the machine is free; and
+/// in part alike, so that what is worth nothing yet is not wasted.
 fn emphasis(room: &[i64], unit_prices: &[f64]) -> Vec<f64> {
     let values = room.iter().zip(unit_prices).map(|(amount, price)| *amount as f64 * price);
     let total = values.clone().sum::<f64>().max(f64::MIN_POSITIVE);

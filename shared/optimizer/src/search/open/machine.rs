@@ -17,8 +17,8 @@ use crate::search::prospects::Prospects;
 use crate::search::random::Random;
 use crate::solution::Solution;
 
-/// How many machines of one size are tried for one node. They are tried from the best possible ratio of cost to worth
-/// downwards, and the search ends sooner when no further one can win.
+/// How many machines of one size are tried for one node. They are tried from the best possible
+/// ratio of cost to worth downwards, and the search ends sooner when no further one can win.
 const TRIES_PER_SIZE: usize = 2;
 /// How many of them are put in order at all.
 const MACHINES_RANKED: usize = 256;
@@ -62,8 +62,8 @@ struct Tries<'s> {
 }
 
 impl<'s> Tries<'s> {
-    /// Whether a machine shall be tried: not for one that leaves the same room as another, nor for the next of a size
-    /// of which enough were tried. There are two sizes to each doubling of cpu.
+    /// Whether a machine shall be tried: not for one that leaves the same room as another, nor for
+    /// the next of a size of which enough were tried. There are two sizes to each doubling of cpu.
     fn note(&mut self, purchase: PurchaseId, room: &'s [i64]) -> bool {
         let cpu = room[Dimensions::CPU].max(1).unsigned_abs();
         let size = cpu.ilog2() * 2 + u32::from(cpu >> (cpu.ilog2().max(1) - 1) == 0b11);
@@ -77,8 +77,8 @@ impl<'s> Tries<'s> {
 }
 
 impl MachineSearch<'_, '_, '_> {
-    /// The best filling: a full machine, or else the first pods alone, where full nodes offer too few kinds of
-    /// machines.
+    /// The best filling: a full machine, or else the first pods alone, where full nodes offer too
+    /// few kinds of machines.
     pub(super) fn best(&self, purchases: &Purchases) -> Option<Found> {
         self.reserved(purchases).or_else(|| self.full(purchases)).or_else(|| self.alone(purchases))
     }
@@ -103,8 +103,9 @@ impl MachineSearch<'_, '_, '_> {
         best.map(|(_, found)| found)
     }
 
-    /// The best filling of any candidate that has a price. Flexibility is weighed within each capacity type and cost
-    /// between them: an inflexible spot node is no reason to pay for on-demand.
+    /// The best filling of any candidate that has a price. Flexibility is weighed within each
+    /// capacity type and cost between them: an inflexible spot node is no reason to pay for
+    /// on-demand.
     fn full(&self, purchases: &Purchases) -> Option<Found> {
         let mut best: [Option<(Score, Found)>; 2] = [None, None];
         let mut tries = Tries::default();
@@ -135,7 +136,8 @@ impl MachineSearch<'_, '_, '_> {
         least.map(|(_, found)| found)
     }
 
-    /// A full machine that is drawn among the most promising of each size, the better ones more often.
+    /// A full machine that is drawn among the most promising of each size, the better ones more
+    /// often.
     pub(super) fn drawn(&self, purchases: &Purchases, random: &mut Random) -> Option<Found> {
         let mut sizes: Vec<(i64, i64)> = Vec::new();
         let mut machines = Vec::new();

@@ -1,4 +1,5 @@
-//! The rules about other pods that leave a pod no place: which rule, which domain, and why nothing comes there.
+//! The rules about other pods that leave a pod no place: which rule, which domain, and why nothing
+//! comes there.
 
 use outrigger_model::{Refusal, Requirement, Requirements};
 use outrigger_optimizer::ids::TemplateId;
@@ -53,7 +54,8 @@ impl Reasons<'_, '_, '_> {
         rules.filter(|rule| !rule.is_preference)
     }
 
-    /// Which domains have the fewest pods, and why a pod cannot go there; or that there are too few domains.
+    /// Which domains have the fewest pods, and why a pod cannot go there; or that there are too few
+    /// domains.
     fn spread_reason(&self, id: TemplateId, asked: &Asked, rule: &Rule, min_domains: u32) -> Option<String> {
         let problem = self.solution.problem;
         let (topology, counts) = (&problem.topology, &self.solution.counts);
@@ -123,7 +125,8 @@ impl Reasons<'_, '_, '_> {
         limit.map_or_else(|| "other rules of the pod keep it away".into(), |limit| limit.to_string())
     }
 
-    /// The minValues that no node keeps which is in one domain, where rules fix the domain of each node for the pod.
+    /// The minValues that no node keeps which is in one domain, where rules fix the domain of each
+    /// node for the pod.
     pub(super) fn min_values_in_domains(
         &self,
         id: TemplateId,

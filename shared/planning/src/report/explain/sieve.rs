@@ -111,8 +111,8 @@ impl<'a> Sieve<'a> {
         all
     }
 
-    /// Machines without the daemonset pods that the pod must be away from, each daemonset by itself, and with those
-    /// that it must be near.
+    /// Machines without the daemonset pods that the pod must be away from, each daemonset by
+    /// itself, and with those that it must be near.
     pub(super) fn beside_daemons(
         &mut self,
         beside: &BesideDaemons,

@@ -16,7 +16,8 @@ pub(super) struct Volume<'a> {
 }
 
 impl Volume<'_> {
-    /// What a pod and the volume ask together, once for each alternative that the pod does not contradict.
+    /// What a pod and the volume ask together, once for each alternative that the pod does not
+    /// contradict.
     pub(super) fn with<'v>(&'v self, own: &'v Requirements) -> impl Iterator<Item = Requirements> + 'v {
         let possible = self.alternatives.iter().filter(|other| !own.contradict(other));
         possible.map(|other| {
@@ -41,8 +42,8 @@ pub(super) fn of<'a>(snapshot: &'a Snapshot, class: &PodClass<'a>) -> Vec<Volume
         .collect()
 }
 
-/// Where a pod, which asks for one of `own`, and its volumes contradict one another: the first two that do, or else
-/// all of them.
+/// Where a pod, which asks for one of `own`, and its volumes contradict one another: the first two
+/// that do, or else all of them.
 pub(super) fn contradiction(own: &[Requirements], volumes: &[Volume<'_>]) -> Option<Refusal> {
     let name = |volume: &Volume<'_>| volume.claim.to_owned();
     for volume in volumes {
@@ -76,7 +77,8 @@ fn clash(alternatives: &[Requirements], volume: &Volume<'_>, volumes: Vec<String
     last.map(|conflict| Refusal::Contradiction { volumes, conflict })
 }
 
-/// Why a template has no nodes to which the volumes could be attached: the first volume by itself, or else all.
+/// Why a template has no nodes to which the volumes could be attached: the first volume by itself,
+/// or else all.
 pub(super) fn refusal(volumes: &[Volume<'_>], template: &Template<'_>, asked: &Asked) -> Option<Refusal> {
     let alone = volumes.iter().find_map(|volume| {
         let mut last = None;

@@ -1,5 +1,5 @@
-//! Affinity and anti-affinity between pods, in the final state and wherever nodes that may still come up in several
-//! zones do.
+//! Affinity and anti-affinity between pods, in the final state and wherever nodes that may still
+//! come up in several zones do.
 
 use outrigger_model::{PodState, Target, labels};
 use serde_json::{Value, json};

@@ -27,8 +27,8 @@ struct World {
     found: Consolidation,
 }
 
-/// The first command ends the empty node `i-d`, the second `i-a`, whose pods move to a new node and to `i-c`, and the
-/// third `i-b`, whose pod moves to `i-c`, too.
+/// The first command ends the empty node `i-d`, the second `i-a`, whose pods move to a new node and
+/// to `i-c`, and the third `i-b`, whose pod moves to `i-c`, too.
 fn world() -> World {
     let mut setup = Setup::with_pool(json!({"disruption": {"budgets": [{"nodes": "100%"}]}}))
         .node("i-a", A, &[("web", json!({})), ("api", json!({}))])

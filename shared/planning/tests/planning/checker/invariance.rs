@@ -1,4 +1,5 @@
-//! The order of the input does not matter to a verdict, and a plan that was read again is the same plan.
+//! The order of the input does not matter to a verdict, and a plan that was read again is the same
+//! plan.
 
 use outrigger_model::{Plan, Snapshot};
 use proptest::prelude::*;

@@ -1,5 +1,6 @@
-//! The rules of pods about other pods, proved against their plain definition: every assignment of zones to the nodes of
-//! a small plan is gone through, and the checker must find fault exactly where some assignment breaks a rule.
+//! The rules of pods about other pods, proved against their plain definition: every assignment of
+//! zones to the nodes of a small plan is gone through, and the checker must find fault exactly
+//! where some assignment breaks a rule.
 
 use std::collections::BTreeSet;
 
@@ -126,7 +127,8 @@ impl Small {
         here > max_skew + least
     }
 
-    /// Whether a spread is broken in some assignment in whichever order its pods are bound: last and first.
+    /// Whether a spread is broken in some assignment in whichever order its pods are bound: last
+    /// and first.
     fn is_skewed(&self, assignments: &[Vec<usize>], rule: &Rule) -> bool {
         let planned =
             || (0..self.pods.len()).filter(|pod| !self.pods[*pod].is_bound && self.pods[*pod].rule == *rule);
@@ -150,8 +152,8 @@ impl Small {
         })
     }
 
-    /// Whether the pods that are not bound can be bound one after another as the affinity of each wants it, tried in
-    /// every order.
+    /// Whether the pods that are not bound can be bound one after another as the affinity of each
+    /// wants it, tried in every order.
     fn can_be_bound(&self, assignment: &[usize], bound: &mut Vec<usize>) -> bool {
         let left: Vec<usize> = (0..self.pods.len()).filter(|pod| !bound.contains(pod)).collect();
         left.is_empty()
@@ -208,7 +210,8 @@ proptest! {
         prop_assert_eq!(finds("anti-affinity"), breaks_anti_affinity, "{:#?}", found);
         let running: Vec<usize> = (0..small.pods.len()).filter(|pod| small.pods[*pod].is_bound).collect();
         let stuck = assignments.iter().any(|assignment| !small.can_be_bound(assignment, &mut running.clone()));
-        // The checker asks for more than that some order exists, so it may find fault where nobody is stuck.
+        // The checker asks for more than that some order exists, so it may find fault where nobody
+        // is stuck.
         prop_assert!(finds("pod affinity") || !stuck, "{:#?}", found);
     }
 }

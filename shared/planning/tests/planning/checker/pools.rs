@@ -1,4 +1,5 @@
-//! Rules about all planned nodes together: reservations, overlays, limits, fixed pools, buffers, minValues.
+//! Rules about all planned nodes together: reservations, overlays, limits, fixed pools, buffers,
+//! minValues.
 
 use std::sync::Arc;
 
@@ -49,7 +50,8 @@ fn overlay(name: &str, weight: u32, price: Option<i64>, fuses: i64) -> NodeOverl
     NodeOverlay { name: name.into(), weight, requirements, price: price.map(PriceOverlay::Add), capacity }
 }
 
-/// A pod that needs a device which only an overlay gives, on a type whose price another overlay changes.
+/// A pod that needs a device which only an overlay gives, on a type whose price another overlay
+/// changes.
 fn with_overlays() -> Setup {
     let mut setup = Setup::new().wait("web", 1, json!({"requests": {FUSE: "2"}})).plan_as(
         "default-a",

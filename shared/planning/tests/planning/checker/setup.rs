@@ -99,7 +99,8 @@ impl Setup {
         self
     }
 
-    /// Turns what is planned into claims in flight; their pods are bound to nothing and no longer in the plan.
+    /// Turns what is planned into claims in flight; their pods are bound to nothing and no longer
+    /// in the plan.
     pub(crate) fn launched(mut self) -> Self {
         let nodes = std::mem::take(&mut self.plan.nodes);
         self.snapshot

@@ -1,4 +1,5 @@
-//! Topology spread, in the final state and wherever nodes that may still come up in several zones do.
+//! Topology spread, in the final state and wherever nodes that may still come up in several zones
+//! do.
 
 use outrigger_model::{NominatedPod, PodState, Taint, TaintEffect, Target, labels};
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! Rules about volumes that hold for nodes of every kind: how many a node attaches, and who may use them.
+//! Rules about volumes that hold for nodes of every kind: how many a node attaches, and who may use
+//! them.
 
 use outrigger_model::{PodState, Target, labels};
 use serde_json::json;

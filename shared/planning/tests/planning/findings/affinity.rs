@@ -14,8 +14,8 @@ fn following(key: &str, app: &str) -> PodSpec {
     spec_with(1_000, 512, near(key, app))
 }
 
-/// A cluster with such pods for each of several pools: one of all machines, and some of one size. What is placed is not
-/// to depend on what other machines there are.
+/// A cluster with such pods for each of several pools: one of all machines, and some of one size.
+/// What is placed is not to depend on what other machines there are.
 fn on_every_size(groups: &[(&str, usize, PodSpec)]) -> Vec<Snapshot> {
     let of_size = |size: &str| {
         let mut snapshot = with_pods(groups);
@@ -90,8 +90,8 @@ fn pods_near_one_another_in_a_ring_have_no_place_and_others_have() {
     }
 }
 
-// F10: kube-scheduler binds in an order of its own. A pod that comes too soon is refused and tried again, so every
-// order ends well if each pod is near its own on the node that it is meant for.
+// F10: kube-scheduler binds in an order of its own. A pod that comes too soon is refused and tried
+// again, so every order ends well if each pod is near its own on the node that it is meant for.
 #[test]
 fn a_chain_of_followers_is_together_on_existing_nodes() {
     for key in [HOSTNAME, ZONE] {
@@ -126,8 +126,8 @@ fn a_chain_of_followers_finds_the_only_node_with_room_for_all() {
     assert_eq!(places, [("i-1", 1), ("i-2", 3)]);
 }
 
-// F10: a pod that its own term means may go anywhere while no such pod is bound, so nothing may depend on its coming
-// last.
+// F10: a pod that its own term means may go anywhere while no such pod is bound, so nothing may
+// depend on its coming last.
 #[test]
 fn a_pod_that_may_begin_elsewhere_is_planned_where_the_others_are() {
     let either = json!({"podAffinity": [{"topologyKey": HOSTNAME, "namespaces": ["default"], "selector":
@@ -142,7 +142,8 @@ fn a_pod_that_may_begin_elsewhere_is_planned_where_the_others_are() {
     assert_eq!((plan.nodes.len(), plan.existing.len()), (0, 1), "{:?}", plan.existing);
 }
 
-/// A follower of `a-0`, which waits, on two nodes in two zones; on the second such a pod runs and takes so much cpu.
+/// A follower of `a-0`, which waits, on two nodes in two zones; on the second such a pod runs and
+/// takes so much cpu.
 fn beside_running(key: &str, cpu: i64) -> Snapshot {
     let mut snapshot =
         with_pods(&[("c", 1, spec_with(300, 512, near(key, "a"))), ("a", 1, spec(1_000, 512))]);
@@ -160,8 +161,8 @@ fn place(plan: &Plan, pod: &str) -> Option<String> {
     with.next().map(|it| it.target.name().to_owned())
 }
 
-// F10: kube-scheduler binds the follower before the pod that only waits, wherever it finds one that runs. Beside that
-// one its nomination comes true in every order.
+// F10: kube-scheduler binds the follower before the pod that only waits, wherever it finds one that
+// runs. Beside that one its nomination comes true in every order.
 #[test]
 fn a_follower_goes_to_pods_that_run_rather_than_to_pods_that_wait() {
     for key in [HOSTNAME, ZONE] {

@@ -1,4 +1,5 @@
-//! How many EBS volumes a node attaches: by its type where it is new or joins, by its CSINode where that tells.
+//! How many EBS volumes a node attaches: by its type where it is new or joins, by its CSINode where
+//! that tells.
 
 use std::sync::Arc;
 

@@ -11,7 +11,8 @@ fn requiring_label(key: &str, value: &str) -> Value {
     json!({"nodeAffinity": [{"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}]})
 }
 
-/// A daemonset of 300m that asks for a label which nodes get when they have joined, in both ways to ask for it.
+/// A daemonset of 300m that asks for a label which nodes get when they have joined, in both ways to
+/// ask for it.
 fn late() -> Vec<DaemonSet> {
     let late = |patch: Value| daemon_set("late", spec_with(300, 128, patch));
     [labels::INITIALIZED, labels::REGISTERED]
@@ -94,7 +95,8 @@ fn pinned(set: &DaemonSet, cpu: i64) -> Pod {
     pod
 }
 
-// Karpenter takes the newest pod for what the next will ask for, and the template for where it may be.
+// Karpenter takes the newest pod for what the next will ask for, and the template for where it may
+// be.
 #[test]
 fn a_daemonset_pod_that_is_pinned_and_waits_says_what_the_next_will_ask_for() {
     for (template, cpu, fits) in [(100, 300, false), (300, 100, true)] {

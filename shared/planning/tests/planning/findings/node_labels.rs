@@ -1,4 +1,5 @@
-//! Labels that each new node has though no NodePool gives them: its host name, and what kops-controller makes of tags.
+//! Labels that each new node has though no NodePool gives them: its host name, and what
+//! kops-controller makes of tags.
 
 use outrigger_model::{CapacityType, PodSpec, Snapshot, labels};
 use serde_json::json;

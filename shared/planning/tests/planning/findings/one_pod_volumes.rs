@@ -1,5 +1,5 @@
-//! Volumes that one pod alone may use (ReadWriteOncePod): kube-scheduler keeps a second pod pending wherever there is
-//! room, until the first is gone.
+//! Volumes that one pod alone may use (ReadWriteOncePod): kube-scheduler keeps a second pod pending
+//! wherever there is room, until the first is gone.
 
 use std::collections::BTreeMap;
 

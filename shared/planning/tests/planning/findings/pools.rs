@@ -82,7 +82,8 @@ fn a_narrow_static_pool_gets_only_the_nodes_that_it_lacks() {
 
 type Change<'c> = &'c dyn Fn(&mut Snapshot);
 
-// Karpenter counts no node that is on its way out; one that a command is to replace is replaced before it goes.
+// Karpenter counts no node that is on its way out; one that a command is to replace is replaced
+// before it goes.
 #[test]
 fn a_static_pool_has_its_replicas_beside_the_nodes_that_go() {
     let hold = |snapshot: &mut Snapshot| {
@@ -131,7 +132,8 @@ fn joined(snapshot: &Snapshot) -> Snapshot {
     next
 }
 
-/// A pool of weight 100 with a limit, one of weight 1 without, both of one family up to 96 cpus, and pods of one cpu.
+/// A pool of weight 100 with a limit, one of weight 1 without, both of one family up to 96 cpus,
+/// and pods of one cpu.
 fn overflowing(limits: &Value, count: usize) -> Snapshot {
     let mut snapshot = cluster();
     let sizes = [("large", 2), ("xlarge", 4), ("2xlarge", 8), ("4xlarge", 16), ("24xlarge", 96)];

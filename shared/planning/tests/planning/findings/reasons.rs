@@ -10,7 +10,8 @@ use crate::fixtures::{
 
 const FAMILY: &str = "karpenter.k8s.aws/instance-family";
 
-/// A cluster with a pool that allows everything, and one pod `db-0` that mounts `data`, which is in one zone.
+/// A cluster with a pool that allows everything, and one pod `db-0` that mounts `data`, which is in
+/// one zone.
 fn with_volume(spec: PodSpec, zone: &str) -> Snapshot {
     let mut snapshot = with_pods(&[("db", 1, spec)]);
     mount(&mut snapshot, "data", &json!([[{"key": labels::ZONE, "operator": "In", "values": [zone]}]]));

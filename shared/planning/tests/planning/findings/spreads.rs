@@ -9,8 +9,8 @@ use super::{all_placed, placed, spread};
 use crate::checker::setup::{Setup, volume};
 use crate::fixtures::{ZONES, bound, node, pods, selecting, spec_with, with_pods};
 
-/// Pods `web` that spread over zones, and pods `extra` with the same label and no spread, which must be in the first
-/// zone.
+/// Pods `web` that spread over zones, and pods `extra` with the same label and no spread, which
+/// must be in the first zone.
 fn with_extra(web: usize, extra: usize) -> Snapshot {
     let mut snapshot = with_pods(&[
         ("web", web, spec_with(500, 512, spread("web"))),

@@ -1,5 +1,5 @@
-//! Static pods take their share of each node: of new ones, of those on their way, and of those that have joined and do
-//! not show them yet.
+//! Static pods take their share of each node: of new ones, of those on their way, and of those that
+//! have joined and do not show them yet.
 
 use std::sync::Arc;
 

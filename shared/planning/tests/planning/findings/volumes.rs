@@ -11,7 +11,8 @@ fn place(key: &str, operator: &str, value: &str) -> Value {
     json!([{"key": key, "operator": operator, "values": [value]}])
 }
 
-/// A cluster with one pod that mounts a volume for each of these lists of alternatives: `data-0`, `data-1` and so on.
+/// A cluster with one pod that mounts a volume for each of these lists of alternatives: `data-0`,
+/// `data-1` and so on.
 fn mounting(volumes: &[Vec<Value>]) -> Snapshot {
     let mut snapshot = with_pods(&[("db", 1, spec(500, 512))]);
     for (number, alternatives) in volumes.iter().enumerate() {
@@ -92,7 +93,8 @@ fn volumes_that_exclude_one_another_keep_a_pod_off_existing_nodes() {
     }
 }
 
-/// Volumes with three alternatives each, of which only the last, the same for all, can hold together.
+/// Volumes with three alternatives each, of which only the last, the same for all, can hold
+/// together.
 fn with_common_zone(volumes: usize) -> Vec<Vec<Value>> {
     let zone = |name: String| place(labels::ZONE, "In", &name);
     let own = |number: usize, which| zone(format!("us-east-1{which}{number}"));

@@ -9,7 +9,8 @@ use crate::disruption::fixtures::{World, budget};
 fn the_least_matching_budget_less_what_is_disrupted_already() {
     use DisruptionReason::{Drifted, Empty, Underutilized};
     let only = |nodes: &str, reason| Budget { reasons: Some(vec![reason]), ..budget(nodes) };
-    // The budgets, the nodes, how many of them are not ready, the reason, and how many may be disrupted.
+    // The budgets, the nodes, how many of them are not ready, the reason, and how many may be
+    // disrupted.
     let table = [
         (vec![budget("10%")], 10, 0, Empty, 1),
         (vec![budget("10%")], 11, 0, Empty, 2),
@@ -50,7 +51,8 @@ fn drift_comes_in_waves_where_its_pool_says_so() {
     fn drifts(world: &mut World) {
         world.annotate(labels::NODE_POOL_HASH, "v1-1");
     }
-    // What is true of one of ten nodes, of which any budget allows six at once; the wave, the reason, and what is left.
+    // What is true of one of ten nodes, of which any budget allows six at once; the wave, the
+    // reason, and what is left.
     let table: [(&str, Change, &str, DisruptionReason, usize); 8] = [
         ("nothing", |_| {}, "2", Drifted, 2),
         ("nothing", |_| {}, "2", Empty, 6),

@@ -7,8 +7,8 @@ use outrigger_model::NillableDuration;
 use outrigger_model::node_pool::Budget;
 use outrigger_model::node_pool::schedule::Schedule;
 
-/// How many windows in a row are looked through for the end of the last; beyond, a budget counts as holding without
-/// end.
+/// How many windows in a row are looked through for the end of the last; beyond, a budget counts as
+/// holding without end.
 const WINDOWS_LOOKED_THROUGH: usize = 1_000;
 
 /// Whether a budget holds at some time.
@@ -26,7 +26,8 @@ pub enum Window {
 }
 
 impl Window {
-    /// Whether a budget holds now (Karpenter's `IsActive`: its schedule was due within its duration before now).
+    /// Whether a budget holds now (Karpenter's `IsActive`: its schedule was due within its duration
+    /// before now).
     pub fn of(budget: &Budget, now: Timestamp) -> Self {
         let (Some(schedule), duration) = (&budget.schedule, &budget.duration) else {
             return Self::Open { until: None };
@@ -54,7 +55,8 @@ fn length(text: &str) -> Option<SignedDuration> {
     SignedDuration::try_from(length).ok()
 }
 
-/// When the windows end of which one began at this time: the schedule may be due again before it is over.
+/// When the windows end of which one began at this time: the schedule may be due again before it is
+/// over.
 fn end(schedule: &Schedule, length: SignedDuration, mut due: DateTime) -> Option<Timestamp> {
     for _ in 0..WINDOWS_LOOKED_THROUGH {
         let until = due.checked_add(length).ok()?;

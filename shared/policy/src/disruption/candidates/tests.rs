@@ -331,8 +331,8 @@ fn what_a_pool_wants_consolidated_when_it_is_empty() {
 
 #[test]
 fn consolidate_after_counts_from_the_last_pod_event() {
-    // The minutes since the node was initialised, since the event on it, since one on another node, and since its pod
-    // was made; the policy asks for an hour.
+    // The minutes since the node was initialised, since the event on it, since one on another node,
+    // and since its pod was made; the policy asks for an hour.
     let table = [
         (60, None, None, None, "candidate"),
         (59, None, None, None, "ConsolidateAfter"),

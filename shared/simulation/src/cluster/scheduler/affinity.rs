@@ -1,5 +1,6 @@
-//! Required affinity and anti-affinity between pods, as kube-scheduler's filter InterPodAffinity has them. Pods that are
-//! nominated for the node which is looked at keep others away as if they ran there, and draw nobody to it.
+//! Required affinity and anti-affinity between pods, as kube-scheduler's filter InterPodAffinity
+//! has them. Pods that are nominated for the node which is looked at keep others away as if they
+//! ran there, and draw nobody to it.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +23,8 @@ pub(super) fn allows(pod: &Pod, node: &str, rooms: &Rooms<'_>) -> bool {
     is_drawn(pod, room, rooms) && !is_repelled(pod, room, rooms) && !repels(pod, room, rooms)
 }
 
-/// Whether a pod that meets all of its terms is in the node's domain of each. The first pod of a group that asks to be
-/// near itself needs none.
+/// Whether a pod that meets all of its terms is in the node's domain of each. The first pod of a
+/// group that asks to be near itself needs none.
 fn is_drawn(pod: &Pod, room: &Room<'_>, rooms: &Rooms<'_>) -> bool {
     let terms = &pod.spec.pod_affinity;
     let meets_all = |other: &Pod| terms.iter().all(|term| meets(term, other));

@@ -1,5 +1,6 @@
-//! Preemption, as kube-scheduler's DefaultPreemption has it: which pods of a lower priority leave which node for a pod
-//! that fits nowhere. Pods with volumes, spreads or affinities preempt nobody here.
+//! Preemption, as kube-scheduler's DefaultPreemption has it: which pods of a lower priority leave
+//! which node for a pod that fits nowhere. Pods with volumes, spreads or affinities preempt nobody
+//! here.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -13,7 +14,8 @@ use super::{Room, Rooms, Verdict, affinity, spread};
 /// What a static pod is owned by; it leaves for nobody.
 const NODE: &str = "Node";
 
-/// What becomes of a pod for which there is no node. One for which pods already leave waits for them.
+/// What becomes of a pod for which there is no node. One for which pods already leave waits for
+/// them.
 pub(super) fn verdict(objects: &Objects, pod: &Pod, wanted: &[Requirements], rooms: &Rooms<'_>) -> Verdict {
     let lowest = objects.pods.lowest_priority();
     let minds_others = spread::required(pod).next().is_some() || affinity::minds(pod);
@@ -45,8 +47,8 @@ fn awaited<'r, 'a>(pod: &Pod, rooms: &'r Rooms<'a>) -> Option<&'r Room<'a>> {
     room.here().any(|other| is_lower(other, pod) && is_leaving(other)).then_some(room)
 }
 
-/// The pods that must leave a node so that there is room for the pod, as few and as low as can be; `None` where even all
-/// lower ones are not enough, or none has to.
+/// The pods that must leave a node so that there is room for the pod, as few and as low as can be;
+/// `None` where even all lower ones are not enough, or none has to.
 fn victims<'a>(objects: &Objects, pod: &Pod, room: &'a Room<'_>) -> Option<Vec<&'a Pod>> {
     let before = || room.pods.on(&room.node.name).filter(|other| !other.state.is_over());
     let mut lower: Vec<&Pod> = before().filter(|other| is_lower(other, pod)).collect();

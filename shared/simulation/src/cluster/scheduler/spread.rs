@@ -1,5 +1,5 @@
-//! Required topology spread as kube-scheduler's filter has it: pods that are nominated for the node which is looked
-//! at count as if they ran there.
+//! Required topology spread as kube-scheduler's filter has it: pods that are nominated for the node
+//! which is looked at count as if they ran there.
 
 use std::collections::BTreeMap;
 

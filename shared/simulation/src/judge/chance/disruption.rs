@@ -1,4 +1,5 @@
-//! How the pools of a drawn world let their nodes be given up by choice, and what makes that worth doing.
+//! How the pools of a drawn world let their nodes be given up by choice, and what makes that worth
+//! doing.
 
 use std::time::Duration;
 
@@ -11,11 +12,12 @@ use crate::scenario::{Event, EventKind, Lifetime, Mishap, Scale, Scenario};
 
 /// New images that come later would have no time to be on all nodes before the world must rest.
 const IMAGES_BY: u64 = 6 * 60;
-/// How long a world runs in which a crowd of nodes is given up one by one: each takes two minutes, and there may be
-/// seventy.
+/// How long a world runs in which a crowd of nodes is given up one by one: each takes two minutes,
+/// and there may be seventy.
 const CROWD_LASTS: Duration = Duration::from_hours(3);
 
-/// Draws all of it; returns what may still be asked of the world. `is_crowded` says whether it has many pods.
+/// Draws all of it; returns what may still be asked of the world. `is_crowded` says whether it has
+/// many pods.
 pub(super) fn disruption(dice: &Dice, scenario: &mut Scenario, asks: Asks, is_crowded: bool) -> Asks {
     if scenario.policy != Policy::Outrigger {
         return asks;
@@ -30,7 +32,8 @@ pub(super) fn disruption(dice: &Dice, scenario: &mut Scenario, asks: Asks, is_cr
     second_thoughts(dice, scenario);
     let protects = protection::without_end(dice, scenario);
     let drifts = images(dice, scenario);
-    // Where all nodes are exchanged one by one, or a pod holds a drain for ever, nobody comes to rest in time.
+    // Where all nodes are exchanged one by one, or a pod holds a drain for ever, nobody comes to
+    // rest in time.
     if protects || drifts && is_slow {
         return Asks::Laws;
     }
@@ -74,7 +77,8 @@ fn wishes(dice: &Dice, pool: &mut NodePool) {
         2 => ConsolidationPolicy::Balanced,
         _ => ConsolidationPolicy::WhenEmptyOrUnderutilized,
     };
-    // With patience a node may go hours after the last change: worlds that must come to rest have little.
+    // With patience a node may go hours after the last change: worlds that must come to rest have
+    // little.
     let patience = *dice.pick(&format!("patience/{name}"), &["0", "0", "0.002", "0.02"]);
     pool.annotations.insert(labels::PATIENCE.to_owned(), patience.to_owned());
     let deadline = *dice.pick(&format!("deadline/{name}"), &["0", "0", "1m", "5m"]);

@@ -1,5 +1,5 @@
-//! Who asks to be left alone in a drawn world: pods by annotation, whatever they are and whatever taints they bear, and
-//! budgets.
+//! Who asks to be left alone in a drawn world: pods by annotation, whatever they are and whatever
+//! taints they bear, and budgets.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::scenario::{DisruptionBudget, Scenario};
 /// Values that protect: what is meant, and what nobody can read.
 const WISHES: [&str; 4] = ["true", "true", "yes", " True"];
 
-/// Draws most of it. What would hold a drain for ever is drawn only where patience ends. Returns what may still be
-/// asked of the world.
+/// Draws most of it. What would hold a drain for ever is drawn only where patience ends. Returns
+/// what may still be asked of the world.
 pub(super) fn protection(dice: &Dice, scenario: &mut Scenario, asks: Asks) -> Asks {
     let ends = scenario
         .configuration
@@ -29,11 +29,13 @@ pub(super) fn protection(dice: &Dice, scenario: &mut Scenario, asks: Asks) -> As
     budgets(dice, scenario, ends);
     daemons(dice, scenario, ends);
     let bears = all_bearing(dice, scenario);
-    // Where nothing ends its drain, a node that goes by choice waits for such pods, which come to it all the same.
+    // Where nothing ends its drain, a node that goes by choice waits for such pods, which come to
+    // it all the same.
     if bears && !ends { Asks::Laws } else { asks }
 }
 
-/// Budgets. One whose pods never get ready lets none of them go, unless it says otherwise of such pods.
+/// Budgets. One whose pods never get ready lets none of them go, unless it says otherwise of such
+/// pods.
 fn budgets(dice: &Dice, scenario: &mut Scenario, ends: bool) {
     for (index, workload) in scenario.workloads.iter().enumerate() {
         if workload.labels.is_empty() {
@@ -60,7 +62,8 @@ fn budgets(dice: &Dice, scenario: &mut Scenario, ends: bool) {
     }
 }
 
-/// Daemonsets whose pods ask to be left alone. Those that bear the taint of a drain hold up none that must be.
+/// Daemonsets whose pods ask to be left alone. Those that bear the taint of a drain hold up none
+/// that must be.
 fn daemons(dice: &Dice, scenario: &mut Scenario, ends: bool) {
     let bears = |set: &DaemonSet| set.spec.tolerations.iter().any(|one| one.tolerates(&Taint::disrupted()));
     for set in &scenario.daemon_sets {
@@ -72,7 +75,8 @@ fn daemons(dice: &Dice, scenario: &mut Scenario, ends: bool) {
     }
 }
 
-/// Workloads that bear every taint and ask to be left alone, as runners of CI do; whether there are any.
+/// Workloads that bear every taint and ask to be left alone, as runners of CI do; whether there are
+/// any.
 fn all_bearing(dice: &Dice, scenario: &mut Scenario) -> bool {
     let mut bears = false;
     for (index, workload) in scenario.workloads.iter_mut().enumerate() {

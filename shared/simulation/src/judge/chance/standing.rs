@@ -1,4 +1,5 @@
-//! Nodes that no pod asks for, in drawn worlds: a pool whose number of nodes is fixed, and room for pods that may come.
+//! Nodes that no pod asks for, in drawn worlds: a pool whose number of nodes is fixed, and room for
+//! pods that may come.
 
 use std::sync::Arc;
 

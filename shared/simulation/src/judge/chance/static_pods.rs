@@ -1,4 +1,5 @@
-//! Static pods of drawn worlds: kube-proxy, as kOps runs it on most clusters, and an agent that a hook brings.
+//! Static pods of drawn worlds: kube-proxy, as kOps runs it on most clusters, and an agent that a
+//! hook brings.
 
 use std::sync::Arc;
 

@@ -5,8 +5,8 @@ use outrigger_model::Invalid;
 use super::Dice;
 use crate::scenario::{Event, EventKind, Mishap, Scenario};
 
-/// Pods of workloads and daemonsets that use what a later Kubernetes knows, and nodes that say it for a while. Returns
-/// whether pods may wait for ever, since nothing is bought for them.
+/// Pods of workloads and daemonsets that use what a later Kubernetes knows, and nodes that say it
+/// for a while. Returns whether pods may wait for ever, since nothing is bought for them.
 pub(super) fn unreadable(dice: &Dice, scenario: &mut Scenario) -> bool {
     let toleration = |kind: &str, id: &dyn std::fmt::Display, spec: &str| {
         let field = format!("{spec}.tolerations[0].operator");

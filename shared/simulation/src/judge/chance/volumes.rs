@@ -1,4 +1,5 @@
-//! Workloads whose pods have volumes, and worlds in which nothing happens to them but that their nodes are to change.
+//! Workloads whose pods have volumes, and worlds in which nothing happens to them but that their
+//! nodes are to change.
 
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ use super::{Asks, Dice};
 use crate::policy::Policy;
 use crate::scenario::{AccessMode, Event, EventKind, Scenario, Workload};
 
-/// New images come in between in a quiet world: all pods have their volumes by then, and all nodes are replaced long
-/// before the world must rest.
+/// New images come in between in a quiet world: all pods have their volumes by then, and all nodes
+/// are replaced long before the world must rest.
 const IMAGES: (u64, u64) = (5 * 60, 9 * 60);
 
 /// Workloads whose pods have volumes, some of them for one pod alone.
@@ -24,14 +25,14 @@ pub(super) fn volumes(dice: &Dice, scenario: &mut Scenario) {
     }
 }
 
-/// Whether the pods of a workload must be in certain zones: where their volumes are in others they wait for ever, as on a
-/// real cluster.
+/// Whether the pods of a workload must be in certain zones: where their volumes are in others they
+/// wait for ever, as on a real cluster.
 fn minds_zones(workload: &Workload) -> bool {
     !workload.spec.topology_spread.is_empty() || !workload.spec.pod_affinity.is_empty()
 }
 
-/// Now and then nothing goes wrong, each pod has a volume, nobody waits for a node, and all nodes drift. Returns what is
-/// asked of the world then.
+/// Now and then nothing goes wrong, each pod has a volume, nobody waits for a node, and all nodes
+/// drift. Returns what is asked of the world then.
 pub(super) fn in_quiet_times(dice: &Dice, scenario: &mut Scenario, asks: Asks) -> Asks {
     if scenario.policy != Policy::Outrigger || !dice.happens("quiet volumes", 10) {
         return asks;

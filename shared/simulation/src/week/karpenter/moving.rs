@@ -14,7 +14,8 @@ use super::trial::Trial;
 
 /// A cluster whose nodes are tried to be done without.
 pub(super) struct Moving<'a> {
-    /// Each trial changes it and puts it back, for a copy of a thousand nodes takes longer than to plan for their pods.
+    /// Each trial changes it and puts it back, for a copy of a thousand nodes takes longer than to
+    /// plan for their pods.
     snapshot: RefCell<Snapshot>,
     /// Nodes that are closed for their drain, by name.
     drained: BTreeSet<&'a str>,
@@ -55,7 +56,8 @@ impl<'a> Moving<'a> {
         }
     }
 
-    /// The new nodes that are needed once these are gone; `None` where some pod of theirs has no place.
+    /// The new nodes that are needed once these are gone; `None` where some pod of theirs has no
+    /// place.
     pub(super) fn replacements(
         &self,
         nodes: &[&Candidate<'_>],
@@ -104,12 +106,14 @@ impl<'a> Moving<'a> {
         new + demanded.sum::<Price>() <= cost_of(&nodes.iter().collect::<Vec<_>>())
     }
 
-    /// Whether enough types of a new node are cheaper than these together, however EC2 chooses among their zones.
+    /// Whether enough types of a new node are cheaper than these together, however EC2 chooses
+    /// among their zones.
     fn is_cheaper_than(&self, nodes: &[&Candidate<'_>], new: &PlannedNode) -> bool {
         let prices = nodes.iter().map(|node| node.price.unwrap_or_default());
         let together: Price = prices.sum();
         let offers = |name: &str| new.instance_types.iter().any(|kind| kind.name == name);
-        // Where one of the types is one that goes, what replaces it must be cheaper than that alone, or nothing is won.
+        // Where one of the types is one that goes, what replaces it must be cheaper than that
+        // alone, or nothing is won.
         let same = nodes.iter().filter(|node| nodes.len() > 1 && node.instance_type.is_some_and(offers));
         let most = same.filter_map(|node| node.price).fold(together, Price::min);
         let cheaper = new.instance_types.iter().filter(|kind| worst(kind) < most).count();

@@ -20,7 +20,8 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    /// Takes the nodes out of the snapshot and lets their pods wait, which may not go to `closed` ones.
+    /// Takes the nodes out of the snapshot and lets their pods wait, which may not go to `closed`
+    /// ones.
     ///
     /// Pods that waited before, and those of `drained` nodes, may go there.
     pub(super) fn begin(
