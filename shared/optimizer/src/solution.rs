@@ -10,13 +10,13 @@ mod rules;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use outrigger_model::Resources;
 use typed_index_collections::{TiVec, ti_vec};
 
 use crate::ids::{
     ClassId, DomainId, GroupId, KeyId, NewNodeId, NodeId, RelaxationId, TemplateId, TypeId, Variant,
 };
 use crate::problem::Problem;
+use crate::problem::limits::LimitRow;
 use crate::problem::lots::{Lot, standing};
 use crate::problem::topology::{Counts, Rule, RuleKind};
 pub use node::{NewNode, Portion, Shape};
@@ -48,7 +48,7 @@ pub struct Solution<'p, 'a> {
     /// How many placed pods have each required spread, by domain.
     spread: BTreeMap<Spread, u32>,
     /// What each template holds of its limits.
-    pub used: TiVec<TemplateId, Resources>,
+    pub used: TiVec<TemplateId, LimitRow>,
     /// How many more instances each reservation has room for.
     reserved_left: BTreeMap<String, u32>,
     sums: Sums,

@@ -7,28 +7,81 @@ use outrigger_model::{InstanceType, Node, NodeClaim, NodePool, Quantity, Refusal
 use typed_index_collections::TiVec;
 
 use crate::ids::{PurchaseId, TypeId};
+use crate::market::purchases::type_of;
 use crate::market::templates::Template;
 
 /// A pool's limits, and what it held of them when the snapshot was taken.
 pub struct Limits {
-    most: Option<Resources>,
+    /// In the order of every row.
+    rows: Vec<Limit>,
     /// What the pool held.
-    pub(crate) used: Resources,
+    pub(crate) used: LimitRow,
     /// How many nodes the pool has or is getting that are not going; counted only where it has
     /// limits or is static.
     pub nodes: u64,
-    /// For each limit, what each type would add to it, in the order of the class's list.
-    added: Vec<(String, TiVec<TypeId, Quantity>)>,
+}
+
+/// A limit of a pool.
+struct Limit {
+    resource: String,
+    most: Quantity,
+    /// What each type would add to it, in the order of the class's list.
+    added: TiVec<TypeId, Quantity>,
+    /// What the type adds that adds most.
+    largest: Quantity,
+}
+
+/// An amount for each limit of a pool. The search compares such rows for each machine that it looks
+/// at, so no name of a resource is looked up there.
+#[derive(Clone, Debug, Default)]
+pub struct LimitRow(Vec<Quantity>);
+
+impl LimitRow {
+    /// Adds what a node takes.
+    pub fn add(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(amount, other)| *amount += *other);
+    }
+
+    /// Takes away what a node takes.
+    pub fn subtract(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(amount, other)| *amount -= *other);
+    }
+}
+
+/// What of a pool's limits is left for one more node, where not every type is sure to keep them.
+pub struct Remaining<'l> {
+    limits: Vec<(&'l TiVec<TypeId, Quantity>, Quantity)>,
+}
+
+impl Remaining<'_> {
+    /// Whether a node of a type may be added. A limit that is passed already does not bar a node
+    /// that adds nothing to it.
+    pub fn admits(&self, instance_type: TypeId) -> bool {
+        self.limits.iter().all(|(added, free)| {
+            let amount = added[instance_type];
+            amount.is_zero() || amount <= *free
+        })
+    }
 }
 
 impl Limits {
     /// What a pool holds: what its claims reserve, and its nodes that no claim stands for.
     pub fn of(snapshot: &Snapshot, pool: &NodePool, types: &[InstanceType]) -> Self {
-        let most = pool.spec.limits.clone().filter(|limits| !limits.is_empty());
-        let mut used = Resources::new();
-        if most.is_none() && pool.spec.replicas.is_none() {
-            return Self { most, used, nodes: 0, added: Vec::new() };
+        let limits: Vec<Limit> = pool
+            .spec
+            .limits
+            .iter()
+            .flat_map(Resources::iter)
+            .map(|(resource, most)| {
+                let added: TiVec<TypeId, Quantity> = types.iter().map(|it| added_by(it, resource)).collect();
+                let largest = added.iter().copied().max().unwrap_or_default();
+                Limit { resource: resource.to_owned(), most, added, largest }
+            })
+            .collect();
+        if limits.is_empty() && pool.spec.replicas.is_none() {
+            return Self { rows: limits, used: LimitRow::default(), nodes: 0 };
         }
+        let mut used = Resources::new();
         let mut nodes = 0;
         let mut claimed = BTreeSet::new();
         let going = names_of(snapshot.nodes.iter().filter(|node| is_going(node)));
@@ -47,12 +100,8 @@ impl Limits {
                 nodes += u64::from(!is_going(node));
             }
         }
-        let added = most.iter().flat_map(Resources::iter).map(|(name, _)| {
-            let amount = |of: &InstanceType| added_by(of, name);
-            (name.to_owned(), types.iter().map(amount).collect())
-        });
-        let added = added.collect();
-        Self { most, used, nodes, added }
+        let used = LimitRow(limits.iter().map(|limit| used.get(&limit.resource)).collect());
+        Self { rows: limits, used, nodes }
     }
 
     /// Whether pods may be planned for new nodes of its pool: any for an ordinary one, those that a
@@ -63,26 +112,42 @@ impl Limits {
 
     /// Whether the pool has no limit at all.
     pub const fn are_absent(&self) -> bool {
-        self.most.is_none()
+        self.rows.is_empty()
     }
 
-    /// Whether a node of a type may be added to what is used. A limit that is passed already does
-    /// not bar a node that adds nothing to it.
-    pub fn admit(&self, instance_type: TypeId, used: &Resources) -> bool {
-        let Some(limits) = &self.most else { return true };
-        self.added.iter().all(|(name, added)| {
-            let amount = added[instance_type];
-            amount.is_zero() || used.get(name) + amount <= limits.get(name)
-        })
+    /// What is left where so much is used, with what one node gives back. `None` where every type
+    /// may be added.
+    pub fn remaining(&self, used: &LimitRow, given_back: Option<&LimitRow>) -> Option<Remaining<'_>> {
+        let free = |(index, limit): (usize, &Limit)| {
+            let back = given_back.and_then(|row| row.0.get(index)).copied().unwrap_or_default();
+            limit.most - (used.0.get(index).copied().unwrap_or_default() - back)
+        };
+        let tight = |(limit, free): &(&Limit, Quantity)| limit.largest > *free;
+        let all = self.rows.iter().enumerate().map(|each| (each.1, free(each)));
+        let limits: Vec<_> = all.filter(tight).map(|(limit, free)| (&limit.added, free)).collect();
+        (!limits.is_empty()).then_some(Remaining { limits })
+    }
+
+    /// What any of some purchases takes of the limits at most.
+    pub fn taken_by(&self, template: &Template<'_>, purchases: &[PurchaseId]) -> LimitRow {
+        let most = |limit: &Limit| {
+            let amounts = purchases.iter().map(|purchase| {
+                let added =
+                    template.added(*purchase).map_or(Quantity::ZERO, |more| more.get(&limit.resource));
+                limit.added[type_of(*purchase)].max(added)
+            });
+            amounts.max().unwrap_or_default()
+        };
+        LimitRow(self.rows.iter().map(most).collect())
     }
 
     /// The limit that a node of this type would break.
-    pub fn refusal(&self, instance_type: &InstanceType, used: &Resources) -> Option<Refusal> {
-        let limits = self.most.as_ref()?;
-        limits.iter().find_map(|(name, limit)| {
-            let (used, needed) = (used.get(name), added_by(instance_type, name));
-            let broken = !needed.is_zero() && used + needed > limit;
-            broken.then(|| Refusal::Limit { resource: name.to_owned(), limit, used, needed })
+    pub fn refusal(&self, instance_type: &InstanceType, used: &LimitRow) -> Option<Refusal> {
+        self.rows.iter().zip(&used.0).find_map(|(limit, used)| {
+            let needed = added_by(instance_type, &limit.resource);
+            let broken = !needed.is_zero() && *used + needed > limit.most;
+            let resource = limit.resource.clone();
+            broken.then_some(Refusal::Limit { resource, limit: limit.most, used: *used, needed })
         })
     }
 }

@@ -39,8 +39,8 @@ impl Facts<'_, '_> {
             return Purchases::none(template.purchases());
         }
         let mut openable = template.usable.clone();
-        if !limits.are_absent() {
-            openable.retain(|purchase| limits.admit(type_of(purchase), &limits.used));
+        if let Some(remaining) = limits.remaining(&limits.used, None) {
+            openable.retain(|purchase| remaining.admits(type_of(purchase)));
         }
         if !self.reservations.is_empty() {
             openable.retain(|purchase| self.has_room(template, purchase));

@@ -289,9 +289,8 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
     /// Leaves those purchases whose machines the pool's limits still admit.
     fn leave_admitted(&self, purchases: &mut Purchases, template: TemplateId) {
         let limits = &self.solution.problem.limits[template];
-        if !limits.are_absent() {
-            let used = &self.solution.used[template];
-            purchases.retain(|purchase| limits.admit(type_of(purchase), used));
+        if let Some(remaining) = limits.remaining(&self.solution.used[template], None) {
+            purchases.retain(|purchase| remaining.admits(type_of(purchase)));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use outrigger_model::pod::HostPort;
-use outrigger_model::{Requirement, Requirements, Resources};
+use outrigger_model::{Requirement, Requirements};
 use outrigger_policy::pods::ports;
 
 use super::Quote;
@@ -14,6 +14,7 @@ use crate::market::purchases::Purchases;
 use crate::market::selection::Aspect;
 use crate::market::templates::Template;
 use crate::problem::Problem;
+use crate::problem::limits::LimitRow;
 use crate::problem::lots::Lot;
 use crate::problem::topology::domains::{DomainList, domain_in};
 use crate::problem::topology::{Affinity, Host, Spreads};
@@ -37,7 +38,7 @@ pub struct NewNode {
     /// The machine that it is bought as.
     pub quote: Quote,
     /// What that takes of its pool's limits.
-    pub reserved: Resources,
+    pub reserved: LimitRow,
     /// The reservation that it draws on.
     pub(crate) reservation: Option<String>,
 }

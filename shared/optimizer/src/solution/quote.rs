@@ -1,6 +1,6 @@
 //! Quotes: the cheapest machine that carries a node's pods.
 
-use outrigger_model::{CapacityType, Resources};
+use outrigger_model::CapacityType;
 use outrigger_policy::MinValuesPolicy;
 
 use super::{NewNode, Portion, Shape, Solution};
@@ -8,7 +8,7 @@ use crate::ids::{PurchaseId, TemplateId, ZoneId};
 use crate::market::offers::{self, Fitting, MinValues};
 use crate::market::purchases::{capacity_of, type_of};
 use crate::market::templates::{Template, zone_set, zones_in};
-use crate::problem::limits;
+use crate::problem::limits::{LimitRow, Remaining};
 
 /// The machine that a node is bought as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,22 +36,27 @@ impl Solution<'_, '_> {
     /// accelerators come last.
     pub(crate) fn quote(&self, shape: &Shape, own: Option<&NewNode>) -> Option<Quote> {
         let template = &self.problem.templates()[shape.template];
-        let used = self.used_without(shape.template, own);
-        let used = used.as_ref();
-        let quote = self.reserved(shape, own, used).or_else(|| self.bought(shape, used))?;
+        let remaining = self.remaining(shape.template, own);
+        let remaining = remaining.as_ref();
+        let quote = self.reserved(shape, own, remaining).or_else(|| self.bought(shape, remaining))?;
         let min_values = MinValues::of(template);
         if !min_values.is_empty() && self.problem.options.min_values == MinValuesPolicy::Strict {
-            self.offered(shape, quote, used)?;
+            self.offered(shape, quote, remaining)?;
         }
         Some(quote)
     }
 
     /// The types that a shape offers at least, so that the pool's minValues are kept; none where
     /// they cannot be.
-    fn offered(&self, shape: &Shape, quote: Quote, used: Option<&Resources>) -> Option<Vec<PurchaseId>> {
+    fn offered(
+        &self,
+        shape: &Shape,
+        quote: Quote,
+        remaining: Option<&Remaining<'_>>,
+    ) -> Option<Vec<PurchaseId>> {
         let template = &self.problem.templates()[shape.template];
         let mut fitting = self.fitting(shape, quote);
-        fitting.purchases.retain(|purchase| self.admits(shape.template, *purchase, used));
+        fitting.purchases.retain(|purchase| self.admits(shape.template, *purchase, remaining));
         offers::offered(template, &fitting, &MinValues::of(template), self.problem.options)
     }
 
@@ -64,14 +69,15 @@ impl Solution<'_, '_> {
         own: Option<&NewNode>,
     ) -> NewNode {
         let template = &self.problem.templates()[shape.template];
-        let mut reserved = Resources::new();
-        if !self.problem.limits[shape.template].are_absent() {
+        let mut reserved = LimitRow::default();
+        let limits = &self.problem.limits[shape.template];
+        if !limits.are_absent() {
             let varied = (!MinValues::of(template).is_empty()).then(|| {
-                let used = self.used_without(shape.template, own);
-                self.offered(&shape, quote, used.as_ref())
+                let remaining = self.remaining(shape.template, own);
+                self.offered(&shape, quote, remaining.as_ref())
             });
             let offers = varied.flatten().unwrap_or_else(|| vec![quote.purchase]);
-            reserved = limits::reserved(template, &offers);
+            reserved = limits.taken_by(template, &offers);
         }
         let zone = zones_in(quote.zones).next();
         let reservation = zone
@@ -111,21 +117,15 @@ impl Solution<'_, '_> {
         }
     }
 
-    /// What a pool holds of its limits beside one node; none where it has no limits.
-    fn used_without(&self, template: TemplateId, own: Option<&NewNode>) -> Option<Resources> {
-        if self.problem.limits[template].are_absent() {
-            return None;
-        }
-        let mut used = self.used[template].clone();
-        if let Some(own) = own.filter(|own| own.shape.template == template) {
-            used.subtract(&own.reserved);
-        }
-        Some(used)
+    /// What a pool's limits leave beside one node; none where every type may be added.
+    fn remaining(&self, template: TemplateId, own: Option<&NewNode>) -> Option<Remaining<'_>> {
+        let given_back = own.filter(|own| own.shape.template == template).map(|own| &own.reserved);
+        self.problem.limits[template].remaining(&self.used[template], given_back)
     }
 
-    fn admits(&self, template: TemplateId, purchase: PurchaseId, used: Option<&Resources>) -> bool {
+    fn admits(&self, template: TemplateId, purchase: PurchaseId, remaining: Option<&Remaining<'_>>) -> bool {
         !self.forbidden.contains(&(template, type_of(purchase)))
-            && used.is_none_or(|used| self.problem.limits[template].admit(type_of(purchase), used))
+            && remaining.is_none_or(|remaining| remaining.admits(type_of(purchase)))
     }
 
     /// Whether a reservation behind a purchase in a zone has room left.
@@ -141,7 +141,12 @@ impl Solution<'_, '_> {
 
     /// A machine in a reservation that has room left: one type in one zone, since a node counts
     /// against each reservation that it may draw on.
-    fn reserved(&self, shape: &Shape, own: Option<&NewNode>, used: Option<&Resources>) -> Option<Quote> {
+    fn reserved(
+        &self,
+        shape: &Shape,
+        own: Option<&NewNode>,
+        remaining: Option<&Remaining<'_>>,
+    ) -> Option<Quote> {
         if self.reserved_left.is_empty() {
             return None;
         }
@@ -156,7 +161,7 @@ impl Solution<'_, '_> {
         };
         let mut carriers = order.carriers(CapacityType::Reserved, &shape.packed);
         carriers.find_map(|(_, purchase)| {
-            let fits = shape.purchases.contains(purchase) && self.admits(shape.template, purchase, used);
+            let fits = shape.purchases.contains(purchase) && self.admits(shape.template, purchase, remaining);
             let mut zones = zones_in(if fits { template.zones_of(purchase, shape.zones) } else { 0 });
             let zone = zones.find(|zone| is_left(purchase, *zone))?;
             let price = template.price_in(purchase, zone)?;
@@ -164,11 +169,11 @@ impl Solution<'_, '_> {
         })
     }
 
-    fn bought(&self, shape: &Shape, used: Option<&Resources>) -> Option<Quote> {
+    fn bought(&self, shape: &Shape, remaining: Option<&Remaining<'_>>) -> Option<Quote> {
         let template = &self.problem.templates()[shape.template];
         let order = template.by_price(shape.zones);
         let fits = |purchase: PurchaseId| {
-            shape.purchases.contains(purchase) && self.admits(shape.template, purchase, used)
+            shape.purchases.contains(purchase) && self.admits(shape.template, purchase, remaining)
         };
         let cheapest = |capacity_type, exotic: bool| {
             let mut carriers = order.carriers(capacity_type, &shape.packed);

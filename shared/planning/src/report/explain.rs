@@ -153,7 +153,8 @@ impl<'s, 'p, 'a> Reasons<'s, 'p, 'a> {
         let problem = self.solution.problem;
         let (template, limits) = (&problem.templates()[id], &problem.limits[id]);
         let used = &self.solution.used[id];
-        if purchases.iter().any(|purchase| limits.admit(type_of(purchase), used)) {
+        let remaining = limits.remaining(used, None)?;
+        if purchases.iter().any(|purchase| remaining.admits(type_of(purchase))) {
             return None;
         }
         let types = purchases.iter().map(|purchase| template.instance_type(purchase));

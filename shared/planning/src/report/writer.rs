@@ -14,8 +14,9 @@ use outrigger_optimizer::market::offers::{self, MinValues};
 use outrigger_optimizer::market::purchases::{capacity_of, type_of};
 pub(super) use outrigger_optimizer::market::selection::Aspect;
 use outrigger_optimizer::market::templates::{Template, zones_in};
+use outrigger_optimizer::problem::Problem;
+use outrigger_optimizer::problem::limits::{self, LimitRow};
 use outrigger_optimizer::problem::nominations::Nominations;
-use outrigger_optimizer::problem::{Problem, limits};
 use outrigger_optimizer::solution::{NewNode, Portion, Solution};
 use outrigger_policy::demand::expected_peak;
 use outrigger_policy::pods::queue;
@@ -194,7 +195,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
 
     /// What a node offers: all types that its pods fit, within the bounds of price and of what its
     /// pool has left.
-    pub(super) fn offer(&self, node: &NewNode, used: &mut TiSlice<TemplateId, Resources>) -> Offer {
+    pub(super) fn offer(&self, node: &NewNode, used: &mut TiSlice<TemplateId, LimitRow>) -> Offer {
         let (id, shape) = (node.shape.template, &node.shape);
         let (template, options) = (&self.problem.templates()[id], self.problem.options);
         let limits = &self.problem.limits[id];
@@ -202,7 +203,9 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         let types = fitting.purchases.len();
         if !limits.are_absent() {
             used[id].subtract(&node.reserved);
-            fitting.purchases.retain(|purchase| limits.admit(type_of(*purchase), &used[id]));
+            if let Some(remaining) = limits.remaining(&used[id], None) {
+                fitting.purchases.retain(|purchase| remaining.admits(type_of(*purchase)));
+            }
         }
         let strict = offers::offered(template, &fitting, &MinValues::of(template), options);
         let offered = offers::or_best_effort(strict, template, &fitting, options);
@@ -210,7 +213,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         let zones = purchases.iter().fold(0, |set, it| set | template.zones_of(*it, fitting.zones));
         let reserved = limits::reserved(template, &purchases);
         if !limits.are_absent() {
-            used[id].add(&reserved);
+            used[id].add(&limits.taken_by(template, &purchases));
         }
         let mut reservations: Vec<String> = purchases
             .iter()
