@@ -13,6 +13,7 @@ use outrigger_bench::columns::{print, print_head};
 use outrigger_bench::figures::peak_memory_bytes;
 use outrigger_bench::scenario::write_running;
 use outrigger_bench::{catalogue, snapshot};
+use outrigger_model::Snapshot;
 use outrigger_planning::consolidate;
 use outrigger_policy::Options;
 use outrigger_policy::disruption::{DisruptionSettings, NodeCost};
@@ -104,9 +105,7 @@ fn decided(file: &Path) -> Result<Figures> {
 pub(crate) fn decide(decide: &Decide) -> Result<()> {
     let types = Arc::new(catalogue::embedded()?);
     let mut snapshot = snapshot::read(&decide.snapshot, &types)?;
-    // No node is too young.
-    let newest = snapshot.nodes.iter().map(|node| node.created_at).max();
-    snapshot.taken_at = newest.context("there are no nodes")? + SignedDuration::from_hours(24);
+    let_age(&mut snapshot)?;
     let begun = Instant::now();
     let found = consolidate(&snapshot, &Options::default(), &DisruptionSettings::default());
     let dollars = |cost: NodeCost| (cost.instances + cost.beside).dollars();
@@ -120,5 +119,12 @@ pub(crate) fn decide(decide: &Decide) -> Result<()> {
         after: dollars(found.after),
     };
     anstream::println!("{}", serde_json::to_string(&figures)?);
+    Ok(())
+}
+
+/// Lets a day pass, so that no node is too young to be ended.
+pub(crate) fn let_age(snapshot: &mut Snapshot) -> Result<()> {
+    let newest = snapshot.nodes.iter().map(|node| node.created_at).max();
+    snapshot.taken_at = newest.context("there are no nodes")? + SignedDuration::from_hours(24);
     Ok(())
 }

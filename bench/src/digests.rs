@@ -10,7 +10,6 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
-use jiff::SignedDuration;
 use outrigger_bench::differential::{Case, draw, on_all_cores};
 use outrigger_bench::scenario::running_list;
 use outrigger_bench::{Recipe, Scenario, catalogue, snapshot};
@@ -21,6 +20,7 @@ use outrigger_policy::disruption::DisruptionSettings;
 use outrigger_simulation::Worlds;
 use sha2::{Digest, Sha256};
 
+use crate::consolidate::let_age;
 use crate::planner::SEED;
 
 /// How many lines that differ are printed.
@@ -91,9 +91,7 @@ fn planned(snapshot: &Snapshot) -> Result<String> {
 /// A consolidation of a cluster that only runs.
 fn consolidated(nodes: usize, types: &Arc<Vec<InstanceType>>) -> Result<String> {
     let mut snapshot = snapshot::parse(&running_list(nodes, SEED, types).to_string(), types)?;
-    // No node is too young.
-    let newest = snapshot.nodes.iter().map(|node| node.created_at).max();
-    snapshot.taken_at = newest.context("there are no nodes")? + SignedDuration::from_hours(24);
+    let_age(&mut snapshot)?;
     let consolidation = consolidate(&snapshot, &Options::default(), &DisruptionSettings::default());
     let commands = consolidation.commands.iter().map(|command| {
         let evictions = command.evictions;

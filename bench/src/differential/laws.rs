@@ -180,9 +180,7 @@ fn shape(node: &PlannedNode) -> String {
 
 /// The world a minute after the plan was written down.
 fn applied(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
-    let mut world = Supposed::facts(snapshot);
-    world.planned(plan);
-    let mut next = world.into_snapshot();
+    let mut next = Supposed::after(snapshot, plan).into_snapshot();
     next.generation += 1;
     next.taken_at += jiff::SignedDuration::from_secs(60);
     next

@@ -85,9 +85,7 @@ pub fn carried_out(snapshot: &Snapshot, found: &Consolidation) -> CarriedOut {
         |(target, pods): (&Target, Vec<NominatedPod>)| ExistingPlacement { target: target.clone(), pods };
     let plan = Plan { nodes, existing: existing.into_iter().map(placement).collect(), ..nothing };
     let before_launches = without_ended(snapshot, found);
-    let mut world = Supposed::facts(&before_launches);
-    world.planned(&launches);
-    let snapshot = world.into_snapshot();
+    let snapshot = Supposed::after(&before_launches, &launches).into_snapshot();
     CarriedOut { snapshot, plan, before_launches, launches }
 }
 

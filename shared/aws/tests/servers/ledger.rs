@@ -452,8 +452,7 @@ async fn a_launch_whose_answers_are_lost_is_still_one_launch() {
     let rig = bound().await;
     let lease = rig.ledger.acquire("provision", "a", at(0), TTL).await.unwrap().unwrap();
     let (ledger, proxy) = rig.through_proxy("TransactWriteItems").await;
-    // One lost answer is repaired by the SDK's second attempt; with all three lost, reading back
-    // must tell.
+    // The SDK's second attempt repairs one lost answer; after three, reading back must tell.
     for (generation, losses) in [(0, 1), (1, 3)] {
         let id = format!("i{generation}");
         proxy.lose_next(losses);

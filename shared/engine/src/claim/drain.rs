@@ -30,6 +30,13 @@ const STUCK_AFTER: Duration = Duration::from_mins(1);
 const LEAST_GRACE: Duration = Duration::from_secs(1);
 /// The priority from which on Kubernetes calls pods critical (`SystemCriticalPriority`).
 const CRITICAL: i32 = 2_000_000_000;
+/// How many pods of one node are asked at once.
+const CONCURRENT_EVICTIONS: usize = 16;
+/// The pauses between two requests for the same pod (Karpenter's eviction queue).
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// What is said of pods that nothing controls.
+const LOST: &str = "; nothing makes it anew, so that it is lost for good";
 
 /// What is to be done about the pods of a node now.
 #[derive(Debug, Default)]
@@ -174,15 +181,6 @@ pub(crate) fn to_detach<'a>(
 fn signed(duration: Duration) -> jiff::SignedDuration {
     jiff::SignedDuration::try_from(duration).unwrap_or(jiff::SignedDuration::MAX)
 }
-
-/// How many pods of one node are asked at once.
-const CONCURRENT_EVICTIONS: usize = 16;
-/// The pauses between two requests for the same pod (Karpenter's eviction queue).
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-
-/// What is said of pods that nothing controls.
-const LOST: &str = "; nothing makes it anew, so that it is lost for good";
 
 /// What one tick knows about pods that would not leave. Losing it costs a few requests.
 #[derive(Debug, Default)]

@@ -67,7 +67,7 @@ impl Remaining<'_> {
 impl Limits {
     /// What a pool holds: what its claims reserve, and its nodes that no claim stands for.
     pub fn of(snapshot: &Snapshot, pool: &NodePool, types: &[InstanceType]) -> Self {
-        let limits: Vec<Limit> = pool
+        let rows: Vec<Limit> = pool
             .spec
             .limits
             .iter()
@@ -78,8 +78,8 @@ impl Limits {
                 Limit { resource: resource.to_owned(), most, added, largest }
             })
             .collect();
-        if limits.is_empty() && pool.spec.replicas.is_none() {
-            return Self { rows: limits, used: LimitRow::default(), nodes: 0 };
+        if rows.is_empty() && pool.spec.replicas.is_none() {
+            return Self { rows, used: LimitRow::default(), nodes: 0 };
         }
         let mut used = Resources::new();
         let mut nodes = 0;
@@ -100,8 +100,8 @@ impl Limits {
                 nodes += u64::from(!is_going(node));
             }
         }
-        let used = LimitRow(limits.iter().map(|limit| used.get(&limit.resource)).collect());
-        Self { rows: limits, used, nodes }
+        let used = LimitRow(rows.iter().map(|limit| used.get(&limit.resource)).collect());
+        Self { rows, used, nodes }
     }
 
     /// Whether pods may be planned for new nodes of its pool: any for an ordinary one, those that a

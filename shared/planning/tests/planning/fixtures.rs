@@ -189,9 +189,7 @@ pub(crate) fn node(name: &str, instance_type: &str) -> Node {
 
 /// The world in which a plan is written down, and nothing of it has happened yet.
 pub(crate) fn with_plan(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
-    let mut world = Supposed::facts(snapshot);
-    world.planned(plan);
-    world.into_snapshot()
+    Supposed::after(snapshot, plan).into_snapshot()
 }
 
 /// The world after a plan was applied: its nodes are claims, its other pods are nominated, and it

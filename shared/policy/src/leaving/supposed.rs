@@ -30,8 +30,15 @@ impl Deref for Supposed<'_> {
 
 impl<'a> Supposed<'a> {
     /// The facts alone.
-    pub const fn facts(snapshot: &'a Snapshot) -> Self {
+    const fn facts(snapshot: &'a Snapshot) -> Self {
         Self { snapshot: Cow::Borrowed(snapshot) }
+    }
+
+    /// The facts once a plan is written down; see [`Self::planned`].
+    pub fn after(snapshot: &'a Snapshot, plan: &Plan) -> Self {
+        let mut world = Self::facts(snapshot);
+        world.planned(plan);
+        world
     }
 
     /// The world as each decision sees it: pods that must find another place are
