@@ -15,7 +15,7 @@ use outrigger_optimizer::problem::existing::Endable;
 use outrigger_optimizer::search::consolidate::{AtOnce, PoolNodes, consolidate as search};
 use outrigger_policy::disruption::attrition::Attrition;
 use outrigger_policy::disruption::consolidation::EXPIRED;
-use outrigger_policy::disruption::own_nodes::own_nodes;
+use outrigger_policy::disruption::managed_nodes::managed_nodes;
 use outrigger_policy::disruption::patience::Wasted;
 use outrigger_policy::disruption::ranking::rank;
 use outrigger_policy::disruption::{
@@ -370,9 +370,9 @@ fn note_causes(
 /// What all nodes that name a pool cost.
 fn node_cost(snapshot: &Snapshot, options: &Options<'_>) -> NodeCost {
     let mut cost = NodeCost::default();
-    for own in own_nodes(snapshot) {
-        if let Some(instance) = price::of_instance(&own, &snapshot.overlays) {
-            cost.add(instance, price::beside(&own, options));
+    for managed in managed_nodes(snapshot) {
+        if let Some(instance) = price::of_instance(&managed, &snapshot.overlays) {
+            cost.add(instance, price::beside(&managed, options));
         }
     }
     cost

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use outrigger_model::resources::CPU;
 use outrigger_model::{DemandSample, Quarter, Resources, Snapshot};
 
-use crate::disruption::own_nodes::own_nodes;
+use crate::disruption::managed_nodes::managed_nodes;
 
 /// Demand that is lower than it was so long ago has fallen.
 const FALL: SignedDuration = SignedDuration::from_mins(30);
@@ -31,12 +31,12 @@ pub struct PoolDemand {
 /// absent.
 pub(crate) fn by_pool(snapshot: &Snapshot) -> BTreeMap<&str, PoolDemand> {
     let mut pools: BTreeMap<&str, PoolDemand> = BTreeMap::new();
-    for own in own_nodes(snapshot) {
-        if own.pool.is_none_or(|pool| pool.spec.replicas.is_some()) {
+    for managed in managed_nodes(snapshot) {
+        if managed.pool.is_none_or(|pool| pool.spec.replicas.is_some()) {
             continue;
         }
-        let demand = pools.entry(own.pool_name).or_default();
-        for pod in own.occupants() {
+        let demand = pools.entry(managed.pool_name).or_default();
+        for pod in managed.occupants() {
             demand.pods += 1;
             demand.requests.add(&pod.spec.requests);
         }

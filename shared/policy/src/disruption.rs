@@ -21,7 +21,7 @@ pub mod expiry;
 pub(crate) mod fixtures;
 pub mod kept;
 mod load;
-pub mod own_nodes;
+pub mod managed_nodes;
 pub mod patience;
 pub mod price;
 pub mod ranking;

@@ -137,12 +137,12 @@ fn is_young(snapshot: &Snapshot, claim: &NodeClaim) -> bool {
 /// A taint that neither the pool, nor a node's youth, nor its drain, nor a person who cordons it
 /// accounts for.
 fn strange_taint<'n>(claim: &NodeClaim, node: &'n Node) -> Option<&'n Taint> {
-    let own = |taint: &Taint| {
+    let is_of_pool = |taint: &Taint| {
         let of_pool = claim.spec.taints.iter().chain(&claim.spec.startup_taints);
         of_pool.clone().any(|known| known.matches(taint))
     };
     let accounted = |taint: &&Taint| {
-        own(taint)
+        is_of_pool(taint)
             || taint.is_ephemeral()
             || taint.is_own_soft()
             || matches!(taint.key.as_str(), labels::DISRUPTED_TAINT | "node.kubernetes.io/unschedulable")

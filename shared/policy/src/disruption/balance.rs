@@ -7,7 +7,7 @@ use outrigger_model::node_pool::ConsolidationPolicy;
 use outrigger_model::{NodePool, Price, Snapshot};
 
 use super::load::Load;
-use super::own_nodes::{OwnNode, own_nodes};
+use super::managed_nodes::{ManagedNode, managed_nodes};
 use super::price;
 use crate::Options;
 
@@ -45,8 +45,8 @@ pub fn balances<'a>(snapshot: &'a Snapshot, options: &Options<'_>) -> BTreeMap<&
         return BTreeMap::new();
     }
     let mut pools: BTreeMap<&str, Whole> = BTreeMap::new();
-    for own in own_nodes(snapshot).iter().filter(|own| own.pool.is_some_and(is_balanced)) {
-        pools.entry(own.pool_name).or_default().add(own, snapshot, options);
+    for managed in managed_nodes(snapshot).iter().filter(|managed| managed.pool.is_some_and(is_balanced)) {
+        pools.entry(managed.pool_name).or_default().add(managed, snapshot, options);
     }
     pools.into_iter().map(|(name, whole)| (name, whole.balance())).collect()
 }
@@ -61,13 +61,14 @@ struct Whole {
 }
 
 impl Whole {
-    fn add(&mut self, own: &OwnNode<'_>, snapshot: &Snapshot, options: &Options<'_>) {
-        let Some(price) = price::of_instance(own, &snapshot.overlays).filter(|_| !own.is_leaving()) else {
+    fn add(&mut self, managed: &ManagedNode<'_>, snapshot: &Snapshot, options: &Options<'_>) {
+        let Some(price) = price::of_instance(managed, &snapshot.overlays).filter(|_| !managed.is_leaving())
+        else {
             return;
         };
         self.nodes += 1;
-        self.pods += Load::of(&own.pods).count();
-        self.cost += price + price::beside(own, options);
+        self.pods += Load::of(&managed.pods).count();
+        self.cost += price + price::beside(managed, options);
     }
 
     fn balance(&self) -> Balance {

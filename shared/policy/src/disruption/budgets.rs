@@ -11,7 +11,7 @@ use outrigger_model::{NodePool, Snapshot};
 
 use super::drift;
 use super::kept::Kept;
-use super::own_nodes::{OwnNode, own_nodes};
+use super::managed_nodes::{ManagedNode, managed_nodes};
 use window::Window;
 
 /// The budgets of all pools, as they stand in a snapshot.
@@ -84,11 +84,11 @@ impl<'a> Budgets<'a> {
             (pool.name.as_str(), PoolNodes { pool, nodes: 0, disrupting: 0, drifting: 0 })
         };
         let mut pools: BTreeMap<&str, PoolNodes<'_>> = snapshot.node_pools.iter().map(none).collect();
-        for own in own_nodes(snapshot).iter().filter(|own| own.is_initialized()) {
-            if let Some(of) = pools.get_mut(own.pool_name) {
-                of.nodes += usize::from(!own.is_terminating());
-                of.disrupting += usize::from(is_disrupting(own));
-                of.drifting += usize::from(is_drifting(own, snapshot.taken_at));
+        for managed in managed_nodes(snapshot).iter().filter(|managed| managed.is_initialized()) {
+            if let Some(of) = pools.get_mut(managed.pool_name) {
+                of.nodes += usize::from(!managed.is_terminating());
+                of.disrupting += usize::from(is_disrupting(managed));
+                of.drifting += usize::from(is_drifting(managed, snapshot.taken_at));
             }
         }
         Self { pools, now: snapshot.taken_at }
@@ -127,12 +127,12 @@ impl<'a> Budgets<'a> {
 
 /// Whether it has drifted and goes, or a command is to replace it: which command, and why, does not
 /// matter.
-fn is_drifting(own: &OwnNode<'_>, now: Timestamp) -> bool {
-    (own.command().is_some() || own.is_leaving()) && !drift::reasons(own, now).is_empty()
+fn is_drifting(managed: &ManagedNode<'_>, now: Timestamp) -> bool {
+    (managed.command().is_some() || managed.is_leaving()) && !drift::reasons(managed, now).is_empty()
 }
 
-fn is_disrupting(own: &OwnNode<'_>) -> bool {
-    !own.node.ready || own.is_leaving() || own.is_held_now
+fn is_disrupting(managed: &ManagedNode<'_>) -> bool {
+    !managed.node.ready || managed.is_leaving() || managed.is_held_now
 }
 
 impl PoolNodes<'_> {

@@ -12,7 +12,7 @@ use super::drift::{self, DriftReason};
 use super::expiry::GracefulExpiry;
 use super::kept::{Kept, Until};
 use super::load::Load;
-use super::own_nodes::{OwnNode, own_nodes};
+use super::managed_nodes::{ManagedNode, managed_nodes};
 use super::settings::DisruptionSettings;
 use super::{price, static_pools, windows};
 use crate::Options;
@@ -100,15 +100,15 @@ pub fn candidates<'a>(
     settings: &DisruptionSettings,
     options: &Options<'_>,
 ) -> Candidates<'a> {
-    let all = own_nodes(snapshot);
+    let all = managed_nodes(snapshot);
     let filter = Filter::of(snapshot, settings, options);
     let mut found = Candidates { surplus: static_pools::surplus(&all), ..Candidates::default() };
-    for own in all {
-        match filter.judge(&own, &found.surplus) {
+    for managed in all {
+        match filter.judge(&managed, &found.surplus) {
             Ok(candidate) => found.candidates.push(candidate),
             Err(reason) => {
-                let drift = drift_beside(&own, &reason, snapshot.taken_at);
-                found.kept.push(KeptNode { node: own.node, reason, drift });
+                let drift = drift_beside(&managed, &reason, snapshot.taken_at);
+                found.kept.push(KeptNode { node: managed.node, reason, drift });
             }
         }
     }
@@ -153,31 +153,36 @@ impl<'a, 's> Filter<'a, 's> {
         }
     }
 
-    fn judge(&self, own: &OwnNode<'a>, surplus: &BTreeMap<&str, usize>) -> Result<Candidate<'a>, Kept> {
-        let pool = own.pool.ok_or_else(|| Kept::UnknownPool { pool: own.pool_name.to_owned() })?;
-        let load = Load::of(&own.pods);
-        let kept = kept_by_standing(own, pool, &load)
+    fn judge(
+        &self,
+        managed: &ManagedNode<'a>,
+        surplus: &BTreeMap<&str, usize>,
+    ) -> Result<Candidate<'a>, Kept> {
+        let pool = managed.pool.ok_or_else(|| Kept::UnknownPool { pool: managed.pool_name.to_owned() })?;
+        let load = Load::of(&managed.pods);
+        let kept = kept_by_standing(managed, pool, &load)
             .or_else(|| {
-                unreadable(own.node, own.pods.iter().copied()).map(|problem| Kept::Unreadable { problem })
+                unreadable(managed.node, managed.pods.iter().copied())
+                    .map(|problem| Kept::Unreadable { problem })
             })
-            .or_else(|| self.kept_by_plans(own))
-            .or_else(|| self.kept_by_age(own, pool, &load))
+            .or_else(|| self.kept_by_plans(managed))
+            .or_else(|| self.kept_by_age(managed, pool, &load))
             .or_else(|| windows::kept_outside(pool, self.now));
         if let Some(kept) = kept {
             return Err(kept);
         }
-        let price = price::of_instance(own, &self.snapshot.overlays);
-        let stays = self.kept_by_pods(own)?;
+        let price = price::of_instance(managed, &self.snapshot.overlays);
+        let stays = self.kept_by_pods(managed)?;
         // Whatever its pods ask for, the drain of a drifted node ends where there is a time for it.
-        let may_be_replaced = stays.is_none() || own.has_termination_grace_period();
-        let mut drift = if may_be_replaced { drift::reasons(own, self.now) } else { Vec::new() };
-        let mut expires_at = self.expires_soon(own, pool).filter(|_| may_be_replaced);
+        let may_be_replaced = stays.is_none() || managed.has_termination_grace_period();
+        let mut drift = if may_be_replaced { drift::reasons(managed, self.now) } else { Vec::new() };
+        let mut expires_at = self.expires_soon(managed, pool).filter(|_| may_be_replaced);
         let is_replaced = !drift.is_empty() || expires_at.is_some();
         let mut not_consolidated = stays.or_else(|| match pool.spec.replicas {
-            Some(_) => (!surplus.contains_key(own.pool_name)).then_some(Kept::StaticPool),
-            None => self.kept_by_consolidation(own, pool, &load, price),
+            Some(_) => (!surplus.contains_key(managed.pool_name)).then_some(Kept::StaticPool),
+            None => self.kept_by_consolidation(managed, pool, &load, price),
         });
-        if let Some(why) = self.paused.get(own.pool_name).filter(|_| is_replaced) {
+        if let Some(why) = self.paused.get(managed.pool_name).filter(|_| is_replaced) {
             // Nothing of its pool would take its place, so it may go only where it may be
             // consolidated.
             (drift, expires_at) = (Vec::new(), None);
@@ -187,13 +192,13 @@ impl<'a, 's> Filter<'a, 's> {
             return Err(kept);
         }
         Ok(Candidate {
-            node: own.node,
-            claim: own.claim,
+            node: managed.node,
+            claim: managed.claim,
             pool,
-            instance_type: own.instance_type(),
-            capacity_type: own.capacity_type(),
+            instance_type: managed.instance_type(),
+            capacity_type: managed.capacity_type(),
             price,
-            node_price: price::beside(own, self.options),
+            node_price: price::beside(managed, self.options),
             pods: load.pods,
             lost_pods: load.lost_pods,
             drift,
@@ -203,48 +208,49 @@ impl<'a, 's> Filter<'a, 's> {
     }
 
     /// What others mean to do with the node.
-    fn kept_by_plans(&self, own: &OwnNode<'a>) -> Option<Kept> {
-        if let Some(command) = own.command() {
+    fn kept_by_plans(&self, managed: &ManagedNode<'a>) -> Option<Kept> {
+        if let Some(command) = managed.command() {
             return Some(Kept::HeldByCommand { command: command.to_owned() });
         }
-        if let Some(command) = own.claim_name().and_then(|name| self.awaited.get(name)) {
+        if let Some(command) = managed.claim_name().and_then(|name| self.awaited.get(name)) {
             return Some(Kept::Awaited { command: (*command).to_owned() });
         }
-        let meant = self.meant.get(own.node.name.as_str());
-        let nominated = own.nominated().filter_map(|uid| self.waiting.get(uid));
-        let pod = meant.into_iter().chain(nominated).find(|pod| self.may_come(own, pod))?;
+        let meant = self.meant.get(managed.node.name.as_str());
+        let nominated = managed.nominated().filter_map(|uid| self.waiting.get(uid));
+        let pod = meant.into_iter().chain(nominated).find(|pod| self.may_come(managed, pod))?;
         Some(Kept::Nominated { pod: pod.id.clone() })
     }
 
     /// Whether a pod that is meant for a node may still come to it. One that the node has no room
     /// for may not, nor one that has been planned for again.
-    fn may_come(&self, own: &OwnNode<'_>, pod: &Pod) -> bool {
+    fn may_come(&self, managed: &ManagedNode<'_>, pod: &Pod) -> bool {
         let is_in_vain = self.snapshot.health.pods.get(&pod.uid).is_some_and(|known| {
-            own.claim_name().is_some_and(|name| known.claims.iter().any(|claim| claim == name))
+            managed.claim_name().is_some_and(|name| known.claims.iter().any(|claim| claim == name))
         });
-        let mut free = own.node.allocatable.clone();
+        let mut free = managed.node.allocatable.clone();
         // What is being deleted makes room, for one that preempts it above all.
-        let staying = own.pods.iter().filter(|on| matches!(on.state, PodState::Bound | PodState::Leaving));
+        let staying =
+            managed.pods.iter().filter(|on| matches!(on.state, PodState::Bound | PodState::Leaving));
         staying.for_each(|on| free.subtract(&on.spec.requests));
         !is_in_vain && pod.spec.requests.fit(&free)
     }
 
     /// Of a node that nobody is on the age does not count.
-    fn kept_by_age(&self, own: &OwnNode<'_>, pool: &NodePool, load: &Load<'_>) -> Option<Kept> {
+    fn kept_by_age(&self, managed: &ManagedNode<'_>, pool: &NodePool, load: &Load<'_>) -> Option<Kept> {
         let least = self.settings.for_pool(pool).least_node_age();
-        let is_young = load.count() > 0 && after(own.node.created_at, least) > self.now;
+        let is_young = load.count() > 0 && after(managed.node.created_at, least) > self.now;
         is_young.then_some(Kept::TooYoung { least })
     }
 
     /// Errs where the node itself asks to be left alone.
-    fn kept_by_pods(&self, own: &OwnNode<'_>) -> Result<Option<Kept>, Kept> {
+    fn kept_by_pods(&self, managed: &ManagedNode<'_>) -> Result<Option<Kept>, Kept> {
         let rules = EvictionRules::of(self.snapshot);
-        match replacement::blocker(own.node, own.pods.iter().copied(), rules) {
+        match replacement::blocker(managed.node, managed.pods.iter().copied(), rules) {
             Some(DisruptionBlocker::Node(_, protection)) => {
                 Err(Kept::DoNotDisrupt { protection: Box::new(protection) })
             }
             Some(DisruptionBlocker::Pod(blocker)) => {
-                let until = self.stays_until(own, &blocker);
+                let until = self.stays_until(managed, &blocker);
                 Ok(Some(Kept::PodStays { blocker: Box::new(blocker), until }))
             }
             // A node that no command holds waits for nothing.
@@ -253,14 +259,14 @@ impl<'a, 's> Filter<'a, 's> {
                 | DisruptionBlocker::Unplaced(_)
                 | DisruptionBlocker::Unreadable(_),
             )
-            | None => Ok(kept_by_used_up_budget(own, rules)),
+            | None => Ok(kept_by_used_up_budget(managed, rules)),
         }
     }
 
     /// Until when a pod asks not to be disrupted, where it says for how long.
-    fn stays_until(&self, own: &OwnNode<'_>, blocker: &EvictionBlocker) -> Option<Until> {
+    fn stays_until(&self, managed: &ManagedNode<'_>, blocker: &EvictionBlocker) -> Option<Until> {
         let EvictionBlocker::DoNotDisrupt { pod, .. } = blocker else { return None };
-        let wish = own.pods.iter().find(|on| on.id == *pod)?.do_not_disrupt.as_ref()?;
+        let wish = managed.pods.iter().find(|on| on.id == *pod)?.do_not_disrupt.as_ref()?;
         match wish.value.parse().ok()? {
             DoNotDisrupt::For(length) => Some(Until { at: after(wish.started_at?, length), now: self.now }),
             DoNotDisrupt::Always | DoNotDisrupt::Never => None,
@@ -270,7 +276,7 @@ impl<'a, 's> Filter<'a, 's> {
     /// Why a node of a pool that is not static may not be consolidated, whatever its pods.
     fn kept_by_consolidation(
         &self,
-        own: &OwnNode<'a>,
+        managed: &ManagedNode<'a>,
         pool: &NodePool,
         load: &Load<'_>,
         price: Option<Price>,
@@ -287,52 +293,53 @@ impl<'a, 's> Filter<'a, 's> {
             // What Balanced asks for, it asks of each command.
             _ => {}
         }
-        let at = after(self.rests_since(own, load), rest);
+        let at = after(self.rests_since(managed, load), rest);
         if at > self.now {
             return Some(Kept::ConsolidateAfter { until: Until { at, now: self.now } });
         }
-        unknown(own, price)
+        unknown(managed, price)
     }
 
     /// Since when a node and its pods have not changed: `consolidateAfter` counts from there. Where
     /// nobody keeps pod events, the newest pod that is there stands for them; nothing is known of
     /// those that left.
-    fn rests_since(&self, own: &OwnNode<'_>, load: &Load<'_>) -> Timestamp {
-        let event = self.snapshot.pod_events.get(&own.node.name).copied();
-        [event, load.newest].into_iter().flatten().fold(own.ready_since(), Timestamp::max)
+    fn rests_since(&self, managed: &ManagedNode<'_>, load: &Load<'_>) -> Timestamp {
+        let event = self.snapshot.pod_events.get(&managed.node.name).copied();
+        [event, load.newest].into_iter().flatten().fold(managed.ready_since(), Timestamp::max)
     }
 
-    fn expires_soon(&self, own: &OwnNode<'_>, pool: &NodePool) -> Option<Timestamp> {
+    fn expires_soon(&self, managed: &ManagedNode<'_>, pool: &NodePool) -> Option<Timestamp> {
         let of_pool = pool.disruption_wishes().graceful_expiry.unwrap_or_default();
-        let is_graceful = own.claim.map_or(of_pool, GracefulExpiry::is_asked_for);
-        let expiry = GracefulExpiry::of(own.created_at(), own.expire_after()?).filter(|_| is_graceful)?;
+        let is_graceful = managed.claim.map_or(of_pool, GracefulExpiry::is_asked_for);
+        let expiry =
+            GracefulExpiry::of(managed.created_at(), managed.expire_after()?).filter(|_| is_graceful)?;
         (expiry.replaced_from <= self.now).then_some(expiry.at)
     }
 }
 
 /// How a node has drifted that is kept for a reason which would not keep it for long. The others
 /// say more than drift.
-fn drift_beside(own: &OwnNode<'_>, reason: &Kept, now: Timestamp) -> Vec<DriftReason> {
+fn drift_beside(managed: &ManagedNode<'_>, reason: &Kept, now: Timestamp) -> Vec<DriftReason> {
     match reason {
         Kept::PodStays { .. }
         | Kept::PodWaits { .. }
         | Kept::DoNotDisrupt { .. }
         | Kept::OutsideWindows { .. }
         | Kept::PoolPaused { .. }
-        | Kept::Cordoned => drift::reasons(own, now),
+        | Kept::Cordoned => drift::reasons(managed, now),
         _ => Vec::new(),
     }
 }
 
 /// Where the node stands, and what its owners are about to do with it.
-fn kept_by_standing(own: &OwnNode<'_>, pool: &NodePool, load: &Load<'_>) -> Option<Kept> {
-    let node = own.node;
+fn kept_by_standing(managed: &ManagedNode<'_>, pool: &NodePool, load: &Load<'_>) -> Option<Kept> {
+    let node = managed.node;
     let is_rolling = node.taints.iter().any(|taint| taint.key == labels::KOPS_ROLLING_UPDATE_TAINT);
-    if own.is_leaving() {
+    if managed.is_leaving() {
         Some(Kept::Leaving)
     } else if pool.deleting {
         Some(Kept::PoolDeleting { pool: pool.name.clone() })
-    } else if !own.is_initialized() || node.awaits_placing() {
+    } else if !managed.is_initialized() || node.awaits_placing() {
         Some(Kept::NotInitialized)
     } else if is_rolling || node.annotations.contains_key(labels::KOPS_NEEDS_UPDATE) {
         Some(Kept::KopsUpdate)
@@ -346,21 +353,21 @@ fn kept_by_standing(own: &OwnNode<'_>, pool: &NodePool, load: &Load<'_>) -> Opti
 
 /// A node whose drain would have to wait from its first pod on is no candidate (Karpenter's
 /// `CanEvictPods`).
-fn kept_by_used_up_budget(own: &OwnNode<'_>, rules: EvictionRules<'_>) -> Option<Kept> {
-    own.pods.iter().find_map(|pod| {
+fn kept_by_used_up_budget(managed: &ManagedNode<'_>, rules: EvictionRules<'_>) -> Option<Kept> {
+    managed.pods.iter().find_map(|pod| {
         let budget = rules.used_up(pod)?;
         Some(Kept::PodWaits { budget: budget.id.clone(), pod: pod.id.clone() })
     })
 }
 
 /// What must be known of a node before its saving can be told.
-fn unknown(own: &OwnNode<'_>, price: Option<Price>) -> Option<Kept> {
-    if own.known_type().is_none() {
-        let instance_type = own.instance_type().map(str::to_owned);
+fn unknown(managed: &ManagedNode<'_>, price: Option<Price>) -> Option<Kept> {
+    if managed.known_type().is_none() {
+        let instance_type = managed.instance_type().map(str::to_owned);
         Some(Kept::UnknownInstanceType { instance_type })
-    } else if own.zone().is_none() {
+    } else if managed.zone().is_none() {
         Some(Kept::UnknownZone)
-    } else if own.capacity_type().is_none() {
+    } else if managed.capacity_type().is_none() {
         Some(Kept::UnknownCapacityType)
     } else if price.is_none() {
         Some(Kept::UnknownPrice)

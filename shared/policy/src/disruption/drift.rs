@@ -10,7 +10,7 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 use outrigger_model::{ClassOffer, Conflict, NodePool, Requirements, labels};
 
-use super::own_nodes::OwnNode;
+use super::managed_nodes::ManagedNode;
 
 /// How old a node must be before it drifts by its instance type, which the catalogue may learn of
 /// late (Karpenter).
@@ -63,21 +63,21 @@ impl fmt::Display for DriftReason {
 }
 
 /// Why a node has drifted; nothing where it has not.
-pub(crate) fn reasons(own: &OwnNode<'_>, now: Timestamp) -> Vec<DriftReason> {
-    let (Some(pool), Some(offer)) = (own.pool, own.offer) else { return Vec::new() };
+pub(crate) fn reasons(managed: &ManagedNode<'_>, now: Timestamp) -> Vec<DriftReason> {
+    let (Some(pool), Some(offer)) = (managed.pool, managed.offer) else { return Vec::new() };
     if offer.class.not_ready.is_some() {
         return Vec::new();
     }
     let pool_hash = Some(pool.template_hash());
-    let of_pool = is_other(own.annotation(labels::NODE_POOL_HASH), pool_hash.as_deref());
+    let of_pool = is_other(managed.annotation(labels::NODE_POOL_HASH), pool_hash.as_deref());
     let class_hash = offer.class.template_hash();
-    let of_class = is_other(own.annotation(labels::NODE_CLASS_HASH), class_hash.as_deref());
+    let of_class = is_other(managed.annotation(labels::NODE_CLASS_HASH), class_hash.as_deref());
     let all = [
         of_pool.then_some(DriftReason::NodePool),
-        unmet(own, pool, offer).map(DriftReason::Requirements),
+        unmet(managed, pool, offer).map(DriftReason::Requirements),
         of_class.then_some(DriftReason::NodeClass),
-        other_image(own, offer),
-        lost_type(own, offer, now),
+        other_image(managed, offer),
+        lost_type(managed, offer, now),
     ];
     all.into_iter().flatten().collect()
 }
@@ -91,10 +91,10 @@ fn is_other(then: Option<&str>, now: Option<&str>) -> bool {
 
 /// What the pool or the class asks for and the node's labels do not have. A well-known label that
 /// nobody has written down is not known.
-fn unmet(own: &OwnNode<'_>, pool: &NodePool, offer: &ClassOffer) -> Option<Conflict> {
+fn unmet(managed: &ManagedNode<'_>, pool: &NodePool, offer: &ClassOffer) -> Option<Conflict> {
     let mut wanted: Requirements = pool.spec.template.spec.requirements.iter().collect();
     wanted.add_all(&offer.class.requirements);
-    let has = known_labels(own);
+    let has = known_labels(managed);
     let unknown: Vec<String> = wanted
         .iter()
         .map(|(key, _)| key)
@@ -109,22 +109,22 @@ fn unmet(own: &OwnNode<'_>, pool: &NodePool, offer: &ClassOffer) -> Option<Confl
 
 /// The labels of the node, those of its claim and of its type where it does not say, by their
 /// current names.
-fn known_labels(own: &OwnNode<'_>) -> BTreeMap<String, String> {
-    let of_type = own.known_type().into_iter().flat_map(|known| &known.labels);
-    let all = of_type.chain(own.claim_labels()).chain(&own.node.labels);
+fn known_labels(managed: &ManagedNode<'_>) -> BTreeMap<String, String> {
+    let of_type = managed.known_type().into_iter().flat_map(|known| &known.labels);
+    let all = of_type.chain(managed.claim_labels()).chain(&managed.node.labels);
     all.map(|(key, value)| (labels::normalized(key).to_owned(), value.clone())).collect()
 }
 
-fn other_image(own: &OwnNode<'_>, offer: &ClassOffer) -> Option<DriftReason> {
-    let (found, images) = (own.image()?, &offer.class.images);
+fn other_image(managed: &ManagedNode<'_>, offer: &ClassOffer) -> Option<DriftReason> {
+    let (found, images) = (managed.image()?, &offer.class.images);
     let is_known = images.is_empty() || images.iter().any(|image| image.id == found);
     (!is_known).then(|| DriftReason::Image { found: found.to_owned() })
 }
 
-fn lost_type(own: &OwnNode<'_>, offer: &ClassOffer, now: Timestamp) -> Option<DriftReason> {
-    let found = own.instance_type()?;
-    let is_known = offer.instance_types.is_empty() || own.known_type().is_some();
-    let is_old = now.duration_since(own.created_at()) >= TYPE_PATIENCE;
+fn lost_type(managed: &ManagedNode<'_>, offer: &ClassOffer, now: Timestamp) -> Option<DriftReason> {
+    let found = managed.instance_type()?;
+    let is_known = offer.instance_types.is_empty() || managed.known_type().is_some();
+    let is_old = now.duration_since(managed.created_at()) >= TYPE_PATIENCE;
     (!is_known && is_old).then(|| DriftReason::InstanceType { found: found.to_owned() })
 }
 

@@ -16,11 +16,16 @@ pub(super) struct Load<'a> {
 impl<'a> Load<'a> {
     pub(super) fn of(on: &[&'a Pod]) -> Self {
         let lives = |pod: &&&Pod| matches!(pod.state, PodState::Bound | PodState::Leaving);
-        let own = on.iter().filter(|pod| !pod.is_bound_to_its_node());
+        let evictable = on.iter().filter(|pod| !pod.is_bound_to_its_node());
         Self {
-            pods: own.clone().filter(|pod| pod.is_reschedulable()).copied().collect(),
-            lost_pods: own.clone().filter(lives).filter(|pod| pod.owner_kind.is_empty()).copied().collect(),
-            newest: own.map(|pod| pod.created_at).max(),
+            pods: evictable.clone().filter(|pod| pod.is_reschedulable()).copied().collect(),
+            lost_pods: evictable
+                .clone()
+                .filter(lives)
+                .filter(|pod| pod.owner_kind.is_empty())
+                .copied()
+                .collect(),
+            newest: evictable.map(|pod| pod.created_at).max(),
         }
     }
 

@@ -5,29 +5,29 @@ use std::collections::BTreeMap;
 
 use outrigger_model::{CapacityType, InstanceType, NodeOverlay, Price, labels};
 
-use super::own_nodes::OwnNode;
+use super::managed_nodes::ManagedNode;
 use crate::Options;
 
 /// Dollars per hour of a node's instance: what the catalogue says now of its type, zone and
 /// capacity type, with the NodeOverlays, since spot costs what it costs today; else what its claim
 /// says. `None` where neither does.
-pub fn of_instance(own: &OwnNode<'_>, overlays: &[NodeOverlay]) -> Option<Price> {
-    listed(own, overlays).or_else(|| own.price_at_launch())
+pub fn of_instance(managed: &ManagedNode<'_>, overlays: &[NodeOverlay]) -> Option<Price> {
+    listed(managed, overlays).or_else(|| managed.price_at_launch())
 }
 
 /// Dollars per hour that a node costs beside its instance: its class's root volume, unless the
 /// caller knows better.
-pub fn beside(own: &OwnNode<'_>, options: &Options<'_>) -> Price {
-    let of_class = || own.offer.map_or(Price::ZERO, |offer| offer.class.root_volume.price());
+pub fn beside(managed: &ManagedNode<'_>, options: &Options<'_>) -> Price {
+    let of_class = || managed.offer.map_or(Price::ZERO, |offer| offer.class.root_volume.price());
     options.node_price.unwrap_or_else(of_class)
 }
 
-fn listed(own: &OwnNode<'_>, overlays: &[NodeOverlay]) -> Option<Price> {
-    let (instance_type, zone) = (own.known_type()?, own.zone()?);
-    let capacity_type = paid_as(own, instance_type)?;
+fn listed(managed: &ManagedNode<'_>, overlays: &[NodeOverlay]) -> Option<Price> {
+    let (instance_type, zone) = (managed.known_type()?, managed.zone()?);
+    let capacity_type = paid_as(managed, instance_type)?;
     let mut here = instance_type.offerings.iter().filter(|offering| offering.zone == zone);
     let offering = here.find(|offering| offering.capacity_type == capacity_type)?;
-    let labels = labels_of(own, instance_type, capacity_type);
+    let labels = labels_of(managed, instance_type, capacity_type);
     let about = overlays.iter().filter(|overlay| overlay.requirements.match_labels(&labels).is_ok());
     // The heaviest counts, between equals the first by name.
     let priced = about.filter(|overlay| overlay.price.is_some());
@@ -38,9 +38,9 @@ fn listed(own: &OwnNode<'_>, overlays: &[NodeOverlay]) -> Option<Price> {
 
 /// How a node is paid for. EC2 goes on with the instances of a reservation that has ended, on
 /// demand.
-fn paid_as(own: &OwnNode<'_>, instance_type: &InstanceType) -> Option<CapacityType> {
-    let capacity_type = own.capacity_type()?;
-    let reservation = own.node.labels.get(labels::RESERVATION_ID);
+fn paid_as(managed: &ManagedNode<'_>, instance_type: &InstanceType) -> Option<CapacityType> {
+    let capacity_type = managed.capacity_type()?;
+    let reservation = managed.node.labels.get(labels::RESERVATION_ID);
     let mut offered = instance_type.offerings.iter().filter_map(|offering| offering.reservation.as_ref());
     let has_ended = reservation.is_some_and(|id| offered.all(|offered| offered.id != *id));
     Some(if has_ended && capacity_type == CapacityType::Reserved {
@@ -53,15 +53,15 @@ fn paid_as(own: &OwnNode<'_>, instance_type: &InstanceType) -> Option<CapacityTy
 /// The labels by which overlays choose: those of the node, and of its type where the node does not
 /// say.
 fn labels_of(
-    own: &OwnNode<'_>,
+    managed: &ManagedNode<'_>,
     instance_type: &InstanceType,
     capacity_type: CapacityType,
 ) -> BTreeMap<String, String> {
     let mut all = instance_type.labels.clone();
-    all.extend(own.node.labels.clone());
+    all.extend(managed.node.labels.clone());
     all.insert(labels::INSTANCE_TYPE.to_owned(), instance_type.name.clone());
     all.insert(labels::CAPACITY_TYPE.to_owned(), capacity_type.to_string());
-    all.extend(own.zone().map(|zone| (labels::ZONE.to_owned(), zone.to_owned())));
+    all.extend(managed.zone().map(|zone| (labels::ZONE.to_owned(), zone.to_owned())));
     all
 }
 
@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
     use crate::disruption::fixtures::World;
-    use crate::disruption::own_nodes::own_nodes;
+    use crate::disruption::managed_nodes::managed_nodes;
 
     fn overlay(name: &str, weight: u32, capacity_type: &str, dollars: f64) -> NodeOverlay {
         NodeOverlay {
@@ -91,7 +91,7 @@ mod tests {
         let mut world = World::new();
         world.forget(labels::CAPACITY_TYPE, "reserved");
         world.set_label(labels::RESERVATION_ID, "cr-1");
-        let cost = |world: &World| of_instance(&own_nodes(&world.snapshot)[0], &[]).map(Price::dollars);
+        let cost = |world: &World| of_instance(&managed_nodes(&world.snapshot)[0], &[]).map(Price::dollars);
         assert_eq!(cost(&world), Some(0.1));
         let types = Arc::make_mut(&mut world.snapshot.classes[0].instance_types);
         for id in ["cr-0", "cr-1"] {
@@ -127,8 +127,8 @@ mod tests {
         for (what, change, overlays, expected) in table {
             let mut world = World::new();
             change(&mut world);
-            let own = own_nodes(&world.snapshot);
-            let found = of_instance(&own[0], overlays).map(Price::dollars);
+            let managed = managed_nodes(&world.snapshot);
+            let found = of_instance(&managed[0], overlays).map(Price::dollars);
             assert_eq!(found, expected, "{what}");
         }
     }

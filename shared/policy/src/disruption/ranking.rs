@@ -13,7 +13,7 @@ use outrigger_model::{NillableDuration, Price, Resources, Snapshot};
 use super::candidates::{Candidates, after};
 use super::kept::Kept;
 use super::load::Load;
-use super::own_nodes::{OwnNode, own_nodes};
+use super::managed_nodes::{ManagedNode, managed_nodes};
 use super::price;
 use super::settings::DisruptionSettings;
 use crate::Options;
@@ -56,32 +56,32 @@ pub fn rank(
     let drifted = found.candidates.iter().filter(|candidate| !candidate.drift.is_empty());
     let drifted: BTreeSet<&str> = drifted.map(|candidate| candidate.node.name.as_str()).collect();
     let mut pools: BTreeMap<&str, Vec<Standing<'_>>> = BTreeMap::new();
-    for own in own_nodes(snapshot) {
-        let name = own.node.name.as_str();
+    for managed in managed_nodes(snapshot) {
+        let name = managed.node.name.as_str();
         let Some(stays) = kept.get(name).map_or(Some(Stays::Now), |reason| stays(reason)) else { continue };
-        let Some(instance) = price::of_instance(&own, &snapshot.overlays) else { continue };
-        let cost = (instance + price::beside(&own, options)).dollars();
+        let Some(instance) = price::of_instance(&managed, &snapshot.overlays) else { continue };
+        let cost = (instance + price::beside(&managed, options)).dollars();
         let turn = match () {
             () if stays == Stays::Always => Turn::Stays,
             () if going.contains(name) => Turn::Goes,
-            () if drifted.contains(name) || expires_before_long(&own, settings, snapshot.taken_at) => {
+            () if drifted.contains(name) || expires_before_long(&managed, settings, snapshot.taken_at) => {
                 Turn::IsReplaced
             }
             () => Turn::ByWaste,
         };
-        pools.entry(own.pool_name).or_default().push(Standing::of(&own, turn, cost));
+        pools.entry(managed.pool_name).or_default().push(Standing::of(&managed, turn, cost));
     }
     pools.into_values().flat_map(ranked).collect()
 }
 
 /// Whether a node has no more of its life before it than a drifted one may last, and than a tenth
 /// of it.
-fn expires_before_long(own: &OwnNode<'_>, settings: &DisruptionSettings, now: Timestamp) -> bool {
-    let Some((life, pool)) = own.expire_after().and_then(NillableDuration::get).zip(own.pool) else {
+fn expires_before_long(managed: &ManagedNode<'_>, settings: &DisruptionSettings, now: Timestamp) -> bool {
+    let Some((life, pool)) = managed.expire_after().and_then(NillableDuration::get).zip(managed.pool) else {
         return false;
     };
     let lead = settings.for_pool(pool).drift_deadline.min(life / 10);
-    after(own.created_at(), life.saturating_sub(lead)) <= now
+    after(managed.created_at(), life.saturating_sub(lead)) <= now
 }
 
 /// How long a node stays.
@@ -130,23 +130,23 @@ struct Standing<'a> {
 }
 
 impl<'a> Standing<'a> {
-    fn of(own: &OwnNode<'a>, turn: Turn, cost: f64) -> Self {
+    fn of(managed: &ManagedNode<'a>, turn: Turn, cost: f64) -> Self {
         let mut taken = Resources::new();
         let mut demand = Resources::new();
-        for pod in own.pods.iter().filter(|pod| pod.occupies(&own.node.name)) {
+        for pod in managed.pods.iter().filter(|pod| pod.occupies(&managed.node.name)) {
             taken.add(&pod.spec.requests);
             if !pod.is_bound_to_its_node() {
                 demand.add(&pod.spec.requests);
             }
         }
-        let allocatable = &own.node.allocatable;
+        let allocatable = &managed.node.allocatable;
         let mut free = allocatable.clone();
         free.subtract(&taken);
-        let pods = Load::of(&own.pods).count().max(1);
+        let pods = Load::of(&managed.pods).count().max(1);
         Self {
-            name: &own.node.name,
+            name: &managed.node.name,
             turn,
-            is_steered: own.node.is_disruption_candidate(),
+            is_steered: managed.node.is_disruption_candidate(),
             waste: cost * (1.0 - dominant_share(&taken, allocatable)).max(0.0) / pods as f64,
             demand: Amounts::of(&demand),
             free: Amounts::of(&free),

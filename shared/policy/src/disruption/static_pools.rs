@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use outrigger_model::NodePool;
 
 use super::candidates::{Candidate, Candidates};
-use super::own_nodes::OwnNode;
+use super::managed_nodes::ManagedNode;
 
 /// Why a node is ended that a static pool has beyond its replicas, for people.
 pub const SURPLUS: &str = "Surplus: its NodePool has more nodes than spec.replicas";
@@ -13,14 +13,14 @@ pub const SURPLUS: &str = "Surplus: its NodePool has more nodes than spec.replic
 /// How many nodes each static pool has that serve, beyond its replicas; pools without any are
 /// absent. A node that is yet to start, or that nobody hears of, does not count: nothing is ended
 /// for it.
-pub(super) fn surplus<'a>(all: &[OwnNode<'a>]) -> BTreeMap<&'a str, usize> {
-    let serves = |own: &&OwnNode<'a>| {
-        own.is_initialized() && own.node.ready && !own.is_leaving() && own.command().is_none()
+pub(super) fn surplus<'a>(all: &[ManagedNode<'a>]) -> BTreeMap<&'a str, usize> {
+    let serves = |managed: &&ManagedNode<'a>| {
+        managed.is_initialized() && managed.node.ready && !managed.is_leaving() && managed.command().is_none()
     };
     let mut pools: BTreeMap<&str, (&NodePool, usize)> = BTreeMap::new();
-    for own in all.iter().filter(serves) {
-        if let Some(pool) = own.pool.filter(|pool| pool.spec.replicas.is_some()) {
-            pools.entry(own.pool_name).or_insert((pool, 0)).1 += 1;
+    for managed in all.iter().filter(serves) {
+        if let Some(pool) = managed.pool.filter(|pool| pool.spec.replicas.is_some()) {
+            pools.entry(managed.pool_name).or_insert((pool, 0)).1 += 1;
         }
     }
     let beyond = |(name, (pool, nodes)): (&'a str, (&NodePool, usize))| {

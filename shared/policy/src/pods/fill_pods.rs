@@ -18,7 +18,7 @@ use outrigger_model::{
 use crate::Options;
 use crate::demand::{PoolDemand, by_pool, cpu_millis, expected_growth, growth};
 use crate::disruption::drift::reasons;
-use crate::disruption::own_nodes::{OwnNode, own_nodes};
+use crate::disruption::managed_nodes::{ManagedNode, managed_nodes};
 use crate::pods::virtual_pods::{FILL, virtual_pod};
 
 /// One processor in so many that a pool's pods ask for is bought at most for those that come next.
@@ -58,16 +58,16 @@ fn next_to_be_replaced(snapshot: &Snapshot) -> BTreeMap<&str, u64> {
     if !snapshot.commands.iter().any(|command| command.reason == TerminationReason::Drifted) {
         return BTreeMap::new();
     }
-    let own = own_nodes(snapshot);
-    let (held, next): (Vec<&OwnNode<'_>>, Vec<&OwnNode<'_>>) = own
+    let managed = managed_nodes(snapshot);
+    let (held, next): (Vec<&ManagedNode<'_>>, Vec<&ManagedNode<'_>>) = managed
         .iter()
-        .filter(|own| !own.is_leaving() && !reasons(own, snapshot.taken_at).is_empty())
-        .partition(|own| own.is_held_now);
-    let rolling: BTreeSet<&str> = held.into_iter().map(|own| own.pool_name).collect();
+        .filter(|managed| !managed.is_leaving() && !reasons(managed, snapshot.taken_at).is_empty())
+        .partition(|managed| managed.is_held_now);
+    let rolling: BTreeSet<&str> = held.into_iter().map(|managed| managed.pool_name).collect();
     let mut by_pool: BTreeMap<&str, u64> = BTreeMap::new();
-    for own in next.into_iter().filter(|own| rolling.contains(own.pool_name)) {
-        let cpu: u64 = own.occupants().map(|pod| cpu_millis(&pod.spec.requests)).sum();
-        *by_pool.entry(own.pool_name).or_default() += cpu;
+    for managed in next.into_iter().filter(|managed| rolling.contains(managed.pool_name)) {
+        let cpu: u64 = managed.occupants().map(|pod| cpu_millis(&pod.spec.requests)).sum();
+        *by_pool.entry(managed.pool_name).or_default() += cpu;
     }
     by_pool
 }

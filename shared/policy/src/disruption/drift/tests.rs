@@ -6,14 +6,14 @@ use outrigger_model::{Image, LaunchTemplate, NillableDuration, Operator, Require
 
 use super::*;
 use crate::disruption::fixtures::{World, minutes_ago};
-use crate::disruption::own_nodes::own_nodes;
+use crate::disruption::managed_nodes::managed_nodes;
 
 type Change = fn(&mut World);
 
 /// The codes of why the only node of a world has drifted.
 fn drift(world: &World) -> Vec<&'static str> {
-    let own = own_nodes(&world.snapshot);
-    reasons(&own[0], world.snapshot.taken_at).iter().map(DriftReason::as_str).collect()
+    let managed = managed_nodes(&world.snapshot);
+    reasons(&managed[0], world.snapshot.taken_at).iter().map(DriftReason::as_str).collect()
 }
 
 /// A world whose class can be launched and whose node was planned in it.

@@ -43,16 +43,16 @@ fn a_command_is_carried_out_when_all_that_replaces_its_nodes_is_ready_and_never_
 
 #[test]
 fn a_claim_is_held_by_its_own_command_until_its_end_begins() {
-    let (own, other) = (command(None), Command { id: "other".into(), ..command(None) });
+    let (holder, other) = (command(None), Command { id: "other".into(), ..command(None) });
     let table = [
-        (held_by(&own, ClaimState::Initialized), 599, true),
-        (held_by(&own, ClaimState::Initialized), 600, false),
-        (held_by(&own, ClaimState::Draining), 0, false),
+        (held_by(&holder, ClaimState::Initialized), 599, true),
+        (held_by(&holder, ClaimState::Initialized), 600, false),
+        (held_by(&holder, ClaimState::Draining), 0, false),
         (held_by(&other, ClaimState::Initialized), 0, false),
         (claim().with_status(|status| status.state = ClaimState::Initialized), 0, false),
     ];
     for (claim, second, expected) in table {
-        let found = held(std::slice::from_ref(&claim), std::slice::from_ref(&own), at(second)).count();
+        let found = held(std::slice::from_ref(&claim), std::slice::from_ref(&holder), at(second)).count();
         assert_eq!(found == 1, expected, "{:?} {:?} at {second}", claim.status.state, claim.status.command);
     }
 }
@@ -115,13 +115,13 @@ fn a_node_is_kept_by_its_own_wish_and_by_those_of_its_pods() {
         ..pod(owner, PodState::Bound)
     };
     let (open, finished) = (node(Vec::new()), Pod { state: PodState::Finished, ..shy("ReplicaSet") });
-    let own = kept(open.clone());
+    let protected = kept(open.clone());
     let table = [
         (&open, pod("ReplicaSet", PodState::Bound), None),
         (&open, shy("ReplicaSet"), Some("the pod default/p asks not to be disrupted")),
         (&open, shy("Node"), Some("the pod default/p asks not to be disrupted")),
         (&open, finished, None),
-        (&own, pod("ReplicaSet", PodState::Bound), Some("the node i-1 asks not to be disrupted")),
+        (&protected, pod("ReplicaSet", PodState::Bound), Some("the node i-1 asks not to be disrupted")),
     ];
     for (node, pod, expected) in table {
         let found = blocker(node, [&pod], rules).map(|why| why.to_string());

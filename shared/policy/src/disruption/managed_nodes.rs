@@ -12,7 +12,7 @@ use outrigger_model::{
 use crate::leaving::replacement;
 
 /// A node that names a NodePool. Nodes of a cluster that is read from files have no claims.
-pub struct OwnNode<'a> {
+pub struct ManagedNode<'a> {
     pub(crate) node: &'a Node,
     pub(crate) claim: Option<&'a NodeClaim>,
     pub(crate) pool_name: &'a str,
@@ -27,7 +27,7 @@ pub struct OwnNode<'a> {
 }
 
 /// All of them, in the snapshot's order.
-pub fn own_nodes(snapshot: &Snapshot) -> Vec<OwnNode<'_>> {
+pub fn managed_nodes(snapshot: &Snapshot) -> Vec<ManagedNode<'_>> {
     let pools: BTreeMap<&str, &NodePool> =
         snapshot.node_pools.iter().map(|pool| (pool.name.as_str(), pool)).collect();
     let claims = claims_by_node(snapshot);
@@ -40,12 +40,12 @@ pub fn own_nodes(snapshot: &Snapshot) -> Vec<OwnNode<'_>> {
             pods.entry(node).or_default().push(pod);
         }
     }
-    let own = snapshot.nodes.iter().filter_map(|node| {
+    let managed = snapshot.nodes.iter().filter_map(|node| {
         let pool_name = node.node_pool()?;
         let pool = pools.get(pool_name).copied();
         let by_id = node.instance_id().and_then(|id| claims.get(id));
         let claim = by_id.or_else(|| claims.get(node.name.as_str())).copied();
-        Some(OwnNode {
+        Some(ManagedNode {
             node,
             claim,
             pool_name,
@@ -56,7 +56,7 @@ pub fn own_nodes(snapshot: &Snapshot) -> Vec<OwnNode<'_>> {
             is_held_now: claim.is_some_and(|claim| held.contains(claim.name.as_str())),
         })
     });
-    own.collect()
+    managed.collect()
 }
 
 /// Who makes a node whose pool is gone.
@@ -83,7 +83,7 @@ fn claims_by_node(snapshot: &Snapshot) -> BTreeMap<&str, &NodeClaim> {
     claims
 }
 
-impl<'a> OwnNode<'a> {
+impl<'a> ManagedNode<'a> {
     /// Whether it has finished starting, as its label or its claim says.
     pub(crate) fn is_initialized(&self) -> bool {
         self.node.is_initialized() || self.state() == Some(ClaimState::Initialized)
