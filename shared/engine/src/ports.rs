@@ -15,9 +15,7 @@ pub use cluster::{
     Attachment, Binding, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event,
     Eviction, GoingDefinitions, Mirror, NodeChange, PodOnNode, Scope, Subject, Volumes,
 };
-pub use ledger::{
-    ClaimOutcome, Interruption, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep,
-};
+pub use ledger::{Interruption, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep};
 
 /// Where "now" comes from. Waiting goes through tokio's timers, which the simulator runs in virtual
 /// time.

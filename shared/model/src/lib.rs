@@ -73,7 +73,7 @@ pub use node_check::{NodeCheck, SeenResources, Shortfall};
 pub use node_claim::spec::NodeClaimSpec;
 pub use node_claim::state::ClaimState;
 pub use node_claim::status::NodeClaimStatus;
-pub use node_claim::{NodeClaim, TerminationCause};
+pub use node_claim::{ClaimOutcome, NodeClaim, TerminationCause};
 pub use node_claim_object::NodeClaimObject;
 pub use node_class::{
     Image, Kubelet, KubeletSettings, LaunchTemplate, NodeClass, OwnTemplate, RootVolume, SpotAllocation,

@@ -1,6 +1,7 @@
 //! NodeClaims: the ledger's record of a node from the decision to launch it until it is gone.
 
 mod ending;
+mod outcome;
 pub(crate) mod spec;
 pub(crate) mod state;
 pub(crate) mod status;
@@ -9,6 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use ending::TerminationCause;
+pub use outcome::ClaimOutcome;
 
 use crate::{ClaimState, NodeClaimSpec, NodeClaimStatus, PlannedNode, Requirement};
 
@@ -59,6 +61,12 @@ impl NodeClaim {
                 ..NodeClaimStatus::default()
             },
         }
+    }
+
+    /// The claim as its next write leaves it.
+    #[must_use]
+    pub fn in_next_version(&self) -> Self {
+        Self { version: self.version.saturating_add(1), ..self.clone() }
     }
 
     /// The claim with another status; nothing else of it ever changes.

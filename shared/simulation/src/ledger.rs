@@ -9,12 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use outrigger_engine::ports::{
-    ClaimOutcome, Interruption, Lease, LedgerError, LedgerState, PreparedLaunch, Sweep,
-};
+use outrigger_engine::ports::{Interruption, Lease, LedgerError, LedgerState, PreparedLaunch, Sweep};
 use outrigger_model::{
-    ClaimState, Command, DemandHistory, DisruptionMemory, Intent, IntentState, LaunchHealth, NodeClaim,
-    Pause, Report, SeenResources, UnavailableOffering,
+    ClaimOutcome, ClaimState, Command, DemandHistory, DisruptionMemory, Intent, IntentState, LaunchHealth,
+    NodeClaim, Pause, Report, SeenResources, UnavailableOffering,
 };
 
 use crate::scenario::Promises;
@@ -250,36 +248,18 @@ impl Table {
         item.state = IntentState::Resolved;
         item.ended_at = Some(at);
         for outcome in outcomes {
-            self.settle(outcome, at);
+            self.answer(outcome, at);
         }
         Ok(())
     }
 
-    fn settle(&mut self, outcome: &ClaimOutcome, at: Timestamp) {
+    /// A claim whose launch was answered becomes what its outcome makes of it.
+    fn answer(&mut self, outcome: &ClaimOutcome, at: Timestamp) {
         self.claim_writes += 1;
-        let (ClaimOutcome::Launched { claim, .. } | ClaimOutcome::Failed { claim, .. }) = outcome;
-        let Some(claim) = self.claims.get_mut(claim).filter(|claim| claim.status.state == ClaimState::Intent)
-        else {
-            return;
-        };
-        claim.version += 1;
-        let name = claim.name.clone();
-        match outcome {
-            ClaimOutcome::Launched { instance, shape, .. } => {
-                claim.status.state = ClaimState::Launched;
-                claim.status.instance = Some(instance.clone());
-                claim.status.launched_at = Some(at);
-                if let Some((reserved, allocatable)) = shape {
-                    claim.status.reserved = reserved.clone();
-                    claim.status.allocatable = allocatable.clone();
-                }
-            }
-            ClaimOutcome::Failed { why, .. } => {
-                claim.status.state = ClaimState::Failed;
-                claim.status.last_error = Some(why.clone());
-            }
-        }
-        self.restate(&name);
+        let claim = self.claims.get_mut(outcome.claim());
+        let Some(claim) = claim.filter(|claim| claim.status.state == ClaimState::Intent) else { return };
+        *claim = claim.answered(outcome, at);
+        self.restate(outcome.claim());
     }
 
     fn abandon(&mut self, intent: &str, why: &str, at: Timestamp) -> Result<(), LedgerError> {
@@ -291,7 +271,7 @@ impl Table {
         item.state = IntentState::Abandoned;
         item.ended_at = Some(at);
         for claim in item.claims.clone() {
-            self.settle(&ClaimOutcome::Failed { claim, why: why.to_owned() }, at);
+            self.answer(&ClaimOutcome::Failed { claim, why: why.to_owned() }, at);
         }
         Ok(())
     }
@@ -329,7 +309,7 @@ impl Table {
 
     /// Writes a claim over the one that is there.
     fn replace(&mut self, claim: &NodeClaim) -> NodeClaim {
-        let next = NodeClaim { version: claim.version + 1, ..claim.clone() };
+        let next = claim.in_next_version();
         self.claim_writes += 1;
         let before = self.claims.insert(next.name.clone(), next.clone());
         let before = self.unwritten.remove(&next.name).or(before);

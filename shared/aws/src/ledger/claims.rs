@@ -19,7 +19,7 @@ pub(super) async fn update(
     claim: &NodeClaim,
     lease: Option<&Lease>,
 ) -> Result<NodeClaim, LedgerError> {
-    let next = NodeClaim { version: claim.version.saturating_add(1), ..claim.clone() };
+    let next = claim.in_next_version();
     let attempted = match lease {
         None => put_claim(ledger, claim.version, &next).await,
         Some(lease) => put_claim_under(ledger, claim.version, &next, lease).await,

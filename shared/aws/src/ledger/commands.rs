@@ -65,7 +65,7 @@ pub(super) async fn end_command(
         .expression_attribute_names("#version", names::VERSION)
         .expression_attribute_values(":seen", number(command.version));
     let row = TransactWriteItem::builder().delete(built(delete.build())?).build();
-    let written: Vec<NodeClaim> = claims.iter().map(raised).collect();
+    let written: Vec<NodeClaim> = claims.iter().map(NodeClaim::in_next_version).collect();
     let now = Timestamp::now();
     let over_seen = |(seen, next): (&NodeClaim, &NodeClaim)| replace(ledger, next, seen.version, now);
     let ends = claims.iter().zip(&written).map(over_seen).collect::<Result<_, _>>()?;
@@ -89,10 +89,6 @@ async fn has_ended(
         Some(first) => Ok(claim(ledger, &first.name).await?.as_ref() == Some(first)),
         None => Ok(true),
     }
-}
-
-fn raised(claim: &NodeClaim) -> NodeClaim {
-    NodeClaim { version: claim.version.saturating_add(1), ..claim.clone() }
 }
 
 /// The command's own part, and those of its claims.

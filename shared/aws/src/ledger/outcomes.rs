@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use jiff::Timestamp;
-use outrigger_engine::ports::{ClaimOutcome, LedgerError};
-use outrigger_model::{ClaimState, Intent, IntentState, NodeClaim};
+use outrigger_engine::ports::LedgerError;
+use outrigger_model::{ClaimOutcome, ClaimState, Intent, IntentState, NodeClaim};
 
 use super::DynamoLedger;
 use super::claims::replace;
@@ -60,7 +60,7 @@ fn for_each_claim<'a>(
     outcomes: &'a [ClaimOutcome],
 ) -> Result<BTreeMap<&'a str, &'a ClaimOutcome>, LedgerError> {
     let by_claim: BTreeMap<&str, &ClaimOutcome> =
-        outcomes.iter().map(|outcome| (claim_of(outcome), outcome)).collect();
+        outcomes.iter().map(|outcome| (outcome.claim(), outcome)).collect();
     let complete = intent.claims.iter().all(|claim| by_claim.contains_key(claim.as_str()));
     if !complete || by_claim.len() != outcomes.len() || by_claim.len() != intent.claims.len() {
         return Err(LedgerError::Refused {
@@ -91,33 +91,12 @@ fn transaction(
             return Err(LedgerError::Conflict { what: format!("claim {name}") });
         };
         if claim.status.state == ClaimState::Intent {
-            items.push(replace(ledger, &after(claim, outcome, at), claim.version, at)?);
+            items.push(replace(ledger, &claim.answered(outcome, at), claim.version, at)?);
         } else if !agrees(Some(claim), outcome) {
             return Err(LedgerError::Conflict { what: format!("claim {name}") });
         }
     }
     Ok(items)
-}
-
-/// The claim once its launch has this outcome.
-fn after(claim: &NodeClaim, outcome: &ClaimOutcome, at: Timestamp) -> NodeClaim {
-    let mut claim = NodeClaim { version: claim.version.saturating_add(1), ..claim.clone() };
-    match outcome {
-        ClaimOutcome::Launched { instance, shape, .. } => {
-            claim.status.state = ClaimState::Launched;
-            claim.status.instance = Some(instance.clone());
-            claim.status.launched_at = Some(at);
-            if let Some((reserved, allocatable)) = shape {
-                claim.status.reserved = reserved.clone();
-                claim.status.allocatable = allocatable.clone();
-            }
-        }
-        ClaimOutcome::Failed { why, .. } => {
-            claim.status.state = ClaimState::Failed;
-            claim.status.last_error = Some(why.clone());
-        }
-    }
-    claim
 }
 
 /// Whether a claim is what this outcome makes of it, or what came after. A claim that is gone from
@@ -127,11 +106,5 @@ fn agrees(claim: Option<&NodeClaim>, outcome: &ClaimOutcome) -> bool {
     match outcome {
         ClaimOutcome::Launched { instance, .. } => claim.instance_id() == Some(instance.id.as_str()),
         ClaimOutcome::Failed { .. } => claim.status.state.is_terminal() && claim.status.instance.is_none(),
-    }
-}
-
-fn claim_of(outcome: &ClaimOutcome) -> &str {
-    match outcome {
-        ClaimOutcome::Launched { claim, .. } | ClaimOutcome::Failed { claim, .. } => claim,
     }
 }

@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use outrigger_aws::{Aws, DynamoLedger};
-use outrigger_engine::ports::{ClaimOutcome, Ledger, LedgerError, PreparedLaunch, Sweep};
+use outrigger_engine::ports::{Ledger, LedgerError, PreparedLaunch, Sweep};
 use outrigger_model::report::{Outcome, PodsReport};
 use outrigger_model::{
-    CapacityType, ClaimState, Command, IntentState, NodeClaim, NodeClassRef, Pause, PauseScope, PodRef,
-    Quantity, Report, Resources, SeenResources, TerminationReason, UnavailableOffering, fixtures,
+    CapacityType, ClaimOutcome, ClaimState, Command, IntentState, NodeClaim, NodeClassRef, Pause, PauseScope,
+    PodRef, Quantity, Report, Resources, SeenResources, TerminationReason, UnavailableOffering, fixtures,
 };
 
 use crate::support::lossy_proxy::LossyProxy;

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::{
-    ClassOffer, FleetRequest, Instance, Intent, Price, Resources, UnavailableOffering, labels,
+    ClaimOutcome, ClassOffer, FleetRequest, Instance, Intent, Price, Resources, UnavailableOffering, labels,
 };
 
 use crate::error::chain;
 use crate::launch::fleet_errors::{self, ErrorClass, Fault, Verdict};
 use crate::launch::pace::Pace;
-use crate::ports::{ClaimOutcome, CloudError, FleetAnswer, FleetError, Lease, LedgerError, Ports};
+use crate::ports::{CloudError, FleetAnswer, FleetError, Lease, LedgerError, Ports};
 
 /// What came of launches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

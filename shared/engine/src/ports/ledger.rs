@@ -16,8 +16,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use outrigger_model::{
-    Command, DemandHistory, DisruptionMemory, Instance, Intent, LaunchHealth, NodeClaim, Pause, Report,
-    Resources, SeenResources, TerminationReason, UnavailableOffering,
+    ClaimOutcome, Command, DemandHistory, DisruptionMemory, Intent, LaunchHealth, NodeClaim, Pause, Report,
+    SeenResources, TerminationReason, UnavailableOffering,
 };
 use serde::{Deserialize, Serialize};
 
@@ -301,27 +301,6 @@ impl PreparedLaunch {
     /// How large its claims may be together, as JSON. DynamoDB takes 4 MB in one transaction, and a
     /// claim grows by the instance that it gets and by pods that find room on it.
     pub const MAX_CLAIM_BYTES: usize = 2_500_000;
-}
-
-/// What became of a claim when its launch was answered.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ClaimOutcome {
-    /// It has an instance.
-    Launched {
-        /// The claim.
-        claim: String,
-        /// The instance.
-        instance: Instance,
-        /// What the instance's type takes of its pool's limits, and what it offers to pods.
-        shape: Option<(Resources, Resources)>,
-    },
-    /// It has none.
-    Failed {
-        /// The claim.
-        claim: String,
-        /// Why.
-        why: String,
-    },
 }
 
 /// Why the ledger could not be read or written.

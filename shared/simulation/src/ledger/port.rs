@@ -5,12 +5,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use outrigger_engine::ports::{
-    ClaimOutcome, Interruption, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep,
-};
+use outrigger_engine::ports::{Interruption, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep};
 use outrigger_model::{
-    Command, DemandHistory, DisruptionMemory, Intent, LaunchHealth, NodeClaim, Pause, Report, SeenResources,
-    UnavailableOffering,
+    ClaimOutcome, Command, DemandHistory, DisruptionMemory, Intent, LaunchHealth, NodeClaim, Pause, Report,
+    SeenResources, UnavailableOffering,
 };
 
 use crate::door::{Call, Door, PortError};

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use outrigger_engine::ports::{ClaimOutcome, Ledger, LedgerError};
-use outrigger_model::{ClaimState, IntentState};
+use outrigger_engine::ports::{Ledger, LedgerError};
+use outrigger_model::{ClaimOutcome, ClaimState, IntentState};
 
 use super::{Rig, TTL, UID, bound, failed, launched};
 use crate::support::{at, launch};
