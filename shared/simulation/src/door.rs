@@ -1,6 +1,8 @@
 //! The way into the world: one door for each run of a function. It counts the calls, lets faults
 //! happen to them, and is where a function dies when the scenario or a test says so.
 
+mod call;
+
 use std::error::Error;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -8,10 +10,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use outrigger_engine::{Ports, Rate};
-use serde::{Deserialize, Serialize};
+use outrigger_engine::Ports;
 use tokio::sync::Notify;
 use tokio::time::Instant;
+
+pub use call::Call;
+pub(crate) use call::Service;
 
 use crate::environment::Environment;
 use crate::faults::Fate;
@@ -21,376 +25,6 @@ use crate::state::State;
 use crate::time::Moment;
 use crate::timeline::Kind;
 use crate::world::World;
-
-/// The calls that a function can make, by the names that scenarios use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Call {
-    /// The uid of the cluster.
-    ClusterUid,
-    /// NodePools, EC2NodeClasses, NodeOverlays and CapacityBuffers.
-    Configuration,
-    /// The status of one of them written.
-    WriteStatus,
-    /// The Lease of Karpenter's leader.
-    KarpenterLease,
-    /// Nodes, pods and daemonsets.
-    List,
-    /// A watch on nodes and pods.
-    Watch,
-    /// Volumes.
-    Volumes,
-    /// Namespaces.
-    Namespaces,
-    /// Nodes alone.
-    Nodes,
-    /// One node.
-    Node,
-    /// A change of a node.
-    ChangeNode,
-    /// A node deleted, our finalizer off.
-    ReleaseNode,
-    /// The pods of a node.
-    PodsOn,
-    /// PodDisruptionBudgets.
-    DisruptionBudgets,
-    /// A pod asked to leave.
-    Evict,
-    /// A pod deleted.
-    DeletePod,
-    /// Attached volumes.
-    Attachments,
-    /// A pod's nominated node.
-    Nominate,
-    /// A pod bound to a node.
-    BindPod,
-    /// A pod's deletion cost.
-    SetDeletionCost,
-    /// NodePools listed, by their names alone.
-    NodePools,
-    /// NodeClaim objects listed.
-    Mirrors,
-    /// Which definitions are going.
-    GoingDefinitions,
-    /// A NodeClaim object written.
-    MirrorClaim,
-    /// A NodeClaim object removed.
-    RemoveMirror,
-    /// An event about a pod.
-    PublishEvent,
-    /// The catalogue read.
-    Catalog,
-    /// Instance types, offerings and prices asked of EC2.
-    Survey,
-    /// The catalogue stored.
-    StoreCatalog,
-    /// The pools of InstanceGroups.
-    ManagedPools,
-    /// A node class resolved.
-    ResolveClass,
-    /// A launch template ensured.
-    EnsureTemplate,
-    /// Our own launch templates listed.
-    DescribeLaunchTemplates,
-    /// One of them deleted.
-    DeleteLaunchTemplate,
-    /// EC2 Fleet.
-    CreateFleet,
-    /// Instances by the tag of their launch.
-    DescribeInstances,
-    /// All instances of the cluster.
-    DescribeMachines,
-    /// How instances are.
-    DescribeInstanceStatus,
-    /// Instances terminated.
-    TerminateInstances,
-    /// The console of an instance.
-    GetConsoleOutput,
-    /// Doorbells.
-    PutEvents,
-    /// Whether the ledger is new.
-    IsNew,
-    /// The ledger tied to the cluster.
-    Bind,
-    /// A lease taken.
-    Acquire,
-    /// A lease kept.
-    Renew,
-    /// A lease given back.
-    Release,
-    /// The ledger read: the generation, launches, some of the claims.
-    Load,
-    /// The rest of it read.
-    LoadOn,
-    /// A launch written down.
-    Prepare,
-    /// A launch marked as sent.
-    MarkSent,
-    /// A launch's answer written down.
-    Resolve,
-    /// A launch given up.
-    Abandon,
-    /// A launch read.
-    Intent,
-    /// A claim made for an instance that runs.
-    Adopt,
-    /// A claim read.
-    Claim,
-    /// A claim written.
-    UpdateClaim,
-    /// A claim said to be interrupted.
-    Interrupt,
-    /// That forgotten.
-    ForgetInterruption,
-    /// A command of disruption written.
-    WriteCommand,
-    /// A command of disruption removed.
-    EndCommand,
-    /// A command of disruption read.
-    Command,
-    /// What disrupt remembers, read.
-    DisruptionMemory,
-    /// What disrupt remembers, written.
-    PutDisruptionMemory,
-    /// What pods have asked for, read.
-    DemandHistory,
-    /// What pods have asked for, written.
-    PutDemandHistory,
-    /// The last sweep read.
-    Sweep,
-    /// A sweep written.
-    PutSweep,
-    /// Which events were handled.
-    Handled,
-    /// Events written down as handled.
-    PutHandled,
-    /// Unavailable offerings written.
-    PutUnavailable,
-    /// Unavailable offerings forgotten.
-    ClearUnavailable,
-    /// How launches have fared, read.
-    Health,
-    /// How launches have fared, written.
-    PutHealth,
-    /// An operator's pause, read.
-    Pause,
-    /// An operator's pause, written or removed.
-    PutPause,
-    /// The memory of a type written.
-    PutSeenResources,
-    /// A report written.
-    PutReport,
-    /// A report read.
-    Report,
-}
-
-/// What stands behind a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Service {
-    /// The API server.
-    ApiServer,
-    /// EC2 and what belongs to it.
-    Cloud,
-    /// The ledger.
-    Ledger,
-}
-
-impl Call {
-    pub(crate) const fn service(self) -> Service {
-        match self {
-            Self::ClusterUid
-            | Self::Configuration
-            | Self::WriteStatus
-            | Self::KarpenterLease
-            | Self::List
-            | Self::Watch
-            | Self::Volumes
-            | Self::Namespaces
-            | Self::Nodes
-            | Self::Node
-            | Self::ChangeNode
-            | Self::ReleaseNode
-            | Self::PodsOn
-            | Self::DisruptionBudgets
-            | Self::Evict
-            | Self::DeletePod
-            | Self::Attachments
-            | Self::Nominate
-            | Self::BindPod
-            | Self::SetDeletionCost
-            | Self::NodePools
-            | Self::Mirrors
-            | Self::GoingDefinitions
-            | Self::MirrorClaim
-            | Self::RemoveMirror
-            | Self::PublishEvent => Service::ApiServer,
-            Self::Catalog
-            | Self::Survey
-            | Self::StoreCatalog
-            | Self::ManagedPools
-            | Self::ResolveClass
-            | Self::EnsureTemplate
-            | Self::DescribeLaunchTemplates
-            | Self::DeleteLaunchTemplate
-            | Self::CreateFleet
-            | Self::DescribeInstances
-            | Self::DescribeMachines
-            | Self::DescribeInstanceStatus
-            | Self::TerminateInstances
-            | Self::GetConsoleOutput
-            | Self::PutEvents => Service::Cloud,
-            _ => Service::Ledger,
-        }
-    }
-
-    /// Of which of EC2's token buckets it takes; `None` where the services around EC2 answer.
-    pub(crate) const fn rate(self) -> Option<Rate> {
-        match self {
-            Self::Survey
-            | Self::DescribeLaunchTemplates
-            | Self::DescribeInstances
-            | Self::DescribeMachines
-            | Self::DescribeInstanceStatus
-            | Self::GetConsoleOutput => Some(Rate::Describe),
-            Self::CreateFleet => Some(Rate::Launch),
-            Self::TerminateInstances => Some(Rate::Terminate),
-            Self::EnsureTemplate | Self::DeleteLaunchTemplate => Some(Rate::Mutate),
-            _ => None,
-        }
-    }
-
-    /// Whether it leaves the world as it is.
-    const fn only_reads(self) -> bool {
-        matches!(
-            self,
-            Self::ClusterUid
-                | Self::Configuration
-                | Self::KarpenterLease
-                | Self::List
-                | Self::Watch
-                | Self::Volumes
-                | Self::Namespaces
-                | Self::Nodes
-                | Self::PodsOn
-                | Self::DisruptionBudgets
-                | Self::Attachments
-                | Self::NodePools
-                | Self::Mirrors
-                | Self::GoingDefinitions
-                | Self::Catalog
-                | Self::Survey
-                | Self::ManagedPools
-                | Self::ResolveClass
-                | Self::DescribeLaunchTemplates
-                | Self::DescribeInstances
-                | Self::DescribeMachines
-                | Self::GetConsoleOutput
-                | Self::Load
-                | Self::LoadOn
-                | Self::Claim
-                | Self::Command
-                | Self::DisruptionMemory
-                | Self::DemandHistory
-                | Self::Sweep
-                | Self::Report
-        )
-    }
-
-    /// What is attempted, as it stands in errors.
-    pub(crate) const fn words(self) -> &'static str {
-        match self {
-            Self::ClusterUid => "read the namespace kube-system",
-            Self::Configuration | Self::ManagedPools | Self::NodePools => "list NodePools",
-            Self::WriteStatus => "write a status",
-            Self::KarpenterLease => "read Karpenter's Lease",
-            Self::List => "list nodes and pods",
-            Self::Watch => "watch nodes and pods",
-            Self::Volumes => "list volumes",
-            Self::Namespaces => "list namespaces",
-            Self::Nodes => "list nodes",
-            Self::Node => "read a node",
-            Self::ChangeNode => "change a node",
-            Self::ReleaseNode => "release a node",
-            Self::PodsOn => "list the pods of a node",
-            Self::DisruptionBudgets => "list PodDisruptionBudgets",
-            Self::Evict => "evict a pod",
-            Self::DeletePod => "delete a pod",
-            Self::Attachments => "list volume attachments",
-            Self::Nominate => "nominate a pod",
-            Self::BindPod => "bind a pod",
-            Self::SetDeletionCost => "set a pod's deletion cost",
-            Self::Mirrors => "list NodeClaims",
-            Self::MirrorClaim => "write a NodeClaim",
-            Self::RemoveMirror => "remove a NodeClaim",
-            Self::PublishEvent => "publish an event",
-            Self::Catalog => "read the catalogue",
-            Self::Survey => "describe instance types",
-            Self::StoreCatalog => "store the catalogue",
-            Self::ResolveClass => "read the node class",
-            Self::EnsureTemplate => "describe the launch template",
-            Self::DescribeLaunchTemplates => "list our launch templates",
-            Self::DeleteLaunchTemplate => "delete a launch template",
-            Self::CreateFleet => "create a fleet",
-            Self::DescribeInstances | Self::DescribeMachines => "describe instances",
-            Self::DescribeInstanceStatus => "describe how instances are",
-            Self::TerminateInstances => "terminate instances",
-            Self::GetConsoleOutput => "read a console",
-            Self::PutEvents => "put events",
-            Self::IsNew => "read whether it is new",
-            Self::Bind => "read whose it is",
-            Self::Acquire => "take a lease",
-            Self::Renew => "renew a lease",
-            Self::GoingDefinitions => "read definitions",
-            Self::Release => "give a lease back",
-            Self::Load | Self::LoadOn => "read it",
-            Self::Prepare => "write a launch down",
-            Self::MarkSent => "mark a launch as sent",
-            Self::Resolve => "resolve a launch",
-            Self::Abandon => "abandon a launch",
-            Self::Intent => "read a launch",
-            Self::Adopt => "adopt a claim",
-            Self::Claim => "read a claim",
-            Self::UpdateClaim => "write a claim",
-            Self::Interrupt => "write an interruption",
-            Self::ForgetInterruption => "delete an interruption",
-            Self::WriteCommand => "write a command",
-            Self::EndCommand => "end a command",
-            Self::Command => "read a command",
-            Self::DisruptionMemory => "read what was proposed",
-            Self::PutDisruptionMemory => "write what is proposed",
-            Self::DemandHistory => "read what pods have asked for",
-            Self::PutDemandHistory => "write what pods ask for",
-            Self::Sweep => "read the last sweep",
-            Self::PutSweep => "write a sweep",
-            Self::Handled => "read handled events",
-            Self::PutHandled => "write handled events",
-            Self::PutUnavailable => "write unavailable offerings",
-            Self::ClearUnavailable => "forget unavailable offerings",
-            Self::Health => "read how launches have fared",
-            Self::PutHealth => "write how launches have fared",
-            Self::Pause => "read whether it is paused",
-            Self::PutPause => "write a pause",
-            Self::PutSeenResources => "write what a type offers",
-            Self::PutReport => "write a report",
-            Self::Report => "read a report",
-        }
-    }
-
-    /// How long a call takes, in milliseconds, as such calls do within a region.
-    const fn latency_millis(self) -> u64 {
-        match self {
-            Self::CreateFleet => 900,
-            Self::Survey => 2_000,
-            Self::Catalog
-            | Self::List
-            | Self::DescribeLaunchTemplates
-            | Self::DescribeInstances
-            | Self::DescribeMachines
-            | Self::DescribeInstanceStatus
-            | Self::TerminateInstances => 60,
-            _ => 8,
-        }
-    }
-}
 
 /// When a function dies: after a call has done its work, with the answer still on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -528,7 +162,7 @@ impl Door {
             state.faults.delay(moment).saturating_add(hang)
         });
         self.thaw().await;
-        tokio::time::sleep(delay.saturating_add(Duration::from_millis(call.latency_millis()))).await;
+        tokio::time::sleep(delay.saturating_add(call.latency())).await;
         self.thaw().await;
         let result = self.world.with(|state, moment| {
             let fate = match (state.faults.fate(call, moment), call.rate()) {
@@ -546,9 +180,7 @@ impl Door {
                 Fate::Unheard => Err(E::unknown(call)),
                 Fate::AnswerLost => act(state, moment).and(Err(E::unknown(call))),
             };
-            if !call.only_reads() {
-                laws::check(state);
-            }
+            laws::check(state);
             result
         });
         if result.is_ok() && call.service() == Service::ApiServer {

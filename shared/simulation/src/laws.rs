@@ -82,8 +82,7 @@ fn beyond(pools: &[NodePool], used: &BTreeMap<&str, Resources>, does: &str, mome
     broken
 }
 
-/// Takes note of what is broken right now. Called after every step of the world and every call that
-/// changes something.
+/// Takes note of what is broken right now. Called after every step of the world and every call.
 pub(crate) fn check(state: &mut State) {
     // Only a write of a claim breaks one of these laws: by one a machine gets its claim, and none
     // comes to life again.
