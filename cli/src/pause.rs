@@ -2,7 +2,7 @@
 //! begin nothing.
 
 use jiff::Timestamp;
-use outrigger_engine::ports::Ledger as _;
+use outrigger_engine::ports::OperatorPause as _;
 use outrigger_model::{Pause, PauseScope};
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! What the functions have decided last of one pod or node, as the ledger has it.
 
 use jiff::Timestamp;
-use outrigger_engine::ports::{Ledger as _, LedgerState};
+use outrigger_engine::ports::{Ledger as _, LedgerState, Reports as _};
 use outrigger_engine::{disrupt, provision};
 use outrigger_model::{
     Command, NodeClaim, NodeClaimStatus, NodeReport, NodeVerdict, Outcome as Fate, PodRef, Report,

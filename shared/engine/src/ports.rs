@@ -3,7 +3,6 @@
 pub mod cloud;
 pub mod cluster;
 pub mod ledger;
-mod statements;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -15,7 +14,10 @@ pub use cluster::{
     Attachment, Binding, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event,
     Eviction, GoingDefinitions, Mirror, NodeChange, PodOnNode, Scope, Subject, Volumes,
 };
-pub use ledger::{Interruption, Lease, Ledger, LedgerError, LedgerState, PreparedLaunch, Sweep};
+pub use ledger::{
+    Claims, Commands, DisruptMemory, Interruption, Interruptions, LaunchMemory, Launches, Lease, Leases,
+    Ledger, LedgerError, LedgerState, LifecycleMemory, OperatorPause, PreparedLaunch, Reports, Sweep,
+};
 
 /// Where "now" comes from. Waiting goes through tokio's timers, which the simulator runs in virtual
 /// time.

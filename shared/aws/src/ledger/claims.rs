@@ -1,83 +1,120 @@
-//! Writing single claims.
+//! Single claims.
 
-use aws_sdk_dynamodb::operation::put_item::PutItemError;
-use aws_sdk_dynamodb::types::TransactWriteItem;
+use async_trait::async_trait;
 use jiff::Timestamp;
-use outrigger_engine::ports::{Lease, LedgerError};
+use outrigger_engine::ports::{Claims, Lease, LedgerError};
 use outrigger_model::NodeClaim;
 
-use super::DynamoLedger;
+use super::expression::Expression;
 use super::item::{Item, free, names, number};
-use super::transaction::{Outcome, built, put, write};
-use super::{leases, queries};
-use crate::errors;
+use super::partition::Partition;
+use super::single_write::{ConditionalWrite, put_if};
+use super::transaction::{ItemName, Transacted, TransactionItem, write};
+use super::{DynamoLedger, ended, leases, meta, queries};
 
-/// Writes a claim over the version that was read; with a lease, in one transaction with the check
-/// that it is ours.
-pub(super) async fn update(
-    ledger: &DynamoLedger,
-    claim: &NodeClaim,
-    lease: Option<&Lease>,
-) -> Result<NodeClaim, LedgerError> {
-    let next = claim.in_next_version();
-    let attempted = match lease {
-        None => put_claim(ledger, claim.version, &next).await,
-        Some(lease) => put_claim_under(ledger, claim.version, &next, lease).await,
-    };
-    let Err(error) = attempted else { return Ok(next) };
-    // Whether an answer was lost or the SDK met its own first attempt: what stands there decides.
-    match queries::claim(ledger, &claim.name).await {
-        Ok(Some(found)) if found == free(&next) => Ok(next),
-        _ => Err(error),
+#[async_trait]
+impl Claims for DynamoLedger {
+    /// A claim that no launch of the ledger's has made, in one transaction with the generation:
+    /// plans that were made without it are overtaken.
+    async fn adopt(&self, claim: &NodeClaim, lease: Option<&Lease>) -> Result<(), LedgerError> {
+        let claim = NodeClaim { version: 1, ..claim.clone() };
+        let mut items = vec![
+            TransactionItem::put_if(
+                ItemName::Claim,
+                Item::of_claim(&self.uid, &claim, None)?,
+                Expression::is_new(),
+            ),
+            TransactionItem::update_if(
+                ItemName::Meta,
+                self.item(Partition::Cluster, meta::KEY),
+                Expression::new("ADD #generation :one")
+                    .name("#generation", names::GENERATION)
+                    .value(":one", number(1)),
+                Expression::new("attribute_exists(#generation)").name("#generation", names::GENERATION),
+            ),
+        ];
+        items.extend(lease.map(|lease| leases::still_held(self, lease)));
+        let purpose = format!("adopted claim {} of {}", claim.name, claim.intent);
+        let refusal = match write(self, &purpose, items).await? {
+            Transacted::Written => return Ok(()),
+            Transacted::Refused(refusal) => refusal,
+        };
+        if let Some(lost) = refusal.lease_lost() {
+            return Err(lost);
+        }
+        match queries::claim(self, &claim.name).await? {
+            Some(stored) if stored == claim => Ok(()),
+            _ => Err(conflict(&claim)),
+        }
+    }
+
+    async fn claim(&self, name: &str) -> Result<Option<NodeClaim>, LedgerError> {
+        queries::stated_claim(self, name).await
+    }
+
+    /// With a lease, in one transaction with the check that it is ours.
+    async fn update_claim(&self, claim: &NodeClaim, lease: Option<&Lease>) -> Result<NodeClaim, LedgerError> {
+        let next = claim.in_next_version();
+        let attempted = match lease {
+            None => write_over(self, claim.version, &next).await,
+            Some(lease) => write_over_while_held(self, claim.version, &next, lease).await,
+        };
+        let Err(error) = attempted else { return Ok(next) };
+        // Whether an answer was lost or the SDK met its own first attempt: what stands there decides.
+        match queries::claim(self, &claim.name).await {
+            Ok(Some(stored)) if stored == free(&next) => Ok(next),
+            _ => Err(error),
+        }
+    }
+
+    async fn put_away(&self) -> Result<usize, LedgerError> {
+        ended::put_away(self).await
     }
 }
 
-async fn put_claim(ledger: &DynamoLedger, seen: u64, next: &NodeClaim) -> Result<(), LedgerError> {
-    let ended_at = next.status.state.is_terminal().then(Timestamp::now);
-    let put = ledger
-        .client
-        .put_item()
-        .table_name(&ledger.table)
-        .set_item(Some(Item::of_claim(&ledger.uid, next, ended_at)?.into_attributes()))
-        .condition_expression("#version = :seen")
-        .expression_attribute_names("#version", names::VERSION)
-        .expression_attribute_values(":seen", number(seen));
-    let Err(error) = put.send().await else { return Ok(()) };
-    if error.as_service_error().is_some_and(PutItemError::is_conditional_check_failed_exception) {
-        return Err(LedgerError::Conflict { what: format!("claim {}", next.name) });
-    }
-    Err(errors::ledger(format!("write claim {}", next.name), error))
+fn conflict(claim: &NodeClaim) -> LedgerError {
+    LedgerError::Conflict { what: format!("claim {}", claim.name) }
 }
 
-async fn put_claim_under(
+/// Writes a claim over the version that was read.
+async fn write_over(ledger: &DynamoLedger, read: u64, next: &NodeClaim) -> Result<(), LedgerError> {
+    let item = item(ledger, next, Timestamp::now())?;
+    let attempted = format!("write claim {}", next.name);
+    match put_if(ledger, item, &Expression::is_at_version(read), attempted).await? {
+        ConditionalWrite::Written => Ok(()),
+        ConditionalWrite::Refused => Err(conflict(next)),
+    }
+}
+
+/// [`write_over`] while a lease is held.
+async fn write_over_while_held(
     ledger: &DynamoLedger,
-    seen: u64,
+    read: u64,
     next: &NodeClaim,
     lease: &Lease,
 ) -> Result<(), LedgerError> {
     let now = Timestamp::now();
-    let items = vec![leases::still_held(ledger, lease)?, replace(ledger, next, seen, now)?];
+    let items = vec![leases::still_held(ledger, lease), replace(ledger, next, read, now)?];
     let purpose = format!("claim {} at version {} at {now}", next.name, next.version);
     match write(ledger, &purpose, items).await? {
-        Outcome::Written => Ok(()),
-        Outcome::Refused(refused) if refused.first() == Some(&true) => {
-            Err(LedgerError::LeaseLost { function: lease.function.clone() })
-        }
-        Outcome::Refused(_) => Err(LedgerError::Conflict { what: format!("claim {}", next.name) }),
+        Transacted::Written => Ok(()),
+        Transacted::Refused(refusal) => Err(refusal.lease_lost().unwrap_or_else(|| conflict(next))),
     }
 }
 
-/// The part of a transaction that writes a claim over the version `seen`.
+/// The item of a transaction that writes a claim over the version that was read. A claim stands at
+/// version 0 when it is new, so that no version says that there is none.
 pub(super) fn replace(
     ledger: &DynamoLedger,
     claim: &NodeClaim,
-    seen: u64,
+    read: u64,
     at: Timestamp,
-) -> Result<TransactWriteItem, LedgerError> {
-    let ended_at = claim.status.state.is_terminal().then_some(at);
-    let put = put(ledger, Item::of_claim(&ledger.uid, claim, ended_at)?)
-        .condition_expression("#version = :seen")
-        .expression_attribute_names("#version", names::VERSION)
-        .expression_attribute_values(":seen", number(seen));
-    Ok(TransactWriteItem::builder().put(built(put.build())?).build())
+) -> Result<TransactionItem, LedgerError> {
+    let item = item(ledger, claim, at)?;
+    Ok(TransactionItem::put_if(ItemName::Claim, item, Expression::is_at_version(read)))
+}
+
+/// The item of a claim that is written at this time.
+fn item(ledger: &DynamoLedger, claim: &NodeClaim, at: Timestamp) -> Result<Item, LedgerError> {
+    Item::of_claim(&ledger.uid, claim, claim.status.state.is_terminal().then_some(at))
 }

@@ -1,11 +1,17 @@
-//! What `interrupt` has stated of claims.
+//! What the function `interrupt` states and keeps.
 
-use aws_sdk_dynamodb::operation::put_item::PutItemError;
-use outrigger_engine::ports::{Interruption, LedgerError};
+use std::collections::BTreeSet;
 
-use super::DynamoLedger;
+use async_trait::async_trait;
+use jiff::Timestamp;
+use outrigger_engine::ports::{Interruption, Interruptions, LedgerError};
+use outrigger_model::UnavailableOffering;
+
+use super::expression::Expression;
 use super::item::{names, number};
 use super::partition::Partition;
+use super::single_write::{ConditionalWrite, put_if};
+use super::{DynamoLedger, handled_events, unavailable};
 use crate::errors;
 
 /// What the sort keys of interruptions begin with.
@@ -18,36 +24,36 @@ pub(super) fn key(claim: &str) -> String {
     format!("{PREFIX}{claim}")
 }
 
-/// States it, unless somebody has stated something of the claim; returns whether nobody had. An
-/// answer that was lost counts as somebody else's.
-pub(super) async fn put(ledger: &DynamoLedger, stated: &Interruption) -> Result<bool, LedgerError> {
-    let key = key(&stated.claim);
-    let item = ledger
-        .item(Partition::Interrupt, &key)
-        .with_body(stated)?
-        .with(names::TTL, number(stated.at.as_second().saturating_add(KEPT_SECONDS)));
-    let put = ledger
-        .client
-        .put_item()
-        .table_name(&ledger.table)
-        .set_item(Some(item.into_attributes()))
-        .condition_expression("attribute_not_exists(#sk)")
-        .expression_attribute_names("#sk", names::SORT);
-    match put.send().await {
-        Ok(_) => Ok(true),
-        Err(error)
-            if error.as_service_error().is_some_and(PutItemError::is_conditional_check_failed_exception) =>
-        {
-            Ok(false)
-        }
-        Err(error) => Err(errors::ledger(format!("write {key}"), error)),
+#[async_trait]
+impl Interruptions for DynamoLedger {
+    /// An answer that was lost counts as somebody else's statement.
+    async fn interrupt(&self, stated: &Interruption) -> Result<bool, LedgerError> {
+        let key = key(&stated.claim);
+        let item = self
+            .item(Partition::Interrupt, &key)
+            .with_body(stated)?
+            .with(names::TTL, number(stated.at.as_second().saturating_add(KEPT_SECONDS)));
+        let stated = put_if(self, item, &Expression::is_new(), format!("write {key}")).await?;
+        Ok(stated == ConditionalWrite::Written)
     }
-}
 
-/// Forgets it. Doing it twice is fine.
-pub(super) async fn forget(ledger: &DynamoLedger, claim: &str) -> Result<(), LedgerError> {
-    let key = key(claim);
-    let item = ledger.item(Partition::Interrupt, &key);
-    let delete = ledger.client.delete_item().table_name(&ledger.table).set_key(Some(item.into_attributes()));
-    delete.send().await.map(|_| ()).map_err(|error| errors::ledger(format!("delete {key}"), error))
+    /// Doing it twice is fine.
+    async fn forget_interruption(&self, claim: &str) -> Result<(), LedgerError> {
+        let key = key(claim);
+        let item = self.item(Partition::Interrupt, &key);
+        let delete = self.client.delete_item().table_name(&self.table).set_key(Some(item.into_attributes()));
+        delete.send().await.map(|_| ()).map_err(|error| errors::ledger(format!("delete {key}"), error))
+    }
+
+    async fn handled(&self, events: &[String], now: Timestamp) -> Result<BTreeSet<String>, LedgerError> {
+        handled_events::read(self, events, now).await
+    }
+
+    async fn put_handled(&self, events: &[String], until: Timestamp) -> Result<(), LedgerError> {
+        handled_events::put(self, events, until).await
+    }
+
+    async fn put_taken_back(&self, offerings: &[UnavailableOffering]) -> Result<(), LedgerError> {
+        unavailable::put(self, Partition::Interrupt, offerings).await
+    }
 }

@@ -1,138 +1,116 @@
-//! Writing launches down before they are sent.
+//! Launches: written down before they are sent, closed when they were answered.
 
-use aws_sdk_dynamodb::types::{Delete, TransactWriteItem, Update};
+use async_trait::async_trait;
 use jiff::Timestamp;
-use outrigger_engine::ports::{Lease, LedgerError, PreparedLaunch};
-use outrigger_model::{Intent, IntentState, NodeClaim};
+use outrigger_engine::ports::{Launches, Lease, LedgerError, PreparedLaunch};
+use outrigger_model::{ClaimOutcome, Intent, IntentState};
 
-use super::DynamoLedger;
-use super::item::{Item, intent_key, names, number, text};
+use super::expression::Expression;
+use super::item::{Item, intent_key, names, number};
 use super::partition::Partition;
-use super::transaction::{Outcome, built, put, put_new, write};
-use super::{leases, meta, queries};
+use super::transaction::{ItemName, Transacted, TransactionItem, write};
+use super::{DynamoLedger, leases, meta, outcomes, queries};
 
-/// Intent and claims in one transaction with the generation and the lease.
-pub(super) async fn prepare(
-    ledger: &DynamoLedger,
-    lease: &Lease,
-    launch: &PreparedLaunch,
-) -> Result<u64, LedgerError> {
-    let next = launch.generation.saturating_add(1);
-    let purpose = format!("launch {} at generation {next}", launch.intent.id);
-    if launch.claims.len() > PreparedLaunch::MAX_CLAIMS {
-        return Err(LedgerError::Refused {
-            attempted: format!("write {purpose}"),
-            code: "TooManyClaims".into(),
-            message: format!("{} claims; allowed: {}", launch.claims.len(), PreparedLaunch::MAX_CLAIMS),
-        });
-    }
-    let mut items = vec![
-        raise_generation(ledger, launch.generation)?,
-        leases::still_held(ledger, lease)?,
-        put_new(ledger, Item::of_intent(&ledger.uid, &launch.intent)?)?,
-    ];
-    for claim in &launch.claims {
-        items.push(put_new(ledger, Item::of_claim(&ledger.uid, claim, None)?)?);
-    }
-    let refused = match write(ledger, &purpose, items).await {
-        Ok(Outcome::Written) => return Ok(next),
-        Ok(Outcome::Refused(refused)) => refused,
-        Err(error) if was_written(ledger, &launch.intent).await.unwrap_or(false) => {
-            tracing::warn!(intent = launch.intent.id, %error, "the launch was written although the ledger did not say so");
+#[async_trait]
+impl Launches for DynamoLedger {
+    /// Intent and claims in one transaction with the generation and the lease.
+    async fn prepare(&self, lease: &Lease, launch: &PreparedLaunch) -> Result<u64, LedgerError> {
+        let next = launch.generation.saturating_add(1);
+        let purpose = format!("launch {} at generation {next}", launch.intent.id);
+        if launch.claims.len() > PreparedLaunch::MAX_CLAIMS {
+            return Err(LedgerError::Refused {
+                attempted: format!("write {purpose}"),
+                code: "TooManyClaims".into(),
+                message: format!("{} claims; allowed: {}", launch.claims.len(), PreparedLaunch::MAX_CLAIMS),
+            });
+        }
+        let mut items = vec![
+            raise_generation(self, launch.generation),
+            leases::still_held(self, lease),
+            put_new_intent(self, &launch.intent)?,
+        ];
+        for claim in &launch.claims {
+            let item = Item::of_claim(&self.uid, claim, None)?;
+            items.push(TransactionItem::put_if(ItemName::Claim, item, Expression::is_new()));
+        }
+        let refusal = match write(self, &purpose, items).await {
+            Ok(Transacted::Written) => return Ok(next),
+            Ok(Transacted::Refused(refusal)) => refusal,
+            Err(error) if was_written(self, &launch.intent).await.unwrap_or(false) => {
+                tracing::warn!(intent = launch.intent.id, %error, "the launch was written although the ledger did not say so");
+                return Ok(next);
+            }
+            Err(error) => return Err(error),
+        };
+        // An answer that was lost makes the SDK send the same again, which then finds its own items
+        // in the way.
+        if was_written(self, &launch.intent).await? {
             return Ok(next);
         }
-        Err(error) => return Err(error),
-    };
-    // An answer that was lost makes the SDK send the same again, which then finds its own items in
-    // the way.
-    if was_written(ledger, &launch.intent).await? {
-        return Ok(next);
+        Err(refusal.lease_lost().unwrap_or_else(|| LedgerError::Conflict {
+            what: if refusal.is_of(&ItemName::Meta) {
+                format!("generation {}", launch.generation)
+            } else {
+                format!("intent {} or one of its claims", launch.intent.id)
+            },
+        }))
     }
-    Err(match refused.as_slice() {
-        [_, true, ..] => LedgerError::LeaseLost { function: lease.function.clone() },
-        [true, ..] => LedgerError::Conflict { what: format!("generation {}", launch.generation) },
-        _ => LedgerError::Conflict { what: format!("intent {} or one of its claims", launch.intent.id) },
-    })
-}
 
-/// PREPARED to SENT, while the lease holds.
-pub(super) async fn mark_sent(
-    ledger: &DynamoLedger,
-    lease: &Lease,
-    id: &str,
-    at: Timestamp,
-) -> Result<(), LedgerError> {
-    let taken = || LedgerError::Conflict { what: format!("intent {id}") };
-    let Some(mut intent) = queries::intent(ledger, id).await? else { return Err(taken()) };
-    if intent.state != IntentState::Prepared {
-        return if is_sent(&intent, at) { Ok(()) } else { Err(taken()) };
-    }
-    intent.state = IntentState::Sent;
-    intent.sent_at = Some(at);
-    let items =
-        vec![leases::still_held(ledger, lease)?, replace_intent(ledger, &intent, IntentState::Prepared)?];
-    let written = write(ledger, &format!("intent {id} as sent at {at}"), items).await;
-    if let Ok(Outcome::Written) = written {
-        return Ok(());
-    }
-    // Only this call writes this very time, so finding it means that the write went through.
-    let found = queries::intent(ledger, id).await;
-    match (written, found) {
-        (_, Ok(Some(found))) if is_sent(&found, at) => Ok(()),
-        (Err(error), _) | (Ok(_), Err(error)) => Err(error),
-        (Ok(Outcome::Refused(refused)), _) if refused.first() == Some(&true) => {
-            Err(LedgerError::LeaseLost { function: lease.function.clone() })
+    async fn mark_sent(&self, lease: &Lease, id: &str, at: Timestamp) -> Result<(), LedgerError> {
+        let Some(mut intent) = queries::intent(self, id).await? else { return Err(conflict(id)) };
+        if intent.state != IntentState::Prepared {
+            return if is_sent(&intent, at) { Ok(()) } else { Err(conflict(id)) };
         }
-        (Ok(_), _) => Err(taken()),
-    }
-}
-
-/// A claim that no launch of the ledger's has made, in one transaction with the generation: plans
-/// that were made without it are overtaken.
-pub(super) async fn adopt(
-    ledger: &DynamoLedger,
-    claim: &NodeClaim,
-    lease: Option<&Lease>,
-) -> Result<(), LedgerError> {
-    let claim = NodeClaim { version: 1, ..claim.clone() };
-    let raise = Update::builder()
-        .table_name(&ledger.table)
-        .set_key(Some(ledger.item(Partition::Cluster, meta::KEY).into_attributes()))
-        .update_expression("ADD #generation :one")
-        .condition_expression("attribute_exists(#generation)")
-        .expression_attribute_names("#generation", names::GENERATION)
-        .expression_attribute_values(":one", number(1));
-    let mut items = vec![
-        put_new(ledger, Item::of_claim(&ledger.uid, &claim, None)?)?,
-        TransactWriteItem::builder().update(built(raise.build())?).build(),
-    ];
-    if let Some(lease) = lease {
-        items.push(leases::still_held(ledger, lease)?);
-    }
-    let outcome = write(ledger, &format!("adopted claim {} of {}", claim.name, claim.intent), items).await?;
-    match (outcome, lease) {
-        (Outcome::Written, _) => Ok(()),
-        (Outcome::Refused(refused), Some(lease)) if refused.get(2) == Some(&true) => {
-            Err(LedgerError::LeaseLost { function: lease.function.clone() })
+        intent.state = IntentState::Sent;
+        intent.sent_at = Some(at);
+        let items = vec![
+            leases::still_held(self, lease),
+            TransactionItem::put_if(
+                ItemName::Intent,
+                Item::of_intent(&self.uid, &intent)?,
+                is_in_intent_state(IntentState::Prepared),
+            ),
+        ];
+        let written = write(self, &format!("intent {id} as sent at {at}"), items).await;
+        if let Ok(Transacted::Written) = written {
+            return Ok(());
         }
-        (Outcome::Refused(_), _) => match queries::claim(ledger, &claim.name).await? {
-            Some(found) if found == claim => Ok(()),
-            _ => Err(LedgerError::Conflict { what: format!("claim {}", claim.name) }),
-        },
+        // Only this call writes this very time, so finding it means that the write went through.
+        let stored = queries::intent(self, id).await;
+        match (written, stored) {
+            (_, Ok(Some(stored))) if is_sent(&stored, at) => Ok(()),
+            (Err(error), _) | (Ok(_), Err(error)) => Err(error),
+            (Ok(Transacted::Refused(refusal)), _) => {
+                Err(refusal.lease_lost().unwrap_or_else(|| conflict(id)))
+            }
+            (Ok(Transacted::Written), _) => Err(conflict(id)),
+        }
+    }
+
+    async fn resolve(
+        &self,
+        intent: &str,
+        outcomes: &[ClaimOutcome],
+        at: Timestamp,
+    ) -> Result<(), LedgerError> {
+        outcomes::finish(self, intent, IntentState::Resolved, outcomes, at).await
+    }
+
+    async fn abandon(&self, intent: &str, why: &str, at: Timestamp) -> Result<(), LedgerError> {
+        let Some(stored) = queries::intent(self, intent).await? else { return Err(conflict(intent)) };
+        let failed = |claim: &String| ClaimOutcome::Failed { claim: claim.clone(), why: why.to_owned() };
+        let outcomes: Vec<_> = stored.claims.iter().map(failed).collect();
+        outcomes::finish(self, intent, IntentState::Abandoned, &outcomes, at).await
+    }
+
+    async fn intent(&self, id: &str) -> Result<Option<Intent>, LedgerError> {
+        queries::intent(self, id).await
     }
 }
 
-/// A put of an open intent whose state in the table must still be `from`.
-fn replace_intent(
-    ledger: &DynamoLedger,
-    intent: &Intent,
-    from: IntentState,
-) -> Result<TransactWriteItem, LedgerError> {
-    let put = put(ledger, Item::of_intent(&ledger.uid, intent)?)
-        .condition_expression("#state = :from")
-        .expression_attribute_names("#state", names::STATE)
-        .expression_attribute_values(":from", text(format!("{from:?}")));
-    Ok(TransactWriteItem::builder().put(built(put.build())?).build())
+/// Somebody else has written the intent first.
+pub(super) fn conflict(id: &str) -> LedgerError {
+    LedgerError::Conflict { what: format!("intent {id}") }
 }
 
 /// An open intent goes where those lie that are over, if its state in the table is still `from`.
@@ -140,38 +118,43 @@ pub(super) fn end_intent(
     ledger: &DynamoLedger,
     ended: &Intent,
     from: IntentState,
-) -> Result<[TransactWriteItem; 2], LedgerError> {
-    let delete = Delete::builder()
-        .table_name(&ledger.table)
-        .set_key(Some(ledger.item(Partition::Launches, intent_key(&ended.id)).into_attributes()))
-        .condition_expression("#state = :from")
-        .expression_attribute_names("#state", names::STATE)
-        .expression_attribute_values(":from", text(format!("{from:?}")));
+) -> Result<[TransactionItem; 2], LedgerError> {
+    let open = ledger.item(Partition::Launches, intent_key(&ended.id));
     Ok([
-        TransactWriteItem::builder().delete(built(delete.build())?).build(),
-        put_new(ledger, Item::of_intent(&ledger.uid, ended)?)?,
+        TransactionItem::delete_if(ItemName::Intent, open, is_in_intent_state(from)),
+        put_new_intent(ledger, ended)?,
     ])
 }
 
-fn raise_generation(ledger: &DynamoLedger, seen: u64) -> Result<TransactWriteItem, LedgerError> {
-    let update = Update::builder()
-        .table_name(&ledger.table)
-        .set_key(Some(ledger.item(Partition::Cluster, meta::KEY).into_attributes()))
-        .update_expression("SET #generation = :next")
-        .condition_expression("#generation = :seen")
-        .expression_attribute_names("#generation", names::GENERATION)
-        .expression_attribute_values(":seen", number(seen))
-        .expression_attribute_values(":next", number(seen.saturating_add(1)));
-    Ok(TransactWriteItem::builder().update(built(update.build())?).build())
+fn put_new_intent(ledger: &DynamoLedger, intent: &Intent) -> Result<TransactionItem, LedgerError> {
+    let item = Item::of_intent(&ledger.uid, intent)?;
+    Ok(TransactionItem::put_if(ItemName::Intent, item, Expression::is_new()))
+}
+
+fn is_in_intent_state(state: IntentState) -> Expression {
+    Expression::is_in_state(format!("{state:?}"))
+}
+
+fn raise_generation(ledger: &DynamoLedger, read: u64) -> TransactionItem {
+    TransactionItem::update_if(
+        ItemName::Meta,
+        ledger.item(Partition::Cluster, meta::KEY),
+        Expression::new("SET #generation = :next")
+            .name("#generation", names::GENERATION)
+            .value(":next", number(read.saturating_add(1))),
+        Expression::new("#generation = :read")
+            .name("#generation", names::GENERATION)
+            .value(":read", number(read)),
+    )
 }
 
 /// Whether the intent in the table is this very one, however far it has come since.
 async fn was_written(ledger: &DynamoLedger, intent: &Intent) -> Result<bool, LedgerError> {
-    let found = queries::intent(ledger, &intent.id).await?;
-    Ok(found.is_some_and(|found| {
-        found.request == intent.request
-            && found.claims == intent.claims
-            && found.prepared_at == intent.prepared_at
+    let stored = queries::intent(ledger, &intent.id).await?;
+    Ok(stored.is_some_and(|stored| {
+        stored.request == intent.request
+            && stored.claims == intent.claims
+            && stored.prepared_at == intent.prepared_at
     }))
 }
 

@@ -1,14 +1,13 @@
 //! The item that says which cluster the ledger belongs to, and in which form it is kept.
 
-use aws_sdk_dynamodb::operation::put_item::PutItemError;
-use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
 use outrigger_engine::ports::LedgerError;
 
+use super::expression::Expression;
 use super::item::{Item, names, number, text};
 use super::partition::Partition;
 use super::queries::get;
+use super::single_write::{ConditionalWrite, put_if};
 use super::{DynamoLedger, upgrade};
-use crate::errors;
 
 pub(super) const KEY: &str = "meta";
 /// Raised when other code could misread the table.
@@ -35,24 +34,19 @@ pub(super) async fn bind(ledger: &DynamoLedger, cluster_uid: &str) -> Result<(),
         .with(UID, text(&ledger.uid))
         .with(SCHEMA_NAME, number(SCHEMA))
         .with(names::GENERATION, number(0));
-    let put = ledger
-        .client
-        .put_item()
-        .table_name(&ledger.table)
-        .set_item(Some(item.into_attributes()))
-        .condition_expression("attribute_not_exists(#sk)")
-        .expression_attribute_names("#sk", names::SORT)
-        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-    match put.send().await {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            let condition =
-                error.as_service_error().is_some_and(PutItemError::is_conditional_check_failed_exception);
-            match get(ledger, Partition::Cluster, KEY).await? {
-                Some(found) if condition => check(ledger, &found),
-                _ => Err(errors::ledger("bind the ledger to the cluster", error)),
-            }
-        }
+    let attempted = "bind the ledger to the cluster";
+    let bound = put_if(ledger, item, &Expression::is_new(), attempted).await;
+    if let Ok(ConditionalWrite::Written) = bound {
+        return Ok(());
+    }
+    match (get(ledger, Partition::Cluster, KEY).await?, bound) {
+        (Some(stored), Ok(_)) => check(ledger, &stored),
+        (_, Err(error)) => Err(error),
+        (None, Ok(_)) => Err(LedgerError::Refused {
+            attempted: attempted.into(),
+            code: "ConditionalCheckFailedException".into(),
+            message: "whose it is was removed meanwhile".into(),
+        }),
     }
 }
 

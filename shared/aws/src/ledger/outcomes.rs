@@ -2,16 +2,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use aws_sdk_dynamodb::types::TransactWriteItem;
 use jiff::Timestamp;
 use outrigger_engine::ports::LedgerError;
 use outrigger_model::{ClaimOutcome, ClaimState, Intent, IntentState, NodeClaim};
 
 use super::DynamoLedger;
 use super::claims::replace;
-use super::launches::end_intent;
+use super::launches::{conflict, end_intent};
 use super::queries;
-use super::transaction::{Outcome, write};
+use super::transaction::{Transacted, TransactionItem, write};
 
 /// Somebody may write a claim between our read and our write; then both are done again.
 const ATTEMPTS: usize = 5;
@@ -24,17 +23,16 @@ pub(super) async fn finish(
     outcomes: &[ClaimOutcome],
     at: Timestamp,
 ) -> Result<(), LedgerError> {
-    let taken = || LedgerError::Conflict { what: format!("intent {id}") };
     let mut last = None;
     for attempt in 0..ATTEMPTS {
-        let Some(intent) = queries::intent(ledger, id).await? else { return Err(taken()) };
+        let Some(intent) = queries::intent(ledger, id).await? else { return Err(conflict(id)) };
         let by_claim = for_each_claim(&intent, outcomes)?;
         let claims = queries::claims(ledger, &intent.claims).await?;
         if intent.state == end {
             return if by_claim.iter().all(|(name, o)| agrees(claims.get(*name), o)) {
                 Ok(())
             } else {
-                Err(taken())
+                Err(conflict(id))
             };
         }
         let may_end = match end {
@@ -42,16 +40,16 @@ pub(super) async fn finish(
             _ => matches!(intent.state, IntentState::Prepared | IntentState::Sent),
         };
         if !may_end {
-            return Err(taken());
+            return Err(conflict(id));
         }
-        let items = transaction(ledger, &intent, end, &by_claim, &claims, at)?;
+        let items = items(ledger, &intent, end, &by_claim, &claims, at)?;
         match write(ledger, &format!("intent {id} as {end:?} at {at}, attempt {attempt}"), items).await {
-            Ok(Outcome::Written) => return Ok(()),
-            Ok(Outcome::Refused(_)) => {}
+            Ok(Transacted::Written) => return Ok(()),
+            Ok(Transacted::Refused(_)) => {}
             Err(error) => last = Some(error),
         }
     }
-    Err(last.unwrap_or_else(taken))
+    Err(last.unwrap_or_else(|| conflict(id)))
 }
 
 /// The outcome of each claim of the intent; every claim must have exactly one.
@@ -76,16 +74,17 @@ fn for_each_claim<'a>(
     Ok(by_claim)
 }
 
-fn transaction(
+/// The intent where those lie that are over, and its claims as they became.
+fn items(
     ledger: &DynamoLedger,
     intent: &Intent,
     end: IntentState,
     by_claim: &BTreeMap<&str, &ClaimOutcome>,
     claims: &HashMap<String, NodeClaim>,
     at: Timestamp,
-) -> Result<Vec<TransactWriteItem>, LedgerError> {
+) -> Result<Vec<TransactionItem>, LedgerError> {
     let ended = Intent { state: end, ended_at: Some(at), ..intent.clone() };
-    let mut items = end_intent(ledger, &ended, intent.state)?.to_vec();
+    let mut items = Vec::from(end_intent(ledger, &ended, intent.state)?);
     for (name, outcome) in by_claim {
         let Some(claim) = claims.get(*name) else {
             return Err(LedgerError::Conflict { what: format!("claim {name}") });

@@ -3,15 +3,13 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
-use outrigger_engine::ports::{Interruption, LedgerError, LedgerState};
+use outrigger_engine::ports::{Interruption, LaunchMemory, LedgerError, LedgerState, OperatorPause};
 use outrigger_model::{Intent, NodeClaim};
 
 use super::DynamoLedger;
-use super::health::get_health;
 use super::item::{Attributes, Item, claim_key, intent_key, names, text};
 use super::partition::Partition;
-use super::pause::get_pause;
-use super::{commands, interruptions, meta, seen, unavailable};
+use super::{commands, interruptions, lifecycle_memory, meta, unavailable};
 use crate::errors;
 
 /// DynamoDB's bound on one BatchGetItem.
@@ -42,9 +40,9 @@ pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerErr
                 query(ledger, Partition::Interrupt, unavailable::PREFIX, States::All),
             ),
             futures::future::try_join3(
-                query(ledger, Partition::Cluster, seen::PREFIX, States::All),
-                get_health(ledger),
-                get_pause(ledger),
+                query(ledger, Partition::Cluster, lifecycle_memory::SEEN_PREFIX, States::All),
+                ledger.health(),
+                ledger.pause(),
             ),
         ))
         .await?;
@@ -56,7 +54,7 @@ pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerErr
         intents: intents.iter().map(Item::body).collect::<Result<_, _>>()?,
         unavailable: unavailable::read(&met, &taken_back)?,
         health,
-        seen_resources: seen_resources.iter().filter_map(seen::read).collect(),
+        seen_resources: seen_resources.iter().filter_map(lifecycle_memory::read_seen).collect(),
         pause,
     };
     Ok(state.with_statements())

@@ -1,17 +1,18 @@
 //! The last report of each function. DynamoDB takes 400 KB for an item, so a large one is
 //! compressed, and cut where even that is too much; a report explains, nothing depends on it.
 
-use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use async_trait::async_trait;
 use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::Timestamp;
-use outrigger_engine::ports::LedgerError;
+use outrigger_engine::ports::{LedgerError, Reports};
 use outrigger_model::report::{Outcome, PodsReport, Report};
 
+use super::expression::{Comparison, Expression};
 use super::item::{names, number};
 use super::partition::Partition;
 use super::queries::get;
+use super::single_write::put_if;
 use super::{DynamoLedger, packing};
-use crate::errors;
 
 /// How many pods of one entry a cut report still names.
 const NAMED_PODS: usize = 20;
@@ -22,49 +23,26 @@ fn key(function: &str) -> String {
     format!("report#{function}")
 }
 
-/// Keeps a report, unless a later one is there.
-pub(super) async fn put(
-    ledger: &DynamoLedger,
-    function: &str,
-    at: Timestamp,
-    report: &Report,
-) -> Result<(), LedgerError> {
-    let partition = Partition::of_function(function);
-    let item = ledger.item(partition, key(function)).with(TAKEN_AT, number(at.as_millisecond()));
-    let body = packed(report).map_err(|error| item.unreadable(error))?;
-    let put = ledger
-        .client
-        .put_item()
-        .table_name(&ledger.table)
-        .set_item(Some(item.with(names::BODY, body).into_attributes()))
-        .condition_expression("attribute_not_exists(#sk) OR #taken <= :taken")
-        .expression_attribute_names("#sk", names::SORT)
-        .expression_attribute_names("#taken", TAKEN_AT)
-        .expression_attribute_values(":taken", number(at.as_millisecond()));
-    match put.send().await {
-        Err(error)
-            if !error.as_service_error().is_some_and(PutItemError::is_conditional_check_failed_exception) =>
-        {
-            Err(errors::ledger(format!("write the report of {function}"), error))
-        }
-        _ => Ok(()),
+#[async_trait]
+impl Reports for DynamoLedger {
+    /// A later report that is there stays.
+    async fn put_report(&self, function: &str, at: Timestamp, report: &Report) -> Result<(), LedgerError> {
+        let taken_at = number(at.as_millisecond());
+        let partition = Partition::of_function(function);
+        let item = self.item(partition, key(function)).with(TAKEN_AT, taken_at.clone());
+        let body = packed(report).map_err(|error| item.unreadable(error))?;
+        let condition = Expression::is_new_or(TAKEN_AT, Comparison::LessOrEqual, taken_at);
+        let attempted = format!("write the report of {function}");
+        put_if(self, item.with(names::BODY, body), &condition, attempted).await.map(|_| ())
     }
-}
 
-/// The last report of a function.
-pub(super) async fn get_report(
-    ledger: &DynamoLedger,
-    function: &str,
-) -> Result<Option<(Timestamp, Report)>, LedgerError> {
-    let Some(item) = get(ledger, Partition::of_function(function), &key(function)).await? else {
-        return Ok(None);
-    };
-    let at = Timestamp::from_millisecond(item.number(TAKEN_AT)?).map_err(|error| item.unreadable(error))?;
-    let report = match item.bytes(names::BODY) {
-        Some(bytes) => packing::unpacked(bytes).map_err(|error| item.unreadable(error))?,
-        None => item.body()?,
-    };
-    Ok(Some((at, report)))
+    async fn report(&self, function: &str) -> Result<Option<(Timestamp, Report)>, LedgerError> {
+        let Some(item) = get(self, Partition::of_function(function), &key(function)).await? else {
+            return Ok(None);
+        };
+        let at = Timestamp::from_millisecond(item.number(TAKEN_AT)?);
+        Ok(Some((at.map_err(|error| item.unreadable(error))?, item.packed_body()?)))
+    }
 }
 
 /// The report, or what fits of it.

@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
-use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use futures::future::try_join_all;
 use outrigger_engine::ports::LedgerError;
 use outrigger_model::UnavailableOffering;
 
 use super::DynamoLedger;
+use super::expression::{Comparison, Expression};
 use super::item::{Item, names, number};
 use super::partition::Partition;
-use crate::errors;
+use super::single_write::{delete_if, put_if};
 
 /// What the sort keys of offerings begin with.
 pub(super) const PREFIX: &str = "ice#";
@@ -77,23 +76,9 @@ async fn put_one(
 ) -> Result<(), LedgerError> {
     let item = of_unavailable(ledger, partition, offering)?;
     let key = item.sort_key();
-    let put = ledger
-        .client
-        .put_item()
-        .table_name(&ledger.table)
-        .set_item(Some(item.into_attributes()))
-        .condition_expression("attribute_not_exists(#sk) OR #until < :until")
-        .expression_attribute_names("#sk", names::SORT)
-        .expression_attribute_names("#until", names::UNTIL)
-        .expression_attribute_values(":until", number(offering.until.as_millisecond()));
-    match put.send().await {
-        Err(error)
-            if !error.as_service_error().is_some_and(PutItemError::is_conditional_check_failed_exception) =>
-        {
-            Err(errors::ledger(format!("write {key}"), error))
-        }
-        _ => Ok(()),
-    }
+    let until = number(offering.until.as_millisecond());
+    let condition = Expression::is_new_or(names::UNTIL, Comparison::Less, until);
+    put_if(ledger, item, &condition, format!("write {key}")).await.map(|_| ())
 }
 
 /// Forgets offerings, unless somebody has written them anew since they were read.
@@ -113,23 +98,8 @@ pub(super) async fn clear(
 
 async fn clear_one(ledger: &DynamoLedger, offering: &UnavailableOffering) -> Result<(), LedgerError> {
     let key = unavailable_key(offering);
-    let delete = ledger
-        .client
-        .delete_item()
-        .table_name(&ledger.table)
-        .set_key(Some(ledger.item(Partition::Cluster, &key).into_attributes()))
-        .condition_expression("attribute_not_exists(#sk) OR #until = :until")
-        .expression_attribute_names("#sk", names::SORT)
-        .expression_attribute_names("#until", names::UNTIL)
-        .expression_attribute_values(":until", number(offering.until.as_millisecond()));
-    match delete.send().await {
-        Err(error)
-            if !error
-                .as_service_error()
-                .is_some_and(DeleteItemError::is_conditional_check_failed_exception) =>
-        {
-            Err(errors::ledger(format!("delete {key}"), error))
-        }
-        _ => Ok(()),
-    }
+    let until = number(offering.until.as_millisecond());
+    let condition = Expression::is_new_or(names::UNTIL, Comparison::Equal, until);
+    let item = ledger.item(Partition::Cluster, &key);
+    delete_if(ledger, item, &condition, format!("delete {key}")).await.map(|_| ())
 }

@@ -1,7 +1,7 @@
 //! What is remembered of launches, on a real DynamoDB (DynamoDB Local): written over the version
 //! that was read, and offerings forgotten only as they were read.
 use outrigger_aws::{Aws, DynamoLedger};
-use outrigger_engine::ports::{Ledger, LedgerError};
+use outrigger_engine::ports::{LaunchMemory, Ledger, LedgerError};
 use outrigger_model::{CapacityType, Hold, LaunchHealth, UnavailableOffering};
 
 use crate::support::lossy_proxy::LossyProxy;

@@ -13,7 +13,10 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use outrigger_aws::{Aws, DynamoLedger};
-use outrigger_engine::ports::{Ledger, LedgerError, PreparedLaunch, Sweep};
+use outrigger_engine::ports::{
+    Claims, Commands, LaunchMemory, Launches, Leases, Ledger, LedgerError, LifecycleMemory, OperatorPause,
+    PreparedLaunch, Reports, Sweep,
+};
 use outrigger_model::report::{Outcome, PodsReport};
 use outrigger_model::{
     CapacityType, ClaimOutcome, ClaimState, Command, IntentState, NodeClaim, NodeClassRef, Pause, PauseScope,

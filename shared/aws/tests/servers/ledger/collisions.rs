@@ -2,7 +2,7 @@
 //! only after several attempts.
 
 use outrigger_aws::{Aws, DynamoLedger};
-use outrigger_engine::ports::{Ledger, LedgerError};
+use outrigger_engine::ports::{Launches, Leases, Ledger, LedgerError};
 
 use super::{TTL, UID, bound};
 use crate::support::colliding_proxy::{COLLIDES, CollidingProxy};

@@ -2,7 +2,7 @@
 //! an item holds.
 
 use jiff::Timestamp;
-use outrigger_engine::ports::{Ledger, LedgerError};
+use outrigger_engine::ports::{DisruptMemory, Leases, LedgerError};
 use outrigger_model::{DemandHistory, Quarter, WeekOfDemand};
 
 use super::{TTL, bound};

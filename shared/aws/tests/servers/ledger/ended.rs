@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use outrigger_engine::ports::{Ledger, LedgerError};
+use outrigger_engine::ports::{Claims, Launches, Leases, Ledger, LedgerError};
 use outrigger_model::{ClaimOutcome, ClaimState, IntentState};
 
 use super::{Rig, TTL, UID, bound, failed, launched};

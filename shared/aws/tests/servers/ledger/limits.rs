@@ -1,7 +1,9 @@
 //! DynamoDB takes 4 MB in a transaction and 400 KB in an item: what may be large fits all the same.
 
 use jiff::Timestamp;
-use outrigger_engine::ports::{Ledger, PreparedLaunch, Sweep};
+use outrigger_engine::ports::{
+    LaunchMemory, Launches, Leases, Ledger, LifecycleMemory, PreparedLaunch, Sweep,
+};
 use outrigger_model::{LaunchHealth, NodeClaim, PodHealth, fixtures};
 
 use super::{TTL, bound, launched};

@@ -1,7 +1,7 @@
 //! What functions state of claims that they may not write.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use outrigger_engine::ports::{Interruption, Ledger};
+use outrigger_engine::ports::{Claims, Interruption, Interruptions, LaunchMemory, Ledger};
 use outrigger_model::{CapacityType, ClaimState, TerminationReason, UnavailableOffering};
 
 use super::{Rig, UID, bound, ready};

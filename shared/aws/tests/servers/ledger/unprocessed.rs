@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use outrigger_aws::{Aws, DynamoLedger};
-use outrigger_engine::ports::{Ledger, LedgerError};
+use outrigger_engine::ports::{Interruptions, LedgerError};
 
 use super::{Rig, UID, bound};
 use crate::support::partial_proxy::PartialProxy;

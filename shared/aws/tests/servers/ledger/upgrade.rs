@@ -2,7 +2,9 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use outrigger_aws::{Aws, DynamoLedger};
-use outrigger_engine::ports::{Ledger, LedgerError};
+use outrigger_engine::ports::{
+    Claims, Interruptions, Launches, Leases, Ledger, LedgerError, LifecycleMemory,
+};
 use outrigger_model::{ClaimState, IntentState, PauseScope};
 use serde_json::Value;
 

@@ -23,7 +23,7 @@ fn key(event: &str) -> String {
 }
 
 /// Which of these events were handled. DynamoDB clears up late, so that the time is compared here.
-pub(super) async fn get_handled(
+pub(super) async fn read(
     ledger: &DynamoLedger,
     events: &[String],
     now: Timestamp,
@@ -42,7 +42,7 @@ pub(super) async fn get_handled(
 }
 
 /// Remembers events. Writing one twice is writing it once.
-pub(super) async fn put_handled(
+pub(super) async fn put(
     ledger: &DynamoLedger,
     events: &[String],
     until: Timestamp,
