@@ -36,18 +36,18 @@ pub(crate) fn subnets_of<'a>(
     cluster: &'a Cluster,
     group: &InstanceGroup,
 ) -> Result<Vec<&'a ClusterSubnet>, KopsError> {
-    let all = &cluster.spec.subnets;
+    let subnets = &cluster.spec.subnets;
     if group.spec.subnets.is_empty() {
-        return Ok(all.iter().filter(|s| !matches!(s.kind.as_str(), "Utility" | "DualStack")).collect());
+        return Ok(subnets.iter().filter(|s| !matches!(s.kind.as_str(), "Utility" | "DualStack")).collect());
     }
     let mut chosen = Vec::new();
     let mut problems = Vec::new();
     for (index, name) in group.spec.subnets.iter().enumerate() {
-        if let Some(subnet) = all.iter().find(|subnet| &subnet.name == name) {
+        if let Some(subnet) = subnets.iter().find(|subnet| &subnet.name == name) {
             chosen.push(subnet);
         } else {
-            let known: Vec<_> = all.iter().map(|subnet| subnet.name.as_str()).collect();
-            let allowed = format!("a subnet of the cluster: {}", known.join(", "));
+            let names: Vec<_> = subnets.iter().map(|subnet| subnet.name.as_str()).collect();
+            let allowed = format!("a subnet of the cluster: {}", names.join(", "));
             let field = format!("spec.subnets[{index}]");
             problems.push(Invalid::new(group.label(), field, format!("{name:?}"), allowed));
         }

@@ -45,12 +45,12 @@ fn below(object: &str, path: &str, value: &Value, problems: &mut Vec<Invalid>) {
         let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
         let field = format!("spec.{path}");
         let prefix = format!("{path}.");
-        match FIELDS.iter().find(|known| known.path == path).map(|known| &known.fate) {
+        match FIELDS.iter().find(|entry| entry.path == path).map(|entry| &entry.fate) {
             Some(Fate::Refused { unless, allowed }) if !unless(value) => {
                 problems.push(Invalid::new(object, field, value, allowed));
             }
             Some(_) => {}
-            None if FIELDS.iter().any(|known| known.path.starts_with(&prefix)) => {
+            None if FIELDS.iter().any(|entry| entry.path.starts_with(&prefix)) => {
                 below(object, &path, value, problems);
             }
             None => {

@@ -27,22 +27,22 @@ pub(crate) fn second_references(
 }
 
 /// One image for each architecture in order of architecture, and why one is missing.
-pub(crate) fn of(
+pub(crate) fn of_group(
     group: &InstanceGroup,
     account: &AccountFacts,
 ) -> Result<(Vec<Image>, Option<String>), KopsError> {
-    let own = account.images.iter().rev().map(|image| (image.arch.as_str(), image.id.as_str()));
-    let mut by_arch: BTreeMap<&str, &str> = own.collect();
+    let images = account.images.iter().rev().map(|image| (image.arch.as_str(), image.id.as_str()));
+    let mut by_arch: BTreeMap<&str, &str> = images.collect();
     let mut missing = by_arch.is_empty().then(|| none_found("spec.image", &group.spec.image));
     let mut problems = Vec::new();
     for (arch, written) in group.second_images() {
-        let found = account.second_images.get(arch).map_or(&[][..], Vec::as_slice);
-        match second(account, arch, found) {
+        let candidates = account.second_images.get(arch).map_or(&[][..], Vec::as_slice);
+        match second(account, arch, candidates) {
             Ok(Some(id)) => drop(by_arch.insert(arch, id)),
             Ok(None) => missing = missing.or_else(|| Some(none_found(&annotation(arch), written))),
             Err((seen, allowed)) => {
-                let found = format!("{written:?}{seen}");
-                problems.push(Invalid::new(group.label(), annotation(arch), found, allowed));
+                let value = format!("{written:?}{seen}");
+                problems.push(Invalid::new(group.label(), annotation(arch), value, allowed));
             }
         }
     }
@@ -56,19 +56,19 @@ pub(crate) fn of(
 fn second<'a>(
     account: &AccountFacts,
     arch: &str,
-    found: &'a [crate::ImageFacts],
+    candidates: &'a [crate::ImageFacts],
 ) -> Result<Option<&'a str>, (String, String)> {
-    if account.images.iter().any(|own| own.arch == arch) {
+    if account.images.iter().any(|image| image.arch == arch) {
         return Err((String::new(), format!("nothing: spec.image is the one for {arch}")));
     }
-    let Some(image) = found.iter().find(|image| image.arch == arch) else {
-        return match found.first() {
+    let Some(image) = candidates.iter().find(|image| image.arch == arch) else {
+        return match candidates.first() {
             Some(other) => Err((format!(", which is for {}", other.arch), format!("an image for {arch}"))),
             None => Ok(None),
         };
     };
     // Launch templates say how large the root volume is by the name of its device.
-    let device = account.images.first().map(|own| own.root_device.as_str());
+    let device = account.images.first().map(|image| image.root_device.as_str());
     match device.filter(|device| *device != image.root_device) {
         Some(device) => Err((
             format!(", whose root device is {}", image.root_device),

@@ -32,7 +32,7 @@ pub(crate) fn carrier(
 ) -> Result<Carrier, KopsError> {
     match group.manager() {
         Manager::CloudGroup => Ok(borrowed(files, cluster, group, account)),
-        Manager::Karpenter => own(files, cluster, group, account),
+        Manager::Karpenter => written(files, cluster, group, account),
     }
 }
 
@@ -68,7 +68,7 @@ fn borrowed(
     Carrier::Ready(LaunchTemplate::Borrowed { name, version: template.version.clone() })
 }
 
-fn own(
+fn written(
     files: &StateStoreFiles,
     cluster: &Cluster,
     group: &InstanceGroup,
@@ -91,7 +91,7 @@ fn own(
     }
     let node_group = names::nodes(&cluster.metadata.name);
     let own_group =
-        account.security_groups.iter().find(|found| found.name == node_group).map(|found| &found.id);
+        account.security_groups.iter().find(|group| group.name == node_group).map(|group| &group.id);
     let Some(first) = group.spec.security_group_override.as_ref().or(own_group) else {
         return Ok(Carrier::NotReady(format!("security group {node_group} does not exist")));
     };
@@ -151,9 +151,9 @@ fn mismatch(files: &StateStoreFiles, user_data: &str, carrier: &str) -> Option<S
 fn beyond_own_template(group: &InstanceGroup) -> Vec<Invalid> {
     let spec = &group.spec;
     let mut problems = Vec::new();
-    let mut refuse = |field: &str, found: &str| {
+    let mut refuse = |field: &str, value: &str| {
         let allowed = "nothing with manager Karpenter; use manager CloudGroup with minSize and maxSize 0";
-        problems.push(Invalid::new(group.label(), field, found, allowed));
+        problems.push(Invalid::new(group.label(), field, value, allowed));
     };
     if !spec.volumes.is_empty() {
         refuse("spec.volumes", &format!("{} volumes", spec.volumes.len()));

@@ -35,7 +35,7 @@ pub fn node_class(files: &StateStoreFiles, account: &AccountFacts) -> Result<Nod
         Carrier::Ready(launch) => (launch, None),
         Carrier::NotReady(why) => (LaunchTemplate::None, Some(why)),
     };
-    let (images, no_image) = images::of(&group, account)?;
+    let (images, no_image) = images::of_group(&group, account)?;
     let (static_pods, mut remarks) = static_pods(&cluster, &group, config.as_ref());
     remarks.extend(account.launch_template.as_ref().and_then(other_drainer));
     Ok(NodeClass {
@@ -66,7 +66,7 @@ fn subnets(
     group: &InstanceGroup,
     account: &AccountFacts,
 ) -> Result<(Vec<Subnet>, Option<String>), KopsError> {
-    let mut found = Vec::new();
+    let mut existing = Vec::new();
     let mut missing = None;
     let wanted = subnets_of(cluster, group)?;
     for subnet in &wanted {
@@ -76,7 +76,7 @@ fn subnets(
             None => facts.name == name,
         });
         if let Some(facts) = facts {
-            found.push(Subnet {
+            existing.push(Subnet {
                 id: facts.id.clone(),
                 zone: facts.zone.clone(),
                 zone_id: facts.zone_id.clone(),
@@ -90,7 +90,7 @@ fn subnets(
     if wanted.is_empty() {
         missing = Some("the cluster has no subnet for instances".to_owned());
     }
-    found.sort_by(|a, b| (&a.zone, &a.id).cmp(&(&b.zone, &b.id)));
-    found.dedup();
-    Ok((found, missing))
+    existing.sort_by(|a, b| (&a.zone, &a.id).cmp(&(&b.zone, &b.id)));
+    existing.dedup();
+    Ok((existing, missing))
 }

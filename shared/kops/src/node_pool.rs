@@ -75,8 +75,8 @@ fn expire_after(group: &InstanceGroup) -> Result<NillableDuration, KopsError> {
         Ok(zero) if zero == NillableDuration::zero() => Ok(NillableDuration::NEVER),
         Ok(lifetime) => Ok(lifetime),
         Err(why) => {
-            let found = format!("{lifetime:?}");
-            let problem = Invalid::new(group.label(), "spec.maxInstanceLifetime", found, why);
+            let value = format!("{lifetime:?}");
+            let problem = Invalid::new(group.label(), "spec.maxInstanceLifetime", value, why);
             Err(KopsError::Invalid { problems: vec![problem] })
         }
     }

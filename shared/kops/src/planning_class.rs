@@ -23,15 +23,15 @@ const CLUSTER_LABEL: &str = "kops.k8s.io/cluster";
 /// that they are named after.
 pub fn planning_class(name: &str, group: &str, cluster: Option<&str>) -> Result<NodeClass, KopsError> {
     let group = InstanceGroup::read(name, group)?;
-    let known = cluster.map(Cluster::read).transpose()?;
-    let subnets = match &known {
+    let read_cluster = cluster.map(Cluster::read).transpose()?;
+    let subnets = match &read_cluster {
         Some(cluster) => subnets(cluster, &group)?,
         None => group.spec.subnets.iter().filter_map(|subnet| subnet_named_after_zone(subnet)).collect(),
     };
     // Without its Cluster nobody knows what does kube-proxy's work.
-    let found = known.as_ref().map(|cluster| static_pods(cluster, &group, None));
-    let (static_pods, remarks) = found.map_or((None, Vec::new()), |(pods, remarks)| (Some(pods), remarks));
-    let cluster = known.unwrap_or_else(|| unknown_cluster(&group));
+    let derived = read_cluster.as_ref().map(|cluster| static_pods(cluster, &group, None));
+    let (static_pods, remarks) = derived.map_or((None, Vec::new()), |(pods, remarks)| (Some(pods), remarks));
+    let cluster = read_cluster.unwrap_or_else(|| unknown_cluster(&group));
     let taints = node_labels::taints(&cluster, &group, None)?;
     let given = node_labels::node_labels(&cluster, &group, &taints);
     let tags = node_labels::tags(&cluster, &group, &given, &taints)?;
@@ -60,11 +60,11 @@ pub fn planning_class(name: &str, group: &str, cluster: Option<&str>) -> Result<
 fn images(group: &InstanceGroup) -> Vec<Image> {
     const WORDS: [(&str, &str); 4] =
         [("amd64", "amd64"), ("x86_64", "amd64"), ("arm64", "arm64"), ("aarch64", "arm64")];
-    let own = &group.spec.image;
-    let Some((_, arch)) = WORDS.iter().find(|(word, _)| own.contains(word)) else { return Vec::new() };
+    let first = &group.spec.image;
+    let Some((_, arch)) = WORDS.iter().find(|(word, _)| first.contains(word)) else { return Vec::new() };
     let second = group.second_images().map(|(arch, image)| (image, arch));
-    let all = std::iter::once((own.as_str(), *arch)).chain(second);
-    all.map(|(id, arch)| Image { id: id.to_owned(), arch: arch.to_owned() }).collect()
+    let images = std::iter::once((first.as_str(), *arch)).chain(second);
+    images.map(|(id, arch)| Image { id: id.to_owned(), arch: arch.to_owned() }).collect()
 }
 
 /// The node class of an InstanceGroup of which nobody has more than the name: kOps' defaults.
@@ -113,7 +113,7 @@ fn roomy(id: String, zone: &str) -> Subnet {
 /// them.
 fn merged(cluster: &KubeletSpec, group: &KubeletSpec) -> KubeletSpec {
     let reserved = |of_cluster: &Resources, of_group: &Resources| {
-        of_group.iter().fold(of_cluster.clone(), |all, (name, amount)| all.with(name, amount))
+        of_group.iter().fold(of_cluster.clone(), |sum, (name, amount)| sum.with(name, amount))
     };
     KubeletSpec {
         max_pods: group.max_pods.or(cluster.max_pods),

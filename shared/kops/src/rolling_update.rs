@@ -44,9 +44,9 @@ impl RollingUpdate {
                 Share::Percent(100.min(more + missing))
             }
             (Some(more), Some(missing)) => {
-                let found = format!("maxSurge {more} and maxUnavailable {missing}");
+                let value = format!("maxSurge {more} and maxUnavailable {missing}");
                 let allowed = "both as numbers of nodes, or both as percentages";
-                return Err(Invalid::new(group, "spec.rollingUpdate", found, allowed));
+                return Err(Invalid::new(group, "spec.rollingUpdate", value, allowed));
             }
         };
         let nodes = match at_once {

@@ -348,8 +348,8 @@ impl InstanceGroup {
     fn problems(&self, name: &str) -> Vec<Invalid> {
         let label = format!("InstanceGroup/{name}");
         let mut problems = Vec::new();
-        let mut refuse = |field: &str, found: &str, allowed: &str| {
-            problems.push(Invalid::new(&label, field, format!("{found:?}"), allowed));
+        let mut refuse = |field: &str, value: &str, allowed: &str| {
+            problems.push(Invalid::new(&label, field, format!("{value:?}"), allowed));
         };
         if self.metadata.name != name {
             refuse("metadata.name", &self.metadata.name, &format!("{name:?}, as its file is called"));
@@ -367,15 +367,15 @@ impl InstanceGroup {
             let field = format!("{field}[{}]", labels::MANAGED_ANNOTATION);
             refuse(&field, value, "\"true\", which asks for a NodePool, or \"false\"");
         }
-        let known = |key: &&String| {
+        let is_defined = |key: &&String| {
             let arch = key.strip_prefix(labels::IMAGE_ANNOTATION);
             *key == labels::MANAGED_ANNOTATION
                 || arch.is_some_and(|arch| labels::ARCHITECTURES.contains(&arch))
         };
         let ours = self.metadata.annotations.keys().filter(|key| labels::domain(key) == "outrigger.dev");
-        for key in ours.filter(|key| !known(key)) {
-            let (all, image) = (labels::MANAGED_ANNOTATION, labels::IMAGE_ANNOTATION);
-            let allowed = format!("the annotations {all}, {image}amd64 and {image}arm64");
+        for key in ours.filter(|key| !is_defined(key)) {
+            let (managed, image) = (labels::MANAGED_ANNOTATION, labels::IMAGE_ANNOTATION);
+            let allowed = format!("the annotations {managed}, {image}amd64 and {image}arm64");
             refuse("metadata.annotations", key, &allowed);
         }
         if let Some(price) = self.spec.max_price.as_ref().filter(|_| self.spec.max_spot_price().is_none()) {
@@ -401,8 +401,8 @@ struct Header {
 fn check_kind(file: &str, kind: &str, expected: &'static str, yaml: &str) -> Result<(), KopsError> {
     let header: Header = read_yaml(file, expected, yaml)?;
     if header.kind != kind || header.api_version != "kops.k8s.io/v1alpha2" {
-        let found = format!("{:?} of {:?}", header.kind, header.api_version);
-        let problem = Invalid::new(file, "kind", found, format!("{kind} of kops.k8s.io/v1alpha2"));
+        let value = format!("{:?} of {:?}", header.kind, header.api_version);
+        let problem = Invalid::new(file, "kind", value, format!("{kind} of kops.k8s.io/v1alpha2"));
         return Err(KopsError::Invalid { problems: vec![problem] });
     }
     Ok(())

@@ -82,13 +82,13 @@ fn manifests<'f>(
         is_for_nodes && folder == Some(directory.trim_end_matches('/'))
     };
     let of_specs = || group.spec.file_assets.iter().chain(&cluster.spec.file_assets);
-    let all: Vec<&FileAsset> = match config {
+    let assets: Vec<&FileAsset> = match config {
         Some(config) => config.file_assets.iter().collect(),
         None => of_specs().collect(),
     };
     let mut manifests: Vec<&FileAsset> = Vec::new();
-    for asset in all.into_iter().filter(is_manifest) {
-        if !manifests.iter().any(|known| known.path == asset.path) {
+    for asset in assets.into_iter().filter(is_manifest) {
+        if !manifests.iter().any(|manifest| manifest.path == asset.path) {
             manifests.push(asset);
         }
     }
@@ -127,7 +127,7 @@ mod tests {
 
     /// The static pods by name with what each asks for, pods aside; none where no nodeup
     /// configuration is written.
-    fn found(cluster_spec: &str, group_spec: &str, nodeup: Option<&str>) -> Vec<String> {
+    fn shown_pods(cluster_spec: &str, group_spec: &str, nodeup: Option<&str>) -> Vec<String> {
         let config = nodeup.map(|yaml| NodeupConfig::read("g", yaml).unwrap());
         let (pods, remarks) = static_pods(&cluster(cluster_spec), &group(group_spec), config.as_ref());
         let shown = pods.iter().map(|pod| {
@@ -143,17 +143,17 @@ mod tests {
         let none: [&str; 0] = [];
         let proxy = "kube-proxy cpu 100m";
         let off = "  kubeProxy: {enabled: false}\n";
-        assert_eq!(found("", "", None), [proxy]);
-        assert_eq!(found(off, "", None), none);
-        assert_eq!(found("  networking: {cilium: {enableNodePort: true}}\n", "", None), none);
-        assert_eq!(found("  networking: {cilium: {}}\n", "", None), [proxy]);
-        assert_eq!(found("  networking: {kindnet: {}}\n", "", None), none);
+        assert_eq!(shown_pods("", "", None), [proxy]);
+        assert_eq!(shown_pods(off, "", None), none);
+        assert_eq!(shown_pods("  networking: {cilium: {enableNodePort: true}}\n", "", None), none);
+        assert_eq!(shown_pods("  networking: {cilium: {}}\n", "", None), [proxy]);
+        assert_eq!(shown_pods("  networking: {kindnet: {}}\n", "", None), none);
         let both = "  networking: {cilium: {enableNodePort: true}}\n  kubeProxy: {logLevel: 2}\n";
-        assert_eq!(found(both, "", None), [proxy], "what is written counts");
+        assert_eq!(shown_pods(both, "", None), [proxy], "what is written counts");
         let large = "  kubeProxy: {cpuRequest: 250m, memoryRequest: 64Mi, memoryLimit: 1Gi}\n";
-        assert_eq!(found(large, "", None), ["kube-proxy cpu 250m memory 64Mi"]);
+        assert_eq!(shown_pods(large, "", None), ["kube-proxy cpu 250m memory 64Mi"]);
         assert_eq!(
-            found("  kubeProxy: {memoryLimit: 128Mi}\n", "", None),
+            shown_pods("  kubeProxy: {memoryLimit: 128Mi}\n", "", None),
             ["kube-proxy cpu 100m memory 128Mi"]
         );
     }
@@ -162,10 +162,10 @@ mod tests {
     fn nodeups_configuration_counts_before_the_cluster() {
         let none: [&str; 0] = [];
         let off = "  kubeProxy: {enabled: false}\n";
-        assert_eq!(found(off, "", Some("KubeProxy: {cpuRequest: 150m}\n")), ["kube-proxy cpu 150m"]);
-        assert_eq!(found("", "", Some("KubeProxy: null\n")), none);
-        assert_eq!(found("", "", Some("KubeProxy: {enabled: false}\n")), none);
-        assert_eq!(found("", "", Some("ClusterName: c\n")), ["kube-proxy cpu 100m"], "it says nothing");
+        assert_eq!(shown_pods(off, "", Some("KubeProxy: {cpuRequest: 150m}\n")), ["kube-proxy cpu 150m"]);
+        assert_eq!(shown_pods("", "", Some("KubeProxy: null\n")), none);
+        assert_eq!(shown_pods("", "", Some("KubeProxy: {enabled: false}\n")), none);
+        assert_eq!(shown_pods("", "", Some("ClusterName: c\n")), ["kube-proxy cpu 100m"], "it says nothing");
     }
 
     const AGENT: &str = "{kind: Pod, metadata: {name: agent}, spec: {containers: [{name: c, image: i, resources: \
@@ -182,18 +182,18 @@ mod tests {
             assets(&format!("{{name: agent, path: {path}, {more} content: \"{AGENT}\"}}"))
         };
         let agent = ["agent cpu 50m"];
-        assert_eq!(found(&asset("/etc/kubernetes/manifests/agent.yaml", ""), "", None), agent);
-        assert_eq!(found(&asset("/etc/kubernetes/agent.yaml", ""), "", None), none);
-        assert_eq!(found(&asset("/etc/kubernetes/manifests/a/agent.yaml", ""), "", None), none);
+        assert_eq!(shown_pods(&asset("/etc/kubernetes/manifests/agent.yaml", ""), "", None), agent);
+        assert_eq!(shown_pods(&asset("/etc/kubernetes/agent.yaml", ""), "", None), none);
+        assert_eq!(shown_pods(&asset("/etc/kubernetes/manifests/a/agent.yaml", ""), "", None), none);
         let masters = "roles: [ControlPlane],";
-        assert_eq!(found(&asset("/etc/kubernetes/manifests/agent.yaml", masters), "", None), none);
+        assert_eq!(shown_pods(&asset("/etc/kubernetes/manifests/agent.yaml", masters), "", None), none);
         let nodes = "roles: [ControlPlane, Node],";
-        assert_eq!(found(&asset("/etc/kubernetes/manifests/agent.yaml", nodes), "", None), agent);
+        assert_eq!(shown_pods(&asset("/etc/kubernetes/manifests/agent.yaml", nodes), "", None), agent);
         let written = format!(
             "KubeProxy: null\nFileAssets:\n- {{path: /opt/manifests/agent.yaml, content: \"{AGENT}\"}}\nKubeletConfig: \
              {{podManifestPath: /opt/manifests}}\n"
         );
-        assert_eq!(found(&asset("/etc/kubernetes/manifests/agent.yaml", ""), "", Some(&written)), agent);
+        assert_eq!(shown_pods(&asset("/etc/kubernetes/manifests/agent.yaml", ""), "", Some(&written)), agent);
     }
 
     #[test]
@@ -203,20 +203,20 @@ mod tests {
             format!("{{name: agent, path: /etc/kubernetes/manifests/agent.yaml, content: \"{content}\"}}")
         };
         let group = format!("  fileAssets:\n  - {}\n", file("70m"));
-        assert_eq!(found(&assets(&file("50m")), &group, None), ["agent cpu 70m"]);
+        assert_eq!(shown_pods(&assets(&file("50m")), &group, None), ["agent cpu 70m"]);
     }
 
     #[test]
     fn a_manifest_that_is_none_is_remarked_on() {
         let path = "name: a, path: /etc/kubernetes/manifests/a.yaml";
-        let list = found(&assets(&format!("{{{path}, content: \"kind: List\"}}")), "", None);
+        let list = shown_pods(&assets(&format!("{{{path}, content: \"kind: List\"}}")), "", None);
         let why = "fileAssets: /etc/kubernetes/manifests/a.yaml: kind: found \"List\"; allowed: \"Pod\"; no room is kept for \
                    it";
         assert_eq!(list, [why]);
         let coded = base64::engine::general_purpose::STANDARD_NO_PAD.encode(AGENT);
-        let coded = found(&assets(&format!("{{{path}, isBase64: true, content: {coded}}}")), "", None);
+        let coded = shown_pods(&assets(&format!("{{{path}, isBase64: true, content: {coded}}}")), "", None);
         assert_eq!(coded, ["agent cpu 50m"]);
-        let broken = found(&assets(&format!("{{{path}, isBase64: true, content: \"%\"}}")), "", None);
+        let broken = shown_pods(&assets(&format!("{{{path}, isBase64: true, content: \"%\"}}")), "", None);
         assert!(broken[0].contains("is no base64"), "{broken:?}");
     }
 }

@@ -46,10 +46,10 @@ pub(crate) fn with_parts(script: &str, parts: &[AdditionalUserData]) -> String {
         )
     };
     let head = format!("Content-Type: multipart/mixed; boundary=\"{boundary}\"\r\nMIME-Version: 1.0\r\n\r\n");
-    let own = parts.iter().map(|own| part(&own.name, &own.kind, &own.content));
+    let additional = parts.iter().map(|file| part(&file.name, &file.kind, &file.content));
     std::iter::once(head)
         .chain([part("nodeup.sh", "text/x-shellscript", script)])
-        .chain(own)
+        .chain(additional)
         .chain([format!("--{boundary}--\r\n")])
         .collect()
 }

@@ -93,7 +93,7 @@ fn a_group_with_manager_karpenter_gets_a_template_of_its_own() {
 fn with_annotations(
     group: &str,
     annotations: &str,
-    found: &[(&str, &str, &str)],
+    images: &[(&str, &str, &str)],
 ) -> Result<NodeClass, outrigger_kops::KopsError> {
     let (yaml, mut account) = (if group == "nodes" { NODES } else { DESCRIBED }, account());
     let yaml = yaml.replace("  annotations:\n", "").replace("    outrigger.dev/managed: \"true\"\n", "");
@@ -103,7 +103,7 @@ fn with_annotations(
         arch: (*arch).into(),
         root_device: (*device).into(),
     };
-    account.second_images = BTreeMap::from([("arm64".to_owned(), found.iter().map(image).collect())]);
+    account.second_images = BTreeMap::from([("arm64".to_owned(), images.iter().map(image).collect())]);
     node_class(&files(group, &yaml), &account)
 }
 
@@ -125,8 +125,8 @@ fn an_annotation_names_a_second_image() {
 
 #[test]
 fn a_second_image_that_cannot_be_is_said() {
-    let said = |annotation: &str, found: &[(&str, &str, &str)]| {
-        let class = with_annotations("nodes", annotation, found);
+    let said = |annotation: &str, images: &[(&str, &str, &str)]| {
+        let class = with_annotations("nodes", annotation, images);
         class.map_or_else(|error| error.to_string(), |class| class.not_ready.expect("it must not be ready"))
     };
     let said = [
@@ -155,8 +155,8 @@ fn a_group_in_ipv6_subnets_gets_what_kops_templates_have() {
         let class =
             node_class(&StateStoreFiles { cluster_spec, ..files("described", DESCRIBED) }, &account).unwrap();
         assert_eq!(class.not_ready, None);
-        let LaunchTemplate::Own(own) = class.launch else { panic!("not our own template") };
-        assert_eq!((own.ipv6_address, own.metadata_ipv6), (ipv6, ipv6));
+        let LaunchTemplate::Own(template) = class.launch else { panic!("not our own template") };
+        assert_eq!((template.ipv6_address, template.metadata_ipv6), (ipv6, ipv6));
     }
 }
 

@@ -68,9 +68,9 @@ fn the_groups_kubelet_settings_lie_over_the_clusters() {
 #[test]
 fn without_a_cluster_subnets_are_where_their_names_say() {
     let named = |subnets: &str| NODES.replacen("spec:\n", &format!("spec:\n  subnets: [{subnets}]\n"), 1);
-    let found = |subnets: &str| planning_class("nodes", &named(subnets), None).unwrap();
-    assert_eq!(zones(&found("eu-west-1c, eu-west-1a")), ["eu-west-1c", "eu-west-1a"]);
-    assert_eq!(zones(&found("private-1, eu-west-1, utility-eu-west-1a")), Vec::<&str>::new());
+    let planned = |subnets: &str| planning_class("nodes", &named(subnets), None).unwrap();
+    assert_eq!(zones(&planned("eu-west-1c, eu-west-1a")), ["eu-west-1c", "eu-west-1a"]);
+    assert_eq!(zones(&planned("private-1, eu-west-1, utility-eu-west-1a")), Vec::<&str>::new());
     assert_eq!(zones(&planning_class("nodes", NODES, None).unwrap()), Vec::<&str>::new());
     let error = planning_class("nodes", &named("private-1"), Some(CLUSTER)).unwrap_err().to_string();
     assert!(error.contains("spec.subnets[0]") && error.contains("private-1"), "{error}");

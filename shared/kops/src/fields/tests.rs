@@ -78,11 +78,11 @@ fn yaml(path: &str, value: &str) -> String {
         "subnets": ["utility-eu-west-1a"],
     });
     if !path.is_empty() {
-        let mut place = &mut spec;
+        let mut field = &mut spec;
         for key in path.split('.') {
-            place = &mut place[key];
+            field = &mut field[key];
         }
-        *place = serde_saphyr::from_str(value).unwrap();
+        *field = serde_saphyr::from_str(value).unwrap();
     }
     let meta = serde_json::json!({ "name": "nodes" });
     let group = serde_json::json!({
