@@ -200,16 +200,16 @@ fn first_byte(input: &mut impl BufRead) -> std::io::Result<Option<u8>> {
         }
         let blank =
             buffer.iter().take_while(|b| b.is_ascii_whitespace() || BYTE_ORDER_MARK.contains(b)).count();
-        let found = buffer.get(blank).copied();
+        let first = buffer.get(blank).copied();
         // YAML needs the spaces before its first word, and a line of them costs nothing.
         let line_start = buffer[..blank].iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1);
-        let skipped = match found {
+        let skipped = match first {
             Some(b'{' | b'[') | None => blank,
             Some(_) => line_start,
         };
         input.consume(skipped);
-        if found.is_some() {
-            return Ok(found);
+        if first.is_some() {
+            return Ok(first);
         }
     }
 }

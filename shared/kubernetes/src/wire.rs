@@ -71,8 +71,8 @@ pub(crate) fn read_value<T: DeserializeOwned>(kind: &str, value: &Value) -> Resu
     // Following the path costs time, which only broken objects are worth.
     T::deserialize(value).or_else(|_| {
         serde_path_to_error::deserialize(value).map_err(|error| {
-            let found = found_at(value, error.path());
-            Invalid::new(label(kind, value), error.path().to_string(), found, error.inner())
+            let seen = found_at(value, error.path());
+            Invalid::new(label(kind, value), error.path().to_string(), seen, error.inner())
         })
     })
 }
@@ -112,8 +112,8 @@ pub(crate) fn read_value_in_part<T: DeserializeOwned>(kind: &str, value: &Value)
         };
         let error: serde_path_to_error::Error<serde_json::Error> = error;
         left_out.get_or_insert_with(|| {
-            let found = found_at(&rest, error.path());
-            Invalid::new(label(kind, value), error.path().to_string(), found, error.inner())
+            let seen = found_at(&rest, error.path());
+            Invalid::new(label(kind, value), error.path().to_string(), seen, error.inner())
         });
         if !leave_out(&mut rest, error.path()) {
             break;
@@ -125,7 +125,7 @@ pub(crate) fn read_value_in_part<T: DeserializeOwned>(kind: &str, value: &Value)
 /// Takes out what stands at a path; says whether something did.
 fn leave_out(value: &mut Value, path: &serde_path_to_error::Path) -> bool {
     let steps: Vec<&Segment> =
-        path.iter().filter(|it| !matches!(it, Segment::Enum { .. } | Segment::Unknown)).collect();
+        path.iter().filter(|segment| !matches!(segment, Segment::Enum { .. } | Segment::Unknown)).collect();
     let Some((last, before)) = steps.split_last() else { return false };
     let parent = before.iter().try_fold(value, |inner, step| match step {
         Segment::Seq { index } => inner.get_mut(*index),
@@ -185,13 +185,13 @@ fn joined(kind: &str, namespace: Option<&str>, name: &str) -> String {
 }
 
 fn found_at(value: &Value, path: &serde_path_to_error::Path) -> String {
-    let mut found = Some(value);
+    let mut part = Some(value);
     for segment in path {
-        found = match segment {
-            Segment::Seq { index } => found.and_then(|value| value.get(index)),
-            Segment::Map { key } => found.and_then(|value| value.get(key)),
-            Segment::Enum { .. } | Segment::Unknown => found,
+        part = match segment {
+            Segment::Seq { index } => part.and_then(|value| value.get(index)),
+            Segment::Map { key } => part.and_then(|value| value.get(key)),
+            Segment::Enum { .. } | Segment::Unknown => part,
         };
     }
-    found.map_or_else(|| "nothing".to_owned(), short)
+    part.map_or_else(|| "nothing".to_owned(), short)
 }

@@ -50,7 +50,7 @@ spec:
 ";
 
 /// Everything that a dump holds, a line each.
-fn told(dump: &Dump) -> String {
+fn lines_of(dump: &Dump) -> String {
     let mut lines = Vec::new();
     lines.extend(dump.pods.iter().map(|pod| format!("Pod {} takes {}", pod.id, pod.spec.requests)));
     lines.extend(dump.nodes.iter().map(|node| format!("Node {} has {}", node.name, node.allocatable)));
@@ -89,7 +89,7 @@ fn told(dump: &Dump) -> String {
 #[test]
 fn documents_lists_and_json_mix() {
     let dump = Dump::parse(&[("a.yaml", PODS), ("b.json", TYPED_LIST), ("c.yaml", POOL)]).unwrap();
-    insta::assert_snapshot!(told(&dump), @r#"
+    insta::assert_snapshot!(lines_of(&dump), @r#"
     Pod shop/a takes pods 1
     Pod shop/b takes pods 1
     Pod shop/web-1 takes cpu 1, memory 1Gi, pods 1
@@ -190,7 +190,7 @@ metadata: { name: i-1 }
 
 #[test]
 fn what_pods_refer_to_is_put_together() {
-    insta::assert_snapshot!(told(&Dump::parse(&[("r.yaml", RELATED)]).unwrap()), @r#"
+    insta::assert_snapshot!(lines_of(&Dump::parse(&[("r.yaml", RELATED)]).unwrap()), @r#"
     Pod other/db-1 takes pods 1
     Pod shop/db-0 takes pods 1
     Node i-1 has 
@@ -266,7 +266,7 @@ spec: { maxUnavailable: 0, selector: {} }";
 
 #[test]
 fn lists_are_known_by_their_kind_wherever_it_stands() {
-    let dump = |text: &str| told(&Dump::parse(&[("f", text)]).unwrap());
+    let dump = |text: &str| lines_of(&Dump::parse(&[("f", text)]).unwrap());
     let pod = r#"{"metadata":{"name":"a"},"spec":{"containers":[]}}"#;
     let first = dump(&format!(r#"{{"apiVersion":"v1","kind":"PodList","items":[{pod}]}}"#));
     assert_eq!(first, "Pod default/a takes pods 1");
@@ -313,16 +313,16 @@ fn a_pod_counts_once() {
             "apiVersion: v1\nkind: Pod\nmetadata: {{ name: {name}, uid: {uid} }}\nspec: {{ containers: [] }}\n---\n"
         )
     };
-    let told = |pods: &[String]| told(&Dump::parse(&[("f", &pods.concat())]).unwrap());
+    let lines_of_pods = |pods: &[String]| lines_of(&Dump::parse(&[("f", &pods.concat())]).unwrap());
     let once = "allowed: each object once; the first is used";
     assert_eq!(
-        told(&[pod("a", "u"), pod("a", "v")]),
+        lines_of_pods(&[pod("a", "u"), pod("a", "v")]),
         format!(
             "Pod default/a takes pods 1\nf: Pod/default/a: metadata: found default/a a second time; {once}"
         )
     );
     assert_eq!(
-        told(&[pod("a", "u"), pod("b", "u")]),
+        lines_of_pods(&[pod("a", "u"), pod("b", "u")]),
         format!("Pod default/a takes pods 1\nf: Pod/default/b: metadata.uid: found u a second time; {once}")
     );
 }
@@ -367,7 +367,7 @@ just a text
 ---
 metadata: { name: kindless }
 ";
-    insta::assert_snapshot!(told(&Dump::parse(&[("file.yaml", text)]).unwrap()), @r#"
+    insta::assert_snapshot!(lines_of(&Dump::parse(&[("file.yaml", text)]).unwrap()), @r#"
     Pod shop/good takes pods 1
     Pod shop/quantity takes memory 9223372036854775807, pods 1
     Pod shop/type takes pods 1
@@ -395,7 +395,7 @@ items:
 - <<: *pod
   metadata: { namespace: shop, name: b, uid: u-2 }
 ";
-    insta::assert_snapshot!(told(&Dump::parse(&[("file.yaml", shared)]).unwrap()), @r#"
+    insta::assert_snapshot!(lines_of(&Dump::parse(&[("file.yaml", shared)]).unwrap()), @r#"
     Pod shop/a takes pods 1
     Pod shop/b takes pods 1
     "#);
@@ -425,5 +425,5 @@ fn files_that_are_nothing_say_where() {
     "#);
     let missing = Dump::read(&["/no/such/file"]).unwrap_err();
     assert_eq!(missing.to_string(), "/no/such/file: the file cannot be read");
-    assert_eq!(told(&Dump::parse(&[("empty.yaml", "")]).unwrap()), "");
+    assert_eq!(lines_of(&Dump::parse(&[("empty.yaml", "")]).unwrap()), "");
 }

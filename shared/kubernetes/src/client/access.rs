@@ -83,7 +83,8 @@ impl Access {
         if let Some(pem) = &self.ca_pem {
             let authority = || AccessError::Authority { server: self.server.clone() };
             let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
-            let certificates = certificates.ok().filter(|all| !all.is_empty()).ok_or_else(authority)?;
+            let certificates =
+                certificates.ok().filter(|certificates| !certificates.is_empty()).ok_or_else(authority)?;
             config.root_cert = Some(certificates.into_iter().map(|der| der.to_vec()).collect());
         }
         config.tls_server_name = self.tls_server_name;

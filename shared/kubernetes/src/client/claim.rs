@@ -12,12 +12,12 @@ use super::list::{Collection, collect};
 use super::transport::{APPLY_PATCH, Call, MERGE_PATCH, Transport};
 use super::{finalizer, parse, refusal, unreadable};
 
-const NODE_CLAIMS: Collection<'_> = Collection::all("list NodeClaims", "/apis/karpenter.sh/v1/nodeclaims");
+const NODE_CLAIMS: Collection<'_> = Collection::new("list NodeClaims", "/apis/karpenter.sh/v1/nodeclaims");
 
 /// Our objects and what they show; none where the definition is not installed. A version that is no
 /// number counts as 0, which is older than any, so that the object is written again.
 pub(super) async fn mirrors(transport: &Transport) -> Result<BTreeMap<String, Mirror>, ClusterError> {
-    let take = |all: &mut BTreeMap<String, Mirror>, json: &str| {
+    let take = |mirrors: &mut BTreeMap<String, Mirror>, json: &str| {
         let object: Value = serde_json::from_str(json)
             .map_err(|error| unreadable(NODE_CLAIMS.attempted.into(), error.into()))?;
         let metadata = object.get("metadata");
@@ -34,7 +34,7 @@ pub(super) async fn mirrors(transport: &Transport) -> Result<BTreeMap<String, Mi
                 delete_anyway: annotation(labels::DELETE_ANYWAY).as_deref() == Some("true"),
                 owner: owners(&object).into_iter().next().map(|owner| owner.uid),
             };
-            all.insert(name, mirror);
+            mirrors.insert(name, mirror);
         }
         Ok(())
     };
@@ -56,17 +56,17 @@ pub(super) async fn going_definitions(transport: &Transport) -> Result<GoingDefi
 async fn is_going(transport: &Transport, definition: &str) -> Result<bool, ClusterError> {
     let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition}");
     let call = Call::get(format!("read the CustomResourceDefinition {definition}"), path);
-    let found: Value = match transport.send(&call).await {
+    let definition_object: Value = match transport.send(&call).await {
         Err(error) if refusal(&error) == Some(404) => return Ok(true),
         answer => parse(&call, &answer?)?,
     };
-    Ok(found.pointer("/metadata/deletionTimestamp").is_some())
+    Ok(definition_object.pointer("/metadata/deletionTimestamp").is_some())
 }
 
 /// The NodePools that own an object.
 fn owners(object: &Value) -> Vec<OwnerReference> {
-    let all = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-    let read = all.into_iter().flatten().filter_map(|one| OwnerReference::deserialize(one).ok());
+    let references = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    let read = references.into_iter().flatten().filter_map(|one| OwnerReference::deserialize(one).ok());
     read.filter(OwnerReference::is_node_pool).collect()
 }
 

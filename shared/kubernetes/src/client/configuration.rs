@@ -17,15 +17,15 @@ use super::{refusal, unreadable};
 use crate::convert::{self, Interner, Template, Templated};
 use crate::wire;
 
-const NODE_POOLS: Collection<'_> = Collection::all("list NodePools", "/apis/karpenter.sh/v1/nodepools");
+const NODE_POOLS: Collection<'_> = Collection::new("list NodePools", "/apis/karpenter.sh/v1/nodepools");
 const EC2_NODE_CLASSES: Collection<'_> =
-    Collection::all("list EC2NodeClasses", "/apis/karpenter.k8s.aws/v1/ec2nodeclasses");
+    Collection::new("list EC2NodeClasses", "/apis/karpenter.k8s.aws/v1/ec2nodeclasses");
 const NODE_OVERLAYS: Collection<'_> =
-    Collection::all("list NodeOverlays", "/apis/karpenter.sh/v1alpha1/nodeoverlays");
+    Collection::new("list NodeOverlays", "/apis/karpenter.sh/v1alpha1/nodeoverlays");
 /// CapacityBuffers in the versions in which they may be served.
 const BUFFERS: [Collection<'_>; 2] = [
-    Collection::all("list CapacityBuffers", "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers"),
-    Collection::all("list CapacityBuffers", "/apis/autoscaling.x-k8s.io/v1alpha1/capacitybuffers"),
+    Collection::new("list CapacityBuffers", "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers"),
+    Collection::new("list CapacityBuffers", "/apis/autoscaling.x-k8s.io/v1alpha1/capacitybuffers"),
 ];
 
 /// What helps where a right is missing.
@@ -58,12 +58,12 @@ pub(super) async fn read(transport: &Transport) -> Result<Configuration, Cluster
         configuration.objects.extend(ConfiguredObject::read(ConfiguredKind::NodeOverlay, overlay));
         sort_out(NodeOverlay::read(overlay), &mut configuration.overlays, &mut configuration.invalid);
     }
-    let mut found = Vec::new();
+    let mut read_buffers = Vec::new();
     for buffer in sound(buffers, &mut configuration).iter().filter(|buffer| stays(buffer)) {
         configuration.objects.extend(ConfiguredObject::read(ConfiguredKind::CapacityBuffer, buffer));
-        sort_out(CapacityBufferObject::read(buffer), &mut found, &mut configuration.invalid);
+        sort_out(CapacityBufferObject::read(buffer), &mut read_buffers, &mut configuration.invalid);
     }
-    resolve(transport, &found, &mut configuration).await?;
+    resolve(transport, &read_buffers, &mut configuration).await?;
     Ok(configuration)
 }
 
@@ -161,9 +161,9 @@ async fn objects(
     transport: &Transport,
     collection: &Collection<'_>,
 ) -> Result<Option<Vec<Value>>, ClusterError> {
-    let take = |all: &mut Vec<Value>, json: &str| {
+    let take = |objects: &mut Vec<Value>, json: &str| {
         let object = serde_json::from_str(json);
-        all.push(object.map_err(|error| unreadable(collection.attempted.into(), error.into()))?);
+        objects.push(object.map_err(|error| unreadable(collection.attempted.into(), error.into()))?);
         Ok(())
     };
     match collect(transport, collection, take).await {

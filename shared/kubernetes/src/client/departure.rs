@@ -25,11 +25,11 @@ pub(super) async fn pods_on(
 ) -> Result<Vec<PodOnNode>, ClusterError> {
     let attempted = format!("list the pods of the node {node}");
     let fields = format!("spec.nodeName={node}");
-    let pods = Collection { fields: &fields, ..Collection::all(&attempted, "/api/v1/pods") };
-    let take = |all: &mut Vec<PodOnNode>, json: &str| {
+    let pods = Collection { fields: &fields, ..Collection::new(&attempted, "/api/v1/pods") };
+    let take = |pods: &mut Vec<PodOnNode>, json: &str| {
         let read = wire::read_in_part::<core::v1::Pod>("Pod", json);
         match read.and_then(|pod| pod_on_node(pod, &mut lock(interner))) {
-            Ok(on) => all.push(on),
+            Ok(on) => pods.push(on),
             Err(invalid) => skip(&invalid),
         }
         Ok(())

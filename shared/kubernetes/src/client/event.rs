@@ -18,15 +18,15 @@ const MAX_NAME_BYTES: usize = 230;
 /// count is fine: whoever won it has said the same.
 pub(super) async fn publish(transport: &Transport, event: &Event) -> Result<(), ClusterError> {
     let attempted = format!("publish an event about {}", event.about);
-    let events = format!("/api/v1/namespaces/{}/events", Involved::of(&event.about).events_in);
+    let events = format!("/api/v1/namespaces/{}/events", Involved::new(&event.about).events_in);
     let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let call = Call::create(&attempted, &events, &object(event, &now));
     match transport.send(&call).await {
         Err(error) if refusal(&error) == Some(409) => {}
         answer => return answer.map(drop),
     }
-    let own = format!("{events}/{}", name(event));
-    let call = Call::get(&attempted, &own);
+    let address = format!("{events}/{}", name(event));
+    let call = Call::get(&attempted, &address);
     let present: Value = match transport.send(&call).await {
         // It has just expired; the next time makes it anew.
         Err(error) if refusal(&error) == Some(404) => return Ok(()),
@@ -38,7 +38,7 @@ pub(super) async fn publish(transport: &Transport, event: &Event) -> Result<(), 
         "count": count.saturating_add(1),
         "lastTimestamp": now,
     });
-    match transport.send(&Call::patch(attempted, own, MERGE_PATCH, &patch)).await {
+    match transport.send(&Call::patch(attempted, address, MERGE_PATCH, &patch)).await {
         Err(error) if matches!(refusal(&error), Some(404 | 409)) => Ok(()),
         answer => answer.map(drop),
     }
@@ -57,7 +57,7 @@ struct Involved<'a> {
 }
 
 impl<'a> Involved<'a> {
-    fn of(about: &'a Subject) -> Self {
+    fn new(about: &'a Subject) -> Self {
         let of_cluster = |api_version, kind, name: &'a str, uid: &'a str| Self {
             api_version,
             kind,
@@ -90,7 +90,7 @@ impl<'a> Involved<'a> {
 }
 
 fn object(event: &Event, now: &str) -> Value {
-    let involved = Involved::of(&event.about);
+    let involved = Involved::new(&event.about);
     json!({
         "apiVersion": "v1",
         "kind": "Event",
@@ -116,7 +116,7 @@ fn object(event: &Event, now: &str) -> Value {
 
 /// The object's name and a hash of its uid and of what is said: the same again is the same object.
 fn name(event: &Event) -> String {
-    let involved = Involved::of(&event.about);
+    let involved = Involved::new(&event.about);
     let digest: [u8; 32] = Sha256::new()
         .chain_update(involved.uid.as_bytes())
         .chain_update([0])

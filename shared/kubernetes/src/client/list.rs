@@ -41,7 +41,7 @@ pub(super) struct Collection<'a> {
 
 impl<'a> Collection<'a> {
     /// All objects under a path.
-    pub(super) const fn all(attempted: &'a str, path: &'a str) -> Self {
+    pub(super) const fn new(attempted: &'a str, path: &'a str) -> Self {
         Self { attempted, path, fields: "", labels: "" }
     }
 
@@ -55,12 +55,12 @@ impl<'a> Collection<'a> {
     }
 }
 
-pub(super) const NODES: Collection<'_> = Collection::all("list nodes", "/api/v1/nodes");
+pub(super) const NODES: Collection<'_> = Collection::new("list nodes", "/api/v1/nodes");
 const CLOSED_NODES: Collection<'_> = Collection { labels: labels::EXCLUDE_FROM_LOAD_BALANCERS, ..NODES };
 const PODS: Collection<'_> =
-    Collection { fields: UNFINISHED, ..Collection::all("list pods", "/api/v1/pods") };
+    Collection { fields: UNFINISHED, ..Collection::new("list pods", "/api/v1/pods") };
 const UNSCHEDULED_PODS: Collection<'_> = Collection { fields: UNSCHEDULED, ..PODS };
-const DAEMON_SETS: Collection<'_> = Collection::all("list daemonsets", "/apis/apps/v1/daemonsets");
+const DAEMON_SETS: Collection<'_> = Collection::new("list daemonsets", "/apis/apps/v1/daemonsets");
 
 /// The nodes of a scope.
 pub(super) const fn nodes_of(scope: Scope) -> &'static Collection<'static> {
@@ -185,7 +185,7 @@ pub(super) async fn collect<T: Default + Send>(
                     "the list changed its version and starts again"
                 );
             }
-            Ok(Some(all)) => return Ok(all),
+            Ok(Some(collected)) => return Ok(collected),
             Err(error) => return Err(error),
         }
     }
@@ -197,7 +197,7 @@ async fn collect_once<T: Default + Send>(
     collection: &Collection<'_>,
     take: &mut (impl FnMut(&mut T, &str) -> Result<(), ClusterError> + Send),
 ) -> Result<Option<(T, String)>, ClusterError> {
-    let mut all = T::default();
+    let mut collected = T::default();
     let mut version: Option<String> = None;
     let mut next = String::new();
     loop {
@@ -207,16 +207,16 @@ async fn collect_once<T: Default + Send>(
         let body = transport.send(&call).await?;
         let page: Page<'_> =
             serde_json::from_slice(&body).map_err(|error| unreadable(call.attempted, error.into()))?;
-        let found = page.metadata.resource_version;
-        if version.get_or_insert_with(|| found.clone()) != &found {
+        let page_version = page.metadata.resource_version;
+        if version.get_or_insert_with(|| page_version.clone()) != &page_version {
             return Ok(None);
         }
         for item in page.items.unwrap_or_default() {
-            take(&mut all, item.get())?;
+            take(&mut collected, item.get())?;
         }
         next = page.metadata.next;
         if next.is_empty() {
-            return Ok(Some((all, found)));
+            return Ok(Some((collected, page_version)));
         }
     }
 }

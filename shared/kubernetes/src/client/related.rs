@@ -15,16 +15,16 @@ use crate::convert::{self, Volumes};
 use crate::wire;
 
 const CLAIMS: Collection<'_> =
-    Collection::all("list PersistentVolumeClaims", "/api/v1/persistentvolumeclaims");
-const VOLUMES: Collection<'_> = Collection::all("list PersistentVolumes", "/api/v1/persistentvolumes");
+    Collection::new("list PersistentVolumeClaims", "/api/v1/persistentvolumeclaims");
+const VOLUMES: Collection<'_> = Collection::new("list PersistentVolumes", "/api/v1/persistentvolumes");
 const CLASSES: Collection<'_> =
-    Collection::all("list StorageClasses", "/apis/storage.k8s.io/v1/storageclasses");
-const CSI_NODES: Collection<'_> = Collection::all("list CSINodes", "/apis/storage.k8s.io/v1/csinodes");
+    Collection::new("list StorageClasses", "/apis/storage.k8s.io/v1/storageclasses");
+const CSI_NODES: Collection<'_> = Collection::new("list CSINodes", "/apis/storage.k8s.io/v1/csinodes");
 const ATTACHMENTS: Collection<'_> =
-    Collection::all("list VolumeAttachments", "/apis/storage.k8s.io/v1/volumeattachments");
+    Collection::new("list VolumeAttachments", "/apis/storage.k8s.io/v1/volumeattachments");
 const BUDGETS: Collection<'_> =
-    Collection::all("list PodDisruptionBudgets", "/apis/policy/v1/poddisruptionbudgets");
-const NAMESPACES: Collection<'_> = Collection::all("list namespaces", "/api/v1/namespaces");
+    Collection::new("list PodDisruptionBudgets", "/apis/policy/v1/poddisruptionbudgets");
+const NAMESPACES: Collection<'_> = Collection::new("list namespaces", "/api/v1/namespaces");
 
 /// The mounted claims, and the limits of nodes. An object that cannot be used keeps the pods that
 /// need it waiting; a CSINode that cannot be used sets no limit.
@@ -37,7 +37,7 @@ pub(super) async fn volumes(
         parts(transport, &VOLUMES, "PersistentVolume", Volumes::add_volume),
         parts(transport, &CLASSES, "StorageClass", Volumes::add_class),
         parts(transport, &CSI_NODES, "CSINode", |limits: &mut BTreeMap<_, _>, node: storage::v1::CSINode| {
-            convert::csi_node(node).map(|(name, own)| drop(limits.insert(name, own)))
+            convert::csi_node(node).map(|(name, limit)| drop(limits.insert(name, limit)))
         }),
     )?;
     Ok(ports::Volumes { claims: claims.join(volumes).join(classes).claims(mounted), limits })
@@ -49,10 +49,10 @@ pub(super) async fn attachments(
     transport: &Transport,
     nodes: &BTreeSet<String>,
 ) -> Result<Vec<Attachment>, ClusterError> {
-    let take = |all: &mut Vec<(String, String)>, wire: storage::v1::VolumeAttachment| {
+    let take = |attached: &mut Vec<(String, String)>, wire: storage::v1::VolumeAttachment| {
         let node = wire.spec.node_name;
         if let Some(volume) = wire.spec.source.persistent_volume_name.filter(|_| nodes.contains(&node)) {
-            all.push((volume, node));
+            attached.push((volume, node));
         }
         Ok(())
     };
@@ -61,21 +61,21 @@ pub(super) async fn attachments(
         return Ok(Vec::new());
     }
     attached.sort();
-    let take = |all: &mut BTreeMap<String, (Option<PodRef>, bool)>, wire: core::v1::PersistentVolume| {
+    let take = |volumes: &mut BTreeMap<String, (Option<PodRef>, bool)>, wire: core::v1::PersistentVolume| {
         let spec = wire.spec.unwrap_or_default();
         let claim =
             spec.claim_ref.and_then(|claim| Some(PodRef { namespace: claim.namespace?, name: claim.name? }));
         let modes = spec.access_modes.unwrap_or_default();
         let shared = modes.iter().any(|mode| mode == "ReadWriteMany" || mode == "ReadOnlyMany");
-        all.insert(wire.metadata.name.unwrap_or_default(), (claim, shared));
+        volumes.insert(wire.metadata.name.unwrap_or_default(), (claim, shared));
         Ok(())
     };
     let volumes = parts(transport, &VOLUMES, "PersistentVolume", take).await?;
-    let told = |(volume, node): (String, String)| {
+    let attachment = |(volume, node): (String, String)| {
         let (claim, shared) = volumes.get(&volume).cloned().unwrap_or_default();
         Attachment { node, volume, claim, shared }
     };
-    Ok(attached.into_iter().map(told).collect())
+    Ok(attached.into_iter().map(attachment).collect())
 }
 
 /// All PodDisruptionBudgets. One that cannot be read keeps all pods that it may cover, as the
@@ -84,14 +84,14 @@ pub(super) async fn disruption_budgets(
     transport: &Transport,
 ) -> Result<Vec<PodDisruptionBudget>, ClusterError> {
     const KIND: &str = "PodDisruptionBudget";
-    let take = |all: &mut Vec<PodDisruptionBudget>, json: &str| {
+    let take = |budgets: &mut Vec<PodDisruptionBudget>, json: &str| {
         let read = wire::read::<policy::v1::PodDisruptionBudget>(KIND, json);
         match read.and_then(convert::disruption_budget) {
-            Ok(budget) => all.push(budget),
+            Ok(budget) => budgets.push(budget),
             Err(problem) => {
                 let object: Value = serde_json::from_str(json).unwrap_or_default();
                 tracing::warn!(object = problem.object, %problem, "the budget keeps all pods that it may cover");
-                all.push(convert::unreadable_budget(&object, &problem));
+                budgets.push(convert::unreadable_budget(&object, &problem));
             }
         }
         Ok(())
@@ -106,13 +106,13 @@ pub(super) async fn disruption_budgets(
 pub(super) async fn namespaces(
     transport: &Transport,
 ) -> Result<BTreeMap<String, BTreeMap<String, String>>, ClusterError> {
-    let take = |all: &mut BTreeMap<_, _>, wire: core::v1::Namespace| {
+    let take = |namespaces: &mut BTreeMap<_, _>, wire: core::v1::Namespace| {
         let name = wire.metadata.name.clone().unwrap_or_default();
         let (read, problem) = match convert::namespace(wire) {
             Ok((_, labels)) => (labels, Ok(())),
             Err(problem) => (convert::unlabelled_namespace(&name), Err(problem)),
         };
-        all.insert(name, read);
+        namespaces.insert(name, read);
         problem
     };
     parts(transport, &NAMESPACES, "Namespace", take).await
@@ -125,11 +125,11 @@ async fn parts<T: Default + Send, W: DeserializeOwned>(
     kind: &str,
     add: impl Fn(&mut T, W) -> Result<(), Invalid> + Send + Sync,
 ) -> Result<T, ClusterError> {
-    let take = |all: &mut T, json: &str| {
-        if let Err(problem) = wire::read::<W>(kind, json).and_then(|read| add(all, read)) {
+    let take = |collected: &mut T, json: &str| {
+        if let Err(problem) = wire::read::<W>(kind, json).and_then(|read| add(collected, read)) {
             skip(&problem);
         }
         Ok(())
     };
-    collect(transport, collection, take).await.map(|(all, _)| all)
+    collect(transport, collection, take).await.map(|(collected, _)| collected)
 }

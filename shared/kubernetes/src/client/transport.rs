@@ -114,7 +114,7 @@ struct TimedOut(Duration);
 #[error("no token for it could be had")]
 struct NoToken(#[source] Cause);
 
-enum Outcome {
+enum Attempt {
     Answer(StatusCode, HeaderMap, Vec<u8>),
     /// The connection broke, or was never made; trying again may help.
     Broken(kube::Error),
@@ -160,7 +160,7 @@ impl Transport {
         loop {
             let authorization = self.authorization(call).await?;
             let outcome = self.attempt(call, authorization.clone()).await?;
-            if let (Outcome::Answer(StatusCode::UNAUTHORIZED, ..), false, Some(sent)) =
+            if let (Attempt::Answer(StatusCode::UNAUTHORIZED, ..), false, Some(sent)) =
                 (&outcome, renewed, &authorization)
             {
                 renewed = true;
@@ -217,17 +217,17 @@ impl Transport {
         &self,
         call: &Call,
         authorization: Option<HeaderValue>,
-    ) -> Result<Outcome, ClusterError> {
+    ) -> Result<Attempt, ClusterError> {
         let request = self.request(call, authorization)?;
         let response = match self.client.send(request.map(kube::client::Body::from)).await {
             Ok(response) => response,
-            Err(error) => return Ok(Outcome::Broken(error)),
+            Err(error) => return Ok(Attempt::Broken(error)),
         };
         let (parts, body) = response.into_parts();
         self.clock.learn(&parts.headers);
         Ok(match body.collect_bytes().await {
-            Ok(bytes) => Outcome::Answer(parts.status, parts.headers, bytes.into()),
-            Err(error) => Outcome::Broken(error),
+            Ok(bytes) => Attempt::Answer(parts.status, parts.headers, bytes.into()),
+            Err(error) => Attempt::Broken(error),
         })
     }
 
@@ -263,11 +263,11 @@ impl Transport {
         }
     }
 
-    fn conclude(&self, call: &Call, outcome: Outcome) -> Result<Vec<u8>, ClusterError> {
+    fn conclude(&self, call: &Call, outcome: Attempt) -> Result<Vec<u8>, ClusterError> {
         match outcome {
-            Outcome::Answer(status, _, body) if status.is_success() => Ok(body),
-            Outcome::Answer(status, _, body) => Err(refused(call, status.as_u16(), words(status, &body))),
-            Outcome::Broken(error) => Err(self.unreachable(call, cause(error))),
+            Attempt::Answer(status, _, body) if status.is_success() => Ok(body),
+            Attempt::Answer(status, _, body) => Err(refused(call, status.as_u16(), words(status, &body))),
+            Attempt::Broken(error) => Err(self.unreachable(call, cause(error))),
         }
     }
 }
@@ -286,18 +286,18 @@ pub(super) fn cause(error: kube::Error) -> Cause {
 }
 
 /// How long to wait before asking again; `None` where asking again cannot help.
-fn pause(outcome: &Outcome, tries: u32) -> Option<Duration> {
+fn pause(outcome: &Attempt, tries: u32) -> Option<Duration> {
     let doubled = FIRST_PAUSE * 2_u32.saturating_pow(tries - 1);
     match outcome {
-        Outcome::Answer(status, headers, _)
+        Attempt::Answer(status, headers, _)
             if *status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() =>
         {
             let asked = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
             let pause = asked.map_or(doubled, Duration::from_secs);
             (pause <= LONGEST_PAUSE).then_some(pause)
         }
-        Outcome::Answer(..) => None,
-        Outcome::Broken(_) => Some(doubled),
+        Attempt::Answer(..) => None,
+        Attempt::Broken(_) => Some(doubled),
     }
 }
 

@@ -33,8 +33,8 @@ pub(super) fn at_most<T>(field: &str, items: &[T], most: usize) -> Result<(), Pr
 pub(super) fn labels(field: &str, labels: Option<&BTreeMap<String, String>>) -> Result<(), Problem> {
     let Some(labels) = labels else { return Ok(()) };
     if labels.len() > MAX_LABELS {
-        let found = format!("{} labels", labels.len());
-        return Err(Problem::new(field, found, format_args!("at most {MAX_LABELS}")));
+        let count = format!("{} labels", labels.len());
+        return Err(Problem::new(field, count, format_args!("at most {MAX_LABELS}")));
     }
     labels.iter().try_for_each(|(name, value)| label(field, name, value))
 }

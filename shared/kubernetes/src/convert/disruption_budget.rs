@@ -65,14 +65,14 @@ enum Amount {
 
 fn amount(field: &str, wire: Option<&IntOrString>) -> Result<Option<Amount>, Problem> {
     let Some(wire) = wire else { return Ok(None) };
-    let (read, found) = match wire {
+    let (read, shown) = match wire {
         IntOrString::Int(number) => (u32::try_from(*number).ok().map(Amount::Number), number.to_string()),
         IntOrString::String(text) => {
             let percent = text.strip_suffix('%').and_then(|number| number.parse::<u8>().ok());
             (percent.filter(|percent| *percent <= 100).map(Amount::Percent), format!("{text:?}"))
         }
     };
-    let refused = || Problem::new(field, found, "a number from 0 on, or a percentage from 0% to 100%");
+    let refused = || Problem::new(field, shown, "a number from 0 on, or a percentage from 0% to 100%");
     read.map(Some).ok_or_else(refused)
 }
 
@@ -214,7 +214,7 @@ mod tests {
             (json!({"minAvailable": "ten"}), (false, false), "spec.minAvailable"),
             (json!("none"), (true, true), "spec"),
         ];
-        for (spec, covered, told) in table {
+        for (spec, covered, complaint) in table {
             let object = json!({"metadata": {"name": "b", "namespace": "default"}, "spec": spec});
             let read = crate::wire::read_value::<wire::PodDisruptionBudget>("PodDisruptionBudget", &object);
             let problem = read.and_then(disruption_budget).unwrap_err();
@@ -227,7 +227,11 @@ mod tests {
             };
             assert_eq!((covers("web"), covers("api")), covered, "{spec}");
             assert!(budget.is_fully_blocking && budget.id.to_string() == "default/b", "{spec}");
-            assert!(budget.unreadable.as_ref().unwrap().contains(told), "{spec}: {:?}", budget.unreadable);
+            assert!(
+                budget.unreadable.as_ref().unwrap().contains(complaint),
+                "{spec}: {:?}",
+                budget.unreadable
+            );
         }
     }
 }

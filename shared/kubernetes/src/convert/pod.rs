@@ -163,6 +163,7 @@ fn owner(metadata: &ObjectMeta) -> Option<&OwnerReference> {
 
 /// A static pod, which the mirror annotation tells, is its node's.
 fn kind_without_owner(metadata: &ObjectMeta) -> &'static str {
-    let is_mirror = metadata.annotations.as_ref().is_some_and(|all| all.contains_key(MIRROR_ANNOTATION));
+    let is_mirror =
+        metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(MIRROR_ANNOTATION));
     if is_mirror { "Node" } else { "" }
 }

@@ -42,7 +42,7 @@ pub(super) fn pod_spec(
             SpecOf::Template => requests::with_unreadable_as(Quantity::ZERO, wire, status),
         },
         node_selector: labels(wire.node_selector.clone().unwrap_or_default()),
-        tolerations: wire.tolerations.iter().flatten().filter_map(|it| toleration(it, whose)).collect(),
+        tolerations: wire.tolerations.iter().flatten().filter_map(|wire| toleration(wire, whose)).collect(),
         host_ports: host_ports(wire),
         ..always_readable(wire)
     };

@@ -23,8 +23,8 @@ pub(super) fn of_pod(spec: &PodSpec, status: Option<&PodStatus>) -> Result<Resou
     let total = sum(spec, status)?;
     let many = total.iter().count();
     if many > MAX_PARTS {
-        let found = format_args!("{many} resources");
-        return Err(Problem::new("containers", found, format_args!("at most {MAX_PARTS}")));
+        let count = format_args!("{many} resources");
+        return Err(Problem::new("containers", count, format_args!("at most {MAX_PARTS}")));
     }
     Ok(total)
 }
@@ -54,8 +54,8 @@ pub(super) fn with_unreadable_as(amount: Quantity, spec: &PodSpec, status: Optio
 
 /// What a pod is taken to ask for of which nobody can say what its containers ask for.
 pub(super) fn unknown() -> Resources {
-    let all = [CPU, MEMORY, EPHEMERAL_STORAGE];
-    all.iter().map(|name| (*name, Quantity::units(i64::MAX))).chain([(PODS, Quantity::units(1))]).collect()
+    let names = [CPU, MEMORY, EPHEMERAL_STORAGE];
+    names.iter().map(|name| (*name, Quantity::units(i64::MAX))).chain([(PODS, Quantity::units(1))]).collect()
 }
 
 fn set_unreadable(amount: &WireQuantity, amounts: Option<&mut BTreeMap<String, WireQuantity>>) {
@@ -67,8 +67,8 @@ fn set_unreadable(amount: &WireQuantity, amounts: Option<&mut BTreeMap<String, W
 
 fn sum(spec: &PodSpec, status: Option<&PodStatus>) -> Result<Resources, Problem> {
     let mut total = of_containers(spec, status)?;
-    if let Some(own) = &spec.resources {
-        raise_to_pod_level(&mut total, own).within("resources")?;
+    if let Some(pod_level) = &spec.resources {
+        raise_to_pod_level(&mut total, pod_level).within("resources")?;
     }
     total.add(&resources("overhead", spec.overhead.as_ref())?);
     let mut named: Resources = total.iter().filter(|(_, quantity)| !quantity.is_zero()).collect();
@@ -107,14 +107,14 @@ fn of_containers(spec: &PodSpec, status: Option<&PodStatus>) -> Result<Resources
         let is_sidecar = is_sidecar(container);
         let statuses =
             status.and_then(|status| status.init_container_statuses.as_deref()).filter(|_| is_sidecar);
-        let own = of_container(container, statuses, infeasible).within_item("initContainers", index)?;
+        let requests = of_container(container, statuses, infeasible).within_item("initContainers", index)?;
         if is_sidecar {
-            total.add(&own);
-            sidecars.add(&own);
+            total.add(&requests);
+            sidecars.add(&requests);
             most.raise_to(&sidecars);
         } else {
             let mut together = sidecars.clone();
-            together.add(&own);
+            together.add(&requests);
             most.raise_to(&together);
         }
     }
@@ -161,9 +161,9 @@ fn wanted(wire: &ResourceRequirements) -> Result<Resources, Problem> {
 
 /// Pod-level requests replace the containers'. A pod-level limit alone stands in where no container
 /// asks, and always for huge pages, which cannot be overcommitted.
-fn raise_to_pod_level(total: &mut Resources, own: &ResourceRequirements) -> Result<(), Problem> {
-    let requests = resources("requests", own.requests.as_ref())?;
-    let limits = resources("limits", own.limits.as_ref())?;
+fn raise_to_pod_level(total: &mut Resources, pod_level: &ResourceRequirements) -> Result<(), Problem> {
+    let requests = resources("requests", pod_level.requests.as_ref())?;
+    let limits = resources("limits", pod_level.limits.as_ref())?;
     for (name, limit) in limits.iter().filter(|(name, _)| has_pod_level(name)) {
         if !total.names(name) || name.starts_with(HUGE_PAGES) {
             total.set(name, limit);

@@ -71,8 +71,8 @@ fn host_ports(wire: &wire::PodSpec) -> Result<Vec<HostPort>, Problem> {
     ports.sort();
     ports.dedup();
     if ports.len() > MAX_PARTS {
-        let found = format!("{} ports of the host", ports.len());
-        return Err(Problem::new("containers", found, format_args!("at most {MAX_PARTS}")));
+        let count = format!("{} ports of the host", ports.len());
+        return Err(Problem::new("containers", count, format_args!("at most {MAX_PARTS}")));
     }
     Ok(ports)
 }
@@ -83,8 +83,9 @@ pub(super) fn lasting_containers(
 ) -> impl Iterator<Item = (&'static str, usize, &wire::Container)> {
     let sidecars = wire.init_containers.iter().flatten().enumerate();
     let sidecars = sidecars.filter(|(_, container)| requests::is_sidecar(container));
-    let containers = wire.containers.iter().enumerate().map(|(index, it)| ("containers", index, it));
-    containers.chain(sidecars.map(|(index, it)| ("initContainers", index, it)))
+    let containers =
+        wire.containers.iter().enumerate().map(|(index, container)| ("containers", index, container));
+    containers.chain(sidecars.map(|(index, container)| ("initContainers", index, container)))
 }
 
 fn container_ports(container: &wire::Container, on_host: bool) -> Result<Vec<HostPort>, Problem> {

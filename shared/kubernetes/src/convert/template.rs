@@ -94,9 +94,9 @@ pub fn capacity_buffer(
 ) -> Result<CapacityBuffer, Invalid> {
     let field =
         if object.spec.pod_template_ref.is_some() { "spec.podTemplateRef" } else { "spec.scalableRef" };
-    let refuse = |found: String, allowed: &str| {
+    let refuse = |value: String, allowed: &str| {
         let name = format!("CapacityBuffer/{}/{}", object.id.namespace, object.id.name);
-        Err(Invalid::new(name, field, found, allowed))
+        Err(Invalid::new(name, field, value, allowed))
     };
     let reference = object.template().map(|reference| reference.to_string()).unwrap_or_default();
     match template {

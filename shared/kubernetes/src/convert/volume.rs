@@ -84,12 +84,12 @@ impl Volumes {
             }
         }
         let volumes = || {
-            let all = self.persistent.iter();
-            all.filter_map(|(name, volume)| Some((name.as_str(), volume.as_ref().ok()?)))
+            let persistent = self.persistent.iter();
+            persistent.filter_map(|(name, volume)| Some((name.as_str(), volume.as_ref().ok()?)))
         };
         unbound
             .into_iter()
-            .map(|(name, claims)| (name, StaticVolumes::of(name, volumes(), &claims)))
+            .map(|(name, claims)| (name, StaticVolumes::deal(name, volumes(), &claims)))
             .collect()
     }
 
@@ -216,27 +216,28 @@ struct Place {
 
 /// All alternatives together, each once; no condition where one of them has none, and `None` where
 /// there are none.
-fn any_of<'r>(places: impl Iterator<Item = &'r Vec<Requirements>>) -> Option<Vec<Requirements>> {
-    let mut all: Option<Vec<Requirements>> = None;
-    for place in places {
-        if place.is_empty() {
+fn any_of<'r>(volumes: impl Iterator<Item = &'r Vec<Requirements>>) -> Option<Vec<Requirements>> {
+    let mut together: Option<Vec<Requirements>> = None;
+    for alternatives in volumes {
+        if alternatives.is_empty() {
             return Some(Vec::new());
         }
-        let all = all.get_or_insert_with(Vec::new);
-        let new: Vec<Requirements> = place.iter().filter(|one| !all.contains(one)).cloned().collect();
-        all.extend(new);
+        let together = together.get_or_insert_with(Vec::new);
+        let new: Vec<Requirements> =
+            alternatives.iter().filter(|one| !together.contains(one)).cloned().collect();
+        together.extend(new);
     }
-    all
+    together
 }
 
 /// Keeps what was read under its name, and hands a complaint back.
 fn keep<K: Ord, T>(
-    all: &mut BTreeMap<K, Result<T, Invalid>>,
+    kept: &mut BTreeMap<K, Result<T, Invalid>>,
     name: K,
     read: Result<T, Invalid>,
 ) -> Result<(), Invalid> {
     let complaint = read.as_ref().err().cloned();
-    all.insert(name, read);
+    kept.insert(name, read);
     complaint.map_or(Ok(()), Err)
 }
 

@@ -42,9 +42,9 @@ impl Sink for Objects {
         self.documents += 1;
     }
 
-    fn strange(&mut self, found: String) {
+    fn strange(&mut self, shown: String) {
         let object = format!("object {}", self.documents);
-        self.refuse(Invalid::new(object, "kind", found, "a Kubernetes object or List"));
+        self.refuse(Invalid::new(object, "kind", shown, "a Kubernetes object or List"));
     }
 
     fn object(&mut self, version: &str, kind: &str, object: Object) {
@@ -166,7 +166,9 @@ impl Objects {
             return;
         }
         let annotations = whole.pointer("/metadata/annotations");
-        let Some(wish) = annotations.and_then(|all| all.get(labels::DO_NOT_DISRUPT)) else { return };
+        let Some(wish) = annotations.and_then(|annotations| annotations.get(labels::DO_NOT_DISRUPT)) else {
+            return;
+        };
         let wish = wish.as_str().map_or_else(|| wish.to_string(), str::to_owned);
         let names = ["/status/nodeName", "/status/providerID"].map(|field| whole.pointer(field));
         for name in names.into_iter().flatten().filter_map(Value::as_str) {
@@ -180,12 +182,12 @@ impl Objects {
         kind: &'static str,
         object: Object,
         read: impl Fn(&Value) -> Result<T, Vec<Invalid>>,
-        all: impl Fn(&mut Dump) -> &mut Vec<T>,
+        kept: impl Fn(&mut Dump) -> &mut Vec<T>,
     ) {
         let label = object.label(kind);
         let Some(read) = self.read_configured(kind, object, read) else { return };
         if self.is_new(kind, label.clone(), &label) {
-            all(&mut self.dump).push(read);
+            kept(&mut self.dump).push(read);
         }
     }
 
@@ -210,7 +212,7 @@ impl Objects {
         &mut self,
         kind: &'static str,
         object: Object,
-        all: impl Fn(&mut Dump) -> &mut BTreeMap<String, Value>,
+        kept: impl Fn(&mut Dump) -> &mut BTreeMap<String, Value>,
     ) {
         let label = object.label(kind);
         let Some(value) = self.sound(object.into_value(kind)) else { return };
@@ -220,7 +222,7 @@ impl Objects {
             return self.refuse(problem);
         }
         if self.is_new(kind, label, &name) {
-            all(&mut self.dump).insert(name, value);
+            kept(&mut self.dump).insert(name, value);
         }
     }
 
@@ -346,8 +348,8 @@ impl Objects {
             _ => "",
         };
         if !allowed.is_empty() && allowed != version {
-            let found = format!("{version:?}");
-            return self.refuse(Invalid::new(object.label(kind), "apiVersion", found, allowed));
+            let shown = format!("{version:?}");
+            return self.refuse(Invalid::new(object.label(kind), "apiVersion", shown, allowed));
         }
         let name = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
         *self.dump.other.entry(name).or_default() += 1;
@@ -362,8 +364,8 @@ impl Objects {
     }
 
     fn refuse_twice(&mut self, object: String, field: &str, identity: &str) {
-        let found = format!("{identity} a second time");
-        self.refuse(Invalid::new(object, field, found, "each object once; the first is used"));
+        let shown = format!("{identity} a second time");
+        self.refuse(Invalid::new(object, field, shown, "each object once; the first is used"));
     }
 
     fn sound<T>(&mut self, read: Result<T, Invalid>) -> Option<T> {

@@ -18,7 +18,7 @@ pub(super) trait Sink {
     /// An object with its version and kind, which may be empty.
     fn object(&mut self, version: &str, kind: &str, object: Object);
     /// Something that is no object.
-    fn strange(&mut self, found: String);
+    fn strange(&mut self, value: String);
 }
 
 /// Reads a sequence of JSON values.
@@ -103,9 +103,9 @@ impl<'de, S: Sink, P: Part> DeserializeSeed<'de> for Document<'_, S, P> {
 /// The answers to everything that is no object.
 macro_rules! strange {
     ($($visit:ident: $type:ty),*) => {
-        $(fn $visit<E>(self, found: $type) -> Result<Self::Value, E> {
+        $(fn $visit<E>(self, value: $type) -> Result<Self::Value, E> {
             self.sink.document();
-            self.sink.strange(short(Value::from(found)));
+            self.sink.strange(short(Value::from(value)));
             Ok(Self::Value::default())
         })*
 

@@ -73,7 +73,7 @@ impl<R: BufRead> Lines<R> {
     /// Passes over what lies between documents. False at the end of the file.
     fn skip_to_content(&mut self) -> io::Result<bool> {
         while !self.line.is_empty() {
-            match Line::of(&self.line) {
+            match Line::classify(&self.line) {
                 Line::Blank | Line::Marker => self.advance()?,
                 Line::MarkerWithContent | Line::Directive | Line::Content => return Ok(true),
             }
@@ -93,7 +93,7 @@ enum Line {
 }
 
 impl Line {
-    fn of(line: &[u8]) -> Self {
+    fn classify(line: &[u8]) -> Self {
         let line = line.trim_ascii_end();
         let is_blank = |text: &[u8]| matches!(text.trim_ascii_start().first(), None | Some(b'#'));
         match line.strip_prefix(b"---") {
@@ -118,7 +118,7 @@ struct Document<'a, R> {
 impl<R: BufRead> Read for Document<'_, R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if self.taken == 0 {
-            match Line::of(&self.lines.line) {
+            match Line::classify(&self.lines.line) {
                 Line::Marker | Line::MarkerWithContent if self.content => return Ok(0),
                 Line::Marker | Line::Directive | Line::Blank => {}
                 Line::MarkerWithContent | Line::Content => self.content = true,

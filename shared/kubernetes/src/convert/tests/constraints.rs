@@ -62,9 +62,9 @@ fn node_affinity_keeps_its_alternatives() {
 
 #[test]
 fn node_affinity_that_makes_no_sense_is_told_of() {
-    let place = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
+    let field = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
     let one = |expression: Value| node_affinity(&json!([{ "matchExpressions": [expression] }]));
-    degraded(&node_affinity(&json!([])), &format!("{place}: found no terms; allowed: one term or more"));
+    degraded(&node_affinity(&json!([])), &format!("{field}: found no terms; allowed: one term or more"));
     let table = [
         (
             json!({ "key": "a", "operator": "Like" }),
@@ -84,7 +84,7 @@ fn node_affinity_that_makes_no_sense_is_told_of() {
         ),
     ];
     for (expression, complaint) in table {
-        degraded(&one(expression), &format!("{place}[0].matchExpressions[0].{complaint}"));
+        degraded(&one(expression), &format!("{field}[0].matchExpressions[0].{complaint}"));
     }
     let preferred = json!({ "affinity": { "nodeAffinity": {
         "preferredDuringSchedulingIgnoredDuringExecution": [{ "weight": 0, "preference": {} }],
@@ -155,7 +155,7 @@ fn spread_constraints_and_their_defaults() {
     assert!(
         plain.honor_affinity && !plain.honor_taints && !plain.schedule_anyway && plain.min_domains.is_none()
     );
-    let all = spec(&one(json!({
+    let spread = spec(&one(json!({
         "whenUnsatisfiable": "ScheduleAnyway",
         "minDomains": 3,
         "nodeAffinityPolicy": "Ignore",
@@ -163,10 +163,15 @@ fn spread_constraints_and_their_defaults() {
         "labelSelector": {},
         "matchLabelKeys": ["hash"],
     })));
-    let all = &all.topology_spread[0];
-    assert!(!all.honor_affinity && all.honor_taints && all.schedule_anyway && all.min_domains == Some(3));
+    let spread = &spread.topology_spread[0];
+    assert!(
+        !spread.honor_affinity
+            && spread.honor_taints
+            && spread.schedule_anyway
+            && spread.min_domains == Some(3)
+    );
     let narrowed = json!({ "matchExpressions": [{ "key": "hash", "operator": "In", "values": ["abc"] }] });
-    assert_eq!(written(&all.selector), narrowed);
+    assert_eq!(written(&spread.selector), narrowed);
     let table = [
         (json!({ "maxSkew": 0 }), "maxSkew: found 0; allowed: 1 or more"),
         (json!({ "minDomains": 0 }), "minDomains: found 0; allowed: 1 or more"),

@@ -11,15 +11,15 @@ use crate::wire::read_value_in_part;
 
 /// A pod that uses a toleration of a later Kubernetes, with these parts beside it.
 fn of_tomorrow(parts: &Value) -> Pod {
-    let mut all = json!({ "spec": {
+    let mut object = json!({ "spec": {
         "containers": [{ "name": "main", "resources": { "requests": { "cpu": "1900m", "memory": "1Gi" } } }],
         "tolerations": [
             { "key": "a", "operator": "Exists" },
             { "key": "sla", "operator": "Gt", "value": "900", "effect": "NoSchedule" },
         ],
     } });
-    super::merge(&mut all, parts);
-    with(&all).unwrap()
+    super::merge(&mut object, parts);
+    with(&object).unwrap()
 }
 
 #[test]
@@ -37,8 +37,8 @@ fn a_pod_keeps_what_it_is_and_what_it_takes() {
         "status": { "phase": "Running" },
     }));
     let problem = pod.degraded.as_ref().unwrap();
-    let told = r#"Pod/shop/web-0: spec.tolerations[1].operator: found "Gt"; allowed: Equal or Exists"#;
-    assert_eq!(problem.to_string(), told);
+    let message = r#"Pod/shop/web-0: spec.tolerations[1].operator: found "Gt"; allowed: Equal or Exists"#;
+    assert_eq!(problem.to_string(), message);
     assert_eq!(
         (pod.uid.as_str(), pod.id.to_string().as_str(), pod.labels["app"].as_str()),
         ("u-1", "shop/web-0", "web")

@@ -24,11 +24,11 @@ fn wanting(class: &str) -> Value {
 
 /// A volume of the class `local` in a zone that suits the claim, with these parts.
 fn volume(name: &str, zone: &str, parts: &Value) -> Value {
-    let place = json!({"key": Z, "operator": "In", "values": [zone]});
+    let zone_is = json!({"key": Z, "operator": "In", "values": [zone]});
     let mut object = json!({"kind": "PersistentVolume", "metadata": {"name": name}, "status": {"phase": "Available"},
         "spec": {"storageClassName": "local", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "10Gi"},
             "csi": {"driver": "ebs.csi.aws.com", "volumeHandle": format!("vol-{name}")},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [place]}]}}}});
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [zone_is]}]}}}});
     merge(&mut object, parts);
     object
 }
@@ -119,8 +119,8 @@ fn dealt(claims: &[(&str, Value)], volumes: &[Value]) -> Vec<String> {
         .collect();
     let names: BTreeSet<_> =
         claims.iter().map(|claim| named(claim["metadata"]["name"].as_str().unwrap())).collect();
-    let (read, told) = read(&[&claims[..], &[local()], volumes].concat());
-    assert_eq!(told, Vec::<String>::new());
+    let (read, complaints) = read(&[&claims[..], &[local()], volumes].concat());
+    assert_eq!(complaints, Vec::<String>::new());
     let zones = |claim: &outrigger_model::VolumeClaim| {
         let places: Vec<String> = claim.alternatives.iter().map(ToString::to_string).collect();
         claim.problem.clone().unwrap_or_else(|| places.join(" ").replace(&format!("{Z} In "), ""))
@@ -141,8 +141,8 @@ fn no_volume_is_meant_for_two_claims() {
     assert_eq!(dealt(&named, &[a.clone(), b.clone()]), ["[a]", "[b]"]);
     let named = [("x", large), ("y", none.clone())];
     assert_eq!(dealt(&named, &[a.clone(), b]), ["[b]", "[a]"]);
-    let found = dealt(&two, std::slice::from_ref(&a));
-    assert!(found[1].contains("(a: another claim comes before)"), "{found:?}");
+    let dealt_out = dealt(&two, std::slice::from_ref(&a));
+    assert!(dealt_out[1].contains("(a: another claim comes before)"), "{dealt_out:?}");
     let kept = volume("k", "k", &json!({"spec": {"claimRef": {"namespace": "shop", "name": "y"}}}));
     assert_eq!(dealt(&two, &[a, kept]), ["[a]", "[k]"]);
 }

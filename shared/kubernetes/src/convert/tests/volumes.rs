@@ -53,29 +53,29 @@ fn zone(values: &[&str]) -> Value {
 /// problem.
 #[track_caller]
 pub(super) fn check(objects: &[Value], expected: &str) {
-    let (volumes, told) = read(objects);
-    assert!(told.iter().all(|told| expected.contains(&problem_of(told))), "{told:?}");
+    let (volumes, complaints) = read(objects);
+    assert!(complaints.iter().all(|complaint| expected.contains(&problem_of(complaint))), "{complaints:?}");
     let claim = volumes.claims(&BTreeSet::from([named("data")])).remove(0);
     let alternatives: Vec<String> = claim.alternatives.iter().map(|a| format!(" or {a}")).collect();
-    let found = claim
+    let shown = claim
         .problem
         .clone()
         .unwrap_or_else(|| format!("{} {}{}", claim.driver, claim.handle, alternatives.concat()));
-    assert_eq!(found, expected);
+    assert_eq!(shown, expected);
 }
 
 /// These objects, and the complaints about them.
 pub(super) fn read(objects: &[Value]) -> (Volumes, Vec<String>) {
-    let (mut volumes, mut told) = (Volumes::default(), Vec::new());
+    let (mut volumes, mut complaints) = (Volumes::default(), Vec::new());
     for object in objects {
         let added = match object["kind"].as_str().unwrap() {
             "PersistentVolumeClaim" => volumes.add_claim(serde_json::from_value(object.clone()).unwrap()),
             "PersistentVolume" => volumes.add_volume(serde_json::from_value(object.clone()).unwrap()),
             _ => volumes.add_class(serde_json::from_value(object.clone()).unwrap()),
         };
-        told.extend(added.err().map(|problem| problem.to_string()));
+        complaints.extend(added.err().map(|problem| problem.to_string()));
     }
-    (volumes, told)
+    (volumes, complaints)
 }
 
 /// The claim of this name in the namespace `shop`.
@@ -115,7 +115,7 @@ fn a_bound_claim_goes_where_its_volume_is() {
 
 #[test]
 fn who_may_use_a_claim_and_where_it_was_asked_for_are_kept() {
-    let told = |object: Value, others: &[Value]| {
+    let access = |object: Value, others: &[Value]| {
         let (volumes, _) = read(&[&[object], others].concat());
         let claim = volumes.claims(&BTreeSet::from([named("data")])).remove(0);
         (claim.for_one_pod, claim.needs_scheduler, claim.selected_node, claim.on_host)
@@ -123,18 +123,18 @@ fn who_may_use_a_claim_and_where_it_was_asked_for_are_kept() {
     let mut alone = bound();
     alone["spec"]["accessModes"] = json!(["ReadWriteOncePod"]);
     let zonal = with_terms(&json!([{"matchExpressions": [zone(&["a"])]}]));
-    assert_eq!(told(alone, std::slice::from_ref(&zonal)), (true, true, None, false));
+    assert_eq!(access(alone, std::slice::from_ref(&zonal)), (true, true, None, false));
     let selected = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "i-1"}}});
     let mut selecting = claim(&selected);
     selecting["spec"]["storageClassName"] = json!("gp3");
-    assert_eq!(told(selecting, &[class("gp3", &json!({}))]), (false, true, Some("i-1".into()), false));
+    assert_eq!(access(selecting, &[class("gp3", &json!({}))]), (false, true, Some("i-1".into()), false));
     let mut late = bound();
     merge(&mut late, &selected);
-    assert_eq!(told(late, &[zonal]), (false, false, None, false), "it has its volume");
+    assert_eq!(access(late, &[zonal]), (false, false, None, false), "it has its volume");
     let host = json!({"key": "kubernetes.io/hostname", "operator": "In", "values": ["n"]});
     let local = volume(&json!({"local": {"path": "/x"},
         "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [host]}]}}}));
-    assert_eq!(told(bound(), &[local]), (false, false, None, true));
+    assert_eq!(access(bound(), &[local]), (false, false, None, true));
 }
 
 #[test]

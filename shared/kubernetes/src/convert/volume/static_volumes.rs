@@ -22,7 +22,7 @@ pub(super) struct StaticVolumes<'v> {
 
 impl<'v> StaticVolumes<'v> {
     /// Deals the volumes of a class out to its claims.
-    pub(super) fn of(
+    pub(super) fn deal(
         class: &str,
         volumes: impl Iterator<Item = (&'v str, &'v Volume)>,
         claims: &[(&'v PodRef, &'v Claim)],
@@ -48,8 +48,8 @@ impl<'v> StaticVolumes<'v> {
         }
         let mut meant: BTreeMap<&PodRef, Vec<&str>> = BTreeMap::new();
         for (names, (claim, (id, _))) in fitting.iter().zip(claims.iter().enumerate()) {
-            let own = names.iter().copied().filter(|name| owners.get(name) == Some(&claim));
-            meant.insert(id, own.collect());
+            let dealt = names.iter().copied().filter(|name| owners.get(name) == Some(&claim));
+            meant.insert(id, dealt.collect());
         }
         Self { available, meant }
     }
@@ -65,13 +65,13 @@ impl<'v> StaticVolumes<'v> {
         if self.available.is_empty() {
             return "no PersistentVolume of it is Available".to_owned();
         }
-        let told = self.available.iter().take(TOLD_MAX).map(|(name, volume)| {
+        let reasons = self.available.iter().take(TOLD_MAX).map(|(name, volume)| {
             let why = misfit(id, claim, volume).unwrap_or_else(|| "another claim comes before".to_owned());
             format!("{name}: {why}")
         });
         let more = self.available.len().saturating_sub(TOLD_MAX);
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        format!("no Available PersistentVolume of it fits ({}{more})", told.collect::<Vec<_>>().join("; "))
+        format!("no Available PersistentVolume of it fits ({}{more})", reasons.collect::<Vec<_>>().join("; "))
     }
 }
 
