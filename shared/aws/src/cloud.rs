@@ -108,14 +108,14 @@ impl AwsCloud {
         if role.as_deref() == Some("Node") {
             return Ok(());
         }
-        let found =
+        let group_role =
             role.map_or_else(|| "none that is known".to_owned(), |role| format!("one of role {role}"));
         Err(CloudError::Unusable {
             what: format!("EC2NodeClass/{}", class.name),
             why: Invalid::new(
                 format!("spec.tags[{}]", labels::INSTANCE_GROUP),
                 "",
-                format!("the InstanceGroup {group:?}, {found}"),
+                format!("the InstanceGroup {group:?}, {group_role}"),
                 "one of role Node in the kOps state store",
             )
             .to_string(),
@@ -125,16 +125,16 @@ impl AwsCloud {
     /// Makes sure that what nodeup will be told is still what the class was made from. The class
     /// may be a minute old, and machines that start with an old hash never join.
     async fn check_nodeup_config(&self, class: &NodeClass) -> Result<(), CloudError> {
-        let known =
+        let hash_at_resolution =
             lock(&self.classes).get(&class.reference).and_then(|resolved| resolved.nodeup_config.clone());
-        let (Some(store), Some(known), true) =
-            (&self.config.state_store, known, class.reference.is_instance_group())
+        let (Some(store), Some(hash_at_resolution), true) =
+            (&self.config.state_store, hash_at_resolution, class.reference.is_instance_group())
         else {
             return Ok(());
         };
         let group = &class.reference.name;
         let config = state_store::nodeup_config(&self.aws, store, &self.config.cluster, group).await?;
-        if config.as_deref().map(sha256_base64).as_ref() == Some(&known) {
+        if config.as_deref().map(sha256_base64).as_ref() == Some(&hash_at_resolution) {
             return Ok(());
         }
         lock(&self.classes).remove(&class.reference);
@@ -170,13 +170,13 @@ impl Cloud for AwsCloud {
 
     async fn managed_pools(&self) -> Result<ManagedPools, CloudError> {
         let Some(store) = &self.config.state_store else { return Ok(ManagedPools::default()) };
-        let known = lock(&self.managed_pools).clone();
-        if let Some((pools, at)) = &known
+        let remembered = lock(&self.managed_pools).clone();
+        if let Some((pools, at)) = &remembered
             && at.elapsed() < CLASS_LIFETIME
         {
             return Ok(pools.clone());
         }
-        match (state_store::managed_pools(&self.aws, store, &self.config.cluster).await, known) {
+        match (state_store::managed_pools(&self.aws, store, &self.config.cluster).await, remembered) {
             (Ok(pools), _) => {
                 *lock(&self.managed_pools) = Some((pools.clone(), Instant::now()));
                 Ok(pools)
@@ -192,11 +192,11 @@ impl Cloud for AwsCloud {
 
     async fn resolve_class(&self, source: &ClassSource) -> Result<NodeClass, CloudError> {
         let reference = source.reference();
-        if let Some(known) = lock(&self.classes).get(&reference)
-            && known.source == *source
-            && known.at.elapsed() < CLASS_LIFETIME
+        if let Some(resolved) = lock(&self.classes).get(&reference)
+            && resolved.source == *source
+            && resolved.at.elapsed() < CLASS_LIFETIME
         {
-            return Ok(known.class.clone());
+            return Ok(resolved.class.clone());
         }
         let (class, nodeup_config) = Box::pin(self.resolve(source)).await?;
         let resolved =
@@ -219,8 +219,8 @@ impl Cloud for AwsCloud {
             LaunchTemplate::Borrowed { name, version } => {
                 Ok(TemplateRef { name: name.clone(), version: version.clone() })
             }
-            LaunchTemplate::Own(own) => {
-                let wanted = Wanted { class, own, reservation };
+            LaunchTemplate::Own(own_template) => {
+                let wanted = Wanted { class, own_template, reservation };
                 template::ensure(&self.aws, &self.config.cluster, wanted, &self.templates).await
             }
             LaunchTemplate::None => Err(CloudError::Unusable {

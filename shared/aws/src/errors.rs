@@ -5,22 +5,22 @@ use aws_sdk_ec2::error::{ProvideErrorMetadata, SdkError};
 use outrigger_engine::ports::{CloudError, LedgerError};
 
 /// What an AWS service made of a request.
-pub(crate) enum Verdict {
+pub(crate) enum RequestFate {
     /// It was refused with a code and words, and nothing has happened.
     Refused { code: String, message: String },
     /// No answer, or one that says nothing about what has happened.
     Unknown,
 }
 
-/// The verdict of an SDK error. A server fault leaves open whether something has happened; a
+/// What an SDK error says of its request. A server fault leaves open whether something has happened; a
 /// throttle does not.
-pub(crate) fn verdict<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> Verdict {
-    let SdkError::ServiceError(context) = error else { return Verdict::Unknown };
+pub(crate) fn request_fate<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> RequestFate {
+    let SdkError::ServiceError(context) = error else { return RequestFate::Unknown };
     let code = context.err().code().unwrap_or_default();
     if context.raw().status().is_server_error() && !is_throttle(code) {
-        return Verdict::Unknown;
+        return RequestFate::Unknown;
     }
-    Verdict::Refused {
+    RequestFate::Refused {
         code: code.to_owned(),
         message: context.err().message().unwrap_or_default().to_owned(),
     }
@@ -52,9 +52,9 @@ where
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
 {
     let attempted = attempted.into();
-    match verdict(&error) {
-        Verdict::Refused { code, message } => CloudError::Refused { service, attempted, code, message },
-        Verdict::Unknown => CloudError::Unknown { service, attempted, source: Box::new(error) },
+    match request_fate(&error) {
+        RequestFate::Refused { code, message } => CloudError::Refused { service, attempted, code, message },
+        RequestFate::Unknown => CloudError::Unknown { service, attempted, source: Box::new(error) },
     }
 }
 
@@ -64,8 +64,8 @@ where
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
 {
     let attempted = attempted.into();
-    match verdict(&error) {
-        Verdict::Refused { code, message } => LedgerError::Refused { attempted, code, message },
-        Verdict::Unknown => LedgerError::Unreachable { attempted, source: Box::new(error) },
+    match request_fate(&error) {
+        RequestFate::Refused { code, message } => LedgerError::Refused { attempted, code, message },
+        RequestFate::Unknown => LedgerError::Unreachable { attempted, source: Box::new(error) },
     }
 }

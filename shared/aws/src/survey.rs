@@ -31,22 +31,23 @@ pub(crate) async fn survey(aws: &Aws) -> Result<Catalog, CloudError> {
         pricing::on_demand(aws),
     )
     .await;
-    let (Some(types), Some(zones)) = (known("instance types", types), known("offerings", zones)) else {
+    let (Some(types), Some(zones)) = (or_embedded("instance types", types), or_embedded("offerings", zones))
+    else {
         return embedded(aws).await;
     };
-    let list = known("on-demand prices", on_demand).filter(|prices| !prices.is_empty());
+    let list = or_embedded("on-demand prices", on_demand).filter(|prices| !prices.is_empty());
     let list = match list {
         Some(prices) => prices,
         None => embedded::on_demand_prices(&aws.region).map_err(|error| unusable(&error))?.clone(),
     };
-    let spot = known("spot prices", spot);
+    let spot = or_embedded("spot prices", spot);
     let entries = types.iter().filter_map(|info| entry(info, &zones, &list, spot.as_ref())).collect();
     Ok(Catalog::refreshed(&aws.region, Timestamp::now(), spot.is_none(), entries))
 }
 
 /// The catalogue that is compiled in, for the zones of the region.
 pub(crate) async fn embedded(aws: &Aws) -> Result<Catalog, CloudError> {
-    let zones = known("availability zones", availability_zones(aws).await).unwrap_or_default();
+    let zones = or_embedded("availability zones", availability_zones(aws).await).unwrap_or_default();
     Catalog::embedded(&aws.region, &zones).map_err(|error| unusable(&error))
 }
 
@@ -55,7 +56,7 @@ pub(crate) fn unusable(error: &CatalogError) -> CloudError {
     CloudError::Unusable { what: "the catalogue".into(), why: error.to_string() }
 }
 
-fn known<T>(what: &str, answer: Result<T, CloudError>) -> Option<T> {
+fn or_embedded<T>(what: &str, answer: Result<T, CloudError>) -> Option<T> {
     answer
         .inspect_err(|error| {
             let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
@@ -106,13 +107,13 @@ async fn instance_types(aws: &Aws) -> Result<Vec<InstanceTypeInfo>, CloudError> 
         .into_paginator()
         .page_size(TYPES_PER_PAGE)
         .send();
-    let mut found = Vec::new();
+    let mut types = Vec::new();
     while let Some(page) = pages.next().await {
         let page = page.map_err(|error| errors::cloud(SERVICE, "list instance types", error))?;
         aws.next_page().await;
-        found.extend(page.instance_types.unwrap_or_default());
+        types.extend(page.instance_types.unwrap_or_default());
     }
-    Ok(found)
+    Ok(types)
 }
 
 async fn zones_by_type(aws: &Aws) -> Result<ZonesByType, CloudError> {
@@ -164,10 +165,10 @@ async fn spot_prices(aws: &Aws) -> Result<SpotPrices, CloudError> {
                 continue;
             };
             let at = entry.timestamp().map_or(0, DateTime::secs);
-            let known =
+            let newest =
                 latest.entry((kind.as_str().to_owned(), zone.to_owned())).or_insert((i64::MIN, price));
-            if at >= known.0 && price > Price::ZERO {
-                *known = (at, price);
+            if at >= newest.0 && price > Price::ZERO {
+                *newest = (at, price);
             }
         }
     }

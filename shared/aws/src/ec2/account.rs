@@ -56,11 +56,11 @@ async fn second_images(
     aws: &Aws,
     references: &BTreeMap<String, ImageReference>,
 ) -> Result<BTreeMap<String, Vec<ImageFacts>>, CloudError> {
-    let mut found = BTreeMap::new();
+    let mut by_arch = BTreeMap::new();
     for (arch, reference) in references {
-        found.insert(arch.clone(), images::of_reference(aws, reference).await?);
+        by_arch.insert(arch.clone(), images::of_reference(aws, reference).await?);
     }
-    Ok(found)
+    Ok(by_arch)
 }
 
 /// The subnets that any of an EC2NodeClass's terms selects, in order of id.
@@ -68,15 +68,15 @@ pub(crate) async fn subnets_of_terms(
     aws: &Aws,
     terms: &[SubnetSelectorTerm],
 ) -> Result<Vec<SubnetFacts>, CloudError> {
-    let mut found = BTreeMap::new();
+    let mut by_id = BTreeMap::new();
     for term in terms {
         let filters = match &term.id {
             Some(id) => vec![filter("subnet-id", [id])],
             None => term.tags.iter().map(|(key, value)| tag_filter(key, value)).collect(),
         };
-        found.extend(subnets(aws, filters).await?.into_iter().map(|subnet| (subnet.id.clone(), subnet)));
+        by_id.extend(subnets(aws, filters).await?.into_iter().map(|subnet| (subnet.id.clone(), subnet)));
     }
-    Ok(found.into_values().collect())
+    Ok(by_id.into_values().collect())
 }
 
 /// The security groups that any of an EC2NodeClass's terms selects, in order of id.
@@ -84,16 +84,16 @@ pub(crate) async fn security_groups_of_terms(
     aws: &Aws,
     terms: &[SecurityGroupSelectorTerm],
 ) -> Result<Vec<String>, CloudError> {
-    let mut found = std::collections::BTreeSet::new();
+    let mut ids = std::collections::BTreeSet::new();
     for term in terms {
         let filters = match (&term.id, &term.name) {
             (Some(id), _) => vec![filter("group-id", [id])],
             (None, Some(name)) => vec![filter("group-name", [name])],
             (None, None) => term.tags.iter().map(|(key, value)| tag_filter(key, value)).collect(),
         };
-        found.extend(security_groups(aws, filters).await?.into_iter().map(|group| group.id));
+        ids.extend(security_groups(aws, filters).await?.into_iter().map(|group| group.id));
     }
-    Ok(found.into_iter().collect())
+    Ok(ids.into_iter().collect())
 }
 
 /// A filter on a tag; the value `*` asks only that the tag is there.
@@ -116,14 +116,14 @@ async fn security_groups_by(
 async fn subnets(aws: &Aws, filters: Vec<Filter>) -> Result<Vec<SubnetFacts>, CloudError> {
     let mut pages =
         aws.ec2(Rate::Describe).await.describe_subnets().set_filters(Some(filters)).into_paginator().send();
-    let mut found = Vec::new();
+    let mut subnets = Vec::new();
     while let Some(page) = pages.next().await {
         let page = page.map_err(|error| errors::cloud(SERVICE, "find subnets", error))?;
         aws.next_page().await;
-        found.extend(page.subnets().iter().map(read_subnet));
+        subnets.extend(page.subnets().iter().map(read_subnet));
     }
-    found.sort_by(|a, b| a.id.cmp(&b.id));
-    Ok(found)
+    subnets.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(subnets)
 }
 
 fn read_subnet(subnet: &Subnet) -> SubnetFacts {
@@ -152,17 +152,17 @@ async fn security_groups(aws: &Aws, filters: Vec<Filter>) -> Result<Vec<Security
         .set_filters(Some(filters))
         .into_paginator()
         .send();
-    let mut found = Vec::new();
+    let mut groups = Vec::new();
     while let Some(page) = pages.next().await {
         let page = page.map_err(|error| errors::cloud(SERVICE, "find security groups", error))?;
         aws.next_page().await;
-        found.extend(page.security_groups().iter().map(|group| SecurityGroupFacts {
+        groups.extend(page.security_groups().iter().map(|group| SecurityGroupFacts {
             id: group.group_id().unwrap_or_default().to_owned(),
             name: name_of(group.tags()),
         }));
     }
-    found.sort_by(|a, b| a.id.cmp(&b.id));
-    Ok(found)
+    groups.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(groups)
 }
 
 /// A launch template's default version and its latest one, in this order; nothing when there is

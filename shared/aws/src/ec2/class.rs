@@ -30,7 +30,7 @@ pub(crate) async fn resolve(aws: &Aws, cluster: &str, class: &EC2NodeClass) -> R
     ];
     let device = spec.root_device().and_then(|mapping| mapping.device_name.clone());
     let device_of_image = || images.first().map(|image| image.root_device.clone());
-    let own = OwnTemplate {
+    let template = OwnTemplate {
         user_data: spec.user_data.clone().unwrap_or_default(),
         instance_profile: spec.instance_profile.clone().unwrap_or_default(),
         security_groups,
@@ -49,11 +49,11 @@ pub(crate) async fn resolve(aws: &Aws, cluster: &str, class: &EC2NodeClass) -> R
     tags.insert(format!("kubernetes.io/cluster/{cluster}"), "owned".to_owned());
     let mut subnets: Vec<Subnet> = subnets
         .into_iter()
-        .map(|found| Subnet {
-            id: found.id,
-            zone: found.zone,
-            zone_id: found.zone_id,
-            free_addresses: found.free_addresses,
+        .map(|subnet| Subnet {
+            id: subnet.id,
+            zone: subnet.zone,
+            zone_id: subnet.zone_id,
+            free_addresses: subnet.free_addresses,
         })
         .collect();
     subnets.sort_by(|a, b| (&a.zone, &a.id).cmp(&(&b.zone, &b.id)));
@@ -68,7 +68,7 @@ pub(crate) async fn resolve(aws: &Aws, cluster: &str, class: &EC2NodeClass) -> R
         subnets,
         reservations,
         tags,
-        launch: LaunchTemplate::Own(own),
+        launch: LaunchTemplate::Own(template),
         kubelet: Kubelet::Karpenter(spec.kubelet_settings()),
         root_volume: spec.root_volume(),
         volumes: 0,

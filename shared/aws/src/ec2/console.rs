@@ -47,22 +47,22 @@ pub(crate) async fn progress(aws: &Aws, instance: &str) -> Result<Option<String>
         what: format!("the console of {instance}"),
         why: error.to_string(),
     })?;
-    Ok(told(&String::from_utf8_lossy(&bytes)))
+    Ok(last_messages(&String::from_utf8_lossy(&bytes)))
 }
 
 /// The last things that are known, in their order, what repeats once.
-fn told(console: &str) -> Option<String> {
-    let mut all: Vec<String> = Vec::new();
+fn last_messages(console: &str) -> Option<String> {
+    let mut messages: Vec<String> = Vec::new();
     for line in console.lines() {
-        let Some(words) = tasks(line).or_else(|| known(line).map(str::to_owned)) else { continue };
-        all.retain(|earlier| *earlier != words);
-        all.push(words);
+        let Some(words) = tasks(line).or_else(|| meaning_of(line).map(str::to_owned)) else { continue };
+        messages.retain(|earlier| *earlier != words);
+        messages.push(words);
     }
-    let last = &all[all.len().saturating_sub(TOLD)..];
+    let last = &messages[messages.len().saturating_sub(TOLD)..];
     (!last.is_empty()).then(|| last.join(", "))
 }
 
-fn known(line: &str) -> Option<&'static str> {
+fn meaning_of(line: &str) -> Option<&'static str> {
     KNOWN.iter().find(|(words, _)| line.contains(words)).map(|(_, meaning)| *meaning)
 }
 
@@ -70,9 +70,9 @@ fn known(line: &str) -> Option<&'static str> {
 fn tasks(line: &str) -> Option<String> {
     let (_, rest) = line.split_once("Tasks: ")?;
     let (done, rest) = rest.split_once(" done / ")?;
-    let (all, _) = rest.split_once(" total; ")?;
-    let (done, all): (u32, u32) = (done.parse().ok()?, all.parse().ok()?);
-    Some(format!("{done} of {all} tasks of nodeup were done"))
+    let (total, _) = rest.split_once(" total; ")?;
+    let (done, total): (u32, u32) = (done.parse().ok()?, total.parse().ok()?);
+    Some(format!("{done} of {total} tasks of nodeup were done"))
 }
 
 #[cfg(test)]
@@ -93,7 +93,7 @@ mod tests {
              I1128 08:00:33.000000 1 executor.go:111] Tasks: {secret} done / 79 total; 5 can run\n\
              W1128 08:00:34.000000 1 executor.go:139] error running task {secret}\n{secret}\n"
         );
-        let words = told(&console).unwrap();
+        let words = last_messages(&console).unwrap();
         assert!(!words.contains(secret), "{words}");
         assert_eq!(
             words,
@@ -106,7 +106,7 @@ mod tests {
     fn a_console_that_says_nothing_known_tells_nothing() {
         for console in ["", "\r\n \u{1b}\r\n", "password: swordfish\nlogin:", "Tasks: many done / 7 total; 1"]
         {
-            assert_eq!(told(console), None, "{console}");
+            assert_eq!(last_messages(console), None, "{console}");
         }
     }
 }

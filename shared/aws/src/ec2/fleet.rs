@@ -62,7 +62,7 @@ fn input(request: &FleetRequest) -> Option<CreateFleetInputBuilder> {
     let config = FleetLaunchTemplateConfigRequest::builder()
         .launch_template_specification(template)
         .set_overrides(Some(
-            request.overrides.iter().zip(0_u32..).map(|it| override_request(it, most)).collect(),
+            request.overrides.iter().zip(0_u32..).map(|wanted| override_request(wanted, most)).collect(),
         ))
         .build();
     let capacity = TargetCapacitySpecificationRequest::builder()
@@ -254,7 +254,7 @@ mod tests {
             );
             let on_demand = input.on_demand_options.and_then(|options| options.allocation_strategy);
             let spot = input.spot_options.and_then(|options| options.allocation_strategy);
-            (on_demand.map(|it| it.to_string()), spot.map(|it| it.to_string()))
+            (on_demand.map(|strategy| strategy.to_string()), spot.map(|strategy| strategy.to_string()))
         };
         let table = [
             (CapacityType::OnDemand, false, Some("lowest-price"), None),

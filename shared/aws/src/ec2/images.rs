@@ -16,23 +16,23 @@ pub(crate) async fn of_reference(
     aws: &Aws,
     reference: &ImageReference,
 ) -> Result<Vec<ImageFacts>, CloudError> {
-    let found = match reference {
+    let images = match reference {
         ImageReference::Id(id) => by_ids(aws, [id.clone()]).await?,
         ImageReference::Parameter(name) => by_parameter(aws, name).await?,
         ImageReference::Name { owner, name } => {
             by_filters(aws, std::slice::from_ref(owner), vec![filter("name", [name.as_str()])]).await?
         }
     };
-    Ok(newest(found))
+    Ok(newest(images))
 }
 
 /// The images that an EC2NodeClass selects, at most one for each architecture.
 pub(crate) async fn of_terms(aws: &Aws, terms: &[AmiSelectorTerm]) -> Result<Vec<ImageFacts>, CloudError> {
-    let mut found = Vec::new();
+    let mut images = Vec::new();
     for term in terms {
-        found.extend(of_term(aws, term).await?);
+        images.extend(of_term(aws, term).await?);
     }
-    Ok(newest(found))
+    Ok(newest(images))
 }
 
 async fn of_term(aws: &Aws, term: &AmiSelectorTerm) -> Result<Vec<Image>, CloudError> {
@@ -75,13 +75,13 @@ async fn by_filters(
         .set_filters(Some(filters))
         .into_paginator()
         .send();
-    let mut found = Vec::new();
+    let mut images = Vec::new();
     while let Some(page) = pages.next().await {
         let page = page.map_err(|error| errors::cloud(SERVICE, "find images", error))?;
         aws.next_page().await;
-        found.extend(page.images.unwrap_or_default());
+        images.extend(page.images.unwrap_or_default());
     }
-    Ok(found)
+    Ok(images)
 }
 
 /// For each architecture the image that was made last; deprecated ones only where there is nothing
@@ -150,9 +150,9 @@ mod tests {
             ),
             image("ami-mac", ArchitectureValues::X8664Mac, "2026-03-01T00:00:00.000Z", None),
         ];
-        let found: Vec<_> = newest(images).into_iter().map(|image| (image.arch, image.id)).collect();
+        let images: Vec<_> = newest(images).into_iter().map(|image| (image.arch, image.id)).collect();
         assert_eq!(
-            found,
+            images,
             [("amd64".to_owned(), "ami-new".to_owned()), ("arm64".to_owned(), "ami-arm".to_owned())]
         );
     }

@@ -25,18 +25,18 @@ pub(crate) async fn of_intent(aws: &Aws, intent: &str) -> Result<Vec<Instance>, 
         filter(INTENT_TAG, [intent]),
         filter("instance-state-name", states.map(|state| state.as_str().to_owned())),
     ];
-    let mut found = described(aws, wanted, &format!("list the instances of {intent}"), read).await?;
-    found.sort_by(|a, b| a.id.cmp(&b.id));
-    Ok(found)
+    let mut instances = described(aws, wanted, &format!("list the instances of {intent}"), read).await?;
+    instances.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(instances)
 }
 
 /// All instances of a cluster, those that were terminated lately among them. One page that fails
 /// fails the whole.
 pub(crate) async fn of_cluster(aws: &Aws, cluster: &str) -> Result<Vec<Machine>, CloudError> {
     let wanted = vec![filter(format!("tag:{}", labels::CLUSTER), [cluster])];
-    let mut found = described(aws, wanted, "list the cluster's instances", machine).await?;
-    found.sort_by(|a, b| a.id.cmp(&b.id));
-    Ok(found)
+    let mut instances = described(aws, wanted, "list the cluster's instances", machine).await?;
+    instances.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(instances)
 }
 
 async fn described<T>(
@@ -47,21 +47,21 @@ async fn described<T>(
 ) -> Result<Vec<T>, CloudError> {
     let mut pages =
         aws.ec2(Rate::Describe).await.describe_instances().set_filters(Some(wanted)).into_paginator().send();
-    let mut found = Vec::new();
+    let mut instances = Vec::new();
     while let Some(page) = pages.next().await {
         let page = page.map_err(|error| errors::cloud(SERVICE, attempted, error))?;
         aws.next_page().await;
-        found.extend(page.reservations().iter().flat_map(Reservation::instances).map(read));
+        instances.extend(page.reservations().iter().flat_map(Reservation::instances).map(read));
     }
-    Ok(found)
+    Ok(instances)
 }
 
 /// An instance as a sweep looks at it. A state that is not known counts as running, which is let
 /// be.
 fn machine(instance: &aws_sdk_ec2::types::Instance) -> Machine {
     let tag = |key: &str| {
-        let found = instance.tags().iter().find(|tag| tag.key() == Some(key));
-        found.and_then(|tag| tag.value()).map(str::to_owned)
+        let tag = instance.tags().iter().find(|tag| tag.key() == Some(key));
+        tag.and_then(|tag| tag.value()).map(str::to_owned)
     };
     let state = match instance.state().and_then(|state| state.name()) {
         Some(InstanceStateName::Pending) => InstanceState::Pending,

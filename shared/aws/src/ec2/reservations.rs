@@ -22,14 +22,14 @@ pub(crate) async fn of_terms(
     aws: &Aws,
     terms: &[CapacityReservationSelectorTerm],
 ) -> Result<Vec<Reservation>, CloudError> {
-    let mut found = BTreeMap::new();
+    let mut by_id = BTreeMap::new();
     for term in terms {
         let reservations = of_term(aws, term).await?;
-        found.extend(
+        by_id.extend(
             reservations.iter().filter_map(read).map(|reservation| (reservation.id.clone(), reservation)),
         );
     }
-    Ok(found.into_values().collect())
+    Ok(by_id.into_values().collect())
 }
 
 async fn of_term(
@@ -40,16 +40,16 @@ async fn of_term(
     let describe = describe.set_filters(Some(filters(term)));
     let mut pages =
         describe.set_capacity_reservation_ids(term.id.clone().map(|id| vec![id])).into_paginator().send();
-    let mut found = Vec::new();
+    let mut reservations = Vec::new();
     while let Some(page) = pages.next().await {
         match page.map_err(|error| errors::cloud(SERVICE, "find capacity reservations", error)) {
-            Ok(page) => found.extend(page.capacity_reservations.unwrap_or_default()),
+            Ok(page) => reservations.extend(page.capacity_reservations.unwrap_or_default()),
             Err(CloudError::Refused { code, .. }) if code.starts_with(GONE) => return Ok(Vec::new()),
             Err(error) => return Err(error),
         }
         aws.next_page().await;
     }
-    Ok(found)
+    Ok(reservations)
 }
 
 fn filters(term: &CapacityReservationSelectorTerm) -> Vec<Filter> {

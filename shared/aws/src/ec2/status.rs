@@ -24,27 +24,27 @@ const OVER: [&str; 2] = ["[Completed]", "[Canceled]"];
 pub(crate) async fn unwell(aws: &Aws) -> Result<Vec<InstanceStatus>, CloudError> {
     let mut pages =
         aws.ec2(Rate::Describe).await.describe_instance_status().max_results(PAGE).into_paginator().send();
-    let mut found = Vec::new();
+    let mut statuses = Vec::new();
     while let Some(page) = pages.next().await {
         let page = page.map_err(|error| errors::cloud(SERVICE, "describe how instances are", error))?;
         aws.next_page().await;
         for status in page.instance_statuses() {
             let id = status.instance_id().unwrap_or_default();
             let problems = problems(status).into_iter();
-            found.extend(problems.map(|problem| InstanceStatus { id: id.to_owned(), problem }));
+            statuses.extend(problems.map(|problem| InstanceStatus { id: id.to_owned(), problem }));
         }
     }
-    found.sort_by(|a, b| a.id.cmp(&b.id));
-    Ok(found)
+    statuses.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(statuses)
 }
 
 fn problems(status: &aws_sdk_ec2::types::InstanceStatus) -> Vec<InstanceProblem> {
-    let told = |whose: &'static str, summary: Option<&InstanceStatusSummary>| {
+    let failures = |whose: &'static str, summary: Option<&InstanceStatusSummary>| {
         let details = summary.map(InstanceStatusSummary::details).unwrap_or_default();
         details.iter().filter_map(|detail| failed(whose, detail)).collect::<Vec<_>>()
     };
-    let mut problems = told("instance", status.instance_status());
-    problems.extend(told("system", status.system_status()));
+    let mut problems = failures("instance", status.instance_status());
+    problems.extend(failures("system", status.system_status()));
     problems.extend(status.events().iter().filter_map(planned));
     problems
 }

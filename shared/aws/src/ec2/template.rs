@@ -44,7 +44,7 @@ pub(crate) struct Wanted<'a> {
     /// The class of its instances.
     pub(crate) class: &'a NodeClass,
     /// What stands in it.
-    pub(crate) own: &'a OwnTemplate,
+    pub(crate) own_template: &'a OwnTemplate,
     /// The capacity reservation that its instances start in.
     pub(crate) reservation: Option<&'a str>,
 }
@@ -55,19 +55,22 @@ pub(crate) async fn ensure(
     aws: &Aws,
     cluster: &str,
     wanted: Wanted<'_>,
-    known: &Mutex<BTreeSet<String>>,
+    existing: &Mutex<BTreeSet<String>>,
 ) -> Result<TemplateRef, CloudError> {
-    let known = || known.lock().unwrap_or_else(PoisonError::into_inner);
-    let Wanted { class, own, .. } = wanted;
+    let existing = || existing.lock().unwrap_or_else(PoisonError::into_inner);
+    let Wanted { class, own_template, .. } = wanted;
     let name = name(cluster, wanted)?;
     let template = TemplateRef { name: name.clone(), version: VERSION.to_owned() };
-    if known().contains(&name) {
+    if existing().contains(&name) {
         return Ok(template);
     }
-    if own.user_data.len() > MAX_USER_DATA_BYTES {
+    if own_template.user_data.len() > MAX_USER_DATA_BYTES {
         return Err(CloudError::Unusable {
             what: format!("the user data of {}", class.reference),
-            why: format!("it has {} bytes, and EC2 takes {MAX_USER_DATA_BYTES}", own.user_data.len()),
+            why: format!(
+                "it has {} bytes, and EC2 takes {MAX_USER_DATA_BYTES}",
+                own_template.user_data.len()
+            ),
         });
     }
     let create = aws
@@ -85,7 +88,7 @@ pub(crate) async fn ensure(
             error => return Err(error),
         }
     }
-    known().insert(name);
+    existing().insert(name);
     Ok(template)
 }
 
@@ -98,14 +101,14 @@ pub(crate) async fn of_cluster(aws: &Aws, cluster: &str) -> Result<Vec<WrittenTe
     ];
     let request = aws.ec2(Rate::Describe).await.describe_launch_templates().set_filters(Some(wanted));
     let mut pages = request.into_paginator().send();
-    let mut found = Vec::new();
+    let mut templates = Vec::new();
     while let Some(page) = pages.next().await {
         let page = page.map_err(|error| errors::cloud(SERVICE, ATTEMPTED, error))?;
         aws.next_page().await;
-        found.extend(page.launch_templates().iter().filter_map(written));
+        templates.extend(page.launch_templates().iter().filter_map(written));
     }
-    found.sort_by(|a, b| a.id.cmp(&b.id));
-    Ok(found)
+    templates.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(templates)
 }
 
 /// A template as a sweep looks at it; one without a time is let be.
@@ -129,8 +132,9 @@ pub(crate) async fn delete(aws: &Aws, id: &str) -> Result<(), CloudError> {
 fn name(cluster: &str, wanted: Wanted<'_>) -> Result<String, CloudError> {
     #[derive(Serialize)]
     struct Content<'a>(&'a str, String, &'a OwnTemplate, &'a RootVolume, &'a BTreeMap<String, String>);
-    let Wanted { class, own, reservation } = wanted;
-    let content = Content(cluster, class.reference.to_string(), own, &class.root_volume, &class.tags);
+    let Wanted { class, own_template, reservation } = wanted;
+    let content =
+        Content(cluster, class.reference.to_string(), own_template, &class.root_volume, &class.tags);
     let mut bytes = serde_json::to_vec(&content).map_err(|error| CloudError::Unusable {
         what: format!("the launch template of {}", class.reference),
         why: error.to_string(),
@@ -146,31 +150,34 @@ fn name(cluster: &str, wanted: Wanted<'_>) -> Result<String, CloudError> {
 }
 
 fn data(wanted: Wanted<'_>) -> RequestLaunchTemplateData {
-    let Wanted { class, own, .. } = wanted;
-    let groups = Some(own.security_groups.clone());
+    let Wanted { class, own_template, .. } = wanted;
+    let groups = Some(own_template.security_groups.clone());
     let builder = RequestLaunchTemplateData::builder()
-        .user_data(STANDARD.encode(&own.user_data))
+        .user_data(STANDARD.encode(&own_template.user_data))
         .iam_instance_profile(
             LaunchTemplateIamInstanceProfileSpecificationRequest::builder()
-                .name(&own.instance_profile)
+                .name(&own_template.instance_profile)
                 .build(),
         )
-        .metadata_options(metadata_options(own))
-        .monitoring(LaunchTemplatesMonitoringRequest::builder().enabled(own.detailed_monitoring).build())
+        .metadata_options(metadata_options(own_template))
+        .monitoring(
+            LaunchTemplatesMonitoringRequest::builder().enabled(own_template.detailed_monitoring).build(),
+        )
         .set_block_device_mappings(
-            (!own.root_device.is_empty()).then(|| vec![root_mapping(&own.root_device, &class.root_volume)]),
+            (!own_template.root_device.is_empty())
+                .then(|| vec![root_mapping(&own_template.root_device, &class.root_volume)]),
         )
         .set_capacity_reservation_specification(reservation_specification(wanted))
         .tag_specifications(interface_tags(class));
     // EC2 takes security groups either on the interface or beside it.
-    if own.associate_public_ip.is_none() && !own.ipv6_address {
+    if own_template.associate_public_ip.is_none() && !own_template.ipv6_address {
         return builder.set_security_group_ids(groups).build();
     }
     let interface = LaunchTemplateInstanceNetworkInterfaceSpecificationRequest::builder()
         .device_index(0)
         .delete_on_termination(true)
-        .set_associate_public_ip_address(own.associate_public_ip)
-        .set_ipv6_address_count(own.ipv6_address.then_some(1))
+        .set_associate_public_ip_address(own_template.associate_public_ip)
+        .set_ipv6_address_count(own_template.ipv6_address.then_some(1))
         .set_groups(groups);
     builder.network_interfaces(interface.build()).build()
 }
@@ -188,7 +195,7 @@ fn reservation_specification(
             .capacity_reservation_target(
                 CapacityReservationTarget::builder().capacity_reservation_id(id).build(),
             ),
-        None if wanted.own.reservations_by_name => {
+        None if wanted.own_template.reservations_by_name => {
             specification.capacity_reservation_preference(CapacityReservationPreference::None)
         }
         None => return None,
@@ -196,8 +203,8 @@ fn reservation_specification(
     Some(specification.build())
 }
 
-fn metadata_options(own: &OwnTemplate) -> LaunchTemplateInstanceMetadataOptionsRequest {
-    let tokens = if own.metadata_tokens_required {
+fn metadata_options(own_template: &OwnTemplate) -> LaunchTemplateInstanceMetadataOptionsRequest {
+    let tokens = if own_template.metadata_tokens_required {
         LaunchTemplateHttpTokensState::Required
     } else {
         LaunchTemplateHttpTokensState::Optional
@@ -205,9 +212,9 @@ fn metadata_options(own: &OwnTemplate) -> LaunchTemplateInstanceMetadataOptionsR
     LaunchTemplateInstanceMetadataOptionsRequest::builder()
         .http_endpoint(LaunchTemplateInstanceMetadataEndpointState::Enabled)
         .http_tokens(tokens)
-        .http_put_response_hop_limit(i32::from(own.metadata_hop_limit))
+        .http_put_response_hop_limit(i32::from(own_template.metadata_hop_limit))
         .set_http_protocol_ipv6(
-            own.metadata_ipv6.then_some(LaunchTemplateInstanceMetadataProtocolIpv6::Enabled),
+            own_template.metadata_ipv6.then_some(LaunchTemplateInstanceMetadataProtocolIpv6::Enabled),
         )
         .build()
 }
@@ -253,7 +260,7 @@ mod tests {
 
     use super::*;
 
-    fn own() -> OwnTemplate {
+    fn own_template() -> OwnTemplate {
         OwnTemplate {
             user_data: "#!/bin/bash\necho hello\n".into(),
             instance_profile: "nodes.k8s.example.com".into(),
@@ -274,56 +281,66 @@ mod tests {
         NodeClass { tags, ..NodeClass::for_planning(NodeClassRef::instance_group("nodes")) }
     }
 
-    fn named(class: &NodeClass, own: &OwnTemplate, reservation: Option<&str>) -> Result<String, CloudError> {
-        name("k8s.example.com", Wanted { class, own, reservation })
+    fn named(
+        class: &NodeClass,
+        own_template: &OwnTemplate,
+        reservation: Option<&str>,
+    ) -> Result<String, CloudError> {
+        name("k8s.example.com", Wanted { class, own_template, reservation })
     }
 
-    fn written(own: &OwnTemplate, reservation: Option<&str>) -> RequestLaunchTemplateData {
-        data(Wanted { class: &class(), own, reservation })
+    fn written(own_template: &OwnTemplate, reservation: Option<&str>) -> RequestLaunchTemplateData {
+        data(Wanted { class: &class(), own_template, reservation })
     }
 
     #[test]
     fn the_name_follows_from_the_content_alone() {
-        let first = named(&class(), &own(), None).unwrap();
-        assert_eq!(first, named(&class(), &own(), None).unwrap());
+        let first = named(&class(), &own_template(), None).unwrap();
+        assert_eq!(first, named(&class(), &own_template(), None).unwrap());
         insta::assert_snapshot!(first);
-        let other = OwnTemplate { metadata_hop_limit: 2, ..own() };
+        let other = OwnTemplate { metadata_hop_limit: 2, ..own_template() };
         assert_ne!(first, named(&class(), &other, None).unwrap());
         let mut larger = class();
         larger.root_volume.size = Quantity::gibibytes(200);
-        assert_ne!(first, named(&larger, &own(), None).unwrap());
-        assert_ne!(first, named(&class(), &own(), Some("cr-1")).unwrap());
+        assert_ne!(first, named(&larger, &own_template(), None).unwrap());
+        assert_ne!(first, named(&class(), &own_template(), Some("cr-1")).unwrap());
         let untagged = NodeClass { tags: BTreeMap::new(), ..class() };
-        assert_ne!(first, named(&untagged, &own(), None).unwrap());
+        assert_ne!(first, named(&untagged, &own_template(), None).unwrap());
     }
 
     #[test]
     fn a_long_name_is_cut_to_what_ec2_takes() {
-        let (class, own) = (class(), own());
-        let long = name(&"a".repeat(300), Wanted { class: &class, own: &own, reservation: None }).unwrap();
+        let (class, own_template) = (class(), own_template());
+        let long =
+            name(&"a".repeat(300), Wanted { class: &class, own_template: &own_template, reservation: None })
+                .unwrap();
         assert_eq!(long.len(), MAX_NAME_CHARS);
     }
 
     #[test]
     fn a_name_has_only_characters_that_ec2_takes() {
         let class = NodeClass::for_planning(NodeClassRef::instance_group("nodes\u{e4}\"\r\n$(id) & co"));
-        let odd = name("k8s.example.com", Wanted { class: &class, own: &own(), reservation: None }).unwrap();
+        let odd = name(
+            "k8s.example.com",
+            Wanted { class: &class, own_template: &own_template(), reservation: None },
+        )
+        .unwrap();
         assert!(odd.starts_with("outrigger/k8s.example.com/nodes-----(id)---co-"), "{odd}");
     }
 
     #[test]
     fn the_template_holds_what_the_class_says() {
-        insta::assert_debug_snapshot!("own_template", written(&own(), None));
-        let beside = written(&OwnTemplate { associate_public_ip: None, ..own() }, None);
+        insta::assert_debug_snapshot!("own_template", written(&own_template(), None));
+        let beside = written(&OwnTemplate { associate_public_ip: None, ..own_template() }, None);
         assert!(beside.network_interfaces().is_empty());
         assert_eq!(beside.security_group_ids(), ["sg-1", "sg-2"]);
     }
 
     #[test]
     fn instances_start_in_the_reservation_that_is_named_and_in_no_other() {
-        let chooses = OwnTemplate { reservations_by_name: true, ..own() };
+        let chooses = OwnTemplate { reservations_by_name: true, ..own_template() };
         insta::assert_debug_snapshot!([
-            written(&own(), None).capacity_reservation_specification(),
+            written(&own_template(), None).capacity_reservation_specification(),
             written(&chooses, None).capacity_reservation_specification(),
             written(&chooses, Some("cr-1")).capacity_reservation_specification(),
         ]);
@@ -331,8 +348,12 @@ mod tests {
 
     #[test]
     fn instances_of_ipv6_subnets_get_an_address_and_reach_their_metadata_by_it() {
-        let ipv6 =
-            OwnTemplate { associate_public_ip: None, ipv6_address: true, metadata_ipv6: true, ..own() };
+        let ipv6 = OwnTemplate {
+            associate_public_ip: None,
+            ipv6_address: true,
+            metadata_ipv6: true,
+            ..own_template()
+        };
         let written = written(&ipv6, None);
         insta::assert_debug_snapshot!((written.network_interfaces(), written.metadata_options()));
         assert!(written.security_group_ids().is_empty(), "EC2 takes them beside no interface");

@@ -22,11 +22,11 @@ pub(super) async fn bind(ledger: &DynamoLedger, cluster_uid: &str) -> Result<(),
     if ledger.uid != cluster_uid {
         return Err(LedgerError::Foreign { found: ledger.uid.clone(), expected: cluster_uid.to_owned() });
     }
-    if let Some(found) = get(ledger, Partition::Cluster, KEY).await? {
-        if is_of_cluster(ledger, &found) && found.number::<u32>(SCHEMA_NAME)? == 1 {
-            return upgrade::to_schema_2(ledger, found.number(names::GENERATION)?).await;
+    if let Some(stored) = get(ledger, Partition::Cluster, KEY).await? {
+        if is_of_cluster(ledger, &stored) && stored.number::<u32>(SCHEMA_NAME)? == 1 {
+            return upgrade::to_schema_2(ledger, stored.number(names::GENERATION)?).await;
         }
-        return check(ledger, &found);
+        return check(ledger, &stored);
     }
     let item = ledger
         .item(Partition::Cluster, KEY)
@@ -53,9 +53,9 @@ pub(super) async fn bind(ledger: &DynamoLedger, cluster_uid: &str) -> Result<(),
 /// The generation, which only a ledger that belongs to this cluster has.
 pub(super) async fn generation(ledger: &DynamoLedger) -> Result<u64, LedgerError> {
     match get(ledger, Partition::Cluster, KEY).await? {
-        Some(found) => {
-            check(ledger, &found)?;
-            found.number(names::GENERATION)
+        Some(stored) => {
+            check(ledger, &stored)?;
+            stored.number(names::GENERATION)
         }
         None => {
             Err(LedgerError::Foreign { found: "nothing, it is empty".into(), expected: ledger.uid.clone() })
@@ -63,22 +63,22 @@ pub(super) async fn generation(ledger: &DynamoLedger) -> Result<u64, LedgerError
     }
 }
 
-fn is_of_cluster(ledger: &DynamoLedger, found: &Item) -> bool {
-    found.text(UID) == Some(&ledger.uid) && found.text(CLUSTER) == Some(&ledger.cluster)
+fn is_of_cluster(ledger: &DynamoLedger, stored: &Item) -> bool {
+    stored.text(UID) == Some(&ledger.uid) && stored.text(CLUSTER) == Some(&ledger.cluster)
 }
 
-fn check(ledger: &DynamoLedger, found: &Item) -> Result<(), LedgerError> {
-    if !is_of_cluster(ledger, found) {
-        let (uid, cluster) = (found.text(UID).unwrap_or_default(), found.text(CLUSTER).unwrap_or_default());
+fn check(ledger: &DynamoLedger, stored: &Item) -> Result<(), LedgerError> {
+    if !is_of_cluster(ledger, stored) {
+        let (uid, cluster) = (stored.text(UID).unwrap_or_default(), stored.text(CLUSTER).unwrap_or_default());
         return Err(LedgerError::Foreign {
             found: format!("{uid} and name {cluster}"),
             expected: format!("{} and name {}", ledger.uid, ledger.cluster),
         });
     }
-    let schema: u32 = found.number(SCHEMA_NAME)?;
+    let schema: u32 = stored.number(SCHEMA_NAME)?;
     if schema != SCHEMA {
         return Err(
-            found.unreadable(format!("its schema is {schema}, and this Outrigger knows {SCHEMA} alone"))
+            stored.unreadable(format!("its schema is {schema}, and this Outrigger knows {SCHEMA} alone"))
         );
     }
     Ok(())

@@ -93,7 +93,7 @@ async fn get_in_either(
     sort_key: &str,
 ) -> Result<Option<Item>, LedgerError> {
     match get(ledger, first, sort_key).await? {
-        Some(found) => Ok(Some(found)),
+        Some(item) => Ok(Some(item)),
         None => get(ledger, second, sort_key).await,
     }
 }
@@ -109,8 +109,8 @@ pub(super) async fn intent(ledger: &DynamoLedger, id: &str) -> Result<Option<Int
 
 /// One claim as it is written.
 pub(super) async fn claim(ledger: &DynamoLedger, name: &str) -> Result<Option<NodeClaim>, LedgerError> {
-    let found = get_in_either(ledger, [Partition::Cluster, Partition::Ended], &claim_key(name)).await?;
-    found.as_ref().map(read_claim).transpose()
+    let item = get_in_either(ledger, [Partition::Cluster, Partition::Ended], &claim_key(name)).await?;
+    item.as_ref().map(read_claim).transpose()
 }
 
 /// One claim, as it ends by what was stated of it.
@@ -147,14 +147,14 @@ pub(super) async fn items(
     partition: Partition,
     sort_keys: &[String],
 ) -> Result<Vec<Item>, LedgerError> {
-    let mut found = Vec::new();
+    let mut items_read = Vec::new();
     for batch in sort_keys.chunks(BATCH) {
         let mut keys: Vec<Attributes> =
             batch.iter().map(|key| ledger.item(partition, key.as_str()).into_attributes()).collect();
         for attempt in 0..BATCH_ATTEMPTS {
-            let (items, left) = get_batch(ledger, keys).await?;
-            found.extend(items);
-            keys = left;
+            let (items, unread) = get_batch(ledger, keys).await?;
+            items_read.extend(items);
+            keys = unread;
             if keys.is_empty() {
                 break;
             }
@@ -167,7 +167,7 @@ pub(super) async fn items(
             });
         }
     }
-    Ok(found)
+    Ok(items_read)
 }
 
 async fn get_batch(
@@ -181,10 +181,10 @@ async fn get_batch(
     let answer = ledger.client.batch_get_item().request_items(&ledger.table, request).send().await;
     let answer = answer.map_err(|error| errors::ledger(attempted, error))?;
     let items = answer.responses.unwrap_or_default().remove(&ledger.table).unwrap_or_default();
-    let left = answer.unprocessed_keys.unwrap_or_default().remove(&ledger.table);
+    let unread = answer.unprocessed_keys.unwrap_or_default().remove(&ledger.table);
     Ok((
         items.into_iter().map(Item::from_attributes).collect(),
-        left.map(|left| left.keys).unwrap_or_default(),
+        unread.map(|unread| unread.keys).unwrap_or_default(),
     ))
 }
 

@@ -49,8 +49,9 @@ fn interfaces_on_default_card(network: &NetworkInfo) -> Option<u32> {
 
 fn network_mbps(network: &NetworkInfo) -> Option<u32> {
     let cards = network.network_cards();
-    let known: Vec<f64> = cards.iter().filter_map(NetworkCardInfo::baseline_bandwidth_in_gbps).collect();
-    (!known.is_empty() && known.len() == cards.len()).then(|| thousands(Some(known.iter().sum())))?
+    let baselines: Vec<f64> = cards.iter().filter_map(NetworkCardInfo::baseline_bandwidth_in_gbps).collect();
+    (!baselines.is_empty() && baselines.len() == cards.len())
+        .then(|| thousands(Some(baselines.iter().sum())))?
 }
 
 fn ebs_mbps(info: &InstanceTypeInfo) -> Option<u32> {

@@ -33,9 +33,9 @@ async fn a_catalogue_that_cannot_be_read_does_not_stop_work() {
     rig.cloud.store_catalog(&catalog).await.unwrap();
     assert_eq!(rig.cloud.catalog().await.unwrap(), catalog);
     let started_anew = |bucket: &str| {
-        let place = Some(format!("s3://{bucket}/catalog").parse().unwrap());
+        let location = Some(format!("s3://{bucket}/catalog").parse().unwrap());
         let config =
-            AwsConfig { cluster: rig.cluster.clone(), state_store: None, catalog: place, event_bus: None };
+            AwsConfig { cluster: rig.cluster.clone(), state_store: None, catalog: location, event_bus: None };
         AwsCloud::new(Aws::new(rig.sdk.clone()), config)
     };
     let put = async |name: &str, bytes: &[u8]| {

@@ -47,8 +47,8 @@ async fn more_user_data_than_ec2_takes_is_refused_by_name() {
     let mut resolved =
         rig.cloud.resolve_class(&class(&rig, "userData", &json!("#!/bin/sh\n"))).await.unwrap();
     let mut with = async |bytes: usize| {
-        let LaunchTemplate::Own(own) = &mut resolved.launch else { panic!("not our own template") };
-        own.user_data = "#".repeat(bytes);
+        let LaunchTemplate::Own(template) = &mut resolved.launch else { panic!("not our own template") };
+        template.user_data = "#".repeat(bytes);
         rig.cloud.ensure_template(&resolved, None).await
     };
     with(MOST_BYTES).await.unwrap();

@@ -415,17 +415,17 @@ async fn a_command_ends_together_with_all_of_its_claims_or_not_at_all() {
     ledger.write_command(&noted, Some(&other)).await.unwrap();
     let stale = ledger.end_command(&read, &[], None).await;
     assert!(matches!(stale, Err(LedgerError::Conflict { .. })), "{stale:?}");
-    let found = ledger.command("first").await.unwrap().unwrap();
-    assert_eq!(found, Command { version: 2, ..noted });
+    let written = ledger.command("first").await.unwrap().unwrap();
+    assert_eq!(written, Command { version: 2, ..noted });
 
     ledger.update_claim(&claims[1], None).await.unwrap();
-    let stale = ledger.end_command(&found, &claims, None).await;
+    let stale = ledger.end_command(&written, &claims, None).await;
     assert!(matches!(stale, Err(LedgerError::Conflict { .. })), "{stale:?}");
     assert_eq!(ledger.claim("i-000").await.unwrap().as_ref(), Some(&claims[0]));
-    assert_eq!(ledger.command("first").await.unwrap().as_ref(), Some(&found));
+    assert_eq!(ledger.command("first").await.unwrap().as_ref(), Some(&written));
 
     let many: Vec<_> = (0..=Command::MAX_CLAIMS).map(|_| claims[0].clone()).collect();
-    let refused = ledger.end_command(&found, &many, None).await.unwrap_err();
+    let refused = ledger.end_command(&written, &many, None).await.unwrap_err();
     assert!(refused.to_string().contains("99 claims; allowed: 98"), "{refused}");
 }
 
@@ -530,9 +530,12 @@ async fn an_offering_stays_out_for_the_longest_time_said() {
     let zones: Vec<_> = (0..20).map(|index| out(&format!("zone-{index:02}"), 100)).collect();
     ledger.put_unavailable(&zones).await.unwrap();
     ledger.put_unavailable(&[out("zone-00", 50), out("zone-01", 200)]).await.unwrap();
-    let found = ledger.load().await.unwrap().unavailable;
-    assert_eq!(found.len(), 20);
-    assert_eq!((found[0].until, found[1].until, found[2].until), (at(100), at(200), at(100)));
+    let unavailable = ledger.load().await.unwrap().unavailable;
+    assert_eq!(unavailable.len(), 20);
+    assert_eq!(
+        (unavailable[0].until, unavailable[1].until, unavailable[2].until),
+        (at(100), at(200), at(100))
+    );
 }
 
 #[tokio::test]
@@ -550,15 +553,15 @@ async fn the_newest_lesson_about_a_type_is_kept() {
     for (image, version, millicpus) in lessons {
         rig.ledger.put_seen_resources(&seen(image, version, millicpus), at(0)).await.unwrap();
     }
-    let known = rig.ledger.load().await.unwrap().seen_resources;
-    assert_eq!(known, [seen("ami-1", 2, 1_910), seen("ami-2", 1, 1_900)]);
+    let seen_resources = rig.ledger.load().await.unwrap().seen_resources;
+    assert_eq!(seen_resources, [seen("ami-1", 2, 1_910), seen("ami-2", 1, 1_900)]);
     let key = "memory#m5.large#ami-1#InstanceGroup/nodes";
     rig.set(key, "body", AttributeValue::S("{".into())).await;
     assert_eq!(rig.ledger.load().await.unwrap().seen_resources, [seen("ami-2", 1, 1_900)], "a lesson less");
     let of_memory = r#"{"instanceType":"m5.large","imageId":"ami-1","memory":"7500Mi"}"#;
     rig.set(key, "body", AttributeValue::S(of_memory.into())).await;
-    let known = rig.ledger.load().await.unwrap().seen_resources;
-    assert_eq!(known[0].memory, Quantity::mebibytes(7_500), "as earlier versions wrote it");
+    let seen_resources = rig.ledger.load().await.unwrap().seen_resources;
+    assert_eq!(seen_resources[0].memory, Quantity::mebibytes(7_500), "as earlier versions wrote it");
 }
 
 #[tokio::test]

@@ -240,8 +240,9 @@ async fn a_group_with_manager_karpenter_gets_one_template_however_often_it_is_as
     let first = rig.cloud.ensure_template(&class, None).await.unwrap();
     let again = rig.forgetful().ensure_template(&class, None).await.unwrap();
     assert_eq!(first, again);
-    let found = rig.ec2.describe_launch_templates().launch_template_names(&first.name).send().await.unwrap();
-    let tags: BTreeMap<_, _> = found.launch_templates()[0]
+    let described =
+        rig.ec2.describe_launch_templates().launch_template_names(&first.name).send().await.unwrap();
+    let tags: BTreeMap<_, _> = described.launch_templates()[0]
         .tags()
         .iter()
         .map(|tag| (tag.key().unwrap_or_default(), tag.value().unwrap_or_default()))
@@ -302,8 +303,8 @@ async fn an_ec2_node_class_is_resolved_by_its_selectors() {
     let resolved = rig.cloud.resolve_class(&class(json!({"id": rig.image}))).await.unwrap();
     assert_eq!(resolved.not_ready, None);
     assert_eq!((resolved.subnets.len(), resolved.images[0].id.as_str()), (1, rig.image.as_str()));
-    let LaunchTemplate::Own(own) = &resolved.launch else { panic!("not our own template") };
-    assert_eq!((own.security_groups.len(), own.instance_profile.as_str()), (1, "nodes"));
+    let LaunchTemplate::Own(template) = &resolved.launch else { panic!("not our own template") };
+    assert_eq!((template.security_groups.len(), template.instance_profile.as_str()), (1, "nodes"));
     let template = rig.cloud.ensure_template(&resolved, None).await.unwrap();
     let written = rig.cloud.own_templates().await.unwrap();
     let names: Vec<_> = written.iter().map(|template| template.name.as_str()).collect();
@@ -382,13 +383,13 @@ async fn a_fleet_is_launched_and_found_again_by_its_intent() {
             (first.zone.as_str(), first.price.nanos(), first.capacity_type),
             ("us-east-1a", 96_000_000, capacity_type)
         );
-        let found = rig.cloud.instances_of(&intent).await.unwrap();
+        let instances = rig.cloud.instances_of(&intent).await.unwrap();
         let ids = |instances: &[outrigger_model::Instance]| -> BTreeSet<String> {
             instances.iter().map(|instance| instance.id.clone()).collect()
         };
-        assert_eq!(ids(&found), ids(&answer.instances));
+        assert_eq!(ids(&instances), ids(&answer.instances));
         assert!(
-            found
+            instances
                 .iter()
                 .all(|instance| instance.capacity_type == capacity_type && instance.zone == "us-east-1a")
         );
@@ -497,9 +498,10 @@ async fn a_class_launches_into_the_reservations_that_it_selects() {
     let terms = json!([{"tags": {"team": "red"}, "instanceMatchCriteria": "targeted"}]);
     let source = rig.ec2_class(&json!({"capacityReservationSelectorTerms": terms}));
     let class = cloud.resolve_class(&source).await.unwrap();
-    let found =
-        class.reservations.iter().map(|it| (it.id.as_str(), it.zone.as_str(), it.available, it.total));
-    assert_eq!(found.collect::<Vec<_>>(), [("cr-1", "us-east-1a", 3, 4)]);
+    let reservations = class.reservations.iter().map(|reservation| {
+        (reservation.id.as_str(), reservation.zone.as_str(), reservation.available, reservation.total)
+    });
+    assert_eq!(reservations.collect::<Vec<_>>(), [("cr-1", "us-east-1a", 3, 4)]);
     let [asked] = &ec2.asked("DescribeCapacityReservations")[..] else { panic!("asked once") };
     for filter in ["state&Filter.1.Value.1=active", "tag%3Ateam", "instance-match-criteria"] {
         assert!(asked.contains(filter), "{asked}");

@@ -20,12 +20,12 @@ async fn a_launch_that_collides_is_written_by_a_later_attempt_or_not_at_all() {
     let ledger = DynamoLedger::new(&aws, &rig.table, "k8s.example.com", UID);
     proxy.cancel_next(ATTEMPTS - 1);
     assert_eq!(ledger.prepare(&lease, &launch("first", 0, 2)).await.unwrap(), 1);
-    assert_eq!(proxy.left(), 0, "all but the last attempt were cancelled");
+    assert_eq!(proxy.remaining(), 0, "all but the last attempt were cancelled");
 
     proxy.cancel_next(ATTEMPTS);
     let refused = ledger.prepare(&lease, &launch("second", 1, 2)).await;
     assert!(matches!(refused, Err(LedgerError::Conflict { .. })), "{refused:?}");
-    assert_eq!(proxy.left(), 0, "no attempt was left out");
+    assert_eq!(proxy.remaining(), 0, "no attempt was left out");
     let state = rig.ledger.load().await.unwrap();
     assert_eq!((state.generation, state.intents.len(), state.claims.len()), (1, 1, 2));
 }

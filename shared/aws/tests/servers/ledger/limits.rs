@@ -11,15 +11,15 @@ use crate::support::{at, launch};
 
 /// A launch of as many claims with as many pods as one may hold, all with the longest names.
 fn largest() -> PreparedLaunch {
-    let mut all = launch("i", 0, u32::try_from(PreparedLaunch::MAX_CLAIMS).unwrap());
+    let mut largest = launch("i", 0, u32::try_from(PreparedLaunch::MAX_CLAIMS).unwrap());
     let bytes = |claim: &NodeClaim| serde_json::to_string(claim).unwrap().len();
-    for claim in &mut all.claims {
+    for claim in &mut largest.claims {
         let pod = |index: usize| fixtures::nominated(&format!("{index:0>240}"));
         claim.status.nominated = (0..).map(pod).take(PreparedLaunch::MAX_CLAIM_BYTES / 97 / 600).collect();
     }
-    let sum: usize = all.claims.iter().map(bytes).sum();
+    let sum: usize = largest.claims.iter().map(bytes).sum();
     assert!((2_000_000..=PreparedLaunch::MAX_CLAIM_BYTES).contains(&sum), "{sum}");
-    all
+    largest
 }
 
 #[tokio::test]

@@ -69,12 +69,12 @@ async fn what_ec2_takes_back_is_out_for_as_long_as_either_says() {
     };
     ledger.put_unavailable(&[out("c5.large", 10), out("m5.large", 20)]).await.unwrap();
     ledger.put_taken_back(&[out("c5.large", 15), out("m5.large", 5), out("r5.large", 7)]).await.unwrap();
-    let found = ledger.load().await.unwrap().unavailable;
-    assert_eq!(found, [out("c5.large", 15), out("m5.large", 20), out("r5.large", 7)]);
-    ledger.clear_unavailable(&found).await.unwrap();
-    let left = ledger.load().await.unwrap().unavailable;
+    let unavailable = ledger.load().await.unwrap().unavailable;
+    assert_eq!(unavailable, [out("c5.large", 15), out("m5.large", 20), out("r5.large", 7)]);
+    ledger.clear_unavailable(&unavailable).await.unwrap();
+    let remaining = ledger.load().await.unwrap().unavailable;
     assert_eq!(
-        left,
+        remaining,
         [out("c5.large", 15), out("m5.large", 5), out("r5.large", 7)],
         "what EC2 took back stays"
     );

@@ -24,14 +24,14 @@ async fn in_part(rig: &Rig, processed: usize) -> (DynamoLedger, PartialProxy) {
 async fn what_dynamodb_leaves_unprocessed_is_asked_for_again() {
     let rig = bound().await;
     let events: Vec<String> = (0..EVENTS).map(|index| format!("e-{index}")).collect();
-    let all: BTreeSet<String> = events.iter().cloned().collect();
+    let expected: BTreeSet<String> = events.iter().cloned().collect();
     let (ledger, proxy) = in_part(&rig, 9).await;
     ledger.put_handled(&events, at(60)).await.unwrap();
     assert_eq!(proxy.batches(), 5 * 3 + 1, "25 items in three parts, and the last five in one");
-    assert_eq!(rig.ledger.handled(&events, at(0)).await.unwrap(), all, "all are written");
+    assert_eq!(rig.ledger.handled(&events, at(0)).await.unwrap(), expected, "all are written");
 
     let (ledger, proxy) = in_part(&rig, 30).await;
-    assert_eq!(ledger.handled(&events, at(0)).await.unwrap(), all, "all are read");
+    assert_eq!(ledger.handled(&events, at(0)).await.unwrap(), expected, "all are read");
     assert_eq!(proxy.batches(), 4 + 1);
 
     let (ledger, _proxy) = in_part(&rig, 0).await;

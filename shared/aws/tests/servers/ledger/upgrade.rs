@@ -94,7 +94,7 @@ async fn an_upgrade_that_moves_nothing_raises_nothing() {
         proxy.cancel_next(times);
         let refused = ledger.bind(UID).await;
         assert!(matches!(refused, Err(LedgerError::Conflict { .. })), "{code}: {refused:?}");
-        assert_eq!((proxy.left(), number(&rig, "schema").await.as_str()), (0, "1"), "{code}");
+        assert_eq!((proxy.remaining(), number(&rig, "schema").await.as_str()), (0, "1"), "{code}");
         ledger.bind(UID).await.unwrap();
         let state = rig.ledger.load().await.unwrap();
         assert_eq!((state.generation, state.intents.len(), state.claims.len()), (8, 1, 2), "{code}");

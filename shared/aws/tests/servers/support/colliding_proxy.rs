@@ -46,7 +46,7 @@ impl CollidingProxy {
     }
 
     /// How many are still to be cancelled.
-    pub(crate) fn left(&self) -> usize {
+    pub(crate) fn remaining(&self) -> usize {
         self.to_cancel.load(Ordering::SeqCst)
     }
 }
@@ -56,7 +56,7 @@ fn serve(client: TcpStream, upstream: &str, code: &str, to_cancel: &AtomicUsize)
     loop {
         let (head, body) = read_message(&mut client)?;
         let is_transaction = String::from_utf8_lossy(&head).contains(".TransactWriteItems\r\n");
-        let take = |left: usize| left.checked_sub(1);
+        let take = |remaining: usize| remaining.checked_sub(1);
         if is_transaction && to_cancel.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok() {
             client.get_mut().write_all(cancelled(code).as_bytes())?;
             continue;

@@ -58,7 +58,7 @@ fn serve(
         server.write_all(&body)?;
         let (answer_head, answer_body) = read_message(&mut BufReader::new(server))?;
         let concerned = String::from_utf8_lossy(&head).contains(&format!(".{operation}\r\n"));
-        let take = |left: usize| left.checked_sub(1);
+        let take = |remaining: usize| remaining.checked_sub(1);
         if concerned && to_lose.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok() {
             lost.fetch_add(1, Ordering::SeqCst);
             return Ok(());

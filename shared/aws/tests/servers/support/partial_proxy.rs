@@ -70,8 +70,8 @@ fn in_part(upstream: &str, head: &[u8], body: &[u8], processed: usize) -> std::i
     let (table, wanted) = request["RequestItems"].as_object_mut().unwrap().iter_mut().next().unwrap();
     let table = table.clone();
     let reads = wanted.is_object();
-    let all = if reads { wanted["Keys"].as_array_mut() } else { wanted.as_array_mut() }.unwrap();
-    let rest = all.split_off(processed.min(all.len()));
+    let requests = if reads { wanted["Keys"].as_array_mut() } else { wanted.as_array_mut() }.unwrap();
+    let rest = requests.split_off(processed.min(requests.len()));
     let (unprocessed, rest) = if reads {
         let keys = json!({"Keys": rest.clone(), "ConsistentRead": true});
         ("UnprocessedKeys", if rest.is_empty() { json!({}) } else { json!({table: keys}) })
