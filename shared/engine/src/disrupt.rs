@@ -28,7 +28,7 @@ use crate::error::chain;
 use crate::guards::{Guard, Guards};
 use crate::lease_guard::LeaseGuard;
 use crate::observe::offers::Offers;
-use crate::observe::{Known, Purpose, snapshot};
+use crate::observe::{Purpose, SnapshotInputs, snapshot};
 use crate::pause::in_force;
 use crate::ports::{Lease, LedgerError, Ports, Scope};
 use crate::sweep::adoption::is_new_ledger;
@@ -43,7 +43,7 @@ pub const NOTICE: &str = "Command Committed";
 
 /// How a tick behaves.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct DisruptSettings {
     /// The kOps cluster's name.
     pub cluster: String,
     /// Who we are, for the lease: new for every invocation.
@@ -58,7 +58,7 @@ pub struct Settings {
     pub guards: Guards,
 }
 
-impl Settings {
+impl DisruptSettings {
     /// The defaults of [`DisruptionSettings`], Karpenter's defaults, and all guards on.
     pub fn new(cluster: impl Into<String>, owner: impl Into<String>) -> Self {
         Self {
@@ -98,7 +98,11 @@ pub struct Summary {
 }
 
 /// One tick. Nothing is written after `deadline`.
-pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> Result<Summary, TickError> {
+pub async fn tick(
+    ports: Ports<'_>,
+    settings: &DisruptSettings,
+    deadline: Instant,
+) -> Result<Summary, TickError> {
     if is_new_ledger(ports).await? {
         // Nothing runs yet, and provision begins the ledger.
         return Ok(Summary::default());
@@ -114,15 +118,15 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
 
 struct Tick<'a> {
     ports: Ports<'a>,
-    settings: &'a Settings,
+    settings: &'a DisruptSettings,
     deadline: Instant,
     summary: Summary,
 }
 
 impl Tick<'_> {
     async fn run(&mut self, guard: &LeaseGuard) -> Result<(), TickError> {
-        let known = self.ports.ledger.disruption_memory().await?;
-        let Some((snapshot, memory)) = self.look(&known).await? else {
+        let remembered = self.ports.ledger.disruption_memory().await?;
+        let Some((snapshot, memory)) = self.look(&remembered).await? else {
             return Ok(());
         };
         let deadline = self.deadline;
@@ -134,32 +138,32 @@ impl Tick<'_> {
             ..Options::default()
         };
         let decision = async { consolidate(&snapshot, &options, &self.settings.disruption) };
-        let found = guard.keep_for(self.ports, deadline, decision).await?;
-        self.count(&found);
-        let proposals = self.commit_all(guard.lease(), &snapshot, &found).await?;
+        let consolidation = guard.keep_for(self.ports, deadline, decision).await?;
+        self.count(&consolidation);
+        let proposals = self.commit_all(guard.lease(), &snapshot, &consolidation).await?;
         self.summary.proposed = proposals.len();
         let memory = DisruptionMemory {
             proposals,
-            waste: found.waste.clone(),
-            drifted: found.drifted.clone(),
+            waste: consolidation.waste.clone(),
+            drifted: consolidation.drifted.clone(),
             ..memory
         };
         if time_is_up() {
             tracing::warn!("no time is left to remember what was found; the next tick finds it anew");
             return Ok(());
         }
-        self.remember_demand(&snapshot, &known, guard.lease()).await?;
-        if memory != known {
+        self.remember_demand(&snapshot, &remembered, guard.lease()).await?;
+        if memory != remembered {
             self.ports.ledger.put_disruption_memory(&memory, guard.lease()).await?;
         }
-        let marked = marks::marked(&snapshot, &found);
+        let marked = marks::marked(&snapshot, &consolidation);
         if self.settings.guards.has(Guard::SoftTaint) {
             self.mark(&snapshot, &marked).await;
         }
-        self.set_deletion_costs(&snapshot, &found.ranking, &marked).await;
+        self.set_deletion_costs(&snapshot, &consolidation.ranking, &marked).await;
         let claims = self.summary.committed.values().flatten().cloned().collect();
         ring(self.ports, NOTICE, &self.settings.cluster, claims).await;
-        self.tell(&snapshot, &found).await;
+        self.tell(&snapshot, &consolidation).await;
         Ok(())
     }
 
@@ -168,7 +172,7 @@ impl Tick<'_> {
     /// wrong, so that nobody knows how old pods are.
     async fn look(
         &mut self,
-        known: &DisruptionMemory,
+        remembered: &DisruptionMemory,
     ) -> Result<Option<(Snapshot, DisruptionMemory)>, TickError> {
         let ledger = self.ports.ledger.load().await?;
         if in_force(&ledger, &mut self.summary.pause, self.settings.guards, self.ports.now()).is_some() {
@@ -187,20 +191,20 @@ impl Tick<'_> {
             self.summary.clock_difference = Some(ahead.as_secs());
             return Ok(None);
         }
-        let gathered = Known {
+        let gathered = SnapshotInputs {
             cluster: &self.settings.cluster,
             max_new_nodes_per_minute: None,
             spot_refusals: &[],
             purpose: Purpose::Disruption,
         };
         let mut snapshot = snapshot(self.ports, gathered, ledger, &state, &mut offers).await?;
-        let current = known.proposals.iter().filter(|it| it.is_current(snapshot.taken_at));
+        let current = remembered.proposals.iter().filter(|proposal| proposal.is_current(snapshot.taken_at));
         snapshot.proposals = current.cloned().collect();
-        snapshot.waste.clone_from(&known.waste);
-        snapshot.drifted = Some(known.drifted.clone());
-        let pods = memory::pods_seen(&snapshot, known);
+        snapshot.waste.clone_from(&remembered.waste);
+        snapshot.drifted = Some(remembered.drifted.clone());
+        let pods = memory::pods_seen(&snapshot, remembered);
         snapshot.pod_events = pods.iter().map(|(node, seen)| (node.clone(), seen.since)).collect();
-        let demand = sampled(&snapshot, &known.demand);
+        let demand = sampled(&snapshot, &remembered.demand);
         Ok(Some((snapshot, DisruptionMemory { pods, demand, ..DisruptionMemory::default() })))
     }
 
@@ -210,10 +214,10 @@ impl Tick<'_> {
     async fn remember_demand(
         &self,
         snapshot: &Snapshot,
-        known: &DisruptionMemory,
+        remembered: &DisruptionMemory,
         lease: &Lease,
     ) -> Result<(), LedgerError> {
-        let ended = ended_quarters(&known.demand, snapshot.taken_at);
+        let ended = ended_quarters(&remembered.demand, snapshot.taken_at);
         if ended.is_empty() {
             return Ok(());
         }
@@ -240,19 +244,19 @@ impl Tick<'_> {
         self.ports.ledger.put_demand_history(&history, lease).await
     }
 
-    fn count(&mut self, found: &Consolidation) {
-        let disrupted: usize = found.commands.iter().map(|command| command.delete.len()).sum();
-        self.summary.nodes = found.kept.len() + disrupted;
-        for kept in &found.kept {
+    fn count(&mut self, consolidation: &Consolidation) {
+        let disrupted: usize = consolidation.commands.iter().map(|command| command.delete.len()).sum();
+        self.summary.nodes = consolidation.kept.len() + disrupted;
+        for kept in &consolidation.kept {
             *self.summary.kept.entry(kept.reason.as_str().to_owned()).or_default() += 1;
         }
         let dollars =
             |cost: &outrigger_policy::disruption::NodeCost| cost.instances.dollars() + cost.beside.dollars();
-        self.summary.cost_per_hour = dollars(&found.before);
-        self.summary.cost_per_hour_after = dollars(&found.after);
+        self.summary.cost_per_hour = dollars(&consolidation.before);
+        self.summary.cost_per_hour_after = dollars(&consolidation.after);
         tracing::info!(
             nodes = self.summary.nodes,
-            commands = found.commands.len(),
+            commands = consolidation.commands.len(),
             disrupted,
             before = self.summary.cost_per_hour,
             after = self.summary.cost_per_hour_after,
@@ -265,10 +269,10 @@ impl Tick<'_> {
         &mut self,
         lease: &Lease,
         snapshot: &Snapshot,
-        found: &Consolidation,
+        consolidation: &Consolidation,
     ) -> Result<Vec<Proposal>, LedgerError> {
         let mut proposals = Vec::new();
-        for command in found.commands.iter().filter(|command| command.starts_now) {
+        for command in consolidation.commands.iter().filter(|command| command.starts_now) {
             let since = command.proposed_since.unwrap_or(snapshot.taken_at);
             let is_old = snapshot.taken_at.duration_since(since) >= VALIDATION_DELAY;
             let is_validated = is_old || !self.settings.guards.has(Guard::Validation);
@@ -290,12 +294,12 @@ impl Tick<'_> {
         &mut self,
         lease: &Lease,
         snapshot: &Snapshot,
-        found: &ConsolidationCommand,
+        planned: &ConsolidationCommand,
     ) -> Result<bool, LedgerError> {
-        let committed = match commit(self.ports, lease, snapshot, found).await {
+        let committed = match commit(self.ports, lease, snapshot, planned).await {
             Err(error @ LedgerError::LeaseLost { .. }) => return Err(error),
             Err(error) => {
-                tracing::info!(nodes = ?found.delete, error = chain(&error), "not committed this time");
+                tracing::info!(nodes = ?planned.delete, error = chain(&error), "not committed this time");
                 return Ok(false);
             }
             Ok(committed) => committed,
@@ -303,7 +307,7 @@ impl Tick<'_> {
         let Some(command) = committed else { return Ok(false) };
         tracing::info!(
             command = command.id,
-            nodes = ?found.delete,
+            nodes = ?planned.delete,
             reason = %command.reason,
             why = command.message,
             "committed"

@@ -44,9 +44,9 @@ mod tests {
     #[test]
     fn without_ec2_a_name_of_an_address_is_in_doubt() {
         let named = |name: &str| Node { name: name.into(), ..node(Vec::new()) };
-        let known = claim().with_status(|status| status.node_name = Some("i-1".into()));
+        let named_claim = claim().with_status(|status| status.node_name = Some("i-1".into()));
         assert!(!is_pretender(&named("ip-10-0-3-7.ec2.internal"), &claim()));
-        assert!(is_pretender(&named("ip-10-0-3-7.ec2.internal"), &known));
+        assert!(is_pretender(&named("ip-10-0-3-7.ec2.internal"), &named_claim));
         assert!(is_pretender(&named("evil"), &claim()));
     }
 
@@ -72,12 +72,12 @@ mod tests {
             ("named-by-hand", Some("named-by-hand"), false, true),
             ("evil", Some("i-1"), true, false),
         ];
-        for (name, known, is_shown, expected) in table {
+        for (name, node_name, is_shown, expected) in table {
             let node = Node { name: name.into(), ..node(Vec::new()) };
-            let claim = claim().with_status(|status| status.node_name = known.map(str::to_owned));
-            let found = is_believed(&node, &claim, Some(&machine).filter(|_| is_shown));
-            assert_eq!(found, expected, "{name} {known:?} {is_shown}");
-            assert!(!(found && is_pretender(&node, &claim)), "{name} {known:?}");
+            let claim = claim().with_status(|status| status.node_name = node_name.map(str::to_owned));
+            let believed = is_believed(&node, &claim, Some(&machine).filter(|_| is_shown));
+            assert_eq!(believed, expected, "{name} {node_name:?} {is_shown}");
+            assert!(!(believed && is_pretender(&node, &claim)), "{name} {node_name:?}");
         }
     }
 }

@@ -42,7 +42,7 @@ const CLOCK_TOLERANCE: Duration = Duration::from_mins(1);
 
 /// How a batch is handled.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct InterruptSettings {
     /// The kOps cluster's name.
     pub cluster: String,
     /// What is done about EC2's rebalance recommendations.
@@ -89,7 +89,7 @@ pub struct Summary {
 /// changes the world is begun after `deadline`.
 pub async fn handle(
     ports: Ports<'_>,
-    settings: &Settings,
+    settings: &InterruptSettings,
     deliveries: &[Delivery],
     deadline: Instant,
 ) -> Summary {
@@ -105,7 +105,7 @@ pub async fn handle(
 
 struct Batch<'a> {
     ports: Ports<'a>,
-    settings: &'a Settings,
+    settings: &'a InterruptSettings,
     deadline: Instant,
     summary: Summary,
 }
@@ -152,12 +152,12 @@ impl Batch<'_> {
         let rebalance = self.rebalance(&ledger, now);
         let tasks = self.tasks(&pending, &ledger, rebalance);
         self.remember_offerings(&tasks).await;
-        let told = Box::pin(self.carry_out(tasks)).await;
+        let performed = Box::pin(self.perform_all(tasks)).await;
         let done = pending.iter().filter(|one| !self.summary.retry.contains_key(&one.key));
         let done: BTreeSet<String> = done.map(|one| one.message.id.clone()).collect();
-        self.ring(&told).await;
+        self.ring(&performed).await;
         self.remember(done.into_iter().collect(), now).await;
-        self.tell(told).await;
+        self.tell(performed).await;
         Ok(())
     }
 
@@ -214,13 +214,13 @@ impl Batch<'_> {
             ledger.claims.iter().filter_map(|claim| Some((claim.instance_id()?, claim))).collect();
         let mut tasks: BTreeMap<&str, Task<'d>> = BTreeMap::new();
         for delivery in pending {
-            let known = delivery.message.instances.iter();
-            let known: Vec<&NodeClaim> =
-                known.filter_map(|id| by_instance.get(id.as_str()).copied()).collect();
-            if known.is_empty() {
+            let claims = delivery.message.instances.iter();
+            let claims: Vec<&NodeClaim> =
+                claims.filter_map(|id| by_instance.get(id.as_str()).copied()).collect();
+            if claims.is_empty() {
                 self.nobody(delivery, &ledger.intents);
             }
-            for claim in known {
+            for claim in claims {
                 let Some(response) = respond(&delivery.message, claim, rebalance) else {
                     continue;
                 };
@@ -257,8 +257,8 @@ impl Batch<'_> {
         for offering in tasks.iter().flat_map(|task| &task.responses).filter_map(|r| r.unavailable.clone()) {
             let kind = offering.capacity_type.as_str();
             let key = (offering.instance_type.clone(), offering.zone.clone(), kind);
-            let known = latest.entry(key).or_insert_with(|| offering.clone());
-            known.until = known.until.max(offering.until);
+            let remembered = latest.entry(key).or_insert_with(|| offering.clone());
+            remembered.until = remembered.until.max(offering.until);
         }
         let offerings: Vec<_> = latest.into_values().collect();
         if offerings.is_empty() {
@@ -269,26 +269,26 @@ impl Batch<'_> {
         }
     }
 
-    async fn carry_out<'d>(&mut self, tasks: Vec<Task<'d>>) -> Vec<(Task<'d>, Done)> {
+    async fn perform_all<'d>(&mut self, tasks: Vec<Task<'d>>) -> Vec<(Task<'d>, Done)> {
         let (ports, deadline) = (self.ports, self.deadline);
         let one = async |task: Task<'d>| {
             if Instant::now() >= deadline {
                 return (task, Err("its time was up".to_owned()));
             }
-            let result = task.carry_out(ports).await.map_err(|error| chain(&error));
+            let result = task.perform(ports).await.map_err(|error| chain(&error));
             (task, result)
         };
         let running = futures::stream::iter(tasks.into_iter().map(one)).buffer_unordered(CONCURRENT);
         let mut results: Vec<_> = running.collect().await;
         results.sort_by(|(a, _), (b, _)| a.claim.name.cmp(&b.claim.name));
-        let mut told = Vec::new();
+        let mut performed = Vec::new();
         for (task, result) in results {
             match result {
                 Ok(done) => {
                     self.summary.closed += usize::from(done.closed);
                     self.summary.ending.extend(done.began.then(|| task.claim.name.clone()));
                     self.summary.replacing.extend(done.held.then(|| task.claim.name.clone()));
-                    told.push((task, done));
+                    performed.push((task, done));
                 }
                 Err(why) => {
                     tracing::warn!(claim = task.claim.name, error = why, "the message is to come again");
@@ -297,12 +297,12 @@ impl Batch<'_> {
                 }
             }
         }
-        told
+        performed
     }
 
     /// Even where the claims were ending already: whoever began it may have died before the bell.
-    async fn ring(&self, told: &[(Task<'_>, Done)]) {
-        let ends = told.iter().filter(|(task, _)| task.cause.is_some() || task.is_to_be_replaced());
+    async fn ring(&self, performed: &[(Task<'_>, Done)]) {
+        let ends = performed.iter().filter(|(task, _)| task.cause.is_some() || task.is_to_be_replaced());
         let claims: Vec<String> = ends.map(|(task, _)| task.claim.name.clone()).collect();
         ring(self.ports, NOTICE, &self.settings.cluster, claims).await;
     }
@@ -319,9 +319,9 @@ impl Batch<'_> {
     }
 
     /// Tells people, while there is time.
-    async fn tell(&self, told: Vec<(Task<'_>, Done)>) {
+    async fn tell(&self, performed: Vec<(Task<'_>, Done)>) {
         let (ports, deadline) = (self.ports, self.deadline);
-        let events = told.into_iter().flat_map(|(task, done)| {
+        let events = performed.into_iter().flat_map(|(task, done)| {
             let subject = done.subject;
             task.responses.into_iter().map(move |response| Event {
                 about: subject.clone(),
@@ -354,7 +354,7 @@ impl<'d> Task<'d> {
     }
 
     /// The claim first, then its node: a node that is closed always has a claim that ends.
-    async fn carry_out(&self, ports: Ports<'_>) -> Result<Done, LedgerError> {
+    async fn perform(&self, ports: Ports<'_>) -> Result<Done, LedgerError> {
         let claim = &self.claim;
         let about_claim = Subject::NodeClaim { name: claim.name.clone(), uid: String::new() };
         let Some(cause) = &self.cause else {

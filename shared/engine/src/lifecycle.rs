@@ -17,8 +17,8 @@ use crate::TickError;
 use crate::claim::drain::Patience;
 use crate::claim::index::Nodes;
 use crate::claim::mirror::Mirrors;
+pub use crate::claim::tick::{LifecycleSettings, Summary};
 use crate::claim::tick::{PAUSE, Tick};
-pub use crate::claim::tick::{Settings, Summary};
 use crate::error::chain;
 use crate::guards::Guard;
 use crate::lease_guard::LeaseGuard;
@@ -35,7 +35,11 @@ const ASK_EC2_EVERY: Duration = Duration::from_secs(5);
 
 /// One tick. It ends as soon as no claim waits for anything, and never later than its window or
 /// `deadline`, after which it changes nothing.
-pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> Result<Summary, TickError> {
+pub async fn tick(
+    ports: Ports<'_>,
+    settings: &LifecycleSettings,
+    deadline: Instant,
+) -> Result<Summary, TickError> {
     if settings.adopt {
         // An empty ledger is begun anew; whose instances these are, their tags say.
         ports.ledger.bind(&ports.cluster.uid().await?).await?;
@@ -109,8 +113,8 @@ impl Tick<'_> {
     async fn rest(&mut self, length: Duration) {
         let ends_at = Instant::now() + length;
         while let Some(watched) = self.watched.as_mut().filter(|_| Instant::now() < ends_at) {
-            let left = ends_at.saturating_duration_since(Instant::now());
-            if watched.wait(self.ports, left).await.is_err() {
+            let remaining = ends_at.saturating_duration_since(Instant::now());
+            if watched.wait(self.ports, remaining).await.is_err() {
                 self.watched = None;
             }
         }
@@ -126,7 +130,7 @@ impl Tick<'_> {
             return Ok(());
         }
         let machines = self.machines.as_ref().map(|(_, machines)| machines.as_slice()).unwrap_or_default();
-        let nodes = Nodes::of(world.nodes.iter().map(AsRef::as_ref), &world.claims, machines);
+        let nodes = Nodes::new(world.nodes.iter().map(AsRef::as_ref), &world.claims, machines);
         self.heed_pretenders(&world.claims, &nodes).await;
         self.note_interruptions(&mut world.claims, &world.interruptions, lease).await;
         let is_due = self.sweep_is_due();
@@ -136,7 +140,7 @@ impl Tick<'_> {
         }
         self.note_wishes(&mut world.claims, lease).await;
         self.begin_ends(&mut world.claims, &nodes, lease).await;
-        self.carry_on(&world.commands, &mut world.claims, &nodes, lease).await;
+        self.advance_commands(&world.commands, &mut world.claims, &nodes, lease).await;
         if is_due && !self.time_is_up() {
             self.repair(&mut world.claims, &nodes, lease).await;
         }
@@ -189,8 +193,8 @@ impl Tick<'_> {
     /// All nodes. Only a sweep lists them anew, and the first pass of a tick; in between they are
     /// watched, since of a thousand nodes few change in the seconds between two passes.
     async fn nodes(&mut self) -> Result<Vec<Arc<Node>>, ClusterError> {
-        let known = self.watched.take().filter(|_| !self.sweep_is_due());
-        let watched = match known {
+        let open = self.watched.take().filter(|_| !self.sweep_is_due());
+        let watched = match open {
             Some(mut watched) => {
                 watched.wait(self.ports, Duration::ZERO).await?;
                 watched

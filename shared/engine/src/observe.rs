@@ -30,7 +30,7 @@ use volumes::add_volumes;
 
 /// What a tick knows without asking anybody: its settings, and what it has seen so far.
 #[derive(Clone, Copy)]
-pub(crate) struct Known<'a> {
+pub(crate) struct SnapshotInputs<'a> {
     /// The kOps cluster's name.
     pub(crate) cluster: &'a str,
     /// How many nodes the cluster may get within a minute.
@@ -56,7 +56,7 @@ pub(crate) enum Purpose {
 /// is still in the ledger's.
 pub(crate) async fn snapshot(
     ports: Ports<'_>,
-    known: Known<'_>,
+    inputs: SnapshotInputs<'_>,
     ledger: LedgerState,
     state: &ClusterState,
     offers: &mut Offers,
@@ -65,9 +65,9 @@ pub(crate) async fn snapshot(
     for problem in &configuration.invalid {
         tracing::warn!(%problem, "refused; the others go on without it");
     }
-    let mut snapshot = Snapshot::empty(known.cluster, ports.now());
-    snapshot.max_new_nodes_per_minute = known.max_new_nodes_per_minute;
-    snapshot.spot_refusals = known.spot_refusals.to_vec();
+    let mut snapshot = Snapshot::empty(inputs.cluster, ports.now());
+    snapshot.max_new_nodes_per_minute = inputs.max_new_nodes_per_minute;
+    snapshot.spot_refusals = inputs.spot_refusals.to_vec();
     offers.learn(ledger.seen_resources);
     for reference in references(&configuration) {
         let class = resolve(ports, &configuration, reference).await;
@@ -90,10 +90,10 @@ pub(crate) async fn snapshot(
     snapshot.pods = state.pods.values().cloned().collect();
     snapshot.daemon_sets.clone_from(&state.daemon_sets);
     tell_of_unreadable(&snapshot);
-    if known.purpose == Purpose::Disruption || leaving::is_any_node_leaving(&snapshot) {
+    if inputs.purpose == Purpose::Disruption || leaving::is_any_node_leaving(&snapshot) {
         snapshot.disruption_budgets = disruption_budgets(ports).await?;
     }
-    add_volumes(ports, &mut snapshot, known.purpose).await?;
+    add_volumes(ports, &mut snapshot, inputs.purpose).await?;
     if snapshot.pods.iter().any(|pod| pod.spec.selects_namespaces()) {
         snapshot.namespaces = ports.cluster.namespaces().await?;
     }

@@ -22,13 +22,13 @@ use crate::claim::nomination::hold_room;
 use crate::error::chain;
 use crate::guards::{Guard, Guards};
 use crate::launch::apply::apply;
-use crate::launch::launcher::Outcome;
+use crate::launch::launcher::LaunchResults;
 use crate::launch::recover::recover;
 use crate::lease_guard::LeaseGuard;
 use crate::observe::configuration::configuration;
 use crate::observe::offers::Offers;
 use crate::observe::watch::{Waited, Watched};
-use crate::observe::{Known, Purpose, snapshot};
+use crate::observe::{Purpose, SnapshotInputs, snapshot};
 use crate::ports::{ClusterState, Configuration, Ports, Scope};
 use crate::status::show;
 use memory::Decision;
@@ -43,7 +43,7 @@ const LONGEST_SHOW: Duration = Duration::from_secs(5);
 
 /// How a tick behaves.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ProvisionSettings {
     /// The kOps cluster's name.
     pub cluster: String,
     /// Who we are, for the lease: new for every invocation.
@@ -74,7 +74,7 @@ pub struct Settings {
     pub guards: Guards,
 }
 
-impl Settings {
+impl ProvisionSettings {
     /// Karpenter's batch of 1 s idle and 10 s at most, a window of 55 s, and 500 new nodes a
     /// minute.
     pub fn new(cluster: impl Into<String>, owner: impl Into<String>) -> Self {
@@ -126,7 +126,11 @@ pub struct Summary {
 /// One tick. Nothing that changes the world is begun after `deadline`.
 ///
 /// Errors before the first plan leave the world as it was.
-pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> Result<Summary, TickError> {
+pub async fn tick(
+    ports: Ports<'_>,
+    settings: &ProvisionSettings,
+    deadline: Instant,
+) -> Result<Summary, TickError> {
     let began = Instant::now();
     let patience_ends = deadline.min(began + settings.patience);
     let Some(guard) = LeaseGuard::take(ports, FUNCTION, &settings.owner, patience_ends).await? else {
@@ -155,7 +159,7 @@ pub async fn tick(ports: Ports<'_>, settings: &Settings, deadline: Instant) -> R
 
 struct Tick<'a> {
     ports: Ports<'a>,
-    settings: &'a Settings,
+    settings: &'a ProvisionSettings,
     ends_at: Instant,
     deadline: Instant,
     /// Uids of pods that this tick has planned for.
@@ -220,8 +224,8 @@ impl Tick<'_> {
             }
             // That launches may go on is no news where no pod waits for it any more.
             let resumes_at = self.resumes_at.filter(|at| *at > now).unwrap_or(self.ends_at);
-            let left = resumes_at.min(self.ends_at).duration_since(now);
-            watched.wait(self.ports, left).await?;
+            let remaining = resumes_at.min(self.ends_at).duration_since(now);
+            watched.wait(self.ports, remaining).await?;
         }
     }
 
@@ -285,18 +289,18 @@ impl Tick<'_> {
     /// planned together.
     async fn gather(&self, watched: &mut Watched) -> Result<(), TickError> {
         let closes_at = (Instant::now() + self.settings.batch_max).min(self.deadline);
-        let mut known = self.news(watched).count();
+        let mut waiting = self.news(watched).count();
         let mut quiet_at = Instant::now() + self.settings.batch_idle;
         loop {
-            let left = quiet_at.min(closes_at).saturating_duration_since(Instant::now());
-            if left.is_zero() || watched.wait(self.ports, left).await? == Waited::Quiet {
+            let remaining = quiet_at.min(closes_at).saturating_duration_since(Instant::now());
+            if remaining.is_zero() || watched.wait(self.ports, remaining).await? == Waited::Quiet {
                 return Ok(());
             }
-            let now_known = self.news(watched).count();
-            if now_known > known {
+            let waiting_now = self.news(watched).count();
+            if waiting_now > waiting {
                 quiet_at = Instant::now() + self.settings.batch_idle;
             }
-            known = now_known;
+            waiting = waiting_now;
         }
     }
 
@@ -316,9 +320,10 @@ impl Tick<'_> {
             return Ok(());
         }
         if let Some(hold) = ledger.health.launches.as_ref().filter(|hold| hold.holds(self.ports.now())) {
-            let left = Duration::try_from(hold.until.duration_since(self.ports.now())).unwrap_or_default();
-            tracing::warn!(seconds = left.as_secs(), hold.reason, "nothing is launched for a while");
-            self.resumes_at = Some(Instant::now() + left);
+            let remaining =
+                Duration::try_from(hold.until.duration_since(self.ports.now())).unwrap_or_default();
+            tracing::warn!(seconds = remaining.as_secs(), hold.reason, "nothing is launched for a while");
+            self.resumes_at = Some(Instant::now() + remaining);
             return Ok(());
         }
         watched.see_everything(self.ports).await?;
@@ -329,13 +334,13 @@ impl Tick<'_> {
         }
         self.handled.extend(new);
         self.standing = false;
-        let known = Known {
+        let inputs = SnapshotInputs {
             cluster: &self.settings.cluster,
             max_new_nodes_per_minute: Some(self.settings.max_new_nodes_per_minute),
             spot_refusals: &self.spot_refusals,
             purpose: Purpose::Provision,
         };
-        let mut snapshot = snapshot(self.ports, known, ledger, &watched.state, offers).await?;
+        let mut snapshot = snapshot(self.ports, inputs, ledger, &watched.state, offers).await?;
         self.recall_demand(&mut snapshot).await;
         let (ports, deadline) = (self.ports, self.deadline);
         let decision = guard.keep_for(ports, deadline, self.decide(snapshot)).await?;
@@ -386,7 +391,7 @@ impl Tick<'_> {
     /// Pods whose launch failed, whose plan was overtaken, or whose pool only tries, are new again:
     /// the offerings that could not be had are known by now. A static pool or a buffer is still
     /// short of a node without pods.
-    fn plan_again_for(&mut self, decision: &Decision, outcome: &Outcome) {
+    fn plan_again_for(&mut self, decision: &Decision, outcome: &LaunchResults) {
         let plan = &decision.plan;
         let beside = plan.put_off.iter().filter(|node| node.reason == PutOffReason::BesideProbe);
         let beside: Vec<_> = beside.map(|node| &node.pods).collect();
@@ -404,7 +409,7 @@ impl Tick<'_> {
         }
     }
 
-    fn note(&mut self, outcome: Outcome) {
+    fn note(&mut self, outcome: LaunchResults) {
         self.summary.launched.extend(outcome.launched);
         self.summary.failed.extend(outcome.failed);
         self.summary.unknown.extend(outcome.unknown);

@@ -31,17 +31,17 @@ pub enum Rate {
 impl Rate {
     /// Requests a second, and how many may come at once.
     const fn bucket(self) -> (NonZeroU32, NonZeroU32) {
-        const fn of(number: u32) -> NonZeroU32 {
+        const fn nonzero(number: u32) -> NonZeroU32 {
             match NonZeroU32::new(number) {
                 Some(number) => number,
                 None => NonZeroU32::MIN,
             }
         }
         match self {
-            Self::Describe => (of(20), of(100)),
-            Self::Launch => (of(2), of(5)),
-            Self::Terminate => (of(5), of(100)),
-            Self::Mutate => (of(5), of(50)),
+            Self::Describe => (nonzero(20), nonzero(100)),
+            Self::Launch => (nonzero(2), nonzero(5)),
+            Self::Terminate => (nonzero(5), nonzero(100)),
+            Self::Mutate => (nonzero(5), nonzero(50)),
         }
     }
 }

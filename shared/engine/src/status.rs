@@ -221,11 +221,11 @@ mod tests {
         ];
         for (before, now, expected) in table {
             let object = ConfiguredObject { status: before.clone(), ..pool("InstanceGroup", &Value::Null) };
-            let told: Vec<String> = news(&object, &now)
+            let words: Vec<String> = news(&object, &now)
                 .into_iter()
                 .map(|event| format!("{} {}", event.reason, event.message))
                 .collect();
-            assert_eq!(told, expected, "{now:?}");
+            assert_eq!(words, expected, "{now:?}");
         }
     }
 

@@ -53,9 +53,9 @@ impl Traces {
 /// Looks for what Outrigger has in the cluster; changes nothing.
 pub async fn survey(cluster: &dyn Cluster) -> Result<Traces, ClusterError> {
     let (nodes, mirrors) = (cluster.nodes().await?, cluster.mirrors().await?);
-    let found = traces(&nodes, &mirrors, &cluster.configuration().await?.node_pools);
+    let traces = traces(&nodes, &mirrors, &cluster.configuration().await?.node_pools);
     let pods = ranked_pods(cluster).await?;
-    Ok(Traces { deletion_costs: pods.into_iter().map(|pod| pod.id).collect(), ..found })
+    Ok(Traces { deletion_costs: pods.into_iter().map(|pod| pod.id).collect(), ..traces })
 }
 
 /// The pods whose deletion cost is ours, in order of namespace and name.
@@ -118,13 +118,13 @@ async fn release_node(cluster: &dyn Cluster, name: &str) -> Result<(), ClusterEr
 }
 
 fn traces(nodes: &[Node], mirrors: &BTreeMap<String, Mirror>, pools: &[NodePool]) -> Traces {
-    let mut found = Traces { node_claims: mirrors.keys().cloned().collect(), ..Traces::default() };
+    let mut traces = Traces { node_claims: mirrors.keys().cloned().collect(), ..Traces::default() };
     let existing: BTreeSet<&str> = pools.iter().map(|pool| pool.name.as_str()).collect();
     let mut of_nodes = BTreeSet::new();
     for node in nodes {
         if !is_ours(node) {
             let waits = node.taints.iter().any(|taint| taint.key == labels::UNREGISTERED_TAINT);
-            found.warnings.extend(waits.then(|| {
+            traces.warnings.extend(waits.then(|| {
                 let taint = labels::UNREGISTERED_TAINT;
                 format!("node {} still carries the taint {taint}, which nobody takes off any more", node.name)
             }));
@@ -135,7 +135,7 @@ fn traces(nodes: &[Node], mirrors: &BTreeMap<String, Mirror>, pools: &[NodePool]
             let instance = node.instance_id().unwrap_or("its instance");
             let message =
                 format!("node {} is being deleted: its object goes, and {instance} runs on", node.name);
-            found.warnings.push(message);
+            traces.warnings.push(message);
         }
         let trace = NodeTrace {
             name: node.name.clone(),
@@ -143,11 +143,11 @@ fn traces(nodes: &[Node], mirrors: &BTreeMap<String, Mirror>, pools: &[NodePool]
             closed: keeps_pods_away(node),
         };
         if trace.finalizer || trace.closed {
-            found.nodes.push(trace);
+            traces.nodes.push(trace);
         }
     }
-    found.node_pools = of_nodes.into_iter().map(str::to_owned).collect();
-    found
+    traces.node_pools = of_nodes.into_iter().map(str::to_owned).collect();
+    traces
 }
 
 /// Karpenter's nodes have the same finalizer and labels, but no claim of ours.
@@ -204,29 +204,32 @@ mod tests {
             Node { taints: vec![gate], ..node_of("waiting", None, &[]) },
         ];
         let mirrors = BTreeMap::from([("a".to_owned(), Mirror::default())]);
-        let found = traces(&nodes, &mirrors, &[]);
-        let told: Vec<_> =
-            found.nodes.iter().map(|it| format!("{} {} {}", it.name, it.finalizer, it.closed)).collect();
+        let traces = traces(&nodes, &mirrors, &[]);
+        let words: Vec<_> = traces
+            .nodes
+            .iter()
+            .map(|trace| format!("{} {} {}", trace.name, trace.finalizer, trace.closed))
+            .collect();
         assert_eq!(
-            told,
+            words,
             ["ours true false", "closed false true", "candidate false true", "going true false"]
         );
-        assert_eq!((found.node_claims.as_slice(), found.node_pools.len()), (&["a".to_owned()][..], 0));
-        assert_eq!(found.warnings.len(), 2, "{:?}", found.warnings);
-        assert!(found.warnings[0].contains("i-1 runs on"), "{:?}", found.warnings);
-        assert!(found.warnings[1].contains("waiting"), "{:?}", found.warnings);
-        assert!(!found.is_empty() && Traces::default().is_empty());
+        assert_eq!((traces.node_claims.as_slice(), traces.node_pools.len()), (&["a".to_owned()][..], 0));
+        assert_eq!(traces.warnings.len(), 2, "{:?}", traces.warnings);
+        assert!(traces.warnings[0].contains("i-1 runs on"), "{:?}", traces.warnings);
+        assert!(traces.warnings[1].contains("waiting"), "{:?}", traces.warnings);
+        assert!(!traces.is_empty() && Traces::default().is_empty());
     }
 
     #[test]
     fn a_node_keeps_what_is_not_ours() {
-        let own = Taint::new("dedicated", "web", TaintEffect::NoSchedule);
+        let users = Taint::new("dedicated", "web", TaintEffect::NoSchedule);
         let busy = Node {
-            taints: vec![own.clone(), Taint::disrupted(), Taint::placing(), Taint::disruption_candidate()],
+            taints: vec![users.clone(), Taint::disrupted(), Taint::placing(), Taint::disruption_candidate()],
             ..node_of("ours", Some("a"), &[labels::TERMINATION_FINALIZER, "example.com/own"])
         };
         let change = releasing(&busy).unwrap();
-        assert_eq!((change.taints, change.finalizers), (vec![own], vec!["example.com/own".to_owned()]));
+        assert_eq!((change.taints, change.finalizers), (vec![users], vec!["example.com/own".to_owned()]));
         let foreign = node_of("karpenters", None, &[labels::TERMINATION_FINALIZER]);
         assert_eq!(releasing(&foreign), None);
         assert_eq!(releasing(&node_of("released", Some("a"), &[])), None);

@@ -4,11 +4,13 @@
 //! template's.
 
 mod api_server;
-mod own;
+mod function_config;
 mod reader;
 
 pub(crate) use api_server::{ApiServer, Auth};
-pub(crate) use own::{Interruptions, NodeCare, Own, Planning, Provisioning};
+pub(crate) use function_config::{
+    FunctionConfig, InterruptConfig, LifecycleConfig, PlanningConfig, ProvisionConfig,
+};
 use reader::Reader;
 
 /// What every function is told by its environment.
@@ -35,16 +37,16 @@ pub(crate) struct ConfigError(Vec<String>);
 
 impl Config {
     /// Reads the environment: what every function is told, and what only this one is.
-    pub(crate) fn from_env<T: Own>() -> Result<(Self, T), ConfigError> {
+    pub(crate) fn from_env<T: FunctionConfig>() -> Result<(Self, T), ConfigError> {
         Self::from(&|name| std::env::var(name).ok())
     }
 
-    fn from<T: Own>(variable: &dyn Fn(&str) -> Option<String>) -> Result<(Self, T), ConfigError> {
+    fn from<T: FunctionConfig>(variable: &dyn Fn(&str) -> Option<String>) -> Result<(Self, T), ConfigError> {
         let mut reader = Reader::new(variable);
         let config = Self::read(&mut reader);
-        let own = T::read(&mut reader, &config);
+        let function_config = T::read(&mut reader, &config);
         let problems = reader.into_problems();
-        if problems.is_empty() { Ok((config, own)) } else { Err(ConfigError(problems)) }
+        if problems.is_empty() { Ok((config, function_config)) } else { Err(ConfigError(problems)) }
     }
 
     fn read(reader: &mut Reader<'_>) -> Self {

@@ -18,12 +18,12 @@ use crate::limits::Limits;
 pub(crate) struct Connections {
     aws: Aws,
     cloud: AwsCloud,
-    kept: OnceCell<Kept>,
+    cluster_connections: OnceCell<ClusterConnections>,
     limits: Limits,
 }
 
 /// The cluster, and what its ledger remembers of it.
-struct Kept {
+struct ClusterConnections {
     cluster: KubernetesCluster,
     ledger: DynamoLedger,
 }
@@ -39,7 +39,7 @@ impl Connections {
             event_bus: Some(config.event_bus.clone()),
         };
         let cloud = AwsCloud::new(aws.clone(), settings);
-        Ok(Self { aws, cloud, kept: OnceCell::new(), limits })
+        Ok(Self { aws, cloud, cluster_connections: OnceCell::new(), limits })
     }
 
     /// AWS, for what stands behind no port.
@@ -59,15 +59,15 @@ impl Connections {
         config: &Config,
         clock: &'a dyn Clock,
     ) -> anyhow::Result<Ports<'a>> {
-        let kept = self.kept.get_or_try_init(|| Box::pin(self.keep(config))).await?;
-        Ok(Ports { cluster: &kept.cluster, cloud: &self.cloud, ledger: &kept.ledger, clock })
+        let connections = self.cluster_connections.get_or_try_init(|| Box::pin(self.connect(config))).await?;
+        Ok(Ports { cluster: &connections.cluster, cloud: &self.cloud, ledger: &connections.ledger, clock })
     }
 
-    async fn keep(&self, config: &Config) -> anyhow::Result<Kept> {
+    async fn connect(&self, config: &Config) -> anyhow::Result<ClusterConnections> {
         let cluster = connect_cluster(config, &self.aws)?.with_call_limit(self.limits.cluster);
         let uid = cluster.uid().await?;
         let ledger = DynamoLedger::new(&self.aws, &config.table, &config.cluster, uid);
-        Ok(Kept { cluster, ledger })
+        Ok(ClusterConnections { cluster, ledger })
     }
 }
 

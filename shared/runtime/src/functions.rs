@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout_at};
 
-use crate::config::{Config, NodeCare, Own, Planning, Provisioning};
+use crate::config::{Config, FunctionConfig, LifecycleConfig, PlanningConfig, ProvisionConfig};
 use crate::connect::Connections;
 use crate::limits::{Deadlines, Limits};
 use crate::metrics::{
@@ -26,18 +26,18 @@ use crate::metrics::{
 
 /// Runs `provision` until Lambda ends the process.
 pub async fn provision() -> Result<(), Error> {
-    serve_event(Limits::TICK, async |shell: &Shell<Provisioning>, event, owner, deadline| {
-        let own = &shell.own;
-        let settings = provision_tick::Settings {
-            window: own.poll_window,
-            patience: patience(&event, own.poll_window),
-            batch_idle: own.batch_idle,
-            batch_max: own.batch_max,
-            preferences: own.planning.preferences,
-            min_values: own.planning.min_values,
-            headroom: own.headroom,
-            max_new_nodes_per_minute: own.max_new_nodes_per_minute,
-            ..provision_tick::Settings::new(&shell.config.cluster, owner)
+    serve_event(Limits::TICK, async |shell: &Shell<ProvisionConfig>, event, owner, deadline| {
+        let config = &shell.function_config;
+        let settings = provision_tick::ProvisionSettings {
+            window: config.poll_window,
+            patience: patience(&event, config.poll_window),
+            batch_idle: config.batch_idle,
+            batch_max: config.batch_max,
+            preferences: config.planning.preferences,
+            min_values: config.planning.min_values,
+            headroom: config.headroom,
+            max_new_nodes_per_minute: config.max_new_nodes_per_minute,
+            ..provision_tick::ProvisionSettings::new(&shell.config.cluster, owner)
         };
         let summary = Box::pin(provision_tick::tick(shell.ports().await?, &settings, deadline)).await?;
         shell.measure(&[
@@ -53,19 +53,19 @@ pub async fn provision() -> Result<(), Error> {
 
 /// Runs `lifecycle` until Lambda ends the process.
 pub async fn lifecycle() -> Result<(), Error> {
-    serve_event(Limits::TICK, async |shell: &Shell<NodeCare>, event, owner, deadline| {
-        let own = &shell.own;
-        let guards = if own.sweep_anyway { Guards::sweeping_anyway() } else { Guards::default() };
-        let settings = lifecycle_tick::Settings {
-            window: own.poll_window,
-            patience: patience(&event, own.poll_window),
-            initialization_timeout: own.initialization_timeout,
-            node_repair: own.node_repair,
-            adopt: own.adopt,
-            place_pods: own.place_pods,
-            schedulers: own.schedulers.clone(),
+    serve_event(Limits::TICK, async |shell: &Shell<LifecycleConfig>, event, owner, deadline| {
+        let config = &shell.function_config;
+        let guards = if config.sweep_anyway { Guards::sweeping_anyway() } else { Guards::default() };
+        let settings = lifecycle_tick::LifecycleSettings {
+            window: config.poll_window,
+            patience: patience(&event, config.poll_window),
+            initialization_timeout: config.initialization_timeout,
+            node_repair: config.node_repair,
+            adopt: config.adopt,
+            place_pods: config.place_pods,
+            schedulers: config.schedulers.clone(),
             guards,
-            ..lifecycle_tick::Settings::new(&shell.config.cluster, owner)
+            ..lifecycle_tick::LifecycleSettings::new(&shell.config.cluster, owner)
         };
         let summary = Box::pin(lifecycle_tick::tick(shell.ports().await?, &settings, deadline)).await?;
         shell.measure(&[
@@ -81,11 +81,11 @@ pub async fn lifecycle() -> Result<(), Error> {
 
 /// Runs `disrupt` until Lambda ends the process.
 pub async fn disrupt() -> Result<(), Error> {
-    serve_event(Limits::TICK, async |shell: &Shell<Planning>, _, owner, deadline| {
-        let settings = disrupt_tick::Settings {
-            preferences: shell.own.preferences,
-            min_values: shell.own.min_values,
-            ..disrupt_tick::Settings::new(&shell.config.cluster, owner)
+    serve_event(Limits::TICK, async |shell: &Shell<PlanningConfig>, _, owner, deadline| {
+        let settings = disrupt_tick::DisruptSettings {
+            preferences: shell.function_config.preferences,
+            min_values: shell.function_config.min_values,
+            ..disrupt_tick::DisruptSettings::new(&shell.config.cluster, owner)
         };
         let summary = Box::pin(disrupt_tick::tick(shell.ports().await?, &settings, deadline)).await?;
         shell.measure(&[(COST_PER_HOUR, summary.cost_per_hour)]);
@@ -108,7 +108,7 @@ pub(crate) struct Shell<T> {
     limits: Limits,
     pub(crate) config: Config,
     /// What only this function is told.
-    pub(crate) own: T,
+    pub(crate) function_config: T,
     connections: OnceCell<Connections>,
 }
 
@@ -140,7 +140,7 @@ impl<T> Shell<T> {
     {
         let stopwatch = Stopwatch::now();
         let context = event.context;
-        let deadlines = Deadlines::of(&self.limits, context.deadline);
+        let deadlines = Deadlines::new(&self.limits, context.deadline);
         let owner = owner(&context.request_id);
         let work = Box::pin(handler(self, event.payload, owner, deadlines.last_change));
         let result = timeout_at(deadlines.answer, work).await;
@@ -179,12 +179,13 @@ fn patience(event: &Value, poll_window: Duration) -> Duration {
 /// anything may be changed.
 pub(crate) async fn serve_event<T, H>(limits: Limits, handler: H) -> Result<(), Error>
 where
-    T: Own,
+    T: FunctionConfig,
     H: AsyncFn(&Shell<T>, Value, String, Instant) -> anyhow::Result<Value>,
 {
     log_as_json();
-    let (config, own) = Config::from_env().context("the environment variables come from template.yaml")?;
-    let shell = Shell { limits, config, own, connections: OnceCell::new() };
+    let (config, function_config) =
+        Config::from_env().context("the environment variables come from template.yaml")?;
+    let shell = Shell { limits, config, function_config, connections: OnceCell::new() };
     let (shell, handler) = (&shell, &handler);
     lambda_runtime::run(service_fn(async move |event| shell.invoke(event, handler).await)).await
 }

@@ -8,23 +8,23 @@ use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use lambda_runtime::Error;
 use outrigger_aws::{DeadLetters, Queue, decode_event};
 use outrigger_engine::chain;
-use outrigger_engine::interruption::{Delivery, Settings, Summary, handle, retry_delay};
+use outrigger_engine::interruption::{Delivery, InterruptSettings, Summary, handle, retry_delay};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::config::Interruptions;
+use crate::config::InterruptConfig;
 use crate::functions::{Shell, serve_event};
 use crate::limits::Limits;
 use crate::metrics::NODES_INTERRUPTED;
 
 /// How long the queue may take to note when messages come again; without its word they come after
 /// its own time.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const REDELIVERY_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long what was begun in time may still take; then the batch is given up and comes again.
 pub(crate) const FOR_THE_BATCH: Duration = Duration::from_secs(2);
 
 /// Runs `interrupt` until Lambda ends the process.
 pub async fn interrupt() -> Result<(), Error> {
-    serve_event(Limits::INTERRUPT, async |shell: &Shell<Interruptions>, payload, _, deadline| {
+    serve_event(Limits::INTERRUPT, async |shell: &Shell<InterruptConfig>, payload, _, deadline| {
         let event: SqsEvent = serde_json::from_value(payload)?;
         let worked = timeout_at(deadline + FOR_THE_BATCH, Box::pin(work(shell, &event.records, deadline)));
         let failed = if let Ok(failed) = worked.await {
@@ -34,7 +34,7 @@ pub async fn interrupt() -> Result<(), Error> {
             event.records.iter().filter_map(|record| record.message_id.clone()).collect()
         };
         let again = again(&event.records, &failed);
-        if !again.is_empty() && timeout(PATIENCE, hasten(shell, &again)).await.is_err() {
+        if !again.is_empty() && timeout(REDELIVERY_TIMEOUT, hasten(shell, &again)).await.is_err() {
             tracing::warn!("the queue did not note in time when messages are to come again");
         }
         let mut response = SqsBatchResponse::default();
@@ -48,7 +48,7 @@ pub async fn interrupt() -> Result<(), Error> {
 
 /// Works on a batch; returns the keys of the messages that are to come again.
 async fn work(
-    shell: &Shell<Interruptions>,
+    shell: &Shell<InterruptConfig>,
     records: &[SqsMessage],
     deadline: Instant,
 ) -> anyhow::Result<Vec<String>> {
@@ -63,8 +63,15 @@ async fn work(
 }
 
 /// What the messages ask for is done, where there is a cluster and a ledger to do it in.
-async fn interruptions(shell: &Shell<Interruptions>, deliveries: &[Delivery], deadline: Instant) -> Summary {
-    let settings = Settings { cluster: shell.config.cluster.clone(), rebalance: shell.own.rebalance };
+async fn interruptions(
+    shell: &Shell<InterruptConfig>,
+    deliveries: &[Delivery],
+    deadline: Instant,
+) -> Summary {
+    let settings = InterruptSettings {
+        cluster: shell.config.cluster.clone(),
+        rebalance: shell.function_config.rebalance,
+    };
     match shell.ports().await {
         Ok(ports) => Box::pin(handle(ports, &settings, deliveries, deadline)).await,
         Err(error) => {
@@ -119,9 +126,9 @@ fn again(records: &[SqsMessage], failed: &[String]) -> Vec<(String, Duration)> {
 }
 
 /// Losing this costs time: the messages then come again after the queue's own time.
-async fn hasten(shell: &Shell<Interruptions>, again: &[(String, Duration)]) {
+async fn hasten(shell: &Shell<InterruptConfig>, again: &[(String, Duration)]) {
     let noted = async {
-        let queue = Queue::new(shell.aws().await?, &shell.own.queue);
+        let queue = Queue::new(shell.aws().await?, &shell.function_config.queue);
         Ok(queue.deliver_again(again).await?)
     };
     match noted.await {
@@ -137,7 +144,7 @@ async fn hasten(shell: &Shell<Interruptions>, again: &[(String, Duration)]) {
 /// Puts aside what cannot be read; returns what could not be put aside either, which the queue's
 /// own redrive will.
 async fn keep(
-    shell: &Shell<Interruptions>,
+    shell: &Shell<InterruptConfig>,
     malformed: &[Malformed],
     deadline: Instant,
 ) -> anyhow::Result<Vec<String>> {
@@ -145,7 +152,7 @@ async fn keep(
     if malformed.is_empty() {
         return Ok(failed);
     }
-    let dead_letters = DeadLetters::new(shell.aws().await?, &shell.own.dead_letters);
+    let dead_letters = DeadLetters::new(shell.aws().await?, &shell.function_config.dead_letters);
     for message in malformed {
         if Instant::now() >= deadline {
             failed.push(message.key.clone());

@@ -52,13 +52,13 @@ impl Deadlines {
     ///
     /// Lambda gives it as milliseconds since 1970. cargo lambda's emulator gives the remaining
     /// milliseconds instead (600000), which read as a date lies in 1970; no real deadline does.
-    pub(crate) fn of(limits: &Limits, deadline_ms: u64) -> Self {
+    pub(crate) fn new(limits: &Limits, deadline_ms: u64) -> Self {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let left = remaining(Duration::from_millis(deadline_ms), since_epoch);
+        let remaining = remaining(Duration::from_millis(deadline_ms), since_epoch);
         let now = Instant::now();
         Self {
-            last_change: now + left.saturating_sub(limits.reserve),
-            answer: now + left.saturating_sub(FOR_THE_ANSWER),
+            last_change: now + remaining.saturating_sub(limits.reserve),
+            answer: now + remaining.saturating_sub(FOR_THE_ANSWER),
         }
     }
 }
@@ -71,7 +71,7 @@ fn remaining(deadline: Duration, since_epoch: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interrupt::{FOR_THE_BATCH, PATIENCE};
+    use crate::interrupt::{FOR_THE_BATCH, REDELIVERY_TIMEOUT};
 
     #[test]
     fn a_date_and_a_remaining_time_are_told_apart() {
@@ -105,6 +105,6 @@ mod tests {
             // changed.
             assert!(limits.aws + limits.cluster <= last_change, "{function}: {limits:?}");
         }
-        assert!(FOR_THE_BATCH + PATIENCE + FOR_THE_ANSWER <= Limits::INTERRUPT.reserve);
+        assert!(FOR_THE_BATCH + REDELIVERY_TIMEOUT + FOR_THE_ANSWER <= Limits::INTERRUPT.reserve);
     }
 }

@@ -29,12 +29,12 @@ pub(crate) fn emit(cluster: &str, timestamp_ms: i64, metrics: &[(Metric, f64)]) 
 }
 
 fn line(cluster: &str, timestamp_ms: i64, metrics: &[(Metric, f64)]) -> Option<Value> {
-    let told: Vec<(&str, f64)> = metrics
+    let nonzero: Vec<(&str, f64)> = metrics
         .iter()
         .filter(|(_, value)| *value != 0.0)
         .map(|(Metric(name), value)| (*name, *value))
         .collect();
-    let definitions: Vec<_> = told.iter().map(|(name, _)| json!({"Name": name})).collect();
+    let definitions: Vec<_> = nonzero.iter().map(|(name, _)| json!({"Name": name})).collect();
     let mut line = Map::new();
     line.insert(
         "_aws".into(),
@@ -48,8 +48,8 @@ fn line(cluster: &str, timestamp_ms: i64, metrics: &[(Metric, f64)]) -> Option<V
         }),
     );
     line.insert("Cluster".into(), cluster.into());
-    line.extend(told.iter().map(|(name, value)| ((*name).to_owned(), json!(value))));
-    (!told.is_empty()).then_some(Value::Object(line))
+    line.extend(nonzero.iter().map(|(name, value)| ((*name).to_owned(), json!(value))));
+    (!nonzero.is_empty()).then_some(Value::Object(line))
 }
 
 #[cfg(test)]

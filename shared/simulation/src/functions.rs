@@ -190,7 +190,7 @@ async fn tick(door: &Door, scenario: &Scenario, wake: Wake, owner: String, deadl
     let (function, _) = door.run();
     match function {
         Function::Provision => {
-            let mut settings = provision::Settings::new(CLUSTER, owner);
+            let mut settings = provision::ProvisionSettings::new(CLUSTER, owner);
             settings.window = scenario.poll_window;
             settings.preferences = scenario.preferences;
             settings.min_values = scenario.min_values;
@@ -209,14 +209,14 @@ async fn tick(door: &Door, scenario: &Scenario, wake: Wake, owner: String, deadl
             })
         }
         Function::Lifecycle => {
-            let settings = lifecycle::Settings {
+            let settings = lifecycle::LifecycleSettings {
                 window: LIFECYCLE_WINDOW,
                 patience: wake.patience(LIFECYCLE_WINDOW),
                 initialization_timeout: Some(scenario.initialization_timeout),
                 node_repair: scenario.node_repair,
                 guards: scenario.guards,
                 adopt: scenario.adopt,
-                ..lifecycle::Settings::new(CLUSTER, owner)
+                ..lifecycle::LifecycleSettings::new(CLUSTER, owner)
             };
             told(function, lifecycle::tick(door.ports(), &settings, deadline).await, |summary| {
                 let counts = [
@@ -234,7 +234,7 @@ async fn tick(door: &Door, scenario: &Scenario, wake: Wake, owner: String, deadl
             })
         }
         Function::Disrupt => {
-            let mut settings = disrupt::Settings::new(CLUSTER, owner);
+            let mut settings = disrupt::DisruptSettings::new(CLUSTER, owner);
             settings.preferences = scenario.preferences;
             settings.min_values = scenario.min_values;
             settings.guards = scenario.guards;

@@ -53,10 +53,10 @@ mod tests {
     fn soft_taints_of_an_earlier_version_go() {
         let soft = ["outrigger.dev/opening", "outrigger.dev/opening-2"];
         let soft = soft.map(|key| Taint::new(key, "", TaintEffect::PreferNoSchedule));
-        let own = [claim().spec.taints, claim().spec.startup_taints].concat();
-        let opening = node([soft.as_slice(), &own].concat());
+        let planned = [claim().spec.taints, claim().spec.startup_taints].concat();
+        let opening = node([soft.as_slice(), &planned].concat());
         assert!(is_opening(&opening));
-        assert_eq!(opened(&opening).taints, own);
-        assert_eq!(registration(&claim(), &opening, BTreeMap::new()).taints, own);
+        assert_eq!(opened(&opening).taints, planned);
+        assert_eq!(registration(&claim(), &opening, BTreeMap::new()).taints, planned);
     }
 }

@@ -27,7 +27,7 @@ use crate::claim::index::Nodes;
 use crate::claim::start::awaits_only_pods;
 use crate::error::chain;
 use crate::guards::Guard;
-use crate::launch::launcher::Outcome;
+use crate::launch::launcher::LaunchResults;
 use crate::observe::budgets::disruption_budgets;
 use crate::ports::{Event, Lease, LedgerError, Ports, Subject};
 
@@ -57,15 +57,15 @@ pub(crate) async fn commit(
     ports: Ports<'_>,
     lease: &Lease,
     snapshot: &Snapshot,
-    found: &ConsolidationCommand,
+    planned: &ConsolidationCommand,
 ) -> Result<Option<Command>, LedgerError> {
-    let Some(claims) = free_claims(snapshot, &found.delete) else { return Ok(None) };
+    let Some(claims) = free_claims(snapshot, &planned.delete) else { return Ok(None) };
     let names: Vec<String> = claims.iter().map(|claim| claim.name.clone()).collect();
-    let new = Command::new(found.reason.into(), found.message(), names, ports.now());
+    let new = Command::new(planned.reason.into(), planned.message(), names, ports.now());
     // Where nobody is on the nodes, and nothing takes their place, there is nothing to wait for.
-    let waits = !found.existing.is_empty() || !found.replace_with.is_empty();
+    let waits = !planned.existing.is_empty() || !planned.replace_with.is_empty();
     let replacements = (!waits).then(Vec::new);
-    let command = Command { may_cost: found.may_cost, replacements, ..new };
+    let command = Command { may_cost: planned.may_cost, replacements, ..new };
     ports.ledger.write_command(&command, Some(lease)).await?;
     Ok(Some(command))
 }
@@ -116,7 +116,7 @@ pub(crate) async fn note_replacements(
     lease: &Lease,
     snapshot: &Snapshot,
     plan: &Plan,
-    outcome: &Outcome,
+    outcome: &LaunchResults,
 ) -> Result<(), LedgerError> {
     let noted = replacement::noted(snapshot, plan, |claim| outcome.is_on_its_way(claim));
     // One that is given up next must not be written before: it would have changed meanwhile.
@@ -135,7 +135,7 @@ pub(crate) async fn note_replacements(
 
 impl Tick<'_> {
     /// Takes every command as far as its replacements allow.
-    pub(crate) async fn carry_on(
+    pub(crate) async fn advance_commands(
         &mut self,
         commands: &[Command],
         claims: &mut [NodeClaim],
@@ -154,13 +154,13 @@ impl Tick<'_> {
             let step = step(command, &ready, self.ports.now());
             let placed = placed(command, claims);
             let held: Vec<&mut NodeClaim> = claims.iter_mut().filter(|claim| command.holds(claim)).collect();
-            if let Err(error) = self.go_on(command, step, &placed, held, nodes, lease).await {
-                self.cannot_go_on(&command.claims.join(", "), &error);
+            if let Err(error) = self.advance_command(command, step, &placed, held, nodes, lease).await {
+                self.report_stuck_claim(&command.claims.join(", "), &error);
             }
         }
     }
 
-    async fn go_on(
+    async fn advance_command(
         &mut self,
         command: &Command,
         step: Step,
@@ -194,7 +194,7 @@ impl Tick<'_> {
             (Step::GiveUp, Err(error)) => Some(format!("what is on it cannot be read: {}", cause_of(&error))),
             (Step::GiveUp, Ok(kept)) => kept.map(|kept| kept.to_string()),
             (_, kept) => match kept? {
-                None => return self.carry_out(command, held, lease).await,
+                None => return self.execute(command, held, lease).await,
                 Some(why) if may_pass(&why) => {
                     self.waits(&held, &why.to_string());
                     return Ok(());
@@ -212,7 +212,7 @@ impl Tick<'_> {
     }
 
     /// Begins the end of all claims that the command still holds.
-    async fn carry_out(
+    async fn execute(
         &mut self,
         command: &Command,
         held: Vec<&mut NodeClaim>,

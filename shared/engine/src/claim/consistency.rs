@@ -45,7 +45,7 @@ pub(crate) fn shortfall(claim: &NodeClaim, node: &Node) -> Option<String> {
 
 /// What the node teaches about others of its type, image and class, if that is news: it does not
 /// offer what was computed, and that was not seen before.
-pub(crate) fn lesson(claim: &NodeClaim, node: &Node, known: &[SeenResources]) -> Option<SeenResources> {
+pub(crate) fn lesson(claim: &NodeClaim, node: &Node, taught: &[SeenResources]) -> Option<SeenResources> {
     let instance = claim.status.instance.as_ref().filter(|instance| !instance.image_id.is_empty())?;
     if node.degraded.is_some() {
         return None;
@@ -55,37 +55,37 @@ pub(crate) fn lesson(claim: &NodeClaim, node: &Node, known: &[SeenResources]) ->
         return None;
     }
     let class = Some(&claim.spec.node_class);
-    let same_machine = |known: &&SeenResources| {
-        known.instance_type == instance.instance_type && known.image_id == instance.image_id
+    let same_machine = |taught: &&SeenResources| {
+        taught.instance_type == instance.instance_type && taught.image_id == instance.image_id
     };
-    let has_known_memory = known.iter().filter(same_machine).any(|known| known.memory <= memory);
+    let has_known_memory = taught.iter().filter(same_machine).any(|taught| taught.memory <= memory);
     let is_news_of_memory = memory != expected && !has_known_memory;
-    let before = known.iter().filter(same_machine).find(|known| known.node_class.as_ref() == class);
-    let offered = offered_otherwise(claim, node, before.map(|known| &known.allocatable));
+    let before = taught.iter().filter(same_machine).find(|taught| taught.node_class.as_ref() == class);
+    let offered = offered_otherwise(claim, node, before.map(|taught| &taught.allocatable));
     if !is_news_of_memory && offered.is_empty() {
         return None;
     }
-    let mut allocatable = before.map(|known| known.allocatable.clone()).unwrap_or_default();
+    let mut allocatable = before.map(|taught| taught.allocatable.clone()).unwrap_or_default();
     offered.iter().for_each(|(name, amount)| allocatable.set(name, amount));
     Some(SeenResources {
         instance_type: instance.instance_type.clone(),
         image_id: instance.image_id.clone(),
         node_class: class.cloned(),
-        version: before.map_or(0, |known| known.version) + 1,
-        memory: before.map_or(memory, |known| known.memory.min(memory)),
+        version: before.map_or(0, |taught| taught.version) + 1,
+        memory: before.map_or(memory, |taught| taught.memory.min(memory)),
         allocatable,
     })
 }
 
 /// What the kubelet leaves to pods where that is neither what was promised nor known. Devices fail
 /// one by one, so of these the most counts that any node showed.
-fn offered_otherwise(claim: &NodeClaim, node: &Node, known: Option<&Resources>) -> Resources {
+fn offered_otherwise(claim: &NodeClaim, node: &Node, taught: Option<&Resources>) -> Resources {
     let promised = claim.status.allocatable.iter().filter(|(name, _)| node.allocatable.names(name));
     let offered = promised.filter_map(|(name, promised)| {
         let has = node.allocatable.get(name);
         let is_device = name.contains('/');
         let is_believed = percent_of(has, promised)? >= BELIEVED_PERCENT;
-        let seen = known.filter(|known| known.names(name)).map(|known| known.get(name));
+        let seen = taught.filter(|taught| taught.names(name)).map(|taught| taught.get(name));
         let is_news = seen.is_none_or(|seen| if is_device { has > seen } else { has < seen });
         (is_believed && has != promised && is_news).then(|| (name.to_owned(), has))
     });
@@ -124,11 +124,11 @@ impl Tick<'_> {
         duplicates.sort();
         let shortfall = match nodes {
             [node] if claim.status.initialized_at.is_some() => shortfall(claim, node),
-            _ => claim.status.node_check.shortfall.as_ref().map(|known| known.message.clone()),
+            _ => claim.status.node_check.shortfall.as_ref().map(|noted| noted.message.clone()),
         };
         let check = &claim.status.node_check;
-        let known = check.shortfall.as_ref().map(|known| &known.message);
-        let is_known = known == shortfall.as_ref();
+        let noted = check.shortfall.as_ref().map(|noted| &noted.message);
+        let is_known = noted == shortfall.as_ref();
         if check.duplicates == duplicates && is_known {
             return Ok(());
         }
@@ -162,7 +162,7 @@ impl Tick<'_> {
             let SeenResources { instance_type, image_id, memory, allocatable, .. } = &lesson;
             tracing::info!(instance_type, image_id, %memory, %allocatable, "learnt");
             self.ports.ledger.put_seen_resources(&lesson, self.ports.now()).await?;
-            self.seen_resources.retain(|known| known.key() != lesson.key());
+            self.seen_resources.retain(|seen| seen.key() != lesson.key());
             self.seen_resources.push(lesson);
         }
         Ok(())
@@ -193,8 +193,9 @@ mod tests {
     fn a_type_has_what_no_class_can_change() {
         let catalog = Catalog::embedded("us-east-1", &[]).unwrap();
         let expected_of = |name: &str, is_kops| expected(&catalog.entry(name).unwrap().facts, is_kops);
-        let names =
-            |all: &Resources| all.iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>().join(" ");
+        let names = |resources: &Resources| {
+            resources.iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>().join(" ")
+        };
         assert_eq!(names(&expected_of("m5.large", true)), "cpu memory");
         assert!(names(&expected_of("g4dn.xlarge", true)).ends_with("cpu memory nvidia.com/gpu"));
         assert!(expected_of("m5.large", true).get(MEMORY) > Quantity::mebibytes(7_000));
@@ -203,8 +204,8 @@ mod tests {
     #[test]
     fn nine_tenths_of_what_pods_ask_for_are_enough() {
         for (has, short) in [(8_000, false), (7_200, false), (7_199, true), (9_000, false), (0, true)] {
-            let found = shortfall(&measured(), &Node { capacity: mebibytes(has), ..node(Vec::new()) });
-            assert_eq!(found.is_some(), short, "{has}: {found:?}");
+            let shortfall = shortfall(&measured(), &Node { capacity: mebibytes(has), ..node(Vec::new()) });
+            assert_eq!(shortfall.is_some(), short, "{has}: {shortfall:?}");
         }
         let poor = Node { capacity: mebibytes(10), ..node(Vec::new()) };
         assert!(shortfall(&measured(), &poor).unwrap().contains("memory 10Mi of the 8000Mi"));
@@ -228,10 +229,11 @@ mod tests {
 
     #[test]
     fn the_least_memory_that_was_seen_is_learnt() {
-        let learnt = |has: i64, known: &[i64]| {
-            let known: Vec<_> = known.iter().map(|count| seen(*count, Resources::new())).collect();
-            let found = lesson(&measured(), &Node { capacity: mebibytes(has), ..node(Vec::new()) }, &known);
-            found.map(|found| found.memory == Quantity::mebibytes(has))
+        let learnt = |has: i64, taught: &[i64]| {
+            let taught: Vec<_> = taught.iter().map(|count| seen(*count, Resources::new())).collect();
+            let lesson_learnt =
+                lesson(&measured(), &Node { capacity: mebibytes(has), ..node(Vec::new()) }, &taught);
+            lesson_learnt.map(|lesson_learnt| lesson_learnt.memory == Quantity::mebibytes(has))
         };
         let table: [(i64, &[i64], Option<bool>); 7] = [
             (8_000, &[], None),
@@ -242,13 +244,13 @@ mod tests {
             (8_100, &[], Some(true)),
             (3_999, &[], None),
         ];
-        for (has, known, expected) in table {
-            assert_eq!(learnt(has, known), expected, "{has} {known:?}");
+        for (has, taught, expected) in table {
+            assert_eq!(learnt(has, taught), expected, "{has} {taught:?}");
         }
         let mut nameless = measured();
         nameless.status.instance.as_mut().unwrap().image_id.clear();
-        let found = lesson(&nameless, &Node { capacity: mebibytes(7_500), ..node(Vec::new()) }, &[]);
-        assert_eq!(found, None, "nobody knows under which image");
+        let learnt = lesson(&nameless, &Node { capacity: mebibytes(7_500), ..node(Vec::new()) }, &[]);
+        assert_eq!(learnt, None, "nobody knows under which image");
     }
 
     /// Thousandths of resources by name.
@@ -271,21 +273,21 @@ mod tests {
             (&[(gpu, 2_000)], &[(gpu, 3_000)], None),
             (&[(gpu, 0)], &[], None),
         ];
-        for (offers, known, expected) in table {
+        for (offers, taught, expected) in table {
             let amounts = |list: Millis| -> Resources {
                 list.iter().map(|(name, amount)| (*name, Quantity::millis(*amount))).collect()
             };
-            let before = if known.is_empty() { Vec::new() } else { vec![seen(8_000, amounts(known))] };
+            let before = if taught.is_empty() { Vec::new() } else { vec![seen(8_000, amounts(taught))] };
             let offering =
                 Node { capacity: mebibytes(8_000), allocatable: amounts(offers), ..node(Vec::new()) };
-            let found = lesson(&claim, &offering, &before);
-            let case = format!("{offers:?} {known:?}");
+            let learnt = lesson(&claim, &offering, &before);
+            let case = format!("{offers:?} {taught:?}");
             assert_eq!(
-                found.as_ref().map(|found| &found.allocatable),
+                learnt.as_ref().map(|learnt| &learnt.allocatable),
                 expected.map(amounts).as_ref(),
                 "{case}"
             );
-            assert!(found.is_none_or(|found| found.version == before.len() as u64 + 1), "{case}");
+            assert!(learnt.is_none_or(|learnt| learnt.version == before.len() as u64 + 1), "{case}");
         }
     }
 
@@ -303,8 +305,8 @@ mod tests {
             node_class: Some(NodeClassRef::instance_group("other")),
             ..seen(7_500, offering.allocatable.clone())
         };
-        let found = lesson(&claim, &offering, std::slice::from_ref(&other)).unwrap();
-        assert_eq!((found.version, &found.allocatable), (1, &other.allocatable));
+        let learnt = lesson(&claim, &offering, std::slice::from_ref(&other)).unwrap();
+        assert_eq!((learnt.version, &learnt.allocatable), (1, &other.allocatable));
         let memory = Node { allocatable: Resources::new(), ..offering };
         assert_eq!(lesson(&claim, &memory, &[other]), None, "the memory is known");
     }

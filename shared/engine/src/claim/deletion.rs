@@ -47,8 +47,8 @@ pub(crate) fn of_late(
 
 /// Whether so many are deleted at once that none of the `deleted`, whose end nobody has said to be
 /// meant, may end now. `ended` is how many of them have ended of late, of `all` that are not over.
-pub(crate) fn are_too_many(deleted: usize, ended: usize, all: usize) -> bool {
-    deleted > 0 && deleted + ended > ALWAYS_ALLOWED.max(all / ALLOWED_SHARE)
+pub(crate) fn are_too_many(deleted: usize, ended: usize, total: usize) -> bool {
+    deleted > 0 && deleted + ended > ALWAYS_ALLOWED.max(total / ALLOWED_SHARE)
 }
 
 impl Tick<'_> {
@@ -177,8 +177,8 @@ mod tests {
             (1, 10, 100, true),
             (0, 20, 100, false),
         ];
-        for (deleted, ended, all, expected) in table {
-            assert_eq!(are_too_many(deleted, ended, all), expected, "{deleted} {ended} {all}");
+        for (deleted, ended, total, expected) in table {
+            assert_eq!(are_too_many(deleted, ended, total), expected, "{deleted} {ended} {total}");
         }
     }
 
@@ -201,7 +201,7 @@ mod tests {
         ];
         let before = [("gone", 800), ("gone-long", 400), ("meant", 900)];
         let before = before.map(|(name, since)| (name.to_owned(), at(since))).into();
-        let found = of_late(&claims, &before, |claim| claim.name == "meant", at(1_000));
-        assert_eq!(found, [("gone".to_owned(), at(800)), ("lately".to_owned(), at(900))].into());
+        let deletions = of_late(&claims, &before, |claim| claim.name == "meant", at(1_000));
+        assert_eq!(deletions, [("gone".to_owned(), at(800)), ("lately".to_owned(), at(900))].into());
     }
 }

@@ -51,7 +51,7 @@ pub(crate) struct Drain<'a> {
     /// Those of them whose wish to be left alone cannot be read, and what is wrong with it.
     pub(crate) unreadable: Vec<(&'a Pod, UnreadableWish)>,
     /// How many pods must have left before the node may go.
-    pub(crate) left: usize,
+    pub(crate) remaining: usize,
 }
 
 /// Whether a pod must leave before its node may go.
@@ -103,17 +103,17 @@ pub(crate) fn plan<'a>(
     now: Timestamp,
 ) -> Drain<'a> {
     let leaving: Vec<&PodOnNode> = pods.iter().filter(|on| must_leave(on, end, now)).collect();
-    let mut drain = Drain { left: leaving.len(), ..Drain::default() };
+    let mut drain = Drain { remaining: leaving.len(), ..Drain::default() };
     for on in pods.iter().filter(|on| is_spared(on, end, now)) {
-        drain.left += 1;
+        drain.remaining += 1;
         drain.spare(&on.pod);
     }
     let current = leaving.iter().map(|on| tier(&on.pod)).min();
     for on in leaving.iter().filter(|on| on.deleting_until.is_none()) {
-        let left = end.by.map(|by| by.duration_since(now));
-        if left.is_some_and(|left| left <= signed(on.grace)) {
-            let left = left.and_then(|left| Duration::try_from(left).ok()).unwrap_or_default();
-            drain.force.push((&on.pod, Duration::from_secs(left.as_secs()).max(LEAST_GRACE)));
+        let time = end.by.map(|by| by.duration_since(now));
+        if time.is_some_and(|time| time <= signed(on.grace)) {
+            let time = time.and_then(|time| Duration::try_from(time).ok()).unwrap_or_default();
+            drain.force.push((&on.pod, Duration::from_secs(time.as_secs()).max(LEAST_GRACE)));
             continue;
         }
         if guards.has(Guard::DrainTiers) && Some(tier(&on.pod)) != current {
@@ -141,12 +141,12 @@ impl<'a> Drain<'a> {
 /// successors in this order, and small pods that fit anywhere would take the only room that they
 /// have.
 fn put_hardest_first(pods: &mut [&Pod]) {
-    let mut all = Resources::new();
+    let mut total = Resources::new();
     for pod in pods.iter() {
-        all.add(&pod.spec.requests);
+        total.add(&pod.spec.requests);
     }
     let goes_anywhere = |pod: &Pod| pod.spec.node_selector.is_empty() && pod.spec.node_affinity.is_empty();
-    let size = |pod: &Pod| largest_share(&pod.spec.requests, &all);
+    let size = |pod: &Pod| largest_share(&pod.spec.requests, &total);
     pods.sort_by(|a, b| goes_anywhere(a).cmp(&goes_anywhere(b)).then(size(b).total_cmp(&size(a))));
 }
 
@@ -191,7 +191,7 @@ struct Asked {
     /// When each pod, by uid, may be asked again, and the pause before that.
     again: BTreeMap<String, (Instant, Duration)>,
     /// What people were told already.
-    told: BTreeSet<(Subject, &'static str, String)>,
+    published: BTreeSet<(Subject, &'static str, String)>,
 }
 
 impl Patience {
@@ -212,7 +212,8 @@ impl Patience {
 
     /// Tells people, the same thing once in a tick. Losing an event holds nothing up.
     pub(crate) async fn tell(&self, ports: Ports<'_>, event: Event) {
-        let is_news = self.lock().told.insert((event.about.clone(), event.reason, event.message.clone()));
+        let is_news =
+            self.lock().published.insert((event.about.clone(), event.reason, event.message.clone()));
         if is_news && let Err(error) = ports.cluster.publish_event(&event).await {
             tracing::warn!(about = %event.about, error = chain(&error), "the event was not published");
         }
@@ -268,7 +269,7 @@ impl Draining<'_> {
         };
         let drained = self.drain(claim, &end, nodes).await;
         let now = self.ports.now();
-        let left = match drained {
+        let remaining = match drained {
             // Seconds, in which no pod must be bound to a machine that is given up.
             Ok(Drained::Closing) => {
                 return Ok(Some("the scheduler to notice that its node is closed".into()));
@@ -280,11 +281,11 @@ impl Draining<'_> {
             Err(error) => Some(chain(&error)),
         };
         // Time is up even for pods that cannot be asked to leave, or whose node cannot be changed.
-        if let Some(left) = &left {
-            tracing::warn!(claim = claim.name, left, "patience has ended before the drain");
+        if let Some(remaining) = &remaining {
+            tracing::warn!(claim = claim.name, remaining, "patience has ended before the drain");
         }
         self.write(claim, ClaimState::Terminating, |end| {
-            if left.is_none() {
+            if remaining.is_none() {
                 end.drained_at = end.drained_at.or(Some(now));
                 end.detached_at = end.detached_at.or(Some(now));
             }
@@ -343,14 +344,14 @@ impl Draining<'_> {
             on_nodes.push((*node, self.ports.cluster.pods_on(&node.name).await?));
         }
         let end = self.note_leaving(claim, end, &on_nodes).await?;
-        let mut left = 0;
+        let mut remaining = 0;
         for (node, pods) in &on_nodes {
             let drain = plan(pods, &end, self.guards, self.ports.now());
-            left += drain.left;
-            self.carry_out(node, &drain).await?;
+            remaining += drain.remaining;
+            self.remove_pods(node, &drain).await?;
         }
-        if left > 0 {
-            return Ok(Some(Remaining::Pods(left)));
+        if remaining > 0 {
+            return Ok(Some(Remaining::Pods(remaining)));
         }
         let attached = self.attached(&on_nodes, &end).await?;
         if attached.is_empty() {
@@ -395,7 +396,7 @@ impl Draining<'_> {
     }
 
     /// Goes on past a pod that cannot be asked or deleted; errors with the first of these.
-    async fn carry_out(self, node: &Node, drain: &Drain<'_>) -> Result<(), TickError> {
+    async fn remove_pods(self, node: &Node, drain: &Drain<'_>) -> Result<(), TickError> {
         for pod in &drain.protected {
             let why = "it asks not to be disrupted";
             self.tell_of_block(node, pod, why).await;

@@ -28,8 +28,8 @@ pub(crate) async fn begin(
     cause: &TerminationCause,
     lease: Option<&Lease>,
 ) -> Result<Option<NodeClaim>, LedgerError> {
-    let Some(found) = ports.ledger.claim(claim).await? else { return Ok(None) };
-    let began = rewrite(ports, found, lease, |claim| claim.ending(cause, ports.now())).await?;
+    let Some(stored) = ports.ledger.claim(claim).await? else { return Ok(None) };
+    let began = rewrite(ports, stored, lease, |claim| claim.ending(cause, ports.now())).await?;
     if let Some(NodeClaim { name, status, .. }) = &began {
         let (reason, why) = (cause.reason, &cause.message);
         tracing::info!(claim = name, state = ?status.state, %reason, why, "the claim ends");
@@ -42,20 +42,20 @@ pub(crate) async fn begin(
 /// is gone.
 pub(crate) async fn rewrite(
     ports: Ports<'_>,
-    mut found: NodeClaim,
+    mut stored: NodeClaim,
     lease: Option<&Lease>,
     step: impl Fn(&NodeClaim) -> Option<NodeClaim> + Send,
 ) -> Result<Option<NodeClaim>, LedgerError> {
     for _ in 0..ATTEMPTS {
-        let Some(next) = step(&found) else { return Ok(None) };
+        let Some(next) = step(&stored) else { return Ok(None) };
         match ports.ledger.update_claim(&next, lease).await {
             Err(LedgerError::Conflict { .. }) => {}
             answer => return answer.map(Some),
         }
-        let Some(again) = ports.ledger.claim(&found.name).await? else { return Ok(None) };
-        found = again;
+        let Some(again) = ports.ledger.claim(&stored.name).await? else { return Ok(None) };
+        stored = again;
     }
-    Err(LedgerError::Conflict { what: format!("claim {}", found.name) })
+    Err(LedgerError::Conflict { what: format!("claim {}", stored.name) })
 }
 
 /// Keeps new pods away from a node, and load balancers from sending it anything new; fine when it
@@ -124,7 +124,7 @@ impl Tick<'_> {
         nodes: &Nodes<'_>,
         lease: Option<&Lease>,
     ) {
-        let is_partitioned = liveness::is_partitioned(nodes.all.iter().copied());
+        let is_partitioned = liveness::is_partitioned(nodes.listed.iter().copied());
         let held = self.held_deletions(claims, nodes, lease).await;
         for claim in claims.iter_mut().filter(|claim| claim.status.state.accepts_pods()) {
             if self.time_is_up() {
@@ -173,7 +173,7 @@ impl Tick<'_> {
                 self.count_failure(&before, cause).await;
                 self.tell_of_end(claim, cause).await;
             }
-            Err(error) => self.cannot_go_on(&claim.name, &error.into()),
+            Err(error) => self.report_stuck_claim(&claim.name, &error.into()),
         }
     }
 
@@ -232,8 +232,8 @@ mod tests {
         assert_eq!(closing(&closed), None);
         let change = reopening(&closed);
         assert_eq!((change.taints.len(), change.gone_labels.len()), (0, 1));
-        let own = BTreeMap::from([(labels::EXCLUDE_FROM_LOAD_BALANCERS.to_owned(), "me".to_owned())]);
-        let excluded = Node { labels: own, ..closed.clone() };
+        let users = BTreeMap::from([(labels::EXCLUDE_FROM_LOAD_BALANCERS.to_owned(), "me".to_owned())]);
+        let excluded = Node { labels: users, ..closed.clone() };
         assert_eq!(reopening(&excluded).gone_labels.len(), 0, "somebody else's label stays");
         let reopened = Node { taints: Vec::new(), ..closed };
         assert_eq!(closing(&reopened).unwrap().labels.len(), 0, "the label is there");

@@ -11,7 +11,7 @@ use crate::ports::Machine;
 #[derive(Debug)]
 pub(crate) struct Nodes<'n> {
     /// All of them.
-    pub(crate) all: Vec<&'n Node>,
+    pub(crate) listed: Vec<&'n Node>,
     by_instance: BTreeMap<&'n str, Vec<&'n Node>>,
     /// Nodes whose providerID names an instance that they are not named after.
     pub(crate) pretenders: Vec<&'n Node>,
@@ -20,19 +20,19 @@ pub(crate) struct Nodes<'n> {
 impl<'n> Nodes<'n> {
     /// Looks up the instances of these nodes. `machines` are what EC2 shows, as far as it was
     /// asked.
-    pub(crate) fn of(
-        all: impl Iterator<Item = &'n Node>,
+    pub(crate) fn new(
+        nodes: impl Iterator<Item = &'n Node>,
         claims: &[NodeClaim],
         machines: &[Machine],
     ) -> Self {
-        let all: Vec<&Node> = all.collect();
+        let listed: Vec<&Node> = nodes.collect();
         let claims: BTreeMap<&str, &NodeClaim> =
             claims.iter().filter_map(|claim| Some((claim.instance_id()?, claim))).collect();
         let machines: BTreeMap<&str, &Machine> =
             machines.iter().map(|machine| (machine.id.as_str(), machine)).collect();
         let (mut by_instance, mut pretenders): (BTreeMap<&str, Vec<&Node>>, _) =
             (BTreeMap::new(), Vec::new());
-        for node in all.iter().copied() {
+        for node in listed.iter().copied() {
             let Some(id) = node.instance_id() else { continue };
             let machine = machines.get(id).copied();
             let is_its = match claims.get(id) {
@@ -45,7 +45,7 @@ impl<'n> Nodes<'n> {
                 pretenders.push(node);
             }
         }
-        Self { all, by_instance, pretenders }
+        Self { listed, by_instance, pretenders }
     }
 
     /// The nodes of an instance; several where an instance was renamed.
@@ -70,15 +70,17 @@ mod tests {
     #[test]
     fn a_node_with_the_name_of_a_dead_one_is_that_of_its_own_instance() {
         let name = "ip-10-0-3-7.ec2.internal";
-        let of = |id: &str, state, known: Option<&str>| {
+        let claim_on = |id: &str, state, node_name: Option<&str>| {
             let claim = NodeClaim { name: format!("claim-{id}"), ..claim() };
             claim.with_status(|status| {
                 (status.state, status.instance) = (state, Some(instance(id)));
-                status.node_name = known.map(str::to_owned);
+                status.node_name = node_name.map(str::to_owned);
             })
         };
-        let (dead, young) =
-            (of("i-1", ClaimState::Terminating, Some(name)), of("i-2", ClaimState::Launched, None));
+        let (dead, young) = (
+            claim_on("i-1", ClaimState::Terminating, Some(name)),
+            claim_on("i-2", ClaimState::Launched, None),
+        );
         let shown = |id: &str, state| Machine {
             private_ip: Some("10.0.3.7".into()),
             ..Machine::tagged(id, state, |_| None)
@@ -87,7 +89,7 @@ mod tests {
         let claims = [dead, young];
         let provider_id = Some("aws:///us-east-1a/i-2".to_owned());
         let successor = Node { name: name.into(), uid: "second".into(), provider_id, ..node(Vec::new()) };
-        let nodes = Nodes::of([&successor].into_iter(), &claims, &machines);
+        let nodes = Nodes::new([&successor].into_iter(), &claims, &machines);
         let uids = |claim| nodes.of_claim(claim).iter().map(|node| node.uid.as_str()).collect::<Vec<_>>();
         assert_eq!((uids(&claims[0]), uids(&claims[1])), (vec![], vec!["second"]));
         assert_eq!(nodes.pretenders.len(), 0);

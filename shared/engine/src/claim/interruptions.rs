@@ -25,7 +25,7 @@ impl Tick<'_> {
                 continue;
             }
             if let Err(error) = self.note_interruption(claim, stated, lease).await {
-                self.cannot_go_on(&stated.claim, &error);
+                self.report_stuck_claim(&stated.claim, &error);
             }
         }
     }

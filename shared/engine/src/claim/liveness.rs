@@ -55,12 +55,12 @@ pub(crate) fn overdue(
 /// nothing about the others: they may all have the same fault, and would otherwise be paid for
 /// until they expire.
 pub(crate) fn is_partitioned<'a>(nodes: impl Iterator<Item = &'a Node>) -> bool {
-    let (mut all, mut unready) = (0_usize, 0_usize);
+    let (mut total, mut unready) = (0_usize, 0_usize);
     for node in nodes.filter(|node| !is_starting(node)) {
-        all += 1;
+        total += 1;
         unready += usize::from(!node.ready);
     }
-    unready > 3 && unready * 100 > all * 45
+    unready > 3 && unready * 100 > total * 45
 }
 
 /// Whether a node of ours, or of Karpenter's, is on its way to being ready for the first time.

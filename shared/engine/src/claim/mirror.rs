@@ -312,8 +312,8 @@ mod tests {
             (Launched, Some(&unowned), &other, None),
         ];
         for (state, shown, pools, expected) in table {
-            let found = owner_of(state, shown, pools);
-            assert_eq!(found.as_deref(), expected, "{state:?} {shown:?} {pools:?}");
+            let new_owner = owner_of(state, shown, pools);
+            assert_eq!(new_owner.as_deref(), expected, "{state:?} {shown:?} {pools:?}");
         }
         // The object that it had went with the definition.
         let mut claim = claim().with_status(|status| {

@@ -72,7 +72,7 @@ pub(crate) async fn hold_room(
 
 /// The pods that go to open nodes, less those that are nominated for them already.
 fn on_nodes(snapshot: &Snapshot, plan: &Plan) -> Vec<Nomination> {
-    let known: BTreeMap<&str, &Pod> = snapshot.pods.iter().map(|pod| (pod.uid.as_str(), pod)).collect();
+    let pods_by_uid: BTreeMap<&str, &Pod> = snapshot.pods.iter().map(|pod| (pod.uid.as_str(), pod)).collect();
     let mut new = Vec::new();
     for placement in &plan.existing {
         let Target::Node(node) = &placement.target else { continue };
@@ -81,7 +81,7 @@ fn on_nodes(snapshot: &Snapshot, plan: &Plan) -> Vec<Nomination> {
         }
         let is_held = |pod: &&NominatedPod| {
             // A pod that still runs on a node that is going cannot be nominated for another.
-            known
+            pods_by_uid
                 .get(pod.uid.as_str())
                 .is_some_and(|pod| pod.node_name.is_some() || pod.nominated_node.as_deref() == Some(node))
         };
@@ -101,7 +101,7 @@ fn closed<'s>(snapshot: &'s Snapshot, node: &str) -> Option<&'s NodeClaim> {
 /// The claims that get pods beside those that they were planned for, with those pods and what they
 /// ask for.
 fn joined_claims(snapshot: &Snapshot, plan: &Plan) -> Vec<NodeClaim> {
-    let known: BTreeMap<&str, &Pod> = snapshot.pods.iter().map(|pod| (pod.uid.as_str(), pod)).collect();
+    let pods_by_uid: BTreeMap<&str, &Pod> = snapshot.pods.iter().map(|pod| (pod.uid.as_str(), pod)).collect();
     let mut joined = Vec::new();
     for placement in &plan.existing {
         let claim = match &placement.target {
@@ -111,7 +111,7 @@ fn joined_claims(snapshot: &Snapshot, plan: &Plan) -> Vec<NodeClaim> {
         let Some(claim) = claim else { continue };
         let mut next = claim.clone();
         for pod in placement.pods.iter().filter(|pod| !claim.status.nominated.contains(pod)) {
-            if let Some(pod) = known.get(pod.uid.as_str()) {
+            if let Some(pod) = pods_by_uid.get(pod.uid.as_str()) {
                 next.status.requests.add(&pod.spec.requests);
             }
             next.status.nominated.push(pod.clone());

@@ -169,7 +169,7 @@ pub(crate) struct Bound {
 /// Binds pods to their nodes, many at a time, those of a higher priority first. A pod that somebody
 /// else has bound meanwhile, or that has gone, is in neither list.
 pub(crate) async fn bind(ports: Ports<'_>, placements: &[ExistingPlacement], state: &ClusterState) -> Bound {
-    let mut all: Vec<Nomination> = placements
+    let mut by_priority: Vec<Nomination> = placements
         .iter()
         .flat_map(|placement| {
             let node = placement.target.name();
@@ -177,9 +177,9 @@ pub(crate) async fn bind(ports: Ports<'_>, placements: &[ExistingPlacement], sta
         })
         .collect();
     let priority = |pod: &NominatedPod| state.pods.get(&pod.uid).map_or(0, |pod| pod.spec.priority);
-    all.sort_by_key(|nomination| Reverse(priority(&nomination.pod)));
+    by_priority.sort_by_key(|nomination| Reverse(priority(&nomination.pod)));
     let mut bound = Bound::default();
-    let calls = all.into_iter().map(|nomination| {
+    let calls = by_priority.into_iter().map(|nomination| {
         async move {
             let answer = ports.cluster.bind(&nomination.pod, &nomination.node).await;
             (nomination, answer)
@@ -257,7 +257,7 @@ impl Placing<'_> {
 
 impl Tick<'_> {
     /// Places the pods of all nodes that are ready, together, and opens the nodes.
-    pub(crate) async fn place(&mut self, nodes: Vec<Placing<'_>>) {
+    pub(crate) async fn place_pods(&mut self, nodes: Vec<Placing<'_>>) {
         let mut ready = Vec::new();
         let mut others_start = false;
         for placing in nodes {
@@ -290,13 +290,13 @@ impl Tick<'_> {
         self.look_at_pods().await?;
         let Some(watched) = &self.watched else { return Ok(()) };
         let binds = self.settings.place_pods == PlacePods::Bind && !self.forbidden;
-        let found = if binds {
+        let decided = if binds {
             let snapshot = look(self.ports, &watched.state, &planned).await?;
             bindings(&snapshot, &planned, &self.settings.schedulers)
         } else {
             Bindings::default()
         };
-        let bound = bind(self.ports, &found.bound, &watched.state).await;
+        let bound = bind(self.ports, &decided.bound, &watched.state).await;
         self.summary.bound += bound.pods.len();
         if bound.forbidden && !self.forbidden {
             self.forbidden = true;
@@ -307,13 +307,14 @@ impl Tick<'_> {
         let looks_again = Instant::now() + 2 * PAUSE < self.ends_at;
         for placing in ready {
             let name = &placing.node.name;
-            let waits = found.left.iter().find(|left| &left.node == name && left.may_change);
+            let waits = decided.left.iter().find(|unbound| &unbound.node == name && unbound.may_change);
             let is_patient = looks_again && !must_open(placing.claim, placing.node, self.ports.now());
-            if let Some(left) = waits.filter(|_| is_patient) {
-                self.still_waits(placing.claim, format!("its pods to be bound: {}", left.reason));
+            if let Some(unbound) = waits.filter(|_| is_patient) {
+                self.still_waits(placing.claim, format!("its pods to be bound: {}", unbound.reason));
                 continue;
             }
-            let others = if binds { others(&found, &bound, name) } else { nominations(placing.claim, name) };
+            let others =
+                if binds { others(&decided, &bound, name) } else { nominations(placing.claim, name) };
             if binds && others_start && is_patient && others.is_empty() {
                 self.still_waits(placing.claim, "the nodes beside it to be ready".to_owned());
                 continue;
@@ -362,8 +363,8 @@ impl Tick<'_> {
     }
 
     async fn leave_to_the_scheduler(&mut self, placing: &Placing<'_>) {
-        let all = nominations(placing.claim, &placing.node.name);
-        self.open(placing, &all).await;
+        let planned = nominations(placing.claim, &placing.node.name);
+        self.open(placing, &planned).await;
     }
 
     /// Points the pods that are kube-scheduler's to place at the node, and opens it.
@@ -381,7 +382,7 @@ impl Tick<'_> {
         let node = seen.map(AsRef::as_ref).filter(is_same).unwrap_or(placing.node);
         match self.ports.cluster.change_node(&opened(node)).await {
             Ok(()) => self.still_waits(placing.claim, "its node to be ready".to_owned()),
-            Err(error) => self.cannot_go_on(&placing.claim.name, &TickError::from(error)),
+            Err(error) => self.report_stuck_claim(&placing.claim.name, &TickError::from(error)),
         }
     }
 
@@ -418,11 +419,11 @@ impl Tick<'_> {
 }
 
 /// The planned pods of a node that were not bound and still wait for one.
-fn others(found: &Bindings, bound: &Bound, node: &str) -> Vec<Nomination> {
-    let left = found.left.iter().filter(|left| left.node == node);
-    let mut others: Vec<Nomination> = left
-        .inspect(|left| tracing::info!(pod = %left.pod.pod, left.reason, "left to kube-scheduler"))
-        .map(|left| Nomination { pod: left.pod.clone(), node: left.node.clone() })
+fn others(bindings: &Bindings, bound: &Bound, node: &str) -> Vec<Nomination> {
+    let unbound = bindings.left.iter().filter(|unbound| unbound.node == node);
+    let mut others: Vec<Nomination> = unbound
+        .inspect(|unbound| tracing::info!(pod = %unbound.pod.pod, unbound.reason, "left to kube-scheduler"))
+        .map(|unbound| Nomination { pod: unbound.pod.clone(), node: unbound.node.clone() })
         .collect();
     others.extend(bound.refused.iter().filter(|refused| refused.node == node).cloned());
     others

@@ -24,7 +24,7 @@ pub(crate) const ABSENCE_WAIT: Duration = Duration::from_mins(5);
 
 /// What is to be done about the instance of a terminating claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum ReleaseStep {
     /// Tell EC2 to terminate it, which may be told twice.
     Terminate,
     /// Tell EC2 once more; when it does not object, the instance is gone for good.
@@ -62,8 +62,9 @@ impl Release<'_> {
         asked: &mut BTreeSet<String>,
     ) -> Vec<(String, Result<Option<String>, TickError>)> {
         let now = self.ports.now();
-        let steps: Vec<Step> = claims.iter().map(|claim| self.step(claim, now)).collect();
-        let asks = |step: &Step| matches!(step, Step::Terminate | Step::TerminateAndForget);
+        let steps: Vec<ReleaseStep> = claims.iter().map(|claim| self.step(claim, now)).collect();
+        let asks =
+            |step: &ReleaseStep| matches!(step, ReleaseStep::Terminate | ReleaseStep::TerminateAndForget);
         let asking = claims.iter().zip(&steps).filter(|(_, step)| asks(step));
         let ids: Vec<String> = asking
             .filter_map(|(claim, _)| claim.instance_id())
@@ -73,11 +74,11 @@ impl Release<'_> {
         let refused = self.terminate(&ids).await;
         let mut outcomes = Vec::new();
         for (claim, step) in claims.into_iter().zip(steps) {
-            let told = claim.instance_id().is_some_and(|id| ids.iter().any(|asked| asked == id));
-            let result = match (step, refused.of(claim).filter(|_| told)) {
-                (Step::Refuse(tag), _) => self.note(claim, &format!("it carries the tag {tag}")).await,
-                (Step::Close, _) => self.close(claim).await.map(|()| None),
-                (Step::TerminateAndForget, None) if told => self.close(claim).await.map(|()| None),
+            let is_asked = claim.instance_id().is_some_and(|id| ids.iter().any(|asked| asked == id));
+            let result = match (step, refused.reason_for(claim).filter(|_| is_asked)) {
+                (ReleaseStep::Refuse(tag), _) => self.note(claim, &format!("it carries the tag {tag}")).await,
+                (ReleaseStep::Close, _) => self.close(claim).await.map(|()| None),
+                (ReleaseStep::TerminateAndForget, None) if is_asked => self.close(claim).await.map(|()| None),
                 (_, Some(why)) => self.note(claim, why).await,
                 (_, None) => Ok(Some("its instance to end".to_owned())),
             };
@@ -86,13 +87,13 @@ impl Release<'_> {
         outcomes
     }
 
-    fn step(&self, claim: &NodeClaim, now: Timestamp) -> Step {
-        let Some(id) = claim.instance_id() else { return Step::Close };
+    fn step(&self, claim: &NodeClaim, now: Timestamp) -> ReleaseStep {
+        let Some(id) = claim.instance_id() else { return ReleaseStep::Close };
         let machine = self.machines.iter().find(|machine| machine.id == id);
         let missing_since = self.missing.get(&claim.name).copied();
         let foreign_tag = machine.filter(|machine| !machine.state.is_ending()).and_then(|m| m.foreign_tag);
         let state = machine.map(|machine| machine.state);
-        foreign_tag.map_or_else(|| step(state, missing_since, self.guards, now), Step::Refuse)
+        foreign_tag.map_or_else(|| next_step(state, missing_since, self.guards, now), ReleaseStep::Refuse)
     }
 
     async fn terminate(&self, ids: &[String]) -> Refusals {
@@ -100,8 +101,8 @@ impl Release<'_> {
             return Refusals::default();
         }
         match self.ports.cloud.terminate(ids).await {
-            Ok(each) => Refusals { all: None, each },
-            Err(error) => Refusals { all: Some(chain(&error)), each: BTreeMap::new() },
+            Ok(each) => Refusals { whole_call: None, each },
+            Err(error) => Refusals { whole_call: Some(chain(&error)), each: BTreeMap::new() },
         }
     }
 
@@ -132,20 +133,20 @@ impl Release<'_> {
     }
 }
 
-fn step(
+fn next_step(
     state: Option<InstanceState>,
     missing_since: Option<Timestamp>,
     guards: Guards,
     now: Timestamp,
-) -> Step {
+) -> ReleaseStep {
     let long_missing = missing_since.is_some_and(|since| {
         Duration::try_from(now.duration_since(since)).is_ok_and(|length| length >= ABSENCE_WAIT)
     });
     match state {
-        Some(InstanceState::Terminated) => Step::Close,
-        Some(InstanceState::ShuttingDown) => Step::Wait,
-        None if long_missing || !guards.has(Guard::AbsenceWait) => Step::TerminateAndForget,
-        Some(_) | None => Step::Terminate,
+        Some(InstanceState::Terminated) => ReleaseStep::Close,
+        Some(InstanceState::ShuttingDown) => ReleaseStep::Wait,
+        None if long_missing || !guards.has(Guard::AbsenceWait) => ReleaseStep::TerminateAndForget,
+        Some(_) | None => ReleaseStep::Terminate,
     }
 }
 
@@ -153,14 +154,14 @@ fn step(
 #[derive(Debug, Default)]
 struct Refusals {
     /// Why none could be.
-    all: Option<String>,
+    whole_call: Option<String>,
     each: BTreeMap<String, String>,
 }
 
 impl Refusals {
-    fn of(&self, claim: &NodeClaim) -> Option<&str> {
-        let own = claim.instance_id().and_then(|id| self.each.get(id));
-        own.or(self.all.as_ref()).map(String::as_str)
+    fn reason_for(&self, claim: &NodeClaim) -> Option<&str> {
+        let refusal = claim.instance_id().and_then(|id| self.each.get(id));
+        refusal.or(self.whole_call.as_ref()).map(String::as_str)
     }
 }
 
@@ -213,7 +214,7 @@ impl Tick<'_> {
         match result {
             Ok(Some(what)) => drop(self.summary.waiting.insert(claim, what)),
             Ok(None) => {}
-            Err(error) => self.cannot_go_on(&claim, &error),
+            Err(error) => self.report_stuck_claim(&claim, &error),
         }
     }
 }
@@ -226,17 +227,17 @@ mod tests {
     fn only_what_is_seen_to_be_gone_or_long_missed_is_closed() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let table = [
-            (Some(InstanceState::Terminated), None, Step::Close),
-            (Some(InstanceState::ShuttingDown), None, Step::Wait),
-            (Some(InstanceState::Running), None, Step::Terminate),
-            (Some(InstanceState::Stopped), Some(0), Step::Terminate),
-            (None, None, Step::Terminate),
-            (None, Some(701), Step::Terminate),
-            (None, Some(700), Step::TerminateAndForget),
+            (Some(InstanceState::Terminated), None, ReleaseStep::Close),
+            (Some(InstanceState::ShuttingDown), None, ReleaseStep::Wait),
+            (Some(InstanceState::Running), None, ReleaseStep::Terminate),
+            (Some(InstanceState::Stopped), Some(0), ReleaseStep::Terminate),
+            (None, None, ReleaseStep::Terminate),
+            (None, Some(701), ReleaseStep::Terminate),
+            (None, Some(700), ReleaseStep::TerminateAndForget),
         ];
         for (state, missing, expected) in table {
-            let found = step(state, missing.map(at), Guards::default(), at(1_000));
-            assert_eq!(found, expected, "{state:?} {missing:?}");
+            let step = next_step(state, missing.map(at), Guards::default(), at(1_000));
+            assert_eq!(step, expected, "{state:?} {missing:?}");
         }
     }
 }

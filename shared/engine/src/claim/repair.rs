@@ -45,7 +45,7 @@ const POLICIES: [Policy; 7] = [
 
 /// What is to be done about a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum RepairDecision {
     /// Its claim must end.
     End(TerminationCause),
     /// It should, but too many nodes of its pool are unhealthy.
@@ -125,8 +125,8 @@ impl<'a> Health<'a> {
             let Some(pool) = node.node_pool() else { continue };
             let problems = node.instance_id().and_then(|id| by_instance.get(id));
             let fails = problems.into_iter().flatten().any(|problem| problem.is_impairment());
-            let (all, unhealthy) = pools.entry(pool).or_default();
-            *all += 1;
+            let (total, unhealthy) = pools.entry(pool).or_default();
+            *total += 1;
             *unhealthy += usize::from(fails || ailments(node).next().is_some());
         }
         Self { statuses: by_instance, pools, by_conditions, guards, now }
@@ -134,7 +134,7 @@ impl<'a> Health<'a> {
 
     /// What is to be done about the node of a claim; `None` while there is hope. Only what has
     /// lasted counts, and what EC2 plans.
-    pub(crate) fn verdict(&self, claim: &NodeClaim, nodes: &[&Node]) -> Option<Verdict> {
+    pub(crate) fn decision(&self, claim: &NodeClaim, nodes: &[&Node]) -> Option<RepairDecision> {
         use ClaimState::{Draining, Initialized, Registered};
         if !matches!(claim.status.state, Registered | Initialized | Draining) || nodes.is_empty() {
             return None;
@@ -142,11 +142,17 @@ impl<'a> Health<'a> {
         let Some(ailment) = self.impairment(claim).or_else(|| self.ailment(nodes)) else {
             return self.plan(claim).filter(|_| claim.status.state != Draining);
         };
-        let (all, unhealthy) = self.pools.get(claim.spec.node_pool.as_str()).copied().unwrap_or_default();
-        let allowed = (all * UNHEALTHY_PERCENT).div_ceil(100);
+        let (total, unhealthy) = self.pools.get(claim.spec.node_pool.as_str()).copied().unwrap_or_default();
+        let allowed = (total * UNHEALTHY_PERCENT).div_ceil(100);
         if self.guards.has(Guard::RepairBreaker) && unhealthy > allowed {
             let node_pool = claim.spec.node_pool.clone();
-            return Some(Verdict::Blocked(Blocked { ailment, node_pool, nodes: all, unhealthy, allowed }));
+            return Some(RepairDecision::Blocked(Blocked {
+                ailment,
+                node_pool,
+                nodes: total,
+                unhealthy,
+                allowed,
+            }));
         }
         // As with Karpenter there is no waiting for its pods: nobody on the node may be able to end
         // them.
@@ -154,7 +160,7 @@ impl<'a> Health<'a> {
             by: Some(self.now),
             ..TerminationCause::new(TerminationReason::Unhealthy, ailment.to_string())
         };
-        Some(Verdict::End(cause))
+        Some(RepairDecision::End(cause))
     }
 
     fn problems(&self, claim: &NodeClaim) -> impl Iterator<Item = &'a InstanceProblem> {
@@ -171,12 +177,12 @@ impl<'a> Health<'a> {
         })
     }
 
-    fn plan(&self, claim: &NodeClaim) -> Option<Verdict> {
+    fn plan(&self, claim: &NodeClaim) -> Option<RepairDecision> {
         self.problems(claim).find_map(|problem| match problem {
             InstanceProblem::Planned { event, at } => {
                 let when = at.map(|at| format!(" at {at}")).unwrap_or_default();
                 let message = format!("EC2 plans {event} for its instance{when}");
-                Some(Verdict::End(TerminationCause::new(TerminationReason::Interrupted, message)))
+                Some(RepairDecision::End(TerminationCause::new(TerminationReason::Interrupted, message)))
             }
             InstanceProblem::Impaired { .. } => None,
         })
@@ -184,8 +190,9 @@ impl<'a> Health<'a> {
 
     fn ailment(&self, nodes: &[&Node]) -> Option<Ailment> {
         let lasting = |(policy, since): &(&Policy, Timestamp)| self.lasted(*since, policy.tolerated_for);
-        let found = nodes.iter().flat_map(|node| ailments(node)).filter(|_| self.by_conditions).find(lasting);
-        found.map(|(policy, _)| {
+        let ailment =
+            nodes.iter().flat_map(|node| ailments(node)).filter(|_| self.by_conditions).find(lasting);
+        ailment.map(|(policy, _)| {
             let Policy { condition, status, tolerated_for } = policy;
             Ailment::Condition { condition, status: *status, tolerated_for: *tolerated_for }
         })
@@ -199,8 +206,9 @@ impl<'a> Health<'a> {
 /// Conditions that do not heal by themselves, and since when the node has them.
 fn ailments(node: &Node) -> impl Iterator<Item = (&'static Policy, Timestamp)> {
     POLICIES.iter().filter_map(|policy| {
-        let found = node.conditions.get(policy.condition).filter(|found| found.status == policy.status)?;
-        Some((policy, found.since?))
+        let condition =
+            node.conditions.get(policy.condition).filter(|condition| condition.status == policy.status)?;
+        Some((policy, condition.since?))
     })
 }
 
@@ -224,14 +232,16 @@ impl Tick<'_> {
         self.summary.repair_blocked.clear();
         let (guards, now) = (self.settings.guards, self.ports.now());
         let by_conditions = self.settings.node_repair && self.ages_are_known();
-        let health = Health::new(&nodes.all, &statuses, by_conditions, guards, now);
+        let health = Health::new(&nodes.listed, &statuses, by_conditions, guards, now);
         for claim in claims.iter_mut() {
             let on = nodes.of_claim(claim);
-            match health.verdict(claim, on) {
+            match health.decision(claim, on) {
                 None => {}
-                Some(Verdict::End(cause)) if self.is_paused(cause.reason) => {}
-                Some(Verdict::End(cause)) => self.begin_end(claim, &cause, lease).await,
-                Some(Verdict::Blocked(why)) => self.tell_of_blocked_repair(claim, on, why.to_string()).await,
+                Some(RepairDecision::End(cause)) if self.is_paused(cause.reason) => {}
+                Some(RepairDecision::End(cause)) => self.begin_end(claim, &cause, lease).await,
+                Some(RepairDecision::Blocked(why)) => {
+                    self.tell_of_blocked_repair(claim, on, why.to_string()).await;
+                }
             }
             if self.time_is_up() {
                 break;

@@ -46,10 +46,10 @@ impl Tick<'_> {
             }
         }
         self.register(joined).await;
-        self.place(closed).await;
+        self.place_pods(closed).await;
         for (claim, on) in others {
             if let Err(error) = self.advance(claim, on).await {
-                self.cannot_go_on(&claim.name, &error);
+                self.report_stuck_claim(&claim.name, &error);
             }
         }
     }
@@ -68,7 +68,7 @@ impl Tick<'_> {
                     registering
                         .push(async move { (name, register(ports, claim, node, change).await) }.boxed());
                 }
-                Err(error) => self.cannot_go_on(&claim.name, &error),
+                Err(error) => self.report_stuck_claim(&claim.name, &error),
             }
         }
         let results: Vec<_> = futures::stream::iter(registering).buffered(CONCURRENT_CALLS).collect().await;
@@ -78,7 +78,7 @@ impl Tick<'_> {
                     self.summary.waiting.insert(claim.clone(), "its node to be ready".to_owned());
                     self.summary.registered.push(claim);
                 }
-                Err(error) => self.cannot_go_on(&claim, &error),
+                Err(error) => self.report_stuck_claim(&claim, &error),
             }
         }
     }
@@ -168,10 +168,10 @@ impl Tick<'_> {
 /// What a node offers, and what it was planned with and does not show yet: devices are announced a
 /// little later.
 fn with_announced(offered: &Resources, promised: &Resources) -> Resources {
-    let mut all = offered.clone();
+    let mut expected = offered.clone();
     let missing = promised.iter().filter(|(name, _)| offered.get(name).is_zero());
-    missing.for_each(|(name, amount)| all.set(name, amount));
-    all
+    missing.for_each(|(name, amount)| expected.set(name, amount));
+    expected
 }
 
 /// The node first, then the claim: when the claim cannot be written, the next pass does both again.
@@ -270,7 +270,7 @@ pub(crate) fn not_startable(claim: &NodeClaim, node: &Node) -> Option<Unready> {
         return Some(Unready::NotReady);
     }
     let waits_for = |taint: &&Taint| {
-        let is_its_own = claim.spec.taints.iter().any(|own| own.matches(taint));
+        let is_its_own = claim.spec.taints.iter().any(|planned| planned.matches(taint));
         taint.key != labels::PLACING_TAINT && taint.is_ephemeral()
             || claim.spec.startup_taints.iter().any(|startup| startup.matches(taint))
             || taint.effect == TaintEffect::NoExecute && !is_its_own
@@ -347,19 +347,19 @@ mod tests {
     #[test]
     fn a_gated_node_is_closed_until_its_pods_are_placed() {
         let gate = Taint::new(labels::UNREGISTERED_TAINT, "", TaintEffect::NoExecute);
-        let own = [claim().spec.taints, claim().spec.startup_taints].concat();
+        let planned = [claim().spec.taints, claim().spec.startup_taints].concat();
         let change = registration(&claim(), &node(vec![gate.clone()]), BTreeMap::new());
-        assert_eq!(change.taints, [vec![Taint::placing()], own.clone()].concat());
+        assert_eq!(change.taints, [vec![Taint::placing()], planned.clone()].concat());
         // What a run that was killed has left is not doubled.
         let again =
             registration(&claim(), &node([vec![gate], change.taints.clone()].concat()), BTreeMap::new());
         assert_eq!(again.taints, change.taints);
-        assert_eq!(placing::opened(&node(change.taints)).taints, own);
+        assert_eq!(placing::opened(&node(change.taints)).taints, planned);
         let open = registration(&claim(), &node(vec![]), BTreeMap::new());
-        assert_eq!(open.taints, own, "it was open before, and closing it would help nobody");
-        let mut known = node(vec![]);
-        known.labels.insert(labels::REGISTERED.into(), "true".into());
-        let change = registration(&claim(), &known, BTreeMap::new());
+        assert_eq!(open.taints, planned, "it was open before, and closing it would help nobody");
+        let mut registered = node(vec![]);
+        registered.labels.insert(labels::REGISTERED.into(), "true".into());
+        let change = registration(&claim(), &registered, BTreeMap::new());
         assert_eq!(change.taints, claim().spec.taints, "what has started does not start again");
     }
 

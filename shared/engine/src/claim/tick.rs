@@ -23,7 +23,7 @@ pub(crate) const PAUSE: Duration = Duration::from_secs(2);
 
 /// How a tick behaves.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct LifecycleSettings {
     /// The kOps cluster's name.
     pub cluster: String,
     /// Who we are, for the lease: new for every invocation.
@@ -52,7 +52,7 @@ pub struct Settings {
     pub guards: Guards,
 }
 
-impl Settings {
+impl LifecycleSettings {
     /// A window of 55 s, half an hour for nodes to become ready, no repair by conditions,
     /// kube-scheduler's pods bound, and all guards on.
     pub fn new(cluster: impl Into<String>, owner: impl Into<String>) -> Self {
@@ -124,7 +124,7 @@ pub struct Summary {
 
 pub(crate) struct Tick<'a> {
     pub(crate) ports: Ports<'a>,
-    pub(crate) settings: &'a Settings,
+    pub(crate) settings: &'a LifecycleSettings,
     pub(crate) deadline: Instant,
     /// When nobody looks any more until the next tick.
     pub(crate) ends_at: Instant,
@@ -170,7 +170,7 @@ impl Tick<'_> {
     }
 
     /// A claim that cannot go on must not hold up the others.
-    pub(crate) fn cannot_go_on(&mut self, claim: &str, error: &TickError) {
+    pub(crate) fn report_stuck_claim(&mut self, claim: &str, error: &TickError) {
         // It is this claim that stopped, not the tick.
         let why = cause_of(error);
         tracing::warn!(claim, error = why, "the claim could not go on");

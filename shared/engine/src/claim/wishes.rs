@@ -41,7 +41,7 @@ impl Tick<'_> {
             let next = claim.clone().with_status(|status| status.do_not_disrupt = wish);
             match self.ports.ledger.update_claim(&next, lease).await {
                 Ok(written) => *claim = written,
-                Err(error) => self.cannot_go_on(&claim.name.clone(), &error.into()),
+                Err(error) => self.report_stuck_claim(&claim.name.clone(), &error.into()),
             }
         }
     }

@@ -130,10 +130,10 @@ mod tests {
         let snapshot = Snapshot { pods, karpenter_lease, ..Snapshot::empty("", at(0)) };
         let ranking = [ranked("stays", -1), ranked("goes", -50), ranked("goes-too", -70)];
         let changes = changes(&snapshot, &ranking, &BTreeSet::from(["goes", "goes-too", "unranked"]));
-        let told = |(pod, cost): &(&Pod, Option<i32>)| {
+        let words = |(pod, cost): &(&Pod, Option<i32>)| {
             format!("{} {}", pod.uid, cost.map_or("none".into(), |cost| cost.to_string()))
         };
-        changes.iter().map(told).collect()
+        changes.iter().map(words).collect()
     }
 
     #[test]

@@ -53,9 +53,9 @@ pub(super) fn marked<'a>(snapshot: &'a Snapshot, consolidation: &'a Consolidatio
         .collect();
     let is_held = |node: &&Node| node.instance_id().is_some_and(|id| held.contains(id));
     let held = snapshot.nodes.iter().filter(is_held).map(|node| node.name.as_str());
-    let found = consolidation.commands.iter().flat_map(|command| &command.delete).map(String::as_str);
+    let commanded = consolidation.commands.iter().flat_map(|command| &command.delete).map(String::as_str);
     let steered = consolidation.ranking.iter().filter(|node| node.is_steered).map(|node| node.node.as_str());
-    held.chain(found).chain(steered).collect()
+    held.chain(commanded).chain(steered).collect()
 }
 
 fn changes(snapshot: &Snapshot, marked: &BTreeSet<&str>) -> Vec<NodeChange> {
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_node_is_marked_exactly_while_it_is_to_go() {
-        let (mark, own) =
+        let (mark, other) =
             (Taint::disruption_candidate(), Taint::new("a", "", outrigger_model::TaintEffect::NoSchedule));
         let named = |name: &str, taints: &[&Taint]| Node {
             name: name.into(),
@@ -94,9 +94,9 @@ mod tests {
             ..named("leaving", &[&mark, &Taint::disrupted()])
         };
         let nodes = vec![
-            named("stays", &[&own]),
-            named("stays-marked", &[&own, &mark]),
-            named("goes", &[&own]),
+            named("stays", &[&other]),
+            named("stays-marked", &[&other, &mark]),
+            named("goes", &[&other]),
             named("goes-marked", &[&mark]),
             leaving,
         ];
@@ -105,7 +105,8 @@ mod tests {
             .into_iter()
             .map(|change| (change.name, change.taints))
             .collect();
-        let expected = [("stays-marked".to_owned(), vec![own.clone()]), ("goes".to_owned(), vec![own, mark])];
+        let expected =
+            [("stays-marked".to_owned(), vec![other.clone()]), ("goes".to_owned(), vec![other, mark])];
         assert_eq!(changed, expected);
     }
 }

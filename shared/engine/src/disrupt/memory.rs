@@ -8,7 +8,7 @@ use outrigger_model::{DisruptionMemory, NodePool, Pod, PodsSeen, Snapshot};
 
 /// The pods of each node whose pool waits after a change of them, and since when they are these. A
 /// node that was never seen before counts as changed just now: that costs the wait once.
-pub(super) fn pods_seen(snapshot: &Snapshot, known: &DisruptionMemory) -> BTreeMap<String, PodsSeen> {
+pub(super) fn pods_seen(snapshot: &Snapshot, remembered: &DisruptionMemory) -> BTreeMap<String, PodsSeen> {
     let waits =
         |pool: &&NodePool| pool.spec.disruption.consolidate_after.get().is_some_and(|wait| !wait.is_zero());
     let pools: Vec<&str> = snapshot.node_pools.iter().filter(waits).map(|pool| pool.name.as_str()).collect();
@@ -17,7 +17,7 @@ pub(super) fn pods_seen(snapshot: &Snapshot, known: &DisruptionMemory) -> BTreeM
     let pods = snapshot.pods_by_node();
     let seen = nodes.map(|node| {
         let digest = digest(pods.get(node.name.as_str()).map(Vec::as_slice).unwrap_or_default());
-        let same = known.pods.get(&node.name).filter(|seen| seen.digest == digest);
+        let same = remembered.pods.get(&node.name).filter(|seen| seen.digest == digest);
         let seen = same.cloned().unwrap_or(PodsSeen { digest, since: snapshot.taken_at });
         (node.name.clone(), seen)
     });

@@ -16,7 +16,7 @@ const MAX_EVENTS: usize = 100;
 impl Tick<'_> {
     /// Keeps the verdicts as the function's report, and tells of those that differ from the last
     /// one.
-    pub(super) async fn tell(&self, snapshot: &Snapshot, found: &Consolidation) {
+    pub(super) async fn tell(&self, snapshot: &Snapshot, consolidation: &Consolidation) {
         let last = match self.ports.ledger.report(FUNCTION).await {
             Ok(last) => last.map(|(_, report)| report.verdicts).unwrap_or_default(),
             Err(error) => {
@@ -24,8 +24,8 @@ impl Tick<'_> {
                 return;
             }
         };
-        let verdicts = verdicts(found);
-        let events = events(snapshot, found, &last);
+        let verdicts = verdicts(consolidation);
+        let events = events(snapshot, consolidation, &last);
         if verdicts != last {
             let report = Report { verdicts, ..Report::default() };
             if let Err(error) = self.ports.ledger.put_report(FUNCTION, snapshot.taken_at, &report).await {
@@ -46,13 +46,13 @@ impl Tick<'_> {
 }
 
 /// A verdict for each node that names a NodePool, in order of name.
-fn verdicts(found: &Consolidation) -> Vec<NodeVerdict> {
-    let kept = found.kept.iter().map(|kept| NodeVerdict {
+fn verdicts(consolidation: &Consolidation) -> Vec<NodeVerdict> {
+    let kept = consolidation.kept.iter().map(|kept| NodeVerdict {
         node: kept.node.clone(),
         code: kept.reason.as_str().to_owned(),
         message: kept.message(),
     });
-    let disrupted = found.commands.iter().flat_map(|command| {
+    let disrupted = consolidation.commands.iter().flat_map(|command| {
         let message = words(command);
         command.delete.iter().map(move |node| NodeVerdict {
             node: node.clone(),
@@ -60,9 +60,9 @@ fn verdicts(found: &Consolidation) -> Vec<NodeVerdict> {
             message: message.clone(),
         })
     });
-    let mut all: Vec<NodeVerdict> = kept.chain(disrupted).collect();
-    all.sort_by(|a, b| a.node.cmp(&b.node));
-    all
+    let mut verdicts: Vec<NodeVerdict> = kept.chain(disrupted).collect();
+    verdicts.sort_by(|a, b| a.node.cmp(&b.node));
+    verdicts
 }
 
 /// What a command comes to.
@@ -82,7 +82,7 @@ fn words(command: &ConsolidationCommand) -> String {
 
 /// An event for each node whose verdict has another code than before. What passes by itself within
 /// minutes is no news.
-fn events(snapshot: &Snapshot, found: &Consolidation, last: &[NodeVerdict]) -> Vec<Event> {
+fn events(snapshot: &Snapshot, consolidation: &Consolidation, last: &[NodeVerdict]) -> Vec<Event> {
     let nodes: BTreeMap<&str, &Node> = snapshot.nodes.iter().map(|node| (node.name.as_str(), node)).collect();
     let before: BTreeMap<&str, &str> =
         last.iter().map(|verdict| (verdict.node.as_str(), verdict.code.as_str())).collect();
@@ -95,5 +95,5 @@ fn events(snapshot: &Snapshot, found: &Consolidation, last: &[NodeVerdict]) -> V
         let message = format!("{}: {}", kept.reason.as_str(), kept.message());
         Some(Event { about: Subject::node(node), warning: false, reason, message })
     };
-    found.kept.iter().filter(is_news).filter_map(event).collect()
+    consolidation.kept.iter().filter(is_news).filter_map(event).collect()
 }

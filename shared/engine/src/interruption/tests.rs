@@ -60,8 +60,8 @@ fn each_kind_of_news_has_its_cause_and_its_event() {
     ];
     for (news, reason, event) in table {
         let response = respond(&message(news.clone()), &claim()).unwrap();
-        let found = (response.cause.map(|cause| cause.reason), response.reason);
-        assert_eq!(found, (reason, event), "{news:?}");
+        let answered = (response.cause.map(|cause| cause.reason), response.reason);
+        assert_eq!(answered, (reason, event), "{news:?}");
     }
     let ours = claim().with_status(|status| status.state = ClaimState::Terminating);
     assert_eq!(respond(&message(state(InstanceState::ShuttingDown)), &ours), None, "our own doing");
@@ -77,8 +77,8 @@ fn a_recommendation_is_followed_where_that_is_wanted_and_there_is_something_to_r
         for (policy, follows) in [(RebalancePolicy::Event, false), (Drain, state == Initialized)] {
             let response = super::decide::respond(&message, &claim, policy).unwrap();
             assert_eq!(response.cause, None);
-            let found = (response.replaces, response.unavailable.is_some());
-            assert_eq!(found, (follows, follows), "{state:?} {policy:?}");
+            let answered = (response.replaces, response.unavailable.is_some());
+            assert_eq!(answered, (follows, follows), "{state:?} {policy:?}");
         }
     }
 }
@@ -91,7 +91,7 @@ fn what_is_taken_back_is_left_alone_for_three_minutes() {
         let offering = respond(&message(news), &claim).unwrap().unavailable?;
         Some((offering.instance_type, offering.zone, offering.capacity_type, offering.until.as_second()))
     };
-    let place = |kind| Some(("m5.large".to_owned(), "us-east-1a".to_owned(), kind, 1_180));
+    let offering = |kind| Some(("m5.large".to_owned(), "us-east-1a".to_owned(), kind, 1_180));
     let table = [
         (spot(), CapacityType::Spot, true),
         (spot(), CapacityType::OnDemand, false),
@@ -99,7 +99,7 @@ fn what_is_taken_back_is_left_alone_for_three_minutes() {
         (scheduled(), CapacityType::Spot, false),
     ];
     for (news, kind, is_taken) in table {
-        let expected = if is_taken { place(kind) } else { None };
+        let expected = if is_taken { offering(kind) } else { None };
         assert_eq!(taken(news.clone(), kind), expected, "{news:?} {kind}");
     }
 }
@@ -123,7 +123,7 @@ fn order_and_repetition_do_not_matter() {
         News::StateChange(InstanceState::Terminated),
     ];
     for seed in 0..3_125_usize {
-        let order: Vec<&News> = (0..5).map(|place| &news[seed / 5_usize.pow(place) % 5]).collect();
+        let order: Vec<&News> = (0..5).map(|position| &news[seed / 5_usize.pow(position) % 5]).collect();
         let mut living = claim().with_status(|status| status.state = ClaimState::Initialized);
         for (second, news) in (1_000..).zip(&order) {
             let cause = respond(&message((*news).clone()), &living).and_then(|response| response.cause);

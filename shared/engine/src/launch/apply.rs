@@ -13,7 +13,7 @@ use crate::bell::ring;
 use crate::error::chain;
 use crate::launch::fleet;
 use crate::launch::fleet_errors::{self, ErrorClass, Fault};
-use crate::launch::launcher::{Launcher, Outcome};
+use crate::launch::launcher::{LaunchResults, Launcher};
 use crate::launch::pace::Pace;
 use crate::ports::{CloudError, Lease, LedgerError, Ports, PreparedLaunch};
 
@@ -33,10 +33,10 @@ pub(crate) async fn apply(
     snapshot: &Snapshot,
     plan: &Plan,
     deadline: Instant,
-) -> Result<Outcome, LedgerError> {
-    let mut outcome = Outcome::default();
+) -> Result<LaunchResults, LedgerError> {
+    let mut outcome = LaunchResults::default();
     let pace = Pace::new(deadline);
-    let launcher = Launcher { ports, known: &snapshot.unavailable, pace: &pace };
+    let launcher = Launcher { ports, unavailable: &snapshot.unavailable, pace: &pace };
     let prepared = prepare(ports, lease, snapshot, plan, &mut outcome).await?;
     let mut sent = Vec::new();
     for (launch, offer) in prepared {
@@ -70,7 +70,7 @@ async fn prepare<'a>(
     lease: &Lease,
     snapshot: &'a Snapshot,
     plan: &Plan,
-    outcome: &mut Outcome,
+    outcome: &mut LaunchResults,
 ) -> Result<Vec<(PreparedLaunch, &'a ClassOffer)>, LedgerError> {
     let mut generation = plan.generation;
     let mut prepared = Vec::new();
@@ -92,10 +92,14 @@ async fn prepare<'a>(
         };
         let now = ports.now();
         let class = &offer.class;
-        let left = subnets.entry(&class.reference).or_insert_with(|| usable_subnets(snapshot, class));
-        let launch = fleet::launch(snapshot, generation, &group, offer, left, template, now);
+        let free_subnets = subnets.entry(&class.reference).or_insert_with(|| usable_subnets(snapshot, class));
+        let launch = fleet::launch(snapshot, generation, &group, offer, free_subnets, template, now);
         let request = &launch.intent.request;
-        addresses::take(left, &request.overrides, request.count.saturating_mul(addresses::per_node(class)));
+        addresses::take(
+            free_subnets,
+            &request.overrides,
+            request.count.saturating_mul(addresses::per_node(class)),
+        );
         if launch.intent.request.overrides.is_empty() {
             fail(outcome, &group, "no instance type of it has both an image and a subnet");
             continue;
@@ -125,7 +129,7 @@ async fn prepare<'a>(
     Ok(prepared)
 }
 
-fn fail(outcome: &mut Outcome, group: &[&PlannedNode], why: &str) {
+fn fail(outcome: &mut LaunchResults, group: &[&PlannedNode], why: &str) {
     outcome.failed.extend(group.iter().map(|node| (node.claim.clone(), why.to_owned())));
 }
 

@@ -117,8 +117,8 @@ fn intent_id(cluster: &str, generation: u64, group: &[&PlannedNode], now: Timest
 /// Whether NodeOverlays have changed a price of what a node may be: the plan has another one than
 /// the catalogue.
 fn is_overlaid(snapshot: &Snapshot, node: &PlannedNode, offer: &ClassOffer) -> bool {
-    let is_listed = |known: &InstanceType, sold: &ZonePrice| {
-        known.offerings.iter().any(|offering| {
+    let is_listed = |listed: &InstanceType, sold: &ZonePrice| {
+        listed.offerings.iter().any(|offering| {
             offering.capacity_type == node.capacity_type
                 && offering.zone == sold.zone
                 && offering.price == sold.price
@@ -126,8 +126,8 @@ fn is_overlaid(snapshot: &Snapshot, node: &PlannedNode, offer: &ClassOffer) -> b
     };
     snapshot.overlays.iter().any(|overlay| overlay.price.is_some())
         && node.instance_types.iter().any(|kind| {
-            let known = offer.instance_types.iter().find(|known| known.name == kind.name);
-            known.is_some_and(|known| kind.offerings.iter().any(|sold| !is_listed(known, sold)))
+            let listed = offer.instance_types.iter().find(|listed| listed.name == kind.name);
+            listed.is_some_and(|listed| kind.offerings.iter().any(|sold| !is_listed(listed, sold)))
         })
 }
 

@@ -90,8 +90,8 @@ pub fn class(code: &str) -> ErrorClass {
     if code.starts_with("InvalidLaunchTemplate") {
         return ErrorClass::Template;
     }
-    let known = CLASSES.iter().find(|(known, _)| *known == code);
-    known.map_or(ErrorClass::Configuration, |(_, class)| *class)
+    let entry = CLASSES.iter().find(|(entry, _)| *entry == code);
+    entry.map_or(ErrorClass::Configuration, |(_, class)| *class)
 }
 
 /// What an error speaks of. EC2 tells of an instance profile that does not exist by its words
@@ -102,7 +102,7 @@ fn class_of(error: &FleetError) -> ErrorClass {
 
 /// What the errors of one launch come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct FleetErrorEffects {
     /// Offerings that are left alone, until when.
     pub offerings: Vec<UnavailableOffering>,
     /// Subnets that are left alone, by id, with the reason.
@@ -134,28 +134,28 @@ pub fn judge(
     request: &FleetRequest,
     errors: &[FleetError],
     launched: bool,
-    known: &[UnavailableOffering],
+    unavailable: &[UnavailableOffering],
     now: Timestamp,
-) -> Verdict {
-    let mut verdict = Verdict::default();
+) -> FleetErrorEffects {
+    let mut effects = FleetErrorEffects::default();
     for error in errors {
         let class = class_of(error);
-        verdict.throttled |= class == ErrorClass::Throttled;
-        verdict.lacks_spot |=
+        effects.throttled |= class == ErrorClass::Throttled;
+        effects.lacks_spot |=
             class == ErrorClass::Offering && request.capacity_type == CapacityType::Spot && !launched;
         if class == ErrorClass::Subnet {
             let why = || format!("{}: {}", error.code, error.message);
-            verdict.subnets.extend(subnets(request, error).into_iter().map(|subnet| (subnet, why())));
+            effects.subnets.extend(subnets(request, error).into_iter().map(|subnet| (subnet, why())));
         }
-        verdict.offerings.extend(
+        effects.offerings.extend(
             patterns(request, error, class)
                 .into_iter()
-                .map(|(instance_type, zone)| again(request, instance_type, zone, error, known, now)),
+                .map(|(instance_type, zone)| again(request, instance_type, zone, error, unavailable, now)),
         );
         let is_fault =
             matches!(class, ErrorClass::Unauthorized | ErrorClass::Template | ErrorClass::Configuration);
-        if is_fault && !launched && verdict.fault.is_none() {
-            verdict.fault = Some(Fault {
+        if is_fault && !launched && effects.fault.is_none() {
+            effects.fault = Some(Fault {
                 node_pool: request.tags.get(labels::NODE_POOL).cloned().unwrap_or_default(),
                 class,
                 intent: request.token.clone(),
@@ -163,15 +163,15 @@ pub fn judge(
             });
         }
     }
-    verdict.offerings.sort();
-    verdict.offerings.dedup();
-    verdict
+    effects.offerings.sort();
+    effects.offerings.dedup();
+    effects
 }
 
 /// The offerings that an error speaks of: type and zone, or patterns for many. One that does not
 /// say which offering it means must not close all of them.
 fn patterns(request: &FleetRequest, error: &FleetError, class: ErrorClass) -> BTreeSet<(String, String)> {
-    let all = || "*".to_owned();
+    let any = || "*".to_owned();
     match class {
         ErrorClass::Offering | ErrorClass::Configuration => {
             let named = !error.instance_type.is_empty() && !error.zone.is_empty();
@@ -179,10 +179,10 @@ fn patterns(request: &FleetRequest, error: &FleetError, class: ErrorClass) -> BT
         }
         ErrorClass::Quota if error.instance_type.is_empty() => {
             let types = request.overrides.iter().map(|wanted| wanted.instance_type.as_str());
-            types.map(|name| (vcpu_quota(name).to_owned(), all())).collect()
+            types.map(|name| (vcpu_quota(name).to_owned(), any())).collect()
         }
-        ErrorClass::Quota => BTreeSet::from([(vcpu_quota(&error.instance_type).to_owned(), all())]),
-        ErrorClass::CapacityType => BTreeSet::from([(all(), all())]),
+        ErrorClass::Quota => BTreeSet::from([(vcpu_quota(&error.instance_type).to_owned(), any())]),
+        ErrorClass::CapacityType => BTreeSet::from([(any(), any())]),
         ErrorClass::Subnet | ErrorClass::Throttled | ErrorClass::Unauthorized | ErrorClass::Template => {
             BTreeSet::new()
         }
@@ -202,12 +202,14 @@ fn again(
     instance_type: String,
     zone: String,
     error: &FleetError,
-    known: &[UnavailableOffering],
+    unavailable: &[UnavailableOffering],
     now: Timestamp,
 ) -> UnavailableOffering {
     let capacity_type = request.capacity_type;
-    let before = known.iter().find(|known| {
-        known.instance_type == instance_type && known.zone == zone && known.capacity_type == capacity_type
+    let before = unavailable.iter().find(|unavailable| {
+        unavailable.instance_type == instance_type
+            && unavailable.zone == zone
+            && unavailable.capacity_type == capacity_type
     });
     let (until, failures) = UNAVAILABLE.next(before.map(|before| (before.until, before.failures)), now);
     UnavailableOffering { instance_type, zone, capacity_type, until, reason: error.code.clone(), failures }

@@ -100,7 +100,7 @@ pub(crate) fn count(
         return None;
     }
     let pool = health.pools.entry(node_pool.to_owned()).or_default();
-    let is_known = pool.outcomes.iter().any(|known| known.claim == outcome.claim);
+    let is_known = pool.outcomes.iter().any(|counted| counted.claim == outcome.claim);
     // Nodes that stood before anything went wrong prove nothing about those that are launched now.
     let is_older = |than: Option<Timestamp>| than.is_some_and(|than| outcome.created_at <= than);
     let before_it_all = serves && is_older(pool.outcomes.first().map(|first| first.created_at));
@@ -185,7 +185,7 @@ pub(crate) fn slow_down(health: &mut LaunchHealth, now: Timestamp) {
 /// A pod does not run on a claim that was made for it.
 pub(crate) fn in_vain(health: &mut LaunchHealth, pod: &str, claim: &str, now: Timestamp) -> Option<News> {
     let entry = health.pods.entry(pod.to_owned()).or_default();
-    if entry.claims.iter().any(|known| known == claim) {
+    if entry.claims.iter().any(|counted| counted == claim) {
         return None;
     }
     entry.claims.push(claim.to_owned());

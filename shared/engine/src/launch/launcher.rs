@@ -7,13 +7,13 @@ use outrigger_model::{
 };
 
 use crate::error::chain;
-use crate::launch::fleet_errors::{self, ErrorClass, Fault, Verdict};
+use crate::launch::fleet_errors::{self, ErrorClass, Fault, FleetErrorEffects};
 use crate::launch::pace::Pace;
 use crate::ports::{CloudError, FleetAnswer, FleetError, Lease, LedgerError, Ports};
 
 /// What came of launches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Outcome {
+pub(crate) struct LaunchResults {
     /// Claims that have an instance now.
     pub(crate) launched: Vec<String>,
     /// Claims that have none, with the reason.
@@ -36,7 +36,7 @@ pub(crate) struct Outcome {
     pub(crate) templates: BTreeSet<String>,
 }
 
-impl Outcome {
+impl LaunchResults {
     pub(crate) fn merge(&mut self, other: Self) {
         self.launched.extend(other.launched);
         self.failed.extend(other.failed);
@@ -64,13 +64,13 @@ impl Outcome {
         self.faults.sort_by(|a, b| (&a.node_pool, &a.intent).cmp(&(&b.node_pool, &b.intent)));
     }
 
-    fn heed(&mut self, intent: &Intent, verdict: Verdict) {
-        self.throttled |= verdict.throttled;
-        if verdict.lacks_spot {
+    fn heed(&mut self, intent: &Intent, effects: FleetErrorEffects) {
+        self.throttled |= effects.throttled;
+        if effects.lacks_spot {
             self.without_spot.extend(intent.claims.iter().cloned());
         }
-        self.faults.extend(verdict.fault);
-        self.full_subnets.extend(verdict.subnets);
+        self.faults.extend(effects.fault);
+        self.full_subnets.extend(effects.subnets);
     }
 }
 
@@ -79,7 +79,7 @@ impl Outcome {
 pub(crate) struct Launcher<'a> {
     pub(crate) ports: Ports<'a>,
     /// Offerings that could not be had lately.
-    pub(crate) known: &'a [UnavailableOffering],
+    pub(crate) unavailable: &'a [UnavailableOffering],
     pub(crate) pace: &'a Pace,
 }
 
@@ -91,9 +91,13 @@ impl Launcher<'_> {
         lease: &Lease,
         intent: Intent,
         offer: &ClassOffer,
-    ) -> Result<Outcome, LedgerError> {
+    ) -> Result<LaunchResults, LedgerError> {
         if !self.pace.wait().await {
-            return Ok(Outcome { unknown: intent.claims.clone(), throttled: true, ..Outcome::default() });
+            return Ok(LaunchResults {
+                unknown: intent.claims.clone(),
+                throttled: true,
+                ..LaunchResults::default()
+            });
         }
         self.ports.ledger.mark_sent(lease, &intent.id, self.ports.now()).await?;
         loop {
@@ -119,19 +123,24 @@ impl Launcher<'_> {
                         error = chain(&error),
                         "no answer to the fleet request yet"
                     );
-                    return Ok(Outcome { unknown: intent.claims.clone(), ..Outcome::default() });
+                    return Ok(LaunchResults { unknown: intent.claims.clone(), ..LaunchResults::default() });
                 }
-                Ok(answer) => return self.settle(&intent, Some(offer), answer).await,
+                Ok(answer) => return self.record_answer(&intent, Some(offer), answer).await,
             }
         }
     }
 
     /// Nothing was launched, and nothing will be under this token.
-    async fn refused(self, intent: &Intent, code: String, message: String) -> Result<Outcome, LedgerError> {
+    async fn refused(
+        self,
+        intent: &Intent,
+        code: String,
+        message: String,
+    ) -> Result<LaunchResults, LedgerError> {
         let why = format!("{code}: {message}");
         tracing::warn!(intent = intent.id, code, message, "EC2 refused the fleet");
         let error = FleetError { code, message, instance_type: String::new(), zone: String::new() };
-        let mut outcome = Outcome::default();
+        let mut outcome = LaunchResults::default();
         outcome.heed(intent, self.judge(&intent.request, &[error], false).await);
         self.ports.ledger.abandon(&intent.id, &why, self.ports.now()).await?;
         outcome.failed = intent.claims.iter().map(|claim| (claim.clone(), why.clone())).collect();
@@ -139,13 +148,13 @@ impl Launcher<'_> {
     }
 
     /// Gives each claim its instance, in order, and fails those for which there is none.
-    pub(crate) async fn settle(
+    pub(crate) async fn record_answer(
         self,
         intent: &Intent,
         offer: Option<&ClassOffer>,
         answer: FleetAnswer,
-    ) -> Result<Outcome, LedgerError> {
-        let mut outcome = Outcome::default();
+    ) -> Result<LaunchResults, LedgerError> {
+        let mut outcome = LaunchResults::default();
         let launched_any = !answer.instances.is_empty();
         outcome.heed(intent, self.judge(&intent.request, &answer.errors, launched_any).await);
         if launched_any {
@@ -180,25 +189,25 @@ impl Launcher<'_> {
 
     /// What the errors come to; the offerings that they close are written down at once. Where that
     /// fails they are tried again, and the launch is closed all the same.
-    async fn judge(self, request: &FleetRequest, errors: &[FleetError], launched: bool) -> Verdict {
-        let verdict = fleet_errors::judge(request, errors, launched, self.known, self.ports.now());
-        if let Some(first) = verdict.offerings.first() {
-            tracing::info!(count = verdict.offerings.len(), ?first, "offerings are left alone for a while");
-            if let Err(error) = self.ports.ledger.put_unavailable(&verdict.offerings).await {
+    async fn judge(self, request: &FleetRequest, errors: &[FleetError], launched: bool) -> FleetErrorEffects {
+        let effects = fleet_errors::judge(request, errors, launched, self.unavailable, self.ports.now());
+        if let Some(first) = effects.offerings.first() {
+            tracing::info!(count = effects.offerings.len(), ?first, "offerings are left alone for a while");
+            if let Err(error) = self.ports.ledger.put_unavailable(&effects.offerings).await {
                 tracing::warn!(error = chain(&error), "the offerings are not remembered");
             }
         }
-        verdict
+        effects
     }
 
     /// What could be had again has failed no more times in a row.
     async fn forgive(self, instances: &[Instance]) {
-        let had = |known: &UnavailableOffering| {
+        let had = |unavailable: &UnavailableOffering| {
             instances.iter().any(|instance| {
-                known.speaks_of(&instance.instance_type, &instance.zone, instance.capacity_type)
+                unavailable.speaks_of(&instance.instance_type, &instance.zone, instance.capacity_type)
             })
         };
-        let over: Vec<_> = self.known.iter().filter(|known| had(known)).cloned().collect();
+        let over: Vec<_> = self.unavailable.iter().filter(|unavailable| had(unavailable)).cloned().collect();
         if !over.is_empty()
             && let Err(error) = self.ports.ledger.clear_unavailable(&over).await
         {
@@ -238,15 +247,20 @@ fn launched(
 fn shortfall(answer: &FleetAnswer) -> String {
     let mut texts: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
     for error in &answer.errors {
-        let place = format!("{} {}", error.instance_type, error.zone);
-        texts.entry((&error.code, &error.message)).or_default().push(place.trim().to_owned());
+        let offering = format!("{} {}", error.instance_type, error.zone);
+        texts.entry((&error.code, &error.message)).or_default().push(offering.trim().to_owned());
     }
     if texts.is_empty() {
         return "EC2 launched fewer instances than asked and did not say why".into();
     }
-    let lines = texts.into_iter().map(|((code, message), places)| {
-        let shown =
-            places.iter().filter(|place| !place.is_empty()).take(5).cloned().collect::<Vec<_>>().join(", ");
+    let lines = texts.into_iter().map(|((code, message), offerings)| {
+        let shown = offerings
+            .iter()
+            .filter(|offering| !offering.is_empty())
+            .take(5)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(", ");
         format!("{code}: {message} ({shown})")
     });
     lines.collect::<Vec<_>>().join("; ")

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 /// The first wait; each further one is twice as long.
 const FIRST: Duration = Duration::from_secs(1);
 /// After so long launches are left to a later tick: the lease must outlast the wait.
-const PATIENCE: Duration = Duration::from_secs(7);
+const LONGEST_WAIT: Duration = Duration::from_secs(7);
 
 /// The pace of one tick's launches.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl Pace {
         if slowed.until.is_none_or(|until| until <= now) {
             slowed.until = Some(now + FIRST * 2_u32.saturating_pow(slowed.times));
             slowed.times += 1;
-            slowed.gives_up_at.get_or_insert(now + PATIENCE);
+            slowed.gives_up_at.get_or_insert(now + LONGEST_WAIT);
         }
     }
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::error::chain;
 use crate::launch::fleet_errors::{self, ErrorClass};
-use crate::launch::launcher::{Launcher, Outcome};
+use crate::launch::launcher::{LaunchResults, Launcher};
 use crate::launch::pace::Pace;
 use crate::ports::{CloudError, FleetAnswer, Lease, LedgerError, LedgerState, Ports};
 
@@ -30,7 +30,7 @@ const FORGED: &str = "its request is not what its claims ask for";
 
 /// What is to be done about an open launch.
 #[derive(Debug, PartialEq, Eq)]
-enum Step {
+enum RecoveryStep {
     /// Never sent, and its sender's lease is gone, so it never will be.
     Abandon(&'static str),
     /// Its instances are all there, or no more will come.
@@ -55,10 +55,10 @@ pub(crate) async fn recover(
     ledger: &LedgerState,
     cluster: &str,
     deadline: Instant,
-) -> Result<Outcome, LedgerError> {
-    let mut total = Outcome::default();
+) -> Result<LaunchResults, LedgerError> {
+    let mut total = LaunchResults::default();
     let pace = Pace::new(deadline);
-    let launcher = Launcher { ports, known: &ledger.unavailable, pace: &pace };
+    let launcher = Launcher { ports, unavailable: &ledger.unavailable, pace: &pace };
     let is_held = |now| {
         ledger.health.launches.as_ref().is_some_and(|hold| hold.holds(now))
             || ledger.pause.as_ref().is_some_and(|pause| pause.stops_launches(now))
@@ -77,11 +77,13 @@ pub(crate) async fn recover(
         };
         let now = ports.now();
         let step = match next_step(intent, seen.len(), now) {
-            Step::Resend if !is_of_its_claims(intent, &ledger.claims, cluster) => Step::Abandon(FORGED),
+            RecoveryStep::Resend if !is_of_its_claims(intent, &ledger.claims, cluster) => {
+                RecoveryStep::Abandon(FORGED)
+            }
             step => step,
         };
         tracing::info!(intent = intent.id, state = ?intent.state, seen = seen.len(), ?step, "found an open launch");
-        if step == Step::Resend && is_held(now) {
+        if step == RecoveryStep::Resend && is_held(now) {
             continue;
         }
         match take(step, launcher, lease, intent, seen).await {
@@ -99,33 +101,33 @@ pub(crate) async fn recover(
 
 /// Takes an open launch one step on. `seen` are its instances.
 async fn take(
-    step: Step,
+    step: RecoveryStep,
     launcher: Launcher<'_>,
     lease: &Lease,
     intent: &Intent,
     seen: Vec<Instance>,
-) -> Result<Outcome, LedgerError> {
+) -> Result<LaunchResults, LedgerError> {
     let ports = launcher.ports;
     match step {
-        Step::Wait => Ok(Outcome::default()),
-        Step::Mark => {
+        RecoveryStep::Wait => Ok(LaunchResults::default()),
+        RecoveryStep::Mark => {
             ports.ledger.mark_sent(lease, &intent.id, ports.now()).await?;
-            Ok(Outcome::default())
+            Ok(LaunchResults::default())
         }
-        Step::Abandon(why) => {
+        RecoveryStep::Abandon(why) => {
             ports.ledger.abandon(&intent.id, why, ports.now()).await?;
-            Ok(Outcome::default())
+            Ok(LaunchResults::default())
         }
-        Step::Adopt => {
+        RecoveryStep::Adopt => {
             let answer = FleetAnswer { instances: seen, errors: Vec::new() };
-            launcher.settle(intent, None, answer).await
+            launcher.record_answer(intent, None, answer).await
         }
-        Step::Resend => match ports.cloud.launch(&intent.request).await {
-            Ok(answer) => launcher.settle(intent, None, answer).await,
+        RecoveryStep::Resend => match ports.cloud.launch(&intent.request).await {
+            Ok(answer) => launcher.record_answer(intent, None, answer).await,
             Err(error) => {
                 tracing::warn!(intent = intent.id, error = chain(&error), "no answer yet; it stays open");
                 let throttled = is_throttle(&error);
-                Ok(Outcome { unknown: intent.claims.clone(), throttled, ..Outcome::default() })
+                Ok(LaunchResults { unknown: intent.claims.clone(), throttled, ..LaunchResults::default() })
             }
         },
     }
@@ -136,7 +138,7 @@ async fn take(
 fn is_of_its_claims(intent: &Intent, claims: &[NodeClaim], cluster: &str) -> bool {
     let request = &intent.request;
     let claims: Vec<&NodeClaim> = claims.iter().filter(|claim| intent.claims.contains(&claim.name)).collect();
-    let has_tag = |key: &str, value: &str| request.tags.get(key).is_some_and(|found| found == value);
+    let has_tag = |key: &str, value: &str| request.tags.get(key).is_some_and(|tagged| tagged == value);
     let asks_for = |claim: &&NodeClaim| {
         claim.intent == intent.id
             && claim.status.state == ClaimState::Intent
@@ -156,22 +158,22 @@ fn is_throttle(error: &CloudError) -> bool {
     matches!(error, CloudError::Refused { code, .. } if fleet_errors::class(code) == ErrorClass::Throttled)
 }
 
-fn next_step(intent: &Intent, seen: usize, now: Timestamp) -> Step {
+fn next_step(intent: &Intent, seen: usize, now: Timestamp) -> RecoveryStep {
     if intent.state == IntentState::Prepared {
         if seen > 0 {
-            return Step::Mark;
+            return RecoveryStep::Mark;
         }
-        return Step::Abandon("its function ended before it was sent");
+        return RecoveryStep::Abandon("its function ended before it was sent");
     }
     let age = now.duration_since(intent.sent_at.unwrap_or(intent.prepared_at)).unsigned_abs();
     match seen {
-        seen if seen >= intent.claims.len() => Step::Adopt,
-        0 if age < IN_FLIGHT => Step::Wait,
-        0 if age < RESENT_FOR => Step::Resend,
-        0 if age >= LAUNCH_TIMEOUT => Step::Abandon("nothing of it was seen in 5 minutes"),
-        _ if age >= LAUNCH_TIMEOUT => Step::Adopt,
-        1.. if (SETTLED..RESENT_FOR).contains(&age) => Step::Resend,
-        _ => Step::Wait,
+        seen if seen >= intent.claims.len() => RecoveryStep::Adopt,
+        0 if age < IN_FLIGHT => RecoveryStep::Wait,
+        0 if age < RESENT_FOR => RecoveryStep::Resend,
+        0 if age >= LAUNCH_TIMEOUT => RecoveryStep::Abandon("nothing of it was seen in 5 minutes"),
+        _ if age >= LAUNCH_TIMEOUT => RecoveryStep::Adopt,
+        1.. if (SETTLED..RESENT_FOR).contains(&age) => RecoveryStep::Resend,
+        _ => RecoveryStep::Wait,
     }
 }
 
@@ -224,19 +226,19 @@ mod tests {
     fn each_open_launch_has_one_next_step() {
         let at = |seconds| Timestamp::from_second(seconds).unwrap();
         let table = [
-            (IntentState::Prepared, 0, 0, Step::Abandon("its function ended before it was sent")),
-            (IntentState::Prepared, 1, 0, Step::Mark),
-            (IntentState::Sent, 2, 1, Step::Adopt),
-            (IntentState::Sent, 0, 1, Step::Wait),
-            (IntentState::Sent, 0, 31, Step::Resend),
-            (IntentState::Sent, 1, 31, Step::Wait),
-            (IntentState::Sent, 1, 121, Step::Resend),
-            (IntentState::Sent, 0, 179, Step::Resend),
-            (IntentState::Sent, 0, 180, Step::Wait),
-            (IntentState::Sent, 1, 180, Step::Wait),
-            (IntentState::Sent, 1, 300, Step::Adopt),
-            (IntentState::Sent, 0, 299, Step::Wait),
-            (IntentState::Sent, 0, 300, Step::Abandon("nothing of it was seen in 5 minutes")),
+            (IntentState::Prepared, 0, 0, RecoveryStep::Abandon("its function ended before it was sent")),
+            (IntentState::Prepared, 1, 0, RecoveryStep::Mark),
+            (IntentState::Sent, 2, 1, RecoveryStep::Adopt),
+            (IntentState::Sent, 0, 1, RecoveryStep::Wait),
+            (IntentState::Sent, 0, 31, RecoveryStep::Resend),
+            (IntentState::Sent, 1, 31, RecoveryStep::Wait),
+            (IntentState::Sent, 1, 121, RecoveryStep::Resend),
+            (IntentState::Sent, 0, 179, RecoveryStep::Resend),
+            (IntentState::Sent, 0, 180, RecoveryStep::Wait),
+            (IntentState::Sent, 1, 180, RecoveryStep::Wait),
+            (IntentState::Sent, 1, 300, RecoveryStep::Adopt),
+            (IntentState::Sent, 0, 299, RecoveryStep::Wait),
+            (IntentState::Sent, 0, 300, RecoveryStep::Abandon("nothing of it was seen in 5 minutes")),
         ];
         for (state, seen, second, expected) in table {
             assert_eq!(next_step(&intent(state, 2), seen, at(second)), expected, "{state:?} {seen} {second}");

@@ -49,7 +49,7 @@ impl<'a> Templates<'a> {
     ) -> Vec<&'a WrittenTemplate> {
         let needed: BTreeSet<&str> =
             self.intents.iter().map(|intent| intent.request.launch_template.as_str()).collect();
-        let mut found = BTreeMap::new();
+        let mut unused = BTreeMap::new();
         let mut confirmed = Vec::new();
         for template in self.written.iter().filter(|template| !needed.contains(template.name.as_str())) {
             let used_at = self.health.templates.get(&template.name).copied().max(Some(template.created_at));
@@ -58,14 +58,14 @@ impl<'a> Templates<'a> {
                 continue;
             }
             let since = before.templates.get(&template.id).copied();
-            found.insert(template.id.clone(), since.unwrap_or(now));
+            unused.insert(template.id.clone(), since.unwrap_or(now));
             if !guards.has(Guard::TwoSweeps)
                 || since.is_some_and(|since| passed(since, now) >= CONFIRMED_AFTER)
             {
                 confirmed.push(template);
             }
         }
-        sweep.templates = found;
+        sweep.templates = unused;
         if guards.has(Guard::Breaker) && (sweep.breaker.is_some() || !sweep.forgotten.is_empty()) {
             return Vec::new();
         }
@@ -137,8 +137,8 @@ mod tests {
             last.templates.extend(before.map(|second| ("lt-1".to_owned(), at(second))));
             let mut sweep = Sweep::default();
             let deleted = seen.unused(&mut sweep, &last, Guards::default(), at(now)).len();
-            let found = (!sweep.templates.is_empty(), deleted == 1);
-            assert_eq!(found, expected, "created {created} used {used:?} open {open} {before:?} at {now}");
+            let outcome = (!sweep.templates.is_empty(), deleted == 1);
+            assert_eq!(outcome, expected, "created {created} used {used:?} open {open} {before:?} at {now}");
         }
     }
 

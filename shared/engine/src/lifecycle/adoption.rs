@@ -166,8 +166,8 @@ mod tests {
             let machine = Machine::tagged("i-1", InstanceState::Running, tag);
             let pool = pool_of(&machine, &configuration);
             let expected = expected.as_ref().map(|(uid, class)| (*uid, class));
-            let found = pool.as_ref().map(|pool| (pool.uid.as_str(), pool.node_class()));
-            assert_eq!(found, expected, "{tags:?}");
+            let adopted_by = pool.as_ref().map(|pool| (pool.uid.as_str(), pool.node_class()));
+            assert_eq!(adopted_by, expected, "{tags:?}");
         }
     }
 }

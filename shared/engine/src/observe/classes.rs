@@ -36,8 +36,8 @@ pub(crate) async fn resolution(
     let source = if reference.is_instance_group() {
         ClassSource::InstanceGroup(reference.name.clone())
     } else {
-        let found = configuration.ec2_node_classes.iter().find(|class| class.name == reference.name);
-        let Some(class) = found else { return Resolution::Missing };
+        let class = configuration.ec2_node_classes.iter().find(|class| class.name == reference.name);
+        let Some(class) = class else { return Resolution::Missing };
         ClassSource::Ec2(Box::new(class.clone()))
     };
     match ports.cloud.resolve_class(&source).await {

@@ -39,7 +39,7 @@ impl Offers {
     /// same.
     pub(super) fn offer(&mut self, class: NodeClass) -> ClassOffer {
         match self.resolved.get(&class.reference) {
-            Some(known) if known.offer.class == class => known.offer.clone(),
+            Some(resolved) if resolved.offer.class == class => resolved.offer.clone(),
             _ => {
                 let computed = self.shared(&class).unwrap_or_else(|| self.catalog.instance_types(&class));
                 let instance_types =
@@ -64,7 +64,7 @@ impl Offers {
                 && other.reservations == class.reservations
                 && other.max_spot_price == class.max_spot_price
         };
-        let known = self.resolved.values().find(|known| same(&known.offer.class));
-        known.map(|known| Arc::clone(&known.computed))
+        let other = self.resolved.values().find(|other| same(&other.offer.class));
+        other.map(|other| Arc::clone(&other.computed))
     }
 }

@@ -64,10 +64,10 @@ pub(crate) fn corrected(
     if taught.is_empty() {
         return types;
     }
-    let all = Arc::make_mut(&mut types);
+    let corrected = Arc::make_mut(&mut types);
     for (index, kind) in taught {
-        if let Some(known) = all.get_mut(index) {
-            *known = kind;
+        if let Some(stored) = corrected.get_mut(index) {
+            *stored = kind;
         }
     }
     types
@@ -131,12 +131,12 @@ mod tests {
     fn what_a_kubelet_leaves_to_pods_counts_for_its_class() {
         let (class, types) = (class(), types());
         let memory = large(&types).capacity.get(MEMORY);
-        let left = Resources::new()
+        let allocatable = Resources::new()
             .with(CPU, Quantity::millis(1_900))
             .with("smarter-devices/fuse", Quantity::units(8));
         let of_class = |name: &str| SeenResources {
             node_class: Some(NodeClassRef::instance_group(name)),
-            allocatable: left.clone(),
+            allocatable: allocatable.clone(),
             ..seen("m5.large", "ami-1", memory)
         };
         let other = corrected(Arc::clone(&types), &class, &[of_class("other")]);

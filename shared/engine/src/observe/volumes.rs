@@ -34,13 +34,14 @@ pub(super) async fn add_volumes(
 /// nodes that may be disrupted those of all pods that would need another.
 fn mounted(snapshot: &Snapshot, purpose: Purpose) -> BTreeSet<PodRef> {
     let seen = Supposed::leaving(snapshot);
-    let own = snapshot.nodes.iter().filter(|node| node.node_pool().is_some());
-    let own: BTreeSet<&str> = match purpose {
+    let managed = snapshot.nodes.iter().filter(|node| node.node_pool().is_some());
+    let managed: BTreeSet<&str> = match purpose {
         Purpose::Provision => BTreeSet::new(),
-        Purpose::Disruption => own.map(|node| node.name.as_str()).collect(),
+        Purpose::Disruption => managed.map(|node| node.name.as_str()).collect(),
     };
-    let moves =
-        |pod: &Pod| pod.is_reschedulable() && pod.node_name.as_deref().is_some_and(|node| own.contains(node));
+    let moves = |pod: &Pod| {
+        pod.is_reschedulable() && pod.node_name.as_deref().is_some_and(|node| managed.contains(node))
+    };
     claims_to_know(seen.pods.iter(), |pod| pod.is_provisionable() || moves(pod))
 }
 

@@ -28,11 +28,11 @@ pub(super) async fn publish_all(ports: Ports<'_>, events: Vec<Event>) {
     if events.len() > MAX_EVENTS {
         tracing::warn!(left_out = events.len() - MAX_EVENTS, "some pods get no event this time");
     }
-    let mut told = Vec::new();
+    let mut calls = Vec::new();
     for event in events.into_iter().take(MAX_EVENTS) {
-        told.push(publish(ports, event).boxed());
+        calls.push(publish(ports, event).boxed());
     }
-    futures::stream::iter(told).buffer_unordered(CONCURRENT_EVENTS).collect::<Vec<()>>().await;
+    futures::stream::iter(calls).buffer_unordered(CONCURRENT_EVENTS).collect::<Vec<()>>().await;
 }
 
 /// Tells people. Losing an event costs nothing but the news.

@@ -16,7 +16,7 @@ use crate::error::chain;
 use crate::guards::Guard;
 use crate::launch::fleet_errors::ErrorClass;
 use crate::launch::health::{self, News};
-use crate::launch::launcher::Outcome;
+use crate::launch::launcher::LaunchResults;
 use crate::launch::templates;
 use crate::ports::{Event, Notice, Subject};
 
@@ -35,16 +35,16 @@ impl Tick<'_> {
     pub(super) async fn decide(&mut self, snapshot: Snapshot) -> Decision {
         let mut snapshot = snapshot;
         let (mut plan, mut report) = self.plan(&snapshot);
-        let found = if self.settings.guards.has(Guard::PoolBreaker) {
+        let outcomes = if self.settings.guards.has(Guard::PoolBreaker) {
             launch_outcomes(&snapshot, &plan)
         } else {
             LaunchOutcomes::default()
         };
         let mut health = snapshot.health.clone();
-        if found != LaunchOutcomes::default() || !health.is_empty() {
+        if outcomes != LaunchOutcomes::default() || !health.is_empty() {
             let waiting = waiting(&snapshot.pods);
             let written =
-                health::update(self.ports, |health, now| write(&found, health, &waiting, now)).await;
+                health::update(self.ports, |health, now| write(&outcomes, health, &waiting, now)).await;
             if let Some((now_known, news)) = written {
                 health = now_known;
                 if !news.is_empty() {
@@ -84,7 +84,7 @@ impl Tick<'_> {
     }
 
     /// Remembers what came of the launches of a decision.
-    pub(super) async fn learn_from(&mut self, decision: &Decision, outcome: &Outcome) {
+    pub(super) async fn learn_from(&mut self, decision: &Decision, outcome: &LaunchResults) {
         let Decision { snapshot, plan, health, .. } = decision;
         let in_vain = plan.nodes.iter().filter(|node| outcome.without_spot.contains(&node.claim));
         self.spot_refusals.extend(in_vain.map(|node| SpotRefusal::of(node, snapshot.taken_at)));
@@ -99,17 +99,19 @@ impl Tick<'_> {
     /// Remembers what came of launches, as far as it is worth remembering.
     pub(super) async fn learn(
         &mut self,
-        outcome: &Outcome,
+        outcome: &LaunchResults,
         probed: &BTreeSet<&str>,
-        known: Option<&LaunchHealth>,
+        remembered: Option<&LaunchHealth>,
     ) -> Option<(LaunchHealth, Vec<News>)> {
         let was_refused = |pool: &String| {
-            known.is_none_or(|known| known.pools.get(pool).is_some_and(|pool| pool.refused.is_some()))
+            remembered.is_none_or(|remembered| {
+                remembered.pools.get(pool).is_some_and(|pool| pool.refused.is_some())
+            })
         };
         let accepted: Vec<&String> = outcome.accepted.iter().filter(|pool| was_refused(pool)).collect();
         let now = self.ports.now();
         let used: Vec<&String> =
-            outcome.templates.iter().filter(|name| templates::is_news(name, known, now)).collect();
+            outcome.templates.iter().filter(|name| templates::is_news(name, remembered, now)).collect();
         let nothing = accepted.is_empty()
             && used.is_empty()
             && probed.is_empty()
@@ -179,10 +181,13 @@ impl Tick<'_> {
                     events.push(Event { about, warning: false, reason: "LaunchesResumed", message });
                 }
                 News::Quarantined { pod, why } => {
-                    let Some(found) = snapshot.pods.iter().find(|found| &found.uid == pod) else { continue };
-                    tracing::warn!(pod = %found.id, why, "no node is launched for the pod now");
+                    let Some(quarantined) = snapshot.pods.iter().find(|quarantined| &quarantined.uid == pod)
+                    else {
+                        continue;
+                    };
+                    tracing::warn!(pod = %quarantined.id, why, "no node is launched for the pod now");
                     let message = format!("Outrigger launches no node for this pod now: {why}");
-                    let (about, reason) = (Subject::pod(found), "LaunchedInVain");
+                    let (about, reason) = (Subject::pod(quarantined), "LaunchedInVain");
                     events.push(Event { about, warning: true, reason, message });
                 }
             }
@@ -204,18 +209,18 @@ impl Tick<'_> {
 
 /// Enters what became of claims into what is remembered.
 fn write(
-    found: &LaunchOutcomes,
+    outcomes: &LaunchOutcomes,
     health: &mut LaunchHealth,
     waiting: &BTreeSet<&str>,
     now: jiff::Timestamp,
 ) -> Vec<News> {
     let mut news = Vec::new();
-    for LaunchOutcome { node_pool, claim, created_at, failure } in &found.claims {
+    for LaunchOutcome { node_pool, claim, created_at, failure } in &outcomes.claims {
         let failure = failure.as_ref().map(ToString::to_string);
         let outcome = NodeOutcome { claim: claim.clone(), created_at: *created_at, failure };
         news.extend(health::count(health, node_pool, outcome, now));
     }
-    for (pod, claims) in &found.in_vain {
+    for (pod, claims) in &outcomes.in_vain {
         news.extend(claims.iter().filter_map(|claim| health::in_vain(health, pod, claim, now)));
     }
     health::forget(health, waiting, now);

@@ -26,14 +26,14 @@ impl Tick<'_> {
     /// Launches nothing until the pause is over, at the latest until the next tick, and tells the
     /// pods that wait.
     pub(super) async fn rest(&mut self, pause: &Pause, state: &ClusterState) {
-        let left =
+        let remaining =
             |until: Timestamp| Duration::try_from(until.duration_since(self.ports.now())).unwrap_or_default();
-        let over = pause.until.and_then(|until| Instant::now().checked_add(left(until)));
+        let over = pause.until.and_then(|until| Instant::now().checked_add(remaining(until)));
         self.resumes_at = Some(over.map_or(self.deadline, |over| over.min(self.deadline)));
         let why = pause.to_string();
         // A pod that still runs has not failed to be scheduled.
         let waits = |pod: &&Pod| pod.is_provisionable() && pod.node_name.is_none();
-        let told = |pod: &Pod| cannot_launch(&pod.id, &pod.uid, &why);
-        publish_all(self.ports, state.pods.values().filter(waits).map(told).collect()).await;
+        let event = |pod: &Pod| cannot_launch(&pod.id, &pod.uid, &why);
+        publish_all(self.ports, state.pods.values().filter(waits).map(event).collect()).await;
     }
 }

@@ -116,7 +116,7 @@ const SELECTORS: [Selector; 3] = [
         condition: "SecurityGroupsReady",
         not_found: SECURITY_GROUPS_NOT_FOUND,
         message: "spec.securityGroupSelectorTerms select no security group",
-        finds: |class| !matches!(&class.launch, LaunchTemplate::Own(own) if own.security_groups.is_empty()),
+        finds: |class| !matches!(&class.launch, LaunchTemplate::Own(template) if template.security_groups.is_empty()),
     },
     Selector {
         condition: "AMIsReady",

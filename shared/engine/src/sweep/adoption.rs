@@ -98,12 +98,12 @@ impl Unknown<'_> {
 
     fn requirements(&self) -> Requirements {
         let mut requirements = self.pool.requirements();
-        let known = BTreeMap::from([
+        let values = BTreeMap::from([
             (labels::INSTANCE_TYPE, self.instance.instance_type.as_str()),
             (labels::ZONE, self.instance.zone.as_str()),
             (labels::CAPACITY_TYPE, self.instance.capacity_type.as_str()),
         ]);
-        for (key, value) in known {
+        for (key, value) in values {
             requirements.add(key, Requirement::exactly(value));
         }
         requirements

@@ -116,7 +116,7 @@ pub(crate) fn sweep<'a>(seen: &Seen<'a>, before: &Sweep, guards: Guards, now: Ti
     judge.nodes();
     let mut findings = judge.findings;
     findings.sweep.partitioned =
-        guards.has(Guard::Partition) && is_partitioned(seen.nodes.all.iter().copied());
+        guards.has(Guard::Partition) && is_partitioned(seen.nodes.listed.iter().copied());
     if findings.sweep.partitioned {
         findings.keep_what_ec2_says();
     }
@@ -249,7 +249,7 @@ impl<'a> Judge<'_, 'a> {
     /// labels and finalizer, so ours are told by the claim's name or by their instance.
     fn nodes(&mut self) {
         let claims: BTreeSet<&str> = self.seen.claims.iter().map(|claim| claim.name.as_str()).collect();
-        for node in self.seen.nodes.all.iter().copied() {
+        for node in self.seen.nodes.listed.iter().copied() {
             let id = node.instance_id().unwrap_or_default();
             let machine = self.machines.get(id);
             let claim = node.annotations.get(labels::CLAIM);

@@ -59,9 +59,9 @@ fn certificates(text: String) -> Result<String, String> {
     let line: String = text.split_whitespace().collect();
     let unwrapped = STANDARD.decode(&line).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     unwrapped.filter(|pem| pem.contains(BEGINNING)).ok_or_else(|| {
-        let found: String = line.chars().take(20).collect();
+        let beginning: String = line.chars().take(20).collect();
         format!(
-            "OUTRIGGER_API_CA begins with {found:?}; allowed: certificate-authority-data of a kubeconfig, or certificates \
+            "OUTRIGGER_API_CA begins with {beginning:?}; allowed: certificate-authority-data of a kubeconfig, or certificates \
              in PEM"
         )
     })

@@ -48,12 +48,12 @@ const OF_INTERRUPT: [(&str, &str); 3] = [
 ];
 
 /// Reads variables; of several of one name the last counts.
-fn read<T: Own>(pairs: &[(&str, &str)]) -> Result<(Config, T), ConfigError> {
+fn read<T: FunctionConfig>(pairs: &[(&str, &str)]) -> Result<(Config, T), ConfigError> {
     Config::from(&|name| pairs.iter().rfind(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
 }
 
-fn with<'p>(own: &[(&'p str, &'p str)]) -> Vec<(&'p str, &'p str)> {
-    [&SHARED[..], own].concat()
+fn with<'p>(variables: &[(&'p str, &'p str)]) -> Vec<(&'p str, &'p str)> {
+    [&SHARED[..], variables].concat()
 }
 
 #[test]
@@ -65,25 +65,28 @@ fn a_whole_environment_is_taken() {
     assert_eq!(config.api_server.auth, Auth::Iam { cluster_id: "c".into() });
     assert_eq!(config.api_server.server_name, None, "an empty variable is none");
 
-    let (_, own) = read::<Planning>(&with(&OF_DISRUPT)).unwrap();
-    assert_eq!((own.preferences, own.min_values), (Preferences::Ignore, MinValuesPolicy::BestEffort));
-    let (_, own) = read::<Provisioning>(&with(&OF_PROVISION)).unwrap();
-    assert_eq!((own.poll_window.as_secs(), own.max_new_nodes_per_minute), (55, 500));
-    assert_eq!(own.headroom, 8);
-    assert_eq!((own.batch_idle.as_secs(), own.batch_max.as_secs()), (3, 60));
+    let (_, config) = read::<PlanningConfig>(&with(&OF_DISRUPT)).unwrap();
+    assert_eq!((config.preferences, config.min_values), (Preferences::Ignore, MinValuesPolicy::BestEffort));
+    let (_, config) = read::<ProvisionConfig>(&with(&OF_PROVISION)).unwrap();
+    assert_eq!((config.poll_window.as_secs(), config.max_new_nodes_per_minute), (55, 500));
+    assert_eq!(config.headroom, 8);
+    assert_eq!((config.batch_idle.as_secs(), config.batch_max.as_secs()), (3, 60));
     assert_eq!(
-        (own.planning.preferences, own.planning.min_values),
+        (config.planning.preferences, config.planning.min_values),
         (Preferences::Respect, MinValuesPolicy::Strict)
     );
-    let (_, own) = read::<NodeCare>(&with(&OF_LIFECYCLE)).unwrap();
-    assert_eq!((own.initialization_timeout, own.node_repair, own.place_pods), (None, true, PlacePods::Bind));
-    assert_eq!(own.schedulers, BTreeSet::from([DEFAULT_SCHEDULER.to_owned()]));
-    let (_, own) = read::<Interruptions>(&with(&OF_INTERRUPT)).unwrap();
-    assert_eq!((own.rebalance, own.queue.as_str()), (RebalancePolicy::Drain, "https://sqs/queue"));
+    let (_, config) = read::<LifecycleConfig>(&with(&OF_LIFECYCLE)).unwrap();
+    assert_eq!(
+        (config.initialization_timeout, config.node_repair, config.place_pods),
+        (None, true, PlacePods::Bind)
+    );
+    assert_eq!(config.schedulers, BTreeSet::from([DEFAULT_SCHEDULER.to_owned()]));
+    let (_, config) = read::<InterruptConfig>(&with(&OF_INTERRUPT)).unwrap();
+    assert_eq!((config.rebalance, config.queue.as_str()), (RebalancePolicy::Drain, "https://sqs/queue"));
 }
 
 /// The variables that a function reads.
-fn reads<T: Own>() -> BTreeSet<String> {
+fn reads<T: FunctionConfig>() -> BTreeSet<String> {
     let seen = RefCell::new(BTreeSet::new());
     let note = |name: &str| {
         seen.borrow_mut().insert(name.to_owned());
@@ -103,10 +106,10 @@ fn the_template_sets_what_each_function_reads_and_nothing_else() {
         variables.into_iter().flatten().map(|(name, _)| name.clone()).collect()
     };
     for (function, read) in [
-        ("DisruptFunction", reads::<Planning>()),
-        ("InterruptFunction", reads::<Interruptions>()),
-        ("LifecycleFunction", reads::<NodeCare>()),
-        ("ProvisionFunction", reads::<Provisioning>()),
+        ("DisruptFunction", reads::<PlanningConfig>()),
+        ("InterruptFunction", reads::<InterruptConfig>()),
+        ("LifecycleFunction", reads::<LifecycleConfig>()),
+        ("ProvisionFunction", reads::<ProvisionConfig>()),
         ("RefreshFunction", reads::<()>()),
     ] {
         let mut set = names(&template["Globals"]["Function"]);
@@ -130,8 +133,8 @@ fn the_template_allows_what_is_understood() {
         let parameter = &template["Parameters"][parameter];
         let allowed = parameter["AllowedValues"].as_array().into_iter().flatten();
         for value in allowed.chain([&parameter["Default"]]) {
-            let own = [&OF_PROVISION[..], &[(variable, value.as_str().unwrap())]].concat();
-            assert!(read::<Provisioning>(&with(&own)).is_ok(), "{variable} is {value}");
+            let variables = [&OF_PROVISION[..], &[(variable, value.as_str().unwrap())]].concat();
+            assert!(read::<ProvisionConfig>(&with(&variables)).is_ok(), "{variable} is {value}");
         }
     }
 }
@@ -141,14 +144,14 @@ fn a_role_whose_name_kops_has_cut_must_be_named() {
     let long = "this.is.truly.a.really.really.long.cluster-name.minimal.example.com";
     let cut = "nodes.this.is.truly.a.really.really.long.cluster-name.min-h1jir9";
     let mut pairs = with(&OF_PROVISION);
-    assert!(read::<Provisioning>(&pairs).is_ok());
+    assert!(read::<ProvisionConfig>(&pairs).is_ok());
     pairs.push(("OUTRIGGER_CLUSTER", long));
-    let error = read::<Provisioning>(&pairs).unwrap_err().to_string();
+    let error = read::<ProvisionConfig>(&pairs).unwrap_err().to_string();
     let named = format!("set the parameter NodeRoleName to the role that kOps has made instead, {cut}");
     assert!(error.contains(&named), "{error}");
     assert!(read::<()>(&pairs).is_ok(), "only provision gives nodes a role");
     pairs.push(("OUTRIGGER_NODE_ROLE", cut));
-    assert!(read::<Provisioning>(&pairs).is_ok());
+    assert!(read::<ProvisionConfig>(&pairs).is_ok());
 }
 
 /// The CA that a value of `OUTRIGGER_API_CA` comes to.
@@ -171,7 +174,7 @@ fn a_ca_may_come_in_one_line_as_in_a_kubeconfig() {
 }
 
 #[track_caller]
-fn refuses<T: Own>(pairs: &[(&str, &str)], complaints: &[&str]) {
+fn refuses<T: FunctionConfig>(pairs: &[(&str, &str)], complaints: &[&str]) {
     let Err(error) = read::<T>(pairs) else { panic!("{pairs:?} is taken") };
     let error = error.to_string();
     for complaint in complaints {
@@ -212,7 +215,7 @@ fn every_complaint_is_named_at_once() {
         "OUTRIGGER_PREFERENCE_POLICY is \"ignore\"; allowed: Respect or Ignore",
         "OUTRIGGER_MIN_VALUES_POLICY is \"Relaxed\"; allowed: Strict or BestEffort",
     ];
-    refuses::<Planning>(&broken, &[&shared[..], &of_disrupt].concat());
+    refuses::<PlanningConfig>(&broken, &[&shared[..], &of_disrupt].concat());
     let of_provision = [
         window,
         "OUTRIGGER_BATCH_IDLE_DURATION is \"Never\"; allowed: a duration from 0s to 1m, as 10s",
@@ -220,7 +223,7 @@ fn every_complaint_is_named_at_once() {
         "OUTRIGGER_HEADROOM is \"1001\"; allowed: a whole number from 0 to 1000",
         "OUTRIGGER_MAX_NEW_NODES_PER_MINUTE is \"0\"; allowed: a whole number from 1",
     ];
-    refuses::<Provisioning>(&broken, &[&shared[..], &of_disrupt, &of_provision].concat());
+    refuses::<ProvisionConfig>(&broken, &[&shared[..], &of_disrupt, &of_provision].concat());
     let of_lifecycle = [
         window,
         "OUTRIGGER_INITIALIZATION_TIMEOUT is \"later\"; allowed: a duration",
@@ -230,11 +233,11 @@ fn every_complaint_is_named_at_once() {
         "OUTRIGGER_SWEEP_ANYWAY is \"yes\"; allowed: true or false",
         "OUTRIGGER_ADOPT is not set; allowed: true or false",
     ];
-    refuses::<NodeCare>(&broken, &[&shared[..], &of_lifecycle].concat());
+    refuses::<LifecycleConfig>(&broken, &[&shared[..], &of_lifecycle].concat());
     let of_interrupt = [
         "OUTRIGGER_REBALANCE is \"true\"; allowed: event or drain",
         "OUTRIGGER_DEAD_LETTERS is not set; it must be the URL",
         "OUTRIGGER_INTERRUPTIONS is not set; it must be the URL",
     ];
-    refuses::<Interruptions>(&broken, &[&shared[..], &of_interrupt].concat());
+    refuses::<InterruptConfig>(&broken, &[&shared[..], &of_interrupt].concat());
 }

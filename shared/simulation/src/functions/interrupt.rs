@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_engine::interruption::{self, Delivery, Settings, Summary, retry_delay};
+use outrigger_engine::interruption::{self, Delivery, InterruptSettings, Summary, retry_delay};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Kill, Told, begin, counted, end, has_functions};
@@ -53,7 +53,7 @@ async fn at(instant: Option<Instant>) {
 /// One call of the function. What it does not answer for, or dies with, the queue delivers again.
 async fn run(world: &Arc<World>, scenario: &Scenario, deliveries: &[Delivery], kills: &[Kill]) {
     let door = Door::new(Arc::clone(world), begin(world, Function::Interrupt, kills));
-    let settings = Settings { cluster: CLUSTER.into(), rebalance: scenario.rebalance };
+    let settings = InterruptSettings { cluster: CLUSTER.into(), rebalance: scenario.rebalance };
     let handled = timeout(
         TIMEOUT,
         interruption::handle(door.ports(), &settings, deliveries, Instant::now() + DEADLINE),

@@ -44,17 +44,17 @@ fn leaving(end: Termination, pods: &[PodOnNode]) -> Termination {
 }
 
 /// `evicted / forced with seconds / protected / left`.
-fn told(pods: &[PodOnNode], by: Option<i64>) -> String {
-    told_of(TerminationReason::Deleted, pods, by)
+fn words(pods: &[PodOnNode], by: Option<i64>) -> String {
+    words_for(TerminationReason::Deleted, pods, by)
 }
 
-fn told_of(reason: TerminationReason, pods: &[PodOnNode], by: Option<i64>) -> String {
+fn words_for(reason: TerminationReason, pods: &[PodOnNode], by: Option<i64>) -> String {
     let end = leaving(ending(reason, by), pods);
     let drain = plan(pods, &end, Guards::default(), at(0));
     let names = |pods: &[&Pod]| pods.iter().map(|pod| pod.id.name.clone()).collect::<Vec<_>>().join(" ");
     let forced: Vec<_> =
         drain.force.iter().map(|(pod, grace)| format!("{} {}", pod.id.name, grace.as_secs())).collect();
-    format!("{}/{}/{}/{}", names(&drain.evict), forced.join(" "), names(&drain.protected), drain.left)
+    format!("{}/{}/{}/{}", names(&drain.evict), forced.join(" "), names(&drain.protected), drain.remaining)
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn tiers_leave_one_after_the_other() {
         pod("batch", "", -5),
     ];
     for expected in ["web batch///5", "daemon///3", "critical///2", "critical-daemon///1", "///0"] {
-        assert_eq!(told(&pods, None), expected);
+        assert_eq!(words(&pods, None), expected);
         let tier = pods.iter().map(|on| tier(&on.pod)).min();
         pods.retain(|on| Some(super::tier(&on.pod)) != tier);
     }
@@ -91,18 +91,18 @@ fn pods_with_the_fewest_places_are_asked_first() {
         asking("narrow", 100, 1, Some("ssd")),
         asking("large-and-narrow", 1_000, 1, Some("ssd")),
     ];
-    assert_eq!(told(&pods, None), "large-and-narrow narrow much-cpu much-memory small///5");
+    assert_eq!(words(&pods, None), "large-and-narrow narrow much-cpu much-memory small///5");
 }
 
 #[test]
 fn a_tier_is_waited_for_while_its_pods_end() {
     let mut ending = pod("ending", "ReplicaSet", 0);
     ending.deleting_until = Some(at(20));
-    assert_eq!(told(&[ending.clone(), pod("daemon", "DaemonSet", 0)], None), "///2");
+    assert_eq!(words(&[ending.clone(), pod("daemon", "DaemonSet", 0)], None), "///2");
     ending.deleting_until = Some(at(-60));
-    assert_eq!(told(std::slice::from_ref(&ending), None), "///1");
+    assert_eq!(words(std::slice::from_ref(&ending), None), "///1");
     ending.deleting_until = Some(at(-61));
-    assert_eq!(told(&[ending, pod("daemon", "DaemonSet", 0)], None), "daemon///1", "stuck");
+    assert_eq!(words(&[ending, pod("daemon", "DaemonSet", 0)], None), "daemon///1", "stuck");
 }
 
 /// The API server that wrote the deletion down was days behind, or is days ahead.
@@ -116,7 +116,7 @@ fn a_pod_has_its_whole_grace_by_our_own_clock() {
         let end = Termination { leaving: first.unwrap(), ..self::ending(TerminationReason::Deleted, None) };
         assert_eq!(newly_leaving([&ending].into_iter(), &end, at(2)), None, "nothing new");
         let remaining =
-            |second| plan(std::slice::from_ref(&ending), &end, Guards::default(), at(second)).left;
+            |second| plan(std::slice::from_ref(&ending), &end, Guards::default(), at(second)).remaining;
         assert_eq!((remaining(0), remaining(90), remaining(91)), (1, 1, 0), "{days}");
     }
 }
@@ -132,8 +132,8 @@ fn who_lives_and_dies_with_the_node_stays() {
         bearing("ours", labels::DISRUPTED_TAINT),
         bearing("other", "example.com/other"),
     ];
-    assert_eq!(told(&pods, None), "other///1");
-    assert_eq!(told(&pods, Some(-100)), "/other 1//1", "not even by force");
+    assert_eq!(words(&pods, None), "other///1");
+    assert_eq!(words(&pods, Some(-100)), "/other 1//1", "not even by force");
 }
 
 #[test]
@@ -144,16 +144,16 @@ fn a_wish_to_be_left_alone_holds_the_tier_until_time_is_up() {
         shy.pod.do_not_disrupt = Some(Box::new(wish));
         shy
     };
-    assert_eq!(told(&[wishing("true", Some(-600)), pod("web", "ReplicaSet", 0)], None), "web//shy/2");
-    assert_eq!(told(&[wishing("true", None), pod("daemon", "DaemonSet", 0)], None), "//shy/2");
-    assert_eq!(told(&[wishing("10m", Some(-599))], None), "//shy/1");
-    assert_eq!(told(&[wishing("10m", Some(-600))], None), "shy///1");
-    assert_eq!(told(&[wishing("10m", None)], None), "//shy/1");
-    assert_eq!(told(&[wishing("true", Some(-600))], Some(31)), "//shy/1");
-    assert_eq!(told(&[wishing("true", Some(-600))], Some(30)), "/shy 30//1");
-    assert_eq!(told(&[wishing("false", Some(-600))], None), "shy///1");
+    assert_eq!(words(&[wishing("true", Some(-600)), pod("web", "ReplicaSet", 0)], None), "web//shy/2");
+    assert_eq!(words(&[wishing("true", None), pod("daemon", "DaemonSet", 0)], None), "//shy/2");
+    assert_eq!(words(&[wishing("10m", Some(-599))], None), "//shy/1");
+    assert_eq!(words(&[wishing("10m", Some(-600))], None), "shy///1");
+    assert_eq!(words(&[wishing("10m", None)], None), "//shy/1");
+    assert_eq!(words(&[wishing("true", Some(-600))], Some(31)), "//shy/1");
+    assert_eq!(words(&[wishing("true", Some(-600))], Some(30)), "/shy 30//1");
+    assert_eq!(words(&[wishing("false", Some(-600))], None), "shy///1");
     let garbage = [wishing("maybe", Some(-600))];
-    assert_eq!(told(&garbage, None), "//shy/1");
+    assert_eq!(words(&garbage, None), "//shy/1");
     let drain = plan(&garbage, &ending(TerminationReason::Deleted, None), Guards::default(), at(0));
     assert!(drain.unreadable[0].1.to_string().contains("\"maybe\" counts as true; allowed: true, false"));
 }
@@ -179,11 +179,15 @@ fn a_node_that_goes_by_choice_waits_for_protected_pods_that_nobody_evicts() {
         stuck,
     ];
     for reason in [Drifted, Empty, Rebalanced, Underutilized] {
-        assert_eq!(told_of(reason, &pods, None), "web//runner static/3", "{reason}");
-        assert_eq!(told_of(reason, &pods, Some(-1)), "/web 1/runner static/3", "{reason}: the claim goes on");
+        assert_eq!(words_for(reason, &pods, None), "web//runner static/3", "{reason}");
+        assert_eq!(
+            words_for(reason, &pods, Some(-1)),
+            "/web 1/runner static/3",
+            "{reason}: the claim goes on"
+        );
     }
     for reason in [Deleted, Expired, Interrupted] {
-        assert_eq!(told_of(reason, &pods, None), "web///1", "{reason}");
+        assert_eq!(words_for(reason, &pods, None), "web///1", "{reason}");
     }
 }
 
@@ -192,13 +196,13 @@ fn near_the_end_each_pod_is_made_to_leave_in_time_for_its_grace() {
     let slow = PodOnNode { grace: Duration::from_secs(300), ..pod("slow", "DaemonSet", 0) };
     let quick = PodOnNode { grace: Duration::ZERO, ..pod("quick", "ReplicaSet", 0) };
     let pods = [pod("web", "ReplicaSet", 0), slow, quick];
-    assert_eq!(told(&pods, Some(301)), "web quick///3");
-    assert_eq!(told(&pods, Some(300)), "web quick/slow 300//3", "in every tier");
-    assert_eq!(told(&pods, Some(30)), "quick/web 30 slow 30//3");
-    assert_eq!(told(&pods, Some(0)), "/web 1 slow 1 quick 1//3", "never without grace");
+    assert_eq!(words(&pods, Some(301)), "web quick///3");
+    assert_eq!(words(&pods, Some(300)), "web quick/slow 300//3", "in every tier");
+    assert_eq!(words(&pods, Some(30)), "quick/web 30 slow 30//3");
+    assert_eq!(words(&pods, Some(0)), "/web 1 slow 1 quick 1//3", "never without grace");
     let mut ending = pod("ending", "ReplicaSet", 0);
     ending.deleting_until = Some(at(3_000));
-    assert_eq!(told(&[ending], Some(0)), "///1", "what ends already is not asked again");
+    assert_eq!(words(&[ending], Some(0)), "///1", "what ends already is not asked again");
 }
 
 #[test]
@@ -219,7 +223,9 @@ fn volumes_of_pods_that_left_are_waited_for() {
         attached("pv-4", None, false),
         Attachment { node: "i-2".into(), ..attached("pv-5", None, false) },
     ];
-    let waits: Vec<_> =
-        to_detach(&attachments, "i-1", &[daemon], &end, at(0)).iter().map(|it| it.volume.as_str()).collect();
+    let waits: Vec<_> = to_detach(&attachments, "i-1", &[daemon], &end, at(0))
+        .iter()
+        .map(|attachment| attachment.volume.as_str())
+        .collect();
     assert_eq!(waits, ["pv-1", "pv-4"]);
 }

@@ -41,8 +41,11 @@ fn pods_are_nominated_for_nodes_that_have_joined() {
         placed(Target::Claim("w".into()), &["new"]),
     ]);
     let nominations = on_nodes(&world(), &plan);
-    let told: Vec<_> = nominations.iter().map(|it| (it.pod.pod.name.as_str(), it.node.as_str())).collect();
-    assert_eq!(told, [("new", "n"), ("astray", "n")]);
+    let words: Vec<_> = nominations
+        .iter()
+        .map(|nomination| (nomination.pod.pod.name.as_str(), nomination.node.as_str()))
+        .collect();
+    assert_eq!(words, [("new", "n"), ("astray", "n")]);
 }
 
 #[test]

@@ -33,12 +33,12 @@ fn judged(state: ClaimState, nodes: &[Node], statuses: &[InstanceStatus], second
     let on: Vec<&Node> = nodes.iter().filter(|node| node.instance_id() == Some("i-1")).collect();
     let health =
         Health::new(&nodes.iter().collect::<Vec<_>>(), statuses, true, Guards::default(), at(second));
-    health.verdict(&claim, &on).map(|verdict| match verdict {
-        Verdict::End(cause) => {
+    health.decision(&claim, &on).map(|decision| match decision {
+        RepairDecision::End(cause) => {
             let by = cause.by.map(|by| by.duration_since(at(0)).as_secs());
             format!("{} {by:?}", cause.reason)
         }
-        Verdict::Blocked(why) => why.to_string(),
+        RepairDecision::Blocked(why) => why.to_string(),
     })
 }
 
@@ -90,8 +90,8 @@ fn ec2_is_believed_after_two_minutes_and_its_plans_at_once() {
     ];
     let nodes = [ailing("i-1", None)];
     for (state, statuses, second, expected) in table {
-        let found = judged(state, &nodes, &statuses, second);
-        assert_eq!(found.as_deref(), expected, "{state:?} {statuses:?} {second}");
+        let judgement = judged(state, &nodes, &statuses, second);
+        assert_eq!(judgement.as_deref(), expected, "{state:?} {statuses:?} {second}");
     }
 }
 
@@ -103,10 +103,10 @@ fn conditions_count_only_where_repair_is_asked_for() {
     let verdict = |statuses: &[InstanceStatus]| {
         let health =
             Health::new(&nodes.iter().collect::<Vec<_>>(), statuses, false, Guards::default(), at(100_000));
-        health.verdict(&claim, &[&nodes[0]])
+        health.decision(&claim, &[&nodes[0]])
     };
     assert_eq!(verdict(&[]), None);
-    assert!(matches!(verdict(&statuses), Some(Verdict::End(_))), "EC2's checks are not asked for");
+    assert!(matches!(verdict(&statuses), Some(RepairDecision::End(_))), "EC2's checks are not asked for");
 }
 
 #[test]
@@ -123,16 +123,16 @@ fn repair_stops_where_a_fifth_of_a_pool_is_unhealthy() {
         (10, 3, 0, false),
         (11, 2, 1, true),
     ];
-    for (all, by_condition, by_check, goes_on) in table {
+    for (total, by_condition, by_check, goes_on) in table {
         let unready = Some(("Ready", ConditionStatus::Unknown));
         let nodes: Vec<Node> =
-            (1..=all).map(|n| ailing(&format!("i-{n}"), unready.filter(|_| n <= by_condition))).collect();
+            (1..=total).map(|n| ailing(&format!("i-{n}"), unready.filter(|_| n <= by_condition))).collect();
         let checked = by_condition + 1..=by_condition + by_check;
         let statuses: Vec<_> = checked.map(|n| impaired(&format!("i-{n}"))).collect();
-        let found = judged(ClaimState::Initialized, &nodes, &statuses, 1_800).unwrap();
-        let words = format!("{} of {all} nodes of NodePool web are unhealthy", by_condition + by_check);
-        assert_eq!(found.contains(&words), !goes_on, "{found}");
-        assert_eq!(found.starts_with("Unhealthy"), goes_on, "{found}");
+        let judgement = judged(ClaimState::Initialized, &nodes, &statuses, 1_800).unwrap();
+        let words = format!("{} of {total} nodes of NodePool web are unhealthy", by_condition + by_check);
+        assert_eq!(judgement.contains(&words), !goes_on, "{judgement}");
+        assert_eq!(judgement.starts_with("Unhealthy"), goes_on, "{judgement}");
     }
     let mut elsewhere: Vec<Node> =
         (2..=5).map(|n| ailing(&format!("i-{n}"), Some(("Ready", ConditionStatus::False)))).collect();
@@ -140,6 +140,6 @@ fn repair_stops_where_a_fifth_of_a_pool_is_unhealthy() {
         node.labels.insert(labels::NODE_POOL.into(), "other".into());
     }
     elsewhere.push(ailing("i-1", Some(("Ready", ConditionStatus::False))));
-    let found = judged(ClaimState::Initialized, &elsewhere, &[], 1_800);
-    assert_eq!(found.as_deref(), Some("Unhealthy Some(1800)"), "each pool by itself");
+    let judgement = judged(ClaimState::Initialized, &elsewhere, &[], 1_800);
+    assert_eq!(judgement.as_deref(), Some("Unhealthy Some(1800)"), "each pool by itself");
 }

@@ -28,14 +28,14 @@ fn error(code: &str, instance_type: &str, zone: &str, message: &str) -> FleetErr
     }
 }
 
-fn judged(error: FleetError, launched: bool) -> Verdict {
+fn judged(error: FleetError, launched: bool) -> FleetErrorEffects {
     judge(&request(), &[error], launched, &[], Timestamp::UNIX_EPOCH)
 }
 
 /// What is left alone, in one line.
-fn closed(verdict: &Verdict) -> String {
-    let offerings = verdict.offerings.iter().map(|o| format!("{} {}", o.instance_type, o.zone));
-    offerings.chain(verdict.subnets.keys().cloned()).collect::<Vec<_>>().join(", ")
+fn closed(effects: &FleetErrorEffects) -> String {
+    let offerings = effects.offerings.iter().map(|o| format!("{} {}", o.instance_type, o.zone));
+    offerings.chain(effects.subnets.keys().cloned()).collect::<Vec<_>>().join(", ")
 }
 
 #[test]
@@ -65,10 +65,10 @@ fn each_code_closes_what_it_speaks_of() {
         ("", ("", ""), "", Some(Configuration)),
     ];
     for (code, (instance_type, zone), left_alone, fault) in table {
-        let verdict = judged(error(code, instance_type, zone, ""), false);
-        assert_eq!(closed(&verdict), left_alone, "{code}");
-        assert_eq!(verdict.fault.map(|fault| fault.class), fault, "{code}");
-        assert_eq!(verdict.throttled, code == "RequestLimitExceeded", "{code}");
+        let effects = judged(error(code, instance_type, zone, ""), false);
+        assert_eq!(closed(&effects), left_alone, "{code}");
+        assert_eq!(effects.fault.map(|fault| fault.class), fault, "{code}");
+        assert_eq!(effects.throttled, code == "RequestLimitExceeded", "{code}");
         let in_part = judged(error(code, instance_type, zone, ""), true);
         assert_eq!(in_part.fault, None, "{code}: what launched something has no fault");
     }
@@ -89,8 +89,8 @@ fn a_spot_fleet_that_launches_nothing_for_want_of_capacity_lacks_spot() {
     for (code, capacity_type, launched, expected) in table {
         let request = FleetRequest { capacity_type, ..request() };
         let errors = [error(code, "m5.large", "a", "")];
-        let verdict = judge(&request, &errors, launched, &[], Timestamp::UNIX_EPOCH);
-        assert_eq!(verdict.lacks_spot, expected, "{code} {capacity_type} {launched}");
+        let effects = judge(&request, &errors, launched, &[], Timestamp::UNIX_EPOCH);
+        assert_eq!(effects.lacks_spot, expected, "{code} {capacity_type} {launched}");
     }
 }
 
@@ -103,30 +103,30 @@ fn no_code_stands_twice() {
 #[test]
 fn a_subnet_is_known_by_the_words_of_a_refusal() {
     let words = "not enough free addresses in subnet 'subnet-b'";
-    let verdict = judged(error("InsufficientFreeAddressesInSubnet", "", "", words), false);
-    assert_eq!(closed(&verdict), "subnet-b");
+    let effects = judged(error("InsufficientFreeAddressesInSubnet", "", "", words), false);
+    assert_eq!(closed(&effects), "subnet-b");
 }
 
 #[test]
 fn an_instance_profile_that_does_not_exist_is_the_fault_of_no_offering() {
     for words in ["Invalid IAM Instance Profile name", "Invalid IAM Instance Profile ARN"] {
-        let verdict = judged(error("InvalidParameterValue", "m5.large", "a", words), false);
-        assert_eq!(closed(&verdict), "", "{words}");
-        assert_eq!(verdict.fault.map(|fault| fault.class), Some(ErrorClass::Template), "{words}");
+        let effects = judged(error("InvalidParameterValue", "m5.large", "a", words), false);
+        assert_eq!(closed(&effects), "", "{words}");
+        assert_eq!(effects.fault.map(|fault| fault.class), Some(ErrorClass::Template), "{words}");
     }
 }
 
 #[test]
 fn an_offering_that_fails_again_is_left_alone_for_longer() {
     let at = |minute: i64| Timestamp::from_second(minute * 60).unwrap();
-    let fail = |known: &[UnavailableOffering], minute| {
+    let fail = |unavailable: &[UnavailableOffering], minute| {
         let error = error("InsufficientInstanceCapacity", "m5.large", "a", "");
-        judge(&request(), &[error], false, known, at(minute)).offerings
+        judge(&request(), &[error], false, unavailable, at(minute)).offerings
     };
-    let mut known = Vec::new();
+    let mut unavailable = Vec::new();
     for (minute, until) in [(0, 3), (4, 10), (10, 22), (30, 54), (60, 84), (200, 203)] {
-        known = fail(&known, minute);
-        assert_eq!(known[0].until, at(until), "at minute {minute}");
+        unavailable = fail(&unavailable, minute);
+        assert_eq!(unavailable[0].until, at(until), "at minute {minute}");
     }
 }
 

@@ -68,12 +68,12 @@ mod tests {
         for (before, after) in
             [(Intent, Intent), (Launched, Terminating), (Initialized, Draining), (Terminating, Terminating)]
         {
-            let found = state(before, vec![stated(TerminationReason::Interrupted)], Vec::new());
-            assert_eq!(found.status.state, after, "{before:?}");
+            let read = state(before, vec![stated(TerminationReason::Interrupted)], Vec::new());
+            assert_eq!(read.status.state, after, "{before:?}");
         }
-        let found = state(Initialized, vec![stated(TerminationReason::Lost)], Vec::new());
+        let read = state(Initialized, vec![stated(TerminationReason::Lost)], Vec::new());
         assert_eq!(
-            found.status.termination.map(|end| (end.reason, end.since)),
+            read.status.termination.map(|end| (end.reason, end.since)),
             Some((TerminationReason::Lost, at(5)))
         );
     }
@@ -96,8 +96,8 @@ mod tests {
             ..Command::new(TerminationReason::Rebalanced, "test", vec![claim().name], at(0))
         };
         let both = vec![command("a"), command("b")];
-        let found = state(ClaimState::Initialized, Vec::new(), both.clone());
-        assert_eq!(found.status.command.as_deref(), Some("a"));
+        let read = state(ClaimState::Initialized, Vec::new(), both.clone());
+        assert_eq!(read.status.command.as_deref(), Some("a"));
         assert_eq!(state(ClaimState::Registered, Vec::new(), both.clone()).status.command, None);
         let ends = state(ClaimState::Initialized, vec![stated(TerminationReason::Interrupted)], both);
         assert_eq!((ends.status.command, ends.status.state), (None, ClaimState::Draining));

@@ -34,7 +34,7 @@ struct World {
 }
 
 impl World {
-    fn of(class: Resolution) -> Self {
+    fn new(class: Resolution) -> Self {
         Self {
             configuration: Configuration::default(),
             classes: Some(BTreeMap::from([(NodeClassRef::ec2(EC2_POOL), class)])),
@@ -61,21 +61,21 @@ impl World {
         )
     }
 
-    fn told(&self, object: &ConfiguredObject) -> Vec<String> {
-        told(&self.status(object))
+    fn words(&self, object: &ConfiguredObject) -> Vec<String> {
+        words(&self.status(object))
     }
 }
 
-fn told(status: &ConfiguredStatus) -> Vec<String> {
-    let told = |c: &Condition| format!("{} {:?} {}: {}", c.kind, c.status, c.reason, c.message);
-    status.conditions.iter().map(told).collect()
+fn words(status: &ConfiguredStatus) -> Vec<String> {
+    let words = |c: &Condition| format!("{} {:?} {}: {}", c.kind, c.status, c.reason, c.message);
+    status.conditions.iter().map(words).collect()
 }
 
 #[test]
 fn a_pool_says_what_keeps_it_from_launching() {
     let table: [(World, [&str; 3]); 7] = [
         (
-            World::of(class(None)),
+            World::new(class(None)),
             [
                 "ValidationSucceeded True ValidationSucceeded: ",
                 "NodeClassReady True NodeClassReady: ",
@@ -83,7 +83,7 @@ fn a_pool_says_what_keeps_it_from_launching() {
             ],
         ),
         (
-            World::of(class(None)).refusing("NodePool/web").refusing("NodePool/other"),
+            World::new(class(None)).refusing("NodePool/web").refusing("NodePool/other"),
             [
                 "ValidationSucceeded False ValidationFailed: spec.weight: found 101; allowed: 1 to 100",
                 "NodeClassReady True NodeClassReady: ",
@@ -91,7 +91,7 @@ fn a_pool_says_what_keeps_it_from_launching() {
             ],
         ),
         (
-            World::of(Resolution::Missing),
+            World::new(Resolution::Missing),
             [
                 "ValidationSucceeded True ValidationSucceeded: ",
                 "NodeClassReady False NodeClassNotFound: there is no EC2NodeClass/own",
@@ -99,7 +99,7 @@ fn a_pool_says_what_keeps_it_from_launching() {
             ],
         ),
         (
-            World::of(Resolution::Missing).refusing("EC2NodeClass/own"),
+            World::new(Resolution::Missing).refusing("EC2NodeClass/own"),
             [
                 "ValidationSucceeded True ValidationSucceeded: ",
                 "NodeClassReady False NodeClassNotReady: EC2NodeClass/own is refused: spec.weight: found 101; \
@@ -108,7 +108,7 @@ fn a_pool_says_what_keeps_it_from_launching() {
             ],
         ),
         (
-            World::of(class(Some("no subnet"))),
+            World::new(class(Some("no subnet"))),
             [
                 "ValidationSucceeded True ValidationSucceeded: ",
                 "NodeClassReady False NodeClassNotReady: EC2NodeClass/own: no subnet",
@@ -116,7 +116,7 @@ fn a_pool_says_what_keeps_it_from_launching() {
             ],
         ),
         (
-            World::of(Resolution::Unknown("S3 did not answer".into())),
+            World::new(Resolution::Unknown("S3 did not answer".into())),
             [
                 "ValidationSucceeded True ValidationSucceeded: ",
                 "NodeClassReady Unknown AwaitingReconciliation: S3 did not answer",
@@ -124,7 +124,7 @@ fn a_pool_says_what_keeps_it_from_launching() {
             ],
         ),
         (
-            World { lease: KarpenterLease::Unreadable("403".into()), ..World::of(class(None)) },
+            World { lease: KarpenterLease::Unreadable("403".into()), ..World::new(class(None)) },
             [
                 "ValidationSucceeded True ValidationSucceeded: ",
                 "NodeClassReady Unknown KarpenterLeaseUnknown: it may be Karpenter's: its lease \
@@ -134,26 +134,26 @@ fn a_pool_says_what_keeps_it_from_launching() {
         ),
     ];
     for (world, expected) in table {
-        assert_eq!(world.told(&pool()), expected);
+        assert_eq!(world.words(&pool()), expected);
     }
 }
 
 #[test]
 fn a_pool_of_an_instance_group_needs_no_lease() {
     let reference = NodeClassRef::instance_group("nodes");
-    let mut world = World::of(class(None));
+    let mut world = World::new(class(None));
     world.classes = Some(BTreeMap::from([(reference.clone(), class(None))]));
     let lease = LeaderLease { holder: "karpenter-0".into(), renewed_at: Some(at(NOW)), seconds: 15 };
     for lease in [KarpenterLease::Unreadable("403".into()), KarpenterLease::Known(lease)] {
         world.lease = lease;
         let pool = ConfiguredObject { node_class: Some(reference.clone()), ..pool() };
-        assert_eq!(world.told(&pool)[2], "Ready True Ready: ");
+        assert_eq!(world.words(&pool)[2], "Ready True Ready: ");
     }
 }
 
 #[test]
 fn a_pool_shows_what_its_claims_hold_of_its_limits() {
-    let of = |state: ClaimState, pool: &str, cpu: i64| {
+    let claim_in = |state: ClaimState, pool: &str, cpu: i64| {
         let mut claim = claim();
         claim.spec.node_pool = pool.into();
         claim.status.state = state;
@@ -163,16 +163,16 @@ fn a_pool_shows_what_its_claims_hold_of_its_limits() {
             .with(NODES, Quantity::units(1));
         claim
     };
-    let mut world = World::of(class(None));
+    let mut world = World::new(class(None));
     assert_eq!(
         world.status(&pool()).resources.unwrap().to_string(),
         "cpu 0, ephemeral-storage 0, memory 0, nodes 0, pods 0"
     );
     world.claims = vec![
-        of(ClaimState::Initialized, "web", 4),
-        of(ClaimState::Draining, "web", 2),
-        of(ClaimState::Gone, "web", 8),
-        of(ClaimState::Launched, "other", 16),
+        claim_in(ClaimState::Initialized, "web", 4),
+        claim_in(ClaimState::Draining, "web", 2),
+        claim_in(ClaimState::Gone, "web", 8),
+        claim_in(ClaimState::Launched, "other", 16),
     ];
     let status = world.status(&pool());
     assert_eq!(status.nodes, Some(2));
@@ -184,25 +184,25 @@ fn a_pool_shows_what_its_claims_hold_of_its_limits() {
 
 #[test]
 fn a_condition_keeps_its_time_while_its_status_stays() {
-    let mut world = World::of(class(Some("no subnet")));
+    let mut world = World::new(class(Some("no subnet")));
     let mut pool = pool();
     pool.status = world.status(&pool);
     for condition in &mut pool.status.conditions {
         condition.last_transition_time = at(5);
     }
-    world.classes = World::of(class(Some("no image"))).classes;
+    world.classes = World::new(class(Some("no image"))).classes;
     let times = |status: &ConfiguredStatus| {
         status.conditions.iter().map(|c| c.last_transition_time.as_second()).collect::<Vec<_>>()
     };
     assert_eq!(times(&world.status(&pool)), [5, 5, 5]);
     assert!(!shows(&pool.status, &world.status(&pool)), "the message is another");
-    world.classes = World::of(class(None)).classes;
+    world.classes = World::new(class(None)).classes;
     assert_eq!(times(&world.status(&pool)), [5, NOW, NOW]);
 }
 
 #[test]
 fn what_nobody_looked_at_stays_and_what_stands_there_is_not_written_again() {
-    let mut world = World::of(class(None));
+    let mut world = World::new(class(None));
     let mut pool = pool();
     pool.status = world.status(&pool);
     // What somebody else says beside it is not ours.
@@ -227,55 +227,55 @@ fn a_class_says_which_of_its_selectors_finds_nothing() {
         "ValidationSucceeded True ValidationSucceeded: ",
         "Ready False UnhealthyDependents: SubnetsReady=False, AMIsReady=False",
     ];
-    assert_eq!(World::of(class(Some("no subnet"))).told(&class_object), expected);
-    let told = World::of(Resolution::Missing).refusing("EC2NodeClass/own").told(&class_object);
+    assert_eq!(World::new(class(Some("no subnet"))).words(&class_object), expected);
+    let words = World::new(Resolution::Missing).refusing("EC2NodeClass/own").words(&class_object);
     assert_eq!(
-        told[3],
+        words[3],
         "ValidationSucceeded False ValidationFailed: spec.weight: found 101; allowed: 1 to 100"
     );
-    assert_eq!(told[4].split(':').next(), Some("Ready False UnhealthyDependents"));
+    assert_eq!(words[4].split(':').next(), Some("Ready False UnhealthyDependents"));
 }
 
 #[test]
 fn a_class_shows_what_it_finds_and_what_it_found_while_nobody_looks() {
-    let mut own = object(ConfiguredKind::EC2NodeClass, &Value::Null);
-    own.reference.name = EC2_POOL.into();
-    let mut found = NodeClass::for_planning(NodeClassRef::ec2(EC2_POOL));
-    found.images = vec![outrigger_model::Image { id: "ami-1".into(), arch: "arm64".into() }];
-    found.subnets = vec![outrigger_model::Subnet {
+    let mut class_object = object(ConfiguredKind::EC2NodeClass, &Value::Null);
+    class_object.reference.name = EC2_POOL.into();
+    let mut resolved = NodeClass::for_planning(NodeClassRef::ec2(EC2_POOL));
+    resolved.images = vec![outrigger_model::Image { id: "ami-1".into(), arch: "arm64".into() }];
+    resolved.subnets = vec![outrigger_model::Subnet {
         id: "subnet-1".into(),
         zone: "us-east-1a".into(),
         zone_id: "use1-az1".into(),
         free_addresses: 9,
     }];
-    let mut world = World::of(Resolution::Resolved(Box::new(found)));
-    let status = world.status(&own);
+    let mut world = World::new(Resolution::Resolved(Box::new(resolved)));
+    let status = world.status(&class_object);
     let shown = serde_json::to_value(&status).unwrap();
     assert_eq!(shown["subnets"], json!([{"id": "subnet-1", "zone": "us-east-1a", "zoneID": "use1-az1"}]));
     let arch = json!({"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]});
     assert_eq!(shown["amis"], json!([{"id": "ami-1", "requirements": [arch]}]));
-    own.status = status;
+    class_object.status = status;
     world.classes = None;
-    assert!(shows(&own.status, &world.status(&own)));
+    assert!(shows(&class_object.status, &world.status(&class_object)));
 }
 
 #[test]
 fn overlays_and_buffers_say_whether_they_count() {
     let overlay = object(ConfiguredKind::NodeOverlay, &Value::Null);
-    let world = World::of(class(None));
+    let world = World::new(class(None));
     assert_eq!(
-        world.told(&overlay),
+        world.words(&overlay),
         ["ValidationSucceeded True ValidationSucceeded: ", "Ready True Ready: "]
     );
     let world = world.refusing("NodeOverlay/web");
-    assert_eq!(world.told(&overlay)[1], "Ready False UnhealthyDependents: ValidationSucceeded=False");
+    assert_eq!(world.words(&overlay)[1], "Ready False UnhealthyDependents: ValidationSucceeded=False");
 
     let mut buffer = object(ConfiguredKind::CapacityBuffer, &Value::Null);
     buffer.reference.namespace = Some("shop".into());
-    assert_eq!(world.told(&buffer), ["ReadyForProvisioning True ReadyForProvisioning: "]);
+    assert_eq!(world.words(&buffer), ["ReadyForProvisioning True ReadyForProvisioning: "]);
     let world = world.refusing("CapacityBuffer/shop/web");
     assert_eq!(
-        world.told(&buffer),
+        world.words(&buffer),
         ["ReadyForProvisioning False ValidationFailed: spec.weight: found 101; allowed: 1 to 100"]
     );
 }

@@ -64,11 +64,11 @@ impl World {
     /// Sweeps at these seconds, one after the other; what the last one does, in words.
     fn swept(&self, seconds: &[i64]) -> Vec<String> {
         let Self { machines, claims, intents, launch, nodes, guards } = self;
-        let nodes = Nodes::of(nodes.iter(), claims, machines);
+        let nodes = Nodes::new(nodes.iter(), claims, machines);
         let launches = [("over".to_owned(), launch.clone())].into();
         let seen = Seen { machines, claims, intents, launches: &launches, nodes: &nodes };
         let mut before = Sweep::default();
-        let mut told = Vec::new();
+        let mut actions = Vec::new();
         for second in seconds {
             let findings = sweep(&seen, &before, *guards, at(*second));
             let orphans = findings.orphans.iter().map(|id| format!("terminate {id}"));
@@ -76,10 +76,10 @@ impl World {
             let nodes = findings.abandoned.iter().map(|node| format!("release {}", node.name));
             let breaker = findings.sweep.breaker.map(|count| format!("breaker {count}"));
             let closed = findings.closed.iter().map(|(claim, node)| format!("open {} of {claim}", node.name));
-            told = orphans.chain(ending).chain(nodes).chain(closed).chain(breaker).collect();
+            actions = orphans.chain(ending).chain(nodes).chain(closed).chain(breaker).collect();
             before = findings.sweep;
         }
-        told
+        actions
     }
 }
 
@@ -157,7 +157,7 @@ fn claims_end_when_their_instance_has() {
 fn what_turned_up_again_was_never_missed() {
     let claims = vec![claim_of("i-1", ClaimState::Initialized)];
     let nodes = [node_of("i-1", Some("claim-i-1"), false)];
-    let nodes = Nodes::of(nodes.iter(), &[], &[]);
+    let nodes = Nodes::new(nodes.iter(), &[], &[]);
     let shown = [machine("i-1", InstanceState::Running)];
     let look = |machines: &[Machine], before: &Sweep, second| {
         let launches = BTreeMap::new();
@@ -196,7 +196,7 @@ fn nodes_of_ours_are_released_when_nothing_stands_behind_them() {
 fn a_node_with_the_name_of_a_dead_one_is_looked_at_anew() {
     let nodes = |uid: &str| [Node { uid: uid.into(), ..node_of("i-1", Some("over"), false) }];
     let released = |nodes: &[Node], before: &Sweep, second| {
-        let (launches, nodes) = (BTreeMap::new(), Nodes::of(nodes.iter(), &[], &[]));
+        let (launches, nodes) = (BTreeMap::new(), Nodes::new(nodes.iter(), &[], &[]));
         let seen = Seen { machines: &[], claims: &[], intents: &[], launches: &launches, nodes: &nodes };
         let findings = sweep(&seen, before, Guards::default(), at(second));
         (findings.abandoned.len(), findings.sweep)
@@ -257,14 +257,14 @@ fn when_most_nodes_are_not_ready_only_ec2_is_believed() {
     };
     assert_eq!(world().swept(&[0, 600]), ["InstanceGone claim-i-3"]);
     let blind = Guards::default().without(Guard::Partition);
-    let all = [
+    let expected = [
         "terminate i-1",
         "Lost claim-i-2",
         "InstanceGone claim-i-3",
         "InstanceGone claim-i-4",
         "release i-9",
     ];
-    assert_eq!(World { guards: blind, ..world() }.swept(&[0, 600]), all);
+    assert_eq!(World { guards: blind, ..world() }.swept(&[0, 600]), expected);
 }
 
 #[test]

@@ -17,26 +17,26 @@ const MAX_WINDOW_SECONDS: u64 = 840;
 const LONGEST_BATCH: Duration = Duration::from_mins(1);
 
 /// What only one function is told.
-pub(crate) trait Own: Sized {
+pub(crate) trait FunctionConfig: Sized {
     /// Reads it; complaints are noted.
     fn read(reader: &mut Reader<'_>, config: &Config) -> Self;
 }
 
 /// Nothing: `refresh`.
-impl Own for () {
+impl FunctionConfig for () {
     fn read(_: &mut Reader<'_>, _: &Config) -> Self {}
 }
 
 /// What those who plan are told; `disrupt` is told nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Planning {
+pub(crate) struct PlanningConfig {
     /// `OUTRIGGER_PREFERENCE_POLICY`: what becomes of what pods prefer.
     pub(crate) preferences: Preferences,
     /// `OUTRIGGER_MIN_VALUES_POLICY`: what becomes of minValues that cannot be kept.
     pub(crate) min_values: MinValuesPolicy,
 }
 
-impl Own for Planning {
+impl FunctionConfig for PlanningConfig {
     fn read(reader: &mut Reader<'_>, _: &Config) -> Self {
         Self { preferences: preferences(reader), min_values: min_values(reader) }
     }
@@ -44,7 +44,7 @@ impl Own for Planning {
 
 /// What `provision` is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Provisioning {
+pub(crate) struct ProvisionConfig {
     /// `OUTRIGGER_POLL_WINDOW_SECONDS`: how long a tick watches.
     pub(crate) poll_window: Duration,
     /// `OUTRIGGER_BATCH_IDLE_DURATION`: a batch of pods closes when no further one came for this
@@ -53,7 +53,7 @@ pub(crate) struct Provisioning {
     /// `OUTRIGGER_BATCH_MAX_DURATION`: a batch closes after this long in any case.
     pub(crate) batch_max: Duration,
     /// What becomes of preferences and of minValues.
-    pub(crate) planning: Planning,
+    pub(crate) planning: PlanningConfig,
     /// `OUTRIGGER_HEADROOM`: how many processors a node is bought larger at most for pods that may
     /// come next.
     pub(crate) headroom: u32,
@@ -61,14 +61,14 @@ pub(crate) struct Provisioning {
     pub(crate) max_new_nodes_per_minute: usize,
 }
 
-impl Own for Provisioning {
+impl FunctionConfig for ProvisionConfig {
     fn read(reader: &mut Reader<'_>, config: &Config) -> Self {
         check_node_role(reader, &config.cluster);
         Self {
             poll_window: poll_window(reader),
             batch_idle: batch(reader, "OUTRIGGER_BATCH_IDLE_DURATION"),
             batch_max: batch(reader, "OUTRIGGER_BATCH_MAX_DURATION"),
-            planning: Planning::read(reader, config),
+            planning: PlanningConfig::read(reader, config),
             headroom: headroom(reader),
             max_new_nodes_per_minute: max_new_nodes_per_minute(reader),
         }
@@ -77,7 +77,7 @@ impl Own for Provisioning {
 
 /// What `lifecycle` is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NodeCare {
+pub(crate) struct LifecycleConfig {
     /// `OUTRIGGER_POLL_WINDOW_SECONDS`: how long a tick watches.
     pub(crate) poll_window: Duration,
     /// `OUTRIGGER_INITIALIZATION_TIMEOUT`: how long a registered node may take to be ready; without
@@ -97,7 +97,7 @@ pub(crate) struct NodeCare {
     pub(crate) sweep_anyway: bool,
 }
 
-impl Own for NodeCare {
+impl FunctionConfig for LifecycleConfig {
     fn read(reader: &mut Reader<'_>, _: &Config) -> Self {
         Self {
             poll_window: poll_window(reader),
@@ -113,7 +113,7 @@ impl Own for NodeCare {
 
 /// What `interrupt` is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Interruptions {
+pub(crate) struct InterruptConfig {
     /// `OUTRIGGER_REBALANCE`: what is done about EC2's rebalance recommendations.
     pub(crate) rebalance: RebalancePolicy,
     /// `OUTRIGGER_DEAD_LETTERS`: the URL of the queue for messages that nobody can make sense of.
@@ -122,7 +122,7 @@ pub(crate) struct Interruptions {
     pub(crate) queue: String,
 }
 
-impl Own for Interruptions {
+impl FunctionConfig for InterruptConfig {
     fn read(reader: &mut Reader<'_>, _: &Config) -> Self {
         Self {
             rebalance: rebalance(reader),
