@@ -5,6 +5,7 @@ mod collisions;
 mod demand;
 mod ended;
 mod limits;
+mod pause;
 mod statements;
 mod unprocessed;
 mod upgrade;
@@ -14,13 +15,13 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use outrigger_aws::{Aws, DynamoLedger};
 use outrigger_engine::ports::{
-    Claims, Commands, LaunchMemory, Launches, Leases, Ledger, LedgerError, LifecycleMemory, OperatorPause,
-    PreparedLaunch, Reports, Sweep,
+    Claims, Commands, LaunchMemory, Launches, Leases, Ledger, LedgerError, LifecycleMemory, PreparedLaunch,
+    Reports, Sweep,
 };
 use outrigger_model::report::{Outcome, PodsReport};
 use outrigger_model::{
-    CapacityType, ClaimOutcome, ClaimState, Command, IntentState, NodeClaim, NodeClassRef, Pause, PauseScope,
-    PodRef, Quantity, Report, Resources, SeenResources, TerminationReason, UnavailableOffering, fixtures,
+    CapacityType, ClaimOutcome, ClaimState, Command, IntentState, NodeClaim, NodeClassRef, PodRef, Quantity,
+    Report, Resources, SeenResources, TerminationReason, UnavailableOffering, fixtures,
 };
 
 use crate::support::lossy_proxy::LossyProxy;
@@ -562,28 +563,6 @@ async fn the_newest_lesson_about_a_type_is_kept() {
     rig.set(key, "body", AttributeValue::S(of_memory.into())).await;
     let seen_resources = rig.ledger.load().await.unwrap().seen_resources;
     assert_eq!(seen_resources[0].memory, Quantity::mebibytes(7_500), "as earlier versions wrote it");
-}
-
-#[tokio::test]
-async fn the_last_word_on_a_pause_counts() {
-    let rig = bound().await;
-    let pause = |until| {
-        let (by, reason, what) = ("user/alice".into(), Some("upgrade".into()), PauseScope::Disruption);
-        Pause { by, reason, since: at(10), until, what }
-    };
-    rig.ledger.put_pause(None).await.unwrap();
-    assert_eq!(rig.ledger.pause().await.unwrap(), None);
-    let (ledger, proxy) = rig.through_proxy("PutItem").await;
-    for until in [Some(at(90)), None, Some(at(70))] {
-        proxy.lose_next(1);
-        ledger.put_pause(Some(&pause(until))).await.unwrap();
-        assert_eq!(rig.ledger.pause().await.unwrap(), Some(pause(until)));
-        assert_eq!(rig.ledger.load().await.unwrap().pause, Some(pause(until)));
-    }
-    let (ledger, proxy) = rig.through_proxy("DeleteItem").await;
-    proxy.lose_next(1);
-    ledger.put_pause(None).await.unwrap();
-    assert_eq!(rig.ledger.load().await.unwrap().pause, None);
 }
 
 #[tokio::test]
